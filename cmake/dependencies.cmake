@@ -1,0 +1,17 @@
+# Everything heed stands on, all of it packaged by Debian (scripts/install-deps.sh installs it).
+find_package(PkgConfig REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+# Not find_package(dnnl): Debian 12's package file asks for OpenCL, which a CPU build has no use for.
+find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+add_library(heed_dnnl INTERFACE)
+target_include_directories(heed_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+target_link_libraries(heed_dnnl INTERFACE ${DNNL_LIBRARY})
+find_package(nlohmann_json REQUIRED)
+find_package(fmt REQUIRED)
+find_package(CLI11 REQUIRED)
+pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(hwy_contrib REQUIRED IMPORTED_TARGET libhwy-contrib)
+pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
+pkg_check_modules(icu REQUIRED IMPORTED_TARGET icu-uc)
+pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)

@@ -1,0 +1,93 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "heed/buffer.h"
+#include "heed/dtype.h"
+#include "heed/random.h"
+#include "heed/shape.h"
+#include "heed/threads.h"
+
+namespace heed {
+namespace {
+
+// Known answers of the Random123 distribution (kat_vectors, philox4x32 10 rounds).
+TEST(Random, PhiloxKnownAnswers) {
+  EXPECT_EQ(philox4x32(0, 0, 0),
+            (std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox4x32(~0ull, ~0ull, ~0ull),
+            (std::array<std::uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32(0x299f31d0a4093822ull, 0x85a308d3243f6a88ull, 0x0370734413198a2eull),
+            (std::array<std::uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(Random, NormalHasMeanZeroAndVarianceOne) {
+  const RandomStream stream = Generator(7).next();
+  double sum = 0, squares = 0;
+  constexpr int kCount = 100000;
+  for (int i = 0; i < kCount; ++i) {
+    const double x = stream.normal(static_cast<std::uint64_t>(i));
+    sum += x;
+    squares += x * x;
+  }
+  EXPECT_NEAR(sum / kCount, 0.0, 0.015);
+  EXPECT_NEAR(squares / kCount, 1.0, 0.02);
+}
+
+TEST(DType, HalfRoundTripsEveryValue) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    float16 half;
+    half.bits = static_cast<std::uint16_t>(bits);
+    const float value = static_cast<float>(half);
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(static_cast<float>(float16(value))));
+    } else {
+      EXPECT_EQ(float16(value).bits, half.bits);
+    }
+  }
+}
+
+TEST(DType, RoundsToNearestEven) {
+  EXPECT_EQ(static_cast<float>(float16(2049.0f)), 2048.0f);
+  EXPECT_EQ(static_cast<float>(float16(2051.0f)), 2052.0f);
+  EXPECT_EQ(static_cast<float>(float16(65519.0f)), 65504.0f);
+  EXPECT_TRUE(std::isinf(static_cast<float>(float16(65520.0f))));
+  EXPECT_EQ(static_cast<float>(bfloat16(257.0f)), 256.0f);
+  EXPECT_EQ(static_cast<float>(bfloat16(259.0f)), 260.0f);
+  EXPECT_TRUE(std::isnan(static_cast<float>(bfloat16(std::numeric_limits<float>::quiet_NaN()))));
+}
+
+TEST(Shape, BroadcastsAsNumPyDoes) {
+  EXPECT_EQ(broadcast_shapes("add", {2, 1, 3}, {4, 1}), (Shape{2, 4, 3}));
+  EXPECT_THROW(broadcast_shapes("add", {2, 3}, {2}), Error);
+  EXPECT_EQ((Shape{2, 3, 4})[-1], 4);
+  EXPECT_THROW((Shape{2})[1], Error);
+  EXPECT_THROW((Shape{std::int64_t{1} << 62, 4}).numel(), Error);
+}
+
+TEST(Buffer, PoolReusesBlocksAndReportsPeak) {
+  const MemoryStatistics before = memory_statistics();
+  reset_peak_memory();
+  { auto block = Buffer::allocate(1 << 20); }
+  const std::size_t allocations = memory_statistics().system_allocations;
+  { auto block = Buffer::allocate(1 << 20); }
+  EXPECT_EQ(memory_statistics().system_allocations, allocations);
+  EXPECT_EQ(memory_statistics().bytes_in_use, before.bytes_in_use);
+  EXPECT_GE(memory_statistics().peak_bytes, before.bytes_in_use + (1 << 20));
+  EXPECT_THROW(Buffer::allocate(SIZE_MAX / 8), Error);
+}
+
+TEST(Threads, ParallelForCoversEveryIndexOnceAndPassesErrorsOn) {
+  std::vector<std::atomic<int>> hits(1003);
+  parallel_for(1003, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) ++hits[static_cast<std::size_t>(i)];
+  });
+  for (auto& hit : hits) EXPECT_EQ(hit, 1);
+  EXPECT_THROW(parallel_for(100, 1, [](std::int64_t, std::int64_t) { throw Error("boom"); }), Error);
+}
+
+}  // namespace
+}  // namespace heed
