@@ -1,0 +1,168 @@
+// Reverse-mode differentiation: recording operations, and the walk back. The walk visits each operation once,
+// after everything that used its result, and frees it behind itself.
+#include "heed/autograd.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_set>
+
+#include "kernels/elementwise.h"
+#include "tensor/impl.h"
+
+namespace heed {
+namespace {
+
+thread_local bool recording = true;
+
+bool owns_its_memory(const Tensor& t) {
+  return t.shared_impl().use_count() == 1 && t.impl()->buffer.use_count() == 1 && t.is_contiguous();
+}
+
+// slot += gradient, in place when nobody else can see the slot's memory.
+void accumulate(Tensor& slot, const Tensor& gradient) {
+  if (!slot.defined()) {
+    slot = gradient;
+    return;
+  }
+  if (!owns_its_memory(slot)) slot = slot.clone();
+  const Tensor addend = gradient.contiguous();
+  dispatch_float("backward", slot.dtype(), [&]<class T>() {
+    kernels::axpy<T>(T{1}, addend.data<T>(), slot.data<T>(), slot.numel());
+  });
+}
+
+// A leaf's gradient may be changed in place by optimizers, so it never shares memory with anything else.
+void accumulate_leaf(TensorImpl& leaf, const Tensor& gradient) {
+  if (leaf.grad.defined()) {
+    accumulate(leaf.grad, gradient);
+  } else {
+    const bool shared = gradient.impl()->buffer.use_count() > 1 || !gradient.is_contiguous();
+    leaf.grad = shared ? gradient.clone() : gradient;
+  }
+}
+
+// Operations reachable from `root`, each after everything it depends on.
+std::vector<std::shared_ptr<Node>> topological_order(const std::shared_ptr<Node>& root) {
+  std::vector<std::shared_ptr<Node>> order;
+  std::unordered_set<Node*> seen{root.get()};
+  std::vector<std::pair<std::shared_ptr<Node>, std::size_t>> stack{{root, 0}};
+  while (!stack.empty()) {
+    auto& [node, next] = stack.back();
+    if (next == node->inputs.size()) {
+      order.push_back(node);
+      stack.pop_back();
+      continue;
+    }
+    const std::shared_ptr<Node> child = node->inputs[next++].node;
+    if (child && seen.insert(child.get()).second) stack.emplace_back(child, 0);
+  }
+  return order;
+}
+
+void walk(Node& node) {
+  if (node.walked) {
+    throw Error("backward: expected a graph that was not walked yet, got the freed result of " +
+                std::string(node.operation) + " (compute the loss again before a second backward)");
+  }
+  const Tensor gradient = std::move(node.gradient);
+  node.gradient = {};
+  node.walked = true;
+  const Backward backward = std::move(node.backward);
+  node.backward = nullptr;
+  const std::vector<Edge> inputs = std::move(node.inputs);
+  node.inputs.clear();
+  if (!gradient.defined()) return;  // everything that used this result passed nothing back
+  HEED_ASSERT(gradient.shape() == node.shape && gradient.dtype() == node.dtype, node.operation);
+  std::vector<Tensor> gradients = backward(gradient);
+  HEED_ASSERT(gradients.size() == inputs.size(), node.operation);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor incoming = std::move(gradients[i]);
+    gradients[i] = {};
+    if (!incoming.defined()) continue;
+    if (inputs[i].leaf) {
+      HEED_ASSERT(incoming.shape() == inputs[i].leaf->shape && incoming.dtype() == inputs[i].leaf->dtype,
+                  node.operation);
+      accumulate_leaf(*inputs[i].leaf, incoming);
+    } else if (inputs[i].node) {
+      accumulate(inputs[i].node->gradient, incoming);
+    }
+  }
+}
+
+}  // namespace
+
+// Graphs can be thousands of operations deep; taking them apart must not recurse.
+Node::~Node() {
+  std::vector<Edge> todo = std::move(inputs);
+  while (!todo.empty()) {
+    const Edge edge = std::move(todo.back());
+    todo.pop_back();
+    if (edge.node && edge.node.use_count() == 1) {
+      edge.node->backward = nullptr;
+      todo.insert(todo.end(), edge.node->inputs.begin(), edge.node->inputs.end());
+      edge.node->inputs.clear();
+    }
+  }
+}
+
+bool gradients_enabled() { return recording; }
+NoGradients::NoGradients() : before_(recording) { recording = false; }
+NoGradients::~NoGradients() { recording = before_; }
+
+bool needs_gradient(std::span<const Tensor> inputs) {
+  return recording &&
+         std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined() && t.requires_grad(); });
+}
+
+bool needs_gradient(std::initializer_list<Tensor> inputs) {
+  return needs_gradient(std::span<const Tensor>(inputs.begin(), inputs.size()));
+}
+
+void record(Tensor& output, const char* operation, const std::vector<Tensor>& inputs, Backward backward) {
+  auto node = std::make_shared<Node>();
+  node->operation = operation;
+  node->shape = output.shape();
+  node->dtype = output.dtype();
+  node->backward = std::move(backward);
+  node->inputs.reserve(inputs.size());
+  for (const Tensor& input : inputs) {
+    Edge edge;
+    if (input.defined()) {
+      edge.node = input.impl()->node;
+      if (!edge.node && input.impl()->requires_grad) edge.leaf = input.shared_impl();
+    }
+    node->inputs.push_back(std::move(edge));
+  }
+  output.impl()->node = std::move(node);
+}
+
+void refuse_gradient(const char* operation, std::initializer_list<Tensor> inputs) {
+  if (needs_gradient(inputs)) {
+    throw Error(std::string(operation) + ": expected inputs that need no gradient, got one that does " +
+                "(this operation has none; detach() the input or use NoGradients)");
+  }
+}
+
+void Tensor::backward(const Tensor& gradient) const {
+  if (!requires_grad()) throw Error("backward: expected a tensor with gradient history, got " + str() + " without");
+  if (!gradient.defined() && numel() != 1) {
+    throw Error("backward: expected a single element, got " + str() + " (pass the gradient)");
+  }
+  const Tensor seed = gradient.defined() ? gradient : full(shape(), 1.0, dtype());
+  if (seed.shape() != shape() || seed.dtype() != dtype()) {
+    throw Error("backward: expected a gradient of " + str() + ", got " + seed.str());
+  }
+  const NoGradients guard;
+  if (!impl_->node) {
+    accumulate_leaf(*impl_, seed);
+    return;
+  }
+  std::vector<std::shared_ptr<Node>> order = topological_order(impl_->node);
+  accumulate(impl_->node->gradient, seed);
+  while (!order.empty()) {
+    walk(*order.back());
+    order.pop_back();
+  }
+}
+
+}  // namespace heed

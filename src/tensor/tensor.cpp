@@ -1,0 +1,210 @@
+// The Tensor value type: creation, access, copies and conversion.
+#include "heed/tensor.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/convert.h"
+#include "kernels/copy.h"
+#include "tensor/impl.h"
+
+namespace heed {
+namespace {
+
+TensorImpl& checked(const std::shared_ptr<TensorImpl>& impl) {
+  if (!impl) throw Error("tensor: expected a tensor, got an undefined one");
+  return *impl;
+}
+
+}  // namespace
+
+Tensor Tensor::empty(const Shape& shape, DType dtype) {
+  const auto count = static_cast<std::size_t>(shape.numel());
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(count, size_of(dtype), &bytes)) {
+    throw Error("tensor: expected a size that fits memory, got " + shape.str());
+  }
+  return from_buffer(Buffer::allocate(bytes), shape, dtype);
+}
+
+Tensor Tensor::zeros(const Shape& shape, DType dtype) {
+  Tensor t = empty(shape, dtype);
+  std::memset(t.raw_data(), 0, static_cast<std::size_t>(t.numel()) * size_of(dtype));
+  return t;
+}
+
+Tensor Tensor::full(const Shape& shape, double value, DType dtype) {
+  Tensor t = empty(shape, dtype);
+  dispatch_all(dtype, [&]<class T>() {
+    T element;
+    if constexpr (std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>) {
+      element = T(static_cast<float>(value));
+    } else {
+      element = static_cast<T>(value);
+    }
+    std::fill_n(t.data<T>(), t.numel(), element);
+  });
+  return t;
+}
+
+template <class T>
+Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
+  if (static_cast<std::int64_t>(values.size()) != shape.numel()) {
+    throw Error("tensor: expected " + std::to_string(shape.numel()) + " values for shape " + shape.str() +
+                ", got " + std::to_string(values.size()));
+  }
+  Tensor t = empty(shape, dtype_of<T>());
+  if (!values.empty()) std::memcpy(t.raw_data(), values.data(), values.size() * sizeof(T));
+  return t;
+}
+
+Tensor Tensor::from_buffer(std::shared_ptr<Buffer> buffer, const Shape& shape, DType dtype, std::int64_t offset) {
+  const std::int64_t end = offset + shape.numel();
+  if (offset < 0 || static_cast<std::size_t>(end) > buffer->bytes() / size_of(dtype)) {
+    throw Error("tensor: expected a buffer of " + std::to_string(end) + " elements of " +
+                std::string(name_of(dtype)) + ", got " + std::to_string(buffer->bytes()) + " bytes");
+  }
+  auto impl = std::make_shared<TensorImpl>();
+  impl->buffer = std::move(buffer);
+  impl->shape = shape;
+  impl->strides = contiguous_strides(shape);
+  impl->offset = offset;
+  impl->dtype = dtype;
+  return Tensor(std::move(impl));
+}
+
+const Shape& Tensor::shape() const { return checked(impl_).shape; }
+const Shape& Tensor::strides() const { return checked(impl_).strides; }
+std::int64_t Tensor::offset() const { return checked(impl_).offset; }
+std::int64_t Tensor::numel() const { return checked(impl_).shape.numel(); }
+DType Tensor::dtype() const { return checked(impl_).dtype; }
+
+bool Tensor::is_contiguous() const {
+  const TensorImpl& t = checked(impl_);
+  std::int64_t step = 1;
+  for (int axis = t.shape.rank() - 1; axis >= 0; --axis) {
+    if (t.shape[axis] != 1 && t.strides[axis] != step) return t.shape.numel() == 0;
+    step *= t.shape[axis];
+  }
+  return true;
+}
+
+std::byte* Tensor::raw_data() const {
+  const TensorImpl& t = checked(impl_);
+  return t.buffer->data() + static_cast<std::size_t>(t.offset) * size_of(t.dtype);
+}
+
+template <class T>
+T* Tensor::data() const {
+  if (dtype() != dtype_of<T>()) {
+    throw Error("tensor: expected " + std::string(name_of(dtype_of<T>())) + ", got " + str() + " (convert with to())");
+  }
+  if (!is_contiguous()) throw Error("tensor: expected contiguous memory, got a view (call contiguous())");
+  return reinterpret_cast<T*>(raw_data());
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  const Tensor flat = detach().contiguous();
+  const T* values = flat.data<T>();
+  return std::vector<T>(values, values + numel());
+}
+
+double Tensor::item() const {
+  if (numel() != 1) throw Error("item: expected one element, got " + str());
+  const Tensor wide = detach().to(DType::f64);
+  return *reinterpret_cast<const double*>(wide.raw_data());
+}
+
+Tensor Tensor::clone() const {
+  Tensor copy = empty(shape(), dtype());
+  copy.copy_from(*this);
+  return copy;
+}
+
+Tensor Tensor::contiguous() const {
+  if (is_contiguous()) return *this;
+  Tensor copy = clone();
+  if (needs_gradient({*this})) {
+    record(copy, "contiguous", {*this}, [](const Tensor& dy) { return std::vector<Tensor>{dy}; });
+  }
+  return copy;
+}
+
+Tensor Tensor::alias(const Shape& shape, const Shape& strides, std::int64_t offset) const {
+  const TensorImpl& t = checked(impl_);
+  auto impl = std::make_shared<TensorImpl>();
+  impl->buffer = t.buffer;
+  impl->shape = shape;
+  impl->strides = strides;
+  impl->offset = offset;
+  impl->dtype = t.dtype;
+  return Tensor(std::move(impl));
+}
+
+Tensor Tensor::detach() const { return alias(shape(), strides(), offset()); }
+
+Tensor Tensor::to(DType target) const {
+  if (target == dtype()) return *this;
+  const Tensor source = detach().contiguous();
+  Tensor result = empty(shape(), target);
+  kernels::convert(source.raw_data(), source.dtype(), result.raw_data(), target, numel());
+  if (is_floating(target) && needs_gradient({*this})) {
+    record(result, "to", {*this},
+           [from = dtype()](const Tensor& dy) { return std::vector<Tensor>{dy.to(from)}; });
+  }
+  return result;
+}
+
+void Tensor::copy_from(const Tensor& source) const {
+  if (shape() != source.shape()) {
+    throw Error("copy: expected shape " + shape().str() + ", got " + source.shape().str());
+  }
+  const Tensor from = source.detach().to(dtype());
+  kernels::copy_strided(from.raw_data(), raw_data(), shape().rank(), shape().begin(), from.strides().begin(),
+                        strides().begin(), size_of(dtype()));
+}
+
+bool Tensor::requires_grad() const {
+  const TensorImpl& t = checked(impl_);
+  return t.requires_grad || t.node != nullptr;
+}
+
+Tensor& Tensor::set_requires_grad(bool value) {
+  TensorImpl& t = checked(impl_);
+  if (t.node) throw Error("set_requires_grad: expected a leaf, got the result of " + std::string(t.node->operation));
+  if (value && !is_floating(t.dtype)) throw Error("set_requires_grad: expected a floating type, got " + str());
+  t.requires_grad = value;
+  return *this;
+}
+
+Tensor Tensor::grad() const { return checked(impl_).grad; }
+
+void Tensor::set_grad(const Tensor& gradient) const {
+  if (gradient.defined() && (gradient.shape() != shape() || gradient.dtype() != dtype())) {
+    throw Error("set_grad: expected " + str() + ", got " + gradient.str());
+  }
+  checked(impl_).grad = gradient;
+}
+
+void Tensor::zero_grad() const { checked(impl_).grad = {}; }
+
+std::string Tensor::str() const {
+  return defined() ? std::string(name_of(dtype())) + shape().str() : "an undefined tensor";
+}
+
+#define HEED_TENSOR_ACCESS(T)                                                   \
+  template T* Tensor::data<T>() const;                                         \
+  template std::vector<T> Tensor::to_vector<T>() const;                        \
+  template Tensor Tensor::from<T>(std::span<const T> values, const Shape& shape);
+HEED_TENSOR_ACCESS(double)
+HEED_TENSOR_ACCESS(float)
+HEED_TENSOR_ACCESS(bfloat16)
+HEED_TENSOR_ACCESS(float16)
+HEED_TENSOR_ACCESS(std::int64_t)
+HEED_TENSOR_ACCESS(std::int32_t)
+HEED_TENSOR_ACCESS(std::uint8_t)
+HEED_TENSOR_ACCESS(bool)
+#undef HEED_TENSOR_ACCESS
+
+}  // namespace heed
