@@ -1,0 +1,99 @@
+// Scaled dot-product attention (Vaswani et al. 2017), forward and backward, without ever holding the whole
+// matrix of scores: a thread keeps the scores of one block of queries. The backward pass recomputes
+// probabilities from the logarithm of their sums (Dao et al. 2022, "FlashAttention").
+#pragma once
+
+#include <cstdint>
+
+#include "heed/random.h"
+
+namespace heed::kernels {
+
+/// Where element (b, h, t, c) of a tensor lies: b * batch + h * head + t * row + c.
+struct AttentionStrides {
+  std::int64_t batch = 0;
+  std::int64_t head = 0;
+  std::int64_t row = 0;
+};
+
+/// q: [B, H, T, head_dim], k: [B, K, S, head_dim], v: [B, K, S, value_dim], o: [B, H, T, value_dim]. Query
+/// head h reads key-value head h / (H / K); K divides H.
+struct AttentionShape {
+  std::int64_t batch = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t queries = 0;
+  std::int64_t keys = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t value_dim = 0;
+  AttentionStrides q, k, v, o;
+};
+
+/// Where element (b, h, t, s) of a mask or bias lies; 0 repeats it along that axis.
+struct MaskStrides {
+  std::int64_t batch = 0;
+  std::int64_t head = 0;
+  std::int64_t query = 0;
+  std::int64_t key = 0;
+};
+
+/// With P = S - T, the distance from query t to key s is t + P - s: queries are the last T of S positions, as
+/// when a cache holds the keys before them. The score of (t, s) is
+///   scale * q[t] . k[s] + bias[t, s] - alibi_slopes[h] * |t + P - s|,
+/// and -inf where any mask forbids it. A query that may see no key gets output 0 and logsumexp -inf.
+template <class T>
+struct AttentionOptions {
+  double scale = 1;
+  bool causal = false;             // only keys at distance >= 0
+  std::int64_t window = 0;         // if > 0, only keys at distance < window, itself included (and > -window)
+  const bool* key_mask = nullptr;  // [B, S], true where the key may be seen
+  const std::int64_t* key_lengths = nullptr;  // [B], keys from this one on may not be seen
+  const bool* mask = nullptr;                 // [B|1, H|1, T|1, S|1], true where the key may be seen
+  MaskStrides mask_strides;
+  const T* bias = nullptr;  // [B|1, H|1, T|1, S|1], added to the scores; may hold -inf
+  MaskStrides bias_strides;
+  const T* alibi_slopes = nullptr;  // [H] (Press et al. 2022)
+  double dropout = 0;               // on the probabilities; element ((b * H + h) * T + t) * S + s
+  RandomStream random;              // the same in forward and backward
+};
+
+/// Arguments of attention. Null marks what is optional.
+template <class T>
+struct AttentionForward {
+  const T* q = nullptr;
+  const T* k = nullptr;
+  const T* v = nullptr;
+  T* o = nullptr;
+  T* logsumexp = nullptr;  // [B, H, T], optional (backward needs it)
+  T* weights = nullptr;    // [B, W, T, S], optional: the probabilities, before dropout
+  const bool* weight_heads =
+      nullptr;  // [H], optional: the W heads whose weights are wanted; null is all, W = H
+};
+
+/// o[t] = sum_s dropout(softmax_s(score[t, s])) v[s].
+template <class T>
+void attention(const AttentionShape& shape, const AttentionOptions<T>& options,
+               const AttentionForward<T>& args);
+
+/// Arguments of attention_backward. Each gradient is laid out by its own strides and overwritten; a null one
+/// is not computed.
+template <class T>
+struct AttentionBackward {
+  const T* q = nullptr;
+  const T* k = nullptr;
+  const T* v = nullptr;
+  const T* o = nullptr;          // from attention
+  const T* logsumexp = nullptr;  // from attention
+  const T* d_o = nullptr;
+  T* dq = nullptr;
+  T* dk = nullptr;
+  T* dv = nullptr;
+  T* dbias = nullptr;  // laid out by options.bias_strides, summed where the bias was repeated
+  AttentionStrides d_o_strides, dq_strides, dk_strides, dv_strides;
+};
+
+template <class T>
+void attention_backward(const AttentionShape& shape, const AttentionOptions<T>& options,
+                        const AttentionBackward<T>& args);
+
+}  // namespace heed::kernels

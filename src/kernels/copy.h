@@ -1,0 +1,29 @@
+// Copies between strided layouts: what contiguous, permute, concat, slice and their gradients come down to.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/elementwise.h"
+
+namespace heed::kernels {
+
+/// Axes of a copy and the step of each side along them, in elements. A source stride may be 0 (repetition) or
+/// negative. Distinct indices must be distinct elements of the destination.
+struct StridedCopy {
+  int rank = 0;
+  std::array<std::int64_t, kMaxRank> sizes{};
+  std::array<std::int64_t, kMaxRank> src_strides{};
+  std::array<std::int64_t, kMaxRank> dst_strides{};
+};
+
+/// dst[i . dst_strides] = src[i . src_strides] for elements of 1, 2, 4 or 8 bytes. src and dst must not
+/// overlap.
+void copy_strided(const void* src, void* dst, const StridedCopy& shape, std::size_t element_size);
+
+/// dst[i . dst_strides] += src[i . src_strides].
+template <class T>
+void accumulate_strided(const T* src, T* dst, const StridedCopy& shape);
+
+}  // namespace heed::kernels

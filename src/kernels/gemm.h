@@ -1,0 +1,35 @@
+// Matrix multiplication, and the bias that usually follows it. Everything is row-major.
+#pragma once
+
+#include <cstdint>
+
+namespace heed::kernels {
+
+/// c = alpha * op(a) op(b) + beta * c, with op(a): [m, k], op(b): [k, n], c: [m, n]; op transposes where
+/// asked. lda, ldb, ldc are the distances between stored rows. With beta = 0, c need not be initialised. With
+/// k = 0, c = beta * c.
+template <class T>
+void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, T alpha,
+          const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T beta, T* c, std::int64_t ldc);
+
+/// Distances between consecutive matrices of a batch. Those of a and b may be 0: the matrix is shared.
+struct GemmBatch {
+  std::int64_t count = 1;
+  std::int64_t stride_a = 0;
+  std::int64_t stride_b = 0;
+  std::int64_t stride_c = 0;
+};
+/// gemm on every matrix of the batch, in parallel over the batch when the matrices are small.
+template <class T>
+void gemm_batched(const GemmBatch& batch, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
+                  std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T beta,
+                  T* c, std::int64_t ldc);
+
+/// y[r, i] += bias[i]; y: [rows, n].
+template <class T>
+void add_bias(T* y, const T* bias, std::int64_t rows, std::int64_t n);
+/// db[i] = sum_r dy[r, i]; the same for any number of threads.
+template <class T>
+void bias_gradient(const T* dy, T* db, std::int64_t rows, std::int64_t n);
+
+}  // namespace heed::kernels

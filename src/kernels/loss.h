@@ -1,0 +1,41 @@
+// Cross-entropy of logits against class indices. Targets must be in [0, vocab) or equal to ignore_index: the
+// caller checks (see first_outside in kernels/embedding.h). Ignored rows have loss 0 and gradient 0.
+#pragma once
+
+#include <cstdint>
+
+namespace heed::kernels {
+
+/// With p = softmax(logits) and V classes, the loss of a row with target t is
+///   (1 - smoothing) * -log p[t] + smoothing / V * sum_v -log p[v] + z_loss * logsumexp(logits)^2.
+/// Smoothing is PyTorch's (Szegedy et al. 2016); the z-loss is that of PaLM (Chowdhery et al. 2022).
+struct CrossEntropy {
+  double smoothing = 0;
+  double z_loss = 0;
+  std::int64_t ignore_index = -100;
+};
+
+/// Sum of the losses, and the number of rows that counted.
+struct CrossEntropySum {
+  double loss = 0;
+  std::int64_t count = 0;
+};
+
+/// logits: [rows, vocab]; losses and logsumexp: [rows], each may be null.
+template <class T>
+CrossEntropySum cross_entropy(const T* logits, const std::int64_t* targets, T* losses, T* logsumexp,
+                              std::int64_t rows, std::int64_t vocab, const CrossEntropy& options);
+
+/// dlogits[r, v] = dlosses[r] * d losses[r] / d logits[r, v]. dlogits may be logits.
+template <class T>
+void cross_entropy_backward(const T* logits, const std::int64_t* targets, const T* logsumexp,
+                            const T* dlosses, T* dlogits, std::int64_t rows, std::int64_t vocab,
+                            const CrossEntropy& options);
+
+/// Forward and backward in one pass over memory: returns the sum and overwrites logits by
+/// scale * d loss / d logits. For a projection and its loss computed together over chunks of rows.
+template <class T>
+CrossEntropySum cross_entropy_in_place(T* logits, const std::int64_t* targets, T scale, std::int64_t rows,
+                                       std::int64_t vocab, const CrossEntropy& options);
+
+}  // namespace heed::kernels

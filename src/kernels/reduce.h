@@ -1,0 +1,30 @@
+// Reductions. Sums add blocks of fixed size pairwise, so that the rounding error grows with the logarithm of
+// the length and the result depends neither on the number of threads nor, beyond rounding, on the processor.
+#pragma once
+
+#include <cstdint>
+
+namespace heed::kernels {
+
+/// y[outer, inner] = sum of x[outer, n, inner] over n. An empty sum is 0.
+template <class T>
+void sum(const T* x, T* y, std::int64_t outer, std::int64_t n, std::int64_t inner);
+/// y[outer, inner] = mean of x[outer, n, inner] over n. An empty mean is 0.
+template <class T>
+void mean(const T* x, T* y, std::int64_t outer, std::int64_t n, std::int64_t inner);
+/// y[outer, inner] = max of x[outer, n, inner] over n; arg (may be null) its first index. A NaN wins. An
+/// empty maximum is -inf at index 0.
+template <class T>
+void max(const T* x, T* y, std::int64_t* arg, std::int64_t outer, std::int64_t n, std::int64_t inner);
+
+/// The sum of x[i]^2, in double throughout.
+template <class T>
+double sum_of_squares(const T* x, std::int64_t n);
+/// The sum of x[i], in double throughout.
+template <class T>
+double sum_all(const T* x, std::int64_t n);
+/// Whether no element is infinite or NaN.
+template <class T>
+bool all_finite(const T* x, std::int64_t n);
+
+}  // namespace heed::kernels
