@@ -1,0 +1,88 @@
+// What every model offers, whatever its family: its parameters by the names of its file, a forward pass from
+// named tensors to named tensors, and saving in Hugging Face layout. Encoder-decoders add the face that
+// decoding and training use.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heed/nn/context.h"
+#include "heed/ops/loss.h"
+#include "heed/tensor.h"
+
+namespace heed {
+
+using TensorMap = std::map<std::string, Tensor>;
+
+/// A trained tensor under its name in model.safetensors.
+struct Parameter {
+  std::string name;
+  Tensor tensor;
+  bool decays = true;  ///< false for norms and biases, which weight decay leaves alone
+};
+
+/// What a forward pass from named tensors is to return besides its main outputs.
+struct ForwardOptions {
+  bool hidden_states = false;
+  bool attentions = false;
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  /// The config's model_type, e.g. "marian".
+  virtual std::string family() const = 0;
+  /// The trained tensors, tied ones once, in the order of the file.
+  virtual const std::vector<Parameter>& parameters() const = 0;
+  /// Inputs and outputs are named as in Hugging Face transformers: `input_ids`, `attention_mask`, `labels`, ...
+  /// in; `logits`, `loss` (when there are labels), `encoder_hidden_states.0`, `cross_attentions.1`, ... out.
+  /// Throws Error when an input is missing, unknown, of the wrong dtype or shape, or out of range.
+  virtual TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const = 0;
+  /// Writes config.json, generation_config.json and model.safetensors into an existing directory; `dtype` is
+  /// that of the file.
+  virtual void save(const std::filesystem::path& directory, DType dtype = DType::f32) const = 0;
+  /// Largest number of positions a sequence may have, where the family has a limit.
+  virtual std::optional<std::int64_t> max_positions() const = 0;
+  virtual std::int64_t vocab_size() const = 0;
+};
+
+/// A decoding under way: the key-value caches of R rows.
+class Decoding {
+ public:
+  virtual ~Decoding() = default;
+  /// Feeds T more tokens to every row (`ids` i64 [R, T]) and returns the logits after the last, f32 [R, V].
+  /// Taps in `context` see the values of these T positions only.
+  virtual Tensor step(const Tensor& ids, Context& context) = 0;
+  /// Row i goes on from what row `rows[i]` was; their number may change.
+  virtual void reorder(std::span<const std::int64_t> rows) = 0;
+  virtual std::int64_t rows() const = 0;
+  /// Tokens fed so far.
+  virtual std::int64_t length() const = 0;
+};
+
+/// A source batch for an encoder-decoder: ids i64 [B, S] and mask i64 [B, S] (1 = token, 0 = padding).
+struct SourceBatch {
+  Tensor ids;
+  Tensor mask;
+};
+
+class EncoderDecoderModel : public Model {
+ public:
+  virtual std::int64_t decoder_start_id() const = 0;
+  virtual std::int64_t pad_id() const = 0;
+  virtual std::int64_t eos_id() const = 0;
+  /// Mean cross-entropy over the labels that are not options.ignore_index. `decoder_ids` i64 [B, T] are the labels
+  /// shifted right; `labels` i64 [B, T].
+  virtual Tensor loss(const SourceBatch& source, const Tensor& decoder_ids, const Tensor& labels,
+                      const CrossEntropyOptions& options, Context& context) const = 0;
+  /// Encodes the source once and opens a decoding whose row b * beams + i belongs to source b.
+  virtual std::unique_ptr<Decoding> decode(const SourceBatch& source, std::int64_t beams, Context& context) const = 0;
+};
+
+}  // namespace heed
