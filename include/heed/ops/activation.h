@@ -1,0 +1,29 @@
+// Activation functions on f32 or f64, all with gradients.
+#pragma once
+
+#include <string_view>
+
+#include "heed/tensor.h"
+
+namespace heed {
+
+/// max(x, 0)
+Tensor relu(const Tensor& x);
+/// x * Phi(x) with the exact error function (Hendrycks and Gimpel, "Gaussian error linear units").
+Tensor gelu(const Tensor& x);
+/// The tanh approximation of the same paper: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+Tensor gelu_tanh(const Tensor& x);
+/// x * sigmoid(x), also called swish.
+Tensor silu(const Tensor& x);
+Tensor tanh(const Tensor& x);
+/// 1 / (1 + exp(-x))
+Tensor sigmoid(const Tensor& x);
+
+enum class Activation { none, relu, gelu, gelu_tanh, silu, tanh, sigmoid };
+
+/// The activation a config names: relu, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, silu, swish, tanh, sigmoid,
+/// linear. Throws Error for any other.
+Activation activation_named(std::string_view name);
+Tensor activate(const Tensor& x, Activation activation);
+
+}  // namespace heed

@@ -1,0 +1,23 @@
+// Reductions over axes. Inputs are f32 or f64.
+#pragma once
+
+#include <vector>
+
+#include "heed/tensor.h"
+
+namespace heed {
+
+/// Sum, mean and maximum over one axis (negative counts from the end); `keep` leaves an axis of size 1.
+Tensor sum(const Tensor& x, int axis, bool keep = false);
+Tensor mean(const Tensor& x, int axis, bool keep = false);
+/// The gradient goes to the first largest element.
+Tensor max(const Tensor& x, int axis, bool keep = false);
+/// Index (i64) of the first largest element. Integers have no gradient.
+Tensor argmax(const Tensor& x, int axis, bool keep = false);
+/// Over all elements, giving a scalar.
+Tensor sum(const Tensor& x);
+Tensor mean(const Tensor& x);
+/// Sums over the axes in which `shape` was broadcast to x's, so that the result has that shape.
+Tensor sum_to(const Tensor& x, const Shape& shape);
+
+}  // namespace heed
