@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# Proves the house plan on the sources under a root (default: this tree):
+# - a room includes itself and rooms below it, never one above or beside it;
+# - a public header includes the standard library and public headers, nothing else;
+# - oneDNN appears in src/kernels/cpu/gemm.cpp alone, omp.h in src/core/threads.cpp alone;
+# - only src/cli prints or exits (src/core/error.cpp stops the program when an assertion fails);
+# - a file stays under 800 lines; past 400 it is named, without failing.
+# Tests, benchmarks and examples may include what they like; for them only the sizes count.
+set -euo pipefail
+
+if [ $# -gt 1 ] || [[ "${1:-}" == -* ]]; then
+  echo "usage: scripts/check-includes.sh [ROOT]" >&2
+  exit 2
+fi
+cd "${1:-$(dirname "$0")/..}"
+
+mapfile -t files < <(find include src tests bench examples \( -name '*.h' -o -name '*.cpp' \) -type f 2>/dev/null | sort)
+if [ ${#files[@]} -eq 0 ]; then
+  echo "check-includes: error: no C++ files under $PWD" >&2
+  exit 1
+fi
+
+awk '
+BEGIN {
+  soft_limit = 400; hard_limit = 800
+  # The rooms each room may include, besides itself.
+  below["core"]     = ""
+  below["kernels"]  = "core"
+  below["tensor"]   = "core kernels"
+  below["ops"]      = "core kernels tensor"
+  below["nn"]       = "core kernels tensor ops"
+  below["text"]     = "core"
+  below["score"]    = "core"
+  below["io"]       = "core tensor"
+  below["data"]     = "core text tensor"
+  below["models"]   = "core kernels tensor ops nn io text"
+  below["generate"] = below["models"] " models"
+  below["inspect"]  = below["generate"] " generate"
+  below["train"]    = below["generate"] " generate data score"
+  below["cli"]      = below["train"] " train inspect"
+  for (room in below) {
+    allowed[room, room] = 1
+    n = split(below[room], list, " ")
+    for (i = 1; i <= n; ++i) allowed[room, list[i]] = 1
+  }
+  # Public headers that stand in include/heed/ itself.
+  n = split("error dtype shape buffer threads random", list, " ")
+  for (i = 1; i <= n; ++i) top_header[list[i]] = "core"
+  top_header["tensor"] = top_header["autograd"] = "tensor"
+  for (room in below) if (!(room in top_header)) top_header[room] = room
+  top_header["heed"] = "everything"
+}
+
+function report(message) {
+  printf "%s:%d: %s\n", FILENAME, FNR, message
+  ++failures
+}
+
+# The room of heed/<rest>: its folder, or for a header directly under heed/ the table above.
+function public_room(rest) {
+  if (rest ~ /\//) { sub(/\/.*/, "", rest); return (rest in below) ? rest : "" }
+  sub(/\.h$/, "", rest)
+  return (rest in top_header) ? top_header[rest] : ""
+}
+
+function check_size() {
+  if (lines > hard_limit) { printf "%s: %d lines; %d is the limit (split it)\n", previous, lines, hard_limit; ++failures }
+  else if (lines > soft_limit) printf "%s: warning: %d lines (why more than %d?)\n", previous, lines, soft_limit
+}
+
+function start_file(   rest) {
+  if (previous != "") check_size()
+  previous = FILENAME; ++files
+  checked = 0; is_public = 0; room = ""
+  in_comment = 0; raw_end = ""
+  if (FILENAME ~ /^include\//) {
+    checked = 1; is_public = 1
+    rest = FILENAME; sub(/^include\/heed\//, "", rest)
+    room = public_room(rest)
+    if (room == "") report("this header belongs to no room that scripts/check-includes.sh knows")
+  } else if (FILENAME ~ /^src\//) {
+    checked = 1
+    rest = FILENAME; sub(/^src\//, "", rest); sub(/\/.*/, "", rest)
+    room = rest
+    if (!(room in below)) { report("scripts/check-includes.sh knows no room " room); room = "" }
+  }
+}
+
+# The room an include leads to, "" for one outside heed.
+function included_room(quoted, path,   first) {
+  if (path ~ /^heed\//) {
+    first = path; sub(/^heed\//, "", first)
+    first = public_room(first)
+    if (first == "") report("\"" path "\" belongs to no room that scripts/check-includes.sh knows")
+    return first
+  }
+  if (!quoted) return ""
+  if (path !~ /\//) return room
+  first = path; sub(/\/.*/, "", first)
+  return (first in below) ? first : ""
+}
+
+function check_include(line,   quoted, path, target) {
+  quoted = line ~ /include[ \t]*"/
+  path = line
+  sub(/^[ \t]*#[ \t]*include[ \t]*["<]/, "", path); sub(/[">].*/, "", path)
+  if (path ~ /(^|\/)dnnl[a-z_]*\.hp?p?$/ && FILENAME != "src/kernels/cpu/gemm.cpp")
+    report("only src/kernels/cpu/gemm.cpp includes oneDNN")
+  if (path == "omp.h" && FILENAME != "src/core/threads.cpp")
+    report("only src/core/threads.cpp includes omp.h (use heed/threads.h)")
+  if (is_public && path !~ /^heed\// && (quoted || path !~ /^[a-z_0-9]+$/))
+    report("a public header includes only the standard library and \"heed/...\", not " path)
+  target = included_room(quoted, path)
+  if (target == "" || room == "" || room == "everything") return
+  if (target == "everything") report("heed/heed.h is for programs that use heed, not for its rooms")
+  else if (!((room, target) in allowed)) report(room " may not include " target " (" path ")")
+}
+
+# The line without comments and without what stands in string literals.
+function code_of(line,   start, close_mark) {
+  if (raw_end != "") {
+    start = index(line, raw_end)
+    if (!start) return ""
+    line = "\"\"" substr(line, start + length(raw_end)); raw_end = ""
+  }
+  if (in_comment) {
+    start = index(line, "*/")
+    if (!start) return ""
+    line = substr(line, start + 2); in_comment = 0
+  }
+  while (match(line, /R"[A-Za-z_0-9]*\(/)) {
+    close_mark = ")" substr(line, RSTART + 2, RLENGTH - 3) "\""
+    start = index(substr(line, RSTART + RLENGTH), close_mark)
+    if (!start) { raw_end = close_mark; line = substr(line, 1, RSTART - 1); break }
+    line = substr(line, 1, RSTART - 1) "\"\"" substr(line, RSTART + RLENGTH + start - 1 + length(close_mark))
+  }
+  gsub(/\\\\/, "", line); gsub(/\\"/, "", line); gsub(/\047"\047/, "", line)
+  gsub(/"[^"]*"/, "\"\"", line)
+  sub(/\/\/.*/, "", line)
+  gsub(/\/\*([^*]|\*[^\/])*\*\//, "", line)
+  if (start = index(line, "/*")) { line = substr(line, 1, start - 1); in_comment = 1 }
+  return line
+}
+
+function check_output(code) {
+  if (room == "cli" || FILENAME == "src/core/error.cpp") return
+  if (code ~ /(^|[^A-Za-z0-9_])(cout|cerr|clog|stdout|stderr)([^A-Za-z0-9_]|$)/ ||
+      code ~ /(^|[^A-Za-z0-9_])(v?printf|puts|putchar|perror)[ \t]*\(/ ||
+      code ~ /(^|[^A-Za-z0-9_])fmt::print(ln)?[ \t]*\(/)
+    report("only src/cli prints (throw heed::Error, or return the text)")
+  if (code ~ /(^|[^A-Za-z0-9_.>])(_?exit|_Exit|quick_exit|abort|terminate)[ \t]*\(/)
+    report("only src/cli exits (throw heed::Error)")
+}
+
+FNR == 1 { start_file() }
+{ lines = FNR }
+!checked { next }
+{
+  code = code_of($0)
+  if (code ~ /^[ \t]*#[ \t]*include[ \t]*["<]/) check_include($0)
+  else check_output(code)
+}
+
+END {
+  check_size()
+  if (failures) { printf "check-includes: error: %d findings in %d files\n", failures, files; exit 1 }
+  printf "check-includes: %d files keep the house plan\n", files
+}
+' "${files[@]}"

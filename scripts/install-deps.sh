@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Installs the Debian (12 or 13) packages heed is built from, those that are missing and no others. Asks
+# nothing, and does nothing at all when everything is there.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+usage: scripts/install-deps.sh [--ci] [--dry-run]
+  --ci       also what the continuous checks need: clang, its OpenMP, clang-format, ccache
+  --dry-run  say what is missing and install nothing
+TEXT
+}
+
+# One line a need; where releases name the package differently, the alternatives in order of preference.
+packages=(
+  build-essential
+  cmake
+  ninja-build
+  'pkgconf|pkg-config'
+  'libdnnl-dev|libonednn-dev'
+  libhwy-dev
+  libsentencepiece-dev
+  libicu-dev
+  nlohmann-json3-dev
+  libcli11-dev
+  libfmt-dev
+  libtomlplusplus-dev
+  libgtest-dev
+  libgmock-dev
+  libbenchmark-dev
+)
+ci_packages=(
+  git
+  'clang-14|clang'
+  'libomp-14-dev|libomp-dev'
+  'clang-format-14|clang-format'
+  ccache
+)
+
+dry_run=no
+for argument in "$@"; do
+  case $argument in
+    --ci) packages+=("${ci_packages[@]}") ;;
+    --dry-run) dry_run=yes ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "install-deps: unknown option $argument" >&2; usage >&2; exit 2 ;;
+  esac
+done
+
+say() { echo "install-deps: $*"; }
+fail() { echo "install-deps: error: $*" >&2; exit 1; }
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  say "this is no Debian system; heed needs the equivalents of these packages:"
+  printf '  %s\n' "${packages[@]//|/ or }"
+  say "continuing: configuring will name what is missing"
+  exit 0
+fi
+
+is_installed() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
+
+missing=()
+for need in "${packages[@]}"; do
+  found=no
+  for name in ${need//|/ }; do
+    if is_installed "$name"; then found=yes; fi
+  done
+  if [ $found = no ]; then missing+=("$need"); fi
+done
+
+if [ ${#missing[@]} -eq 0 ]; then
+  say "all ${#packages[@]} packages are installed"
+  exit 0
+fi
+say "missing: ${missing[*]//|/ or }"
+if [ $dry_run = yes ]; then exit 0; fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null ||
+    fail "installing needs root or sudo, and there is neither (as root, run: scripts/install-deps.sh $*)"
+  as_root=(sudo)
+  if [ ! -t 0 ]; then as_root+=(-n); fi  # nobody is there to type a password
+fi
+as_root+=(env DEBIAN_FRONTEND=noninteractive)
+
+say "running: apt-get update"
+"${as_root[@]}" apt-get update -qq </dev/null || say "apt-get update failed; trying with the package lists that are here"
+
+# The first alternative that this release has.
+available() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
+chosen=()
+for need in "${missing[@]}"; do
+  choice=
+  for name in ${need//|/ }; do
+    if [ -z "$choice" ] && available "$name"; then choice=$name; fi
+  done
+  if [ -z "$choice" ]; then
+    fail "no package ${need//|/ or } in this system's lists (heed needs Debian 12 or later, and a network to install from)"
+  fi
+  chosen+=("$choice")
+done
+
+say "running: apt-get install --no-install-recommends ${chosen[*]}"
+"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${chosen[@]}" </dev/null >/dev/null ||
+  fail "apt-get could not install the packages (its message is above)"
+say "installed: ${chosen[*]}"
