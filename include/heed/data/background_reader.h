@@ -1,0 +1,28 @@
+// Makes the next few batches on a thread of its own while the model computes.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "heed/data/batch.h"
+
+namespace heed {
+
+class BackgroundReader {
+ public:
+  /// Starts reading at once from the batcher's position, keeping at most `capacity` (>= 1) batches ready.
+  explicit BackgroundReader(Batcher batcher, std::size_t capacity = 4);
+  /// Stops the thread, whether or not batches are left.
+  ~BackgroundReader();
+  BackgroundReader(const BackgroundReader&) = delete;
+  BackgroundReader& operator=(const BackgroundReader&) = delete;
+
+  /// The batches in the batcher's own order. Throws what the batcher threw, after the batches made before it.
+  Batch next();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace heed

@@ -1,0 +1,116 @@
+// From texts to batches: tokenised pairs in one block of memory, packed into batches of about the same number
+// of tokens, in an order that depends on (seed, epoch) alone, so that training can resume anywhere.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "heed/data/corpus.h"
+#include "heed/tensor.h"
+
+namespace heed {
+
+/// Token ids of the pairs, as the model gets them (an end token, if any, included).
+class TokenizedCorpus {
+ public:
+  std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
+  std::span<const std::int32_t> source(std::int64_t row) const;
+  std::span<const std::int32_t> target(std::int64_t row) const;
+  std::int64_t source_length(std::int64_t row) const { return static_cast<std::int64_t>(source(row).size()); }
+  std::int64_t target_length(std::int64_t row) const { return static_cast<std::int64_t>(target(row).size()); }
+  void add(std::span<const std::int32_t> source, std::span<const std::int32_t> target);
+
+ private:
+  struct Row {
+    std::uint64_t begin;
+    std::uint64_t middle;
+    std::uint64_t end;
+  };
+  const Row& at(std::int64_t row) const;
+  std::vector<std::int32_t> ids_;
+  std::vector<Row> rows_;
+};
+
+/// Limits on the tokenised sides; 0 = no limit.
+struct TokenLimits {
+  std::int64_t max_source_tokens = 0;
+  std::int64_t max_target_tokens = 0;
+  double max_ratio = 0;  ///< longer side / shorter side
+};
+
+/// Turns a text into ids. Called from several threads at once.
+using Encoder = std::function<std::vector<std::int32_t>(std::string_view)>;
+
+/// Tokenises `rows` of the corpus, in their order. Rows over the limits are counted in `report` as skipped
+/// (and no longer as kept). Throws Error when none is left.
+TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const std::int64_t> rows,
+                                const Encoder& encode_source, const Encoder& encode_target,
+                                const TokenLimits& limits, DataReport& report);
+
+/// A place in the endless sequence of batches.
+struct BatchPosition {
+  std::int64_t epoch = 0;
+  std::int64_t batch = 0;
+  bool operator==(const BatchPosition&) const = default;
+};
+
+/// B pairs, padded on the right to the longest source S and the longest target T.
+struct Batch {
+  Tensor source_ids;               ///< i64 [B, S]
+  Tensor source_mask;              ///< i64 [B, S]; 1 = token, 0 = padding
+  Tensor decoder_ids;              ///< i64 [B, T]; the target shifted right, the start token first
+  Tensor labels;                   ///< i64 [B, T]; the target, padded with kIgnoredLabel
+  std::int64_t source_tokens = 0;  ///< without padding
+  std::int64_t target_tokens = 0;
+  std::vector<std::int64_t> rows;  ///< of the tokenised corpus
+  BatchPosition position;          ///< of this batch
+  BatchPosition next;              ///< Batcher::seek here to go on after it
+};
+
+constexpr std::int64_t kIgnoredLabel = -100;
+
+struct BatcherOptions {
+  std::int64_t batch_tokens = 4096;  ///< rows * max(S, T) of a batch is at most this
+  std::int64_t pad_id = 0;
+  std::int64_t decoder_start_id = 0;
+  std::uint64_t seed = 0;
+  bool shuffle = true;      ///< false: by length, the same in every epoch
+  std::int64_t window = 0;  ///< pairs sorted by length together, after shuffling; 0 = all
+  std::int64_t shard = 0;   ///< with several processes: which of every `shards` consecutive batches is ours
+  std::int64_t shards = 1;
+};
+
+/// An endless sequence of batches, in which every epoch has every pair exactly once.
+class Batcher {
+ public:
+  /// `corpus` must outlive the batcher. Throws Error for an empty corpus, for options out of range, and for a
+  /// pair that alone has more than batch_tokens tokens.
+  Batcher(const TokenizedCorpus& corpus, const BatcherOptions& options);
+  /// The next batch, of the following epoch when this one is over.
+  Batch next();
+  /// Goes to a position; `batch` may be the number of batches of that epoch. Throws Error beyond.
+  void seek(const BatchPosition& position);
+  BatchPosition position() const { return position_; }
+  /// Number of batches (of all shards) in the epoch of position().
+  std::int64_t batches_in_epoch() const { return static_cast<std::int64_t>(plan_.size()); }
+
+ private:
+  struct Range {
+    std::int64_t begin;
+    std::int64_t end;
+  };
+  void plan_epoch(std::int64_t epoch);
+  void advance();
+  Batch build(const Range& range) const;
+
+  const TokenizedCorpus* corpus_;
+  BatcherOptions options_;
+  BatchPosition position_;
+  std::vector<std::int64_t> order_;  ///< rows of the epoch
+  std::vector<Range> plan_;          ///< the epoch's batches, as ranges of order_
+};
+
+}  // namespace heed

@@ -1,0 +1,120 @@
+// Parallel corpora: pairs of a source and a target text, read line by line from one file of tab-separated
+// columns or from two line-aligned files. Lines that cannot be used are counted, remembered by number and
+// skipped; the report says so in words.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace heed {
+
+/// Why a line was left out.
+enum class SkipReason : std::uint8_t {
+  not_utf8,
+  wrong_columns,
+  empty_side,
+  too_many_characters,
+  character_ratio,
+  too_many_tokens,
+  token_ratio,
+};
+
+/// What became of every line that was read.
+struct DataReport {
+  static constexpr std::size_t kReasons = 7;
+  static constexpr std::size_t kLinesKept = 5;  ///< line numbers remembered per reason
+
+  struct Skipped {
+    std::int64_t count = 0;
+    std::vector<std::int64_t> lines;  ///< numbers, from 1, of the first ones
+  };
+
+  std::int64_t lines = 0;
+  std::int64_t kept = 0;
+  std::array<Skipped, kReasons> skipped;
+
+  void skip(SkipReason reason, std::int64_t line);
+  const Skipped& operator[](SkipReason reason) const { return skipped[static_cast<std::size_t>(reason)]; }
+  std::int64_t skipped_count() const { return lines - kept; }
+  /// One line for the whole, then one for each reason that occurred:
+  /// "1000 lines, 998 kept, 2 skipped\n  not UTF-8: 2 (lines 7, 31)". No newline at the end.
+  std::string summary() const;
+};
+
+/// Which lines to take. Lengths count Unicode characters (code points).
+struct CorpusOptions {
+  int source_column = 0;
+  int target_column = 1;
+  bool allow_extra_columns = true;  ///< false: a line must have no column beyond the two
+  std::int64_t max_characters = 0;  ///< of either side; 0 = no limit
+  double max_character_ratio = 0;   ///< longer side / shorter side; 0 = no limit
+};
+
+/// The texts of a corpus in one block of memory.
+class ParallelCorpus {
+ public:
+  std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
+  std::string_view source(std::int64_t row) const;
+  std::string_view target(std::int64_t row) const;
+  /// Number of the line, from 1, that the row came from.
+  std::int64_t line(std::int64_t row) const;
+  void add(std::string_view source, std::string_view target, std::int64_t line);
+
+ private:
+  struct Row {
+    std::uint64_t begin;
+    std::uint64_t middle;  ///< end of the source, begin of the target
+    std::uint64_t end;
+    std::int64_t line;
+  };
+  const Row& at(std::int64_t row) const;
+  std::string text_;
+  std::vector<Row> rows_;
+};
+
+/// Reads tab-separated columns. A byte order mark and carriage returns at line ends are dropped; spaces
+/// around a text are too. Adds to `report`. Throws Error when the file cannot be read, when the options make
+/// no sense, or when not one line can be used.
+ParallelCorpus load_tsv(const std::filesystem::path& file, const CorpusOptions& options, DataReport& report);
+
+/// Reads line i of both files as a pair; `options`' columns mean nothing here. Throws Error as load_tsv does,
+/// and when the files differ in their number of lines.
+ParallelCorpus load_line_aligned(const std::filesystem::path& source_file,
+                                 const std::filesystem::path& target_file, const CorpusOptions& options,
+                                 DataReport& report);
+
+/// Rows of a corpus for training, for development and for the final test.
+struct CorpusSplit {
+  std::vector<std::int64_t> train;
+  std::vector<std::int64_t> dev;
+  std::vector<std::int64_t> test;
+};
+
+/// Sizes count distinct source texts.
+struct SplitOptions {
+  std::int64_t dev = 0;
+  std::int64_t test = 0;
+  std::uint64_t seed = 0;
+};
+
+/// Splits by a hash of the source text: rows with the same source stay together, and the choice depends on
+/// the set of source texts and the seed alone, not on the order of the lines. Rows keep their order within a
+/// part. Throws Error when nothing would be left to train on.
+CorpusSplit split_corpus(const ParallelCorpus& corpus, const SplitOptions& options);
+
+/// One source text with all its distinct targets, in the order of the corpus.
+struct ReferenceGroup {
+  std::string source;
+  std::vector<std::string> references;
+};
+
+/// The distinct sources among `rows`, in the order of their first appearance.
+std::vector<ReferenceGroup> group_references(const ParallelCorpus& corpus,
+                                             std::span<const std::int64_t> rows);
+
+}  // namespace heed
