@@ -148,7 +148,7 @@ Tensor Tensor::to(DType target) const {
   if (target == dtype()) return *this;
   const Tensor source = detach().contiguous();
   Tensor result = empty(shape(), target);
-  kernels::convert(source.raw_data(), source.dtype(), result.raw_data(), target, numel());
+  kernels::convert(source.dtype(), source.raw_data(), target, result.raw_data(), numel());
   if (is_floating(target) && needs_gradient({*this})) {
     record(result, "to", {*this},
            [from = dtype()](const Tensor& dy) { return std::vector<Tensor>{dy.to(from)}; });
@@ -161,8 +161,12 @@ void Tensor::copy_from(const Tensor& source) const {
     throw Error("copy: expected shape " + shape().str() + ", got " + source.shape().str());
   }
   const Tensor from = source.detach().to(dtype());
-  kernels::copy_strided(from.raw_data(), raw_data(), shape().rank(), shape().begin(), from.strides().begin(),
-                        strides().begin(), size_of(dtype()));
+  kernels::StridedCopy copy;
+  copy.rank = rank();
+  std::copy(shape().begin(), shape().end(), copy.sizes.begin());
+  std::copy(from.strides().begin(), from.strides().end(), copy.src_strides.begin());
+  std::copy(strides().begin(), strides().end(), copy.dst_strides.begin());
+  kernels::copy_strided(from.raw_data(), raw_data(), copy, size_of(dtype()));
 }
 
 bool Tensor::requires_grad() const {

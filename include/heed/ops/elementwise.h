@@ -32,7 +32,4 @@ Tensor sqrt(const Tensor& x);
 /// 1 / sqrt(x)
 Tensor rsqrt(const Tensor& x);
 
-/// x where `mask` (bool, broadcasts to x) is false, `value` where it is true.
-Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
-
 }  // namespace heed

@@ -1,0 +1,237 @@
+// Scaled dot-product attention: checks, the fused kernel with its gradient, and the plain formula.
+#include "heed/ops/attention.h"
+
+#include <cmath>
+#include <limits>
+
+#include "heed/autograd.h"
+#include "heed/ops/dropout.h"
+#include "heed/ops/elementwise.h"
+#include "heed/ops/matmul.h"
+#include "heed/ops/shape.h"
+#include "heed/ops/softmax.h"
+#include "kernels/attention.h"
+
+namespace heed {
+namespace {
+
+constexpr const char* kName = "scaled_dot_product_attention";
+
+struct Sizes {
+  std::int64_t batch, heads, kv_heads, queries, keys, head_dim, value_dim;
+};
+
+Sizes sizes_of(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q.size(0) == k.size(0) && k.size(0) == v.size(0) &&
+                    k.size(1) == v.size(1) && k.size(2) == v.size(2) && q.size(3) == k.size(3) && k.size(1) > 0 &&
+                    q.size(1) % k.size(1) == 0 && q.dtype() == k.dtype() && k.dtype() == v.dtype();
+  if (!fits) {
+    throw Error(std::string(kName) + ": expected q [B, H, T, d], k [B, K, S, d] and v [B, K, S, e] of one type with K " +
+                "dividing H, got " + q.str() + ", " + k.str() + " and " + v.str());
+  }
+  return {q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), v.size(3)};
+}
+
+void check_options(const Sizes& n, const Tensor& q, const AttentionOptions& o) {
+  const std::string where = kName;
+  if (o.mask.defined()) {
+    const Shape full{n.batch, n.heads, n.queries, n.keys};
+    if (o.mask.rank() > 4 || broadcast_shapes(kName, o.mask.shape(), full) != full) {
+      throw Error(where + ": expected a mask that broadcasts to " + full.str() + ", got " + o.mask.str());
+    }
+    if (o.mask.dtype() != DType::boolean && o.mask.dtype() != q.dtype()) {
+      throw Error(where + ": expected a mask of bool or " + std::string(name_of(q.dtype())) + ", got " + o.mask.str());
+    }
+  }
+  if (o.key_mask.defined() && (o.key_mask.shape() != Shape{n.batch, n.keys} || o.key_mask.dtype() != DType::boolean)) {
+    throw Error(where + ": expected a key mask bool" + Shape{n.batch, n.keys}.str() + ", got " + o.key_mask.str());
+  }
+  if (o.alibi_slopes.defined() &&
+      (o.alibi_slopes.shape() != Shape{n.heads} || o.alibi_slopes.dtype() != q.dtype())) {
+    throw Error(where + ": expected a slope for each of " + std::to_string(n.heads) + " heads, got " + o.alibi_slopes.str());
+  }
+  if (!(o.dropout >= 0.0 && o.dropout < 1.0)) {
+    throw Error(where + ": expected dropout in [0, 1), got " + std::to_string(o.dropout));
+  }
+  if (o.window < 0) throw Error(where + ": expected a window of at least 0, got " + std::to_string(o.window));
+  refuse_gradient("ALiBi slopes", {o.alibi_slopes.defined() ? o.alibi_slopes : Tensor()});
+}
+
+double scale_of(const AttentionOptions& options, const Sizes& n) {
+  return options.scale.value_or(1.0 / std::sqrt(static_cast<double>(std::max<std::int64_t>(n.head_dim, 1))));
+}
+
+// The kernel reads any strides but wants each row of numbers dense.
+Tensor dense_rows(const Tensor& x) { return x.strides()[-1] == 1 || x.size(-1) <= 1 ? x : x.contiguous(); }
+
+kernels::AttentionStrides strides_of(const Tensor& x) { return {x.strides()[0], x.strides()[1], x.strides()[2]}; }
+
+// [B, H, T, d] laid out in memory as [B, T, H, d], so that joining the heads afterwards costs nothing.
+Tensor heads_inside(std::int64_t batch, std::int64_t heads, std::int64_t time, std::int64_t width, DType dtype) {
+  return permute(Tensor::empty({batch, time, heads, width}, dtype), {0, 2, 1, 3});
+}
+
+// A contiguous mask seen with four axes.
+Tensor four_axes(const Tensor& mask) {
+  Tensor m = mask.contiguous();
+  while (m.rank() < 4) m = unsqueeze(m, 0);
+  return m;
+}
+
+kernels::MaskStrides mask_strides(const Tensor& mask) {
+  auto step = [&](int axis) { return mask.size(axis) == 1 ? 0 : mask.strides()[axis]; };
+  return {step(0), step(1), step(2), step(3)};
+}
+
+// Dense tensors the kernel's option pointers refer to; must outlive the call.
+struct Masks {
+  Tensor mask, key_mask, slopes;
+};
+
+Masks dense_masks(const AttentionOptions& options) {
+  Masks m;
+  if (options.mask.defined()) m.mask = four_axes(options.mask);
+  if (options.key_mask.defined()) m.key_mask = options.key_mask.contiguous();
+  if (options.alibi_slopes.defined()) m.slopes = options.alibi_slopes.contiguous();
+  return m;
+}
+
+template <class T>
+kernels::AttentionOptions<T> kernel_options(const AttentionOptions& options, const Masks& masks, double scale) {
+  kernels::AttentionOptions<T> k;
+  k.scale = scale;
+  k.causal = options.causal;
+  k.window = options.window;
+  k.dropout = options.dropout;
+  k.random = options.stream;
+  if (masks.key_mask.defined()) k.key_mask = masks.key_mask.data<bool>();
+  if (masks.slopes.defined()) k.alibi_slopes = masks.slopes.data<T>();
+  if (masks.mask.defined() && masks.mask.dtype() == DType::boolean) {
+    k.mask = masks.mask.data<bool>();
+    k.mask_strides = mask_strides(masks.mask);
+  } else if (masks.mask.defined()) {
+    k.bias = masks.mask.data<T>();
+    k.bias_strides = mask_strides(masks.mask);
+  }
+  return k;
+}
+
+kernels::AttentionShape kernel_shape(const Sizes& n, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o) {
+  return {n.batch, n.heads, n.kv_heads, n.queries, n.keys, n.head_dim, n.value_dim,
+          strides_of(q), strides_of(k), strides_of(v), strides_of(o)};
+}
+
+}  // namespace
+
+Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                    const AttentionOptions& options, Tensor* weights) {
+  const Sizes n = sizes_of(query, key, value);
+  check_options(n, query, options);
+  const Tensor q = dense_rows(query), k = dense_rows(key), v = dense_rows(value);
+  const double scale = scale_of(options, n);
+  const bool recording = needs_gradient({q, k, v, options.mask});
+  const Masks masks = dense_masks(options);
+  Tensor o = heads_inside(n.batch, n.heads, n.queries, n.value_dim, q.dtype());
+  const Tensor logsumexp = recording ? Tensor::empty({n.batch, n.heads, n.queries}, q.dtype()) : Tensor();
+  if (weights != nullptr) *weights = Tensor::empty({n.batch, n.heads, n.queries, n.keys}, q.dtype());
+  dispatch_float(kName, q.dtype(), [&]<class T>() {
+    kernels::AttentionForward<T> args;
+    args.q = reinterpret_cast<const T*>(q.raw_data());
+    args.k = reinterpret_cast<const T*>(k.raw_data());
+    args.v = reinterpret_cast<const T*>(v.raw_data());
+    args.o = reinterpret_cast<T*>(o.raw_data());
+    if (recording) args.logsumexp = logsumexp.data<T>();
+    if (weights != nullptr) args.weights = weights->data<T>();
+    kernels::attention(kernel_shape(n, q, k, v, o), kernel_options<T>(options, masks, scale), args);
+  });
+  if (!recording) return o;
+
+  const bool needs_bias = options.mask.defined() && options.mask.requires_grad();
+  record(o, kName, {q, k, v, options.mask},
+         [n, q = q.detach(), k = k.detach(), v = v.detach(), o = o.detach(), logsumexp, options, masks, scale,
+          needs_bias](const Tensor& gradient) {
+           const Tensor d_o = dense_rows(gradient);
+           const Tensor dq = heads_inside(n.batch, n.heads, n.queries, n.head_dim, q.dtype());
+           const Tensor dk = heads_inside(n.batch, n.kv_heads, n.keys, n.head_dim, q.dtype());
+           const Tensor dv = heads_inside(n.batch, n.kv_heads, n.keys, n.value_dim, q.dtype());
+           const Tensor dbias = needs_bias ? Tensor::zeros(masks.mask.shape(), q.dtype()) : Tensor();
+           dispatch_float(kName, q.dtype(), [&]<class T>() {
+             kernels::AttentionBackward<T> args;
+             args.q = reinterpret_cast<const T*>(q.raw_data());
+             args.k = reinterpret_cast<const T*>(k.raw_data());
+             args.v = reinterpret_cast<const T*>(v.raw_data());
+             args.o = reinterpret_cast<const T*>(o.raw_data());
+             args.logsumexp = logsumexp.data<T>();
+             args.d_o = reinterpret_cast<const T*>(d_o.raw_data());
+             args.dq = reinterpret_cast<T*>(dq.raw_data());
+             args.dk = reinterpret_cast<T*>(dk.raw_data());
+             args.dv = reinterpret_cast<T*>(dv.raw_data());
+             if (needs_bias) args.dbias = dbias.data<T>();
+             args.d_o_strides = strides_of(d_o);
+             args.dq_strides = strides_of(dq);
+             args.dk_strides = strides_of(dk);
+             args.dv_strides = strides_of(dv);
+             kernels::attention_backward(kernel_shape(n, q, k, v, o), kernel_options<T>(options, masks, scale), args);
+           });
+           return std::vector<Tensor>{dq, dk, dv, needs_bias ? reshape(dbias, options.mask.shape()) : Tensor()};
+         });
+  return o;
+}
+
+namespace {
+
+// What the options forbid or add, as one additive tensor [B, H, T, S] (zeros and -inf, and ALiBi).
+Tensor additive_mask(const Sizes& n, const AttentionOptions& options, DType dtype) {
+  const Shape full{n.batch, n.heads, n.queries, n.keys};
+  std::vector<double> slopes(static_cast<std::size_t>(n.heads), 0.0);
+  if (options.alibi_slopes.defined()) slopes = options.alibi_slopes.to(DType::f64).to_vector<double>();
+  std::vector<bool> seen(static_cast<std::size_t>(full.numel()), true);
+  if (options.mask.defined() && options.mask.dtype() == DType::boolean) {
+    const auto m = broadcast_to(options.mask, full).to_vector<bool>();
+    seen.assign(m.begin(), m.end());
+  }
+  std::vector<bool> present(static_cast<std::size_t>(n.batch * n.keys), true);
+  if (options.key_mask.defined()) present = options.key_mask.to_vector<bool>();
+  std::vector<double> sum(static_cast<std::size_t>(full.numel()));
+  std::size_t i = 0;
+  for (std::int64_t b = 0; b < n.batch; ++b) {
+    for (std::int64_t h = 0; h < n.heads; ++h) {
+      for (std::int64_t t = 0; t < n.queries; ++t) {
+        for (std::int64_t s = 0; s < n.keys; ++s, ++i) {
+          const std::int64_t distance = t + n.keys - n.queries - s;
+          const bool visible = seen[i] && present[static_cast<std::size_t>(b * n.keys + s)] &&
+                               (!options.causal || distance >= 0) &&
+                               (options.window == 0 || std::abs(distance) < options.window);
+          sum[i] = visible ? -slopes[static_cast<std::size_t>(h)] * static_cast<double>(std::abs(distance))
+                           : -std::numeric_limits<double>::infinity();
+        }
+      }
+    }
+  }
+  return Tensor::from(sum, full).to(dtype);
+}
+
+// Each key-value head once for every query head that reads it.
+Tensor repeat_heads(const Tensor& x, std::int64_t times) {
+  if (times == 1) return x;
+  const Shape& s = x.shape();
+  return reshape(broadcast_to(unsqueeze(x, 2), {s[0], s[1], times, s[2], s[3]}), {s[0], s[1] * times, s[2], s[3]});
+}
+
+}  // namespace
+
+Tensor attention_by_formula(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                            Tensor* weights) {
+  const Sizes n = sizes_of(q, k, v);
+  check_options(n, q, options);
+  const std::int64_t group = n.heads / n.kv_heads;
+  Tensor scores = matmul(q, transpose(repeat_heads(k, group), -1, -2)) * scale_of(options, n);  // [B, H, T, S]
+  scores = scores + additive_mask(n, options, q.dtype());
+  if (options.mask.defined() && options.mask.dtype() != DType::boolean) scores = scores + options.mask;
+  const Tensor probabilities = softmax(scores, -1);  // over the keys
+  if (weights != nullptr) *weights = probabilities;
+  const Tensor kept = options.dropout > 0 ? dropout(probabilities, options.dropout, options.stream) : probabilities;
+  return matmul(kept, repeat_heads(v, group));  // [B, H, T, e]
+}
+
+}  // namespace heed

@@ -1,0 +1,57 @@
+// Lookup of rows in a table.
+#include "heed/ops/embedding.h"
+
+#include "heed/autograd.h"
+#include "heed/ops/elementwise.h"
+#include "heed/ops/shape.h"
+#include "kernels/embedding.h"
+
+namespace heed {
+namespace {
+
+void check(const Tensor& table, const Tensor& ids) {
+  if (table.rank() != 2) throw Error("embedding: expected a table [V, D], got " + table.str());
+  const std::int64_t* values = ids.data<std::int64_t>();
+  const std::int64_t outside = kernels::first_outside(values, ids.numel(), table.size(0), 0);
+  if (outside >= 0) {
+    throw Error("embedding: expected ids in [0, " + std::to_string(table.size(0)) + "), got " +
+                std::to_string(values[outside]) + " at position " + std::to_string(outside));
+  }
+}
+
+}  // namespace
+
+Tensor embedding(const Tensor& table, const Tensor& ids, double scale, std::optional<std::int64_t> padding_id) {
+  const Tensor index = ids.contiguous();
+  if (table.rank() == 2 && table.size(0) == 0 && ids.numel() > 0) {
+    throw Error("embedding: expected a table with rows, got " + table.str());
+  }
+  check(table, index);
+  Shape shape = ids.shape();
+  shape.push_back(table.size(1));
+  if (table.dtype() == DType::bf16 || table.dtype() == DType::f16) {
+    refuse_gradient("embedding of a 16-bit table", {table});
+    const Tensor rows = gather(table, 0, reshape(index, {index.numel()})).to(DType::f32);
+    return reshape(scale == 1.0 ? rows : mul(rows, scale), shape);
+  }
+  const Tensor rows = table.contiguous();
+  Tensor y = Tensor::empty(shape, table.dtype());
+  dispatch_float("embedding", table.dtype(), [&]<class T>() {
+    kernels::embedding(rows.data<T>(), index.data<std::int64_t>(), static_cast<T>(scale), y.data<T>(), index.numel(),
+                       table.size(1));
+  });
+  if (needs_gradient({table})) {
+    record(y, "embedding", {rows}, [index, scale, padding_id, shape = table.shape()](const Tensor& dy) {
+      const Tensor dense = dy.contiguous();
+      Tensor gradient = Tensor::zeros(shape, dy.dtype());
+      dispatch_float("embedding", dy.dtype(), [&]<class T>() {
+        kernels::embedding_backward(dense.data<T>(), index.data<std::int64_t>(), static_cast<T>(scale),
+                                    gradient.data<T>(), index.numel(), shape[1], padding_id.value_or(kernels::kNoIndex));
+      });
+      return std::vector<Tensor>{gradient};
+    });
+  }
+  return y;
+}
+
+}  // namespace heed

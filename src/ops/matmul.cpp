@@ -1,0 +1,170 @@
+// Matrix products.
+#include "heed/ops/matmul.h"
+
+#include "heed/autograd.h"
+#include "heed/ops/reduce.h"
+#include "heed/ops/shape.h"
+#include "kernels/elementwise.h"
+#include "kernels/gemm.h"
+
+namespace heed {
+namespace {
+
+// A tensor as gemm takes it: dense in memory, perhaps with its last two axes stored the other way round.
+struct Operand {
+  Tensor dense;
+  bool transposed = false;
+};
+
+Operand operand(const Tensor& x) {
+  if (x.is_contiguous()) return {x, false};
+  const Tensor swapped = transpose(x, -1, -2);
+  if (swapped.is_contiguous()) return {swapped, true};
+  return {x.contiguous(), false};
+}
+
+Shape leading(const Shape& shape) {
+  return Shape(std::span<const std::int64_t>(shape.begin(), static_cast<std::size_t>(shape.rank() - 2)));
+}
+
+Shape with_matrix(Shape lead, std::int64_t rows, std::int64_t columns) {
+  lead.push_back(rows);
+  lead.push_back(columns);
+  return lead;
+}
+
+Tensor product(const Tensor& a, const Tensor& b) {
+  const std::int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
+  const Shape lead = broadcast_shapes("matmul", leading(a.shape()), leading(b.shape()));
+  const bool share_b = b.rank() == 2;
+  const Operand x = operand(broadcast_to(a, with_matrix(lead, m, k)));
+  const Operand y = operand(share_b ? b : broadcast_to(b, with_matrix(lead, k, n)));
+  Tensor result = Tensor::empty(with_matrix(lead, m, n), a.dtype());
+  kernels::GemmBatch batch{lead.numel(), m * k, share_b ? 0 : k * n, m * n};
+  std::int64_t rows = m;
+  if (share_b && !x.transposed) {  // one tall product
+    rows = m * batch.count;
+    batch.count = 1;
+  }
+  dispatch_float("matmul", a.dtype(), [&]<class T>() {
+    kernels::gemm_batched<T>(batch, x.transposed, y.transposed, rows, n, k, T{1}, x.dense.data<T>(),
+                             x.transposed ? m : k, y.dense.data<T>(), y.transposed ? k : n, T{0}, result.data<T>(), n);
+  });
+  return result;
+}
+
+// dL/d(pre-activation), from the pre-activation or (where that is enough) the output.
+Tensor activation_gradient(Activation activation, const Tensor& kept, const Tensor& dy) {
+  if (activation == Activation::none) return dy;
+  Tensor dx = Tensor::empty(dy.shape(), dy.dtype());
+  dispatch_float("linear", dy.dtype(), [&]<class T>() {
+    const T *k = kept.data<T>(), *g = dy.data<T>();
+    T* d = dx.data<T>();
+    const std::int64_t n = dy.numel();
+    switch (activation) {
+      case Activation::relu: return kernels::relu_backward(k, g, d, n);
+      case Activation::gelu: return kernels::gelu_backward(k, g, d, n);
+      case Activation::gelu_tanh: return kernels::gelu_tanh_backward(k, g, d, n);
+      case Activation::silu: return kernels::silu_backward(k, g, d, n);
+      case Activation::tanh: return kernels::tanh_backward(k, g, d, n);
+      case Activation::sigmoid: return kernels::sigmoid_backward(k, g, d, n);
+      case Activation::none: return;
+    }
+  });
+  return dx;
+}
+
+template <class T>
+void apply_activation(Activation activation, const T* x, T* y, std::int64_t n) {
+  switch (activation) {
+    case Activation::relu: return kernels::relu(x, y, n);
+    case Activation::gelu: return kernels::gelu(x, y, n);
+    case Activation::gelu_tanh: return kernels::gelu_tanh(x, y, n);
+    case Activation::silu: return kernels::silu(x, y, n);
+    case Activation::tanh: return kernels::tanh(x, y, n);
+    case Activation::sigmoid: return kernels::sigmoid(x, y, n);
+    case Activation::none: return;
+  }
+}
+
+bool keeps_output(Activation activation) {
+  return activation == Activation::relu || activation == Activation::tanh || activation == Activation::sigmoid;
+}
+
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (x.rank() < 1 || weight.rank() != 2 || x.size(-1) != weight.size(1)) {
+    throw Error("linear: expected x [..., in] and weight [out, in], got " + x.str() + " and " + weight.str());
+  }
+  if (bias.defined() && bias.shape() != Shape{weight.size(0)}) {
+    throw Error("linear: expected a bias [" + std::to_string(weight.size(0)) + "], got " + bias.str());
+  }
+}
+
+// Stored weights may be narrower than the arithmetic; widening them has no gradient of its own to give.
+Tensor widen(const Tensor& stored, DType dtype) {
+  if (!stored.defined() || stored.dtype() == dtype) return stored;
+  return stored.to(dtype);
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (a.rank() < 2 || b.rank() < 2 || a.size(-1) != b.size(-2) || a.dtype() != b.dtype()) {
+    throw Error("matmul: expected [..., M, K] and [..., K, N] of one type, got " + a.str() + " and " + b.str());
+  }
+  Tensor y = product(a.detach(), b.detach());
+  if (needs_gradient({a, b})) {
+    const bool needs_a = a.requires_grad(), needs_b = b.requires_grad();
+    record(y, "matmul", {a, b}, [a = a.detach(), b = b.detach(), needs_a, needs_b](const Tensor& dy) {
+      return std::vector<Tensor>{needs_a ? sum_to(product(dy, transpose(b, -1, -2)), a.shape()) : Tensor(),
+                                 needs_b ? sum_to(product(transpose(a, -1, -2), dy), b.shape()) : Tensor()};
+    });
+  }
+  return y;
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  check_linear(x, weight, bias);
+  const Tensor input = x.contiguous(), w = widen(weight, x.dtype()).contiguous(), b = widen(bias, x.dtype());
+  const std::int64_t out = w.size(0), in = w.size(1), rows = in == 0 ? 0 : x.numel() / in;
+  Shape shape = x.shape();
+  shape[-1] = out;
+  const bool recording = needs_gradient({x, weight, bias});
+  Tensor pre = Tensor::empty(shape, x.dtype());
+  const bool keep_pre = recording && activation != Activation::none && !keeps_output(activation);
+  Tensor y = keep_pre ? Tensor::empty(shape, x.dtype()) : pre.detach();
+  dispatch_float("linear", x.dtype(), [&]<class T>() {
+    kernels::gemm<T>(false, true, rows, out, in, T{1}, input.data<T>(), in, w.data<T>(), in, T{0}, pre.data<T>(), out);
+    if (b.defined()) kernels::add_bias(pre.data<T>(), b.contiguous().data<T>(), rows, out);
+    apply_activation(activation, pre.data<T>(), y.data<T>(), y.numel());
+  });
+  if (!recording) return y;
+  const bool needs_x = x.requires_grad(), needs_w = weight.requires_grad();
+  const bool needs_b = bias.defined() && bias.requires_grad();
+  const Tensor kept = activation == Activation::none ? Tensor() : keep_pre ? pre : y.detach();
+  record(y, "linear", {input, w, b},
+         [x = input.detach(), w = w.detach(), kept, activation, rows, out, in, needs_x, needs_w, needs_b](const Tensor& gradient) {
+           const Tensor dy = activation_gradient(activation, kept, gradient.contiguous());
+           std::vector<Tensor> gradients(3);
+           dispatch_float("linear", dy.dtype(), [&]<class T>() {
+             if (needs_x) {
+               gradients[0] = Tensor::empty(x.shape(), x.dtype());
+               kernels::gemm<T>(false, false, rows, in, out, T{1}, dy.data<T>(), out, w.data<T>(), in, T{0},
+                                gradients[0].data<T>(), in);
+             }
+             if (needs_w) {
+               gradients[1] = Tensor::empty(w.shape(), w.dtype());
+               kernels::gemm<T>(true, false, out, in, rows, T{1}, dy.data<T>(), out, x.data<T>(), in, T{0},
+                                gradients[1].data<T>(), in);
+             }
+             if (needs_b) {
+               gradients[2] = Tensor::empty({out}, dy.dtype());
+               kernels::bias_gradient(dy.data<T>(), gradients[2].data<T>(), rows, out);
+             }
+           });
+           return gradients;
+         });
+  return y;
+}
+
+}  // namespace heed

@@ -1,0 +1,113 @@
+// Reductions over one axis or over everything.
+#include "heed/ops/reduce.h"
+
+#include "heed/autograd.h"
+#include "heed/ops/elementwise.h"
+#include "heed/ops/shape.h"
+#include "kernels/reduce.h"
+
+namespace heed {
+namespace {
+
+// A tensor seen as [outer, n, inner] around the reduced axis.
+struct Split {
+  std::int64_t outer = 1, n = 1, inner = 1;
+  Shape kept, dropped;  // the result's shape with and without an axis of size 1
+};
+
+Split split_at(const Shape& shape, int axis) {
+  Split s;
+  axis = shape.normalize(axis);
+  for (int i = 0; i < shape.rank(); ++i) {
+    (i < axis ? s.outer : i == axis ? s.n : s.inner) *= shape[i];
+    s.kept.push_back(i == axis ? 1 : shape[i]);
+    if (i != axis) s.dropped.push_back(shape[i]);
+  }
+  return s;
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& x, int axis, bool keep) {
+  const Split s = split_at(x.shape(), axis);
+  const Tensor input = x.contiguous();
+  Tensor y = Tensor::empty(keep ? s.kept : s.dropped, x.dtype());
+  dispatch_float("sum", x.dtype(),
+                 [&]<class T>() { kernels::sum(input.data<T>(), y.data<T>(), s.outer, s.n, s.inner); });
+  if (needs_gradient({x})) {
+    record(y, "sum", {input}, [kept = s.kept, shape = x.shape()](const Tensor& dy) {
+      return std::vector<Tensor>{broadcast_to(reshape(dy, kept), shape)};
+    });
+  }
+  return y;
+}
+
+Tensor mean(const Tensor& x, int axis, bool keep) {
+  const std::int64_t n = x.size(axis);
+  return mul(sum(x, axis, keep), n > 0 ? 1.0 / static_cast<double>(n) : 0.0);
+}
+
+Tensor max(const Tensor& x, int axis, bool keep) {
+  const Split s = split_at(x.shape(), axis);
+  if (s.n == 0) throw Error("max: expected a non-empty axis, got " + x.str());
+  const Tensor input = x.contiguous();
+  Tensor y = Tensor::empty(keep ? s.kept : s.dropped, x.dtype());
+  Tensor where = Tensor::empty(y.shape(), DType::i64);
+  dispatch_float("max", x.dtype(), [&]<class T>() {
+    kernels::max(input.data<T>(), y.data<T>(), where.data<std::int64_t>(), s.outer, s.n, s.inner);
+  });
+  if (needs_gradient({x})) {
+    record(y, "max", {input}, [s, where, shape = x.shape()](const Tensor& dy) {
+      const Tensor dense = dy.contiguous();
+      Tensor dx = Tensor::zeros(shape, dy.dtype());
+      dispatch_float("max", dy.dtype(), [&]<class T>() {
+        const T* from = dense.data<T>();
+        const std::int64_t* at = where.data<std::int64_t>();
+        T* to = dx.data<T>();
+        for (std::int64_t o = 0; o < s.outer; ++o) {
+          for (std::int64_t i = 0; i < s.inner; ++i) {
+            const std::int64_t r = o * s.inner + i;
+            to[(o * s.n + at[r]) * s.inner + i] = from[r];
+          }
+        }
+      });
+      return std::vector<Tensor>{dx};
+    });
+  }
+  return y;
+}
+
+Tensor argmax(const Tensor& x, int axis, bool keep) {
+  const Split s = split_at(x.shape(), axis);
+  if (s.n == 0) throw Error("argmax: expected a non-empty axis, got " + x.str());
+  const Tensor input = x.detach().contiguous();
+  Tensor largest = Tensor::empty(s.dropped, x.dtype());
+  Tensor where = Tensor::empty(keep ? s.kept : s.dropped, DType::i64);
+  dispatch_float("argmax", x.dtype(), [&]<class T>() {
+    kernels::max(input.data<T>(), largest.data<T>(), where.data<std::int64_t>(), s.outer, s.n, s.inner);
+  });
+  return where;
+}
+
+Tensor sum(const Tensor& x) { return sum(reshape(x, {x.numel()}), 0); }
+Tensor mean(const Tensor& x) { return mean(reshape(x, {x.numel()}), 0); }
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  Tensor y = x;
+  const int lead = x.rank() - shape.rank();
+  if (lead > 0) {
+    std::int64_t repeats = 1;
+    for (int axis = 0; axis < lead; ++axis) repeats *= x.size(axis);
+    Shape rest;
+    rest.push_back(repeats);
+    for (int axis = lead; axis < x.rank(); ++axis) rest.push_back(x.size(axis));
+    y = sum(reshape(x, rest), 0);
+  }
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] == 1 && y.size(axis) != 1) y = sum(y, axis, true);
+  }
+  return y;
+}
+
+}  // namespace heed
