@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 #include "heed/data/batch.h"
@@ -10,14 +11,16 @@ namespace heed {
 
 class BackgroundReader {
  public:
-  /// Starts reading at once from the batcher's position, keeping at most `capacity` (>= 1) batches ready.
+  /// Starts at once to call `make` on its own thread, keeping at most `capacity` (>= 1) batches ready.
+  explicit BackgroundReader(std::function<Batch()> make, std::size_t capacity = 4);
+  /// Reads on from the batcher's position.
   explicit BackgroundReader(Batcher batcher, std::size_t capacity = 4);
   /// Stops the thread, whether or not batches are left.
   ~BackgroundReader();
   BackgroundReader(const BackgroundReader&) = delete;
   BackgroundReader& operator=(const BackgroundReader&) = delete;
 
-  /// The batches in the batcher's own order. Throws what the batcher threw, after the batches made before it.
+  /// The batches in the order they were made. Throws what making one threw, after the batches made before it.
   Batch next();
 
  private:

@@ -10,6 +10,7 @@
 
 #include "heed/data/corpus.h"
 #include "heed/tensor.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed {
 
@@ -43,6 +44,9 @@ struct TokenLimits {
 
 /// Turns a text into ids. Called from several threads at once.
 using Encoder = std::function<std::vector<std::int32_t>(std::string_view)>;
+/// Encoders of the tokenizer's two sides, special tokens included. The tokenizer must outlive them.
+Encoder source_encoder(const Tokenizer& tokenizer);
+Encoder target_encoder(const Tokenizer& tokenizer);
 
 /// Tokenises `rows` of the corpus, in their order. Rows over the limits are counted in `report` as skipped
 /// (and no longer as kept). Throws Error when none is left.

@@ -1,0 +1,167 @@
+#include "heed/data/corpus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "data/lines.h"
+#include "heed/error.h"
+#include "heed/text/unicode.h"
+
+namespace heed {
+
+namespace {
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\v\f";
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+void check_limits(const std::string& where, const CorpusOptions& options) {
+  if (options.max_characters < 0) {
+    throw Error(fmt::format("{}: expected max_characters >= 0, got {} (0 means no limit)", where,
+                            options.max_characters));
+  }
+  if (!(options.max_character_ratio == 0 || options.max_character_ratio >= 1)) {
+    throw Error(fmt::format("{}: expected max_character_ratio >= 1 or 0, got {} (0 means no limit)", where,
+                            options.max_character_ratio));
+  }
+}
+
+void check_columns(const std::string& where, const CorpusOptions& options) {
+  if (options.source_column < 0 || options.target_column < 0 ||
+      options.source_column == options.target_column) {
+    throw Error(fmt::format("{}: expected two different columns >= 0, got {} and {} (columns count from 0)",
+                            where, options.source_column, options.target_column));
+  }
+}
+
+/// Why a pair of valid texts cannot be used, if so.
+std::optional<SkipReason> reject(std::string_view source, std::string_view target,
+                                 const CorpusOptions& options) {
+  if (source.empty() || target.empty()) return SkipReason::empty_side;
+  if (options.max_characters == 0 && options.max_character_ratio == 0) return std::nullopt;
+  const auto [shorter, longer] = std::minmax({count_characters(source), count_characters(target)});
+  if (options.max_characters > 0 && longer > options.max_characters) return SkipReason::too_many_characters;
+  if (options.max_character_ratio > 0 &&
+      static_cast<double>(longer) > options.max_character_ratio * static_cast<double>(shorter)) {
+    return SkipReason::character_ratio;
+  }
+  return std::nullopt;
+}
+
+void take(std::string_view source, std::string_view target, std::int64_t line, const CorpusOptions& options,
+          ParallelCorpus& corpus, DataReport& report) {
+  if (const auto reason = reject(source, target, options)) {
+    report.skip(*reason, line);
+    return;
+  }
+  corpus.add(source, target, line);
+  ++report.kept;
+}
+
+/// The two columns of a line; none when it has too few or too many.
+std::optional<std::pair<std::string_view, std::string_view>> pick_columns(std::string_view line,
+                                                                          const CorpusOptions& options) {
+  const int last = std::max(options.source_column, options.target_column);
+  std::string_view source, target;
+  std::size_t begin = 0;
+  for (int column = 0; column <= last; ++column) {
+    if (begin == std::string_view::npos) return std::nullopt;
+    const std::size_t end = line.find('\t', begin);
+    const std::string_view field =
+        trim(line.substr(begin, end == std::string_view::npos ? end : end - begin));
+    if (column == options.source_column) source = field;
+    if (column == options.target_column) target = field;
+    begin = end == std::string_view::npos ? end : end + 1;
+  }
+  if (begin != std::string_view::npos && !options.allow_extra_columns) return std::nullopt;
+  return std::pair{source, target};
+}
+
+void require_any(const std::string& where, const ParallelCorpus& corpus, const DataReport& report) {
+  if (corpus.size() > 0) return;
+  throw Error(
+      fmt::format("{}: expected at least one usable line, got none (of {})", where, report.summary()));
+}
+
+}  // namespace
+
+std::string_view ParallelCorpus::source(std::int64_t row) const {
+  const Row& r = at(row);
+  return std::string_view(text_).substr(r.begin, r.middle - r.begin);
+}
+
+std::string_view ParallelCorpus::target(std::int64_t row) const {
+  const Row& r = at(row);
+  return std::string_view(text_).substr(r.middle, r.end - r.middle);
+}
+
+std::int64_t ParallelCorpus::line(std::int64_t row) const { return at(row).line; }
+
+void ParallelCorpus::add(std::string_view source, std::string_view target, std::int64_t line) {
+  const std::uint64_t begin = text_.size();
+  text_.append(source).append(target);
+  rows_.push_back({begin, begin + source.size(), text_.size(), line});
+}
+
+const ParallelCorpus::Row& ParallelCorpus::at(std::int64_t row) const {
+  HEED_ASSERT(row >= 0 && row < size(), "row outside the corpus");
+  return rows_[static_cast<std::size_t>(row)];
+}
+
+ParallelCorpus load_tsv(const std::filesystem::path& file, const CorpusOptions& options, DataReport& report) {
+  check_limits(file.string(), options);
+  check_columns(file.string(), options);
+  data::Lines lines(file);
+  ParallelCorpus corpus;
+  for (std::string line; lines.next(line);) {
+    ++report.lines;
+    if (first_invalid_utf8(line)) {
+      report.skip(SkipReason::not_utf8, lines.count());
+    } else if (trim(line).empty()) {
+      report.skip(SkipReason::empty_side, lines.count());
+    } else if (const auto columns = pick_columns(line, options)) {
+      take(columns->first, columns->second, lines.count(), options, corpus, report);
+    } else {
+      report.skip(SkipReason::wrong_columns, lines.count());
+    }
+  }
+  require_any(file.string(), corpus, report);
+  return corpus;
+}
+
+ParallelCorpus load_line_aligned(const std::filesystem::path& source_file,
+                                 const std::filesystem::path& target_file, const CorpusOptions& options,
+                                 DataReport& report) {
+  const std::string where = source_file.string() + " and " + target_file.string();
+  check_limits(where, options);
+  data::Lines sources(source_file), targets(target_file);
+  ParallelCorpus corpus;
+  std::string source, target;
+  for (;;) {
+    const bool has_source = sources.next(source);
+    const bool has_target = targets.next(target);
+    if (!has_source && !has_target) break;
+    if (!has_source || !has_target) continue;  // read on, so that the message below has both counts
+    ++report.lines;
+    if (first_invalid_utf8(source) || first_invalid_utf8(target)) {
+      report.skip(SkipReason::not_utf8, sources.count());
+    } else {
+      take(trim(source), trim(target), sources.count(), options, corpus, report);
+    }
+  }
+  if (sources.count() != targets.count()) {
+    throw Error(fmt::format(
+        "{}: expected the same number of lines, got {} and {} (line i of one must translate line i "
+        "of the other)",
+        where, sources.count(), targets.count()));
+  }
+  require_any(where, corpus, report);
+  return corpus;
+}
+
+}  // namespace heed

@@ -1,0 +1,27 @@
+// Reading a text file line by line: the byte order mark and carriage returns are dropped.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace heed::data {
+
+class Lines {
+ public:
+  /// Throws Error when the file cannot be opened.
+  explicit Lines(std::filesystem::path file);
+  /// Reads the next line; false at the end. Throws Error when reading fails.
+  bool next(std::string& line);
+  /// Number of lines read so far.
+  std::int64_t count() const { return count_; }
+  const std::filesystem::path& file() const { return file_; }
+
+ private:
+  std::filesystem::path file_;
+  std::ifstream stream_;
+  std::int64_t count_ = 0;
+};
+
+}  // namespace heed::data

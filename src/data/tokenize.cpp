@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "heed/data/batch.h"
+#include "heed/threads.h"
+
+namespace heed {
+
+namespace {
+
+struct Encoded {
+  std::vector<std::int32_t> source;
+  std::vector<std::int32_t> target;
+};
+
+/// Texts encoded at a time: enough for all threads, little beside the ids kept.
+constexpr std::int64_t kChunk = 8192;
+
+std::optional<SkipReason> reject(const Encoded& pair, const TokenLimits& limits) {
+  const auto source = static_cast<std::int64_t>(pair.source.size());
+  const auto target = static_cast<std::int64_t>(pair.target.size());
+  if (source == 0 || target == 0) return SkipReason::empty_side;
+  if (limits.max_source_tokens > 0 && source > limits.max_source_tokens) return SkipReason::too_many_tokens;
+  if (limits.max_target_tokens > 0 && target > limits.max_target_tokens) return SkipReason::too_many_tokens;
+  const auto shorter = static_cast<double>(std::min(source, target));
+  const auto longer = static_cast<double>(std::max(source, target));
+  if (limits.max_ratio > 0 && longer > limits.max_ratio * shorter) return SkipReason::token_ratio;
+  return std::nullopt;
+}
+
+void check_limits(const TokenLimits& limits) {
+  if (limits.max_source_tokens < 0 || limits.max_target_tokens < 0) {
+    throw Error(fmt::format("token limits: expected sizes >= 0, got {} and {} (0 means no limit)",
+                            limits.max_source_tokens, limits.max_target_tokens));
+  }
+  if (!(limits.max_ratio == 0 || limits.max_ratio >= 1)) {
+    throw Error(fmt::format("token limits: expected max_ratio >= 1 or 0, got {} (0 means no limit)",
+                            limits.max_ratio));
+  }
+}
+
+}  // namespace
+
+std::span<const std::int32_t> TokenizedCorpus::source(std::int64_t row) const {
+  const Row& r = at(row);
+  return std::span(ids_).subspan(r.begin, r.middle - r.begin);
+}
+
+std::span<const std::int32_t> TokenizedCorpus::target(std::int64_t row) const {
+  const Row& r = at(row);
+  return std::span(ids_).subspan(r.middle, r.end - r.middle);
+}
+
+void TokenizedCorpus::add(std::span<const std::int32_t> source, std::span<const std::int32_t> target) {
+  const std::uint64_t begin = ids_.size();
+  ids_.insert(ids_.end(), source.begin(), source.end());
+  ids_.insert(ids_.end(), target.begin(), target.end());
+  rows_.push_back({begin, begin + source.size(), ids_.size()});
+}
+
+const TokenizedCorpus::Row& TokenizedCorpus::at(std::int64_t row) const {
+  HEED_ASSERT(row >= 0 && row < size(), "row outside the corpus");
+  return rows_[static_cast<std::size_t>(row)];
+}
+
+Encoder source_encoder(const Tokenizer& tokenizer) {
+  return [&tokenizer](std::string_view text) {
+    const Encoding encoding = tokenizer.encode(text);
+    return std::vector<std::int32_t>(encoding.ids.begin(), encoding.ids.end());
+  };
+}
+
+Encoder target_encoder(const Tokenizer& tokenizer) {
+  return [&tokenizer](std::string_view text) {
+    const Encoding encoding = tokenizer.encode_target(text);
+    return std::vector<std::int32_t>(encoding.ids.begin(), encoding.ids.end());
+  };
+}
+
+TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const std::int64_t> rows,
+                                const Encoder& encode_source, const Encoder& encode_target,
+                                const TokenLimits& limits, DataReport& report) {
+  check_limits(limits);
+  TokenizedCorpus tokenized;
+  const auto total = static_cast<std::int64_t>(rows.size());
+  std::vector<Encoded> chunk;
+  for (std::int64_t first = 0; first < total; first += kChunk) {
+    const auto count = std::min(kChunk, total - first);
+    const auto chunk_rows = rows.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+    chunk.assign(chunk_rows.size(), {});
+    parallel_for(count, 64, [&](std::int64_t begin, std::int64_t end) {
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+        chunk[i] = {encode_source(corpus.source(chunk_rows[i])), encode_target(corpus.target(chunk_rows[i]))};
+      }
+    });
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      if (const auto reason = reject(chunk[i], limits)) {
+        report.skip(*reason, corpus.line(chunk_rows[i]));
+        --report.kept;
+      } else {
+        tokenized.add(chunk[i].source, chunk[i].target);
+      }
+    }
+  }
+  if (tokenized.size() == 0) {
+    throw Error(
+        fmt::format("tokenised corpus: expected at least one pair, got none (of {})", report.summary()));
+  }
+  return tokenized;
+}
+
+}  // namespace heed
