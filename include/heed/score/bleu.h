@@ -1,0 +1,68 @@
+// BLEU (Papineni et al., "BLEU: a method for automatic evaluation of machine translation", ACL 2002) as
+// sacreBLEU defines it (Post, "A call for clarity in reporting BLEU scores", WMT 2018): the tokenisation is
+// part of the score, lines are plain untokenised text, and a signature says which of the possible BLEUs a
+// number is. N-gram order is 4. Text that is not UTF-8 counts as U+FFFD.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace heed {
+
+/// How a line becomes words: 13a (mteval-v13a, WMT's own), intl (mteval-v14: every Unicode punctuation mark
+/// and symbol), char (a word is a code point), none (words as the white space has them).
+enum class BleuTokenizer { k13a, kIntl, kChar, kNone };
+
+/// What an order without a match counts as (Chen and Cherry, WMT 2014): exp halves it for each such order,
+/// floor counts `smooth_value` matches (0.1), add-k adds `smooth_value` (1) to matches and totals of orders 2
+/// to 4.
+enum class BleuSmoothing { kExp, kFloor, kAddK, kNone };
+
+struct BleuOptions {
+  BleuTokenizer tokenizer = BleuTokenizer::k13a;
+  BleuSmoothing smoothing = BleuSmoothing::kExp;
+  std::optional<double> smooth_value;  // of floor and add-k; their defaults otherwise
+  bool lowercase = false;
+  bool effective_order = false;  // average only over the orders that the hypothesis is long enough for
+};
+
+struct BleuScore {
+  double score = 0;                       // 0 to 100
+  std::array<double, 4> precisions{};     // of each n-gram order, smoothed, 0 to 100
+  std::array<std::int64_t, 4> matches{};  // n-grams found in a reference, before smoothing
+  std::array<std::int64_t, 4> totals{};   // n-grams of the hypotheses
+  double brevity_penalty = 1;
+  std::int64_t hypothesis_length = 0;  // in words
+  std::int64_t reference_length = 0;   // of the reference nearest in length, summed
+
+  /// `BLEU = 45.12 70.1/50.2/40.3/31.4 (BP = 1.000 ratio = 1.002 hyp_len = 990 ref_len = 988)`
+  std::string format() const;
+};
+
+/// BLEU = BP · exp(¼ Σₙ log pₙ), BP = min(1, exp(1 − r/c)), pₙ and lengths pooled over all lines.
+/// `references` holds one or more streams, each with one line per hypothesis.
+/// Throws Error when there are no hypotheses, no references, or a stream of another length.
+BleuScore corpus_bleu(const std::vector<std::string>& hypotheses,
+                      const std::vector<std::vector<std::string>>& references,
+                      const BleuOptions& options = {});
+
+/// BLEU of one line against its references. `effective_order` is what one wants for single lines.
+/// Throws Error when there are no references.
+BleuScore sentence_bleu(const std::string& hypothesis, const std::vector<std::string>& references,
+                        const BleuOptions& options = {});
+
+/// sacreBLEU's signature, `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.1.0`: its fields, with
+/// a version that says that heed computed the number.
+std::string bleu_signature(std::int64_t references, const BleuOptions& options = {});
+
+/// sacreBLEU's names: `13a`, `intl`, `char`, `none`. Throws Error for any other.
+BleuTokenizer bleu_tokenizer_from_name(std::string_view name);
+
+/// sacreBLEU's names: `exp`, `floor`, `add-k`, `none`. Throws Error for any other.
+BleuSmoothing bleu_smoothing_from_name(std::string_view name);
+
+}  // namespace heed

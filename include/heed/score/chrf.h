@@ -1,0 +1,44 @@
+// chrF (Popović, "chrF: character n-gram F-score for automatic MT evaluation", WMT 2015) and chrF++ (Popović,
+// WMT 2017) as sacreBLEU computes them: white space removed, precisions and recalls averaged over the orders
+// that both sides have n-grams of. Text that is not UTF-8 counts as U+FFFD.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heed {
+
+struct ChrfOptions {
+  int char_order = 6;
+  int word_order = 0;  // 2 makes it chrF++
+  int beta = 2;        // recall counts beta times as much as precision
+  bool lowercase = false;
+};
+
+struct ChrfScore {
+  double score = 0;  // 0 to 100
+  std::string name;  // chrF2, or chrF2++ for a word order of 2
+
+  /// `chrF2 = 59.73`
+  std::string format() const;
+};
+
+/// chrF = 100 · (1 + β²) P R / (β² P + R), with P and R the mean precision and recall over the n-gram orders,
+/// counts pooled over all lines; of several references a line counts the one that scores best.
+/// `references` holds one or more streams, each with one line per hypothesis.
+/// Throws Error when there are no hypotheses, no references, a stream of another length, or no positive
+/// order.
+ChrfScore corpus_chrf(const std::vector<std::string>& hypotheses,
+                      const std::vector<std::vector<std::string>>& references,
+                      const ChrfOptions& options = {});
+
+/// chrF of one line. Throws Error when there are no references.
+ChrfScore sentence_chrf(const std::string& hypothesis, const std::vector<std::string>& references,
+                        const ChrfOptions& options = {});
+
+/// sacreBLEU's signature, `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:heed-0.1.0`: its fields,
+/// with a version that says that heed computed the number.
+std::string chrf_signature(std::int64_t references, const ChrfOptions& options = {});
+
+}  // namespace heed
