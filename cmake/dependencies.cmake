@@ -4,14 +4,22 @@ find_package(OpenMP REQUIRED COMPONENTS CXX)
 # Not find_package(dnnl): Debian 12's package file asks for OpenCL, which a CPU build has no use for.
 find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
-add_library(heed_dnnl INTERFACE)
-target_include_directories(heed_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+add_library(heed_dnnl INTERFACE IMPORTED)
+target_include_directories(heed_dnnl INTERFACE ${DNNL_INCLUDE_DIR})
 target_link_libraries(heed_dnnl INTERFACE ${DNNL_LIBRARY})
 find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
-pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
-pkg_check_modules(hwy_contrib REQUIRED IMPORTED_TARGET libhwy-contrib)
-pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
-pkg_check_modules(icu REQUIRED IMPORTED_TARGET icu-uc)
-pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)
+
+# What pkg-config describes: NAME=MODULE becomes PkgConfig::NAME, here and where heed is installed.
+set(HEED_PKG_CONFIG_MODULES
+    hwy=libhwy hwy_contrib=libhwy-contrib sentencepiece=sentencepiece icu=icu-uc tomlplusplus=tomlplusplus)
+foreach(entry ${HEED_PKG_CONFIG_MODULES})
+  string(REPLACE "=" ";" entry ${entry})
+  list(GET entry 0 name)
+  list(GET entry 1 module)
+  pkg_check_modules(${name} REQUIRED IMPORTED_TARGET ${module})
+endforeach()
+
+# Header-only libraries are used while heed is built; who links heed need not have them.
+set(HEED_HEADER_ONLY nlohmann_json::nlohmann_json CLI11::CLI11)

@@ -1,1 +1,57 @@
+# What `cmake --install` puts under a prefix: the library with its headers, for CMake (find_package(heed))
+# and for pkg-config, and the command with its model, manual and shell completion.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
 
+set_target_properties(heed PROPERTIES
+  VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+target_compile_features(heed PUBLIC cxx_std_20)
+add_library(heed::heed ALIAS heed)
+
+install(TARGETS heed EXPORT heedTargets)
+install(DIRECTORY include/heed DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+
+# CMake package
+set(HEED_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/heed)
+install(EXPORT heedTargets NAMESPACE heed:: DESTINATION ${HEED_CMAKE_DIR})
+if(BUILD_SHARED_LIBS)
+  set(HEED_IS_SHARED TRUE)
+else()
+  set(HEED_IS_SHARED FALSE)
+endif()
+configure_package_config_file(cmake/heedConfig.cmake.in ${PROJECT_BINARY_DIR}/heedConfig.cmake
+                              INSTALL_DESTINATION ${HEED_CMAKE_DIR})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/heedConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/heedConfig.cmake ${PROJECT_BINARY_DIR}/heedConfigVersion.cmake
+        DESTINATION ${HEED_CMAKE_DIR})
+
+# pkg-config: a static libheed needs its dependencies named, a shared one carries them. The prefix is
+# found from the place of the file, so that `cmake --install --prefix` and moved trees work.
+file(RELATIVE_PATH HEED_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+if(BUILD_SHARED_LIBS)
+  set(HEED_PC_REQUIRES "")
+  set(HEED_PC_LIBS "")
+else()
+  string(REGEX REPLACE "[a-z_]+=" "" HEED_PC_REQUIRES "${HEED_PKG_CONFIG_MODULES};fmt")
+  list(JOIN HEED_PC_REQUIRES " " HEED_PC_REQUIRES)
+  set(HEED_PC_LIBS "-ldnnl ${OpenMP_CXX_FLAGS}")
+endif()
+configure_file(cmake/heed.pc.in ${PROJECT_BINARY_DIR}/heed.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/heed.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# The command
+if(TARGET heed_command)
+  if(BUILD_SHARED_LIBS)
+    file(RELATIVE_PATH HEED_BIN_TO_LIB /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+    set_target_properties(heed_command PROPERTIES INSTALL_RPATH "$ORIGIN/${HEED_BIN_TO_LIB}")
+  endif()
+  install(TARGETS heed_command)
+  install(FILES scripts/completion/heed.bash
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME heed)
+  install(FILES scripts/completion/_heed DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES docs/man/heed.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(DIRECTORY models/en-fr DESTINATION ${CMAKE_INSTALL_DATADIR}/heed/models OPTIONAL)
+endif()
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)

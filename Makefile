@@ -1,0 +1,75 @@
+# The short way in: each target does everything it needs, on a fresh Debian 12 or later as well.
+#
+#   make demo      translate a sentence and show its attention
+#   make test      build and run the tests
+#   make build     the command, build/release/heed
+#   make install   the library, the command and the model, under PREFIX (default /usr/local)
+#   make asan      the tests under the address and undefined-behaviour sanitizers
+#   make check     formatting and the direction of includes, in seconds
+#   make format    format every C++ file
+#
+# CMAKE_ARGS is passed on to cmake, e.g. make test CMAKE_ARGS=-DCMAKE_CXX_COMPILER=clang++
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+PREFIX ?= /usr/local
+CMAKE_ARGS ?=
+JOBS ?= $(shell scripts/build-jobs.sh)
+TEST_JOBS ?= 2
+HEED := build/release/heed
+DEMO_TEXT ?= The cat sat on the mat.
+
+# Progress lines, bold on a terminal.
+step = @if [ -t 1 ]; then printf '\n\033[1m== %s\033[0m\n' $(1); else printf '\n== %s\n' $(1); fi
+# Shows a command as one would type it, then runs it.
+show = @printf '$$ %s\n' '$(1)'; $(1)
+
+.PHONY: demo test build install asan check format deps
+
+deps:
+	$(call step,"Packages")
+	@scripts/install-deps.sh
+
+build: deps
+	$(call step,"Build the command ($(JOBS) jobs)")
+	@cmake --preset release $(CMAKE_ARGS) --log-level=WARNING
+	@cmake --build --preset release --parallel $(JOBS) --target heed_command
+	@echo "The command is $(HEED)"
+
+demo: build
+	@mkdir -p build/demo
+	$(call step,"Translate")
+	$(call show,$(HEED) translate "$(DEMO_TEXT)")
+	$(call step,"Which English word each French word looked at")
+	$(call show,$(HEED) attend "$(DEMO_TEXT)" --model models/en-fr --kind cross)
+	$(call step,"The same as pictures")
+	$(call show,$(HEED) attend "$(DEMO_TEXT)" --model models/en-fr --kind cross --output build/demo/attention.svg)
+	$(call show,$(HEED) attend "$(DEMO_TEXT)" --model models/en-fr --kind cross --output build/demo/attention.html)
+	@printf '\nOpen these in a browser:\n  %s\n  %s\n' "$(CURDIR)/build/demo/attention.svg" "$(CURDIR)/build/demo/attention.html"
+
+test: deps
+	$(call step,"Build everything ($(JOBS) jobs)")
+	@cmake --preset release $(CMAKE_ARGS) --log-level=WARNING
+	@cmake --build --preset release --parallel $(JOBS)
+	$(call step,"Test")
+	@ctest --preset release -j $(TEST_JOBS)
+
+asan: deps
+	$(call step,"Build everything with sanitizers ($(JOBS) jobs)")
+	@cmake --preset asan $(CMAKE_ARGS) --log-level=WARNING
+	@cmake --build --preset asan --parallel $(JOBS)
+	$(call step,"Test with sanitizers")
+	@ctest --preset asan -j $(TEST_JOBS)
+
+install: build
+	$(call step,"Install under $(PREFIX)")
+	@cmake --install build/release --prefix "$(PREFIX)"
+
+check:
+	@scripts/check-includes.sh
+	@scripts/check-includes-test.sh
+	@scripts/check-format.sh
+
+format:
+	@scripts/check-format.sh --fix
