@@ -57,7 +57,7 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   exit 0
 fi
 
-is_installed() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
+is_installed() { [[ $(dpkg-query -W -f '${db:Status-Status} ' "$1" 2>/dev/null) =~ (^| )installed ]]; }
 
 missing=()
 for need in "${packages[@]}"; do
@@ -88,7 +88,7 @@ say "running: apt-get update"
 "${as_root[@]}" apt-get update -qq </dev/null || say "apt-get update failed; trying with the package lists that are here"
 
 # The first alternative that this release has.
-available() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
+available() { [[ $(LC_ALL=C apt-cache policy "$1" 2>/dev/null) =~ Candidate:\ [^\(] ]]; }
 chosen=()
 for need in "${missing[@]}"; do
   choice=
