@@ -17,6 +17,10 @@ using Listener = std::function<void(const std::string& name, Tensor& value)>;
 
 class Taps {
  public:
+  Taps() = default;
+  /// Adds to the listeners of `outer` (may be null), which are called first; `outer` must outlive this.
+  explicit Taps(Taps* outer) : outer_(outer) {}
+
   /// Listens to every tap whose name matches `pattern`, in which `*` stands for any run of characters.
   void listen(std::string pattern, Listener listener);
   /// Whether anybody listens to this name.
@@ -34,6 +38,7 @@ class Taps {
     Listener listener;
     bool fired = false;
   };
+  Taps* outer_ = nullptr;
   std::vector<Entry> entries_;
 };
 

@@ -1,0 +1,53 @@
+// Multi-head attention (Vaswani et al. 2017, section 3.2.2), self and cross, with a cache for decoding.
+//
+// Taps below the part's name: `q`, `k`, `v` [B, H, T, d] before the scores, `weights` [B, H, T, S] after the
+// softmax, `out` [B, T, D] after the output projection. Nobody listening to `weights` means that they are never
+// formed; replacing them changes the result.
+#pragma once
+
+#include <string>
+
+#include "heed/nn/context.h"
+#include "heed/nn/linear.h"
+#include "heed/nn/positions.h"
+#include "heed/ops/attention.h"
+#include "heed/tensor.h"
+
+namespace heed {
+
+/// Keys and values of the places seen so far, [R, K, capacity, d], filled up to `length`.
+struct KeyValueCache {
+  Tensor keys;
+  Tensor values;
+  std::int64_t length = 0;
+
+  /// Adds the keys and values [R, K, T, d] of T more places.
+  void append(const Tensor& k, const Tensor& v);
+  Tensor filled_keys() const;    // [R, K, length, d], a view
+  Tensor filled_values() const;  // [R, K, length, d], a view
+  /// Row i becomes what row rows[i] was (i64 [R']).
+  void reorder(const Tensor& rows);
+};
+
+struct MultiHeadAttention {
+  std::string name;  ///< prefix of the taps, e.g. "decoder.layers.0.self_attn"
+  Linear q, k, v, out;
+  std::int64_t heads = 1;
+  std::int64_t kv_heads = 1;
+  double dropout = 0.0;  ///< on the weights
+  const Positions* positions = nullptr;  ///< rotation and score bias; may be null
+
+  /// Self-attention over x [B, T, D]. With a cache, the T places come after those it holds, and join them.
+  Tensor operator()(const Tensor& x, AttentionOptions options, KeyValueCache* cache, Context& context) const;
+  /// Attention from x [B, T, D] to `memory` [B, S, D'], or to what `remember` put into the cache, if there is one.
+  Tensor cross(const Tensor& x, const Tensor& memory, AttentionOptions options, KeyValueCache* cache,
+               Context& context) const;
+  /// Puts the keys and values of `memory` [B, S, D'] into an empty cache, for `cross`.
+  void remember(const Tensor& memory, KeyValueCache& cache) const;
+
+ private:
+  Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values, AttentionOptions options,
+                Context& context) const;
+};
+
+}  // namespace heed

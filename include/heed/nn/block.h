@@ -1,0 +1,90 @@
+// The transformer's blocks and the stacks they make: attention and feed-forward, each inside a residual
+// connection with its norm after it (post-norm, Vaswani et al. 2017) or before it (pre-norm, Xiong et al. 2020).
+//
+// Taps: `NAME.out` [B, T, D] after every layer, `STACK.embed` what enters the first.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/nn/attention.h"
+#include "heed/nn/linear.h"
+#include "heed/nn/norm.h"
+
+namespace heed {
+
+enum class NormPlace { post, pre };
+
+/// Two linear maps with an activation between them (section 3.3).
+struct FeedForward {
+  Linear up;    // [F, D]
+  Linear down;  // [D, F]
+  Activation activation = Activation::relu;
+  double dropout = 0.0;  ///< after the activation
+  Tensor operator()(const Tensor& x, Context& context) const;
+};
+
+/// What surrounds every sublayer: dropout on its result, the residual sum, the norm.
+struct Residual {
+  Norm norm;
+  NormPlace place = NormPlace::post;
+  double dropout = 0.0;
+  /// post: norm(x + dropout(f(x))); pre: x + dropout(f(norm(x))).
+  template <class Sublayer>
+  Tensor operator()(const Tensor& x, Context& context, Sublayer f) const {
+    if (place == NormPlace::post) return norm.of_sum(apply_dropout(f(x), dropout, context), x);
+    return add(x, apply_dropout(f(norm(x)), dropout, context));
+  }
+
+ private:
+  static Tensor add(const Tensor& x, const Tensor& y);
+};
+
+struct EncoderLayer {
+  std::string name;
+  MultiHeadAttention self_attn;
+  Residual self_attn_residual;
+  FeedForward feed_forward;
+  Residual feed_forward_residual;
+  /// x [B, T, D]; the options say which keys may be seen.
+  Tensor operator()(const Tensor& x, const AttentionOptions& options, Context& context) const;
+};
+
+/// Keys and values a decoder layer keeps while decoding.
+struct DecoderLayerCache {
+  KeyValueCache self;
+  KeyValueCache cross;
+};
+
+struct DecoderLayer {
+  std::string name;
+  MultiHeadAttention self_attn;
+  Residual self_attn_residual;
+  MultiHeadAttention cross_attn;
+  Residual cross_attn_residual;
+  FeedForward feed_forward;
+  Residual feed_forward_residual;
+  /// x [B, T, D], memory [B, S, D]. With a cache, x continues what it holds.
+  Tensor operator()(const Tensor& x, const Tensor& memory, const AttentionOptions& self_options,
+                    const AttentionOptions& cross_options, DecoderLayerCache* cache, Context& context) const;
+};
+
+struct Encoder {
+  std::string name = "encoder";
+  std::vector<EncoderLayer> layers;
+  std::optional<Norm> final_norm;
+  Tensor operator()(Tensor x, const AttentionOptions& options, Context& context) const;
+};
+
+struct Decoder {
+  std::string name = "decoder";
+  std::vector<DecoderLayer> layers;
+  std::optional<Norm> final_norm;
+  /// `caches` is null or holds one cache per layer.
+  Tensor operator()(Tensor x, const Tensor& memory, const AttentionOptions& self_options,
+                    const AttentionOptions& cross_options, std::vector<DecoderLayerCache>* caches,
+                    Context& context) const;
+};
+
+}  // namespace heed

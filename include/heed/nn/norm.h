@@ -1,0 +1,24 @@
+// Normalisation as a part of a block: layer norm or RMS norm, one type so that a block takes either.
+#pragma once
+
+#include "heed/ops/norm.h"
+#include "heed/tensor.h"
+
+namespace heed {
+
+enum class NormKind { layer, rms };
+
+struct Norm {
+  NormKind kind = NormKind::layer;
+  Tensor weight;  // [D]
+  Tensor bias;    // [D]; undefined for RMS norm
+  double eps = 1e-5;
+
+  Tensor operator()(const Tensor& x) const {
+    return kind == NormKind::layer ? layer_norm(x, weight, bias, eps) : rms_norm(x, weight, eps);
+  }
+  /// The norm of x + residual.
+  Tensor of_sum(const Tensor& x, const Tensor& residual) const;
+};
+
+}  // namespace heed

@@ -1,0 +1,215 @@
+// Forward pass, loss and cached decoding of assembled encoder-decoders.
+#include "models/encoder_decoder.h"
+
+#include <set>
+
+#include "heed/autograd.h"
+#include "heed/ops/matmul.h"
+#include "heed/ops/shape.h"
+
+namespace heed {
+namespace {
+
+// true where the mask is not 0
+AttentionOptions see_only(const Tensor& mask) {
+  AttentionOptions options;
+  if (mask.defined()) options.key_mask = mask.to(DType::boolean);
+  return options;
+}
+
+AttentionOptions causal_options() {
+  AttentionOptions options;
+  options.causal = true;
+  return options;
+}
+
+// ---- named inputs -------------------------------------------------------------------------------------------
+
+const Tensor& required(const TensorMap& inputs, const char* name) {
+  const auto found = inputs.find(name);
+  if (found == inputs.end()) throw Error(std::string("forward: expected an input ") + name + ", got none");
+  return found->second;
+}
+
+Tensor ids_input(const Tensor& tensor, const char* name) {
+  const bool integer = tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32;
+  if (tensor.rank() != 2 || !integer) {
+    throw Error(std::string("forward: ") + name + ": expected integers [batch, length], got " + tensor.str());
+  }
+  return tensor.to(DType::i64).contiguous();
+}
+
+Tensor optional_ids(const TensorMap& inputs, const char* name, const Shape* expected) {
+  const auto found = inputs.find(name);
+  if (found == inputs.end()) return {};
+  Tensor ids = ids_input(found->second, name);
+  if (expected != nullptr && ids.shape() != *expected) {
+    throw Error(std::string("forward: ") + name + ": expected shape " + expected->str() + ", got " + ids.shape().str());
+  }
+  return ids;
+}
+
+void refuse_unknown(const TensorMap& inputs, const std::set<std::string>& known) {
+  for (const auto& [name, tensor] : inputs) {
+    if (!known.contains(name)) throw Error("forward: expected inputs this model takes, got " + name + " " + tensor.str());
+  }
+}
+
+// Labels one place later, behind the start token; ignored labels become padding.
+Tensor shift_right(const Tensor& labels, std::int64_t start, std::int64_t pad, std::int64_t ignored) {
+  Tensor shifted = Tensor::empty(labels.shape(), DType::i64);
+  const std::int64_t* from = labels.data<std::int64_t>();
+  std::int64_t* to = shifted.data<std::int64_t>();
+  const std::int64_t length = labels.size(1);
+  for (std::int64_t i = 0; i < labels.numel(); ++i) {
+    to[i] = i % length == 0 ? start : from[i - 1] == ignored ? pad : from[i - 1];
+  }
+  return shifted;
+}
+
+// ---- named outputs ------------------------------------------------------------------------------------------
+
+// Listeners that put what the taps of one stack offer into the outputs, under Hugging Face's names.
+void collect_hidden_states(Taps& taps, const std::string& stack, std::size_t layers, TensorMap& outputs) {
+  auto put = [&](const std::string& tap_name, std::size_t index) {
+    const std::string name = stack + "_hidden_states." + std::to_string(index);
+    taps.listen(tap_name, [&outputs, name](const std::string&, Tensor& value) { outputs[name] = value; });
+  };
+  put(stack + ".embed", 0);
+  for (std::size_t i = 0; i < layers; ++i) put(stack + ".layers." + std::to_string(i) + ".out", i + 1);
+}
+
+void collect_attentions(Taps& taps, const std::string& stack, const char* part, const std::string& output,
+                        std::size_t layers, TensorMap& outputs) {
+  for (std::size_t i = 0; i < layers; ++i) {
+    const std::string name = output + "." + std::to_string(i);
+    taps.listen(stack + ".layers." + std::to_string(i) + "." + part + ".weights",
+                [&outputs, name](const std::string&, Tensor& value) { outputs[name] = value; });
+  }
+}
+
+// ---- decoding -----------------------------------------------------------------------------------------------
+
+class CachedDecoding final : public Decoding {
+ public:
+  CachedDecoding(const EncoderDecoderParts& parts, const SourceBatch& source, std::int64_t beams, Context& context)
+      : parts_(parts), caches_(parts.decoder.layers.size()), mask_(source.mask) {
+    const NoGradients guard;
+    const Tensor memory = parts.encode(source, context);
+    for (std::size_t i = 0; i < caches_.size(); ++i) parts.decoder.layers[i].cross_attn.remember(memory, caches_[i].cross);
+    for (std::int64_t b = 0; b < source.ids.size(0); ++b) sources_.insert(sources_.end(), static_cast<std::size_t>(beams), b);
+    gather_sources(Tensor::from(sources_, {rows()}));
+  }
+
+  Tensor step(const Tensor& ids, Context& context) override {
+    if (ids.rank() != 2 || ids.size(0) != rows() || ids.size(1) < 1) {
+      throw Error("decoding: expected ids [" + std::to_string(rows()) + ", T], got " + ids.str());
+    }
+    const NoGradients guard;
+    const Tensor hidden = parts_.decode(ids, {}, causal_options(), cross_options_, &caches_, context);
+    length_ += ids.size(1);
+    const Tensor last = reshape(slice(hidden, 1, ids.size(1) - 1, ids.size(1)), {rows(), hidden.size(2)});
+    return parts_.output(last);  // [R, V]
+  }
+
+  void reorder(std::span<const std::int64_t> rows) override {
+    std::vector<std::int64_t> sources;
+    for (const std::int64_t row : rows) {
+      if (row < 0 || row >= this->rows()) throw Error("decoding: expected rows below " + std::to_string(this->rows()) + ", got " + std::to_string(row));
+      sources.push_back(sources_[static_cast<std::size_t>(row)]);
+    }
+    const Tensor index = Tensor::from(rows, {static_cast<std::int64_t>(rows.size())});
+    for (DecoderLayerCache& cache : caches_) cache.self.reorder(index);
+    // Beams of one sentence share its source, so a reordering among them leaves the cross caches as they are.
+    if (sources != sources_) gather_sources(index);
+    sources_ = std::move(sources);
+  }
+
+  std::int64_t rows() const override { return static_cast<std::int64_t>(sources_.size()); }
+  std::int64_t length() const override { return length_; }
+
+ private:
+  void gather_sources(const Tensor& index) {
+    for (DecoderLayerCache& cache : caches_) cache.cross.reorder(index);
+    if (mask_.defined()) mask_ = gather(mask_, 0, index);
+    cross_options_ = see_only(mask_);
+  }
+
+  const EncoderDecoderParts& parts_;
+  std::vector<DecoderLayerCache> caches_;
+  Tensor mask_;  // [R, S]
+  AttentionOptions cross_options_;
+  std::vector<std::int64_t> sources_;  // which source each row decodes
+  std::int64_t length_ = 0;
+};
+
+}  // namespace
+
+Tensor EncoderDecoderParts::encode(const SourceBatch& source, Context& context) const {
+  const Tensor x = apply_dropout(positions->embed(source_embedding(source.ids), 0), embedding_dropout, context);
+  return encoder(x, see_only(source.mask), context);
+}
+
+Tensor EncoderDecoderParts::decode(const Tensor& ids, const Tensor& memory, const AttentionOptions& self_options,
+                                   const AttentionOptions& cross_options, std::vector<DecoderLayerCache>* caches,
+                                   Context& context) const {
+  const std::int64_t first = caches != nullptr && !caches->empty() ? caches->front().self.length : 0;
+  const Tensor x = apply_dropout(positions->embed(target_embedding(ids), first), embedding_dropout, context);
+  return decoder(x, memory, self_options, cross_options, caches, context);
+}
+
+Tensor AssembledEncoderDecoder::loss(const SourceBatch& source, const Tensor& decoder_ids, const Tensor& labels,
+                                     const CrossEntropyOptions& options, Context& context) const {
+  const Tensor memory = parts_.encode(source, context);
+  const Tensor hidden = parts_.decode(decoder_ids, memory, causal_options(), see_only(source.mask), nullptr, context);
+  return linear_cross_entropy(hidden, parts_.output.weight, parts_.output.bias, labels, options);
+}
+
+std::unique_ptr<Decoding> AssembledEncoderDecoder::decode(const SourceBatch& source, std::int64_t beams,
+                                                          Context& context) const {
+  if (beams < 1) throw Error("decoding: expected at least 1 beam, got " + std::to_string(beams));
+  return std::make_unique<CachedDecoding>(parts_, source, beams, context);
+}
+
+TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const ForwardOptions& options,
+                                           Context& context) const {
+  refuse_unknown(inputs, {"input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "labels"});
+  SourceBatch source{ids_input(required(inputs, "input_ids"), "input_ids"), {}};
+  source.mask = optional_ids(inputs, "attention_mask", &source.ids.shape());
+  const Tensor labels = optional_ids(inputs, "labels", nullptr);
+  Tensor target = optional_ids(inputs, "decoder_input_ids", nullptr);
+  const CrossEntropyOptions loss_options;
+  if (!target.defined() && !labels.defined()) required(inputs, "decoder_input_ids");
+  if (!target.defined()) target = shift_right(labels, decoder_start_id(), pad_id(), loss_options.ignore_index);
+  if (target.size(0) != source.ids.size(0)) {
+    throw Error("forward: decoder_input_ids: expected a batch of " + std::to_string(source.ids.size(0)) + ", got " + target.str());
+  }
+  AttentionOptions self_options = see_only(optional_ids(inputs, "decoder_attention_mask", &target.shape()));
+  self_options.causal = true;
+
+  TensorMap outputs;
+  Taps taps(context.taps);
+  const std::size_t encoder_layers = parts_.encoder.layers.size(), decoder_layers = parts_.decoder.layers.size();
+  if (options.hidden_states) {
+    collect_hidden_states(taps, parts_.encoder.name, encoder_layers, outputs);
+    collect_hidden_states(taps, parts_.decoder.name, decoder_layers, outputs);
+  }
+  if (options.attentions) {
+    collect_attentions(taps, parts_.encoder.name, "self_attn", "encoder_attentions", encoder_layers, outputs);
+    collect_attentions(taps, parts_.decoder.name, "self_attn", "decoder_attentions", decoder_layers, outputs);
+    collect_attentions(taps, parts_.decoder.name, "cross_attn", "cross_attentions", decoder_layers, outputs);
+  }
+  Context listening{context.training, context.generator, &taps};
+  const Tensor memory = parts_.encode(source, listening);
+  const Tensor hidden = parts_.decode(target, memory, self_options, see_only(source.mask), nullptr, listening);
+  if (options.hidden_states) {  // the last ones come after the final norm, where there is one
+    outputs[parts_.encoder.name + "_hidden_states." + std::to_string(encoder_layers)] = memory;
+    outputs[parts_.decoder.name + "_hidden_states." + std::to_string(decoder_layers)] = hidden;
+  }
+  outputs["encoder_last_hidden_state"] = memory;
+  outputs["logits"] = parts_.output(hidden);  // [B, T, V]
+  if (labels.defined()) outputs["loss"] = cross_entropy(outputs["logits"], labels, loss_options);
+  return outputs;
+}
+
+}  // namespace heed

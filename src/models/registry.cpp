@@ -1,0 +1,87 @@
+// The list of families. A new one adds its header and its line.
+#include "heed/models/registry.h"
+
+#include <functional>
+#include <utility>
+
+#include "heed/io/json.h"
+#include "heed/models/marian.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Family {
+  const char* model_type;
+  std::function<std::unique_ptr<Model>(const fs::path&, DType)> load;
+};
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> list = {
+      {"marian", load_marian},
+  };
+  return list;
+}
+
+// The newest folder of models--owner--name/snapshots, or an empty path.
+fs::path newest_snapshot(const fs::path& hub, const std::string& name) {
+  std::string folder = "models--" + name;
+  for (std::size_t at; (at = folder.find('/')) != std::string::npos;) folder.replace(at, 1, "--");
+  std::error_code error;
+  fs::path newest;
+  fs::file_time_type when{};
+  for (const auto& entry : fs::directory_iterator(hub / folder / "snapshots", error)) {
+    if (!fs::exists(entry.path() / "config.json", error)) continue;
+    const auto written = fs::last_write_time(entry.path(), error);
+    if (newest.empty() || written > when) {
+      newest = entry.path();
+      when = written;
+    }
+  }
+  return newest;
+}
+
+}  // namespace
+
+std::vector<std::string> model_families() {
+  std::vector<std::string> names;
+  for (const Family& family : families()) names.emplace_back(family.model_type);
+  return names;
+}
+
+std::unique_ptr<Model> load_model(const fs::path& directory, DType dtype) {
+  const Config config = Config::load(directory / "config.json");
+  const std::string type = config.required_string("model_type");
+  std::string known;
+  for (const Family& family : families()) {
+    if (type == family.model_type) return family.load(directory, dtype);
+    known += (known.empty() ? "" : ", ") + std::string(family.model_type);
+  }
+  throw Error(config.where() + ": model_type: expected one of " + known + ", got \"" + type + "\"");
+}
+
+std::unique_ptr<EncoderDecoderModel> load_encoder_decoder(const fs::path& directory, DType dtype) {
+  std::unique_ptr<Model> model = load_model(directory, dtype);
+  auto* encoder_decoder = dynamic_cast<EncoderDecoderModel*>(model.get());
+  if (encoder_decoder == nullptr) {
+    throw Error(directory.string() + ": expected an encoder-decoder model, got " + model->family());
+  }
+  (void)model.release();
+  return std::unique_ptr<EncoderDecoderModel>(encoder_decoder);
+}
+
+fs::path find_model(const std::string& name, const std::vector<fs::path>& folders, const fs::path& hub) {
+  std::error_code error;
+  if (fs::is_directory(name, error)) return name;
+  std::string looked = name;
+  for (const fs::path& folder : folders) {
+    if (fs::exists(folder / name / "config.json", error)) return folder / name;
+    looked += ", " + (folder / name).string();
+  }
+  if (const fs::path snapshot = newest_snapshot(hub, name); !snapshot.empty()) return snapshot;
+  throw Error("model " + name + ": expected a directory with config.json or the name of a model, got neither (looked at " +
+              looked + " and in " + hub.string() + ")");
+}
+
+}  // namespace heed

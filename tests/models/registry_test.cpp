@@ -1,0 +1,66 @@
+// Finding and loading models.
+#include "heed/models/registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct RegistryTest : testing::Test {
+  fs::path folder = fs::temp_directory_path() / ("heed_registry_test_" + std::to_string(::getpid()));
+  void SetUp() override { fs::create_directories(folder); }
+  void TearDown() override { fs::remove_all(folder); }
+  void put(const fs::path& file, const std::string& text) {
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+};
+
+TEST_F(RegistryTest, FindsDirectoriesNamesAndCachedRepositories) {
+  put(folder / "models/en-fr/config.json", "{}");
+  put(folder / "hub/models--owner--name/snapshots/abc/config.json", "{}");
+  EXPECT_EQ(find_model((folder / "models").string(), {}, folder / "hub"), folder / "models");
+  EXPECT_EQ(find_model("en-fr", {folder / "none", folder / "models"}, folder / "hub"), folder / "models/en-fr");
+  EXPECT_EQ(find_model("owner/name", {}, folder / "hub"), folder / "hub/models--owner--name/snapshots/abc");
+  EXPECT_THROW(find_model("fr-en", {folder / "models"}, folder / "hub"), Error);
+}
+
+TEST_F(RegistryTest, NamesTheFamiliesItKnows) {
+  put(folder / "config.json", R"({"model_type": "wavenet"})");
+  try {
+    load_model(folder);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("marian"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("got \"wavenet\""));
+  }
+}
+
+TEST_F(RegistryTest, ReportsConfigsThatMakeNoModel) {
+  auto error_for = [&](const std::string& extra) -> std::string {
+    put(folder / "config.json", R"({"model_type": "marian", "vocab_size": 20, "pad_token_id": 19, "d_model": 8,
+        "encoder_attention_heads": 2, "decoder_attention_heads": 2)" + extra + "}");
+    try {
+      load_model(folder);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(error_for(R"(, "encoder_layers": 0)"), testing::HasSubstr("encoder_layers"));
+  EXPECT_THAT(error_for(R"(, "colour": 3)"), testing::HasSubstr("colour"));
+  EXPECT_THAT(error_for(R"(, "eos_token_id": 20)"), testing::HasSubstr("eos_token_id"));
+  EXPECT_THAT(error_for(R"(, "dropout": 1.5)"), testing::HasSubstr("dropout"));
+  EXPECT_THAT(error_for(R"(, "activation_function": "mish")"), testing::HasSubstr("mish"));
+  EXPECT_THAT(error_for(""), testing::HasSubstr("model.safetensors"));
+}
+
+}  // namespace
+}  // namespace heed
