@@ -37,6 +37,12 @@ ci_packages=(
   ccache
 )
 
+# shellcheck disable=SC1091
+release=$(. /etc/os-release 2>/dev/null && echo "${ID:-} ${VERSION_ID:-}") || release=
+if [ "$release" = "debian 13" ]; then
+  packages+=(libprotobuf-dev)  # its sentencepiece.pc asks for protobuf-lite, its package does not
+fi
+
 dry_run=no
 for argument in "$@"; do
   case $argument in
