@@ -1,0 +1,216 @@
+#include "heed/generate/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "heed/error.h"
+#include "heed/io/json.h"
+
+namespace heed {
+
+namespace {
+
+/// More beams than anybody searched with, few enough not to run out of memory by a slip of the finger.
+constexpr std::int64_t kMaxBeams = 1000;
+constexpr std::int64_t kDefaultNewTokens = 20;
+
+EarlyStopping read_early_stopping(const Config& config) {
+  try {
+    return config.boolean("early_stopping", false) ? EarlyStopping::yes : EarlyStopping::no;
+  } catch (const Error&) {  // not a boolean; the only string it may be is "never"
+    std::string word;
+    try {
+      word = config.string("early_stopping", "");
+    } catch (const Error&) {
+      config.fail("early_stopping", "true, false or \"never\"");
+    }
+    if (word != "never") config.fail("early_stopping", "true, false or \"never\"");
+    return EarlyStopping::never;
+  }
+}
+
+std::vector<std::vector<std::int64_t>> read_bad_words(const Config& config) {
+  std::vector<std::vector<std::int64_t>> words;
+  if (const auto list = config.optional_sub("bad_words_ids")) {
+    for (const std::string& index : list->names()) words.push_back(list->integers(index));
+  }
+  return words;
+}
+
+/// Settings that change nothing about which tokens come out.
+void ignore_irrelevant(const Config& config) {
+  config.ignore({"transformers_version",
+                 "_from_model_config",
+                 "_commit_hash",
+                 "use_cache",
+                 "cache_implementation",
+                 "cache_config",
+                 "compile_config",
+                 "disable_compile",
+                 "continuous_batching_config",
+                 "low_memory",
+                 "prefill_chunk_size",
+                 "output_attentions",
+                 "output_hidden_states",
+                 "output_scores",
+                 "output_logits",
+                 "return_dict_in_generate",
+                 "is_assistant",
+                 "num_assistant_tokens",
+                 "num_assistant_tokens_schedule",
+                 "assistant_confidence_threshold",
+                 "assistant_early_exit",
+                 "assistant_lookbehind",
+                 "target_lookbehind",
+                 "prompt_lookup_num_tokens",
+                 "max_matching_ngram_size"});
+}
+
+/// Settings heed has no use for, which are harmless at the value that means "off".
+void accept_when_off(const Config& config) {
+  const auto off = [&config](const char* name, double value) {
+    if (config.has(name) && config.number(name, value) != value) return;
+    config.ignore({name});
+  };
+  for (const char* name : {"typical_p", "encoder_repetition_penalty", "guidance_scale", "num_beam_groups"})
+    off(name, 1);
+  for (const char* name :
+       {"epsilon_cutoff", "eta_cutoff", "diversity_penalty", "encoder_no_repeat_ngram_size"})
+    off(name, 0);
+  for (const char* name : {"remove_invalid_values", "token_healing"}) {
+    if (!config.boolean(name, false)) config.ignore({name});
+  }
+}
+
+class Checker {
+ public:
+  explicit Checker(std::optional<std::int64_t> vocab_size) : vocab_size_(vocab_size) {}
+
+  template <class T>
+  void require(bool holds, const char* name, const std::string& expected, const T& got) const {
+    if (!holds) throw Error(fmt::format("generation options: {}: expected {}, got {}", name, expected, got));
+  }
+  void tokens(const char* name, const std::vector<std::int64_t>& ids) const {
+    for (const std::int64_t id : ids) {
+      require(id >= 0, name, "token ids >= 0", id);
+      if (vocab_size_)
+        require(id < *vocab_size_, name,
+                fmt::format("token ids below the vocabulary's size {}", *vocab_size_), id);
+    }
+  }
+  void token(const char* name, std::optional<std::int64_t> id) const {
+    if (id) tokens(name, {*id});
+  }
+
+ private:
+  std::optional<std::int64_t> vocab_size_;
+};
+
+void check_lengths(const GenerationOptions& o, const Checker& check) {
+  if (o.max_new_tokens)
+    check.require(*o.max_new_tokens >= 1, "max_new_tokens", "at least 1", *o.max_new_tokens);
+  if (o.max_length) check.require(*o.max_length >= 1, "max_length", "at least 1", *o.max_length);
+  if (o.min_new_tokens)
+    check.require(*o.min_new_tokens >= 0, "min_new_tokens", "at least 0", *o.min_new_tokens);
+  check.require(o.min_length >= 0, "min_length", "at least 0", o.min_length);
+  if (o.max_new_tokens && o.min_new_tokens) {
+    check.require(*o.min_new_tokens <= *o.max_new_tokens, "min_new_tokens",
+                  fmt::format("at most max_new_tokens {}", *o.max_new_tokens), *o.min_new_tokens);
+  }
+}
+
+void check_beams(const GenerationOptions& o, const Checker& check) {
+  check.require(o.num_beams >= 1 && o.num_beams <= kMaxBeams, "num_beams", fmt::format("1 to {}", kMaxBeams),
+                o.num_beams);
+  check.require(o.num_return_sequences >= 1, "num_return_sequences", "at least 1", o.num_return_sequences);
+  if (o.num_beams > 1) {
+    check.require(o.num_return_sequences <= o.num_beams, "num_return_sequences",
+                  fmt::format("at most num_beams {}", o.num_beams), o.num_return_sequences);
+  } else if (!o.do_sample) {
+    check.require(o.num_return_sequences == 1, "num_return_sequences",
+                  "1 in greedy search (use num_beams or do_sample)", o.num_return_sequences);
+  }
+  check.require(std::isfinite(o.length_penalty), "length_penalty", "a finite number", o.length_penalty);
+}
+
+void check_sampling(const GenerationOptions& o, const Checker& check) {
+  const auto positive = [](double x) { return std::isfinite(x) && x > 0; };
+  check.require(positive(o.repetition_penalty), "repetition_penalty", "a number above 0",
+                o.repetition_penalty);
+  check.require(positive(o.temperature), "temperature",
+                "a number above 0 (for greedy search turn do_sample off)", o.temperature);
+  check.require(o.no_repeat_ngram_size >= 0, "no_repeat_ngram_size", "at least 0", o.no_repeat_ngram_size);
+  check.require(o.top_k >= 0, "top_k", "at least 0", o.top_k);
+  check.require(o.top_p >= 0 && o.top_p <= 1, "top_p", "0 to 1", o.top_p);
+  if (o.min_p) check.require(*o.min_p >= 0 && *o.min_p <= 1, "min_p", "0 to 1", *o.min_p);
+}
+
+}  // namespace
+
+GenerationOptions load_generation_options(const std::filesystem::path& directory,
+                                          std::vector<std::string>* unused) {
+  const auto file = directory / "generation_config.json";
+  GenerationOptions o;
+  if (!std::filesystem::exists(file)) return o;
+  const Config config = Config::load(file);
+  o.max_new_tokens = config.optional_integer("max_new_tokens");
+  o.max_length = config.optional_integer("max_length");
+  o.min_new_tokens = config.optional_integer("min_new_tokens");
+  o.min_length = config.integer("min_length", o.min_length);
+  o.num_beams = config.integer("num_beams", o.num_beams);
+  o.num_return_sequences = config.integer("num_return_sequences", o.num_return_sequences);
+  o.length_penalty = config.number("length_penalty", o.length_penalty);
+  o.early_stopping = read_early_stopping(config);
+  o.repetition_penalty = config.number("repetition_penalty", o.repetition_penalty);
+  o.no_repeat_ngram_size = config.integer("no_repeat_ngram_size", o.no_repeat_ngram_size);
+  o.bad_words_ids = read_bad_words(config);
+  o.suppress_tokens = config.integers("suppress_tokens");
+  o.begin_suppress_tokens = config.integers("begin_suppress_tokens");
+  o.renormalize_logits = config.boolean("renormalize_logits", o.renormalize_logits);
+  o.eos_token_id = config.integers("eos_token_id");
+  o.pad_token_id = config.optional_integer("pad_token_id");
+  o.bos_token_id = config.optional_integer("bos_token_id");
+  o.decoder_start_token_id = config.optional_integer("decoder_start_token_id");
+  o.forced_bos_token_id = config.optional_integer("forced_bos_token_id");
+  o.forced_eos_token_id = config.integers("forced_eos_token_id");
+  o.do_sample = config.boolean("do_sample", o.do_sample);
+  o.temperature = config.number("temperature", o.temperature);
+  o.top_k = config.integer("top_k", o.top_k);
+  o.top_p = config.number("top_p", o.top_p);
+  o.min_p = config.optional_number("min_p");
+  ignore_irrelevant(config);
+  accept_when_off(config);
+  if (unused != nullptr) *unused = config.unused();
+  try {
+    check_generation_options(o);
+  } catch (const Error& error) {
+    throw Error(file.string() + ": " + error.what());
+  }
+  return o;
+}
+
+void check_generation_options(const GenerationOptions& options, std::optional<std::int64_t> vocab_size) {
+  const Checker check(vocab_size);
+  check_lengths(options, check);
+  check_beams(options, check);
+  check_sampling(options, check);
+  for (const auto& word : options.bad_words_ids) {
+    check.require(!word.empty(), "bad_words_ids", "lists of at least one token", "an empty one");
+    check.tokens("bad_words_ids", word);
+  }
+  check.tokens("suppress_tokens", options.suppress_tokens);
+  check.tokens("begin_suppress_tokens", options.begin_suppress_tokens);
+  check.tokens("eos_token_id", options.eos_token_id);
+  check.tokens("forced_eos_token_id", options.forced_eos_token_id);
+  check.token("forced_bos_token_id", options.forced_bos_token_id);
+  check.token("decoder_start_token_id", options.decoder_start_token_id);
+}
+
+std::int64_t resolved_max_length(const GenerationOptions& options, std::int64_t prompt_length) {
+  if (options.max_new_tokens) return prompt_length + *options.max_new_tokens;
+  return options.max_length.value_or(prompt_length + kDefaultNewTokens);
+}
+
+}  // namespace heed

@@ -1,0 +1,167 @@
+#include "generate/processors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+namespace heed::generate {
+
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+void ban(std::span<const std::int64_t> tokens, std::span<float> scores) {
+  for (const std::int64_t token : tokens) scores[static_cast<std::size_t>(token)] = kNever;
+}
+
+void only(std::span<const std::int64_t> tokens, std::span<float> scores) {
+  std::fill(scores.begin(), scores.end(), kNever);
+  for (const std::int64_t token : tokens) scores[static_cast<std::size_t>(token)] = 0;
+}
+
+void penalize_repetition(std::span<const std::int64_t> sequence, float penalty, std::span<float> scores) {
+  std::vector<std::int64_t> seen(sequence.begin(), sequence.end());
+  std::sort(seen.begin(), seen.end());
+  seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+  for (const std::int64_t token : seen) {
+    float& score = scores[static_cast<std::size_t>(token)];
+    score = score < 0 ? score * penalty : score / penalty;
+  }
+}
+
+void ban_repeated_ngrams(std::span<const std::int64_t> sequence, std::size_t n, std::span<float> scores) {
+  if (sequence.size() + 1 < n) return;
+  const auto prefix = sequence.last(n - 1);
+  for (std::size_t begin = 0; begin + n <= sequence.size(); ++begin) {
+    if (std::equal(prefix.begin(), prefix.end(), sequence.begin() + static_cast<std::ptrdiff_t>(begin))) {
+      scores[static_cast<std::size_t>(sequence[begin + n - 1])] = kNever;
+    }
+  }
+}
+
+void ban_bad_words(std::span<const std::int64_t> sequence, const GenerationOptions& options,
+                   std::span<float> scores) {
+  for (const auto& word : options.bad_words_ids) {
+    const bool is_end =
+        word.size() == 1 && std::find(options.eos_token_id.begin(), options.eos_token_id.end(), word[0]) !=
+                                options.eos_token_id.end();
+    // transformers asks for the whole word's length, though its last token is yet to come.
+    if (is_end || (word.size() > 1 && word.size() > sequence.size())) continue;
+    const auto prefix = sequence.last(word.size() - 1);
+    if (std::equal(prefix.begin(), prefix.end(), word.begin()))
+      scores[static_cast<std::size_t>(word.back())] = kNever;
+  }
+}
+
+/// The indices of the scores, best first.
+std::vector<std::size_t> ranked(std::span<const float> scores) {
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  return order;
+}
+
+double sum_of_exponentials(std::span<const float> scores, float maximum) {
+  double sum = 0;
+  for (const float score : scores) sum += std::exp(static_cast<double>(score) - maximum);
+  return sum;
+}
+
+void keep_top_k(std::size_t k, std::span<float> scores) {
+  if (k >= scores.size()) return;
+  std::vector<float> sorted(scores.begin(), scores.end());
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(k - 1), sorted.end(),
+                   std::greater<>());
+  for (float& score : scores) {
+    if (score < sorted[k - 1]) score = kNever;
+  }
+}
+
+void keep_top_p(double p, std::size_t keep, std::span<float> scores) {
+  const auto order = ranked(scores);
+  const float maximum = scores[order[0]];
+  const double total = sum_of_exponentials(scores, maximum);
+  // From the least likely upwards, tokens are dropped while together they have at most 1 - p.
+  double mass = 0;
+  for (std::size_t i = order.size(); i > keep; --i) {
+    mass += std::exp(static_cast<double>(scores[order[i - 1]]) - maximum) / total;
+    if (mass > 1 - p) break;
+    scores[order[i - 1]] = kNever;
+  }
+}
+
+void keep_min_p(double p, std::size_t keep, std::span<float> scores) {
+  const auto order = ranked(scores);
+  const double threshold = static_cast<double>(scores[order[0]]) + std::log(p);
+  for (std::size_t i = keep; i < order.size(); ++i) {
+    if (scores[order[i]] < threshold) scores[order[i]] = kNever;
+  }
+}
+
+}  // namespace
+
+Processors::Processors(const GenerationOptions& options, std::int64_t prompt_length, std::int64_t max_length)
+    : options_(options),
+      prompt_length_(prompt_length),
+      max_length_(max_length),
+      min_length_(options.min_new_tokens ? prompt_length + *options.min_new_tokens : options.min_length),
+      begin_length_(prompt_length > 1 || !options.forced_bos_token_id ? prompt_length : prompt_length + 1),
+      min_candidates_(options.num_beams > 1 ? static_cast<std::int64_t>(options.eos_token_id.size()) + 1
+                                            : 1) {}
+
+bool Processors::active(std::int64_t length) const {
+  return options_.repetition_penalty != 1 || options_.no_repeat_ngram_size > 0 ||
+         !options_.bad_words_ids.empty() || length < min_length_ ||
+         (options_.forced_bos_token_id && length == 1) ||
+         (!options_.forced_eos_token_id.empty() && length == max_length_ - 1) ||
+         !options_.suppress_tokens.empty() ||
+         (!options_.begin_suppress_tokens.empty() && length == begin_length_) || options_.do_sample ||
+         options_.renormalize_logits;
+}
+
+void Processors::apply(std::span<const std::int64_t> sequence, std::span<float> scores) const {
+  const auto length = static_cast<std::int64_t>(sequence.size());
+  restrict_words(sequence, scores);
+  force(length, scores);
+  ban(options_.suppress_tokens, scores);
+  if (length == begin_length_) ban(options_.begin_suppress_tokens, scores);
+  if (options_.do_sample) warp(scores);
+  if (options_.renormalize_logits) {
+    const float maximum = *std::max_element(scores.begin(), scores.end());
+    if (maximum == kNever) return;
+    const double log_sum = maximum + std::log(sum_of_exponentials(scores, maximum));
+    for (float& score : scores) score = static_cast<float>(score - log_sum);
+  }
+}
+
+void Processors::restrict_words(std::span<const std::int64_t> sequence, std::span<float> scores) const {
+  if (options_.repetition_penalty != 1) {
+    penalize_repetition(sequence, static_cast<float>(options_.repetition_penalty), scores);
+  }
+  if (options_.no_repeat_ngram_size > 0) {
+    ban_repeated_ngrams(sequence, static_cast<std::size_t>(options_.no_repeat_ngram_size), scores);
+  }
+  ban_bad_words(sequence, options_, scores);
+  if (static_cast<std::int64_t>(sequence.size()) < min_length_) ban(options_.eos_token_id, scores);
+}
+
+void Processors::force(std::int64_t length, std::span<float> scores) const {
+  if (options_.forced_bos_token_id && length == 1) only(std::span(&*options_.forced_bos_token_id, 1), scores);
+  if (!options_.forced_eos_token_id.empty() && length == max_length_ - 1)
+    only(options_.forced_eos_token_id, scores);
+}
+
+void Processors::warp(std::span<float> scores) const {
+  if (options_.temperature != 1) {
+    for (float& score : scores) score /= static_cast<float>(options_.temperature);
+  }
+  const auto keep = std::min(static_cast<std::size_t>(min_candidates_), scores.size());
+  if (options_.top_k > 0) keep_top_k(std::max(static_cast<std::size_t>(options_.top_k), keep), scores);
+  if (options_.top_p < 1) keep_top_p(options_.top_p, keep, scores);
+  if (options_.min_p && *options_.min_p > 0) keep_min_p(*options_.min_p, keep, scores);
+}
+
+}  // namespace heed::generate

@@ -1,0 +1,120 @@
+// Greedy search and sampling: every row goes its own way until its end token or the maximum length.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "generate/strategies.h"
+#include "heed/ops/softmax.h"
+#include "heed/threads.h"
+
+namespace heed::generate {
+
+namespace {
+
+struct Row {
+  std::int64_t source;  ///< row of the prompt
+  std::int64_t copy;    ///< which of the sequences asked for
+  std::vector<std::int64_t> ids;
+  double score = 0;
+  std::int64_t trace = kRoot;
+};
+
+/// The best token, or a drawn one; none when every token is ruled out.
+std::optional<std::int64_t> choose(const SearchState& state, const Row& row, std::span<const float> scores) {
+  const RandomStream random = state.random(row.source, static_cast<std::int64_t>(row.ids.size()), row.copy);
+  std::optional<std::int64_t> best;
+  float best_score = -std::numeric_limits<float>::infinity();
+  for (std::size_t token = 0; token < scores.size(); ++token) {
+    if (!(scores[token] > -std::numeric_limits<float>::infinity())) continue;
+    const float score = state.options.do_sample ? scores[token] + gumbel(random, token) : scores[token];
+    if (!best || score > best_score) {
+      best = static_cast<std::int64_t>(token);
+      best_score = score;
+    }
+  }
+  if (!best) require_numbers(scores);
+  return best;
+}
+
+/// Scores [rows, V] after the processors; row i goes on from row from[i] of the logits.
+Tensor process(const SearchState& state, const std::vector<Row>& rows, const std::vector<std::int64_t>& from,
+               const Tensor& logits) {
+  const std::int64_t vocabulary = logits.size(1);
+  const auto count = static_cast<std::int64_t>(rows.size());
+  Tensor scores = Tensor::empty({count, vocabulary});
+  parallel_for(count, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float* source = logits.data<float>() + from[static_cast<std::size_t>(i)] * vocabulary;
+      const std::span row(scores.data<float>() + i * vocabulary, static_cast<std::size_t>(vocabulary));
+      std::copy(source, source + vocabulary, row.begin());
+      const auto& ids = rows[static_cast<std::size_t>(i)].ids;
+      if (state.processors.active(static_cast<std::int64_t>(ids.size()))) state.processors.apply(ids, row);
+    }
+  });
+  return scores;
+}
+
+std::vector<Row> start(const SearchState& state, std::vector<std::int64_t>& from) {
+  std::vector<Row> rows;
+  const std::int64_t copies = state.options.num_return_sequences;
+  for (std::int64_t i = 0; i < state.prompt.size(0) * copies; ++i) {
+    rows.push_back({i / copies, i % copies, state.prompt_of(i / copies)});
+    from.push_back(i / copies);
+  }
+  return rows;
+}
+
+Hypothesis finish(const SearchState& state, const Row& row) {
+  return {{row.ids.begin() + state.prompt_length(), row.ids.end()},
+          row.score,
+          row.score,
+          state.trace.collect(row.trace)};
+}
+
+}  // namespace
+
+std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state) {
+  std::vector<std::vector<Hypothesis>> results(static_cast<std::size_t>(state.prompt.size(0)));
+  for (auto& result : results) result.resize(static_cast<std::size_t>(state.options.num_return_sequences));
+  std::vector<std::int64_t> from;  // rows of the decoding as it stands
+  std::vector<Row> rows = start(state, from);
+  if (rows.empty()) return results;
+  Tensor logits = state.trace.step(state.decoding, state.prompt);
+  for (;;) {
+    const Tensor scores = process(state, rows, from, logits);
+    const Tensor log_probs = log_softmax(scores, 1);
+    const std::int64_t vocabulary = scores.size(1);
+    std::vector<Row> going;
+    std::vector<std::int64_t> going_from, tokens;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      Row& row = rows[i];
+      const auto offset = static_cast<std::int64_t>(i) * vocabulary;
+      const auto token =
+          choose(state, row, {scores.data<float>() + offset, static_cast<std::size_t>(vocabulary)});
+      if (token) {
+        row.ids.push_back(*token);
+        row.score += static_cast<double>(log_probs.data<float>()[offset + *token]);
+        row.trace = state.trace.extend(row.trace, from[i]);
+      }
+      const bool done =
+          !token || state.is_end(*token) || static_cast<std::int64_t>(row.ids.size()) >= state.max_length;
+      if (done) {
+        results[static_cast<std::size_t>(row.source)][static_cast<std::size_t>(row.copy)] =
+            finish(state, row);
+      } else {
+        tokens.push_back(*token);
+        going_from.push_back(from[i]);
+        going.push_back(std::move(row));
+      }
+    }
+    if (going.empty()) return results;
+    rows = std::move(going);
+    state.reorder(going_from);
+    logits = state.feed(tokens);
+    from.resize(rows.size());
+    for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::int64_t>(i);
+  }
+}
+
+}  // namespace heed::generate

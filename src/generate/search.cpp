@@ -1,0 +1,195 @@
+#include "heed/generate/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "generate/strategies.h"
+#include "heed/autograd.h"
+#include "heed/error.h"
+#include "heed/ops/shape.h"
+
+namespace heed {
+
+namespace generate {
+
+std::vector<std::int64_t> SearchState::prompt_of(std::int64_t row) const {
+  const auto* ids = prompt.data<std::int64_t>() + row * prompt_length();
+  return {ids, ids + prompt_length()};
+}
+
+bool SearchState::is_end(std::int64_t token) const {
+  return std::find(options.eos_token_id.begin(), options.eos_token_id.end(), token) !=
+         options.eos_token_id.end();
+}
+
+RandomStream SearchState::random(std::int64_t row, std::int64_t length, std::int64_t copy) const {
+  // One block of Philox turns the three numbers into a stream of its own.
+  const auto words = philox4x32(options.seed, identities[static_cast<std::size_t>(row)],
+                                static_cast<std::uint64_t>(length) << 32 | static_cast<std::uint64_t>(copy));
+  return {options.seed, static_cast<std::uint64_t>(words[0]) << 32 | words[1]};
+}
+
+void SearchState::reorder(const std::vector<std::int64_t>& rows) const {
+  bool same = static_cast<std::int64_t>(rows.size()) == decoding.rows();
+  for (std::size_t i = 0; same && i < rows.size(); ++i) same = rows[i] == static_cast<std::int64_t>(i);
+  if (!same) decoding.reorder(rows);
+}
+
+Tensor SearchState::feed(const std::vector<std::int64_t>& tokens) const {
+  return trace.step(decoding, Tensor::from(tokens, {static_cast<std::int64_t>(tokens.size()), 1}));
+}
+
+float gumbel(const RandomStream& random, std::uint64_t index) {
+  const double u = (static_cast<double>(random.word(index)) + 0.5) * 0x1.0p-32;  // inside (0, 1)
+  return static_cast<float>(-std::log(-std::log(u)));
+}
+
+void require_numbers(std::span<const float> scores) {
+  if (std::any_of(scores.begin(), scores.end(), [](float score) { return std::isnan(score); })) {
+    throw Error(
+        "search: expected the model's scores to be numbers, got NaN (its weights or dtype are at fault)");
+  }
+}
+
+}  // namespace generate
+
+namespace {
+
+void check_inputs(const Decoding& decoding, const Tensor& prompt, std::int64_t max_length,
+                  const SearchOptions& watch) {
+  if (prompt.rank() != 2 || prompt.dtype() != DType::i64 || prompt.size(1) == 0) {
+    throw Error("search: expected a prompt i64[rows, tokens] with at least one token, got " + prompt.str());
+  }
+  if (prompt.size(0) != decoding.rows() || decoding.length() != 0) {
+    throw Error(
+        fmt::format("search: expected a fresh decoding of {} rows, got one of {} rows after {} tokens",
+                    prompt.size(0), decoding.rows(), decoding.length()));
+  }
+  if (max_length <= prompt.size(1)) {
+    throw Error(fmt::format(
+        "search: expected room for a new token, got max_length {} for a prompt of {} tokens (raise "
+        "max_length or use max_new_tokens)",
+        max_length, prompt.size(1)));
+  }
+  if (!watch.identities.empty() && static_cast<std::int64_t>(watch.identities.size()) != prompt.size(0)) {
+    throw Error(
+        fmt::format("search: expected {} identities, got {}", prompt.size(0), watch.identities.size()));
+  }
+}
+
+/// The indices of the sources, longest first: the largest batch comes first, and lines of a batch are alike.
+std::vector<std::size_t> by_length(std::span<const std::vector<std::int64_t>> sources) {
+  std::vector<std::size_t> order(sources.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return sources[a].size() > sources[b].size(); });
+  return order;
+}
+
+SourceBatch pad(std::span<const std::vector<std::int64_t>> sources, std::span<const std::size_t> rows,
+                std::int64_t pad_id) {
+  const auto count = static_cast<std::int64_t>(rows.size());
+  const auto longest = static_cast<std::int64_t>(sources[rows.front()].size());
+  SourceBatch batch{Tensor::full({count, longest}, static_cast<double>(pad_id), DType::i64),
+                    Tensor::zeros({count, longest}, DType::i64)};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto& source = sources[rows[static_cast<std::size_t>(i)]];
+    std::copy(source.begin(), source.end(), batch.ids.data<std::int64_t>() + i * longest);
+    std::fill_n(batch.mask.data<std::int64_t>() + i * longest, source.size(), 1);
+  }
+  return batch;
+}
+
+/// The options with everything filled in that the model knows.
+GenerationOptions complete(GenerationOptions options, const EncoderDecoderModel& model) {
+  if (options.eos_token_id.empty()) options.eos_token_id = {model.eos_id()};
+  if (!options.decoder_start_token_id) options.decoder_start_token_id = model.decoder_start_id();
+  if (const auto positions = model.max_positions()) {
+    // The last token of a sequence is never fed, so it needs no position.
+    options.max_new_tokens = std::min(resolved_max_length(options, 1), *positions + 1) - 1;
+  }
+  return options;
+}
+
+void check_sources(std::span<const std::vector<std::int64_t>> sources, const EncoderDecoderModel& model) {
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const auto length = static_cast<std::int64_t>(sources[i].size());
+    if (length == 0)
+      throw Error(fmt::format("search: expected sources with at least one token, got none in source {}", i));
+    if (const auto positions = model.max_positions(); positions && length > *positions) {
+      throw Error(
+          fmt::format("search: expected sources of at most {} tokens, got {} in source {} (cut or split it)",
+                      *positions, length, i));
+    }
+  }
+}
+
+/// Attention to padding, which is 0, leaves with the padding.
+void drop_padding(Hypothesis& hypothesis, std::int64_t source_length) {
+  for (auto& entry : hypothesis.captured) {
+    if (entry.first.find("cross_attn") == std::string::npos) continue;
+    entry.second = slice(entry.second, 2, 0, source_length).contiguous();
+  }
+}
+
+}  // namespace
+
+std::vector<std::vector<Hypothesis>> search(Decoding& decoding, const Tensor& prompt,
+                                            const GenerationOptions& options, const SearchOptions& watch,
+                                            Context& context) {
+  check_generation_options(options);
+  const std::int64_t max_length = prompt.rank() == 2 ? resolved_max_length(options, prompt.size(1)) : 0;
+  check_inputs(decoding, prompt, max_length, watch);
+  const NoGradients no_gradients;
+  std::vector<std::uint64_t> identities = watch.identities;
+  if (identities.empty()) {
+    identities.resize(static_cast<std::size_t>(prompt.size(0)));
+    std::iota(identities.begin(), identities.end(), std::uint64_t{0});
+  }
+  const Tensor rows = prompt.contiguous();
+  const generate::Processors processors(options, prompt.size(1), max_length);
+  generate::Trace trace(watch.capture, context);
+  const generate::SearchState state{decoding, rows, options, processors, identities, max_length, trace};
+  auto found = options.num_beams == 1 ? generate::search_rows(state) : generate::search_beams(state);
+  if (!found.empty()) trace.require_all_fired();
+  return found;
+}
+
+std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& model,
+                                                    std::span<const std::vector<std::int64_t>> sources,
+                                                    const GenerationOptions& options,
+                                                    std::int64_t batch_tokens, const SearchOptions& watch) {
+  const GenerationOptions completed = complete(options, model);
+  check_generation_options(completed, model.vocab_size());
+  check_sources(sources, model);
+  if (batch_tokens < 1)
+    throw Error(fmt::format("search: expected batch_tokens of at least 1, got {}", batch_tokens));
+  const NoGradients no_gradients;
+  const auto order = by_length(sources);
+  std::vector<std::vector<Hypothesis>> results(sources.size());
+  for (std::size_t first = 0; first < order.size();) {
+    const std::size_t row_tokens = sources[order[first]].size() * static_cast<std::size_t>(options.num_beams);
+    const std::size_t fitting = std::max<std::size_t>(1, static_cast<std::size_t>(batch_tokens) / row_tokens);
+    const auto rows = std::span(order).subspan(first, std::min(fitting, order.size() - first));
+    SearchOptions batch_watch{watch.capture, {}};
+    for (const std::size_t row : rows) {
+      batch_watch.identities.push_back(watch.identities.empty() ? row : watch.identities[row]);
+    }
+    Context context;
+    const auto decoding = model.decode(pad(sources, rows, model.pad_id()), 1, context);
+    const Tensor prompt = Tensor::full({static_cast<std::int64_t>(rows.size()), 1},
+                                       static_cast<double>(*completed.decoder_start_token_id), DType::i64);
+    auto found = search(*decoding, prompt, completed, batch_watch, context);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (Hypothesis& h : found[i]) drop_padding(h, static_cast<std::int64_t>(sources[rows[i]].size()));
+      results[rows[i]] = std::move(found[i]);
+    }
+    first += rows.size();
+  }
+  return results;
+}
+
+}  // namespace heed

@@ -1,0 +1,45 @@
+// The two ways to search, behind one face: one sequence per row (greedy or sampled), and beams.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "generate/processors.h"
+#include "generate/trace.h"
+#include "heed/generate/search.h"
+#include "heed/random.h"
+
+namespace heed::generate {
+
+/// What a strategy works with. The options have been checked.
+struct SearchState {
+  Decoding& decoding;
+  const Tensor& prompt;  ///< i64 [B, P]
+  const GenerationOptions& options;
+  const Processors& processors;
+  const std::vector<std::uint64_t>& identities;  ///< one per row of the prompt
+  std::int64_t max_length;                       ///< resolved
+  Trace& trace;
+
+  std::int64_t prompt_length() const { return prompt.size(1); }
+  std::vector<std::int64_t> prompt_of(std::int64_t row) const;
+  bool is_end(std::int64_t token) const;
+  /// Random numbers for the token after a sequence of this length; `copy` tells apart rows of one identity.
+  RandomStream random(std::int64_t row, std::int64_t length, std::int64_t copy) const;
+  /// Goes on with what rows `rows` were.
+  void reorder(const std::vector<std::int64_t>& rows) const;
+  /// Feeds one token per row.
+  Tensor feed(const std::vector<std::int64_t>& tokens) const;
+};
+
+/// Gumbel noise: added to scores, it makes their argmax a draw from softmax, and the k largest a draw of k
+/// without replacement (Kool et al., "Stochastic beams and where to find them").
+float gumbel(const RandomStream& random, std::uint64_t index);
+
+/// Throws Error when the scores are not numbers.
+void require_numbers(std::span<const float> scores);
+
+std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state);
+std::vector<std::vector<Hypothesis>> search_beams(const SearchState& state);
+
+}  // namespace heed::generate

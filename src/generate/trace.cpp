@@ -1,0 +1,69 @@
+#include "generate/trace.h"
+
+#include <algorithm>
+
+#include "heed/error.h"
+#include "heed/ops/shape.h"
+
+namespace heed::generate {
+
+Trace::Trace(const std::vector<std::string>& patterns, const Context& context)
+    : context_(context), active_(!patterns.empty()) {
+  if (!active_) return;
+  if (context.taps != nullptr)
+    throw Error("search: expected either taps to capture or listeners of one's own, got both");
+  for (const std::string& pattern : patterns) {
+    taps_.listen(pattern, [this](const std::string& name, Tensor& value) { keep(name, value); });
+  }
+  context_.taps = &taps_;
+}
+
+Tensor Trace::step(Decoding& decoding, const Tensor& ids) {
+  if (active_) steps_.emplace_back();
+  return decoding.step(ids, context_).contiguous();
+}
+
+void Trace::keep(const std::string& name, const Tensor& value) {
+  if (value.rank() != 4) {
+    throw Error("search: expected " + name + " to be attention [rows, heads, queries, keys], got " +
+                value.str());
+  }
+  const Tensor last = slice(value, 2, value.size(2) - 1, value.size(2));
+  steps_.back()[name] = reshape(last, {value.size(0), value.size(1), value.size(3)}).to(DType::f32).clone();
+}
+
+std::int64_t Trace::extend(std::int64_t parent, std::int64_t row) {
+  if (!active_) return kRoot;
+  nodes_.push_back({parent, static_cast<std::int64_t>(steps_.size()) - 1, row});
+  return static_cast<std::int64_t>(nodes_.size()) - 1;
+}
+
+TensorMap Trace::collect(std::int64_t hypothesis) const {
+  TensorMap collected;
+  if (!active_ || hypothesis == kRoot) return collected;
+  std::vector<Node> chain;
+  for (std::int64_t node = hypothesis; node != kRoot; node = chain.back().parent) {
+    chain.push_back(nodes_[static_cast<std::size_t>(node)]);
+  }
+  std::reverse(chain.begin(), chain.end());
+  const auto length = static_cast<std::int64_t>(chain.size());
+  for (const auto& last : steps_[static_cast<std::size_t>(chain.back().step)]) {
+    const std::string& name = last.first;
+    const std::int64_t heads = last.second.size(1);
+    const std::int64_t keys = last.second.size(2);  // the most: keys only ever get more
+    Tensor all = Tensor::zeros({heads, length, keys});
+    for (std::int64_t t = 0; t < length; ++t) {
+      const Node& node = chain[static_cast<std::size_t>(t)];
+      const Tensor& step = steps_[static_cast<std::size_t>(node.step)].at(name);
+      const std::int64_t step_keys = step.size(2);
+      for (std::int64_t h = 0; h < heads; ++h) {
+        const float* from = step.data<float>() + (node.row * heads + h) * step_keys;
+        std::copy(from, from + step_keys, all.data<float>() + (h * length + t) * keys);
+      }
+    }
+    collected[name] = all;
+  }
+  return collected;
+}
+
+}  // namespace heed::generate

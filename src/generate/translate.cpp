@@ -1,0 +1,169 @@
+#include "heed/generate/translate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "generate/split_text.h"
+#include "heed/error.h"
+#include "heed/text/unicode.h"
+
+namespace heed {
+
+namespace {
+
+/// The parts of all lines, one after another, and which belong to which line.
+struct Sources {
+  std::vector<std::vector<std::int64_t>> ids;
+  std::vector<std::vector<std::string>> tokens;
+  std::vector<std::size_t> first_part;  ///< of each line, and one past the last
+};
+
+class Preparation {
+ public:
+  Preparation(const EncoderDecoderModel& model, const Tokenizer& tokenizer, const TranslateOptions& options)
+      : tokenizer_(tokenizer), options_(options), positions_(model.max_positions()) {
+    special_tokens_ = static_cast<std::int64_t>(tokenizer.encode("").ids.size());
+    if (positions_ && *positions_ <= special_tokens_) {
+      throw Error(fmt::format("translate: expected a model with more than {} positions, got {}",
+                              special_tokens_, *positions_));
+    }
+  }
+
+  Sources prepare(std::span<const std::string> texts) {
+    for (std::size_t line = 0; line < texts.size(); ++line) {
+      sources_.first_part.push_back(sources_.ids.size());
+      std::size_t replaced = 0;
+      const std::string text = replace_invalid_utf8(texts[line], &replaced);
+      if (replaced > 0)
+        warn(line, fmt::format("{} invalid UTF-8 sequence{} replaced", replaced, replaced == 1 ? "" : "s"));
+      add(line, text);
+    }
+    sources_.first_part.push_back(sources_.ids.size());
+    return std::move(sources_);
+  }
+
+ private:
+  void add(std::size_t line, const std::string& text) {
+    Encoding encoding = tokenizer_.encode(text);
+    const auto length = static_cast<std::int64_t>(encoding.ids.size());
+    if (length <= special_tokens_) return;  // blank: nothing to translate
+    if (!positions_ || length <= *positions_) return push(std::move(encoding));
+    const std::string told =
+        fmt::format("{} tokens, more than the model's {} positions", length, *positions_);
+    switch (options_.long_lines) {
+      case LongLines::error:
+        throw Error(fmt::format(
+            "translate: line {}: expected at most {} tokens, got {} (shorten it, or have long lines "
+            "cut or split)",
+            line + 1, *positions_, length));
+      case LongLines::cut:
+        warn(line, told + ": the rest is left out");
+        return push(cut(std::move(encoding)));
+      case LongLines::split: {
+        const auto parts = generate::split_text(text, tokenizer_, *positions_ - special_tokens_);
+        warn(line, told + fmt::format(": translated in {} parts", parts.size()));
+        for (const std::string& part : parts) push(cut(tokenizer_.encode(part)));
+      }
+    }
+  }
+
+  /// Keeps what fits, and the end token.
+  Encoding cut(Encoding encoding) const {
+    if (static_cast<std::int64_t>(encoding.ids.size()) <= *positions_) return encoding;
+    const auto keep = static_cast<std::size_t>(*positions_);
+    if (tokenizer_.eos_id() && encoding.ids.back() == *tokenizer_.eos_id()) {
+      encoding.ids[keep - 1] = encoding.ids.back();
+      encoding.tokens[keep - 1] = encoding.tokens.back();
+    }
+    encoding.ids.resize(keep);
+    encoding.tokens.resize(keep);
+    return encoding;
+  }
+
+  void push(Encoding encoding) {
+    sources_.ids.push_back(std::move(encoding.ids));
+    sources_.tokens.push_back(std::move(encoding.tokens));
+  }
+
+  void warn(std::size_t line, const std::string& message) const {
+    if (options_.warn) options_.warn(line, message);
+  }
+
+  const Tokenizer& tokenizer_;
+  const TranslateOptions& options_;
+  std::optional<std::int64_t> positions_;
+  std::int64_t special_tokens_ = 0;
+  Sources sources_;
+};
+
+TranslationCandidate to_text(Hypothesis hypothesis, const Tokenizer& tokenizer) {
+  TranslationCandidate candidate;
+  candidate.text = tokenizer.decode(hypothesis.ids);
+  for (const std::int64_t id : hypothesis.ids) candidate.tokens.push_back(tokenizer.token(id));
+  candidate.hypothesis = std::move(hypothesis);
+  return candidate;
+}
+
+/// Appends the translation of the next part of a line.
+void append(TranslationCandidate& whole, TranslationCandidate part) {
+  if (!whole.text.empty() && !part.text.empty()) whole.text += ' ';
+  whole.text += part.text;
+  whole.tokens.insert(whole.tokens.end(), part.tokens.begin(), part.tokens.end());
+  auto& ids = whole.hypothesis.ids;
+  ids.insert(ids.end(), part.hypothesis.ids.begin(), part.hypothesis.ids.end());
+  whole.hypothesis.score += part.hypothesis.score;
+}
+
+/// One translation from those of its parts: candidate i of the whole has candidate i of every part.
+Translation join(std::vector<Translation> parts, const GenerationOptions& options) {
+  if (parts.empty())
+    return {{}, std::vector<TranslationCandidate>(static_cast<std::size_t>(options.num_return_sequences))};
+  Translation whole = std::move(parts.front());
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    auto& candidates = parts[i].candidates;
+    whole.candidates.resize(std::min(whole.candidates.size(), candidates.size()));
+    for (std::size_t c = 0; c < whole.candidates.size(); ++c)
+      append(whole.candidates[c], std::move(candidates[c]));
+    auto& tokens = parts[i].source_tokens;
+    whole.source_tokens.insert(whole.source_tokens.end(), tokens.begin(), tokens.end());
+  }
+  if (parts.size() > 1) {
+    for (TranslationCandidate& candidate : whole.candidates) {
+      Hypothesis& h = candidate.hypothesis;
+      const auto length = static_cast<double>(std::max<std::size_t>(h.ids.size(), 1));
+      h.beam_score = options.num_beams > 1 ? h.score / std::pow(length, options.length_penalty) : h.score;
+    }
+  }
+  return whole;
+}
+
+}  // namespace
+
+std::vector<Translation> translate(const EncoderDecoderModel& model, const Tokenizer& tokenizer,
+                                   std::span<const std::string> texts, const TranslateOptions& options) {
+  if (options.long_lines == LongLines::split && !options.capture.empty()) {
+    throw Error("translate: expected either long lines to be split or attention to be captured, got both");
+  }
+  GenerationOptions generation = options.generation;
+  if (!generation.max_new_tokens && !generation.max_length) generation.max_length = model.max_positions();
+  Sources sources = Preparation(model, tokenizer, options).prepare(texts);
+  auto found = search_sources(model, sources.ids, generation, options.batch_tokens, {options.capture, {}});
+  std::vector<Translation> translations;
+  for (std::size_t line = 0; line < texts.size(); ++line) {
+    std::vector<Translation> parts;
+    for (std::size_t part = sources.first_part[line]; part < sources.first_part[line + 1]; ++part) {
+      Translation translation;
+      translation.source_tokens = std::move(sources.tokens[part]);
+      for (Hypothesis& hypothesis : found[part]) {
+        translation.candidates.push_back(to_text(std::move(hypothesis), tokenizer));
+      }
+      parts.push_back(std::move(translation));
+    }
+    translations.push_back(join(std::move(parts), generation));
+  }
+  return translations;
+}
+
+}  // namespace heed
