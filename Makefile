@@ -18,7 +18,7 @@ CMAKE_ARGS ?=
 JOBS ?= $(shell scripts/build-jobs.sh)
 TEST_JOBS ?= 2
 HEED := build/release/heed
-DEMO_TEXT ?= The cat sat on the mat.
+DEMO_TEXT := The cat sat on the mat.
 
 # Progress lines, bold on a terminal.
 step = @if [ -t 1 ]; then printf '\n\033[1m== %s\033[0m\n' $(1); else printf '\n== %s\n' $(1); fi
