@@ -1,0 +1,175 @@
+// Scaled dot-product attention: the literature's worked example, the fused operation against the plain formula
+// (value, weights and gradients) under every option, and its traps.
+#include "heed/ops/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "heed/ops/shape.h"
+#include "reference/gradient_check.h"
+
+namespace heed {
+namespace {
+
+using reference::check_gradients;
+using reference::random_tensor;
+
+void expect_near(const Tensor& got, const Tensor& want, double tolerance) {
+  ASSERT_EQ(got.shape(), want.shape());
+  const auto a = got.to(DType::f64).to_vector<double>(), b = want.to(DType::f64).to_vector<double>();
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << i;
+}
+
+Tensor boolean(const Shape& shape, std::uint64_t seed, double keep) {
+  const auto values = random_tensor(shape, seed, 0, 1).to_vector<double>();
+  Tensor mask = Tensor::empty(shape, DType::boolean);
+  for (std::size_t i = 0; i < values.size(); ++i) mask.data<bool>()[i] = values[i] < keep;
+  return mask;
+}
+
+TEST(Attention, WorkedExample) {
+  const Tensor q = Tensor::from(std::vector<float>{1, 0, 0, 1, 1, 1}, {1, 1, 3, 2});
+  const Tensor k = Tensor::from(std::vector<float>{1, 1, 0, 1, 1, 0}, {1, 1, 3, 2});
+  const Tensor v = Tensor::from(std::vector<float>{1, 0, 0, 1, 0, 0}, {1, 1, 3, 2});
+  Tensor weights;
+  const Tensor out = scaled_dot_product_attention(q, k, v, {}, &weights);
+  expect_near(weights, Tensor::from(std::vector<float>{.401f, .198f, .401f, .401f, .401f, .198f, .503f, .248f, .248f}, {1, 1, 3, 3}), 6e-4);
+  expect_near(out, Tensor::from(std::vector<float>{.401f, .198f, .401f, .401f, .503f, .248f}, {1, 1, 3, 2}), 6e-4);
+}
+
+struct Case {
+  const char* name;
+  std::int64_t heads, kv_heads, queries, keys, d, e;
+  AttentionOptions options;
+};
+
+std::vector<Case> cases() {
+  auto with = [](auto change) {
+    AttentionOptions o;
+    change(o);
+    return o;
+  };
+  return {
+      {"plain", 2, 2, 5, 5, 4, 4, {}},
+      {"cross", 2, 2, 3, 7, 4, 6, {}},
+      {"one query", 2, 2, 1, 9, 3, 3, {}},
+      {"scale", 2, 2, 4, 4, 4, 4, with([](auto& o) { o.scale = 0.3; })},
+      {"causal", 2, 2, 6, 6, 4, 4, with([](auto& o) { o.causal = true; })},
+      {"causal behind a cache", 2, 2, 2, 6, 4, 4, with([](auto& o) { o.causal = true; })},
+      {"window", 2, 2, 6, 6, 4, 4, with([](auto& o) { o.causal = true, o.window = 3; })},
+      {"grouped heads", 4, 2, 5, 5, 4, 4, with([](auto& o) { o.causal = true; })},
+      {"one key head", 4, 1, 3, 5, 4, 4, {}},
+      {"padding", 2, 2, 4, 6, 4, 4, with([](auto& o) { o.key_mask = boolean({2, 6}, 5, 0.6); })},
+      {"boolean mask", 2, 2, 4, 6, 4, 4, with([](auto& o) { o.mask = boolean({2, 1, 4, 6}, 6, 0.6); })},
+      {"additive mask", 2, 2, 4, 6, 4, 4, with([](auto& o) { o.mask = random_tensor({2, 4, 6}, 7); })},
+      {"ALiBi", 2, 2, 5, 5, 4, 4, with([](auto& o) { o.causal = true, o.alibi_slopes = random_tensor({2}, 8, 0.1, 1); })},
+      {"dropout", 2, 2, 5, 5, 4, 4, with([](auto& o) { o.dropout = 0.3, o.stream = {3, 4}; })},
+      {"longer than a block", 1, 1, 150, 170, 8, 8, with([](auto& o) { o.causal = true; })},
+  };
+}
+
+TEST(Attention, FusedEqualsTheFormulaInValueWeightsAndGradient) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    std::vector<Tensor> fused, plain;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      const Shape shape = i == 0 ? Shape{2, c.heads, c.queries, c.d} : Shape{2, c.kv_heads, c.keys, i == 1 ? c.d : c.e};
+      fused.push_back(random_tensor(shape, 100 + i));
+      plain.push_back(fused.back().clone());
+      fused.back().set_requires_grad();
+      plain.back().set_requires_grad();
+    }
+    Tensor fused_weights, plain_weights;
+    const Tensor y = scaled_dot_product_attention(fused[0], fused[1], fused[2], c.options, &fused_weights);
+    const Tensor z = attention_by_formula(plain[0], plain[1], plain[2], c.options, &plain_weights);
+    expect_near(y, z, 1e-10);
+    expect_near(fused_weights, plain_weights, 1e-10);
+    expect_near(scaled_dot_product_attention(fused[0], fused[1], fused[2], c.options), z, 1e-10);
+    const Tensor gradient = random_tensor(y.shape(), 103);
+    sum(y * gradient).backward();
+    sum(z * gradient).backward();
+    for (std::size_t i = 0; i < 3; ++i) expect_near(fused[i].grad(), plain[i].grad(), 1e-9);
+    AttentionOptions narrow = c.options;
+    if (narrow.mask.defined() && narrow.mask.dtype() == DType::f64) narrow.mask = narrow.mask.to(DType::f32);
+    if (narrow.alibi_slopes.defined()) narrow.alibi_slopes = narrow.alibi_slopes.to(DType::f32);
+    const auto f = DType::f32;
+    expect_near(scaled_dot_product_attention(fused[0].detach().to(f), fused[1].detach().to(f), fused[2].detach().to(f), narrow), z, 2e-5);
+  }
+}
+
+TEST(Attention, GradientsEqualCentralDifferences) {
+  const Tensor q = random_tensor({1, 2, 3, 4}, 110), k = random_tensor({1, 1, 5, 4}, 111), v = random_tensor({1, 1, 5, 2}, 112);
+  const Tensor bias = random_tensor({2, 1, 5}, 113);
+  check_gradients(
+      [](const auto& in) {
+        AttentionOptions options;
+        options.mask = in[3];
+        options.causal = true;
+        return scaled_dot_product_attention(in[0], in[1], in[2], options);
+      },
+      {q, k, v, bias});
+}
+
+TEST(Attention, ReadsViewsAsTheyLie) {
+  const Tensor x = random_tensor({2, 5, 3, 4}, 114);  // [B, T, H, d]
+  const Tensor view = transpose(x, 1, 2);
+  expect_near(scaled_dot_product_attention(view, view, view), scaled_dot_product_attention(view.contiguous(), view.contiguous(), view.contiguous()), 1e-12);
+}
+
+TEST(Attention, QueriesThatSeeNothingGiveZerosNotNaN) {
+  AttentionOptions options;
+  options.key_mask = Tensor::full({1, 4}, 0, DType::boolean);
+  Tensor q = random_tensor({1, 1, 2, 3}, 115), k = random_tensor({1, 1, 4, 3}, 116), v = random_tensor({1, 1, 4, 3}, 117);
+  for (Tensor* t : {&q, &k, &v}) t->set_requires_grad();
+  const Tensor y = scaled_dot_product_attention(q, k, v, options);
+  EXPECT_EQ(y.to_vector<double>(), std::vector<double>(6, 0.0));
+  sum(y).backward();
+  for (const Tensor& t : {q, k, v}) {
+    for (const double g : t.grad().to_vector<double>()) EXPECT_EQ(g, 0.0);
+  }
+}
+
+TEST(Attention, LaterTokensDoNotReachEarlierOnes) {
+  AttentionOptions options;
+  options.causal = true;
+  const Tensor q = random_tensor({1, 2, 6, 4}, 118), k = random_tensor({1, 2, 6, 4}, 119), v = random_tensor({1, 2, 6, 4}, 120);
+  const Tensor before = scaled_dot_product_attention(q, k, v, options);
+  const Tensor k2 = k.clone(), v2 = v.clone();
+  slice(k2, 2, 3, 6).copy_from(Tensor::full({1, 2, 3, 4}, 9.0, DType::f64));
+  slice(v2, 2, 3, 6).copy_from(Tensor::full({1, 2, 3, 4}, 9.0, DType::f64));
+  const Tensor after = scaled_dot_product_attention(q, k2, v2, options);
+  EXPECT_EQ(slice(before, 2, 0, 3).to_vector<double>(), slice(after, 2, 0, 3).to_vector<double>());
+  EXPECT_NE(slice(before, 2, 3, 6).to_vector<double>(), slice(after, 2, 3, 6).to_vector<double>());
+}
+
+TEST(Attention, NeverHoldsAllWeights) {
+  const Tensor q = random_tensor({1, 1, 4096, 8}, 121).to(DType::f32);  // all weights would be 67 MB
+  Tensor x = q.clone();
+  x.set_requires_grad();
+  reset_peak_memory();
+  const std::size_t before = memory_statistics().bytes_in_use;
+  sum(scaled_dot_product_attention(x, x, x)).backward();
+  EXPECT_LT(memory_statistics().peak_bytes - before, 4u << 20);
+}
+
+TEST(Attention, SaysWhatIsWrong) {
+  const Tensor q = Tensor::zeros({1, 2, 3, 4}), k = Tensor::zeros({1, 2, 5, 4});
+  EXPECT_THROW(scaled_dot_product_attention(q, k, Tensor::zeros({1, 2, 6, 4})), Error);
+  EXPECT_THROW(scaled_dot_product_attention(q, Tensor::zeros({1, 3, 5, 4}), Tensor::zeros({1, 3, 5, 4})), Error);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, k.to(DType::f64)), Error);
+  AttentionOptions options;
+  options.mask = Tensor::zeros({2, 3, 5}, DType::f64);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  options.mask = Tensor::zeros({3, 4});
+  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  options = {};
+  options.key_mask = Tensor::full({1, 4}, 1, DType::boolean);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  options = {};
+  options.dropout = 1.0;
+  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+}
+
+}  // namespace
+}  // namespace heed

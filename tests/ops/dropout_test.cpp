@@ -1,0 +1,41 @@
+#include "heed/ops/dropout.h"
+
+#include <gtest/gtest.h>
+
+#include "heed/threads.h"
+#include "reference/gradient_check.h"
+
+namespace heed {
+namespace {
+
+using reference::check_gradients;
+using reference::random_tensor;
+
+TEST(Dropout, KeepsWhatTheStreamSaysWhateverTheThreads) {
+  const RandomStream stream{5, 9};
+  const Tensor x = Tensor::full({100003}, 3.0);
+  const int before = threads();
+  const auto many = dropout(x, 0.25, stream).to_vector<float>();
+  set_threads(1);
+  const auto one = dropout(x, 0.25, stream).to_vector<float>();
+  set_threads(before);
+  EXPECT_EQ(one, many);
+  std::int64_t kept = 0;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    ASSERT_EQ(one[i] != 0, stream.uniform(i) >= 0.25f) << i;
+    if (one[i] != 0) ASSERT_FLOAT_EQ(one[i], 4.0f);
+    kept += one[i] != 0;
+  }
+  EXPECT_NEAR(static_cast<double>(kept) / 100003, 0.75, 0.01);
+}
+
+TEST(Dropout, GradientsAndLimits) {
+  check_gradients([](const auto& in) { return dropout(in[0], 0.4, {1, 2}); }, {random_tensor({20}, 81)});
+  const Tensor x = random_tensor({3}, 82);
+  EXPECT_TRUE(dropout(x, 0.0, {}).is_same(x));
+  EXPECT_THROW(dropout(x, 1.0, {}), Error);
+  EXPECT_THROW(dropout(x, -0.1, {}), Error);
+}
+
+}  // namespace
+}  // namespace heed

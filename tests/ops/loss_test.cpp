@@ -1,0 +1,104 @@
+// Cross-entropy against its formula in plain loops, fused and chunked forms against the plain one.
+#include "heed/ops/loss.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "heed/ops/matmul.h"
+#include "reference/gradient_check.h"
+
+namespace heed {
+namespace {
+
+using reference::check_gradients;
+using reference::random_tensor;
+using Ids = std::vector<std::int64_t>;
+
+double by_loops(const Tensor& logits, const Ids& targets, const CrossEntropyOptions& o) {
+  const auto x = logits.to_vector<double>();
+  const auto vocab = static_cast<std::size_t>(logits.size(-1));
+  double total = 0;
+  int count = 0;
+  for (std::size_t r = 0; r < targets.size(); ++r) {
+    if (targets[r] == o.ignore_index) continue;
+    double z = 0, uniform = 0;
+    for (std::size_t v = 0; v < vocab; ++v) z += std::exp(x[r * vocab + v]);
+    const double logsumexp = std::log(z);
+    for (std::size_t v = 0; v < vocab; ++v) uniform += (logsumexp - x[r * vocab + v]) / static_cast<double>(vocab);
+    const double nll = logsumexp - x[r * vocab + static_cast<std::size_t>(targets[r])];
+    total += (1 - o.label_smoothing) * nll + o.label_smoothing * uniform + o.z_loss * logsumexp * logsumexp;
+    ++count;
+  }
+  return o.reduction == Reduction::sum ? total : count > 0 ? total / count : 0.0;
+}
+
+const CrossEntropyOptions kOptions[] = {
+    {}, {.label_smoothing = 0.1}, {.z_loss = 1e-2}, {.label_smoothing = 0.2, .z_loss = 1e-3, .reduction = Reduction::sum}};
+
+TEST(CrossEntropy, EqualsItsFormula) {
+  const Ids targets{1, -100, 0, 6, 3, -100};
+  const Tensor logits = random_tensor({2, 3, 7}, 91), ids = Tensor::from(targets, {2, 3});
+  for (const CrossEntropyOptions& options : kOptions) {
+    EXPECT_NEAR(cross_entropy(logits, ids, options).item(), by_loops(logits, targets, options), 1e-10);
+    EXPECT_NEAR(cross_entropy(logits.to(DType::f32), ids, options).item(), by_loops(logits, targets, options), 1e-5);
+    check_gradients([&](const auto& in) { return cross_entropy(in[0], ids, options); }, {logits});
+  }
+}
+
+TEST(CrossEntropy, FusedWithTheProjectionEqualsThePlainForm) {
+  const Tensor x = random_tensor({5, 4}, 92), w = random_tensor({7, 4}, 93), b = random_tensor({7}, 94);
+  const Tensor ids = Tensor::from(Ids{1, 0, -100, 6, 2}, {5});
+  for (const CrossEntropyOptions& options : kOptions) {
+    EXPECT_NEAR(linear_cross_entropy(x, w, b, ids, options).item(), cross_entropy(linear(x, w, b), ids, options).item(), 1e-10);
+    check_gradients([&](const auto& in) { return linear_cross_entropy(in[0], in[1], in[2], ids, options); }, {x, w, b});
+  }
+  check_gradients([&](const auto& in) { return linear_cross_entropy(in[0], in[1], {}, ids); }, {x, w});
+}
+
+TEST(CrossEntropy, ChunksGiveWhatOnePieceGives) {
+  // 50,000 classes make chunks of 83 rows.
+  const std::int64_t rows = 200, vocab = 50000, d = 3;
+  const Tensor x = random_tensor({rows, d}, 95).to(DType::f32), w = random_tensor({vocab, d}, 96).to(DType::f32);
+  Ids targets;
+  for (std::int64_t r = 0; r < rows; ++r) targets.push_back(r % 7 == 0 ? -100 : r * 241 % vocab);
+  const Tensor ids = Tensor::from(targets, {rows});
+  Tensor xa = x.clone(), wa = w.clone(), xb = x.clone(), wb = w.clone();
+  for (Tensor* t : {&xa, &wa, &xb, &wb}) t->set_requires_grad();
+  const Tensor plain = cross_entropy(linear(xa, wa), ids), chunked = linear_cross_entropy(xb, wb, {}, ids);
+  EXPECT_NEAR(plain.item(), chunked.item(), 1e-5 * plain.item());
+  (plain * 2.0).backward();
+  (chunked * 2.0).backward();
+  const auto ga = wa.grad().to_vector<float>(), gb = wb.grad().to_vector<float>();
+  for (std::size_t i = 0; i < ga.size(); ++i) ASSERT_NEAR(ga[i], gb[i], 1e-6);
+  const auto gxa = xa.grad().to_vector<float>(), gxb = xb.grad().to_vector<float>();
+  for (std::size_t i = 0; i < gxa.size(); ++i) ASSERT_NEAR(gxa[i], gxb[i], 1e-6);
+}
+
+TEST(CrossEntropy, NeverHoldsAllLogits) {
+  const std::int64_t rows = 4096, vocab = 30000, d = 8;  // all logits would be 491 MB
+  Tensor x = random_tensor({rows, d}, 97).to(DType::f32), w = random_tensor({vocab, d}, 98).to(DType::f32);
+  x.set_requires_grad();
+  w.set_requires_grad();
+  const Tensor ids = Tensor::zeros({rows}, DType::i64);
+  reset_peak_memory();
+  const std::size_t before = memory_statistics().bytes_in_use;
+  linear_cross_entropy(x, w, {}, ids).backward();
+  EXPECT_LT(memory_statistics().peak_bytes - before, 32u << 20);
+}
+
+TEST(CrossEntropy, NothingToPredictIsZero) {
+  EXPECT_EQ(cross_entropy(Tensor::zeros({2, 3}), Tensor::full({2}, -100, DType::i64)).item(), 0);
+}
+
+TEST(CrossEntropy, SaysWhatIsWrong) {
+  const Tensor logits = Tensor::zeros({2, 3});
+  EXPECT_THROW(cross_entropy(logits, Tensor::full({2}, 3, DType::i64)), Error);
+  EXPECT_THROW(cross_entropy(logits, Tensor::full({2}, -1, DType::i64)), Error);
+  EXPECT_THROW(cross_entropy(logits, Tensor::zeros({3}, DType::i64)), Error);
+  EXPECT_THROW(cross_entropy(logits, Tensor::zeros({2}, DType::i64), {.label_smoothing = 1.0}), Error);
+  EXPECT_THROW(linear_cross_entropy(Tensor::zeros({2, 4}), logits, {}, Tensor::zeros({2}, DType::i64)), Error);
+}
+
+}  // namespace
+}  // namespace heed

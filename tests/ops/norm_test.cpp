@@ -1,0 +1,53 @@
+// Norms against their formulas made of plain operations; gradients against central differences.
+#include "heed/ops/norm.h"
+
+#include <gtest/gtest.h>
+
+#include "reference/gradient_check.h"
+
+namespace heed {
+namespace {
+
+using reference::check_gradients;
+using reference::random_tensor;
+
+Tensor layer_norm_by_formula(const Tensor& x, const Tensor& w, const Tensor& b, double eps) {
+  const Tensor centred = x - mean(x, -1, true);
+  return centred * rsqrt(mean(centred * centred, -1, true) + eps) * w + b;
+}
+
+void expect_near(const Tensor& got, const Tensor& want, double tolerance) {
+  const auto a = got.to(DType::f64).to_vector<double>(), b = want.to(DType::f64).to_vector<double>();
+  ASSERT_EQ(got.shape(), want.shape());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance) << i;
+}
+
+TEST(Norm, EqualsItsFormula) {
+  for (const std::int64_t d : {1, 3, 16, 67}) {
+    const Tensor x = random_tensor({3, 2, d}, 61), r = random_tensor({3, 2, d}, 62), w = random_tensor({d}, 63), b = random_tensor({d}, 64);
+    expect_near(layer_norm(x, w, b, 1e-5), layer_norm_by_formula(x, w, b, 1e-5), 1e-10);
+    expect_near(add_layer_norm(x, r, w, b, 1e-3), layer_norm_by_formula(x + r, w, b, 1e-3), 1e-10);
+    expect_near(rms_norm(x, w, 1e-6), x * rsqrt(mean(x * x, -1, true) + 1e-6) * w, 1e-10);
+    const auto f = DType::f32;
+    if (d > 1) expect_near(layer_norm(x.to(f), w.to(f), b.to(f), 1e-5), layer_norm_by_formula(x, w, b, 1e-5), 1e-4);
+  }
+}
+
+TEST(Norm, Gradients) {
+  const Tensor x = random_tensor({3, 5}, 65), r = random_tensor({3, 5}, 66), w = random_tensor({5}, 67), b = random_tensor({5}, 68);
+  check_gradients([](const auto& in) { return layer_norm(in[0], in[1], in[2], 1e-5); }, {x, w, b});
+  check_gradients([](const auto& in) { return layer_norm(in[0], in[1], {}, 1e-5); }, {x, w});
+  check_gradients([](const auto& in) { return add_layer_norm(in[0], in[1], in[2], in[3], 1e-5); }, {x, r, w, b});
+  check_gradients([](const auto& in) { return rms_norm(in[0], in[1], 1e-6); }, {x, w});
+}
+
+TEST(Norm, SaysWhatIsWrong) {
+  const Tensor x = Tensor::zeros({2, 4});
+  EXPECT_THROW(layer_norm(x, Tensor::zeros({3}), {}, 1e-5), Error);
+  EXPECT_THROW(layer_norm(x, Tensor::zeros({4}), Tensor::zeros({3}), 1e-5), Error);
+  EXPECT_THROW(add_layer_norm(x, Tensor::zeros({4}), Tensor::zeros({4}), {}, 1e-5), Error);
+  EXPECT_THROW(rms_norm(x, Tensor::zeros({4}, DType::f64), 1e-5), Error);
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,41 @@
+// Reductions: values by hand, gradients by central differences.
+#include "heed/ops/reduce.h"
+
+#include <gtest/gtest.h>
+
+#include "reference/gradient_check.h"
+
+namespace heed {
+namespace {
+
+using reference::check_gradients;
+using reference::random_tensor;
+
+TEST(Reduce, ValuesOverEachAxis) {
+  const Tensor x = Tensor::from(std::vector<float>{1, 5, 3, 4, 2, 6}, {2, 3});
+  EXPECT_EQ(sum(x, 0).to_vector<float>(), (std::vector<float>{5, 7, 9}));
+  EXPECT_EQ(sum(x, -1).to_vector<float>(), (std::vector<float>{9, 12}));
+  EXPECT_EQ(sum(x, 1, true).shape(), (Shape{2, 1}));
+  EXPECT_EQ(mean(x, 1).to_vector<float>(), (std::vector<float>{3, 4}));
+  EXPECT_EQ(max(x, 1).to_vector<float>(), (std::vector<float>{5, 6}));
+  EXPECT_EQ(argmax(x, 0).to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 0, 1}));
+  EXPECT_EQ(sum(x).item(), 21);
+  EXPECT_EQ(mean(x).item(), 3.5);
+  EXPECT_EQ(sum_to(x, {1, 3}).to_vector<float>(), (std::vector<float>{5, 7, 9}));
+  EXPECT_EQ(sum_to(x, {}).item(), 21);
+  EXPECT_THROW(sum(x, 2), Error);
+  EXPECT_THROW(max(Tensor::zeros({2, 0}), 1), Error);
+}
+
+TEST(Reduce, Gradients) {
+  const Tensor x = random_tensor({2, 3, 4}, 11);
+  for (int axis = 0; axis < 3; ++axis) {
+    check_gradients([&](const auto& in) { return sum(in[0], axis); }, {x});
+    check_gradients([&](const auto& in) { return mean(in[0], axis, true); }, {x});
+    check_gradients([&](const auto& in) { return max(in[0], axis); }, {x});
+  }
+  check_gradients([](const auto& in) { return sum_to(in[0], {3, 1}); }, {x});
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,103 @@
+// The backward engine: double use, accumulation, no-grad mode, freeing, deep graphs.
+#include "heed/autograd.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "heed/ops.h"
+#include "reference/gradient_check.h"
+
+namespace heed {
+namespace {
+
+Tensor leaf(std::vector<double> values) {
+  const auto n = static_cast<std::int64_t>(values.size());
+  return Tensor::from(values, {n}).set_requires_grad();
+}
+
+TEST(Autograd, AddsUpOverEveryUseOfATensor) {
+  const Tensor x = leaf({2, -3});
+  const Tensor y = x * x + x;  // x used three times
+  sum(y * x).backward();       // d(x^3 + x^2) = 3x^2 + 2x
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{16, 21}));
+}
+
+TEST(Autograd, AccumulatesOverWalksUntilDropped) {
+  const Tensor x = leaf({1, 2});
+  sum(x * 3.0).backward();
+  sum(x * 4.0).backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{7, 7}));
+  x.zero_grad();
+  EXPECT_FALSE(x.grad().defined());
+}
+
+TEST(Autograd, GradientsOfTwoLeavesNeverShareMemory) {
+  const Tensor a = leaf({1}), b = leaf({2});
+  sum(a + b).backward();
+  a.grad().data<double>()[0] = 100;
+  EXPECT_EQ(b.grad().item(), 1);
+}
+
+TEST(Autograd, NoGradientsRecordsNothing) {
+  const Tensor x = leaf({1, 2});
+  const std::size_t before = memory_statistics().bytes_in_use;
+  {
+    const NoGradients guard;
+    EXPECT_FALSE(exp(x * 2.0).requires_grad());
+  }
+  EXPECT_EQ(memory_statistics().bytes_in_use, before);
+  EXPECT_TRUE((x * 2.0).requires_grad());
+  EXPECT_FALSE(x.detach().requires_grad());
+}
+
+TEST(Autograd, FreesTheGraphWhileWalking) {
+  const Tensor x = leaf(std::vector<double>(1000, 1.0));
+  const std::size_t before = memory_statistics().bytes_in_use;
+  Tensor y = sum(exp(exp(x) * 0.1));
+  const std::size_t held = memory_statistics().bytes_in_use;
+  y.backward();
+  EXPECT_LT(memory_statistics().bytes_in_use, held);
+  EXPECT_LE(memory_statistics().bytes_in_use, before + 2 * 8192 + 512);  // the gradient, and y itself
+  EXPECT_THROW(y.backward(), Error);
+}
+
+TEST(Autograd, GraphsThatAreNeverWalkedAreFreedToo) {
+  const std::size_t before = memory_statistics().bytes_in_use;
+  {
+    Tensor x = leaf(std::vector<double>(100, 1.0));
+    softmax(tanh(x), 0);
+    exp(x);
+  }
+  EXPECT_EQ(memory_statistics().bytes_in_use, before);
+}
+
+TEST(Autograd, DeepGraphsNeitherOverflowTheStackWalkedNorDropped) {
+  const Tensor x = leaf({1});
+  Tensor walked = x, dropped = x;
+  for (int i = 0; i < 200000; ++i) {
+    walked = walked + 1.0;
+    dropped = dropped + 1.0;
+  }
+  dropped = {};
+  sum(walked).backward();
+  EXPECT_EQ(x.grad().item(), 1);
+}
+
+TEST(Autograd, SaysWhatIsWrong) {
+  const Tensor x = leaf({1, 2});
+  EXPECT_THROW((x * 2.0).backward(), Error);            // two elements, no gradient given
+  EXPECT_THROW(x.detach().backward(), Error);           // no history
+  EXPECT_THROW((x * 2.0).backward(Tensor::zeros({2})), Error);  // f32 for f64
+  EXPECT_THROW((x * 2.0).set_requires_grad(false), Error);
+  EXPECT_THROW(refuse_gradient("op", {x}), Error);
+}
+
+TEST(Autograd, PassesThroughConversion) {
+  const Tensor x = Tensor::full({2}, 1.5).set_requires_grad();
+  sum(x.to(DType::f64) * 2.0).backward();
+  EXPECT_EQ(x.grad().dtype(), DType::f32);
+  EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{2, 2}));
+}
+
+}  // namespace
+}  // namespace heed
