@@ -1,5 +1,5 @@
-// Reductions. Sums add blocks of fixed size pairwise, so that the rounding error grows with the logarithm of
-// the length and the result depends neither on the number of threads nor, beyond rounding, on the processor.
+// Reductions. Sums accumulate in double, so that in float the rounding error does not grow with the length, and are
+// cut into chunks by their length alone: any number of threads gives the same bits.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,162 @@
+// Cross-entropy, a row of logits at a time. With l = logsumexp and the smoothed target q (1 - eps at the
+// target plus eps / V everywhere), the loss is l - q . logits + z l^2 and its gradient p (1 + 2 z l) - q.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/loss.cpp"
+#include "kernels/cpu/targets.h"
+
+#include <hwy/foreach_target.h>  // the order of these blocks matters
+
+#include "kernels/cpu/math-inl.h"
+#include "kernels/loss.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::kernels::HWY_NAMESPACE {
+
+template <class T>
+struct RowLoss {
+  double loss;
+  T logsumexp;
+};
+
+template <class T>
+HWY_INLINE RowLoss<T> row_loss(const T* x, int64_t target, int64_t vocab, const CrossEntropy& options) {
+  const T largest = row_max(x, vocab);
+  const Vec<T> shift = broadcast(largest);
+  const auto gather = [shift](auto acc, auto v) HWY_ATTR { return hn::Add(acc, exp_of(hn::Sub(v, shift))); };
+  const auto plus = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
+  const T sum =
+      total<T>(fold<T>(vocab, broadcast(T(0)), -std::numeric_limits<T>::infinity(), gather, plus, x));
+  // Distances from the largest logit: exact where the logits are close, whatever their size.
+  const double log_sum = std::log(static_cast<double>(sum));
+  const double lse = static_cast<double>(largest) + log_sum;
+  double loss =
+      (1 - options.smoothing) * (static_cast<double>(largest) - static_cast<double>(x[target]) + log_sum);
+  if (options.smoothing != 0) {
+    const auto above = [shift](auto acc, auto v) HWY_ATTR { return hn::Add(acc, hn::Sub(shift, v)); };
+    const T distance = total<T>(fold<T>(vocab, broadcast(T(0)), largest, above, plus, x));
+    loss += options.smoothing * (log_sum + static_cast<double>(distance) / static_cast<double>(vocab));
+  }
+  loss += options.z_loss * lse * lse;
+  return {loss, static_cast<T>(lse)};
+}
+
+/// dx = scale * (softmax(x) * (1 + 2 z lse) - q); dx may be x.
+template <class T>
+HWY_INLINE void row_gradient(const T* x, int64_t target, T lse, T scale, T* dx, int64_t vocab,
+                             const CrossEntropy& options) {
+  const double z_factor = 1 + 2 * options.z_loss * static_cast<double>(lse);
+  const Vec<T> shift = broadcast(lse);
+  const Vec<T> factor = broadcast(static_cast<T>(static_cast<double>(scale) * z_factor));
+  const double each = options.smoothing / static_cast<double>(vocab);
+  const Vec<T> level = broadcast(static_cast<T>(static_cast<double>(scale) * each));
+  map_range<T>(
+      0, vocab, dx, [=](auto v) HWY_ATTR { return hn::MulSub(exp_of(hn::Sub(v, shift)), factor, level); }, x);
+  dx[target] -= static_cast<T>(static_cast<double>(scale) * (1 - options.smoothing));
+}
+
+/// Losses in double, one per row, so that their sum can be taken in order.
+template <class T>
+struct RowSums {
+  std::vector<double> losses;
+  CrossEntropySum total(const int64_t* targets, int64_t rows, const CrossEntropy& options) const {
+    CrossEntropySum result;
+    for (int64_t r = 0; r < rows; ++r) {
+      if (targets[r] == options.ignore_index) continue;
+      result.loss += losses[static_cast<std::size_t>(r)];
+      ++result.count;
+    }
+    return result;
+  }
+};
+
+template <class T>
+CrossEntropySum cross_entropy(const T* logits, const int64_t* targets, T* losses, T* logsumexp, int64_t rows,
+                              int64_t vocab, const CrossEntropy& options) {
+  RowSums<T> sums{std::vector<double>(static_cast<std::size_t>(rows))};
+  parallel_for(rows, row_grain(4 * vocab), [&](int64_t begin, int64_t end) HWY_ATTR {
+    for (int64_t r = begin; r < end; ++r) {
+      const bool counts = targets[r] != options.ignore_index;
+      const RowLoss<T> row =
+          counts ? row_loss(logits + r * vocab, targets[r], vocab, options) : RowLoss<T>{0, 0};
+      sums.losses[static_cast<std::size_t>(r)] = row.loss;
+      if (losses != nullptr) losses[r] = static_cast<T>(row.loss);
+      if (logsumexp != nullptr) logsumexp[r] = row.logsumexp;
+    }
+  });
+  return sums.total(targets, rows, options);
+}
+
+template <class T>
+void cross_entropy_backward(const T* logits, const int64_t* targets, const T* logsumexp, const T* dlosses,
+                            T* dlogits, int64_t rows, int64_t vocab, const CrossEntropy& options) {
+  parallel_for(rows, row_grain(2 * vocab), [&](int64_t begin, int64_t end) HWY_ATTR {
+    for (int64_t r = begin; r < end; ++r) {
+      T* dx = dlogits + r * vocab;
+      if (targets[r] == options.ignore_index) {
+        std::fill(dx, dx + vocab, T(0));
+      } else {
+        row_gradient(logits + r * vocab, targets[r], logsumexp[r], dlosses[r], dx, vocab, options);
+      }
+    }
+  });
+}
+
+template <class T>
+CrossEntropySum cross_entropy_in_place(T* logits, const int64_t* targets, T scale, int64_t rows,
+                                       int64_t vocab, const CrossEntropy& options) {
+  RowSums<T> sums{std::vector<double>(static_cast<std::size_t>(rows))};
+  parallel_for(rows, row_grain(4 * vocab), [&](int64_t begin, int64_t end) HWY_ATTR {
+    for (int64_t r = begin; r < end; ++r) {
+      T* x = logits + r * vocab;
+      if (targets[r] == options.ignore_index) {
+        std::fill(x, x + vocab, T(0));
+        continue;
+      }
+      const RowLoss<T> row = row_loss<T>(x, targets[r], vocab, options);
+      sums.losses[static_cast<std::size_t>(r)] = row.loss;
+      row_gradient<T>(x, targets[r], row.logsumexp, scale, x, vocab, options);
+    }
+  });
+  return sums.total(targets, rows, options);
+}
+
+}  // namespace heed::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::kernels {
+
+HEED_EXPORT(cross_entropy);
+HEED_EXPORT(cross_entropy_backward);
+HEED_EXPORT(cross_entropy_in_place);
+
+template <class T>
+CrossEntropySum cross_entropy(const T* logits, const std::int64_t* targets, T* losses, T* logsumexp,
+                              std::int64_t rows, std::int64_t vocab, const CrossEntropy& options) {
+  return HEED_DISPATCH(cross_entropy, T)(logits, targets, losses, logsumexp, rows, vocab, options);
+}
+template <class T>
+void cross_entropy_backward(const T* logits, const std::int64_t* targets, const T* logsumexp,
+                            const T* dlosses, T* dlogits, std::int64_t rows, std::int64_t vocab,
+                            const CrossEntropy& options) {
+  HEED_DISPATCH(cross_entropy_backward, T)
+  (logits, targets, logsumexp, dlosses, dlogits, rows, vocab, options);
+}
+template <class T>
+CrossEntropySum cross_entropy_in_place(T* logits, const std::int64_t* targets, T scale, std::int64_t rows,
+                                       std::int64_t vocab, const CrossEntropy& options) {
+  return HEED_DISPATCH(cross_entropy_in_place, T)(logits, targets, scale, rows, vocab, options);
+}
+
+#define HEED_INSTANTIATE(T)                                                                                 \
+  template CrossEntropySum cross_entropy(const T*, const std::int64_t*, T*, T*, std::int64_t, std::int64_t, \
+                                         const CrossEntropy&);                                              \
+  template void cross_entropy_backward(const T*, const std::int64_t*, const T*, const T*, T*, std::int64_t, \
+                                       std::int64_t, const CrossEntropy&);                                  \
+  template CrossEntropySum cross_entropy_in_place(T*, const std::int64_t*, T, std::int64_t, std::int64_t,   \
+                                                  const CrossEntropy&);
+HEED_INSTANTIATE(float)
+HEED_INSTANTIATE(double)
+
+}  // namespace heed::kernels
+#endif

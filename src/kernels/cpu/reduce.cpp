@@ -1,0 +1,192 @@
+// Sums, means, maxima. A sum is cut into chunks by its length alone; the chunks' partial sums, in double, are
+// added in order, so any number of threads gives the same bits.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/reduce.cpp"
+#include "kernels/cpu/targets.h"
+
+#include <hwy/foreach_target.h>  // the order of these blocks matters
+
+#include <atomic>
+
+#include "kernels/cpu/double-inl.h"
+#include "kernels/reduce.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::kernels::HWY_NAMESPACE {
+
+inline constexpr int64_t kChunk = 16384;  // elements of one partial sum
+
+/// y[outer, inner] = factor * sum over n of x[outer, n, inner].
+template <class T>
+void scaled_sum(const T* x, T* y, int64_t outer, int64_t n, int64_t inner, double factor) {
+  if (outer * inner == 0) return;
+  const int64_t chunk = std::max<int64_t>(64, kChunk / inner);  // rows of inner elements
+  const int64_t chunks = std::max<int64_t>(1, (n + chunk - 1) / chunk);
+  std::vector<double> partial(static_cast<std::size_t>(outer * chunks * inner), 0.0);
+  parallel_for(outer * chunks, row_grain(std::min(n, chunk) * inner),
+               [&](int64_t begin, int64_t end) HWY_ATTR {
+                 for (int64_t task = begin; task < end; ++task) {
+                   const int64_t first = task % chunks * chunk;
+                   const int64_t rows = std::min(chunk, n - first);
+                   const T* source = x + (task / chunks * n + first) * inner;
+                   double* acc = partial.data() + task * inner;
+                   if (inner == 1) {
+                     *acc = wide_sum(source, rows, [](auto v) HWY_ATTR { return v; });
+                   } else {
+                     wide_column_sums(source, rows, inner, acc);
+                   }
+                 }
+               });
+  for (int64_t o = 0; o < outer; ++o) {
+    double* acc = partial.data() + o * chunks * inner;
+    for (int64_t c = 1; c < chunks; ++c) {
+      for (int64_t j = 0; j < inner; ++j) acc[j] += acc[c * inner + j];
+    }
+    for (int64_t j = 0; j < inner; ++j) y[o * inner + j] = static_cast<T>(acc[j] * factor);
+  }
+}
+
+template <class T>
+void sum(const T* x, T* y, int64_t outer, int64_t n, int64_t inner) {
+  scaled_sum(x, y, outer, n, inner, 1.0);
+}
+template <class T>
+void mean(const T* x, T* y, int64_t outer, int64_t n, int64_t inner) {
+  scaled_sum(x, y, outer, n, inner, n == 0 ? 0.0 : 1.0 / static_cast<double>(n));
+}
+
+/// Sum of fn(x[i]) over fixed chunks.
+template <class T, class Fn>
+HWY_INLINE double chunked_sum(const T* x, int64_t n, Fn fn) {
+  const int64_t chunks = (n + kChunk - 1) / kChunk;
+  std::vector<double> partial(static_cast<std::size_t>(chunks));
+  parallel_for(chunks, 4, [&](int64_t begin, int64_t end) HWY_ATTR {
+    for (int64_t c = begin; c < end; ++c) {
+      partial[static_cast<std::size_t>(c)] = wide_sum(x + c * kChunk, std::min(kChunk, n - c * kChunk), fn);
+    }
+  });
+  double result = 0;
+  for (const double value : partial) result += value;
+  return result;
+}
+template <class T>
+double sum_of_squares(const T* x, int64_t n) {
+  return chunked_sum(x, n, [](auto v) HWY_ATTR { return hn::Mul(v, v); });
+}
+template <class T>
+double sum_all(const T* x, int64_t n) {
+  return chunked_sum(x, n, [](auto v) HWY_ATTR { return v; });
+}
+
+template <class T>
+bool all_finite(const T* x, int64_t n) {
+  std::atomic<bool> finite{true};
+  parallel_for(n, kElementGrain, [&](int64_t begin, int64_t end) HWY_ATTR {
+    // x - x is 0 for a finite x and NaN otherwise, and NaN stays in a sum.
+    const auto gather = [](auto acc, auto v) HWY_ATTR { return hn::Add(acc, hn::Sub(v, v)); };
+    const auto plus = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
+    const T zero = total<T>(fold<T>(end - begin, broadcast(T(0)), T(0), gather, plus, x + begin));
+    if (zero != T(0)) finite = false;
+  });
+  return finite;
+}
+
+/// Largest value of a contiguous row and its first index; a NaN counts as largest.
+template <class T>
+HWY_INLINE int64_t row_argmax(const T* x, int64_t n) {
+  const T sum_check = row_sum(x, n);
+  if (sum_check != sum_check) {  // a NaN, or inf - inf: look closely
+    for (int64_t i = 0; i < n; ++i) {
+      if (x[i] != x[i]) return i;
+    }
+  }
+  const T largest = row_max(x, n);
+  int64_t i = 0;
+  while (x[i] != largest) ++i;
+  return i;
+}
+
+template <class T>
+void max(const T* x, T* y, int64_t* arg, int64_t outer, int64_t n, int64_t inner) {
+  const T lowest = -std::numeric_limits<T>::infinity();
+  if (n == 0) {
+    std::fill(y, y + outer * inner, lowest);
+    if (arg != nullptr) std::fill(arg, arg + outer * inner, int64_t{0});
+    return;
+  }
+  parallel_for(outer, row_grain(n * inner), [&](int64_t begin, int64_t end) HWY_ATTR {
+    std::vector<int64_t> best(static_cast<std::size_t>(inner));
+    for (int64_t o = begin; o < end; ++o) {
+      const T* source = x + o * n * inner;
+      T* out = y + o * inner;
+      if (inner == 1) {
+        best[0] = row_argmax(source, n);
+        out[0] = source[best[0]];
+      } else {
+        std::copy(source, source + inner, out);
+        std::fill(best.begin(), best.end(), int64_t{0});
+        for (int64_t i = 1; i < n; ++i) {
+          for (int64_t j = 0; j < inner; ++j) {
+            const T value = source[i * inner + j];
+            if (value > out[j] || (value != value && out[j] == out[j])) {
+              out[j] = value;
+              best[static_cast<std::size_t>(j)] = i;
+            }
+          }
+        }
+      }
+      if (arg != nullptr) std::copy(best.begin(), best.end(), arg + o * inner);
+    }
+  });
+}
+
+}  // namespace heed::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::kernels {
+
+HEED_EXPORT(sum);
+HEED_EXPORT(mean);
+HEED_EXPORT(max);
+HEED_EXPORT(sum_of_squares);
+HEED_EXPORT(sum_all);
+HEED_EXPORT(all_finite);
+
+template <class T>
+void sum(const T* x, T* y, std::int64_t outer, std::int64_t n, std::int64_t inner) {
+  HEED_DISPATCH(sum, T)(x, y, outer, n, inner);
+}
+template <class T>
+void mean(const T* x, T* y, std::int64_t outer, std::int64_t n, std::int64_t inner) {
+  HEED_DISPATCH(mean, T)(x, y, outer, n, inner);
+}
+template <class T>
+void max(const T* x, T* y, std::int64_t* arg, std::int64_t outer, std::int64_t n, std::int64_t inner) {
+  HEED_DISPATCH(max, T)(x, y, arg, outer, n, inner);
+}
+template <class T>
+double sum_of_squares(const T* x, std::int64_t n) {
+  return HEED_DISPATCH(sum_of_squares, T)(x, n);
+}
+template <class T>
+double sum_all(const T* x, std::int64_t n) {
+  return HEED_DISPATCH(sum_all, T)(x, n);
+}
+template <class T>
+bool all_finite(const T* x, std::int64_t n) {
+  return HEED_DISPATCH(all_finite, T)(x, n);
+}
+
+#define HEED_INSTANTIATE(T)                                                                 \
+  template void sum(const T*, T*, std::int64_t, std::int64_t, std::int64_t);                \
+  template void mean(const T*, T*, std::int64_t, std::int64_t, std::int64_t);               \
+  template void max(const T*, T*, std::int64_t*, std::int64_t, std::int64_t, std::int64_t); \
+  template double sum_of_squares(const T*, std::int64_t);                                   \
+  template double sum_all(const T*, std::int64_t);                                          \
+  template bool all_finite(const T*, std::int64_t);
+HEED_INSTANTIATE(float)
+HEED_INSTANTIATE(double)
+
+}  // namespace heed::kernels
+#endif
