@@ -1,0 +1,44 @@
+// Training of SentencePiece models (Kudo & Richardson, "SentencePiece: A simple and language independent
+// subword tokenizer and detokenizer for neural text processing", EMNLP 2018).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace heed {
+
+/// Puts the next sentence into its argument, or returns false when there is none left.
+using SentenceSource = std::function<bool(std::string& sentence)>;
+
+struct SentencePieceOptions {
+  std::string model_type = "unigram";      ///< unigram or bpe
+  std::int64_t vocab_size = 8000;          ///< pieces, with all that the options below and the layout add
+  double character_coverage = 0.9995;      ///< share of the text's characters that get a piece, 0.98 to 1
+  bool byte_fallback = false;              ///< spell other characters as 256 byte pieces; otherwise <unk>
+  std::int64_t max_sentence_bytes = 4192;  ///< longer sentences are left out (and counted)
+  std::vector<std::string> user_defined_symbols;  ///< always one piece each, never split or merged
+  std::string normalization = "nmt_nfkc";  ///< nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf (case folded) or identity
+};
+
+/// What became of the sentences.
+struct SentencePieceReport {
+  std::int64_t used = 0;
+  std::int64_t blank = 0;  ///< nothing in them to see
+  std::int64_t too_long = 0;
+  std::int64_t invalid_utf8 = 0;
+  std::int64_t reserved_character = 0;  ///< hold U+2585, which the training keeps for itself
+};
+
+/// Trains a model and returns it as the bytes of a .model or .spm file, `</s>` = 0 and `<unk>` = 1. The same
+/// sentences and options give the same bytes, whatever the machine's number of processors. Throws Error when
+/// an option is out of range, when there is no text, and when the text cannot give that many pieces (the
+/// message says how many it can).
+std::string train_sentencepiece(const SentencePieceOptions& options, const SentenceSource& sentences,
+                                SentencePieceReport* report = nullptr);
+
+/// A source that walks over `sentences`, which must outlive it.
+SentenceSource sentences_of(const std::vector<std::string>& sentences);
+
+}  // namespace heed

@@ -1,0 +1,20 @@
+// Whole files in and out, and JSON files, with errors that name them.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace heed {
+
+/// The bytes of a regular file. Throws Error when it is missing, is none or cannot be read.
+std::string read_file(const std::filesystem::path& path);
+
+/// Writes `content`, replacing what was there. Throws Error when it cannot be written in full.
+void write_file(const std::filesystem::path& path, std::string_view content);
+
+/// The JSON object in a file. Throws Error when it is malformed or no object.
+nlohmann::ordered_json read_json_object(const std::filesystem::path& path);
+
+}  // namespace heed

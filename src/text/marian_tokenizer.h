@@ -1,0 +1,98 @@
+// MarianTokenizer: SentencePiece models that cut, vocabularies that number.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "heed/text/tokenizer.h"
+#include "heed/text/unicode.h"
+#include "text/sentencepiece_model.h"
+#include "text/vocabulary.h"
+
+namespace heed {
+
+/// What tokenizer_config.json says, as far as it changes what the tokenizer does.
+struct MarianConfig {
+  struct AddedToken {
+    std::int64_t id;
+    std::string content;
+    bool special;
+  };
+  std::string eos = "</s>";
+  std::string unk = "<unk>";
+  std::string pad = "<pad>";
+  std::vector<AddedToken> added;  // ascending ids
+  bool separate_vocabs = false;
+  bool clean_up_spaces = false;
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();  // all of it, to be saved again
+
+  /// Reads tokenizer_config.json, and special_tokens_map.json for what that leaves open; both may be missing.
+  static MarianConfig load(const std::filesystem::path& directory);
+  /// `vocabulary` with the added tokens that come after it. Throws Error where both disagree.
+  Vocabulary extend(Vocabulary vocabulary, const std::string& where) const;
+};
+
+/// One language's half: its pieces, their ids, and what is special among them.
+class MarianSide {
+ public:
+  /// `where` names the vocabulary's file. Throws Error when the vocabulary lacks the end or unknown token.
+  MarianSide(std::shared_ptr<const SentencePieceModel> model, std::shared_ptr<const Vocabulary> vocabulary,
+             const MarianConfig& config, const std::string& where);
+
+  Encoding encode(std::string_view text, bool add_special_tokens) const;
+  std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const;
+
+  const SentencePieceModel& model() const { return *model_; }
+  const Vocabulary& vocabulary() const { return *vocabulary_; }
+  std::int64_t eos() const { return eos_; }
+  std::int64_t unk() const { return unk_; }
+  std::optional<std::int64_t> pad() const { return pad_; }
+
+ private:
+  /// A marker in a text: where it begins, and which; the end and nothing where there is none.
+  std::pair<std::size_t, std::string_view> find_marker(std::string_view text, std::size_t from) const;
+  /// Cuts text[begin, end), which holds no marker.
+  void encode_segment(std::string_view text, std::size_t begin, std::size_t end,
+                      const CharacterOffsets& characters, Encoding& encoding) const;
+  std::int64_t id_of(std::string_view token) const { return vocabulary_->find(token).value_or(unk_); }
+
+  std::shared_ptr<const SentencePieceModel> model_;
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  std::vector<std::string> markers_;  // tokens that are found in a text before it is cut; longest first
+  std::string marker_starts_;         // their first bytes
+  std::vector<bool> special_;         // per id
+  std::vector<std::int64_t> ids_;     // per piece of the model
+  std::int64_t eos_ = 0;
+  std::int64_t unk_ = 0;
+  std::optional<std::int64_t> pad_;
+};
+
+class MarianTokenizer : public Tokenizer {
+ public:
+  MarianTokenizer(MarianConfig config, MarianSide source, MarianSide target);
+
+  Encoding encode(std::string_view text, bool add_special_tokens) const override;
+  Encoding encode_target(std::string_view text, bool add_special_tokens) const override;
+  std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const override;
+  std::int64_t vocab_size() const override { return source_.vocabulary().size(); }
+  std::string token(std::int64_t id) const override { return target_.vocabulary().token(id, "token"); }
+  std::optional<std::int64_t> eos_id() const override { return source_.eos(); }
+  std::optional<std::int64_t> unk_id() const override { return source_.unk(); }
+  std::optional<std::int64_t> pad_id() const override { return source_.pad(); }
+  void save(const std::filesystem::path& directory) const override;
+
+ private:
+  MarianConfig config_;
+  MarianSide source_;
+  MarianSide target_;
+};
+
+}  // namespace heed

@@ -1,0 +1,72 @@
+#include "text/sentencepiece_model.h"
+
+#include <fmt/format.h>
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+#include <unordered_map>
+#include <utility>
+
+#include "heed/error.h"
+#include "text/files.h"
+
+namespace heed {
+
+void silence_sentencepiece() {
+  // The library's own headers offer the log level among the training options only, so a training that fails
+  // for want of input sets it.
+  static const bool done = [] {
+    sentencepiece::SentencePieceTrainer::Train(
+        std::unordered_map<std::string, std::string>{{"minloglevel", "3"}})
+        .IgnoreError();
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+SentencePieceModel::SentencePieceModel(std::string serialized, const std::string& where)
+    : serialized_(std::move(serialized)),
+      processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()) {
+  silence_sentencepiece();
+  const auto status = processor_->LoadFromSerializedProto(serialized_);
+  if (!status.ok() || processor_->GetPieceSize() == 0) {
+    throw Error(
+        fmt::format("{}: expected a SentencePiece model, got {} bytes that are none (truncated, damaged or "
+                    "another kind of file)",
+                    where, serialized_.size()));
+  }
+}
+
+SentencePieceModel SentencePieceModel::load(const std::filesystem::path& path) {
+  return SentencePieceModel(read_file(path), path.string());
+}
+
+SentencePieceModel::~SentencePieceModel() = default;
+SentencePieceModel::SentencePieceModel(SentencePieceModel&&) noexcept = default;
+SentencePieceModel& SentencePieceModel::operator=(SentencePieceModel&&) noexcept = default;
+
+void SentencePieceModel::encode(std::string_view text, PieceVisitor visit) const {
+  sentencepiece::ImmutableSentencePieceText pieces;
+  const auto status = processor_->Encode(text, pieces.mutable_proto());
+  if (!status.ok())
+    throw Error(fmt::format("SentencePiece: expected text it can cut, got: {}", status.message()));
+  const int count = static_cast<int>(pieces.pieces_size());
+  for (int i = 0; i < count; ++i) {
+    const auto piece = pieces.pieces(i);
+    visit(piece.piece(), static_cast<int>(piece.id()), piece.begin(), piece.end());
+  }
+}
+
+std::string SentencePieceModel::decode(const std::vector<std::string_view>& pieces) const {
+  std::string text;
+  const auto status = processor_->Decode(pieces, &text);
+  if (!status.ok())
+    throw Error(fmt::format("SentencePiece: expected pieces it can join, got: {}", status.message()));
+  return text;
+}
+
+int SentencePieceModel::size() const { return processor_->GetPieceSize(); }
+const std::string& SentencePieceModel::piece(int id) const { return processor_->IdToPiece(id); }
+bool SentencePieceModel::is_unknown(int id) const { return processor_->IsUnknown(id); }
+
+}  // namespace heed

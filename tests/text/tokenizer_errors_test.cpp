@@ -1,0 +1,159 @@
+// Files that are missing, malformed or contradict each other: an Error that names the file, never a crash.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "fixtures.h"
+#include "heed/error.h"
+#include "heed/text/tokenizer.h"
+#include "text/sentencepiece_model.h"
+
+namespace heed {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr const char* kSmallVocabulary = R"({"</s>": 0, "<unk>": 1, "<pad>": 2})";
+
+class TokenizerErrors : public testing::Test {
+ protected:
+  TokenizerErrors() {
+    // Both sides take the smaller model.
+    for (const char* name : {"source.spm", "target.spm"}) {
+      std::filesystem::copy_file(text_fixtures() / "marian" / "target.spm", directory_.path() / name);
+    }
+    directory_.write("vocab.json", kSmallVocabulary);
+  }
+  std::string error() const {
+    try {
+      load_tokenizer(directory_.path());
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+  TemporaryDirectory directory_;
+};
+
+TEST_F(TokenizerErrors, NamesMissingFiles) {
+  EXPECT_EQ(error(), "no error");
+  std::filesystem::remove(directory_.path() / "target.spm");
+  EXPECT_THAT(error(), HasSubstr("got no target.spm"));
+  std::filesystem::remove(directory_.path() / "vocab.json");
+  EXPECT_THAT(error(), HasSubstr("got no target.spm, vocab.json"));
+  std::filesystem::remove(directory_.path() / "source.spm");
+  EXPECT_THAT(error(), HasSubstr("got none"));
+  directory_.write("tokenizer.json", "{}");
+  EXPECT_THAT(error(),
+              AllOf(HasSubstr("source.spm, target.spm and vocab.json"), HasSubstr("only tokenizer.json")));
+  EXPECT_THROW(load_tokenizer(directory_.path() / "nowhere"), Error);
+  EXPECT_THROW(load_tokenizer(directory_.path() / "tokenizer.json"), Error);
+}
+
+TEST_F(TokenizerErrors, NamesWhatIsWrongInTheVocabulary) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "expected JSON"},
+      {"{\"</s>\": 0, \"<unk>\": 1", "expected JSON"},
+      {"{\"\xFF\": 0}", "expected JSON"},
+      {"[\"</s>\"]", "expected an object of tokens and ids, got an array"},
+      {"3", "expected an object of tokens and ids, got 3"},
+      {"{}", "got no token"},
+      {R"({"</s>": 0, "<unk>": 0})", R"(token "<unk>": expected an id other than that of "</s>", got 0)"},
+      {R"({"</s>": 0, "</s>": 1})", R"(token "</s>": expected one id, got 0 and 1)"},
+      {R"({"</s>": 0, "<unk>": 2})",
+       R"(token "<unk>": expected an id from 0 to 1 (2 tokens, ids without gaps), got 2)"},
+      {R"({"</s>": 0, "<unk>": -1})", R"(token "<unk>": expected an id (an integer from 0), got -1)"},
+      {R"({"</s>": 0, "<unk>": 1.0})", R"(token "<unk>": expected an id (an integer from 0), got 1.0)"},
+      {R"({"</s>": 0, "<unk>": 99999999999999999999})", R"(token "<unk>": expected an id)"},
+      {R"({"</s>": 0, "<unk>": 18446744073709551615})", R"(token "<unk>": expected an id)"},
+      {R"({"</s>": 0, "<unk>": "1"})", R"(token "<unk>": expected an id (an integer from 0), got "1")"},
+      {R"({"</s>": 0, "<unk>": {"id": 1}})",
+       R"(token "<unk>": expected an id (an integer from 0), got an object)"},
+      {R"({"</s>": 0, "<unk>": [1]})", R"(token "<unk>": expected an id (an integer from 0), got an array)"},
+      {R"({"</s>": 0, "<unk>": null})", R"(token "<unk>": expected an id (an integer from 0), got null)"},
+      {R"({"</s>": 0, "x": 1})", "expected the unknown token <unk>, got no such token"},
+      {R"({"<unk>": 0, "x": 1})", "expected the end token </s>, got no such token"},
+  };
+  for (const auto& item : cases) {
+    directory_.write("vocab.json", item.first);
+    EXPECT_THAT(error(), AllOf(HasSubstr("vocab.json"), HasSubstr(item.second))) << item.first;
+  }
+}
+
+TEST_F(TokenizerErrors, NamesWhatIsWrongInTheConfig) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"{", "expected JSON"},
+      {"[]", "expected a JSON object, got array"},
+      {R"({"eos_token": 3})", "eos_token: expected a token, got 3"},
+      {R"({"eos_token": ""})", "eos_token: expected a token"},
+      {R"({"pad_token": {"content": null}})", "pad_token: expected a token"},
+      {R"({"separate_vocabs": "yes"})", "separate_vocabs: expected true or false, got \"yes\""},
+      {R"({"added_tokens_decoder": []})", "added_tokens_decoder: expected an object"},
+      {R"({"added_tokens_decoder": {"x": {"content": "a"}}})", "added_tokens_decoder.x: expected an id"},
+      {R"({"added_tokens_decoder": {"3": {}}})",
+       "added_tokens_decoder.3: expected an object with the token's content"},
+      {R"({"added_tokens_decoder": {"0": {"content": "a"}}})",
+       "added_tokens_decoder.0: expected a token of vocab.json"},
+      {R"({"added_tokens_decoder": {"9": {"content": "a"}}})", "or the id 3 that comes next"},
+      {R"({"added_tokens_decoder": {"3": {"content": "a", "lstrip": true}}})", "lstrip to be false"},
+      {R"({"added_tokens_decoder": {"3": {"content": "<pad>"}}})",
+       R"(token "<pad>": expected one id, got 2 and 3)"},
+  };
+  for (const auto& item : cases) {
+    directory_.write("tokenizer_config.json", item.first);
+    EXPECT_THAT(error(), AllOf(HasSubstr("tokenizer_config.json"), HasSubstr(item.second))) << item.first;
+  }
+  directory_.write("tokenizer_config.json", R"({"separate_vocabs": true})");
+  EXPECT_THAT(error(), HasSubstr("target_vocab.json: expected a file"));
+}
+
+TEST_F(TokenizerErrors, NamesModelsThatAreNone) {
+  const std::string model = file_content(text_fixtures() / "marian" / "target.spm");
+  testing::internal::CaptureStderr();
+  for (const std::string& bytes : {std::string(), std::string("garbage"), model.substr(0, model.size() / 2),
+                                   std::string(1000, '\0'), std::string(1000, '\xFF')}) {
+    directory_.write("source.spm", bytes);
+    EXPECT_THAT(error(), AllOf(HasSubstr("source.spm: expected a SentencePiece model"),
+                               HasSubstr(std::to_string(bytes.size()))));
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  std::filesystem::remove(directory_.path() / "source.spm");
+  std::filesystem::create_directory(directory_.path() / "source.spm");
+  EXPECT_THAT(error(), HasSubstr("source.spm: expected a regular file"));
+}
+
+// A damaged model is refused, or works after a fashion.
+TEST(SentencePieceModel, SurvivesDamage) {
+  for (const char* name : {"source.spm", "target.spm"}) {
+    const std::string model = file_content(text_fixtures() / "marian" / name);
+    std::mt19937 random(7);
+    int refused = 0;
+    for (int round = 0; round < 150; ++round) {
+      std::string damaged = model;
+      if (round % 3 == 0) damaged.resize(random() % model.size());
+      const std::size_t reach =
+          std::min<std::size_t>(damaged.size(), round % 2 == 0 ? 12000 : damaged.size());
+      for (std::uint32_t flip = 0, flips = 1 + random() % 6; flip < flips && reach > 0; ++flip) {
+        damaged[random() % reach] = static_cast<char>(random());
+      }
+      try {
+        const SentencePieceModel loaded(damaged, "damaged");
+        std::size_t last = 0;
+        const std::string text = "Some \xC3\xA9t\xC3\xA9 \xF0\x9F\x98\x80 text";
+        loaded.encode(text, [&](std::string_view, int id, std::size_t, std::size_t end) {
+          EXPECT_LT(id, loaded.size());
+          last = std::max(last, end);
+        });
+        EXPECT_LE(last, text.size());
+      } catch (const Error&) {
+        ++refused;
+      }
+    }
+    EXPECT_GT(refused, 10);
+  }
+}
+
+}  // namespace
+}  // namespace heed
