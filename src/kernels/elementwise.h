@@ -1,6 +1,7 @@
 // Element-wise mathematics on contiguous arrays, and the four arithmetic operations with broadcasting.
 // T is float or double. The output may be one of the inputs; otherwise arrays must not overlap. Float results
-// are within 4e-7 relative of the exact value for every finite input, double within 1e-14.
+// are within 4e-7 relative of the exact value, double ones within 1e-14, save where a function's comment says
+// more and where a result is near the smallest normal number.
 #pragma once
 
 #include <array>
@@ -75,7 +76,7 @@ void tanh(const T* x, T* y, std::int64_t n);
 template <class T>
 void relu(const T* x, T* y, std::int64_t n);
 /// x * Phi(x), Phi the standard normal distribution (Hendrycks and Gimpel 2016, "Gaussian Error Linear
-/// Units").
+/// Units"). In double the relative error of the lower tail grows as x^2.
 template <class T>
 void gelu(const T* x, T* y, std::int64_t n);
 /// x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), the same paper's approximation. Where the result is a

@@ -1,0 +1,338 @@
+// Attention against its definition in double (tests/reference/attention.h): every kind of mask, grouped
+// heads, odd sizes, strided layouts, dropout; gradients against central differences of that definition.
+#include "kernels/attention.h"
+
+#include <limits>
+#include <string>
+
+#include "kernels/kernel_case.h"
+#include "reference/attention.h"
+
+namespace heed {
+namespace {
+
+struct Case {
+  std::string name;
+  reference::Attention a;
+};
+
+std::vector<char> flags(std::int64_t n, std::uint64_t seed) {
+  std::vector<char> result;
+  for (const double v : numbers<double>(n, seed, 0, 1)) result.push_back(v < 0.7);
+  return result;
+}
+
+reference::Attention shape(std::int64_t b, std::int64_t h, std::int64_t kv, std::int64_t t, std::int64_t s,
+                           std::int64_t d, std::int64_t e) {
+  reference::Attention a;
+  a.batch = b, a.heads = h, a.kv_heads = kv, a.queries = t, a.keys = s, a.head_dim = d, a.value_dim = e;
+  a.scale = 1 / std::sqrt(static_cast<double>(d));
+  return a;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  all.push_back({"one", shape(1, 1, 1, 1, 1, 1, 1)});
+  all.push_back({"plain", shape(2, 3, 3, 5, 7, 4, 6)});
+  all.push_back({"vectors", shape(1, 2, 2, 37, 33, 16, 32)});
+  const auto with = [&](const char* name, reference::Attention a, auto change) {
+    change(a);
+    all.push_back({name, a});
+  };
+  using A = reference::Attention;
+  with("causal", shape(1, 2, 2, 35, 35, 5, 3), [](A& a) { a.causal = true; });
+  with("causal with a cache", shape(1, 2, 2, 4, 11, 5, 3), [](A& a) { a.causal = true; });
+  with("causal with fewer keys than queries", shape(1, 2, 2, 9, 5, 5, 3), [](A& a) { a.causal = true; });
+  with("window", shape(1, 2, 2, 35, 35, 5, 3), [](A& a) { a.window = 4; });
+  with("causal window", shape(1, 2, 2, 40, 50, 5, 3), [](A& a) { a.window = 4, a.causal = true; });
+  with("grouped heads", shape(2, 6, 2, 5, 7, 4, 6), [](A& a) { a.causal = true; });
+  with("key mask", shape(2, 2, 2, 5, 19, 4, 6), [](A& a) { a.key_mask = flags(2 * 19, 80); });
+  with("lengths", shape(3, 2, 2, 5, 19, 4, 6), [](A& a) { a.lengths = {19, 3, 0}; });
+  with("mask", shape(2, 2, 2, 5, 7, 4, 6), [](A& a) {
+    a.mask = flags(2 * 2 * 5 * 7, 81);
+    std::fill(a.mask.begin(), a.mask.begin() + 7, 0);  // a query that sees nothing
+  });
+  with("bias", shape(2, 2, 2, 5, 7, 4, 6), [](A& a) { a.bias = numbers<double>(2 * 2 * 5 * 7, 82); });
+  with("alibi", shape(1, 2, 2, 5, 9, 4, 6), [](A& a) { a.slopes = {0.5, 0.25}, a.causal = true; });
+  with("dropout", shape(2, 2, 2, 5, 39, 4, 6), [](A& a) { a.dropout = 0.3, a.random = {3, 9}; });
+  with("everything", shape(2, 4, 2, 34, 50, 8, 8), [](A& a) {
+    a.dropout = 0.2, a.random = {4, 1}, a.causal = true, a.window = 30, a.slopes = {0.5, 0.25, 0.125, 0.0625};
+    a.key_mask = flags(2 * 50, 83), a.bias = numbers<double>(2 * 4 * 34 * 50, 84), a.lengths = {50, 41};
+  });
+  return all;
+}
+
+/// The oracle's arguments as the kernel's; holds the arrays.
+template <class T>
+struct Inputs {
+  explicit Inputs(const reference::Attention& r)
+      : q(numbers<T>(r.batch * r.heads * r.queries * r.head_dim, 90)),
+        k(numbers<T>(r.batch * r.kv_heads * r.keys * r.head_dim, 91)),
+        v(numbers<T>(r.batch * r.kv_heads * r.keys * r.value_dim, 92)),
+        d_o(numbers<T>(r.batch * r.heads * r.queries * r.value_dim, 93)),
+        o(d_o.size(), T(99)),
+        logsumexp(static_cast<std::size_t>(r.batch * r.heads * r.queries)),
+        bias(r.bias.begin(), r.bias.end()),
+        slopes(r.slopes.begin(), r.slopes.end()) {
+    shape.batch = r.batch, shape.heads = r.heads, shape.kv_heads = r.kv_heads, shape.queries = r.queries;
+    shape.keys = r.keys, shape.head_dim = r.head_dim, shape.value_dim = r.value_dim;
+    shape.q = {r.heads * r.queries * r.head_dim, r.queries * r.head_dim, r.head_dim};
+    shape.k = {r.kv_heads * r.keys * r.head_dim, r.keys * r.head_dim, r.head_dim};
+    shape.v = {r.kv_heads * r.keys * r.value_dim, r.keys * r.value_dim, r.value_dim};
+    shape.o = {r.heads * r.queries * r.value_dim, r.queries * r.value_dim, r.value_dim};
+    const kernels::MaskStrides full{r.heads * r.queries * r.keys, r.queries * r.keys, r.keys, 1};
+    options.scale = r.scale, options.causal = r.causal, options.window = r.window;
+    options.dropout = r.dropout, options.random = r.random;
+    options.mask_strides = options.bias_strides = full;
+    if (!r.key_mask.empty()) options.key_mask = reinterpret_cast<const bool*>(r.key_mask.data());
+    if (!r.mask.empty()) options.mask = reinterpret_cast<const bool*>(r.mask.data());
+    if (!r.lengths.empty()) options.key_lengths = r.lengths.data();
+    if (!bias.empty()) options.bias = bias.data();
+    if (!slopes.empty()) options.alibi_slopes = slopes.data();
+    forward.q = q.data(), forward.k = k.data(), forward.v = v.data(), forward.o = o.data();
+    forward.logsumexp = logsumexp.data();
+  }
+  void run() { kernels::attention(shape, options, forward); }
+
+  struct Gradients {
+    std::vector<T> dq, dk, dv, dbias;
+  };
+  Gradients run_backward() {
+    run();
+    Gradients g{std::vector<T>(q.size(), T(7)), std::vector<T>(k.size(), T(7)),
+                std::vector<T>(v.size(), T(7)), std::vector<T>(bias.size(), T(7))};
+    kernels::AttentionBackward<T> b;
+    b.q = q.data(), b.k = k.data(), b.v = v.data(), b.o = o.data(), b.logsumexp = logsumexp.data();
+    b.d_o = d_o.data(), b.dq = g.dq.data(), b.dk = g.dk.data(), b.dv = g.dv.data();
+    if (options.bias != nullptr) b.dbias = g.dbias.data();
+    b.d_o_strides = shape.o, b.dq_strides = shape.q, b.dk_strides = shape.k, b.dv_strides = shape.v;
+    kernels::attention_backward(shape, options, b);
+    return g;
+  }
+
+  std::vector<T> q, k, v, d_o, o, logsumexp, bias, slopes;
+  kernels::AttentionShape shape;
+  kernels::AttentionOptions<T> options;
+  kernels::AttentionForward<T> forward;
+};
+
+TYPED_TEST(Kernel, AttentionIsItsDefinition) {
+  using T = TypeParam;
+  on_every_target([] {
+    for (const Case& c : cases()) {
+      SCOPED_TRACE(c.name);
+      Inputs<T> setup(c.a);
+      std::vector<T> weights(static_cast<std::size_t>(c.a.batch * c.a.heads * c.a.queries * c.a.keys), T(55));
+      setup.run();
+      const auto without = setup.o;
+      setup.forward.weights = weights.data();
+      setup.run();
+      EXPECT_EQ(setup.o, without);  // listening changes nothing
+      const auto want = c.a(as_double(setup.q), as_double(setup.k), as_double(setup.v));
+      reference::expect_near(setup.o, want.out, c.a.keys, 2);
+      reference::expect_near(setup.logsumexp, want.logsumexp, c.a.head_dim, 8);
+      reference::expect_near(weights, want.weights, c.a.keys);
+    }
+  });
+}
+
+TYPED_TEST(Kernel, AttentionOfTheLiterature) {
+  using T = TypeParam;
+  auto a = shape(1, 1, 1, 3, 3, 2, 2);
+  Inputs<T> setup(a);
+  setup.q = {1, 0, 0, 1, 1, 1};
+  setup.k = {1, 1, 0, 1, 1, 0};
+  setup.v = {1, 0, 0, 1, 0, 0};
+  std::vector<T> weights(9);
+  setup.forward.weights = weights.data();
+  setup.run();
+  const double want_weights[] = {.401, .198, .401, .401, .401, .198, .503, .248, .248};
+  const double want[] = {.401, .198, .401, .401, .503, .248};
+  for (std::size_t i = 0; i < 9; ++i) EXPECT_NEAR(static_cast<double>(weights[i]), want_weights[i], 6e-4);
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(static_cast<double>(setup.o[i]), want[i], 6e-4);
+}
+
+TYPED_TEST(Kernel, AttentionWeightsOfChosenHeads) {
+  using T = TypeParam;
+  const auto a = shape(2, 3, 3, 4, 5, 4, 4);
+  Inputs<T> setup(a);
+  std::vector<T> all(2 * 3 * 20), chosen(2 * 2 * 20);
+  setup.forward.weights = all.data();
+  setup.run();
+  const bool wanted[] = {true, false, true};
+  setup.forward.weights = chosen.data();
+  setup.forward.weight_heads = wanted;
+  setup.run();
+  for (std::size_t b = 0; b < 2; ++b) {
+    for (std::size_t i = 0; i < 20; ++i) {
+      EXPECT_EQ(chosen[(b * 2 + 0) * 20 + i], all[(b * 3 + 0) * 20 + i]);
+      EXPECT_EQ(chosen[(b * 2 + 1) * 20 + i], all[(b * 3 + 2) * 20 + i]);
+    }
+  }
+}
+
+TYPED_TEST(Kernel, AttentionReadsStridedLayouts) {
+  using T = TypeParam;
+  // q, k, v interleaved as one projection writes them, [B, T, 3, H, d], o as [B, T, H, d].
+  const std::int64_t B = 2, H = 3, n = 9, d = 5;
+  auto a = shape(B, H, H, n, n, d, d);
+  a.causal = true;
+  Inputs<T> plain(a);
+  plain.run();
+  std::vector<T> packed(static_cast<std::size_t>(B * n * 3 * H * d)),
+      out(static_cast<std::size_t>(B * n * H * d));
+  const auto place = [&](std::int64_t b, std::int64_t t, std::int64_t which, std::int64_t h, std::int64_t c) {
+    return static_cast<std::size_t>((((b * n + t) * 3 + which) * H + h) * d + c);
+  };
+  const auto each = [&](auto body) {
+    for (std::int64_t i = 0; i < B * H * n * d; ++i) {
+      body(static_cast<std::size_t>(i), i / (H * n * d), i / (n * d) % H, i / d % n, i % d);
+    }
+  };
+  each([&](std::size_t i, std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t c) {
+    packed[place(b, t, 0, h, c)] = plain.q[i];
+    packed[place(b, t, 1, h, c)] = plain.k[i];
+    packed[place(b, t, 2, h, c)] = plain.v[i];
+  });
+  Inputs<T> strided(a);
+  strided.shape.q = strided.shape.k = strided.shape.v = {n * 3 * H * d, d, 3 * H * d};
+  strided.shape.o = {n * H * d, d, H * d};
+  strided.forward.q = packed.data();
+  strided.forward.k = packed.data() + H * d;
+  strided.forward.v = packed.data() + 2 * H * d;
+  strided.forward.o = out.data();
+  strided.run();
+  each([&](std::size_t i, std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t c) {
+    EXPECT_EQ(out[static_cast<std::size_t>(((b * n + t) * H + h) * d + c)], plain.o[i]);
+  });
+}
+
+/// dq, dk, dv, dbias by central differences, without stepping over what cannot be seen.
+std::vector<double> oracle_gradient(const reference::Attention& a, int which, const Inputs<double>& s) {
+  const auto forward = [&](const std::vector<double>& x) {
+    if (which == 3) {
+      auto changed = a;
+      changed.bias = x;
+      return changed(s.q, s.k, s.v).out;
+    }
+    return a(which == 0 ? x : s.q, which == 1 ? x : s.k, which == 2 ? x : s.v).out;
+  };
+  const std::vector<double>& x = which == 0 ? s.q : which == 1 ? s.k : which == 2 ? s.v : s.bias;
+  return reference::numeric_gradient(forward, x, s.d_o);
+}
+
+TEST(KernelGradient, Attention) {
+  for (const Case& c : cases()) {
+    if (c.a.queries * c.a.keys > 400) continue;  // central differences there would take minutes
+    SCOPED_TRACE(c.name);
+    Inputs<double> reference_setup(c.a);
+    std::vector<std::vector<double>> want;
+    for (int which = 0; which < (c.a.bias.empty() ? 3 : 4); ++which) {
+      want.push_back(oracle_gradient(c.a, which, reference_setup));
+    }
+    on_every_target([&] {
+      Inputs<double> setup(c.a);
+      const auto got = setup.run_backward();
+      Inputs<float> single(c.a);
+      const auto got32 = single.run_backward();
+      const std::vector<double>* results[] = {&got.dq, &got.dk, &got.dv, &got.dbias};
+      const std::vector<float>* results32[] = {&got32.dq, &got32.dk, &got32.dv, &got32.dbias};
+      for (std::size_t which = 0; which < want.size(); ++which) {
+        for (std::size_t i = 0; i < want[which].size(); ++i) {
+          ASSERT_NEAR((*results[which])[i], want[which][i], 1e-8) << "gradient " << which << " at " << i;
+        }
+        reference::expect_near(*results32[which], *results[which], c.a.keys, 4);
+      }
+    });
+  }
+}
+
+TEST(KernelGradient, AttentionOverSeveralBlocks) {
+  // Directional derivatives: one central difference along a random direction of all inputs together.
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    Inputs<double> setup(c.a);
+    const auto g = setup.run_backward();
+    const auto loss = [&](double step) {
+      auto move = [&](std::vector<double> x, std::uint64_t seed) {
+        const auto direction = numbers<double>(static_cast<std::int64_t>(x.size()), seed);
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] += step * direction[i];
+        return x;
+      };
+      auto a = c.a;
+      a.bias = move(c.a.bias, 204);
+      const auto out = a(move(setup.q, 201), move(setup.k, 202), move(setup.v, 203)).out;
+      double total = 0;
+      for (std::size_t i = 0; i < out.size(); ++i) total += out[i] * setup.d_o[i];
+      return total;
+    };
+    double along = 0;
+    const std::vector<double>* parts[] = {&g.dq, &g.dk, &g.dv, &g.dbias};
+    for (std::uint64_t p = 0; p < 4; ++p) {
+      const auto direction = numbers<double>(static_cast<std::int64_t>(parts[p]->size()), 201 + p);
+      for (std::size_t i = 0; i < direction.size(); ++i) along += direction[i] * (*parts[p])[i];
+    }
+    EXPECT_NEAR(along, (loss(1e-5) - loss(-1e-5)) / 2e-5, 1e-6 * (1 + std::abs(along)));
+  }
+}
+
+TEST(KernelGradient, AttentionBiasThatIsShared) {
+  auto full = shape(2, 4, 2, 5, 7, 4, 6);
+  const std::int64_t T = 5, S = 7;
+  for (const kernels::MaskStrides strides :
+       {kernels::MaskStrides{0, T * S, S, 1}, {T * S, 0, S, 1}, {0, 0, S, 1}, {0, 0, 0, 1}, {0, 1, 0, 0}}) {
+    full.bias.assign(static_cast<std::size_t>(2 * 4 * T * S), 0.0);
+    const auto small = numbers<double>(4 * T * S, 95);
+    const auto place = [&](std::size_t i) {
+      const std::int64_t n = static_cast<std::int64_t>(i);
+      return static_cast<std::size_t>(n / (4 * T * S) * strides.batch + n / (T * S) % 4 * strides.head +
+                                      n / S % T * strides.query + n % S * strides.key);
+    };
+    for (std::size_t i = 0; i < full.bias.size(); ++i) full.bias[i] = small[place(i)];
+    Inputs<double> expanded(full), shared(full);
+    const auto each = expanded.run_backward();
+    shared.bias = small;
+    shared.options.bias = shared.bias.data();
+    shared.options.bias_strides = strides;
+    const auto got = shared.run_backward();
+    std::vector<double> want(small.size());
+    std::vector<char> touched(small.size());
+    for (std::size_t i = 0; i < full.bias.size(); ++i) want[place(i)] += each.dbias[i], touched[place(i)] = 1;
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      if (touched[i]) {
+        EXPECT_NEAR(got.dbias[i], want[i], 1e-12);
+      }
+    }
+    EXPECT_EQ(got.dk, each.dk);
+  }
+}
+
+TYPED_TEST(Kernel, AttentionDoesNotDependOnThreads) {
+  using T = TypeParam;
+  auto a = shape(3, 4, 2, 70, 70, 32, 32);
+  a.causal = true, a.dropout = 0.1, a.random = {8, 8};
+  a.bias = numbers<double>(3 * 4 * 70 * 70, 96);
+  expect_same_for_all_threads([&] {
+    Inputs<T> setup(a);
+    const auto g = setup.run_backward();
+    auto all = setup.o;
+    for (const auto* part : {&g.dq, &g.dk, &g.dv, &g.dbias})
+      all.insert(all.end(), part->begin(), part->end());
+    return all;
+  });
+}
+
+TYPED_TEST(Kernel, AttentionOfNothing) {
+  using T = TypeParam;
+  for (const auto& a : {shape(0, 2, 2, 3, 3, 4, 4), shape(1, 2, 2, 0, 3, 4, 4), shape(1, 2, 2, 3, 0, 4, 4)}) {
+    Inputs<T> setup(a);
+    const auto g = setup.run_backward();
+    for (const T v : setup.o) EXPECT_EQ(v, T(0));
+    for (const auto* part : {&g.dq, &g.dk, &g.dv}) {
+      for (const T v : *part) EXPECT_EQ(v, T(0));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed
