@@ -10,7 +10,7 @@
 
 namespace heed {
 
-std::string read_file(const std::filesystem::path& path) {
+std::string read_text_file(const std::filesystem::path& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) {
@@ -33,7 +33,7 @@ std::string read_file(const std::filesystem::path& path) {
   return content;
 }
 
-void write_file(const std::filesystem::path& path, std::string_view content) {
+void write_text_file(const std::filesystem::path& path, std::string_view content) {
   errno = 0;
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out.write(content.data(), static_cast<std::streamsize>(content.size()));
@@ -45,7 +45,7 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
 }
 
 nlohmann::ordered_json read_json_object(const std::filesystem::path& path) {
-  const std::string content = read_file(path);
+  const std::string content = read_text_file(path);
   nlohmann::ordered_json json;
   try {
     json = nlohmann::ordered_json::parse(content);

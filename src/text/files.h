@@ -9,10 +9,10 @@
 namespace heed {
 
 /// The bytes of a regular file. Throws Error when it is missing, is none or cannot be read.
-std::string read_file(const std::filesystem::path& path);
+std::string read_text_file(const std::filesystem::path& path);
 
 /// Writes `content`, replacing what was there. Throws Error when it cannot be written in full.
-void write_file(const std::filesystem::path& path, std::string_view content);
+void write_text_file(const std::filesystem::path& path, std::string_view content);
 
 /// The JSON object in a file. Throws Error when it is malformed or no object.
 nlohmann::ordered_json read_json_object(const std::filesystem::path& path);

@@ -176,12 +176,12 @@ void MarianTokenizer::save(const std::filesystem::path& directory) const {
     config[key] = token;
     tokens[key] = token;
   }
-  write_file(directory / "source.spm", source_.model().serialized());
-  write_file(directory / "target.spm", target_.model().serialized());
+  write_text_file(directory / "source.spm", source_.model().serialized());
+  write_text_file(directory / "target.spm", target_.model().serialized());
   source_.vocabulary().save(directory / "vocab.json");
   if (config_.separate_vocabs) target_.vocabulary().save(directory / "target_vocab.json");
-  write_file(directory / "tokenizer_config.json", config.dump(2) + "\n");
-  write_file(directory / "special_tokens_map.json", tokens.dump(2) + "\n");
+  write_text_file(directory / "tokenizer_config.json", config.dump(2) + "\n");
+  write_text_file(directory / "special_tokens_map.json", tokens.dump(2) + "\n");
 }
 
 std::unique_ptr<Tokenizer> load_marian_tokenizer(const std::filesystem::path& directory) {
@@ -192,7 +192,7 @@ std::unique_ptr<Tokenizer> load_marian_tokenizer(const std::filesystem::path& di
       std::make_shared<const SentencePieceModel>(SentencePieceModel::load(directory / "source.spm"));
   auto target_model = source_model;
   const auto target_path = directory / "target.spm";
-  if (std::string bytes = read_file(target_path); bytes != source_model->serialized()) {
+  if (std::string bytes = read_text_file(target_path); bytes != source_model->serialized()) {
     target_model = std::make_shared<const SentencePieceModel>(std::move(bytes), target_path.string());
   }
   auto vocabulary = std::make_shared<const Vocabulary>(config.extend(Vocabulary::load(vocab_path), where));

@@ -38,7 +38,7 @@ SentencePieceModel::SentencePieceModel(std::string serialized, const std::string
 }
 
 SentencePieceModel SentencePieceModel::load(const std::filesystem::path& path) {
-  return SentencePieceModel(read_file(path), path.string());
+  return SentencePieceModel(read_text_file(path), path.string());
 }
 
 SentencePieceModel::~SentencePieceModel() = default;

@@ -77,7 +77,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::string_view where) 
 Vocabulary Vocabulary::load(const std::filesystem::path& path) {
   const std::string where = path.string();
   EntryReader reader(where);
-  nlohmann::json::sax_parse(read_file(path), &reader);
+  nlohmann::json::sax_parse(read_text_file(path), &reader);
   std::vector<Entry> entries = reader.take();
   if (entries.empty()) throw Error(where + ": expected an object of tokens and ids, got no token");
 
@@ -119,7 +119,7 @@ void Vocabulary::save(const std::filesystem::path& path) const {
     json += fmt::format("  {}: {}{}\n", nlohmann::json(tokens_[id]).dump(), id,
                         id + 1 < tokens_.size() ? "," : "");
   }
-  write_file(path, json + "}\n");
+  write_text_file(path, json + "}\n");
 }
 
 }  // namespace heed
