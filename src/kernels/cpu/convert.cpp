@@ -62,7 +62,7 @@ void f16_to_float(const hwy::float16_t* x, T* y, int64_t n) {
   convert_walk(x, y, n, [](const hwy::float16_t* in, T* out) HWY_ATTR {
 #if HWY_TARGET == HWY_SCALAR
     float16 half;
-    std::memcpy(&half, in, sizeof(half));
+    std::memcpy(&half.bits, in, sizeof(half.bits));
     *out = static_cast<T>(half);
 #else
     store<T>(hn::PromoteTo(Tag<T>(), hn::LoadU(hn::Rebind<hwy::float16_t, Tag<T>>(), in)), out);
@@ -75,7 +75,7 @@ void float_to_f16(const T* x, hwy::float16_t* y, int64_t n) {
   convert_walk(x, y, n, [](const T* in, hwy::float16_t* out) HWY_ATTR {
 #if HWY_TARGET == HWY_SCALAR  // Highway's own knows neither -0 nor infinity
     const float16 rounded(*in);
-    std::memcpy(out, &rounded, sizeof(rounded));
+    std::memcpy(out, &rounded.bits, sizeof(rounded.bits));
 #else
     const hn::Rebind<hwy::float16_t, Tag<T>> narrow;
     hn::StoreU(hn::DemoteTo(narrow, load(in)), narrow, out);
