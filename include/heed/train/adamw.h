@@ -1,0 +1,55 @@
+// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019), step for step as
+// torch.optim.AdamW takes it, and the global norm by which gradients are clipped.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "heed/models/model.h"
+
+namespace heed {
+
+struct AdamWOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;  ///< not applied to parameters whose `decays` is false
+};
+
+class AdamW {
+ public:
+  /// Throws Error when a beta is outside [0, 1), eps or weight_decay is negative, or a parameter is not f32
+  /// or f64.
+  AdamW(std::vector<Parameter> parameters, const AdamWOptions& options);
+
+  /// With g = grad_scale * grad(p), t the number of steps p has taken, for every parameter p that has a
+  /// gradient:
+  ///   p *= 1 - lr * weight_decay;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
+  ///   p -= lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps).
+  void step(double lr, double grad_scale = 1);
+  void zero_grad() const;
+
+  /// All that step() remembers: `m.NAME` and `v.NAME` in the parameter's dtype, and `steps` i64 [parameters].
+  TensorMap state() const;
+  /// Takes up such a state (copied). Throws Error when a tensor is missing, unknown, or of another shape or
+  /// dtype.
+  void load_state(const TensorMap& state);
+
+ private:
+  std::vector<Parameter> parameters_;
+  AdamWOptions options_;
+  std::vector<Tensor> m_;
+  std::vector<Tensor> v_;
+  std::vector<std::int64_t> steps_;
+};
+
+/// sqrt of the sum over all gradients of g^2, summed in double in an order that does not depend on the number
+/// of threads. Parameters without a gradient count as 0.
+double gradient_norm(std::span<const Parameter> parameters);
+
+/// The factor that brings a gradient of norm `norm` to at most `max_norm`: min(1, max_norm / (norm + 1e-6)),
+/// as torch.nn.utils.clip_grad_norm_ has it; 1 when max_norm is 0 (no clipping).
+double clip_scale(double norm, double max_norm);
+
+}  // namespace heed

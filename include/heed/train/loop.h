@@ -1,0 +1,66 @@
+// The training loop, for whatever a Trainee trains: steps, evaluations, checkpoints, early stopping, and the
+// final model. An interrupted run that is resumed ends with the same bytes as one that was not.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/train/recipe.h"
+#include "heed/train/trainee.h"
+
+namespace heed {
+
+/// One step, for a progress display.
+struct ProgressEvent {
+  std::int64_t step = 0;
+  std::int64_t total = 0;  ///< steps of the whole run
+  std::int64_t epoch = 0;  ///< from 0
+  double loss = 0;         ///< per target token
+  double lr = 0;
+  double tokens_per_second = 0;  ///< target tokens, over the last steps
+  double seconds_left = 0;
+};
+
+struct EvaluationEvent {
+  std::int64_t step = 0;
+  Evaluation evaluation;
+  bool best = false;  ///< the best so far
+};
+
+struct TrainOptions {
+  std::filesystem::path output{};  ///< made where it is missing
+  bool resume = false;           ///< go on from the newest complete checkpoint, or start where there is none
+  std::filesystem::path init{};  ///< a model directory to start from; empty: a new model
+  std::function<void(const ProgressEvent&)> on_progress{};
+  std::function<void(const EvaluationEvent&)> on_evaluation{};
+  std::function<void(const std::string&)> on_message{};  ///< what was done or skipped, in a line or more
+  const std::atomic<bool>* stop = nullptr;  ///< when true: finish the step, write a checkpoint, return
+};
+
+struct TrainResult {
+  std::int64_t steps = 0;
+  std::int64_t epochs = 0;                 ///< whole passes over the data
+  double seconds = 0;                      ///< of all parts of the run together
+  bool stopped = false;                    ///< by `stop`: there is a checkpoint and no final model
+  bool early_stopped = false;              ///< by eval.patience
+  std::vector<std::int64_t> averaged{};    ///< steps of the checkpoints the final model is the mean of
+  std::optional<Evaluation> evaluation{};  ///< of the final model, on the development set
+  std::optional<Evaluation> test{};        ///< and on the test set
+};
+
+/// Throws Error when `options.output` holds a run although `options.resume` is false.
+void check_output(const TrainOptions& options);
+
+/// Runs the recipe's [train], [eval] and [checkpoint] on `trainee`, which has the parameters to start with (a
+/// resumed run overwrites them). Leaves in options.output: the final model (Trainee::save),
+/// checkpoints/STEP/, log.jsonl and loss.svg. Throws Error when the loss or the gradient is not finite (the
+/// last good checkpoint stays), when something cannot be written, and when the recipe or the data of a
+/// resumed run changed.
+TrainResult train_loop(Trainee& trainee, const Recipe& recipe, const TrainOptions& options);
+
+}  // namespace heed

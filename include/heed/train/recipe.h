@@ -1,0 +1,127 @@
+// Recipe: all that decides how a training run goes, read from a TOML file. docs/training.md lists every key.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace heed {
+
+struct Recipe {
+  struct Task {
+    std::string kind =
+        "translate";              ///< translate: pairs from files; reverse: pairs that are made up, see below
+    std::int64_t symbols = 16;    ///< reverse: size of the alphabet
+    std::int64_t min_length = 3;  ///< reverse: symbols per sequence, at least
+    std::int64_t max_length = 12;  ///< reverse: and at most
+    std::int64_t pairs = 20000;    ///< reverse: pairs to train on
+  } task;
+
+  struct Data {
+    std::string format = "tsv";   ///< tsv: one file, two columns; lines: two files, line by line
+    std::filesystem::path train;  ///< tsv
+    std::filesystem::path dev;
+    std::filesystem::path test;
+    std::filesystem::path train_source;  ///< lines
+    std::filesystem::path train_target;
+    std::filesystem::path dev_source;
+    std::filesystem::path dev_target;
+    std::filesystem::path test_source;
+    std::filesystem::path test_target;
+    std::int64_t source_column = 1;  ///< tsv, counted from 1
+    std::int64_t target_column = 2;
+    std::int64_t dev_size = 0;    ///< source texts set apart from train where there is no dev file
+    std::int64_t test_size = 0;   ///< the same for the test
+    std::int64_t split_seed = 1;  ///< chooses them, and where data.max_pairs or eval.max_pairs leave a choice
+    std::int64_t max_tokens = 0;  ///< longer sides are skipped; 0: as many as the model has positions
+    double max_ratio = 0;         ///< longer side / shorter side, in tokens; 0: no limit
+    std::int64_t max_pairs = 0;   ///< train on a random choice of as many; 0: all
+    std::string source_language;  ///< recorded with the model, e.g. en
+    std::string target_language;
+  } data;
+
+  struct Tokenizer {
+    std::string type = "unigram";  ///< unigram or bpe
+    std::int64_t vocab_size = 8000;
+    double character_coverage = 1.0;
+    bool byte_fallback = false;
+    std::string normalization = "nmt_nfkc";
+  } tokenizer;
+
+  struct Model {
+    std::string family = "marian";
+    std::int64_t d_model = 256;
+    std::int64_t encoder_layers = 4;
+    std::int64_t decoder_layers = 4;
+    std::int64_t heads = 4;
+    std::int64_t ffn = 1024;
+    std::string activation = "relu";
+    double dropout = 0.1;           ///< of embeddings and of what each sub-layer adds
+    double attention_dropout = 0;   ///< of attention weights
+    double activation_dropout = 0;  ///< inside the feed-forward
+    std::int64_t max_positions = 512;
+  } model;
+
+  struct Train {
+    double lr = 5e-4;
+    double min_lr = 0;
+    std::string schedule = "inverse_sqrt";
+    std::int64_t warmup = 1000;
+    std::int64_t steps = 0;   ///< 0: given by epochs
+    std::int64_t epochs = 0;  ///< passes over the data, turned into steps at the start; 0: given by steps
+    std::int64_t batch_tokens = 4096;  ///< of a micro-batch, padding counted, on its longer side
+    std::int64_t accumulate = 1;       ///< micro-batches per step
+    double label_smoothing = 0;
+    double clip_norm = 0;  ///< 0: no clipping
+    double weight_decay = 0;
+    std::array<double, 2> betas{0.9, 0.98};
+    double eps = 1e-9;
+    std::int64_t seed = 1;  ///< of initialisation, dropout and the order of the data
+  } train;
+
+  struct Eval {
+    std::int64_t every = 500;  ///< steps; 0: never
+    bool bleu = true;          ///< also decode the development set: BLEU and exact matches
+    std::int64_t beams = 1;
+    std::int64_t max_pairs =
+        500;  ///< sources decoded at an evaluation, a random choice; 0: all. The loss always takes all
+    std::int64_t max_new_tokens = 0;  ///< 0: twice the source's tokens plus 10
+    std::string metric = "loss";      ///< loss, bleu or exact: what "best" means
+    std::int64_t patience = 0;        ///< evaluations without a better one before the run ends; 0: no limit
+  } eval;
+
+  struct Checkpoint {
+    std::int64_t every = 500;         ///< steps
+    std::int64_t keep = 2;            ///< newest ones on disk, besides those the final model needs
+    std::int64_t average = 1;         ///< checkpoints whose mean is the final model
+    std::string average_of = "best";  ///< best (by eval.metric) or last
+    std::string dtype = "f32";        ///< of the final model's file: f32, bf16 or f16
+  } checkpoint;
+};
+
+/// Reads a recipe. Relative paths in it start at the recipe's folder, and `${NAME}` in a path is replaced by
+/// that environment variable. Throws Error `FILE:LINE: KEY: expected ..., got ...` for what is not TOML, for
+/// an unknown key or section (naming the nearest known one), for a value of the wrong type or out of range,
+/// and for an unset variable. Does not check values against each other: validate_recipe does, after
+/// overrides.
+Recipe load_recipe(const std::filesystem::path& file);
+
+/// Sets one value from `section.key=value`, e.g. `train.lr=3e-4` or `data.dev=dev.tsv` (text needs no
+/// quotes). Relative paths start at the current folder. Throws Error as load_recipe does.
+void apply_override(Recipe& recipe, std::string_view assignment);
+
+/// Throws Error where values contradict each other or a needed one is missing.
+void validate_recipe(const Recipe& recipe);
+
+/// Every key in full (`train.lr`) with its value as text.
+std::map<std::string, std::string> recipe_values(const Recipe& recipe);
+
+/// The first key in which a run's recipe, kept as recipe_values, differs from `recipe` although a resumed run
+/// may not change it; empty when there is none. Free to change are: the length of the run, eval.*,
+/// checkpoint.*, and paths (what is in the files is compared instead).
+std::string first_fixed_difference(const std::map<std::string, std::string>& kept, const Recipe& recipe);
+
+}  // namespace heed

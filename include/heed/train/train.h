@@ -1,0 +1,16 @@
+// Training a model from a recipe, from data to the finished model directory.
+#pragma once
+
+#include "heed/train/loop.h"
+#include "heed/train/recipe.h"
+
+namespace heed {
+
+/// Trains what the recipe describes into options.output: config.json, generation_config.json,
+/// model.safetensors and the tokenizer's files in Hugging Face layout, checkpoints/STEP/ (each of them a
+/// model directory too), log.jsonl, loss.svg, and the pairs set apart from the training file (dev.source.txt,
+/// dev.reference.txt, and test likewise). Throws Error for a recipe that does not hold together, for data
+/// without usable pairs, and what train_loop throws.
+TrainResult train(const Recipe& recipe, const TrainOptions& options);
+
+}  // namespace heed

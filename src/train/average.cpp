@@ -1,0 +1,88 @@
+// Means of models: for the end of a run, and for directories a user names.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "heed/error.h"
+#include "heed/io/file.h"
+#include "heed/io/safetensors.h"
+#include "heed/train/checkpoint.h"
+
+namespace heed {
+namespace {
+
+std::vector<TensorFiles> open_all(const std::vector<std::filesystem::path>& directories) {
+  if (directories.empty()) throw Error("average: expected at least one model directory, got none");
+  std::vector<TensorFiles> models;
+  for (const auto& directory : directories) models.push_back(TensorFiles::open(directory));
+  return models;
+}
+
+// f64, of the shape the first model has.
+Tensor mean_of(const std::vector<TensorFiles>& models, const std::string& name) {
+  const Tensor first = models.front().get(name);
+  std::vector<double> sum = first.to(DType::f64).to_vector<double>();
+  for (std::size_t i = 1; i < models.size(); ++i) {
+    if (!models[i].contains(name)) {
+      throw Error(fmt::format("{}: expected a tensor {}, as {} has, got none", models[i].path().string(),
+                              name, models.front().path().string()));
+    }
+    const Tensor other = models[i].get(name);
+    if (other.shape() != first.shape()) {
+      throw Error(fmt::format("{}: {}: expected {}, as {} has, got {}", models[i].path().string(), name,
+                              first.shape().str(), models.front().path().string(), other.shape().str()));
+    }
+    const std::vector<double> values = other.to(DType::f64).to_vector<double>();
+    for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += values[j];
+  }
+  for (double& s : sum) s /= static_cast<double>(models.size());
+  return Tensor::from(sum, first.shape());
+}
+
+// Files of a training run, and weights that the mean replaces.
+bool is_copied(const std::filesystem::directory_entry& entry) {
+  constexpr std::array kOwn{"complete", "training.json", "optimizer.safetensors", "log.jsonl", "loss.svg"};
+  const std::string name = entry.path().filename().string();
+  return entry.is_regular_file() && std::find(kOwn.begin(), kOwn.end(), name) == kOwn.end() &&
+         !name.ends_with(".safetensors") && !name.ends_with(".safetensors.index.json");
+}
+
+}  // namespace
+
+void load_mean(const std::vector<std::filesystem::path>& directories,
+               const std::vector<Parameter>& parameters) {
+  const std::vector<TensorFiles> models = open_all(directories);
+  for (const Parameter& p : parameters) {
+    const Tensor mean = mean_of(models, p.name);
+    if (mean.shape() != p.tensor.shape()) {
+      throw Error(fmt::format("{}: {}: expected {}, got {}", models.front().path().string(), p.name,
+                              p.tensor.shape().str(), mean.shape().str()));
+    }
+    p.tensor.copy_from(mean);
+  }
+}
+
+void average_models(const std::vector<std::filesystem::path>& directories,
+                    const std::filesystem::path& output) {
+  const std::vector<TensorFiles> models = open_all(directories);
+  for (const TensorFiles& model : models) {
+    if (model.names().size() != models.front().names().size()) {
+      throw Error(fmt::format("{}: expected {} tensors, as {} has, got {}", model.path().string(),
+                              models.front().names().size(), models.front().path().string(),
+                              model.names().size()));
+    }
+  }
+  std::vector<NamedTensor> tensors;
+  for (const std::string& name : models.front().names()) {
+    const Tensor first = models.front().get(name);
+    tensors.push_back({name, is_floating(first.dtype()) ? mean_of(models, name).to(first.dtype()) : first});
+  }
+  std::filesystem::create_directories(output);
+  for (const auto& entry : std::filesystem::directory_iterator(directories.front())) {
+    if (is_copied(entry)) write_file(output / entry.path().filename(), read_file(entry.path()));
+  }
+  save_safetensors(output / "model.safetensors", tensors);
+}
+
+}  // namespace heed

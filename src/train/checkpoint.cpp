@@ -1,0 +1,112 @@
+// Writing checkpoints and reading them back.
+#include "heed/train/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "heed/error.h"
+#include "heed/io/file.h"
+#include "heed/io/json.h"
+#include "heed/io/safetensors.h"
+
+namespace heed {
+namespace {
+
+constexpr const char* kStateFile = "training.json";
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+
+std::string to_json(const TrainingState& state) {
+  JsonWriter json(2);
+  json.begin_object();
+  json.field("step", state.step);
+  json.field("epoch", state.position.epoch);
+  json.field("batch", state.position.batch);
+  json.field("generator_position", state.generator_position);
+  json.field("tokens", state.tokens);
+  json.field("seconds", state.seconds);
+  json.field("metric", state.metric);
+  json.key("ranked").begin_array();
+  for (const RankedStep& r : state.ranked) {
+    json.begin_object().field("step", r.step).field("score", r.score).end_object();
+  }
+  json.end_array();
+  json.field("not_better", state.not_better);
+  json.field("fingerprint", state.fingerprint);
+  json.field("recipe", state.recipe);
+  json.end_object();
+  return json.text() + "\n";
+}
+
+void copy_parameter(const Parameter& p, const TensorFiles& files) {
+  const Tensor read = files.get(p.name);
+  if (read.shape() != p.tensor.shape()) {
+    throw Error(fmt::format("{}: {}: expected {}, got {}", files.path_of(p.name).string(), p.name,
+                            p.tensor.shape().str(), read.shape().str()));
+  }
+  p.tensor.copy_from(read);
+}
+
+}  // namespace
+
+std::filesystem::path checkpoint_path(const std::filesystem::path& run, std::int64_t step) {
+  return run / "checkpoints" / std::to_string(step);
+}
+
+std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& run) {
+  std::vector<std::int64_t> steps;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(run / "checkpoints", none)) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t step = 0;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), step);
+    const bool is_number = parsed.ec == std::errc() && parsed.ptr == name.data() + name.size();
+    if (is_number && is_complete(entry.path())) steps.push_back(step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+void save_checkpoint(const std::filesystem::path& run, const Trainee& trainee, const AdamW& optimizer,
+                     const TrainingState& state) {
+  AtomicDirectory directory(checkpoint_path(run, state.step));
+  trainee.save(directory.path(), DType::f32);
+  std::vector<NamedTensor> tensors;
+  for (const auto& entry : optimizer.state()) tensors.push_back({entry.first, entry.second});
+  save_safetensors(directory.path() / kOptimizerFile, tensors);
+  write_file(directory.path() / kStateFile, to_json(state));
+  directory.commit();
+}
+
+TrainingState load_training_state(const std::filesystem::path& checkpoint) {
+  const Config json = Config::load(checkpoint / kStateFile);
+  TrainingState state;
+  state.step = json.required_integer("step");
+  state.position = {json.required_integer("epoch"), json.required_integer("batch")};
+  state.generator_position = static_cast<std::uint64_t>(json.required_integer("generator_position"));
+  state.tokens = json.required_integer("tokens");
+  state.seconds = json.required_number("seconds");
+  state.metric = json.required_string("metric");
+  const Config ranked = json.sub("ranked");
+  for (const std::string& i : ranked.names()) {
+    state.ranked.push_back({ranked.sub(i).required_integer("step"), ranked.sub(i).required_number("score")});
+  }
+  state.not_better = json.required_integer("not_better");
+  state.fingerprint = json.required_string("fingerprint");
+  const Config recipe = json.sub("recipe");
+  for (const std::string& key : recipe.names()) state.recipe[key] = recipe.required_string(key);
+  return state;
+}
+
+void load_checkpoint_tensors(const std::filesystem::path& checkpoint,
+                             const std::vector<Parameter>& parameters, AdamW& optimizer) {
+  const TensorFiles files = TensorFiles::open(checkpoint);
+  for (const Parameter& p : parameters) copy_parameter(p, files);
+  const SafetensorsFile file = SafetensorsFile::open(checkpoint / kOptimizerFile);
+  TensorMap state;
+  for (const TensorInfo& info : file.tensors()) state[info.name] = file.get(info.name);
+  optimizer.load_state(state);
+}
+
+}  // namespace heed

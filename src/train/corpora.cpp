@@ -1,0 +1,132 @@
+// From a recipe's [task] and [data] to rows of corpora.
+#include "train/corpora.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "heed/error.h"
+#include "heed/random.h"
+
+namespace heed {
+namespace {
+
+using Message = std::function<void(const std::string&)>;
+
+CorpusPart all_of(ParallelCorpus corpus) {
+  CorpusPart part;
+  part.rows.resize(static_cast<std::size_t>(corpus.size()));
+  std::iota(part.rows.begin(), part.rows.end(), std::int64_t{0});
+  part.corpus = std::make_shared<const ParallelCorpus>(std::move(corpus));
+  return part;
+}
+
+// `target` is used by two-file formats only. No file, no part.
+CorpusPart read_part(const Recipe::Data& data, const std::filesystem::path& source,
+                     const std::filesystem::path& target, const Message& message) {
+  if (source.empty()) return {};
+  CorpusOptions options;
+  options.source_column = static_cast<int>(data.source_column) - 1;
+  options.target_column = static_cast<int>(data.target_column) - 1;
+  DataReport report;
+  ParallelCorpus corpus =
+      target.empty() ? load_tsv(source, options, report) : load_line_aligned(source, target, options, report);
+  message(source.string() + ": " + report.summary());
+  return all_of(std::move(corpus));
+}
+
+Corpora read_corpora(const Recipe::Data& data, const Message& message) {
+  const bool tsv = data.format == "tsv";
+  const std::filesystem::path none;
+  Corpora corpora;
+  corpora.train =
+      read_part(data, tsv ? data.train : data.train_source, tsv ? none : data.train_target, message);
+  corpora.dev = read_part(data, tsv ? data.dev : data.dev_source, tsv ? none : data.dev_target, message);
+  corpora.test = read_part(data, tsv ? data.test : data.test_source, tsv ? none : data.test_target, message);
+  return corpora;
+}
+
+// Number of different sequences, as a double because it overflows quickly.
+double possible_sequences(const Recipe::Task& task) {
+  double sum = 0;
+  for (std::int64_t n = task.min_length; n <= task.max_length; ++n) {
+    sum += std::pow(static_cast<double>(task.symbols), static_cast<double>(n));
+  }
+  return sum;
+}
+
+// A random number below `limit` (small against 2^32).
+std::int64_t below(Generator& generator, std::int64_t limit) {
+  return static_cast<std::int64_t>(generator.next().word(0)) * limit >> 32;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> random_choice(std::int64_t size, std::int64_t count, std::uint64_t seed) {
+  std::vector<std::int64_t> chosen(static_cast<std::size_t>(size));
+  std::iota(chosen.begin(), chosen.end(), std::int64_t{0});
+  if (count == 0 || count >= size) return chosen;
+  // Each number has a random key; the smallest keys win.
+  const RandomStream keys{seed, 0};
+  const auto key = [&](std::int64_t i) { return std::pair(keys.word(static_cast<std::uint64_t>(i)), i); };
+  std::nth_element(chosen.begin(), chosen.begin() + count, chosen.end(),
+                   [&](std::int64_t a, std::int64_t b) { return key(a) < key(b); });
+  chosen.resize(static_cast<std::size_t>(count));
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+ParallelCorpus make_reversals(const Recipe& recipe) {
+  const Recipe::Task& task = recipe.task;
+  const std::int64_t wanted = task.pairs + recipe.data.dev_size + recipe.data.test_size;
+  if (static_cast<double>(wanted) > possible_sequences(task) / 2) {
+    throw Error(
+        fmt::format("task.pairs: expected at most half of the {:.0f} different sequences, development and "
+                    "test set included, got {} (raise task.symbols or task.max_length)",
+                    possible_sequences(task), wanted));
+  }
+  Generator generator(static_cast<std::uint64_t>(recipe.data.split_seed));
+  std::set<std::string> seen;
+  ParallelCorpus corpus;
+  while (corpus.size() < wanted) {
+    const std::int64_t length = task.min_length + below(generator, task.max_length - task.min_length + 1);
+    std::string forward;
+    for (std::int64_t i = 0; i < length; ++i) {
+      if (i > 0) forward += ' ';
+      forward += static_cast<char>('a' + below(generator, task.symbols));
+    }
+    if (!seen.insert(forward).second) continue;
+    corpus.add(forward, std::string(forward.rbegin(), forward.rend()), corpus.size() + 1);
+  }
+  return corpus;
+}
+
+Corpora load_corpora(const Recipe& recipe, const Message& message) {
+  Corpora corpora;
+  if (recipe.task.kind == "reverse") {
+    corpora.train = all_of(make_reversals(recipe));
+  } else {
+    corpora = read_corpora(recipe.data, message);
+  }
+  const SplitOptions split{.dev = corpora.dev.empty() ? recipe.data.dev_size : 0,
+                           .test = corpora.test.empty() ? recipe.data.test_size : 0,
+                           .seed = static_cast<std::uint64_t>(recipe.data.split_seed)};
+  if (split.dev > 0 || split.test > 0) {
+    CorpusSplit parts = split_corpus(*corpora.train.corpus, split);
+    corpora.train.rows = std::move(parts.train);
+    if (split.dev > 0) corpora.dev = {corpora.train.corpus, std::move(parts.dev)};
+    if (split.test > 0) corpora.test = {corpora.train.corpus, std::move(parts.test)};
+  }
+  std::vector<std::int64_t> taken =
+      random_choice(static_cast<std::int64_t>(corpora.train.rows.size()), recipe.data.max_pairs, split.seed);
+  for (std::int64_t& row : taken) row = corpora.train.rows[static_cast<std::size_t>(row)];
+  corpora.train.rows = std::move(taken);
+  message(fmt::format("{} pairs to train on, {} for development, {} for the test", corpora.train.rows.size(),
+                      corpora.dev.rows.size(), corpora.test.rows.size()));
+  return corpora;
+}
+
+}  // namespace heed

@@ -1,0 +1,371 @@
+// The training loop. A step is: losses of `accumulate` micro-batches summed, one backward each, the gradient
+// divided by the number of targets and clipped, one step of the optimiser, one line in the log; then whatever
+// is due: an evaluation, a checkpoint, the end.
+#include "heed/train/loop.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "heed/autograd.h"
+#include "heed/error.h"
+#include "heed/io/file.h"
+#include "heed/train/adamw.h"
+#include "heed/train/checkpoint.h"
+#include "heed/train/schedule.h"
+#include "kernels/reduce.h"
+#include "train/run_log.h"
+
+namespace heed {
+namespace {
+
+// Initialisation draws from the first streams of the same seed.
+constexpr std::uint64_t kFirstDropoutStream = std::uint64_t{1} << 32;
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+AdamWOptions adamw_options(const Recipe& recipe) {
+  return {.beta1 = recipe.train.betas[0],
+          .beta2 = recipe.train.betas[1],
+          .eps = recipe.train.eps,
+          .weight_decay = recipe.train.weight_decay};
+}
+
+// Steps of the whole run: as many as asked for, or as the epochs take.
+std::int64_t total_steps(const Recipe& recipe, const Trainee& trainee) {
+  const std::int64_t batches = recipe.train.epochs * trainee.batches_per_epoch();
+  const std::int64_t by_epochs = (batches + recipe.train.accumulate - 1) / recipe.train.accumulate;
+  if (recipe.train.epochs == 0) return recipe.train.steps;
+  return recipe.train.steps == 0 ? by_epochs : std::min(recipe.train.steps, by_epochs);
+}
+
+double score_of(const Evaluation& evaluation, const std::string& metric) {
+  if (metric == "bleu") return evaluation.bleu.value();
+  if (metric == "exact") return evaluation.exact.value();
+  return -evaluation.loss;
+}
+
+class Loop {
+ public:
+  Loop(Trainee& trainee, const Recipe& recipe, const TrainOptions& options)
+      : trainee_(trainee),
+        recipe_(recipe),
+        options_(options),
+        optimizer_(trainee.parameters(), adamw_options(recipe)),
+        generator_(static_cast<std::uint64_t>(recipe.train.seed)),
+        total_(total_steps(recipe, trainee)),
+        schedule_{schedule_from_name(recipe.train.schedule), recipe.train.lr, recipe.train.min_lr,
+                  recipe.train.warmup, total_} {}
+
+  TrainResult run() {
+    start();
+    TrainResult result;
+    while (state_.step < total_ && !out_of_patience()) {
+      if (options_.stop != nullptr && options_.stop->load()) {
+        if (last_saved_ != state_.step) save();
+        result.stopped = true;
+        break;
+      }
+      step();
+      const bool improved = evaluation_due() && evaluate();
+      const bool last = state_.step == total_ || out_of_patience();
+      if (improved || last || is_scheduled(state_.step)) save();
+    }
+    if (!result.stopped) finish(result);
+    result.steps = state_.step;
+    result.epochs = state_.position.epoch;
+    result.seconds = state_.seconds;
+    result.early_stopped = out_of_patience();
+    return result;
+  }
+
+ private:
+  void message(const std::string& text) const {
+    if (options_.on_message) options_.on_message(text);
+  }
+  bool is_scheduled(std::int64_t step) const { return step % recipe_.checkpoint.every == 0; }
+  bool evaluates() const { return recipe_.eval.every > 0 && trainee_.evaluates(); }
+  bool evaluation_due() const {
+    return evaluates() && (state_.step % recipe_.eval.every == 0 || state_.step == total_);
+  }
+  bool out_of_patience() const {
+    return recipe_.eval.patience > 0 && state_.not_better >= recipe_.eval.patience;
+  }
+  std::size_t best_kept() const {
+    return recipe_.checkpoint.average_of == "best" ? static_cast<std::size_t>(recipe_.checkpoint.average) : 1;
+  }
+
+  void start() {
+    std::filesystem::create_directories(options_.output);
+    remove_stale_temporaries(options_.output);
+    remove_stale_temporaries(options_.output / "checkpoints");
+    const std::vector<std::int64_t> steps = checkpoint_steps(options_.output);
+    generator_.seek(kFirstDropoutStream);
+    if (options_.resume && !steps.empty()) {
+      resume(checkpoint_path(options_.output, steps.back()));
+    } else {
+      state_.position = trainee_.position();
+      state_.metric = recipe_.eval.metric;
+    }
+    state_.recipe = recipe_values(recipe_);
+    state_.fingerprint = trainee_.fingerprint();
+    log_.emplace(options_.output / "log.jsonl", state_.step);
+    earlier_seconds_ = state_.seconds;
+    if (state_.step == 0) save();
+  }
+
+  void resume(const std::filesystem::path& checkpoint) {
+    state_ = load_training_state(checkpoint);
+    const std::string changed = first_fixed_difference(state_.recipe, recipe_);
+    if (!changed.empty()) {
+      const auto before = state_.recipe.find(changed);
+      throw Error(
+          fmt::format("train: {}: expected {}, as in {}, got {} (a resumed run can change its length, "
+                      "eval and checkpoint only; start a new one in another folder)",
+                      changed, before == state_.recipe.end() ? "no such key" : before->second,
+                      checkpoint.string(), recipe_values(recipe_)[changed]));
+    }
+    if (state_.fingerprint != trainee_.fingerprint()) {
+      throw Error(
+          fmt::format("train: expected the data that {} was trained on, got other data (give back the "
+                      "old files, or start a new run in another folder)",
+                      checkpoint.string()));
+    }
+    load_checkpoint_tensors(checkpoint, trainee_.parameters(), optimizer_);
+    trainee_.seek(state_.position);
+    generator_.seek(state_.generator_position);
+    if (state_.metric != recipe_.eval.metric) {  // scores of another metric mean nothing any more
+      state_.metric = recipe_.eval.metric;
+      state_.ranked.clear();
+      state_.not_better = 0;
+    }
+    last_saved_ = state_.step;
+    message(fmt::format("resuming at step {} from {}", state_.step, checkpoint.string()));
+  }
+
+  [[noreturn]] void not_finite(const char* what, double value, double lr) const {
+    const std::vector<std::int64_t> steps = checkpoint_steps(options_.output);
+    const std::string kept = steps.empty() ? "no checkpoint yet"
+                                           : "the last good checkpoint is " +
+                                                 checkpoint_path(options_.output, steps.back()).string();
+    throw Error(
+        fmt::format("train: expected a finite {} at step {}, got {} at a learning rate of {:.3g} (lower "
+                    "train.lr, lengthen train.warmup or set train.clip_norm; {})",
+                    what, state_.step + 1, value, lr, kept));
+  }
+
+  void step() {
+    const Stopwatch watch;
+    const double lr = schedule_.at(state_.step + 1);
+    const std::int64_t epoch = trainee_.position().epoch;
+    double loss = 0;
+    std::int64_t tokens = 0;
+    for (std::int64_t i = 0; i < recipe_.train.accumulate; ++i) {
+      Context context{.training = true, .generator = &generator_};
+      const SummedLoss micro = trainee_.next_loss(context);
+      loss += micro.sum.item();
+      tokens += micro.tokens;
+      if (!std::isfinite(loss)) not_finite("loss", loss / static_cast<double>(tokens), lr);
+      micro.sum.backward();
+    }
+    const double mean = 1.0 / static_cast<double>(tokens);
+    const double norm = gradient_norm(trainee_.parameters()) * mean;
+    if (!std::isfinite(norm)) not_finite("gradient", norm, lr);
+    optimizer_.step(lr, mean * clip_scale(norm, recipe_.train.clip_norm));
+    optimizer_.zero_grad();
+
+    ++state_.step;
+    state_.position = trainee_.position();
+    state_.generator_position = generator_.position();
+    state_.tokens += tokens;
+    state_.seconds = earlier_seconds_ + run_watch_.seconds();
+    report({.step = state_.step,
+            .epoch = epoch,
+            .loss = loss * mean,
+            .lr = lr,
+            .grad_norm = norm,
+            .tokens = tokens,
+            .tokens_per_second = static_cast<double>(tokens) / watch.seconds(),
+            .seconds = state_.seconds},
+           watch.seconds());
+  }
+
+  void report(const StepRecord& record, double step_seconds) {
+    log_->add(record);
+    constexpr double kMemory = 0.95;  // of the rates shown
+    const double weight = recent_tokens_ == 0 ? 0 : kMemory;
+    recent_tokens_ = weight * recent_tokens_ + (1 - weight) * static_cast<double>(record.tokens);
+    recent_seconds_ = weight * recent_seconds_ + (1 - weight) * step_seconds;
+    if (!options_.on_progress) return;
+    const double left = static_cast<double>(total_ - record.step) *
+                        (run_watch_.seconds() / static_cast<double>(++steps_here_));
+    options_.on_progress({.step = record.step,
+                          .total = total_,
+                          .epoch = record.epoch,
+                          .loss = record.loss,
+                          .lr = record.lr,
+                          .tokens_per_second = recent_tokens_ / recent_seconds_,
+                          .seconds_left = left});
+  }
+
+  // Whether the step belongs to the best ones.
+  bool evaluate() {
+    const Evaluation evaluation = trainee_.evaluate();
+    const RankedStep now{state_.step, score_of(evaluation, recipe_.eval.metric)};
+    const bool best =
+        std::isfinite(now.score) && (state_.ranked.empty() || now.score > state_.ranked[0].score);
+    state_.not_better = best ? 0 : state_.not_better + 1;
+    if (std::isfinite(now.score)) {
+      const auto place = std::find_if(state_.ranked.begin(), state_.ranked.end(),
+                                      [&](const RankedStep& other) { return now.score > other.score; });
+      state_.ranked.insert(place, now);
+      if (state_.ranked.size() > best_kept()) state_.ranked.resize(best_kept());
+    }
+    state_.seconds = earlier_seconds_ + run_watch_.seconds();
+    log_->add(state_.step, evaluation, best);
+    write_file(options_.output / "loss.svg", log_->svg("loss"));
+    if (options_.on_evaluation) options_.on_evaluation({state_.step, evaluation, best});
+    return is_ranked(state_.step);
+  }
+
+  bool is_ranked(std::int64_t step) const {
+    return std::any_of(state_.ranked.begin(), state_.ranked.end(),
+                       [&](const RankedStep& r) { return r.step == step; });
+  }
+
+  void save() {
+    for (const Parameter& p : trainee_.parameters()) {
+      const bool finite = dispatch_float("train", p.tensor.dtype(), [&]<class T>() {
+        return kernels::all_finite<T>(p.tensor.data<T>(), p.tensor.numel());
+      });
+      if (!finite) not_finite(p.name.c_str(), NAN, schedule_.at(state_.step));
+    }
+    log_->sync();
+    save_checkpoint(options_.output, trainee_, optimizer_, state_);
+    last_saved_ = state_.step;
+    prune();
+  }
+
+  // The steps the last ones are counted among: a checkpoint made because a run was stopped is not one, or its
+  // final model would differ from an unbroken run's.
+  std::vector<std::int64_t> regular_steps() const {
+    std::vector<std::int64_t> steps = checkpoint_steps(options_.output);
+    std::erase_if(steps, [&](std::int64_t s) {
+      return s == 0 || s > state_.step || (!is_scheduled(s) && s != last_saved_);
+    });
+    return steps;
+  }
+
+  void prune() {
+    const std::size_t wanted =
+        static_cast<std::size_t>(recipe_.checkpoint.average_of == "last"
+                                     ? std::max(recipe_.checkpoint.keep, recipe_.checkpoint.average)
+                                     : recipe_.checkpoint.keep);
+    std::vector<std::int64_t> kept = regular_steps();
+    if (kept.size() > wanted) kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(wanted));
+    for (const std::int64_t s : checkpoint_steps(options_.output)) {
+      const bool among_last = std::find(kept.begin(), kept.end(), s) != kept.end();
+      if (!among_last && !is_ranked(s) && s != state_.step) {
+        remove_directory(checkpoint_path(options_.output, s));
+      }
+    }
+  }
+
+  // What the final model is the mean of.
+  std::vector<std::int64_t> final_steps() const {
+    std::vector<std::int64_t> steps;
+    if (recipe_.checkpoint.average_of == "best" && !state_.ranked.empty()) {
+      for (const RankedStep& r : state_.ranked) steps.push_back(r.step);
+      std::sort(steps.begin(), steps.end());
+    } else {
+      steps = regular_steps();
+      const auto wanted = static_cast<std::size_t>(recipe_.checkpoint.average);
+      if (steps.size() > wanted)
+        steps.erase(steps.begin(), steps.end() - static_cast<std::ptrdiff_t>(wanted));
+    }
+    return steps;
+  }
+
+  void finish(TrainResult& result) {
+    result.averaged = final_steps();
+    std::vector<std::filesystem::path> directories;
+    for (const std::int64_t s : result.averaged) directories.push_back(checkpoint_path(options_.output, s));
+    if (!directories.empty()) load_mean(directories, trainee_.parameters());
+    if (evaluates()) {
+      result.evaluation = trainee_.evaluate();
+      log_->add(state_.step, *result.evaluation, false, true);
+    }
+    result.test = trainee_.test();
+    save_final_model();
+    write_file(options_.output / "loss.svg", log_->svg("loss"));
+    log_->sync();
+  }
+
+  // Written beside and moved into place, the weights last: a directory with weights in it is whole.
+  void save_final_model() {
+    DType dtype = DType::f32;
+    if (recipe_.checkpoint.dtype == "bf16") dtype = DType::bf16;
+    if (recipe_.checkpoint.dtype == "f16") dtype = DType::f16;
+    AtomicDirectory staging(options_.output / "final");
+    trainee_.save(staging.path(), dtype);
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(staging.path()))
+      files.push_back(entry.path());
+    std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) {
+      const bool a_last = a.filename() == "model.safetensors";
+      const bool b_last = b.filename() == "model.safetensors";
+      return a_last != b_last ? b_last : a < b;
+    });
+    for (const auto& file : files) std::filesystem::rename(file, options_.output / file.filename());
+  }
+
+  Trainee& trainee_;
+  const Recipe& recipe_;
+  const TrainOptions& options_;
+  AdamW optimizer_;
+  Generator generator_;
+  std::int64_t total_;
+  Schedule schedule_;
+  TrainingState state_;
+  std::optional<RunLog> log_;
+  std::int64_t last_saved_ = -1;
+  Stopwatch run_watch_;
+  double earlier_seconds_ = 0;
+  double recent_tokens_ = 0;
+  double recent_seconds_ = 0;
+  std::int64_t steps_here_ = 0;
+};
+
+}  // namespace
+
+void check_output(const TrainOptions& options) {
+  if (options.resume) return;
+  for (const char* name : {"log.jsonl", "checkpoints", "model.safetensors", "config.json"}) {
+    if (std::filesystem::exists(options.output / name)) {
+      throw Error(
+          fmt::format("{}: expected a folder without a training run or model, got one with {} (--resume "
+                      "goes on with the run; or choose another folder)",
+                      options.output.string(), name));
+    }
+  }
+}
+
+TrainResult train_loop(Trainee& trainee, const Recipe& recipe, const TrainOptions& options) {
+  check_output(options);
+  if (total_steps(recipe, trainee) < 1) {
+    throw Error("train: expected a length of at least one step, got 0 (set train.steps or train.epochs)");
+  }
+  return Loop(trainee, recipe, options).run();
+}
+
+}  // namespace heed

@@ -1,0 +1,260 @@
+// Reading recipes: TOML values into fields, with a message for everything that is not as it should be.
+#include "heed/train/recipe.h"
+
+#include <fmt/format.h>
+
+#include <toml++/toml.h>
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+#include <optional>
+#include <sstream>
+
+#include "heed/error.h"
+#include "heed/io/file.h"
+#include "train/recipe_fields.h"
+
+namespace heed {
+namespace {
+
+// Levenshtein's distance.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
+    }
+  }
+  return row.back();
+}
+
+std::string_view name_part(std::string_view key) { return key.substr(key.find('.') + 1); }
+
+// A wrong section and a misspelt name are equally likely, so both the whole key and its name alone are
+// compared.
+std::string nearest_key(const std::vector<RecipeField>& fields, std::string_view wrong) {
+  const auto distance = [&](const RecipeField& f) {
+    return std::min(edit_distance(f.key, wrong), edit_distance(name_part(f.key), name_part(wrong)) + 1);
+  };
+  return std::min_element(
+             fields.begin(), fields.end(),
+             [&](const RecipeField& a, const RecipeField& b) { return distance(a) < distance(b); })
+      ->key;
+}
+
+[[noreturn]] void unknown_key(const std::string& where, const std::vector<RecipeField>& fields,
+                              const std::string& key) {
+  throw Error(fmt::format("{}: expected a known key, got {} (did you mean {}?)", where, key,
+                          nearest_key(fields, key)));
+}
+
+std::string show(const toml::node& node) {
+  std::string shown;
+  node.visit([&](const auto& value) {
+    std::ostringstream out;
+    out << value;
+    shown = out.str();
+  });
+  return shown;
+}
+
+std::string show(double number) { return fmt::format("{}", number); }
+
+// "${NAME}" replaced by the environment's value.
+std::string expand_variables(const std::string& text, const std::string& where) {
+  std::string out;
+  std::size_t at = 0;
+  while (true) {
+    const std::size_t open = text.find("${", at);
+    if (open == std::string::npos) return out + text.substr(at);
+    const std::size_t close = text.find('}', open);
+    if (close == std::string::npos) {
+      throw Error(fmt::format("{}: expected ${{NAME}}, got \"{}\" (the brace is not closed)", where, text));
+    }
+    const std::string name = text.substr(open + 2, close - open - 2);
+    const char* value = std::getenv(name.c_str());
+    if (value == nullptr || *value == '\0') {
+      throw Error(
+          fmt::format("{}: expected the environment variable {} to be set, got none (export {}=... or "
+                      "write the path out)",
+                      where, name, name));
+    }
+    out += text.substr(at, open - at) + value;
+    at = close + 1;
+  }
+}
+
+// Puts a TOML value into a field; `where` stands before the message, `base` is where relative paths start.
+class Assignment {
+ public:
+  Assignment(const RecipeField& field, const toml::node& node, std::string where, std::filesystem::path base)
+      : field_(field), node_(node), where_(std::move(where) + ": " + field.key), base_(std::move(base)) {}
+
+  void run() const {
+    std::visit([this](auto* target) { set(*target); }, field_.target);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& expected) const {
+    throw Error(fmt::format("{}: expected {}, got {}", where_, expected, show(node_)));
+  }
+  std::string range(const char* kind) const {
+    if (field_.max >= 1e15) return fmt::format("{} of at least {}", kind, show(field_.min));
+    return fmt::format("{} from {} to {}", kind, show(field_.min), show(field_.max));
+  }
+  double number(const toml::node& node, const std::string& expected) const {
+    const std::optional<double> value = node.value<double>();
+    if (!node.is_number() || !value || !(*value >= field_.min && *value <= field_.max)) fail(expected);
+    return *value;
+  }
+  void set(bool& target) const {
+    if (!node_.is_boolean()) fail("true or false");
+    target = *node_.value<bool>();
+  }
+  void set(std::int64_t& target) const {
+    const std::string expected = range("a whole number");
+    const double value = number(node_, expected);
+    if (std::floor(value) != value) fail(expected);
+    target = static_cast<std::int64_t>(value);
+  }
+  void set(double& target) const { target = number(node_, range("a number")); }
+  void set(std::array<double, 2>& target) const {
+    const std::string expected = "two numbers in brackets, each" + range("").substr(0);
+    const toml::array* both = node_.as_array();
+    if (both == nullptr || both->size() != target.size()) fail(expected);
+    for (std::size_t i = 0; i < target.size(); ++i) target[i] = number((*both)[i], expected);
+  }
+  void set(std::string& target) const {
+    const std::optional<std::string> value = node_.value<std::string>();
+    const std::string expected =
+        field_.choices.empty() ? "text" : fmt::format("one of {}", fmt::join(field_.choices, ", "));
+    if (!node_.is_string() || !value) fail(expected);
+    const auto& choices = field_.choices;
+    if (!choices.empty() && std::find(choices.begin(), choices.end(), *value) == choices.end())
+      fail(expected);
+    target = *value;
+  }
+  void set(std::filesystem::path& target) const {
+    if (!node_.is_string()) fail("a path in quotes");
+    const std::string text = expand_variables(*node_.value<std::string>(), where_);
+    target =
+        text.empty() ? std::filesystem::path() : std::filesystem::absolute(base_ / text).lexically_normal();
+  }
+
+  const RecipeField& field_;
+  const toml::node& node_;
+  std::string where_;
+  std::filesystem::path base_;
+};
+
+const RecipeField* find_field(const std::vector<RecipeField>& fields, std::string_view key) {
+  const auto found =
+      std::find_if(fields.begin(), fields.end(), [&](const RecipeField& f) { return f.key == key; });
+  return found == fields.end() ? nullptr : &*found;
+}
+
+toml::table parse_toml(const std::string& text, const std::string& where) {
+  try {
+    return toml::parse(text);
+  } catch (const toml::parse_error& e) {
+    throw Error(fmt::format("{}:{}: expected TOML, got something else ({})", where, e.source().begin.line,
+                            e.description()));
+  }
+}
+
+std::string as_text(const RecipeField& field) {
+  struct Visitor {
+    std::string operator()(const bool* v) const { return *v ? "true" : "false"; }
+    std::string operator()(const std::int64_t* v) const { return fmt::format("{}", *v); }
+    std::string operator()(const double* v) const { return fmt::format("{}", *v); }
+    std::string operator()(const std::string* v) const { return *v; }
+    std::string operator()(const std::filesystem::path* v) const { return v->string(); }
+    std::string operator()(const std::array<double, 2>* v) const {
+      return fmt::format("[{}, {}]", (*v)[0], (*v)[1]);
+    }
+  };
+  return std::visit(Visitor{}, field.target);
+}
+
+}  // namespace
+
+Recipe load_recipe(const std::filesystem::path& file) {
+  const toml::table document = parse_toml(read_file(file, 1 << 20), file.string());
+  Recipe recipe;
+  const std::vector<RecipeField> fields = recipe_fields(recipe);
+  for (auto&& [section_key, section_node] : document) {
+    const std::string section(section_key.str());
+    const std::string section_where = fmt::format("{}:{}", file.string(), section_key.source().begin.line);
+    const toml::table* table = section_node.as_table();
+    if (table == nullptr) unknown_key(section_where, fields, section);
+    const auto in_section = [&](const RecipeField& f) { return f.key.starts_with(section + "."); };
+    if (std::none_of(fields.begin(), fields.end(), in_section)) {
+      std::string nearest = nearest_key(fields, section + ".");
+      nearest = nearest.substr(0, nearest.find('.'));
+      throw Error(fmt::format("{}: expected a known section, got [{}] (did you mean [{}]?)", section_where,
+                              section, nearest));
+    }
+    for (auto&& [key, node] : *table) {
+      const std::string name = section + "." + std::string(key.str());
+      const std::string where = fmt::format("{}:{}", file.string(), key.source().begin.line);
+      const RecipeField* field = find_field(fields, name);
+      if (field == nullptr) unknown_key(where, fields, name);
+      Assignment(*field, node, where, std::filesystem::absolute(file).parent_path()).run();
+    }
+  }
+  return recipe;
+}
+
+void apply_override(Recipe& recipe, std::string_view assignment) {
+  const std::size_t equals = assignment.find('=');
+  const auto trim = [](std::string_view s) {
+    const std::size_t begin = s.find_first_not_of(" \t");
+    return begin == s.npos ? std::string()
+                           : std::string(s.substr(begin, s.find_last_not_of(" \t") - begin + 1));
+  };
+  const std::string key = trim(assignment.substr(0, equals));
+  if (equals == std::string_view::npos || key.empty()) {
+    throw Error(fmt::format("override: expected section.key=value, got \"{}\"", assignment));
+  }
+  const std::vector<RecipeField> fields = recipe_fields(recipe);
+  const RecipeField* field = find_field(fields, key);
+  if (field == nullptr) unknown_key("override", fields, key);
+  const std::string value = trim(assignment.substr(equals + 1));
+  toml::table table;
+  const bool wants_text = std::holds_alternative<std::string*>(field->target) ||
+                          std::holds_alternative<std::filesystem::path*>(field->target);
+  const bool quoted = !value.empty() && (value.front() == '"' || value.front() == '\'');
+  if (wants_text && !quoted) {
+    table.insert("x", value);
+  } else {
+    try {
+      table = toml::parse("x = " + value);
+    } catch (const toml::parse_error&) {
+      table.insert("x", value);  // fails below as text where a number belongs, which is what it is
+    }
+  }
+  Assignment(*field, *table.get("x"), "override", std::filesystem::current_path()).run();
+}
+
+std::map<std::string, std::string> recipe_values(const Recipe& recipe) {
+  Recipe copy = recipe;
+  std::map<std::string, std::string> values;
+  for (const RecipeField& field : recipe_fields(copy)) values[field.key] = as_text(field);
+  return values;
+}
+
+std::string first_fixed_difference(const std::map<std::string, std::string>& kept, const Recipe& recipe) {
+  Recipe copy = recipe;
+  for (const RecipeField& field : recipe_fields(copy)) {
+    const auto found = kept.find(field.key);
+    if (!field.may_change && (found == kept.end() || found->second != as_text(field))) return field.key;
+  }
+  return {};
+}
+
+}  // namespace heed

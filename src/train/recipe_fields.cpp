@@ -1,0 +1,135 @@
+// Every key of a recipe, in the order of the documentation.
+#include "train/recipe_fields.h"
+
+namespace heed {
+namespace {
+
+constexpr double kMany = 1e15;
+
+class FieldList {
+ public:
+  void section(std::string name, bool may_change = false) {
+    section_ = std::move(name) + ".";
+    may_change_ = may_change;
+  }
+  void number(const char* name, RecipeField::Target target, double min, double max) {
+    add(name, target).min = min;
+    fields_.back().max = max;
+  }
+  void count(const char* name, std::int64_t& target, double min = 0) { number(name, &target, min, kMany); }
+  void length(const char* name, std::int64_t& target) {
+    count(name, target);
+    fields_.back().may_change = true;
+  }
+  void choice(const char* name, std::string& target, std::vector<std::string> choices) {
+    add(name, &target).choices = std::move(choices);
+  }
+  void text(const char* name, std::string& target) { add(name, &target); }
+  void flag(const char* name, bool& target) { add(name, &target); }
+  void path(const char* name, std::filesystem::path& target) { add(name, &target).may_change = true; }
+  std::vector<RecipeField> take() { return std::move(fields_); }
+
+ private:
+  RecipeField& add(const char* name, RecipeField::Target target) {
+    return fields_.emplace_back(RecipeField{section_ + name, target, 0, 0, {}, may_change_});
+  }
+  std::string section_;
+  bool may_change_ = false;
+  std::vector<RecipeField> fields_;
+};
+
+void list_data(FieldList& list, Recipe& r) {
+  list.section("task");
+  list.choice("kind", r.task.kind, {"translate", "reverse"});
+  list.number("symbols", &r.task.symbols, 2, 26);
+  list.count("min_length", r.task.min_length, 1);
+  list.count("max_length", r.task.max_length, 1);
+  list.count("pairs", r.task.pairs, 1);
+  list.section("data");
+  list.choice("format", r.data.format, {"tsv", "lines"});
+  list.path("train", r.data.train);
+  list.path("dev", r.data.dev);
+  list.path("test", r.data.test);
+  list.path("train_source", r.data.train_source);
+  list.path("train_target", r.data.train_target);
+  list.path("dev_source", r.data.dev_source);
+  list.path("dev_target", r.data.dev_target);
+  list.path("test_source", r.data.test_source);
+  list.path("test_target", r.data.test_target);
+  list.number("source_column", &r.data.source_column, 1, 1000);
+  list.number("target_column", &r.data.target_column, 1, 1000);
+  list.count("dev_size", r.data.dev_size);
+  list.count("test_size", r.data.test_size);
+  list.count("split_seed", r.data.split_seed);
+  list.count("max_tokens", r.data.max_tokens);
+  list.number("max_ratio", &r.data.max_ratio, 0, kMany);
+  list.count("max_pairs", r.data.max_pairs);
+  list.text("source_language", r.data.source_language);
+  list.text("target_language", r.data.target_language);
+  list.section("tokenizer");
+  list.choice("type", r.tokenizer.type, {"unigram", "bpe"});
+  list.number("vocab_size", &r.tokenizer.vocab_size, 8, 1e6);
+  list.number("character_coverage", &r.tokenizer.character_coverage, 0.98, 1);
+  list.flag("byte_fallback", r.tokenizer.byte_fallback);
+  list.choice("normalization", r.tokenizer.normalization,
+              {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"});
+}
+
+void list_model(FieldList& list, Recipe& r) {
+  list.section("model");
+  list.choice("family", r.model.family, {"marian"});
+  list.number("d_model", &r.model.d_model, 2, 65536);
+  list.number("encoder_layers", &r.model.encoder_layers, 1, 1000);
+  list.number("decoder_layers", &r.model.decoder_layers, 1, 1000);
+  list.number("heads", &r.model.heads, 1, 65536);
+  list.number("ffn", &r.model.ffn, 1, 1e7);
+  list.choice("activation", r.model.activation, {"relu", "gelu", "swish"});
+  list.number("dropout", &r.model.dropout, 0, 0.99);
+  list.number("attention_dropout", &r.model.attention_dropout, 0, 0.99);
+  list.number("activation_dropout", &r.model.activation_dropout, 0, 0.99);
+  list.number("max_positions", &r.model.max_positions, 2, 1e7);
+}
+
+void list_run(FieldList& list, Recipe& r) {
+  list.section("train");
+  list.number("lr", &r.train.lr, 0, 1e3);
+  list.number("min_lr", &r.train.min_lr, 0, 1e3);
+  list.choice("schedule", r.train.schedule, {"constant", "linear", "cosine", "inverse_sqrt"});
+  list.count("warmup", r.train.warmup);
+  list.length("steps", r.train.steps);
+  list.length("epochs", r.train.epochs);
+  list.count("batch_tokens", r.train.batch_tokens, 1);
+  list.count("accumulate", r.train.accumulate, 1);
+  list.number("label_smoothing", &r.train.label_smoothing, 0, 0.99);
+  list.number("clip_norm", &r.train.clip_norm, 0, kMany);
+  list.number("weight_decay", &r.train.weight_decay, 0, 1e3);
+  list.number("betas", &r.train.betas, 0, 0.999999999);
+  list.number("eps", &r.train.eps, 0, 1);
+  list.count("seed", r.train.seed);
+  list.section("eval", true);
+  list.count("every", r.eval.every);
+  list.flag("bleu", r.eval.bleu);
+  list.number("beams", &r.eval.beams, 1, 1000);
+  list.count("max_pairs", r.eval.max_pairs);
+  list.count("max_new_tokens", r.eval.max_new_tokens);
+  list.choice("metric", r.eval.metric, {"loss", "bleu", "exact"});
+  list.count("patience", r.eval.patience);
+  list.section("checkpoint", true);
+  list.count("every", r.checkpoint.every, 1);
+  list.count("keep", r.checkpoint.keep, 1);
+  list.number("average", &r.checkpoint.average, 1, 1000);
+  list.choice("average_of", r.checkpoint.average_of, {"best", "last"});
+  list.choice("dtype", r.checkpoint.dtype, {"f32", "bf16", "f16"});
+}
+
+}  // namespace
+
+std::vector<RecipeField> recipe_fields(Recipe& recipe) {
+  FieldList list;
+  list_data(list, recipe);
+  list_model(list, recipe);
+  list_run(list, recipe);
+  return list.take();
+}
+
+}  // namespace heed

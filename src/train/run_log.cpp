@@ -1,0 +1,127 @@
+// Appending to log.jsonl, cutting it back on resuming, and drawing it.
+#include "train/run_log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "heed/error.h"
+#include "heed/io/file.h"
+#include "heed/io/json.h"
+#include "heed/score/chart.h"
+
+namespace heed {
+namespace {
+
+constexpr std::size_t kChartPoints = 300;
+
+[[noreturn]] void fail(const std::filesystem::path& file, const char* what) {
+  throw Error(fmt::format("{}: expected to {} the log, got {}", file.string(), what, std::strerror(errno)));
+}
+
+// Steps are noisy: means of equal runs of them show where the loss goes.
+ChartSeries smoothed(const std::string& name, const std::vector<double>& x, const std::vector<double>& y) {
+  ChartSeries series{name, {}, {}};
+  const std::size_t width = x.size() / kChartPoints + 1;
+  for (std::size_t begin = 0; begin < x.size(); begin += width) {
+    const std::size_t end = std::min(x.size(), begin + width);
+    double sum = 0;
+    for (std::size_t i = begin; i < end; ++i) sum += y[i];
+    series.x.push_back(x[end - 1]);
+    series.y.push_back(sum / static_cast<double>(end - begin));
+  }
+  return series;
+}
+
+}  // namespace
+
+RunLog::RunLog(const std::filesystem::path& file, std::int64_t last_step) : file_(file) {
+  if (std::filesystem::exists(file)) keep(last_step);
+  descriptor_ = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail(file, "open");
+}
+
+RunLog::~RunLog() { ::close(descriptor_); }
+
+void RunLog::keep(std::int64_t last_step) {
+  const std::string text = read_file(file_);
+  std::string kept;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    const Config json = Config::parse(line, file_.string());
+    if (json.required_integer("step") > last_step || json.boolean("final", false)) continue;
+    remember(line);
+    kept += line + "\n";
+  }
+  if (kept.size() != text.size()) write_file(file_, kept);
+}
+
+void RunLog::remember(const std::string& line) {
+  const Config json = Config::parse(line, file_.string());
+  const auto step = static_cast<double>(json.required_integer("step"));
+  const std::optional<double> loss = json.optional_number("loss");
+  const std::optional<double> dev_loss = json.optional_number("dev_loss");
+  if (loss) training_.x.push_back(step), training_.y.push_back(*loss);
+  if (dev_loss) development_.x.push_back(step), development_.y.push_back(*dev_loss);
+}
+
+void RunLog::append(const std::string& line) {
+  const std::string text = line + "\n";
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = ::write(descriptor_, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(file_, "write");
+    done += static_cast<std::size_t>(written);
+  }
+  remember(line);
+}
+
+void RunLog::add(const StepRecord& r) {
+  JsonWriter json;
+  json.begin_object();
+  json.field("step", r.step).field("epoch", r.epoch).field("loss", r.loss).field("lr", r.lr);
+  json.field("grad_norm", r.grad_norm).field("tokens", r.tokens);
+  json.field("tokens_per_second", r.tokens_per_second).field("seconds", r.seconds);
+  json.end_object();
+  append(json.text());
+}
+
+void RunLog::add(std::int64_t step, const Evaluation& evaluation, bool best, bool final_model) {
+  JsonWriter json;
+  json.begin_object();
+  json.field("step", step).field("dev_loss", evaluation.loss);
+  if (evaluation.bleu) json.field("bleu", *evaluation.bleu);
+  if (evaluation.exact) json.field("exact", *evaluation.exact);
+  if (final_model) {
+    json.field("final", true);
+  } else {
+    json.field("best", best);
+  }
+  json.end_object();
+  append(json.text());
+}
+
+void RunLog::sync() {
+  if (::fsync(descriptor_) != 0) fail(file_, "save");
+}
+
+std::string RunLog::svg(const std::string& title) const {
+  LineChart chart;
+  chart.title = title;
+  chart.x_label = "step";
+  chart.y_label = "loss per target token";
+  chart.series.push_back(smoothed("training", training_.x, training_.y));
+  if (!development_.x.empty()) {
+    chart.series.push_back({"development", development_.x, development_.y});
+  }
+  return line_chart_svg(chart);
+}
+
+}  // namespace heed

@@ -1,0 +1,53 @@
+// log.jsonl of a run, one line per step and per evaluation, and the picture drawn from it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "heed/train/trainee.h"
+
+namespace heed {
+
+struct StepRecord {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  double loss = 0;
+  double lr = 0;
+  double grad_norm = 0;
+  std::int64_t tokens = 0;
+  double tokens_per_second = 0;
+  double seconds = 0;
+};
+
+class RunLog {
+ public:
+  /// Opens `file`, keeping only the lines of steps up to `last_step` (a line cut short by a crash goes too).
+  RunLog(const std::filesystem::path& file, std::int64_t last_step);
+  ~RunLog();
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
+
+  void add(const StepRecord& record);
+  /// `final_model`: the evaluation is of the model as it was saved in the end.
+  void add(std::int64_t step, const Evaluation& evaluation, bool best, bool final_model = false);
+  /// Puts all lines on disk.
+  void sync();
+  /// Training and development loss over steps.
+  std::string svg(const std::string& title) const;
+
+ private:
+  struct Points {
+    std::vector<double> x, y;
+  };
+  void keep(std::int64_t last_step);
+  void remember(const std::string& line);
+  void append(const std::string& line);
+
+  std::filesystem::path file_;
+  int descriptor_ = -1;
+  Points training_;
+  Points development_;
+};
+
+}  // namespace heed

@@ -1,0 +1,286 @@
+// The translation task: data, tokenizer and model as the loop needs them.
+#include "train/translation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "heed/autograd.h"
+#include "heed/error.h"
+#include "heed/generate/search.h"
+#include "heed/io/file.h"
+#include "heed/models/marian.h"
+#include "heed/models/registry.h"
+#include "heed/score/bleu.h"
+#include "heed/text/marian.h"
+#include "heed/train/checkpoint.h"
+
+namespace heed {
+namespace {
+
+constexpr std::int64_t kDecodeBatchTokens = 4096;
+
+// Walks over the sources, then the targets of a part.
+class Sentences {
+ public:
+  explicit Sentences(const CorpusPart& part) : part_(part) {}
+  bool operator()(std::string& sentence) {
+    const std::size_t rows = part_.rows.size();
+    if (next_ == 2 * rows) return false;
+    const std::int64_t row = part_.rows[next_ % rows];
+    sentence = next_ < rows ? part_.corpus->source(row) : part_.corpus->target(row);
+    ++next_;
+    return true;
+  }
+
+ private:
+  const CorpusPart& part_;
+  std::size_t next_ = 0;
+};
+
+std::vector<std::int32_t> narrow(const std::vector<std::int64_t>& ids) { return {ids.begin(), ids.end()}; }
+
+// FNV-1a over 64-bit words.
+void mix(std::uint64_t& hash, std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3ull; }
+
+void mix(std::uint64_t& hash, std::span<const std::int32_t> ids) {
+  for (const std::int32_t id : ids) mix(hash, static_cast<std::uint64_t>(id));
+  mix(hash, ids.size() << 32);
+}
+
+MarianConfig marian_config(const Recipe::Model& m, const Tokenizer& tokenizer) {
+  MarianConfig config;
+  config.vocab_size = config.decoder_vocab_size = tokenizer.vocab_size();
+  config.d_model = m.d_model;
+  config.encoder_layers = m.encoder_layers;
+  config.decoder_layers = m.decoder_layers;
+  config.encoder_attention_heads = config.decoder_attention_heads = m.heads;
+  config.encoder_ffn_dim = config.decoder_ffn_dim = m.ffn;
+  config.max_position_embeddings = m.max_positions;
+  config.activation_function = m.activation;
+  config.dropout = m.dropout;
+  config.attention_dropout = m.attention_dropout;
+  config.activation_dropout = m.activation_dropout;
+  config.pad_token_id = config.decoder_start_token_id = tokenizer.pad_id().value();
+  config.eos_token_id = tokenizer.eos_id().value();
+  config.forced_eos_token_id = config.eos_token_id;
+  return config;
+}
+
+std::vector<std::vector<std::string>> reference_streams(const std::vector<ReferenceGroup>& groups) {
+  std::size_t most = 1;
+  for (const ReferenceGroup& g : groups) most = std::max(most, g.references.size());
+  std::vector<std::vector<std::string>> streams(most);
+  for (const ReferenceGroup& g : groups) {
+    // A reference given twice changes neither n-gram matches nor the length that counts.
+    for (std::size_t i = 0; i < most; ++i)
+      streams[i].push_back(g.references[i < g.references.size() ? i : 0]);
+  }
+  return streams;
+}
+
+}  // namespace
+
+Translation::Translation(const Recipe& recipe, const TrainOptions& options)
+    : recipe_(recipe), options_(options) {
+  corpora_ = load_corpora(recipe, [this](const std::string& text) { message(text); });
+  load_or_make();
+  train_ = tokenize(corpora_.train, "training");
+  dev_ = evaluation_set(corpora_.dev, "development", recipe.eval.max_pairs);
+  test_ = evaluation_set(corpora_.test, "test", 0);
+  const Batcher batcher(train_, batcher_options(true));
+  batches_per_epoch_ = batcher.batches_in_epoch();
+  seek({});
+}
+
+void Translation::write_held_out(const std::filesystem::path& directory) const {
+  const auto write = [&](const CorpusPart& part, const std::string& name) {
+    if (part.empty() || part.corpus != corpora_.train.corpus) return;
+    std::string sources;
+    std::string references;
+    for (const std::int64_t row : part.rows) {
+      sources.append(part.corpus->source(row)) += '\n';
+      references.append(part.corpus->target(row)) += '\n';
+    }
+    write_file(directory / (name + ".source.txt"), sources);
+    write_file(directory / (name + ".reference.txt"), references);
+  };
+  write(corpora_.dev, "dev");
+  write(corpora_.test, "test");
+}
+
+void Translation::message(const std::string& text) const {
+  if (options_.on_message) options_.on_message(text);
+}
+
+void Translation::load_or_make() {
+  const std::vector<std::int64_t> steps =
+      options_.resume ? checkpoint_steps(options_.output) : std::vector<std::int64_t>();
+  const std::filesystem::path from =
+      steps.empty() ? options_.init : checkpoint_path(options_.output, steps.back());
+  if (from.empty()) {
+    make_tokenizer();
+    Generator generator(static_cast<std::uint64_t>(recipe_.train.seed));
+    model_ = make_marian(marian_config(recipe_.model, *tokenizer_), generator);
+  } else {
+    tokenizer_ = load_tokenizer(from);
+    model_ = load_encoder_decoder(from);
+    if (steps.empty()) {
+      message("starting from the model and tokenizer of " + from.string() +
+              "; [model] and [tokenizer] of the recipe are not used");
+    }
+  }
+  std::int64_t numbers = 0;
+  for (const Parameter& p : model_->parameters()) numbers += p.tensor.numel();
+  message(fmt::format("a {} model of {} parameters, a vocabulary of {}", model_->family(), numbers,
+                      tokenizer_->vocab_size()));
+}
+
+void Translation::make_tokenizer() {
+  MarianTokenizerOptions options;
+  options.sentencepiece.model_type = recipe_.tokenizer.type;
+  options.sentencepiece.vocab_size = recipe_.tokenizer.vocab_size;
+  options.sentencepiece.character_coverage = recipe_.tokenizer.character_coverage;
+  options.sentencepiece.byte_fallback = recipe_.tokenizer.byte_fallback;
+  options.sentencepiece.normalization = recipe_.tokenizer.normalization;
+  options.source_language = recipe_.data.source_language;
+  options.target_language = recipe_.data.target_language;
+  options.model_max_length = recipe_.model.max_positions;
+  message(fmt::format("training a {} tokenizer on {} sentences", recipe_.tokenizer.type,
+                      2 * corpora_.train.rows.size()));
+  tokenizer_ = train_marian_tokenizer(options, Sentences(corpora_.train));
+}
+
+TokenizedCorpus Translation::tokenize(const CorpusPart& part, const char* name) const {
+  if (part.empty()) return {};
+  std::int64_t longest = recipe_.data.max_tokens;
+  const std::int64_t positions = model_->max_positions().value_or(recipe_.train.batch_tokens);
+  if (longest == 0 || longest > positions) longest = positions;
+  longest = std::min(longest, recipe_.train.batch_tokens);
+  const TokenLimits limits{longest, longest, recipe_.data.max_ratio};
+  DataReport report;
+  report.lines = report.kept = static_cast<std::int64_t>(part.rows.size());
+  TokenizedCorpus pairs = tokenize_corpus(
+      *part.corpus, part.rows, [this](std::string_view text) { return narrow(tokenizer_->encode(text).ids); },
+      [this](std::string_view text) { return narrow(tokenizer_->encode_target(text).ids); }, limits, report);
+  if (report.skipped_count() > 0) message(fmt::format("tokens of the {} set: {}", name, report.summary()));
+  return pairs;
+}
+
+EvaluationSet Translation::evaluation_set(const CorpusPart& part, const char* name,
+                                          std::int64_t limit) const {
+  EvaluationSet set;
+  set.pairs = tokenize(part, name);
+  if (part.empty()) return set;
+  const std::vector<ReferenceGroup> groups = group_references(*part.corpus, part.rows);
+  const std::vector<std::int64_t> chosen = random_choice(static_cast<std::int64_t>(groups.size()), limit,
+                                                         static_cast<std::uint64_t>(recipe_.data.split_seed));
+  for (const std::int64_t i : chosen) {
+    const ReferenceGroup& group = groups[static_cast<std::size_t>(i)];
+    std::vector<std::int64_t> ids = tokenizer_->encode(group.source).ids;
+    if (static_cast<std::int64_t>(ids.size()) >
+        model_->max_positions().value_or(recipe_.train.batch_tokens)) {
+      continue;  // counted among the pairs that are too long
+    }
+    set.sources.push_back(std::move(ids));
+    set.references.push_back(group);
+  }
+  return set;
+}
+
+BatcherOptions Translation::batcher_options(bool shuffle) const {
+  return {.batch_tokens = recipe_.train.batch_tokens,
+          .pad_id = model_->pad_id(),
+          .decoder_start_id = model_->decoder_start_id(),
+          .seed = static_cast<std::uint64_t>(recipe_.train.seed),
+          .shuffle = shuffle};
+}
+
+void Translation::seek(const BatchPosition& position) {
+  Batcher batcher(train_, batcher_options(true));
+  batcher.seek(position);
+  position_ = position;
+  reader_ = std::make_unique<BackgroundReader>(std::move(batcher));
+}
+
+SummedLoss Translation::next_loss(Context& context) {
+  const Batch batch = reader_->next();
+  position_ = batch.next;
+  const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
+                                    .ignore_index = kIgnoredLabel,
+                                    .reduction = Reduction::sum};
+  return {
+      model_->loss({batch.source_ids, batch.source_mask}, batch.decoder_ids, batch.labels, options, context),
+      batch.target_tokens};
+}
+
+double Translation::mean_loss(const TokenizedCorpus& pairs) const {
+  Batcher batcher(pairs, batcher_options(false));
+  const CrossEntropyOptions options{.ignore_index = kIgnoredLabel, .reduction = Reduction::sum};
+  double sum = 0;
+  std::int64_t tokens = 0;
+  for (std::int64_t left = batcher.batches_in_epoch(); left > 0; --left) {
+    const Batch batch = batcher.next();
+    Context context;
+    sum +=
+        model_->loss({batch.source_ids, batch.source_mask}, batch.decoder_ids, batch.labels, options, context)
+            .item();
+    tokens += batch.target_tokens;
+  }
+  return sum / static_cast<double>(tokens);
+}
+
+void Translation::decode(const EvaluationSet& set, Evaluation& evaluation) const {
+  std::size_t longest = 0;
+  for (const auto& source : set.sources) longest = std::max(longest, source.size());
+  std::int64_t limit = recipe_.eval.max_new_tokens;
+  if (limit == 0) limit = 2 * static_cast<std::int64_t>(longest) + 10;
+  limit = std::min(limit, model_->max_positions().value_or(limit + 1) - 1);
+  GenerationOptions options;
+  options.max_new_tokens = limit;
+  options.num_beams = recipe_.eval.beams;
+  options.bad_words_ids = {{model_->pad_id()}};
+  options.eos_token_id = {model_->eos_id()};
+  options.pad_token_id = model_->pad_id();
+  options.decoder_start_token_id = model_->decoder_start_id();
+  const auto found = search_sources(*model_, set.sources, options, kDecodeBatchTokens);
+  std::vector<std::string> outputs;
+  std::int64_t exact = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    outputs.push_back(tokenizer_->decode(found[i].front().ids));
+    const std::vector<std::string>& references = set.references[i].references;
+    if (std::find(references.begin(), references.end(), outputs.back()) != references.end()) ++exact;
+  }
+  evaluation.bleu = corpus_bleu(outputs, reference_streams(set.references)).score;
+  evaluation.exact = 100.0 * static_cast<double>(exact) / static_cast<double>(outputs.size());
+}
+
+Evaluation Translation::evaluate(const EvaluationSet& set) const {
+  const NoGradients off;
+  Evaluation evaluation{.loss = mean_loss(set.pairs)};
+  if (recipe_.eval.bleu && !set.sources.empty()) decode(set, evaluation);
+  return evaluation;
+}
+
+std::optional<Evaluation> Translation::test() {
+  if (test_.pairs.size() == 0) return std::nullopt;
+  return evaluate(test_);
+}
+
+void Translation::save(const std::filesystem::path& directory, DType dtype) const {
+  tokenizer_->save(directory);
+  model_->save(directory, dtype);
+}
+
+std::string Translation::fingerprint() const {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const TokenizedCorpus* pairs : {&train_, &dev_.pairs}) {
+    for (std::int64_t row = 0; row < pairs->size(); ++row) {
+      mix(hash, pairs->source(row));
+      mix(hash, pairs->target(row));
+    }
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+}  // namespace heed

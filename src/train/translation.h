@@ -1,0 +1,71 @@
+// Training an encoder-decoder on pairs of texts.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heed/data/background_reader.h"
+#include "heed/data/batch.h"
+#include "heed/models/model.h"
+#include "heed/text/tokenizer.h"
+#include "heed/train/loop.h"
+#include "heed/train/recipe.h"
+#include "heed/train/trainee.h"
+#include "train/corpora.h"
+
+namespace heed {
+
+/// Pairs to evaluate on.
+struct EvaluationSet {
+  TokenizedCorpus pairs;                           ///< all of them, for the loss
+  std::vector<std::vector<std::int64_t>> sources;  ///< ids of the distinct sources that are decoded
+  std::vector<ReferenceGroup> references;          ///< of each of them
+};
+
+class Translation final : public Trainee {
+ public:
+  /// Reads the data and makes tokenizer and model: those of the checkpoint a run is resumed from, else those
+  /// of options.init, else new ones.
+  Translation(const Recipe& recipe, const TrainOptions& options);
+  /// Writes the pairs that were set apart from the training file, one text a line:
+  /// dev.source.txt, dev.reference.txt, test.source.txt, test.reference.txt.
+  void write_held_out(const std::filesystem::path& directory) const;
+
+  const std::vector<Parameter>& parameters() const override { return model_->parameters(); }
+  SummedLoss next_loss(Context& context) override;
+  BatchPosition position() const override { return position_; }
+  void seek(const BatchPosition& position) override;
+  std::int64_t batches_per_epoch() const override { return batches_per_epoch_; }
+  bool evaluates() const override { return dev_.pairs.size() > 0; }
+  Evaluation evaluate() override { return evaluate(dev_); }
+  std::optional<Evaluation> test() override;
+  void save(const std::filesystem::path& directory, DType dtype) const override;
+  std::string fingerprint() const override;
+
+ private:
+  void load_or_make();
+  void make_tokenizer();
+  TokenizedCorpus tokenize(const CorpusPart& part, const char* name) const;
+  EvaluationSet evaluation_set(const CorpusPart& part, const char* name, std::int64_t limit) const;
+  BatcherOptions batcher_options(bool shuffle) const;
+  double mean_loss(const TokenizedCorpus& pairs) const;
+  void decode(const EvaluationSet& set, Evaluation& evaluation) const;
+  Evaluation evaluate(const EvaluationSet& set) const;
+  void message(const std::string& text) const;
+
+  const Recipe& recipe_;
+  const TrainOptions& options_;
+  Corpora corpora_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<EncoderDecoderModel> model_;
+  TokenizedCorpus train_;
+  EvaluationSet dev_;
+  EvaluationSet test_;
+  BatchPosition position_;
+  std::int64_t batches_per_epoch_ = 0;
+  std::unique_ptr<BackgroundReader> reader_;
+};
+
+}  // namespace heed

@@ -1,0 +1,104 @@
+// AdamW against PyTorch's numbers (tests/fixtures/train/adamw.json).
+#include "heed/train/adamw.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "heed/error.h"
+#include "heed/io/json.h"
+
+namespace heed {
+namespace {
+
+Tensor tensor_of(const std::vector<double>& values, DType dtype) {
+  return Tensor::from(values, {static_cast<std::int64_t>(values.size())}).to(dtype);
+}
+
+// Ten steps with a changing learning rate, decay on one parameter, none on another, and one parameter that
+// has a gradient only now and then.
+TEST(AdamW, TakesTheStepsOfPyTorch) {
+  const Config cases = Config::load(HEED_FIXTURES "/train/adamw.json").sub("cases");
+  ASSERT_EQ(cases.names().size(), 3u);
+  for (const std::string& c : cases.names()) {
+    const Config fixture = cases.sub(c);
+    const DType dtype = fixture.required_string("dtype") == "f64" ? DType::f64 : DType::f32;
+    const double tolerance = dtype == DType::f64 ? 1e-14 : 2e-7;
+    const double clip = fixture.required_number("clip");
+    std::vector<Parameter> parameters;
+    for (const char* name : {"weight", "bias", "unused"}) {
+      Tensor t = tensor_of(fixture.sub("start").numbers(name), dtype);
+      t.set_requires_grad();
+      parameters.push_back({name, t, std::string(name) != "bias"});
+    }
+    AdamW optimizer(parameters, {.beta1 = 0.9, .beta2 = 0.98, .eps = 1e-6, .weight_decay = 0.1});
+    const Config steps = fixture.sub("steps");
+    for (const std::string& s : steps.names()) {
+      const Config step = steps.sub(s);
+      optimizer.zero_grad();
+      for (const Parameter& p : parameters) {
+        if (step.sub("gradients").has(p.name)) {
+          p.tensor.set_grad(tensor_of(step.sub("gradients").numbers(p.name), dtype));
+        }
+      }
+      const double norm = gradient_norm(parameters);
+      const double expected_norm = step.required_number("norm");
+      EXPECT_NEAR(norm, expected_norm, expected_norm * tolerance) << c << "/" << s;
+      optimizer.step(step.required_number("lr"), clip_scale(norm, clip));
+      for (const Parameter& p : parameters) {
+        const std::vector<double> expected = step.sub("parameters").numbers(p.name);
+        const std::vector<double> got = p.tensor.to(DType::f64).to_vector<double>();
+        ASSERT_EQ(got.size(), expected.size());
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          EXPECT_NEAR(got[i], expected[i], tolerance * (1 + std::abs(expected[i])))
+              << c << "/" << s << " " << p.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(AdamW, GoesOnFromItsState) {
+  const auto start = [] {
+    Tensor t = Tensor::from(std::vector<float>{1, -2, 3}, {3});
+    t.set_requires_grad();
+    return std::vector<Parameter>{{"w", t, true}};
+  };
+  const auto step = [](AdamW& optimizer, const std::vector<Parameter>& parameters, float g) {
+    parameters[0].tensor.set_grad(Tensor::from(std::vector<float>{g, 2 * g, -g}, {3}));
+    optimizer.step(1e-2);
+  };
+  const std::vector<Parameter> straight = start();
+  const std::vector<Parameter> broken = start();
+  AdamW a(straight, {});
+  AdamW b(broken, {});
+  for (const float g : {0.5f, -1.f}) {
+    step(a, straight, g);
+    step(b, broken, g);
+  }
+  AdamW c(broken, {});
+  c.load_state(b.state());
+  step(a, straight, 3.f);
+  step(c, broken, 3.f);
+  EXPECT_EQ(straight[0].tensor.to_vector<float>(), broken[0].tensor.to_vector<float>());
+  EXPECT_THROW(c.load_state({}), Error);
+  TensorMap foreign = b.state();
+  foreign["m.other"] = Tensor::zeros({1});
+  EXPECT_THROW(c.load_state(foreign), Error);
+}
+
+TEST(AdamW, RefusesSettingsOutOfRange) {
+  EXPECT_THROW(AdamW({}, {.beta1 = 1}), Error);
+  EXPECT_THROW(AdamW({}, {.eps = -1}), Error);
+  EXPECT_THROW(AdamW({}, {.weight_decay = -0.1}), Error);
+  EXPECT_THROW(AdamW({{"ids", Tensor::zeros({2}, DType::i64), true}}, {}), Error);
+}
+
+TEST(ClipScale, LeavesSmallNormsAlone) {
+  EXPECT_EQ(clip_scale(0.5, 1), 1);
+  EXPECT_EQ(clip_scale(100, 0), 1);
+  EXPECT_NEAR(clip_scale(4, 1), 0.25, 1e-6);
+}
+
+}  // namespace
+}  // namespace heed

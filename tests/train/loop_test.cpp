@@ -1,0 +1,289 @@
+// The training loop: what it leaves behind, that interruptions leave no trace, and what it says when it must
+// stop.
+#include "heed/train/loop.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "heed/error.h"
+#include "heed/train/checkpoint.h"
+#include "regression.h"
+#include "run_folder.h"
+
+extern char** environ;
+
+namespace heed {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class LoopTest : public RunFolder {
+ protected:
+  static Recipe recipe(std::int64_t steps) {
+    Recipe r;
+    r.train.steps = steps;
+    r.train.lr = 1e-2;
+    r.train.warmup = 5;
+    r.train.accumulate = 2;
+    r.train.clip_norm = 5;
+    r.train.weight_decay = 0.01;
+    r.eval.every = 5;
+    r.checkpoint.every = 3;
+    r.checkpoint.average = 3;
+    return r;
+  }
+  static TrainResult run(Regression trainee, const Recipe& r, const TrainOptions& options) {
+    return train_loop(trainee, r, options);
+  }
+  static std::string error_of(Regression trainee, const Recipe& r, const TrainOptions& options) {
+    try {
+      train_loop(trainee, r, options);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+};
+
+TEST_F(LoopTest, LeavesAModelALogAndAPicture) {
+  std::vector<ProgressEvent> events;
+  std::vector<EvaluationEvent> evaluations;
+  const TrainOptions options{.output = folder_ / "run",
+                             .on_progress = [&](const ProgressEvent& e) { events.push_back(e); },
+                             .on_evaluation = [&](const EvaluationEvent& e) { evaluations.push_back(e); }};
+  const TrainResult result = run(Regression(), recipe(30), options);
+  EXPECT_EQ(result.steps, 30);
+  EXPECT_EQ(result.epochs, 12);
+  EXPECT_FALSE(result.stopped);
+  ASSERT_EQ(events.size(), 30u);
+  EXPECT_EQ(events.back().total, 30);
+  EXPECT_LT(events.back().loss, 0.8 * events.front().loss);
+  EXPECT_EQ(evaluations.size(), 6u);
+  EXPECT_THAT(result.averaged, ElementsAre(20, 25, 30));
+  expect_whole_log(options.output, 30);
+  EXPECT_EQ(log_lines(options.output).size(), 30u + 6u + 1u);
+  EXPECT_THAT(read_file(options.output / "loss.svg"), HasSubstr("<svg"));
+  EXPECT_THAT(checkpoint_steps(options.output), ElementsAre(20, 25, 27, 30));  // the best three, the last two
+}
+
+TEST_F(LoopTest, FinalModelIsTheMeanOfItsCheckpoints) {
+  Recipe r = recipe(9);
+  r.checkpoint.average_of = "last";
+  r.checkpoint.average = 2;
+  const TrainResult result = run(Regression(), r, {.output = folder_});
+  EXPECT_THAT(result.averaged, ElementsAre(6, 9));
+  const auto weight = [](const std::filesystem::path& directory) {
+    return SafetensorsFile::open(directory / "model.safetensors").get("weight").to_vector<float>();
+  };
+  const std::vector<float> a = weight(checkpoint_path(folder_, 6));
+  const std::vector<float> b = weight(checkpoint_path(folder_, 9));
+  const std::vector<float> mean = weight(folder_);
+  ASSERT_EQ(mean.size(), a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(mean[i], static_cast<float>((static_cast<double>(a[i]) + b[i]) / 2));
+  }
+}
+
+TEST_F(LoopTest, AccumulatedBatchesEqualTheBigBatch) {
+  Recipe r = recipe(6);
+  r.checkpoint.average = 1;
+  r.eval.every = 0;
+  run(Regression({5, 3, 6, 2, 1, 7}, 0), r, {.output = folder_ / "small"});
+  r.train.accumulate = 1;
+  run(Regression({8, 8, 8}, 0), r, {.output = folder_ / "big"});
+  const auto weight = [&](const char* name) {
+    return SafetensorsFile::open(folder_ / name / "model.safetensors").get("weight").to_vector<float>();
+  };
+  // The orders of two epochs differ between the runs, so only the first three steps are of the same rows.
+  r.train.steps = 3;
+  run(Regression({8, 8, 8}, 0), r, {.output = folder_ / "big3"});
+  r.train.accumulate = 2;
+  run(Regression({5, 3, 6, 2, 1, 7}, 0), r, {.output = folder_ / "small3"});
+  const std::vector<float> small = weight("small3");
+  const std::vector<float> big = weight("big3");
+  for (std::size_t i = 0; i < big.size(); ++i) EXPECT_NEAR(small[i], big[i], 2e-6);
+}
+
+TEST_F(LoopTest, StoppedAndResumedEqualsUnbroken) {
+  for (const char* average_of : {"best", "last"}) {
+    Recipe r = recipe(30);
+    r.checkpoint.average_of = average_of;
+    const std::filesystem::path straight = folder_ / (std::string("straight_") + average_of);
+    const std::filesystem::path broken = folder_ / (std::string("broken_") + average_of);
+    run(Regression(), r, {.output = straight});
+    std::atomic<bool> stop = false;
+    std::int64_t steps = 0;
+    TrainOptions options{.output = broken, .resume = true};
+    options.stop = &stop;
+    options.on_progress = [&](const ProgressEvent& e) { stop = e.step % 7 == 0; };
+    for (TrainResult result{.stopped = true}; result.stopped; ++steps) {
+      stop = false;
+      result = run(Regression(), r, options);
+    }
+    EXPECT_EQ(steps, 5);  // stopped at 7, 14, 21, 28
+    EXPECT_EQ(weights(straight), weights(broken)) << average_of;
+    expect_whole_log(broken, 30);
+    EXPECT_EQ(log_lines(broken).size(), log_lines(straight).size());
+  }
+}
+
+// Run by the test below in a process of its own.
+TEST(LoopChild, DISABLED_Trains) {
+  Regression trainee;
+  Recipe r;
+  r.train.steps = 60;
+  r.train.warmup = 5;
+  r.eval.every = 7;
+  r.checkpoint.every = 4;
+  r.checkpoint.average = 3;
+  train_loop(trainee, r, {.output = std::getenv("HEED_TRAIN_CHILD"), .resume = true});
+}
+
+pid_t spawn_child(const std::filesystem::path& run) {
+  ::setenv("HEED_TRAIN_CHILD", run.c_str(), 1);
+  std::string program = "/proc/self/exe";
+  std::string filter = "--gtest_filter=LoopChild.DISABLED_Trains";
+  std::string also = "--gtest_also_run_disabled_tests";
+  char* arguments[] = {program.data(), filter.data(), also.data(), nullptr};
+  posix_spawn_file_actions_t quiet;
+  posix_spawn_file_actions_init(&quiet);
+  posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t child = -1;
+  EXPECT_EQ(::posix_spawn(&child, program.c_str(), &quiet, nullptr, arguments, environ), 0);
+  posix_spawn_file_actions_destroy(&quiet);
+  return child;
+}
+
+TEST_F(LoopTest, KilledAndResumedEqualsUnbroken) {
+  const auto finish = [](pid_t child) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return status;
+  };
+  const std::filesystem::path straight = folder_ / "straight";
+  const auto before = std::chrono::steady_clock::now();
+  ASSERT_EQ(finish(spawn_child(straight)), 0);
+  const auto whole = std::chrono::steady_clock::now() - before;
+  const std::filesystem::path broken = folder_ / "broken";
+  const RandomStream delays{5, 0};
+  int killed = 0;
+  int status = -1;
+  for (std::uint64_t attempt = 0; status != 0; ++attempt) {
+    ASSERT_LT(attempt, 60u);
+    const pid_t child = spawn_child(broken);
+    // Longer and longer, so that the run gets on even where starting takes most of the time.
+    std::this_thread::sleep_for(
+        whole * ((0.1 + 0.02 * static_cast<double>(attempt)) + 0.5 * delays.uniform(attempt)));
+    ::kill(child, SIGKILL);
+    status = finish(child);
+    if (WIFSIGNALED(status)) ++killed;
+  }
+  EXPECT_GE(killed, 1);
+  EXPECT_EQ(weights(straight), weights(broken));
+  expect_whole_log(broken, 60);
+  EXPECT_EQ(checkpoint_steps(straight), checkpoint_steps(broken));
+  for (const auto& entry : std::filesystem::directory_iterator(broken / "checkpoints")) {
+    EXPECT_EQ(entry.path().filename().string().find("tmp"), std::string::npos);
+  }
+}
+
+TEST_F(LoopTest, StopsAtALossThatIsNotANumber) {
+  Regression trainee;
+  trainee.poisoned_call = 2 * 10 + 1;  // the first micro-batch of step 11
+  EXPECT_THAT(error_of(std::move(trainee), recipe(30), {.output = folder_ / "run"}),
+              ::testing::AllOf(HasSubstr("expected a finite loss at step 11, got nan at a learning rate of"),
+                               HasSubstr("train.clip_norm"), HasSubstr("run/checkpoints/10")));
+  EXPECT_EQ(checkpoint_steps(folder_ / "run").back(), 10);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run" / "model.safetensors"));
+  EXPECT_EQ(run(Regression(), recipe(30), {.output = folder_ / "run", .resume = true}).steps, 30);
+  expect_whole_log(folder_ / "run", 30);
+}
+
+TEST_F(LoopTest, EndsEarlyWhenNothingGetsBetter) {
+  Recipe r = recipe(100);
+  r.eval.patience = 3;
+  r.checkpoint.average = 1;
+  Regression trainee;
+  trainee.losses = {5, 4, 4.5, 4, 4.2, 1};
+  const TrainResult result = run(std::move(trainee), r, {.output = folder_});
+  EXPECT_TRUE(result.early_stopped);
+  EXPECT_EQ(result.steps, 25);
+  EXPECT_THAT(result.averaged, ElementsAre(10));
+  EXPECT_EQ(weights(folder_), weights(checkpoint_path(folder_, 10)));
+  // Going on from there with the same recipe changes nothing.
+  const TrainResult again = run(Regression(), r, {.output = folder_, .resume = true});
+  EXPECT_EQ(again.steps, 25);
+  EXPECT_EQ(weights(folder_), weights(checkpoint_path(folder_, 10)));
+}
+
+TEST_F(LoopTest, RefusesAFolderWithARunInIt) {
+  run(Regression(), recipe(3), {.output = folder_ / "run"});
+  EXPECT_THAT(error_of(Regression(), recipe(3), {.output = folder_ / "run"}),
+              HasSubstr("expected a folder without a training run or model"));
+  std::filesystem::create_directories(folder_ / "other");
+  write_file(folder_ / "other" / "notes.txt", "mine");
+  EXPECT_EQ(run(Regression(), recipe(3), {.output = folder_ / "other"}).steps, 3);
+}
+
+TEST_F(LoopTest, RefusesToResumeSomethingElse) {
+  run(Regression(), recipe(6), {.output = folder_});
+  Recipe other = recipe(6);
+  other.train.lr = 0.5;
+  EXPECT_THAT(error_of(Regression(), other, {.output = folder_, .resume = true}),
+              HasSubstr("train.lr: expected 0.01, as in"));
+  Regression other_data;
+  other_data.data_name = "other";
+  EXPECT_THAT(error_of(std::move(other_data), recipe(6), {.output = folder_, .resume = true}),
+              HasSubstr("expected the data that"));
+  EXPECT_EQ(run(Regression(), recipe(12), {.output = folder_, .resume = true}).steps, 12);
+  expect_whole_log(folder_, 12);
+}
+
+TEST_F(LoopTest, CountsEpochsInSteps) {
+  Recipe r = recipe(0);
+  r.train.epochs = 3;  // of 5 micro-batches, 2 a step
+  EXPECT_EQ(run(Regression(), r, {.output = folder_}).steps, 8);
+}
+
+// Files of limited size stand in for a full disk: the system refuses the write in the same place.
+TEST_F(LoopTest, AFullDiskLeavesTheLastCheckpoint) {
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto signal_before = std::signal(SIGXFSZ, SIG_IGN);
+  TrainOptions options{.output = folder_ / "run"};
+  options.on_progress = [&](const ProgressEvent& e) {
+    struct rlimit limit = before;
+    limit.rlim_cur = 8000;  // the log still fits, the model does not
+    if (e.step == 7) ::setrlimit(RLIMIT_FSIZE, &limit);
+  };
+  Recipe r = recipe(30);
+  r.eval.every = 0;
+  const std::string error = error_of(Regression(), r, options);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, signal_before);
+  EXPECT_THAT(error, HasSubstr("safetensors"));
+  EXPECT_THAT(checkpoint_steps(options.output), ElementsAre(3, 6));
+  std::size_t entries = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(options.output / "checkpoints")) {
+    (void)entry;
+    ++entries;
+  }
+  EXPECT_EQ(entries, 2u);
+  run(Regression(), r, {.output = folder_ / "straight"});
+  run(Regression(), r, {.output = options.output, .resume = true});
+  EXPECT_EQ(weights(options.output), weights(folder_ / "straight"));
+}
+
+}  // namespace
+}  // namespace heed

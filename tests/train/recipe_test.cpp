@@ -1,0 +1,144 @@
+// Recipes: what is read, and what is said about what cannot be.
+#include "heed/train/recipe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RecipeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(::testing::TempDir()) /
+              ("heed_recipe_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path write(const std::string& text) const {
+    std::ofstream(folder_ / "r.toml") << text;
+    return folder_ / "r.toml";
+  }
+  std::string error_of(const std::string& text) const {
+    try {
+      validate_recipe(load_recipe(write(text)));
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+  static std::string override_error(const std::string& assignment) {
+    Recipe recipe;
+    try {
+      apply_override(recipe, assignment);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(RecipeTest, ReadsValuesAndKeepsDefaults) {
+  const Recipe r =
+      load_recipe(write("[data]\ntrain = \"a/b.tsv\"\n[train]\nlr = 3e-4\nsteps = 1e5\n"
+                        "betas = [0.9, 0.999]\n[eval]\nbleu = false\n"));
+  EXPECT_EQ(r.data.train, folder_ / "a/b.tsv");
+  EXPECT_EQ(r.train.lr, 3e-4);
+  EXPECT_EQ(r.train.steps, 100000);
+  EXPECT_EQ(r.train.betas[1], 0.999);
+  EXPECT_FALSE(r.eval.bleu);
+  EXPECT_EQ(r.model.family, "marian");
+}
+
+TEST_F(RecipeTest, NamesTheNearestKey) {
+  EXPECT_THAT(error_of("[train]\nlr = 1\nwarmpu = 3\n"),
+              HasSubstr("r.toml:3: expected a known key, got "
+                        "train.warmpu (did you mean train.warmup?)"));
+  EXPECT_THAT(error_of("[data]\nlr = 1\n"), HasSubstr("did you mean train.lr?"));
+  EXPECT_THAT(error_of("\n[trian]\nlr = 1\n"),
+              HasSubstr("r.toml:2: expected a known section, got [trian] (did "
+                        "you mean [train]?)"));
+  EXPECT_THAT(error_of("lr = 1\n"),
+              HasSubstr("r.toml:1: expected a known key, got lr (did you mean train.lr?)"));
+}
+
+TEST_F(RecipeTest, SaysWhatAWrongValueShouldBe) {
+  EXPECT_THAT(error_of("[train]\nlr = \"fast\"\n"),
+              HasSubstr("r.toml:2: train.lr: expected a number from 0 to 1000, got"));
+  EXPECT_THAT(error_of("[train]\nsteps = 1.5\n"),
+              HasSubstr("train.steps: expected a whole number of at least 0, "
+                        "got 1.5"));
+  EXPECT_THAT(error_of("[model]\ndropout = 1.0\n"),
+              HasSubstr("model.dropout: expected a number from 0 to 0.99"));
+  EXPECT_THAT(error_of("[train]\nschedule = \"step\"\n"),
+              HasSubstr("train.schedule: expected one of constant, linear, cosine, inverse_sqrt, got"));
+  EXPECT_THAT(error_of("[eval]\nbleu = 1\n"), HasSubstr("eval.bleu: expected true or false, got 1"));
+  EXPECT_THAT(error_of("[train]\nbetas = [0.9]\n"), HasSubstr("train.betas: expected two numbers"));
+  EXPECT_THAT(error_of("[train]\nbetas = [0.9, 1.0]\n"), HasSubstr("train.betas: expected two numbers"));
+  EXPECT_THAT(error_of("[train]\nlr = nan\n"), HasSubstr("train.lr: expected a number"));
+  EXPECT_THAT(error_of("[train\n"), HasSubstr("r.toml:1: expected TOML"));
+}
+
+TEST_F(RecipeTest, ReplacesVariablesInPaths) {
+  ::setenv("HEED_RECIPE_TEST", "/somewhere", 1);
+  ::unsetenv("HEED_RECIPE_UNSET");
+  const Recipe r = load_recipe(write("[data]\ntrain = \"${HEED_RECIPE_TEST}/x.tsv\"\n"));
+  EXPECT_EQ(r.data.train, "/somewhere/x.tsv");
+  EXPECT_THAT(error_of("[data]\ntrain = \"${HEED_RECIPE_UNSET}/x.tsv\"\n"),
+              HasSubstr("expected the environment variable HEED_RECIPE_UNSET to be set, got none"));
+  EXPECT_THAT(error_of("[data]\ntrain = \"${HEED\"\n"), HasSubstr("the brace is not closed"));
+}
+
+TEST_F(RecipeTest, TakesOverrides) {
+  Recipe r;
+  apply_override(r, "train.lr=3e-4");
+  apply_override(r, "train.betas=[0.8, 0.95]");
+  apply_override(r, "train.schedule=cosine");
+  apply_override(r, "eval.bleu = false");
+  apply_override(r, "data.train=x=y.tsv");
+  EXPECT_EQ(r.train.lr, 3e-4);
+  EXPECT_EQ(r.train.betas[0], 0.8);
+  EXPECT_EQ(r.train.schedule, "cosine");
+  EXPECT_FALSE(r.eval.bleu);
+  EXPECT_EQ(r.data.train, std::filesystem::current_path() / "x=y.tsv");
+  EXPECT_THAT(override_error("train.lr"), HasSubstr("expected section.key=value, got \"train.lr\""));
+  EXPECT_THAT(override_error("train.rl=1"), HasSubstr("did you mean train.lr?"));
+  EXPECT_THAT(override_error("train.lr=fast"), HasSubstr("train.lr: expected a number from 0 to 1000, got"));
+  EXPECT_THAT(override_error("train.steps="), HasSubstr("train.steps: expected a whole number"));
+}
+
+TEST_F(RecipeTest, ComparesValuesWithEachOther) {
+  const std::string data = "[data]\ntrain = \"x.tsv\"\ndev_size = 10\n[train]\nsteps = 5\n";
+  EXPECT_EQ(error_of(data), "no error");
+  EXPECT_THAT(error_of("[train]\nsteps = 5\n"), HasSubstr("data.train: expected a file"));
+  EXPECT_THAT(error_of("[data]\ntrain = \"x.tsv\"\ndev_size = 10\n"),
+              HasSubstr("train.steps: expected a length"));
+  EXPECT_THAT(error_of(data + "[model]\nheads = 3\n"), HasSubstr("model.heads: expected a divisor of "
+                                                                 "model.d_model, 256, got 3"));
+  EXPECT_THAT(error_of("[data]\ntrain = \"x.tsv\"\n[train]\nsteps = 5\n"), HasSubstr("eval.every: expected"));
+  EXPECT_THAT(error_of("[data]\nformat = \"lines\"\ntrain_source = \"x\"\n"), HasSubstr("data.train_target"));
+  EXPECT_THAT(error_of(data + "[eval]\nmetric = \"bleu\"\nbleu = false\n"), HasSubstr("eval.metric"));
+}
+
+TEST_F(RecipeTest, KnowsWhatAResumedRunMayChange) {
+  Recipe before;
+  Recipe after = before;
+  after.train.steps = 10;
+  after.eval.every = 7;
+  after.checkpoint.keep = 9;
+  after.data.train = "elsewhere.tsv";
+  EXPECT_EQ(first_fixed_difference(recipe_values(before), after), "");
+  after.model.dropout = 0.3;
+  EXPECT_EQ(first_fixed_difference(recipe_values(before), after), "model.dropout");
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,56 @@
+// A folder for a test's runs, and what tests ask of the files in it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "heed/io/file.h"
+#include "heed/io/json.h"
+
+namespace heed {
+
+class RunFolder : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::path(::testing::TempDir()) /
+              ("heed_" + std::string(info->test_suite_name()) + "_" + info->name());
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  static std::string weights(const std::filesystem::path& run) {
+    return read_file(run / "model.safetensors");
+  }
+
+  static std::vector<std::string> log_lines(const std::filesystem::path& run) {
+    std::vector<std::string> lines;
+    const std::string text = read_file(run / "log.jsonl");
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = text.find('\n', begin);
+      lines.push_back(text.substr(begin, end - begin));
+      if (end == std::string::npos) break;
+      begin = end + 1;
+    }
+    return lines;
+  }
+
+  /// Every step from 1 to `steps` has one line of training, in order.
+  static void expect_whole_log(const std::filesystem::path& run, std::int64_t steps) {
+    std::int64_t next = 1;
+    for (const std::string& line : log_lines(run)) {
+      const Config json = Config::parse(line, "log.jsonl");
+      if (!json.has("loss")) continue;
+      EXPECT_EQ(json.required_integer("step"), next++);
+    }
+    EXPECT_EQ(next, steps + 1);
+  }
+
+  std::filesystem::path folder_;
+};
+
+}  // namespace heed
