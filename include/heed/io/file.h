@@ -1,6 +1,7 @@
-// Files as heed reads and writes them: reading with a limit, mapping, and writing so that a name always stands
-// for a whole file or a whole folder. What is being written lives beside its target under `NAME.tmp-PID-N`,
-// locked, until it is safely on disk; what a killed process leaves behind is recognised by the missing lock.
+// Files as heed reads and writes them: reading with a limit, mapping, and writing so that a name always
+// stands for a whole file or a whole folder. What is being written lives beside its target under
+// `NAME.tmp-PID-N`, locked, until it is safely on disk; what a killed process leaves behind is recognised by
+// the missing lock.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,8 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit = std
 void write_file(const std::filesystem::path& path, std::string_view content);
 
 /// A file in memory, read as it is touched. The bytes may be written to: changed pages become private copies
-/// and never reach the file. Throws Error when the file is missing, unreadable or not a regular file. The file
-/// must not be shortened while it is mapped (files replaced by renaming, as heed does, are safe).
+/// and never reach the file. Throws Error when the file is missing, unreadable or not a regular file. The
+/// file must not be shortened while it is mapped (files replaced by renaming, as heed does, are safe).
 class MappedFile {
  public:
   static std::shared_ptr<MappedFile> open(const std::filesystem::path& path);
@@ -66,8 +67,8 @@ class AtomicFile {
 };
 
 /// A folder that appears under its name only when commit() has put every file in it on disk and has written
-/// its completeness mark, the file `complete`, last. An existing folder of that name is swapped out in the same
-/// step and removed afterwards. Parent folders are made.
+/// its completeness mark, the file `complete`, last. An existing folder of that name is swapped out in the
+/// same step and removed afterwards. Parent folders are made.
 class AtomicDirectory {
  public:
   explicit AtomicDirectory(const std::filesystem::path& target);

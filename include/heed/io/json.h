@@ -1,0 +1,154 @@
+// JSON both ways: Config reads a configuration and keeps account of every key of it, so that a setting nobody
+// understood is told instead of ignored; JsonWriter writes configurations, logs and `--json` output.
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <cstdint>
+#include <filesystem>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace heed {
+
+namespace io {
+struct JsonValue;
+}
+
+/// One JSON object (or an array, whose keys are "0", "1", ...) of a configuration. Copies share the account
+/// of used keys. A key whose value is null counts as absent. Getters mark their key as used; a value of
+/// another type than asked for throws `config.json: rope_scaling.factor: expected a number, got "abc"`.
+class Config {
+ public:
+  /// Throws Error when the file cannot be read, is longer than 8 MiB, or is not one JSON object: strict JSON
+  /// in UTF-8, no comments, no key twice in an object, nesting of at most 64.
+  static Config load(const std::filesystem::path& file);
+  /// The same from text; `where` stands for the file in messages.
+  static Config parse(std::string_view text, std::string where);
+
+  /// Whether the key is there and not null. Does not mark it.
+  bool has(std::string_view name) const;
+  /// All keys in the file's order, nulls included. Marks nothing.
+  std::vector<std::string> names() const;
+
+  std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
+  std::int64_t required_integer(std::string_view name) const;
+  std::optional<std::int64_t> optional_integer(std::string_view name) const;
+  /// Integers that must be at least 1.
+  std::int64_t positive_integer(std::string_view name, std::int64_t otherwise) const;
+  std::int64_t required_positive_integer(std::string_view name) const;
+
+  double number(std::string_view name, double otherwise) const;
+  double required_number(std::string_view name) const;
+  std::optional<double> optional_number(std::string_view name) const;
+
+  bool boolean(std::string_view name, bool otherwise) const;
+  std::optional<bool> optional_boolean(std::string_view name) const;
+
+  std::string string(std::string_view name, std::string_view otherwise) const;
+  std::string required_string(std::string_view name) const;
+  std::optional<std::string> optional_string(std::string_view name) const;
+
+  /// An array of integers; a single integer stands for an array of one (`"eos_token_id": 2`); empty when
+  /// absent.
+  std::vector<std::int64_t> integers(std::string_view name) const;
+  std::vector<double> numbers(std::string_view name) const;
+  std::vector<std::string> strings(std::string_view name) const;
+
+  /// The object or array of that name; throws Error when it is absent.
+  Config sub(std::string_view name) const;
+  std::optional<Config> optional_sub(std::string_view name) const;
+
+  /// Marks keys that are known to mean nothing here, whatever they hold. Absent ones are no error.
+  void ignore(std::initializer_list<std::string_view> names) const;
+  /// The keys nobody asked for, in the file's order; those of objects read through sub() as "outer.inner".
+  std::vector<std::string> unused() const;
+
+  /// Throws `FILE: NAME: expected EXPECTED, got VALUE` with the key's value as it stands in the file, for
+  /// checks of the caller's own.
+  [[noreturn]] void fail(std::string_view name, std::string_view expected) const;
+  /// The file (or `where`) this was read from.
+  const std::string& where() const;
+
+ private:
+  struct Document;
+  Config(std::shared_ptr<const Document> document, const io::JsonValue* value, std::string prefix);
+  /// The value of a key, marked as used; nullptr when it is absent or null.
+  const io::JsonValue* find(std::string_view name) const;
+
+  std::shared_ptr<const Document> document_;
+  const io::JsonValue* value_;
+  std::string prefix_;
+};
+
+/// Builds JSON text in the order of the calls. Numbers are written with the fewest digits that read back as
+/// the same value (a whole floating number keeps its ".0"); NaN and infinities, which JSON has not, become
+/// null; bytes that are not UTF-8 become U+FFFD. Keys are not checked for repetition.
+class JsonWriter {
+ public:
+  /// With `indent` 0 all stands on one line, otherwise every member on its own.
+  explicit JsonWriter(int indent = 0) : indent_(indent) {}
+
+  JsonWriter& begin_object() { return open('{'); }
+  JsonWriter& end_object() { return close('}'); }
+  JsonWriter& begin_array() { return open('['); }
+  JsonWriter& end_array() { return close(']'); }
+  JsonWriter& key(std::string_view name);
+
+  JsonWriter& value(std::string_view text);
+  JsonWriter& value(const char* text) { return value(std::string_view(text)); }
+  JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
+  JsonWriter& value(bool truth) { return raw(truth ? "true" : "false"); }
+  JsonWriter& value(std::nullptr_t) { return raw("null"); }
+  JsonWriter& value(double number);
+  JsonWriter& value(float number);
+  template <std::integral T>
+  JsonWriter& value(T number) {
+    char digits[24];
+    return raw({digits, std::to_chars(digits, digits + sizeof digits, number).ptr});
+  }
+  template <class T>
+  JsonWriter& value(const std::vector<T>& elements) {
+    begin_array();
+    for (const T& element : elements) value(element);
+    return end_array();
+  }
+  template <class T>
+  JsonWriter& value(const std::map<std::string, T>& members) {
+    begin_object();
+    for (const auto& member : members) field(member.first, member.second);
+    return end_object();
+  }
+  template <class T>
+  JsonWriter& value(const std::optional<T>& maybe) {
+    return maybe ? value(*maybe) : value(nullptr);
+  }
+  /// A key and its value.
+  template <class T>
+  JsonWriter& field(std::string_view name, const T& content) {
+    return key(name).value(content);
+  }
+
+  /// The text written so far; every object and array must have been closed.
+  const std::string& text() const;
+
+ private:
+  JsonWriter& open(char bracket);
+  JsonWriter& close(char bracket);
+  JsonWriter& raw(std::string_view token);
+  void separate();
+  void new_line();
+  void quote(std::string_view text);
+
+  std::string text_;
+  int indent_;
+  std::vector<bool> empty_;  // per open bracket: nothing in it yet
+  bool after_key_ = false;
+};
+
+}  // namespace heed

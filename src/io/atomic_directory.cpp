@@ -1,0 +1,135 @@
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "heed/error.h"
+#include "heed/io/file.h"
+#include "io/descriptor.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* kMark = "complete";
+constexpr int kAttempts = 100;
+
+// "out/" and "out" are the same folder, but only the second has a name to put a suffix on.
+fs::path without_trailing_slash(const fs::path& path) {
+  const fs::path normal = fs::absolute(path).lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
+void sync_tree(const fs::path& folder) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.is_symlink()) continue;
+    if (entry.is_directory()) {
+      sync_tree(entry.path());
+    } else if (entry.is_regular_file()) {
+      io::sync_path(entry.path());
+    }
+  }
+  io::sync_path(folder);
+}
+
+void swap_folders(const fs::path& target, const fs::path& made, const fs::path& existing) {
+  if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, existing.c_str(), RENAME_EXCHANGE) == 0) return;
+  io::throw_system_error(target, "a file system that can swap two folders (remove the old one first)", errno);
+}
+
+}  // namespace
+
+AtomicDirectory::AtomicDirectory(const fs::path& target)
+    : target_(target), resolved_(without_trailing_slash(target)) {
+  std::error_code error;
+  if (fs::exists(resolved_, error) && !fs::is_directory(resolved_, error)) {
+    throw Error(target.string() +
+                ": expected a folder to write, got a file (remove it or choose another name)");
+  }
+  if (fs::is_symlink(resolved_, error)) resolved_ = fs::canonical(resolved_, error);
+  fs::create_directories(resolved_.parent_path(), error);
+  if (error) io::throw_system_error(target, "a parent folder that can be made", error.value());
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    temporary_ = io::temporary_beside(resolved_);
+    if (::mkdir(temporary_.c_str(), 0777) != 0) {
+      if (errno == EEXIST) continue;  // left by a killed process that had our number
+      io::throw_system_error(target, "a folder where folders can be made", errno);
+    }
+    io::Descriptor opened(io::open_descriptor(temporary_, O_RDONLY | O_DIRECTORY));
+    if (opened.get() >= 0 && io::lock_temporary(opened.get())) {
+      lock_ = opened.release();
+      return;
+    }
+  }
+  throw Error(target.string() +
+              ": expected a free temporary name beside it, got none (remove *.tmp-* there)");
+}
+
+AtomicDirectory::~AtomicDirectory() {
+  std::error_code ignored;
+  if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+  if (lock_ >= 0) ::close(lock_);
+}
+
+void AtomicDirectory::commit() {
+  HEED_ASSERT(!temporary_.empty(), "committed twice");
+  try {
+    sync_tree(temporary_);
+  } catch (const fs::filesystem_error& error) {
+    io::throw_system_error(target_, "to put the folder's files on disk", error.code().value());
+  }
+  write_file(temporary_ / kMark, "Every file of this folder was written before this one.\n");
+  std::error_code error;
+  const bool replaces = fs::exists(resolved_, error);
+  if (replaces) {
+    swap_folders(target_, temporary_, resolved_);
+  } else if (::rename(temporary_.c_str(), resolved_.c_str()) != 0) {
+    io::throw_system_error(target_, "to give the finished folder its name", errno);
+  }
+  const fs::path old = replaces ? temporary_ : fs::path();
+  temporary_.clear();
+  io::sync_path(resolved_.parent_path());
+  // The new folder stands; what cannot be removed of the old one is cleaned up as stale later.
+  if (replaces) fs::remove_all(old, error);
+}
+
+bool is_complete(const fs::path& directory) {
+  std::error_code error;
+  return fs::is_regular_file(directory / kMark, error);
+}
+
+void remove_directory(const fs::path& directory) {
+  const fs::path folder = without_trailing_slash(directory);
+  const fs::path aside = io::temporary_beside(folder);
+  if (::rename(folder.c_str(), aside.c_str()) != 0) {
+    if (errno == ENOENT) return;
+    io::throw_system_error(directory, "a folder that can be removed", errno);
+  }
+  io::sync_path(folder.parent_path());
+  std::error_code error;
+  fs::remove_all(aside, error);
+  if (error) io::throw_system_error(directory, "a folder that can be removed", error.value());
+}
+
+std::size_t remove_stale_temporaries(const fs::path& folder) {
+  std::error_code error;
+  std::size_t removed = 0;
+  fs::directory_iterator entries(folder, error);
+  if (error) return 0;
+  for (; entries != fs::directory_iterator(); entries.increment(error)) {
+    const fs::path path = entries->path();
+    if (!io::is_temporary_name(path.filename().string()) || entries->is_symlink(error)) continue;
+    if (!entries->is_regular_file(error) && !entries->is_directory(error)) continue;
+    const io::Descriptor opened(io::open_descriptor(path, O_RDONLY | O_NONBLOCK));
+    if (opened.get() < 0 || ::flock(opened.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    fs::remove_all(path, error);
+    if (!error) ++removed;
+  }
+  return removed;
+}
+
+}  // namespace heed

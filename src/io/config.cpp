@@ -1,0 +1,316 @@
+#include "heed/error.h"
+#include "heed/io/file.h"
+#include "heed/io/json.h"
+#include "io/json_reader.h"
+
+namespace heed {
+namespace io {
+
+struct JsonValue {
+  JsonReader::Kind kind = JsonReader::Kind::null;
+  bool truth = false;
+  std::string text;                                       // a string's content, a number as it is written
+  std::vector<JsonValue> elements;                        // an array's, or an object's values
+  std::vector<std::string> keys;                          // an object's, in the file's order
+  std::map<std::string, std::size_t, std::less<>> index;  // an object's: key to place
+  mutable bool used = false;
+};
+
+}  // namespace io
+
+using io::JsonReader;
+using io::JsonValue;
+using Kind = JsonReader::Kind;
+
+struct Config::Document {
+  std::string where;
+  JsonValue root;
+};
+
+namespace {
+
+constexpr std::size_t kLargestConfig = std::size_t{8} << 20;
+
+JsonValue read_value(JsonReader& reader);
+
+void read_object(JsonReader& reader, JsonValue& object) {
+  std::string key;
+  for (reader.begin_object(); reader.next_key(key);) {
+    if (!object.index.emplace(key, object.keys.size()).second) {
+      reader.fail("every key once", "\"" + key + "\" twice");
+    }
+    object.keys.push_back(key);
+    object.elements.push_back(read_value(reader));
+  }
+}
+
+JsonValue read_value(JsonReader& reader) {
+  JsonValue value;
+  value.kind = reader.peek();
+  switch (value.kind) {
+    case Kind::null:
+      reader.null();
+      break;
+    case Kind::boolean:
+      value.truth = reader.boolean();
+      break;
+    case Kind::number:
+      value.text = reader.number();
+      break;
+    case Kind::string:
+      value.text = reader.string();
+      break;
+    case Kind::array:
+      for (reader.begin_array(); reader.next_element();) value.elements.push_back(read_value(reader));
+      break;
+    case Kind::object:
+      read_object(reader, value);
+      break;
+  }
+  return value;
+}
+
+std::string describe(const JsonValue& value) {
+  constexpr std::size_t kShown = 60;
+  switch (value.kind) {
+    case Kind::null:
+      return "null";
+    case Kind::boolean:
+      return value.truth ? "true" : "false";
+    case Kind::array:
+      return "an array of " + std::to_string(value.elements.size());
+    case Kind::object:
+      return "an object";
+    case Kind::number:
+      return value.text.size() > kShown ? value.text.substr(0, kShown) + "..." : value.text;
+    case Kind::string:
+      break;
+  }
+  if (value.text.size() <= kShown) return JsonWriter().value(value.text).text();
+  std::size_t end = kShown;
+  while (end > 0 && (static_cast<unsigned char>(value.text[end]) & 0xC0u) == 0x80u) --end;
+  return JsonWriter().value(value.text.substr(0, end)).text() + "...";
+}
+
+// The place of an array's element named by its index.
+std::optional<std::size_t> element_index(std::string_view name, std::size_t count) {
+  const std::optional<std::uint64_t> place = io::json_unsigned(name);
+  if (!place || *place >= count) return std::nullopt;
+  return static_cast<std::size_t>(*place);
+}
+
+const JsonValue* member(const JsonValue& of, std::string_view name) {
+  if (of.kind == Kind::array) {
+    const std::optional<std::size_t> place = element_index(name, of.elements.size());
+    return place ? &of.elements[*place] : nullptr;
+  }
+  const auto found = of.index.find(name);
+  return found == of.index.end() ? nullptr : &of.elements[found->second];
+}
+
+std::vector<std::string> names_of(const JsonValue& value) {
+  if (value.kind == Kind::object) return value.keys;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < value.elements.size(); ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
+// `used` of an object or array means that sub() was called: then its own members are accounted for.
+void collect_unused(const JsonValue& value, const std::string& prefix, std::vector<std::string>& out) {
+  const std::vector<std::string> names = names_of(value);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const JsonValue& inner = value.elements[i];
+    if (!inner.used) {
+      out.push_back(prefix + names[i]);
+    } else if (!inner.elements.empty()) {
+      collect_unused(inner, prefix + names[i] + ".", out);
+    }
+  }
+}
+
+void mark_all(const JsonValue& value) {
+  value.used = true;
+  for (const JsonValue& inner : value.elements) mark_all(inner);
+}
+
+}  // namespace
+
+Config::Config(std::shared_ptr<const Document> document, const JsonValue* value, std::string prefix)
+    : document_(std::move(document)), value_(value), prefix_(std::move(prefix)) {}
+
+Config Config::load(const std::filesystem::path& file) {
+  return parse(read_file(file, kLargestConfig), file.string());
+}
+
+Config Config::parse(std::string_view text, std::string where) {
+  auto document = std::make_shared<Document>();
+  document->where = std::move(where);
+  JsonReader reader(document->where, text);
+  if (reader.peek() != Kind::object) reader.fail("an object", "something else");
+  document->root = read_value(reader);
+  reader.finish();
+  const JsonValue* root = &document->root;
+  return Config(std::move(document), root, "");
+}
+
+void Config::fail(std::string_view name, std::string_view expected) const {
+  const JsonValue* value = member(*value_, name);
+  throw Error(document_->where + ": " + prefix_ + std::string(name) + ": expected " + std::string(expected) +
+              ", got " + (value == nullptr ? "nothing" : describe(*value)));
+}
+
+const std::string& Config::where() const { return document_->where; }
+
+const JsonValue* Config::find(std::string_view name) const {
+  const JsonValue* value = member(*value_, name);
+  if (value == nullptr) return nullptr;
+  value->used = true;
+  return value->kind == Kind::null ? nullptr : value;
+}
+
+bool Config::has(std::string_view name) const {
+  const JsonValue* value = member(*value_, name);
+  return value != nullptr && value->kind != Kind::null;
+}
+
+std::vector<std::string> Config::names() const { return names_of(*value_); }
+
+std::optional<std::int64_t> Config::optional_integer(std::string_view name) const {
+  const JsonValue* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (value->kind != Kind::number) fail(name, "an integer");
+  const std::optional<std::int64_t> integer = io::json_integer(value->text);
+  if (!integer) {
+    const bool fraction = value->text.find_first_of(".eE") != std::string::npos;
+    fail(name, fraction ? "an integer" : "an integer that fits 64 bits");
+  }
+  return integer;
+}
+
+std::int64_t Config::integer(std::string_view name, std::int64_t otherwise) const {
+  return optional_integer(name).value_or(otherwise);
+}
+
+std::int64_t Config::required_integer(std::string_view name) const {
+  const std::optional<std::int64_t> value = optional_integer(name);
+  if (!value) fail(name, "an integer");
+  return *value;
+}
+
+std::int64_t Config::positive_integer(std::string_view name, std::int64_t otherwise) const {
+  const std::int64_t value = integer(name, otherwise);
+  if (value < 1) fail(name, "an integer of at least 1");
+  return value;
+}
+
+std::int64_t Config::required_positive_integer(std::string_view name) const {
+  const std::int64_t value = required_integer(name);
+  if (value < 1) fail(name, "an integer of at least 1");
+  return value;
+}
+
+std::optional<double> Config::optional_number(std::string_view name) const {
+  const JsonValue* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (value->kind != Kind::number) fail(name, "a number");
+  const std::optional<double> number = io::json_double(value->text);
+  if (!number) fail(name, "a number that fits a double");
+  return number;
+}
+
+double Config::number(std::string_view name, double otherwise) const {
+  return optional_number(name).value_or(otherwise);
+}
+
+double Config::required_number(std::string_view name) const {
+  const std::optional<double> value = optional_number(name);
+  if (!value) fail(name, "a number");
+  return *value;
+}
+
+std::optional<bool> Config::optional_boolean(std::string_view name) const {
+  const JsonValue* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (value->kind != Kind::boolean) fail(name, "true or false");
+  return value->truth;
+}
+
+bool Config::boolean(std::string_view name, bool otherwise) const {
+  return optional_boolean(name).value_or(otherwise);
+}
+
+std::optional<std::string> Config::optional_string(std::string_view name) const {
+  const JsonValue* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (value->kind != Kind::string) fail(name, "a string");
+  return value->text;
+}
+
+std::string Config::string(std::string_view name, std::string_view otherwise) const {
+  return optional_string(name).value_or(std::string(otherwise));
+}
+
+std::string Config::required_string(std::string_view name) const {
+  const std::optional<std::string> value = optional_string(name);
+  if (!value) fail(name, "a string");
+  return *value;
+}
+
+std::vector<std::int64_t> Config::integers(std::string_view name) const {
+  const JsonValue* value = find(name);
+  if (value == nullptr) return {};
+  if (value->kind == Kind::number) return {required_integer(name)};
+  if (value->kind != Kind::array) fail(name, "an array of integers");
+  const Config array = sub(name);
+  std::vector<std::int64_t> elements;
+  for (const std::string& place : array.names()) elements.push_back(array.required_integer(place));
+  return elements;
+}
+
+std::vector<double> Config::numbers(std::string_view name) const {
+  const JsonValue* value = find(name);
+  if (value == nullptr) return {};
+  if (value->kind != Kind::array) fail(name, "an array of numbers");
+  const Config array = sub(name);
+  std::vector<double> elements;
+  for (const std::string& place : array.names()) elements.push_back(array.required_number(place));
+  return elements;
+}
+
+std::vector<std::string> Config::strings(std::string_view name) const {
+  const JsonValue* value = find(name);
+  if (value == nullptr) return {};
+  if (value->kind != Kind::array) fail(name, "an array of strings");
+  const Config array = sub(name);
+  std::vector<std::string> elements;
+  for (const std::string& place : array.names()) elements.push_back(array.required_string(place));
+  return elements;
+}
+
+std::optional<Config> Config::optional_sub(std::string_view name) const {
+  const JsonValue* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (value->kind != Kind::object && value->kind != Kind::array) fail(name, "an object or an array");
+  return Config(document_, value, prefix_ + std::string(name) + ".");
+}
+
+Config Config::sub(std::string_view name) const {
+  std::optional<Config> inner = optional_sub(name);
+  if (!inner) fail(name, "an object or an array");
+  return *inner;
+}
+
+void Config::ignore(std::initializer_list<std::string_view> names) const {
+  for (const std::string_view name : names) {
+    const JsonValue* value = member(*value_, name);
+    if (value != nullptr) mark_all(*value);
+  }
+}
+
+std::vector<std::string> Config::unused() const {
+  std::vector<std::string> names;
+  collect_unused(*value_, prefix_, names);
+  return names;
+}
+
+}  // namespace heed

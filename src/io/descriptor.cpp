@@ -1,0 +1,101 @@
+#include "io/descriptor.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <system_error>
+
+#include "heed/error.h"
+
+namespace heed::io {
+namespace {
+
+std::string free_space(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::filesystem::space_info space = std::filesystem::space(folder_of(path), ignored);
+  if (ignored) return " (make room on the disk)";
+  return " (" + std::to_string(space.available >> 20) +
+         " MiB free where the file goes; make room on the disk)";
+}
+
+bool all_digits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (value_ >= 0) ::close(value_);
+}
+
+int Descriptor::release() {
+  const int value = value_;
+  value_ = -1;
+  return value;
+}
+
+void throw_system_error(const std::filesystem::path& path, std::string_view expected, int error) {
+  std::string message = path.string() + ": expected " + std::string(expected) + ", got \"" +
+                        std::generic_category().message(error) + "\"";
+  if (error == ENOSPC || error == EDQUOT) message += free_space(path);
+  throw Error(message);
+}
+
+int open_descriptor(const std::filesystem::path& path, int flags, unsigned mode) {
+  int descriptor;
+  do {
+    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  } while (descriptor < 0 && errno == EINTR);
+  return descriptor;
+}
+
+void sync_descriptor(int descriptor, const std::filesystem::path& path) {
+  int result;
+  do {
+    result = ::fsync(descriptor);
+  } while (result != 0 && errno == EINTR);
+  if (result != 0 && errno != EINVAL && errno != ENOTSUP && errno != EROFS) {
+    throw_system_error(path, "to put what was written on disk", errno);
+  }
+}
+
+void sync_path(const std::filesystem::path& path) {
+  const Descriptor opened(open_descriptor(path, O_RDONLY));
+  if (opened.get() < 0) throw_system_error(path, "to put it on disk", errno);
+  sync_descriptor(opened.get(), path);
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& target) {
+  const std::filesystem::path parent = target.parent_path();
+  return parent.empty() ? std::filesystem::path(".") : parent;
+}
+
+std::filesystem::path temporary_beside(const std::filesystem::path& target) {
+  static std::atomic<unsigned> next{0};
+  std::filesystem::path path = target;
+  path += ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(next++);
+  return path;
+}
+
+bool is_temporary_name(std::string_view name) {
+  const std::size_t mark = name.rfind(".tmp-");
+  if (mark == std::string_view::npos) return false;
+  const std::string_view numbers = name.substr(mark + 5);
+  const std::size_t dash = numbers.find('-');
+  return dash != std::string_view::npos && all_digits(numbers.substr(0, dash)) &&
+         all_digits(numbers.substr(dash + 1));
+}
+
+bool lock_temporary(int descriptor) {
+  // A file system without locks is no reason to fail: cleaning leaves alone what it cannot lock.
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+  struct stat status {};
+  return ::fstat(descriptor, &status) == 0 && status.st_nlink > 0;
+}
+
+}  // namespace heed::io

@@ -1,0 +1,32 @@
+// The header of a safetensors file: its dtypes, and reading it with every check of the format.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heed/dtype.h"
+#include "heed/io/safetensors.h"
+
+namespace heed::io {
+
+constexpr std::uint64_t kLargestHeader = 100'000'000;
+constexpr std::string_view kMetadataName = "__metadata__";
+
+struct SafetensorsHeader {
+  std::vector<TensorInfo> tensors;  // in the order of their bytes
+  std::map<std::string, std::string> metadata;
+};
+
+/// Reads the JSON `text` of a file whose numbers take `data_bytes` bytes. Throws Error naming `where`.
+SafetensorsHeader read_safetensors_header(const std::string& where, std::string_view text,
+                                          std::uint64_t data_bytes);
+
+/// heed's dtype of that name in the format; none for those heed has not.
+std::optional<DType> dtype_of_format(std::string_view name);
+std::string_view format_name(DType dtype);
+
+}  // namespace heed::io

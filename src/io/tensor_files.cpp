@@ -1,0 +1,136 @@
+#include <set>
+#include <system_error>
+
+#include "heed/error.h"
+#include "heed/io/file.h"
+#include "heed/io/safetensors.h"
+#include "io/descriptor.h"
+#include "io/json_reader.h"
+#include "io/safetensors_header.h"
+
+namespace heed {
+namespace {
+
+constexpr const char* kSingleFile = "model.safetensors";
+constexpr const char* kIndexFile = "model.safetensors.index.json";
+
+// Whether there is such an entry; a folder that may not be looked into is an error, not an absence.
+bool is_there(const std::filesystem::path& path) {
+  std::error_code error;
+  const bool there = std::filesystem::exists(path, error);
+  if (error) io::throw_system_error(path, "a path that can be looked up", error.value());
+  return there;
+}
+
+struct Index {
+  std::vector<std::string> shards;                        // in the order of first mention
+  std::map<std::string, std::string, std::less<>> owner;  // tensor to shard
+};
+
+// An index may only name its neighbours: "../x" would read files the user never pointed at.
+void check_shard_name(const std::string& where, const std::string& tensor, const std::string& shard) {
+  const bool plain = !shard.empty() && shard != "." && shard != ".." &&
+                     shard.find('/') == std::string::npos && shard.find('\\') == std::string::npos &&
+                     shard.find('\0') == std::string::npos;
+  if (!plain) {
+    throw Error(where + ": weight_map: \"" + tensor +
+                "\": expected the name of a file in the same directory, got \"" + shard + "\"");
+  }
+}
+
+void read_weight_map(io::JsonReader& json, Index& index) {
+  std::set<std::string> seen;
+  std::string tensor;
+  for (json.begin_object(); json.next_key(tensor);) {
+    const std::string shard = json.string();
+    check_shard_name(json.where(), tensor, shard);
+    if (!index.owner.emplace(tensor, shard).second)
+      json.fail("every tensor once", "\"" + tensor + "\" twice");
+    if (seen.insert(shard).second) index.shards.push_back(shard);
+  }
+}
+
+Index read_index(const std::filesystem::path& path) {
+  const std::string text = read_file(path, io::kLargestHeader);
+  io::JsonReader json(path.string(), text);
+  Index index;
+  std::string key;
+  bool found = false;
+  for (json.begin_object(); json.next_key(key);) {
+    if (key != "weight_map") {
+      json.skip();
+      continue;
+    }
+    if (found) json.fail("one weight_map", "two");
+    found = true;
+    read_weight_map(json, index);
+  }
+  json.finish();
+  if (!found || index.owner.empty())
+    throw Error(path.string() + ": expected a weight_map of tensors, got none");
+  return index;
+}
+
+[[noreturn]] void throw_no_tensors(const std::filesystem::path& directory) {
+  for (const char* pickled : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
+    if (is_there(directory / pickled)) {
+      throw Error((directory / pickled).string() +
+                  ": expected safetensors, got a pickle, which can run code when it is read (in Python, load "
+                  "the model "
+                  "and save it with save_pretrained(DIR, safe_serialization=True))");
+    }
+  }
+  throw Error(directory.string() + ": expected " + kSingleFile + " or " + kIndexFile + ", got neither");
+}
+
+}  // namespace
+
+TensorFiles TensorFiles::open(const std::filesystem::path& path) {
+  TensorFiles all;
+  const bool directory = is_there(path) && std::filesystem::is_directory(path);
+  all.path_ = directory ? path / kSingleFile : path;
+  if (!directory || is_there(all.path_)) {
+    all.add(SafetensorsFile::open(all.path_));
+    return all;
+  }
+  all.path_ = path / kIndexFile;
+  if (!is_there(all.path_)) throw_no_tensors(path);
+  const Index index = read_index(all.path_);
+  for (const std::string& shard : index.shards) {
+    SafetensorsFile file = SafetensorsFile::open(path / shard);
+    for (const TensorInfo& info : file.tensors()) {
+      const auto said = index.owner.find(info.name);
+      if (said == index.owner.end() || said->second != shard) {
+        throw Error(all.path_.string() + ": expected the tensors of " + shard + " and no others, got \"" +
+                    info.name + "\" in it" +
+                    (said == index.owner.end() ? "" : ", which should be in " + said->second));
+      }
+    }
+    all.add(std::move(file));
+  }
+  for (const auto& entry : index.owner) {
+    if (!all.contains(entry.first)) {
+      throw Error((path / entry.second).string() + ": expected the tensor \"" + entry.first +
+                  "\", which the index places there, got none of that name");
+    }
+  }
+  return all;
+}
+
+void TensorFiles::add(SafetensorsFile file) {
+  for (const TensorInfo& info : file.tensors()) {
+    names_.push_back(info.name);
+    owner_.emplace(info.name, files_.size());
+  }
+  files_.push_back(std::move(file));
+}
+
+const SafetensorsFile& TensorFiles::owner(std::string_view name) const {
+  const auto found = owner_.find(name);
+  if (found == owner_.end()) {
+    throw Error(path_.string() + ": expected a tensor \"" + std::string(name) + "\", got none of that name");
+  }
+  return files_[found->second];
+}
+
+}  // namespace heed

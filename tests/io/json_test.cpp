@@ -1,0 +1,224 @@
+#include "heed/io/json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "io/json_reader.h"
+#include "temporary_folder.h"
+
+namespace heed {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Config parse(const std::string& text) { return Config::parse(text, "config.json"); }
+std::string parse_error(const std::string& text) {
+  return error_of([&] { parse(text); });
+}
+
+TEST(Config, ReadsEveryKindOfValue) {
+  const Config config = parse(R"({"i": 512, "n": -1e-5, "whole": 3, "t": true, "s": "é\u00e9\ud83d\ude00\n",
+    "null": null, "ids": [2, -3], "one": 7, "words": ["a", "b"], "betas": [0.5, 1], "empty": []})");
+  EXPECT_EQ(config.required_integer("i"), 512);
+  EXPECT_EQ(config.integer("absent", 4), 4);
+  EXPECT_EQ(config.positive_integer("i", 1), 512);
+  EXPECT_EQ(config.number("n", 0), -1e-5);
+  EXPECT_EQ(config.required_number("whole"), 3.0);
+  EXPECT_TRUE(config.boolean("t", false));
+  EXPECT_EQ(config.required_string("s"), "\xC3\xA9\xC3\xA9\xF0\x9F\x98\x80\n");
+  EXPECT_EQ(config.string("absent", "x"), "x");
+  EXPECT_EQ(config.optional_integer("null"), std::nullopt);
+  EXPECT_EQ(config.boolean("null", true), true);
+  EXPECT_FALSE(config.has("null"));
+  EXPECT_TRUE(config.has("i"));
+  EXPECT_THAT(config.integers("ids"), ElementsAre(2, -3));
+  EXPECT_THAT(config.integers("one"), ElementsAre(7));
+  EXPECT_THAT(config.integers("empty"), IsEmpty());
+  EXPECT_THAT(config.integers("absent"), IsEmpty());
+  EXPECT_THAT(config.strings("words"), ElementsAre("a", "b"));
+  EXPECT_THAT(config.numbers("betas"), ElementsAre(0.5, 1.0));
+  EXPECT_THAT(config.unused(), IsEmpty());
+}
+
+TEST(Config, AccountsForEveryKey) {
+  const Config config = parse(R"({"z": 1, "rope": {"type": "x", "factor": 2, "deep": {"a": 1, "b": 2}},
+    "ignored": {"a": 1}, "list": [[1, 2], "x"], "a": null})");
+  EXPECT_THAT(config.unused(), ElementsAre("z", "rope", "ignored", "list", "a"));
+  config.ignore({"ignored", "not there"});
+  EXPECT_EQ(config.sub("rope").required_string("type"), "x");
+  EXPECT_EQ(config.sub("rope").sub("deep").required_integer("a"), 1);
+  EXPECT_EQ(config.optional_string("a"), std::nullopt);
+  EXPECT_THAT(config.sub("list").integers("0"), ElementsAre(1, 2));
+  EXPECT_THAT(config.unused(), ElementsAre("z", "rope.factor", "rope.deep.b", "list.1"));
+  EXPECT_THAT(config.sub("rope").unused(), ElementsAre("rope.factor", "rope.deep.b"));
+  EXPECT_THAT(config.sub("list").names(), ElementsAre("0", "1"));
+  EXPECT_THAT(config.names(), ElementsAre("z", "rope", "ignored", "list", "a"));
+}
+
+TEST(Config, SaysWhichKeyIsWrongAndHow) {
+  const Config config =
+      parse(R"({"s": "abc", "f": 1.5, "big": 9223372036854775808, "neg": 0, "huge": 1e999, "t": true,
+    "list": [1, "x"], "o": {"n": [true]}})");
+  const auto message = [&](auto read) { return error_of([&] { read(config); }); };
+  EXPECT_EQ(message([](const Config& c) { c.integer("s", 1); }),
+            "config.json: s: expected an integer, got \"abc\"");
+  EXPECT_EQ(message([](const Config& c) { c.integer("f", 1); }),
+            "config.json: f: expected an integer, got 1.5");
+  EXPECT_EQ(message([](const Config& c) { c.integer("t", 1); }),
+            "config.json: t: expected an integer, got true");
+  EXPECT_EQ(message([](const Config& c) { c.required_integer("none"); }),
+            "config.json: none: expected an integer, got nothing");
+  EXPECT_EQ(message([](const Config& c) { c.integer("big", 1); }),
+            "config.json: big: expected an integer that fits 64 bits, got 9223372036854775808");
+  EXPECT_EQ(message([](const Config& c) { c.positive_integer("neg", 1); }),
+            "config.json: neg: expected an integer of at least 1, got 0");
+  EXPECT_THAT(message([](const Config& c) { c.number("huge", 1); }), HasSubstr("fits a double, got 1e999"));
+  EXPECT_THAT(message([](const Config& c) { c.number("s", 1); }), HasSubstr("s: expected a number"));
+  EXPECT_THAT(message([](const Config& c) { c.boolean("neg", true); }),
+              HasSubstr("expected true or false, got 0"));
+  EXPECT_THAT(message([](const Config& c) { c.required_string("f"); }),
+              HasSubstr("expected a string, got 1.5"));
+  EXPECT_THAT(message([](const Config& c) { c.integers("list"); }),
+              HasSubstr("list.1: expected an integer, got \"x\""));
+  EXPECT_THAT(message([](const Config& c) { c.sub("o").numbers("n"); }),
+              HasSubstr("o.n.0: expected a number"));
+  EXPECT_THAT(message([](const Config& c) { c.sub("s"); }), HasSubstr("expected an object or an array"));
+  EXPECT_THAT(message([](const Config& c) { c.strings("o"); }),
+              HasSubstr("an array of strings, got an object"));
+}
+
+TEST(Config, RefusesWhatIsNotStrictJson) {
+  EXPECT_THAT(parse_error(R"({"a": 1, "a": 2})"),
+              HasSubstr("expected every key once, got \"a\" twice (line 1"));
+  EXPECT_THAT(parse_error(R"({"b": {"a": 1, "a": 2}})"), HasSubstr("\"a\" twice"));
+  EXPECT_THAT(parse_error("{\n  // note\n}"), HasSubstr("a key in quotes, got \"/\" (line 2, column 3)"));
+  EXPECT_THAT(parse_error("{\"a\": 1,}"), HasSubstr("a key in quotes"));
+  EXPECT_THAT(parse_error("[1]"), HasSubstr("expected an object"));
+  EXPECT_THAT(parse_error(""), HasSubstr("the end of the text"));
+  EXPECT_THAT(parse_error("{} x"), HasSubstr("the end of the text"));
+  EXPECT_THAT(parse_error("{\"a\": NaN}"), HasSubstr("expected a value"));
+  EXPECT_THAT(parse_error("{\"a\": \"\xff\"}"), HasSubstr("expected UTF-8"));
+  EXPECT_THAT(parse_error("\xEF\xBB\xBF{}"), HasSubstr("got byte 239"));
+  EXPECT_THAT(parse_error("{\"a\": " + std::string(100000, '[')), HasSubstr("nesting of at most 64"));
+  EXPECT_EQ(parse_error("{\"a\": " + std::string(63, '[') + std::string(63, ']') + "}"), "");
+}
+
+TEST(Config, LoadsFilesWithinALimit) {
+  const TemporaryFolder folder;
+  spill(folder / "config.json", "{\"a\": 1}\n");
+  EXPECT_EQ(Config::load(folder / "config.json").required_integer("a"), 1);
+  EXPECT_EQ(Config::load(folder / "config.json").where(), (folder / "config.json").string());
+  EXPECT_THAT(error_of([&] { Config::load(folder / "none"); }), HasSubstr("No such file"));
+  spill(folder / "long", std::string(9 << 20, ' '));
+  EXPECT_THAT(error_of([&] { Config::load(folder / "long"); }), HasSubstr("at most 8388608 bytes"));
+}
+
+// nlohmann-json is the oracle: both must call the same texts JSON.
+TEST(JsonReader, AcceptsExactlyJson) {
+  const std::string original =
+      R"({"a": [1, -2.5e+3, 0, "x\n\u00e9\ud83d\ude00é", true, false, null, {}], "b": {"c": []}})";
+  constexpr std::string_view kTokens = "{}[]\",:0123456789-+.eE \\utfn\n\x1f\xc3\xff";
+  Choices choices(11);
+  int accepted = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text = original;
+    for (std::size_t edits = 1 + choices.below(2); edits > 0; --edits) {
+      const std::size_t at = choices.below(text.size());
+      switch (choices.below(3)) {
+        case 0:
+          text[at] = kTokens[choices.below(kTokens.size())];
+          break;
+        case 1:
+          text.insert(at, 1, kTokens[choices.below(kTokens.size())]);
+          break;
+        default:
+          text.erase(at, 1 + choices.below(5));
+          break;
+      }
+    }
+    const bool mine = error_of([&] {
+                        io::JsonReader reader("text", text);
+                        reader.skip();
+                        reader.finish();
+                      }).empty();
+    bool theirs = true;
+    try {
+      theirs = !nlohmann::json::parse(text).is_discarded();
+    } catch (const nlohmann::json::parse_error&) {
+      theirs = false;
+    } catch (const nlohmann::json::out_of_range&) {  // JSON, but no double holds the number
+    }
+    ASSERT_EQ(mine, theirs) << text;
+    accepted += mine ? 1 : 0;
+  }
+  EXPECT_GT(accepted, 1000);
+}
+
+TEST(JsonWriter, WritesWhatOthersRead) {
+  JsonWriter json;
+  json.begin_object()
+      .field("text", "a\"b\\c\n\x01\xC3\xA9")
+      .field("broken", std::string("x\xff\xC3y"))
+      .field("i", -7)
+      .field("u", std::numeric_limits<std::uint64_t>::max())
+      .field("yes", true)
+      .field("nan", std::nan(""))
+      .field("inf", -std::numeric_limits<float>::infinity())
+      .field("nothing", nullptr)
+      .field("maybe", std::optional<int>())
+      .field("list", std::vector<double>{0.1, 2})
+      .field("nested", std::vector<std::vector<int>>{{1}, {}})
+      .field("map", std::map<std::string, std::string>{{"k", "v"}})
+      .key("empty")
+      .begin_object()
+      .end_object()
+      .end_object();
+  EXPECT_EQ(
+      json.text(),
+      "{\"text\": \"a\\\"b\\\\c\\n\\u0001\xC3\xA9\", \"broken\": \"x\xEF\xBF\xBD\xEF\xBF\xBDy\", \"i\": -7, "
+      "\"u\": 18446744073709551615, \"yes\": true, \"nan\": null, \"inf\": null, \"nothing\": null, "
+      "\"maybe\": null, \"list\": [0.1, 2.0], \"nested\": [[1], []], \"map\": {\"k\": \"v\"}, \"empty\": "
+      "{}}");
+  EXPECT_TRUE(nlohmann::json::accept(json.text()));
+}
+
+TEST(JsonWriter, IndentsAsPythonDoes) {
+  JsonWriter json(2);
+  json.begin_object()
+      .field("a", 1)
+      .field("b", std::vector<int>{1, 2})
+      .key("c")
+      .begin_array()
+      .end_array()
+      .end_object();
+  EXPECT_EQ(json.text(), "{\n  \"a\": 1,\n  \"b\": [\n    1,\n    2\n  ],\n  \"c\": []\n}");
+}
+
+TEST(JsonWriter, NumbersReadBackExactly) {
+  Choices choices(3);
+  for (int round = 0; round < 20000; ++round) {
+    std::uint64_t bits = 0;
+    for (int i = 0; i < 8; ++i) bits = bits << 8 | choices.below(256);
+    double number;
+    std::memcpy(&number, &bits, 8);
+    if (!std::isfinite(number)) continue;
+    const std::string text = JsonWriter().value(number).text();
+    ASSERT_EQ(std::strtod(text.c_str(), nullptr), number) << text;
+    const auto narrow = static_cast<float>(choices.below(1 << 24)) * 1e-7f;
+    ASSERT_EQ(std::strtof(JsonWriter().value(narrow).text().c_str(), nullptr), narrow);
+  }
+  EXPECT_EQ(JsonWriter().value(0.1f).text(), "0.1");
+  EXPECT_EQ(JsonWriter().value(1e-5).text(), "1e-05");
+  EXPECT_EQ(JsonWriter().value(1.0).text(), "1.0");
+  EXPECT_EQ(JsonWriter().value(-0.0).text(), "-0.0");
+}
+
+}  // namespace
+}  // namespace heed
