@@ -1,0 +1,142 @@
+// heed attend: which tokens each token looked at, as a heat map in the terminal or as a file.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/models.h"
+#include "cli/pictures.h"
+#include "cli/terminal.h"
+#include "heed/autograd.h"
+#include "heed/generate/translate.h"
+#include "heed/models/registry.h"
+#include "heed/ops/shape.h"
+
+namespace heed::cli {
+namespace {
+
+struct AttendArguments {
+  std::string text;
+  std::optional<std::string> target;
+  std::string model = kDefaultTranslator;
+  std::string kind = "cross";
+  std::string layers;
+  std::string heads;
+  std::filesystem::path output;
+};
+
+// Where the weights of one kind come from, and what its rows and columns stand for.
+struct Kind {
+  const char* name;
+  const char* stack;
+  const char* part;
+};
+constexpr Kind kKinds[] = {{"cross", "decoder", "cross_attn"}, {"encoder", "encoder", "self_attn"}, {"decoder", "decoder", "self_attn"}};
+
+std::vector<Kind> chosen_kinds(const std::string& name) {
+  if (name == "self") return {kKinds[1], kKinds[2]};
+  for (const Kind& kind : kKinds) {
+    if (name == kind.name) return {kind};
+  }
+  throw UsageError("--kind: expected self, cross, encoder or decoder, got " + name);
+}
+
+MapChoice choice_of(const AttendArguments& arguments) {
+  MapChoice choice;
+  const bool terminal = arguments.output.empty();
+  if (!arguments.layers.empty() && arguments.layers != "all") choice.layers = parse_ids(arguments.layers);
+  choice.mean_of_heads = arguments.heads == "mean" || (arguments.heads.empty() && terminal);
+  if (!choice.mean_of_heads && !arguments.heads.empty() && arguments.heads != "all") choice.heads = parse_ids(arguments.heads);
+  return choice;
+}
+
+std::vector<std::string> tokens_of(const Tokenizer& tokenizer, const std::vector<std::int64_t>& ids) {
+  std::vector<std::string> tokens;
+  for (const std::int64_t id : ids) tokens.push_back(tokenizer.token(id));
+  return tokens;
+}
+
+// The target's ids: of the text given, or of the model's own translation.
+std::vector<std::int64_t> target_ids(const AttendArguments& arguments, const EncoderDecoderModel& model,
+                                     const Tokenizer& tokenizer, const std::filesystem::path& directory) {
+  if (arguments.target) return tokenizer.encode_target(*arguments.target).ids;
+  TranslateOptions options;
+  options.generation = load_generation_options(directory);
+  const std::vector<std::string> texts{arguments.text};
+  return translate(model, tokenizer, texts, options).front().candidates.front().hypothesis.ids;
+}
+
+Tensor one_row(const std::vector<std::int64_t>& ids) { return Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())}); }
+
+// A pass over the known target, its decoder fed with the target moved one place behind the start token.
+AttentionPicture attend(const AttendArguments& arguments, const EncoderDecoderModel& model, const Tokenizer& tokenizer,
+                        const std::filesystem::path& directory) {
+  const Encoding source = tokenizer.encode(arguments.text);
+  const std::vector<std::int64_t> target = target_ids(arguments, model, tokenizer, directory);
+  if (target.empty()) throw Error("attend: expected a text with words, got an empty one");
+  std::vector<std::int64_t> fed{model.decoder_start_id()};
+  fed.insert(fed.end(), target.begin(), target.end() - 1);
+
+  AttentionPicture picture;
+  picture.title = arguments.text + " → " + tokenizer.decode(target);
+  const MapChoice choice = choice_of(arguments);
+  Taps taps;
+  for (const Kind& kind : chosen_kinds(arguments.kind)) {
+    if (std::string(kind.name) == "cross") picture.tokens["cross"] = {tokens_of(tokenizer, target), source.tokens};
+    if (std::string(kind.name) == "encoder") picture.tokens["encoder"] = {source.tokens, source.tokens};
+    if (std::string(kind.name) == "decoder") picture.tokens["decoder"] = {tokens_of(tokenizer, fed), tokens_of(tokenizer, fed)};
+    const std::string prefix = std::string(kind.stack) + ".layers.", suffix = std::string(".") + kind.part + ".weights";
+    auto listen = [&](const std::string& layer) {
+      taps.listen(prefix + layer + suffix, [&picture, &choice, kind, prefix](const std::string& name, Tensor& weights) {
+        const Tensor heads = reshape(weights, {weights.size(1), weights.size(2), weights.size(3)});
+        add_maps(picture, name, kind.name, std::stoll(name.substr(prefix.size())), heads, choice);
+      });
+    };
+    if (choice.layers.empty()) listen("*");
+    for (const std::int64_t layer : choice.layers) listen(std::to_string(layer));
+  }
+  const NoGradients guard;
+  Context context{false, nullptr, &taps};
+  model.forward({{"input_ids", one_row(source.ids)}, {"decoder_input_ids", one_row(fed)}}, {}, context);
+  taps.require_all_fired();
+  return picture;
+}
+
+void run(const AttendArguments& arguments, const Globals& globals) {
+  if (!arguments.output.empty()) check_picture_file(arguments.output);
+  const std::filesystem::path directory = locate_model(arguments.model);
+  const auto model = load_encoder_decoder(directory);
+  const auto tokenizer = load_tokenizer(directory);
+  const AttentionPicture picture = attend(arguments, *model, *tokenizer, directory);
+  if (!arguments.output.empty()) {
+    write_picture(picture, arguments.output);
+    if (!globals.quiet) say("wrote " + arguments.output.string());
+  } else if (globals.json) {
+    fmt::print("{}\n", attention_json(picture));
+  } else {
+    fmt::print("{}", attention_terminal(picture, {terminal_width(100), colour_stdout()}));
+  }
+}
+
+}  // namespace
+
+void add_attend(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand("attend", "Show the attention of a model over a text");
+  auto a = std::make_shared<AttendArguments>();
+  command->add_option("text", a->text, "The text")->required();
+  command->add_option("--model,-m", a->model, "Model directory or name")->capture_default_str();
+  command->add_option("--target", a->target, "A given translation instead of the model's own");
+  command->add_option("--kind", a->kind, "cross, encoder, decoder, or self for both of these")->capture_default_str();
+  command->add_option("--layers", a->layers, "Layers to show, e.g. 0,3, or all (default)");
+  command->add_option("--heads", a->heads, "Heads to show, e.g. 0,3, all (default in files) or mean (default in the terminal)");
+  command->add_option("--output,-o", a->output, "FILE.html, .svg, .json or .npy instead of the terminal");
+  command->footer(
+      "Examples:\n"
+      "  heed attend \"The cat sat on the mat.\"\n"
+      "  heed attend \"The cat sat on the mat.\" --target \"Le chat était assis sur le tapis.\" --layers 1 --heads all\n"
+      "  heed attend \"I like tea.\" --kind encoder --output tea.html");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,38 @@
+// What the commands share: the options every one takes, and the functions that add each to the program.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "heed/error.h"
+
+namespace heed::cli {
+
+/// Wrong use that only shows when the command runs; exit status 2 instead of 1.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Options every command takes.
+struct Globals {
+  bool quiet = false;
+  bool json = false;
+  int threads = 0;  // 0: all the process may use
+  std::optional<std::uint64_t> seed;
+};
+
+void add_average(CLI::App& app, const Globals& globals);
+void add_attend(CLI::App& app, const Globals& globals);
+void add_evaluate(CLI::App& app, const Globals& globals);
+void add_forward(CLI::App& app, const Globals& globals);
+void add_info(CLI::App& app, const Globals& globals);
+void add_tokenize(CLI::App& app, const Globals& globals);
+void add_train(CLI::App& app, const Globals& globals);
+void add_translate(CLI::App& app, const Globals& globals);
+
+}  // namespace heed::cli

@@ -1,0 +1,87 @@
+// Generation options on the command line.
+#include "cli/generation_arguments.h"
+
+#include "cli/cli.h"
+#include "cli/input.h"
+
+namespace heed::cli {
+namespace {
+
+template <class T, class U>
+void overlay(T& option, const std::optional<U>& given) {
+  if (given) option = *given;
+}
+
+std::vector<std::int64_t> all_ids(const std::vector<std::string>& lists) {
+  std::vector<std::int64_t> ids;
+  for (const std::string& list : lists) {
+    const std::vector<std::int64_t> more = parse_ids(list);
+    ids.insert(ids.end(), more.begin(), more.end());
+  }
+  return ids;
+}
+
+EarlyStopping early_stopping_named(const std::string& name) {
+  if (name == "true") return EarlyStopping::yes;
+  if (name == "false") return EarlyStopping::no;
+  if (name == "never") return EarlyStopping::never;
+  throw UsageError("--early-stopping: expected true, false or never, got " + name);
+}
+
+}  // namespace
+
+void GenerationArguments::add_to(CLI::App& command) {
+  const char* group = "Generation";
+  command.add_option("--max-new-tokens", max_new_tokens, "Longest output, in tokens")->group(group);
+  command.add_option("--min-new-tokens", min_new_tokens, "Shortest output, in tokens")->group(group);
+  command.add_option("--max-length", max_length, "The same, the start token counted")->group(group);
+  command.add_option("--min-length", min_length, "The same, the start token counted")->group(group);
+  command.add_option("--num-beams", num_beams, "Beams of the search; 1 is greedy")->group(group);
+  command.add_option("--num-return-sequences", num_return_sequences, "Best results to give")->group(group);
+  command.add_option("--length-penalty", length_penalty, "Exponent of the length a score is divided by")->group(group);
+  command.add_option("--early-stopping", early_stopping, "true, false or never")->group(group);
+  command.add_option("--no-repeat-ngram-size", no_repeat_ngram_size, "No run of so many tokens twice")->group(group);
+  command.add_option("--repetition-penalty", repetition_penalty, "Above 1: against tokens already there")->group(group);
+  command.add_option("--bad-words-ids", bad_words_ids, "Ids never to say, e.g. 5,6 (repeatable)")->group(group);
+  command.add_option("--suppress-tokens", suppress_tokens, "Single ids never to say, e.g. 5,6")->group(group);
+  command.add_option("--eos-token-id", eos_token_id, "Ids that end the output, e.g. 0,3")->group(group);
+  command.add_option("--forced-bos-token-id", forced_bos_token_id, "Id of the first token")->group(group);
+  command.add_option("--forced-eos-token-id", forced_eos_token_id, "Ids of the last possible token")->group(group);
+  command.add_option("--pad-token-id", pad_token_id, "Id that fills rows up")->group(group);
+  command.add_option("--decoder-start-token-id", decoder_start_token_id, "Id the decoder starts from")->group(group);
+  command.add_flag("--do-sample", do_sample, "Draw tokens at random (see --seed)")->group(group);
+  command.add_option("--temperature", temperature, "Below 1: less random")->group(group);
+  command.add_option("--top-k", top_k, "Draw among so many best tokens; 0: all")->group(group);
+  command.add_option("--top-p", top_p, "Draw among the best tokens of so much probability")->group(group);
+  command.add_option("--min-p", min_p, "Draw among tokens so likely against the best")->group(group);
+}
+
+void GenerationArguments::apply_to(GenerationOptions& o) const {
+  // A length on the command line replaces the model's, whichever way either counts.
+  if (max_new_tokens || max_length) o.max_new_tokens.reset(), o.max_length.reset();
+  if (min_new_tokens || min_length) o.min_new_tokens.reset(), o.min_length = 0;
+  overlay(o.max_new_tokens, max_new_tokens);
+  overlay(o.max_length, max_length);
+  overlay(o.min_new_tokens, min_new_tokens);
+  overlay(o.min_length, min_length);
+  overlay(o.num_beams, num_beams);
+  overlay(o.num_return_sequences, num_return_sequences);
+  overlay(o.no_repeat_ngram_size, no_repeat_ngram_size);
+  overlay(o.length_penalty, length_penalty);
+  overlay(o.repetition_penalty, repetition_penalty);
+  overlay(o.temperature, temperature);
+  overlay(o.top_k, top_k);
+  overlay(o.top_p, top_p);
+  overlay(o.min_p, min_p);
+  overlay(o.forced_bos_token_id, forced_bos_token_id);
+  overlay(o.pad_token_id, pad_token_id);
+  overlay(o.decoder_start_token_id, decoder_start_token_id);
+  if (!early_stopping.empty()) o.early_stopping = early_stopping_named(early_stopping);
+  if (!eos_token_id.empty()) o.eos_token_id = all_ids(eos_token_id);
+  if (!forced_eos_token_id.empty()) o.forced_eos_token_id = all_ids(forced_eos_token_id);
+  if (!suppress_tokens.empty()) o.suppress_tokens = all_ids(suppress_tokens);
+  for (const std::string& words : bad_words_ids) o.bad_words_ids.push_back(parse_ids(words));
+  if (do_sample) o.do_sample = true;
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,28 @@
+// The generation options of the command line, under Hugging Face's names, laid over those of the model.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/generate/options.h"
+
+namespace heed::cli {
+
+struct GenerationArguments {
+  std::optional<std::int64_t> max_new_tokens, max_length, min_new_tokens, min_length, num_beams, num_return_sequences,
+      no_repeat_ngram_size, top_k;
+  std::optional<double> length_penalty, repetition_penalty, temperature, top_p, min_p;
+  std::optional<std::int64_t> forced_bos_token_id, pad_token_id, decoder_start_token_id;
+  std::string early_stopping;
+  std::vector<std::string> eos_token_id, forced_eos_token_id, bad_words_ids, suppress_tokens;
+  bool do_sample = false;
+
+  void add_to(CLI::App& command);
+  /// Overwrites what the user gave. Throws UsageError for malformed values.
+  void apply_to(GenerationOptions& options) const;
+};
+
+}  // namespace heed::cli

@@ -1,0 +1,51 @@
+// Looking models up.
+#include "cli/models.h"
+
+#include <cstdlib>
+#include <sstream>
+#include <vector>
+
+#include "cli/cli.h"
+#include "heed/models/registry.h"
+
+namespace heed::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::vector<fs::path> model_folders() {
+  std::vector<fs::path> folders;
+  std::istringstream list(environment("HEED_MODELS"));
+  for (std::string folder; std::getline(list, folder, ':');) {
+    if (!folder.empty()) folders.emplace_back(folder);
+  }
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) folders.push_back(program.parent_path().parent_path() / "share/heed/models");
+#ifdef HEED_SOURCE_MODELS
+  folders.emplace_back(HEED_SOURCE_MODELS);
+#endif
+  return folders;
+}
+
+fs::path hub_cache() {
+  const std::string home = environment("HF_HOME");
+  return (home.empty() ? fs::path(environment("HOME")) / ".cache/huggingface" : fs::path(home)) / "hub";
+}
+
+}  // namespace
+
+fs::path locate_model(const std::string& name) { return find_model(name, model_folders(), hub_cache()); }
+
+DType weights_dtype(const std::string& name) {
+  if (name == "f32") return DType::f32;
+  if (name == "bf16") return DType::bf16;
+  throw UsageError("--dtype: expected f32 or bf16, got " + name);
+}
+
+}  // namespace heed::cli

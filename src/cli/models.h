@@ -1,0 +1,21 @@
+// Where --model finds a model.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "heed/dtype.h"
+
+namespace heed::cli {
+
+/// The name of the shipped translation model.
+inline constexpr const char* kDefaultTranslator = "en-fr";
+
+/// The directory that --model names: itself, or looked up in $HEED_MODELS (folders separated by ':'), among the
+/// installed models, and in the Hugging Face cache.
+std::filesystem::path locate_model(const std::string& name);
+
+/// f32 or bf16, as --dtype spells it.
+DType weights_dtype(const std::string& name);
+
+}  // namespace heed::cli

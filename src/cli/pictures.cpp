@@ -1,0 +1,54 @@
+// Choosing maps and writing pictures.
+#include "cli/pictures.h"
+
+#include <algorithm>
+
+#include "cli/cli.h"
+#include "heed/io/file.h"
+#include "heed/ops/reduce.h"
+#include "heed/ops/shape.h"
+
+namespace heed::cli {
+
+void add_maps(AttentionPicture& picture, const std::string& tap, const std::string& kind, std::int64_t layer,
+              const Tensor& weights, const MapChoice& choice) {
+  AttentionMap map;
+  map.name = tap.substr(0, tap.rfind(".weights"));
+  map.kind = kind;
+  map.layer = layer;
+  map.queries = weights.size(1);
+  map.keys = weights.size(2);
+  if (choice.mean_of_heads) {
+    map.weights = mean(weights, 0).to_vector<float>();
+    picture.maps.push_back(std::move(map));
+    return;
+  }
+  std::vector<std::int64_t> heads = choice.heads;
+  for (std::int64_t h = 0; choice.heads.empty() && h < weights.size(0); ++h) heads.push_back(h);
+  for (const std::int64_t head : heads) {
+    if (head < 0 || head >= weights.size(0)) {
+      throw UsageError("--heads: expected heads below " + std::to_string(weights.size(0)) + ", got " + std::to_string(head));
+    }
+    map.head = head;
+    map.weights = slice(weights, 0, head, head + 1).to_vector<float>();
+    picture.maps.push_back(map);
+  }
+}
+
+void check_picture_file(const std::filesystem::path& file) {
+  const std::string ending = file.extension().string();
+  const auto known = {".html", ".svg", ".json", ".npy"};
+  if (std::find(known.begin(), known.end(), ending) == known.end()) {
+    throw UsageError(file.string() + ": expected a file ending in .html, .svg, .json or .npy, got \"" + ending + "\"");
+  }
+}
+
+void write_picture(const AttentionPicture& picture, const std::filesystem::path& file) {
+  const std::string ending = file.extension().string();
+  if (ending == ".html") return write_file(file, attention_html(picture));
+  if (ending == ".svg") return write_file(file, attention_svg(picture));
+  if (ending == ".json") return write_file(file, attention_json(picture));
+  write_file(file, attention_npy(picture));
+}
+
+}  // namespace heed::cli

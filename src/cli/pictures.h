@@ -1,0 +1,30 @@
+// From captured attention to the file (or terminal) the user asked for.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/inspect/picture.h"
+#include "heed/models/model.h"
+
+namespace heed::cli {
+
+/// Which maps to show. Empty lists mean all.
+struct MapChoice {
+  std::vector<std::int64_t> layers;
+  std::vector<std::int64_t> heads;
+  bool mean_of_heads = false;
+};
+
+/// Adds the maps of one tap, weights f32 [H, T, S], to a picture. Throws UsageError for a head that is not there.
+void add_maps(AttentionPicture& picture, const std::string& tap, const std::string& kind, std::int64_t layer,
+              const Tensor& weights, const MapChoice& choice);
+
+/// Throws UsageError unless the file's ending is one that can be written: .html .svg .json .npy.
+void check_picture_file(const std::filesystem::path& file);
+/// Writes a picture in the format of the file's ending.
+void write_picture(const AttentionPicture& picture, const std::filesystem::path& file);
+
+}  // namespace heed::cli

@@ -1,0 +1,43 @@
+// Talking to people: warnings on stderr, and progress that suits a terminal or a log file.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace heed::cli {
+
+bool stderr_is_terminal();
+bool stdout_is_terminal();
+/// Whether to colour what goes to stdout: a terminal, and NO_COLOR not set.
+bool colour_stdout();
+/// Columns of the terminal on stdout, or `otherwise`.
+int terminal_width(int otherwise);
+
+/// "heed: warning: MESSAGE" on stderr.
+void warn(const std::string& message);
+/// A line on stderr.
+void say(const std::string& line);
+
+/// "1:05" or "2:03:20"
+std::string clock_time(double seconds);
+
+/// A bar that redraws itself on a terminal, and a plain line every `kLineSeconds` elsewhere.
+class Progress {
+ public:
+  explicit Progress(bool quiet) : quiet_(quiet) {}
+  ~Progress() { finish(); }
+  /// Shows how far the work is (done of total), with `text` behind the bar.
+  void show(std::int64_t done, std::int64_t total, const std::string& text);
+  /// Ends the bar's line, so that other lines can follow.
+  void finish();
+
+ private:
+  static constexpr double kLineSeconds = 10;
+  static constexpr double kRedrawSeconds = 0.1;
+  bool quiet_;
+  bool drawn_ = false;
+  std::chrono::steady_clock::time_point last_{};
+};
+
+}  // namespace heed::cli

@@ -1,0 +1,60 @@
+// heed tokenize: text to token ids and back, one JSON object per text.
+#include <fmt/core.h>
+
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/models.h"
+#include "heed/io/json.h"
+#include "heed/text/tokenizer.h"
+
+namespace heed::cli {
+namespace {
+
+struct TokenizeArguments {
+  std::vector<std::string> texts;
+  std::string model = kDefaultTranslator;
+  std::vector<std::string> decode;
+  bool target = false;
+  bool no_special_tokens = false;
+  bool skip_special_tokens = false;
+};
+
+void print(const Encoding& encoding) {
+  JsonWriter json;
+  json.begin_object().field("ids", encoding.ids).field("tokens", encoding.tokens).key("offsets").begin_array();
+  for (const auto& offset : encoding.offsets) json.begin_array().value(offset.first).value(offset.second).end_array();
+  fmt::print("{}\n", json.end_array().end_object().text());
+}
+
+void run(const TokenizeArguments& arguments, const Globals& globals) {
+  const auto tokenizer = load_tokenizer(locate_model(arguments.model));
+  for (const std::string& list : arguments.decode) {
+    const std::string text = tokenizer->decode(parse_ids(list), arguments.skip_special_tokens);
+    fmt::print("{}\n", globals.json ? JsonWriter().value(text).text() : text);
+  }
+  if (!arguments.decode.empty()) return;
+  for (const std::string& text : read_texts(arguments.texts)) {
+    const bool special = !arguments.no_special_tokens;
+    print(arguments.target ? tokenizer->encode_target(text, special) : tokenizer->encode(text, special));
+  }
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand("tokenize", "Show the tokens of a text, or the text of tokens");
+  auto a = std::make_shared<TokenizeArguments>();
+  command->add_option("text", a->texts, "Texts; without any, the lines of stdin");
+  command->add_option("--model,-m", a->model, "Model directory or name")->capture_default_str();
+  command->add_option("--decode", a->decode, "Ids to turn into text, e.g. 5,6,0 (repeatable)");
+  command->add_flag("--target", a->target, "Tokenize for the target side");
+  command->add_flag("--no-special-tokens", a->no_special_tokens, "Leave out what the tokenizer adds");
+  command->add_flag("--skip-special-tokens", a->skip_special_tokens, "With --decode: leave special tokens out");
+  command->footer(
+      "Examples:\n"
+      "  heed tokenize \"The cat sat on the mat.\"\n"
+      "  heed tokenize --decode 52,7,0 --skip-special-tokens");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

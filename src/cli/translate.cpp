@@ -1,0 +1,240 @@
+// heed translate: text (or token ids) through an encoder-decoder, line by line.
+#include "heed/generate/translate.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "cli/cli.h"
+#include "cli/generation_arguments.h"
+#include "cli/input.h"
+#include "cli/models.h"
+#include "cli/pictures.h"
+#include "cli/terminal.h"
+#include "heed/io/json.h"
+#include "heed/models/registry.h"
+
+namespace heed::cli {
+namespace {
+
+constexpr const char* kCrossAttention = "decoder.layers.*.cross_attn.weights";
+
+struct TranslateArguments {
+  std::vector<std::string> texts;
+  std::vector<std::string> prompt_ids;
+  std::string model = kDefaultTranslator;
+  std::string dtype = "f32";
+  std::string long_lines = "cut";
+  std::int64_t batch_tokens = 4096;
+  std::filesystem::path attention;
+  GenerationArguments generation;
+};
+
+struct Session {
+  const TranslateArguments& arguments;
+  const Globals& globals;
+  std::filesystem::path directory;
+  std::unique_ptr<EncoderDecoderModel> model;
+  GenerationOptions generation;
+};
+
+LongLines long_lines_named(const std::string& name) {
+  if (name == "cut") return LongLines::cut;
+  if (name == "split") return LongLines::split;
+  if (name == "error") return LongLines::error;
+  throw UsageError("--long-lines: expected cut, split or error, got " + name);
+}
+
+GenerationOptions generation_options(const TranslateArguments& arguments, const Globals& globals,
+                                     const std::filesystem::path& directory) {
+  std::vector<std::string> unused;
+  GenerationOptions options = load_generation_options(directory, &unused);
+  if (!globals.quiet) {
+    for (const std::string& key : unused) warn((directory / "generation_config.json").string() + ": " + key + " is not followed");
+  }
+  arguments.generation.apply_to(options);
+  if (globals.seed) options.seed = *globals.seed;
+  return options;
+}
+
+void write_hypothesis(JsonWriter& json, const Hypothesis& h, const std::optional<std::string>& text, bool beams) {
+  json.field("ids", h.ids).field("text", text).field("score", beams ? h.beam_score : h.score);
+  json.field("log_probability", h.score);
+}
+
+// One input's results: its best as the object itself, and all of them where several were asked for.
+void print_json(const std::vector<Hypothesis>& hypotheses, const std::vector<std::optional<std::string>>& texts,
+                const GenerationOptions& options) {
+  const bool beams = options.num_beams > 1;
+  JsonWriter json;
+  json.begin_object();
+  write_hypothesis(json, hypotheses.front(), texts.front(), beams);
+  if (options.num_return_sequences > 1) {
+    json.key("sequences").begin_array();
+    for (std::size_t i = 0; i < hypotheses.size(); ++i) {
+      json.begin_object();
+      write_hypothesis(json, hypotheses[i], texts[i], beams);
+      json.end_object();
+    }
+    json.end_array();
+  }
+  fmt::print("{}\n", json.end_object().text());
+}
+
+void print_text(std::size_t index, const std::vector<std::optional<std::string>>& texts, const std::vector<Hypothesis>& hypotheses,
+                const GenerationOptions& options) {
+  if (options.num_return_sequences <= 1) {
+    fmt::print("{}\n", *texts.front());
+    return;
+  }
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    fmt::print("{} ||| {} ||| {:.4f}\n", index, *texts[i], options.num_beams > 1 ? hypotheses[i].beam_score : hypotheses[i].score);
+  }
+}
+
+// FILE for the first of one, FILE with -N before its ending for the N-th of several.
+std::filesystem::path numbered(const std::filesystem::path& file, std::size_t index, std::size_t count) {
+  if (count == 1) return file;
+  return file.parent_path() / (file.stem().string() + "-" + std::to_string(index + 1) + file.extension().string());
+}
+
+void write_attention(const Translation& translation, const std::string& text, const std::filesystem::path& file) {
+  const TranslationCandidate& best = translation.candidates.front();
+  if (best.hypothesis.ids.empty()) return;  // an empty line has nothing to look at
+  AttentionPicture picture;
+  picture.title = text + " → " + best.text;
+  picture.tokens["cross"] = {best.tokens, translation.source_tokens};
+  std::int64_t layer = 0;
+  for (const auto& [name, weights] : best.hypothesis.captured) add_maps(picture, name, "cross", layer++, weights, {});
+  write_picture(picture, file);
+}
+
+// Input arrives in windows, so that a long file needs little memory and shows its first lines early.
+class Lines {
+ public:
+  explicit Lines(const std::vector<std::string>& arguments) : arguments_(arguments) {}
+  bool next(std::vector<std::string>& window) {
+    const std::size_t size = arguments_.empty() && isatty(STDIN_FILENO) == 1 ? 1 : 2048;
+    window.clear();
+    while (window.size() < size) {
+      std::string line;
+      if (!arguments_.empty()) {
+        if (at_ == arguments_.size()) break;
+        line = arguments_[at_++];
+      } else if (!std::getline(std::cin, line)) {
+        break;
+      }
+      if (!line.empty() && line.back() == '\r') line.pop_back();
+      window.push_back(std::move(line));
+    }
+    return !window.empty();
+  }
+
+ private:
+  const std::vector<std::string>& arguments_;
+  std::size_t at_ = 0;
+};
+
+void translate_texts(const Session& session) {
+  const TranslateArguments& arguments = session.arguments;
+  const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(session.directory);
+  TranslateOptions options;
+  options.generation = session.generation;
+  options.batch_tokens = arguments.batch_tokens;
+  options.long_lines = long_lines_named(arguments.long_lines);
+  if (!arguments.attention.empty()) options.capture = {kCrossAttention};
+  std::size_t done = 0;
+  options.warn = [&](std::size_t line, const std::string& message) {
+    if (!session.globals.quiet) warn("line " + std::to_string(done + line + 1) + ": " + message);
+  };
+  Lines lines(arguments.texts);
+  std::vector<std::string> window;
+  while (lines.next(window)) {
+    const std::vector<Translation> translations = translate(*session.model, *tokenizer, window, options);
+    for (std::size_t i = 0; i < translations.size(); ++i) {
+      std::vector<Hypothesis> hypotheses;
+      std::vector<std::optional<std::string>> texts;
+      for (const TranslationCandidate& candidate : translations[i].candidates) {
+        hypotheses.push_back(candidate.hypothesis);
+        texts.emplace_back(candidate.text);
+      }
+      if (session.globals.json) {
+        print_json(hypotheses, texts, session.generation);
+      } else {
+        print_text(done + i, texts, hypotheses, session.generation);
+      }
+      if (!arguments.attention.empty()) {
+        write_attention(translations[i], window[i], numbered(arguments.attention, done + i, std::max<std::size_t>(arguments.texts.size(), 1)));
+      }
+    }
+    std::fflush(stdout);
+    done += window.size();
+  }
+}
+
+// Token ids in, token ids out; the text too, where the model has a tokenizer.
+void translate_ids(const Session& session) {
+  if (!session.arguments.attention.empty()) throw UsageError("--attention: expected text, got --prompt-ids");
+  std::vector<std::vector<std::int64_t>> sources;
+  for (const std::string& list : session.arguments.prompt_ids) sources.push_back(parse_ids(list));
+  std::unique_ptr<Tokenizer> tokenizer;
+  try {
+    tokenizer = load_tokenizer(session.directory);
+  } catch (const Error& error) {
+    if (!session.globals.json) throw;  // without text there would be nothing to print
+  }
+  const auto results = search_sources(*session.model, sources, session.generation, session.arguments.batch_tokens);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    std::vector<std::optional<std::string>> texts;
+    for (const Hypothesis& h : results[i]) {
+      texts.push_back(tokenizer ? std::optional(tokenizer->decode(h.ids)) : std::nullopt);
+    }
+    if (session.globals.json) {
+      print_json(results[i], texts, session.generation);
+    } else {
+      print_text(i, texts, results[i], session.generation);
+    }
+  }
+}
+
+void run(const TranslateArguments& arguments, const Globals& globals) {
+  if (!arguments.texts.empty() && !arguments.prompt_ids.empty()) throw UsageError("translate: expected text or --prompt-ids, got both");
+  if (!arguments.attention.empty()) check_picture_file(arguments.attention);
+  const std::filesystem::path directory = locate_model(arguments.model);
+  Session session{arguments, globals, directory, load_encoder_decoder(directory, weights_dtype(arguments.dtype)),
+                  generation_options(arguments, globals, directory)};
+  if (arguments.prompt_ids.empty()) {
+    translate_texts(session);
+  } else {
+    translate_ids(session);
+  }
+}
+
+}  // namespace
+
+void add_translate(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand("translate", "Translate text, given as arguments or line by line on stdin");
+  auto a = std::make_shared<TranslateArguments>();
+  command->add_option("text", a->texts, "Texts to translate; without any, the lines of stdin");
+  command->add_option("--model,-m", a->model, "Model directory or name")->capture_default_str();
+  command->add_option("--dtype", a->dtype, "Weights in memory: f32 or bf16")->capture_default_str();
+  command->add_option("--prompt-ids", a->prompt_ids, "Source token ids instead of text, e.g. 5,6,0 (repeatable)");
+  command->add_option("--batch-tokens", a->batch_tokens, "Padded source tokens translated at a time")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--long-lines", a->long_lines, "Lines longer than the model's positions: cut, split or error")
+      ->capture_default_str();
+  command->add_option("--attention", a->attention, "Also write the cross-attention: FILE.html, .svg, .json or .npy");
+  a->generation.add_to(*command);
+  command->footer(
+      "Examples:\n"
+      "  heed translate \"The cat sat on the mat.\"\n"
+      "  heed translate --num-beams 5 < english.txt > french.txt\n"
+      "  heed translate --num-beams 4 --num-return-sequences 4 --json \"Good morning.\"\n"
+      "  heed translate \"I like tea.\" --attention tea.html");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli
