@@ -177,6 +177,11 @@ std::vector<Hypothesis> BeamSearch::results() const {
   return results;
 }
 
+/// Sources that make a thread worth waking.
+std::int64_t sources_per_thread(const SearchState& state, std::int64_t vocabulary) {
+  return kScoresPerThread / (state.options.num_beams * vocabulary) + 1;
+}
+
 /// Tells the decoding which rows go on, and the beams their new rows; returns the tokens to feed.
 std::vector<std::int64_t> rearrange(const SearchState& state, std::vector<BeamSearch>& searches) {
   std::vector<std::int64_t> rows, tokens;
@@ -202,11 +207,12 @@ std::vector<std::vector<Hypothesis>> search_beams(const SearchState& state) {
   for (;;) {
     const Tensor log_probs = log_softmax(logits, 1);
     std::vector<std::vector<Candidate>> candidates(searches.size());
-    parallel_for(static_cast<std::int64_t>(searches.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-        candidates[i] = searches[i].rank(log_probs);
-      }
-    });
+    parallel_for(static_cast<std::int64_t>(searches.size()), sources_per_thread(state, logits.size(1)),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+                     candidates[i] = searches[i].rank(log_probs);
+                   }
+                 });
     std::vector<BeamSearch> going;
     for (std::size_t i = 0; i < searches.size(); ++i) {
       if (searches[i].advance(candidates[i])) {

@@ -68,20 +68,24 @@ void ignore_irrelevant(const Config& config) {
                  "max_matching_ngram_size"});
 }
 
-/// Settings heed has no use for, which are harmless at the value that means "off".
-void accept_when_off(const Config& config) {
-  const auto off = [&config](const char* name, double value) {
-    if (config.has(name) && config.number(name, value) != value) return;
-    config.ignore({name});
+/// Names of the settings that ask for what heed does not do: all of these are harmless at the value that
+/// means "off".
+std::vector<std::string> settings_not_done(const Config& config) {
+  std::vector<std::string> names;
+  const auto expect_number = [&](const char* name, double off) {
+    if (config.number(name, off) != off) names.emplace_back(name);
   };
-  for (const char* name : {"typical_p", "encoder_repetition_penalty", "guidance_scale", "num_beam_groups"})
-    off(name, 1);
-  for (const char* name :
-       {"epsilon_cutoff", "eta_cutoff", "diversity_penalty", "encoder_no_repeat_ngram_size"})
-    off(name, 0);
-  for (const char* name : {"remove_invalid_values", "token_healing"}) {
-    if (!config.boolean(name, false)) config.ignore({name});
+  for (const char* name : {"typical_p", "encoder_repetition_penalty", "guidance_scale", "num_beam_groups"}) {
+    expect_number(name, 1);
   }
+  for (const char* name :
+       {"epsilon_cutoff", "eta_cutoff", "diversity_penalty", "encoder_no_repeat_ngram_size"}) {
+    expect_number(name, 0);
+  }
+  for (const char* name : {"remove_invalid_values", "token_healing"}) {
+    if (config.boolean(name, false)) names.emplace_back(name);
+  }
+  return names;
 }
 
 class Checker {
@@ -181,8 +185,11 @@ GenerationOptions load_generation_options(const std::filesystem::path& directory
   o.top_p = config.number("top_p", o.top_p);
   o.min_p = config.optional_number("min_p");
   ignore_irrelevant(config);
-  accept_when_off(config);
-  if (unused != nullptr) *unused = config.unused();
+  std::vector<std::string> not_done = settings_not_done(config);
+  if (unused != nullptr) {
+    *unused = config.unused();
+    unused->insert(unused->end(), not_done.begin(), not_done.end());
+  }
   try {
     check_generation_options(o);
   } catch (const Error& error) {

@@ -43,7 +43,7 @@ Tensor process(const SearchState& state, const std::vector<Row>& rows, const std
   const std::int64_t vocabulary = logits.size(1);
   const auto count = static_cast<std::int64_t>(rows.size());
   Tensor scores = Tensor::empty({count, vocabulary});
-  parallel_for(count, 4, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(count, kScoresPerThread / vocabulary + 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const float* source = logits.data<float>() + from[static_cast<std::size_t>(i)] * vocabulary;
       const std::span row(scores.data<float>() + i * vocabulary, static_cast<std::size_t>(vocabulary));

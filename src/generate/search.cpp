@@ -174,7 +174,7 @@ std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& m
     const std::size_t row_tokens = sources[order[first]].size() * static_cast<std::size_t>(options.num_beams);
     const std::size_t fitting = std::max<std::size_t>(1, static_cast<std::size_t>(batch_tokens) / row_tokens);
     const auto rows = std::span(order).subspan(first, std::min(fitting, order.size() - first));
-    SearchOptions batch_watch{watch.capture, {}};
+    SearchOptions batch_watch{.capture = watch.capture};
     for (const std::size_t row : rows) {
       batch_watch.identities.push_back(watch.identities.empty() ? row : watch.identities[row]);
     }

@@ -32,6 +32,9 @@ struct SearchState {
   Tensor feed(const std::vector<std::int64_t>& tokens) const;
 };
 
+/// Scores to look through that make a thread worth waking.
+constexpr std::int64_t kScoresPerThread = 32768;
+
 /// Gumbel noise: added to scores, it makes their argmax a draw from softmax, and the k largest a draw of k
 /// without replacement (Kool et al., "Stochastic beams and where to find them").
 float gumbel(const RandomStream& random, std::uint64_t index);

@@ -8,10 +8,8 @@
 namespace heed::generate {
 
 Trace::Trace(const std::vector<std::string>& patterns, const Context& context)
-    : context_(context), active_(!patterns.empty()) {
+    : taps_(context.taps), context_(context), active_(!patterns.empty()) {
   if (!active_) return;
-  if (context.taps != nullptr)
-    throw Error("search: expected either taps to capture or listeners of one's own, got both");
   for (const std::string& pattern : patterns) {
     taps_.listen(pattern, [this](const std::string& name, Tensor& value) { keep(name, value); });
   }

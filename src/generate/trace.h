@@ -19,7 +19,7 @@ constexpr std::int64_t kRoot = -1;
 
 class Trace {
  public:
-  /// Throws Error when there is something to capture and `context` already has listeners.
+  /// Listens beside the listeners that `context` has.
   Trace(const std::vector<std::string>& patterns, const Context& context);
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;

@@ -149,7 +149,8 @@ std::vector<Translation> translate(const EncoderDecoderModel& model, const Token
   GenerationOptions generation = options.generation;
   if (!generation.max_new_tokens && !generation.max_length) generation.max_length = model.max_positions();
   Sources sources = Preparation(model, tokenizer, options).prepare(texts);
-  auto found = search_sources(model, sources.ids, generation, options.batch_tokens, {options.capture, {}});
+  auto found =
+      search_sources(model, sources.ids, generation, options.batch_tokens, {.capture = options.capture});
   std::vector<Translation> translations;
   for (std::size_t line = 0; line < texts.size(); ++line) {
     std::vector<Translation> parts;

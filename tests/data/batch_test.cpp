@@ -195,7 +195,7 @@ TEST(Tokenize, CountsWhatIsTooLong) {
   corpus.add("ab", "abcdefgh", 4);
   corpus.add("abcde", "a", 6);
   corpus.add("", "a", 7);
-  DataReport report{.lines = 7, .kept = 5, .skipped = {}};
+  DataReport report{.lines = 7, .kept = 5};
   const Encoder bytes = [](std::string_view text) {
     return std::vector<std::int32_t>(text.begin(), text.end());
   };

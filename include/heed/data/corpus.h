@@ -36,7 +36,7 @@ struct DataReport {
 
   std::int64_t lines = 0;
   std::int64_t kept = 0;
-  std::array<Skipped, kReasons> skipped;
+  std::array<Skipped, kReasons> skipped = {};
 
   void skip(SkipReason reason, std::int64_t line);
   const Skipped& operator[](SkipReason reason) const { return skipped[static_cast<std::size_t>(reason)]; }

@@ -17,11 +17,11 @@ enum class EarlyStopping : std::uint8_t {
 };
 
 struct GenerationOptions {
-  // Lengths. `max_length` and `min_length` count the prompt (the start token of a decoder too); the `new_tokens`
-  // options win over them. With neither maximum, 20 new tokens are made.
-  std::optional<std::int64_t> max_new_tokens;
-  std::optional<std::int64_t> max_length;
-  std::optional<std::int64_t> min_new_tokens;
+  // Lengths. `max_length` and `min_length` count the prompt (the start token of a decoder too); the
+  // `new_tokens` options win over them. With neither maximum, 20 new tokens are made.
+  std::optional<std::int64_t> max_new_tokens = {};
+  std::optional<std::int64_t> max_length = {};
+  std::optional<std::int64_t> min_new_tokens = {};
   std::int64_t min_length = 0;
 
   // Beam search.
@@ -33,31 +33,31 @@ struct GenerationOptions {
   // What may be said; see processors.h for the formulas and the order.
   double repetition_penalty = 1.0;
   std::int64_t no_repeat_ngram_size = 0;
-  std::vector<std::vector<std::int64_t>> bad_words_ids;
-  std::vector<std::int64_t> suppress_tokens;
-  std::vector<std::int64_t> begin_suppress_tokens;
+  std::vector<std::vector<std::int64_t>> bad_words_ids = {};
+  std::vector<std::int64_t> suppress_tokens = {};
+  std::vector<std::int64_t> begin_suppress_tokens = {};
   bool renormalize_logits = false;
 
   // Special tokens.
-  std::vector<std::int64_t> eos_token_id;
-  std::optional<std::int64_t> pad_token_id;
-  std::optional<std::int64_t> bos_token_id;
-  std::optional<std::int64_t> decoder_start_token_id;
-  std::optional<std::int64_t> forced_bos_token_id;
-  std::vector<std::int64_t> forced_eos_token_id;
+  std::vector<std::int64_t> eos_token_id = {};
+  std::optional<std::int64_t> pad_token_id = {};
+  std::optional<std::int64_t> bos_token_id = {};
+  std::optional<std::int64_t> decoder_start_token_id = {};
+  std::optional<std::int64_t> forced_bos_token_id = {};
+  std::vector<std::int64_t> forced_eos_token_id = {};
 
   // Sampling.
   bool do_sample = false;
   double temperature = 1.0;
   std::int64_t top_k = 50;  ///< 0 = no limit
   double top_p = 1.0;
-  std::optional<double> min_p;
+  std::optional<double> min_p = {};
   std::uint64_t seed = 0;
 };
 
-/// The options of generation_config.json in a model's directory; the defaults where there is no such file. Keys
-/// that are not understood, or ask for what heed does not do, are named in `unused`, where given. Throws Error when
-/// the file is malformed or a value is of the wrong type or out of range.
+/// The options of generation_config.json in a model's directory; the defaults where there is no such file.
+/// Keys that are not understood, or ask for what heed does not do, are named in `unused`, where given. Throws
+/// Error when the file is malformed or a value is of the wrong type or out of range.
 GenerationOptions load_generation_options(const std::filesystem::path& directory,
                                           std::vector<std::string>* unused = nullptr);
 

@@ -22,33 +22,36 @@ struct Hypothesis {
   double score = 0;
   /// Beam search: score / length^length_penalty, by which hypotheses are ranked. Elsewhere equal to `score`.
   double beam_score = 0;
-  /// Values of the captured taps, f32 [H, T, S]: row t is what the model looked at when it made token t. Keys past
-  /// those a step had (self-attention grows) are 0.
+  /// Values of the captured taps, f32 [H, T, S]: row t is what the model looked at when it made token t. Keys
+  /// past those a step had (self-attention grows) are 0.
   TensorMap captured;
 };
 
 /// What to watch while searching.
 struct SearchOptions {
-  /// Names of attention taps, `*` standing for any characters: `decoder.layers.*.cross_attn.weights`. A pattern that
-  /// matches no tap is an Error.
-  std::vector<std::string> capture;
-  /// Sampling: identity of each row, so that its random numbers do not depend on the batch it is in. Empty: its index.
-  std::vector<std::uint64_t> identities;
+  /// Names of attention taps, `*` standing for any characters: `decoder.layers.*.cross_attn.weights`. A
+  /// pattern that matches no tap is an Error.
+  std::vector<std::string> capture = {};
+  /// Sampling: identity of each row, so that its random numbers do not depend on the batch it is in. Empty:
+  /// its index.
+  std::vector<std::uint64_t> identities = {};
 };
 
-/// Continues every row of `prompt` (i64 [B, P], P >= 1; for encoder-decoders the start token) on a fresh decoding of
-/// B rows. Returns for each row num_return_sequences hypotheses, the best first; fewer only where the options leave
-/// fewer to choose from. Rows that are done leave the batch.
-/// Throws Error for options out of range.
-std::vector<std::vector<Hypothesis>> search(Decoding& decoding, const Tensor& prompt, const GenerationOptions& options,
-                                            const SearchOptions& watch, Context& context);
+/// Continues every row of `prompt` (i64 [B, P], P >= 1; for encoder-decoders the start token) on a fresh
+/// decoding of B rows. Returns for each row num_return_sequences hypotheses, the best first; fewer only where
+/// the options leave fewer to choose from. Rows that are done leave the batch. Throws Error for options out
+/// of range.
+std::vector<std::vector<Hypothesis>> search(Decoding& decoding, const Tensor& prompt,
+                                            const GenerationOptions& options, const SearchOptions& watch,
+                                            Context& context);
 
-/// Translates token ids: sources of any length are sorted, packed into batches of at most `batch_tokens` padded
-/// source tokens (counted once per beam), searched, and given back in their order.
-/// Throws Error for an empty source, one longer than the model's positions, and options out of range.
+/// Translates token ids: sources of any length are sorted, packed into batches of at most `batch_tokens`
+/// padded source tokens (counted once per beam), searched, and given back in their order. Throws Error for an
+/// empty source, one longer than the model's positions, and options out of range.
 std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& model,
                                                     std::span<const std::vector<std::int64_t>> sources,
-                                                    const GenerationOptions& options, std::int64_t batch_tokens,
+                                                    const GenerationOptions& options,
+                                                    std::int64_t batch_tokens,
                                                     const SearchOptions& watch = {});
 
 }  // namespace heed

@@ -20,13 +20,13 @@ enum class LongLines : std::uint8_t {
 };
 
 struct TranslateOptions {
-  GenerationOptions generation;
+  GenerationOptions generation = {};
   std::int64_t batch_tokens = 4096;  ///< see search_sources
   LongLines long_lines = LongLines::cut;
   /// Taps to keep, see SearchOptions; not together with LongLines::split.
-  std::vector<std::string> capture;
+  std::vector<std::string> capture = {};
   /// Told about every line that was changed before translation: index in `texts`, and what happened.
-  std::function<void(std::size_t line, const std::string& message)> warn;
+  std::function<void(std::size_t line, const std::string& message)> warn = {};
 };
 
 /// One translation of a line.
@@ -42,8 +42,9 @@ struct Translation {
   const std::string& text() const { return candidates.front().text; }
 };
 
-/// Translates every text; the result has their order and number. An empty (or blank) text gives empty candidates.
-/// Invalid UTF-8 is replaced by U+FFFD. Without a maximum length in the options, the model's positions are it.
+/// Translates every text; the result has their order and number. An empty (or blank) text gives empty
+/// candidates. Invalid UTF-8 is replaced by U+FFFD. Without a maximum length in the options, the model's
+/// positions are it.
 std::vector<Translation> translate(const EncoderDecoderModel& model, const Tokenizer& tokenizer,
                                    std::span<const std::string> texts, const TranslateOptions& options);
 

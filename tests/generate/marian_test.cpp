@@ -1,0 +1,124 @@
+// Search with a real model against what Hugging Face transformers found with it (tests/fixtures/marian), and
+// the attention that search captures against a full pass over the finished hypothesis.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "heed/generate/search.h"
+#include "heed/models/registry.h"
+
+namespace heed {
+namespace {
+
+using Json = nlohmann::json;
+const std::filesystem::path kFixture = std::filesystem::path(HEED_FIXTURES) / "marian";
+
+Json read_json(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  return Json::parse(stream);
+}
+
+/// The model's own options with those of a run on top.
+GenerationOptions options_of(const Json& run) {
+  Json merged = read_json(kFixture / "generation_config.json");
+  merged.update(run.at("options"));
+  const auto folder =
+      std::filesystem::path(::testing::TempDir()) / ("heed_marian_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "generation_config.json") << merged;
+  const GenerationOptions options = load_generation_options(folder);
+  std::filesystem::remove_all(folder);
+  return options;
+}
+
+/// The sources of a run without their padding.
+std::vector<std::vector<std::int64_t>> sources_of(const Json& run) {
+  const auto ids = run.at("inputs").at("input_ids").get<std::vector<std::vector<std::int64_t>>>();
+  const auto mask = run.at("inputs").at("attention_mask").get<std::vector<std::vector<std::int64_t>>>();
+  std::vector<std::vector<std::int64_t>> sources;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto length = std::count(mask[i].begin(), mask[i].end(), 1);
+    sources.emplace_back(ids[i].begin(), ids[i].begin() + length);
+  }
+  return sources;
+}
+
+TEST(Marian, EveryRunFindsWhatTransformersFound) {
+  const auto model = load_encoder_decoder(kFixture);
+  const Json runs = read_json(kFixture / "generation.json").at("runs");
+  ASSERT_GE(runs.size(), 20u);
+  for (const Json& run : runs) {
+    const auto name = run.at("name").get<std::string>();
+    const auto sources = sources_of(run);
+    const GenerationOptions options = options_of(run);
+    const auto expected = run.at("new_tokens").get<std::vector<std::vector<std::int64_t>>>();
+    // All sources in one batch, then each by itself.
+    for (const std::int64_t batch_tokens : {100000, 1}) {
+      std::vector<Hypothesis> found;
+      for (auto& hypotheses : search_sources(*model, sources, options, batch_tokens)) {
+        found.insert(found.end(), hypotheses.begin(), hypotheses.end());
+      }
+      ASSERT_EQ(found.size(), expected.size()) << name;
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        EXPECT_EQ(found[i].ids, expected[i]) << name << " sequence " << i;
+        if (!run.contains("sequences_scores")) continue;
+        const double score = run["sequences_scores"][i].get<double>();
+        EXPECT_NEAR(found[i].beam_score, score, 1e-4 * std::max(1.0, std::abs(score)))
+            << name << " sequence " << i;
+      }
+    }
+  }
+}
+
+/// What the decoder looks at when it is made to say `hypothesis`.
+TensorMap teacher_forced(const EncoderDecoderModel& model, const std::vector<std::int64_t>& source,
+                         const std::vector<std::int64_t>& ids) {
+  const auto length = static_cast<std::int64_t>(source.size());
+  Context context;
+  return model.forward({{"input_ids", Tensor::from(source, {1, length})},
+                        {"attention_mask", Tensor::full({1, length}, 1, DType::i64)},
+                        {"labels", Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())})}},
+                       {.attentions = true}, context);
+}
+
+void expect_close(const Tensor& actual, const Tensor& expected, const std::string& what) {
+  ASSERT_EQ(actual.numel(), expected.numel()) << what;
+  const auto a = actual.to_vector<float>(), b = expected.to_vector<float>();
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-5) << what << " element " << i;
+}
+
+TEST(Marian, CapturedAttentionIsThatOfTheFinishedHypotheses) {
+  const auto model = load_encoder_decoder(kFixture);
+  const Json runs = read_json(kFixture / "generation.json").at("runs");
+  Json batch_run;
+  for (const Json& run : runs) {
+    if (run.at("name") == "beam4_all_stopping") batch_run = run;
+  }
+  const auto sources = sources_of(batch_run);
+  GenerationOptions options = options_of(batch_run);
+  for (const std::int64_t beams : {4, 1}) {
+    options.num_beams = options.num_return_sequences = beams;
+    const auto found = search_sources(
+        *model, sources, options, 100000,
+        {.capture = {"decoder.layers.*.cross_attn.weights", "decoder.layers.*.self_attn.weights"}});
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      for (const Hypothesis& h : found[i]) {
+        const TensorMap full = teacher_forced(*model, sources[i], h.ids);
+        ASSERT_EQ(h.captured.size(), 4u);
+        for (const char* layer : {"0", "1"}) {
+          const std::string at = std::string("decoder.layers.") + layer;
+          expect_close(h.captured.at(at + ".cross_attn.weights"),
+                       full.at(std::string("cross_attentions.") + layer), at);
+          expect_close(h.captured.at(at + ".self_attn.weights"),
+                       full.at(std::string("decoder_attentions.") + layer), at);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,150 @@
+#include "heed/generate/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class OptionsFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        std::filesystem::path(::testing::TempDir()) /
+        ("heed_options_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  GenerationOptions load(const std::string& json, std::vector<std::string>* unused = nullptr) const {
+    std::ofstream(folder_ / "generation_config.json") << json;
+    return load_generation_options(folder_, unused);
+  }
+  std::string error_of(const std::string& json) const {
+    try {
+      load(json);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+  std::filesystem::path folder_;
+};
+
+// As published translation models have it.
+TEST_F(OptionsFile, ReadsEveryKeyOfAPublishedModel) {
+  std::vector<std::string> unused;
+  const GenerationOptions options = load(
+      R"({"_from_model_config": true, "bad_words_ids": [[59513]], "bos_token_id": 0, "decoder_start_token_id": 59513,
+          "eos_token_id": 0, "forced_eos_token_id": 0, "max_length": 512, "num_beams": 4, "pad_token_id": 59513,
+          "renormalize_logits": true, "transformers_version": "4.32.0.dev0"})",
+      &unused);
+  EXPECT_TRUE(unused.empty());
+  EXPECT_THAT(options.bad_words_ids, ElementsAre(ElementsAre(59513)));
+  EXPECT_EQ(options.bos_token_id, 0);
+  EXPECT_EQ(options.decoder_start_token_id, 59513);
+  EXPECT_THAT(options.eos_token_id, ElementsAre(0));
+  EXPECT_THAT(options.forced_eos_token_id, ElementsAre(0));
+  EXPECT_EQ(options.max_length, 512);
+  EXPECT_EQ(options.num_beams, 4);
+  EXPECT_EQ(options.pad_token_id, 59513);
+  EXPECT_TRUE(options.renormalize_logits);
+  EXPECT_EQ(resolved_max_length(options, 1), 512);
+}
+
+TEST_F(OptionsFile, ReadsTheRest) {
+  const GenerationOptions options = load(
+      R"({"max_new_tokens": 7, "min_new_tokens": 2, "min_length": 3, "num_beams": 5, "num_return_sequences": 2,
+          "length_penalty": 0.6, "early_stopping": "never", "repetition_penalty": 1.1, "no_repeat_ngram_size": 3,
+          "eos_token_id": [1, 2], "suppress_tokens": [4], "begin_suppress_tokens": [5, 6], "forced_bos_token_id": 8,
+          "do_sample": true, "temperature": 0.7, "top_k": 10, "top_p": 0.9, "min_p": 0.1})");
+  EXPECT_EQ(resolved_max_length(options, 3), 10);
+  EXPECT_EQ(options.min_new_tokens, 2);
+  EXPECT_EQ(options.min_length, 3);
+  EXPECT_EQ(options.num_return_sequences, 2);
+  EXPECT_EQ(options.length_penalty, 0.6);
+  EXPECT_EQ(options.early_stopping, EarlyStopping::never);
+  EXPECT_EQ(options.repetition_penalty, 1.1);
+  EXPECT_EQ(options.no_repeat_ngram_size, 3);
+  EXPECT_THAT(options.eos_token_id, ElementsAre(1, 2));
+  EXPECT_THAT(options.suppress_tokens, ElementsAre(4));
+  EXPECT_THAT(options.begin_suppress_tokens, ElementsAre(5, 6));
+  EXPECT_EQ(options.forced_bos_token_id, 8);
+  EXPECT_TRUE(options.do_sample);
+  EXPECT_EQ(options.temperature, 0.7);
+  EXPECT_EQ(options.top_k, 10);
+  EXPECT_EQ(options.top_p, 0.9);
+  EXPECT_EQ(options.min_p, 0.1);
+  EXPECT_EQ(load(R"({"early_stopping": true})").early_stopping, EarlyStopping::yes);
+  EXPECT_EQ(load(R"({"early_stopping": false})").early_stopping, EarlyStopping::no);
+}
+
+TEST_F(OptionsFile, TellsWhatItDoesNotUnderstand) {
+  std::vector<std::string> unused;
+  load(
+      R"({"num_beam_groups": 1, "diversity_penalty": 0.0, "typical_p": 0.9, "guidance_scale": null, "new_key": 1,
+           "encoder_repetition_penalty": 1.0, "remove_invalid_values": true})",
+      &unused);
+  EXPECT_THAT(unused, ::testing::UnorderedElementsAre("typical_p", "new_key", "remove_invalid_values"));
+}
+
+TEST_F(OptionsFile, MayBeMissing) {
+  const GenerationOptions options = load_generation_options(folder_);
+  EXPECT_EQ(options.num_beams, 1);
+  EXPECT_EQ(resolved_max_length(options, 1), 21);
+}
+
+TEST_F(OptionsFile, ErrorsNameFileAndKey) {
+  EXPECT_THAT(error_of(R"({"num_beams": "four"})"), HasSubstr("num_beams"));
+  EXPECT_THAT(error_of(R"({"early_stopping": "soon"})"), HasSubstr("true, false or \"never\""));
+  EXPECT_THAT(error_of(R"({"early_stopping": 3})"), HasSubstr("true, false or \"never\""));
+  EXPECT_THAT(error_of(R"({"num_beams": 0})"),
+              ::testing::AllOf(HasSubstr("generation_config.json"), HasSubstr("num_beams")));
+  EXPECT_THAT(error_of(R"({"num_beams": )"), HasSubstr("generation_config.json"));
+}
+
+std::string complaint(const GenerationOptions& options) {
+  try {
+    check_generation_options(options, 100);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(Options, OutOfRangeIsRefusedByName) {
+  EXPECT_EQ(complaint({}), "none");
+  EXPECT_THAT(complaint({.max_new_tokens = 0}), HasSubstr("max_new_tokens: expected at least 1, got 0"));
+  EXPECT_THAT(complaint({.max_length = -1}), HasSubstr("max_length"));
+  EXPECT_THAT(complaint({.max_new_tokens = 3, .min_new_tokens = 4}), HasSubstr("min_new_tokens"));
+  EXPECT_THAT(complaint({.min_length = -1}), HasSubstr("min_length"));
+  EXPECT_THAT(complaint({.num_beams = -3}), HasSubstr("num_beams"));
+  EXPECT_THAT(complaint({.num_beams = 1000000}), HasSubstr("num_beams"));
+  EXPECT_THAT(complaint({.num_beams = 2, .num_return_sequences = 3}), HasSubstr("num_return_sequences"));
+  EXPECT_THAT(complaint({.num_return_sequences = 3}), HasSubstr("greedy"));
+  EXPECT_THAT(complaint({.length_penalty = NAN}), HasSubstr("length_penalty"));
+  EXPECT_THAT(complaint({.repetition_penalty = 0}), HasSubstr("repetition_penalty"));
+  EXPECT_THAT(complaint({.repetition_penalty = NAN}), HasSubstr("repetition_penalty"));
+  EXPECT_THAT(complaint({.no_repeat_ngram_size = -1}), HasSubstr("no_repeat_ngram_size"));
+  EXPECT_THAT(complaint({.bad_words_ids = {{}}}), HasSubstr("bad_words_ids"));
+  EXPECT_THAT(complaint({.bad_words_ids = {{3, 100}}}), HasSubstr("bad_words_ids"));
+  EXPECT_THAT(complaint({.suppress_tokens = {-1}}), HasSubstr("suppress_tokens"));
+  EXPECT_THAT(complaint({.eos_token_id = {100}}), HasSubstr("eos_token_id"));
+  EXPECT_THAT(complaint({.decoder_start_token_id = 100}), HasSubstr("decoder_start_token_id"));
+  EXPECT_THAT(complaint({.do_sample = true, .temperature = 0}), HasSubstr("temperature"));
+  EXPECT_THAT(complaint({.temperature = NAN}), HasSubstr("temperature"));
+  EXPECT_THAT(complaint({.top_k = -1}), HasSubstr("top_k"));
+  EXPECT_THAT(complaint({.top_p = 1.5}), HasSubstr("top_p"));
+  EXPECT_THAT(complaint({.top_p = NAN}), HasSubstr("top_p"));
+  EXPECT_THAT(complaint({.min_p = 2}), HasSubstr("min_p"));
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,54 @@
+#include "generate/processors.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "heed/io/json.h"
+
+namespace heed {
+namespace {
+
+/// The options of a case, read as a model's own would be.
+GenerationOptions options_of(const std::string& json) {
+  const auto folder = std::filesystem::path(::testing::TempDir()) / "heed_processors";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "generation_config.json") << json;
+  std::vector<std::string> unused;
+  const GenerationOptions options = load_generation_options(folder, &unused);
+  EXPECT_TRUE(unused.empty()) << json;
+  std::filesystem::remove_all(folder);
+  return options;
+}
+
+TEST(Processors, ChangeScoresAsTransformersDoes) {
+  const Config fixture = Config::load(HEED_FIXTURES "/generate/processors.json");
+  const Config cases = fixture.sub("cases");
+  ASSERT_GT(cases.names().size(), 40u);
+  for (const std::string& index : cases.names()) {
+    const Config one = cases.sub(index);
+    const std::string name = one.required_string("name");
+    const GenerationOptions options = options_of(one.required_string("options"));
+    const auto sequence = one.integers("sequence");
+    const auto before = one.numbers("scores"), expected = one.numbers("expected");
+    std::vector<float> scores(before.begin(), before.end());
+    const generate::Processors processors(options, one.required_integer("prompt_length"),
+                                          one.required_integer("max_length"));
+    const std::vector<float> unchanged = scores;
+    processors.apply(sequence, scores);
+    if (!processors.active(static_cast<std::int64_t>(sequence.size()))) {
+      EXPECT_EQ(scores, unchanged) << name;
+    }
+    for (std::size_t v = 0; v < scores.size(); ++v) {
+      if (expected[v] < -1e37) {
+        EXPECT_TRUE(std::isinf(scores[v]) && scores[v] < 0) << name << " token " << v << ": " << scores[v];
+      } else {
+        EXPECT_NEAR(scores[v], expected[v], 2e-6 * (1 + std::abs(expected[v]))) << name << " token " << v;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,383 @@
+#include "heed/generate/search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "generate/hash_decoding.h"
+#include "generate/processors.h"
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+using testing::HashDecoding;
+using testing::HashModel;
+
+constexpr std::int64_t kStart = 5;
+
+std::vector<std::vector<Hypothesis>> run(const HashModel& model, const std::vector<std::int64_t>& sources,
+                                         const GenerationOptions& options, const SearchOptions& watch = {}) {
+  HashDecoding decoding(model, sources);
+  const Tensor prompt = Tensor::full({static_cast<std::int64_t>(sources.size()), 1}, kStart, DType::i64);
+  Context context;
+  return search(decoding, prompt, options, watch, context);
+}
+
+struct Scored {
+  std::vector<std::int64_t> ids;
+  double score;
+  double beam_score;
+};
+
+/// All sequences that end, by score / length^penalty.
+std::vector<Scored> enumerate(const HashModel& model, std::int64_t source, const GenerationOptions& options) {
+  std::vector<Scored> all;
+  std::vector<std::int64_t> ids;
+  const std::function<void(std::uint64_t, double)> grow = [&](std::uint64_t state, double score) {
+    const auto log_probs = model.log_probs(state);
+    for (std::int64_t v = 0; v < model.vocab_size; ++v) {
+      const double longer = score + static_cast<double>(log_probs[static_cast<std::size_t>(v)]);
+      ids.push_back(v);
+      const auto length = static_cast<double>(ids.size());
+      if (v == options.eos_token_id.at(0) ||
+          static_cast<std::int64_t>(ids.size()) == *options.max_new_tokens) {
+        all.push_back({ids, longer, longer / std::pow(length, options.length_penalty)});
+      } else {
+        grow(HashModel::mix(state, static_cast<std::uint64_t>(v)), longer);
+      }
+      ids.pop_back();
+    }
+  };
+  grow(model.state_after(source, {kStart}), 0);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Scored& a, const Scored& b) { return a.beam_score > b.beam_score; });
+  return all;
+}
+
+TEST(BeamSearch, FindsTheBestOfAllSequencesWhenBeamsAreEnough) {
+  for (const double penalty : {0.0, 1.0, 2.0, -1.0}) {
+    const HashModel model{4, 11};
+    const GenerationOptions options{.max_new_tokens = 4,
+                                    .num_beams = 256,
+                                    .num_return_sequences = 20,
+                                    .length_penalty = penalty,
+                                    .eos_token_id = {0}};
+    const auto found = run(model, {0, 1}, options);
+    for (std::int64_t source = 0; source < 2; ++source) {
+      const auto all = enumerate(model, source, options);
+      const auto& results = found[static_cast<std::size_t>(source)];
+      ASSERT_EQ(results.size(), 20u);
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        EXPECT_EQ(results[i].ids, all[i].ids)
+            << "penalty " << penalty << " source " << source << " place " << i;
+        EXPECT_NEAR(results[i].score, all[i].score, 1e-4);
+        EXPECT_NEAR(results[i].beam_score, all[i].beam_score, 1e-4);
+      }
+    }
+  }
+}
+
+/// Beam search once more, for one source, as it is usually written: a fixed number of slots, empty ones
+/// scored -1e9, everything computed from the whole sequences and sorted in full.
+std::vector<Scored> plain_beam_search(const HashModel& model, std::int64_t source,
+                                      const GenerationOptions& options) {
+  struct Slot {
+    std::vector<std::int64_t> ids;
+    float score;
+    float sum = 0;
+    bool finished = false;
+  };
+  const auto beams = static_cast<std::size_t>(options.num_beams);
+  const std::size_t keep = std::max<std::size_t>(2, 1 + options.eos_token_id.size()) * beams;
+  const std::int64_t max_new = *options.max_new_tokens;
+  const auto by_score = [](const Slot& a, const Slot& b) { return a.score > b.score; };
+  std::vector<Slot> running(beams, Slot{{}, -1e9f}), finished(beams, Slot{{}, -1e9f});
+  running[0].score = 0;
+  const generate::Processors processors(options, 1, max_new + 1);
+  for (std::int64_t length = 0; length < max_new; ++length) {
+    std::vector<Slot> candidates;
+    for (const Slot& slot : running) {
+      std::vector<std::int64_t> sequence{kStart};
+      sequence.insert(sequence.end(), slot.ids.begin(), slot.ids.end());
+      auto log_probs = model.log_probs(model.state_after(source, sequence));
+      processors.apply(sequence, log_probs);
+      for (std::int64_t v = 0; v < model.vocab_size; ++v) {
+        Slot next = slot;
+        next.ids.push_back(v);
+        next.score += log_probs[static_cast<std::size_t>(v)];
+        candidates.push_back(next);
+      }
+    }
+    std::stable_sort(candidates.begin(), candidates.end(), by_score);
+    candidates.resize(keep);
+    std::vector<Slot> next, merged = finished;
+    for (std::size_t i = 0; i < keep; ++i) {
+      Slot& c = candidates[i];
+      c.sum = c.score;
+      c.finished = length + 1 == max_new ||
+                   std::count(options.eos_token_id.begin(), options.eos_token_id.end(), c.ids.back());
+      if (!c.finished) next.push_back(c);
+      if (c.finished && i < beams) {
+        c.score /= static_cast<float>(std::pow(static_cast<double>(length + 1), options.length_penalty));
+        merged.push_back(c);
+      }
+    }
+    const bool full = std::all_of(finished.begin(), finished.end(), [](const Slot& s) { return s.finished; });
+    if (!(full && options.early_stopping == EarlyStopping::yes)) {
+      std::stable_sort(merged.begin(), merged.end(), by_score);
+      merged.resize(beams);
+      finished = merged;
+    }
+    if (next.empty()) break;
+    next.resize(std::min(next.size(), beams), next.front());
+    running = next;
+    const double best_length = options.early_stopping == EarlyStopping::never && options.length_penalty > 0
+                                   ? static_cast<double>(max_new)
+                                   : static_cast<double>(length + 1);
+    const float best = running[0].score / static_cast<float>(std::pow(best_length, options.length_penalty));
+    const bool all_finished =
+        std::all_of(finished.begin(), finished.end(), [](const Slot& s) { return s.finished; });
+    if (all_finished && (options.early_stopping == EarlyStopping::yes || !(best > finished.back().score)))
+      break;
+  }
+  std::vector<Scored> results;
+  for (const Slot& slot : finished) results.push_back({slot.ids, slot.sum, slot.score});
+  return results;
+}
+
+TEST(BeamSearch, EqualsThePlainOneInEverySetting) {
+  int compared = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const HashModel model{12, seed, 1.0f + 0.25f * static_cast<float>(seed)};
+    for (const double penalty : {0.0, 1.0, 2.0, -1.0}) {
+      for (const EarlyStopping stopping : {EarlyStopping::no, EarlyStopping::yes, EarlyStopping::never}) {
+        GenerationOptions options{.max_new_tokens = 9,
+                                  .num_beams = 3,
+                                  .num_return_sequences = 3,
+                                  .length_penalty = penalty,
+                                  .early_stopping = stopping,
+                                  .eos_token_id = {0}};
+        if (seed % 2 == 1) options.eos_token_id = {0, 1, 7};
+        if (seed % 3 == 1) options.no_repeat_ngram_size = 2;
+        if (seed % 4 == 1) options.repetition_penalty = 1.5;
+        if (seed % 4 == 2) options.min_length = 5;
+        if (seed % 5 == 3) options.forced_eos_token_id = {0};
+        const std::vector<std::int64_t> sources{4, 0, 9, 2};
+        const auto found = run(model, sources, options);
+        for (std::size_t i = 0; i < sources.size(); ++i) {
+          const auto expected = plain_beam_search(model, sources[i], options);
+          ASSERT_EQ(found[i].size(), expected.size());
+          for (std::size_t k = 0; k < expected.size(); ++k, ++compared) {
+            ASSERT_EQ(found[i][k].ids, expected[k].ids)
+                << "seed " << seed << " penalty " << penalty << " source " << i;
+            EXPECT_NEAR(found[i][k].score, expected[k].score, 1e-4);
+            EXPECT_NEAR(found[i][k].beam_score, expected[k].beam_score, 1e-4);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(compared, 12 * 4 * 3 * 4 * 3);
+}
+
+TEST(GreedySearch, TakesTheBestTokenUntilTheEnd) {
+  const HashModel model{8, 3};
+  const GenerationOptions options{.max_new_tokens = 12, .eos_token_id = {0, 2}};
+  const std::vector<std::int64_t> sources{0, 1, 2, 3, 4, 5};
+  const auto found = run(model, sources, options);
+  std::set<std::size_t> lengths;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    std::vector<std::int64_t> sequence{kStart};
+    double score = 0;
+    for (int t = 0; t < 12; ++t) {
+      const auto log_probs = model.log_probs(model.state_after(sources[i], sequence));
+      const auto best = std::max_element(log_probs.begin(), log_probs.end());
+      score += static_cast<double>(*best);
+      sequence.push_back(best - log_probs.begin());
+      if (sequence.back() == 0 || sequence.back() == 2) break;
+    }
+    ASSERT_EQ(found[i].size(), 1u);
+    EXPECT_EQ(found[i][0].ids, std::vector<std::int64_t>(sequence.begin() + 1, sequence.end()));
+    EXPECT_NEAR(found[i][0].score, score, 1e-4);
+    EXPECT_EQ(found[i][0].score, found[i][0].beam_score);
+    lengths.insert(found[i][0].ids.size());
+  }
+  EXPECT_GT(lengths.size(), 2u) << "rows should have ended at different steps";
+}
+
+TEST(Search, RowsThatAreDoneLeaveTheBatch) {
+  const HashModel model{8, 3};
+  const GenerationOptions options{.max_new_tokens = 12, .eos_token_id = {0, 2}};
+  HashDecoding decoding(model, {0, 1, 2, 3, 4, 5});
+  Context context;
+  const auto found = search(decoding, Tensor::full({6, 1}, kStart, DType::i64), options, {}, context);
+  std::int64_t tokens = 0;
+  for (const auto& row : found) tokens += static_cast<std::int64_t>(row[0].ids.size());
+  EXPECT_EQ(decoding.rows_fed, tokens);
+}
+
+TEST(Search, PromptsMayHaveSeveralTokens) {
+  const HashModel model{8, 5};
+  const std::vector<std::int64_t> prompt{kStart, 3, 1};
+  for (const std::int64_t beams : {1, 4}) {
+    HashDecoding decoding(model, {7});
+    Context context;
+    const GenerationOptions options{.max_length = 6, .num_beams = beams};
+    const auto found = search(decoding, Tensor::from(prompt, {1, 3}), options, {}, context);
+    ASSERT_EQ(found[0][0].ids.size(), 3u);
+    std::vector<std::int64_t> sequence = prompt;
+    double score = 0;
+    for (const std::int64_t id : found[0][0].ids) {
+      score +=
+          static_cast<double>(model.log_probs(model.state_after(7, sequence))[static_cast<std::size_t>(id)]);
+      sequence.push_back(id);
+    }
+    EXPECT_NEAR(found[0][0].score, score, 1e-4);
+  }
+}
+
+/// The attention that a hypothesis must have, from its own tokens alone.
+void expect_attention(const HashModel& model, std::int64_t source, const Hypothesis& h) {
+  ASSERT_EQ(h.captured.size(), 2u);
+  const auto length = static_cast<std::int64_t>(h.ids.size());
+  const Tensor& fixed = h.captured.at("fixed.weights");
+  const Tensor& growing = h.captured.at("growing.weights");
+  ASSERT_EQ(fixed.shape(), (Shape{2, length, 3}));
+  ASSERT_EQ(growing.shape(), (Shape{2, length, length}));
+  std::vector<std::int64_t> sequence{kStart};
+  for (std::int64_t t = 0; t < length; ++t) {
+    const std::uint64_t state = model.state_after(source, sequence);
+    for (std::int64_t head = 0; head < 2; ++head) {
+      for (std::int64_t k = 0; k < 3; ++k) {
+        EXPECT_EQ(fixed.data<float>()[(head * length + t) * 3 + k], HashModel::attention(state, head, k));
+      }
+      for (std::int64_t k = 0; k < length; ++k) {
+        const float expected = k <= t ? HashModel::attention(state, head, k) : 0.0f;
+        EXPECT_EQ(growing.data<float>()[(head * length + t) * length + k], expected);
+      }
+    }
+    sequence.push_back(h.ids[static_cast<std::size_t>(t)]);
+  }
+}
+
+TEST(Capture, AttentionFollowsTheHypothesisThroughEveryReordering) {
+  for (const std::int64_t beams : {1, 5}) {
+    for (std::uint64_t seed = 0; seed < 5; ++seed) {
+      const HashModel model{9, seed, 1.0f};
+      const GenerationOptions options{
+          .max_new_tokens = 8, .num_beams = beams, .num_return_sequences = beams, .eos_token_id = {0}};
+      const auto found = run(model, {3, 1, 8}, options, {.capture = {"*.weights"}});
+      const std::vector<std::int64_t> sources{3, 1, 8};
+      for (std::size_t i = 0; i < 3; ++i) {
+        for (const Hypothesis& h : found[i]) expect_attention(model, sources[i], h);
+      }
+    }
+  }
+}
+
+TEST(Capture, RefusesPatternsThatMatchNothing) {
+  EXPECT_THROW(run({}, {0}, {.max_new_tokens = 2}, {.capture = {"no.such.tap"}}), Error);
+}
+
+TEST(Sampling, FollowsTheDistribution) {
+  const HashModel model{6, 2, 1.0f};
+  constexpr int kDraws = 6000;
+  const GenerationOptions options{
+      .max_new_tokens = 1, .num_return_sequences = kDraws, .do_sample = true, .seed = 1};
+  const auto found = run(model, {0}, options);
+  std::vector<double> counts(6);
+  for (const Hypothesis& h : found[0]) ++counts[static_cast<std::size_t>(h.ids.at(0))];
+  const auto log_probs = model.log_probs(model.state_after(0, {kStart}));
+  double chi_square = 0;
+  for (std::size_t v = 0; v < 6; ++v) {
+    const double expected = kDraws * std::exp(static_cast<double>(log_probs[v]));
+    chi_square += (counts[v] - expected) * (counts[v] - expected) / expected;
+  }
+  EXPECT_LT(chi_square, 20.5);  // 0.1 % of fair draws exceed it with 5 degrees of freedom
+}
+
+TEST(Sampling, DependsOnSeedAndIdentityOnly) {
+  const HashModel model{20, 2, 1.0f};
+  GenerationOptions options{.max_new_tokens = 10, .eos_token_id = {0}, .do_sample = true, .seed = 5};
+  for (const std::int64_t beams : {1, 3}) {
+    options.num_beams = beams;
+    const auto together = run(model, {4, 4, 6}, options, {.identities = {10, 11, 12}});
+    const auto alone = run(model, {4}, options, {.identities = {11}});
+    EXPECT_EQ(alone[0][0].ids, together[1][0].ids);
+    EXPECT_NE(together[0][0].ids, together[1][0].ids);
+    GenerationOptions other = options;
+    other.seed = 6;
+    EXPECT_NE(run(model, {4}, other, {.identities = {11}})[0][0].ids, alone[0][0].ids);
+  }
+}
+
+TEST(Sampling, BeamsAreDrawnWithoutReplacement) {
+  const HashModel model{6, 2, 1.0f};
+  const auto log_probs = model.log_probs(model.state_after(0, {kStart}));
+  constexpr int kDraws = 4000;
+  // All six tokens are drawn in random order; the hypotheses are then the better of the first two.
+  double first_pair = 0;
+  GenerationOptions options{
+      .max_new_tokens = 1, .num_beams = 2, .num_return_sequences = 2, .do_sample = true};
+  for (int i = 0; i < kDraws; ++i) {
+    options.seed = static_cast<std::uint64_t>(i);
+    const auto found = run(model, {0}, options);
+    ASSERT_NE(found[0][0].ids, found[0][1].ids);
+    const std::set<std::int64_t> pair{found[0][0].ids[0], found[0][1].ids[0]};
+    if (pair == std::set<std::int64_t>{0, 1}) ++first_pair;
+  }
+  const double a = std::exp(static_cast<double>(log_probs[0])),
+               b = std::exp(static_cast<double>(log_probs[1]));
+  const double expected = a * b / (1 - a) + b * a / (1 - b);
+  EXPECT_NEAR(first_pair / kDraws, expected, 4 * std::sqrt(expected * (1 - expected) / kDraws));
+}
+
+TEST(Search, EndsWhenEveryTokenIsRuledOut) {
+  const HashModel model{3, 1};
+  GenerationOptions options{.max_new_tokens = 10, .no_repeat_ngram_size = 1};
+  for (const std::int64_t beams : {1, 2}) {
+    options.num_beams = beams;
+    const auto found = run(model, {0}, options);
+    ASSERT_EQ(found[0].size(), 1u);
+    std::set<std::int64_t> used(found[0][0].ids.begin(), found[0][0].ids.end());
+    EXPECT_EQ(found[0][0].ids.size(), 3u);
+    EXPECT_EQ(used.size(), 3u);
+    EXPECT_TRUE(std::isfinite(found[0][0].beam_score));
+  }
+}
+
+class BrokenDecoding final : public Decoding {
+ public:
+  Tensor step(const Tensor& ids, Context&) override { return Tensor::full({ids.size(0), 4}, NAN); }
+  void reorder(std::span<const std::int64_t>) override {}
+  std::int64_t rows() const override { return 1; }
+  std::int64_t length() const override { return 0; }
+};
+
+TEST(Search, RefusesScoresThatAreNoNumbers) {
+  Context context;
+  const Tensor prompt = Tensor::full({1, 1}, 1, DType::i64);
+  for (const std::int64_t beams : {1, 2}) {
+    BrokenDecoding decoding;
+    EXPECT_THROW(search(decoding, prompt, {.max_new_tokens = 3, .num_beams = beams}, {}, context), Error);
+  }
+}
+
+TEST(Search, RefusesPromptsThatDoNotFit) {
+  const HashModel model;
+  Context context;
+  HashDecoding decoding(model, {0, 1});
+  EXPECT_THROW(search(decoding, Tensor::full({1, 1}, 1, DType::i64), {}, {}, context), Error);
+  EXPECT_THROW(search(decoding, Tensor::full({2, 1}, 1, DType::f32), {}, {}, context), Error);
+  EXPECT_THROW(search(decoding, Tensor::full({2, 3}, 1, DType::i64), {.max_length = 3}, {}, context), Error);
+  HashDecoding none(model, {});
+  EXPECT_TRUE(search(none, Tensor::zeros({0, 1}, DType::i64), {}, {}, context).empty());
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,284 @@
+#include "heed/generate/translate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "generate/split_text.h"
+#include "heed/error.h"
+#include "heed/text/unicode.h"
+
+namespace heed {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kEnd = 0;
+constexpr std::int64_t kPad = 1;
+constexpr std::int64_t kVocabulary = 130;
+
+/// One token per character: its code, or 127 for what is not ASCII. Adds an end token.
+class CharacterTokenizer final : public Tokenizer {
+ public:
+  Encoding encode(std::string_view text, bool add_special_tokens) const override {
+    Encoding encoding;
+    const std::string valid = replace_invalid_utf8(text);
+    for (const char c : valid) {
+      const auto byte = static_cast<unsigned char>(c);
+      if ((byte & 0xC0) == 0x80) continue;
+      const auto place = static_cast<std::int64_t>(encoding.ids.size());
+      encoding.ids.push_back(byte < 127 ? byte : 127);
+      encoding.tokens.push_back(token(encoding.ids.back()));
+      encoding.offsets.emplace_back(place, place + 1);
+    }
+    if (add_special_tokens) {
+      encoding.ids.push_back(kEnd);
+      encoding.tokens.push_back("</s>");
+      encoding.offsets.emplace_back(0, 0);
+    }
+    return encoding;
+  }
+  std::string decode(std::span<const std::int64_t> ids, bool) const override {
+    std::string text;
+    for (const std::int64_t id : ids) {
+      if (id > kPad) text += static_cast<char>(id);
+    }
+    return text;
+  }
+  std::int64_t vocab_size() const override { return kVocabulary; }
+  std::string token(std::int64_t id) const override {
+    return id == kEnd ? "</s>" : std::string(1, static_cast<char>(id));
+  }
+  std::optional<std::int64_t> eos_id() const override { return kEnd; }
+  void save(const std::filesystem::path&) const override {}
+};
+
+/// Says the source again, in capitals; looks at the character it says. Rows carry their source, as a cache
+/// would.
+class EchoDecoding final : public Decoding {
+ public:
+  EchoDecoding(const SourceBatch& source, std::int64_t beams) {
+    width_ = source.ids.size(1);
+    for (std::int64_t b = 0; b < source.ids.size(0) * beams; ++b) {
+      const auto* ids = source.ids.data<std::int64_t>() + b / beams * width_;
+      const auto* mask = source.mask.data<std::int64_t>() + b / beams * width_;
+      sources_.emplace_back(ids, ids + std::count(mask, mask + width_, 1));
+    }
+  }
+  Tensor step(const Tensor& ids, Context& context) override {
+    Tensor logits = Tensor::zeros({rows(), kVocabulary});
+    Tensor attention = Tensor::zeros({rows(), 1, 1, width_});
+    for (std::int64_t r = 0; r < rows(); ++r) {
+      const auto& source = sources_[static_cast<std::size_t>(r)];
+      const std::size_t at = std::min(static_cast<std::size_t>(length_), source.size() - 1);
+      const std::int64_t lower = source[at];
+      const std::int64_t token = lower >= 'a' && lower <= 'z' ? lower - 32 : lower;
+      logits.data<float>()[r * kVocabulary + token] = 20;
+      logits.data<float>()[r * kVocabulary + '#'] = 10;  // a second best
+      attention.data<float>()[r * width_ + static_cast<std::int64_t>(at)] = 1;
+    }
+    length_ += ids.size(1);
+    if (context.wants("decoder.layers.0.cross_attn.weights")) {
+      context.taps->emit("decoder.layers.0.cross_attn.weights", attention);
+    }
+    return logits;
+  }
+  void reorder(std::span<const std::int64_t> rows) override {
+    std::vector<std::vector<std::int64_t>> sources;
+    for (const std::int64_t row : rows) sources.push_back(sources_.at(static_cast<std::size_t>(row)));
+    sources_ = std::move(sources);
+  }
+  std::int64_t rows() const override { return static_cast<std::int64_t>(sources_.size()); }
+  std::int64_t length() const override { return length_; }
+
+ private:
+  std::vector<std::vector<std::int64_t>> sources_;
+  std::int64_t width_ = 0;
+  std::int64_t length_ = 0;
+};
+
+class EchoModel final : public EncoderDecoderModel {
+ public:
+  explicit EchoModel(std::optional<std::int64_t> positions) : positions_(positions) {}
+  std::string family() const override { return "echo"; }
+  const std::vector<Parameter>& parameters() const override { return parameters_; }
+  TensorMap forward(const TensorMap&, const ForwardOptions&, Context&) const override { return {}; }
+  void save(const std::filesystem::path&, DType) const override {}
+  std::optional<std::int64_t> max_positions() const override { return positions_; }
+  std::int64_t vocab_size() const override { return kVocabulary; }
+  std::int64_t decoder_start_id() const override { return kPad; }
+  std::int64_t pad_id() const override { return kPad; }
+  std::int64_t eos_id() const override { return kEnd; }
+  Tensor loss(const SourceBatch&, const Tensor&, const Tensor&, const CrossEntropyOptions&,
+              Context&) const override {
+    return {};
+  }
+  std::unique_ptr<Decoding> decode(const SourceBatch& source, std::int64_t beams, Context&) const override {
+    largest_batch = std::max(largest_batch, source.ids.numel());
+    return std::make_unique<EchoDecoding>(source, beams);
+  }
+  mutable std::int64_t largest_batch = 0;
+
+ private:
+  std::vector<Parameter> parameters_;
+  std::optional<std::int64_t> positions_;
+};
+
+std::vector<std::string> texts_of(const std::vector<Translation>& translations) {
+  std::vector<std::string> texts;
+  for (const Translation& translation : translations) texts.push_back(translation.text());
+  return texts;
+}
+
+TEST(Translate, KeepsOrderAndNumberOfLinesWhateverTheBatches) {
+  const EchoModel model(100);
+  const CharacterTokenizer tokenizer;
+  const std::vector<std::string> texts{"one", "",    "a longer line of text", "x",
+                                       "",    "two", "middle sized",          "three"};
+  for (const std::int64_t beams : {1, 3}) {
+    for (const std::int64_t batch_tokens : {1, 30, 100, 10000}) {
+      const auto translations = translate(model, tokenizer, texts,
+                                          {.generation = {.num_beams = beams}, .batch_tokens = batch_tokens});
+      EXPECT_THAT(texts_of(translations),
+                  ElementsAre("ONE", "", "A LONGER LINE OF TEXT", "X", "", "TWO", "MIDDLE SIZED", "THREE"));
+    }
+  }
+  EXPECT_TRUE(translate(model, tokenizer, {}, {}).empty());
+}
+
+TEST(Translate, BatchesStayWithinTheTokens) {
+  const EchoModel model(100);
+  const std::vector<std::string> texts(20, "123456789");
+  translate(model, CharacterTokenizer(), texts, {.batch_tokens = 45});
+  EXPECT_EQ(model.largest_batch, 40);
+  EXPECT_THROW(translate(model, CharacterTokenizer(), texts, {.batch_tokens = 0}), Error);
+}
+
+TEST(Translate, GivesCandidatesScoresAndTokens) {
+  const EchoModel model(100);
+  const std::vector<std::string> texts{"ab", ""};
+  const auto translations = translate(model, CharacterTokenizer(), texts,
+                                      {.generation = {.num_beams = 2, .num_return_sequences = 2}});
+  ASSERT_EQ(translations[0].candidates.size(), 2u);
+  const TranslationCandidate& best = translations[0].candidates[0];
+  EXPECT_THAT(best.hypothesis.ids, ElementsAre('A', 'B', kEnd));
+  EXPECT_THAT(best.tokens, ElementsAre("A", "B", "</s>"));
+  EXPECT_THAT(translations[0].source_tokens, ElementsAre("a", "b", "</s>"));
+  // Each token has probability e^20 / (e^20 + e^10 + 128).
+  const double log_probability = -std::log1p((std::exp(10.0) + 128) / std::exp(20.0));
+  EXPECT_NEAR(best.hypothesis.score, 3 * log_probability, 1e-5);
+  EXPECT_NEAR(best.hypothesis.beam_score, log_probability, 1e-5);
+  EXPECT_EQ(translations[1].candidates.size(), 2u);
+}
+
+TEST(Translate, ShowsWhatEachTokenLookedAt) {
+  const EchoModel model(100);
+  const std::vector<std::string> texts{"abc", "a much longer line"};
+  const auto translations =
+      translate(model, CharacterTokenizer(), texts,
+                {.generation = {.num_beams = 2}, .capture = {"decoder.layers.*.cross_attn.weights"}});
+  const Tensor attention =
+      translations[0].candidates[0].hypothesis.captured.at("decoder.layers.0.cross_attn.weights");
+  ASSERT_EQ(attention.shape(), (Shape{1, 4, 4}));
+  EXPECT_THAT(attention.to_vector<float>(), ElementsAre(1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1));
+}
+
+TEST(Translate, ReplacesInvalidUtf8AndTells) {
+  std::map<std::size_t, std::string> warnings;
+  const std::vector<std::string> texts{"good",
+                                       "b\xFF"
+                                       "d\xC0"};
+  const auto translations =
+      translate(EchoModel(100), CharacterTokenizer(), texts,
+                {.warn = [&](std::size_t line, const std::string& message) { warnings[line] = message; }});
+  EXPECT_EQ(translations[0].text(), "GOOD");
+  EXPECT_EQ(translations[1].text(),
+            "B\x7F"
+            "D\x7F");
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_THAT(warnings[1], HasSubstr("2 invalid UTF-8"));
+}
+
+TEST(Translate, LongLinesAreCutSplitOrRefused) {
+  const EchoModel model(11);  // ten characters and the end token
+  const CharacterTokenizer tokenizer;
+  const std::vector<std::string> texts{"short", "Hello. How are you? Fine."};
+  std::map<std::size_t, std::string> warnings;
+  TranslateOptions options;
+  options.warn = [&](std::size_t line, const std::string& message) { warnings[line] = message; };
+  EXPECT_THAT(texts_of(translate(model, tokenizer, texts, options)), ElementsAre("SHORT", "HELLO. HOW"));
+  EXPECT_THAT(warnings[1], HasSubstr("26 tokens, more than the model's 11 positions"));
+  EXPECT_EQ(warnings.count(0), 0u);
+  options.long_lines = LongLines::split;
+  const auto split = translate(model, tokenizer, texts, options);
+  EXPECT_THAT(texts_of(split), ElementsAre("SHORT", "HELLO. HOW ARE YOU? FINE."));
+  EXPECT_EQ(split[1].candidates[0].hypothesis.ids.size(), split[1].candidates[0].tokens.size());
+  EXPECT_THAT(warnings[1], HasSubstr("3 parts"));
+  options.capture = {"*"};
+  EXPECT_THROW(translate(model, tokenizer, texts, options), Error);
+  options.capture.clear();
+  options.long_lines = LongLines::error;
+  try {
+    translate(model, tokenizer, texts, options);
+    FAIL() << "expected an Error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("line 2: expected at most 11 tokens, got 26"));
+  }
+}
+
+TEST(Translate, StopsAtThePositionsOfTheModel) {
+  const EchoModel model(6);
+  const std::vector<std::string> texts{"abcde"};
+  const auto translations = translate(model, CharacterTokenizer(), texts,
+                                      {.generation = {.max_new_tokens = 1000, .min_new_tokens = 3}});
+  EXPECT_EQ(translations[0].text(), "ABCDE");
+  const GenerationOptions no_end{.max_new_tokens = 1000, .eos_token_id = {'?'}};
+  EXPECT_EQ(translate(model, CharacterTokenizer(), texts, {.generation = no_end})[0]
+                .candidates[0]
+                .hypothesis.ids.size(),
+            6u);
+}
+
+TEST(SearchSources, RefusesWhatTheModelCannotTake) {
+  const EchoModel model(4);
+  EXPECT_THROW(search_sources(model, std::vector<std::vector<std::int64_t>>{{}}, {}, 100), Error);
+  EXPECT_THROW(search_sources(model, std::vector<std::vector<std::int64_t>>{{5, 5, 5, 5, 0}}, {}, 100),
+               Error);
+  EXPECT_THROW(
+      search_sources(model, std::vector<std::vector<std::int64_t>>{{5}}, {.eos_token_id = {500}}, 100),
+      Error);
+}
+
+TEST(SplitText, CutsAtSentencesThenSpacesThenAnywhere) {
+  const CharacterTokenizer tokenizer;
+  const auto split = [&](std::string_view text, std::int64_t size) {
+    return generate::split_text(text, tokenizer, size);
+  };
+  EXPECT_THAT(split("  fits  ", 10), ElementsAre("fits"));
+  EXPECT_THAT(split("A b. C d! E f", 10), ElementsAre("A b. C d!", "E f"));
+  EXPECT_THAT(split("He said \"No.\" Then left.", 16), ElementsAre("He said \"No.\"", "Then left."));
+  EXPECT_THAT(split("one two three four", 9), ElementsAre("one two", "three", "four"));
+  EXPECT_THAT(split("abcdefghij", 4), ElementsAre("abcd", "efgh", "ij"));
+  EXPECT_THAT(split("\u00e9\u00e9\u00e9\u00e9\u00e9", 2),
+              ElementsAre("\u00e9\u00e9", "\u00e9\u00e9", "\u00e9"));
+  EXPECT_THAT(split("   ", 3), ElementsAre());
+}
+
+TEST(SplitText, LosesNothingOfALongText) {
+  std::string text, joined;
+  for (int i = 0; i < 3000; ++i) {
+    if (i > 0) text += ' ';
+    text.append("word").append(std::to_string(i)).append(i % 13 == 0 ? "." : "");
+  }
+  for (const std::string& part : generate::split_text(text, CharacterTokenizer(), 64)) {
+    EXPECT_LE(part.size(), 64u);
+    if (!joined.empty()) joined += ' ';
+    joined += part;
+  }
+  EXPECT_EQ(joined, text);
+}
+
+}  // namespace
+}  // namespace heed
