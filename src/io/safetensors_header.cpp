@@ -46,7 +46,7 @@ const FormatDType* find_dtype(std::string_view name) {
   return found == std::end(kDTypes) ? nullptr : found;
 }
 
-// Reads one header. `at` is the way to what is being read, for messages: `"name": shape`.
+// Reads one header. Remembers what is being read (name and field) for messages.
 class HeaderReader {
  public:
   HeaderReader(const std::string& where, std::string_view text) : json_(where, text), where_(where) {}
@@ -57,13 +57,13 @@ class HeaderReader {
     std::string name;
     for (json_.begin_object(); json_.next_key(name);) {
       if (!names.insert(name).second) fail("every name once", "\"" + name + "\" twice");
-      at_ = "\"" + name + "\": ";
+      name_ = name;
       if (name == kMetadataName) {
         read_metadata(header.metadata);
       } else {
         header.tensors.push_back(read_tensor(name));
       }
-      at_.clear();
+      name_ = {};
     }
     json_.finish();
     return header;
@@ -71,7 +71,10 @@ class HeaderReader {
 
  private:
   [[noreturn]] void fail(const std::string& expected, const std::string& got) const {
-    throw Error(where_ + ": " + at_ + "expected " + expected + ", got " + got);
+    std::string at = where_ + ": ";
+    if (name_) at.append("\"").append(*name_).append("\": ");
+    if (!field_.empty()) at.append(field_).append(": ");
+    throw Error(at + "expected " + expected + ", got " + got);
   }
 
   void want(JsonReader::Kind kind, const char* expected) {
@@ -92,10 +95,9 @@ class HeaderReader {
     info.name = name;
     bool has_dtype = false, has_shape = false, has_offsets = false;
     want(JsonReader::Kind::object, "an object with dtype, shape and data_offsets");
-    const std::string outer = at_;
     std::string field;
     for (json_.begin_object(); json_.next_key(field);) {
-      at_ = outer + field + ": ";
+      field_ = field;
       bool* seen = field == "dtype"          ? &has_dtype
                    : field == "shape"        ? &has_shape
                    : field == "data_offsets" ? &has_offsets
@@ -107,7 +109,7 @@ class HeaderReader {
       if (seen == &has_shape) read_shape(info);
       if (seen == &has_offsets) read_offsets(info);
     }
-    at_ = outer;
+    field_ = {};
     if (!has_dtype || !has_shape || !has_offsets) {
       fail("the fields dtype, shape and data_offsets", std::string("no ") + (!has_dtype   ? "dtype"
                                                                              : !has_shape ? "shape"
@@ -174,7 +176,8 @@ class HeaderReader {
 
   JsonReader json_;
   const std::string& where_;
-  std::string at_;
+  std::optional<std::string_view> name_;
+  std::string_view field_;
 };
 
 // The bytes must be used by exactly one tensor each, from the first to the last.

@@ -117,6 +117,7 @@ TEST(AtomicDirectory, SurvivesKillAtAnyMoment) {
   const auto one =
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start);
   int last = 1;
+  double last_average = 1;
   for (int round = 0; round < 50; ++round) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
@@ -134,12 +135,12 @@ TEST(AtomicDirectory, SurvivesKillAtAnyMoment) {
     ASSERT_GE(step, last);
     expect_all_equal(folder / "latest" / "model.safetensors", step);
     last = step;
-    if (std::filesystem::exists(folder / "average.safetensors")) {
-      const double average =
-          SafetensorsFile::open(folder / "average.safetensors").get("a").to_vector<double>()[0];
-      expect_all_equal(folder / "average.safetensors", average);
-      ASSERT_GE(average, step - 1);
-    }
+    const double average =
+        SafetensorsFile::open(folder / "average.safetensors").get("a").to_vector<double>()[0];
+    expect_all_equal(folder / "average.safetensors", average);
+    ASSERT_GE(average, last_average);
+    ASSERT_LE(average, step);
+    last_average = average;
   }
   EXPECT_GT(last, 10) << "killed too early to have tested anything";
   remove_stale_temporaries(folder.path());
