@@ -96,8 +96,7 @@ TEST_F(LoopTest, FinalModelIsTheMeanOfItsCheckpoints) {
 }
 
 TEST_F(LoopTest, AccumulatedBatchesEqualTheBigBatch) {
-  Recipe r = recipe(6);
-  r.checkpoint.average = 1;
+  Recipe r = recipe(3);  // one epoch: later ones visit the rows in another order
   r.eval.every = 0;
   run(Regression({5, 3, 6, 2, 1, 7}, 0), r, {.output = folder_ / "small"});
   r.train.accumulate = 1;
@@ -105,13 +104,9 @@ TEST_F(LoopTest, AccumulatedBatchesEqualTheBigBatch) {
   const auto weight = [&](const char* name) {
     return SafetensorsFile::open(folder_ / name / "model.safetensors").get("weight").to_vector<float>();
   };
-  // The orders of two epochs differ between the runs, so only the first three steps are of the same rows.
-  r.train.steps = 3;
-  run(Regression({8, 8, 8}, 0), r, {.output = folder_ / "big3"});
-  r.train.accumulate = 2;
-  run(Regression({5, 3, 6, 2, 1, 7}, 0), r, {.output = folder_ / "small3"});
-  const std::vector<float> small = weight("small3");
-  const std::vector<float> big = weight("big3");
+  const std::vector<float> small = weight("small");
+  const std::vector<float> big = weight("big");
+  ASSERT_EQ(small.size(), big.size());
   for (std::size_t i = 0; i < big.size(); ++i) EXPECT_NEAR(small[i], big[i], 2e-6);
 }
 

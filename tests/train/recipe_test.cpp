@@ -128,6 +128,17 @@ TEST_F(RecipeTest, ComparesValuesWithEachOther) {
   EXPECT_THAT(error_of(data + "[eval]\nmetric = \"bleu\"\nbleu = false\n"), HasSubstr("eval.metric"));
 }
 
+TEST_F(RecipeTest, ReadsTheRecipesThatComeWithIt) {
+  ::setenv("HEED_DATA", "/data", 1);
+  int recipes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(HEED_FIXTURES "/../../recipes")) {
+    if (entry.path().extension() != ".toml") continue;
+    EXPECT_NO_THROW(validate_recipe(load_recipe(entry.path()))) << entry.path();
+    ++recipes;
+  }
+  EXPECT_GE(recipes, 2);
+}
+
 TEST_F(RecipeTest, KnowsWhatAResumedRunMayChange) {
   Recipe before;
   Recipe after = before;

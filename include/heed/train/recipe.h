@@ -88,7 +88,7 @@ struct Recipe {
     std::int64_t beams = 1;
     std::int64_t max_pairs =
         500;  ///< sources decoded at an evaluation, a random choice; 0: all. The loss always takes all
-    std::int64_t max_new_tokens = 0;  ///< 0: twice the source's tokens plus 10
+    std::int64_t max_new_tokens = 0;  ///< 0: twice the longest source plus 10
     std::string metric = "loss";      ///< loss, bleu or exact: what "best" means
     std::int64_t patience = 0;        ///< evaluations without a better one before the run ends; 0: no limit
   } eval;
