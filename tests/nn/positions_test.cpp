@@ -1,0 +1,99 @@
+// Positions: the literature's table, order blindness without them, limits, and ALiBi's slopes.
+#include "heed/nn/positions.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "heed/ops/reduce.h"
+#include "heed/ops/shape.h"
+#include "nn/random_parts.h"
+
+namespace heed {
+namespace {
+
+using reference::random_encoder;
+using reference::random_tensor;
+
+TEST(Positions, SinusoidTableOfTheLiterature) {
+  // d = 4, positions 0..2: sin and cos of p, then of p / 100.
+  const auto table = sinusoidal_table(3, 4, SinusoidLayout::interleaved).to_vector<float>();
+  const float want[] = {0, 1, 0, 1, .841471f, .540302f, .0099998f, .99995f, .909297f, -.416147f, .0199987f, .9998f};
+  for (std::size_t i = 0; i < 12; ++i) EXPECT_NEAR(table[i], want[i], 1e-6) << i;
+  const auto halves = sinusoidal_table(3, 4, SinusoidLayout::halves).to_vector<float>();
+  for (std::size_t p = 0; p < 3; ++p) {
+    EXPECT_EQ(halves[4 * p], table[4 * p]);
+    EXPECT_EQ(halves[4 * p + 1], table[4 * p + 2]);
+    EXPECT_EQ(halves[4 * p + 2], table[4 * p + 1]);
+    EXPECT_EQ(halves[4 * p + 3], table[4 * p + 3]);
+  }
+}
+
+// "dog bites man" and "man bites dog" as rows 0 1 2 and 2 1 0 of one table of word vectors.
+struct TwoSentences {
+  Tensor dog_bites_man = random_tensor({1, 3, 8}, 5);
+  Tensor man_bites_dog = gather(dog_bites_man, 1, Tensor::from(std::vector<std::int64_t>{2, 1, 0}, {3}));
+};
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  double largest = 0;
+  const auto x = a.to_vector<double>(), y = b.to_vector<double>();
+  for (std::size_t i = 0; i < x.size(); ++i) largest = std::max(largest, std::abs(x[i] - y[i]));
+  return largest;
+}
+
+Tensor reversed(const Tensor& x) { return gather(x, 1, Tensor::from(std::vector<std::int64_t>{2, 1, 0}, {3})); }
+
+TEST(Positions, WithoutThemTheEncoderIsBlindToOrder) {
+  const TwoSentences s;
+  const Encoder encoder = random_encoder(8, 2, NormPlace::post);
+  Context context;
+  const Tensor a = encoder(s.dog_bites_man, {}, context), b = encoder(s.man_bites_dog, {}, context);
+  EXPECT_LT(largest_difference(a, reversed(b)), 1e-12);
+}
+
+TEST(Positions, WithThemItIsNot) {
+  const TwoSentences s;
+  const Encoder encoder = random_encoder(8, 2, NormPlace::post);
+  const AdditivePositions positions(sinusoidal_table(3, 8, SinusoidLayout::interleaved));
+  Context context;
+  const Tensor a = encoder(positions.embed(s.dog_bites_man, 0), {}, context);
+  const Tensor b = encoder(positions.embed(s.man_bites_dog, 0), {}, context);
+  EXPECT_GT(largest_difference(a, reversed(b)), 0.1);
+}
+
+TEST(Positions, AlibiTellsOrderApartInACausalEncoder) {
+  const TwoSentences s;
+  Encoder encoder = random_encoder(8, 1, NormPlace::pre);
+  AttentionOptions options;
+  AlibiPositions(2).bias(options, 3, 3);
+  options.alibi_slopes = options.alibi_slopes.to(DType::f64);
+  options.causal = true;
+  Context context;
+  EXPECT_GT(largest_difference(encoder(s.dog_bites_man, options, context), reversed(encoder(s.man_bites_dog, options, context))), 1e-3);
+}
+
+TEST(Positions, LearnedTablesSkipTheirOffsetAndLearn) {
+  Tensor table = random_tensor({5, 2}, 6);
+  table.set_requires_grad();
+  const AdditivePositions positions(table, 2);
+  const Tensor x = Tensor::zeros({1, 2, 2}, DType::f64);
+  const auto y = positions.embed(x, 1);
+  EXPECT_EQ(y.to_vector<double>(), slice(table.detach(), 0, 3, 5).to_vector<double>());
+  sum(y).backward();
+  EXPECT_EQ(table.grad().to_vector<double>(), (std::vector<double>{0, 0, 0, 0, 0, 0, 1, 1, 1, 1}));
+  EXPECT_THROW(positions.embed(x, 2), Error);  // five rows, two skipped: three places
+}
+
+TEST(Positions, AlibiSlopesOfThePaper) {
+  const auto eight = alibi_slopes(8);
+  for (std::size_t h = 0; h < 8; ++h) EXPECT_DOUBLE_EQ(eight[h], std::pow(0.5, static_cast<double>(h + 1)));
+  // 12 heads: those of 8, then every other one of 16 (as the paper's authors compute it).
+  const auto twelve = alibi_slopes(12);
+  EXPECT_DOUBLE_EQ(twelve[7], std::pow(0.5, 8.0));
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(twelve[8 + i], std::exp2(-0.5 * static_cast<double>(2 * i + 1)));
+  EXPECT_THROW(AlibiPositions(0), Error);
+}
+
+}  // namespace
+}  // namespace heed
