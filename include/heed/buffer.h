@@ -31,9 +31,9 @@ class Buffer {
 };
 
 struct MemoryStatistics {
-  std::size_t bytes_in_use = 0;      ///< handed out by Buffer::allocate and not yet released
-  std::size_t peak_bytes = 0;        ///< largest bytes_in_use since the start or reset_peak_memory()
-  std::size_t bytes_cached = 0;      ///< released and kept for reuse
+  std::size_t bytes_in_use = 0;        ///< handed out by Buffer::allocate and not yet released
+  std::size_t peak_bytes = 0;          ///< largest bytes_in_use since the start or reset_peak_memory()
+  std::size_t bytes_cached = 0;        ///< released and kept for reuse
   std::size_t system_allocations = 0;  ///< how often the pool had to ask the system
 };
 

@@ -21,7 +21,7 @@ namespace detail {
 }  // namespace heed
 
 /// Stops the program when heed itself is wrong. Always on: its cost is a branch.
-#define HEED_ASSERT(condition, message)                                                    \
-  do {                                                                                     \
+#define HEED_ASSERT(condition, message)                                                        \
+  do {                                                                                         \
     if (!(condition)) heed::detail::assertion_failed(#condition, message, __FILE__, __LINE__); \
   } while (false)

@@ -9,7 +9,8 @@
 namespace heed {
 
 /// One Philox4x32-10 block: four random 32-bit words for a 64-bit key and a 128-bit counter.
-std::array<std::uint32_t, 4> philox4x32(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high);
+std::array<std::uint32_t, 4> philox4x32(std::uint64_t key, std::uint64_t counter_low,
+                                        std::uint64_t counter_high);
 
 /// A float in [0, 1) from a random word (24 bits).
 inline float uniform_from_bits(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1.0p-24f; }

@@ -44,7 +44,8 @@ class Shape {
 /// Strides (in elements) of a row-major tensor of this shape.
 Shape contiguous_strides(const Shape& shape);
 
-/// The shape two operands broadcast to (NumPy's rule). Throws `where: expected shapes that broadcast, got ...`.
+/// The shape two operands broadcast to (NumPy's rule). Throws `where: expected shapes that broadcast, got
+/// ...`.
 Shape broadcast_shapes(const char* where, const Shape& a, const Shape& b);
 
 }  // namespace heed

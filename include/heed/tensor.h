@@ -35,7 +35,8 @@ class Tensor {
   }
   /// A scalar, shape [].
   static Tensor scalar(double value, DType dtype = DType::f32) { return full({}, value, dtype); }
-  /// Row-major tensor over existing memory; `offset` is in elements. Throws Error when the buffer is too small.
+  /// Row-major tensor over existing memory; `offset` is in elements. Throws Error when the buffer is too
+  /// small.
   static Tensor from_buffer(std::shared_ptr<Buffer> buffer, const Shape& shape, DType dtype,
                             std::int64_t offset = 0);
 

@@ -10,6 +10,13 @@
 
 #include "heed/error.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
+
 namespace heed {
 namespace {
 
@@ -30,7 +37,10 @@ struct Pool {
 
   void release_all() {
     for (auto& [bytes, blocks] : free_blocks) {
-      for (std::byte* block : blocks) std::free(block);
+      for (std::byte* block : blocks) {
+        ASAN_UNPOISON_MEMORY_REGION(block, bytes);
+        std::free(block);
+      }
       statistics.bytes_cached -= bytes * blocks.size();
     }
     free_blocks.clear();
@@ -50,7 +60,8 @@ std::shared_ptr<Buffer> Buffer::allocate(std::size_t bytes) {
   buffer->bytes_ = bytes;
   Pool& p = pool();
   const std::lock_guard lock(p.mutex);
-  if (bytes > SIZE_MAX / 4) throw Error("memory: expected a block that fits, got " + std::to_string(bytes) + " bytes");
+  if (bytes > SIZE_MAX / 4)
+    throw Error("memory: expected a block that fits, got " + std::to_string(bytes) + " bytes");
   const std::size_t size = size_class(bytes);
   auto found = p.free_blocks.find(size);
   if (found != p.free_blocks.end() && !found->second.empty()) {
@@ -65,11 +76,15 @@ std::shared_ptr<Buffer> Buffer::allocate(std::size_t bytes) {
     }
     if (block == nullptr) {
       throw Error("memory: expected " + std::to_string(size) + " bytes, got none (" +
-                  std::to_string(p.statistics.bytes_in_use) + " in use; make the batch or the model smaller)");
+                  std::to_string(p.statistics.bytes_in_use) +
+                  " in use; make the batch or the model smaller)");
     }
     ++p.statistics.system_allocations;
     buffer->data_ = static_cast<std::byte*>(block);
   }
+  // The sanitizer sees use of what was not asked for, and of what was given back, as if there were no pool.
+  ASAN_POISON_MEMORY_REGION(buffer->data_, size);
+  ASAN_UNPOISON_MEMORY_REGION(buffer->data_, bytes);
   buffer->pooled_bytes_ = size;
   p.statistics.bytes_in_use += size;
   p.statistics.peak_bytes = std::max(p.statistics.peak_bytes, p.statistics.bytes_in_use);
@@ -86,6 +101,7 @@ std::shared_ptr<Buffer> Buffer::wrap(void* data, std::size_t bytes, std::shared_
 
 Buffer::~Buffer() {
   if (pooled_bytes_ == 0) return;
+  ASAN_POISON_MEMORY_REGION(data_, pooled_bytes_);
   Pool& p = pool();
   const std::lock_guard lock(p.mutex);
   p.free_blocks[pooled_bytes_].push_back(data_);

@@ -4,10 +4,13 @@
 
 namespace heed {
 
-std::array<std::uint32_t, 4> philox4x32(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high) {
+std::array<std::uint32_t, 4> philox4x32(std::uint64_t key, std::uint64_t counter_low,
+                                        std::uint64_t counter_high) {
   std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
-  std::uint32_t c0 = static_cast<std::uint32_t>(counter_low), c1 = static_cast<std::uint32_t>(counter_low >> 32);
-  std::uint32_t c2 = static_cast<std::uint32_t>(counter_high), c3 = static_cast<std::uint32_t>(counter_high >> 32);
+  std::uint32_t c0 = static_cast<std::uint32_t>(counter_low),
+                c1 = static_cast<std::uint32_t>(counter_low >> 32);
+  std::uint32_t c2 = static_cast<std::uint32_t>(counter_high),
+                c3 = static_cast<std::uint32_t>(counter_high >> 32);
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = 0xD2511F53ull * c0;
     const std::uint64_t p1 = 0xCD9E8D57ull * c2;

@@ -39,7 +39,9 @@ void Shape::push_back(std::int64_t size) {
   sizes_[static_cast<std::size_t>(rank_++)] = size;
 }
 
-bool Shape::operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+bool Shape::operator==(const Shape& other) const {
+  return std::equal(begin(), end(), other.begin(), other.end());
+}
 
 std::string Shape::str() const {
   std::string text = "[";
@@ -67,7 +69,8 @@ Shape broadcast_shapes(const char* where, const Shape& a, const Shape& b) {
   for (int axis = 1; axis <= shorter.rank(); ++axis) {
     const std::int64_t x = longer[-axis], y = shorter[-axis];
     if (x != y && x != 1 && y != 1) {
-      throw Error(std::string(where) + ": expected shapes that broadcast, got " + a.str() + " and " + b.str());
+      throw Error(std::string(where) + ": expected shapes that broadcast, got " + a.str() + " and " +
+                  b.str());
     }
     result[-axis] = x == 1 ? y : x;
   }

@@ -26,8 +26,9 @@ void parallel_for(std::int64_t count, std::int64_t grain,
     body(0, count);
     return;
   }
+  const int team = static_cast<int>(pieces);
   std::exception_ptr failure;  // an exception must not leave a parallel region
-#pragma omp parallel for num_threads(static_cast<int>(pieces)) schedule(static)
+#pragma omp parallel for num_threads(team) schedule(static)
   for (std::int64_t piece = 0; piece < pieces; ++piece) {
     try {
       body(count * piece / pieces, count * (piece + 1) / pieces);

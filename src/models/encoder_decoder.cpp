@@ -23,7 +23,8 @@ AttentionOptions causal_options() {
   return options;
 }
 
-// ---- named inputs -------------------------------------------------------------------------------------------
+// ---- named inputs
+// -------------------------------------------------------------------------------------------
 
 const Tensor& required(const TensorMap& inputs, const char* name) {
   const auto found = inputs.find(name);
@@ -44,14 +45,16 @@ Tensor optional_ids(const TensorMap& inputs, const char* name, const Shape* expe
   if (found == inputs.end()) return {};
   Tensor ids = ids_input(found->second, name);
   if (expected != nullptr && ids.shape() != *expected) {
-    throw Error(std::string("forward: ") + name + ": expected shape " + expected->str() + ", got " + ids.shape().str());
+    throw Error(std::string("forward: ") + name + ": expected shape " + expected->str() + ", got " +
+                ids.shape().str());
   }
   return ids;
 }
 
 void refuse_unknown(const TensorMap& inputs, const std::set<std::string>& known) {
   for (const auto& [name, tensor] : inputs) {
-    if (!known.contains(name)) throw Error("forward: expected inputs this model takes, got " + name + " " + tensor.str());
+    if (!known.contains(name))
+      throw Error("forward: expected inputs this model takes, got " + name + " " + tensor.str());
   }
 }
 
@@ -67,7 +70,8 @@ Tensor shift_right(const Tensor& labels, std::int64_t start, std::int64_t pad, s
   return shifted;
 }
 
-// ---- named outputs ------------------------------------------------------------------------------------------
+// ---- named outputs
+// ------------------------------------------------------------------------------------------
 
 // Listeners that put what the taps of one stack offer into the outputs, under Hugging Face's names.
 void collect_hidden_states(Taps& taps, const std::string& stack, std::size_t layers, TensorMap& outputs) {
@@ -88,16 +92,20 @@ void collect_attentions(Taps& taps, const std::string& stack, const char* part, 
   }
 }
 
-// ---- decoding -----------------------------------------------------------------------------------------------
+// ---- decoding
+// -----------------------------------------------------------------------------------------------
 
 class CachedDecoding final : public Decoding {
  public:
-  CachedDecoding(const EncoderDecoderParts& parts, const SourceBatch& source, std::int64_t beams, Context& context)
+  CachedDecoding(const EncoderDecoderParts& parts, const SourceBatch& source, std::int64_t beams,
+                 Context& context)
       : parts_(parts), caches_(parts.decoder.layers.size()), mask_(source.mask) {
     const NoGradients guard;
     const Tensor memory = parts.encode(source, context);
-    for (std::size_t i = 0; i < caches_.size(); ++i) parts.decoder.layers[i].cross_attn.remember(memory, caches_[i].cross);
-    for (std::int64_t b = 0; b < source.ids.size(0); ++b) sources_.insert(sources_.end(), static_cast<std::size_t>(beams), b);
+    for (std::size_t i = 0; i < caches_.size(); ++i)
+      parts.decoder.layers[i].cross_attn.remember(memory, caches_[i].cross);
+    for (std::int64_t b = 0; b < source.ids.size(0); ++b)
+      sources_.insert(sources_.end(), static_cast<std::size_t>(beams), b);
     gather_sources(Tensor::from(sources_, {rows()}));
   }
 
@@ -115,7 +123,9 @@ class CachedDecoding final : public Decoding {
   void reorder(std::span<const std::int64_t> rows) override {
     std::vector<std::int64_t> sources;
     for (const std::int64_t row : rows) {
-      if (row < 0 || row >= this->rows()) throw Error("decoding: expected rows below " + std::to_string(this->rows()) + ", got " + std::to_string(row));
+      if (row < 0 || row >= this->rows())
+        throw Error("decoding: expected rows below " + std::to_string(this->rows()) + ", got " +
+                    std::to_string(row));
       sources.push_back(sources_[static_cast<std::size_t>(row)]);
     }
     const Tensor index = Tensor::from(rows, {static_cast<std::int64_t>(rows.size())});
@@ -146,22 +156,26 @@ class CachedDecoding final : public Decoding {
 }  // namespace
 
 Tensor EncoderDecoderParts::encode(const SourceBatch& source, Context& context) const {
-  const Tensor x = apply_dropout(positions->embed(source_embedding(source.ids), 0), embedding_dropout, context);
+  const Tensor x =
+      apply_dropout(positions->embed(source_embedding(source.ids), 0), embedding_dropout, context);
   return encoder(x, see_only(source.mask), context);
 }
 
-Tensor EncoderDecoderParts::decode(const Tensor& ids, const Tensor& memory, const AttentionOptions& self_options,
-                                   const AttentionOptions& cross_options, std::vector<DecoderLayerCache>* caches,
-                                   Context& context) const {
+Tensor EncoderDecoderParts::decode(const Tensor& ids, const Tensor& memory,
+                                   const AttentionOptions& self_options,
+                                   const AttentionOptions& cross_options,
+                                   std::vector<DecoderLayerCache>* caches, Context& context) const {
   const std::int64_t first = caches != nullptr && !caches->empty() ? caches->front().self.length : 0;
   const Tensor x = apply_dropout(positions->embed(target_embedding(ids), first), embedding_dropout, context);
   return decoder(x, memory, self_options, cross_options, caches, context);
 }
 
-Tensor AssembledEncoderDecoder::loss(const SourceBatch& source, const Tensor& decoder_ids, const Tensor& labels,
-                                     const CrossEntropyOptions& options, Context& context) const {
+Tensor AssembledEncoderDecoder::loss(const SourceBatch& source, const Tensor& decoder_ids,
+                                     const Tensor& labels, const CrossEntropyOptions& options,
+                                     Context& context) const {
   const Tensor memory = parts_.encode(source, context);
-  const Tensor hidden = parts_.decode(decoder_ids, memory, causal_options(), see_only(source.mask), nullptr, context);
+  const Tensor hidden =
+      parts_.decode(decoder_ids, memory, causal_options(), see_only(source.mask), nullptr, context);
   return linear_cross_entropy(hidden, parts_.output.weight, parts_.output.bias, labels, options);
 }
 
@@ -173,23 +187,27 @@ std::unique_ptr<Decoding> AssembledEncoderDecoder::decode(const SourceBatch& sou
 
 TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const ForwardOptions& options,
                                            Context& context) const {
-  refuse_unknown(inputs, {"input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "labels"});
+  refuse_unknown(inputs,
+                 {"input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "labels"});
   SourceBatch source{ids_input(required(inputs, "input_ids"), "input_ids"), {}};
   source.mask = optional_ids(inputs, "attention_mask", &source.ids.shape());
   const Tensor labels = optional_ids(inputs, "labels", nullptr);
   Tensor target = optional_ids(inputs, "decoder_input_ids", nullptr);
   const CrossEntropyOptions loss_options;
   if (!target.defined() && !labels.defined()) required(inputs, "decoder_input_ids");
-  if (!target.defined()) target = shift_right(labels, decoder_start_id(), pad_id(), loss_options.ignore_index);
+  if (!target.defined())
+    target = shift_right(labels, decoder_start_id(), pad_id(), loss_options.ignore_index);
   if (target.size(0) != source.ids.size(0)) {
-    throw Error("forward: decoder_input_ids: expected a batch of " + std::to_string(source.ids.size(0)) + ", got " + target.str());
+    throw Error("forward: decoder_input_ids: expected a batch of " + std::to_string(source.ids.size(0)) +
+                ", got " + target.str());
   }
   AttentionOptions self_options = see_only(optional_ids(inputs, "decoder_attention_mask", &target.shape()));
   self_options.causal = true;
 
   TensorMap outputs;
   Taps taps(context.taps);
-  const std::size_t encoder_layers = parts_.encoder.layers.size(), decoder_layers = parts_.decoder.layers.size();
+  const std::size_t encoder_layers = parts_.encoder.layers.size(),
+                    decoder_layers = parts_.decoder.layers.size();
   if (options.hidden_states) {
     collect_hidden_states(taps, parts_.encoder.name, encoder_layers, outputs);
     collect_hidden_states(taps, parts_.decoder.name, decoder_layers, outputs);
@@ -201,7 +219,8 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
   }
   Context listening{context.training, context.generator, &taps};
   const Tensor memory = parts_.encode(source, listening);
-  const Tensor hidden = parts_.decode(target, memory, self_options, see_only(source.mask), nullptr, listening);
+  const Tensor hidden =
+      parts_.decode(target, memory, self_options, see_only(source.mask), nullptr, listening);
   if (options.hidden_states) {  // the last ones come after the final norm, where there is one
     outputs[parts_.encoder.name + "_hidden_states." + std::to_string(encoder_layers)] = memory;
     outputs[parts_.decoder.name + "_hidden_states." + std::to_string(decoder_layers)] = hidden;

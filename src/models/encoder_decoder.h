@@ -22,9 +22,11 @@ struct EncoderDecoderParts {
 
   /// Source ids i64 [B, S] and mask i64 [B, S] to memory [B, S, D].
   Tensor encode(const SourceBatch& source, Context& context) const;
-  /// Target ids i64 [B, T] to the last layer's output [B, T, D]. With caches, the ids continue what they hold.
+  /// Target ids i64 [B, T] to the last layer's output [B, T, D]. With caches, the ids continue what they
+  /// hold.
   Tensor decode(const Tensor& ids, const Tensor& memory, const AttentionOptions& self_options,
-                const AttentionOptions& cross_options, std::vector<DecoderLayerCache>* caches, Context& context) const;
+                const AttentionOptions& cross_options, std::vector<DecoderLayerCache>* caches,
+                Context& context) const;
 };
 
 class AssembledEncoderDecoder : public EncoderDecoderModel {
@@ -32,7 +34,8 @@ class AssembledEncoderDecoder : public EncoderDecoderModel {
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
   Tensor loss(const SourceBatch& source, const Tensor& decoder_ids, const Tensor& labels,
               const CrossEntropyOptions& options, Context& context) const override;
-  std::unique_ptr<Decoding> decode(const SourceBatch& source, std::int64_t beams, Context& context) const override;
+  std::unique_ptr<Decoding> decode(const SourceBatch& source, std::int64_t beams,
+                                   Context& context) const override;
 
  protected:
   EncoderDecoderParts parts_;

@@ -19,7 +19,8 @@ namespace {
 constexpr double kNormEps = 1e-5;
 
 void check_heads(const Config& json, const char* key, std::int64_t d_model, std::int64_t heads) {
-  if (d_model % heads != 0) json.fail(key, "a number of heads that divides d_model " + std::to_string(d_model));
+  if (d_model % heads != 0)
+    json.fail(key, "a number of heads that divides d_model " + std::to_string(d_model));
 }
 
 void check_id(const Config& json, const char* key, std::int64_t id, std::int64_t vocab) {
@@ -47,7 +48,8 @@ void add_norm(TensorTable& table, const std::string& name, std::int64_t width) {
 }
 
 void add_attention(TensorTable& table, const std::string& name, std::int64_t width) {
-  for (const char* part : {"k_proj", "v_proj", "q_proj", "out_proj"}) add_linear(table, name + "." + part, width, width);
+  for (const char* part : {"k_proj", "v_proj", "q_proj", "out_proj"})
+    add_linear(table, name + "." + part, width, width);
   add_norm(table, name + "_layer_norm", width);
 }
 
@@ -96,7 +98,9 @@ TensorTable tensor_table(const MarianConfig& c) {
 
 class Marian final : public AssembledEncoderDecoder {
  public:
-  Marian(MarianConfig config, Weights weights) : config_(std::move(config)), weights_(std::move(weights)) { build(); }
+  Marian(MarianConfig config, Weights weights) : config_(std::move(config)), weights_(std::move(weights)) {
+    build();
+  }
 
   std::string family() const override { return "marian"; }
   const std::vector<Parameter>& parameters() const override { return weights_.parameters(); }
@@ -109,18 +113,27 @@ class Marian final : public AssembledEncoderDecoder {
 
  private:
   void build();
-  Linear linear_part(const std::string& name) const { return {weights_[name + ".weight"], weights_[name + ".bias"]}; }
+  Linear linear_part(const std::string& name) const {
+    return {weights_[name + ".weight"], weights_[name + ".bias"]};
+  }
   Residual residual(const std::string& norm) const {
-    return {{NormKind::layer, weights_[norm + ".weight"], weights_[norm + ".bias"], kNormEps}, NormPlace::post,
+    return {{NormKind::layer, weights_[norm + ".weight"], weights_[norm + ".bias"], kNormEps},
+            NormPlace::post,
             config_.dropout};
   }
   MultiHeadAttention attention(const std::string& file, const std::string& name, std::int64_t heads) const {
-    return {name, linear_part(file + ".q_proj"), linear_part(file + ".k_proj"), linear_part(file + ".v_proj"),
-            linear_part(file + ".out_proj"), heads, heads, config_.attention_dropout};
+    return {name,
+            linear_part(file + ".q_proj"),
+            linear_part(file + ".k_proj"),
+            linear_part(file + ".v_proj"),
+            linear_part(file + ".out_proj"),
+            heads,
+            heads,
+            config_.attention_dropout};
   }
   FeedForward feed_forward(const std::string& layer) const {
-    return {linear_part(layer + "fc1"), linear_part(layer + "fc2"), activation_named(config_.activation_function),
-            config_.activation_dropout};
+    return {linear_part(layer + "fc1"), linear_part(layer + "fc2"),
+            activation_named(config_.activation_function), config_.activation_dropout};
   }
   std::string config_json(DType dtype) const;
 
@@ -150,10 +163,12 @@ void Marian::build() {
         {name, attention(file + "self_attn", name + ".self_attn", config_.decoder_attention_heads),
          residual(file + "self_attn_layer_norm"),
          attention(file + "encoder_attn", name + ".cross_attn", config_.decoder_attention_heads),
-         residual(file + "encoder_attn_layer_norm"), feed_forward(file), residual(file + "final_layer_norm")});
+         residual(file + "encoder_attn_layer_norm"), feed_forward(file),
+         residual(file + "final_layer_norm")});
   }
   const Tensor& bias = weights_["final_logits_bias"];
-  parts_.output = {config_.tie_word_embeddings ? target : weights_["lm_head.weight"], reshape(bias, {bias.numel()})};
+  parts_.output = {config_.tie_word_embeddings ? target : weights_["lm_head.weight"],
+                   reshape(bias, {bias.numel()})};
 }
 
 std::string Marian::config_json(DType dtype) const {
@@ -184,7 +199,9 @@ std::string Marian::config_json(DType dtype) const {
       .field("eos_token_id", c.eos_token_id)
       .field("decoder_start_token_id", c.decoder_start_token_id)
       .field("forced_eos_token_id", c.forced_eos_token_id)
-      .field("torch_dtype", dtype == DType::bf16 ? "bfloat16" : dtype == DType::f16 ? "float16" : "float32")
+      .field("torch_dtype", dtype == DType::bf16  ? "bfloat16"
+                            : dtype == DType::f16 ? "float16"
+                                                  : "float32")
       .end_object();
   return json.text() + "\n";
 }
@@ -212,7 +229,8 @@ MarianConfig MarianConfig::parse(const Config& json) {
   c.share_encoder_decoder_embeddings = json.boolean("share_encoder_decoder_embeddings", true);
   c.decoder_vocab_size = json.positive_integer("decoder_vocab_size", c.vocab_size);
   if (c.share_encoder_decoder_embeddings && c.decoder_vocab_size != c.vocab_size) {
-    json.fail("decoder_vocab_size", "vocab_size " + std::to_string(c.vocab_size) + ", as embeddings are shared");
+    json.fail("decoder_vocab_size",
+              "vocab_size " + std::to_string(c.vocab_size) + ", as embeddings are shared");
   }
   c.d_model = json.positive_integer("d_model", 1024);
   c.encoder_layers = json.positive_integer("encoder_layers", 12);
@@ -240,12 +258,36 @@ MarianConfig MarianConfig::parse(const Config& json) {
   activation_named(c.activation_function);
   // Settings of other tools, of training only, of decoding (generation_config.json rules), and those that
   // MarianMTModel itself does not read.
-  json.ignore({"_name_or_path", "_num_labels", "add_bias_logits", "add_final_layer_norm", "architectures",
-               "bad_words_ids", "bos_token_id", "classif_dropout", "classifier_dropout", "decoder_layerdrop", "dtype",
-               "encoder_layerdrop", "extra_pos_embeddings", "gradient_checkpointing", "id2label", "init_std",
-               "is_decoder", "is_encoder_decoder", "label2id", "length_penalty", "max_length", "model_type",
-               "normalize_before", "normalize_embedding", "num_beams", "num_hidden_layers",
-               "static_position_embeddings", "torch_dtype", "transformers_version", "use_cache"});
+  json.ignore({"_name_or_path",
+               "_num_labels",
+               "add_bias_logits",
+               "add_final_layer_norm",
+               "architectures",
+               "bad_words_ids",
+               "bos_token_id",
+               "classif_dropout",
+               "classifier_dropout",
+               "decoder_layerdrop",
+               "dtype",
+               "encoder_layerdrop",
+               "extra_pos_embeddings",
+               "gradient_checkpointing",
+               "id2label",
+               "init_std",
+               "is_decoder",
+               "is_encoder_decoder",
+               "label2id",
+               "length_penalty",
+               "max_length",
+               "model_type",
+               "normalize_before",
+               "normalize_embedding",
+               "num_beams",
+               "num_hidden_layers",
+               "static_position_embeddings",
+               "torch_dtype",
+               "transformers_version",
+               "use_cache"});
   const std::vector<std::string> unused = json.unused();
   if (!unused.empty()) json.fail(unused.front(), "only known settings");
   return c;
@@ -257,7 +299,8 @@ std::unique_ptr<EncoderDecoderModel> make_marian(const MarianConfig& config, Gen
 
 std::unique_ptr<EncoderDecoderModel> load_marian(const std::filesystem::path& directory, DType dtype) {
   const MarianConfig config = MarianConfig::parse(Config::load(directory / "config.json"));
-  return std::make_unique<Marian>(config, Weights::load(TensorFiles::open(directory), tensor_table(config), dtype));
+  return std::make_unique<Marian>(config,
+                                  Weights::load(TensorFiles::open(directory), tensor_table(config), dtype));
 }
 
 }  // namespace heed

@@ -80,7 +80,8 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& folder
     looked += ", " + (folder / name).string();
   }
   if (const fs::path snapshot = newest_snapshot(hub, name); !snapshot.empty()) return snapshot;
-  throw Error("model " + name + ": expected a directory with config.json or the name of a model, got neither (looked at " +
+  throw Error("model " + name +
+              ": expected a directory with config.json or the name of a model, got neither (looked at " +
               looked + " and in " + hub.string() + ")");
 }
 

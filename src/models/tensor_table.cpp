@@ -74,8 +74,8 @@ Weights Weights::load(const TensorFiles& files, const TensorTable& table, DType 
     }
     const Tensor stored = files.get(name);
     if (stored.shape() != row.shape || !is_floating(stored.dtype())) {
-      throw Error(files.path_of(name).string() + ": " + name + ": expected floating numbers " + row.shape.str() +
-                  " (from config.json), got " + stored.str());
+      throw Error(files.path_of(name).string() + ": " + name + ": expected floating numbers " +
+                  row.shape.str() + " (from config.json), got " + stored.str());
     }
     weights.add(row, stored.to(dtype));
   }

@@ -54,7 +54,8 @@ void KeyValueCache::reorder(const Tensor& rows) {
 Tensor MultiHeadAttention::operator()(const Tensor& x, AttentionOptions options, KeyValueCache* cache,
                                       Context& context) const {
   const std::int64_t first = cache != nullptr ? cache->length : 0;
-  Tensor queries = split_heads(q(x), heads), keys = split_heads(k(x), kv_heads), values = split_heads(v(x), kv_heads);
+  Tensor queries = split_heads(q(x), heads), keys = split_heads(k(x), kv_heads),
+         values = split_heads(v(x), kv_heads);
   if (positions != nullptr) {
     queries = positions->rotate(queries, first);
     keys = positions->rotate(keys, first);
@@ -68,14 +69,14 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, AttentionOptions options,
   return attend(queries, keys, values, std::move(options), context);
 }
 
-Tensor MultiHeadAttention::cross(const Tensor& x, const Tensor& memory, AttentionOptions options, KeyValueCache* cache,
-                                 Context& context) const {
+Tensor MultiHeadAttention::cross(const Tensor& x, const Tensor& memory, AttentionOptions options,
+                                 KeyValueCache* cache, Context& context) const {
   const Tensor queries = split_heads(q(x), heads);
   if (cache != nullptr) {
     return attend(queries, cache->filled_keys(), cache->filled_values(), std::move(options), context);
   }
-  return attend(queries, split_heads(k(memory), kv_heads), split_heads(v(memory), kv_heads), std::move(options),
-                context);
+  return attend(queries, split_heads(k(memory), kv_heads), split_heads(v(memory), kv_heads),
+                std::move(options), context);
 }
 
 void MultiHeadAttention::remember(const Tensor& memory, KeyValueCache& cache) const {

@@ -14,22 +14,24 @@ Tensor FeedForward::operator()(const Tensor& x, Context& context) const {
 Tensor EncoderLayer::operator()(const Tensor& x, const AttentionOptions& options, Context& context) const {
   const Tensor attended = self_attn_residual(
       x, context, [&](const Tensor& input) { return self_attn(input, options, nullptr, context); });
-  Tensor result =
-      feed_forward_residual(attended, context, [&](const Tensor& input) { return feed_forward(input, context); });
+  Tensor result = feed_forward_residual(attended, context,
+                                        [&](const Tensor& input) { return feed_forward(input, context); });
   tap(context, name + ".out", result);
   return result;
 }
 
 Tensor DecoderLayer::operator()(const Tensor& x, const Tensor& memory, const AttentionOptions& self_options,
-                                const AttentionOptions& cross_options, DecoderLayerCache* cache, Context& context) const {
+                                const AttentionOptions& cross_options, DecoderLayerCache* cache,
+                                Context& context) const {
   const Tensor attended = self_attn_residual(x, context, [&](const Tensor& input) {
     return self_attn(input, self_options, cache != nullptr ? &cache->self : nullptr, context);
   });
   const Tensor crossed = cross_attn_residual(attended, context, [&](const Tensor& input) {
-    return cross_attn.cross(input, memory, cross_options, cache != nullptr ? &cache->cross : nullptr, context);
+    return cross_attn.cross(input, memory, cross_options, cache != nullptr ? &cache->cross : nullptr,
+                            context);
   });
-  Tensor result =
-      feed_forward_residual(crossed, context, [&](const Tensor& input) { return feed_forward(input, context); });
+  Tensor result = feed_forward_residual(crossed, context,
+                                        [&](const Tensor& input) { return feed_forward(input, context); });
   tap(context, name + ".out", result);
   return result;
 }
@@ -45,7 +47,8 @@ Tensor Decoder::operator()(Tensor x, const Tensor& memory, const AttentionOption
                            Context& context) const {
   tap(context, name + ".embed", x);
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    x = layers[i](x, memory, self_options, cross_options, caches != nullptr ? &(*caches)[i] : nullptr, context);
+    x = layers[i](x, memory, self_options, cross_options, caches != nullptr ? &(*caches)[i] : nullptr,
+                  context);
   }
   return final_norm ? (*final_norm)(x) : x;
 }

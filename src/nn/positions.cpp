@@ -19,8 +19,8 @@ Tensor sinusoidal_table(std::int64_t count, std::int64_t width, SinusoidLayout l
   const std::int64_t sines = (width + 1) / 2;
   for (std::int64_t p = 0; p < count; ++p, row += width) {
     for (std::int64_t i = 0; i < sines; ++i) {
-      const double angle =
-          static_cast<double>(p) / std::pow(10000.0, 2.0 * static_cast<double>(i) / static_cast<double>(width));
+      const double angle = static_cast<double>(p) /
+                           std::pow(10000.0, 2.0 * static_cast<double>(i) / static_cast<double>(width));
       const std::int64_t sine = layout == SinusoidLayout::halves ? i : 2 * i;
       const std::int64_t cosine = layout == SinusoidLayout::halves ? sines + i : 2 * i + 1;
       row[sine] = static_cast<float>(std::sin(angle));

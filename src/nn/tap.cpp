@@ -57,7 +57,8 @@ void Taps::require_all_fired() const {
   for (const Entry& entry : entries_) {
     if (!entry.fired) silent += (silent.empty() ? "" : ", ") + entry.pattern;
   }
-  if (!silent.empty()) throw Error("taps: expected every pattern to match a value of the model, got none for " + silent);
+  if (!silent.empty())
+    throw Error("taps: expected every pattern to match a value of the model, got none for " + silent);
 }
 
 }  // namespace heed

@@ -9,35 +9,45 @@
 namespace heed {
 
 Tensor relu(const Tensor& x) {
-  return unary("relu", x, Keeps::output, []<class T>(const T* x, T* y, std::int64_t n) { kernels::relu(x, y, n); },
-               []<class T>(const T* y, const T* dy, T* dx, std::int64_t n) { kernels::relu_backward(y, dy, dx, n); });
+  return unary(
+      "relu", x, Keeps::output, []<class T>(const T* x, T* y, std::int64_t n) { kernels::relu(x, y, n); },
+      []<class T>(const T* y, const T* dy, T* dx, std::int64_t n) { kernels::relu_backward(y, dy, dx, n); });
 }
 
 Tensor gelu(const Tensor& x) {
-  return unary("gelu", x, Keeps::input, []<class T>(const T* x, T* y, std::int64_t n) { kernels::gelu(x, y, n); },
-               []<class T>(const T* x, const T* dy, T* dx, std::int64_t n) { kernels::gelu_backward(x, dy, dx, n); });
+  return unary(
+      "gelu", x, Keeps::input, []<class T>(const T* x, T* y, std::int64_t n) { kernels::gelu(x, y, n); },
+      []<class T>(const T* x, const T* dy, T* dx, std::int64_t n) { kernels::gelu_backward(x, dy, dx, n); });
 }
 
 Tensor gelu_tanh(const Tensor& x) {
   return unary(
-      "gelu_tanh", x, Keeps::input, []<class T>(const T* x, T* y, std::int64_t n) { kernels::gelu_tanh(x, y, n); },
-      []<class T>(const T* x, const T* dy, T* dx, std::int64_t n) { kernels::gelu_tanh_backward(x, dy, dx, n); });
+      "gelu_tanh", x, Keeps::input,
+      []<class T>(const T* x, T* y, std::int64_t n) { kernels::gelu_tanh(x, y, n); },
+      []<class T>(const T* x, const T* dy, T* dx, std::int64_t n) {
+        kernels::gelu_tanh_backward(x, dy, dx, n);
+      });
 }
 
 Tensor silu(const Tensor& x) {
-  return unary("silu", x, Keeps::input, []<class T>(const T* x, T* y, std::int64_t n) { kernels::silu(x, y, n); },
-               []<class T>(const T* x, const T* dy, T* dx, std::int64_t n) { kernels::silu_backward(x, dy, dx, n); });
+  return unary(
+      "silu", x, Keeps::input, []<class T>(const T* x, T* y, std::int64_t n) { kernels::silu(x, y, n); },
+      []<class T>(const T* x, const T* dy, T* dx, std::int64_t n) { kernels::silu_backward(x, dy, dx, n); });
 }
 
 Tensor tanh(const Tensor& x) {
-  return unary("tanh", x, Keeps::output, []<class T>(const T* x, T* y, std::int64_t n) { kernels::tanh(x, y, n); },
-               []<class T>(const T* y, const T* dy, T* dx, std::int64_t n) { kernels::tanh_backward(y, dy, dx, n); });
+  return unary(
+      "tanh", x, Keeps::output, []<class T>(const T* x, T* y, std::int64_t n) { kernels::tanh(x, y, n); },
+      []<class T>(const T* y, const T* dy, T* dx, std::int64_t n) { kernels::tanh_backward(y, dy, dx, n); });
 }
 
 Tensor sigmoid(const Tensor& x) {
   return unary(
-      "sigmoid", x, Keeps::output, []<class T>(const T* x, T* y, std::int64_t n) { kernels::sigmoid(x, y, n); },
-      []<class T>(const T* y, const T* dy, T* dx, std::int64_t n) { kernels::sigmoid_backward(y, dy, dx, n); });
+      "sigmoid", x, Keeps::output,
+      []<class T>(const T* x, T* y, std::int64_t n) { kernels::sigmoid(x, y, n); },
+      []<class T>(const T* y, const T* dy, T* dx, std::int64_t n) {
+        kernels::sigmoid_backward(y, dy, dx, n);
+      });
 }
 
 Activation activation_named(std::string_view name) {
@@ -48,8 +58,11 @@ Activation activation_named(std::string_view name) {
   if (name == "tanh") return Activation::tanh;
   if (name == "sigmoid") return Activation::sigmoid;
   if (name == "linear") return Activation::none;
-  throw Error("activation: expected relu, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, silu, swish, tanh, sigmoid or "
-              "linear, got \"" + std::string(name) + "\"");
+  throw Error(
+      "activation: expected relu, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, silu, swish, tanh, sigmoid "
+      "or "
+      "linear, got \"" +
+      std::string(name) + "\"");
 }
 
 Tensor activate(const Tensor& x, Activation activation) {

@@ -22,11 +22,13 @@ struct Sizes {
 };
 
 Sizes sizes_of(const Tensor& q, const Tensor& k, const Tensor& v) {
-  const bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q.size(0) == k.size(0) && k.size(0) == v.size(0) &&
-                    k.size(1) == v.size(1) && k.size(2) == v.size(2) && q.size(3) == k.size(3) && k.size(1) > 0 &&
-                    q.size(1) % k.size(1) == 0 && q.dtype() == k.dtype() && k.dtype() == v.dtype();
+  const bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q.size(0) == k.size(0) &&
+                    k.size(0) == v.size(0) && k.size(1) == v.size(1) && k.size(2) == v.size(2) &&
+                    q.size(3) == k.size(3) && k.size(1) > 0 && q.size(1) % k.size(1) == 0 &&
+                    q.dtype() == k.dtype() && k.dtype() == v.dtype();
   if (!fits) {
-    throw Error(std::string(kName) + ": expected q [B, H, T, d], k [B, K, S, d] and v [B, K, S, e] of one type with K " +
+    throw Error(std::string(kName) +
+                ": expected q [B, H, T, d], k [B, K, S, d] and v [B, K, S, e] of one type with K " +
                 "dividing H, got " + q.str() + ", " + k.str() + " and " + v.str());
   }
   return {q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), v.size(3)};
@@ -40,15 +42,19 @@ void check_options(const Sizes& n, const Tensor& q, const AttentionOptions& o) {
       throw Error(where + ": expected a mask that broadcasts to " + full.str() + ", got " + o.mask.str());
     }
     if (o.mask.dtype() != DType::boolean && o.mask.dtype() != q.dtype()) {
-      throw Error(where + ": expected a mask of bool or " + std::string(name_of(q.dtype())) + ", got " + o.mask.str());
+      throw Error(where + ": expected a mask of bool or " + std::string(name_of(q.dtype())) + ", got " +
+                  o.mask.str());
     }
   }
-  if (o.key_mask.defined() && (o.key_mask.shape() != Shape{n.batch, n.keys} || o.key_mask.dtype() != DType::boolean)) {
-    throw Error(where + ": expected a key mask bool" + Shape{n.batch, n.keys}.str() + ", got " + o.key_mask.str());
+  if (o.key_mask.defined() &&
+      (o.key_mask.shape() != Shape{n.batch, n.keys} || o.key_mask.dtype() != DType::boolean)) {
+    throw Error(where + ": expected a key mask bool" + Shape{n.batch, n.keys}.str() + ", got " +
+                o.key_mask.str());
   }
   if (o.alibi_slopes.defined() &&
       (o.alibi_slopes.shape() != Shape{n.heads} || o.alibi_slopes.dtype() != q.dtype())) {
-    throw Error(where + ": expected a slope for each of " + std::to_string(n.heads) + " heads, got " + o.alibi_slopes.str());
+    throw Error(where + ": expected a slope for each of " + std::to_string(n.heads) + " heads, got " +
+                o.alibi_slopes.str());
   }
   if (!(o.dropout >= 0.0 && o.dropout < 1.0)) {
     throw Error(where + ": expected dropout in [0, 1), got " + std::to_string(o.dropout));
@@ -64,10 +70,13 @@ double scale_of(const AttentionOptions& options, const Sizes& n) {
 // The kernel reads any strides but wants each row of numbers dense.
 Tensor dense_rows(const Tensor& x) { return x.strides()[-1] == 1 || x.size(-1) <= 1 ? x : x.contiguous(); }
 
-kernels::AttentionStrides strides_of(const Tensor& x) { return {x.strides()[0], x.strides()[1], x.strides()[2]}; }
+kernels::AttentionStrides strides_of(const Tensor& x) {
+  return {x.strides()[0], x.strides()[1], x.strides()[2]};
+}
 
 // [B, H, T, d] laid out in memory as [B, T, H, d], so that joining the heads afterwards costs nothing.
-Tensor heads_inside(std::int64_t batch, std::int64_t heads, std::int64_t time, std::int64_t width, DType dtype) {
+Tensor heads_inside(std::int64_t batch, std::int64_t heads, std::int64_t time, std::int64_t width,
+                    DType dtype) {
   return permute(Tensor::empty({batch, time, heads, width}, dtype), {0, 2, 1, 3});
 }
 
@@ -97,7 +106,8 @@ Masks dense_masks(const AttentionOptions& options) {
 }
 
 template <class T>
-kernels::AttentionOptions<T> kernel_options(const AttentionOptions& options, const Masks& masks, double scale) {
+kernels::AttentionOptions<T> kernel_options(const AttentionOptions& options, const Masks& masks,
+                                            double scale) {
   kernels::AttentionOptions<T> k;
   k.scale = scale;
   k.causal = options.causal;
@@ -116,9 +126,10 @@ kernels::AttentionOptions<T> kernel_options(const AttentionOptions& options, con
   return k;
 }
 
-kernels::AttentionShape kernel_shape(const Sizes& n, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o) {
-  return {n.batch, n.heads, n.kv_heads, n.queries, n.keys, n.head_dim, n.value_dim,
-          strides_of(q), strides_of(k), strides_of(v), strides_of(o)};
+kernels::AttentionShape kernel_shape(const Sizes& n, const Tensor& q, const Tensor& k, const Tensor& v,
+                                     const Tensor& o) {
+  return {n.batch,     n.heads,       n.kv_heads,    n.queries,     n.keys,       n.head_dim,
+          n.value_dim, strides_of(q), strides_of(k), strides_of(v), strides_of(o)};
 }
 
 }  // namespace
@@ -147,34 +158,36 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   if (!recording) return o;
 
   const bool needs_bias = options.mask.defined() && options.mask.requires_grad();
-  record(o, kName, {q, k, v, options.mask},
-         [n, q = q.detach(), k = k.detach(), v = v.detach(), o = o.detach(), logsumexp, options, masks, scale,
-          needs_bias](const Tensor& gradient) {
-           const Tensor d_o = dense_rows(gradient);
-           const Tensor dq = heads_inside(n.batch, n.heads, n.queries, n.head_dim, q.dtype());
-           const Tensor dk = heads_inside(n.batch, n.kv_heads, n.keys, n.head_dim, q.dtype());
-           const Tensor dv = heads_inside(n.batch, n.kv_heads, n.keys, n.value_dim, q.dtype());
-           const Tensor dbias = needs_bias ? Tensor::zeros(masks.mask.shape(), q.dtype()) : Tensor();
-           dispatch_float(kName, q.dtype(), [&]<class T>() {
-             kernels::AttentionBackward<T> args;
-             args.q = reinterpret_cast<const T*>(q.raw_data());
-             args.k = reinterpret_cast<const T*>(k.raw_data());
-             args.v = reinterpret_cast<const T*>(v.raw_data());
-             args.o = reinterpret_cast<const T*>(o.raw_data());
-             args.logsumexp = logsumexp.data<T>();
-             args.d_o = reinterpret_cast<const T*>(d_o.raw_data());
-             args.dq = reinterpret_cast<T*>(dq.raw_data());
-             args.dk = reinterpret_cast<T*>(dk.raw_data());
-             args.dv = reinterpret_cast<T*>(dv.raw_data());
-             if (needs_bias) args.dbias = dbias.data<T>();
-             args.d_o_strides = strides_of(d_o);
-             args.dq_strides = strides_of(dq);
-             args.dk_strides = strides_of(dk);
-             args.dv_strides = strides_of(dv);
-             kernels::attention_backward(kernel_shape(n, q, k, v, o), kernel_options<T>(options, masks, scale), args);
-           });
-           return std::vector<Tensor>{dq, dk, dv, needs_bias ? reshape(dbias, options.mask.shape()) : Tensor()};
-         });
+  record(
+      o, kName, {q, k, v, options.mask},
+      [n, q = q.detach(), k = k.detach(), v = v.detach(), o = o.detach(), logsumexp, options, masks, scale,
+       needs_bias](const Tensor& gradient) {
+        const Tensor d_o = dense_rows(gradient);
+        const Tensor dq = heads_inside(n.batch, n.heads, n.queries, n.head_dim, q.dtype());
+        const Tensor dk = heads_inside(n.batch, n.kv_heads, n.keys, n.head_dim, q.dtype());
+        const Tensor dv = heads_inside(n.batch, n.kv_heads, n.keys, n.value_dim, q.dtype());
+        const Tensor dbias = needs_bias ? Tensor::zeros(masks.mask.shape(), q.dtype()) : Tensor();
+        dispatch_float(kName, q.dtype(), [&]<class T>() {
+          kernels::AttentionBackward<T> args;
+          args.q = reinterpret_cast<const T*>(q.raw_data());
+          args.k = reinterpret_cast<const T*>(k.raw_data());
+          args.v = reinterpret_cast<const T*>(v.raw_data());
+          args.o = reinterpret_cast<const T*>(o.raw_data());
+          args.logsumexp = logsumexp.data<T>();
+          args.d_o = reinterpret_cast<const T*>(d_o.raw_data());
+          args.dq = reinterpret_cast<T*>(dq.raw_data());
+          args.dk = reinterpret_cast<T*>(dk.raw_data());
+          args.dv = reinterpret_cast<T*>(dv.raw_data());
+          if (needs_bias) args.dbias = dbias.data<T>();
+          args.d_o_strides = strides_of(d_o);
+          args.dq_strides = strides_of(dq);
+          args.dk_strides = strides_of(dk);
+          args.dv_strides = strides_of(dv);
+          kernels::attention_backward(kernel_shape(n, q, k, v, o), kernel_options<T>(options, masks, scale),
+                                      args);
+        });
+        return std::vector<Tensor>{dq, dk, dv, needs_bias ? reshape(dbias, options.mask.shape()) : Tensor()};
+      });
   return o;
 }
 
@@ -215,22 +228,25 @@ Tensor additive_mask(const Sizes& n, const AttentionOptions& options, DType dtyp
 Tensor repeat_heads(const Tensor& x, std::int64_t times) {
   if (times == 1) return x;
   const Shape& s = x.shape();
-  return reshape(broadcast_to(unsqueeze(x, 2), {s[0], s[1], times, s[2], s[3]}), {s[0], s[1] * times, s[2], s[3]});
+  return reshape(broadcast_to(unsqueeze(x, 2), {s[0], s[1], times, s[2], s[3]}),
+                 {s[0], s[1] * times, s[2], s[3]});
 }
 
 }  // namespace
 
-Tensor attention_by_formula(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
-                            Tensor* weights) {
+Tensor attention_by_formula(const Tensor& q, const Tensor& k, const Tensor& v,
+                            const AttentionOptions& options, Tensor* weights) {
   const Sizes n = sizes_of(q, k, v);
   check_options(n, q, options);
   const std::int64_t group = n.heads / n.kv_heads;
-  Tensor scores = matmul(q, transpose(repeat_heads(k, group), -1, -2)) * scale_of(options, n);  // [B, H, T, S]
+  Tensor scores =
+      matmul(q, transpose(repeat_heads(k, group), -1, -2)) * scale_of(options, n);  // [B, H, T, S]
   scores = scores + additive_mask(n, options, q.dtype());
   if (options.mask.defined() && options.mask.dtype() != DType::boolean) scores = scores + options.mask;
   const Tensor probabilities = softmax(scores, -1);  // over the keys
   if (weights != nullptr) *weights = probabilities;
-  const Tensor kept = options.dropout > 0 ? dropout(probabilities, options.dropout, options.stream) : probabilities;
+  const Tensor kept =
+      options.dropout > 0 ? dropout(probabilities, options.dropout, options.stream) : probabilities;
   return matmul(kept, repeat_heads(v, group));  // [B, H, T, e]
 }
 

@@ -7,7 +7,8 @@
 namespace heed {
 
 Tensor dropout(const Tensor& x, double p, RandomStream stream) {
-  if (!(p >= 0.0 && p < 1.0)) throw Error("dropout: expected a probability in [0, 1), got " + std::to_string(p));
+  if (!(p >= 0.0 && p < 1.0))
+    throw Error("dropout: expected a probability in [0, 1), got " + std::to_string(p));
   if (p == 0.0) return x;
   const Tensor input = x.contiguous();
   Tensor y = Tensor::empty(x.shape(), x.dtype());

@@ -18,7 +18,8 @@ void check_types(const char* name, const Tensor& a, const Tensor& b) {
 }
 
 // Strides with which a contiguous tensor of `from` is read to fill `to`.
-void broadcast_strides(const Shape& from, const Shape& to, std::array<std::int64_t, kernels::kMaxRank>& strides) {
+void broadcast_strides(const Shape& from, const Shape& to,
+                       std::array<std::int64_t, kernels::kMaxRank>& strides) {
   const Shape dense = contiguous_strides(from);
   const int lead = to.rank() - from.rank();
   for (int axis = 0; axis < to.rank(); ++axis) {
@@ -120,28 +121,33 @@ Tensor mul(const Tensor& x, double value) {
 Tensor neg(const Tensor& x) { return mul(x, -1.0); }
 
 Tensor abs(const Tensor& x) {
-  return unary("abs", x, Keeps::input, []<class T>(const T* x, T* y, std::int64_t n) { kernels::abs(x, y, n); },
-               []<class T>(const T* x, const T* dy, T* dx, std::int64_t n) { kernels::abs_backward(x, dy, dx, n); });
+  return unary(
+      "abs", x, Keeps::input, []<class T>(const T* x, T* y, std::int64_t n) { kernels::abs(x, y, n); },
+      []<class T>(const T* x, const T* dy, T* dx, std::int64_t n) { kernels::abs_backward(x, dy, dx, n); });
 }
 
 Tensor exp(const Tensor& x) {
-  return unary("exp", x, Keeps::output, []<class T>(const T* x, T* y, std::int64_t n) { kernels::exp(x, y, n); },
-               []<class T>(const T* y, const T* dy, T* dx, std::int64_t n) { kernels::exp_backward(y, dy, dx, n); });
+  return unary(
+      "exp", x, Keeps::output, []<class T>(const T* x, T* y, std::int64_t n) { kernels::exp(x, y, n); },
+      []<class T>(const T* y, const T* dy, T* dx, std::int64_t n) { kernels::exp_backward(y, dy, dx, n); });
 }
 
 Tensor log(const Tensor& x) {
-  return unary("log", x, Keeps::input, []<class T>(const T* x, T* y, std::int64_t n) { kernels::log(x, y, n); },
-               []<class T>(const T* x, const T* dy, T* dx, std::int64_t n) { kernels::log_backward(x, dy, dx, n); });
+  return unary(
+      "log", x, Keeps::input, []<class T>(const T* x, T* y, std::int64_t n) { kernels::log(x, y, n); },
+      []<class T>(const T* x, const T* dy, T* dx, std::int64_t n) { kernels::log_backward(x, dy, dx, n); });
 }
 
 Tensor sqrt(const Tensor& x) {
-  return unary("sqrt", x, Keeps::output, []<class T>(const T* x, T* y, std::int64_t n) { kernels::sqrt(x, y, n); },
-               []<class T>(const T* y, const T* dy, T* dx, std::int64_t n) { kernels::sqrt_backward(y, dy, dx, n); });
+  return unary(
+      "sqrt", x, Keeps::output, []<class T>(const T* x, T* y, std::int64_t n) { kernels::sqrt(x, y, n); },
+      []<class T>(const T* y, const T* dy, T* dx, std::int64_t n) { kernels::sqrt_backward(y, dy, dx, n); });
 }
 
 Tensor rsqrt(const Tensor& x) {
-  return unary("rsqrt", x, Keeps::output, []<class T>(const T* x, T* y, std::int64_t n) { kernels::rsqrt(x, y, n); },
-               []<class T>(const T* y, const T* dy, T* dx, std::int64_t n) { kernels::rsqrt_backward(y, dy, dx, n); });
+  return unary(
+      "rsqrt", x, Keeps::output, []<class T>(const T* x, T* y, std::int64_t n) { kernels::rsqrt(x, y, n); },
+      []<class T>(const T* y, const T* dy, T* dx, std::int64_t n) { kernels::rsqrt_backward(y, dy, dx, n); });
 }
 
 }  // namespace heed

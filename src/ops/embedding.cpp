@@ -21,7 +21,8 @@ void check(const Tensor& table, const Tensor& ids) {
 
 }  // namespace
 
-Tensor embedding(const Tensor& table, const Tensor& ids, double scale, std::optional<std::int64_t> padding_id) {
+Tensor embedding(const Tensor& table, const Tensor& ids, double scale,
+                 std::optional<std::int64_t> padding_id) {
   const Tensor index = ids.contiguous();
   if (table.rank() == 2 && table.size(0) == 0 && ids.numel() > 0) {
     throw Error("embedding: expected a table with rows, got " + table.str());
@@ -37,8 +38,8 @@ Tensor embedding(const Tensor& table, const Tensor& ids, double scale, std::opti
   const Tensor rows = table.contiguous();
   Tensor y = Tensor::empty(shape, table.dtype());
   dispatch_float("embedding", table.dtype(), [&]<class T>() {
-    kernels::embedding(rows.data<T>(), index.data<std::int64_t>(), static_cast<T>(scale), y.data<T>(), index.numel(),
-                       table.size(1));
+    kernels::embedding(rows.data<T>(), index.data<std::int64_t>(), static_cast<T>(scale), y.data<T>(),
+                       index.numel(), table.size(1));
   });
   if (needs_gradient({table})) {
     record(y, "embedding", {rows}, [index, scale, padding_id, shape = table.shape()](const Tensor& dy) {
@@ -46,7 +47,8 @@ Tensor embedding(const Tensor& table, const Tensor& ids, double scale, std::opti
       Tensor gradient = Tensor::zeros(shape, dy.dtype());
       dispatch_float("embedding", dy.dtype(), [&]<class T>() {
         kernels::embedding_backward(dense.data<T>(), index.data<std::int64_t>(), static_cast<T>(scale),
-                                    gradient.data<T>(), index.numel(), shape[1], padding_id.value_or(kernels::kNoIndex));
+                                    gradient.data<T>(), index.numel(), shape[1],
+                                    padding_id.value_or(kernels::kNoIndex));
       });
       return std::vector<Tensor>{gradient};
     });

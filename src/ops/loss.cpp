@@ -25,7 +25,8 @@ void check(const char* name, const Shape& rows, std::int64_t vocab, const Tensor
     throw Error(where + ": expected targets " + rows.str() + ", got " + targets.str());
   }
   if (!(options.label_smoothing >= 0.0 && options.label_smoothing < 1.0)) {
-    throw Error(where + ": expected label smoothing in [0, 1), got " + std::to_string(options.label_smoothing));
+    throw Error(where + ": expected label smoothing in [0, 1), got " +
+                std::to_string(options.label_smoothing));
   }
   const std::int64_t* t = targets.data<std::int64_t>();
   const std::int64_t outside = kernels::first_outside(t, targets.numel(), vocab, options.ignore_index);
@@ -60,7 +61,8 @@ struct ProjectionGradients {
 template <class T>
 kernels::CrossEntropySum project_chunk(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                        const std::int64_t* targets, std::int64_t begin, std::int64_t count,
-                                       T* logits, const kernels::CrossEntropy& options, ProjectionGradients* out) {
+                                       T* logits, const kernels::CrossEntropy& options,
+                                       ProjectionGradients* out) {
   const std::int64_t vocab = weight.size(0), d = weight.size(1);
   const T *rows = x.data<T>() + begin * d, *w = weight.data<T>();
   kernels::gemm<T>(false, true, count, vocab, d, T{1}, rows, d, w, d, T{0}, logits, vocab);
@@ -70,10 +72,12 @@ kernels::CrossEntropySum project_chunk(const Tensor& x, const Tensor& weight, co
   }
   const auto sum = kernels::cross_entropy_in_place<T>(logits, targets + begin, T{1}, count, vocab, options);
   if (out->x.defined()) {
-    kernels::gemm<T>(false, false, count, d, vocab, T{1}, logits, vocab, w, d, T{0}, out->x.data<T>() + begin * d, d);
+    kernels::gemm<T>(false, false, count, d, vocab, T{1}, logits, vocab, w, d, T{0},
+                     out->x.data<T>() + begin * d, d);
   }
   if (out->weight.defined()) {
-    kernels::gemm<T>(true, false, vocab, d, count, T{1}, logits, vocab, rows, d, T{1}, out->weight.data<T>(), d);
+    kernels::gemm<T>(true, false, vocab, d, count, T{1}, logits, vocab, rows, d, T{1}, out->weight.data<T>(),
+                     d);
   }
   if (out->bias.defined()) {
     const Tensor part = Tensor::empty({vocab}, bias.dtype());
@@ -93,8 +97,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   const Tensor logsumexp = Tensor::empty({rows}, logits.dtype());
   kernels::CrossEntropySum sum;
   dispatch_float("cross_entropy", logits.dtype(), [&]<class T>() {
-    sum = kernels::cross_entropy<T>(input.data<T>(), labels.data<std::int64_t>(), nullptr, logsumexp.data<T>(), rows,
-                                    vocab, kernel_options(options));
+    sum = kernels::cross_entropy<T>(input.data<T>(), labels.data<std::int64_t>(), nullptr,
+                                    logsumexp.data<T>(), rows, vocab, kernel_options(options));
   });
   const double factor = reduction_factor(options, sum.count);
   Tensor y = Tensor::scalar(sum.loss * factor, logits.dtype());
@@ -104,8 +108,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
              const Tensor scale = Tensor::full({rows}, dy.item() * factor, dy.dtype());
              Tensor dx = Tensor::empty(logits.shape(), logits.dtype());
              dispatch_float("cross_entropy", logits.dtype(), [&]<class T>() {
-               kernels::cross_entropy_backward<T>(logits.data<T>(), labels.data<std::int64_t>(), logsumexp.data<T>(),
-                                                  scale.data<T>(), dx.data<T>(), rows, vocab, kernel_options(options));
+               kernels::cross_entropy_backward<T>(logits.data<T>(), labels.data<std::int64_t>(),
+                                                  logsumexp.data<T>(), scale.data<T>(), dx.data<T>(), rows,
+                                                  vocab, kernel_options(options));
              });
              return std::vector<Tensor>{dx};
            });
@@ -117,8 +122,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
                             const CrossEntropyOptions& options) {
   if (x.rank() < 1 || weight.rank() != 2 || x.size(-1) != weight.size(1) || x.dtype() != weight.dtype() ||
       (bias.defined() && (bias.shape() != Shape{weight.size(0)} || bias.dtype() != x.dtype()))) {
-    throw Error("linear_cross_entropy: expected x [..., D], weight [V, D] and bias [V] of one type, got " + x.str() +
-                ", " + weight.str() + " and " + bias.str());
+    throw Error("linear_cross_entropy: expected x [..., D], weight [V, D] and bias [V] of one type, got " +
+                x.str() + ", " + weight.str() + " and " + bias.str());
   }
   const Tensor input = x.contiguous(), w = weight.contiguous(), labels = targets.contiguous();
   const Tensor b = bias.defined() ? bias.contiguous() : Tensor();
@@ -138,8 +143,9 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   kernels::CrossEntropySum total;
   dispatch_float("linear_cross_entropy", x.dtype(), [&]<class T>() {
     for (std::int64_t begin = 0; begin < rows; begin += chunk) {
-      const auto part = project_chunk<T>(input, w, b, labels.data<std::int64_t>(), begin, std::min(chunk, rows - begin),
-                                         logits.data<T>(), kernel_options(options), recording ? &gradients : nullptr);
+      const auto part =
+          project_chunk<T>(input, w, b, labels.data<std::int64_t>(), begin, std::min(chunk, rows - begin),
+                           logits.data<T>(), kernel_options(options), recording ? &gradients : nullptr);
       total.loss += part.loss;
       total.count += part.count;
     }

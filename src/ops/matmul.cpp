@@ -48,7 +48,8 @@ Tensor product(const Tensor& a, const Tensor& b) {
   }
   dispatch_float("matmul", a.dtype(), [&]<class T>() {
     kernels::gemm_batched<T>(batch, x.transposed, y.transposed, rows, n, k, T{1}, x.dense.data<T>(),
-                             x.transposed ? m : k, y.dense.data<T>(), y.transposed ? k : n, T{0}, result.data<T>(), n);
+                             x.transposed ? m : k, y.dense.data<T>(), y.transposed ? k : n, T{0},
+                             result.data<T>(), n);
   });
   return result;
 }
@@ -88,7 +89,8 @@ void apply_activation(Activation activation, const T* x, T* y, std::int64_t n) {
 }
 
 bool keeps_output(Activation activation) {
-  return activation == Activation::relu || activation == Activation::tanh || activation == Activation::sigmoid;
+  return activation == Activation::relu || activation == Activation::tanh ||
+         activation == Activation::sigmoid;
 }
 
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -110,7 +112,8 @@ Tensor widen(const Tensor& stored, DType dtype) {
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
   if (a.rank() < 2 || b.rank() < 2 || a.size(-1) != b.size(-2) || a.dtype() != b.dtype()) {
-    throw Error("matmul: expected [..., M, K] and [..., K, N] of one type, got " + a.str() + " and " + b.str());
+    throw Error("matmul: expected [..., M, K] and [..., K, N] of one type, got " + a.str() + " and " +
+                b.str());
   }
   Tensor y = product(a.detach(), b.detach());
   if (needs_gradient({a, b})) {
@@ -134,7 +137,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const bool keep_pre = recording && activation != Activation::none && !keeps_output(activation);
   Tensor y = keep_pre ? Tensor::empty(shape, x.dtype()) : pre.detach();
   dispatch_float("linear", x.dtype(), [&]<class T>() {
-    kernels::gemm<T>(false, true, rows, out, in, T{1}, input.data<T>(), in, w.data<T>(), in, T{0}, pre.data<T>(), out);
+    kernels::gemm<T>(false, true, rows, out, in, T{1}, input.data<T>(), in, w.data<T>(), in, T{0},
+                     pre.data<T>(), out);
     if (b.defined()) kernels::add_bias(pre.data<T>(), b.contiguous().data<T>(), rows, out);
     apply_activation(activation, pre.data<T>(), y.data<T>(), y.numel());
   });
@@ -143,7 +147,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const bool needs_b = bias.defined() && bias.requires_grad();
   const Tensor kept = activation == Activation::none ? Tensor() : keep_pre ? pre : y.detach();
   record(y, "linear", {input, w, b},
-         [x = input.detach(), w = w.detach(), kept, activation, rows, out, in, needs_x, needs_w, needs_b](const Tensor& gradient) {
+         [x = input.detach(), w = w.detach(), kept, activation, rows, out, in, needs_x, needs_w,
+          needs_b](const Tensor& gradient) {
            const Tensor dy = activation_gradient(activation, kept, gradient.contiguous());
            std::vector<Tensor> gradients(3);
            dispatch_float("linear", dy.dtype(), [&]<class T>() {

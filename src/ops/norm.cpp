@@ -11,13 +11,13 @@ void check(const char* name, const Tensor& x, const Tensor& weight, const Tensor
   const bool fits = x.rank() >= 1 && weight.shape() == Shape{x.size(-1)} && weight.dtype() == x.dtype() &&
                     (!bias.defined() || (bias.shape() == weight.shape() && bias.dtype() == x.dtype()));
   if (!fits) {
-    throw Error(std::string(name) + ": expected x [..., D], weight [D] and bias [D] of one type, got " + x.str() + ", " +
-                weight.str() + " and " + bias.str());
+    throw Error(std::string(name) + ": expected x [..., D], weight [D] and bias [D] of one type, got " +
+                x.str() + ", " + weight.str() + " and " + bias.str());
   }
 }
 
-std::vector<Tensor> layer_norm_gradient(const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                                        const Tensor& dy) {
+std::vector<Tensor> layer_norm_gradient(const Tensor& x, const Tensor& weight, const Tensor& mean,
+                                        const Tensor& rstd, const Tensor& dy) {
   const Tensor dense = dy.contiguous();
   Tensor dx = Tensor::empty(x.shape(), x.dtype());
   Tensor dweight = Tensor::empty(weight.shape(), x.dtype()), dbias = Tensor::empty(weight.shape(), x.dtype());
@@ -39,8 +39,8 @@ std::vector<Tensor> layer_norm_gradient(const Tensor& x, const Tensor& weight, c
 }
 
 // layer_norm(x [+ residual]); `residual` may be undefined.
-Tensor normalise(const char* name, const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
-                 double eps) {
+Tensor normalise(const char* name, const Tensor& x, const Tensor& residual, const Tensor& weight,
+                 const Tensor& bias, double eps) {
   check(name, x, weight, bias);
   if (residual.defined() && (residual.shape() != x.shape() || residual.dtype() != x.dtype())) {
     throw Error(std::string(name) + ": expected a residual like " + x.str() + ", got " + residual.str());
@@ -81,7 +81,8 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
   return normalise("layer_norm", x, {}, weight, bias, eps);
 }
 
-Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps) {
+Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                      double eps) {
   return normalise("add_layer_norm", x, residual, weight, bias, eps);
 }
 

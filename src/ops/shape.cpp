@@ -26,8 +26,8 @@ Shape complete_shape(const Tensor& x, const Shape& shape) {
   }
   if (unknown >= 0 && known > 0 && x.numel() % known == 0) result[unknown] = x.numel() / known;
   if ((unknown >= 0 && result[unknown] < 0) || result.numel() != x.numel()) {
-    throw Error("reshape: expected a shape of " + std::to_string(x.numel()) + " elements, got " + shape.str() +
-                " for " + x.str());
+    throw Error("reshape: expected a shape of " + std::to_string(x.numel()) + " elements, got " +
+                shape.str() + " for " + x.str());
   }
   return result;
 }
@@ -52,14 +52,17 @@ Tensor permute(const Tensor& x, const std::vector<int>& axes) {
     const int axis = x.shape().normalize(axes[i]);
     shape.push_back(x.size(axis));
     strides.push_back(x.strides()[axis]);
-    if (static_cast<std::size_t>(axis) < inverse.size()) inverse[static_cast<std::size_t>(axis)] = static_cast<int>(i);
+    if (static_cast<std::size_t>(axis) < inverse.size())
+      inverse[static_cast<std::size_t>(axis)] = static_cast<int>(i);
   }
   if (static_cast<int>(axes.size()) != x.rank() || std::count(inverse.begin(), inverse.end(), -1) > 0) {
-    throw Error("permute: expected each axis of " + x.str() + " once, got " + std::to_string(axes.size()) + " axes");
+    throw Error("permute: expected each axis of " + x.str() + " once, got " + std::to_string(axes.size()) +
+                " axes");
   }
   Tensor y = x.alias(shape, strides, x.offset());
   if (needs_gradient({x})) {
-    record(y, "permute", {x}, [inverse](const Tensor& dy) { return std::vector<Tensor>{permute(dy, inverse)}; });
+    record(y, "permute", {x},
+           [inverse](const Tensor& dy) { return std::vector<Tensor>{permute(dy, inverse)}; });
   }
   return y;
 }
@@ -74,7 +77,8 @@ Tensor transpose(const Tensor& x, int a, int b) {
 
 Tensor unsqueeze(const Tensor& x, int axis) {
   const int at = axis < 0 ? axis + x.rank() + 1 : axis;
-  if (at < 0 || at > x.rank()) throw Error("unsqueeze: expected a place among " + x.str() + ", got " + std::to_string(axis));
+  if (at < 0 || at > x.rank())
+    throw Error("unsqueeze: expected a place among " + x.str() + ", got " + std::to_string(axis));
   Shape shape, strides;
   for (int i = 0; i <= x.rank(); ++i) {
     if (i == at) {
@@ -88,7 +92,8 @@ Tensor unsqueeze(const Tensor& x, int axis) {
   }
   Tensor y = x.alias(shape, strides, x.offset());
   if (needs_gradient({x})) {
-    record(y, "unsqueeze", {x}, [from = x.shape()](const Tensor& dy) { return std::vector<Tensor>{reshape(dy, from)}; });
+    record(y, "unsqueeze", {x},
+           [from = x.shape()](const Tensor& dy) { return std::vector<Tensor>{reshape(dy, from)}; });
   }
   return y;
 }
@@ -181,27 +186,31 @@ Tensor gather(const Tensor& x, int axis, const Tensor& indices) {
   const std::int64_t* at = rows.data<std::int64_t>();
   const std::int64_t outside = kernels::first_outside(at, rows.numel(), x.size(0), 0);
   if (outside >= 0) {
-    throw Error("gather: expected indices below " + std::to_string(x.size(0)) + ", got " + std::to_string(at[outside]));
+    throw Error("gather: expected indices below " + std::to_string(x.size(0)) + ", got " +
+                std::to_string(at[outside]));
   }
   Shape shape = x.shape();
   shape[0] = rows.numel();
   Tensor y = Tensor::empty(shape, x.dtype());
-  const std::size_t row_bytes = x.size(0) == 0 ? 0 : static_cast<std::size_t>(x.numel() / x.size(0)) * size_of(x.dtype());
+  const std::size_t row_bytes =
+      x.size(0) == 0 ? 0 : static_cast<std::size_t>(x.numel() / x.size(0)) * size_of(x.dtype());
   std::byte* to = y.raw_data();
   const std::byte* source = from.raw_data();
-  parallel_for(rows.numel(), 1 + 65536 / static_cast<std::int64_t>(row_bytes + 1), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      std::memcpy(to + static_cast<std::size_t>(i) * row_bytes, source + static_cast<std::size_t>(at[i]) * row_bytes, row_bytes);
-    }
-  });
+  parallel_for(rows.numel(), 1 + 65536 / static_cast<std::int64_t>(row_bytes + 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   std::memcpy(to + static_cast<std::size_t>(i) * row_bytes,
+                               source + static_cast<std::size_t>(at[i]) * row_bytes, row_bytes);
+                 }
+               });
   if (needs_gradient({x})) {
     record(y, "gather", {from}, [rows, from = x.shape()](const Tensor& dy) {
       const Tensor dense = dy.contiguous();
       Tensor dx = Tensor::zeros(from, dy.dtype());
       const std::int64_t width = from[0] == 0 ? 0 : from.numel() / from[0];
       dispatch_float("gather", dy.dtype(), [&]<class T>() {
-        kernels::embedding_backward(dense.data<T>(), rows.data<std::int64_t>(), T{1}, dx.data<T>(), rows.numel(), width,
-                                    kernels::kNoIndex);
+        kernels::embedding_backward(dense.data<T>(), rows.data<std::int64_t>(), T{1}, dx.data<T>(),
+                                    rows.numel(), width, kernels::kNoIndex);
       });
       return std::vector<Tensor>{dx};
     });

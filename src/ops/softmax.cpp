@@ -46,7 +46,9 @@ Tensor softmax(const Tensor& x, int axis) {
 Tensor log_softmax(const Tensor& x, int axis) {
   return along_axis(
       "log_softmax", x, axis,
-      []<class T>(const T* x, T* y, std::int64_t rows, std::int64_t n) { kernels::log_softmax(x, y, rows, n); },
+      []<class T>(const T* x, T* y, std::int64_t rows, std::int64_t n) {
+        kernels::log_softmax(x, y, rows, n);
+      },
       []<class T>(const T* y, const T* dy, T* dx, std::int64_t rows, std::int64_t n) {
         kernels::log_softmax_backward(y, dy, dx, rows, n);
       });

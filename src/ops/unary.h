@@ -18,9 +18,8 @@ template <class Forward, class Gradient>
 Tensor unary(const char* name, const Tensor& x, Keeps keeps, Forward forward, Gradient gradient) {
   const Tensor input = x.contiguous();
   Tensor y = Tensor::empty(x.shape(), x.dtype());
-  dispatch_float(name, x.dtype(), [&]<class T>() {
-    forward.template operator()<T>(input.data<T>(), y.data<T>(), y.numel());
-  });
+  dispatch_float(name, x.dtype(),
+                 [&]<class T>() { forward.template operator()<T>(input.data<T>(), y.data<T>(), y.numel()); });
   if (needs_gradient({x})) {
     const Tensor kept = keeps == Keeps::input ? input.detach() : y.detach();
     record(y, name, {input}, [name, kept, gradient](const Tensor& dy) {

@@ -26,9 +26,8 @@ void accumulate(Tensor& slot, const Tensor& gradient) {
   }
   if (!owns_its_memory(slot)) slot = slot.clone();
   const Tensor addend = gradient.contiguous();
-  dispatch_float("backward", slot.dtype(), [&]<class T>() {
-    kernels::axpy<T>(T{1}, addend.data<T>(), slot.data<T>(), slot.numel());
-  });
+  dispatch_float("backward", slot.dtype(),
+                 [&]<class T>() { kernels::axpy<T>(T{1}, addend.data<T>(), slot.data<T>(), slot.numel()); });
 }
 
 // A leaf's gradient may be changed in place by optimizers, so it never shares memory with anything else.
@@ -110,8 +109,8 @@ NoGradients::NoGradients() : before_(recording) { recording = false; }
 NoGradients::~NoGradients() { recording = before_; }
 
 bool needs_gradient(std::span<const Tensor> inputs) {
-  return recording &&
-         std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined() && t.requires_grad(); });
+  return recording && std::any_of(inputs.begin(), inputs.end(),
+                                  [](const Tensor& t) { return t.defined() && t.requires_grad(); });
 }
 
 bool needs_gradient(std::initializer_list<Tensor> inputs) {
@@ -144,7 +143,8 @@ void refuse_gradient(const char* operation, std::initializer_list<Tensor> inputs
 }
 
 void Tensor::backward(const Tensor& gradient) const {
-  if (!requires_grad()) throw Error("backward: expected a tensor with gradient history, got " + str() + " without");
+  if (!requires_grad())
+    throw Error("backward: expected a tensor with gradient history, got " + str() + " without");
   if (!gradient.defined() && numel() != 1) {
     throw Error("backward: expected a single element, got " + str() + " (pass the gradient)");
   }

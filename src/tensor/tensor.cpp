@@ -58,7 +58,8 @@ Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
   return t;
 }
 
-Tensor Tensor::from_buffer(std::shared_ptr<Buffer> buffer, const Shape& shape, DType dtype, std::int64_t offset) {
+Tensor Tensor::from_buffer(std::shared_ptr<Buffer> buffer, const Shape& shape, DType dtype,
+                           std::int64_t offset) {
   const std::int64_t end = offset + shape.numel();
   if (offset < 0 || static_cast<std::size_t>(end) > buffer->bytes() / size_of(dtype)) {
     throw Error("tensor: expected a buffer of " + std::to_string(end) + " elements of " +
@@ -97,7 +98,8 @@ std::byte* Tensor::raw_data() const {
 template <class T>
 T* Tensor::data() const {
   if (dtype() != dtype_of<T>()) {
-    throw Error("tensor: expected " + std::string(name_of(dtype_of<T>())) + ", got " + str() + " (convert with to())");
+    throw Error("tensor: expected " + std::string(name_of(dtype_of<T>())) + ", got " + str() +
+                " (convert with to())");
   }
   if (!is_contiguous()) throw Error("tensor: expected contiguous memory, got a view (call contiguous())");
   return reinterpret_cast<T*>(raw_data());
@@ -176,8 +178,10 @@ bool Tensor::requires_grad() const {
 
 Tensor& Tensor::set_requires_grad(bool value) {
   TensorImpl& t = checked(impl_);
-  if (t.node) throw Error("set_requires_grad: expected a leaf, got the result of " + std::string(t.node->operation));
-  if (value && !is_floating(t.dtype)) throw Error("set_requires_grad: expected a floating type, got " + str());
+  if (t.node)
+    throw Error("set_requires_grad: expected a leaf, got the result of " + std::string(t.node->operation));
+  if (value && !is_floating(t.dtype))
+    throw Error("set_requires_grad: expected a floating type, got " + str());
   t.requires_grad = value;
   return *this;
 }
@@ -197,9 +201,9 @@ std::string Tensor::str() const {
   return defined() ? std::string(name_of(dtype())) + shape().str() : "an undefined tensor";
 }
 
-#define HEED_TENSOR_ACCESS(T)                                                   \
-  template T* Tensor::data<T>() const;                                         \
-  template std::vector<T> Tensor::to_vector<T>() const;                        \
+#define HEED_TENSOR_ACCESS(T)                           \
+  template T* Tensor::data<T>() const;                  \
+  template std::vector<T> Tensor::to_vector<T>() const; \
   template Tensor Tensor::from<T>(std::span<const T> values, const Shape& shape);
 HEED_TENSOR_ACCESS(double)
 HEED_TENSOR_ACCESS(float)

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <unistd.h>
+#include <cmath>
 
 #include <algorithm>
 #include <filesystem>
@@ -89,13 +89,14 @@ TEST_F(MarianTest, EveryGradientEqualsHuggingFace) {
 }
 
 TEST_F(MarianTest, TrainingLossEqualsThatOfTheFusedPath) {
-  const Tensor loss = model->loss({inputs.at("input_ids"), inputs.at("attention_mask")}, inputs.at("decoder_input_ids"),
-                                  inputs.at("labels"), {}, context);
+  const Tensor loss = model->loss({inputs.at("input_ids"), inputs.at("attention_mask")},
+                                  inputs.at("decoder_input_ids"), inputs.at("labels"), {}, context);
   EXPECT_NEAR(loss.item(), expected.at("loss").item(), 1e-5 * expected.at("loss").item());
   loss.backward();
   for (const Parameter& parameter : model->parameters()) {
     if (parameter.name.ends_with("k_proj.bias")) continue;
-    EXPECT_LE(relative_difference(parameter.tensor.grad(), expected.at("grad." + parameter.name)), 1e-4) << parameter.name;
+    EXPECT_LE(relative_difference(parameter.tensor.grad(), expected.at("grad." + parameter.name)), 1e-4)
+        << parameter.name;
   }
 }
 
@@ -168,7 +169,9 @@ TEST_F(MarianTest, ReorderedRowsContinueWhatTheyTookOver) {
     const Tensor logits = model->forward(single, {}, context).at("logits");
     return slice(logits, 1, length - 1, length).contiguous();
   };
-  auto row = [](const Tensor& logits, std::int64_t r) { return reshape(slice(logits, 0, r, r + 1), {1, 1, logits.size(1)}); };
+  auto row = [](const Tensor& logits, std::int64_t r) {
+    return reshape(slice(logits, 0, r, r + 1), {1, 1, logits.size(1)});
+  };
   EXPECT_LE(relative_difference(row(swapped, 0), full(0, {start, 6, 9})), 1e-5);
   EXPECT_LE(relative_difference(row(swapped, 1), full(0, {start, 5, 9})), 1e-5);
   EXPECT_LE(relative_difference(row(swapped, 2), full(1, {start, 8, 9})), 1e-5);
@@ -200,7 +203,8 @@ TEST_F(MarianTest, ListeningChangesNothingAndReplacingDoes) {
 }
 
 TEST_F(MarianTest, SavedDirectoryLoadsWithTheSameNumbers) {
-  const auto folder = std::filesystem::temp_directory_path() / ("heed_marian_test_" + std::to_string(::getpid()));
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("heed_marian_test_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   model->save(folder);
   const NoGradients guard;

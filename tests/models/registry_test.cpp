@@ -27,7 +27,8 @@ TEST_F(RegistryTest, FindsDirectoriesNamesAndCachedRepositories) {
   put(folder / "models/en-fr/config.json", "{}");
   put(folder / "hub/models--owner--name/snapshots/abc/config.json", "{}");
   EXPECT_EQ(find_model((folder / "models").string(), {}, folder / "hub"), folder / "models");
-  EXPECT_EQ(find_model("en-fr", {folder / "none", folder / "models"}, folder / "hub"), folder / "models/en-fr");
+  EXPECT_EQ(find_model("en-fr", {folder / "none", folder / "models"}, folder / "hub"),
+            folder / "models/en-fr");
   EXPECT_EQ(find_model("owner/name", {}, folder / "hub"), folder / "hub/models--owner--name/snapshots/abc");
   EXPECT_THROW(find_model("fr-en", {folder / "models"}, folder / "hub"), Error);
 }
@@ -45,8 +46,10 @@ TEST_F(RegistryTest, NamesTheFamiliesItKnows) {
 
 TEST_F(RegistryTest, ReportsConfigsThatMakeNoModel) {
   auto error_for = [&](const std::string& extra) -> std::string {
-    put(folder / "config.json", R"({"model_type": "marian", "vocab_size": 20, "pad_token_id": 19, "d_model": 8,
-        "encoder_attention_heads": 2, "decoder_attention_heads": 2)" + extra + "}");
+    put(folder / "config.json",
+        R"({"model_type": "marian", "vocab_size": 20, "pad_token_id": 19, "d_model": 8,
+        "encoder_attention_heads": 2, "decoder_attention_heads": 2)" +
+            extra + "}");
     try {
       load_model(folder);
     } catch (const Error& error) {

@@ -32,9 +32,10 @@ struct TensorTableTest : testing::Test {
 };
 
 TEST_F(TensorTableTest, LoadsTiedNamesAndSkipsComputedOnes) {
-  const Weights weights = Weights::load(
-      files({{"a", Tensor::full({2, 3}, 2.0, DType::bf16)}, {"b_tied", Tensor::full({3}, 4.0)}, {"computed", Tensor::zeros({9})}}),
-      table, DType::f32);
+  const Weights weights = Weights::load(files({{"a", Tensor::full({2, 3}, 2.0, DType::bf16)},
+                                               {"b_tied", Tensor::full({3}, 4.0)},
+                                               {"computed", Tensor::zeros({9})}}),
+                                        table, DType::f32);
   EXPECT_EQ(weights["a"].to_vector<float>(), std::vector<float>(6, 2.0f));
   EXPECT_EQ(weights["b"].to_vector<float>(), std::vector<float>(3, 4.0f));
   ASSERT_EQ(weights.parameters().size(), 2u);

@@ -31,7 +31,8 @@ Tensor head_by_head(const MultiHeadAttention& m, const Tensor& x, const Tensor& 
   std::vector<Tensor> heads;
   for (std::int64_t h = 0; h < m.heads; ++h) {
     auto columns = [&](const Tensor& t) { return slice(t, 2, h * d, (h + 1) * d).contiguous(); };
-    const Tensor scores = matmul(columns(q), transpose(columns(k), 1, 2)) * (1.0 / std::sqrt(static_cast<double>(d)));
+    const Tensor scores =
+        matmul(columns(q), transpose(columns(k), 1, 2)) * (1.0 / std::sqrt(static_cast<double>(d)));
     heads.push_back(matmul(softmax(scores, -1), columns(v)));
   }
   return m.out(concat(heads, 2));
@@ -76,7 +77,8 @@ TEST(MultiHeadAttention, CachedPartsEqualTheWhole) {
   KeyValueCache cache;
   std::int64_t at = 0;
   for (const std::int64_t count : {1, 16, 1, 5, 1, 9, 7}) {
-    expect_near(m(slice(x, 1, at, at + count), causal, &cache, context), slice(whole, 1, at, at + count), 1e-12);
+    expect_near(m(slice(x, 1, at, at + count), causal, &cache, context), slice(whole, 1, at, at + count),
+                1e-12);
     at += count;
   }
   ASSERT_EQ(at, 40);

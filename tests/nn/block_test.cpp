@@ -1,4 +1,5 @@
-// Blocks: pre- and post-norm against their formulas, gradients through whole layers, and causality of a decoder.
+// Blocks: pre- and post-norm against their formulas, gradients through whole layers, and causality of a
+// decoder.
 #include "heed/nn/block.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +30,9 @@ TEST(Block, PostAndPreNormAreTheirFormulas) {
     const EncoderLayer layer = random_encoder_layer("encoder.layers.0", 6, place, 7);
     const Norm &first = layer.self_attn_residual.norm, &second = layer.feed_forward_residual.norm;
     auto attention = [&](const Tensor& t) { return layer.self_attn(t, {}, nullptr, context); };
-    auto feed_forward = [&](const Tensor& t) { return layer.feed_forward.down(gelu(layer.feed_forward.up(t))); };
+    auto feed_forward = [&](const Tensor& t) {
+      return layer.feed_forward.down(gelu(layer.feed_forward.up(t)));
+    };
     Tensor want;
     if (place == NormPlace::post) {
       const Tensor y = first(x + attention(x));
@@ -48,7 +51,8 @@ TEST(Block, GradientsThroughEncoderAndDecoderLayers) {
   causal.causal = true;
   for (const NormPlace place : {NormPlace::post, NormPlace::pre}) {
     const EncoderLayer encoder = random_encoder_layer("encoder.layers.0", 4, place, 8);
-    check_gradients([&](const auto& in) { return encoder(in[0], {}, context); }, {random_tensor({1, 3, 4}, 2)}, 1e-5);
+    check_gradients([&](const auto& in) { return encoder(in[0], {}, context); },
+                    {random_tensor({1, 3, 4}, 2)}, 1e-5);
     const DecoderLayer decoder = random_decoder_layer("decoder.layers.0", 4, place, 9);
     check_gradients([&](const auto& in) { return decoder(in[0], in[1], causal, {}, nullptr, context); },
                     {random_tensor({1, 3, 4}, 3), random_tensor({1, 5, 4}, 4)}, 1e-5);

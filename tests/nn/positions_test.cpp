@@ -18,7 +18,8 @@ using reference::random_tensor;
 TEST(Positions, SinusoidTableOfTheLiterature) {
   // d = 4, positions 0..2: sin and cos of p, then of p / 100.
   const auto table = sinusoidal_table(3, 4, SinusoidLayout::interleaved).to_vector<float>();
-  const float want[] = {0, 1, 0, 1, .841471f, .540302f, .0099998f, .99995f, .909297f, -.416147f, .0199987f, .9998f};
+  const float want[] = {0,         1,       0,        1,         .841471f,  .540302f,
+                        .0099998f, .99995f, .909297f, -.416147f, .0199987f, .9998f};
   for (std::size_t i = 0; i < 12; ++i) EXPECT_NEAR(table[i], want[i], 1e-6) << i;
   const auto halves = sinusoidal_table(3, 4, SinusoidLayout::halves).to_vector<float>();
   for (std::size_t p = 0; p < 3; ++p) {
@@ -42,7 +43,9 @@ double largest_difference(const Tensor& a, const Tensor& b) {
   return largest;
 }
 
-Tensor reversed(const Tensor& x) { return gather(x, 1, Tensor::from(std::vector<std::int64_t>{2, 1, 0}, {3})); }
+Tensor reversed(const Tensor& x) {
+  return gather(x, 1, Tensor::from(std::vector<std::int64_t>{2, 1, 0}, {3}));
+}
 
 TEST(Positions, WithoutThemTheEncoderIsBlindToOrder) {
   const TwoSentences s;
@@ -70,7 +73,9 @@ TEST(Positions, AlibiTellsOrderApartInACausalEncoder) {
   options.alibi_slopes = options.alibi_slopes.to(DType::f64);
   options.causal = true;
   Context context;
-  EXPECT_GT(largest_difference(encoder(s.dog_bites_man, options, context), reversed(encoder(s.man_bites_dog, options, context))), 1e-3);
+  EXPECT_GT(largest_difference(encoder(s.dog_bites_man, options, context),
+                               reversed(encoder(s.man_bites_dog, options, context))),
+            1e-3);
 }
 
 TEST(Positions, LearnedTablesSkipTheirOffsetAndLearn) {
@@ -91,7 +96,8 @@ TEST(Positions, AlibiSlopesOfThePaper) {
   // 12 heads: those of 8, then every other one of 16 (as the paper's authors compute it).
   const auto twelve = alibi_slopes(12);
   EXPECT_DOUBLE_EQ(twelve[7], std::pow(0.5, 8.0));
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(twelve[8 + i], std::exp2(-0.5 * static_cast<double>(2 * i + 1)));
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_DOUBLE_EQ(twelve[8 + i], std::exp2(-0.5 * static_cast<double>(2 * i + 1)));
   EXPECT_THROW(AlibiPositions(0), Error);
 }
 

@@ -59,7 +59,8 @@ TEST(Taps, WeightsOfAGroupedAttentionCanBeReplaced) {
   Context silent;
   const auto want = m(x, {}, nullptr, silent).to_vector<double>();
   Taps taps;
-  taps.listen("a.weights", [](const std::string&, Tensor& weights) { weights = weights.clone(); });  // same numbers
+  taps.listen("a.weights",
+              [](const std::string&, Tensor& weights) { weights = weights.clone(); });  // same numbers
   Context context{false, nullptr, &taps};
   const auto got = m(x, {}, nullptr, context).to_vector<double>();
   for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-12);

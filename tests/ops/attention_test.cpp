@@ -1,5 +1,5 @@
-// Scaled dot-product attention: the literature's worked example, the fused operation against the plain formula
-// (value, weights and gradients) under every option, and its traps.
+// Scaled dot-product attention: the literature's worked example, the fused operation against the plain
+// formula (value, weights and gradients) under every option, and its traps.
 #include "heed/ops/attention.h"
 
 #include <gtest/gtest.h>
@@ -34,8 +34,12 @@ TEST(Attention, WorkedExample) {
   const Tensor v = Tensor::from(std::vector<float>{1, 0, 0, 1, 0, 0}, {1, 1, 3, 2});
   Tensor weights;
   const Tensor out = scaled_dot_product_attention(q, k, v, {}, &weights);
-  expect_near(weights, Tensor::from(std::vector<float>{.401f, .198f, .401f, .401f, .401f, .198f, .503f, .248f, .248f}, {1, 1, 3, 3}), 6e-4);
-  expect_near(out, Tensor::from(std::vector<float>{.401f, .198f, .401f, .401f, .503f, .248f}, {1, 1, 3, 2}), 6e-4);
+  expect_near(weights,
+              Tensor::from(std::vector<float>{.401f, .198f, .401f, .401f, .401f, .198f, .503f, .248f, .248f},
+                           {1, 1, 3, 3}),
+              6e-4);
+  expect_near(out, Tensor::from(std::vector<float>{.401f, .198f, .401f, .401f, .503f, .248f}, {1, 1, 3, 2}),
+              6e-4);
 }
 
 struct Case {
@@ -60,11 +64,20 @@ std::vector<Case> cases() {
       {"window", 2, 2, 6, 6, 4, 4, with([](auto& o) { o.causal = true, o.window = 3; })},
       {"grouped heads", 4, 2, 5, 5, 4, 4, with([](auto& o) { o.causal = true; })},
       {"one key head", 4, 1, 3, 5, 4, 4, {}},
-      {"padding", 2, 2, 4, 6, 4, 4, with([](auto& o) { o.key_mask = boolean({2, 6}, 5, 0.6); })},
-      {"boolean mask", 2, 2, 4, 6, 4, 4, with([](auto& o) { o.mask = boolean({2, 1, 4, 6}, 6, 0.6); })},
-      {"additive mask", 2, 2, 4, 6, 4, 4, with([](auto& o) { o.mask = random_tensor({2, 4, 6}, 7); })},
-      {"ALiBi", 2, 2, 5, 5, 4, 4, with([](auto& o) { o.causal = true, o.alibi_slopes = random_tensor({2}, 8, 0.1, 1); })},
-      {"dropout", 2, 2, 5, 5, 4, 4, with([](auto& o) { o.dropout = 0.3, o.stream = {3, 4}; })},
+      {"padding", 2, 2, 4, 6, 4, 4, with([](auto& o) {
+         o.key_mask = boolean({2, 6}, 5, 0.6);
+       })},
+      {"boolean mask", 2, 2, 4, 6, 4, 4, with([](auto& o) {
+         o.mask = boolean({2, 1, 4, 6}, 6, 0.6);
+       })},
+      {"additive mask", 2, 2, 4, 6, 4, 4, with([](auto& o) {
+         o.mask = random_tensor({2, 4, 6}, 7);
+       })},
+      {"ALiBi", 2, 2, 5, 5, 4, 4,
+       with([](auto& o) { o.causal = true, o.alibi_slopes = random_tensor({2}, 8, 0.1, 1); })},
+      {"dropout", 2, 2, 5, 5, 4, 4, with([](auto& o) {
+         o.dropout = 0.3, o.stream = {3, 4};
+       })},
       {"longer than a block", 1, 1, 150, 170, 8, 8, with([](auto& o) { o.causal = true; })},
   };
 }
@@ -74,7 +87,8 @@ TEST(Attention, FusedEqualsTheFormulaInValueWeightsAndGradient) {
     SCOPED_TRACE(c.name);
     std::vector<Tensor> fused, plain;
     for (std::uint64_t i = 0; i < 3; ++i) {
-      const Shape shape = i == 0 ? Shape{2, c.heads, c.queries, c.d} : Shape{2, c.kv_heads, c.keys, i == 1 ? c.d : c.e};
+      const Shape shape =
+          i == 0 ? Shape{2, c.heads, c.queries, c.d} : Shape{2, c.kv_heads, c.keys, i == 1 ? c.d : c.e};
       fused.push_back(random_tensor(shape, 100 + i));
       plain.push_back(fused.back().clone());
       fused.back().set_requires_grad();
@@ -94,12 +108,15 @@ TEST(Attention, FusedEqualsTheFormulaInValueWeightsAndGradient) {
     if (narrow.mask.defined() && narrow.mask.dtype() == DType::f64) narrow.mask = narrow.mask.to(DType::f32);
     if (narrow.alibi_slopes.defined()) narrow.alibi_slopes = narrow.alibi_slopes.to(DType::f32);
     const auto f = DType::f32;
-    expect_near(scaled_dot_product_attention(fused[0].detach().to(f), fused[1].detach().to(f), fused[2].detach().to(f), narrow), z, 2e-5);
+    expect_near(scaled_dot_product_attention(fused[0].detach().to(f), fused[1].detach().to(f),
+                                             fused[2].detach().to(f), narrow),
+                z, 2e-5);
   }
 }
 
 TEST(Attention, GradientsEqualCentralDifferences) {
-  const Tensor q = random_tensor({1, 2, 3, 4}, 110), k = random_tensor({1, 1, 5, 4}, 111), v = random_tensor({1, 1, 5, 2}, 112);
+  const Tensor q = random_tensor({1, 2, 3, 4}, 110), k = random_tensor({1, 1, 5, 4}, 111),
+               v = random_tensor({1, 1, 5, 2}, 112);
   const Tensor bias = random_tensor({2, 1, 5}, 113);
   check_gradients(
       [](const auto& in) {
@@ -114,13 +131,15 @@ TEST(Attention, GradientsEqualCentralDifferences) {
 TEST(Attention, ReadsViewsAsTheyLie) {
   const Tensor x = random_tensor({2, 5, 3, 4}, 114);  // [B, T, H, d]
   const Tensor view = transpose(x, 1, 2);
-  expect_near(scaled_dot_product_attention(view, view, view), scaled_dot_product_attention(view.contiguous(), view.contiguous(), view.contiguous()), 1e-12);
+  expect_near(scaled_dot_product_attention(view, view, view),
+              scaled_dot_product_attention(view.contiguous(), view.contiguous(), view.contiguous()), 1e-12);
 }
 
 TEST(Attention, QueriesThatSeeNothingGiveZerosNotNaN) {
   AttentionOptions options;
   options.key_mask = Tensor::full({1, 4}, 0, DType::boolean);
-  Tensor q = random_tensor({1, 1, 2, 3}, 115), k = random_tensor({1, 1, 4, 3}, 116), v = random_tensor({1, 1, 4, 3}, 117);
+  Tensor q = random_tensor({1, 1, 2, 3}, 115), k = random_tensor({1, 1, 4, 3}, 116),
+         v = random_tensor({1, 1, 4, 3}, 117);
   for (Tensor* t : {&q, &k, &v}) t->set_requires_grad();
   const Tensor y = scaled_dot_product_attention(q, k, v, options);
   EXPECT_EQ(y.to_vector<double>(), std::vector<double>(6, 0.0));
@@ -133,7 +152,8 @@ TEST(Attention, QueriesThatSeeNothingGiveZerosNotNaN) {
 TEST(Attention, LaterTokensDoNotReachEarlierOnes) {
   AttentionOptions options;
   options.causal = true;
-  const Tensor q = random_tensor({1, 2, 6, 4}, 118), k = random_tensor({1, 2, 6, 4}, 119), v = random_tensor({1, 2, 6, 4}, 120);
+  const Tensor q = random_tensor({1, 2, 6, 4}, 118), k = random_tensor({1, 2, 6, 4}, 119),
+               v = random_tensor({1, 2, 6, 4}, 120);
   const Tensor before = scaled_dot_product_attention(q, k, v, options);
   const Tensor k2 = k.clone(), v2 = v.clone();
   slice(k2, 2, 3, 6).copy_from(Tensor::full({1, 2, 3, 4}, 9.0, DType::f64));
@@ -156,7 +176,8 @@ TEST(Attention, NeverHoldsAllWeights) {
 TEST(Attention, SaysWhatIsWrong) {
   const Tensor q = Tensor::zeros({1, 2, 3, 4}), k = Tensor::zeros({1, 2, 5, 4});
   EXPECT_THROW(scaled_dot_product_attention(q, k, Tensor::zeros({1, 2, 6, 4})), Error);
-  EXPECT_THROW(scaled_dot_product_attention(q, Tensor::zeros({1, 3, 5, 4}), Tensor::zeros({1, 3, 5, 4})), Error);
+  EXPECT_THROW(scaled_dot_product_attention(q, Tensor::zeros({1, 3, 5, 4}), Tensor::zeros({1, 3, 5, 4})),
+               Error);
   EXPECT_THROW(scaled_dot_product_attention(q, k, k.to(DType::f64)), Error);
   AttentionOptions options;
   options.mask = Tensor::zeros({2, 3, 5}, DType::f64);

@@ -26,8 +26,9 @@ const Binary kBinaries[] = {{"add", add, [](double a, double b) { return a + b; 
                             {"div", div, [](double a, double b) { return a / b; }}};
 
 TEST(Elementwise, ArithmeticBroadcasts) {
-  const std::pair<Shape, Shape> shapes[] = {{{2, 3}, {2, 3}}, {{2, 3}, {3}},    {{3}, {2, 3}}, {{2, 1, 4}, {3, 1}},
-                                            {{}, {2}},        {{0, 3}, {1, 3}}, {{1, 5}, {4, 1}}};
+  const std::pair<Shape, Shape> shapes[] = {{{2, 3}, {2, 3}},    {{2, 3}, {3}}, {{3}, {2, 3}},
+                                            {{2, 1, 4}, {3, 1}}, {{}, {2}},     {{0, 3}, {1, 3}},
+                                            {{1, 5}, {4, 1}}};
   for (const Binary& binary : kBinaries) {
     for (const auto& [sa, sb] : shapes) {
       SCOPED_TRACE(std::string(binary.name) + sa.str() + sb.str());
@@ -72,7 +73,8 @@ const Unary kUnaries[] = {
     {"relu", relu, [](double x) { return std::max(x, 0.0); }, -2, 2},
     {"gelu", gelu, [](double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }, -4, 4},
     {"gelu_tanh", gelu_tanh,
-     [](double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }, -4, 4},
+     [](double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }, -4,
+     4},
     {"silu", silu, [](double x) { return x / (1 + std::exp(-x)); }, -5, 5},
     {"tanh", static_cast<Tensor (*)(const Tensor&)>(tanh), [](double x) { return std::tanh(x); }, -3, 3},
     {"sigmoid", sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, -5, 5}};

@@ -25,7 +25,8 @@ double by_loops(const Tensor& logits, const Ids& targets, const CrossEntropyOpti
     double z = 0, uniform = 0;
     for (std::size_t v = 0; v < vocab; ++v) z += std::exp(x[r * vocab + v]);
     const double logsumexp = std::log(z);
-    for (std::size_t v = 0; v < vocab; ++v) uniform += (logsumexp - x[r * vocab + v]) / static_cast<double>(vocab);
+    for (std::size_t v = 0; v < vocab; ++v)
+      uniform += (logsumexp - x[r * vocab + v]) / static_cast<double>(vocab);
     const double nll = logsumexp - x[r * vocab + static_cast<std::size_t>(targets[r])];
     total += (1 - o.label_smoothing) * nll + o.label_smoothing * uniform + o.z_loss * logsumexp * logsumexp;
     ++count;
@@ -34,14 +35,18 @@ double by_loops(const Tensor& logits, const Ids& targets, const CrossEntropyOpti
 }
 
 const CrossEntropyOptions kOptions[] = {
-    {}, {.label_smoothing = 0.1}, {.z_loss = 1e-2}, {.label_smoothing = 0.2, .z_loss = 1e-3, .reduction = Reduction::sum}};
+    {},
+    {.label_smoothing = 0.1},
+    {.z_loss = 1e-2},
+    {.label_smoothing = 0.2, .z_loss = 1e-3, .reduction = Reduction::sum}};
 
 TEST(CrossEntropy, EqualsItsFormula) {
   const Ids targets{1, -100, 0, 6, 3, -100};
   const Tensor logits = random_tensor({2, 3, 7}, 91), ids = Tensor::from(targets, {2, 3});
   for (const CrossEntropyOptions& options : kOptions) {
     EXPECT_NEAR(cross_entropy(logits, ids, options).item(), by_loops(logits, targets, options), 1e-10);
-    EXPECT_NEAR(cross_entropy(logits.to(DType::f32), ids, options).item(), by_loops(logits, targets, options), 1e-5);
+    EXPECT_NEAR(cross_entropy(logits.to(DType::f32), ids, options).item(), by_loops(logits, targets, options),
+                1e-5);
     check_gradients([&](const auto& in) { return cross_entropy(in[0], ids, options); }, {logits});
   }
 }
@@ -50,8 +55,10 @@ TEST(CrossEntropy, FusedWithTheProjectionEqualsThePlainForm) {
   const Tensor x = random_tensor({5, 4}, 92), w = random_tensor({7, 4}, 93), b = random_tensor({7}, 94);
   const Tensor ids = Tensor::from(Ids{1, 0, -100, 6, 2}, {5});
   for (const CrossEntropyOptions& options : kOptions) {
-    EXPECT_NEAR(linear_cross_entropy(x, w, b, ids, options).item(), cross_entropy(linear(x, w, b), ids, options).item(), 1e-10);
-    check_gradients([&](const auto& in) { return linear_cross_entropy(in[0], in[1], in[2], ids, options); }, {x, w, b});
+    EXPECT_NEAR(linear_cross_entropy(x, w, b, ids, options).item(),
+                cross_entropy(linear(x, w, b), ids, options).item(), 1e-10);
+    check_gradients([&](const auto& in) { return linear_cross_entropy(in[0], in[1], in[2], ids, options); },
+                    {x, w, b});
   }
   check_gradients([&](const auto& in) { return linear_cross_entropy(in[0], in[1], {}, ids); }, {x, w});
 }
@@ -59,7 +66,8 @@ TEST(CrossEntropy, FusedWithTheProjectionEqualsThePlainForm) {
 TEST(CrossEntropy, ChunksGiveWhatOnePieceGives) {
   // 50,000 classes make chunks of 83 rows.
   const std::int64_t rows = 200, vocab = 50000, d = 3;
-  const Tensor x = random_tensor({rows, d}, 95).to(DType::f32), w = random_tensor({vocab, d}, 96).to(DType::f32);
+  const Tensor x = random_tensor({rows, d}, 95).to(DType::f32),
+               w = random_tensor({vocab, d}, 96).to(DType::f32);
   Ids targets;
   for (std::int64_t r = 0; r < rows; ++r) targets.push_back(r % 7 == 0 ? -100 : r * 241 % vocab);
   const Tensor ids = Tensor::from(targets, {rows});
@@ -97,7 +105,8 @@ TEST(CrossEntropy, SaysWhatIsWrong) {
   EXPECT_THROW(cross_entropy(logits, Tensor::full({2}, -1, DType::i64)), Error);
   EXPECT_THROW(cross_entropy(logits, Tensor::zeros({3}, DType::i64)), Error);
   EXPECT_THROW(cross_entropy(logits, Tensor::zeros({2}, DType::i64), {.label_smoothing = 1.0}), Error);
-  EXPECT_THROW(linear_cross_entropy(Tensor::zeros({2, 4}), logits, {}, Tensor::zeros({2}, DType::i64)), Error);
+  EXPECT_THROW(linear_cross_entropy(Tensor::zeros({2, 4}), logits, {}, Tensor::zeros({2}, DType::i64)),
+               Error);
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ using reference::random_tensor;
 
 std::vector<double> by_loops(const Tensor& a, const Tensor& b) {  // two matrices
   const auto x = a.to_vector<double>(), y = b.to_vector<double>();
-  const auto m = static_cast<std::size_t>(a.size(0)), k = static_cast<std::size_t>(a.size(1)), n = static_cast<std::size_t>(b.size(1));
+  const auto m = static_cast<std::size_t>(a.size(0)), k = static_cast<std::size_t>(a.size(1)),
+             n = static_cast<std::size_t>(b.size(1));
   std::vector<double> c(m * n);
   for (std::size_t i = 0; i < m; ++i) {
     for (std::size_t j = 0; j < n; ++j) {
@@ -34,40 +35,47 @@ TEST(Matmul, EqualsThreeLoops) {
     const Tensor a = random_tensor({m, k}, 31), b = random_tensor({k, n}, 32);
     const auto want = by_loops(a, b);
     expect_near(matmul(a, b).to_vector<double>(), want, 1e-12 * static_cast<double>(k));
-    expect_near(matmul(a.to(DType::f32), b.to(DType::f32)).to(DType::f64).to_vector<double>(), want, 1e-5 * static_cast<double>(k));
+    expect_near(matmul(a.to(DType::f32), b.to(DType::f32)).to(DType::f64).to_vector<double>(), want,
+                1e-5 * static_cast<double>(k));
     const Tensor stored = transpose(b, 0, 1).contiguous();
     expect_near(matmul(a, transpose(stored, 0, 1)).to_vector<double>(), want, 1e-12 * static_cast<double>(k));
   }
 }
 
 TEST(Matmul, BatchesBroadcast) {
-  const Tensor a = random_tensor({2, 3, 4, 5}, 33), b = random_tensor({3, 5, 2}, 34), c = random_tensor({5, 6}, 35);
+  const Tensor a = random_tensor({2, 3, 4, 5}, 33), b = random_tensor({3, 5, 2}, 34),
+               c = random_tensor({5, 6}, 35);
   const Tensor y = matmul(a, b);
   EXPECT_EQ(y.shape(), (Shape{2, 3, 4, 2}));
   for (std::int64_t i = 0; i < 2; ++i) {
     for (std::int64_t j = 0; j < 3; ++j) {
       const Tensor left = reshape(slice(slice(a, 0, i, i + 1), 1, j, j + 1), {4, 5});
       const Tensor right = reshape(slice(b, 0, j, j + 1), {5, 2});
-      expect_near(reshape(slice(slice(y, 0, i, i + 1), 1, j, j + 1), {4, 2}).to_vector<double>(), by_loops(left, right), 1e-12);
+      expect_near(reshape(slice(slice(y, 0, i, i + 1), 1, j, j + 1), {4, 2}).to_vector<double>(),
+                  by_loops(left, right), 1e-12);
     }
   }
   EXPECT_EQ(matmul(a, c).shape(), (Shape{2, 3, 4, 6}));
-  EXPECT_EQ(matmul(Tensor::zeros({2, 0}), Tensor::zeros({0, 3})).to_vector<float>(), std::vector<float>(6, 0.0f));
+  EXPECT_EQ(matmul(Tensor::zeros({2, 0}), Tensor::zeros({0, 3})).to_vector<float>(),
+            std::vector<float>(6, 0.0f));
 }
 
 TEST(Matmul, Gradients) {
-  check_gradients([](const auto& in) { return matmul(in[0], in[1]); }, {random_tensor({3, 4}, 36), random_tensor({4, 2}, 37)});
+  check_gradients([](const auto& in) { return matmul(in[0], in[1]); },
+                  {random_tensor({3, 4}, 36), random_tensor({4, 2}, 37)});
   check_gradients([](const auto& in) { return matmul(in[0], in[1]); },
                   {random_tensor({2, 2, 3, 4}, 38), random_tensor({2, 4, 2}, 39)});
-  check_gradients([](const auto& in) { return matmul(in[0], in[1]); }, {random_tensor({2, 3, 4}, 40), random_tensor({4, 2}, 41)});
+  check_gradients([](const auto& in) { return matmul(in[0], in[1]); },
+                  {random_tensor({2, 3, 4}, 40), random_tensor({4, 2}, 41)});
   check_gradients([](const auto& in) { return matmul(in[0], transpose(in[1], -1, -2)); },
                   {random_tensor({2, 3, 4}, 42), random_tensor({2, 5, 4}, 43)});
 }
 
 TEST(Linear, EqualsProductPlusBiasForEveryActivation) {
   const Tensor x = random_tensor({2, 3, 4}, 44), w = random_tensor({5, 4}, 45), b = random_tensor({5}, 46);
-  for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh,
-                                      Activation::silu, Activation::tanh, Activation::sigmoid}) {
+  for (const Activation activation :
+       {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu,
+        Activation::tanh, Activation::sigmoid}) {
     SCOPED_TRACE(static_cast<int>(activation));
     const Tensor want = activate(matmul(x, transpose(w, 0, 1)) + b, activation);
     expect_near(linear(x, w, b, activation).to_vector<double>(), want.to_vector<double>(), 1e-12);

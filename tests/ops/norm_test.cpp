@@ -24,20 +24,24 @@ void expect_near(const Tensor& got, const Tensor& want, double tolerance) {
 
 TEST(Norm, EqualsItsFormula) {
   for (const std::int64_t d : {1, 3, 16, 67}) {
-    const Tensor x = random_tensor({3, 2, d}, 61), r = random_tensor({3, 2, d}, 62), w = random_tensor({d}, 63), b = random_tensor({d}, 64);
+    const Tensor x = random_tensor({3, 2, d}, 61), r = random_tensor({3, 2, d}, 62),
+                 w = random_tensor({d}, 63), b = random_tensor({d}, 64);
     expect_near(layer_norm(x, w, b, 1e-5), layer_norm_by_formula(x, w, b, 1e-5), 1e-10);
     expect_near(add_layer_norm(x, r, w, b, 1e-3), layer_norm_by_formula(x + r, w, b, 1e-3), 1e-10);
     expect_near(rms_norm(x, w, 1e-6), x * rsqrt(mean(x * x, -1, true) + 1e-6) * w, 1e-10);
     const auto f = DType::f32;
-    if (d > 1) expect_near(layer_norm(x.to(f), w.to(f), b.to(f), 1e-5), layer_norm_by_formula(x, w, b, 1e-5), 1e-4);
+    if (d > 1)
+      expect_near(layer_norm(x.to(f), w.to(f), b.to(f), 1e-5), layer_norm_by_formula(x, w, b, 1e-5), 1e-4);
   }
 }
 
 TEST(Norm, Gradients) {
-  const Tensor x = random_tensor({3, 5}, 65), r = random_tensor({3, 5}, 66), w = random_tensor({5}, 67), b = random_tensor({5}, 68);
+  const Tensor x = random_tensor({3, 5}, 65), r = random_tensor({3, 5}, 66), w = random_tensor({5}, 67),
+               b = random_tensor({5}, 68);
   check_gradients([](const auto& in) { return layer_norm(in[0], in[1], in[2], 1e-5); }, {x, w, b});
   check_gradients([](const auto& in) { return layer_norm(in[0], in[1], {}, 1e-5); }, {x, w});
-  check_gradients([](const auto& in) { return add_layer_norm(in[0], in[1], in[2], in[3], 1e-5); }, {x, r, w, b});
+  check_gradients([](const auto& in) { return add_layer_norm(in[0], in[1], in[2], in[3], 1e-5); },
+                  {x, r, w, b});
   check_gradients([](const auto& in) { return rms_norm(in[0], in[1], 1e-6); }, {x, w});
 }
 

@@ -29,8 +29,10 @@ TEST(ShapeOps, Values) {
   EXPECT_EQ(concat({x, slice(x, 1, 0, 1)}, 1).to_vector<std::int64_t>(), (Ids{0, 1, 2, 0, 3, 4, 5, 3}));
   EXPECT_EQ(stack({x, x}, 1).shape(), (Shape{2, 2, 3}));
   EXPECT_EQ(gather(x, 1, Tensor::from(Ids{2, 0}, {2})).to_vector<std::int64_t>(), (Ids{2, 0, 5, 3}));
-  EXPECT_EQ(gather(x, 0, Tensor::from(Ids{1, 1, 0}, {3})).to_vector<std::int64_t>(), (Ids{3, 4, 5, 3, 4, 5, 0, 1, 2}));
-  EXPECT_EQ(broadcast_to(unsqueeze(x, 1), {2, 2, 3}).to_vector<std::int64_t>(), (Ids{0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5}));
+  EXPECT_EQ(gather(x, 0, Tensor::from(Ids{1, 1, 0}, {3})).to_vector<std::int64_t>(),
+            (Ids{3, 4, 5, 3, 4, 5, 0, 1, 2}));
+  EXPECT_EQ(broadcast_to(unsqueeze(x, 1), {2, 2, 3}).to_vector<std::int64_t>(),
+            (Ids{0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5}));
   EXPECT_EQ(permute(count_up({2, 3, 4}), {2, 0, 1}).shape(), (Shape{4, 2, 3}));
 }
 

@@ -34,13 +34,15 @@ TEST(Softmax, SumsToOneAlongTheNamedAxisOnly) {
     for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(std::exp(logs[i]), values[i], 1e-12);
   }
   bool other_axis_sums_to_one = true;
-  for (const double total : sum(softmax(x, 2), 1).to_vector<double>()) other_axis_sums_to_one &= std::abs(total - 1) < 1e-6;
+  for (const double total : sum(softmax(x, 2), 1).to_vector<double>())
+    other_axis_sums_to_one &= std::abs(total - 1) < 1e-6;
   EXPECT_FALSE(other_axis_sums_to_one);
 }
 
 TEST(Softmax, LargeAndMaskedScoresGiveNoNaN) {
   const float inf = INFINITY;
-  const auto y = softmax(Tensor::from(std::vector<float>{1e4f, -1e4f, -inf, -inf}, {2, 2}), 1).to_vector<float>();
+  const auto y =
+      softmax(Tensor::from(std::vector<float>{1e4f, -1e4f, -inf, -inf}, {2, 2}), 1).to_vector<float>();
   EXPECT_EQ(y, (std::vector<float>{1, 0, 0, 0}));
 }
 

@@ -20,14 +20,15 @@ inline Tensor random_tensor(const Shape& shape, std::uint64_t seed, double low =
   Tensor t = Tensor::empty(shape, DType::f64);
   const RandomStream stream{seed, 77};
   for (std::int64_t i = 0; i < t.numel(); ++i) {
-    t.data<double>()[i] = low + (high - low) * static_cast<double>(stream.uniform(static_cast<std::uint64_t>(i)));
+    t.data<double>()[i] =
+        low + (high - low) * static_cast<double>(stream.uniform(static_cast<std::uint64_t>(i)));
   }
   return t;
 }
 
 /// Checks d(sum of f(inputs) * fixed random weights) / d(inputs) for every element of every input.
-inline void check_gradients(const std::function<Tensor(const std::vector<Tensor>&)>& f, std::vector<Tensor> inputs,
-                            double tolerance = 1e-6) {
+inline void check_gradients(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+                            std::vector<Tensor> inputs, double tolerance = 1e-6) {
   for (Tensor& input : inputs) input = input.clone().set_requires_grad();  // leaves of this check alone
   const Tensor y = f(inputs);
   const Tensor weights = random_tensor(y.shape(), 991);

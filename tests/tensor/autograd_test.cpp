@@ -85,8 +85,8 @@ TEST(Autograd, DeepGraphsNeitherOverflowTheStackWalkedNorDropped) {
 
 TEST(Autograd, SaysWhatIsWrong) {
   const Tensor x = leaf({1, 2});
-  EXPECT_THROW((x * 2.0).backward(), Error);            // two elements, no gradient given
-  EXPECT_THROW(x.detach().backward(), Error);           // no history
+  EXPECT_THROW((x * 2.0).backward(), Error);                    // two elements, no gradient given
+  EXPECT_THROW(x.detach().backward(), Error);                   // no history
   EXPECT_THROW((x * 2.0).backward(Tensor::zeros({2})), Error);  // f32 for f64
   EXPECT_THROW((x * 2.0).set_requires_grad(false), Error);
   EXPECT_THROW(refuse_gradient("op", {x}), Error);

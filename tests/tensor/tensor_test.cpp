@@ -26,7 +26,8 @@ TEST(Tensor, CreatesAndReadsBack) {
 }
 
 TEST(Tensor, EveryTypeConvertsToEveryOther) {
-  const std::vector<DType> all = {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::u8, DType::boolean};
+  const std::vector<DType> all = {DType::f64, DType::f32, DType::bf16, DType::f16,
+                                  DType::i64, DType::i32, DType::u8,   DType::boolean};
   for (const DType from : all) {
     for (const DType to : all) {
       const Tensor t = Tensor::full({3}, 1.0, from).to(to);

@@ -44,6 +44,7 @@ struct MarianConfig {
 /// A new model with random weights (f32).
 std::unique_ptr<EncoderDecoderModel> make_marian(const MarianConfig& config, Generator& generator);
 /// The model of a directory in Hugging Face layout, its weights held as `dtype`.
-std::unique_ptr<EncoderDecoderModel> load_marian(const std::filesystem::path& directory, DType dtype = DType::f32);
+std::unique_ptr<EncoderDecoderModel> load_marian(const std::filesystem::path& directory,
+                                                 DType dtype = DType::f32);
 
 }  // namespace heed

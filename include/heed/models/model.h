@@ -40,10 +40,11 @@ class Model {
   virtual std::string family() const = 0;
   /// The trained tensors, tied ones once, in the order of the file.
   virtual const std::vector<Parameter>& parameters() const = 0;
-  /// Inputs and outputs are named as in Hugging Face transformers: `input_ids`, `attention_mask`, `labels`, ...
-  /// in; `logits`, `loss` (when there are labels), `encoder_hidden_states.0`, `cross_attentions.1`, ... out.
-  /// Throws Error when an input is missing, unknown, of the wrong dtype or shape, or out of range.
-  virtual TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const = 0;
+  /// Inputs and outputs are named as in Hugging Face transformers: `input_ids`, `attention_mask`, `labels`,
+  /// ... in; `logits`, `loss` (when there are labels), `encoder_hidden_states.0`, `cross_attentions.1`, ...
+  /// out. Throws Error when an input is missing, unknown, of the wrong dtype or shape, or out of range.
+  virtual TensorMap forward(const TensorMap& inputs, const ForwardOptions& options,
+                            Context& context) const = 0;
   /// Writes config.json, generation_config.json and model.safetensors into an existing directory; `dtype` is
   /// that of the file.
   virtual void save(const std::filesystem::path& directory, DType dtype = DType::f32) const = 0;
@@ -77,12 +78,13 @@ class EncoderDecoderModel : public Model {
   virtual std::int64_t decoder_start_id() const = 0;
   virtual std::int64_t pad_id() const = 0;
   virtual std::int64_t eos_id() const = 0;
-  /// Mean cross-entropy over the labels that are not options.ignore_index. `decoder_ids` i64 [B, T] are the labels
-  /// shifted right; `labels` i64 [B, T].
+  /// Mean cross-entropy over the labels that are not options.ignore_index. `decoder_ids` i64 [B, T] are the
+  /// labels shifted right; `labels` i64 [B, T].
   virtual Tensor loss(const SourceBatch& source, const Tensor& decoder_ids, const Tensor& labels,
                       const CrossEntropyOptions& options, Context& context) const = 0;
   /// Encodes the source once and opens a decoding whose row b * beams + i belongs to source b.
-  virtual std::unique_ptr<Decoding> decode(const SourceBatch& source, std::int64_t beams, Context& context) const = 0;
+  virtual std::unique_ptr<Decoding> decode(const SourceBatch& source, std::int64_t beams,
+                                           Context& context) const = 0;
 };
 
 }  // namespace heed

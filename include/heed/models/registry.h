@@ -10,8 +10,9 @@
 
 namespace heed {
 
-/// Loads the model of a directory in Hugging Face layout: the family is config.json's model_type. `dtype` f32 or bf16
-/// is that of the weights in memory. Throws Error when the directory, the family or a tensor is not as expected.
+/// Loads the model of a directory in Hugging Face layout: the family is config.json's model_type. `dtype` f32
+/// or bf16 is that of the weights in memory. Throws Error when the directory, the family or a tensor is not
+/// as expected.
 std::unique_ptr<Model> load_model(const std::filesystem::path& directory, DType dtype = DType::f32);
 
 /// load_model for what must translate: throws Error when the model is not an encoder-decoder.
@@ -21,8 +22,9 @@ std::unique_ptr<EncoderDecoderModel> load_encoder_decoder(const std::filesystem:
 /// The model_type values this version knows.
 std::vector<std::string> model_families();
 
-/// The directory a name stands for: a directory itself; else NAME under each of `folders` (in order); else the newest
-/// snapshot of the repository NAME ("owner/name") in the Hugging Face cache `hub`. Throws Error saying where it looked.
+/// The directory a name stands for: a directory itself; else NAME under each of `folders` (in order); else
+/// the newest snapshot of the repository NAME ("owner/name") in the Hugging Face cache `hub`. Throws Error
+/// saying where it looked.
 std::filesystem::path find_model(const std::string& name, const std::vector<std::filesystem::path>& folders,
                                  const std::filesystem::path& hub);
 

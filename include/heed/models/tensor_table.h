@@ -25,8 +25,8 @@ struct TensorRow {
   std::string name;  ///< in the file, and of the parameter
   Shape shape;
   Init init = Init::xavier;
-  bool trained = true;            ///< false for what is stored but not learned
-  bool required = true;           ///< false: filled by `init` when the file has none
+  bool trained = true;                 ///< false for what is stored but not learned
+  bool required = true;                ///< false: filled by `init` when the file has none
   std::vector<std::string> tied = {};  ///< further names under which a file may hold this same tensor
 };
 

@@ -1,8 +1,8 @@
 // Multi-head attention (Vaswani et al. 2017, section 3.2.2), self and cross, with a cache for decoding.
 //
 // Taps below the part's name: `q`, `k`, `v` [B, H, T, d] before the scores, `weights` [B, H, T, S] after the
-// softmax, `out` [B, T, D] after the output projection. Nobody listening to `weights` means that they are never
-// formed; replacing them changes the result.
+// softmax, `out` [B, T, D] after the output projection. Nobody listening to `weights` means that they are
+// never formed; replacing them changes the result.
 #pragma once
 
 #include <string>
@@ -34,12 +34,13 @@ struct MultiHeadAttention {
   Linear q, k, v, out;
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;
-  double dropout = 0.0;  ///< on the weights
+  double dropout = 0.0;                  ///< on the weights
   const Positions* positions = nullptr;  ///< rotation and score bias; may be null
 
   /// Self-attention over x [B, T, D]. With a cache, the T places come after those it holds, and join them.
   Tensor operator()(const Tensor& x, AttentionOptions options, KeyValueCache* cache, Context& context) const;
-  /// Attention from x [B, T, D] to `memory` [B, S, D'], or to what `remember` put into the cache, if there is one.
+  /// Attention from x [B, T, D] to `memory` [B, S, D'], or to what `remember` put into the cache, if there is
+  /// one.
   Tensor cross(const Tensor& x, const Tensor& memory, AttentionOptions options, KeyValueCache* cache,
                Context& context) const;
   /// Puts the keys and values of `memory` [B, S, D'] into an empty cache, for `cross`.

@@ -1,5 +1,6 @@
 // The transformer's blocks and the stacks they make: attention and feed-forward, each inside a residual
-// connection with its norm after it (post-norm, Vaswani et al. 2017) or before it (pre-norm, Xiong et al. 2020).
+// connection with its norm after it (post-norm, Vaswani et al. 2017) or before it (pre-norm, Xiong et al.
+// 2020).
 //
 // Taps: `NAME.out` [B, T, D] after every layer, `STACK.embed` what enters the first.
 #pragma once

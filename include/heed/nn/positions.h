@@ -23,19 +23,20 @@ class Positions {
   virtual void bias(AttentionOptions& options, std::int64_t queries, std::int64_t keys) const;
 };
 
-/// How a table of sinusoids is laid out: sines and cosines by turns (Vaswani et al. 2017, section 3.5), or all
-/// sines before all cosines (Marian).
+/// How a table of sinusoids is laid out: sines and cosines by turns (Vaswani et al. 2017, section 3.5), or
+/// all sines before all cosines (Marian).
 enum class SinusoidLayout { interleaved, halves };
 
-/// Row p holds sin and cos of p / 10000^(2i / D) for i = 0 .. D/2 - 1; f32 [count, D]. With odd D there is one
-/// sine more than cosines.
+/// Row p holds sin and cos of p / 10000^(2i / D) for i = 0 .. D/2 - 1; f32 [count, D]. With odd D there is
+/// one sine more than cosines.
 Tensor sinusoidal_table(std::int64_t count, std::int64_t width, SinusoidLayout layout);
 
 /// A row for each place, added to the embeddings: sinusoidal when the table is computed, learned when it is a
 /// parameter. `offset` places are skipped (2 in BART). Throws Error for a place the table does not reach.
 class AdditivePositions : public Positions {
  public:
-  explicit AdditivePositions(Tensor table, std::int64_t offset = 0) : table_(std::move(table)), offset_(offset) {}
+  explicit AdditivePositions(Tensor table, std::int64_t offset = 0)
+      : table_(std::move(table)), offset_(offset) {}
   Tensor embed(const Tensor& x, std::int64_t first) const override;
 
  private:
@@ -53,8 +54,8 @@ class AlibiPositions : public Positions {
   Tensor slopes_;  // [H]
 };
 
-/// The slopes of the ALiBi paper: 2^(-8/n), 2^(-16/n), ... for n heads when n is a power of two; otherwise those of
-/// the next lower power of two followed by every other slope of the next higher one.
+/// The slopes of the ALiBi paper: 2^(-8/n), 2^(-16/n), ... for n heads when n is a power of two; otherwise
+/// those of the next lower power of two followed by every other slope of the next higher one.
 std::vector<double> alibi_slopes(std::int64_t heads);
 
 }  // namespace heed

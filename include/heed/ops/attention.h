@@ -1,5 +1,6 @@
-// Scaled dot-product attention (Vaswani et al., "Attention is all you need", equation 1): the fused operation,
-// which never holds the whole matrix of weights unless it is asked for, and the plain formula it must equal.
+// Scaled dot-product attention (Vaswani et al., "Attention is all you need", equation 1): the fused
+// operation, which never holds the whole matrix of weights unless it is asked for, and the plain formula it
+// must equal.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +16,24 @@ struct AttentionOptions {
   std::optional<double> scale;  ///< factor of q k^T; 1/sqrt(d) when absent
   bool causal = false;          ///< query t sees key s only when s <= t + (S - T)
   std::int64_t window = 0;      ///< if > 0, only keys at distance < window, the query's own place included
-  Tensor mask;                  ///< bool (true = may be seen) or additive (q's dtype), broadcasts to [B, H, T, S]
-  Tensor key_mask;              ///< bool [B, S], false where the key is padding
-  Tensor alibi_slopes;          ///< [H] of q's dtype: adds -slope * distance (Press et al., "Train short, test long")
-  double dropout = 0.0;         ///< on the weights; needs `stream`
+  Tensor mask;          ///< bool (true = may be seen) or additive (q's dtype), broadcasts to [B, H, T, S]
+  Tensor key_mask;      ///< bool [B, S], false where the key is padding
+  Tensor alibi_slopes;  ///< [H] of q's dtype: adds -slope * distance (Press et al., "Train short, test long")
+  double dropout = 0.0;  ///< on the weights; needs `stream`
   RandomStream stream;
 };
 
 /// softmax(scale * q k^T + masks) v for q [B, H, T, d], k [B, K, S, d], v [B, K, S, e], giving [B, H, T, e].
-/// K divides H: head h reads key-value head h / (H / K) (grouped-query attention, Ainslie et al.). A query that
-/// may see no key gives zeros. All f32 or all f64, any strides as long as the last axis is contiguous. Gradients
-/// for q, k, v and an additive mask. When `weights` is given it receives the softmax's result [B, H, T, S]
-/// (before dropout, without gradient). Throws Error when shapes, dtypes or options do not fit.
+/// K divides H: head h reads key-value head h / (H / K) (grouped-query attention, Ainslie et al.). A query
+/// that may see no key gives zeros. All f32 or all f64, any strides as long as the last axis is contiguous.
+/// Gradients for q, k, v and an additive mask. When `weights` is given it receives the softmax's result [B,
+/// H, T, S] (before dropout, without gradient). Throws Error when shapes, dtypes or options do not fit.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {}, Tensor* weights = nullptr);
 
 /// The same by the plain formula, made of matmul, softmax and dropout: the oracle and the explanation. Holds
 /// [B, H, T, S]; `weights` keeps its gradient here.
-Tensor attention_by_formula(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {},
-                            Tensor* weights = nullptr);
+Tensor attention_by_formula(const Tensor& q, const Tensor& k, const Tensor& v,
+                            const AttentionOptions& options = {}, Tensor* weights = nullptr);
 
 }  // namespace heed

@@ -9,8 +9,10 @@ namespace heed {
 /// undefined. Ba, Kiros and Hinton, "Layer normalization".
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps);
 /// layer_norm(x + residual), in one pass over memory (the post-norm block's step).
-Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps);
-/// x / sqrt(mean(x^2) + eps) * weight over the last axis. Zhang and Sennrich, "Root mean square layer normalization".
+Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                      double eps);
+/// x / sqrt(mean(x^2) + eps) * weight over the last axis. Zhang and Sennrich, "Root mean square layer
+/// normalization".
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
 
 }  // namespace heed

@@ -1,4 +1,5 @@
-// Views and rearrangements. Views share memory with their input; all pass the gradient, and work on any dtype.
+// Views and rearrangements. Views share memory with their input; all pass the gradient, and work on any
+// dtype.
 #pragma once
 
 #include <vector>
@@ -7,8 +8,8 @@
 
 namespace heed {
 
-/// The same elements in row-major order under another shape; one size may be -1 and is worked out. Copies only
-/// when the input is not contiguous in a way that a view cannot express.
+/// The same elements in row-major order under another shape; one size may be -1 and is worked out. Copies
+/// only when the input is not contiguous in a way that a view cannot express.
 Tensor reshape(const Tensor& x, const Shape& shape);
 /// Swaps two axes (view).
 Tensor transpose(const Tensor& x, int a, int b);
@@ -24,8 +25,8 @@ Tensor slice(const Tensor& x, int axis, std::int64_t begin, std::int64_t end);
 Tensor concat(const std::vector<Tensor>& parts, int axis);
 /// Puts tensors of one shape side by side along a new axis.
 Tensor stack(const std::vector<Tensor>& parts, int axis);
-/// The entries `indices` (i64, one axis) of an axis, in their order; the gradient adds up where one is repeated.
-/// Throws Error for an index outside the axis.
+/// The entries `indices` (i64, one axis) of an axis, in their order; the gradient adds up where one is
+/// repeated. Throws Error for an index outside the axis.
 Tensor gather(const Tensor& x, int axis, const Tensor& indices);
 
 }  // namespace heed

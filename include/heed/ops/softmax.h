@@ -1,5 +1,5 @@
-// Softmax and its logarithm, along an axis that the caller names: softmax over the wrong axis is a classic bug,
-// so there is no default.
+// Softmax and its logarithm, along an axis that the caller names: softmax over the wrong axis is a classic
+// bug, so there is no default.
 #pragma once
 
 #include "heed/tensor.h"
