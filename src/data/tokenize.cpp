@@ -65,14 +65,14 @@ const TokenizedCorpus::Row& TokenizedCorpus::at(std::int64_t row) const {
   return rows_[static_cast<std::size_t>(row)];
 }
 
-Encoder source_encoder(const Tokenizer& tokenizer) {
+TextEncoder source_encoder(const Tokenizer& tokenizer) {
   return [&tokenizer](std::string_view text) {
     const Encoding encoding = tokenizer.encode(text);
     return std::vector<std::int32_t>(encoding.ids.begin(), encoding.ids.end());
   };
 }
 
-Encoder target_encoder(const Tokenizer& tokenizer) {
+TextEncoder target_encoder(const Tokenizer& tokenizer) {
   return [&tokenizer](std::string_view text) {
     const Encoding encoding = tokenizer.encode_target(text);
     return std::vector<std::int32_t>(encoding.ids.begin(), encoding.ids.end());
@@ -80,7 +80,7 @@ Encoder target_encoder(const Tokenizer& tokenizer) {
 }
 
 TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const std::int64_t> rows,
-                                const Encoder& encode_source, const Encoder& encode_target,
+                                const TextEncoder& encode_source, const TextEncoder& encode_target,
                                 const TokenLimits& limits, DataReport& report) {
   check_limits(limits);
   TokenizedCorpus tokenized;

@@ -196,7 +196,7 @@ TEST(Tokenize, CountsWhatIsTooLong) {
   corpus.add("abcde", "a", 6);
   corpus.add("", "a", 7);
   DataReport report{.lines = 7, .kept = 5};
-  const Encoder bytes = [](std::string_view text) {
+  const TextEncoder bytes = [](std::string_view text) {
     return std::vector<std::int32_t>(text.begin(), text.end());
   };
   const std::vector<std::int64_t> rows{0, 1, 2, 3, 4};
@@ -220,7 +220,7 @@ TEST(Tokenize, KeepsTheOrderWhateverTheThreads) {
     corpus.add(std::to_string(i), std::to_string(-i), i + 1);
     rows.push_back(i);
   }
-  const Encoder number = [](std::string_view text) {
+  const TextEncoder number = [](std::string_view text) {
     return std::vector<std::int32_t>{static_cast<std::int32_t>(std::stol(std::string(text)))};
   };
   const int before = threads();

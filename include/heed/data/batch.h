@@ -43,15 +43,15 @@ struct TokenLimits {
 };
 
 /// Turns a text into ids. Called from several threads at once.
-using Encoder = std::function<std::vector<std::int32_t>(std::string_view)>;
+using TextEncoder = std::function<std::vector<std::int32_t>(std::string_view)>;
 /// Encoders of the tokenizer's two sides, special tokens included. The tokenizer must outlive them.
-Encoder source_encoder(const Tokenizer& tokenizer);
-Encoder target_encoder(const Tokenizer& tokenizer);
+TextEncoder source_encoder(const Tokenizer& tokenizer);
+TextEncoder target_encoder(const Tokenizer& tokenizer);
 
 /// Tokenises `rows` of the corpus, in their order. Rows over the limits are counted in `report` as skipped
 /// (and no longer as kept). Throws Error when none is left.
 TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const std::int64_t> rows,
-                                const Encoder& encode_source, const Encoder& encode_target,
+                                const TextEncoder& encode_source, const TextEncoder& encode_target,
                                 const TokenLimits& limits, DataReport& report);
 
 /// A place in the endless sequence of batches.
