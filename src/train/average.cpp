@@ -42,7 +42,9 @@ Tensor mean_of(const std::vector<TensorFiles>& models, const std::string& name) 
 
 // Files of a training run, and weights that the mean replaces.
 bool is_copied(const std::filesystem::directory_entry& entry) {
-  constexpr std::array kOwn{"complete", "training.json", "optimizer.safetensors", "log.jsonl", "loss.svg"};
+  constexpr std::array kOwn{"complete",          "training.json",   "optimizer.safetensors",
+                            "log.jsonl",         "loss.svg",        "dev.source.txt",
+                            "dev.reference.txt", "test.source.txt", "test.reference.txt"};
   const std::string name = entry.path().filename().string();
   return entry.is_regular_file() && std::find(kOwn.begin(), kOwn.end(), name) == kOwn.end() &&
          !name.ends_with(".safetensors") && !name.ends_with(".safetensors.index.json");
