@@ -10,20 +10,13 @@ namespace {
 
 const char* describe(SkipReason reason) {
   switch (reason) {
-    case SkipReason::not_utf8:
-      return "not UTF-8";
-    case SkipReason::wrong_columns:
-      return "wrong number of columns";
-    case SkipReason::empty_side:
-      return "empty side";
-    case SkipReason::too_many_characters:
-      return "too many characters";
-    case SkipReason::character_ratio:
-      return "lengths too different (characters)";
-    case SkipReason::too_many_tokens:
-      return "too many tokens";
-    case SkipReason::token_ratio:
-      return "lengths too different (tokens)";
+    case SkipReason::not_utf8: return "not UTF-8";
+    case SkipReason::wrong_columns: return "wrong number of columns";
+    case SkipReason::empty_side: return "empty side";
+    case SkipReason::too_many_characters: return "too many characters";
+    case SkipReason::character_ratio: return "lengths too different (characters)";
+    case SkipReason::too_many_tokens: return "too many tokens";
+    case SkipReason::token_ratio: return "lengths too different (tokens)";
   }
   HEED_ASSERT(false, "unknown reason");
 }

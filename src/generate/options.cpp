@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "heed/error.h"
 #include "heed/io/json.h"
@@ -216,7 +217,9 @@ void check_generation_options(const GenerationOptions& options, std::optional<st
 }
 
 std::int64_t resolved_max_length(const GenerationOptions& options, std::int64_t prompt_length) {
-  if (options.max_new_tokens) return prompt_length + *options.max_new_tokens;
+  constexpr std::int64_t kLongest = std::numeric_limits<std::int64_t>::max();
+  if (options.max_new_tokens)
+    return prompt_length + std::min(*options.max_new_tokens, kLongest - prompt_length);
   return options.max_length.value_or(prompt_length + kDefaultNewTokens);
 }
 

@@ -105,7 +105,6 @@ void keep_min_p(double p, std::size_t keep, std::span<float> scores) {
 
 Processors::Processors(const GenerationOptions& options, std::int64_t prompt_length, std::int64_t max_length)
     : options_(options),
-      prompt_length_(prompt_length),
       max_length_(max_length),
       min_length_(options.min_new_tokens ? prompt_length + *options.min_new_tokens : options.min_length),
       begin_length_(prompt_length > 1 || !options.forced_bos_token_id ? prompt_length : prompt_length + 1),

@@ -34,7 +34,6 @@ class Processors {
   void warp(std::span<float> scores) const;
 
   const GenerationOptions& options_;
-  std::int64_t prompt_length_;
   std::int64_t max_length_;
   std::int64_t min_length_;
   std::int64_t begin_length_;    ///< where begin_suppress_tokens acts

@@ -58,9 +58,7 @@ class Preparation {
             "translate: line {}: expected at most {} tokens, got {} (shorten it, or have long lines "
             "cut or split)",
             line + 1, *positions_, length));
-      case LongLines::cut:
-        warn(line, told + ": the rest is left out");
-        return push(cut(std::move(encoding)));
+      case LongLines::cut: warn(line, told + ": the rest is left out"); return push(cut(std::move(encoding)));
       case LongLines::split: {
         const auto parts = generate::split_text(text, tokenizer_, *positions_ - special_tokens_);
         warn(line, told + fmt::format(": translated in {} parts", parts.size()));

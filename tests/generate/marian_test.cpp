@@ -9,6 +9,7 @@
 
 #include "heed/generate/search.h"
 #include "heed/models/registry.h"
+#include "heed/threads.h"
 
 namespace heed {
 namespace {
@@ -46,7 +47,16 @@ std::vector<std::vector<std::int64_t>> sources_of(const Json& run) {
   return sources;
 }
 
-TEST(Marian, EveryRunFindsWhatTransformersFound) {
+/// The model is too small to share out, and idle threads that wait for each other would slow tests that run
+/// side by side.
+class Marian : public ::testing::Test {
+ protected:
+  void SetUp() override { set_threads(1); }
+  void TearDown() override { set_threads(threads_); }
+  int threads_ = threads();
+};
+
+TEST_F(Marian, EveryRunFindsWhatTransformersFound) {
   const auto model = load_encoder_decoder(kFixture);
   const Json runs = read_json(kFixture / "generation.json").at("runs");
   ASSERT_GE(runs.size(), 20u);
@@ -90,7 +100,7 @@ void expect_close(const Tensor& actual, const Tensor& expected, const std::strin
   for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-5) << what << " element " << i;
 }
 
-TEST(Marian, CapturedAttentionIsThatOfTheFinishedHypotheses) {
+TEST_F(Marian, CapturedAttentionIsThatOfTheFinishedHypotheses) {
   const auto model = load_encoder_decoder(kFixture);
   const Json runs = read_json(kFixture / "generation.json").at("runs");
   Json batch_run;
