@@ -37,9 +37,9 @@ bool read_flag(const Json& json, const char* key, const std::string& where) {
   return place->get<bool>();
 }
 
-MarianConfig::AddedToken read_added(const std::string& key, const Json& value, const std::string& where) {
+MarianTokenizerConfig::AddedToken read_added(const std::string& key, const Json& value, const std::string& where) {
   const std::string name = "added_tokens_decoder." + key;
-  MarianConfig::AddedToken token{};
+  MarianTokenizerConfig::AddedToken token{};
   const auto parsed = std::from_chars(key.data(), key.data() + key.size(), token.id);
   if (parsed.ec != std::errc() || parsed.ptr != key.data() + key.size() || token.id < 0) {
     refuse(where, name, "an id as its name", key);
@@ -56,8 +56,8 @@ MarianConfig::AddedToken read_added(const std::string& key, const Json& value, c
 
 }  // namespace
 
-MarianConfig MarianConfig::load(const std::filesystem::path& directory) {
-  MarianConfig config;
+MarianTokenizerConfig MarianTokenizerConfig::load(const std::filesystem::path& directory) {
+  MarianTokenizerConfig config;
   const auto config_path = directory / "tokenizer_config.json",
              map_path = directory / "special_tokens_map.json";
   Json map = Json::object();
@@ -83,7 +83,7 @@ MarianConfig MarianConfig::load(const std::filesystem::path& directory) {
   return config;
 }
 
-Vocabulary MarianConfig::extend(Vocabulary vocabulary, const std::string& where) const {
+Vocabulary MarianTokenizerConfig::extend(Vocabulary vocabulary, const std::string& where) const {
   std::vector<std::string> tail;
   for (const AddedToken& token : added) {
     const std::int64_t end = vocabulary.size() + static_cast<std::int64_t>(tail.size());

@@ -50,7 +50,7 @@ void push(Encoding& encoding, std::int64_t id, std::string_view token, std::int6
 }  // namespace
 
 MarianSide::MarianSide(std::shared_ptr<const SentencePieceModel> model,
-                       std::shared_ptr<const Vocabulary> vocabulary, const MarianConfig& config,
+                       std::shared_ptr<const Vocabulary> vocabulary, const MarianTokenizerConfig& config,
                        const std::string& where)
     : model_(std::move(model)), vocabulary_(std::move(vocabulary)) {
   const auto require = [&](const std::string& token, const char* what) {
@@ -70,7 +70,7 @@ MarianSide::MarianSide(std::shared_ptr<const SentencePieceModel> model,
     if (id && special) special_[static_cast<std::size_t>(*id)] = true;
   };
   for (const std::string& token : {config.eos, config.unk, config.pad}) add_marker(token, true);
-  for (const MarianConfig::AddedToken& token : config.added) add_marker(token.content, token.special);
+  for (const MarianTokenizerConfig::AddedToken& token : config.added) add_marker(token.content, token.special);
   std::stable_sort(markers_.begin(), markers_.end(),
                    [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
 
@@ -143,7 +143,7 @@ std::string MarianSide::decode(std::span<const std::int64_t> ids, bool skip_spec
   return std::string(strip(replace_all(text, "\xE2\x96\x81", " ")));
 }
 
-MarianTokenizer::MarianTokenizer(MarianConfig config, MarianSide source, MarianSide target)
+MarianTokenizer::MarianTokenizer(MarianTokenizerConfig config, MarianSide source, MarianSide target)
     : config_(std::move(config)), source_(std::move(source)), target_(std::move(target)) {}
 
 Encoding MarianTokenizer::encode(std::string_view text, bool add_special_tokens) const {
@@ -185,7 +185,7 @@ void MarianTokenizer::save(const std::filesystem::path& directory) const {
 }
 
 std::unique_ptr<Tokenizer> load_marian_tokenizer(const std::filesystem::path& directory) {
-  MarianConfig config = MarianConfig::load(directory);
+  MarianTokenizerConfig config = MarianTokenizerConfig::load(directory);
   const std::string where = (directory / "tokenizer_config.json").string();
   const auto vocab_path = directory / "vocab.json", target_vocab_path = directory / "target_vocab.json";
   auto source_model =
@@ -208,7 +208,7 @@ std::unique_ptr<Tokenizer> load_marian_tokenizer(const std::filesystem::path& di
 std::unique_ptr<Tokenizer> train_marian_tokenizer(const MarianTokenizerOptions& options,
                                                   const SentenceSource& sentences,
                                                   SentencePieceReport* report) {
-  MarianConfig config;
+  MarianTokenizerConfig config;
   config.json["source_lang"] = replace_invalid_utf8(options.source_language);
   config.json["target_lang"] = replace_invalid_utf8(options.target_language);
   config.json["model_max_length"] = options.model_max_length;

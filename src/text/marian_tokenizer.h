@@ -20,7 +20,7 @@
 namespace heed {
 
 /// What tokenizer_config.json says, as far as it changes what the tokenizer does.
-struct MarianConfig {
+struct MarianTokenizerConfig {
   struct AddedToken {
     std::int64_t id;
     std::string content;
@@ -35,7 +35,7 @@ struct MarianConfig {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();  // all of it, to be saved again
 
   /// Reads tokenizer_config.json, and special_tokens_map.json for what that leaves open; both may be missing.
-  static MarianConfig load(const std::filesystem::path& directory);
+  static MarianTokenizerConfig load(const std::filesystem::path& directory);
   /// `vocabulary` with the added tokens that come after it. Throws Error where both disagree.
   Vocabulary extend(Vocabulary vocabulary, const std::string& where) const;
 };
@@ -45,7 +45,7 @@ class MarianSide {
  public:
   /// `where` names the vocabulary's file. Throws Error when the vocabulary lacks the end or unknown token.
   MarianSide(std::shared_ptr<const SentencePieceModel> model, std::shared_ptr<const Vocabulary> vocabulary,
-             const MarianConfig& config, const std::string& where);
+             const MarianTokenizerConfig& config, const std::string& where);
 
   Encoding encode(std::string_view text, bool add_special_tokens) const;
   std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const;
@@ -77,7 +77,7 @@ class MarianSide {
 
 class MarianTokenizer : public Tokenizer {
  public:
-  MarianTokenizer(MarianConfig config, MarianSide source, MarianSide target);
+  MarianTokenizer(MarianTokenizerConfig config, MarianSide source, MarianSide target);
 
   Encoding encode(std::string_view text, bool add_special_tokens) const override;
   Encoding encode_target(std::string_view text, bool add_special_tokens) const override;
@@ -90,7 +90,7 @@ class MarianTokenizer : public Tokenizer {
   void save(const std::filesystem::path& directory) const override;
 
  private:
-  MarianConfig config_;
+  MarianTokenizerConfig config_;
   MarianSide source_;
   MarianSide target_;
 };

@@ -8,7 +8,7 @@ namespace heed {
 TrainResult train(const Recipe& recipe, const TrainOptions& options) {
   validate_recipe(recipe);
   check_output(options);
-  Translation translation(recipe, options);
+  TranslationTrainee translation(recipe, options);
   std::filesystem::create_directories(options.output);
   translation.write_held_out(options.output);
   return train_loop(translation, recipe, options);

@@ -81,7 +81,7 @@ std::vector<std::vector<std::string>> reference_streams(const std::vector<Refere
 
 }  // namespace
 
-Translation::Translation(const Recipe& recipe, const TrainOptions& options)
+TranslationTrainee::TranslationTrainee(const Recipe& recipe, const TrainOptions& options)
     : recipe_(recipe), options_(options) {
   corpora_ = load_corpora(recipe, [this](const std::string& text) { message(text); });
   load_or_make();
@@ -93,7 +93,7 @@ Translation::Translation(const Recipe& recipe, const TrainOptions& options)
   seek({});
 }
 
-void Translation::write_held_out(const std::filesystem::path& directory) const {
+void TranslationTrainee::write_held_out(const std::filesystem::path& directory) const {
   const auto write = [&](const CorpusPart& part, const std::string& name) {
     if (part.empty() || part.corpus != corpora_.train.corpus) return;
     std::string sources;
@@ -109,11 +109,11 @@ void Translation::write_held_out(const std::filesystem::path& directory) const {
   write(corpora_.test, "test");
 }
 
-void Translation::message(const std::string& text) const {
+void TranslationTrainee::message(const std::string& text) const {
   if (options_.on_message) options_.on_message(text);
 }
 
-void Translation::load_or_make() {
+void TranslationTrainee::load_or_make() {
   const std::vector<std::int64_t> steps =
       options_.resume ? checkpoint_steps(options_.output) : std::vector<std::int64_t>();
   const std::filesystem::path from =
@@ -136,7 +136,7 @@ void Translation::load_or_make() {
                       tokenizer_->vocab_size()));
 }
 
-void Translation::make_tokenizer() {
+void TranslationTrainee::make_tokenizer() {
   MarianTokenizerOptions options;
   options.sentencepiece.model_type = recipe_.tokenizer.type;
   options.sentencepiece.vocab_size = recipe_.tokenizer.vocab_size;
@@ -151,7 +151,7 @@ void Translation::make_tokenizer() {
   tokenizer_ = train_marian_tokenizer(options, Sentences(corpora_.train));
 }
 
-TokenizedCorpus Translation::tokenize(const CorpusPart& part, const char* name) const {
+TokenizedCorpus TranslationTrainee::tokenize(const CorpusPart& part, const char* name) const {
   if (part.empty()) return {};
   std::int64_t longest = recipe_.data.max_tokens;
   const std::int64_t positions = model_->max_positions().value_or(recipe_.train.batch_tokens);
@@ -167,7 +167,7 @@ TokenizedCorpus Translation::tokenize(const CorpusPart& part, const char* name) 
   return pairs;
 }
 
-EvaluationSet Translation::evaluation_set(const CorpusPart& part, const char* name,
+EvaluationSet TranslationTrainee::evaluation_set(const CorpusPart& part, const char* name,
                                           std::int64_t limit) const {
   EvaluationSet set;
   set.pairs = tokenize(part, name);
@@ -188,7 +188,7 @@ EvaluationSet Translation::evaluation_set(const CorpusPart& part, const char* na
   return set;
 }
 
-BatcherOptions Translation::batcher_options(bool shuffle) const {
+BatcherOptions TranslationTrainee::batcher_options(bool shuffle) const {
   return {.batch_tokens = recipe_.train.batch_tokens,
           .pad_id = model_->pad_id(),
           .decoder_start_id = model_->decoder_start_id(),
@@ -196,14 +196,14 @@ BatcherOptions Translation::batcher_options(bool shuffle) const {
           .shuffle = shuffle};
 }
 
-void Translation::seek(const BatchPosition& position) {
+void TranslationTrainee::seek(const BatchPosition& position) {
   Batcher batcher(train_, batcher_options(true));
   batcher.seek(position);
   position_ = position;
   reader_ = std::make_unique<BackgroundReader>(std::move(batcher));
 }
 
-SummedLoss Translation::next_loss(Context& context) {
+SummedLoss TranslationTrainee::next_loss(Context& context) {
   const Batch batch = reader_->next();
   position_ = batch.next;
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
@@ -214,7 +214,7 @@ SummedLoss Translation::next_loss(Context& context) {
       batch.target_tokens};
 }
 
-double Translation::mean_loss(const TokenizedCorpus& pairs) const {
+double TranslationTrainee::mean_loss(const TokenizedCorpus& pairs) const {
   Batcher batcher(pairs, batcher_options(false));
   const CrossEntropyOptions options{.ignore_index = kIgnoredLabel, .reduction = Reduction::sum};
   double sum = 0;
@@ -230,7 +230,7 @@ double Translation::mean_loss(const TokenizedCorpus& pairs) const {
   return sum / static_cast<double>(tokens);
 }
 
-void Translation::decode(const EvaluationSet& set, Evaluation& evaluation) const {
+void TranslationTrainee::decode(const EvaluationSet& set, Evaluation& evaluation) const {
   std::size_t longest = 0;
   for (const auto& source : set.sources) longest = std::max(longest, source.size());
   std::int64_t limit = recipe_.eval.max_new_tokens;
@@ -255,24 +255,24 @@ void Translation::decode(const EvaluationSet& set, Evaluation& evaluation) const
   evaluation.exact = 100.0 * static_cast<double>(exact) / static_cast<double>(outputs.size());
 }
 
-Evaluation Translation::evaluate(const EvaluationSet& set) const {
+Evaluation TranslationTrainee::evaluate(const EvaluationSet& set) const {
   const NoGradients off;
   Evaluation evaluation{.loss = mean_loss(set.pairs)};
   if (recipe_.eval.bleu && !set.sources.empty()) decode(set, evaluation);
   return evaluation;
 }
 
-std::optional<Evaluation> Translation::test() {
+std::optional<Evaluation> TranslationTrainee::test() {
   if (test_.pairs.size() == 0) return std::nullopt;
   return evaluate(test_);
 }
 
-void Translation::save(const std::filesystem::path& directory, DType dtype) const {
+void TranslationTrainee::save(const std::filesystem::path& directory, DType dtype) const {
   tokenizer_->save(directory);
   model_->save(directory, dtype);
 }
 
-std::string Translation::fingerprint() const {
+std::string TranslationTrainee::fingerprint() const {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   for (const TokenizedCorpus* pairs : {&train_, &dev_.pairs}) {
     for (std::int64_t row = 0; row < pairs->size(); ++row) {

@@ -24,11 +24,11 @@ struct EvaluationSet {
   std::vector<ReferenceGroup> references;          ///< of each of them
 };
 
-class Translation final : public Trainee {
+class TranslationTrainee final : public Trainee {
  public:
   /// Reads the data and makes tokenizer and model: those of the checkpoint a run is resumed from, else those
   /// of options.init, else new ones.
-  Translation(const Recipe& recipe, const TrainOptions& options);
+  TranslationTrainee(const Recipe& recipe, const TrainOptions& options);
   /// Writes the pairs that were set apart from the training file, one text a line:
   /// dev.source.txt, dev.reference.txt, test.source.txt, test.reference.txt.
   void write_held_out(const std::filesystem::path& directory) const;
