@@ -203,7 +203,7 @@ std::vector<std::vector<Hypothesis>> search_beams(const SearchState& state) {
   std::vector<BeamSearch> searches;
   for (std::int64_t source = 0; source < state.prompt.size(0); ++source) searches.emplace_back(state, source);
   if (searches.empty()) return results;
-  Tensor logits = state.trace.step(state.decoding, state.prompt);
+  Tensor logits = state.begin();
   for (;;) {
     const Tensor log_probs = log_softmax(logits, 1);
     std::vector<std::vector<Candidate>> candidates(searches.size());

@@ -80,7 +80,7 @@ std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state) {
   std::vector<std::int64_t> from;  // rows of the decoding as it stands
   std::vector<Row> rows = start(state, from);
   if (rows.empty()) return results;
-  Tensor logits = state.trace.step(state.decoding, state.prompt);
+  Tensor logits = state.begin();
   for (;;) {
     const Tensor scores = process(state, rows, from, logits);
     const Tensor log_probs = log_softmax(scores, 1);

@@ -38,6 +38,16 @@ void SearchState::reorder(const std::vector<std::int64_t>& rows) const {
   if (!same) decoding.reorder(rows);
 }
 
+Tensor SearchState::begin() const {
+  Tensor logits = trace.step(decoding, prompt);
+  check_generation_options(options, logits.size(1));
+  for (const std::int64_t id : prompt.to_vector<std::int64_t>()) {
+    if (id >= 0 && id < logits.size(1)) continue;
+    throw Error(fmt::format("search: expected a prompt of tokens below {}, got {}", logits.size(1), id));
+  }
+  return logits;
+}
+
 Tensor SearchState::feed(const std::vector<std::int64_t>& tokens) const {
   return trace.step(decoding, Tensor::from(tokens, {static_cast<std::int64_t>(tokens.size()), 1}));
 }

@@ -28,6 +28,8 @@ struct SearchState {
   RandomStream random(std::int64_t row, std::int64_t length, std::int64_t copy) const;
   /// Goes on with what rows `rows` were.
   void reorder(const std::vector<std::int64_t>& rows) const;
+  /// Feeds the prompt. Throws Error when it or the options name tokens that the scores do not have.
+  Tensor begin() const;
   /// Feeds one token per row.
   Tensor feed(const std::vector<std::int64_t>& tokens) const;
 };
