@@ -61,6 +61,12 @@ Tensor initial_tensor(const TensorRow& row, RandomStream stream) {
   return tensor;
 }
 
+/// Matrices take the dtype asked for; biases and norms stay wide where that is narrow, as they cost little.
+DType kept_dtype(const TensorRow& row, DType dtype) {
+  const bool narrow = dtype == DType::bf16 || dtype == DType::f16;
+  return narrow && !(row.trained && row.shape.rank() > 1) ? DType::f32 : dtype;
+}
+
 }  // namespace
 
 Weights Weights::load(const TensorFiles& files, const TensorTable& table, DType dtype) {
@@ -69,7 +75,7 @@ Weights Weights::load(const TensorFiles& files, const TensorTable& table, DType 
   for (const TensorRow& row : table.rows) {
     const std::string name = stored_name(files, row);
     if (name.empty()) {
-      weights.add(row, initial_tensor(row, {}).to(dtype));
+      weights.add(row, initial_tensor(row, {}).to(kept_dtype(row, dtype)));
       continue;
     }
     const Tensor stored = files.get(name);
@@ -77,7 +83,7 @@ Weights Weights::load(const TensorFiles& files, const TensorTable& table, DType 
       throw Error(files.path_of(name).string() + ": " + name + ": expected floating numbers " +
                   row.shape.str() + " (from config.json), got " + stored.str());
     }
-    weights.add(row, stored.to(dtype));
+    weights.add(row, stored.to(kept_dtype(row, dtype)));
   }
   return weights;
 }
