@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/models.h"
+#include "cli/option_values.h"
 #include "cli/pictures.h"
 #include "cli/terminal.h"
 #include "heed/autograd.h"
@@ -32,7 +33,9 @@ struct Kind {
   const char* stack;
   const char* part;
 };
-constexpr Kind kKinds[] = {{"cross", "decoder", "cross_attn"}, {"encoder", "encoder", "self_attn"}, {"decoder", "decoder", "self_attn"}};
+constexpr Kind kKinds[] = {{"cross", "decoder", "cross_attn"},
+                           {"encoder", "encoder", "self_attn"},
+                           {"decoder", "decoder", "self_attn"}};
 
 std::vector<Kind> chosen_kinds(const std::string& name) {
   if (name == "self") return {kKinds[1], kKinds[2]};
@@ -45,9 +48,11 @@ std::vector<Kind> chosen_kinds(const std::string& name) {
 MapChoice choice_of(const AttendArguments& arguments) {
   MapChoice choice;
   const bool terminal = arguments.output.empty();
-  if (!arguments.layers.empty() && arguments.layers != "all") choice.layers = parse_ids(arguments.layers);
+  if (!arguments.layers.empty() && arguments.layers != "all")
+    choice.layers = parse_ids(arguments.layers, "--layers");
   choice.mean_of_heads = arguments.heads == "mean" || (arguments.heads.empty() && terminal);
-  if (!choice.mean_of_heads && !arguments.heads.empty() && arguments.heads != "all") choice.heads = parse_ids(arguments.heads);
+  if (!choice.mean_of_heads && !arguments.heads.empty() && arguments.heads != "all")
+    choice.heads = parse_ids(arguments.heads, "--heads");
   return choice;
 }
 
@@ -67,11 +72,13 @@ std::vector<std::int64_t> target_ids(const AttendArguments& arguments, const Enc
   return translate(model, tokenizer, texts, options).front().candidates.front().hypothesis.ids;
 }
 
-Tensor one_row(const std::vector<std::int64_t>& ids) { return Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())}); }
+Tensor one_row(const std::vector<std::int64_t>& ids) {
+  return Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())});
+}
 
 // A pass over the known target, its decoder fed with the target moved one place behind the start token.
-AttentionPicture attend(const AttendArguments& arguments, const EncoderDecoderModel& model, const Tokenizer& tokenizer,
-                        const std::filesystem::path& directory) {
+AttentionPicture attend(const AttendArguments& arguments, const EncoderDecoderModel& model,
+                        const Tokenizer& tokenizer, const std::filesystem::path& directory) {
   const Encoding source = tokenizer.encode(arguments.text);
   const std::vector<std::int64_t> target = target_ids(arguments, model, tokenizer, directory);
   if (target.empty()) throw Error("attend: expected a text with words, got an empty one");
@@ -83,12 +90,16 @@ AttentionPicture attend(const AttendArguments& arguments, const EncoderDecoderMo
   const MapChoice choice = choice_of(arguments);
   Taps taps;
   for (const Kind& kind : chosen_kinds(arguments.kind)) {
-    if (std::string(kind.name) == "cross") picture.tokens["cross"] = {tokens_of(tokenizer, target), source.tokens};
+    if (std::string(kind.name) == "cross")
+      picture.tokens["cross"] = {tokens_of(tokenizer, target), source.tokens};
     if (std::string(kind.name) == "encoder") picture.tokens["encoder"] = {source.tokens, source.tokens};
-    if (std::string(kind.name) == "decoder") picture.tokens["decoder"] = {tokens_of(tokenizer, fed), tokens_of(tokenizer, fed)};
-    const std::string prefix = std::string(kind.stack) + ".layers.", suffix = std::string(".") + kind.part + ".weights";
+    if (std::string(kind.name) == "decoder")
+      picture.tokens["decoder"] = {tokens_of(tokenizer, fed), tokens_of(tokenizer, fed)};
+    const std::string prefix = std::string(kind.stack) + ".layers.",
+                      suffix = std::string(".") + kind.part + ".weights";
     auto listen = [&](const std::string& layer) {
-      taps.listen(prefix + layer + suffix, [&picture, &choice, kind, prefix](const std::string& name, Tensor& weights) {
+      taps.listen(prefix + layer + suffix, [&picture, &choice, kind, prefix](const std::string& name,
+                                                                             Tensor& weights) {
         const Tensor heads = reshape(weights, {weights.size(1), weights.size(2), weights.size(3)});
         add_maps(picture, name, kind.name, std::stoll(name.substr(prefix.size())), heads, choice);
       });
@@ -99,11 +110,18 @@ AttentionPicture attend(const AttendArguments& arguments, const EncoderDecoderMo
   const NoGradients guard;
   Context context{false, nullptr, &taps};
   model.forward({{"input_ids", one_row(source.ids)}, {"decoder_input_ids", one_row(fed)}}, {}, context);
-  taps.require_all_fired();
+  try {
+    taps.require_all_fired();
+  } catch (const Error&) {
+    if (choice.layers.empty()) throw;
+    throw UsageError("--layers: expected layers the model has, got " + arguments.layers);
+  }
   return picture;
 }
 
-void run(const AttendArguments& arguments, const Globals& globals) {
+void run(AttendArguments arguments, const Globals& globals) {
+  arguments.text = valid_text(arguments.text, "text", globals.quiet);
+  if (arguments.target) arguments.target = valid_text(*arguments.target, "--target", globals.quiet);
   if (!arguments.output.empty()) check_picture_file(arguments.output);
   const std::filesystem::path directory = locate_model(arguments.model);
   const auto model = load_encoder_decoder(directory);
@@ -127,14 +145,17 @@ void add_attend(CLI::App& app, const Globals& globals) {
   command->add_option("text", a->text, "The text")->required();
   command->add_option("--model,-m", a->model, "Model directory or name")->capture_default_str();
   command->add_option("--target", a->target, "A given translation instead of the model's own");
-  command->add_option("--kind", a->kind, "cross, encoder, decoder, or self for both of these")->capture_default_str();
+  command->add_option("--kind", a->kind, "cross, encoder, decoder, or self for both of these")
+      ->capture_default_str();
   command->add_option("--layers", a->layers, "Layers to show, e.g. 0,3, or all (default)");
-  command->add_option("--heads", a->heads, "Heads to show, e.g. 0,3, all (default in files) or mean (default in the terminal)");
+  command->add_option("--heads", a->heads,
+                      "Heads to show, e.g. 0,3, all (default in files) or mean (default in the terminal)");
   command->add_option("--output,-o", a->output, "FILE.html, .svg, .json or .npy instead of the terminal");
   command->footer(
       "Examples:\n"
       "  heed attend \"The cat sat on the mat.\"\n"
-      "  heed attend \"The cat sat on the mat.\" --target \"Le chat était assis sur le tapis.\" --layers 1 --heads all\n"
+      "  heed attend \"The cat sat on the mat.\" --target \"Le chat était assis sur le tapis.\" --layers 1 "
+      "--heads all\n"
       "  heed attend \"I like tea.\" --kind encoder --output tea.html");
   command->callback([a, &globals] { run(*a, globals); });
 }

@@ -1,20 +1,26 @@
 // heed average: the mean of checkpoints.
 #include "cli/cli.h"
+#include "cli/terminal.h"
 #include "heed/train/checkpoint.h"
 
 namespace heed::cli {
 
-void add_average(CLI::App& app, const Globals&) {
+void add_average(CLI::App& app, const Globals& globals) {
   struct Arguments {
     std::vector<std::filesystem::path> directories;
     std::filesystem::path output;
   };
   CLI::App* command = app.add_subcommand("average", "Write the mean of models of one shape");
   auto a = std::make_shared<Arguments>();
-  command->add_option("directories", a->directories, "Model directories, e.g. a run's checkpoints")->required();
+  command->add_option("directories", a->directories, "Model directories, e.g. a run's checkpoints")
+      ->required();
   command->add_option("--output,-o", a->output, "Directory to write")->required();
-  command->footer("Examples:\n  heed average runs/en-fr/checkpoints/9000 runs/en-fr/checkpoints/10000 --output averaged");
-  command->callback([a] { average_models(a->directories, a->output); });
+  command->footer(
+      "Examples:\n  heed average runs/en-fr/checkpoints/9000 runs/en-fr/checkpoints/10000 --output averaged");
+  command->callback([a, &globals] {
+    average_models(a->directories, a->output);
+    if (!globals.quiet) say("wrote " + a->output.string());
+  });
 }
 
 }  // namespace heed::cli

@@ -8,6 +8,7 @@
 #include "cli/generation_arguments.h"
 #include "cli/input.h"
 #include "cli/models.h"
+#include "cli/option_values.h"
 #include "cli/terminal.h"
 #include "heed/generate/translate.h"
 #include "heed/io/json.h"
@@ -28,15 +29,16 @@ struct EvaluateArguments {
   GenerationArguments generation;
 };
 
-std::vector<std::string> translate_file(const EvaluateArguments& arguments, const Globals& globals) {
+std::vector<std::string> translate_lines(const EvaluateArguments& arguments,
+                                         const std::vector<std::string>& sources, const Globals& globals) {
   const std::filesystem::path directory = locate_model(arguments.model);
-  const auto model = load_encoder_decoder(directory);
-  const auto tokenizer = load_tokenizer(directory);
   TranslateOptions options;
   options.generation = load_generation_options(directory);
   arguments.generation.apply_to(options.generation);
   options.batch_tokens = arguments.batch_tokens;
-  const std::vector<std::string> sources = read_lines(arguments.source);
+  const auto model = load_encoder_decoder(directory);
+  check_tokens(options.generation, model->vocab_size());
+  const auto tokenizer = load_tokenizer(directory);
   std::vector<std::string> outputs;
   Progress progress(globals.quiet);
   constexpr std::size_t kWindow = 512;
@@ -45,42 +47,65 @@ std::vector<std::string> translate_file(const EvaluateArguments& arguments, cons
       if (!globals.quiet) warn(arguments.source + ":" + std::to_string(begin + line + 1) + ": " + message);
     };
     const std::size_t count = std::min(kWindow, sources.size() - begin);
-    for (const Translation& t : translate(*model, *tokenizer, std::span(sources).subspan(begin, count), options)) {
+    for (const Translation& t :
+         translate(*model, *tokenizer, std::span(sources).subspan(begin, count), options)) {
       outputs.push_back(t.text());
     }
-    progress.show(static_cast<std::int64_t>(outputs.size()), static_cast<std::int64_t>(sources.size()), "lines");
+    progress.show(static_cast<std::int64_t>(outputs.size()), static_cast<std::int64_t>(sources.size()),
+                  "lines");
   }
   return outputs;
 }
 
+BleuTokenizer tokenizer_named(const std::string& name) {
+  try {
+    return bleu_tokenizer_from_name(name);
+  } catch (const Error&) {
+    throw UsageError("--tokenize: expected 13a, intl, char or none, got " + name);
+  }
+}
+
 void check(const EvaluateArguments& a) {
   if (a.references.empty()) throw UsageError("evaluate: expected --reference, got none");
-  if (a.hypothesis.empty() == a.source.empty()) throw UsageError("evaluate: expected --source (with --model) or --hypothesis, got " + std::string(a.source.empty() ? "neither" : "both"));
-  if (!a.source.empty() && a.model.empty()) throw UsageError("evaluate: expected --model with --source, got none");
+  if (a.hypothesis.empty() == a.source.empty())
+    throw UsageError("evaluate: expected --source (with --model) or --hypothesis, got " +
+                     std::string(a.source.empty() ? "neither" : "both"));
+  if (!a.source.empty() && a.model.empty())
+    throw UsageError("evaluate: expected --model with --source, got none");
 }
 
 void run(const EvaluateArguments& arguments, const Globals& globals) {
   check(arguments);
   BleuOptions bleu_options;
-  bleu_options.tokenizer = bleu_tokenizer_from_name(arguments.tokenizer);
+  bleu_options.tokenizer = tokenizer_named(arguments.tokenizer);
   bleu_options.lowercase = arguments.lowercase;
   ChrfOptions chrf_options;
   chrf_options.lowercase = arguments.lowercase;
   std::vector<std::vector<std::string>> references;
-  for (const std::string& file : arguments.references) references.push_back(read_lines(file));
+  const std::string& scored = arguments.source.empty() ? arguments.hypothesis : arguments.source;
+  const std::vector<std::string> lines = read_lines(scored, globals.quiet);
+  for (const std::string& file : arguments.references) {
+    references.push_back(read_lines(file, globals.quiet));
+    if (references.back().size() != lines.size()) {
+      throw Error(fmt::format("{}: expected {} lines, as {} has, got {}", file, lines.size(), scored,
+                              references.back().size()));
+    }
+  }
   const auto started = std::chrono::steady_clock::now();
   const std::vector<std::string> outputs =
-      arguments.hypothesis.empty() ? translate_file(arguments, globals) : read_lines(arguments.hypothesis);
+      arguments.source.empty() ? lines : translate_lines(arguments, lines, globals);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const BleuScore bleu = corpus_bleu(outputs, references, bleu_options);
   const ChrfScore chrf = corpus_chrf(outputs, references, chrf_options);
   std::int64_t exact = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    exact += std::any_of(references.begin(), references.end(), [&](const auto& stream) { return stream[i] == outputs[i]; });
+    exact += std::any_of(references.begin(), references.end(),
+                         [&](const auto& stream) { return stream[i] == outputs[i]; });
   }
   const double exact_percent = 100.0 * static_cast<double>(exact) / static_cast<double>(outputs.size());
   const auto count = static_cast<std::int64_t>(references.size());
-  const std::string bleu_name = bleu_signature(count, bleu_options), chrf_name = chrf_signature(count, chrf_options);
+  const std::string bleu_name = bleu_signature(count, bleu_options),
+                    chrf_name = chrf_signature(count, chrf_options);
   if (globals.json) {
     JsonWriter json;
     json.begin_object()
@@ -95,22 +120,28 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
         .end_object();
     fmt::print("{}\n", json.text());
   } else {
-    fmt::print("{}  {}\n{}  {}\nexact matches = {:.2f} % of {} lines\n", bleu.format(), bleu_name, chrf.format(), chrf_name, exact_percent, outputs.size());
+    fmt::print("{}  {}\n{}  {}\nexact matches = {:.2f} % of {} lines\n", bleu.format(), bleu_name,
+               chrf.format(), chrf_name, exact_percent, outputs.size());
   }
 }
 
 }  // namespace
 
 void add_evaluate(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("evaluate", "Score translations against references: BLEU, chrF, exact matches");
+  CLI::App* command =
+      app.add_subcommand("evaluate", "Score translations against references: BLEU, chrF, exact matches");
   auto a = std::make_shared<EvaluateArguments>();
   command->add_option("--model,-m", a->model, "Model directory or name, to translate --source with");
   command->add_option("--source", a->source, "File of texts, one a line");
-  command->add_option("--reference", a->references, "File of translations, line by line (repeatable)");
-  command->add_option("--hypothesis", a->hypothesis, "File of finished translations to score instead of a model");
-  command->add_option("--tokenize", a->tokenizer, "BLEU's tokenizer: 13a, intl, char or none")->capture_default_str();
+  command->add_option("--reference", a->references, "File of translations, line by line (repeatable)")
+      ->allow_extra_args(false);
+  command->add_option("--hypothesis", a->hypothesis,
+                      "File of finished translations to score instead of a model");
+  command->add_option("--tokenize", a->tokenizer, "BLEU's tokenizer: 13a, intl, char or none")
+      ->capture_default_str();
   command->add_flag("--lowercase", a->lowercase, "Ignore case");
-  command->add_option("--batch-tokens", a->batch_tokens, "Padded source tokens translated at a time")->check(CLI::PositiveNumber);
+  command->add_option("--batch-tokens", a->batch_tokens, "Padded source tokens translated at a time")
+      ->transform(whole_number(1));
   a->generation.add_to(*command);
   command->footer(
       "Examples:\n"

@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/models.h"
+#include "cli/terminal.h"
 #include "heed/autograd.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
@@ -27,15 +28,17 @@ TensorMap read_inputs(const std::filesystem::path& path) {
 
 void add_gradients(const Model& model, const TensorMap& outputs, std::vector<NamedTensor>& results) {
   const auto loss = outputs.find("loss");
-  if (loss == outputs.end()) throw Error("forward: expected labels among the inputs for --gradients, got none");
+  if (loss == outputs.end())
+    throw Error("forward: expected labels among the inputs for --gradients, got none");
   loss->second.backward();
   for (const Parameter& parameter : model.parameters()) {
     const Tensor gradient = parameter.tensor.grad();
-    results.push_back({"grad." + parameter.name, gradient.defined() ? gradient : Tensor::zeros(parameter.tensor.shape())});
+    results.push_back(
+        {"grad." + parameter.name, gradient.defined() ? gradient : Tensor::zeros(parameter.tensor.shape())});
   }
 }
 
-void run(const ForwardArguments& arguments) {
+void run(const ForwardArguments& arguments, const Globals& globals) {
   const auto model = load_model(locate_model(arguments.model), weights_dtype(arguments.dtype));
   const TensorMap inputs = read_inputs(arguments.input);
   Context context;
@@ -46,25 +49,30 @@ void run(const ForwardArguments& arguments) {
   for (const auto& [name, tensor] : outputs) results.push_back({name, tensor.detach().contiguous()});
   if (arguments.gradients) add_gradients(*model, outputs, results);
   save_safetensors(arguments.output, results);
+  if (!globals.quiet) say("wrote " + arguments.output.string());
 }
 
 }  // namespace
 
-void add_forward(CLI::App& app, const Globals&) {
-  CLI::App* command = app.add_subcommand("forward", "Run a model on tensors from a file and write what it computes");
+void add_forward(CLI::App& app, const Globals& globals) {
+  CLI::App* command =
+      app.add_subcommand("forward", "Run a model on tensors from a file and write what it computes");
   auto a = std::make_shared<ForwardArguments>();
   command->add_option("--model,-m", a->model, "Model directory or name")->required();
-  command->add_option("--input,-i", a->input, "Safetensors file: input_ids, attention_mask, labels, ...")->required();
+  command->add_option("--input,-i", a->input, "Safetensors file: input_ids, attention_mask, labels, ...")
+      ->required();
   command->add_option("--output,-o", a->output, "Safetensors file to write: logits, loss, ...")->required();
   command->add_option("--dtype", a->dtype, "Weights in memory: f32 or bf16")->capture_default_str();
   command->add_flag("--hidden-states", a->options.hidden_states, "Also what every layer puts out");
   command->add_flag("--attentions", a->options.attentions, "Also all attention weights");
-  command->add_flag("--gradients", a->gradients, "Also the gradient of the loss for every parameter, as grad.NAME");
+  command->add_flag("--gradients", a->gradients,
+                    "Also the gradient of the loss for every parameter, as grad.NAME");
   command->footer(
       "Examples:\n"
       "  heed forward --model models/en-fr --input in.safetensors --output out.safetensors\n"
-      "  heed forward --model models/en-fr --input in.safetensors --output out.safetensors --attentions --gradients");
-  command->callback([a] { run(*a); });
+      "  heed forward --model models/en-fr --input in.safetensors --output out.safetensors --attentions "
+      "--gradients");
+  command->callback([a, &globals] { run(*a, globals); });
 }
 
 }  // namespace heed::cli

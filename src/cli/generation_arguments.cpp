@@ -1,8 +1,10 @@
 // Generation options on the command line.
 #include "cli/generation_arguments.h"
 
+#include <algorithm>
+
 #include "cli/cli.h"
-#include "cli/input.h"
+#include "cli/option_values.h"
 
 namespace heed::cli {
 namespace {
@@ -12,10 +14,10 @@ void overlay(T& option, const std::optional<U>& given) {
   if (given) option = *given;
 }
 
-std::vector<std::int64_t> all_ids(const std::vector<std::string>& lists) {
+std::vector<std::int64_t> all_ids(const std::vector<std::string>& lists, const char* option) {
   std::vector<std::int64_t> ids;
   for (const std::string& list : lists) {
-    const std::vector<std::int64_t> more = parse_ids(list);
+    const std::vector<std::int64_t> more = parse_ids(list, option);
     ids.insert(ids.end(), more.begin(), more.end());
   }
   return ids;
@@ -28,32 +30,86 @@ EarlyStopping early_stopping_named(const std::string& name) {
   throw UsageError("--early-stopping: expected true, false or never, got " + name);
 }
 
+// The library's message, its option spelt as on the command line.
+void check_use(const GenerationOptions& options, std::optional<std::int64_t> vocab_size) {
+  try {
+    check_generation_options(options, vocab_size);
+  } catch (const Error& error) {
+    constexpr std::string_view kWhere = "generation options: ";
+    std::string message = error.what();
+    if (message.rfind(kWhere, 0) != 0) throw;
+    message.replace(0, kWhere.size(), "--");
+    std::replace(message.begin(), message.begin() + static_cast<std::ptrdiff_t>(message.find(':')), '_', '-');
+    throw UsageError(message);
+  }
+}
+
 }  // namespace
 
 void GenerationArguments::add_to(CLI::App& command) {
   const char* group = "Generation";
-  command.add_option("--max-new-tokens", max_new_tokens, "Longest output, in tokens")->group(group);
-  command.add_option("--min-new-tokens", min_new_tokens, "Shortest output, in tokens")->group(group);
-  command.add_option("--max-length", max_length, "The same, the start token counted")->group(group);
-  command.add_option("--min-length", min_length, "The same, the start token counted")->group(group);
-  command.add_option("--num-beams", num_beams, "Beams of the search; 1 is greedy")->group(group);
-  command.add_option("--num-return-sequences", num_return_sequences, "Best results to give")->group(group);
-  command.add_option("--length-penalty", length_penalty, "Exponent of the length a score is divided by")->group(group);
+  command.add_option("--max-new-tokens", max_new_tokens, "Longest output, in tokens")
+      ->transform(whole_number(1))
+      ->group(group);
+  command.add_option("--min-new-tokens", min_new_tokens, "Shortest output, in tokens")
+      ->transform(whole_number(0))
+      ->group(group);
+  command.add_option("--max-length", max_length, "The same, the start token counted")
+      ->transform(whole_number(2))
+      ->group(group);
+  command.add_option("--min-length", min_length, "The same, the start token counted")
+      ->transform(whole_number(0))
+      ->group(group);
+  command.add_option("--num-beams", num_beams, "Beams of the search; 1 is greedy")
+      ->transform(whole_number(1))
+      ->group(group);
+  command.add_option("--num-return-sequences", num_return_sequences, "Best results to give")
+      ->transform(whole_number(1))
+      ->group(group);
+  command.add_option("--length-penalty", length_penalty, "Exponent of the length a score is divided by")
+      ->check(finite_number())
+      ->group(group);
   command.add_option("--early-stopping", early_stopping, "true, false or never")->group(group);
-  command.add_option("--no-repeat-ngram-size", no_repeat_ngram_size, "No run of so many tokens twice")->group(group);
-  command.add_option("--repetition-penalty", repetition_penalty, "Above 1: against tokens already there")->group(group);
-  command.add_option("--bad-words-ids", bad_words_ids, "Ids never to say, e.g. 5,6 (repeatable)")->group(group);
-  command.add_option("--suppress-tokens", suppress_tokens, "Single ids never to say, e.g. 5,6")->group(group);
-  command.add_option("--eos-token-id", eos_token_id, "Ids that end the output, e.g. 0,3")->group(group);
-  command.add_option("--forced-bos-token-id", forced_bos_token_id, "Id of the first token")->group(group);
-  command.add_option("--forced-eos-token-id", forced_eos_token_id, "Ids of the last possible token")->group(group);
-  command.add_option("--pad-token-id", pad_token_id, "Id that fills rows up")->group(group);
-  command.add_option("--decoder-start-token-id", decoder_start_token_id, "Id the decoder starts from")->group(group);
+  command.add_option("--no-repeat-ngram-size", no_repeat_ngram_size, "No run of so many tokens twice")
+      ->transform(whole_number(0))
+      ->group(group);
+  command.add_option("--repetition-penalty", repetition_penalty, "Above 1: against tokens already there")
+      ->check(finite_number())
+      ->group(group);
+  command.add_option("--bad-words-ids", bad_words_ids, "Ids never to say, e.g. 5,6 (repeatable)")
+      ->allow_extra_args(false)
+      ->group(group);
+  command.add_option("--suppress-tokens", suppress_tokens, "Single ids never to say, e.g. 5,6")
+      ->allow_extra_args(false)
+      ->group(group);
+  command.add_option("--eos-token-id", eos_token_id, "Ids that end the output, e.g. 0,3")
+      ->allow_extra_args(false)
+      ->group(group);
+  command.add_option("--forced-bos-token-id", forced_bos_token_id, "Id of the first token")
+      ->transform(whole_number(0))
+      ->group(group);
+  command.add_option("--forced-eos-token-id", forced_eos_token_id, "Ids of the last possible token")
+      ->allow_extra_args(false)
+      ->group(group);
+  command.add_option("--pad-token-id", pad_token_id, "Id that fills rows up")
+      ->transform(whole_number(0))
+      ->group(group);
+  command.add_option("--decoder-start-token-id", decoder_start_token_id, "Id the decoder starts from")
+      ->transform(whole_number(0))
+      ->group(group);
   command.add_flag("--do-sample", do_sample, "Draw tokens at random (see --seed)")->group(group);
-  command.add_option("--temperature", temperature, "Below 1: less random")->group(group);
-  command.add_option("--top-k", top_k, "Draw among so many best tokens; 0: all")->group(group);
-  command.add_option("--top-p", top_p, "Draw among the best tokens of so much probability")->group(group);
-  command.add_option("--min-p", min_p, "Draw among tokens so likely against the best")->group(group);
+  command.add_option("--temperature", temperature, "Below 1: less random")
+      ->check(finite_number())
+      ->group(group);
+  command.add_option("--top-k", top_k, "Draw among so many best tokens; 0: all")
+      ->transform(whole_number(0))
+      ->group(group);
+  command.add_option("--top-p", top_p, "Draw among the best tokens of so much probability")
+      ->check(finite_number())
+      ->group(group);
+  command.add_option("--min-p", min_p, "Draw among tokens so likely against the best")
+      ->check(finite_number())
+      ->group(group);
 }
 
 void GenerationArguments::apply_to(GenerationOptions& o) const {
@@ -77,11 +133,18 @@ void GenerationArguments::apply_to(GenerationOptions& o) const {
   overlay(o.pad_token_id, pad_token_id);
   overlay(o.decoder_start_token_id, decoder_start_token_id);
   if (!early_stopping.empty()) o.early_stopping = early_stopping_named(early_stopping);
-  if (!eos_token_id.empty()) o.eos_token_id = all_ids(eos_token_id);
-  if (!forced_eos_token_id.empty()) o.forced_eos_token_id = all_ids(forced_eos_token_id);
-  if (!suppress_tokens.empty()) o.suppress_tokens = all_ids(suppress_tokens);
-  for (const std::string& words : bad_words_ids) o.bad_words_ids.push_back(parse_ids(words));
+  if (!eos_token_id.empty()) o.eos_token_id = all_ids(eos_token_id, "--eos-token-id");
+  if (!forced_eos_token_id.empty())
+    o.forced_eos_token_id = all_ids(forced_eos_token_id, "--forced-eos-token-id");
+  if (!suppress_tokens.empty()) o.suppress_tokens = all_ids(suppress_tokens, "--suppress-tokens");
+  for (const std::string& words : bad_words_ids)
+    o.bad_words_ids.push_back(parse_ids(words, "--bad-words-ids"));
   if (do_sample) o.do_sample = true;
+  check_use(o, {});
+}
+
+void check_tokens(const GenerationOptions& options, std::int64_t vocab_size) {
+  check_use(options, vocab_size);
 }
 
 }  // namespace heed::cli

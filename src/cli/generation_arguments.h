@@ -12,8 +12,8 @@
 namespace heed::cli {
 
 struct GenerationArguments {
-  std::optional<std::int64_t> max_new_tokens, max_length, min_new_tokens, min_length, num_beams, num_return_sequences,
-      no_repeat_ngram_size, top_k;
+  std::optional<std::int64_t> max_new_tokens, max_length, min_new_tokens, min_length, num_beams,
+      num_return_sequences, no_repeat_ngram_size, top_k;
   std::optional<double> length_penalty, repetition_penalty, temperature, top_p, min_p;
   std::optional<std::int64_t> forced_bos_token_id, pad_token_id, decoder_start_token_id;
   std::string early_stopping;
@@ -21,8 +21,11 @@ struct GenerationArguments {
   bool do_sample = false;
 
   void add_to(CLI::App& command);
-  /// Overwrites what the user gave. Throws UsageError for malformed values.
+  /// Overwrites what the user gave. Throws UsageError for what is malformed, out of range or contradictory.
   void apply_to(GenerationOptions& options) const;
 };
+
+/// Throws UsageError for what the command line asks of a vocabulary that has it not.
+void check_tokens(const GenerationOptions& options, std::int64_t vocab_size);
 
 }  // namespace heed::cli

@@ -20,7 +20,8 @@ struct Summary {
 
 std::string shape_text(const TensorInfo& info) {
   std::string text = "[";
-  for (std::size_t i = 0; i < info.shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(info.shape[i]);
+  for (std::size_t i = 0; i < info.shape.size(); ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(info.shape[i]);
   return text + "]";
 }
 
@@ -28,7 +29,8 @@ Summary summarise(const std::filesystem::path& directory) {
   const auto model = load_model(directory);  // checks config and tensors against each other
   Summary s{directory, model->family(), 0, 0, TensorFiles::open(directory)};
   for (const Parameter& parameter : model->parameters()) s.parameters += parameter.tensor.numel();
-  for (const std::string& name : s.files.names()) s.bytes += s.files.info(name).end - s.files.info(name).begin;
+  for (const std::string& name : s.files.names())
+    s.bytes += s.files.info(name).end - s.files.info(name).begin;
   return s;
 }
 
@@ -43,18 +45,25 @@ void print_json(const Summary& s) {
   json.key("tensors").begin_array();
   for (const std::string& name : s.files.names()) {
     const TensorInfo& info = s.files.info(name);
-    json.begin_object().field("name", name).field("dtype", info.dtype).field("shape", info.shape).end_object();
+    json.begin_object()
+        .field("name", name)
+        .field("dtype", info.dtype)
+        .field("shape", info.shape)
+        .end_object();
   }
   fmt::print("{}\n", json.end_array().end_object().text());
 }
 
 void print_text(const Summary& s) {
-  fmt::print("model       {}\nfamily      {}\nparameters  {}\nfile        {:.1f} MB\nin memory   {:.1f} MB (f32), {:.1f} MB (bf16)\n\n",
-             s.directory.string(), s.family, s.parameters, static_cast<double>(s.bytes) / 1e6,
-             4e-6 * static_cast<double>(s.parameters), 2e-6 * static_cast<double>(s.parameters));
+  fmt::print(
+      "model       {}\nfamily      {}\nparameters  {}\nfile        {:.1f} MB\nin memory   {:.1f} MB (f32), "
+      "{:.1f} MB (bf16)\n\n",
+      s.directory.string(), s.family, s.parameters, static_cast<double>(s.bytes) / 1e6,
+      4e-6 * static_cast<double>(s.parameters), 2e-6 * static_cast<double>(s.parameters));
   const Config config = Config::load(s.directory / "config.json");
-  for (const char* key : {"d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads",
-                          "encoder_ffn_dim", "decoder_ffn_dim", "vocab_size", "max_position_embeddings"}) {
+  for (const char* key :
+       {"d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads",
+        "encoder_ffn_dim", "decoder_ffn_dim", "vocab_size", "max_position_embeddings"}) {
     if (config.has(key)) fmt::print("{:<26}{}\n", key, config.integer(key, 0));
   }
   fmt::print("\n");
@@ -67,7 +76,8 @@ void print_text(const Summary& s) {
 }  // namespace
 
 void add_info(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("info", "Describe a model: family, shape, parameters, memory, tensors");
+  CLI::App* command =
+      app.add_subcommand("info", "Describe a model: family, shape, parameters, memory, tensors");
   auto name = std::make_shared<std::string>();
   command->add_option("model,--model,-m", *name, "Model directory or name")->required();
   command->footer("Examples:\n  heed info en-fr\n  heed info ./checkpoint --json");

@@ -1,49 +1,58 @@
 // Reading what the user gave.
 #include "cli/input.h"
 
-#include <charconv>
+#include <cstdio>
 #include <iostream>
 #include <sstream>
 
-#include "cli/cli.h"
+#include "cli/terminal.h"
+#include "heed/error.h"
 #include "heed/io/file.h"
+#include "heed/text/unicode.h"
 
 namespace heed::cli {
 namespace {
 
-std::vector<std::string> lines_of(std::istream& stream) {
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    lines.push_back(std::move(line));
-  }
-  return lines;
+bool read_line(std::istream& stream, std::string& line) {
+  if (!std::getline(stream, line)) return false;
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  return true;
 }
 
 }  // namespace
 
-std::vector<std::string> read_texts(const std::vector<std::string>& arguments) {
-  return arguments.empty() ? lines_of(std::cin) : arguments;
+bool next_line(std::string& line) {
+  if (read_line(std::cin, line)) return true;
+  if (std::ferror(stdin) != 0)
+    throw Error("stdin: expected text, got an error while reading (is it a folder?)");
+  return false;
 }
 
-std::vector<std::string> read_lines(const std::string& path) {
-  std::istringstream stream(read_file(path));
-  return lines_of(stream);
-}
-
-std::vector<std::int64_t> parse_ids(const std::string& list) {
-  std::vector<std::int64_t> ids;
-  std::istringstream stream(list);
-  for (std::string item; std::getline(stream, item, ',');) {
-    std::int64_t id = 0;
-    const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), id);
-    if (error != std::errc() || end != item.data() + item.size()) {
-      throw UsageError("ids: expected numbers separated by commas, got \"" + list + "\"");
-    }
-    ids.push_back(id);
+std::string valid_text(const std::string& text, const std::string& where, bool quiet) {
+  std::size_t replaced = 0;
+  std::string valid = replace_invalid_utf8(text, &replaced);
+  if (replaced > 0 && !quiet) {
+    warn(where + ": " + std::to_string(replaced) + " invalid UTF-8 sequence" + (replaced == 1 ? "" : "s") +
+         " replaced");
   }
-  if (ids.empty()) throw UsageError("ids: expected at least one number, got \"" + list + "\"");
-  return ids;
+  return valid;
+}
+
+std::vector<std::string> read_texts(const std::vector<std::string>& arguments, bool quiet) {
+  std::vector<std::string> texts = arguments;
+  for (std::string line; arguments.empty() && next_line(line);) texts.push_back(line);
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    texts[i] = valid_text(texts[i], "line " + std::to_string(i + 1), quiet);
+  return texts;
+}
+
+std::vector<std::string> read_lines(const std::string& path, bool quiet) {
+  std::istringstream stream(read_file(path));
+  std::vector<std::string> lines;
+  for (std::string line; read_line(stream, line);) {
+    lines.push_back(valid_text(line, path + ":" + std::to_string(lines.size() + 1), quiet));
+  }
+  return lines;
 }
 
 }  // namespace heed::cli

@@ -2,10 +2,14 @@
 // status: 0 done, 1 it failed, 2 the command line is wrong.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 
 #include "cli/cli.h"
+#include "cli/option_values.h"
+#include "cli/terminal.h"
 #include "heed/threads.h"
 
 namespace heed::cli {
@@ -17,13 +21,56 @@ constexpr int kWrongUse = 2;
 void add_global_options(CLI::App& app, Globals& globals) {
   app.add_flag("--quiet,-q", globals.quiet, "No progress and no warnings");
   app.add_flag("--json", globals.json, "Results as JSON, one value per line where there are several");
-  app.add_option("--threads", globals.threads, "Compute threads (default: all processors)")->check(CLI::Range(1, 4096));
-  app.add_option("--seed", globals.seed, "Seed of everything random");
+  app.add_option("--threads", globals.threads, "Compute threads (default: all processors)")
+      ->transform(whole_number(1, 4096));
+  app.add_option("--seed", globals.seed, "Seed of everything random")->transform(whole_number(0));
 }
 
-int fail(int status, const char* message) {
-  fmt::print(stderr, "heed: error: {}\n", message);
+// One line, whatever the message holds, and even where stderr cannot be written to.
+int fail(int status, std::string message) {
+  std::replace_if(
+      message.begin(), message.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  std::fputs(("heed: error: " + message + "\n").c_str(), stderr);
   return status;
+}
+
+std::string before(const std::string& text, const std::string& mark) {
+  return text.substr(0, text.find(mark));
+}
+
+std::string after(const std::string& text, const std::string& mark) {
+  const std::size_t at = text.find(mark);
+  return at == std::string::npos ? text : text.substr(at + mark.size());
+}
+
+// What CLI11 found, in heed's form. Its kinds of error are classes, but their details stand in their texts
+// only.
+std::string wrong_use(const CLI::App& app, const CLI::ParseError& error) {
+  const auto commands = app.get_subcommands();
+  const std::string command = commands.empty() ? "heed" : "heed " + commands.front()->get_name();
+  const std::string help = " (" + command + " --help shows the use)", text = error.what();
+  if (commands.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    const std::vector<std::string> others = app.remaining();
+    return "command line: expected a command, got " + (others.empty() ? "none" : others.front()) + help;
+  }
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    return "command line: expected " + before(text, " is required") + ", got none" + help;
+  }
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    return "command line: expected what " + command + " takes, got " + after(text, "expected: ") + help;
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const bool missing = text.find("missing") != std::string::npos;
+    return before(text, ":") + ": expected one value, got " + (missing ? "none" : "another number of them") +
+           help;
+  }
+  if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) return text;
+  return "command line: expected values the options take, got " + after(text, "Could not convert: ") + help;
+}
+
+int report(const std::filesystem::filesystem_error& error) {
+  return fail(kFailed, fmt::format("{}: expected a place that can be used, got \"{}\"",
+                                   error.path1().string(), error.code().message()));
 }
 
 int run(int argc, char** argv) {
@@ -31,6 +78,11 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "heed " HEED_VERSION);
   app.require_subcommand(1);
   app.fallthrough();
+  app.footer(
+      "heed COMMAND --help shows what a command takes, with examples.\n"
+      "Examples:\n"
+      "  heed translate \"The cat sat on the mat.\"\n"
+      "  heed train recipes/reverse.toml --output runs/reverse");
   Globals globals;
   add_global_options(app, globals);
   app.parse_complete_callback([&] {
@@ -45,19 +97,26 @@ int run(int argc, char** argv) {
   add_info(app, globals);
   add_average(app, globals);
   try {
-    app.parse(argc, argv);
-    if (std::fflush(stdout) != 0) return fail(kFailed, "stdout: expected to write the results, got an error");
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::Success& success) {  // --help and --version
+      app.exit(success);
+    }
+    flush_results();
     return 0;
-  } catch (const CLI::Success& success) {  // --help and --version
-    return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    return fail(kWrongUse, fmt::format("command line: {} (heed --help shows the use)", error.what()).c_str());
+    return fail(kWrongUse, wrong_use(app, error));
   } catch (const UsageError& error) {
     return fail(kWrongUse, error.what());
   } catch (const Error& error) {
     return fail(kFailed, error.what());
   } catch (const std::bad_alloc&) {
     return fail(kFailed, "memory: expected more, got none (make the batch smaller)");
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report(error);
+  } catch (const std::system_error& error) {  // fmt's, when stdout takes no more
+    return fail(kFailed,
+                fmt::format("stdout: expected to write the results, got \"{}\"", error.code().message()));
   } catch (const std::exception& error) {
     return fail(kFailed, error.what());
   }

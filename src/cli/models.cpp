@@ -40,7 +40,11 @@ fs::path hub_cache() {
 
 }  // namespace
 
-fs::path locate_model(const std::string& name) { return find_model(name, model_folders(), hub_cache()); }
+fs::path locate_model(const std::string& name) {
+  if (name.empty())
+    throw UsageError("--model: expected a directory or the name of a model, got an empty text");
+  return find_model(name, model_folders(), hub_cache());
+}
 
 DType weights_dtype(const std::string& name) {
   if (name == "f32") return DType::f32;

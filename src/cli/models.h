@@ -11,8 +11,8 @@ namespace heed::cli {
 /// The name of the shipped translation model.
 inline constexpr const char* kDefaultTranslator = "en-fr";
 
-/// The directory that --model names: itself, or looked up in $HEED_MODELS (folders separated by ':'), among the
-/// installed models, and in the Hugging Face cache.
+/// The directory that --model names: itself, or looked up in $HEED_MODELS (folders separated by ':'), among
+/// the installed models, and in the Hugging Face cache. Throws Error when it is nowhere.
 std::filesystem::path locate_model(const std::string& name);
 
 /// f32 or bf16, as --dtype spells it.

@@ -27,7 +27,8 @@ void add_maps(AttentionPicture& picture, const std::string& tap, const std::stri
   for (std::int64_t h = 0; choice.heads.empty() && h < weights.size(0); ++h) heads.push_back(h);
   for (const std::int64_t head : heads) {
     if (head < 0 || head >= weights.size(0)) {
-      throw UsageError("--heads: expected heads below " + std::to_string(weights.size(0)) + ", got " + std::to_string(head));
+      throw UsageError("--heads: expected heads below " + std::to_string(weights.size(0)) + ", got " +
+                       std::to_string(head));
     }
     map.head = head;
     map.weights = slice(weights, 0, head, head + 1).to_vector<float>();
@@ -39,7 +40,12 @@ void check_picture_file(const std::filesystem::path& file) {
   const std::string ending = file.extension().string();
   const auto known = {".html", ".svg", ".json", ".npy"};
   if (std::find(known.begin(), known.end(), ending) == known.end()) {
-    throw UsageError(file.string() + ": expected a file ending in .html, .svg, .json or .npy, got \"" + ending + "\"");
+    throw UsageError(file.string() + ": expected a file ending in .html, .svg, .json or .npy, got \"" +
+                     ending + "\"");
+  }
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (!std::filesystem::is_directory(folder)) {
+    throw Error(file.string() + ": expected a file in a folder that exists, got one in " + folder.string());
   }
 }
 

@@ -18,11 +18,13 @@ struct MapChoice {
   bool mean_of_heads = false;
 };
 
-/// Adds the maps of one tap, weights f32 [H, T, S], to a picture. Throws UsageError for a head that is not there.
+/// Adds the maps of one tap, weights f32 [H, T, S], to a picture. Throws UsageError for a head that is not
+/// there.
 void add_maps(AttentionPicture& picture, const std::string& tap, const std::string& kind, std::int64_t layer,
               const Tensor& weights, const MapChoice& choice);
 
-/// Throws UsageError unless the file's ending is one that can be written: .html .svg .json .npy.
+/// Throws UsageError unless the file's ending is one that can be written: .html .svg .json .npy; Error when
+/// its folder is missing.
 void check_picture_file(const std::filesystem::path& file);
 /// Writes a picture in the format of the file's ending.
 void write_picture(const AttentionPicture& picture, const std::filesystem::path& file);

@@ -5,8 +5,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <iostream>
+
+#include "heed/error.h"
 
 namespace heed::cli {
 
@@ -24,8 +29,17 @@ int terminal_width(int otherwise) {
   return otherwise;
 }
 
-void warn(const std::string& message) { fmt::print(stderr, "heed: warning: {}\n", message); }
-void say(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+void warn(const std::string& message) { say("heed: warning: " + message); }
+// What cannot be said must not end the work: fmt::print would throw.
+void say(const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }
+
+void flush_results() {
+  errno = 0;
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return;
+  const std::string reason = errno != 0 ? std::strerror(errno) : "an error";
+  throw Error("stdout: expected to write the results, got \"" + reason + "\"");
+}
 
 std::string clock_time(double seconds) {
   const auto whole = static_cast<std::int64_t>(seconds + 0.5);
@@ -41,20 +55,20 @@ void Progress::show(std::int64_t done, std::int64_t total, const std::string& te
   if (done < total && since < (bar ? kRedrawSeconds : kLineSeconds)) return;
   last_ = now;
   if (!bar) {
-    fmt::print(stderr, "{}/{} {}\n", done, total, text);
+    say(fmt::format("{}/{} {}", done, total, text));
     return;
   }
   constexpr std::int64_t kWidth = 24;
   const std::int64_t filled = total > 0 ? done * kWidth / total : 0;
   std::string cells;
   for (std::int64_t i = 0; i < kWidth; ++i) cells += i < filled ? "█" : "░";
-  fmt::print(stderr, "\r\033[K{} {}/{} {}", cells, done, total, text);
+  std::fputs(fmt::format("\r\033[K{} {}/{} {}", cells, done, total, text).c_str(), stderr);
   std::fflush(stderr);
   drawn_ = true;
 }
 
 void Progress::finish() {
-  if (drawn_) fmt::print(stderr, "\n");
+  if (drawn_) say("");
   drawn_ = false;
 }
 

@@ -19,6 +19,9 @@ void warn(const std::string& message);
 /// A line on stderr.
 void say(const std::string& line);
 
+/// Hands what was printed so far to stdout. Throws Error when it takes no more (a full disk).
+void flush_results();
+
 /// "1:05" or "2:03:20"
 std::string clock_time(double seconds);
 

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/models.h"
+#include "cli/option_values.h"
 #include "heed/io/json.h"
 #include "heed/text/tokenizer.h"
 
@@ -21,19 +22,31 @@ struct TokenizeArguments {
 
 void print(const Encoding& encoding) {
   JsonWriter json;
-  json.begin_object().field("ids", encoding.ids).field("tokens", encoding.tokens).key("offsets").begin_array();
-  for (const auto& offset : encoding.offsets) json.begin_array().value(offset.first).value(offset.second).end_array();
+  json.begin_object()
+      .field("ids", encoding.ids)
+      .field("tokens", encoding.tokens)
+      .key("offsets")
+      .begin_array();
+  for (const auto& offset : encoding.offsets)
+    json.begin_array().value(offset.first).value(offset.second).end_array();
   fmt::print("{}\n", json.end_array().end_object().text());
 }
 
 void run(const TokenizeArguments& arguments, const Globals& globals) {
+  if (!arguments.decode.empty() && !arguments.texts.empty())
+    throw UsageError("tokenize: expected text or --decode, got both");
   const auto tokenizer = load_tokenizer(locate_model(arguments.model));
-  for (const std::string& list : arguments.decode) {
-    const std::string text = tokenizer->decode(parse_ids(list), arguments.skip_special_tokens);
-    fmt::print("{}\n", globals.json ? JsonWriter().value(text).text() : text);
+  if (!arguments.decode.empty()) {
+    std::vector<std::vector<std::int64_t>> lists;
+    for (const std::string& list : arguments.decode)
+      lists.push_back(token_ids(list, "--decode", tokenizer->vocab_size()));
+    for (const std::vector<std::int64_t>& ids : lists) {
+      const std::string text = tokenizer->decode(ids, arguments.skip_special_tokens);
+      fmt::print("{}\n", globals.json ? JsonWriter().value(text).text() : text);
+    }
+    return;
   }
-  if (!arguments.decode.empty()) return;
-  for (const std::string& text : read_texts(arguments.texts)) {
+  for (const std::string& text : read_texts(arguments.texts, globals.quiet)) {
     const bool special = !arguments.no_special_tokens;
     print(arguments.target ? tokenizer->encode_target(text, special) : tokenizer->encode(text, special));
   }
@@ -46,10 +59,12 @@ void add_tokenize(CLI::App& app, const Globals& globals) {
   auto a = std::make_shared<TokenizeArguments>();
   command->add_option("text", a->texts, "Texts; without any, the lines of stdin");
   command->add_option("--model,-m", a->model, "Model directory or name")->capture_default_str();
-  command->add_option("--decode", a->decode, "Ids to turn into text, e.g. 5,6,0 (repeatable)");
+  command->add_option("--decode", a->decode, "Ids to turn into text, e.g. 5,6,0 (repeatable)")
+      ->allow_extra_args(false);
   command->add_flag("--target", a->target, "Tokenize for the target side");
   command->add_flag("--no-special-tokens", a->no_special_tokens, "Leave out what the tokenizer adds");
-  command->add_flag("--skip-special-tokens", a->skip_special_tokens, "With --decode: leave special tokens out");
+  command->add_flag("--skip-special-tokens", a->skip_special_tokens,
+                    "With --decode: leave special tokens out");
   command->footer(
       "Examples:\n"
       "  heed tokenize \"The cat sat on the mat.\"\n"

@@ -42,7 +42,12 @@ std::string scores(const Evaluation& e) {
 
 void add_scores(JsonWriter& json, const char* name, const std::optional<Evaluation>& e) {
   if (!e) return;
-  json.key(name).begin_object().field("loss", e->loss).field("bleu", e->bleu).field("exact", e->exact).end_object();
+  json.key(name)
+      .begin_object()
+      .field("loss", e->loss)
+      .field("bleu", e->bleu)
+      .field("exact", e->exact)
+      .end_object();
 }
 
 void report(const TrainResult& result, const TrainArguments& arguments, bool as_json) {
@@ -72,9 +77,19 @@ void report(const TrainResult& result, const TrainArguments& arguments, bool as_
   fmt::print("model: {}\n", arguments.output.string());
 }
 
+void set(Recipe& recipe, const std::string& assignment) {
+  try {
+    apply_override(recipe, assignment);
+  } catch (const Error& error) {
+    constexpr std::string_view kWhere = "override: ";
+    const std::string message = error.what();
+    throw UsageError("--set: " + (message.rfind(kWhere, 0) == 0 ? message.substr(kWhere.size()) : message));
+  }
+}
+
 void run(const TrainArguments& arguments, const Globals& globals) {
   Recipe recipe = load_recipe(arguments.recipe);
-  for (const std::string& assignment : arguments.overrides) apply_override(recipe, assignment);
+  for (const std::string& assignment : arguments.overrides) set(recipe, assignment);
   if (globals.seed) recipe.train.seed = static_cast<std::int64_t>(*globals.seed);
   Progress progress(globals.quiet);
   TrainOptions options;
@@ -84,8 +99,8 @@ void run(const TrainArguments& arguments, const Globals& globals) {
   options.stop = &interrupted;
   options.on_progress = [&](const ProgressEvent& e) {
     progress.show(e.step, e.total,
-                  fmt::format("epoch {}  loss {:.4f}  lr {:.2e}  {:.0f} tokens/s  {} left", e.epoch + 1, e.loss, e.lr,
-                              e.tokens_per_second, clock_time(e.seconds_left)));
+                  fmt::format("epoch {}  loss {:.4f}  lr {:.2e}  {:.0f} tokens/s  {} left", e.epoch + 1,
+                              e.loss, e.lr, e.tokens_per_second, clock_time(e.seconds_left)));
   };
   options.on_evaluation = [&](const EvaluationEvent& e) {
     if (globals.quiet) return;
@@ -111,7 +126,8 @@ void add_train(CLI::App& app, const Globals& globals) {
   auto arguments = std::make_shared<TrainArguments>();
   command->add_option("recipe", arguments->recipe, "The recipe, a TOML file")->required();
   command->add_option("--output,-o", arguments->output, "Directory of the run and its model")->required();
-  command->add_option("--set", arguments->overrides, "Override a value of the recipe: section.key=value")->take_all();
+  command->add_option("--set", arguments->overrides, "Override a value of the recipe: section.key=value")
+      ->allow_extra_args(false);
   command->add_flag("--resume", arguments->resume, "Go on from the newest checkpoint, if there is one");
   command->add_option("--init", arguments->init, "Start from this model instead of random weights");
   command->footer(

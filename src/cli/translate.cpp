@@ -5,16 +5,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iostream>
 
 #include "cli/cli.h"
 #include "cli/generation_arguments.h"
 #include "cli/input.h"
 #include "cli/models.h"
+#include "cli/option_values.h"
 #include "cli/pictures.h"
 #include "cli/terminal.h"
 #include "heed/io/json.h"
 #include "heed/models/registry.h"
+#include "heed/text/unicode.h"
 
 namespace heed::cli {
 namespace {
@@ -38,6 +39,7 @@ struct Session {
   std::filesystem::path directory;
   std::unique_ptr<EncoderDecoderModel> model;
   GenerationOptions generation;
+  LongLines long_lines;
 };
 
 LongLines long_lines_named(const std::string& name) {
@@ -52,21 +54,23 @@ GenerationOptions generation_options(const TranslateArguments& arguments, const 
   std::vector<std::string> unused;
   GenerationOptions options = load_generation_options(directory, &unused);
   if (!globals.quiet) {
-    for (const std::string& key : unused) warn((directory / "generation_config.json").string() + ": " + key + " is not followed");
+    for (const std::string& key : unused)
+      warn((directory / "generation_config.json").string() + ": " + key + " is not followed");
   }
   arguments.generation.apply_to(options);
   if (globals.seed) options.seed = *globals.seed;
   return options;
 }
 
-void write_hypothesis(JsonWriter& json, const Hypothesis& h, const std::optional<std::string>& text, bool beams) {
+void write_hypothesis(JsonWriter& json, const Hypothesis& h, const std::optional<std::string>& text,
+                      bool beams) {
   json.field("ids", h.ids).field("text", text).field("score", beams ? h.beam_score : h.score);
   json.field("log_probability", h.score);
 }
 
 // One input's results: its best as the object itself, and all of them where several were asked for.
-void print_json(const std::vector<Hypothesis>& hypotheses, const std::vector<std::optional<std::string>>& texts,
-                const GenerationOptions& options) {
+void print_json(const std::vector<Hypothesis>& hypotheses,
+                const std::vector<std::optional<std::string>>& texts, const GenerationOptions& options) {
   const bool beams = options.num_beams > 1;
   JsonWriter json;
   json.begin_object();
@@ -83,31 +87,34 @@ void print_json(const std::vector<Hypothesis>& hypotheses, const std::vector<std
   fmt::print("{}\n", json.end_object().text());
 }
 
-void print_text(std::size_t index, const std::vector<std::optional<std::string>>& texts, const std::vector<Hypothesis>& hypotheses,
-                const GenerationOptions& options) {
+void print_text(std::size_t index, const std::vector<std::optional<std::string>>& texts,
+                const std::vector<Hypothesis>& hypotheses, const GenerationOptions& options) {
   if (options.num_return_sequences <= 1) {
     fmt::print("{}\n", *texts.front());
     return;
   }
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    fmt::print("{} ||| {} ||| {:.4f}\n", index, *texts[i], options.num_beams > 1 ? hypotheses[i].beam_score : hypotheses[i].score);
+    fmt::print("{} ||| {} ||| {:.4f}\n", index, *texts[i],
+               options.num_beams > 1 ? hypotheses[i].beam_score : hypotheses[i].score);
   }
 }
 
-// FILE for the first of one, FILE with -N before its ending for the N-th of several.
-std::filesystem::path numbered(const std::filesystem::path& file, std::size_t index, std::size_t count) {
-  if (count == 1) return file;
-  return file.parent_path() / (file.stem().string() + "-" + std::to_string(index + 1) + file.extension().string());
+// FILE with -N before its ending for the N-th of several.
+std::filesystem::path numbered(const std::filesystem::path& file, std::size_t index) {
+  return file.parent_path() /
+         (file.stem().string() + "-" + std::to_string(index + 1) + file.extension().string());
 }
 
-void write_attention(const Translation& translation, const std::string& text, const std::filesystem::path& file) {
+void write_attention(const Translation& translation, const std::string& text,
+                     const std::filesystem::path& file) {
   const TranslationCandidate& best = translation.candidates.front();
   if (best.hypothesis.ids.empty()) return;  // an empty line has nothing to look at
   AttentionPicture picture;
-  picture.title = text + " → " + best.text;
+  picture.title = replace_invalid_utf8(text) + " → " + best.text;
   picture.tokens["cross"] = {best.tokens, translation.source_tokens};
   std::int64_t layer = 0;
-  for (const auto& [name, weights] : best.hypothesis.captured) add_maps(picture, name, "cross", layer++, weights, {});
+  for (const auto& [name, weights] : best.hypothesis.captured)
+    add_maps(picture, name, "cross", layer++, weights, {});
   write_picture(picture, file);
 }
 
@@ -123,10 +130,9 @@ class Lines {
       if (!arguments_.empty()) {
         if (at_ == arguments_.size()) break;
         line = arguments_[at_++];
-      } else if (!std::getline(std::cin, line)) {
+      } else if (!next_line(line)) {
         break;
       }
-      if (!line.empty() && line.back() == '\r') line.pop_back();
       window.push_back(std::move(line));
     }
     return !window.empty();
@@ -143,7 +149,7 @@ void translate_texts(const Session& session) {
   TranslateOptions options;
   options.generation = session.generation;
   options.batch_tokens = arguments.batch_tokens;
-  options.long_lines = long_lines_named(arguments.long_lines);
+  options.long_lines = session.long_lines;
   if (!arguments.attention.empty()) options.capture = {kCrossAttention};
   std::size_t done = 0;
   options.warn = [&](std::size_t line, const std::string& message) {
@@ -166,26 +172,39 @@ void translate_texts(const Session& session) {
         print_text(done + i, texts, hypotheses, session.generation);
       }
       if (!arguments.attention.empty()) {
-        write_attention(translations[i], window[i], numbered(arguments.attention, done + i, std::max<std::size_t>(arguments.texts.size(), 1)));
+        const bool only = done == 0 && window.size() == 1;
+        write_attention(translations[i], window[i],
+                        only ? arguments.attention : numbered(arguments.attention, done + i));
       }
     }
-    std::fflush(stdout);
+    flush_results();
     done += window.size();
   }
 }
 
+std::vector<std::int64_t> source_ids(const std::string& list, const Model& model) {
+  std::vector<std::int64_t> ids = token_ids(list, "--prompt-ids", model.vocab_size());
+  const auto count = static_cast<std::int64_t>(ids.size());
+  if (const auto positions = model.max_positions(); positions && count > *positions) {
+    throw UsageError(fmt::format("--prompt-ids: expected at most {} ids, the model's positions, got {}",
+                                 *positions, count));
+  }
+  return ids;
+}
+
 // Token ids in, token ids out; the text too, where the model has a tokenizer.
 void translate_ids(const Session& session) {
-  if (!session.arguments.attention.empty()) throw UsageError("--attention: expected text, got --prompt-ids");
   std::vector<std::vector<std::int64_t>> sources;
-  for (const std::string& list : session.arguments.prompt_ids) sources.push_back(parse_ids(list));
+  for (const std::string& list : session.arguments.prompt_ids)
+    sources.push_back(source_ids(list, *session.model));
   std::unique_ptr<Tokenizer> tokenizer;
   try {
     tokenizer = load_tokenizer(session.directory);
   } catch (const Error& error) {
     if (!session.globals.json) throw;  // without text there would be nothing to print
   }
-  const auto results = search_sources(*session.model, sources, session.generation, session.arguments.batch_tokens);
+  const auto results =
+      search_sources(*session.model, sources, session.generation, session.arguments.batch_tokens);
   for (std::size_t i = 0; i < results.size(); ++i) {
     std::vector<std::optional<std::string>> texts;
     for (const Hypothesis& h : results[i]) {
@@ -200,11 +219,21 @@ void translate_ids(const Session& session) {
 }
 
 void run(const TranslateArguments& arguments, const Globals& globals) {
-  if (!arguments.texts.empty() && !arguments.prompt_ids.empty()) throw UsageError("translate: expected text or --prompt-ids, got both");
-  if (!arguments.attention.empty()) check_picture_file(arguments.attention);
+  if (!arguments.texts.empty() && !arguments.prompt_ids.empty())
+    throw UsageError("translate: expected text or --prompt-ids, got both");
+  const LongLines long_lines = long_lines_named(arguments.long_lines);
+  if (!arguments.attention.empty()) {
+    if (!arguments.prompt_ids.empty()) throw UsageError("--attention: expected text, got --prompt-ids");
+    if (long_lines == LongLines::split)
+      throw UsageError("--attention: expected lines that are cut or refused, got --long-lines split");
+    check_picture_file(arguments.attention);
+  }
   const std::filesystem::path directory = locate_model(arguments.model);
-  Session session{arguments, globals, directory, load_encoder_decoder(directory, weights_dtype(arguments.dtype)),
-                  generation_options(arguments, globals, directory)};
+  const GenerationOptions generation = generation_options(arguments, globals, directory);
+  const Session session{arguments,  globals,
+                        directory,  load_encoder_decoder(directory, weights_dtype(arguments.dtype)),
+                        generation, long_lines};
+  check_tokens(generation, session.model->vocab_size());
   if (arguments.prompt_ids.empty()) {
     translate_texts(session);
   } else {
@@ -215,18 +244,25 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
 }  // namespace
 
 void add_translate(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("translate", "Translate text, given as arguments or line by line on stdin");
+  CLI::App* command =
+      app.add_subcommand("translate", "Translate text, given as arguments or line by line on stdin");
   auto a = std::make_shared<TranslateArguments>();
   command->add_option("text", a->texts, "Texts to translate; without any, the lines of stdin");
   command->add_option("--model,-m", a->model, "Model directory or name")->capture_default_str();
   command->add_option("--dtype", a->dtype, "Weights in memory: f32 or bf16")->capture_default_str();
-  command->add_option("--prompt-ids", a->prompt_ids, "Source token ids instead of text, e.g. 5,6,0 (repeatable)");
+  command
+      ->add_option("--prompt-ids", a->prompt_ids, "Source token ids instead of text, e.g. 5,6,0 (repeatable)")
+      ->allow_extra_args(false);
   command->add_option("--batch-tokens", a->batch_tokens, "Padded source tokens translated at a time")
-      ->check(CLI::PositiveNumber)
+      ->transform(whole_number(1))
       ->capture_default_str();
-  command->add_option("--long-lines", a->long_lines, "Lines longer than the model's positions: cut, split or error")
+  command
+      ->add_option("--long-lines", a->long_lines,
+                   "Lines longer than the model's positions: cut, split or error")
       ->capture_default_str();
-  command->add_option("--attention", a->attention, "Also write the cross-attention: FILE.html, .svg, .json or .npy");
+  command->add_option(
+      "--attention", a->attention,
+      "Also write the cross-attention: FILE.html, .svg, .json or .npy; FILE-N for the N-th of several texts");
   a->generation.add_to(*command);
   command->footer(
       "Examples:\n"

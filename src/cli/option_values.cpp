@@ -1,0 +1,69 @@
+// Checks of values on the command line.
+#include "cli/option_values.h"
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "cli/cli.h"
+
+namespace heed::cli {
+namespace {
+
+// All of `text` as a T; false for anything around the number and for numbers that do not fit.
+template <class T>
+bool parse(const std::string& text, T& value) {
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  return result.ec == std::errc() && result.ptr == end;
+}
+
+}  // namespace
+
+CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
+  const std::string range = most == std::numeric_limits<std::int64_t>::max()
+                                ? fmt::format("of at least {}", least)
+                                : fmt::format("from {} to {}", least, most);
+  const auto check = [least, most, range](std::string& text) -> std::string {
+    std::int64_t value = 0;
+    if (!parse(text, value) || value < least || value > most)
+      return fmt::format("expected a whole number {}, got {}", range, text);
+    text = std::to_string(value);  // CLI11 would take a leading zero for octal
+    return "";
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator finite_number() {
+  const auto check = [](std::string& text) -> std::string {
+    double value = 0;
+    return parse(text, value) && std::isfinite(value) ? "" : fmt::format("expected a number, got {}", text);
+  };
+  return CLI::Validator(check, "");
+}
+
+std::vector<std::int64_t> parse_ids(const std::string& list, const std::string& option) {
+  std::vector<std::int64_t> ids;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    if (!parse(list.substr(begin, end - begin), ids.emplace_back())) {
+      throw UsageError(
+          fmt::format("{}: expected whole numbers separated by commas, got \"{}\"", option, list));
+    }
+    begin = end + 1;
+  }
+  return ids;
+}
+
+std::vector<std::int64_t> token_ids(const std::string& list, const std::string& option,
+                                    std::int64_t vocab_size) {
+  std::vector<std::int64_t> ids = parse_ids(list, option);
+  for (const std::int64_t id : ids) {
+    if (id < 0 || id >= vocab_size)
+      throw UsageError(fmt::format("{}: expected ids from 0 to {}, got {}", option, vocab_size - 1, id));
+  }
+  return ids;
+}
+
+}  // namespace heed::cli
