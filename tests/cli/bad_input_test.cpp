@@ -1,0 +1,237 @@
+// What bad input gets: one line that says what was expected, status 1 (2 for a wrong command line), and no
+// file.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Case {
+  int status;
+  Words words;
+  std::string told;  ///< part of the message
+};
+
+void expect_error(const Case& c, const Result& result) {
+  std::string command = "heed";
+  for (const std::string& word : c.words) command += " " + word;
+  SCOPED_TRACE(command);
+  EXPECT_EQ(result.status, c.status);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, StartsWith("heed: error: "));
+  EXPECT_EQ(result.err.find('\n') + 1, result.err.size()) << result.err;
+  EXPECT_THAT(result.err, testing::ContainsRegex(": expected .+, got .+"));
+  EXPECT_THAT(result.err, HasSubstr(c.told));
+}
+
+void expect_errors(const std::vector<Case>& cases) {
+  for (const Case& c : cases) expect_error(c, run(c.words));
+}
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+Words translate(const Words& more) { return with({"translate", "--model", tiny_model(), "a b"}, more); }
+Words attend(const Words& more) { return with({"attend", "--model", tiny_model(), "a b"}, more); }
+Words prompt(const std::string& ids) { return {"translate", "--model", tiny_model(), "--prompt-ids=" + ids}; }
+Words training(const Words& more) {
+  return with(with(tiny_training(), {"--quiet", "--output", "/nowhere/run"}), more);
+}
+
+TEST(BadInput, WrongCommandLines) {
+  expect_errors({
+      {2, {}, "expected a command, got none"},
+      {2, {"translat"}, "expected a command, got translat"},
+      {2, {"info"}, "command line: expected --model"},
+      {2, {"average", "x"}, "expected --output, got none"},
+      {2, translate({"--bogus"}), "expected what heed translate takes, got --bogus"},
+      {2, translate({"--model"}), "--model: expected one value"},
+      {2, translate({"--threads", "0"}), "--threads: expected a whole number from 1 to 4096, got 0"},
+      {2, translate({"--seed", "-1"}), "--seed: expected"},
+      {2, translate({"--seed", "99999999999999999999"}), "--seed: expected a whole number of at least 0"},
+      {2, translate({"--batch-tokens", "0"}), "--batch-tokens: expected a whole number of at least 1, got 0"},
+      {2, translate({"--dtype", "f8"}), "--dtype: expected f32 or bf16, got f8"},
+      {2, translate({"--long-lines", "fold"}), "--long-lines: expected cut, split or error, got fold"},
+      {2, translate({"--long-lines", "split", "--attention", "x.svg"}), "--attention: expected"},
+      {2, {"translate", "--model", "", "a"}, "--model: expected a directory"},
+      {2, {"evaluate"}, "expected --reference, got none"},
+      {2, {"evaluate", "--reference", "x"}, "got neither"},
+      {2, {"evaluate", "--reference", "x", "--source", "x"}, "expected --model with --source"},
+      {2,
+       {"evaluate", "--reference", "x", "--hypothesis", "x", "--tokenize", "mine"},
+       "--tokenize: expected 13a"},
+      {2, attend({"--kind", "mine"}), "--kind: expected self"},
+      {2, attend({"--layers", "x"}), "--layers: expected whole numbers separated by commas, got \"x\""},
+      {2, attend({"--layers", "7"}), "--layers: expected layers the model has, got 7"},
+      {2, attend({"--heads", "2"}), "--heads: expected heads below 2, got 2"},
+      {2,
+       {"tokenize", "--model", tiny_model(), "--decode", "5,99"},
+       "--decode: expected ids from 0 to 35, got 99"},
+      {2,
+       {"tokenize", "--model", tiny_model(), "--decode", "5", "a b"},
+       "expected text or --decode, got both"},
+  });
+}
+
+TEST(BadInput, GenerationOptions) {
+  expect_errors({
+      {2, translate({"--length-penalty", "nan"}), "--length-penalty: expected a number, got nan"},
+      {2, translate({"--temperature", "inf"}), "--temperature: expected a number, got inf"},
+      {2, translate({"--temperature", "0"}), "--temperature: expected a number above 0"},
+      {2, translate({"--top-p", "2"}), "--top-p: expected 0 to 1, got 2"},
+      {2, translate({"--num-beams", "0"}), "--num-beams: expected a whole number of at least 1, got 0"},
+      {2, translate({"--num-beams", "1001"}), "--num-beams: expected 1 to 1000, got 1001"},
+      {2, translate({"--num-beams", "two"}), "--num-beams: expected a whole number"},
+      {2, translate({"--num-return-sequences", "2"}), "--num-return-sequences: expected 1 in greedy search"},
+      {2, translate({"--max-length", "1"}), "--max-length: expected a whole number of at least 2, got 1"},
+      {2, translate({"--max-new-tokens", "4", "--min-new-tokens", "5"}),
+       "--min-new-tokens: expected at most"},
+      {2, translate({"--early-stopping", "maybe"}), "--early-stopping: expected true, false or never"},
+      {2, translate({"--eos-token-id", "36"}),
+       "--eos-token-id: expected token ids below the vocabulary's size 36"},
+      {2, translate({"--bad-words-ids", "5,,6"}), "--bad-words-ids: expected whole numbers"},
+      {2, prompt("5,36"), "--prompt-ids: expected ids from 0 to 35, got 36"},
+      {2, prompt("-1"), "--prompt-ids: expected ids from 0 to 35, got -1"},
+      {2, prompt("5,"), "--prompt-ids: expected whole numbers"},
+      {2, prompt(""), "--prompt-ids"},
+      {2, with(prompt("5"), {"a b"}), "expected text or --prompt-ids, got both"},
+  });
+  std::string ids = "5";
+  for (int i = 0; i < 64; ++i) ids += ",5";
+  expect_errors({{2, prompt(ids), "--prompt-ids: expected at most 64 ids, the model's positions, got 65"}});
+  // More beams than words, and a length past all positions, are no mistakes.
+  EXPECT_EQ(run(translate({"--num-beams", "50", "--max-new-tokens", "4"})).status, 0);
+  EXPECT_EQ(run(translate({"--max-new-tokens", "9223372036854775807"})).status, 0);
+}
+
+TEST(BadInput, Models) {
+  const Folder folder;
+  const auto broken = [&](const std::string& name, const std::string& file,
+                          const std::function<std::string(std::string)>& change) {
+    std::filesystem::copy(marian(), folder / name);
+    spill(folder / (name + "/" + file), change(slurp(marian() + "/" + file)));
+    return folder / name;
+  };
+  const auto replaced = [](const std::string& from, const std::string& to) {
+    return [=](std::string text) { return text.replace(text.find(from), from.size(), to); };
+  };
+  const std::string weights = "model.safetensors", config = "config.json";
+  std::filesystem::create_directory(folder / "empty");
+  expect_errors({
+      {1,
+       {"info", "/nowhere"},
+       "model /nowhere: expected a directory with config.json or the name of a model"},
+      {1, {"info", folder / "empty"}, "config.json: expected a file that can be read"},
+      {1,
+       {"info", broken("cut", weights, [](std::string s) { return s.substr(0, 100000); })},
+       "the file is cut off"},
+      {1, {"info", broken("longer", weights, [](std::string s) { return s + "x"; })}, "trailing bytes"},
+      {1, {"info", broken("nothing", weights, [](std::string) { return ""; })}, "got 0 bytes"},
+      {1,
+       {"info", broken("header", weights, [](std::string s) { return s.replace(0, 8, 8, '\xff'); })},
+       "header of at most 100000000 bytes"},
+      {1,
+       {"info", broken("shape", config, replaced("\"d_model\": 48", "\"d_model\": 64"))},
+       "model.shared.weight: expected floating numbers [541, 64]"},
+      {1,
+       {"info", broken("layers", config, replaced("\"encoder_layers\": 2", "\"encoder_layers\": 3"))},
+       "none named model.encoder.layers.2"},
+      {1,
+       {"info", broken("family", config, replaced("\"marian\"", "\"grandma\""))},
+       "model_type: expected one of marian, got \"grandma\""},
+      {1,
+       {"info", broken("json", config, [](std::string s) { return s.substr(0, 50); })},
+       "config.json: expected"},
+      {1,
+       {"translate", "--prompt-ids", "5", "--json", "--model",
+        broken("options", "generation_config.json",
+               replaced("\"eos_token_id\": 0", "\"eos_token_id\": \"x\""))},
+       "generation_config.json: eos_token_id: expected"},
+      {1, {"translate", "--model", marian(), "a"}, "expected the tokenizer files"},
+      {1, {"average", tiny_model(), marian(), "--output", folder / "mean"}, "as " + tiny_model()},
+  });
+  EXPECT_FALSE(std::filesystem::exists(folder / "mean"));
+}
+
+TEST(BadInput, Files) {
+  const Folder folder;
+  const std::string inputs = marian() + "/inputs.safetensors", out = folder / "out.safetensors";
+  spill(folder / "two", "a\nb\n");
+  spill(folder / "one", "a\n");
+  spill(folder / "none", "");
+  expect_errors({
+      {1,
+       {"forward", "--model", marian(), "--input", folder / "missing", "--output", out},
+       "expected a file that can be read"},
+      {1,
+       {"forward", "--model", marian(), "--input", folder / "two", "--output", out},
+       "shorter than any header"},
+      {1,
+       {"forward", "--model", marian(), "--input", marian() + "/model.safetensors", "--output", out},
+       "expected inputs this model takes"},
+      {1,
+       {"forward", "--model", tiny_model(), "--input", inputs, "--output", out},
+       "expected ids in [0, 36)"},
+      {1,
+       {"forward", "--model", marian(), "--input", inputs, "--output", folder / "no/out.safetensors"},
+       "No such file or directory"},
+      {1,
+       {"forward", "--model", marian(), "--input", inputs, "--output", "/dev/full"},
+       "No space left on device"},
+      {1, {"evaluate", "--hypothesis", folder / "two", "--reference", folder / "one"}, "expected 2 lines"},
+      {1,
+       {"evaluate", "--model", tiny_model(), "--source", folder / "two", "--reference", folder / "one"},
+       "expected 2 lines"},
+      {1,
+       {"evaluate", "--hypothesis", folder / "none", "--reference", folder / "none"},
+       "expected at least one line to score"},
+      {1, {"average", tiny_model(), "--output", folder / "one"}, "Not a directory"},
+      {1, attend({"--output", folder / "no/map.svg"}), "expected a file in a folder that exists"},
+      {2, attend({"--output", folder / "map.png"}), "expected a file ending in .html, .svg, .json or .npy"},
+      {2, translate({"--attention", folder / "map.png"}), "expected a file ending in .html"},
+      {1, translate({"--attention", folder / "no/map.svg"}), "expected a file in a folder that exists"},
+  });
+  EXPECT_EQ(listing(folder.path()), (Words{"none", "one", "two"}));
+}
+
+TEST(BadInput, Recipes) {
+  const Folder folder;
+  const auto recipe = [&](const std::string& name, const std::string& text) {
+    spill(folder / name, text);
+    return Words{"train", folder / name, "--quiet", "--output", folder / "run"};
+  };
+  spill(folder / "empty.tsv", "");
+  expect_errors({
+      {1, {"train", folder / "missing.toml", "--output", folder / "run"}, "expected a file that can be read"},
+      {1, recipe("key.toml", "[train]\nstpes = 3\n"),
+       "expected a known key, got train.stpes (did you mean train.steps?)"},
+      {1, recipe("kind.toml", "[train]\nsteps = \"many\"\n"), "kind.toml:2: train.steps: expected"},
+      {1, recipe("toml.toml", "[train\n"), "toml.toml:1: expected TOML"},
+      {1, recipe("nothing.toml", ""), "data.train: expected"},
+      {1,
+       recipe("corpus.toml",
+              "[data]\ntrain = \"" + (folder / "empty.tsv") + "\"\n[train]\nsteps = 1\n[eval]\nevery = 0\n"),
+       "empty.tsv: expected at least one usable line, got none"},
+      {1, recipe("file.toml", "[data]\ntrain = \"/nowhere.tsv\"\n[train]\nsteps = 1\n[eval]\nevery = 0\n"),
+       "/nowhere.tsv: expected a readable text file"},
+      {2, training({"--set", "train.stpes=3"}),
+       "--set: expected a known key, got train.stpes (did you mean train.steps?)"},
+      {2, training({"--set", "train.lr=nan"}), "--set: train.lr: expected a number"},
+      {2, training({"--set", "train.lr"}), "--set: expected section.key=value"},
+      {1, training({"--set", "model.heads=5"}), "model.heads: expected a divisor"},
+      {1, training({"--init", "/nowhere"}), "model /nowhere: expected"},
+  });
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+  EXPECT_FALSE(std::filesystem::exists("/nowhere"));
+}
+
+}  // namespace
+}  // namespace heed::cli_test

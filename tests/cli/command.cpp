@@ -1,0 +1,140 @@
+// Processes and files for the tests of the command.
+#include "command.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
+
+namespace heed::cli_test {
+namespace {
+
+void redirect(int descriptor, const std::string& file, int flags) {
+  const int opened = ::open(file.c_str(), flags, 0600);
+  if (opened < 0 || ::dup2(opened, descriptor) < 0) ::_exit(127);
+  ::close(opened);
+}
+
+pid_t spawn(const Words& words, const std::string& in, const std::string& out, const std::string& err) {
+  Words all{HEED_COMMAND};
+  if (std::find(words.begin(), words.end(), "--threads") == words.end())
+    all.insert(all.end(), {"--threads", "1"});
+  all.insert(all.end(), words.begin(), words.end());
+  std::vector<char*> arguments;
+  for (std::string& word : all) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const pid_t process = ::fork();
+  if (process == 0) {
+    redirect(STDIN_FILENO, in, O_RDONLY);
+    redirect(STDOUT_FILENO, out, O_WRONLY | O_CREAT | O_TRUNC);
+    redirect(STDERR_FILENO, err, O_WRONLY | O_CREAT | O_TRUNC);
+    ::execv(HEED_COMMAND, arguments.data());
+    ::_exit(127);
+  }
+  return process;
+}
+
+}  // namespace
+
+Result run(const Words& words, const std::string& input, const std::string& out_file) {
+  const Folder folder;
+  spill(folder / "in", input);
+  const std::string out = out_file.empty() ? folder / "out" : out_file;
+  Result result;
+  result.status = wait_for(spawn(words, folder / "in", out, folder / "err"));
+  if (out_file.empty()) result.out = slurp(out);
+  result.err = slurp(folder / "err");
+  return result;
+}
+
+pid_t start(const Words& words) { return spawn(words, "/dev/null", "/dev/null", "/dev/null"); }
+
+int wait_for(pid_t process) {
+  int status = 0;
+  if (::waitpid(process, &status, 0) != process) throw std::runtime_error("waitpid failed");
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+Words lines(const std::string& text) {
+  Words result;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) result.push_back(line);
+  return result;
+}
+
+std::vector<Json> json_lines(const std::string& text) {
+  std::vector<Json> values;
+  for (const std::string& line : lines(text)) values.push_back(Json::parse(line));
+  return values;
+}
+
+std::string joined(const Json& ids) {
+  std::string text;
+  for (const Json& id : ids) {
+    if (!text.empty()) text += ',';
+    text += id.dump();
+  }
+  return text;
+}
+
+std::string slurp(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+void spill(const std::filesystem::path& file, const std::string& content) {
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
+}
+
+Words listing(const std::filesystem::path& folder) {
+  Words names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Folder::Folder() {
+  std::string name = (std::filesystem::temp_directory_path() / "heed_cli_XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+  path_ = name;
+}
+
+Folder::~Folder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+Words tiny_training() {
+  Words words{"train", HEED_SOURCE "/recipes/reverse.toml"};
+  for (const char* setting : {"task.pairs=400", "data.dev_size=12", "model.d_model=16", "model.heads=2",
+                              "model.ffn=32", "train.steps=24", "train.warmup=4", "train.batch_tokens=256",
+                              "eval.every=12", "eval.max_pairs=12", "checkpoint.every=8"}) {
+    words.insert(words.end(), {"--set", setting});
+  }
+  return words;
+}
+
+const std::string& tiny_model() {
+  static const Folder folder;
+  static const std::string model = [] {
+    std::string output = folder / "model";
+    Words words = tiny_training();
+    words.insert(words.end(), {"--output", output});
+    const Result result = run(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return output;
+  }();
+  return model;
+}
+
+std::string marian() { return HEED_FIXTURES "/marian"; }
+
+}  // namespace heed::cli_test

@@ -1,0 +1,197 @@
+// attend, evaluate, average, info and tokenize on a model that was just trained, and the help of all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdlib.h>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+Result attend(const Words& options) {
+  Words words{"attend", "--model", tiny_model(), "a b c"};
+  words.insert(words.end(), options.begin(), options.end());
+  return run(words);
+}
+
+void expect_rows_sum_to_one(const Json& picture) {
+  for (const Json& map : picture.at("maps")) {
+    ASSERT_EQ(map.at("weights").size(), map.at("queries").get<std::size_t>());
+    for (const Json& row : map.at("weights")) {
+      ASSERT_EQ(row.size(), map.at("keys").get<std::size_t>());
+      double sum = 0;
+      for (const Json& weight : row) sum += weight.get<double>();
+      EXPECT_NEAR(sum, 1, 1e-5);
+    }
+  }
+}
+
+TEST(Attend, RowsSumToOneForEveryKind) {
+  const std::vector<std::pair<std::string, std::size_t>> kinds{
+      {"cross", 4}, {"encoder", 4}, {"decoder", 4}, {"self", 8}};
+  for (const auto& [kind, maps] : kinds) {
+    const Result result = attend({"--json", "--kind", kind, "--heads", "all", "--target", "c b"});
+    ASSERT_EQ(result.status, 0) << result.err;
+    const Json picture = Json::parse(result.out);
+    EXPECT_EQ(picture.at("maps").size(), maps) << kind;
+    expect_rows_sum_to_one(picture);
+  }
+}
+
+TEST(Attend, ShowsTheLayersAndHeadsAskedFor) {
+  const Json picture =
+      Json::parse(attend({"--json", "--target", "c b", "--layers", "1", "--heads", "0"}).out);
+  ASSERT_EQ(picture.at("maps").size(), 1u);
+  EXPECT_EQ(picture.at("maps")[0].at("layer"), 1);
+  EXPECT_EQ(picture.at("maps")[0].at("head"), 0);
+  EXPECT_EQ(picture.at("maps")[0].at("queries"), 3);  // two letters and the end
+  EXPECT_EQ(picture.at("maps")[0].at("keys"), 4);
+  EXPECT_EQ(picture.at("tokens").at("cross").at("keys").back(), "</s>");
+}
+
+TEST(Attend, DrawsInTheTerminalAndInFiles) {
+  const Result terminal = attend({"--target", "c b a"});
+  EXPECT_THAT(terminal.out,
+              AllOf(StartsWith("a b c → c b a\n"), HasSubstr("cross-attention, layer 1, mean of heads")));
+  EXPECT_EQ(terminal.out.find('\033'), std::string::npos);  // no colour in a file
+  const Folder folder;
+  for (const char* name : {"map.svg", "map.html", "map.json", "map.npy"}) {
+    ASSERT_EQ(attend({"--output", folder / name, "--target", "c b"}).status, 0);
+  }
+  EXPECT_EQ(listing(folder.path()), (Words{"map.html", "map.json", "map.npy", "map.svg"}));
+  EXPECT_THAT(slurp(folder / "map.svg"), AllOf(HasSubstr("<svg"), HasSubstr("</svg>")));
+  EXPECT_THAT(slurp(folder / "map.html"), AllOf(HasSubstr("<html"), HasSubstr("</html>")));
+  EXPECT_THAT(slurp(folder / "map.npy"), StartsWith("\x93NUMPY"));
+  expect_rows_sum_to_one(Json::parse(slurp(folder / "map.json")));
+}
+
+TEST(Evaluate, ScoresFilesAndModels) {
+  const Folder folder;
+  spill(folder / "text", "a b c d e f\ng h i j k\n");
+  spill(folder / "other", "a b c d e f\nk j i h g\n");
+  const Json same = Json::parse(
+      run({"evaluate", "--json", "--hypothesis", folder / "text", "--reference", folder / "text"}).out);
+  EXPECT_EQ(same.at("lines"), 2);
+  EXPECT_NEAR(same.at("bleu").get<double>(), 100, 1e-9);
+  EXPECT_NEAR(same.at("chrf").get<double>(), 100, 1e-9);
+  EXPECT_EQ(same.at("exact"), 100.0);
+  EXPECT_THAT(same.at("bleu_signature").get<std::string>(),
+              StartsWith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp"));
+  const Json half = Json::parse(
+      run({"evaluate", "--json", "--hypothesis", folder / "other", "--reference", folder / "text"}).out);
+  EXPECT_LT(half.at("bleu").get<double>(), 100);
+  EXPECT_EQ(half.at("exact"), 50.0);
+  const Json two = Json::parse(run({"evaluate", "--json", "--hypothesis", folder / "other", "--reference",
+                                    folder / "text", "--reference", folder / "other"})
+                                   .out);
+  EXPECT_EQ(two.at("exact"), 100.0);
+  // A model's score is that of its translations.
+  spill(folder / "translated",
+        run({"translate", "--model", tiny_model(), "--max-new-tokens", "6"}, slurp(folder / "text")).out);
+  const Json scored = Json::parse(
+      run({"evaluate", "--json", "--hypothesis", folder / "translated", "--reference", folder / "text"}).out);
+  const Result model = run({"evaluate", "--json", "--quiet", "--model", tiny_model(), "--max-new-tokens", "6",
+                            "--source", folder / "text", "--reference", folder / "text"});
+  ASSERT_EQ(model.status, 0) << model.err;
+  EXPECT_EQ(model.err, "");
+  EXPECT_EQ(Json::parse(model.out).at("bleu"), scored.at("bleu"));
+  EXPECT_EQ(Json::parse(model.out).at("chrf"), scored.at("chrf"));
+}
+
+TEST(Average, TheMeanOfOneModelIsThatModel) {
+  const Folder folder;
+  const Result one = run({"average", tiny_model(), "--output", folder / "one"});
+  ASSERT_EQ(one.status, 0) << one.err;
+  const std::string source = "a b c\nd e f\n";
+  EXPECT_EQ(run({"translate", "--json", "--model", folder / "one"}, source).out,
+            run({"translate", "--json", "--model", tiny_model()}, source).out);
+  const Words files = listing(folder / "one");
+  EXPECT_EQ(files, (Words{"config.json", "generation_config.json", "model.safetensors", "source.spm",
+                          "special_tokens_map.json", "target.spm", "tokenizer_config.json", "vocab.json"}));
+  ASSERT_EQ(
+      run({"average", tiny_model() + "/checkpoints/24", folder / "one", "--output", folder / "two"}).status,
+      0);
+  EXPECT_EQ(listing(folder / "two"), files);
+}
+
+TEST(Info, TellsWhatTheModelIs) {
+  const Result text = run({"info", tiny_model()});
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr("family      marian"), HasSubstr("[36, 16]       model.shared.weight")));
+  const Json info = Json::parse(run({"info", "--json", marian()}).out);
+  EXPECT_EQ(info.at("model_type"), "marian");
+  EXPECT_EQ(info.at("bytes"), 460596);
+  std::int64_t elements = 0;
+  for (const Json& tensor : info.at("tensors")) {
+    std::int64_t count = 1;
+    for (const Json& size : tensor.at("shape")) count *= size.get<std::int64_t>();
+    elements += count;
+  }
+  EXPECT_EQ(4 * elements, 460596);
+}
+
+TEST(Info, FindsModelsByName) {
+  const std::filesystem::path folder = std::filesystem::path(tiny_model()).parent_path();
+  ASSERT_EQ(::setenv("HEED_MODELS", ("/nowhere:" + folder.string()).c_str(), 1), 0);
+  const Result result = run({"info", "model", "--json"});
+  ::unsetenv("HEED_MODELS");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(Json::parse(result.out).at("directory"), tiny_model());
+}
+
+TEST(Tokenize, GoesThereAndBack) {
+  const Result result = run({"tokenize", "--model", tiny_model()}, "a b c\r\n\nd\n");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto encodings = json_lines(result.out);
+  ASSERT_EQ(encodings.size(), 3u);
+  EXPECT_EQ(encodings[0].at("tokens").size(), 4u);
+  EXPECT_EQ(encodings[0].at("offsets"), Json::parse("[[0,1],[1,3],[3,5],[0,0]]"));
+  EXPECT_EQ(encodings[1].at("tokens"), Json::parse("[\"</s>\"]"));
+  const std::string ids = joined(encodings[0].at("ids"));
+  EXPECT_EQ(run({"tokenize", "--model", tiny_model(), "--decode", ids, "--skip-special-tokens"}).out,
+            "a b c\n");
+  EXPECT_EQ(run({"tokenize", "--model", tiny_model(), "--decode", ids, "--json"}).out, "\"a b c</s>\"\n");
+  EXPECT_EQ(json_lines(run({"tokenize", "--model", tiny_model(), "--no-special-tokens", "a b"}).out)[0]
+                .at("ids")
+                .size(),
+            2u);
+}
+
+TEST(Help, EveryCommandShowsExamples) {
+  for (const char* command :
+       {"translate", "train", "evaluate", "attend", "tokenize", "forward", "info", "average"}) {
+    const Result result = run({command, "--help"});
+    EXPECT_EQ(result.status, 0);
+    EXPECT_THAT(result.out, HasSubstr("Examples:\n  heed " + std::string(command))) << command;
+    EXPECT_THAT(run({"--help"}).out, HasSubstr("\n  " + std::string(command)));
+  }
+  EXPECT_THAT(run({"--version"}).out, testing::MatchesRegex("heed [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST(Help, ManualAndCompletionsKnowEveryOption) {
+  const std::string manual = slurp(HEED_SOURCE "/docs/man/heed.1");
+  const std::string bash = slurp(HEED_SOURCE "/scripts/completion/heed.bash"),
+                    zsh = slurp(HEED_SOURCE "/scripts/completion/_heed");
+  int options = 0;
+  for (const char* command :
+       {"translate", "train", "evaluate", "attend", "tokenize", "forward", "info", "average"}) {
+    for (const std::string& line : lines(run({command, "--help"}).out)) {
+      const std::size_t begin = line.find("--");
+      if (line.rfind("  -", 0) != 0 || begin == std::string::npos) continue;
+      const std::string option = line.substr(begin, line.find_first_of(" ,=[", begin) - begin);
+      EXPECT_THAT(manual, HasSubstr("Fl Fl " + option.substr(2))) << command;
+      EXPECT_THAT(bash, HasSubstr(option)) << command;
+      EXPECT_THAT(zsh, HasSubstr(option)) << command;
+      ++options;
+    }
+  }
+  EXPECT_GT(options, 60);
+}
+
+}  // namespace
+}  // namespace heed::cli_test

@@ -1,0 +1,96 @@
+// heed train: what it leaves behind, and that a killed run goes on to the very same model.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+using testing::HasSubstr;
+
+Words training(const std::string& output, const Words& more = {}) {
+  Words words = tiny_training();
+  words.insert(words.end(), {"--quiet", "--output", output});
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(Train, LeavesAModelInHuggingFaceLayout) {
+  EXPECT_EQ(listing(tiny_model()),
+            (Words{"checkpoints", "config.json", "dev.reference.txt", "dev.source.txt",
+                   "generation_config.json", "log.jsonl", "loss.svg", "model.safetensors", "source.spm",
+                   "special_tokens_map.json", "target.spm", "tokenizer_config.json", "vocab.json"}));
+  EXPECT_EQ(lines(slurp(tiny_model() + "/dev.source.txt")).size(), 12u);
+  const auto log = json_lines(slurp(tiny_model() + "/log.jsonl"));
+  EXPECT_GE(log.size(), 24u);
+  EXPECT_EQ(Json::parse(slurp(tiny_model() + "/config.json")).at("model_type"), "marian");
+}
+
+TEST(Train, KilledAndResumedIsBitIdentical) {
+  const Folder folder;
+  const std::string output = folder / "run", first = output + "/checkpoints/8/complete";
+  const pid_t process = start(training(output));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  while (!std::filesystem::exists(first) && std::chrono::steady_clock::now() < deadline) ::usleep(500);
+  ::kill(process, SIGKILL);
+  ASSERT_EQ(wait_for(process), 128 + SIGKILL);  // else it was done before it could be killed
+  ASSERT_FALSE(std::filesystem::exists(output + "/model.safetensors"));
+  const Result resumed = run(training(output, {"--resume", "--json"}));
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(Json::parse(resumed.out).at("steps"), 24);
+  for (const char* file : {"model.safetensors", "config.json", "source.spm", "vocab.json"}) {
+    EXPECT_TRUE(slurp(output + "/" + file) == slurp(tiny_model() + "/" + file)) << file;
+  }
+  for (const std::string& name : listing(output)) EXPECT_EQ(name.find(".tmp-"), std::string::npos) << name;
+}
+
+TEST(Train, AnotherSeedIsAnotherModelAndInitIsRead) {
+  const Folder folder;
+  const Result other = run(training(folder / "other", {"--seed", "7", "--set", "train.steps=2"}));
+  ASSERT_EQ(other.status, 0) << other.err;
+  const Result same = run(training(folder / "same", {"--set", "train.steps=2"}));
+  ASSERT_EQ(same.status, 0) << same.err;
+  EXPECT_NE(slurp(folder / "other/model.safetensors"), slurp(folder / "same/model.safetensors"));
+  const Result further =
+      run(training(folder / "further", {"--init", tiny_model(), "--set", "train.steps=1", "--json"}));
+  ASSERT_EQ(further.status, 0) << further.err;
+  EXPECT_EQ(Json::parse(further.out).at("steps"), 1);
+}
+
+TEST(Train, TakesNoFolderThatHasAModel) {
+  const std::string before = slurp(tiny_model() + "/model.safetensors");
+  const Result result = run(training(tiny_model()));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("expected a folder without a training run or model"));
+  EXPECT_TRUE(slurp(tiny_model() + "/model.safetensors") == before);
+}
+
+TEST(Train, SkipsBadLinesAndTellsWhich) {
+  const Folder folder;
+  std::string corpus;
+  for (int i = 0; i < 60; ++i) {
+    const std::string word(1, static_cast<char>('a' + i % 20));
+    corpus += word + " b c d " + std::to_string(i) + "\t" + std::to_string(i) + " d c b " + word + "\n";
+  }
+  spill(folder / "corpus.tsv", corpus + "only one column\n\n\xff\tx\n");
+  spill(folder / "recipe.toml",
+        "[data]\ntrain = \"" + (folder / "corpus.tsv") +
+            "\"\ndev_size = 4\n[tokenizer]\nvocab_size = 60\n[model]\nd_model = 16\nheads = 2\nffn = "
+            "16\nencoder_layers = 1\n"
+            "decoder_layers = 1\nmax_positions = 64\n[train]\nsteps = 2\nbatch_tokens = 128\n");
+  const Result result = run({"train", folder / "recipe.toml", "--output", folder / "run"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("corpus.tsv: 63 lines, 60 kept, 3 skipped\n"));
+  EXPECT_THAT(result.err, HasSubstr("not UTF-8: 1 (line 63)\n"));
+  EXPECT_THAT(result.err, HasSubstr("wrong number of columns: 1 (line 61)\n"));
+  EXPECT_THAT(result.err, HasSubstr("empty side: 1 (line 62)\n"));
+  EXPECT_EQ(lines(slurp(folder / "run/dev.source.txt")).size(), 4u);
+}
+
+}  // namespace
+}  // namespace heed::cli_test

@@ -1,0 +1,182 @@
+// heed translate: the ids Hugging Face transformers found (tests/fixtures/marian/generation.json), and lines
+// of text.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+using testing::HasSubstr;
+
+// The options of a run as flags: "num_beams": 4 is --num-beams 4.
+Words flags(const Json& options) {
+  Words words;
+  for (const auto& [name, value] : options.items()) {
+    std::string flag = "--" + name;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    if (name == "bad_words_ids") {
+      for (const Json& ids : value) words.insert(words.end(), {flag, joined(ids)});
+    } else if (value.is_array()) {
+      words.insert(words.end(), {flag, joined(value)});
+    } else if (name == "do_sample") {
+      EXPECT_FALSE(value.get<bool>());
+    } else {
+      words.insert(words.end(), {flag, value.is_string() ? value.get<std::string>() : value.dump()});
+    }
+  }
+  return words;
+}
+
+Words prompts(const Json& inputs) {
+  Words words;
+  for (std::size_t row = 0; row < inputs.at("input_ids").size(); ++row) {
+    Json ids = Json::array();
+    for (std::size_t i = 0; i < inputs.at("input_ids")[row].size(); ++i) {
+      if (inputs.at("attention_mask")[row][i] == 1) ids.push_back(inputs.at("input_ids")[row][i]);
+    }
+    words.insert(words.end(), {"--prompt-ids", joined(ids)});
+  }
+  return words;
+}
+
+TEST(Translate, PromptIdsGiveTheIdsOfHuggingFace) {
+  const Json runs = Json::parse(slurp(marian() + "/generation.json")).at("runs");
+  ASSERT_GT(runs.size(), 10u);
+  for (const Json& expected : runs) {
+    SCOPED_TRACE(expected.at("name").get<std::string>());
+    Words words{"translate", "--json", "--model", marian()};
+    for (const Words& more : {flags(expected.at("options")), prompts(expected.at("inputs"))})
+      words.insert(words.end(), more.begin(), more.end());
+    const Result result = run(words);
+    ASSERT_EQ(result.status, 0) << result.err;
+    std::vector<Json> hypotheses;
+    for (const Json& line : json_lines(result.out)) {
+      if (!line.contains("sequences")) hypotheses.push_back(line);
+      if (line.contains("sequences"))
+        hypotheses.insert(hypotheses.end(), line.at("sequences").begin(), line.at("sequences").end());
+    }
+    ASSERT_EQ(hypotheses.size(), expected.at("new_tokens").size());
+    for (std::size_t i = 0; i < hypotheses.size(); ++i) {
+      EXPECT_EQ(hypotheses[i].at("ids"), expected.at("new_tokens")[i]);
+      if (expected.contains("sequences_scores")) {
+        EXPECT_NEAR(hypotheses[i].at("score").get<double>(), expected.at("sequences_scores")[i].get<double>(),
+                    1e-3);
+      }
+    }
+  }
+}
+
+Result translate(const std::string& input, const Words& options = {}) {
+  Words words{"translate", "--model", tiny_model(), "--max-new-tokens", "8"};
+  words.insert(words.end(), options.begin(), options.end());
+  return run(words, input);
+}
+
+TEST(Translate, KeepsOrderAndNumberOfLines) {
+  const Result result = translate("a b c\n\nd e\r\n\r\n \nf g");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const Words translated = lines(result.out);
+  ASSERT_EQ(translated.size(), 6u);
+  EXPECT_EQ(result.out.find('\r'), std::string::npos);
+  for (const std::size_t empty : {1, 3, 4}) EXPECT_EQ(translated[empty], "");
+  const std::vector<std::pair<int, const char*>> alone{{0, "a b c"}, {2, "d e"}, {5, "f g"}};
+  for (const auto& [line, text] : alone) {
+    EXPECT_EQ(run({"translate", "--model", tiny_model(), "--max-new-tokens", "8", text}).out,
+              translated[static_cast<std::size_t>(line)] + "\n");
+  }
+  EXPECT_EQ(translate("").out, "");
+}
+
+TEST(Translate, GivesJsonForEveryLine) {
+  const auto values = json_lines(translate("a b c\n\nd\n", {"--json"}).out);
+  ASSERT_EQ(values.size(), 3u);
+  EXPECT_TRUE(values[1].at("ids").empty());
+  for (const Json& value : values) {
+    EXPECT_TRUE(value.at("text").is_string());
+    EXPECT_LE(value.at("score").get<double>(), 0.0);
+  }
+  const auto best =
+      json_lines(translate("a b c\nd\n", {"--json", "--num-beams", "3", "--num-return-sequences", "3"}).out);
+  ASSERT_EQ(best.size(), 2u);
+  for (const Json& value : best) {
+    ASSERT_EQ(value.at("sequences").size(), 3u);
+    EXPECT_EQ(value.at("sequences")[0].at("ids"), value.at("ids"));
+    EXPECT_GE(value.at("sequences")[0].at("score"), value.at("sequences")[1].at("score"));
+  }
+}
+
+TEST(Translate, TheNumberOfThreadsChangesNothing) {
+  std::string input;
+  for (int i = 0; i < 40; ++i)
+    input += std::string("abcdefgh").substr(static_cast<std::size_t>(i % 8)) + " a b c d\n";
+  const Result one = translate(input, {"--json", "--num-beams", "2", "--threads", "1"});
+  const Result two = translate(input, {"--json", "--num-beams", "2", "--threads", "2"});
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_EQ(lines(one.out).size(), 40u);
+  EXPECT_EQ(one.out, two.out);
+}
+
+TEST(Translate, SamplesTheSameForTheSameSeed) {
+  const auto sample = [](const char* seed) {
+    return translate("a b c d e\nf g h\n", {"--do-sample", "--seed", seed}).out;
+  };
+  EXPECT_EQ(sample("3"), sample("3"));
+  EXPECT_NE(sample("3"), sample("4"));
+}
+
+TEST(Translate, ReplacesInvalidUtf8AndTells) {
+  const Result result = translate("a b\n a \xff b\n");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.err, "heed: warning: line 2: 1 invalid UTF-8 sequence replaced\n");
+  EXPECT_EQ(lines(result.out).size(), 2u);
+  const Result quiet = translate("a b\n a \xff b\n", {"--quiet"});
+  EXPECT_EQ(quiet.err, "");
+  EXPECT_EQ(quiet.out, result.out);
+}
+
+TEST(Translate, CutsSplitsOrRefusesLongLines) {
+  std::string input = "a b\n";
+  for (int i = 0; i < 200; ++i) input += "a b c d ";
+  input += "\n";
+  const Result cut = translate(input);
+  EXPECT_EQ(cut.status, 0);
+  EXPECT_THAT(cut.err,
+              HasSubstr("line 2: 801 tokens, more than the model's 64 positions: the rest is left out"));
+  EXPECT_EQ(lines(cut.out).size(), 2u);
+  const Result split = translate(input, {"--long-lines", "split"});
+  EXPECT_EQ(split.status, 0);
+  EXPECT_THAT(split.err, HasSubstr("translated in 13 parts"));
+  EXPECT_EQ(lines(split.out).size(), 2u);
+  EXPECT_GT(split.out.size(), cut.out.size());
+  const Result error = translate(input, {"--long-lines", "error"});
+  EXPECT_EQ(error.status, 1);
+  EXPECT_THAT(error.err, HasSubstr("line 2: expected at most 64 tokens, got 801"));
+}
+
+TEST(Translate, WritesAttentionOfEveryText) {
+  const Folder folder;
+  ASSERT_EQ(translate("a b c\nd e\n", {"--attention", folder / "map.svg"}).status, 0);
+  EXPECT_EQ(listing(folder.path()), (Words{"map-1.svg", "map-2.svg"}));
+  ASSERT_EQ(translate("a b \xff\n", {"--attention", folder / "one.json"}).status, 0);
+  const Json picture = Json::parse(slurp(folder / "one.json"));  // throws for what is not UTF-8
+  ASSERT_EQ(picture.at("maps").size(), 4u);                      // two layers of two heads
+}
+
+TEST(Translate, SaysWhenTheResultsCannotBeWritten) {
+  for (const Words& words : {Words{"translate", "--model", tiny_model(), "a b"}, Words{"info", tiny_model()},
+                             Words{"--help"}, Words{"attend", "--model", tiny_model(), "a b"}}) {
+    const Result result = run(words, "", "/dev/full");
+    EXPECT_EQ(result.status, 1) << words.front();
+    EXPECT_THAT(
+        result.err,
+        HasSubstr("heed: error: stdout: expected to write the results, got \"No space left on device\""));
+  }
+}
+
+}  // namespace
+}  // namespace heed::cli_test
