@@ -4,7 +4,9 @@
 _heed_models() {
   local folder command
   command=$(type -P "${1/#\~/$HOME}") && command=$(readlink -f "$command")
-  for folder in "${HEED_MODELS:-}" "${command:+${command%/*}/../share/heed/models}"; do
+  local -a folders
+  IFS=: read -r -a folders <<<"${HEED_MODELS:-}"
+  for folder in "${folders[@]}" "${command:+${command%/*}/../share/heed/models}"; do
     if [[ -n $folder && -d $folder ]]; then
       (cd "$folder" && for model in */; do [[ -f ${model}config.json ]] && echo "${model%/}"; done)
     fi
@@ -14,6 +16,10 @@ _heed_models() {
 _heed() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
   local everywhere='--help --quiet --json --threads --seed'
+  local search='--max-new-tokens --min-new-tokens --max-length --min-length --num-beams --num-return-sequences
+    --length-penalty --early-stopping --no-repeat-ngram-size --repetition-penalty --bad-words-ids --suppress-tokens
+    --eos-token-id --forced-bos-token-id --forced-eos-token-id --pad-token-id --decoder-start-token-id --do-sample
+    --temperature --top-k --top-p --min-p'
   local commands='translate tokenize forward info train evaluate average attend'
   local command='' word
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
@@ -25,26 +31,32 @@ _heed() {
   COMPREPLY=()
 
   local words='' files=no
-  case $previous in
-    --model | --init) words=$(_heed_models "${COMP_WORDS[0]}") files=yes ;;
-    --attention | --input | --output | --source | --reference | --text | --tsv) files=yes ;;
-    --dtype) words='f32 bf16' ;;
-    --kind) words='self cross encoder decoder' ;;
-    --heads | --layers) words='all' ;;
-    --threads | --seed | --num-* | --max-* | --length-penalty | --no-repeat-ngram-size | --batch-tokens | \
-      --prompt-ids | --decode | --pair | --target | --set) return ;;
+  case $command:$previous in
+    *:--model | *:-m | *:--init) words=$(_heed_models "${COMP_WORDS[0]}") files=yes ;;
+    *:--attention | *:--input | *:-i | *:--output | *:-o | *:--source | *:--reference | *:--hypothesis) files=yes ;;
+    *:--dtype) words='f32 bf16' ;;
+    *:--kind) words='cross encoder decoder self' ;;
+    *:--layers) words='all' ;;
+    *:--heads) words='all mean' ;;
+    *:--long-lines) words='cut split error' ;;
+    *:--early-stopping) words='true false never' ;;
+    evaluate:--tokenize) words='13a intl char none' ;;
+    attend:--target) return ;;
+    *:--threads | *:--seed | *:--batch-tokens | *:--prompt-ids | *:--decode | *:--set | *:--num-* | *:--max-* | \
+      *:--min-* | *:--*-penalty | *:--no-repeat-ngram-size | *:--bad-words-ids | *:--suppress-tokens | \
+      *:--*-token-id | *:--temperature | *:--top-*) return ;;
     *)
       case $command in
         '') words="$commands $everywhere --version" ;;
-        translate) words="--model --dtype --num-beams --length-penalty --max-new-tokens --num-return-sequences
-          --no-repeat-ngram-size --batch-tokens --attention --prompt-ids $everywhere" ;;
-        tokenize) words="--model --pair --decode --skip-special-tokens --no-special-tokens $everywhere" ;;
+        translate) words="--model --dtype --prompt-ids --batch-tokens --long-lines --attention $search $everywhere" ;;
+        tokenize) words="--model --target --decode --skip-special-tokens --no-special-tokens $everywhere" ;;
         forward) words="--model --dtype --input --output --hidden-states --attentions --gradients $everywhere" ;;
-        info) words="$(_heed_models "${COMP_WORDS[0]}") $everywhere" files=yes ;;
+        info) words="$(_heed_models "${COMP_WORDS[0]}") --model $everywhere" files=yes ;;
         train) words="--set --output --resume --init $everywhere" files=yes ;;
-        evaluate) words="--model --dtype --source --reference --text --tsv $everywhere" ;;
+        evaluate) words="--model --source --reference --hypothesis --tokenize --lowercase --batch-tokens $search
+          $everywhere" ;;
         average) words="--output $everywhere" files=yes ;;
-        attend) words="--model --dtype --layers --heads --kind --target --output $everywhere" ;;
+        attend) words="--model --layers --heads --kind --target --output $everywhere" ;;
       esac
       ;;
   esac
