@@ -39,7 +39,8 @@ struct TensorTable {
 class Weights {
  public:
   /// Reads every row from the files and converts it to `dtype`, biases and norms to f32 where that is bf16 or
-  /// f16 (f32 data is used where it lies in the mapped file). Throws Error listing tensors that are missing, unknown to the table, or of another shape.
+  /// f16 (f32 data is used where it lies in the mapped file). Throws Error listing tensors that are missing,
+  /// unknown to the table, or of another shape.
   static Weights load(const TensorFiles& files, const TensorTable& table, DType dtype);
   /// A new model's tensors, each from its own stream of `generator`.
   static Weights initialise(const TensorTable& table, Generator& generator);
