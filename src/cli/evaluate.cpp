@@ -43,8 +43,9 @@ std::vector<std::string> translate_lines(const EvaluateArguments& arguments,
   Progress progress(globals.quiet);
   constexpr std::size_t kWindow = 512;
   for (std::size_t begin = 0; begin < sources.size(); begin += kWindow) {
+    options.first_line = begin;
     options.warn = [&](std::size_t line, const std::string& message) {
-      if (!globals.quiet) warn(arguments.source + ":" + std::to_string(begin + line + 1) + ": " + message);
+      if (!globals.quiet) warn(arguments.source + ":" + std::to_string(line + 1) + ": " + message);
     };
     const std::size_t count = std::min(kWindow, sources.size() - begin);
     for (const Translation& t :

@@ -153,11 +153,12 @@ void translate_texts(const Session& session) {
   if (!arguments.attention.empty()) options.capture = {kCrossAttention};
   std::size_t done = 0;
   options.warn = [&](std::size_t line, const std::string& message) {
-    if (!session.globals.quiet) warn("line " + std::to_string(done + line + 1) + ": " + message);
+    if (!session.globals.quiet) warn("line " + std::to_string(line + 1) + ": " + message);
   };
   Lines lines(arguments.texts);
   std::vector<std::string> window;
   while (lines.next(window)) {
+    options.first_line = done;
     const std::vector<Translation> translations = translate(*session.model, *tokenizer, window, options);
     for (std::size_t i = 0; i < translations.size(); ++i) {
       std::vector<Hypothesis> hypotheses;

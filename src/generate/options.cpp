@@ -15,6 +15,8 @@ namespace {
 
 /// More beams than anybody searched with, few enough not to run out of memory by a slip of the finger.
 constexpr std::int64_t kMaxBeams = 1000;
+// The same for drawn sequences.
+constexpr std::int64_t kMaxReturned = 10000;
 constexpr std::int64_t kDefaultNewTokens = 20;
 
 EarlyStopping read_early_stopping(const Config& config) {
@@ -129,7 +131,8 @@ void check_lengths(const GenerationOptions& o, const Checker& check) {
 void check_beams(const GenerationOptions& o, const Checker& check) {
   check.require(o.num_beams >= 1 && o.num_beams <= kMaxBeams, "num_beams", fmt::format("1 to {}", kMaxBeams),
                 o.num_beams);
-  check.require(o.num_return_sequences >= 1, "num_return_sequences", "at least 1", o.num_return_sequences);
+  check.require(o.num_return_sequences >= 1 && o.num_return_sequences <= kMaxReturned, "num_return_sequences",
+                fmt::format("1 to {}", kMaxReturned), o.num_return_sequences);
   if (o.num_beams > 1) {
     check.require(o.num_return_sequences <= o.num_beams, "num_return_sequences",
                   fmt::format("at most num_beams {}", o.num_beams), o.num_return_sequences);

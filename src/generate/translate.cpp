@@ -57,7 +57,7 @@ class Preparation {
         throw Error(fmt::format(
             "translate: line {}: expected at most {} tokens, got {} (shorten it, or have long lines "
             "cut or split)",
-            line + 1, *positions_, length));
+            options_.first_line + line + 1, *positions_, length));
       case LongLines::cut: warn(line, told + ": the rest is left out"); return push(cut(std::move(encoding)));
       case LongLines::split: {
         const auto parts = generate::split_text(text, tokenizer_, *positions_ - special_tokens_);
@@ -86,7 +86,7 @@ class Preparation {
   }
 
   void warn(std::size_t line, const std::string& message) const {
-    if (options_.warn) options_.warn(line, message);
+    if (options_.warn) options_.warn(options_.first_line + line, message);
   }
 
   const Tokenizer& tokenizer_;
@@ -147,8 +147,13 @@ std::vector<Translation> translate(const EncoderDecoderModel& model, const Token
   GenerationOptions generation = options.generation;
   if (!generation.max_new_tokens && !generation.max_length) generation.max_length = model.max_positions();
   Sources sources = Preparation(model, tokenizer, options).prepare(texts);
-  auto found =
-      search_sources(model, sources.ids, generation, options.batch_tokens, {.capture = options.capture});
+  SearchOptions watch{.capture = options.capture};
+  for (std::size_t line = 0; line < texts.size(); ++line) {
+    for (std::size_t part = sources.first_part[line]; part < sources.first_part[line + 1]; ++part) {
+      watch.identities.push_back((options.first_line + line) << 20 | (part - sources.first_part[line]));
+    }
+  }
+  auto found = search_sources(model, sources.ids, generation, options.batch_tokens, watch);
   std::vector<Translation> translations;
   for (std::size_t line = 0; line < texts.size(); ++line) {
     std::vector<Translation> parts;

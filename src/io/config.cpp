@@ -48,24 +48,14 @@ JsonValue read_value(JsonReader& reader) {
   JsonValue value;
   value.kind = reader.peek();
   switch (value.kind) {
-    case Kind::null:
-      reader.null();
-      break;
-    case Kind::boolean:
-      value.truth = reader.boolean();
-      break;
-    case Kind::number:
-      value.text = reader.number();
-      break;
-    case Kind::string:
-      value.text = reader.string();
-      break;
+    case Kind::null: reader.null(); break;
+    case Kind::boolean: value.truth = reader.boolean(); break;
+    case Kind::number: value.text = reader.number(); break;
+    case Kind::string: value.text = reader.string(); break;
     case Kind::array:
       for (reader.begin_array(); reader.next_element();) value.elements.push_back(read_value(reader));
       break;
-    case Kind::object:
-      read_object(reader, value);
-      break;
+    case Kind::object: read_object(reader, value); break;
   }
   return value;
 }
@@ -73,18 +63,12 @@ JsonValue read_value(JsonReader& reader) {
 std::string describe(const JsonValue& value) {
   constexpr std::size_t kShown = 60;
   switch (value.kind) {
-    case Kind::null:
-      return "null";
-    case Kind::boolean:
-      return value.truth ? "true" : "false";
-    case Kind::array:
-      return "an array of " + std::to_string(value.elements.size());
-    case Kind::object:
-      return "an object";
-    case Kind::number:
-      return value.text.size() > kShown ? value.text.substr(0, kShown) + "..." : value.text;
-    case Kind::string:
-      break;
+    case Kind::null: return "null";
+    case Kind::boolean: return value.truth ? "true" : "false";
+    case Kind::array: return "an array of " + std::to_string(value.elements.size());
+    case Kind::object: return "an object";
+    case Kind::number: return value.text.size() > kShown ? value.text.substr(0, kShown) + "..." : value.text;
+    case Kind::string: break;
   }
   if (value.text.size() <= kShown) return JsonWriter().value(value.text).text();
   std::size_t end = kShown;

@@ -226,17 +226,10 @@ void JsonReader::null() {
 void JsonReader::skip() {
   std::string key;
   switch (peek()) {
-    case Kind::null:
-      return null();
-    case Kind::boolean:
-      boolean();
-      return;
-    case Kind::number:
-      number();
-      return;
-    case Kind::string:
-      string();
-      return;
+    case Kind::null: return null();
+    case Kind::boolean: boolean(); return;
+    case Kind::number: number(); return;
+    case Kind::string: string(); return;
     case Kind::array:
       for (begin_array(); next_element();) skip();
       return;

@@ -8,22 +8,14 @@ namespace {
 
 const char* descriptor_of(const std::filesystem::path& path, DType dtype) {
   switch (dtype) {
-    case DType::f64:
-      return "<f8";
-    case DType::f32:
-      return "<f4";
-    case DType::f16:
-      return "<f2";
-    case DType::i64:
-      return "<i8";
-    case DType::i32:
-      return "<i4";
-    case DType::u8:
-      return "|u1";
-    case DType::boolean:
-      return "|b1";
-    case DType::bf16:
-      break;
+    case DType::f64: return "<f8";
+    case DType::f32: return "<f4";
+    case DType::f16: return "<f2";
+    case DType::i64: return "<i8";
+    case DType::i32: return "<i4";
+    case DType::u8: return "|u1";
+    case DType::boolean: return "|b1";
+    case DType::bf16: break;
   }
   throw Error(path.string() + ": expected a dtype NumPy has, got bf16 (convert it to f32 first)");
 }

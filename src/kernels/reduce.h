@@ -1,5 +1,5 @@
-// Reductions. Sums accumulate in double, so that in float the rounding error does not grow with the length, and are
-// cut into chunks by their length alone: any number of threads gives the same bits.
+// Reductions. Sums accumulate in double, so that in float the rounding error does not grow with the length,
+// and are cut into chunks by their length alone: any number of threads gives the same bits.
 #pragma once
 
 #include <cstdint>

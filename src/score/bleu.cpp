@@ -111,28 +111,20 @@ BleuScore score_of(const Counts& counts, const BleuOptions& options) {
 
 std::string smoothing_field(const BleuOptions& options) {
   switch (options.smoothing) {
-    case BleuSmoothing::kExp:
-      return "exp";
-    case BleuSmoothing::kFloor:
-      return fmt::format("floor[{:.2f}]", smooth_value(options));
-    case BleuSmoothing::kAddK:
-      return fmt::format("add-k[{:.2f}]", smooth_value(options));
-    case BleuSmoothing::kNone:
-      break;
+    case BleuSmoothing::kExp: return "exp";
+    case BleuSmoothing::kFloor: return fmt::format("floor[{:.2f}]", smooth_value(options));
+    case BleuSmoothing::kAddK: return fmt::format("add-k[{:.2f}]", smooth_value(options));
+    case BleuSmoothing::kNone: break;
   }
   return "none";
 }
 
 const char* tokenizer_field(BleuTokenizer tokenizer) {
   switch (tokenizer) {
-    case BleuTokenizer::k13a:
-      return "13a";
-    case BleuTokenizer::kIntl:
-      return "intl";
-    case BleuTokenizer::kChar:
-      return "char";
-    case BleuTokenizer::kNone:
-      break;
+    case BleuTokenizer::k13a: return "13a";
+    case BleuTokenizer::kIntl: return "intl";
+    case BleuTokenizer::kChar: return "char";
+    case BleuTokenizer::kNone: break;
   }
   return "none";
 }

@@ -90,14 +90,10 @@ std::u32string tokenize_intl(std::u32string_view line) {
 
 std::u32string tokenize(std::u32string_view line, BleuTokenizer tokenizer) {
   switch (tokenizer) {
-    case BleuTokenizer::k13a:
-      return tokenize_13a(line);
-    case BleuTokenizer::kIntl:
-      return tokenize_intl(line);
-    case BleuTokenizer::kChar:
-      return set_apart(line, [](char32_t) { return true; });
-    case BleuTokenizer::kNone:
-      break;
+    case BleuTokenizer::k13a: return tokenize_13a(line);
+    case BleuTokenizer::kIntl: return tokenize_intl(line);
+    case BleuTokenizer::kChar: return set_apart(line, [](char32_t) { return true; });
+    case BleuTokenizer::kNone: break;
   }
   return std::u32string(line);
 }

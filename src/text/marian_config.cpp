@@ -37,7 +37,8 @@ bool read_flag(const Json& json, const char* key, const std::string& where) {
   return place->get<bool>();
 }
 
-MarianTokenizerConfig::AddedToken read_added(const std::string& key, const Json& value, const std::string& where) {
+MarianTokenizerConfig::AddedToken read_added(const std::string& key, const Json& value,
+                                             const std::string& where) {
   const std::string name = "added_tokens_decoder." + key;
   MarianTokenizerConfig::AddedToken token{};
   const auto parsed = std::from_chars(key.data(), key.data() + key.size(), token.id);

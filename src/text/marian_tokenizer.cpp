@@ -70,7 +70,8 @@ MarianSide::MarianSide(std::shared_ptr<const SentencePieceModel> model,
     if (id && special) special_[static_cast<std::size_t>(*id)] = true;
   };
   for (const std::string& token : {config.eos, config.unk, config.pad}) add_marker(token, true);
-  for (const MarianTokenizerConfig::AddedToken& token : config.added) add_marker(token.content, token.special);
+  for (const MarianTokenizerConfig::AddedToken& token : config.added)
+    add_marker(token.content, token.special);
   std::stable_sort(markers_.begin(), markers_.end(),
                    [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
 

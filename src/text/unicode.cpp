@@ -56,12 +56,9 @@ UChar32 code_point(std::string_view sequence) {
     return static_cast<UChar32>(static_cast<unsigned char>(sequence[i]));
   };
   switch (sequence.size()) {
-    case 1:
-      return byte(0);
-    case 2:
-      return (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F);
-    case 3:
-      return (byte(0) & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
+    case 1: return byte(0);
+    case 2: return (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F);
+    case 3: return (byte(0) & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
     default:
       return (byte(0) & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
   }
@@ -75,12 +72,9 @@ int columns(UChar32 c) {
     case U_ENCLOSING_MARK:
     case U_CONTROL_CHAR:
     case U_LINE_SEPARATOR:
-    case U_PARAGRAPH_SEPARATOR:
-      return 0;
-    case U_FORMAT_CHAR:
-      return c == 0x00AD ? 1 : 0;  // terminals show the soft hyphen
-    default:
-      break;
+    case U_PARAGRAPH_SEPARATOR: return 0;
+    case U_FORMAT_CHAR: return c == 0x00AD ? 1 : 0;  // terminals show the soft hyphen
+    default: break;
   }
   // Vowels and final consonants of decomposed Hangul are drawn into the syllable's first cell pair.
   const int hangul = u_getIntPropertyValue(c, UCHAR_HANGUL_SYLLABLE_TYPE);

@@ -17,14 +17,10 @@ double Schedule::at(std::int64_t step) const {
   const double length = std::max(1.0, static_cast<double>(steps) - w);
   const double x = std::min(1.0, (s - w) / length);
   switch (kind) {
-    case ScheduleKind::constant:
-      return lr;
-    case ScheduleKind::linear:
-      return min_lr + (lr - min_lr) * (1 - x);
-    case ScheduleKind::cosine:
-      return min_lr + (lr - min_lr) * (1 + std::cos(std::numbers::pi * x)) / 2;
-    case ScheduleKind::inverse_sqrt:
-      return std::max(min_lr, lr * std::sqrt(std::max(w, 1.0) / s));
+    case ScheduleKind::constant: return lr;
+    case ScheduleKind::linear: return min_lr + (lr - min_lr) * (1 - x);
+    case ScheduleKind::cosine: return min_lr + (lr - min_lr) * (1 + std::cos(std::numbers::pi * x)) / 2;
+    case ScheduleKind::inverse_sqrt: return std::max(min_lr, lr * std::sqrt(std::max(w, 1.0) / s));
   }
   return lr;
 }

@@ -168,7 +168,7 @@ TokenizedCorpus TranslationTrainee::tokenize(const CorpusPart& part, const char*
 }
 
 EvaluationSet TranslationTrainee::evaluation_set(const CorpusPart& part, const char* name,
-                                          std::int64_t limit) const {
+                                                 std::int64_t limit) const {
   EvaluationSet set;
   set.pairs = tokenize(part, name);
   if (part.empty()) return set;

@@ -132,15 +132,9 @@ TEST(JsonReader, AcceptsExactlyJson) {
     for (std::size_t edits = 1 + choices.below(2); edits > 0; --edits) {
       const std::size_t at = choices.below(text.size());
       switch (choices.below(3)) {
-        case 0:
-          text[at] = kTokens[choices.below(kTokens.size())];
-          break;
-        case 1:
-          text.insert(at, 1, kTokens[choices.below(kTokens.size())]);
-          break;
-        default:
-          text.erase(at, 1 + choices.below(5));
-          break;
+        case 0: text[at] = kTokens[choices.below(kTokens.size())]; break;
+        case 1: text.insert(at, 1, kTokens[choices.below(kTokens.size())]); break;
+        default: text.erase(at, 1 + choices.below(5)); break;
       }
     }
     const bool mine = error_of([&] {

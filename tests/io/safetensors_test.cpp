@@ -208,24 +208,12 @@ std::string mutate(const std::string& original, std::size_t header_bytes, Choice
   for (std::size_t edits = 1 + choices.below(3); edits > 0 && !content.empty(); --edits) {
     const std::size_t at = choices.below(std::min(header_end, content.size()));
     switch (choices.below(6)) {
-      case 0:
-        content[at] = static_cast<char>(content[at] ^ (1 << choices.below(8)));
-        break;
-      case 1:
-        content.resize(choices.below(content.size() + 1));
-        break;
-      case 2:
-        content[at] = kTokens[choices.below(kTokens.size())];
-        break;
-      case 3:
-        content.insert(at, 1, kTokens[choices.below(kTokens.size())]);
-        break;
-      case 4:
-        content.erase(at, 1 + choices.below(4));
-        break;
-      default:
-        content.insert(at, content.substr(choices.below(content.size()), choices.below(60)));
-        break;
+      case 0: content[at] = static_cast<char>(content[at] ^ (1 << choices.below(8))); break;
+      case 1: content.resize(choices.below(content.size() + 1)); break;
+      case 2: content[at] = kTokens[choices.below(kTokens.size())]; break;
+      case 3: content.insert(at, 1, kTokens[choices.below(kTokens.size())]); break;
+      case 4: content.erase(at, 1 + choices.below(4)); break;
+      default: content.insert(at, content.substr(choices.below(content.size()), choices.below(60))); break;
     }
   }
   if (content.size() >= 8 &&

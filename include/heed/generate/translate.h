@@ -23,9 +23,13 @@ struct TranslateOptions {
   GenerationOptions generation = {};
   std::int64_t batch_tokens = 4096;  ///< see search_sources
   LongLines long_lines = LongLines::cut;
+  /// Number of texts translated before these: where the texts are a window of a longer input, messages and
+  /// random draws are those of the whole.
+  std::size_t first_line = 0;
   /// Taps to keep, see SearchOptions; not together with LongLines::split.
   std::vector<std::string> capture = {};
-  /// Told about every line that was changed before translation: index in `texts`, and what happened.
+  /// Told about every line that was changed before translation: index in `texts`, plus first_line, and what
+  /// happened.
   std::function<void(std::size_t line, const std::string& message)> warn = {};
 };
 

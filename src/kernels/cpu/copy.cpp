@@ -146,16 +146,11 @@ void copy_strided(const void* src, void* dst, const StridedCopy& shape, std::siz
     return;
   }
   switch (element_size) {
-    case 1:
-      return copy_as<std::uint8_t>(src, dst, merged);
-    case 2:
-      return copy_as<std::uint16_t>(src, dst, merged);
-    case 4:
-      return copy_as<std::uint32_t>(src, dst, merged);
-    case 8:
-      return copy_as<std::uint64_t>(src, dst, merged);
-    default:
-      HEED_ASSERT(false, "element sizes are 1, 2, 4 or 8 bytes");
+    case 1: return copy_as<std::uint8_t>(src, dst, merged);
+    case 2: return copy_as<std::uint16_t>(src, dst, merged);
+    case 4: return copy_as<std::uint32_t>(src, dst, merged);
+    case 8: return copy_as<std::uint64_t>(src, dst, merged);
+    default: HEED_ASSERT(false, "element sizes are 1, 2, 4 or 8 bytes");
   }
 }
 
