@@ -76,6 +76,7 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& folder
   if (fs::is_directory(name, error)) return name;
   std::string looked = name;
   for (const fs::path& folder : folders) {
+    if (fs::path(name).is_absolute()) break;
     if (fs::exists(folder / name / "config.json", error)) return folder / name;
     looked += ", " + (folder / name).string();
   }
