@@ -59,19 +59,28 @@ void add_feed_forward(TensorTable& table, const std::string& prefix, std::int64_
   add_norm(table, prefix + "final_layer_norm", width);
 }
 
+bool one_table(const MarianConfig& c) { return c.share_encoder_decoder_embeddings && c.tie_word_embeddings; }
+
+// One table for everything when embeddings are shared and tied. Where they are not tied, transformers keeps
+// encoder, decoder and output apart even if they are called shared; older files then hold the shared one
+// only.
 void add_embeddings(TensorTable& table, const MarianConfig& c) {
   const std::string shared = "model.shared.weight", encoder = "model.encoder.embed_tokens.weight";
   const std::string decoder = "model.decoder.embed_tokens.weight", output = "lm_head.weight";
-  if (c.share_encoder_decoder_embeddings) {
-    TensorRow row{shared, {c.vocab_size, c.d_model}, Init::embedding, true, true, {encoder, decoder}};
-    if (c.tie_word_embeddings) row.tied.push_back(output);
-    table.rows.push_back(row);
-  } else {
-    table.rows.push_back({encoder, {c.vocab_size, c.d_model}, Init::embedding});
-    TensorRow row{decoder, {c.decoder_vocab_size, c.d_model}, Init::embedding};
-    if (c.tie_word_embeddings) row.tied.push_back(output);
-    table.rows.push_back(row);
+  if (one_table(c)) {
+    table.rows.push_back(
+        {shared, {c.vocab_size, c.d_model}, Init::embedding, true, true, {encoder, decoder, output}});
+    return;
   }
+  TensorRow source{encoder, {c.vocab_size, c.d_model}, Init::embedding};
+  TensorRow target{decoder, {c.decoder_vocab_size, c.d_model}, Init::embedding};
+  if (c.share_encoder_decoder_embeddings) {
+    source.tied.push_back(shared);
+    target.tied.push_back(shared);
+  }
+  if (c.tie_word_embeddings) target.tied.push_back(output);
+  table.rows.push_back(source);
+  table.rows.push_back(target);
   if (!c.tie_word_embeddings) table.rows.push_back({output, {c.decoder_vocab_size, c.d_model}, Init::xavier});
 }
 
@@ -142,7 +151,7 @@ class Marian final : public AssembledEncoderDecoder {
 };
 
 void Marian::build() {
-  const bool shared = config_.share_encoder_decoder_embeddings;
+  const bool shared = one_table(config_);
   const Tensor& source = weights_[shared ? "model.shared.weight" : "model.encoder.embed_tokens.weight"];
   const Tensor& target = weights_[shared ? "model.shared.weight" : "model.decoder.embed_tokens.weight"];
   const double scale = config_.scale_embedding ? std::sqrt(static_cast<double>(config_.d_model)) : 1.0;

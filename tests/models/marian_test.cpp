@@ -214,6 +214,38 @@ TEST_F(MarianTest, SavedDirectoryLoadsWithTheSameNumbers) {
   std::filesystem::remove_all(folder);
 }
 
+// transformers 5 keeps encoder, decoder and output apart when embeddings are not tied, shared or not.
+TEST(MarianEmbeddings, UntiedOnesStayApart) {
+  MarianConfig config;
+  config.vocab_size = config.decoder_vocab_size = 11;
+  config.d_model = 4;
+  config.encoder_layers = config.decoder_layers = 1;
+  config.encoder_attention_heads = config.decoder_attention_heads = 2;
+  config.encoder_ffn_dim = config.decoder_ffn_dim = 4;
+  config.max_position_embeddings = 8;
+  auto tables = [&](bool shared, bool tied) {
+    config.share_encoder_decoder_embeddings = shared;
+    config.tie_word_embeddings = tied;
+    Generator generator(1);
+    const auto model = make_marian(config, generator);
+    std::vector<std::string> names;
+    for (const Parameter& p : model->parameters()) {
+      if (p.name.find("embed") != p.name.npos || p.name == "lm_head.weight" ||
+          p.name == "model.shared.weight") {
+        names.push_back(p.name);
+      }
+    }
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  const std::string encoder = "model.encoder.embed_tokens.weight",
+                    decoder = "model.decoder.embed_tokens.weight";
+  EXPECT_EQ(tables(true, true), (Names{"model.shared.weight"}));
+  EXPECT_EQ(tables(true, false), (Names{encoder, decoder, "lm_head.weight"}));
+  EXPECT_EQ(tables(false, true), (Names{encoder, decoder}));
+  EXPECT_EQ(tables(false, false), (Names{encoder, decoder, "lm_head.weight"}));
+}
+
 TEST_F(MarianTest, HubStyleConfigGivesTheSameModel) {
   const MarianConfig a = MarianConfig::parse(Config::load(kFixture / "config.json"));
   const MarianConfig b = MarianConfig::parse(Config::load(kFixture / "config_hub_style.json"));
