@@ -9,20 +9,16 @@
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"
 #include "nn/random_parts.h"
+#include "reference/near.h"
 
 namespace heed {
 namespace {
 
 using reference::check_gradients;
+using reference::expect_near;
 using reference::random_attention;
 using reference::random_linear;
 using reference::random_tensor;
-
-void expect_near(const Tensor& got, const Tensor& want, double tolerance) {
-  ASSERT_EQ(got.shape(), want.shape());
-  const auto a = got.to_vector<double>(), b = want.to_vector<double>();
-  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << i;
-}
 
 // Head h by equation 1 on columns [h d, (h + 1) d) of the projections; heads joined, then projected.
 Tensor head_by_head(const MultiHeadAttention& m, const Tensor& x, const Tensor& memory) {

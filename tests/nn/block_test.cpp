@@ -8,20 +8,16 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "nn/random_parts.h"
+#include "reference/near.h"
 
 namespace heed {
 namespace {
 
 using reference::check_gradients;
+using reference::expect_near;
 using reference::random_decoder_layer;
 using reference::random_encoder_layer;
 using reference::random_tensor;
-
-void expect_near(const Tensor& got, const Tensor& want, double tolerance) {
-  ASSERT_EQ(got.shape(), want.shape());
-  const auto a = got.to_vector<double>(), b = want.to_vector<double>();
-  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << i;
-}
 
 TEST(Block, PostAndPreNormAreTheirFormulas) {
   const Tensor x = random_tensor({2, 3, 6}, 1);

@@ -8,18 +8,14 @@
 
 #include "heed/ops/shape.h"
 #include "reference/gradient_check.h"
+#include "reference/near.h"
 
 namespace heed {
 namespace {
 
 using reference::check_gradients;
+using reference::expect_near;
 using reference::random_tensor;
-
-void expect_near(const Tensor& got, const Tensor& want, double tolerance) {
-  ASSERT_EQ(got.shape(), want.shape());
-  const auto a = got.to(DType::f64).to_vector<double>(), b = want.to(DType::f64).to_vector<double>();
-  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << i;
-}
 
 Tensor boolean(const Shape& shape, std::uint64_t seed, double keep) {
   const auto values = random_tensor(shape, seed, 0, 1).to_vector<double>();

@@ -4,22 +4,18 @@
 #include <gtest/gtest.h>
 
 #include "reference/gradient_check.h"
+#include "reference/near.h"
 
 namespace heed {
 namespace {
 
 using reference::check_gradients;
+using reference::expect_near;
 using reference::random_tensor;
 
 Tensor layer_norm_by_formula(const Tensor& x, const Tensor& w, const Tensor& b, double eps) {
   const Tensor centred = x - mean(x, -1, true);
   return centred * rsqrt(mean(centred * centred, -1, true) + eps) * w + b;
-}
-
-void expect_near(const Tensor& got, const Tensor& want, double tolerance) {
-  const auto a = got.to(DType::f64).to_vector<double>(), b = want.to(DType::f64).to_vector<double>();
-  ASSERT_EQ(got.shape(), want.shape());
-  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance) << i;
 }
 
 TEST(Norm, EqualsItsFormula) {
