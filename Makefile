@@ -1,4 +1,4 @@
-# The short way in: each target does everything it needs, on a fresh Debian 12 or later as well.
+# The short way in: each target does everything it needs, on a fresh Debian 12 as well.
 #
 #   make demo      translate a sentence and show its attention
 #   make test      build and run the tests
