@@ -115,6 +115,7 @@ class Loop {
       resume(checkpoint_path(options_.output, steps.back()));
     } else {
       state_.position = trainee_.position();
+      state_.generator_position = generator_.position();
       state_.metric = recipe_.eval.metric;
     }
     state_.recipe = recipe_values(recipe_);

@@ -133,6 +133,17 @@ TEST_F(LoopTest, StoppedAndResumedEqualsUnbroken) {
   }
 }
 
+// What a run that is killed before its first step leaves behind is the checkpoint of step 0.
+TEST_F(LoopTest, StoppedBeforeTheFirstStepAndResumedEqualsUnbroken) {
+  const Recipe r = recipe(12);
+  run(Regression(), r, {.output = folder_ / "straight"});
+  const std::atomic<bool> stop = true;
+  EXPECT_TRUE(run(Regression(), r, {.output = folder_ / "broken", .resume = true, .stop = &stop}).stopped);
+  EXPECT_EQ(checkpoint_steps(folder_ / "broken"), (std::vector<std::int64_t>{0}));
+  run(Regression(), r, {.output = folder_ / "broken", .resume = true});
+  EXPECT_EQ(weights(folder_ / "straight"), weights(folder_ / "broken"));
+}
+
 // Run by the test below in a process of its own.
 TEST(LoopChild, DISABLED_Trains) {
   Regression trainee;
