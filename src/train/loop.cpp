@@ -113,6 +113,7 @@ class Loop {
     generator_.seek(kFirstDropoutStream);
     if (options_.resume && !steps.empty()) {
       resume(checkpoint_path(options_.output, steps.back()));
+      prune();  // what a run killed after its checkpoint had no time for
     } else {
       state_.position = trainee_.position();
       state_.generator_position = generator_.position();
