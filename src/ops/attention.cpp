@@ -60,7 +60,7 @@ void check_options(const Sizes& n, const Tensor& q, const AttentionOptions& o) {
     throw Error(where + ": expected dropout in [0, 1), got " + std::to_string(o.dropout));
   }
   if (o.window < 0) throw Error(where + ": expected a window of at least 0, got " + std::to_string(o.window));
-  refuse_gradient("ALiBi slopes", {o.alibi_slopes.defined() ? o.alibi_slopes : Tensor()});
+  refuse_gradient("ALiBi slopes", {o.alibi_slopes});
 }
 
 double scale_of(const AttentionOptions& options, const Sizes& n) {
