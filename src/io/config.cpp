@@ -76,6 +76,28 @@ std::string describe(const JsonValue& value) {
   return JsonWriter().value(value.text.substr(0, end)).text() + "...";
 }
 
+void write_value(JsonWriter& json, const JsonValue& value) {
+  switch (value.kind) {
+    case Kind::null: json.value(nullptr); break;
+    case Kind::boolean: json.value(value.truth); break;
+    case Kind::number: json.written_number(value.text); break;
+    case Kind::string: json.value(value.text); break;
+    case Kind::array:
+      json.begin_array();
+      for (const JsonValue& element : value.elements) write_value(json, element);
+      json.end_array();
+      break;
+    case Kind::object:
+      json.begin_object();
+      for (std::size_t i = 0; i < value.keys.size(); ++i) {
+        json.key(value.keys[i]);
+        write_value(json, value.elements[i]);
+      }
+      json.end_object();
+      break;
+  }
+}
+
 // The place of an array's element named by its index.
 std::optional<std::size_t> element_index(std::string_view name, std::size_t count) {
   const std::optional<std::uint64_t> place = io::json_unsigned(name);
@@ -295,6 +317,25 @@ std::vector<std::string> Config::unused() const {
   std::vector<std::string> names;
   collect_unused(*value_, prefix_, names);
   return names;
+}
+
+std::string Config::text_with(std::string_view name, std::string_view value) const {
+  JsonWriter json(2);
+  json.begin_object();
+  bool written = false;
+  for (std::size_t i = 0; i < value_->keys.size(); ++i) {
+    json.key(value_->keys[i]);
+    const bool here = value_->keys[i] == name;
+    written = written || here;
+    if (here) {
+      json.value(value);
+    } else {
+      write_value(json, value_->elements[i]);
+    }
+  }
+  if (!written) json.field(name, value);
+  json.end_object();
+  return json.text() + "\n";
 }
 
 }  // namespace heed

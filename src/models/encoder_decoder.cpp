@@ -1,61 +1,18 @@
 // Forward pass, loss and cached decoding of assembled encoder-decoders.
 #include "models/encoder_decoder.h"
 
-#include <set>
-
 #include "heed/autograd.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
+#include "models/named_tensors.h"
 
 namespace heed {
 namespace {
-
-// true where the mask is not 0
-AttentionOptions see_only(const Tensor& mask) {
-  AttentionOptions options;
-  if (mask.defined()) options.key_mask = mask.to(DType::boolean);
-  return options;
-}
 
 AttentionOptions causal_options() {
   AttentionOptions options;
   options.causal = true;
   return options;
-}
-
-// ---- named inputs
-// -------------------------------------------------------------------------------------------
-
-const Tensor& required(const TensorMap& inputs, const char* name) {
-  const auto found = inputs.find(name);
-  if (found == inputs.end()) throw Error(std::string("forward: expected an input ") + name + ", got none");
-  return found->second;
-}
-
-Tensor ids_input(const Tensor& tensor, const char* name) {
-  const bool integer = tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32;
-  if (tensor.rank() != 2 || !integer) {
-    throw Error(std::string("forward: ") + name + ": expected integers [batch, length], got " + tensor.str());
-  }
-  return tensor.to(DType::i64).contiguous();
-}
-
-Tensor optional_ids(const TensorMap& inputs, const char* name, const Shape* expected) {
-  const auto found = inputs.find(name);
-  if (found == inputs.end()) return {};
-  Tensor ids = ids_input(found->second, name);
-  if (expected != nullptr && ids.shape() != *expected) {
-    throw Error(std::string("forward: ") + name + ": expected shape " + expected->str() + ", got " +
-                ids.shape().str());
-  }
-  return ids;
-}
-
-void refuse_unknown(const TensorMap& inputs, const std::set<std::string>& known) {
-  for (const auto& [name, tensor] : inputs) {
-    if (!known.contains(name))
-      throw Error("forward: expected inputs this model takes, got " + name + " " + tensor.str());
-  }
 }
 
 // Labels one place later, behind the start token; ignored labels become padding.
@@ -69,31 +26,6 @@ Tensor shift_right(const Tensor& labels, std::int64_t start, std::int64_t pad, s
   }
   return shifted;
 }
-
-// ---- named outputs
-// ------------------------------------------------------------------------------------------
-
-// Listeners that put what the taps of one stack offer into the outputs, under Hugging Face's names.
-void collect_hidden_states(Taps& taps, const std::string& stack, std::size_t layers, TensorMap& outputs) {
-  auto put = [&](const std::string& tap_name, std::size_t index) {
-    const std::string name = stack + "_hidden_states." + std::to_string(index);
-    taps.listen(tap_name, [&outputs, name](const std::string&, Tensor& value) { outputs[name] = value; });
-  };
-  put(stack + ".embed", 0);
-  for (std::size_t i = 0; i < layers; ++i) put(stack + ".layers." + std::to_string(i) + ".out", i + 1);
-}
-
-void collect_attentions(Taps& taps, const std::string& stack, const char* part, const std::string& output,
-                        std::size_t layers, TensorMap& outputs) {
-  for (std::size_t i = 0; i < layers; ++i) {
-    const std::string name = output + "." + std::to_string(i);
-    taps.listen(stack + ".layers." + std::to_string(i) + "." + part + ".weights",
-                [&outputs, name](const std::string&, Tensor& value) { outputs[name] = value; });
-  }
-}
-
-// ---- decoding
-// -----------------------------------------------------------------------------------------------
 
 class CachedDecoding final : public Decoding {
  public:
@@ -187,14 +119,14 @@ std::unique_ptr<Decoding> AssembledEncoderDecoder::decode(const SourceBatch& sou
 
 TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const ForwardOptions& options,
                                            Context& context) const {
-  refuse_unknown(inputs,
-                 {"input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "labels"});
-  SourceBatch source{ids_input(required(inputs, "input_ids"), "input_ids"), {}};
+  refuse_unknown_inputs(
+      inputs, {"input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "labels"});
+  SourceBatch source{ids_input(required_input(inputs, "input_ids"), "input_ids"), {}};
   source.mask = optional_ids(inputs, "attention_mask", &source.ids.shape());
   const Tensor labels = optional_ids(inputs, "labels", nullptr);
   Tensor target = optional_ids(inputs, "decoder_input_ids", nullptr);
   const CrossEntropyOptions loss_options;
-  if (!target.defined() && !labels.defined()) required(inputs, "decoder_input_ids");
+  if (!target.defined() && !labels.defined()) required_input(inputs, "decoder_input_ids");
   if (!target.defined())
     target = shift_right(labels, decoder_start_id(), pad_id(), loss_options.ignore_index);
   if (target.size(0) != source.ids.size(0)) {
@@ -209,13 +141,13 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
   const std::size_t encoder_layers = parts_.encoder.layers.size(),
                     decoder_layers = parts_.decoder.layers.size();
   if (options.hidden_states) {
-    collect_hidden_states(taps, parts_.encoder.name, encoder_layers, outputs);
-    collect_hidden_states(taps, parts_.decoder.name, decoder_layers, outputs);
+    collect_hidden_states(taps, parts_.encoder.name, encoder_layers, "encoder_hidden_states", outputs);
+    collect_hidden_states(taps, parts_.decoder.name, decoder_layers, "decoder_hidden_states", outputs);
   }
   if (options.attentions) {
-    collect_attentions(taps, parts_.encoder.name, "self_attn", "encoder_attentions", encoder_layers, outputs);
-    collect_attentions(taps, parts_.decoder.name, "self_attn", "decoder_attentions", decoder_layers, outputs);
-    collect_attentions(taps, parts_.decoder.name, "cross_attn", "cross_attentions", decoder_layers, outputs);
+    collect_attentions(taps, parts_.encoder.name, "self_attn", encoder_layers, "encoder_attentions", outputs);
+    collect_attentions(taps, parts_.decoder.name, "self_attn", decoder_layers, "decoder_attentions", outputs);
+    collect_attentions(taps, parts_.decoder.name, "cross_attn", decoder_layers, "cross_attentions", outputs);
   }
   Context listening{context.training, context.generator, &taps};
   const Tensor memory = parts_.encode(source, listening);

@@ -11,40 +11,17 @@
 #include "heed/ops/loss.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
+#include "models/config_fields.h"
 #include "models/encoder_decoder.h"
+#include "models/rows.h"
 
 namespace heed {
 namespace {
 
 constexpr double kNormEps = 1e-5;
 
-void check_heads(const Config& json, const char* key, std::int64_t d_model, std::int64_t heads) {
-  if (d_model % heads != 0)
-    json.fail(key, "a number of heads that divides d_model " + std::to_string(d_model));
-}
-
-void check_id(const Config& json, const char* key, std::int64_t id, std::int64_t vocab) {
-  if (id < 0 || id >= vocab) json.fail(key, "an id in [0, " + std::to_string(vocab) + ")");
-}
-
-double probability(const Config& json, const char* key, double otherwise) {
-  const double p = json.number(key, otherwise);
-  if (!(p >= 0.0 && p < 1.0)) json.fail(key, "a probability in [0, 1)");
-  return p;
-}
-
 std::string layer_name(const char* stack, std::int64_t layer) {
   return std::string("model.") + stack + ".layers." + std::to_string(layer) + ".";
-}
-
-void add_linear(TensorTable& table, const std::string& name, std::int64_t out, std::int64_t in) {
-  table.rows.push_back({name + ".weight", {out, in}, Init::xavier});
-  table.rows.push_back({name + ".bias", {out}, Init::zeros});
-}
-
-void add_norm(TensorTable& table, const std::string& name, std::int64_t width) {
-  table.rows.push_back({name + ".weight", {width}, Init::ones});
-  table.rows.push_back({name + ".bias", {width}, Init::zeros});
 }
 
 void add_attention(TensorTable& table, const std::string& name, std::int64_t width) {
@@ -122,26 +99,21 @@ class Marian final : public AssembledEncoderDecoder {
 
  private:
   void build();
-  Linear linear_part(const std::string& name) const {
-    return {weights_[name + ".weight"], weights_[name + ".bias"]};
-  }
   Residual residual(const std::string& norm) const {
-    return {{NormKind::layer, weights_[norm + ".weight"], weights_[norm + ".bias"], kNormEps},
-            NormPlace::post,
-            config_.dropout};
+    return {norm_part(weights_, norm, NormKind::layer, kNormEps), NormPlace::post, config_.dropout};
   }
   MultiHeadAttention attention(const std::string& file, const std::string& name, std::int64_t heads) const {
     return {name,
-            linear_part(file + ".q_proj"),
-            linear_part(file + ".k_proj"),
-            linear_part(file + ".v_proj"),
-            linear_part(file + ".out_proj"),
+            linear_part(weights_, file + ".q_proj"),
+            linear_part(weights_, file + ".k_proj"),
+            linear_part(weights_, file + ".v_proj"),
+            linear_part(weights_, file + ".out_proj"),
             heads,
             heads,
             config_.attention_dropout};
   }
   FeedForward feed_forward(const std::string& layer) const {
-    return {linear_part(layer + "fc1"), linear_part(layer + "fc2"),
+    return {linear_part(weights_, layer + "fc1"), linear_part(weights_, layer + "fc2"),
             activation_named(config_.activation_function), config_.activation_dropout};
   }
   std::string config_json(DType dtype) const;
@@ -208,9 +180,7 @@ std::string Marian::config_json(DType dtype) const {
       .field("eos_token_id", c.eos_token_id)
       .field("decoder_start_token_id", c.decoder_start_token_id)
       .field("forced_eos_token_id", c.forced_eos_token_id)
-      .field("torch_dtype", dtype == DType::bf16  ? "bfloat16"
-                            : dtype == DType::f16 ? "float16"
-                                                  : "float32")
+      .field("torch_dtype", dtype_in_config(dtype))
       .end_object();
   return json.text() + "\n";
 }
@@ -265,40 +235,12 @@ MarianConfig MarianConfig::parse(const Config& json) {
   check_id(json, "eos_token_id", c.eos_token_id, c.decoder_vocab_size);
   check_id(json, "decoder_start_token_id", c.decoder_start_token_id, c.decoder_vocab_size);
   activation_named(c.activation_function);
-  // Settings of other tools, of training only, of decoding (generation_config.json rules), and those that
-  // MarianMTModel itself does not read.
-  json.ignore({"_name_or_path",
-               "_num_labels",
-               "add_bias_logits",
-               "add_final_layer_norm",
-               "architectures",
-               "bad_words_ids",
-               "bos_token_id",
-               "classif_dropout",
-               "classifier_dropout",
-               "decoder_layerdrop",
-               "dtype",
-               "encoder_layerdrop",
-               "extra_pos_embeddings",
-               "gradient_checkpointing",
-               "id2label",
-               "init_std",
-               "is_decoder",
-               "is_encoder_decoder",
-               "label2id",
-               "length_penalty",
-               "max_length",
-               "model_type",
-               "normalize_before",
-               "normalize_embedding",
-               "num_beams",
-               "num_hidden_layers",
-               "static_position_embeddings",
-               "torch_dtype",
-               "transformers_version",
-               "use_cache"});
-  const std::vector<std::string> unused = json.unused();
-  if (!unused.empty()) json.fail(unused.front(), "only known settings");
+  // Settings of training only, and those that MarianMTModel itself does not read.
+  json.ignore({"add_bias_logits", "add_final_layer_norm", "classif_dropout", "classifier_dropout",
+               "decoder_layerdrop", "encoder_layerdrop", "extra_pos_embeddings", "init_std", "is_decoder",
+               "is_encoder_decoder", "normalize_before", "normalize_embedding", "num_hidden_layers",
+               "static_position_embeddings"});
+  refuse_unknown_keys(json);
   return c;
 }
 

@@ -15,13 +15,25 @@ namespace fs = std::filesystem;
 struct Family {
   const char* model_type;
   std::function<std::unique_ptr<Model>(const fs::path&, DType)> load;
+  std::function<std::unique_ptr<Model>(const Config&, Generator&)> make;
 };
 
 const std::vector<Family>& families() {
   static const std::vector<Family> list = {
-      {"marian", load_marian},
+      {"marian", load_marian,
+       [](const Config& config, Generator& g) { return make_marian(MarianConfig::parse(config), g); }},
   };
   return list;
+}
+
+const Family& family_of(const Config& config) {
+  const std::string type = config.required_string("model_type");
+  std::string known;
+  for (const Family& family : families()) {
+    if (type == family.model_type) return family;
+    known += (known.empty() ? "" : ", ") + std::string(family.model_type);
+  }
+  throw Error(config.where() + ": model_type: expected one of " + known + ", got \"" + type + "\"");
 }
 
 // The newest folder of models--owner--name/snapshots, or an empty path.
@@ -51,14 +63,11 @@ std::vector<std::string> model_families() {
 }
 
 std::unique_ptr<Model> load_model(const fs::path& directory, DType dtype) {
-  const Config config = Config::load(directory / "config.json");
-  const std::string type = config.required_string("model_type");
-  std::string known;
-  for (const Family& family : families()) {
-    if (type == family.model_type) return family.load(directory, dtype);
-    known += (known.empty() ? "" : ", ") + std::string(family.model_type);
-  }
-  throw Error(config.where() + ": model_type: expected one of " + known + ", got \"" + type + "\"");
+  return family_of(Config::load(directory / "config.json")).load(directory, dtype);
+}
+
+std::unique_ptr<Model> make_model(const Config& config, Generator& generator) {
+  return family_of(config).make(config, generator);
 }
 
 std::unique_ptr<EncoderDecoderModel> load_encoder_decoder(const fs::path& directory, DType dtype) {

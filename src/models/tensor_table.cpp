@@ -100,6 +100,11 @@ const Tensor& Weights::operator[](const std::string& name) const {
   return found->second;
 }
 
+Tensor Weights::find(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? Tensor() : found->second;
+}
+
 void Weights::add(const TensorRow& row, Tensor tensor) {
   if (row.trained) {
     tensor.set_requires_grad();

@@ -93,12 +93,15 @@ bool keeps_output(Activation activation) {
          activation == Activation::sigmoid;
 }
 
-void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (x.rank() < 1 || weight.rank() != 2 || x.size(-1) != weight.size(1)) {
-    throw Error("linear: expected x [..., in] and weight [out, in], got " + x.str() + " and " + weight.str());
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, WeightLayout layout) {
+  const bool in_first = layout == WeightLayout::in_out;
+  if (x.rank() < 1 || weight.rank() != 2 || x.size(-1) != weight.size(in_first ? 0 : 1)) {
+    throw Error(std::string("linear: expected x [..., in] and weight ") +
+                (in_first ? "[in, out]" : "[out, in]") + ", got " + x.str() + " and " + weight.str());
   }
-  if (bias.defined() && bias.shape() != Shape{weight.size(0)}) {
-    throw Error("linear: expected a bias [" + std::to_string(weight.size(0)) + "], got " + bias.str());
+  const std::int64_t out = weight.size(in_first ? 1 : 0);
+  if (bias.defined() && bias.shape() != Shape{out}) {
+    throw Error("linear: expected a bias [" + std::to_string(out) + "], got " + bias.str());
   }
 }
 
@@ -126,10 +129,13 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return y;
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  check_linear(x, weight, bias);
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
+              WeightLayout layout) {
+  check_linear(x, weight, bias, layout);
+  const bool in_first = layout == WeightLayout::in_out;
   const Tensor input = x.contiguous(), w = widen(weight, x.dtype()).contiguous(), b = widen(bias, x.dtype());
-  const std::int64_t out = w.size(0), in = w.size(1), rows = in == 0 ? 0 : x.numel() / in;
+  const std::int64_t out = w.size(in_first ? 1 : 0), in = w.size(in_first ? 0 : 1);
+  const std::int64_t stored = w.size(1), rows = in == 0 ? 0 : x.numel() / in;
   Shape shape = x.shape();
   shape[-1] = out;
   const bool recording = needs_gradient({x, weight, bias});
@@ -137,7 +143,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const bool keep_pre = recording && activation != Activation::none && !keeps_output(activation);
   Tensor y = keep_pre ? Tensor::empty(shape, x.dtype()) : pre.detach();
   dispatch_float("linear", x.dtype(), [&]<class T>() {
-    kernels::gemm<T>(false, true, rows, out, in, T{1}, input.data<T>(), in, w.data<T>(), in, T{0},
+    kernels::gemm<T>(false, !in_first, rows, out, in, T{1}, input.data<T>(), in, w.data<T>(), stored, T{0},
                      pre.data<T>(), out);
     if (b.defined()) kernels::add_bias(pre.data<T>(), b.contiguous().data<T>(), rows, out);
     apply_activation(activation, pre.data<T>(), y.data<T>(), y.numel());
@@ -147,20 +153,22 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const bool needs_b = bias.defined() && bias.requires_grad();
   const Tensor kept = activation == Activation::none ? Tensor() : keep_pre ? pre : y.detach();
   record(y, "linear", {input, w, b},
-         [x = input.detach(), w = w.detach(), kept, activation, rows, out, in, needs_x, needs_w,
-          needs_b](const Tensor& gradient) {
+         [x = input.detach(), w = w.detach(), kept, activation, in_first, rows, out, in, stored, needs_x,
+          needs_w, needs_b](const Tensor& gradient) {
            const Tensor dy = activation_gradient(activation, kept, gradient.contiguous());
            std::vector<Tensor> gradients(3);
            dispatch_float("linear", dy.dtype(), [&]<class T>() {
              if (needs_x) {
                gradients[0] = Tensor::empty(x.shape(), x.dtype());
-               kernels::gemm<T>(false, false, rows, in, out, T{1}, dy.data<T>(), out, w.data<T>(), in, T{0},
-                                gradients[0].data<T>(), in);
+               kernels::gemm<T>(false, in_first, rows, in, out, T{1}, dy.data<T>(), out, w.data<T>(), stored,
+                                T{0}, gradients[0].data<T>(), in);
              }
              if (needs_w) {
                gradients[1] = Tensor::empty(w.shape(), w.dtype());
-               kernels::gemm<T>(true, false, out, in, rows, T{1}, dy.data<T>(), out, x.data<T>(), in, T{0},
-                                gradients[1].data<T>(), in);
+               const T *left = in_first ? x.data<T>() : dy.data<T>(),
+                       *right = in_first ? dy.data<T>() : x.data<T>();
+               kernels::gemm<T>(true, false, w.size(0), stored, rows, T{1}, left, w.size(0), right, stored,
+                                T{0}, gradients[1].data<T>(), stored);
              }
              if (needs_b) {
                gradients[2] = Tensor::empty({out}, dy.dtype());

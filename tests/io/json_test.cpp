@@ -110,6 +110,14 @@ TEST(Config, RefusesWhatIsNotStrictJson) {
   EXPECT_EQ(parse_error("{\"a\": " + std::string(63, '[') + std::string(63, ']') + "}"), "");
 }
 
+TEST(Config, IsWrittenAgainWithOneStringReplaced) {
+  const std::string text = R"({"a": 1e-05, "dtype": "float16", "o": {"n": null, "l": [1, "x", true]}})";
+  EXPECT_EQ(nlohmann::ordered_json::parse(parse(text).text_with("dtype", "float32")).dump(),
+            R"({"a":1e-05,"dtype":"float32","o":{"n":null,"l":[1,"x",true]}})");
+  EXPECT_THAT(parse(text).text_with("new", "value"), HasSubstr("\"new\": \"value\""));
+  EXPECT_THAT(parse(text).text_with("dtype", "float32"), HasSubstr("1e-05"));
+}
+
 TEST(Config, LoadsFilesWithinALimit) {
   const TemporaryFolder folder;
   spill(folder / "config.json", "{\"a\": 1}\n");

@@ -44,6 +44,16 @@ TEST_F(RegistryTest, NamesTheFamiliesItKnows) {
   }
 }
 
+TEST_F(RegistryTest, MakesNewModelsFromAConfig) {
+  const std::string text = R"({"model_type": "marian", "vocab_size": 20, "pad_token_id": 19, "d_model": 8,
+      "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+      "encoder_ffn_dim": 16, "decoder_ffn_dim": 16})";
+  Generator generator(1);
+  const auto model = make_model(Config::parse(text, "config.json"), generator);
+  EXPECT_EQ(model->family(), "marian");
+  EXPECT_EQ(model->vocab_size(), 20);
+}
+
 TEST_F(RegistryTest, ReportsConfigsThatMakeNoModel) {
   auto error_for = [&](const std::string& extra) -> std::string {
     put(folder / "config.json",

@@ -84,6 +84,18 @@ TEST(Linear, EqualsProductPlusBiasForEveryActivation) {
   check_gradients([](const auto& in) { return linear(in[0], in[1]); }, {x, w});
 }
 
+TEST(Linear, TakesTheTransposedWeight) {
+  const Tensor x = random_tensor({2, 3, 4}, 49), w = random_tensor({4, 5}, 50), b = random_tensor({5}, 51);
+  const auto in_first = [](const auto& in) {
+    return linear(in[0], in[1], in[2], Activation::silu, WeightLayout::in_out);
+  };
+  const std::vector<Tensor> inputs = {x, w, b};
+  expect_near(in_first(inputs).to_vector<double>(),
+              activate(matmul(x, w) + b, Activation::silu).to_vector<double>(), 1e-12);
+  check_gradients(in_first, inputs);
+  EXPECT_THROW(linear(x, transpose(w, 0, 1), {}, Activation::none, WeightLayout::in_out), Error);
+}
+
 TEST(Linear, WidensStoredWeights) {
   const Tensor x = random_tensor({3, 4}, 47).to(DType::f32), w = random_tensor({5, 4}, 48).to(DType::bf16);
   EXPECT_EQ(linear(x, w).to_vector<float>(), linear(x, w.to(DType::f32)).to_vector<float>());

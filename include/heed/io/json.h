@@ -72,6 +72,9 @@ class Config {
   /// Throws `FILE: NAME: expected EXPECTED, got VALUE` with the key's value as it stands in the file, for
   /// checks of the caller's own.
   [[noreturn]] void fail(std::string_view name, std::string_view expected) const;
+  /// This object as JSON text, every key in its order and numbers as they are written, with a string under
+  /// `name` in the place of what was there, or at the end.
+  std::string text_with(std::string_view name, std::string_view value) const;
   /// The file (or `where`) this was read from.
   const std::string& where() const;
 
@@ -105,6 +108,8 @@ class JsonWriter {
   JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
   JsonWriter& value(bool truth) { return raw(truth ? "true" : "false"); }
   JsonWriter& value(std::nullptr_t) { return raw("null"); }
+  /// A number as it is written, which must be JSON.
+  JsonWriter& written_number(std::string_view number) { return raw(number); }
   JsonWriter& value(double number);
   JsonWriter& value(float number);
   template <std::integral T>

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "heed/io/json.h"
 #include "heed/models/model.h"
+#include "heed/random.h"
 
 namespace heed {
 
@@ -14,6 +16,10 @@ namespace heed {
 /// or bf16 is that of the weights in memory. Throws Error when the directory, the family or a tensor is not
 /// as expected.
 std::unique_ptr<Model> load_model(const std::filesystem::path& directory, DType dtype = DType::f32);
+
+/// A new model with random weights (f32) of the family and the sizes a config.json describes. Throws Error
+/// where load_model would.
+std::unique_ptr<Model> make_model(const Config& config, Generator& generator);
 
 /// load_model for what must translate: throws Error when the model is not an encoder-decoder.
 std::unique_ptr<EncoderDecoderModel> load_encoder_decoder(const std::filesystem::path& directory,

@@ -46,6 +46,8 @@ class Weights {
   static Weights initialise(const TensorTable& table, Generator& generator);
 
   const Tensor& operator[](const std::string& name) const;
+  /// The tensor, or an undefined one where the table has no such row.
+  Tensor find(const std::string& name) const;
   /// The trained ones, in the table's order.
   const std::vector<Parameter>& parameters() const { return parameters_; }
   /// All stored ones converted to `dtype`, for save_safetensors.

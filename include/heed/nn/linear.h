@@ -12,10 +12,11 @@ namespace heed {
 
 /// y = x W^T + b, with an activation fused behind it.
 struct Linear {
-  Tensor weight;  // [out, in]
+  Tensor weight;  // [out, in], or [in, out]
   Tensor bias;    // [out], or undefined
+  WeightLayout layout = WeightLayout::out_in;
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const {
-    return linear(x, weight, bias, activation);
+    return linear(x, weight, bias, activation, layout);
   }
 };
 

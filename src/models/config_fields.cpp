@@ -1,0 +1,97 @@
+// Checks of settings, and the keys all families ignore.
+#include "models/config_fields.h"
+
+namespace heed {
+
+double probability(const Config& json, const char* key, double otherwise) {
+  const double p = json.number(key, otherwise);
+  if (!(p >= 0.0 && p < 1.0)) json.fail(key, "a probability in [0, 1)");
+  return p;
+}
+
+void check_heads(const Config& json, const char* key, std::int64_t width, std::int64_t heads) {
+  if (width % heads != 0) {
+    json.fail(key, std::string("a number of heads that divides the width ") + std::to_string(width));
+  }
+}
+
+void check_id(const Config& json, const char* key, std::int64_t id, std::int64_t vocab) {
+  if (id < 0 || id >= vocab) json.fail(key, std::string("an id in [0, ") + std::to_string(vocab) + ")");
+}
+
+void refuse_unknown_keys(const Config& json) {
+  json.ignore({"_attn_implementation_autoset",
+               "_name_or_path",
+               "_num_labels",
+               "architectures",
+               "auto_map",
+               "bad_words_ids",
+               "begin_suppress_tokens",
+               "bos_token_id",
+               "chunk_size_feed_forward",
+               "decoder_start_token_id",
+               "diversity_penalty",
+               "do_sample",
+               "dtype",
+               "early_stopping",
+               "encoder_no_repeat_ngram_size",
+               "eos_token_id",
+               "exponential_decay_length_penalty",
+               "finetuning_task",
+               "forced_bos_token_id",
+               "forced_eos_token_id",
+               "gradient_checkpointing",
+               "id2label",
+               "label2id",
+               "length_penalty",
+               "max_length",
+               "min_length",
+               "model_type",
+               "no_repeat_ngram_size",
+               "num_beam_groups",
+               "num_beams",
+               "num_return_sequences",
+               "output_attentions",
+               "output_hidden_states",
+               "output_past",
+               "output_scores",
+               "pad_token_id",
+               "prefix",
+               "problem_type",
+               "remove_invalid_values",
+               "repetition_penalty",
+               "return_dict",
+               "return_dict_in_generate",
+               "sep_token_id",
+               "suppress_tokens",
+               "task_specific_params",
+               "temperature",
+               "tf_legacy_loss",
+               "tokenizer_class",
+               "top_k",
+               "top_p",
+               "torch_dtype",
+               "torchscript",
+               "transformers_version",
+               "typical_p",
+               "use_bfloat16",
+               "use_cache"});
+  const std::vector<std::string> unused = json.unused();
+  if (!unused.empty()) json.fail(unused.front(), "only known settings");
+}
+
+std::string dtype_in_config(DType dtype) {
+  switch (dtype) {
+    case DType::bf16: return "bfloat16";
+    case DType::f16: return "float16";
+    case DType::f64: return "float64";
+    default: return "float32";
+  }
+}
+
+std::string config_for_saving(const Config& json, DType dtype) {
+  const std::string key = json.has("torch_dtype") ? "torch_dtype" : "dtype";
+  return json.text_with(key, dtype_in_config(dtype));
+}
+
+}  // namespace heed

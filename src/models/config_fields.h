@@ -1,0 +1,28 @@
+// What the config.json of every family has in common: checks of single settings, and the keys that no model
+// of Hugging Face's computes with.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "heed/dtype.h"
+#include "heed/io/json.h"
+
+namespace heed {
+
+/// The number under `key`, which must lie in [0, 1).
+double probability(const Config& json, const char* key, double otherwise);
+/// Throws Error unless `heads` divides `width`.
+void check_heads(const Config& json, const char* key, std::int64_t width, std::int64_t heads);
+/// Throws Error unless 0 <= id < vocab.
+void check_id(const Config& json, const char* key, std::int64_t id, std::int64_t vocab);
+/// Marks the keys that transformers writes into any config and that change nothing in the model itself:
+/// names, versions, labels, settings of generation and of other tools. Throws Error for a key that is then
+/// still unused.
+void refuse_unknown_keys(const Config& json);
+/// A dtype as config.json spells it: float32, bfloat16, float16, ...
+std::string dtype_in_config(DType dtype);
+/// The config's text with the dtype of the weights saved beside it.
+std::string config_for_saving(const Config& json, DType dtype);
+
+}  // namespace heed

@@ -1,0 +1,65 @@
+// Checks of named inputs, and listeners for named outputs.
+#include "models/named_tensors.h"
+
+#include "heed/error.h"
+
+namespace heed {
+
+const Tensor& required_input(const TensorMap& inputs, const char* name) {
+  const auto found = inputs.find(name);
+  if (found == inputs.end()) throw Error(std::string("forward: expected an input ") + name + ", got none");
+  return found->second;
+}
+
+Tensor ids_input(const Tensor& tensor, const char* name) {
+  const bool integer = tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32;
+  if (tensor.rank() != 2 || !integer) {
+    throw Error(std::string("forward: ") + name + ": expected integers [batch, length], got " + tensor.str());
+  }
+  return tensor.to(DType::i64).contiguous();
+}
+
+Tensor optional_ids(const TensorMap& inputs, const char* name, const Shape* expected) {
+  const auto found = inputs.find(name);
+  if (found == inputs.end()) return {};
+  Tensor ids = ids_input(found->second, name);
+  if (expected != nullptr && ids.shape() != *expected) {
+    throw Error(std::string("forward: ") + name + ": expected shape " + expected->str() + ", got " +
+                ids.shape().str());
+  }
+  return ids;
+}
+
+void refuse_unknown_inputs(const TensorMap& inputs, const std::set<std::string>& known) {
+  for (const auto& [name, tensor] : inputs) {
+    if (!known.contains(name))
+      throw Error("forward: expected inputs this model takes, got " + name + " " + tensor.str());
+  }
+}
+
+AttentionOptions see_only(const Tensor& mask) {
+  AttentionOptions options;
+  if (mask.defined()) options.key_mask = mask.to(DType::boolean);
+  return options;
+}
+
+void collect_hidden_states(Taps& taps, const std::string& stack, std::size_t layers,
+                           const std::string& prefix, TensorMap& outputs) {
+  const auto put = [&](const std::string& tap_name, std::size_t index) {
+    const std::string name = prefix + "." + std::to_string(index);
+    taps.listen(tap_name, [&outputs, name](const std::string&, Tensor& value) { outputs[name] = value; });
+  };
+  put(stack + ".embed", 0);
+  for (std::size_t i = 0; i < layers; ++i) put(stack + ".layers." + std::to_string(i) + ".out", i + 1);
+}
+
+void collect_attentions(Taps& taps, const std::string& stack, const std::string& part, std::size_t layers,
+                        const std::string& prefix, TensorMap& outputs) {
+  for (std::size_t i = 0; i < layers; ++i) {
+    const std::string name = prefix + "." + std::to_string(i);
+    taps.listen(stack + ".layers." + std::to_string(i) + "." + part + ".weights",
+                [&outputs, name](const std::string&, Tensor& value) { outputs[name] = value; });
+  }
+}
+
+}  // namespace heed

@@ -1,0 +1,33 @@
+// The named inputs and outputs of forward(), as Hugging Face transformers calls them: checks of what comes
+// in, listeners that collect what goes out.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "heed/models/model.h"
+#include "heed/ops/attention.h"
+
+namespace heed {
+
+/// Throws Error when there is no input of that name.
+const Tensor& required_input(const TensorMap& inputs, const char* name);
+/// An input of integers [batch, length] as i64. Throws Error for anything else.
+Tensor ids_input(const Tensor& tensor, const char* name);
+/// The same, undefined where the input is absent. Throws Error where it is not of the shape `expected`, if
+/// that is given.
+Tensor optional_ids(const TensorMap& inputs, const char* name, const Shape* expected);
+/// Throws Error for an input that is not among the known ones.
+void refuse_unknown_inputs(const TensorMap& inputs, const std::set<std::string>& known);
+/// Attention options that let the keys be seen where `mask` [B, S] is not 0; all of them where it is
+/// undefined.
+AttentionOptions see_only(const Tensor& mask);
+
+/// Puts what enters the first layer of a stack and what each layer gives into `outputs` as PREFIX.0, 1, ...
+void collect_hidden_states(Taps& taps, const std::string& stack, std::size_t layers,
+                           const std::string& prefix, TensorMap& outputs);
+/// Puts the weights of `part` (self_attn, cross_attn) of each layer into `outputs` as PREFIX.0, 1, ...
+void collect_attentions(Taps& taps, const std::string& stack, const std::string& part, std::size_t layers,
+                        const std::string& prefix, TensorMap& outputs);
+
+}  // namespace heed

@@ -1,0 +1,24 @@
+// Linear maps and norms, as rows of a table and as parts.
+#include "models/rows.h"
+
+namespace heed {
+
+void add_linear(TensorTable& table, const std::string& name, std::int64_t out, std::int64_t in, bool bias) {
+  table.rows.push_back({name + ".weight", {out, in}, Init::xavier});
+  if (bias) table.rows.push_back({name + ".bias", {out}, Init::zeros});
+}
+
+void add_norm(TensorTable& table, const std::string& name, std::int64_t width, bool bias) {
+  table.rows.push_back({name + ".weight", {width}, Init::ones});
+  if (bias) table.rows.push_back({name + ".bias", {width}, Init::zeros});
+}
+
+Linear linear_part(const Weights& weights, const std::string& name) {
+  return {weights[name + ".weight"], weights.find(name + ".bias")};
+}
+
+Norm norm_part(const Weights& weights, const std::string& name, NormKind kind, double eps) {
+  return {kind, weights[name + ".weight"], weights.find(name + ".bias"), eps};
+}
+
+}  // namespace heed

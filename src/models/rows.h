@@ -1,0 +1,22 @@
+// Rows and parts that most families' tables have: linear maps and norms.
+#pragma once
+
+#include <string>
+
+#include "heed/models/tensor_table.h"
+#include "heed/nn/linear.h"
+#include "heed/nn/norm.h"
+
+namespace heed {
+
+/// NAME.weight [out, in] and, with `bias`, NAME.bias [out].
+void add_linear(TensorTable& table, const std::string& name, std::int64_t out, std::int64_t in,
+                bool bias = true);
+/// NAME.weight [width] and, with `bias`, NAME.bias [width].
+void add_norm(TensorTable& table, const std::string& name, std::int64_t width, bool bias = true);
+
+/// The part over NAME.weight and, where the table has it, NAME.bias.
+Linear linear_part(const Weights& weights, const std::string& name);
+Norm norm_part(const Weights& weights, const std::string& name, NormKind kind, double eps);
+
+}  // namespace heed
