@@ -2,6 +2,7 @@
 #include "models/encoder_decoder.h"
 
 #include "heed/autograd.h"
+#include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
 #include "models/named_tensors.h"
@@ -49,7 +50,7 @@ class CachedDecoding final : public Decoding {
     const Tensor hidden = parts_.decode(ids, {}, causal_options(), cross_options_, &caches_, context);
     length_ += ids.size(1);
     const Tensor last = reshape(slice(hidden, 1, ids.size(1) - 1, ids.size(1)), {rows(), hidden.size(2)});
-    return parts_.output(last);  // [R, V]
+    return parts_.output(parts_.scaled(last));  // [R, V]
   }
 
   void reorder(std::span<const std::int64_t> rows) override {
@@ -87,10 +88,15 @@ class CachedDecoding final : public Decoding {
 
 }  // namespace
 
-Tensor EncoderDecoderParts::encode(const SourceBatch& source, Context& context) const {
-  const Tensor x =
-      apply_dropout(positions->embed(source_embedding(source.ids), 0), embedding_dropout, context);
-  return encoder(x, see_only(source.mask), context);
+Tensor EmbeddingParts::operator()(const Tensor& ids, std::int64_t first, double dropout,
+                                  Context& context) const {
+  const Tensor x = positions->embed(embedding(ids), first);
+  return apply_dropout(norm ? (*norm)(x) : x, dropout, context);
+}
+
+Tensor EncoderDecoderParts::encode(const SourceBatch& source_batch, Context& context) const {
+  const Tensor x = source(source_batch.ids, 0, embedding_dropout, context);
+  return apply_dropout(encoder(x, see_only(source_batch.mask), context), stack_dropout, context);
 }
 
 Tensor EncoderDecoderParts::decode(const Tensor& ids, const Tensor& memory,
@@ -98,8 +104,13 @@ Tensor EncoderDecoderParts::decode(const Tensor& ids, const Tensor& memory,
                                    const AttentionOptions& cross_options,
                                    std::vector<DecoderLayerCache>* caches, Context& context) const {
   const std::int64_t first = caches != nullptr && !caches->empty() ? caches->front().self.length : 0;
-  const Tensor x = apply_dropout(positions->embed(target_embedding(ids), first), embedding_dropout, context);
-  return decoder(x, memory, self_options, cross_options, caches, context);
+  const Tensor x = target(ids, first, embedding_dropout, context);
+  return apply_dropout(decoder(x, memory, self_options, cross_options, caches, context), stack_dropout,
+                       context);
+}
+
+Tensor EncoderDecoderParts::scaled(const Tensor& hidden) const {
+  return output_scale == 1.0 ? hidden : hidden * output_scale;
 }
 
 Tensor AssembledEncoderDecoder::loss(const SourceBatch& source, const Tensor& decoder_ids,
@@ -108,7 +119,8 @@ Tensor AssembledEncoderDecoder::loss(const SourceBatch& source, const Tensor& de
   const Tensor memory = parts_.encode(source, context);
   const Tensor hidden =
       parts_.decode(decoder_ids, memory, causal_options(), see_only(source.mask), nullptr, context);
-  return linear_cross_entropy(hidden, parts_.output.weight, parts_.output.bias, labels, options);
+  return linear_cross_entropy(parts_.scaled(hidden), parts_.output.weight, parts_.output.bias, labels,
+                              options);
 }
 
 std::unique_ptr<Decoding> AssembledEncoderDecoder::decode(const SourceBatch& source, std::int64_t beams,
@@ -158,7 +170,7 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
     outputs[parts_.decoder.name + "_hidden_states." + std::to_string(decoder_layers)] = hidden;
   }
   outputs["encoder_last_hidden_state"] = memory;
-  outputs["logits"] = parts_.output(hidden);  // [B, T, V]
+  outputs["logits"] = parts_.output(parts_.scaled(hidden));  // [B, T, V]
   if (labels.defined()) outputs["loss"] = cross_entropy(outputs["logits"], labels, loss_options);
   return outputs;
 }

@@ -3,30 +3,43 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "heed/models/model.h"
 #include "heed/nn/block.h"
 #include "heed/nn/linear.h"
+#include "heed/nn/norm.h"
 #include "heed/nn/positions.h"
 
 namespace heed {
 
+/// What turns ids into the input of a stack.
+struct EmbeddingParts {
+  Embedding embedding;
+  std::shared_ptr<Positions> positions;
+  std::optional<Norm> norm = {};  // of their sum
+  Tensor operator()(const Tensor& ids, std::int64_t first, double dropout, Context& context) const;
+};
+
 struct EncoderDecoderParts {
-  Embedding source_embedding;
-  Embedding target_embedding;
-  std::shared_ptr<Positions> positions;  // of both sides
+  EmbeddingParts source;
+  EmbeddingParts target;
   double embedding_dropout = 0.0;
   Encoder encoder;
   Decoder decoder;
-  Linear output;  // [V, D]
+  double stack_dropout = 0.0;  // on what a stack puts out
+  double output_scale = 1.0;   // on what enters the output projection
+  Linear output;               // [V, D]
 
   /// Source ids i64 [B, S] and mask i64 [B, S] to memory [B, S, D].
-  Tensor encode(const SourceBatch& source, Context& context) const;
+  Tensor encode(const SourceBatch& source_batch, Context& context) const;
   /// Target ids i64 [B, T] to the last layer's output [B, T, D]. With caches, the ids continue what they
   /// hold.
   Tensor decode(const Tensor& ids, const Tensor& memory, const AttentionOptions& self_options,
                 const AttentionOptions& cross_options, std::vector<DecoderLayerCache>* caches,
                 Context& context) const;
+  /// The decoder's output as the output projection takes it.
+  Tensor scaled(const Tensor& hidden) const;
 };
 
 class AssembledEncoderDecoder : public EncoderDecoderModel {

@@ -52,8 +52,8 @@ void add_embeddings(TensorTable& table, const MarianConfig& c) {
   TensorRow source{encoder, {c.vocab_size, c.d_model}, Init::embedding};
   TensorRow target{decoder, {c.decoder_vocab_size, c.d_model}, Init::embedding};
   if (c.share_encoder_decoder_embeddings) {
-    source.tied.push_back(shared);
-    target.tied.push_back(shared);
+    source.aliases.push_back(shared);
+    target.aliases.push_back(shared);
   }
   if (c.tie_word_embeddings) target.tied.push_back(output);
   table.rows.push_back(source);
@@ -123,14 +123,11 @@ class Marian final : public AssembledEncoderDecoder {
 };
 
 void Marian::build() {
-  const bool shared = one_table(config_);
-  const Tensor& source = weights_[shared ? "model.shared.weight" : "model.encoder.embed_tokens.weight"];
-  const Tensor& target = weights_[shared ? "model.shared.weight" : "model.decoder.embed_tokens.weight"];
   const double scale = config_.scale_embedding ? std::sqrt(static_cast<double>(config_.d_model)) : 1.0;
-  parts_.source_embedding = {source, scale, config_.pad_token_id};
-  parts_.target_embedding = {target, scale, config_.pad_token_id};
-  parts_.positions = std::make_shared<AdditivePositions>(
+  const auto positions = std::make_shared<AdditivePositions>(
       sinusoidal_table(config_.max_position_embeddings, config_.d_model, SinusoidLayout::halves));
+  parts_.source = {{weights_["model.encoder.embed_tokens.weight"], scale, config_.pad_token_id}, positions};
+  parts_.target = {{weights_["model.decoder.embed_tokens.weight"], scale, config_.pad_token_id}, positions};
   parts_.embedding_dropout = config_.dropout;
   for (std::int64_t i = 0; i < config_.encoder_layers; ++i) {
     const std::string file = layer_name("encoder", i), name = "encoder.layers." + std::to_string(i);
@@ -148,8 +145,7 @@ void Marian::build() {
          residual(file + "final_layer_norm")});
   }
   const Tensor& bias = weights_["final_logits_bias"];
-  parts_.output = {config_.tie_word_embeddings ? target : weights_["lm_head.weight"],
-                   reshape(bias, {bias.numel()})};
+  parts_.output = {weights_["lm_head.weight"], reshape(bias, {bias.numel()})};
 }
 
 std::string Marian::config_json(DType dtype) const {

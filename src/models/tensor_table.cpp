@@ -2,6 +2,7 @@
 #include "heed/models/tensor_table.h"
 
 #include <cmath>
+#include <cstring>
 #include <set>
 
 namespace heed {
@@ -15,13 +16,47 @@ std::string list(const std::vector<std::string>& names) {
   return text;
 }
 
+// The name under which the files hold what the table calls `name`, or "".
+std::string held_name(const TensorFiles& files, const TensorTable& table, const std::string& name) {
+  if (files.contains(name)) return name;
+  if (table.prefix.empty() || !name.starts_with(table.prefix)) return "";
+  const std::string bare = name.substr(table.prefix.size());
+  return files.contains(bare) ? bare : "";
+}
+
 // The name under which the files hold a row, or "".
-std::string stored_name(const TensorFiles& files, const TensorRow& row) {
-  if (files.contains(row.name)) return row.name;
-  for (const std::string& other : row.tied) {
-    if (files.contains(other)) return other;
+std::string stored_name(const TensorFiles& files, const TensorTable& table, const TensorRow& row) {
+  std::string held = held_name(files, table, row.name);
+  for (const auto* names : {&row.tied, &row.aliases}) {
+    for (const std::string& other : *names) {
+      if (held.empty()) held = held_name(files, table, other);
+    }
   }
-  return "";
+  return held;
+}
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         std::memcmp(a.raw_data(), b.raw_data(), static_cast<std::size_t>(a.numel()) * size_of(a.dtype())) ==
+             0;
+}
+
+// Rows as these files have them: tied names that hold numbers of their own stand apart.
+std::vector<TensorRow> rows_of(const TensorFiles& files, const TensorTable& table) {
+  std::vector<TensorRow> rows;
+  for (TensorRow row : table.rows) {
+    const std::string held = stored_name(files, table, row);
+    std::vector<TensorRow> apart;
+    std::erase_if(row.tied, [&](const std::string& name) {
+      const std::string other = held_name(files, table, name);
+      if (other.empty() || other == held || same_bytes(files.get(held), files.get(other))) return false;
+      apart.push_back({name, row.shape, row.init, row.trained});
+      return true;
+    });
+    rows.push_back(std::move(row));
+    rows.insert(rows.end(), apart.begin(), apart.end());
+  }
+  return rows;
 }
 
 void check_complete(const TensorFiles& files, const TensorTable& table) {
@@ -30,10 +65,12 @@ void check_complete(const TensorFiles& files, const TensorTable& table) {
   for (const TensorRow& row : table.rows) {
     known.insert(row.name);
     known.insert(row.tied.begin(), row.tied.end());
-    if (row.required && stored_name(files, row).empty()) missing.push_back(row.name);
+    known.insert(row.aliases.begin(), row.aliases.end());
+    if (row.required && stored_name(files, table, row).empty()) missing.push_back(row.name);
   }
   for (const std::string& name : files.names()) {
-    if (!known.contains(name)) unused.push_back(name);
+    if (!known.contains(name) && (table.prefix.empty() || !known.contains(table.prefix + name)))
+      unused.push_back(name);
   }
   const std::string where = files.path().string();
   if (!missing.empty()) {
@@ -72,8 +109,8 @@ DType kept_dtype(const TensorRow& row, DType dtype) {
 Weights Weights::load(const TensorFiles& files, const TensorTable& table, DType dtype) {
   check_complete(files, table);
   Weights weights;
-  for (const TensorRow& row : table.rows) {
-    const std::string name = stored_name(files, row);
+  for (const TensorRow& row : rows_of(files, table)) {
+    const std::string name = stored_name(files, table, row);
     if (name.empty()) {
       weights.add(row, initial_tensor(row, {}).to(kept_dtype(row, dtype)));
       continue;
@@ -112,6 +149,7 @@ void Weights::add(const TensorRow& row, Tensor tensor) {
     parameters_.push_back({row.name, tensor, row.shape.rank() > 1});
   }
   rows_.push_back(row);
+  for (const std::string& name : row.tied) tensors_.emplace(name, tensor);
   tensors_.emplace(row.name, std::move(tensor));
 }
 

@@ -89,6 +89,7 @@ Tensor MultiHeadAttention::attend(const Tensor& queries, const Tensor& keys, con
   tap(context, name + ".q", query);
   tap(context, name + ".k", key);
   tap(context, name + ".v", value);
+  if (scale) options.scale = scale;
   if (context.training && dropout > 0.0) {
     if (context.generator == nullptr) throw Error("dropout: expected a generator while training, got none");
     options.dropout = dropout;

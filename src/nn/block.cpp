@@ -8,7 +8,8 @@ namespace heed {
 Tensor Residual::add(const Tensor& x, const Tensor& y) { return x + y; }
 
 Tensor FeedForward::operator()(const Tensor& x, Context& context) const {
-  return down(apply_dropout(up(x, activation), dropout, context));
+  const Tensor inner = gate ? (*gate)(x, activation) * up(x) : up(x, activation);  // [..., F]
+  return down(apply_dropout(inner, dropout, context));
 }
 
 Tensor EncoderLayer::operator()(const Tensor& x, const AttentionOptions& options, Context& context) const {

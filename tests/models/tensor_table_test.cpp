@@ -43,6 +43,36 @@ TEST_F(TensorTableTest, LoadsTiedNamesAndSkipsComputedOnes) {
   EXPECT_FALSE(weights.parameters()[1].decays);
 }
 
+TEST_F(TensorTableTest, TiedNamesWithNumbersOfTheirOwnStandApart) {
+  const auto load = [&](const std::vector<NamedTensor>& tensors) {
+    return Weights::load(files(tensors), table, DType::f32);
+  };
+  const NamedTensor a{"a", Tensor::zeros({2, 3})}, b{"b", Tensor::full({3}, 1.0)};
+  const Weights equal = load({a, b, {"b_tied", Tensor::full({3}, 1.0)}});
+  EXPECT_EQ(equal.parameters().size(), 2u);
+  EXPECT_TRUE(equal["b_tied"].is_same(equal["b"]));
+  const Weights apart = load({a, b, {"b_tied", Tensor::full({3}, 5.0)}});
+  ASSERT_EQ(apart.parameters().size(), 3u);
+  EXPECT_EQ(apart.parameters()[2].name, "b_tied");
+  EXPECT_EQ(apart["b"].to_vector<float>(), std::vector<float>(3, 1.0f));
+  EXPECT_EQ(apart["b_tied"].to_vector<float>(), std::vector<float>(3, 5.0f));
+  EXPECT_EQ(apart.stored(DType::f32).size(), 3u);
+  EXPECT_THAT(error_of({a, b, {"b_tied", Tensor::zeros({4})}}),
+              testing::HasSubstr("b_tied: expected floating numbers [3]"));
+}
+
+TEST_F(TensorTableTest, FindsNamesWithoutThePrefixAndAliases) {
+  table = {
+      {{"model.a", {2}, Init::zeros, true, true, {"head"}, {"model.old"}}}, {"model.computed"}, "model."};
+  for (const char* name : {"model.a", "a", "head", "model.old", "old"}) {
+    const Weights weights = Weights::load(
+        files({{name, Tensor::full({2}, 7.0)}, {"computed", Tensor::zeros({1})}}), table, DType::f32);
+    EXPECT_EQ(weights["model.a"].to_vector<float>(), std::vector<float>(2, 7.0f)) << name;
+    EXPECT_TRUE(weights["head"].is_same(weights["model.a"])) << name;
+  }
+  EXPECT_THAT(error_of({{"other.a", Tensor::zeros({2})}}), testing::HasSubstr("got none named model.a"));
+}
+
 TEST_F(TensorTableTest, NamesWhatIsMissingUnusedOrOfAnotherShape) {
   EXPECT_THAT(error_of({{"a", Tensor::zeros({2, 3})}}), testing::HasSubstr("got none named b"));
   EXPECT_THAT(error_of({{"a", Tensor::zeros({2, 3})}, {"b", Tensor::zeros({3})}, {"c", Tensor::zeros({1})}}),

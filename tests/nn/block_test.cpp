@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "heed/autograd.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
@@ -39,6 +41,21 @@ TEST(Block, PostAndPreNormAreTheirFormulas) {
     }
     expect_near(layer(x, {}, context), want, 1e-12);
   }
+}
+
+TEST(Block, GatesAndScalesAreTheirFormulas) {
+  const Tensor x = random_tensor({2, 3, 6}, 11);
+  Context context;
+  EncoderLayer layer = random_encoder_layer("encoder.layers.0", 6, NormPlace::pre, 12);
+  FeedForward& gated = layer.feed_forward;
+  gated.gate = Linear{random_tensor(gated.up.weight.shape(), 13), {}};
+  expect_near(gated(x, context), gated.down(gelu((*gated.gate)(x)) * gated.up(x)), 1e-12);
+  check_gradients([&](const auto& in) { return layer(in[0], {}, context); }, {x}, 1e-5);
+  MultiHeadAttention &scaled = layer.self_attn, plain = layer.self_attn;
+  scaled.scale = 1.0;
+  const double factor = std::sqrt(6.0 / static_cast<double>(plain.heads));  // what 1/sqrt(d) takes away
+  plain.q = {plain.q.weight * factor, plain.q.bias.defined() ? plain.q.bias * factor : Tensor()};
+  expect_near(scaled(x, {}, nullptr, context), plain(x, {}, nullptr, context), 1e-12);
 }
 
 TEST(Block, GradientsThroughEncoderAndDecoderLayers) {

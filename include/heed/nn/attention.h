@@ -5,6 +5,7 @@
 // never formed; replacing them changes the result.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "heed/nn/context.h"
@@ -36,6 +37,7 @@ struct MultiHeadAttention {
   std::int64_t kv_heads = 1;
   double dropout = 0.0;                  ///< on the weights
   const Positions* positions = nullptr;  ///< rotation and score bias; may be null
+  std::optional<double> scale = {};      ///< of the scores; 1/sqrt(d) when absent
 
   /// Self-attention over x [B, T, D]. With a cache, the T places come after those it holds, and join them.
   Tensor operator()(const Tensor& x, AttentionOptions options, KeyValueCache* cache, Context& context) const;

@@ -17,12 +17,14 @@ namespace heed {
 
 enum class NormPlace { post, pre };
 
-/// Two linear maps with an activation between them (section 3.3).
+/// Two linear maps with an activation between them (section 3.3): down(f(up(x))). With a gate,
+/// down(f(gate(x)) * up(x)) (Shazeer 2020, "GLU variants improve Transformer").
 struct FeedForward {
   Linear up;    // [F, D]
   Linear down;  // [D, F]
   Activation activation = Activation::relu;
-  double dropout = 0.0;  ///< after the activation
+  double dropout = 0.0;             ///< before `down`
+  std::optional<Linear> gate = {};  // [F, D]
   Tensor operator()(const Tensor& x, Context& context) const;
 };
 
