@@ -37,9 +37,10 @@ struct MaskStrides {
   std::int64_t key = 0;
 };
 
-/// With P = S - T, the distance from query t to key s is t + P - s: queries are the last T of S positions, as
-/// when a cache holds the keys before them. The score of (t, s) is
-///   scale * q[t] . k[s] + bias[t, s] - alibi_slopes[h] * |t + P - s|,
+/// Query t of row b stands at position t + P, and key s at distance t + P - s from it. P is query_offsets[b],
+/// or S - T: queries are the last T of S positions, as when a cache holds the keys before them. The score of
+/// (t, s) is
+///   scale * q[t] . k[s] + bias[t, s] + relative_bias[h, s - t - P + S - 1] - alibi_slopes[h] * |t + P - s|,
 /// and -inf where any mask forbids it. A query that may see no key gets output 0 and logsumexp -inf.
 template <class T>
 struct AttentionOptions {
@@ -47,14 +48,16 @@ struct AttentionOptions {
   bool causal = false;             // only keys at distance >= 0
   std::int64_t window = 0;         // if > 0, only keys at distance < window, itself included (and > -window)
   const bool* key_mask = nullptr;  // [B, S], true where the key may be seen
-  const std::int64_t* key_lengths = nullptr;  // [B], keys from this one on may not be seen
-  const bool* mask = nullptr;                 // [B|1, H|1, T|1, S|1], true where the key may be seen
+  const std::int64_t* key_lengths = nullptr;    // [B], keys from this one on may not be seen
+  const std::int64_t* query_offsets = nullptr;  // [B], the position P of the row's first query
+  const bool* mask = nullptr;                   // [B|1, H|1, T|1, S|1], true where the key may be seen
   MaskStrides mask_strides;
   const T* bias = nullptr;  // [B|1, H|1, T|1, S|1], added to the scores; may hold -inf
   MaskStrides bias_strides;
-  const T* alibi_slopes = nullptr;  // [H] (Press et al. 2022)
-  double dropout = 0;               // on the probabilities; element ((b * H + h) * T + t) * S + s
-  RandomStream random;              // the same in forward and backward
+  const T* relative_bias = nullptr;  // [H, T + S - 1]; an index beyond its ends means the nearest end
+  const T* alibi_slopes = nullptr;   // [H] (Press et al. 2022)
+  double dropout = 0;                // on the probabilities; element ((b * H + h) * T + t) * S + s
+  RandomStream random;               // the same in forward and backward
 };
 
 /// Arguments of attention. Null marks what is optional.
@@ -88,7 +91,8 @@ struct AttentionBackward {
   T* dq = nullptr;
   T* dk = nullptr;
   T* dv = nullptr;
-  T* dbias = nullptr;  // laid out by options.bias_strides, summed where the bias was repeated
+  T* dbias = nullptr;            // laid out by options.bias_strides, summed where the bias was repeated
+  T* d_relative_bias = nullptr;  // [H, T + S - 1]
   AttentionStrides d_o_strides, dq_strides, dk_strides, dv_strides;
 };
 

@@ -1,8 +1,10 @@
 // Scaled dot-product attention: checks, the fused kernel with its gradient, and the plain formula.
 #include "heed/ops/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "heed/autograd.h"
 #include "heed/ops/dropout.h"
@@ -56,6 +58,26 @@ void check_options(const Sizes& n, const Tensor& q, const AttentionOptions& o) {
     throw Error(where + ": expected a slope for each of " + std::to_string(n.heads) + " heads, got " +
                 o.alibi_slopes.str());
   }
+  for (const auto& [name, places] :
+       {std::pair{"key lengths", o.key_lengths}, {"query offsets", o.query_offsets}}) {
+    if (places.defined() && (places.shape() != Shape{n.batch} || places.dtype() != DType::i64)) {
+      throw Error(where + ": expected " + name + " i64" + Shape{n.batch}.str() + ", got " + places.str());
+    }
+  }
+  if (o.query_offsets.defined()) {
+    constexpr std::int64_t kFar = std::int64_t{1} << 40;  // keeps sums of positions far from overflow
+    for (const std::int64_t place : o.query_offsets.to_vector<std::int64_t>()) {
+      if (place < -kFar || place > kFar) {
+        throw Error(where + ": expected query offsets of at most 2^40, got " + std::to_string(place));
+      }
+    }
+  }
+  const Shape relative{n.heads, std::max<std::int64_t>(n.queries + n.keys - 1, 0)};
+  if (o.relative_bias.defined() &&
+      (o.relative_bias.shape() != relative || o.relative_bias.dtype() != q.dtype())) {
+    throw Error(where + ": expected a relative bias " + std::string(name_of(q.dtype())) + relative.str() +
+                ", got " + o.relative_bias.str());
+  }
   if (!(o.dropout >= 0.0 && o.dropout < 1.0)) {
     throw Error(where + ": expected dropout in [0, 1), got " + std::to_string(o.dropout));
   }
@@ -94,13 +116,16 @@ kernels::MaskStrides mask_strides(const Tensor& mask) {
 
 // Dense tensors the kernel's option pointers refer to; must outlive the call.
 struct Masks {
-  Tensor mask, key_mask, slopes;
+  Tensor mask, key_mask, lengths, offsets, relative, slopes;
 };
 
 Masks dense_masks(const AttentionOptions& options) {
   Masks m;
   if (options.mask.defined()) m.mask = four_axes(options.mask);
   if (options.key_mask.defined()) m.key_mask = options.key_mask.contiguous();
+  if (options.key_lengths.defined()) m.lengths = options.key_lengths.contiguous();
+  if (options.query_offsets.defined()) m.offsets = options.query_offsets.contiguous();
+  if (options.relative_bias.defined()) m.relative = options.relative_bias.detach().contiguous();
   if (options.alibi_slopes.defined()) m.slopes = options.alibi_slopes.contiguous();
   return m;
 }
@@ -115,6 +140,9 @@ kernels::AttentionOptions<T> kernel_options(const AttentionOptions& options, con
   k.dropout = options.dropout;
   k.random = options.stream;
   if (masks.key_mask.defined()) k.key_mask = masks.key_mask.data<bool>();
+  if (masks.lengths.defined()) k.key_lengths = masks.lengths.data<std::int64_t>();
+  if (masks.offsets.defined()) k.query_offsets = masks.offsets.data<std::int64_t>();
+  if (masks.relative.defined()) k.relative_bias = masks.relative.data<T>();
   if (masks.slopes.defined()) k.alibi_slopes = masks.slopes.data<T>();
   if (masks.mask.defined() && masks.mask.dtype() == DType::boolean) {
     k.mask = masks.mask.data<bool>();
@@ -140,7 +168,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   check_options(n, query, options);
   const Tensor q = dense_rows(query), k = dense_rows(key), v = dense_rows(value);
   const double scale = scale_of(options, n);
-  const bool recording = needs_gradient({q, k, v, options.mask});
+  const bool recording = needs_gradient({q, k, v, options.mask, options.relative_bias});
   const Masks masks = dense_masks(options);
   Tensor o = heads_inside(n.batch, n.heads, n.queries, n.value_dim, q.dtype());
   const Tensor logsumexp = recording ? Tensor::empty({n.batch, n.heads, n.queries}, q.dtype()) : Tensor();
@@ -158,40 +186,67 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   if (!recording) return o;
 
   const bool needs_bias = options.mask.defined() && options.mask.requires_grad();
-  record(
-      o, kName, {q, k, v, options.mask},
-      [n, q = q.detach(), k = k.detach(), v = v.detach(), o = o.detach(), logsumexp, options, masks, scale,
-       needs_bias](const Tensor& gradient) {
-        const Tensor d_o = dense_rows(gradient);
-        const Tensor dq = heads_inside(n.batch, n.heads, n.queries, n.head_dim, q.dtype());
-        const Tensor dk = heads_inside(n.batch, n.kv_heads, n.keys, n.head_dim, q.dtype());
-        const Tensor dv = heads_inside(n.batch, n.kv_heads, n.keys, n.value_dim, q.dtype());
-        const Tensor dbias = needs_bias ? Tensor::zeros(masks.mask.shape(), q.dtype()) : Tensor();
-        dispatch_float(kName, q.dtype(), [&]<class T>() {
-          kernels::AttentionBackward<T> args;
-          args.q = reinterpret_cast<const T*>(q.raw_data());
-          args.k = reinterpret_cast<const T*>(k.raw_data());
-          args.v = reinterpret_cast<const T*>(v.raw_data());
-          args.o = reinterpret_cast<const T*>(o.raw_data());
-          args.logsumexp = logsumexp.data<T>();
-          args.d_o = reinterpret_cast<const T*>(d_o.raw_data());
-          args.dq = reinterpret_cast<T*>(dq.raw_data());
-          args.dk = reinterpret_cast<T*>(dk.raw_data());
-          args.dv = reinterpret_cast<T*>(dv.raw_data());
-          if (needs_bias) args.dbias = dbias.data<T>();
-          args.d_o_strides = strides_of(d_o);
-          args.dq_strides = strides_of(dq);
-          args.dk_strides = strides_of(dk);
-          args.dv_strides = strides_of(dv);
-          kernels::attention_backward(kernel_shape(n, q, k, v, o), kernel_options<T>(options, masks, scale),
-                                      args);
-        });
-        return std::vector<Tensor>{dq, dk, dv, needs_bias ? reshape(dbias, options.mask.shape()) : Tensor()};
-      });
+  const bool needs_relative = options.relative_bias.defined() && options.relative_bias.requires_grad();
+  record(o, kName, {q, k, v, options.mask, options.relative_bias},
+         [n, q = q.detach(), k = k.detach(), v = v.detach(), o = o.detach(), logsumexp, options, masks, scale,
+          needs_bias, needs_relative](const Tensor& gradient) {
+           const Tensor d_o = dense_rows(gradient);
+           const Tensor dq = heads_inside(n.batch, n.heads, n.queries, n.head_dim, q.dtype());
+           const Tensor dk = heads_inside(n.batch, n.kv_heads, n.keys, n.head_dim, q.dtype());
+           const Tensor dv = heads_inside(n.batch, n.kv_heads, n.keys, n.value_dim, q.dtype());
+           const Tensor dbias = needs_bias ? Tensor::zeros(masks.mask.shape(), q.dtype()) : Tensor();
+           const Tensor d_relative =
+               needs_relative ? Tensor::empty(masks.relative.shape(), q.dtype()) : Tensor();
+           dispatch_float(kName, q.dtype(), [&]<class T>() {
+             kernels::AttentionBackward<T> args;
+             args.q = reinterpret_cast<const T*>(q.raw_data());
+             args.k = reinterpret_cast<const T*>(k.raw_data());
+             args.v = reinterpret_cast<const T*>(v.raw_data());
+             args.o = reinterpret_cast<const T*>(o.raw_data());
+             args.logsumexp = logsumexp.data<T>();
+             args.d_o = reinterpret_cast<const T*>(d_o.raw_data());
+             args.dq = reinterpret_cast<T*>(dq.raw_data());
+             args.dk = reinterpret_cast<T*>(dk.raw_data());
+             args.dv = reinterpret_cast<T*>(dv.raw_data());
+             if (needs_bias) args.dbias = dbias.data<T>();
+             if (needs_relative) args.d_relative_bias = d_relative.data<T>();
+             args.d_o_strides = strides_of(d_o);
+             args.dq_strides = strides_of(dq);
+             args.dk_strides = strides_of(dk);
+             args.dv_strides = strides_of(dv);
+             kernels::attention_backward(kernel_shape(n, q, k, v, o),
+                                         kernel_options<T>(options, masks, scale), args);
+           });
+           return std::vector<Tensor>{
+               dq, dk, dv, needs_bias ? reshape(dbias, options.mask.shape()) : Tensor(), d_relative};
+         });
   return o;
 }
 
 namespace {
+
+// The position of each row's first query.
+std::vector<std::int64_t> first_positions(const Sizes& n, const AttentionOptions& options) {
+  if (options.query_offsets.defined()) return options.query_offsets.to_vector<std::int64_t>();
+  return std::vector<std::int64_t>(static_cast<std::size_t>(n.batch), n.keys - n.queries);
+}
+
+// relative_bias as [B, H, T, S]: each score's entry looked up.
+Tensor spread_relative_bias(const Sizes& n, const AttentionOptions& options) {
+  const std::vector<std::int64_t> first = first_positions(n, options);
+  const Tensor index = Tensor::empty({n.batch * n.queries * n.keys}, DType::i64);
+  std::int64_t* place = index.data<std::int64_t>();
+  for (std::int64_t b = 0; b < n.batch; ++b) {
+    for (std::int64_t t = 0; t < n.queries; ++t) {
+      for (std::int64_t s = 0; s < n.keys; ++s) {
+        const std::int64_t r = s - t - first[static_cast<std::size_t>(b)];
+        *place++ = std::clamp<std::int64_t>(r + n.keys - 1, 0, n.queries + n.keys - 2);
+      }
+    }
+  }
+  const Tensor spread = gather(options.relative_bias, 1, index);  // [H, B*T*S]
+  return transpose(reshape(spread, {n.heads, n.batch, n.queries, n.keys}), 0, 1);
+}
 
 // What the options forbid or add, as one additive tensor [B, H, T, S] (zeros and -inf, and ALiBi).
 Tensor additive_mask(const Sizes& n, const AttentionOptions& options, DType dtype) {
@@ -205,14 +260,18 @@ Tensor additive_mask(const Sizes& n, const AttentionOptions& options, DType dtyp
   }
   std::vector<bool> present(static_cast<std::size_t>(n.batch * n.keys), true);
   if (options.key_mask.defined()) present = options.key_mask.to_vector<bool>();
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(n.batch), n.keys);
+  if (options.key_lengths.defined()) lengths = options.key_lengths.to_vector<std::int64_t>();
+  const std::vector<std::int64_t> first = first_positions(n, options);
   std::vector<double> sum(static_cast<std::size_t>(full.numel()));
   std::size_t i = 0;
   for (std::int64_t b = 0; b < n.batch; ++b) {
     for (std::int64_t h = 0; h < n.heads; ++h) {
       for (std::int64_t t = 0; t < n.queries; ++t) {
         for (std::int64_t s = 0; s < n.keys; ++s, ++i) {
-          const std::int64_t distance = t + n.keys - n.queries - s;
-          const bool visible = seen[i] && present[static_cast<std::size_t>(b * n.keys + s)] &&
+          const std::int64_t distance = t + first[static_cast<std::size_t>(b)] - s;
+          const bool visible = seen[i] && s < lengths[static_cast<std::size_t>(b)] &&
+                               present[static_cast<std::size_t>(b * n.keys + s)] &&
                                (!options.causal || distance >= 0) &&
                                (options.window == 0 || std::abs(distance) < options.window);
           sum[i] = visible ? -slopes[static_cast<std::size_t>(h)] * static_cast<double>(std::abs(distance))
@@ -243,6 +302,7 @@ Tensor attention_by_formula(const Tensor& q, const Tensor& k, const Tensor& v,
       matmul(q, transpose(repeat_heads(k, group), -1, -2)) * scale_of(options, n);  // [B, H, T, S]
   scores = scores + additive_mask(n, options, q.dtype());
   if (options.mask.defined() && options.mask.dtype() != DType::boolean) scores = scores + options.mask;
+  if (options.relative_bias.defined()) scores = scores + spread_relative_bias(n, options);
   const Tensor probabilities = softmax(scores, -1);  // over the keys
   if (weights != nullptr) *weights = probabilities;
   const Tensor kept =

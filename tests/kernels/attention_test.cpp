@@ -55,9 +55,20 @@ std::vector<Case> cases() {
   with("bias", shape(2, 2, 2, 5, 7, 4, 6), [](A& a) { a.bias = numbers<double>(2 * 2 * 5 * 7, 82); });
   with("alibi", shape(1, 2, 2, 5, 9, 4, 6), [](A& a) { a.slopes = {0.5, 0.25}, a.causal = true; });
   with("dropout", shape(2, 2, 2, 5, 39, 4, 6), [](A& a) { a.dropout = 0.3, a.random = {3, 9}; });
+  with("offsets", shape(3, 2, 2, 4, 19, 4, 6), [](A& a) {
+    a.offsets = {15, 3, 0}, a.lengths = {19, 7, 1}, a.causal = true;
+  });
+  with("offsets and window", shape(3, 2, 1, 5, 9, 4, 6), [](A& a) {
+    a.offsets = {-2, 3, 12}, a.window = 4, a.slopes = {0.5, 0.25};
+  });
+  with("relative bias", shape(2, 2, 2, 5, 19, 4, 6), [](A& a) { a.relative = numbers<double>(2 * 23, 85); });
+  with("relative bias at offsets", shape(2, 2, 2, 5, 9, 4, 6), [](A& a) {
+    a.relative = numbers<double>(2 * 13, 86), a.offsets = {7, 1};
+  });
   with("everything", shape(2, 4, 2, 34, 50, 8, 8), [](A& a) {
     a.dropout = 0.2, a.random = {4, 1}, a.causal = true, a.window = 30, a.slopes = {0.5, 0.25, 0.125, 0.0625};
     a.key_mask = flags(2 * 50, 83), a.bias = numbers<double>(2 * 4 * 34 * 50, 84), a.lengths = {50, 41};
+    a.relative = numbers<double>(4 * 83, 87);
   });
   return all;
 }
@@ -73,7 +84,10 @@ struct Inputs {
         o(d_o.size(), T(99)),
         logsumexp(static_cast<std::size_t>(r.batch * r.heads * r.queries)),
         bias(r.bias.begin(), r.bias.end()),
-        slopes(r.slopes.begin(), r.slopes.end()) {
+        slopes(r.slopes.begin(), r.slopes.end()),
+        offsets(r.offsets),
+        lengths(r.lengths),
+        relative(r.relative.begin(), r.relative.end()) {
     shape.batch = r.batch, shape.heads = r.heads, shape.kv_heads = r.kv_heads, shape.queries = r.queries;
     shape.keys = r.keys, shape.head_dim = r.head_dim, shape.value_dim = r.value_dim;
     shape.q = {r.heads * r.queries * r.head_dim, r.queries * r.head_dim, r.head_dim};
@@ -86,7 +100,9 @@ struct Inputs {
     options.mask_strides = options.bias_strides = full;
     if (!r.key_mask.empty()) options.key_mask = reinterpret_cast<const bool*>(r.key_mask.data());
     if (!r.mask.empty()) options.mask = reinterpret_cast<const bool*>(r.mask.data());
-    if (!r.lengths.empty()) options.key_lengths = r.lengths.data();
+    if (!lengths.empty()) options.key_lengths = lengths.data();
+    if (!offsets.empty()) options.query_offsets = offsets.data();
+    if (!relative.empty()) options.relative_bias = relative.data();
     if (!bias.empty()) options.bias = bias.data();
     if (!slopes.empty()) options.alibi_slopes = slopes.data();
     forward.q = q.data(), forward.k = k.data(), forward.v = v.data(), forward.o = o.data();
@@ -95,22 +111,26 @@ struct Inputs {
   void run() { kernels::attention(shape, options, forward); }
 
   struct Gradients {
-    std::vector<T> dq, dk, dv, dbias;
+    std::vector<T> dq, dk, dv, dbias, d_relative;
   };
   Gradients run_backward() {
     run();
     Gradients g{std::vector<T>(q.size(), T(7)), std::vector<T>(k.size(), T(7)),
-                std::vector<T>(v.size(), T(7)), std::vector<T>(bias.size(), T(7))};
+                std::vector<T>(v.size(), T(7)), std::vector<T>(bias.size(), T(7)),
+                std::vector<T>(relative.size(), T(7))};
     kernels::AttentionBackward<T> b;
     b.q = q.data(), b.k = k.data(), b.v = v.data(), b.o = o.data(), b.logsumexp = logsumexp.data();
     b.d_o = d_o.data(), b.dq = g.dq.data(), b.dk = g.dk.data(), b.dv = g.dv.data();
     if (options.bias != nullptr) b.dbias = g.dbias.data();
+    if (options.relative_bias != nullptr) b.d_relative_bias = g.d_relative.data();
     b.d_o_strides = shape.o, b.dq_strides = shape.q, b.dk_strides = shape.k, b.dv_strides = shape.v;
     kernels::attention_backward(shape, options, b);
     return g;
   }
 
   std::vector<T> q, k, v, d_o, o, logsumexp, bias, slopes;
+  std::vector<std::int64_t> offsets, lengths;
+  std::vector<T> relative;
   kernels::AttentionShape shape;
   kernels::AttentionOptions<T> options;
   kernels::AttentionForward<T> forward;
@@ -207,17 +227,21 @@ TYPED_TEST(Kernel, AttentionReadsStridedLayouts) {
   });
 }
 
-/// dq, dk, dv, dbias by central differences, without stepping over what cannot be seen.
+/// dq, dk, dv, dbias, d_relative by central differences, without stepping over what cannot be seen.
 std::vector<double> oracle_gradient(const reference::Attention& a, int which, const Inputs<double>& s) {
   const auto forward = [&](const std::vector<double>& x) {
-    if (which == 3) {
+    if (which >= 3) {
       auto changed = a;
-      changed.bias = x;
+      (which == 3 ? changed.bias : changed.relative) = x;
       return changed(s.q, s.k, s.v).out;
     }
     return a(which == 0 ? x : s.q, which == 1 ? x : s.k, which == 2 ? x : s.v).out;
   };
-  const std::vector<double>& x = which == 0 ? s.q : which == 1 ? s.k : which == 2 ? s.v : s.bias;
+  const std::vector<double>& x = which == 0   ? s.q
+                                 : which == 1 ? s.k
+                                 : which == 2 ? s.v
+                                 : which == 3 ? s.bias
+                                              : s.relative;
   return reference::numeric_gradient(forward, x, s.d_o);
 }
 
@@ -227,16 +251,15 @@ TEST(KernelGradient, Attention) {
     SCOPED_TRACE(c.name);
     Inputs<double> reference_setup(c.a);
     std::vector<std::vector<double>> want;
-    for (int which = 0; which < (c.a.bias.empty() ? 3 : 4); ++which) {
-      want.push_back(oracle_gradient(c.a, which, reference_setup));
-    }
+    for (int which = 0; which < 5; ++which) want.push_back(oracle_gradient(c.a, which, reference_setup));
     on_every_target([&] {
       Inputs<double> setup(c.a);
       const auto got = setup.run_backward();
       Inputs<float> single(c.a);
       const auto got32 = single.run_backward();
-      const std::vector<double>* results[] = {&got.dq, &got.dk, &got.dv, &got.dbias};
-      const std::vector<float>* results32[] = {&got32.dq, &got32.dk, &got32.dv, &got32.dbias};
+      const std::vector<double>* results[] = {&got.dq, &got.dk, &got.dv, &got.dbias, &got.d_relative};
+      const std::vector<float>* results32[] = {&got32.dq, &got32.dk, &got32.dv, &got32.dbias,
+                                               &got32.d_relative};
       for (std::size_t which = 0; which < want.size(); ++which) {
         for (std::size_t i = 0; i < want[which].size(); ++i) {
           ASSERT_NEAR((*results[which])[i], want[which][i], 1e-8) << "gradient " << which << " at " << i;
@@ -261,14 +284,15 @@ TEST(KernelGradient, AttentionOverSeveralBlocks) {
       };
       auto a = c.a;
       a.bias = move(c.a.bias, 204);
+      a.relative = move(c.a.relative, 205);
       const auto out = a(move(setup.q, 201), move(setup.k, 202), move(setup.v, 203)).out;
       double total = 0;
       for (std::size_t i = 0; i < out.size(); ++i) total += out[i] * setup.d_o[i];
       return total;
     };
     double along = 0;
-    const std::vector<double>* parts[] = {&g.dq, &g.dk, &g.dv, &g.dbias};
-    for (std::uint64_t p = 0; p < 4; ++p) {
+    const std::vector<double>* parts[] = {&g.dq, &g.dk, &g.dv, &g.dbias, &g.d_relative};
+    for (std::uint64_t p = 0; p < 5; ++p) {
       const auto direction = numbers<double>(static_cast<std::int64_t>(parts[p]->size()), 201 + p);
       for (std::size_t i = 0; i < direction.size(); ++i) along += direction[i] * (*parts[p])[i];
     }
@@ -312,11 +336,12 @@ TYPED_TEST(Kernel, AttentionDoesNotDependOnThreads) {
   auto a = shape(3, 4, 2, 70, 70, 32, 32);
   a.causal = true, a.dropout = 0.1, a.random = {8, 8};
   a.bias = numbers<double>(3 * 4 * 70 * 70, 96);
+  a.relative = numbers<double>(4 * 139, 97);
   expect_same_for_all_threads([&] {
     Inputs<T> setup(a);
     const auto g = setup.run_backward();
     auto all = setup.o;
-    for (const auto* part : {&g.dq, &g.dk, &g.dv, &g.dbias})
+    for (const auto* part : {&g.dq, &g.dk, &g.dv, &g.dbias, &g.d_relative})
       all.insert(all.end(), part->begin(), part->end());
     return all;
   });

@@ -71,6 +71,17 @@ std::vector<Case> cases() {
        })},
       {"ALiBi", 2, 2, 5, 5, 4, 4,
        with([](auto& o) { o.causal = true, o.alibi_slopes = random_tensor({2}, 8, 0.1, 1); })},
+      {"lengths", 2, 2, 3, 7, 4, 4, with([](auto& o) {
+         o.key_lengths = Tensor::from(std::vector<std::int64_t>{7, 3}, {2});
+       })},
+      {"ragged rows behind a cache", 4, 2, 2, 9, 4, 4, with([](auto& o) {
+         o.key_lengths = Tensor::from(std::vector<std::int64_t>{9, 4}, {2});
+         o.query_offsets = Tensor::from(std::vector<std::int64_t>{7, 2}, {2});
+         o.causal = true, o.relative_bias = random_tensor({4, 10}, 9);
+       })},
+      {"relative bias", 2, 2, 4, 6, 4, 4, with([](auto& o) {
+         o.relative_bias = random_tensor({2, 9}, 10);
+       })},
       {"dropout", 2, 2, 5, 5, 4, 4, with([](auto& o) {
          o.dropout = 0.3, o.stream = {3, 4};
        })},
@@ -102,6 +113,7 @@ TEST(Attention, FusedEqualsTheFormulaInValueWeightsAndGradient) {
     for (std::size_t i = 0; i < 3; ++i) expect_near(fused[i].grad(), plain[i].grad(), 1e-9);
     AttentionOptions narrow = c.options;
     if (narrow.mask.defined() && narrow.mask.dtype() == DType::f64) narrow.mask = narrow.mask.to(DType::f32);
+    if (narrow.relative_bias.defined()) narrow.relative_bias = narrow.relative_bias.to(DType::f32);
     if (narrow.alibi_slopes.defined()) narrow.alibi_slopes = narrow.alibi_slopes.to(DType::f32);
     const auto f = DType::f32;
     expect_near(scaled_dot_product_attention(fused[0].detach().to(f), fused[1].detach().to(f),
@@ -113,15 +125,16 @@ TEST(Attention, FusedEqualsTheFormulaInValueWeightsAndGradient) {
 TEST(Attention, GradientsEqualCentralDifferences) {
   const Tensor q = random_tensor({1, 2, 3, 4}, 110), k = random_tensor({1, 1, 5, 4}, 111),
                v = random_tensor({1, 1, 5, 2}, 112);
-  const Tensor bias = random_tensor({2, 1, 5}, 113);
+  const Tensor bias = random_tensor({2, 1, 5}, 113), relative = random_tensor({2, 7}, 125);
   check_gradients(
       [](const auto& in) {
         AttentionOptions options;
         options.mask = in[3];
+        options.relative_bias = in[4];
         options.causal = true;
         return scaled_dot_product_attention(in[0], in[1], in[2], options);
       },
-      {q, k, v, bias});
+      {q, k, v, bias, relative});
 }
 
 TEST(Attention, ReadsViewsAsTheyLie) {
@@ -182,6 +195,17 @@ TEST(Attention, SaysWhatIsWrong) {
   EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
   options = {};
   options.key_mask = Tensor::full({1, 4}, 1, DType::boolean);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  options = {};
+  options.key_lengths = Tensor::zeros({2}, DType::i64);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  options = {};
+  options.query_offsets = Tensor::zeros({1}, DType::f32);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  options.query_offsets = Tensor::full({1}, 1e18, DType::i64);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  options = {};
+  options.relative_bias = Tensor::zeros({2, 8});
   EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
   options = {};
   options.dropout = 1.0;

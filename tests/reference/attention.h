@@ -1,6 +1,7 @@
 // Attention written out: one score at a time, in double, from the definition.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -22,6 +23,8 @@ struct Attention {
   std::vector<char> mask;             // [B, H, T, S]
   std::vector<double> bias;           // [B, H, T, S]
   std::vector<double> slopes;         // [H]
+  std::vector<std::int64_t> offsets;  // [B], the first query's position
+  std::vector<double> relative;       // [H, T + S - 1]
   double dropout = 0;
   RandomStream random;
 
@@ -30,12 +33,15 @@ struct Attention {
   };
 
   bool visible(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t s) const {
-    const std::int64_t distance = t + keys - queries - s;
+    const std::int64_t distance = position(b, t) - s;
     if (causal && distance < 0) return false;
     if (window > 0 && std::abs(distance) >= window) return false;
     if (!key_mask.empty() && !key_mask[static_cast<std::size_t>(b * keys + s)]) return false;
     if (!lengths.empty() && s >= lengths[static_cast<std::size_t>(b)]) return false;
     return mask.empty() || mask[index(b, h, t, s)];
+  }
+  std::int64_t position(std::int64_t b, std::int64_t t) const {
+    return t + (offsets.empty() ? keys - queries : offsets[static_cast<std::size_t>(b)]);
   }
   std::size_t index(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t s) const {
     return static_cast<std::size_t>(((b * heads + h) * queries + t) * keys + s);
@@ -53,7 +59,13 @@ struct Attention {
     double result = scale * dot;
     if (!bias.empty()) result += bias[index(b, h, t, s)];
     if (!slopes.empty()) {
-      result -= slopes[static_cast<std::size_t>(h)] * static_cast<double>(std::abs(t + keys - queries - s));
+      result -= slopes[static_cast<std::size_t>(h)] * static_cast<double>(std::abs(position(b, t) - s));
+    }
+    if (!relative.empty()) {
+      const std::int64_t width = queries + keys - 1;
+      const std::int64_t place =
+          std::min(std::max<std::int64_t>(s - position(b, t) + keys - 1, 0), width - 1);
+      result += relative[static_cast<std::size_t>(h * width + place)];
     }
     return result;
   }

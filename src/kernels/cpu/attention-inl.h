@@ -35,19 +35,26 @@ template <class T>
 class Scores {
  public:
   Scores(const AttentionShape& shape, const AttentionOptions<T>& options)
-      : shape_(shape), options_(options), offset_(shape.keys - shape.queries) {}
+      : shape_(shape), options_(options) {}
+
+  /// The position of query t of batch b.
+  int64_t position(int64_t b, int64_t t) const {
+    return t + (options_.query_offsets != nullptr ? options_.query_offsets[b] : shape_.keys - shape_.queries);
+  }
 
   /// The keys that query t of batch b may see, masks aside.
   Interval visible(int64_t b, int64_t t) const {
     Interval keys{0, shape_.keys};
     if (options_.key_lengths != nullptr)
       keys.end = std::clamp<int64_t>(options_.key_lengths[b], 0, shape_.keys);
-    if (options_.causal) keys.end = std::min(keys.end, t + offset_ + 1);
+    const int64_t place = position(b, t);
+    if (options_.causal) keys.end = std::min(keys.end, place + 1);
     if (options_.window > 0) {
-      keys.begin = std::max(keys.begin, t + offset_ - options_.window + 1);
-      keys.end = std::min(keys.end, t + offset_ + options_.window);
+      keys.begin = std::max(keys.begin, place - options_.window + 1);
+      keys.end = std::min(keys.end, place + options_.window);
     }
-    if (keys.end < keys.begin) keys.end = keys.begin;
+    keys.end = std::max<int64_t>(keys.end, 0);
+    keys.begin = std::min(keys.begin, keys.end);
     return keys;
   }
 
@@ -67,11 +74,13 @@ class Scores {
         keys.begin, keys.end, row, [=](auto v) HWY_ATTR { return hn::Mul(v, scale); },
         static_cast<const T*>(row));
     if (options_.bias != nullptr) add_bias_row(at, t, keys, row);
+    if (options_.relative_bias != nullptr) {
+      for (int64_t s = keys.begin; s < keys.end; ++s) row[s] += options_.relative_bias[relative(at, t, s)];
+    }
     if (options_.alibi_slopes != nullptr) {
       const T slope = options_.alibi_slopes[at.h];
-      for (int64_t s = keys.begin; s < keys.end; ++s) {
-        row[s] -= slope * static_cast<T>(std::abs(t + offset_ - s));
-      }
+      const int64_t place = position(at.b, t);
+      for (int64_t s = keys.begin; s < keys.end; ++s) row[s] -= slope * static_cast<T>(std::abs(place - s));
     }
     if (options_.key_mask != nullptr) {
       forbid(options_.key_mask + at.b * shape_.keys, 1, keys, row);
@@ -80,6 +89,13 @@ class Scores {
       const MaskStrides& m = options_.mask_strides;
       forbid(options_.mask + at.b * m.batch + at.h * m.head + t * m.query, m.key, keys, row);
     }
+  }
+
+  /// Where relative_bias holds what is added to the score of (t, s).
+  int64_t relative(HeadIndex at, int64_t t, int64_t s) const {
+    const int64_t width = shape_.queries + shape_.keys - 1;
+    const int64_t place = s - position(at.b, t) + shape_.keys - 1;
+    return at.h * width + std::clamp<int64_t>(place, 0, width - 1);
   }
 
   std::uint64_t dropout_index(HeadIndex at, int64_t t, int64_t s) const {
@@ -99,7 +115,6 @@ class Scores {
 
   const AttentionShape& shape_;
   const AttentionOptions<T>& options_;
-  int64_t offset_;
 };
 
 /// A buffer of rows padded to whole vectors.

@@ -42,8 +42,13 @@ class Backward {
   void run() const {
     if (s_.batch * s_.heads == 0) return;
     if (a_.dbias != nullptr) clear_dbias();
+    if (a_.d_relative_bias != nullptr) {
+      const int64_t width = std::max<int64_t>(s_.queries + s_.keys - 1, 0);
+      std::fill(a_.d_relative_bias, a_.d_relative_bias + s_.heads * width, T(0));
+    }
     const bool shared = a_.dbias != nullptr;
-    const int64_t batches = shared && o_.bias_strides.batch == 0 ? s_.batch : 1;
+    const bool one_task = a_.d_relative_bias != nullptr || (shared && o_.bias_strides.batch == 0);
+    const int64_t batches = one_task ? s_.batch : 1;
     const int64_t heads = shared && o_.bias_strides.head == 0 ? s_.kv_heads : 1;
     const int64_t columns = s_.kv_heads / heads;
     const int64_t work = s_.queries * s_.keys * (s_.head_dim + s_.value_dim) / 4;
@@ -157,6 +162,9 @@ class Backward {
         static_cast<const T*>(ds), static_cast<const T*>(p));
     if (o_.dropout > 0) multiply_row(keys, factors, p);
     if (a_.dbias != nullptr) add_dbias(at, t, keys, ds);
+    if (a_.d_relative_bias != nullptr) {
+      for (int64_t s = keys.begin; s < keys.end; ++s) a_.d_relative_bias[rules_.relative(at, t, s)] += ds[s];
+    }
   }
 
   HWY_INLINE void add_dbias(HeadIndex at, int64_t t, Interval keys, const T* ds) const {
