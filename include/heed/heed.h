@@ -27,6 +27,7 @@
 #include "heed/nn/linear.h"
 #include "heed/nn/norm.h"
 #include "heed/nn/positions.h"
+#include "heed/nn/rotary.h"
 #include "heed/nn/tap.h"
 #include "heed/ops.h"
 #include "heed/random.h"

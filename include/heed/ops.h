@@ -10,5 +10,6 @@
 #include "heed/ops/matmul.h"
 #include "heed/ops/norm.h"
 #include "heed/ops/reduce.h"
+#include "heed/ops/rotary.h"
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"

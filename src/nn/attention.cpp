@@ -53,19 +53,20 @@ void KeyValueCache::reorder(const Tensor& rows) {
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, AttentionOptions options, KeyValueCache* cache,
                                       Context& context) const {
-  const std::int64_t first = cache != nullptr ? cache->length : 0;
   Tensor queries = split_heads(q(x), heads), keys = split_heads(k(x), kv_heads),
          values = split_heads(v(x), kv_heads);
   if (positions != nullptr) {
-    queries = positions->rotate(queries, first);
-    keys = positions->rotate(keys, first);
+    const Places after_cache(cache != nullptr ? cache->length : 0);
+    const Places& places = context.places != nullptr ? *context.places : after_cache;
+    queries = positions->rotate(queries, places);
+    keys = positions->rotate(keys, places);
   }
   if (cache != nullptr) {
     cache->append(keys, values);
     keys = cache->filled_keys();
     values = cache->filled_values();
   }
-  if (positions != nullptr) positions->bias(options, queries.size(2), keys.size(2));
+  if (positions != nullptr) positions->bias(options, queries, keys);
   return attend(queries, keys, values, std::move(options), context);
 }
 

@@ -1,17 +1,57 @@
-// Positions: sinusoidal and learned tables, and ALiBi's slopes.
+// Positions: where tokens stand, sinusoidal and learned tables, and ALiBi's slopes.
 #include "heed/nn/positions.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 
 #include "heed/ops/elementwise.h"
+#include "heed/ops/embedding.h"
 #include "heed/ops/shape.h"
 
 namespace heed {
 
-Tensor Positions::embed(const Tensor& x, std::int64_t) const { return x; }
-Tensor Positions::rotate(const Tensor& x, std::int64_t) const { return x; }
-void Positions::bias(AttentionOptions&, std::int64_t, std::int64_t) const {}
+Places::Places(Tensor of_rows) : each(std::move(of_rows)) {
+  if (each.dtype() != DType::i64 || (each.rank() != 1 && each.rank() != 2)) {
+    throw Error("places: expected i64[B] or i64[B, T], got " + each.str());
+  }
+  each = each.contiguous();
+}
+
+Tensor Places::of_tokens(std::int64_t batch, std::int64_t time) const {
+  if (each.defined() && each.shape() == Shape{batch, time}) return each;
+  if (each.defined() && each.shape() != Shape{batch}) {
+    throw Error("places: expected those of " + std::to_string(batch) + " rows of " + std::to_string(time) +
+                " tokens, got " + each.str());
+  }
+  Tensor places = Tensor::empty({batch, time}, DType::i64);
+  for (std::int64_t b = 0; b < batch; ++b) {
+    const std::int64_t start = each.defined() ? each.data<std::int64_t>()[b] : first;
+    for (std::int64_t t = 0; t < time; ++t) places.data<std::int64_t>()[b * time + t] = start + t;
+  }
+  return places;
+}
+
+Tensor counted_places(const Tensor& present, std::int64_t absent) {
+  if (present.dtype() != DType::boolean || present.rank() != 2) {
+    throw Error("counted places: expected bool[B, T], got " + present.str());
+  }
+  const Tensor dense = present.contiguous();
+  Tensor places = Tensor::empty(present.shape(), DType::i64);
+  const std::int64_t time = present.size(1);
+  for (std::int64_t b = 0; b < present.size(0); ++b) {
+    std::int64_t count = 0;
+    for (std::int64_t i = b * time; i < (b + 1) * time; ++i) {
+      places.data<std::int64_t>()[i] = dense.data<bool>()[i] ? count++ : absent;
+    }
+  }
+  return places;
+}
+
+Tensor Positions::embed(const Tensor& x, const Places&) const { return x; }
+Tensor Positions::rotate(const Tensor& x, const Places&) const { return x; }
+void Positions::bias(AttentionOptions&, const Tensor&, const Tensor&) const {}
 
 Tensor sinusoidal_table(std::int64_t count, std::int64_t width, SinusoidLayout layout) {
   Tensor table = Tensor::empty({count, width});
@@ -30,35 +70,64 @@ Tensor sinusoidal_table(std::int64_t count, std::int64_t width, SinusoidLayout l
   return table;
 }
 
-Tensor AdditivePositions::embed(const Tensor& x, std::int64_t first) const {
-  const std::int64_t count = x.size(1), available = table_.size(0) - offset_;
-  if (first + count > available) {
-    throw Error("positions: expected at most " + std::to_string(available) + " tokens, got " +
-                std::to_string(first + count) + " (cut the text, or use a model with more positions)");
+Tensor AdditivePositions::embed(const Tensor& x, const Places& places) const {
+  const std::int64_t time = x.size(1), available = table_.size(0) - offset_;
+  std::int64_t lowest = places.first, end = places.first + time;
+  Tensor rows;
+  if (places.each.defined()) {
+    rows = places.of_tokens(x.size(0), time).clone();
+    std::int64_t* row = rows.data<std::int64_t>();
+    for (std::int64_t i = 0; i < rows.numel(); ++i) {
+      lowest = i == 0 ? row[i] : std::min(lowest, row[i]);
+      end = i == 0 ? row[i] + 1 : std::max(end, row[i] + 1);
+      row[i] += offset_;
+    }
   }
-  const Tensor rows = slice(table_, 0, offset_ + first, offset_ + first + count);
-  return x + (rows.dtype() == x.dtype() ? rows : rows.to(x.dtype()));
+  if (lowest < -offset_) throw Error("positions: expected places from 0 on, got " + std::to_string(lowest));
+  if (end > available) {
+    throw Error("positions: expected at most " + std::to_string(available) + " tokens, got " +
+                std::to_string(end) + " (cut the text, or use a model with more positions)");
+  }
+  const Tensor added =
+      rows.defined() ? embedding(table_, rows) : slice(table_, 0, offset_ + lowest, offset_ + end);
+  return x + (added.dtype() == x.dtype() ? added : added.to(x.dtype()));
 }
 
-std::vector<double> alibi_slopes(std::int64_t heads) {
+std::vector<double> alibi_slopes(std::int64_t heads, double flattest) {
+  if (heads < 1) throw Error("ALiBi: expected at least 1 head, got " + std::to_string(heads));
+  const auto count = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(heads)));
+  const auto slope = [&](std::int64_t i) {
+    return std::exp2(-flattest * static_cast<double>(i) / static_cast<double>(count));
+  };
   std::vector<double> slopes;
-  const auto power = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(heads)));
-  for (std::int64_t h = 1; h <= power; ++h) {
-    slopes.push_back(std::exp2(-8.0 * static_cast<double>(h) / static_cast<double>(power)));
+  // Every second slope of `count` heads is a slope of half as many.
+  for (std::int64_t i = count == heads ? 1 : 2; i <= count; i += count == heads ? 1 : 2) {
+    slopes.push_back(slope(i));
   }
-  for (std::int64_t h = 1; static_cast<std::int64_t>(slopes.size()) < heads; h += 2) {
-    slopes.push_back(std::exp2(-4.0 * static_cast<double>(h) / static_cast<double>(power)));
+  for (std::int64_t i = 1; static_cast<std::int64_t>(slopes.size()) < heads; i += 2) {
+    slopes.push_back(slope(i));
   }
   return slopes;
 }
 
-AlibiPositions::AlibiPositions(std::int64_t heads) {
-  if (heads < 1) throw Error("ALiBi: expected at least 1 head, got " + std::to_string(heads));
-  slopes_ = Tensor::from(alibi_slopes(heads), {heads}).to(DType::f32);
+AlibiPositions::AlibiPositions(const std::vector<double>& slopes)
+    : slopes_(Tensor::from(slopes, {static_cast<std::int64_t>(slopes.size())}).to(DType::f32)) {}
+
+void AlibiPositions::bias(AttentionOptions& options, const Tensor& queries, const Tensor&) const {
+  options.alibi_slopes = slopes_.to(queries.dtype());
 }
 
-void AlibiPositions::bias(AttentionOptions& options, std::int64_t, std::int64_t) const {
-  options.alibi_slopes = slopes_;
+std::int64_t RelativeBuckets::of(std::int64_t offset) const {
+  const std::int64_t rows = bidirectional ? count / 2 : count, near = rows / 2;
+  const std::int64_t from = bidirectional && offset > 0 ? rows : 0;
+  const std::int64_t distance = bidirectional ? std::abs(offset) : std::max<std::int64_t>(-offset, 0);
+  if (distance < near) return from + distance;
+  // In float, as the checkpoints were trained: a distance on the border of two rows must fall the same way.
+  const auto span =
+      static_cast<float>(std::log(static_cast<double>(max_distance) / static_cast<double>(near)));
+  const float along = std::log(static_cast<float>(distance) / static_cast<float>(near)) / span *
+                      static_cast<float>(rows - near);
+  return from + std::min(near + static_cast<std::int64_t>(along), rows - 1);
 }
 
 }  // namespace heed

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
@@ -69,8 +71,8 @@ TEST(Positions, AlibiTellsOrderApartInACausalEncoder) {
   const TwoSentences s;
   Encoder encoder = random_encoder(8, 1, NormPlace::pre);
   AttentionOptions options;
-  AlibiPositions(2).bias(options, 3, 3);
-  options.alibi_slopes = options.alibi_slopes.to(DType::f64);
+  const Tensor heads = Tensor::zeros({1, 2, 3, 4}, DType::f64);
+  AlibiPositions(alibi_slopes(2)).bias(options, heads, heads);
   options.causal = true;
   Context context;
   EXPECT_GT(largest_difference(encoder(s.dog_bites_man, options, context),
@@ -98,7 +100,85 @@ TEST(Positions, AlibiSlopesOfThePaper) {
   EXPECT_DOUBLE_EQ(twelve[7], std::pow(0.5, 8.0));
   for (std::size_t i = 0; i < 4; ++i)
     EXPECT_DOUBLE_EQ(twelve[8 + i], std::exp2(-0.5 * static_cast<double>(2 * i + 1)));
-  EXPECT_THROW(AlibiPositions(0), Error);
+  EXPECT_THROW(alibi_slopes(0), Error);
+}
+
+const nlohmann::json& fixture() {
+  static const auto loaded = nlohmann::json::parse(std::ifstream(HEED_FIXTURES "/positions/positions.json"));
+  return loaded;
+}
+
+TEST(Positions, AlibiSlopesOfBloomAndMpt) {
+  for (const auto& c : fixture().at("alibi")) {
+    const std::int64_t heads = c.at("heads");
+    const auto eight = alibi_slopes(heads), six = alibi_slopes(heads, 6);
+    for (std::size_t h = 0; h < eight.size(); ++h) {
+      EXPECT_NEAR(eight[h] / c.at("slopes")[h].get<double>(), 1, 2e-6) << heads << " heads, head " << h;
+      EXPECT_NEAR(eight[h] / c.at("mpt")[h].get<double>(), 1, 2e-6) << heads << " heads, head " << h;
+      EXPECT_NEAR(six[h] / c.at("six")[h].get<double>(), 1, 2e-6) << heads << " heads, head " << h;
+    }
+    EXPECT_EQ(eight.size(), c.at("slopes").size());
+  }
+}
+
+TEST(Positions, BucketsOfT5) {
+  for (const auto& c : fixture().at("buckets")) {
+    const RelativeBuckets buckets{c.at("buckets"), c.at("max_distance"), c.at("bidirectional")};
+    std::int64_t offset = c.at("first");
+    for (const std::int64_t want : c.at("bucket")) {
+      EXPECT_EQ(buckets.of(offset), want) << offset << " of " << buckets.count << " buckets";
+      ++offset;
+    }
+  }
+}
+
+TEST(Positions, CountedOverWhatIsNoPadding) {
+  const auto& c = fixture().at("counted");
+  const auto ids = c.at("ids").get<std::vector<double>>();
+  const std::int64_t padding = c.at("padding");
+  Tensor present = Tensor::empty({3, 5}, DType::boolean);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    present.data<bool>()[i] = static_cast<std::int64_t>(ids[i]) != padding;
+  }
+  const Tensor places = counted_places(present, -1);
+  const auto want = c.at("positions").get<std::vector<std::int64_t>>();
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(places.data<std::int64_t>()[i] + padding + 1, want[i]) << i;
+  }
+
+  // The table's rows at those places, and what they learn.
+  Tensor table = random_tensor({7, 2}, 6);
+  table.set_requires_grad();
+  const AdditivePositions positions(table, padding + 1);
+  const Tensor x = Tensor::zeros({3, 5, 2}, DType::f64);
+  const Tensor y = positions.embed(x, Places(places));
+  std::vector<double> visits(7, 0);
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const auto row = static_cast<std::size_t>(want[i]);
+    visits[row] += 1;
+    for (std::size_t j = 0; j < 2; ++j) {
+      EXPECT_EQ(y.data<double>()[2 * i + j], table.data<double>()[2 * row + j]);
+    }
+  }
+  sum(y).backward();
+  for (std::size_t row = 0; row < 7; ++row) EXPECT_EQ(table.grad().data<double>()[2 * row], visits[row]);
+}
+
+TEST(Positions, EachRowItsOwnPlaces) {
+  const AdditivePositions positions(random_tensor({6, 2}, 6));
+  const Tensor x = random_tensor({2, 3, 2}, 7);
+  const Tensor starts = Tensor::from(std::vector<std::int64_t>{3, 0}, {2});
+  const Tensor y = positions.embed(x, Places(starts));
+  for (std::int64_t b = 0; b < 2; ++b) {
+    const Tensor row = positions.embed(slice(x, 0, b, b + 1), starts.data<std::int64_t>()[b]);
+    EXPECT_EQ(slice(y, 0, b, b + 1).to_vector<double>(), row.to_vector<double>());
+  }
+  const auto at = [](std::int64_t place) {
+    return Places(Tensor::from(std::vector<std::int64_t>{place, 0}, {2}));
+  };
+  EXPECT_THROW(positions.embed(x, at(4)), Error);
+  EXPECT_THROW(positions.embed(x, at(-1)), Error);
+  EXPECT_THROW(positions.embed(x, Places(Tensor::zeros({3}, DType::i64))), Error);
 }
 
 }  // namespace

@@ -8,10 +8,13 @@
 
 namespace heed {
 
+struct Places;
+
 struct Context {
   bool training = false;           ///< dropout is active; needs a generator
   Generator* generator = nullptr;  ///< source of dropout's random streams
   Taps* taps = nullptr;            ///< listeners, if any
+  const Places* places = nullptr;  ///< where the tokens stand; null is after those of the cache
 
   bool wants(const std::string& name) const { return taps != nullptr && taps->wants(name); }
 };
