@@ -74,6 +74,13 @@ MarianTokenizerConfig MarianTokenizerConfig::load(const std::filesystem::path& d
   token("pad_token", config.pad);
   config.separate_vocabs = read_flag(config.json, "separate_vocabs", where);
   config.clean_up_spaces = read_flag(config.json, "clean_up_tokenization_spaces", where);
+  if (const auto length = config.json.find("model_max_length"); length != config.json.end()) {
+    // Some files hold 1e30 here, for "as long as you like".
+    if (!length->is_number()) refuse(where, "model_max_length", "a number", *length);
+    if (length->is_number_unsigned() && length->get<std::uint64_t>() < (1u << 31)) {
+      config.model_max_length = length->get<std::int64_t>();
+    }
+  }
   if (const auto added = config.json.find("added_tokens_decoder"); added != config.json.end()) {
     if (!added->is_object()) refuse(where, "added_tokens_decoder", "an object", *added);
     for (const auto& item : added->items())

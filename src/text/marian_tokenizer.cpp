@@ -25,26 +25,11 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
   }
 }
 
-/// What `clean_up_tokenization_spaces` stands for: spaces before English punctuation and contractions go.
-std::string clean_up_spaces(std::string text) {
-  constexpr std::pair<const char*, const char*> kRules[] = {
-      {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
-      {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-  for (const auto& rule : kRules) text = replace_all(text, rule.first, rule.second);
-  return text;
-}
-
 /// The end of a language code `>>xx<<` at the start of a text; 0 where there is none.
 std::size_t language_code_end(std::string_view text) {
   if (text.substr(0, 2) != ">>") return 0;
   const std::size_t close = text.find("<<");
   return close == std::string_view::npos ? 0 : close + 2;
-}
-
-void push(Encoding& encoding, std::int64_t id, std::string_view token, std::int64_t begin, std::int64_t end) {
-  encoding.ids.push_back(id);
-  encoding.tokens.emplace_back(token);
-  encoding.offsets.emplace_back(begin, end);
 }
 
 }  // namespace
@@ -94,33 +79,28 @@ void MarianSide::encode_segment(std::string_view text, std::size_t begin, std::s
   const std::size_t code = language_code_end(text.substr(begin, end - begin));
   if (code > 0) {
     const std::string_view token = text.substr(begin, code);
-    push(encoding, id_of(token), token, characters[begin], characters[begin + code]);
+    encoding.push(id_of(token), std::string(token), {characters[begin], characters[begin + code]});
     begin += code;
   }
-  model_->encode(text.substr(begin, end - begin),
-                 [&](std::string_view piece, int id, std::size_t piece_begin, std::size_t piece_end) {
-                   // An unknown piece is the text itself, which the vocabulary may hold all the same.
-                   const bool unknown = model_->is_unknown(id);
-                   push(encoding, unknown ? id_of(piece) : ids_[static_cast<std::size_t>(id)], piece,
-                        characters[begin + piece_begin], characters[begin + piece_end]);
-                 });
+  model_->encode(text.substr(begin, end - begin), [&](std::string_view piece, int id, std::size_t piece_begin,
+                                                      std::size_t piece_end) {
+    // An unknown piece is the text itself, which the vocabulary may hold all the same.
+    const bool unknown = model_->is_unknown(id);
+    encoding.push(unknown ? id_of(piece) : ids_[static_cast<std::size_t>(id)], std::string(piece),
+                  {characters[begin + piece_begin], characters[begin + piece_end]});
+  });
 }
 
-Encoding MarianSide::encode(std::string_view text, bool add_special_tokens) const {
-  std::string repaired;
-  if (first_invalid_utf8(text)) {
-    repaired = replace_invalid_utf8(text);
-    text = repaired;
-  }
+Encoding MarianSide::cut(std::string_view text) const {
   const CharacterOffsets characters(text);
   Encoding encoding;
   for (std::size_t begin = 0; begin < text.size();) {
     const auto [end, marker] = find_marker(text, begin);
     if (end > begin) encode_segment(text, begin, end, characters, encoding);
     begin = end + marker.size();
-    if (!marker.empty()) push(encoding, id_of(marker), marker, characters[end], characters[begin]);
+    if (!marker.empty())
+      encoding.push(id_of(marker), std::string(marker), {characters[end], characters[begin]});
   }
-  if (add_special_tokens) push(encoding, eos_, vocabulary_->token(eos_, "eos"), 0, 0);
   return encoding;
 }
 
@@ -147,12 +127,16 @@ std::string MarianSide::decode(std::span<const std::int64_t> ids, bool skip_spec
 MarianTokenizer::MarianTokenizer(MarianTokenizerConfig config, MarianSide source, MarianSide target)
     : config_(std::move(config)), source_(std::move(source)), target_(std::move(target)) {}
 
-Encoding MarianTokenizer::encode(std::string_view text, bool add_special_tokens) const {
-  return source_.encode(text, add_special_tokens);
+Encoding MarianTokenizer::assemble(Encoding first, std::optional<Encoding> second,
+                                   bool add_special_tokens) const {
+  if (second) first.append(*second);
+  if (add_special_tokens) first.push_special(source_.eos(), config_.eos);
+  return first;
 }
 
-Encoding MarianTokenizer::encode_target(std::string_view text, bool add_special_tokens) const {
-  return target_.encode(text, add_special_tokens);
+Encoding MarianTokenizer::assemble_target(Encoding text, bool add_special_tokens) const {
+  if (add_special_tokens) text.push_special(target_.eos(), config_.eos);
+  return text;
 }
 
 std::string MarianTokenizer::decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const {

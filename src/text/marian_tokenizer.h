@@ -32,6 +32,7 @@ struct MarianTokenizerConfig {
   std::vector<AddedToken> added;  // ascending ids
   bool separate_vocabs = false;
   bool clean_up_spaces = false;
+  std::optional<std::int64_t> model_max_length;
   nlohmann::ordered_json json = nlohmann::ordered_json::object();  // all of it, to be saved again
 
   /// Reads tokenizer_config.json, and special_tokens_map.json for what that leaves open; both may be missing.
@@ -47,7 +48,7 @@ class MarianSide {
   MarianSide(std::shared_ptr<const SentencePieceModel> model, std::shared_ptr<const Vocabulary> vocabulary,
              const MarianTokenizerConfig& config, const std::string& where);
 
-  Encoding encode(std::string_view text, bool add_special_tokens) const;
+  Encoding cut(std::string_view text) const;
   std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const;
 
   const SentencePieceModel& model() const { return *model_; }
@@ -55,6 +56,9 @@ class MarianSide {
   std::int64_t eos() const { return eos_; }
   std::int64_t unk() const { return unk_; }
   std::optional<std::int64_t> pad() const { return pad_; }
+  bool is_special(std::int64_t id) const {
+    return id >= 0 && id < vocabulary_->size() && special_[static_cast<std::size_t>(id)];
+  }
 
  private:
   /// A marker in a text: where it begins, and which; the end and nothing where there is none.
@@ -79,15 +83,24 @@ class MarianTokenizer : public Tokenizer {
  public:
   MarianTokenizer(MarianTokenizerConfig config, MarianSide source, MarianSide target);
 
-  Encoding encode(std::string_view text, bool add_special_tokens) const override;
-  Encoding encode_target(std::string_view text, bool add_special_tokens) const override;
   std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const override;
   std::int64_t vocab_size() const override { return source_.vocabulary().size(); }
   std::string token(std::int64_t id) const override { return target_.vocabulary().token(id, "token"); }
+  std::optional<std::int64_t> token_to_id(std::string_view token) const override {
+    return source_.vocabulary().find(token);
+  }
+  bool is_special(std::int64_t id) const override { return target_.is_special(id); }
   std::optional<std::int64_t> eos_id() const override { return source_.eos(); }
   std::optional<std::int64_t> unk_id() const override { return source_.unk(); }
   std::optional<std::int64_t> pad_id() const override { return source_.pad(); }
+  std::optional<std::int64_t> model_max_length() const override { return config_.model_max_length; }
   void save(const std::filesystem::path& directory) const override;
+
+ protected:
+  Encoding cut(std::string_view text) const override { return source_.cut(text); }
+  Encoding cut_target(std::string_view text) const override { return target_.cut(text); }
+  Encoding assemble(Encoding first, std::optional<Encoding> second, bool add_special_tokens) const override;
+  Encoding assemble_target(Encoding text, bool add_special_tokens) const override;
 
  private:
   MarianTokenizerConfig config_;

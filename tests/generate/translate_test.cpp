@@ -22,24 +22,6 @@ constexpr std::int64_t kVocabulary = 130;
 /// One token per character: its code, or 127 for what is not ASCII. Adds an end token.
 class CharacterTokenizer final : public Tokenizer {
  public:
-  Encoding encode(std::string_view text, bool add_special_tokens) const override {
-    Encoding encoding;
-    const std::string valid = replace_invalid_utf8(text);
-    for (const char c : valid) {
-      const auto byte = static_cast<unsigned char>(c);
-      if ((byte & 0xC0) == 0x80) continue;
-      const auto place = static_cast<std::int64_t>(encoding.ids.size());
-      encoding.ids.push_back(byte < 127 ? byte : 127);
-      encoding.tokens.push_back(token(encoding.ids.back()));
-      encoding.offsets.emplace_back(place, place + 1);
-    }
-    if (add_special_tokens) {
-      encoding.ids.push_back(kEnd);
-      encoding.tokens.push_back("</s>");
-      encoding.offsets.emplace_back(0, 0);
-    }
-    return encoding;
-  }
   std::string decode(std::span<const std::int64_t> ids, bool) const override {
     std::string text;
     for (const std::int64_t id : ids) {
@@ -51,8 +33,27 @@ class CharacterTokenizer final : public Tokenizer {
   std::string token(std::int64_t id) const override {
     return id == kEnd ? "</s>" : std::string(1, static_cast<char>(id));
   }
+  std::optional<std::int64_t> token_to_id(std::string_view) const override { return std::nullopt; }
+  bool is_special(std::int64_t id) const override { return id <= kPad; }
   std::optional<std::int64_t> eos_id() const override { return kEnd; }
   void save(const std::filesystem::path&) const override {}
+
+ protected:
+  Encoding cut(std::string_view text) const override {
+    Encoding encoding;
+    for (const char c : text) {
+      const auto byte = static_cast<unsigned char>(c);
+      if ((byte & 0xC0) == 0x80) continue;
+      const auto place = static_cast<std::int64_t>(encoding.ids.size());
+      const std::int64_t id = byte < 127 ? byte : 127;
+      encoding.push(id, token(id), {place, place + 1});
+    }
+    return encoding;
+  }
+  Encoding assemble(Encoding first, std::optional<Encoding>, bool add_special_tokens) const override {
+    if (add_special_tokens) first.push_special(kEnd, "</s>");
+    return first;
+  }
 };
 
 /// Says the source again, in capitals; looks at the character it says. Rows carry their source, as a cache

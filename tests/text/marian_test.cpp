@@ -154,6 +154,47 @@ TEST(Marian, SpeaksOfTheWholeVocabularyInErrors) {
   EXPECT_THROW(train(most + 1), Error);
 }
 
+TEST(Marian, EncodesPairsAndWindows) {
+  const auto tokenizer = load_tokenizer(text_fixtures() / "marian");
+  const Ids a = tokenizer->encode("the little cat", false).ids, b = tokenizer->encode("a dog", false).ids;
+  const Encoding pair = tokenizer->encode_pair("the little cat", "a dog");
+  Ids joined = a;
+  joined.insert(joined.end(), b.begin(), b.end());
+  joined.push_back(*tokenizer->eos_id());
+  EXPECT_EQ(pair.ids, joined);
+  EXPECT_EQ(pair.sequence_ids[a.size()], 1);
+  EXPECT_EQ(pair.special_tokens_mask.back(), 1);
+  EXPECT_EQ(pair.sequence_ids.back(), -1);
+
+  const auto windows =
+      tokenizer->encode_windows("the little cat", std::nullopt, {.max_length = 4, .stride = 1});
+  ASSERT_EQ(windows.size(), (a.size() - 1 + 1) / 2);
+  EXPECT_EQ(windows[0].ids, (Ids{a[0], a[1], a[2], *tokenizer->eos_id()}));
+  EXPECT_EQ(windows[1].ids[0], a[2]);
+  EXPECT_THROW(tokenizer->encode_windows("the little cat", std::nullopt, {.max_length = 4, .stride = 3}),
+               Error);
+  EXPECT_THROW(tokenizer->encode_windows("a", std::nullopt, {.max_length = 0}), Error);
+  EXPECT_THROW(tokenizer->encode_windows("the little cat", "a dog",
+                                         {.max_length = 4, .strategy = Truncation::Strategy::only_second}),
+               Error);
+}
+
+TEST(Marian, StreamsText) {
+  const auto tokenizer = load_tokenizer(text_fixtures() / "marian");
+  for (const char* text :
+       {"the little cat, \xC3\xA9t\xC3\xA9", "\xF0\x9F\x98\x80 \xE6\x97\xA5\xE6\x9C\xAC"}) {
+    const Ids ids = tokenizer->encode_target(text).ids;
+    StreamingDecoder stream(*tokenizer);
+    std::string joined;
+    for (const std::int64_t id : ids) {
+      const std::string fresh = stream.push(id);
+      EXPECT_EQ(fresh.find("\xEF\xBF\xBD"), fresh.npos);
+      joined += fresh;
+    }
+    EXPECT_EQ(joined + stream.finish(), tokenizer->decode(ids));
+  }
+}
+
 TEST(Marian, KeepsSeparateVocabularies) {
   const TemporaryDirectory directory;
   const auto fixture = text_fixtures() / "marian";

@@ -14,15 +14,56 @@
 
 namespace heed {
 
-/// One text as tokens; the three vectors have the same length.
+/// One text, or two, as tokens; all vectors have the same length.
 struct Encoding {
   std::vector<std::int64_t> ids;
-  /// What each token is; where the id is that of the unknown token, the piece of text it stands for.
+  /// What each token is; where the id is that of the unknown token, Marian gives the piece it stands for.
   std::vector<std::string> tokens;
-  /// First and one past the last character (code point of the text) of each token; 0, 0 for tokens that were
-  /// added. Bytes that are not UTF-8 count as the U+FFFD they are replaced by.
+  /// First and one past the last character (code point of the text the token comes from); 0, 0 for tokens
+  /// that were added. Bytes that are not UTF-8 count as the U+FFFD they are replaced by.
   std::vector<std::pair<std::int64_t, std::int64_t>> offsets;
+  /// What the model takes as token_type_ids.
+  std::vector<std::int64_t> type_ids;
+  /// 1 for tokens that were added around the text (and padding), 0 for those of the text.
+  std::vector<std::int8_t> special_tokens_mask;
+  /// Which text a token is of: 0, 1, or -1 for tokens that were added.
+  std::vector<std::int8_t> sequence_ids;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
+  void push(std::int64_t id, std::string token, std::pair<std::int64_t, std::int64_t> offset);
+  /// A token that is not of the text: no offsets, marked as special.
+  void push_special(std::int64_t id, std::string token, std::int64_t type_id = 0);
+  void append(const Encoding& other);
+  /// Tokens begin .. end - 1.
+  Encoding slice(std::int64_t begin, std::int64_t end) const;
 };
+
+/// How texts that are too long are cut. What is cut off comes back as further encodings ("windows"), each
+/// beginning with the last `stride` tokens of the one before.
+struct Truncation {
+  enum class Strategy { longest_first, only_first, only_second };
+  std::int64_t max_length = 512;  ///< with the tokens that are added
+  Strategy strategy = Strategy::longest_first;
+  std::int64_t stride = 0;
+  bool left = false;  ///< cut the beginning away instead of the end
+};
+
+/// How encodings are filled up.
+struct Padding {
+  std::optional<std::int64_t> length;  ///< nothing: to the longest of a batch
+  std::int64_t multiple_of = 0;        ///< 0: of nothing
+  std::int64_t pad_id = 0;
+  std::int64_t pad_type_id = 0;
+  std::string pad_token = "[PAD]";
+  bool left = false;
+};
+
+/// Fills `encoding` up to `longest`, or to the padding's own length; longer ones stay as they are.
+void pad(Encoding& encoding, const Padding& padding, std::int64_t longest);
+
+/// What `clean_up_tokenization_spaces` of Hugging Face stands for: spaces before English punctuation and
+/// contractions go.
+std::string clean_up_spaces(std::string text);
 
 class Tokenizer {
  public:
@@ -30,30 +71,92 @@ class Tokenizer {
 
   /// Splits `text`; `add_special_tokens` adds what the model expects around it (an end token, for example).
   /// Takes any bytes: invalid UTF-8 is replaced by U+FFFD first (replace_invalid_utf8 tells how often).
-  virtual Encoding encode(std::string_view text, bool add_special_tokens = true) const = 0;
+  Encoding encode(std::string_view text, bool add_special_tokens = true) const;
   /// The same for the target side of a sequence-to-sequence model, where that differs.
-  virtual Encoding encode_target(std::string_view text, bool add_special_tokens = true) const {
-    return encode(text, add_special_tokens);
-  }
-  /// The text of (target) ids. Throws Error when an id is not in the vocabulary.
-  virtual std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens = true) const = 0;
+  Encoding encode_target(std::string_view text, bool add_special_tokens = true) const;
+  /// Two texts as one input: a question and its context, for example.
+  Encoding encode_pair(std::string_view first, std::string_view second, bool add_special_tokens = true) const;
+  /// One text or two in encodings of at most `truncation.max_length` tokens: the first is the cut text, the
+  /// others are what was cut off. Throws Error where the tokens that are added leave no room for the text,
+  /// where the stride is not below the room, and where the text to be cut is too short to be cut enough.
+  std::vector<Encoding> encode_windows(std::string_view first, std::optional<std::string_view> second,
+                                       const Truncation& truncation, bool add_special_tokens = true) const;
+  /// How many tokens are added around one text, or two.
+  std::int64_t added_tokens(bool pair) const;
 
-  /// Number of ids: all of 0 .. vocab_size() - 1 are tokens.
+  /// The text of (target) ids, as the tokenizers library gives it. Throws Error when an id is not in the
+  /// vocabulary.
+  virtual std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens = true) const = 0;
+  /// The same with clean_up_spaces() where the configuration asks for it, as Hugging Face transformers does.
+  std::string decode_clean(std::span<const std::int64_t> ids, bool skip_special_tokens = true) const;
+  virtual bool cleans_up_spaces() const { return false; }
+
+  /// Number of ids: all of 0 .. vocab_size() - 1 are tokens, but for holes that a file leaves.
   virtual std::int64_t vocab_size() const = 0;
   /// The token of a (target) id. Throws Error when the id is not in the vocabulary.
   virtual std::string token(std::int64_t id) const = 0;
+  /// The (source) id of a token as it stands in the vocabulary.
+  virtual std::optional<std::int64_t> token_to_id(std::string_view token) const = 0;
+  /// Whether decoding leaves this (target) id out with `skip_special_tokens`. Any id may be asked for.
+  virtual bool is_special(std::int64_t id) const = 0;
+
   virtual std::optional<std::int64_t> bos_id() const { return std::nullopt; }
   virtual std::optional<std::int64_t> eos_id() const { return std::nullopt; }
   virtual std::optional<std::int64_t> unk_id() const { return std::nullopt; }
   virtual std::optional<std::int64_t> pad_id() const { return std::nullopt; }
+  virtual std::optional<std::int64_t> mask_id() const { return std::nullopt; }
+  virtual std::optional<std::int64_t> cls_id() const { return std::nullopt; }
+  virtual std::optional<std::int64_t> sep_id() const { return std::nullopt; }
+  /// How many tokens the model takes, where the configuration says so.
+  virtual std::optional<std::int64_t> model_max_length() const { return std::nullopt; }
+  /// What the tokenizer's file says about cutting and filling. Encoding does neither by itself.
+  virtual std::optional<Truncation> truncation() const { return std::nullopt; }
+  virtual std::optional<Padding> padding() const { return std::nullopt; }
 
   /// Writes the tokenizer's files, in Hugging Face layout, into `directory` (made where it is missing).
   virtual void save(const std::filesystem::path& directory) const = 0;
+
+ protected:
+  /// The tokens of valid UTF-8 text alone: type ids, masks and sequence ids may be left empty.
+  virtual Encoding cut(std::string_view text) const = 0;
+  virtual Encoding cut_target(std::string_view text) const { return cut(text); }
+  /// One encoding made of one or two, with or without special tokens. Both come with type ids, masks and
+  /// sequence ids as those of the first and the second text.
+  virtual Encoding assemble(Encoding first, std::optional<Encoding> second,
+                            bool add_special_tokens) const = 0;
+  virtual Encoding assemble_target(Encoding text, bool add_special_tokens) const {
+    return assemble(std::move(text), std::nullopt, add_special_tokens);
+  }
 };
 
 /// Loads the tokenizer of a model directory in Hugging Face layout; the kind follows from the files there:
 /// source.spm, target.spm and vocab.json make a Marian tokenizer (heed/text/marian.h). Throws Error naming
 /// the file that is missing, malformed or of a kind that cannot be read.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);
+
+/// Turns ids into text as they come. What is handed out joins to what decode_clean() gives for all of them
+/// together. Text is held back while it may still change: incomplete UTF-8, spaces that may be cleaned up.
+class StreamingDecoder {
+ public:
+  /// `tokenizer` must outlive this.
+  explicit StreamingDecoder(const Tokenizer& tokenizer, bool skip_special_tokens = true)
+      : tokenizer_(tokenizer), skip_special_tokens_(skip_special_tokens) {}
+  /// The text that is certain now. Throws Error when the id is not in the vocabulary.
+  std::string push(std::int64_t id);
+  /// The rest, after the last id.
+  std::string finish();
+
+ private:
+  /// The text of the ids from `window_` on, as far as it is new.
+  std::string fresh_text(bool last);
+  std::string release(std::string text, bool last);
+
+  const Tokenizer& tokenizer_;
+  bool skip_special_tokens_;
+  std::vector<std::int64_t> ids_;
+  std::size_t window_ = 0;    // where decoding begins: far enough back for the text to join
+  std::size_t finished_ = 0;  // ids before this one are in the text handed out
+  std::string held_;          // text that may still be cleaned up
+};
 
 }  // namespace heed

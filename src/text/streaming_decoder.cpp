@@ -1,0 +1,87 @@
+// Text as ids come in, and the spaces that clean_up_tokenization_spaces removes.
+#include <array>
+#include <utility>
+
+#include "heed/text/tokenizer.h"
+
+namespace heed {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+bool ends_with_replacement(std::string_view text) {
+  return text.size() >= kReplacement.size() && text.substr(text.size() - kReplacement.size()) == kReplacement;
+}
+
+/// How much of a text no later text can change when spaces are cleaned up: each rule begins with a space, and
+/// none reaches over a space that follows another character than a space or an apostrophe.
+std::size_t settled(std::string_view text) {
+  for (std::size_t at = text.size(); at-- > 1;) {
+    if (text[at] == ' ' && text[at - 1] != ' ' && text[at - 1] != '\'') return at;
+  }
+  return 0;
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  std::size_t at = text.find(from);
+  if (at == std::string::npos) return;
+  std::string result;
+  std::size_t begin = 0;
+  for (; at != std::string::npos; at = text.find(from, begin)) {
+    result.append(text, begin, at - begin).append(to);
+    begin = at + from.size();
+  }
+  text = result.append(text, begin);
+}
+
+}  // namespace
+
+std::string clean_up_spaces(std::string text) {
+  constexpr std::array<std::pair<const char*, const char*>, 10> kRules = {{{" .", "."},
+                                                                           {" ?", "?"},
+                                                                           {" !", "!"},
+                                                                           {" ,", ","},
+                                                                           {" ' ", "'"},
+                                                                           {" n't", "n't"},
+                                                                           {" 'm", "'m"},
+                                                                           {" 's", "'s"},
+                                                                           {" 've", "'ve"},
+                                                                           {" 're", "'re"}}};
+  for (const auto& rule : kRules) replace_all(text, rule.first, rule.second);
+  return text;
+}
+
+std::string Tokenizer::decode_clean(std::span<const std::int64_t> ids, bool skip_special_tokens) const {
+  std::string text = decode(ids, skip_special_tokens);
+  return cleans_up_spaces() ? clean_up_spaces(std::move(text)) : text;
+}
+
+std::string StreamingDecoder::fresh_text(bool last) {
+  const std::span<const std::int64_t> ids(ids_);
+  const std::string before =
+      tokenizer_.decode(ids.subspan(window_, finished_ - window_), skip_special_tokens_);
+  const std::string text = tokenizer_.decode(ids.subspan(window_), skip_special_tokens_);
+  if (text.size() <= before.size() || (!last && ends_with_replacement(text))) return {};
+  // The next text is decoded behind this one's ids, as what stands at the very beginning is another matter.
+  window_ = finished_;
+  finished_ = ids_.size();
+  return text.substr(before.size());
+}
+
+std::string StreamingDecoder::release(std::string text, bool last) {
+  if (!tokenizer_.cleans_up_spaces()) return text;
+  held_ += text;
+  const std::size_t certain = last ? held_.size() : settled(held_);
+  text = clean_up_spaces(held_.substr(0, certain));
+  held_.erase(0, certain);
+  return text;
+}
+
+std::string StreamingDecoder::push(std::int64_t id) {
+  ids_.push_back(id);
+  return release(fresh_text(false), false);
+}
+
+std::string StreamingDecoder::finish() { return release(fresh_text(true), true); }
+
+}  // namespace heed
