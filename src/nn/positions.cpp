@@ -130,4 +130,22 @@ std::int64_t RelativeBuckets::of(std::int64_t offset) const {
   return from + std::min(near + static_cast<std::int64_t>(along), rows - 1);
 }
 
+RelativePositions::RelativePositions(Tensor table, const RelativeBuckets& buckets)
+    : table_(std::move(table)), buckets_(buckets) {
+  const std::int64_t near = buckets.count / (buckets.bidirectional ? 4 : 2);
+  if (table_.rank() != 2 || table_.size(0) != buckets.count || near < 1 || buckets.max_distance <= near) {
+    throw Error("relative positions: expected a table [buckets, H] and a largest distance above " +
+                std::to_string(near) + ", got " + table_.str() + " for " + std::to_string(buckets.count) +
+                " buckets and " + std::to_string(buckets.max_distance));
+  }
+}
+
+void RelativePositions::bias(AttentionOptions& options, const Tensor& queries, const Tensor& keys) const {
+  const std::int64_t last = keys.size(2) - 1, count = queries.size(2) + last;
+  const Tensor rows = Tensor::empty({count}, DType::i64);
+  for (std::int64_t i = 0; i < count; ++i) rows.data<std::int64_t>()[i] = buckets_.of(i - last);
+  const Tensor each = transpose(embedding(table_, rows), 0, 1);  // [H, T + S - 1]
+  options.relative_bias = each.dtype() == queries.dtype() ? each : each.to(queries.dtype());
+}
+
 }  // namespace heed

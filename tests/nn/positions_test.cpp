@@ -132,6 +132,30 @@ TEST(Positions, BucketsOfT5) {
   }
 }
 
+TEST(Positions, RelativeBiasIsAddedToTheScoresAndLearns) {
+  const RelativeBuckets buckets{8, 6, true};
+  const RelativePositions positions(random_tensor({8, 2}, 9), buckets);
+  const Tensor q = random_tensor({1, 2, 3, 4}, 10), k = random_tensor({1, 2, 7, 4}, 11),
+               v = random_tensor({1, 2, 7, 4}, 12);
+  const auto biased = [&](const Tensor& table) {
+    AttentionOptions options;
+    RelativePositions(table, buckets).bias(options, q, k);
+    return scaled_dot_product_attention(q, k, v, options);
+  };
+  const Tensor table = random_tensor({8, 2}, 9);
+  // The same as an additive mask [H, T, S]: the queries are the last three of seven places.
+  AttentionOptions options;
+  options.mask = Tensor::empty({2, 3, 7}, DType::f64);
+  for (std::int64_t i = 0; i < 42; ++i) {
+    const std::int64_t h = i / 21, t = i / 7 % 3, s = i % 7;
+    options.mask.data<double>()[i] = table.data<double>()[2 * buckets.of(s - (t + 4)) + h];
+  }
+  EXPECT_LT(largest_difference(biased(table), scaled_dot_product_attention(q, k, v, options)), 1e-12);
+  reference::check_gradients([&](const auto& in) { return biased(in[0]); }, {table});
+  EXPECT_THROW(RelativePositions(table, RelativeBuckets{7, 6, true}), Error);
+  EXPECT_THROW(RelativePositions(table, RelativeBuckets{8, 2, true}), Error);
+}
+
 TEST(Positions, CountedOverWhatIsNoPadding) {
   const auto& c = fixture().at("counted");
   const auto ids = c.at("ids").get<std::vector<double>>();

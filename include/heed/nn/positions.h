@@ -88,4 +88,16 @@ struct RelativeBuckets {
   std::int64_t of(std::int64_t offset) const;
 };
 
+/// A learned number per bucket of distances and head, added to the score. Throws Error when the buckets are
+/// not the table's rows or too few for their use.
+class RelativePositions : public Positions {
+ public:
+  RelativePositions(Tensor table, const RelativeBuckets& buckets);
+  void bias(AttentionOptions& options, const Tensor& queries, const Tensor& keys) const override;
+
+ private:
+  Tensor table_;  // [buckets, H]
+  RelativeBuckets buckets_;
+};
+
 }  // namespace heed
