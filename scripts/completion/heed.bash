@@ -20,7 +20,7 @@ _heed() {
     --length-penalty --early-stopping --no-repeat-ngram-size --repetition-penalty --bad-words-ids --suppress-tokens
     --eos-token-id --forced-bos-token-id --forced-eos-token-id --pad-token-id --decoder-start-token-id --do-sample
     --temperature --top-k --top-p --min-p'
-  local commands='translate tokenize forward info train evaluate average attend'
+  local commands='translate tokenize forward info train evaluate average attend bench'
   local command='' word
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     if [[ " $commands " == *" $word "* ]]; then
@@ -56,6 +56,8 @@ _heed() {
         evaluate) words="--model --source --reference --hypothesis --tokenize --lowercase --batch-tokens $search
           $everywhere" ;;
         average) words="--output $everywhere" files=yes ;;
+        bench) words="attention gemm --batch --heads --kv-heads --head-dim --length --keys --window --causal --backward
+          --m --n --k --dtype --seconds --repeats $everywhere" ;;
         attend) words="--model --layers --heads --kind --target --output $everywhere" ;;
       esac
       ;;

@@ -28,6 +28,7 @@ struct Globals {
 
 void add_average(CLI::App& app, const Globals& globals);
 void add_attend(CLI::App& app, const Globals& globals);
+void add_bench(CLI::App& app, const Globals& globals);
 void add_evaluate(CLI::App& app, const Globals& globals);
 void add_forward(CLI::App& app, const Globals& globals);
 void add_info(CLI::App& app, const Globals& globals);

@@ -97,6 +97,7 @@ int run(int argc, char** argv) {
   add_forward(app, globals);
   add_info(app, globals);
   add_average(app, globals);
+  add_bench(app, globals);
   try {
     try {
       app.parse(argc, argv);

@@ -1,0 +1,171 @@
+// heed bench attention and heed bench gemm: single operations on random numbers.
+#include <algorithm>
+#include <cmath>
+
+#include "cli/bench.h"
+#include "cli/option_values.h"
+#include "heed/autograd.h"
+#include "heed/ops/attention.h"
+#include "heed/ops/matmul.h"
+
+namespace heed::cli {
+namespace {
+
+struct AttentionShapeArguments {
+  std::int64_t batch = 1, heads = 12, kv_heads = 0, head_dim = 64, length = 1024, keys = 0, window = 0;
+  bool causal = false, backward = false;
+  std::string dtype = "f32";
+  BenchOptions options;
+};
+
+/// Pairs of a query and a key it may see.
+double visible_pairs(const AttentionShapeArguments& a) {
+  double pairs = 0;
+  for (std::int64_t t = 0; t < a.length; ++t) {
+    const std::int64_t place = t + a.keys - a.length;
+    const std::int64_t first = a.window > 0 ? std::max<std::int64_t>(0, place - a.window + 1) : 0;
+    std::int64_t last = a.keys - 1;
+    if (a.causal) last = std::min(last, place);
+    if (a.window > 0) last = std::min(last, place + a.window - 1);
+    pairs += static_cast<double>(std::max<std::int64_t>(0, last - first + 1));
+  }
+  return pairs;
+}
+
+BenchWork attention_work(const AttentionShapeArguments& a) {
+  BenchWork work;
+  work.kind = "attention";
+  work.shape = {{"batch", a.batch},       {"heads", a.heads},   {"kv_heads", a.kv_heads},
+                {"head_dim", a.head_dim}, {"length", a.length}, {"keys", a.keys},
+                {"causal", a.causal},     {"window", a.window}, {"backward", a.backward},
+                {"dtype", a.dtype}};
+  const DType dtype = bench_dtype(a.dtype);
+  work.arithmetic = dtype == DType::f64 ? DType::f64 : DType::f32;
+  // A pair costs a product of head_dim numbers for its score and one for its value. Backward computes the
+  // score again and four more: the gradients of weights, values, queries and keys.
+  const double product = 2.0 * static_cast<double>(a.batch * a.heads * a.head_dim) * visible_pairs(a);
+  work.backward_operations = a.backward ? 5 * product : 0;
+  work.operations = 2 * product + work.backward_operations;
+  const double queries = static_cast<double>(a.batch * a.heads * a.length * a.head_dim * size_of(dtype));
+  const double keys = static_cast<double>(a.batch * a.kv_heads * a.keys * a.head_dim * size_of(dtype));
+  work.bytes =
+      (a.backward ? 3 : 1) * 2 * (queries + keys);  // q and o, k and v; again as inputs, as gradients
+  work.items = {{"tokens", static_cast<double>(a.batch * a.length)}};
+  return work;
+}
+
+void bench_attention(AttentionShapeArguments a, const Globals& globals) {
+  if (a.kv_heads == 0) a.kv_heads = a.heads;
+  if (a.keys == 0) a.keys = a.length;
+  if (a.heads % a.kv_heads != 0)
+    throw UsageError("--kv-heads: expected a divisor of --heads " + std::to_string(a.heads) + ", got " +
+                     std::to_string(a.kv_heads));
+  BenchWork work = attention_work(a);
+  const DType dtype = bench_dtype(a.dtype);
+  const std::int64_t copies = a.backward ? 1 : operand_copies(work.operations, work.bytes);
+  const Shape key_shape{a.batch, a.kv_heads, a.keys, a.head_dim};
+  Tensor q = random_tensor({a.batch, a.heads, a.length, a.head_dim}, dtype, 0);
+  std::vector<Tensor> k, v;
+  for (std::int64_t i = 0; i < copies; ++i) {
+    k.push_back(i == 0 ? random_tensor(key_shape, dtype, 1) : k[0].clone());
+    v.push_back(i == 0 ? random_tensor(key_shape, dtype, 2) : v[0].clone());
+  }
+  AttentionOptions options;
+  options.causal = a.causal;
+  options.window = a.window;
+  Tensor o, d_o;
+  if (a.backward) {
+    d_o = random_tensor(q.shape(), dtype, 3);
+    for (Tensor* input : {&q, &k[0], &v[0]}) input->set_requires_grad();
+    work.backward = [&] {
+      o.backward(d_o);
+      for (const Tensor& input : {q, k[0], v[0]}) input.zero_grad();
+    };
+  }
+  work.run = [&](std::int64_t repeat) {
+    const auto copy = static_cast<std::size_t>(repeat % copies);
+    o = scaled_dot_product_attention(q, k[copy], v[copy], options);
+  };
+  bench(work, a.options, globals);
+}
+
+struct GemmArguments {
+  std::int64_t m = 512, n = 3072, k = 768;
+  std::string dtype = "f32";
+  BenchOptions options;
+};
+
+// As a linear layer has it: x [m, k] times the transpose of a weight [n, k].
+void bench_gemm(const GemmArguments& a, const Globals& globals) {
+  const DType dtype = bench_dtype(a.dtype);
+  BenchWork work;
+  work.kind = "gemm";
+  work.shape = {{"m", a.m}, {"n", a.n}, {"k", a.k}, {"dtype", a.dtype}};
+  work.arithmetic = dtype == DType::f64 ? DType::f64 : DType::f32;
+  work.operations = 2.0 * static_cast<double>(a.m) * static_cast<double>(a.n) * static_cast<double>(a.k);
+  const DType outside = work.arithmetic;  // only weights are held in 16 bits
+  work.bytes = static_cast<double>(a.n * a.k) * static_cast<double>(size_of(dtype)) +
+               static_cast<double>(a.m * (a.k + a.n)) * static_cast<double>(size_of(outside));
+  const std::int64_t copies = operand_copies(work.operations, work.bytes);
+  const Tensor x = random_tensor({a.m, a.k}, outside, 0);
+  std::vector<Tensor> weights{random_tensor({a.n, a.k}, dtype, 1)};
+  while (static_cast<std::int64_t>(weights.size()) < copies) weights.push_back(weights[0].clone());
+  const NoGradients guard;
+  Tensor y;
+  work.run = [&](std::int64_t repeat) { y = linear(x, weights[static_cast<std::size_t>(repeat % copies)]); };
+  bench(work, a.options, globals);
+}
+
+CLI::Option* add_size(CLI::App& command, const std::string& name, std::int64_t& value,
+                      const std::string& text, std::int64_t least = 1) {
+  return command.add_option(name, value, text)->transform(whole_number(least, std::int64_t{1} << 31));
+}
+
+}  // namespace
+
+Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t stream) {
+  const RandomStream random{7, stream};
+  std::vector<float> values(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = random.normal(i);
+  return Tensor::from(values, shape).to(dtype);
+}
+
+void add_bench_attention(CLI::App& bench, const Globals& globals) {
+  CLI::App* command = bench.add_subcommand("attention", "Scaled dot-product attention");
+  auto a = std::make_shared<AttentionShapeArguments>();
+  add_size(*command, "--batch", a->batch, "Sequences")->capture_default_str();
+  add_size(*command, "--heads", a->heads, "Query heads")->capture_default_str();
+  add_size(*command, "--kv-heads", a->kv_heads, "Key-value heads (default: as many)");
+  add_size(*command, "--head-dim", a->head_dim, "Numbers of a head")->capture_default_str();
+  add_size(*command, "--length", a->length, "Queries")->capture_default_str();
+  add_size(*command, "--keys", a->keys, "Keys (default: as many as queries)");
+  add_size(*command, "--window", a->window, "Keys a query sees, itself included; 0 for all", 0)
+      ->capture_default_str();
+  command->add_flag("--causal", a->causal, "A query sees no later key");
+  command->add_flag("--backward", a->backward, "Also the gradients");
+  command->add_option("--dtype", a->dtype, "f32, bf16, f16 or f64")->capture_default_str();
+  add_bench_options(*command, a->options);
+  command->footer(
+      "Examples:\n"
+      "  heed bench attention --length 4096 --causal\n"
+      "  heed bench attention --heads 1 --length 65536 --backward --repeats 1\n"
+      "  heed bench attention --heads 32 --kv-heads 8 --head-dim 128 --length 1 --keys 4096 --json");
+  command->callback([a, &globals] { bench_attention(*a, globals); });
+}
+
+void add_bench_gemm(CLI::App& bench, const Globals& globals) {
+  CLI::App* command = bench.add_subcommand("gemm", "A matrix product, as in a linear layer");
+  auto a = std::make_shared<GemmArguments>();
+  add_size(*command, "--m", a->m, "Rows of the input")->capture_default_str();
+  add_size(*command, "--n", a->n, "Columns of the output")->capture_default_str();
+  add_size(*command, "--k", a->k, "Columns of the input")->capture_default_str();
+  command->add_option("--dtype", a->dtype, "Of the weight: f32, bf16, f16 or f64")->capture_default_str();
+  add_bench_options(*command, a->options);
+  command->footer(
+      "Examples:\n"
+      "  heed bench gemm --m 512 --n 3072 --k 768\n"
+      "  heed bench gemm --m 1 --n 3072 --k 768 --dtype bf16 --json");
+  command->callback([a, &globals] { bench_gemm(*a, globals); });
+}
+
+}  // namespace heed::cli

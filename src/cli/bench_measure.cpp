@@ -1,0 +1,117 @@
+// Measuring work beside the machine's limits. Clocks change with temperature and neighbours, so the limits
+// are measured in the same run as the work, before, between and after its repeats.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <memory>
+
+#include "cli/bench.h"
+#include "heed/threads.h"
+#include "kernels/machine.h"
+
+namespace heed::cli {
+namespace {
+
+constexpr double kProbeSeconds = 0.02;
+constexpr std::int64_t kRounds = 4;  // of repeats, with the limits measured around each
+constexpr std::int64_t kMegabyte = 1 << 20;
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// A line of /proc/self/status that is in kB, in bytes; 0 where there is none.
+std::int64_t process_status(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind(name + ":", 0) == 0) return 1024 * std::stoll(line.substr(name.size() + 1));
+  }
+  return 0;
+}
+
+/// Has the process's peak memory start from what it uses now, where the system lets it.
+void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+/// Twice what the caches hold, within a quarter of the memory.
+std::int64_t beyond_caches() {
+  const std::int64_t caches = std::max({sysconf(_SC_LEVEL2_CACHE_SIZE), sysconf(_SC_LEVEL3_CACHE_SIZE),
+                                        sysconf(_SC_LEVEL4_CACHE_SIZE), long{64 * kMegabyte}});
+  const std::int64_t memory = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  return std::clamp<std::int64_t>(2 * caches, kMegabyte, memory / 4);
+}
+
+/// Memory to read, in pages as large as the system gives, so that looking up addresses costs little.
+class ReadProbe {
+ public:
+  ReadProbe() : bytes_(beyond_caches()) {
+    data_ = mmap(nullptr, size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data_ == MAP_FAILED) throw std::bad_alloc();
+    madvise(data_, size(), MADV_HUGEPAGE);
+    parallel_for(bytes_, kMegabyte, [&](std::int64_t begin, std::int64_t end) {
+      std::fill(static_cast<char*>(data_) + begin, static_cast<char*>(data_) + end, 1);
+    });
+  }
+  ~ReadProbe() { munmap(data_, size()); }
+  ReadProbe(const ReadProbe&) = delete;
+  ReadProbe& operator=(const ReadProbe&) = delete;
+  double rate() const { return kernels::read_rate(data_, bytes_); }
+
+ private:
+  std::size_t size() const { return static_cast<std::size_t>(bytes_); }
+  std::int64_t bytes_;
+  void* data_;
+};
+
+void measure_limits(const BenchWork& work, const ReadProbe& probe, BenchResult& result) {
+  const double arithmetic = work.arithmetic == DType::f64 ? kernels::arithmetic_rate<double>(kProbeSeconds)
+                                                          : kernels::arithmetic_rate<float>(kProbeSeconds);
+  result.operations_per_second = std::max(result.operations_per_second, arithmetic);
+  result.bytes_per_second = std::max(result.bytes_per_second, probe.rate());
+}
+
+void run_once(const BenchWork& work, std::int64_t repeat, BenchResult& result) {
+  const double start = seconds_now();
+  work.run(repeat);
+  const double middle = seconds_now();
+  if (work.backward) {
+    work.backward();
+    result.backward_seconds.push_back(seconds_now() - middle);
+  }
+  result.seconds.push_back(seconds_now() - start);
+}
+
+}  // namespace
+
+std::int64_t operand_copies(double operations, double bytes) {
+  constexpr double kIntensity = 16;  // operations a byte, above which no processor waits for memory
+  if (operations > kIntensity * bytes) return 1;
+  return 1 + static_cast<std::int64_t>(static_cast<double>(beyond_caches()) / bytes);
+}
+
+BenchResult measure(const BenchWork& work, const BenchOptions& options) {
+  BenchResult result;
+  forget_peak_memory();
+  const std::int64_t before = process_status("VmRSS");
+  run_once(work, 0, result);
+  result.peak_memory = process_status("VmHWM");
+  result.memory_growth = std::max<std::int64_t>(0, result.peak_memory - before);
+  const double first = result.seconds.front();
+  result.seconds.clear();
+  result.backward_seconds.clear();
+  std::int64_t repeats = options.repeats;
+  if (repeats == 0)
+    repeats = std::clamp<std::int64_t>(static_cast<std::int64_t>(options.seconds / first), 3, 10000);
+  const ReadProbe probe;
+  const std::int64_t rounds = std::min(kRounds, repeats);
+  for (std::int64_t round = 0, repeat = 0; round < rounds; ++round) {
+    measure_limits(work, probe, result);
+    for (; repeat < repeats * (round + 1) / rounds; ++repeat) run_once(work, repeat + 1, result);
+  }
+  measure_limits(work, probe, result);
+  return result;
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,92 @@
+// heed bench: a report with every number of the contract, each one that a machine can have.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+using testing::HasSubstr;
+
+Json bench(Words words) {
+  words.insert(words.begin(), "bench");
+  words.insert(words.end(), {"--json", "--seconds", "0.05"});
+  const Result result = run(words);
+  EXPECT_EQ(result.status, 0) << result.err;
+  return Json::parse(result.out);
+}
+
+// A fraction above 1 would mean that a limit was measured too low; a busy machine disturbs limit and work.
+void expect_sane(const Json& report) {
+  for (const char* key : {"median_s", "min_s", "max_s", "gflops", "gbps", "peak_gflops", "peak_gbps"})
+    EXPECT_GT(report.at(key).get<double>(), 0) << key;
+  EXPECT_GT(report.at("fraction").get<double>(), 0);
+  EXPECT_LE(report.at("fraction").get<double>(), 1.2);
+  EXPECT_GE(report.at("repeats").get<int>(), 3);
+  EXPECT_EQ(report.at("threads").get<int>(), 1);
+  EXPECT_LE(report.at("min_s").get<double>(), report.at("median_s").get<double>());
+  EXPECT_LE(report.at("median_s").get<double>(), report.at("max_s").get<double>());
+  EXPECT_GT(report.at("peak_memory_bytes").get<std::int64_t>(), 1 << 20);
+}
+
+// Operations by hand: 2 products of 2 * 8 operations for each pair of a query and a key that it sees.
+TEST(Bench, AttentionCountsWhatIsSeen) {
+  const Words shape{"attention", "--heads", "2", "--head-dim", "8", "--length", "40"};
+  const auto with = [&](const Words& more) {
+    Words words = shape;
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const std::vector<std::pair<Words, double>> cases{
+      {{"--causal", "--window", "10"}, 10 * 11 / 2 + 30 * 10},
+      {{"--causal", "--keys", "50"}, 40 * 41 / 2 + 40 * 10},
+  };
+  for (const auto& [more, pairs] : cases) {
+    const Json report = bench(with(more));
+    expect_sane(report);
+    EXPECT_NEAR(report.at("gflops").get<double>() * report.at("median_s").get<double>() * 1e9,
+                2 * pairs * 2 * 2 * 8, 1);
+  }
+  const Json both = bench(with({"--backward", "--dtype", "f64"}));
+  expect_sane(both);
+  EXPECT_GT(both.at("median_s").get<double>(), both.at("backward_median_s").get<double>());
+  EXPECT_GT(both.at("backward_fraction").get<double>(), 0);
+  EXPECT_EQ(both.at("shape").at("kv_heads"), 2);
+  EXPECT_EQ(both.at("shape").at("dtype"), "f64");
+}
+
+TEST(Bench, GemmCountsOperationsAndBytes) {
+  const Json report = bench({"gemm", "--m", "32", "--n", "48", "--k", "64"});
+  expect_sane(report);
+  const double seconds = report.at("median_s").get<double>();
+  EXPECT_NEAR(report.at("gflops").get<double>() * seconds * 1e9, 2.0 * 32 * 48 * 64, 1);
+  EXPECT_NEAR(report.at("gbps").get<double>() * seconds * 1e9, 4 * (32 * 48 + 48 * 64 + 32 * 64), 1);
+  EXPECT_EQ(report.at("shape"), (Json{{"m", 32}, {"n", 48}, {"k", 64}, {"dtype", "f32"}}));
+}
+
+TEST(Bench, TellsPeopleTheSame) {
+  const Result result = run({"bench", "gemm", "--m", "16", "--n", "16", "--k", "16", "--repeats", "3"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, testing::AllOf(HasSubstr("gemm  m 16  n 16  k 16  dtype f32"),
+                                         HasSubstr("in 3 repeats"), HasSubstr("Gflop/s")));
+}
+
+TEST(Bench, RefusesWrongUse) {
+  for (const Words& words : std::vector<Words>{{"bench"},
+                                               {"bench", "dreams"},
+                                               {"bench", "attention", "--heads", "0"},
+                                               {"bench", "attention", "--heads", "3", "--kv-heads", "2"},
+                                               {"bench", "attention", "--dtype", "f8"},
+                                               {"bench", "gemm", "--m", "-1"},
+                                               {"bench", "gemm", "--seconds", "nan"},
+                                               {"bench", "gemm", "--seconds", "0"}}) {
+    const Result result = run(words);
+    EXPECT_EQ(result.status, 2) << testing::PrintToString(words);
+    EXPECT_THAT(result.err, testing::StartsWith("heed: error: "));
+    EXPECT_EQ(lines(result.err).size(), 1u);
+  }
+}
+
+}  // namespace
+}  // namespace heed::cli_test

@@ -1,0 +1,51 @@
+// The measured limits are rates that a machine can have, and no kernel is faster than they say.
+#include "kernels/machine.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "kernels/gemm.h"
+#include "kernels/kernel_case.h"
+
+namespace heed {
+namespace {
+
+TYPED_TEST(Kernel, ArithmeticRateIsThatOfSomeProcessor) {
+  on_every_target([] {
+    const double rate = kernels::arithmetic_rate<TypeParam>(0.002);
+    EXPECT_GT(rate, 1e7);   // even a busy machine under a sanitizer
+    EXPECT_LT(rate, 1e15);  // a loop that was optimised away is faster
+  });
+}
+
+TEST(Machine, ReadRateIsThatOfSomeMemory) {
+  on_every_target([] {
+    for (const std::int64_t bytes : {4, 100000, 1 << 24}) {
+      const std::vector<float> data(static_cast<std::size_t>(bytes) / sizeof(float), 1.0f);
+      const double rate = kernels::read_rate(data.data(), bytes);
+      EXPECT_GT(rate, 100) << bytes;
+      EXPECT_LT(rate, 1e14) << bytes;
+    }
+  });
+}
+
+// The best of the limit against the median of the product: other programs disturb both.
+TEST(Machine, NoProductIsFasterThanTheArithmeticRate) {
+  constexpr std::int64_t n = 256;
+  const auto a = numbers<float>(n * n, 1), b = numbers<float>(n * n, 2);
+  std::vector<float> c(a.size());
+  double limit = 0;
+  std::vector<double> rates;
+  for (int i = 0; i < 15; ++i) {
+    limit = std::max(limit, kernels::arithmetic_rate<float>(0.002));
+    const auto start = std::chrono::steady_clock::now();
+    kernels::gemm<float>(false, false, n, n, n, 1, a.data(), n, b.data(), n, 0, c.data(), n);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    rates.push_back(2.0 * n * n * n / elapsed.count());
+  }
+  std::nth_element(rates.begin(), rates.begin() + 7, rates.end());
+  EXPECT_LT(rates[7], 1.2 * limit);
+}
+
+}  // namespace
+}  // namespace heed
