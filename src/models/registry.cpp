@@ -5,7 +5,11 @@
 #include <utility>
 
 #include "heed/io/json.h"
+#include "heed/models/albert.h"
+#include "heed/models/bert.h"
+#include "heed/models/distilbert.h"
 #include "heed/models/marian.h"
+#include "heed/models/roberta.h"
 
 namespace heed {
 namespace {
@@ -20,8 +24,14 @@ struct Family {
 
 const std::vector<Family>& families() {
   static const std::vector<Family> list = {
+      {"albert", load_albert, make_albert},
+      {"bert", load_bert, make_bert},
+      {"camembert", load_roberta, make_roberta},
+      {"distilbert", load_distilbert, make_distilbert},
       {"marian", load_marian,
        [](const Config& config, Generator& g) { return make_marian(MarianConfig::parse(config), g); }},
+      {"roberta", load_roberta, make_roberta},
+      {"xlm-roberta", load_roberta, make_roberta},
   };
   return list;
 }

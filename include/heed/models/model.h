@@ -1,8 +1,9 @@
 // What every model offers, whatever its family: its parameters by the names of its file, a forward pass from
-// named tensors to named tensors, and saving in Hugging Face layout. Encoder-decoders add the face that
-// decoding and training use.
+// named tensors to named tensors, and saving in Hugging Face layout. Encoders and encoder-decoders add the
+// faces that tasks, decoding and training use.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -85,6 +86,50 @@ class EncoderDecoderModel : public Model {
   /// Encodes the source once and opens a decoding whose row b * beams + i belongs to source b.
   virtual std::unique_ptr<Decoding> decode(const SourceBatch& source, std::int64_t beams,
                                            Context& context) const = 0;
+};
+
+/// What stands on an encoder and makes its predictions.
+enum class EncoderHead : std::uint8_t {
+  none,       ///< nothing: the last hidden state is the result
+  masked_lm,  ///< each token: logits over the vocabulary
+  sequence,   ///< the whole sequence: logits over the labels
+  token,      ///< each token: logits over the labels
+  span,       ///< each token: logits of being the first and the last of an answer
+};
+
+/// What the labels of a sequence head mean.
+enum class LabelProblem : std::uint8_t { single_label, multi_label, regression };
+
+/// A batch for an encoder: ids i64 [B, T], mask i64 [B, T] (1 = token, 0 = padding) or undefined, and the
+/// segment of each token, type_ids i64 [B, T], or undefined for all 0.
+struct EncoderBatch {
+  Tensor ids;
+  Tensor mask;
+  Tensor type_ids;
+};
+
+class EncoderModel : public Model {
+ public:
+  virtual EncoderHead head() const = 0;
+  /// The names of the labels (id2label); of use with the heads `sequence` and `token`.
+  virtual const std::vector<std::string>& labels() const = 0;
+  /// The config's problem_type, where it has one.
+  virtual std::optional<LabelProblem> problem() const = 0;
+  virtual std::int64_t hidden_size() const = 0;
+  /// Number of different type_ids; 0 where the family has none and ignores them.
+  virtual std::int64_t type_vocab_size() const = 0;
+  /// The id that fills short rows up.
+  virtual std::int64_t pad_id() const = 0;
+  /// The last hidden state [B, T, D]. Throws Error for ids, types or lengths out of range.
+  virtual Tensor encode(const EncoderBatch& batch, Context& context) const = 0;
+  /// The head's logits: of the head `sequence` from hidden [B, T, D] to [B, L], of the others from any
+  /// [..., D] to [..., V], [..., L] or [..., 2]. Throws Error when there is no head.
+  virtual Tensor predict(const Tensor& hidden, Context& context) const = 0;
+  /// The loss against labels i64 [B, T] (masked_lm, token), i64 [B, 2] (span: first and last token), i64 [B]
+  /// or f32 [B] or [B, L] (sequence: by the config's problem_type, else by the number of labels and their
+  /// type): cross-entropy; binary cross-entropy for multi_label; the mean square for regression.
+  virtual Tensor loss(const EncoderBatch& batch, const Tensor& labels, const CrossEntropyOptions& options,
+                      Context& context) const = 0;
 };
 
 }  // namespace heed

@@ -1,0 +1,321 @@
+// Encoders against the numbers of Hugging Face transformers (tests/fixtures/encoders, see the case.json of
+// each for the versions): outputs, hidden states, attentions and every gradient of every head, a training
+// curve, other layouts of the same files, and what does not fit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "heed/autograd.h"
+#include "heed/io/file.h"
+#include "heed/io/safetensors.h"
+#include "heed/models/registry.h"
+#include "heed/ops.h"
+#include "kernels/optimizer.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kEncoders = fs::path(HEED_FIXTURES) / "encoders";
+
+TensorMap read_tensors(const fs::path& file) {
+  const SafetensorsFile tensors = SafetensorsFile::open(file);
+  TensorMap map;
+  for (const TensorInfo& info : tensors.tensors()) map[info.name] = tensors.get(info.name);
+  return map;
+}
+
+std::unique_ptr<EncoderModel> load(const fs::path& directory, DType dtype = DType::f32) {
+  std::unique_ptr<Model> model = load_model(directory, dtype);
+  auto* encoder = dynamic_cast<EncoderModel*>(model.get());
+  if (encoder == nullptr) throw Error("expected an encoder");
+  (void)model.release();
+  return std::unique_ptr<EncoderModel>(encoder);
+}
+
+// Largest difference over the largest expected value.
+double relative_error(const Tensor& actual, const Tensor& expected) {
+  EXPECT_EQ(actual.shape(), expected.shape());
+  const auto a = actual.detach().to(DType::f64).to_vector<double>(),
+             b = expected.to(DType::f64).to_vector<double>();
+  double largest = 0, difference = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    largest = std::max(largest, std::abs(b[i]));
+    difference = std::max(difference, std::abs(a[i] - b[i]));
+    if (!std::isfinite(a[i])) return INFINITY;
+  }
+  return largest > 0 ? difference / largest : difference;
+}
+
+EncoderBatch batch_of(const TensorMap& inputs) {
+  const auto get = [&](const char* name) { return inputs.contains(name) ? inputs.at(name) : Tensor(); };
+  return {inputs.at("input_ids"), get("attention_mask"), get("token_type_ids")};
+}
+
+// The labels as EncoderModel::loss takes them.
+Tensor labels_of(const TensorMap& inputs) {
+  if (inputs.contains("labels")) return inputs.at("labels");
+  return stack({inputs.at("start_positions"), inputs.at("end_positions")}, 1);
+}
+
+// Fewest numbers besides gradients, and gradients, that a case must hold.
+struct EncoderCase {
+  const char* name;
+  EncoderHead head;
+  int outputs;
+  int gradients;
+};
+const EncoderCase kCases[] = {
+    {"bert", EncoderHead::none, 7, 0},
+    {"bert-mlm", EncoderHead::masked_lm, 7, 42},
+    {"bert-classify", EncoderHead::sequence, 7, 41},
+    {"bert-tag", EncoderHead::token, 7, 39},
+    {"bert-qa", EncoderHead::span, 8, 39},
+    {"distilbert-mlm", EncoderHead::masked_lm, 7, 41},
+    {"distilbert-classify", EncoderHead::sequence, 7, 40},
+    {"distilbert-qa", EncoderHead::span, 8, 38},
+    {"roberta-mlm", EncoderHead::masked_lm, 7, 42},
+    {"roberta-classify", EncoderHead::sequence, 7, 41},
+    {"camembert-tag", EncoderHead::token, 7, 39},
+    {"xlm-roberta", EncoderHead::none, 7, 0},
+    {"albert-mlm", EncoderHead::masked_lm, 11, 76},
+    {"albert-classify", EncoderHead::sequence, 11, 43},
+};
+
+class EncoderTest : public testing::TestWithParam<EncoderCase> {
+ protected:
+  fs::path directory = kEncoders / GetParam().name;
+  std::unique_ptr<EncoderModel> model = load(directory);
+  TensorMap inputs = read_tensors(directory / "inputs.safetensors");
+  TensorMap expected = read_tensors(directory / "expected.safetensors");
+  Context context;
+
+  // Every gradient of the file against the model's. Some are zero but for rounding (those of key biases, as
+  // softmax ignores what all keys share), so that differences count against a hundredth of the largest too.
+  void expect_gradients() {
+    double largest = 0;
+    int wanted = 0, compared = 0;
+    for (const auto& [name, tensor] : expected) {
+      if (!name.starts_with("grad.")) continue;
+      ++wanted;
+      largest = std::max(largest, max(abs(reshape(tensor, {tensor.numel()})), 0).item());
+    }
+    for (const Parameter& p : model->parameters()) {
+      const auto want = expected.find("grad." + p.name);
+      if (want == expected.end()) continue;
+      ++compared;
+      ASSERT_TRUE(p.tensor.grad().defined()) << p.name;
+      const double own = max(abs(reshape(want->second, {p.tensor.numel()})), 0).item();
+      const double share = own / std::max(own, 0.01 * largest);
+      EXPECT_LE(share * relative_error(p.tensor.grad(), want->second), 2e-5) << p.name;
+    }
+    EXPECT_EQ(compared, GetParam().gradients);
+    EXPECT_EQ(compared, wanted);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, EncoderTest, testing::ValuesIn(kCases), [](const auto& info) {
+  std::string name = info.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST_P(EncoderTest, OutputsAndGradientsEqualHuggingFace) {
+  EXPECT_EQ(model->head(), GetParam().head);
+  const TensorMap outputs = model->forward(inputs, {.hidden_states = true, .attentions = true}, context);
+  int compared = 0;
+  for (const auto& [name, tensor] : expected) {
+    if (name.starts_with("grad.")) continue;
+    ASSERT_TRUE(outputs.contains(name)) << name;
+    EXPECT_LE(relative_error(outputs.at(name), tensor), 1e-5) << name;
+    ++compared;
+  }
+  EXPECT_EQ(compared, GetParam().outputs);
+  if (GetParam().gradients == 0) return;
+  outputs.at("loss").backward();
+  expect_gradients();
+}
+
+TEST_P(EncoderTest, TrainingLossEqualsThatOfTheForwardPass) {
+  if (GetParam().gradients == 0) {
+    EXPECT_THROW(model->predict(model->encode(batch_of(inputs), context), context), Error);
+    return;
+  }
+  const Tensor loss = model->loss(batch_of(inputs), labels_of(inputs), {}, context);
+  EXPECT_NEAR(loss.item(), expected.at("loss").item(), 1e-5 * expected.at("loss").item());
+  loss.backward();
+  expect_gradients();
+}
+
+TEST_P(EncoderTest, SavedDirectoryLoadsWithTheSameNumbers) {
+  const fs::path folder =
+      fs::temp_directory_path() / ("heed_encoder_test_" + std::to_string(::getpid()) + "_" + GetParam().name);
+  fs::create_directories(folder);
+  model->save(folder);
+  const NoGradients guard;
+  const TensorMap before = model->forward(inputs, {}, context),
+                  after = load(folder)->forward(inputs, {}, context);
+  for (const auto& [name, tensor] : before)
+    EXPECT_EQ(after.at(name).to_vector<float>(), tensor.to_vector<float>()) << name;
+  const nlohmann::json was = nlohmann::json::parse(read_file(directory / "config.json")),
+                       is = nlohmann::json::parse(read_file(folder / "config.json"));
+  EXPECT_EQ(was, is);
+  fs::remove_all(folder);
+}
+
+TEST_P(EncoderTest, WeightsHeldInBf16StayClose) {
+  const NoGradients guard;
+  const TensorMap outputs = load(directory, DType::bf16)->forward(inputs, {}, context);
+  for (const auto& [name, tensor] : outputs)
+    EXPECT_LE(relative_error(tensor, expected.at(name)), 0.1) << name;
+}
+
+struct BertTest : testing::Test {
+  fs::path directory = kEncoders / "bert-mlm";
+  TensorMap inputs = read_tensors(directory / "inputs.safetensors");
+  TensorMap expected = read_tensors(directory / "expected.safetensors");
+  fs::path folder = fs::temp_directory_path() / ("heed_bert_test_" + std::to_string(::getpid()));
+  Context context;
+
+  void SetUp() override { fs::create_directories(folder); }
+  void TearDown() override { fs::remove_all(folder); }
+  // The model of `directory` with another config.json.
+  std::unique_ptr<EncoderModel> load_with(const nlohmann::json& changes, const fs::path& from) {
+    nlohmann::json config = nlohmann::json::parse(read_file(from / "config.json"));
+    config.update(changes);
+    std::ofstream(folder / "config.json") << config;
+    fs::copy_file(from / "model.safetensors", folder / "model.safetensors",
+                  fs::copy_options::overwrite_existing);
+    return load(folder);
+  }
+  std::string error_of(const nlohmann::json& changes) {
+    try {
+      load_with(changes, directory);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+};
+
+TEST_F(BertTest, FirstCheckpointsLayoutGivesTheSameNumbers) {
+  const NoGradients guard;
+  const auto model = load(directory / "hub_layout");
+  EXPECT_LE(relative_error(model->forward(inputs, {}, context).at("logits"), expected.at("logits")), 1e-5);
+}
+
+TEST_F(BertTest, ConfigOfEarlierVersionsGivesTheSameModel) {
+  const NoGradients guard;
+  for (const char* name : {"bert-mlm", "roberta-mlm"}) {
+    const fs::path from = kEncoders / name;
+    const auto model = load_with(nlohmann::json::parse(read_file(from / "config_hub_style.json")), from);
+    const TensorMap outputs = model->forward(read_tensors(from / "inputs.safetensors"), {}, context);
+    EXPECT_LE(relative_error(outputs.at("logits"), read_tensors(from / "expected.safetensors").at("logits")),
+              1e-5);
+  }
+}
+
+// A bare model takes the body of a file with a head, and has a pooler only where the file has one.
+TEST_F(BertTest, BareModelReadsTheBodyBelowAHead) {
+  const NoGradients guard;
+  inputs.erase("labels");
+  for (const char* from : {"", "hub_layout"}) {
+    const auto model = load_with({{"architectures", {"BertModel"}}}, directory / from);
+    const TensorMap outputs = model->forward(inputs, {}, context);
+    EXPECT_LE(relative_error(outputs.at("last_hidden_state"), expected.at("hidden_states.2")), 1e-5);
+    EXPECT_EQ(outputs.contains("pooler_output"), *from != '\0');
+  }
+}
+
+TEST_F(BertTest, TenStepsOfAdamWFollowPyTorch) {
+  const auto model = load(directory);
+  const auto training = nlohmann::json::parse(read_file(directory / "training.json"));
+  const auto& settings = training.at("settings");
+  std::vector<std::pair<Tensor, Tensor>> moments;
+  for (const Parameter& p : model->parameters())
+    moments.emplace_back(Tensor::zeros(p.tensor.shape()), Tensor::zeros(p.tensor.shape()));
+  for (int step = 0; step < 10; ++step) {
+    const Tensor loss = model->loss(batch_of(inputs), inputs.at("labels"), {}, context);
+    const double want = training.at("losses").at(static_cast<std::size_t>(step));
+    EXPECT_NEAR(loss.item(), want, 1e-5 * want) << "step " << step;
+    loss.backward();
+    kernels::AdamW options;
+    options.lr = settings.at("learning_rate");
+    options.beta1 = settings.at("betas").at(0);
+    options.beta2 = settings.at("betas").at(1);
+    options.eps = settings.at("eps");
+    options.weight_decay = settings.at("weight_decay");
+    options.step = step + 1;
+    for (std::size_t i = 0; i < moments.size(); ++i) {
+      const Tensor& p = model->parameters()[i].tensor;
+      kernels::adamw(p.data<float>(), p.grad().data<float>(), moments[i].first.data<float>(),
+                     moments[i].second.data<float>(), p.numel(), options);
+      p.zero_grad();
+    }
+  }
+}
+
+TEST_F(BertTest, SequenceLossesFollowTheProblemType) {
+  const fs::path from = kEncoders / "bert-classify";
+  const TensorMap all = read_tensors(from / "inputs.safetensors");
+  const Tensor logits = read_tensors(from / "expected.safetensors").at("logits");  // [3, 3]
+  const std::vector<float> x = logits.to_vector<float>(), y{1, 0, 1, 0, 0, 0, 1, 1, 0};
+  double binary = 0, square = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double p = 1 / (1 + std::exp(-static_cast<double>(x[i])));
+    binary -= (y[i] > 0 ? std::log(p) : std::log(1 - p)) / 9;
+    square += std::pow(static_cast<double>(x[i]) - static_cast<double>(y[i]), 2) / 9;
+  }
+  TensorMap given = all;
+  given["labels"] = Tensor::from(y, {3, 3});
+  const auto loss = [&](const nlohmann::json& changes) {
+    return load_with(changes, from)->forward(given, {}, context).at("loss").item();
+  };
+  EXPECT_NEAR(loss(nlohmann::json::object()), binary, 1e-5);  // by the labels' type
+  EXPECT_NEAR(loss({{"problem_type", "multi_label_classification"}}), binary, 1e-5);
+  EXPECT_NEAR(loss({{"problem_type", "regression"}}), square, 1e-4);
+  EXPECT_THROW(loss({{"problem_type", "single_label_classification"}}), Error);
+}
+
+TEST_F(BertTest, RefusesWhatItCannotRun) {
+  using testing::HasSubstr;
+  EXPECT_THAT(error_of({{"architectures", {"BertForSequenceClassification"}}}),
+              HasSubstr("the head of BertForSequenceClassification"));
+  EXPECT_THAT(error_of({{"architectures", {"BertForTokenClassification"}}}),
+              HasSubstr("the head of BertForTokenClassification"));
+  EXPECT_THAT(error_of({{"architectures", {"BertLMHeadModel"}}}), HasSubstr("ForMaskedLM"));
+  EXPECT_THAT(error_of({{"position_embedding_type", "relative_key"}}), HasSubstr("absolute"));
+  EXPECT_THAT(error_of({{"is_decoder", true}}), HasSubstr("is_decoder"));
+  EXPECT_THAT(error_of({{"num_attention_heads", 5}}), HasSubstr("divides"));
+  EXPECT_THAT(error_of({{"pad_token_id", 700}}), HasSubstr("pad_token_id"));
+  EXPECT_THAT(error_of({{"rotary", true}}), HasSubstr("only known settings"));
+  EXPECT_THAT(error_of({{"hidden_size", 40}}), HasSubstr("word_embeddings"));
+}
+
+TEST_F(BertTest, RefusesInputsThatDoNotFit) {
+  const auto model = load(directory);
+  const auto refuses = [&](const char* name, const Tensor& tensor) {
+    TensorMap bad = inputs;
+    bad[name] = tensor;
+    EXPECT_THROW(model->forward(bad, {}, context), Error) << name << " " << tensor.str();
+  };
+  refuses("input_ids", Tensor::full({3, 17}, 700, DType::i64));
+  refuses("input_ids", Tensor::full({3, 17}, -1, DType::i64));
+  refuses("token_type_ids", Tensor::full({3, 17}, 2, DType::i64));
+  refuses("attention_mask", Tensor::full({3, 16}, 1, DType::i64));
+  refuses("labels", Tensor::full({3, 17}, 700, DType::i64));
+  refuses("labels", Tensor::full({3}, 1, DType::i64));
+  refuses("start_positions", Tensor::full({3}, 1, DType::i64));
+  for (const Shape& shape : {Shape{1, 41}, Shape{0, 4}, Shape{1, 0}}) {
+    TensorMap bad{{"input_ids", Tensor::full(shape, 3, DType::i64)}};
+    EXPECT_THROW(model->forward(bad, {}, context), Error) << shape.str();
+  }
+}
+
+}  // namespace
+}  // namespace heed
