@@ -87,6 +87,13 @@ void gelu_tanh(const T* x, T* y, std::int64_t n);
 template <class T>
 void silu(const T* x, T* y, std::int64_t n);
 
+/// x, or the bound it lies beyond; NaN stays NaN.
+template <class T>
+void clamp(const T* x, T low, T high, T* y, std::int64_t n);
+/// dx[i] = dy[i] where low <= x[i] <= high, otherwise 0.
+template <class T>
+void clamp_backward(const T* x, const T* dy, T low, T high, T* dx, std::int64_t n);
+
 /// dx[i] = dy[i] * f'. Those named with `y` take the forward's output, those named with `x` its input. dx may
 /// be dy. The gradient of neg is neg. abs and relu have gradient 0 at 0.
 template <class T>

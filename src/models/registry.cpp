@@ -8,6 +8,7 @@
 #include "heed/models/albert.h"
 #include "heed/models/bert.h"
 #include "heed/models/distilbert.h"
+#include "heed/models/gpt2.h"
 #include "heed/models/marian.h"
 #include "heed/models/roberta.h"
 
@@ -28,6 +29,7 @@ const std::vector<Family>& families() {
       {"bert", load_bert, make_bert},
       {"camembert", load_roberta, make_roberta},
       {"distilbert", load_distilbert, make_distilbert},
+      {"gpt2", load_gpt2, make_gpt2},
       {"marian", load_marian,
        [](const Config& config, Generator& g) { return make_marian(MarianConfig::parse(config), g); }},
       {"roberta", load_roberta, make_roberta},
@@ -88,6 +90,16 @@ std::unique_ptr<EncoderDecoderModel> load_encoder_decoder(const fs::path& direct
   }
   (void)model.release();
   return std::unique_ptr<EncoderDecoderModel>(encoder_decoder);
+}
+
+std::unique_ptr<DecoderModel> load_decoder(const fs::path& directory, DType dtype) {
+  std::unique_ptr<Model> model = load_model(directory, dtype);
+  auto* decoder = dynamic_cast<DecoderModel*>(model.get());
+  if (decoder == nullptr) {
+    throw Error(directory.string() + ": expected a model that continues text, got " + model->family());
+  }
+  (void)model.release();
+  return std::unique_ptr<DecoderModel>(decoder);
 }
 
 fs::path find_model(const std::string& name, const std::vector<fs::path>& folders, const fs::path& hub) {

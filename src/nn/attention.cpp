@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "heed/autograd.h"
+#include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
 
@@ -51,10 +52,24 @@ void KeyValueCache::reorder(const Tensor& rows) {
   values = gather(values, 0, rows);
 }
 
+MultiHeadAttention::Projected MultiHeadAttention::project(const Tensor& x) const {
+  if (!fused) return {split_heads(q(x), heads), split_heads(k(x), kv_heads), split_heads(v(x), kv_heads)};
+  Tensor all = fused->projection(x);  // [B, T, 3*H*d]
+  if (fused->clip) all = clamp(all, -*fused->clip, *fused->clip);
+  const std::int64_t batch = x.size(0), time = x.size(1), width = all.size(2) / (3 * heads);
+  const bool by_part = fused->order == QkvOrder::by_part;
+  all = reshape(all, by_part ? Shape{batch, time, 3 * heads, width} : Shape{batch, time, heads, 3 * width});
+  const auto part = [&](std::int64_t i) {
+    const Tensor heads_of_part =
+        by_part ? slice(all, 2, i * heads, (i + 1) * heads) : slice(all, 3, i * width, (i + 1) * width);
+    return permute(heads_of_part, {0, 2, 1, 3});  // [B, H, T, d]
+  };
+  return {part(0), part(1), part(2)};
+}
+
 Tensor MultiHeadAttention::operator()(const Tensor& x, AttentionOptions options, KeyValueCache* cache,
                                       Context& context) const {
-  Tensor queries = split_heads(q(x), heads), keys = split_heads(k(x), kv_heads),
-         values = split_heads(v(x), kv_heads);
+  auto [queries, keys, values] = project(x);
   if (positions != nullptr) {
     const Places after_cache(cache != nullptr ? cache->length : 0);
     const Places& places = context.places != nullptr ? *context.places : after_cache;
@@ -91,6 +106,7 @@ Tensor MultiHeadAttention::attend(const Tensor& queries, const Tensor& keys, con
   tap(context, name + ".k", key);
   tap(context, name + ".v", value);
   if (scale) options.scale = scale;
+  if (window > 0) options.window = window;
   if (context.training && dropout > 0.0) {
     if (context.generator == nullptr) throw Error("dropout: expected a generator while training, got none");
     options.dropout = dropout;

@@ -126,6 +126,21 @@ Tensor abs(const Tensor& x) {
       []<class T>(const T* x, const T* dy, T* dx, std::int64_t n) { kernels::abs_backward(x, dy, dx, n); });
 }
 
+Tensor clamp(const Tensor& x, double low, double high) {
+  if (!(low <= high)) {
+    throw Error("clamp: expected a lower bound below the upper, got " + std::to_string(low) + " and " +
+                std::to_string(high));
+  }
+  return unary(
+      "clamp", x, Keeps::input,
+      [low, high]<class T>(const T* x, T* y, std::int64_t n) {
+        kernels::clamp(x, static_cast<T>(low), static_cast<T>(high), y, n);
+      },
+      [low, high]<class T>(const T* x, const T* dy, T* dx, std::int64_t n) {
+        kernels::clamp_backward(x, dy, static_cast<T>(low), static_cast<T>(high), dx, n);
+      });
+}
+
 Tensor exp(const Tensor& x) {
   return unary(
       "exp", x, Keeps::output, []<class T>(const T* x, T* y, std::int64_t n) { kernels::exp(x, y, n); },

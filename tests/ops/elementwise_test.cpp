@@ -66,6 +66,8 @@ struct Unary {
 const Unary kUnaries[] = {
     {"neg", neg, [](double x) { return -x; }, -2, 2},
     {"abs", abs, [](double x) { return std::abs(x); }, 0.1, 2},
+    {"clamp", [](const Tensor& x) { return clamp(x, -0.5, 1.5); },
+     [](double x) { return std::min(std::max(x, -0.5), 1.5); }, -3, 3},
     {"exp", exp, [](double x) { return std::exp(x); }, -3, 3},
     {"log", log, [](double x) { return std::log(x); }, 0.1, 5},
     {"sqrt", sqrt, [](double x) { return std::sqrt(x); }, 0.1, 5},
@@ -104,6 +106,7 @@ TEST(Elementwise, RefusesMixedTypesAndIntegers) {
   EXPECT_THROW(add(Tensor::zeros({2}, DType::i64), Tensor::zeros({2}, DType::i64)), Error);
   EXPECT_THROW(mul(Tensor::zeros({2}), Tensor::zeros({3})), Error);
   EXPECT_THROW(activation_named("mish"), Error);
+  EXPECT_THROW(clamp(Tensor::zeros({2}), 1.0, -1.0), Error);
 }
 
 }  // namespace

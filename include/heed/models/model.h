@@ -1,6 +1,6 @@
 // What every model offers, whatever its family: its parameters by the names of its file, a forward pass from
-// named tensors to named tensors, and saving in Hugging Face layout. Encoders and encoder-decoders add the
-// faces that tasks, decoding and training use.
+// named tensors to named tensors, and saving in Hugging Face layout. Encoders, decoders and encoder-decoders
+// add the faces that tasks, decoding and training use.
 #pragma once
 
 #include <cstdint>
@@ -66,6 +66,17 @@ class Decoding {
   virtual std::int64_t rows() const = 0;
   /// Tokens fed so far.
   virtual std::int64_t length() const = 0;
+};
+
+/// A model that continues text: every token sees those before it.
+class DecoderModel : public Model {
+ public:
+  /// Mean cross-entropy over the labels that are not options.ignore_index. `labels` i64 [B, T] is what
+  /// follows each of `ids` i64 [B, T].
+  virtual Tensor loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options,
+                      Context& context) const = 0;
+  /// Opens a decoding of so many rows, which start empty.
+  virtual std::unique_ptr<Decoding> decode(std::int64_t rows) const = 0;
 };
 
 /// A source batch for an encoder-decoder: ids i64 [B, S] and mask i64 [B, S] (1 = token, 0 = padding).

@@ -25,6 +25,9 @@ std::unique_ptr<Model> make_model(const Config& config, Generator& generator);
 std::unique_ptr<EncoderDecoderModel> load_encoder_decoder(const std::filesystem::path& directory,
                                                           DType dtype = DType::f32);
 
+/// load_model for what must continue text: throws Error when the model is not a decoder.
+std::unique_ptr<DecoderModel> load_decoder(const std::filesystem::path& directory, DType dtype = DType::f32);
+
 /// The model_type values this version knows.
 std::vector<std::string> model_families();
 

@@ -30,14 +30,27 @@ struct KeyValueCache {
   void reorder(const Tensor& rows);
 };
 
+/// How one matrix for queries, keys and values orders what it gives: all queries, all keys, all values; or
+/// query, key and value of the first head, of the second, ...
+enum class QkvOrder { by_part, by_head };
+
+/// Queries, keys and values by one product, whose result is cut into views.
+struct FusedQkv {
+  Linear projection;  // [3 * H * d, D]
+  QkvOrder order = QkvOrder::by_part;
+  std::optional<double> clip = {};  ///< numbers beyond +-clip are set to it
+};
+
 struct MultiHeadAttention {
   std::string name;  ///< prefix of the taps, e.g. "decoder.layers.0.self_attn"
-  Linear q, k, v, out;
+  Linear q = {}, k = {}, v = {}, out = {};
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;
   double dropout = 0.0;                  ///< on the weights
   const Positions* positions = nullptr;  ///< rotation and score bias; may be null
   std::optional<double> scale = {};      ///< of the scores; 1/sqrt(d) when absent
+  std::int64_t window = 0;               ///< if > 0, a query sees only as many keys, its own included
+  std::optional<FusedQkv> fused = {};    ///< in the place of q, k and v, for self-attention
 
   /// Self-attention over x [B, T, D]. With a cache, the T places come after those it holds, and join them.
   Tensor operator()(const Tensor& x, AttentionOptions options, KeyValueCache* cache, Context& context) const;
@@ -49,6 +62,10 @@ struct MultiHeadAttention {
   void remember(const Tensor& memory, KeyValueCache& cache) const;
 
  private:
+  struct Projected {
+    Tensor queries, keys, values;  // [B, H, T, d], views
+  };
+  Projected project(const Tensor& x) const;
   Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values, AttentionOptions options,
                 Context& context) const;
 };

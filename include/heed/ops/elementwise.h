@@ -26,6 +26,8 @@ inline Tensor operator*(double a, const Tensor& b) { return mul(b, a); }
 Tensor neg(const Tensor& x);
 /// |x|, with gradient 0 at 0.
 Tensor abs(const Tensor& x);
+/// x, or the bound it lies beyond, with gradient 0 there. Throws Error unless low <= high.
+Tensor clamp(const Tensor& x, double low, double high);
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);

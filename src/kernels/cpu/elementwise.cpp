@@ -126,6 +126,25 @@ void add_scalar(const T* a, T s, T* y, int64_t n) {
       n, y, [=](auto v) HWY_ATTR { return hn::Add(v, term); }, a);
 }
 template <class T>
+void clamp(const T* a, T low, T high, T* y, int64_t n) {
+  const Vec<T> least = broadcast(low), most = broadcast(high);
+  map<T>(
+      n, y,
+      [=](auto v) HWY_ATTR {
+        return hn::IfThenElse(hn::Lt(v, least), least, hn::IfThenElse(hn::Gt(v, most), most, v));
+      },
+      a);
+}
+template <class T>
+void clamp_backward(const T* a, const T* dy, T low, T high, T* dx, int64_t n) {
+  const Vec<T> least = broadcast(low), most = broadcast(high);
+  map<T>(
+      n, dx,
+      [=](auto v, auto d)
+          HWY_ATTR { return hn::IfThenElseZero(hn::And(hn::Ge(v, least), hn::Le(v, most)), d); },
+      a, dy);
+}
+template <class T>
 void axpy(T alpha, const T* x, T* y, int64_t n) {
   const Vec<T> factor = broadcast(alpha);
   map<T>(
@@ -194,6 +213,8 @@ HEED_BINARY(div)
 HEED_EXPORT(fill);
 HEED_EXPORT(scale);
 HEED_EXPORT(add_scalar);
+HEED_EXPORT(clamp);
+HEED_EXPORT(clamp_backward);
 HEED_EXPORT(axpy);
 
 template <class T>
@@ -209,6 +230,14 @@ void add_scalar(const T* a, T s, T* y, std::int64_t n) {
   HEED_DISPATCH(add_scalar, T)(a, s, y, n);
 }
 template <class T>
+void clamp(const T* x, T low, T high, T* y, std::int64_t n) {
+  HEED_DISPATCH(clamp, T)(x, low, high, y, n);
+}
+template <class T>
+void clamp_backward(const T* x, const T* dy, T low, T high, T* dx, std::int64_t n) {
+  HEED_DISPATCH(clamp_backward, T)(x, dy, low, high, dx, n);
+}
+template <class T>
 void axpy(T alpha, const T* x, T* y, std::int64_t n) {
   HEED_DISPATCH(axpy, T)(alpha, x, y, n);
 }
@@ -218,6 +247,10 @@ template void scale(const float*, float, float*, std::int64_t);
 template void scale(const double*, double, double*, std::int64_t);
 template void add_scalar(const float*, float, float*, std::int64_t);
 template void add_scalar(const double*, double, double*, std::int64_t);
+template void clamp(const float*, float, float, float*, std::int64_t);
+template void clamp(const double*, double, double, double*, std::int64_t);
+template void clamp_backward(const float*, const float*, float, float, float*, std::int64_t);
+template void clamp_backward(const double*, const double*, double, double, double*, std::int64_t);
 template void axpy(float, const float*, float*, std::int64_t);
 template void axpy(double, const double*, double*, std::int64_t);
 

@@ -1,0 +1,133 @@
+// The GPT-2 family: its config, its table of tensors, and the model built from parts.
+#include "heed/models/gpt2.h"
+
+#include <cmath>
+
+#include "heed/ops/activation.h"
+#include "models/config_fields.h"
+#include "models/decoder.h"
+#include "models/rows.h"
+
+namespace heed {
+namespace {
+
+struct Gpt2Config {
+  std::int64_t vocab_size, n_positions, n_embd, n_layer, n_head, n_inner;
+  std::string activation_function;
+  double resid_pdrop, embd_pdrop, attn_pdrop, layer_norm_epsilon;
+  bool scale_attn_weights, scale_attn_by_inverse_layer_idx, tie_word_embeddings;
+
+  static Gpt2Config parse(const Config& json);
+};
+
+Gpt2Config Gpt2Config::parse(const Config& json) {
+  Gpt2Config c;
+  c.vocab_size = json.positive_integer("vocab_size", 50257);
+  c.n_positions = json.positive_integer("n_positions", 1024);
+  c.n_embd = json.positive_integer("n_embd", 768);
+  c.n_layer = json.positive_integer("n_layer", 12);
+  c.n_head = json.positive_integer("n_head", 12);
+  c.n_inner = json.positive_integer("n_inner", 4 * c.n_embd);
+  c.activation_function = json.string("activation_function", "gelu_new");
+  c.resid_pdrop = probability(json, "resid_pdrop", 0.1);
+  c.embd_pdrop = probability(json, "embd_pdrop", 0.1);
+  c.attn_pdrop = probability(json, "attn_pdrop", 0.1);
+  c.layer_norm_epsilon = json.number("layer_norm_epsilon", 1e-5);
+  c.scale_attn_weights = json.boolean("scale_attn_weights", true);
+  c.scale_attn_by_inverse_layer_idx = json.boolean("scale_attn_by_inverse_layer_idx", false);
+  c.tie_word_embeddings = json.boolean("tie_word_embeddings", true);
+  check_heads(json, "n_head", c.n_embd, c.n_head);
+  activation_named(c.activation_function);
+  if (json.boolean("add_cross_attention", false)) json.fail("add_cross_attention", "false");
+  // The order of rounding in half precision, and what only other heads than the language model's read.
+  json.ignore({"reorder_and_upcast_attn", "initializer_range", "n_ctx", "n_special", "predict_special_tokens",
+               "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+               "summary_use_proj", "is_decoder", "is_encoder_decoder"});
+  refuse_unknown_keys(json);
+  return c;
+}
+
+std::string gpt2_layer(std::int64_t i) { return "transformer.h." + std::to_string(i) + "."; }
+
+// Conv1D keeps its matrix as [in, out].
+void add_conv1d(TensorTable& table, const std::string& name, std::int64_t in, std::int64_t out) {
+  table.rows.push_back({name + ".weight", {in, out}, Init::xavier});
+  table.rows.push_back({name + ".bias", {out}, Init::zeros});
+}
+
+TensorTable gpt2_table(const Config& json) {
+  const Gpt2Config c = Gpt2Config::parse(json);
+  TensorTable table;
+  table.rows.push_back({"transformer.wte.weight", {c.vocab_size, c.n_embd}, Init::embedding});
+  if (c.tie_word_embeddings) table.rows.back().tied.push_back("lm_head.weight");
+  table.rows.push_back({"transformer.wpe.weight", {c.n_positions, c.n_embd}, Init::embedding});
+  for (std::int64_t i = 0; i < c.n_layer; ++i) {
+    const std::string layer = gpt2_layer(i);
+    add_norm(table, layer + "ln_1", c.n_embd);
+    add_conv1d(table, layer + "attn.c_attn", c.n_embd, 3 * c.n_embd);
+    add_conv1d(table, layer + "attn.c_proj", c.n_embd, c.n_embd);
+    add_norm(table, layer + "ln_2", c.n_embd);
+    add_conv1d(table, layer + "mlp.c_fc", c.n_embd, c.n_inner);
+    add_conv1d(table, layer + "mlp.c_proj", c.n_inner, c.n_embd);
+    table.computed.push_back(layer + "attn.bias");  // the causal mask, in early files
+    table.computed.push_back(layer + "attn.masked_bias");
+  }
+  add_norm(table, "transformer.ln_f", c.n_embd);
+  if (!c.tie_word_embeddings) table.rows.push_back({"lm_head.weight", {c.vocab_size, c.n_embd}});
+  table.prefix = "transformer.";
+  return table;
+}
+
+class Gpt2 final : public AssembledDecoder {
+ public:
+  explicit Gpt2(DecoderFiles files);
+};
+
+Gpt2::Gpt2(DecoderFiles files) : AssembledDecoder(std::move(files)) {
+  const Gpt2Config c = Gpt2Config::parse(config());
+  const auto norm = [&](const std::string& name) {
+    return norm_part(weights(), name, NormKind::layer, c.layer_norm_epsilon);
+  };
+  const auto conv1d = [&](const std::string& name) {
+    Linear part = linear_part(weights(), name);
+    part.layout = WeightLayout::in_out;
+    return part;
+  };
+  parts_.embedding.table = weights()["transformer.wte.weight"];
+  parts_.positions = std::make_shared<AdditivePositions>(weights()["transformer.wpe.weight"]);
+  parts_.embedding_dropout = c.embd_pdrop;
+  max_positions_ = c.n_positions;
+  for (std::int64_t i = 0; i < c.n_layer; ++i) {
+    const std::string file = gpt2_layer(i), name = parts_.stack.name + ".layers." + std::to_string(i);
+    double scale = c.scale_attn_weights ? 1.0 / std::sqrt(static_cast<double>(c.n_embd / c.n_head)) : 1.0;
+    if (c.scale_attn_by_inverse_layer_idx) scale /= static_cast<double>(i + 1);
+    parts_.stack.layers.push_back(
+        {.name = name,
+         .attn_norm = norm(file + "ln_1"),
+         .self_attn = {.name = name + ".self_attn",
+                       .out = conv1d(file + "attn.c_proj"),
+                       .heads = c.n_head,
+                       .kv_heads = c.n_head,
+                       .dropout = c.attn_pdrop,
+                       .scale = scale,
+                       .fused = FusedQkv{conv1d(file + "attn.c_attn"), QkvOrder::by_part}},
+         .feed_forward_norm = norm(file + "ln_2"),
+         .feed_forward = {conv1d(file + "mlp.c_fc"), conv1d(file + "mlp.c_proj"),
+                          activation_named(c.activation_function)},
+         .dropout = c.resid_pdrop});
+  }
+  parts_.stack.final_norm = norm("transformer.ln_f");
+  parts_.output.weight = weights()["lm_head.weight"];
+}
+
+}  // namespace
+
+std::unique_ptr<DecoderModel> load_gpt2(const std::filesystem::path& directory, DType dtype) {
+  return std::make_unique<Gpt2>(load_decoder_files(directory, dtype, gpt2_table));
+}
+
+std::unique_ptr<DecoderModel> make_gpt2(const Config& config, Generator& generator) {
+  return std::make_unique<Gpt2>(make_decoder_files(config, generator, gpt2_table));
+}
+
+}  // namespace heed

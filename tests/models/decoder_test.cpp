@@ -1,0 +1,259 @@
+// Decoders against the numbers of Hugging Face transformers (tests/fixtures/decoders, see the case.json of
+// each for the versions): outputs, hidden states, attentions, every gradient, training curves, decoding with
+// a cache, other layouts of the same files, and what does not fit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "heed/autograd.h"
+#include "heed/io/safetensors.h"
+#include "heed/models/registry.h"
+#include "heed/ops.h"
+#include "kernels/optimizer.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kDecoders = fs::path(HEED_FIXTURES) / "decoders";
+
+TensorMap read_tensors(const fs::path& file) {
+  const SafetensorsFile tensors = SafetensorsFile::open(file);
+  TensorMap map;
+  for (const TensorInfo& info : tensors.tensors()) map[info.name] = tensors.get(info.name);
+  return map;
+}
+
+// Largest difference over the largest expected value.
+double relative_error(const Tensor& actual, const Tensor& expected) {
+  EXPECT_EQ(actual.shape(), expected.shape());
+  const auto a = actual.detach().to(DType::f64).to_vector<double>(),
+             b = expected.detach().to(DType::f64).to_vector<double>();
+  double largest = 0, difference = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    largest = std::max(largest, std::abs(b[i]));
+    difference = std::max(difference, std::abs(a[i] - b[i]));
+    if (!std::isfinite(a[i])) return INFINITY;
+  }
+  return largest > 0 ? difference / largest : difference;
+}
+
+// Positions [begin, end) of rows [B, T, ...].
+Tensor span_of(const Tensor& rows, std::int64_t begin, std::int64_t end) {
+  return slice(rows, 1, begin, end).contiguous();
+}
+
+struct DecoderCase {
+  const char* name;
+  const char* family;
+  int gradients;
+  // Part of a bias whose gradient is zero but for rounding: what all keys share, softmax ignores.
+  const char* key_bias = "no such name";
+};
+const DecoderCase kCases[] = {
+    {"gpt2", "gpt2", 28},
+    {"gpt2-inverse-layer-scale", "gpt2", 28},
+};
+
+class DecoderTest : public testing::TestWithParam<DecoderCase> {
+ protected:
+  fs::path directory = kDecoders / GetParam().name;
+  std::unique_ptr<DecoderModel> model = load_decoder(directory);
+  TensorMap inputs = read_tensors(directory / "inputs.safetensors");
+  TensorMap expected = read_tensors(directory / "expected.safetensors");
+  Context context;
+
+  void expect_gradients() {
+    int compared = 0;
+    for (const Parameter& p : model->parameters()) {
+      const auto want = expected.find("grad." + p.name);
+      ASSERT_NE(want, expected.end()) << p.name;
+      ASSERT_TRUE(p.tensor.grad().defined()) << p.name;
+      if (p.name.ends_with(GetParam().key_bias)) {
+        for (const float value : p.tensor.grad().to_vector<float>()) EXPECT_NEAR(value, 0.0, 2e-6) << p.name;
+      } else {
+        EXPECT_LE(relative_error(p.tensor.grad(), want->second), 2e-5) << p.name;
+      }
+      ++compared;
+    }
+    EXPECT_EQ(compared, GetParam().gradients);
+  }
+  Tensor logits_of(const TensorMap& named) const {
+    const NoGradients guard;
+    Context plain;
+    return model->forward(named, {}, plain).at("logits");
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, DecoderTest, testing::ValuesIn(kCases), [](const auto& info) {
+  std::string name = info.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST_P(DecoderTest, OutputsAndGradientsEqualHuggingFace) {
+  EXPECT_EQ(model->family(), GetParam().family);
+  const TensorMap outputs = model->forward(inputs, {.hidden_states = true, .attentions = true}, context);
+  int compared = 0;
+  for (const auto& [name, tensor] : expected) {
+    if (name.starts_with("grad.")) continue;
+    ASSERT_TRUE(outputs.contains(name)) << name;
+    EXPECT_LE(relative_error(outputs.at(name), tensor), 1e-5) << name;
+    ++compared;
+  }
+  EXPECT_EQ(compared, 7);  // logits, loss, three hidden states, two attentions
+  outputs.at("loss").backward();
+  expect_gradients();
+}
+
+TEST_P(DecoderTest, TrainingLossEqualsThatOfTheForwardPass) {
+  const Tensor& ids = inputs.at("input_ids");
+  const std::int64_t last = ids.size(1) - 1;
+  const Tensor loss =
+      model->loss(span_of(ids, 0, last), span_of(inputs.at("labels"), 1, last + 1), {}, context);
+  EXPECT_NEAR(loss.item(), expected.at("loss").item(), 1e-5 * expected.at("loss").item());
+  loss.backward();
+  expect_gradients();
+}
+
+TEST_P(DecoderTest, CachedStepsEqualTheFullPass) {
+  const Tensor& ids = inputs.at("input_ids");
+  const Tensor logits = logits_of({{"input_ids", ids}});
+  const auto decoding = model->decode(ids.size(0));
+  std::int64_t at = 0;
+  for (const std::int64_t count : {1, 3, 1, 1, 2, 1, 4}) {  // several tokens at once must work too
+    const Tensor got = decoding->step(span_of(ids, at, at + count), context);
+    at += count;
+    EXPECT_LE(relative_error(got, reshape(span_of(logits, at - 1, at), got.shape())), 1e-5) << at;
+  }
+  EXPECT_EQ(decoding->length(), 13);
+}
+
+TEST_P(DecoderTest, ReorderedRowsContinueWhatTheyTookOver) {
+  const auto decoding = model->decode(3);
+  const auto column = [](std::vector<std::int64_t> values) {
+    return Tensor::from(values, {static_cast<std::int64_t>(values.size()), 1});
+  };
+  std::vector<std::vector<std::int64_t>> sequences(3);
+  Tensor logits;
+  const auto feed = [&](const std::vector<std::int64_t>& tokens) {
+    logits = decoding->step(column(tokens), context);
+    for (std::size_t i = 0; i < tokens.size(); ++i) sequences[i].push_back(tokens[i]);
+  };
+  const auto reorder = [&](const std::vector<std::int64_t>& rows) {
+    decoding->reorder(rows);
+    std::vector<std::vector<std::int64_t>> taken;
+    for (const std::int64_t row : rows) taken.push_back(sequences[static_cast<std::size_t>(row)]);
+    sequences = taken;
+  };
+  feed({5, 6, 7});
+  feed({8, 9, 10});
+  reorder({1, 0, 1});
+  feed({11, 12, 13});
+  reorder({2, 2, 0});
+  feed({14, 15, 16});
+  reorder({0, 0});
+  feed({17, 18});
+  reorder({1, 0, 1, 0});
+  feed({19, 20, 21, 22});
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const auto length = static_cast<std::int64_t>(sequences[i].size());
+    const Tensor full = logits_of({{"input_ids", Tensor::from(sequences[i], {1, length})}});
+    const Tensor got = slice(logits, 0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1);
+    EXPECT_LE(relative_error(got, reshape(span_of(full, length - 1, length), got.shape())), 1e-5) << i;
+  }
+  EXPECT_THROW(decoding->reorder(std::vector<std::int64_t>{4}), Error);
+}
+
+TEST_P(DecoderTest, SavedDirectoryAndOtherLayoutsGiveTheSameNumbers) {
+  const auto folder = fs::temp_directory_path() / ("heed_decoder_test_" + std::to_string(::getpid()));
+  const auto want = logits_of(inputs).to_vector<float>();
+  const auto same = [&](const fs::path& where) {
+    const NoGradients guard;
+    return load_decoder(where)->forward(inputs, {}, context).at("logits").to_vector<float>() == want;
+  };
+  fs::create_directories(folder);
+  model->save(folder);
+  EXPECT_TRUE(same(folder)) << "saved";
+  fs::copy_file(directory / "config_hub_style.json", folder / "config.json",
+                fs::copy_options::overwrite_existing);
+  EXPECT_TRUE(same(folder)) << "hub style";
+  model->save(folder, DType::bf16);
+  const NoGradients guard;
+  const auto narrow = load_decoder(folder, DType::bf16);
+  EXPECT_LE(relative_error(narrow->forward(inputs, {}, context).at("logits"), logits_of(inputs)), 0.1);
+  fs::remove_all(folder);
+  if (fs::exists(directory / "hub_layout")) {
+    EXPECT_TRUE(same(directory / "hub_layout"));
+  }
+}
+
+TEST_P(DecoderTest, RefusesWhatDoesNotFit) {
+  const auto refuses = [&](const char* name, const Tensor& tensor, const char* told) {
+    TensorMap bad = inputs;
+    bad[name] = tensor;
+    try {
+      model->forward(bad, {}, context);
+      ADD_FAILURE() << name << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr(told));
+    }
+  };
+  const Shape shape = inputs.at("input_ids").shape();
+  refuses("input_ids", Tensor::full(shape, static_cast<double>(model->vocab_size()), DType::i64),
+          "embedding");
+  refuses("attention_mask", Tensor::full({2, 3}, 1, DType::i64), "attention_mask");
+  refuses("labels", Tensor::full(shape, static_cast<double>(model->vocab_size()), DType::i64), "target");
+  refuses("token_type_ids", Tensor::zeros(shape, DType::i64), "token_type_ids");
+  if (const auto positions = model->max_positions()) {
+    const Tensor long_ids = Tensor::full({1, *positions + 1}, 3, DType::i64);
+    EXPECT_THROW(model->forward({{"input_ids", long_ids}}, {}, context), Error);
+    EXPECT_NO_THROW(model->forward({{"input_ids", span_of(long_ids, 0, *positions)}}, {}, context));
+  }
+  EXPECT_THROW(model->decode(0), Error);
+}
+
+class DecoderTraining : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, DecoderTraining, testing::Values("gpt2"));
+
+TEST_P(DecoderTraining, StepsOfAdamWFollowPyTorch) {
+  const fs::path directory = kDecoders / GetParam();
+  const auto model = load_decoder(directory);
+  const TensorMap inputs = read_tensors(directory / "inputs.safetensors");
+  Context context;
+  std::ifstream stream(directory / "training.json");
+  const auto training = nlohmann::json::parse(stream);
+  const auto& settings = training.at("settings");
+  kernels::AdamW options;
+  options.lr = settings.at("learning_rate");
+  options.beta1 = settings.at("betas").at(0);
+  options.beta2 = settings.at("betas").at(1);
+  options.eps = settings.at("eps");
+  options.weight_decay = settings.at("weight_decay");
+  std::vector<std::pair<Tensor, Tensor>> moments;
+  for (const Parameter& p : model->parameters()) {
+    moments.emplace_back(Tensor::zeros(p.tensor.shape()), Tensor::zeros(p.tensor.shape()));
+  }
+  for (options.step = 1; options.step <= 10; ++options.step) {
+    const Tensor loss = model->forward(inputs, {}, context).at("loss");
+    const double want = training.at("losses").at(static_cast<std::size_t>(options.step - 1));
+    EXPECT_NEAR(loss.item(), want, 1e-5 * want) << "step " << options.step;
+    loss.backward();
+    for (std::size_t i = 0; i < moments.size(); ++i) {
+      const Tensor& p = model->parameters()[i].tensor;
+      kernels::adamw(p.data<float>(), p.grad().data<float>(), moments[i].first.data<float>(),
+                     moments[i].second.data<float>(), p.numel(), options);
+      p.zero_grad();
+    }
+  }
+  const double last = model->forward(inputs, {}, context).at("loss").item();
+  EXPECT_NEAR(last, training.at("loss_after_last_step").get<double>(), 1e-5 * last);
+}
+
+}  // namespace
+}  // namespace heed
