@@ -48,7 +48,7 @@ _heed() {
     *)
       case $command in
         '') words="$commands $everywhere --version" ;;
-        translate) words="--model --dtype --prompt-ids --batch-tokens --long-lines --attention $search $everywhere" ;;
+        translate) words="--model --dtype --prompt-ids --batch-tokens --prefix --task --long-lines --attention $search $everywhere" ;;
         tokenize) words="--model --target --decode --skip-special-tokens --no-special-tokens $everywhere" ;;
         forward) words="--model --dtype --input --output --hidden-states --attentions --gradients $everywhere" ;;
         info) words="$(_heed_models "${COMP_WORDS[0]}") --model $everywhere" files=yes ;;

@@ -28,6 +28,8 @@ struct TranslateArguments {
   std::string model = kDefaultTranslator;
   std::string dtype = "f32";
   std::string long_lines = "cut";
+  std::string task;
+  std::optional<std::string> prefix;
   std::int64_t batch_tokens = 4096;
   std::filesystem::path attention;
   GenerationArguments generation;
@@ -39,6 +41,7 @@ struct Session {
   std::filesystem::path directory;
   std::unique_ptr<EncoderDecoderModel> model;
   GenerationOptions generation;
+  std::string prefix;
   LongLines long_lines;
 };
 
@@ -49,17 +52,22 @@ LongLines long_lines_named(const std::string& name) {
   throw UsageError("--long-lines: expected cut, split or error, got " + name);
 }
 
-GenerationOptions generation_options(const TranslateArguments& arguments, const Globals& globals,
-                                     const std::filesystem::path& directory) {
+// The model's options, under those of the task, under those of the command line; and the prefix of every
+// text.
+std::pair<GenerationOptions, std::string> generation_options(const TranslateArguments& arguments,
+                                                             const Globals& globals,
+                                                             const std::filesystem::path& directory) {
   std::vector<std::string> unused;
   GenerationOptions options = load_generation_options(directory, &unused);
   if (!globals.quiet) {
     for (const std::string& key : unused)
       warn((directory / "generation_config.json").string() + ": " + key + " is not followed");
   }
+  std::string prefix;
+  if (!arguments.task.empty()) prefix = apply_task(directory, arguments.task, options);
   arguments.generation.apply_to(options);
   if (globals.seed) options.seed = *globals.seed;
-  return options;
+  return {options, arguments.prefix.value_or(prefix)};
 }
 
 void write_hypothesis(JsonWriter& json, const Hypothesis& h, const std::optional<std::string>& text,
@@ -150,6 +158,7 @@ void translate_texts(const Session& session) {
   options.generation = session.generation;
   options.batch_tokens = arguments.batch_tokens;
   options.long_lines = session.long_lines;
+  options.prefix = session.prefix;
   if (!arguments.attention.empty()) options.capture = {kCrossAttention};
   std::size_t done = 0;
   options.warn = [&](std::size_t line, const std::string& message) {
@@ -222,6 +231,8 @@ void translate_ids(const Session& session) {
 void run(const TranslateArguments& arguments, const Globals& globals) {
   if (!arguments.texts.empty() && !arguments.prompt_ids.empty())
     throw UsageError("translate: expected text or --prompt-ids, got both");
+  if (arguments.prefix && !arguments.prompt_ids.empty())
+    throw UsageError("--prefix: expected text to put it before, got --prompt-ids");
   const LongLines long_lines = long_lines_named(arguments.long_lines);
   if (!arguments.attention.empty()) {
     if (!arguments.prompt_ids.empty()) throw UsageError("--attention: expected text, got --prompt-ids");
@@ -230,11 +241,12 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
     check_picture_file(arguments.attention);
   }
   const std::filesystem::path directory = locate_model(arguments.model);
-  const GenerationOptions generation = generation_options(arguments, globals, directory);
-  const Session session{arguments,  globals,
-                        directory,  load_encoder_decoder(directory, weights_dtype(arguments.dtype)),
-                        generation, long_lines};
-  check_tokens(generation, session.model->vocab_size());
+  const auto options = generation_options(arguments, globals, directory);
+  const Session session{arguments,     globals,
+                        directory,     load_encoder_decoder(directory, weights_dtype(arguments.dtype)),
+                        options.first, options.second,
+                        long_lines};
+  check_tokens(options.first, session.model->vocab_size());
   if (arguments.prompt_ids.empty()) {
     translate_texts(session);
   } else {
@@ -261,6 +273,9 @@ void add_translate(CLI::App& app, const Globals& globals) {
       ->add_option("--long-lines", a->long_lines,
                    "Lines longer than the model's positions: cut, split or error")
       ->capture_default_str();
+  command->add_option("--prefix", a->prefix, "Put before every text, e.g. \"translate English to German: \"");
+  command->add_option("--task", a->task,
+                      "Follow the config's task_specific_params of this name: its prefix, lengths and beams");
   command->add_option(
       "--attention", a->attention,
       "Also write the cross-attention: FILE.html, .svg, .json or .npy; FILE-N for the N-th of several texts");
@@ -269,6 +284,8 @@ void add_translate(CLI::App& app, const Globals& globals) {
       "Examples:\n"
       "  heed translate \"The cat sat on the mat.\"\n"
       "  heed translate --num-beams 5 < english.txt > french.txt\n"
+      "  heed translate --model t5-small --prefix \"translate English to German: \" \"I like tea.\"\n"
+      "  heed translate --model bart-large-cnn < article.txt\n"
       "  heed translate --num-beams 4 --num-return-sequences 4 --json \"Good morning.\"\n"
       "  heed translate \"I like tea.\" --attention tea.html");
   command->callback([a, &globals] { run(*a, globals); });

@@ -155,51 +155,88 @@ void check_sampling(const GenerationOptions& o, const Checker& check) {
   if (o.min_p) check.require(*o.min_p >= 0 && *o.min_p <= 1, "min_p", "0 to 1", *o.min_p);
 }
 
-}  // namespace
-
-GenerationOptions load_generation_options(const std::filesystem::path& directory,
-                                          std::vector<std::string>* unused) {
-  const auto file = directory / "generation_config.json";
-  GenerationOptions o;
-  if (!std::filesystem::exists(file)) return o;
-  const Config config = Config::load(file);
-  o.max_new_tokens = config.optional_integer("max_new_tokens");
-  o.max_length = config.optional_integer("max_length");
-  o.min_new_tokens = config.optional_integer("min_new_tokens");
+/// Puts what a config says over the options; returns the names of what it says that heed does not do.
+std::vector<std::string> read_options(const Config& config, GenerationOptions& o) {
+  const auto overlay = [](auto& option, const auto& value) {
+    if (value) option = value;
+  };
+  const auto overlay_ids = [&](std::vector<std::int64_t>& ids, const char* name) {
+    if (config.has(name)) ids = config.integers(name);
+  };
+  overlay(o.max_new_tokens, config.optional_integer("max_new_tokens"));
+  overlay(o.max_length, config.optional_integer("max_length"));
+  overlay(o.min_new_tokens, config.optional_integer("min_new_tokens"));
   o.min_length = config.integer("min_length", o.min_length);
   o.num_beams = config.integer("num_beams", o.num_beams);
   o.num_return_sequences = config.integer("num_return_sequences", o.num_return_sequences);
   o.length_penalty = config.number("length_penalty", o.length_penalty);
-  o.early_stopping = read_early_stopping(config);
+  if (config.has("early_stopping")) o.early_stopping = read_early_stopping(config);
   o.repetition_penalty = config.number("repetition_penalty", o.repetition_penalty);
   o.no_repeat_ngram_size = config.integer("no_repeat_ngram_size", o.no_repeat_ngram_size);
-  o.bad_words_ids = read_bad_words(config);
-  o.suppress_tokens = config.integers("suppress_tokens");
-  o.begin_suppress_tokens = config.integers("begin_suppress_tokens");
+  if (config.has("bad_words_ids")) o.bad_words_ids = read_bad_words(config);
+  overlay_ids(o.suppress_tokens, "suppress_tokens");
+  overlay_ids(o.begin_suppress_tokens, "begin_suppress_tokens");
   o.renormalize_logits = config.boolean("renormalize_logits", o.renormalize_logits);
-  o.eos_token_id = config.integers("eos_token_id");
-  o.pad_token_id = config.optional_integer("pad_token_id");
-  o.bos_token_id = config.optional_integer("bos_token_id");
-  o.decoder_start_token_id = config.optional_integer("decoder_start_token_id");
-  o.forced_bos_token_id = config.optional_integer("forced_bos_token_id");
-  o.forced_eos_token_id = config.integers("forced_eos_token_id");
+  overlay_ids(o.eos_token_id, "eos_token_id");
+  overlay(o.pad_token_id, config.optional_integer("pad_token_id"));
+  overlay(o.bos_token_id, config.optional_integer("bos_token_id"));
+  overlay(o.decoder_start_token_id, config.optional_integer("decoder_start_token_id"));
+  overlay(o.forced_bos_token_id, config.optional_integer("forced_bos_token_id"));
+  overlay_ids(o.forced_eos_token_id, "forced_eos_token_id");
   o.do_sample = config.boolean("do_sample", o.do_sample);
   o.temperature = config.number("temperature", o.temperature);
   o.top_k = config.integer("top_k", o.top_k);
   o.top_p = config.number("top_p", o.top_p);
-  o.min_p = config.optional_number("min_p");
+  overlay(o.min_p, config.optional_number("min_p"));
   ignore_irrelevant(config);
-  std::vector<std::string> not_done = settings_not_done(config);
-  if (unused != nullptr) {
-    *unused = config.unused();
-    unused->insert(unused->end(), not_done.begin(), not_done.end());
-  }
+  std::vector<std::string> names = settings_not_done(config);
+  const std::vector<std::string> unused = config.unused();
+  names.insert(names.begin(), unused.begin(), unused.end());
+  return names;
+}
+
+/// check_generation_options with the file's name.
+void check_as_of(const Config& config, const GenerationOptions& options) {
   try {
-    check_generation_options(o);
+    check_generation_options(options);
   } catch (const Error& error) {
-    throw Error(file.string() + ": " + error.what());
+    throw Error(config.where() + ": " + error.what());
   }
+}
+
+}  // namespace
+
+GenerationOptions load_generation_options(const std::filesystem::path& directory,
+                                          std::vector<std::string>* unused) {
+  const auto own = directory / "generation_config.json", of_model = directory / "config.json";
+  const bool has_own = std::filesystem::exists(own);
+  GenerationOptions o;
+  if (!has_own && !std::filesystem::exists(of_model)) return o;
+  const Config config = Config::load(has_own ? own : of_model);
+  std::vector<std::string> not_understood = read_options(config, o);
+  if (unused != nullptr && has_own) *unused = std::move(not_understood);
+  check_as_of(config, o);
   return o;
+}
+
+std::string apply_task(const std::filesystem::path& directory, const std::string& task,
+                       GenerationOptions& options) {
+  const Config config = Config::load(directory / "config.json");
+  const std::optional<Config> tasks = config.optional_sub("task_specific_params");
+  if (!tasks || !tasks->has(task)) {
+    std::string known;
+    if (tasks) {
+      for (const std::string& name : tasks->names()) known += (known.empty() ? "" : ", ") + name;
+    }
+    throw Error(fmt::format("{}: task_specific_params: expected {}, got none of that name ({})",
+                            config.where(), task,
+                            known.empty() ? "there are no tasks" : "there are " + known));
+  }
+  const Config settings = tasks->sub(task);
+  const std::string prefix = settings.string("prefix", "");
+  read_options(settings, options);
+  check_as_of(config, options);
+  return prefix;
 }
 
 void check_generation_options(const GenerationOptions& options, std::optional<std::int64_t> vocab_size) {

@@ -13,6 +13,9 @@ namespace heed {
 
 namespace {
 
+/// The longest translation of a model whose positions have no end.
+constexpr std::int64_t kUnlimitedLength = 512;
+
 /// The parts of all lines, one after another, and which belong to which line.
 struct Sources {
   std::vector<std::vector<std::int64_t>> ids;
@@ -25,9 +28,10 @@ class Preparation {
   Preparation(const EncoderDecoderModel& model, const Tokenizer& tokenizer, const TranslateOptions& options)
       : tokenizer_(tokenizer), options_(options), positions_(model.max_positions()) {
     special_tokens_ = static_cast<std::int64_t>(tokenizer.encode("").ids.size());
-    if (positions_ && *positions_ <= special_tokens_) {
+    fixed_tokens_ = static_cast<std::int64_t>(tokenizer.encode(options.prefix).ids.size());
+    if (positions_ && *positions_ <= fixed_tokens_) {
       throw Error(fmt::format("translate: expected a model with more than {} positions, got {}",
-                              special_tokens_, *positions_));
+                              fixed_tokens_, *positions_));
     }
   }
 
@@ -47,8 +51,9 @@ class Preparation {
  private:
   void add(std::size_t line, const std::string& text) {
     Encoding encoding = tokenizer_.encode(text);
-    const auto length = static_cast<std::int64_t>(encoding.ids.size());
-    if (length <= special_tokens_) return;  // blank: nothing to translate
+    if (encoding.size() <= special_tokens_) return;  // blank: nothing to translate
+    if (!options_.prefix.empty()) encoding = tokenizer_.encode(options_.prefix + text);
+    const std::int64_t length = encoding.size();
     if (!positions_ || length <= *positions_) return push(std::move(encoding));
     const std::string told =
         fmt::format("{} tokens, more than the model's {} positions", length, *positions_);
@@ -60,9 +65,9 @@ class Preparation {
             options_.first_line + line + 1, *positions_, length));
       case LongLines::cut: warn(line, told + ": the rest is left out"); return push(cut(std::move(encoding)));
       case LongLines::split: {
-        const auto parts = generate::split_text(text, tokenizer_, *positions_ - special_tokens_);
+        const auto parts = generate::split_text(text, tokenizer_, *positions_ - fixed_tokens_);
         warn(line, told + fmt::format(": translated in {} parts", parts.size()));
-        for (const std::string& part : parts) push(cut(tokenizer_.encode(part)));
+        for (const std::string& part : parts) push(cut(tokenizer_.encode(options_.prefix + part)));
       }
     }
   }
@@ -93,6 +98,7 @@ class Preparation {
   const TranslateOptions& options_;
   std::optional<std::int64_t> positions_;
   std::int64_t special_tokens_ = 0;
+  std::int64_t fixed_tokens_ = 0;  // with the prefix
   Sources sources_;
 };
 
@@ -145,7 +151,8 @@ std::vector<Translation> translate(const EncoderDecoderModel& model, const Token
     throw Error("translate: expected either long lines to be split or attention to be captured, got both");
   }
   GenerationOptions generation = options.generation;
-  if (!generation.max_new_tokens && !generation.max_length) generation.max_length = model.max_positions();
+  if (!generation.max_new_tokens && !generation.max_length)
+    generation.max_length = model.max_positions().value_or(kUnlimitedLength);
   Sources sources = Preparation(model, tokenizer, options).prepare(texts);
   SearchOptions watch{.capture = options.capture};
   for (std::size_t line = 0; line < texts.size(); ++line) {

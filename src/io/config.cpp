@@ -30,6 +30,12 @@ struct Config::Document {
 namespace {
 
 constexpr std::size_t kLargestConfig = std::size_t{8} << 20;
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 30;
+
+void check_size(const Config& config, std::string_view name, std::int64_t value) {
+  if (value < 1) config.fail(name, "an integer of at least 1");
+  if (value > kLargestSize) config.fail(name, "an integer of at most " + std::to_string(kLargestSize));
+}
 
 JsonValue read_value(JsonReader& reader);
 
@@ -205,13 +211,13 @@ std::int64_t Config::required_integer(std::string_view name) const {
 
 std::int64_t Config::positive_integer(std::string_view name, std::int64_t otherwise) const {
   const std::int64_t value = integer(name, otherwise);
-  if (value < 1) fail(name, "an integer of at least 1");
+  check_size(*this, name, value);
   return value;
 }
 
 std::int64_t Config::required_positive_integer(std::string_view name) const {
   const std::int64_t value = required_integer(name);
-  if (value < 1) fail(name, "an integer of at least 1");
+  check_size(*this, name, value);
   return value;
 }
 

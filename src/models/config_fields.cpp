@@ -3,6 +3,12 @@
 
 namespace heed {
 
+std::int64_t layer_count(const Config& json, const char* key, std::int64_t otherwise) {
+  const std::int64_t layers = json.positive_integer(key, otherwise);
+  if (layers > 1000) json.fail(key, "at most 1000 layers");
+  return layers;
+}
+
 double probability(const Config& json, const char* key, double otherwise) {
   const double p = json.number(key, otherwise);
   if (!(p >= 0.0 && p < 1.0)) json.fail(key, "a probability in [0, 1)");
@@ -17,6 +23,11 @@ void check_heads(const Config& json, const char* key, std::int64_t width, std::i
 
 void check_id(const Config& json, const char* key, std::int64_t id, std::int64_t vocab) {
   if (id < 0 || id >= vocab) json.fail(key, std::string("an id in [0, ") + std::to_string(vocab) + ")");
+}
+
+std::int64_t single_id(const Config& json, const char* key, std::int64_t otherwise) {
+  const std::vector<std::int64_t> ids = json.integers(key);
+  return ids.empty() ? otherwise : ids.front();
 }
 
 void refuse_unknown_keys(const Config& json) {

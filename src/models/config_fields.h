@@ -10,12 +10,16 @@
 
 namespace heed {
 
+/// A number of layers: at most 1000, as every layer has rows in the table before a file is looked at.
+std::int64_t layer_count(const Config& json, const char* key, std::int64_t otherwise);
 /// The number under `key`, which must lie in [0, 1).
 double probability(const Config& json, const char* key, double otherwise);
 /// Throws Error unless `heads` divides `width`.
 void check_heads(const Config& json, const char* key, std::int64_t width, std::int64_t heads);
 /// Throws Error unless 0 <= id < vocab.
 void check_id(const Config& json, const char* key, std::int64_t id, std::int64_t vocab);
+/// The token under `key`, or the first where there are several.
+std::int64_t single_id(const Config& json, const char* key, std::int64_t otherwise);
 /// Marks the keys that transformers writes into any config and that change nothing in the model itself:
 /// names, versions, labels, settings of generation and of other tools. Throws Error for a key that is then
 /// still unused.

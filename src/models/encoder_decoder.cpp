@@ -16,18 +16,6 @@ AttentionOptions causal_options() {
   return options;
 }
 
-// Labels one place later, behind the start token; ignored labels become padding.
-Tensor shift_right(const Tensor& labels, std::int64_t start, std::int64_t pad, std::int64_t ignored) {
-  Tensor shifted = Tensor::empty(labels.shape(), DType::i64);
-  const std::int64_t* from = labels.data<std::int64_t>();
-  std::int64_t* to = shifted.data<std::int64_t>();
-  const std::int64_t length = labels.size(1);
-  for (std::int64_t i = 0; i < labels.numel(); ++i) {
-    to[i] = i % length == 0 ? start : from[i - 1] == ignored ? pad : from[i - 1];
-  }
-  return shifted;
-}
-
 class CachedDecoding final : public Decoding {
  public:
   CachedDecoding(const EncoderDecoderParts& parts, const SourceBatch& source, std::int64_t beams,
@@ -113,6 +101,17 @@ Tensor EncoderDecoderParts::scaled(const Tensor& hidden) const {
   return output_scale == 1.0 ? hidden : hidden * output_scale;
 }
 
+Tensor AssembledEncoderDecoder::decoder_inputs(const Tensor& labels, std::int64_t ignored) const {
+  Tensor shifted = Tensor::empty(labels.shape(), DType::i64);
+  const std::int64_t* from = labels.data<std::int64_t>();
+  std::int64_t* to = shifted.data<std::int64_t>();
+  const std::int64_t length = labels.size(1);
+  for (std::int64_t i = 0; i < labels.numel(); ++i) {
+    to[i] = i % length == 0 ? decoder_start_id() : from[i - 1] == ignored ? pad_id() : from[i - 1];
+  }
+  return shifted;
+}
+
 Tensor AssembledEncoderDecoder::loss(const SourceBatch& source, const Tensor& decoder_ids,
                                      const Tensor& labels, const CrossEntropyOptions& options,
                                      Context& context) const {
@@ -139,8 +138,7 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
   Tensor target = optional_ids(inputs, "decoder_input_ids", nullptr);
   const CrossEntropyOptions loss_options;
   if (!target.defined() && !labels.defined()) required_input(inputs, "decoder_input_ids");
-  if (!target.defined())
-    target = shift_right(labels, decoder_start_id(), pad_id(), loss_options.ignore_index);
+  if (!target.defined()) target = decoder_inputs(labels, loss_options.ignore_index);
   if (target.size(0) != source.ids.size(0)) {
     throw Error("forward: decoder_input_ids: expected a batch of " + std::to_string(source.ids.size(0)) +
                 ", got " + target.str());

@@ -10,6 +10,7 @@
 #include "heed/nn/linear.h"
 #include "heed/nn/norm.h"
 #include "heed/nn/positions.h"
+#include "models/model_files.h"
 
 namespace heed {
 
@@ -42,8 +43,28 @@ struct EncoderDecoderParts {
   Tensor scaled(const Tensor& hidden) const;
 };
 
+/// What search and training ask a model.
+struct EncoderDecoderFacts {
+  std::int64_t vocab_size = 0;
+  std::int64_t pad_id = 0;
+  std::int64_t eos_id = 0;
+  std::int64_t decoder_start_id = 0;
+  std::optional<std::int64_t> max_positions;
+};
+
 class AssembledEncoderDecoder : public EncoderDecoderModel {
  public:
+  std::string family() const override { return files_.config.required_string("model_type"); }
+  const std::vector<Parameter>& parameters() const override { return files_.weights.parameters(); }
+  void save(const std::filesystem::path& directory, DType dtype) const override {
+    files_.save(directory, dtype);
+  }
+  std::optional<std::int64_t> max_positions() const override { return facts_.max_positions; }
+  std::int64_t vocab_size() const override { return facts_.vocab_size; }
+  std::int64_t decoder_start_id() const override { return facts_.decoder_start_id; }
+  std::int64_t pad_id() const override { return facts_.pad_id; }
+  std::int64_t eos_id() const override { return facts_.eos_id; }
+
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
   Tensor loss(const SourceBatch& source, const Tensor& decoder_ids, const Tensor& labels,
               const CrossEntropyOptions& options, Context& context) const override;
@@ -51,7 +72,18 @@ class AssembledEncoderDecoder : public EncoderDecoderModel {
                                    Context& context) const override;
 
  protected:
+  explicit AssembledEncoderDecoder(ModelFiles files) : files_(std::move(files)) {}
+  const Config& config() const { return files_.config; }
+  const Weights& weights() const { return files_.weights; }
+  /// What the decoder reads to say the labels i64 [B, T]: the start token and all but the last of them,
+  /// padding in the place of those ignored.
+  virtual Tensor decoder_inputs(const Tensor& labels, std::int64_t ignored) const;
+
   EncoderDecoderParts parts_;
+  EncoderDecoderFacts facts_;
+
+ private:
+  ModelFiles files_;
 };
 
 }  // namespace heed

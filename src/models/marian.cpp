@@ -3,37 +3,29 @@
 
 #include <cmath>
 
-#include "heed/autograd.h"
-#include "heed/io/file.h"
-#include "heed/models/tensor_table.h"
-#include "heed/nn/block.h"
 #include "heed/ops/activation.h"
-#include "heed/ops/loss.h"
-#include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
+#include "models/bart_layout.h"
 #include "models/config_fields.h"
 #include "models/encoder_decoder.h"
-#include "models/rows.h"
 
 namespace heed {
 namespace {
 
-constexpr double kNormEps = 1e-5;
+constexpr std::int64_t kMostPositions = 65536;
 
-std::string layer_name(const char* stack, std::int64_t layer) {
-  return std::string("model.") + stack + ".layers." + std::to_string(layer) + ".";
-}
-
-void add_attention(TensorTable& table, const std::string& name, std::int64_t width) {
-  for (const char* part : {"k_proj", "v_proj", "q_proj", "out_proj"})
-    add_linear(table, name + "." + part, width, width);
-  add_norm(table, name + "_layer_norm", width);
-}
-
-void add_feed_forward(TensorTable& table, const std::string& prefix, std::int64_t width, std::int64_t inner) {
-  add_linear(table, prefix + "fc1", inner, width);
-  add_linear(table, prefix + "fc2", width, inner);
-  add_norm(table, prefix + "final_layer_norm", width);
+BartLayout layout_of(const MarianConfig& c) {
+  return {.width = c.d_model,
+          .encoder_layers = c.encoder_layers,
+          .decoder_layers = c.decoder_layers,
+          .encoder_heads = c.encoder_attention_heads,
+          .decoder_heads = c.decoder_attention_heads,
+          .encoder_inner = c.encoder_ffn_dim,
+          .decoder_inner = c.decoder_ffn_dim,
+          .activation = activation_named(c.activation_function),
+          .dropout = c.dropout,
+          .attention_dropout = c.attention_dropout,
+          .activation_dropout = c.activation_dropout};
 }
 
 bool one_table(const MarianConfig& c) { return c.share_encoder_decoder_embeddings && c.tie_word_embeddings; }
@@ -64,17 +56,7 @@ void add_embeddings(TensorTable& table, const MarianConfig& c) {
 TensorTable tensor_table(const MarianConfig& c) {
   TensorTable table;
   add_embeddings(table, c);
-  for (std::int64_t i = 0; i < c.encoder_layers; ++i) {
-    const std::string layer = layer_name("encoder", i);
-    add_attention(table, layer + "self_attn", c.d_model);
-    add_feed_forward(table, layer, c.d_model, c.encoder_ffn_dim);
-  }
-  for (std::int64_t i = 0; i < c.decoder_layers; ++i) {
-    const std::string layer = layer_name("decoder", i);
-    add_attention(table, layer + "self_attn", c.d_model);
-    add_attention(table, layer + "encoder_attn", c.d_model);
-    add_feed_forward(table, layer, c.d_model, c.decoder_ffn_dim);
-  }
+  add_bart_layers(table, layout_of(c));
   TensorRow bias{"final_logits_bias", {1, c.decoder_vocab_size}, Init::zeros, false};
   bias.required = false;
   table.rows.push_back(bias);
@@ -84,72 +66,22 @@ TensorTable tensor_table(const MarianConfig& c) {
 
 class Marian final : public AssembledEncoderDecoder {
  public:
-  Marian(MarianConfig config, Weights weights) : config_(std::move(config)), weights_(std::move(weights)) {
-    build();
+  explicit Marian(ModelFiles files) : AssembledEncoderDecoder(std::move(files)) {
+    const MarianConfig c = MarianConfig::parse(config());
+    facts_ = {c.decoder_vocab_size, c.pad_token_id, c.eos_token_id, c.decoder_start_token_id,
+              c.max_position_embeddings};
+    const double scale = c.scale_embedding ? std::sqrt(static_cast<double>(c.d_model)) : 1.0;
+    const auto positions = std::make_shared<AdditivePositions>(
+        sinusoidal_table(c.max_position_embeddings, c.d_model, SinusoidLayout::halves));
+    parts_.source = {{weights()["model.encoder.embed_tokens.weight"], scale, c.pad_token_id}, positions};
+    parts_.target = {{weights()["model.decoder.embed_tokens.weight"], scale, c.pad_token_id}, positions};
+    build_bart_layers(parts_, layout_of(c), weights());
+    const Tensor& bias = weights()["final_logits_bias"];
+    parts_.output = {weights()["lm_head.weight"], reshape(bias, {bias.numel()})};
   }
-
-  std::string family() const override { return "marian"; }
-  const std::vector<Parameter>& parameters() const override { return weights_.parameters(); }
-  void save(const std::filesystem::path& directory, DType dtype) const override;
-  std::optional<std::int64_t> max_positions() const override { return config_.max_position_embeddings; }
-  std::int64_t vocab_size() const override { return config_.decoder_vocab_size; }
-  std::int64_t decoder_start_id() const override { return config_.decoder_start_token_id; }
-  std::int64_t pad_id() const override { return config_.pad_token_id; }
-  std::int64_t eos_id() const override { return config_.eos_token_id; }
-
- private:
-  void build();
-  Residual residual(const std::string& norm) const {
-    return {norm_part(weights_, norm, NormKind::layer, kNormEps), NormPlace::post, config_.dropout};
-  }
-  MultiHeadAttention attention(const std::string& file, const std::string& name, std::int64_t heads) const {
-    return {name,
-            linear_part(weights_, file + ".q_proj"),
-            linear_part(weights_, file + ".k_proj"),
-            linear_part(weights_, file + ".v_proj"),
-            linear_part(weights_, file + ".out_proj"),
-            heads,
-            heads,
-            config_.attention_dropout};
-  }
-  FeedForward feed_forward(const std::string& layer) const {
-    return {linear_part(weights_, layer + "fc1"), linear_part(weights_, layer + "fc2"),
-            activation_named(config_.activation_function), config_.activation_dropout};
-  }
-  std::string config_json(DType dtype) const;
-
-  MarianConfig config_;
-  Weights weights_;
 };
 
-void Marian::build() {
-  const double scale = config_.scale_embedding ? std::sqrt(static_cast<double>(config_.d_model)) : 1.0;
-  const auto positions = std::make_shared<AdditivePositions>(
-      sinusoidal_table(config_.max_position_embeddings, config_.d_model, SinusoidLayout::halves));
-  parts_.source = {{weights_["model.encoder.embed_tokens.weight"], scale, config_.pad_token_id}, positions};
-  parts_.target = {{weights_["model.decoder.embed_tokens.weight"], scale, config_.pad_token_id}, positions};
-  parts_.embedding_dropout = config_.dropout;
-  for (std::int64_t i = 0; i < config_.encoder_layers; ++i) {
-    const std::string file = layer_name("encoder", i), name = "encoder.layers." + std::to_string(i);
-    parts_.encoder.layers.push_back(
-        {name, attention(file + "self_attn", name + ".self_attn", config_.encoder_attention_heads),
-         residual(file + "self_attn_layer_norm"), feed_forward(file), residual(file + "final_layer_norm")});
-  }
-  for (std::int64_t i = 0; i < config_.decoder_layers; ++i) {
-    const std::string file = layer_name("decoder", i), name = "decoder.layers." + std::to_string(i);
-    parts_.decoder.layers.push_back(
-        {name, attention(file + "self_attn", name + ".self_attn", config_.decoder_attention_heads),
-         residual(file + "self_attn_layer_norm"),
-         attention(file + "encoder_attn", name + ".cross_attn", config_.decoder_attention_heads),
-         residual(file + "encoder_attn_layer_norm"), feed_forward(file),
-         residual(file + "final_layer_norm")});
-  }
-  const Tensor& bias = weights_["final_logits_bias"];
-  parts_.output = {weights_["lm_head.weight"], reshape(bias, {bias.numel()})};
-}
-
-std::string Marian::config_json(DType dtype) const {
-  const MarianConfig& c = config_;
+std::string config_json(const MarianConfig& c) {
   JsonWriter json(2);
   json.begin_object()
       .field("architectures", std::vector<std::string>{"MarianMTModel"})
@@ -176,25 +108,24 @@ std::string Marian::config_json(DType dtype) const {
       .field("eos_token_id", c.eos_token_id)
       .field("decoder_start_token_id", c.decoder_start_token_id)
       .field("forced_eos_token_id", c.forced_eos_token_id)
-      .field("torch_dtype", dtype_in_config(dtype))
+      .end_object();
+  return json.text();
+}
+
+std::string generation_json(const MarianConfig& c) {
+  JsonWriter json(2);
+  json.begin_object()
+      .field("decoder_start_token_id", c.decoder_start_token_id)
+      .field("eos_token_id", c.eos_token_id)
+      .field("pad_token_id", c.pad_token_id)
+      .field("forced_eos_token_id", c.forced_eos_token_id)
+      .field("bad_words_ids", std::vector<std::vector<std::int64_t>>{{c.pad_token_id}})
+      .field("max_length", c.max_position_embeddings)
       .end_object();
   return json.text() + "\n";
 }
 
-void Marian::save(const std::filesystem::path& directory, DType dtype) const {
-  write_file(directory / "config.json", config_json(dtype));
-  JsonWriter generation(2);
-  generation.begin_object()
-      .field("decoder_start_token_id", config_.decoder_start_token_id)
-      .field("eos_token_id", config_.eos_token_id)
-      .field("pad_token_id", config_.pad_token_id)
-      .field("forced_eos_token_id", config_.forced_eos_token_id)
-      .field("bad_words_ids", std::vector<std::vector<std::int64_t>>{{config_.pad_token_id}})
-      .field("max_length", config_.max_position_embeddings)
-      .end_object();
-  write_file(directory / "generation_config.json", generation.text() + "\n");
-  save_safetensors(directory / "model.safetensors", weights_.stored(dtype));
-}
+TensorTable marian_table(const Config& json) { return tensor_table(MarianConfig::parse(json)); }
 
 }  // namespace
 
@@ -208,13 +139,15 @@ MarianConfig MarianConfig::parse(const Config& json) {
               "vocab_size " + std::to_string(c.vocab_size) + ", as embeddings are shared");
   }
   c.d_model = json.positive_integer("d_model", 1024);
-  c.encoder_layers = json.positive_integer("encoder_layers", 12);
-  c.decoder_layers = json.positive_integer("decoder_layers", 12);
+  c.encoder_layers = layer_count(json, "encoder_layers", 12);
+  c.decoder_layers = layer_count(json, "decoder_layers", 12);
   c.encoder_attention_heads = json.positive_integer("encoder_attention_heads", 16);
   c.decoder_attention_heads = json.positive_integer("decoder_attention_heads", 16);
   c.encoder_ffn_dim = json.positive_integer("encoder_ffn_dim", 4096);
   c.decoder_ffn_dim = json.positive_integer("decoder_ffn_dim", 4096);
   c.max_position_embeddings = json.positive_integer("max_position_embeddings", 1024);
+  if (c.max_position_embeddings > kMostPositions)  // their table is made before a token is seen
+    json.fail("max_position_embeddings", "at most " + std::to_string(kMostPositions));
   c.activation_function = json.string("activation_function", "gelu");
   c.dropout = probability(json, "dropout", 0.1);
   c.attention_dropout = probability(json, "attention_dropout", 0.0);
@@ -241,13 +174,14 @@ MarianConfig MarianConfig::parse(const Config& json) {
 }
 
 std::unique_ptr<EncoderDecoderModel> make_marian(const MarianConfig& config, Generator& generator) {
-  return std::make_unique<Marian>(config, Weights::initialise(tensor_table(config), generator));
+  ModelFiles files =
+      ModelFiles::make(Config::parse(config_json(config), "config.json"), generator, marian_table);
+  files.generation = generation_json(config);
+  return std::make_unique<Marian>(std::move(files));
 }
 
 std::unique_ptr<EncoderDecoderModel> load_marian(const std::filesystem::path& directory, DType dtype) {
-  const MarianConfig config = MarianConfig::parse(Config::load(directory / "config.json"));
-  return std::make_unique<Marian>(config,
-                                  Weights::load(TensorFiles::open(directory), tensor_table(config), dtype));
+  return std::make_unique<Marian>(ModelFiles::load(directory, dtype, marian_table));
 }
 
 }  // namespace heed

@@ -6,11 +6,13 @@
 
 #include "heed/io/json.h"
 #include "heed/models/albert.h"
+#include "heed/models/bart.h"
 #include "heed/models/bert.h"
 #include "heed/models/distilbert.h"
 #include "heed/models/gpt2.h"
 #include "heed/models/marian.h"
 #include "heed/models/roberta.h"
+#include "heed/models/t5.h"
 
 namespace heed {
 namespace {
@@ -26,13 +28,17 @@ struct Family {
 const std::vector<Family>& families() {
   static const std::vector<Family> list = {
       {"albert", load_albert, make_albert},
+      {"bart", load_bart, make_bart},
       {"bert", load_bert, make_bert},
       {"camembert", load_roberta, make_roberta},
       {"distilbert", load_distilbert, make_distilbert},
       {"gpt2", load_gpt2, make_gpt2},
       {"marian", load_marian,
        [](const Config& config, Generator& g) { return make_marian(MarianConfig::parse(config), g); }},
+      {"mbart", load_bart, make_bart},
+      {"mt5", load_t5, make_t5},
       {"roberta", load_roberta, make_roberta},
+      {"t5", load_t5, make_t5},
       {"xlm-roberta", load_roberta, make_roberta},
   };
   return list;

@@ -101,6 +101,39 @@ TEST_F(OptionsFile, MayBeMissing) {
   EXPECT_EQ(resolved_max_length(options, 1), 21);
 }
 
+// As summarisers and T5 had it before there was a generation_config.json.
+TEST_F(OptionsFile, OlderModelsHaveThemInTheirConfig) {
+  std::ofstream(folder_ / "config.json") << R"({"model_type": "bart", "d_model": 1024, "eos_token_id": 2,
+      "forced_eos_token_id": 2, "max_length": 142, "min_length": 56, "num_beams": 4, "length_penalty": 2.0,
+      "early_stopping": true, "no_repeat_ngram_size": 3, "task_specific_params": {
+        "summarization": {"max_length": 200, "num_beams": 6},
+        "translation_en_to_de": {"max_length": 300, "prefix": "translate English to German: "}}})";
+  std::vector<std::string> unused;
+  GenerationOptions options = load_generation_options(folder_, &unused);
+  EXPECT_TRUE(unused.empty());  // the rest is the model's
+  EXPECT_EQ(options.max_length, 142);
+  EXPECT_EQ(options.min_length, 56);
+  EXPECT_EQ(options.num_beams, 4);
+  EXPECT_EQ(options.length_penalty, 2.0);
+  EXPECT_EQ(options.early_stopping, EarlyStopping::yes);
+  EXPECT_EQ(options.no_repeat_ngram_size, 3);
+  EXPECT_THAT(options.forced_eos_token_id, ElementsAre(2));
+  EXPECT_EQ(apply_task(folder_, "summarization", options), "");
+  EXPECT_EQ(options.max_length, 200);
+  EXPECT_EQ(options.num_beams, 6);
+  EXPECT_EQ(options.min_length, 56);
+  EXPECT_EQ(apply_task(folder_, "translation_en_to_de", options), "translate English to German: ");
+  EXPECT_EQ(options.max_length, 300);
+  try {
+    apply_task(folder_, "poetry", options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("there are summarization, translation_en_to_de"));
+  }
+  EXPECT_EQ(load(R"({"num_beams": 2})").max_length,
+            std::nullopt);  // where there is the new file, it alone counts
+}
+
 TEST_F(OptionsFile, ErrorsNameFileAndKey) {
   EXPECT_THAT(error_of(R"({"num_beams": "four"})"), HasSubstr("num_beams"));
   EXPECT_THAT(error_of(R"({"early_stopping": "soon"})"), HasSubstr("true, false or \"never\""));

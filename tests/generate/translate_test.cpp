@@ -229,6 +229,20 @@ TEST(Translate, LongLinesAreCutSplitOrRefused) {
   }
 }
 
+TEST(Translate, PutsThePrefixBeforeEveryTextThatIsNotBlank) {
+  const EchoModel model(11);
+  TranslateOptions options;
+  options.prefix = "to: ";
+  const std::vector<std::string> texts{"one", "", "two three six"};
+  EXPECT_THAT(texts_of(translate(model, CharacterTokenizer(), texts, options)),
+              ElementsAre("TO: ONE", "", "TO: TWO TH"));
+  options.long_lines = LongLines::split;
+  EXPECT_THAT(texts_of(translate(model, CharacterTokenizer(), texts, options)),
+              ElementsAre("TO: ONE", "", "TO: TWO TO: THREE TO: SIX"));
+  options.prefix = "eleven long";
+  EXPECT_THROW(translate(model, CharacterTokenizer(), texts, options), Error);
+}
+
 TEST(Translate, StopsAtThePositionsOfTheModel) {
   const EchoModel model(6);
   const std::vector<std::string> texts{"abcde"};

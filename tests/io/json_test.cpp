@@ -63,8 +63,8 @@ TEST(Config, AccountsForEveryKey) {
 }
 
 TEST(Config, SaysWhichKeyIsWrongAndHow) {
-  const Config config =
-      parse(R"({"s": "abc", "f": 1.5, "big": 9223372036854775808, "neg": 0, "huge": 1e999, "t": true,
+  const Config config = parse(
+      R"({"s": "abc", "f": 1.5, "big": 9223372036854775808, "neg": 0, "large": 1073741825, "huge": 1e999, "t": true,
     "list": [1, "x"], "o": {"n": [true]}})");
   const auto message = [&](auto read) { return error_of([&] { read(config); }); };
   EXPECT_EQ(message([](const Config& c) { c.integer("s", 1); }),
@@ -79,6 +79,8 @@ TEST(Config, SaysWhichKeyIsWrongAndHow) {
             "config.json: big: expected an integer that fits 64 bits, got 9223372036854775808");
   EXPECT_EQ(message([](const Config& c) { c.positive_integer("neg", 1); }),
             "config.json: neg: expected an integer of at least 1, got 0");
+  EXPECT_EQ(message([](const Config& c) { c.positive_integer("large", 1); }),
+            "config.json: large: expected an integer of at most 1073741824, got 1073741825");
   EXPECT_THAT(message([](const Config& c) { c.number("huge", 1); }), HasSubstr("fits a double, got 1e999"));
   EXPECT_THAT(message([](const Config& c) { c.number("s", 1); }), HasSubstr("s: expected a number"));
   EXPECT_THAT(message([](const Config& c) { c.boolean("neg", true); }),

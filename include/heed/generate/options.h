@@ -55,11 +55,18 @@ struct GenerationOptions {
   std::uint64_t seed = 0;
 };
 
-/// The options of generation_config.json in a model's directory; the defaults where there is no such file.
-/// Keys that are not understood, or ask for what heed does not do, are named in `unused`, where given. Throws
-/// Error when the file is malformed or a value is of the wrong type or out of range.
+/// The options of generation_config.json in a model's directory; where there is none, those that older models
+/// have in config.json itself. Keys of generation_config.json that are not understood, or ask for what heed
+/// does not do, are named in `unused`, where given. Throws Error when the file is malformed or a value is of
+/// the wrong type or out of range.
 GenerationOptions load_generation_options(const std::filesystem::path& directory,
                                           std::vector<std::string>* unused = nullptr);
+
+/// Puts what config.json's `task_specific_params` says of a task (`summarization`, `translation_en_to_de`)
+/// over the options, and returns what it wants put before every text. Throws Error when there is no such
+/// task.
+std::string apply_task(const std::filesystem::path& directory, const std::string& task,
+                       GenerationOptions& options);
 
 /// Throws Error naming the first option that is out of range or contradicts another, or names a token outside
 /// a vocabulary of `vocab_size`, where that is known.

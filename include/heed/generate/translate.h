@@ -23,6 +23,8 @@ struct TranslateOptions {
   GenerationOptions generation = {};
   std::int64_t batch_tokens = 4096;  ///< see search_sources
   LongLines long_lines = LongLines::cut;
+  /// Put before every text that is not blank, e.g. "translate English to German: ".
+  std::string prefix = {};
   /// Number of texts translated before these: where the texts are a window of a longer input, messages and
   /// random draws are those of the whole.
   std::size_t first_line = 0;
@@ -48,7 +50,7 @@ struct Translation {
 
 /// Translates every text; the result has their order and number. An empty (or blank) text gives empty
 /// candidates. Invalid UTF-8 is replaced by U+FFFD. Without a maximum length in the options, the model's
-/// positions are it.
+/// positions are it, or 512 tokens where it has no limit.
 std::vector<Translation> translate(const EncoderDecoderModel& model, const Tokenizer& tokenizer,
                                    std::span<const std::string> texts, const TranslateOptions& options);
 

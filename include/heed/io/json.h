@@ -39,7 +39,7 @@ class Config {
   std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
   std::int64_t required_integer(std::string_view name) const;
   std::optional<std::int64_t> optional_integer(std::string_view name) const;
-  /// Integers that must be at least 1.
+  /// Sizes: integers from 1 to 2^30, so that the product of two of them never overflows.
   std::int64_t positive_integer(std::string_view name, std::int64_t otherwise) const;
   std::int64_t required_positive_integer(std::string_view name) const;
 

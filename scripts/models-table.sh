@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Writes the table of docs/models.md anew: scripts/models-table.sh [BUILD FOLDER]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+table=$("${1:-build/release}/models_table" tests/fixtures)
+page=docs/models.md
+{
+  sed '/^<!-- models_table -->$/q' "$page"
+  printf '%s\n' "$table"
+  sed -n '/^<!-- end -->$/,$p' "$page"
+} >"$page.new"
+mv "$page.new" "$page"

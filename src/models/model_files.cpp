@@ -1,0 +1,44 @@
+// Loading and saving whole directories.
+#include "models/model_files.h"
+
+#include "heed/io/file.h"
+#include "models/config_fields.h"
+
+namespace heed {
+namespace {
+
+// What generation needs to know of a new model.
+std::string generation_of(const Config& config) {
+  JsonWriter json(2);
+  json.begin_object();
+  for (const char* key : {"bos_token_id", "decoder_start_token_id", "eos_token_id", "forced_bos_token_id",
+                          "forced_eos_token_id", "pad_token_id"}) {
+    const std::vector<std::int64_t> ids = config.integers(key);
+    if (ids.size() == 1) json.field(key, ids.front());
+    if (ids.size() > 1) json.field(key, ids);
+  }
+  return json.end_object().text() + "\n";
+}
+
+}  // namespace
+
+ModelFiles ModelFiles::load(const std::filesystem::path& directory, DType dtype, const TableOfConfig& table) {
+  const Config config = Config::load(directory / "config.json");
+  const TensorTable rows = table(config);
+  const std::filesystem::path generation = directory / "generation_config.json";
+  return {config, std::filesystem::exists(generation) ? read_file(generation) : std::string(),
+          Weights::load(TensorFiles::open(directory), rows, dtype)};
+}
+
+ModelFiles ModelFiles::make(const Config& config, Generator& generator, const TableOfConfig& table) {
+  const TensorTable rows = table(config);
+  return {config, "", Weights::initialise(rows, generator)};
+}
+
+void ModelFiles::save(const std::filesystem::path& directory, DType dtype) const {
+  write_file(directory / "config.json", config_for_saving(config, dtype) + "\n");
+  write_file(directory / "generation_config.json", generation.empty() ? generation_of(config) : generation);
+  save_safetensors(directory / "model.safetensors", weights.stored(dtype));
+}
+
+}  // namespace heed

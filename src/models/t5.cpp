@@ -1,0 +1,187 @@
+// The T5 and mT5 families: config, table of tensors, and the model built from parts.
+#include "heed/models/t5.h"
+
+#include <cmath>
+
+#include "heed/ops/activation.h"
+#include "models/config_fields.h"
+#include "models/encoder_decoder.h"
+#include "models/rows.h"
+
+namespace heed {
+namespace {
+
+struct T5Config {
+  std::int64_t vocab_size = 0, d_model = 0, d_kv = 0, d_ff = 0, heads = 0;
+  std::int64_t encoder_layers = 0, decoder_layers = 0;
+  std::int64_t buckets = 0, max_distance = 0;
+  Activation activation = Activation::relu;
+  bool gated = false;
+  double dropout = 0.0, norm_eps = 0.0, output_scale = 1.0;
+  std::int64_t pad = 0, eos = 0, start = 0;
+
+  static T5Config parse(const Config& json);
+};
+
+// "relu", "gated-gelu", ...: the activation and whether it is that of a gate.
+void parse_feed_forward(const Config& json, T5Config& c, const char* otherwise) {
+  std::string name = json.string("feed_forward_proj", otherwise);
+  c.gated = name.starts_with("gated-");
+  if (c.gated) name.erase(0, 6);
+  if (name.find('-') != std::string::npos) json.fail("feed_forward_proj", "ACTIVATION or gated-ACTIVATION");
+  // The gate of 1.1 was always the approximation by tanh, whatever its name says.
+  c.activation = activation_named(c.gated && name == "gelu" ? "gelu_new" : name);
+}
+
+T5Config T5Config::parse(const Config& json) {
+  const bool mt5 = json.required_string("model_type") == "mt5";
+  T5Config c;
+  c.vocab_size = json.positive_integer("vocab_size", mt5 ? 250112 : 32128);
+  c.d_model = json.positive_integer("d_model", 512);
+  c.d_kv = json.positive_integer("d_kv", 64);
+  c.d_ff = json.positive_integer("d_ff", mt5 ? 1024 : 2048);
+  c.heads = json.positive_integer("num_heads", mt5 ? 6 : 8);
+  c.encoder_layers = layer_count(json, "num_layers", mt5 ? 8 : 6);
+  c.decoder_layers = layer_count(json, "num_decoder_layers", c.encoder_layers);
+  c.buckets = json.positive_integer("relative_attention_num_buckets", 32);
+  c.max_distance = json.positive_integer("relative_attention_max_distance", 128);
+  if (c.buckets < 4) json.fail("relative_attention_num_buckets", "at least 4");
+  if (c.max_distance <= c.buckets / 2)
+    json.fail("relative_attention_max_distance", "more than half of relative_attention_num_buckets");
+  parse_feed_forward(json, c, mt5 ? "gated-gelu" : "relu");
+  c.dropout = probability(json, "dropout_rate", 0.1);
+  c.norm_eps = json.number("layer_norm_epsilon", 1e-6);
+  // 1.1 is told from the original by `tie_word_embeddings: false`, in newer files by a key of its own; which
+  // tensors are tied shows in the weights.
+  const bool scaled = json.boolean("scale_decoder_outputs", json.boolean("tie_word_embeddings", true));
+  if (scaled && !mt5) c.output_scale = 1.0 / std::sqrt(static_cast<double>(c.d_model));
+  c.pad = json.integer("pad_token_id", 0);
+  c.eos = single_id(json, "eos_token_id", 1);
+  c.start = json.integer("decoder_start_token_id", c.pad);
+  check_id(json, "pad_token_id", c.pad, c.vocab_size);
+  check_id(json, "eos_token_id", c.eos, c.vocab_size);
+  check_id(json, "decoder_start_token_id", c.start, c.vocab_size);
+  json.ignore({"classifier_dropout", "dense_act_fn", "initializer_factor", "is_decoder", "is_encoder_decoder",
+               "is_gated_act", "n_positions", "output_past", "tokenizer_class"});
+  refuse_unknown_keys(json);
+  return c;
+}
+
+std::string t5_block(const std::string& stack, std::int64_t i) {
+  return stack + ".block." + std::to_string(i) + ".layer.";
+}
+
+void add_t5_attention(TensorTable& table, const std::string& layer, const char* part, const T5Config& c) {
+  const std::int64_t inner = c.heads * c.d_kv;
+  for (const char* input : {".q", ".k", ".v"})
+    add_linear(table, layer + part + input, inner, c.d_model, false);
+  add_linear(table, layer + part + ".o", c.d_model, inner, false);
+  add_norm(table, layer + "layer_norm", c.d_model, false);
+}
+
+void add_t5_stack(TensorTable& table, const std::string& stack, std::int64_t layers, const T5Config& c) {
+  const bool decoder = stack == "decoder";
+  for (std::int64_t i = 0; i < layers; ++i) {
+    const std::string block = t5_block(stack, i);
+    add_t5_attention(table, block + "0.", "SelfAttention", c);
+    if (i == 0)
+      table.rows.push_back(
+          {block + "0.SelfAttention.relative_attention_bias.weight", {c.buckets, c.heads}, Init::embedding});
+    if (decoder) add_t5_attention(table, block + "1.", "EncDecAttention", c);
+    const std::string last = block + (decoder ? "2." : "1.");
+    for (const char* up : {"wi_0", "wi_1"})
+      if (c.gated) add_linear(table, last + "DenseReluDense." + up, c.d_ff, c.d_model, false);
+    if (!c.gated) add_linear(table, last + "DenseReluDense.wi", c.d_ff, c.d_model, false);
+    add_linear(table, last + "DenseReluDense.wo", c.d_model, c.d_ff, false);
+    add_norm(table, last + "layer_norm", c.d_model, false);
+  }
+  add_norm(table, stack + ".final_layer_norm", c.d_model, false);
+}
+
+TensorTable t5_table(const Config& json) {
+  const T5Config c = T5Config::parse(json);
+  TensorTable table;
+  table.rows.push_back({"shared.weight",
+                        {c.vocab_size, c.d_model},
+                        Init::embedding,
+                        true,
+                        true,
+                        {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"}});
+  add_t5_stack(table, "encoder", c.encoder_layers, c);
+  add_t5_stack(table, "decoder", c.decoder_layers, c);
+  table.computed = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};  // never used
+  return table;
+}
+
+class T5 final : public AssembledEncoderDecoder {
+ public:
+  explicit T5(ModelFiles files) : AssembledEncoderDecoder(std::move(files)), c_(T5Config::parse(config())) {
+    facts_ = {c_.vocab_size, c_.pad, c_.eos, c_.start, std::nullopt};
+    parts_.source = embedding("encoder");
+    parts_.target = embedding("decoder");
+    parts_.embedding_dropout = parts_.stack_dropout = c_.dropout;
+    for (std::int64_t i = 0; i < c_.encoder_layers; ++i) {
+      const std::string file = t5_block("encoder", i), name = "encoder.layers." + std::to_string(i);
+      parts_.encoder.layers.push_back(
+          {name, attention(file + "0.SelfAttention", name + ".self_attn", parts_.source.positions.get()),
+           residual(file + "0."), feed_forward(file + "1."), residual(file + "1.")});
+    }
+    for (std::int64_t i = 0; i < c_.decoder_layers; ++i) {
+      const std::string file = t5_block("decoder", i), name = "decoder.layers." + std::to_string(i);
+      parts_.decoder.layers.push_back(
+          {name, attention(file + "0.SelfAttention", name + ".self_attn", parts_.target.positions.get()),
+           residual(file + "0."), attention(file + "1.EncDecAttention", name + ".cross_attn", nullptr),
+           residual(file + "1."), feed_forward(file + "2."), residual(file + "2.")});
+    }
+    parts_.encoder.final_norm = norm("encoder.final_layer_norm");
+    parts_.decoder.final_norm = norm("decoder.final_layer_norm");
+    parts_.output_scale = c_.output_scale;
+    parts_.output = {weights()["lm_head.weight"], {}};
+  }
+
+ private:
+  EmbeddingParts embedding(const std::string& stack) const {
+    return {{weights()[stack + ".embed_tokens.weight"], 1.0, std::nullopt},
+            std::make_shared<RelativePositions>(
+                weights()[t5_block(stack, 0) + "0.SelfAttention.relative_attention_bias.weight"],
+                RelativeBuckets{c_.buckets, c_.max_distance, stack == "encoder"})};
+  }
+  Norm norm(const std::string& name) const { return norm_part(weights(), name, NormKind::rms, c_.norm_eps); }
+  Residual residual(const std::string& layer) const {
+    return {norm(layer + "layer_norm"), NormPlace::pre, c_.dropout};
+  }
+  MultiHeadAttention attention(const std::string& file, const std::string& name,
+                               const Positions* positions) const {
+    return {.name = name,
+            .q = linear_part(weights(), file + ".q"),
+            .k = linear_part(weights(), file + ".k"),
+            .v = linear_part(weights(), file + ".v"),
+            .out = linear_part(weights(), file + ".o"),
+            .heads = c_.heads,
+            .kv_heads = c_.heads,
+            .dropout = c_.dropout,
+            .positions = positions,
+            .scale = 1.0};
+  }
+  FeedForward feed_forward(const std::string& layer) const {
+    const std::string file = layer + "DenseReluDense.";
+    FeedForward part{linear_part(weights(), file + (c_.gated ? "wi_1" : "wi")),
+                     linear_part(weights(), file + "wo"), c_.activation, c_.dropout};
+    if (c_.gated) part.gate = linear_part(weights(), file + "wi_0");
+    return part;
+  }
+
+  T5Config c_;
+};
+
+}  // namespace
+
+std::unique_ptr<EncoderDecoderModel> load_t5(const std::filesystem::path& directory, DType dtype) {
+  return std::make_unique<T5>(ModelFiles::load(directory, dtype, t5_table));
+}
+
+std::unique_ptr<EncoderDecoderModel> make_t5(const Config& config, Generator& generator) {
+  return std::make_unique<T5>(ModelFiles::make(config, generator, t5_table));
+}
+
+}  // namespace heed
