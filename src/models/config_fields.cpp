@@ -1,6 +1,8 @@
 // Checks of settings, and the keys all families ignore.
 #include "models/config_fields.h"
 
+#include <algorithm>
+
 namespace heed {
 
 std::int64_t layer_count(const Config& json, const char* key, std::int64_t otherwise) {
@@ -13,6 +15,14 @@ double probability(const Config& json, const char* key, double otherwise) {
   const double p = json.number(key, otherwise);
   if (!(p >= 0.0 && p < 1.0)) json.fail(key, "a probability in [0, 1)");
   return p;
+}
+
+std::int64_t integer_or_null(const Config& json, const char* key, std::int64_t when_null,
+                             std::int64_t when_absent) {
+  if (json.has(key)) return json.required_positive_integer(key);
+  json.ignore({key});
+  const std::vector<std::string> names = json.names();
+  return std::find(names.begin(), names.end(), key) != names.end() ? when_null : when_absent;
 }
 
 void check_heads(const Config& json, const char* key, std::int64_t width, std::int64_t heads) {

@@ -14,6 +14,9 @@ namespace heed {
 std::int64_t layer_count(const Config& json, const char* key, std::int64_t otherwise);
 /// The number under `key`, which must lie in [0, 1).
 double probability(const Config& json, const char* key, double otherwise);
+/// The integer of at least 1 under `key`; null and absent may mean different things.
+std::int64_t integer_or_null(const Config& json, const char* key, std::int64_t when_null,
+                             std::int64_t when_absent);
 /// Throws Error unless `heads` divides `width`.
 void check_heads(const Config& json, const char* key, std::int64_t width, std::int64_t heads);
 /// Throws Error unless 0 <= id < vocab.

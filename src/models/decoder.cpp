@@ -2,9 +2,7 @@
 #include "models/decoder.h"
 
 #include "heed/autograd.h"
-#include "heed/io/file.h"
 #include "heed/ops/shape.h"
-#include "models/config_fields.h"
 #include "models/named_tensors.h"
 
 namespace heed {
@@ -29,14 +27,27 @@ class CausalDecoding final : public Decoding {
       : parts_(parts), caches_(parts.stack.layers.size()), rows_(rows) {}
 
   Tensor step(const Tensor& ids, Context& context) override {
-    if (ids.rank() != 2 || ids.size(0) != rows_ || ids.size(1) < 1) {
-      throw Error("decoding: expected ids [" + std::to_string(rows_) + ", T], got " + ids.str());
+    const Tensor hidden = feed(ids, context);
+    const std::int64_t time = ids.size(1);
+    return parts_.output(reshape(slice(hidden, 1, time - 1, time), {rows_, hidden.size(2)}));  // [R, V]
+  }
+
+  Tensor step_ragged(const Tensor& ids, std::span<const std::int64_t> lengths, Context& context) override {
+    bool fit = static_cast<std::int64_t>(lengths.size()) == rows_;
+    for (const std::int64_t length : lengths) fit = fit && length >= 1 && length <= ids.size(1);
+    if (!fit) {
+      throw Error("decoding: expected for each of " + std::to_string(rows_) +
+                  " rows at least one of the ids " + ids.str() + ", got other lengths");
     }
+    const Tensor hidden = feed(ids, context);
+    const std::int64_t time = ids.size(1);
+    for (KeyValueCache& cache : caches_) cache.drop_padding(time, lengths);
+    std::vector<std::int64_t> last;
+    for (std::int64_t row = 0; row < rows_; ++row)
+      last.push_back(row * time + lengths[static_cast<std::size_t>(row)] - 1);
     const NoGradients guard;
-    const Tensor hidden = parts_(ids, causal(), &caches_, context);
-    length_ += ids.size(1);
-    const Tensor last = slice(hidden, 1, ids.size(1) - 1, ids.size(1));
-    return parts_.output(reshape(last, {rows_, hidden.size(2)}));  // [R, V]
+    const Tensor flat = reshape(hidden, {rows_ * time, hidden.size(2)});
+    return parts_.output(gather(flat, 0, Tensor::from(last, {rows_})));  // [R, V]
   }
 
   void reorder(std::span<const std::int64_t> rows) override {
@@ -51,35 +62,32 @@ class CausalDecoding final : public Decoding {
   }
 
   std::int64_t rows() const override { return rows_; }
-  std::int64_t length() const override { return length_; }
+  std::int64_t length() const override { return caches_.front().length; }
 
  private:
+  // The last layer's output [R, T, D].
+  Tensor feed(const Tensor& ids, Context& context) {
+    if (ids.rank() != 2 || ids.size(0) != rows_ || ids.size(1) < 1) {
+      throw Error("decoding: expected ids [" + std::to_string(rows_) + ", T], got " + ids.str());
+    }
+    const NoGradients guard;
+    return parts_(ids, causal(), &caches_, context);
+  }
+
   const DecoderParts& parts_;
   std::vector<KeyValueCache> caches_;
   std::int64_t rows_;
-  std::int64_t length_ = 0;
 };
-
-std::string default_generation(const Config& config) {
-  JsonWriter json(2);
-  json.begin_object();
-  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
-    const std::vector<std::int64_t> ids = config.integers(key);
-    if (ids.size() == 1) json.field(key, ids.front());
-    if (ids.size() > 1) json.field(key, ids);
-  }
-  json.end_object();
-  return json.text() + "\n";
-}
 
 }  // namespace
 
 Tensor DecoderParts::operator()(const Tensor& ids, const AttentionOptions& options,
                                 std::vector<KeyValueCache>* caches, Context& context) const {
-  const std::int64_t first = caches != nullptr && !caches->empty() ? caches->front().length : 0;
+  const Places after_cache = caches != nullptr ? caches->front().places() : Places();
+  const Places& places = context.places != nullptr ? *context.places : after_cache;
   Tensor x = embedding(ids);  // [B, T, D]
   if (embedding_norm) x = (*embedding_norm)(x);
-  if (positions) x = positions->embed(x, first);
+  if (positions != nullptr) x = positions->embed(x, places);
   return stack(apply_dropout(x, embedding_dropout, context), options, caches, context);
 }
 
@@ -96,10 +104,16 @@ std::unique_ptr<Decoding> AssembledDecoder::decode(std::int64_t rows) const {
 
 TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOptions& options,
                                     Context& context) const {
-  refuse_unknown_inputs(inputs, {"input_ids", "attention_mask", "labels"});
+  refuse_unknown_inputs(inputs,
+                        parts_.takes_position_ids
+                            ? std::set<std::string>{"input_ids", "attention_mask", "position_ids", "labels"}
+                            : std::set<std::string>{"input_ids", "attention_mask", "labels"});
   const Tensor ids = ids_input(required_input(inputs, "input_ids"), "input_ids");
   const AttentionOptions attention = causal(see_only(optional_ids(inputs, "attention_mask", &ids.shape())));
   const Tensor labels = optional_ids(inputs, "labels", &ids.shape());
+
+  const Tensor position_ids = optional_ids(inputs, "position_ids", &ids.shape());
+  const Places given = position_ids.defined() ? Places(position_ids) : Places();
 
   TensorMap outputs;
   Taps taps(context.taps);
@@ -109,6 +123,7 @@ TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOption
     collect_attentions(taps, parts_.stack.name, "self_attn", layers, "attentions", outputs);
   Context listening = context;
   listening.taps = &taps;
+  if (position_ids.defined()) listening.places = &given;
   const Tensor hidden = parts_(ids, attention, nullptr, listening);
   if (options.hidden_states)  // the last one comes after the final norm
     outputs["hidden_states." + std::to_string(layers)] = hidden;
@@ -120,28 +135,6 @@ TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOption
         cross_entropy(outputs["logits"], shift_left(labels, loss_options.ignore_index), loss_options);
   }
   return outputs;
-}
-
-void AssembledDecoder::save(const std::filesystem::path& directory, DType dtype) const {
-  write_file(directory / "config.json", config_for_saving(files_.config, dtype));
-  write_file(directory / "generation_config.json",
-             files_.generation.empty() ? default_generation(files_.config) : files_.generation);
-  save_safetensors(directory / "model.safetensors", files_.weights.stored(dtype));
-}
-
-DecoderFiles load_decoder_files(const std::filesystem::path& directory, DType dtype,
-                                const std::function<TensorTable(const Config&)>& table) {
-  const Config config = Config::load(directory / "config.json");
-  const TensorTable rows = table(config);
-  const std::filesystem::path generation = directory / "generation_config.json";
-  return {config, std::filesystem::exists(generation) ? read_file(generation) : std::string(),
-          Weights::load(TensorFiles::open(directory), rows, dtype)};
-}
-
-DecoderFiles make_decoder_files(const Config& config, Generator& generator,
-                                const std::function<TensorTable(const Config&)>& table) {
-  const TensorTable rows = table(config);
-  return {config, "", Weights::initialise(rows, generator)};
 }
 
 }  // namespace heed

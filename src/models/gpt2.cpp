@@ -80,10 +80,10 @@ TensorTable gpt2_table(const Config& json) {
 
 class Gpt2 final : public AssembledDecoder {
  public:
-  explicit Gpt2(DecoderFiles files);
+  explicit Gpt2(ModelFiles files);
 };
 
-Gpt2::Gpt2(DecoderFiles files) : AssembledDecoder(std::move(files)) {
+Gpt2::Gpt2(ModelFiles files) : AssembledDecoder(std::move(files)) {
   const Gpt2Config c = Gpt2Config::parse(config());
   const auto norm = [&](const std::string& name) {
     return norm_part(weights(), name, NormKind::layer, c.layer_norm_epsilon);
@@ -123,11 +123,11 @@ Gpt2::Gpt2(DecoderFiles files) : AssembledDecoder(std::move(files)) {
 }  // namespace
 
 std::unique_ptr<DecoderModel> load_gpt2(const std::filesystem::path& directory, DType dtype) {
-  return std::make_unique<Gpt2>(load_decoder_files(directory, dtype, gpt2_table));
+  return std::make_unique<Gpt2>(ModelFiles::load(directory, dtype, gpt2_table));
 }
 
 std::unique_ptr<DecoderModel> make_gpt2(const Config& config, Generator& generator) {
-  return std::make_unique<Gpt2>(make_decoder_files(config, generator, gpt2_table));
+  return std::make_unique<Gpt2>(ModelFiles::make(config, generator, gpt2_table));
 }
 
 }  // namespace heed

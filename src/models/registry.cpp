@@ -8,9 +8,15 @@
 #include "heed/models/albert.h"
 #include "heed/models/bart.h"
 #include "heed/models/bert.h"
+#include "heed/models/bloom.h"
 #include "heed/models/distilbert.h"
 #include "heed/models/gpt2.h"
+#include "heed/models/gpt_neox.h"
+#include "heed/models/llama.h"
 #include "heed/models/marian.h"
+#include "heed/models/mistral.h"
+#include "heed/models/mpt.h"
+#include "heed/models/qwen2.h"
 #include "heed/models/roberta.h"
 #include "heed/models/t5.h"
 
@@ -30,9 +36,15 @@ const std::vector<Family>& families() {
       {"albert", load_albert, make_albert},
       {"bart", load_bart, make_bart},
       {"bert", load_bert, make_bert},
+      {"bloom", load_bloom, make_bloom},
       {"camembert", load_roberta, make_roberta},
       {"distilbert", load_distilbert, make_distilbert},
       {"gpt2", load_gpt2, make_gpt2},
+      {"gpt_neox", load_gpt_neox, make_gpt_neox},
+      {"llama", load_llama, make_llama},
+      {"mistral", load_mistral, make_mistral},
+      {"mpt", load_mpt, make_mpt},
+      {"qwen2", load_qwen2, make_qwen2},
       {"marian", load_marian,
        [](const Config& config, Generator& g) { return make_marian(MarianConfig::parse(config), g); }},
       {"mbart", load_bart, make_bart},

@@ -21,35 +21,111 @@ Tensor join_heads(const Tensor& x) {
   return reshape(permute(x, {0, 2, 1, 3}), {x.size(0), x.size(2), x.size(1) * x.size(3)});
 }
 
-// Room for at least `length` places, the filled ones kept.
-Tensor with_capacity(const Tensor& store, const Tensor& like, std::int64_t filled, std::int64_t length) {
-  if (store.defined() && store.size(2) >= length) return store;
-  constexpr std::int64_t kStep = 16;
-  const std::int64_t capacity = std::max(2 * filled, (length + kStep - 1) / kStep * kStep);
+// A store of [R, K, capacity, d] with more room, what is filled kept.
+Tensor with_capacity(const Tensor& store, const Tensor& like, std::int64_t filled, std::int64_t capacity) {
   Tensor larger = Tensor::empty({like.size(0), like.size(1), capacity, like.size(3)}, like.dtype());
   if (filled > 0) slice(larger, 2, 0, filled).copy_from(slice(store, 2, 0, filled));
   return larger;
 }
 
+// Places [first, first + count) of one row of a store, as one block per head.
+Tensor block_of(const Tensor& store, std::int64_t row, std::int64_t first, std::int64_t count) {
+  return slice(slice(store, 0, row, row + 1), 2, first, first + count);
+}
+
 }  // namespace
+
+void KeyValueCache::reserve(const Tensor& k, const Tensor& v, std::int64_t places) {
+  if (keys.defined() && keys.size(2) >= places) return;
+  constexpr std::int64_t kStep = 16;
+  const std::int64_t capacity = std::max(2 * length, (places + kStep - 1) / kStep * kStep);
+  keys = with_capacity(keys, k, length, capacity);
+  values = with_capacity(values, v, length, capacity);
+}
 
 void KeyValueCache::append(const Tensor& k, const Tensor& v) {
   refuse_gradient("key-value cache", {k, v});
-  const std::int64_t longer = length + k.size(2);
-  keys = with_capacity(keys, k, length, longer);
-  values = with_capacity(values, v, length, longer);
-  slice(keys, 2, length, longer).copy_from(k);
-  slice(values, 2, length, longer).copy_from(v);
-  length = longer;
+  const std::int64_t rows = k.size(0), time = k.size(2);
+  reserve(k, v, length + time);
+  if (lengths.empty()) {
+    slice(keys, 2, length, length + time).copy_from(k);
+    slice(values, 2, length, length + time).copy_from(v);
+  }
+  written_.resize(static_cast<std::size_t>(rows));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto r = static_cast<std::size_t>(row);
+    if (!lengths.empty()) {
+      block_of(keys, row, lengths[r], time).copy_from(slice(k, 0, row, row + 1));
+      block_of(values, row, lengths[r], time).copy_from(slice(v, 0, row, row + 1));
+      lengths[r] += time;
+    }
+    for (std::int64_t t = 0; t < time; ++t) written_[r].push_back(writings_++);
+  }
+  length += time;
+}
+
+void KeyValueCache::drop_padding(std::int64_t time, std::span<const std::int64_t> kept) {
+  if (lengths.empty()) lengths.assign(kept.size(), length);
+  for (std::size_t row = 0; row < kept.size(); ++row) {
+    lengths[row] -= time - kept[row];
+    written_[row].resize(static_cast<std::size_t>(lengths[row]));
+  }
+  length = *std::max_element(lengths.begin(), lengths.end());
 }
 
 Tensor KeyValueCache::filled_keys() const { return slice(keys, 2, 0, length); }
 Tensor KeyValueCache::filled_values() const { return slice(values, 2, 0, length); }
 
+Places KeyValueCache::places() const {
+  if (lengths.empty()) return Places(length);
+  return Places(Tensor::from(lengths, {static_cast<std::int64_t>(lengths.size())}));
+}
+
 void KeyValueCache::reorder(const Tensor& rows) {
   if (!keys.defined()) return;
-  keys = gather(keys, 0, rows);
-  values = gather(values, 0, rows);
+  const std::vector<std::int64_t> from = rows.to_vector<std::int64_t>();
+  if (rows.numel() <= keys.size(0)) {
+    reorder_in_place(from);
+  } else {
+    keys = gather(keys, 0, rows);
+    values = gather(values, 0, rows);
+  }
+  std::vector<std::vector<std::int64_t>> written;
+  std::vector<std::int64_t> taken;
+  for (const std::int64_t row : from) {
+    written.push_back(written_[static_cast<std::size_t>(row)]);
+    if (!lengths.empty()) taken.push_back(length_of(row));
+  }
+  written_ = std::move(written);
+  if (lengths.empty() || taken.empty()) return;
+  lengths = std::move(taken);
+  length = *std::max_element(lengths.begin(), lengths.end());
+}
+
+void KeyValueCache::reorder_in_place(std::span<const std::int64_t> rows) {
+  struct Move {
+    std::int64_t row, first;
+    Tensor keys, values;
+  };
+  std::vector<Move> moves;  // copied first, as rows are overwritten
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const auto from = static_cast<std::size_t>(rows[row]);
+    if (from == row) continue;
+    const auto& mine = written_[row];
+    const auto& taken = written_[from];
+    const auto common = std::mismatch(taken.begin(), taken.end(), mine.begin(), mine.end()).first;
+    const std::int64_t first = common - taken.begin(), count = length_of(rows[row]) - first;
+    if (count == 0) continue;
+    moves.push_back({static_cast<std::int64_t>(row), first, block_of(keys, rows[row], first, count).clone(),
+                     block_of(values, rows[row], first, count).clone()});
+  }
+  for (const Move& move : moves) {
+    block_of(keys, move.row, move.first, move.keys.size(2)).copy_from(move.keys);
+    block_of(values, move.row, move.first, move.values.size(2)).copy_from(move.values);
+  }
+  const auto count = static_cast<std::int64_t>(rows.size());
+  keys = slice(keys, 0, 0, count);
+  values = slice(values, 0, 0, count);
 }
 
 MultiHeadAttention::Projected MultiHeadAttention::project(const Tensor& x) const {
@@ -71,13 +147,15 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, AttentionOptions options,
                                       Context& context) const {
   auto [queries, keys, values] = project(x);
   if (positions != nullptr) {
-    const Places after_cache(cache != nullptr ? cache->length : 0);
+    const Places after_cache = cache != nullptr ? cache->places() : Places();
     const Places& places = context.places != nullptr ? *context.places : after_cache;
     queries = positions->rotate(queries, places);
     keys = positions->rotate(keys, places);
   }
   if (cache != nullptr) {
+    if (!cache->lengths.empty()) options.query_offsets = cache->places().each;
     cache->append(keys, values);
+    if (!cache->lengths.empty()) options.key_lengths = cache->places().each;
     keys = cache->filled_keys();
     values = cache->filled_values();
   }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "heed/error.h"
 #include "heed/nn/context.h"
 #include "heed/ops/loss.h"
 #include "heed/tensor.h"
@@ -61,10 +62,18 @@ class Decoding {
   /// Feeds T more tokens to every row (`ids` i64 [R, T]) and returns the logits after the last, f32 [R, V].
   /// Taps in `context` see the values of these T positions only.
   virtual Tensor step(const Tensor& ids, Context& context) = 0;
+  /// The same where row i gets the first lengths[i] of its tokens only, at least one: what stands behind them
+  /// is padding and leaves no trace. Throws Error where the model cannot do with rows of different lengths.
+  virtual Tensor step_ragged(const Tensor& ids, std::span<const std::int64_t> lengths, Context& context) {
+    for (const std::int64_t length : lengths) {
+      if (length != ids.size(1)) throw Error("decoding: expected rows of one length, got different ones");
+    }
+    return step(ids, context);
+  }
   /// Row i goes on from what row `rows[i]` was; their number may change.
   virtual void reorder(std::span<const std::int64_t> rows) = 0;
   virtual std::int64_t rows() const = 0;
-  /// Tokens fed so far.
+  /// Tokens fed so far; the most, where rows got different numbers.
   virtual std::int64_t length() const = 0;
 };
 
@@ -77,6 +86,9 @@ class DecoderModel : public Model {
                       Context& context) const = 0;
   /// Opens a decoding of so many rows, which start empty.
   virtual std::unique_ptr<Decoding> decode(std::int64_t rows) const = 0;
+  /// Whether rows of different lengths leave each other's numbers alone. Rotary frequencies that depend on
+  /// the length of the text follow the longest row.
+  virtual bool rows_are_independent() const = 0;
 };
 
 /// A source batch for an encoder-decoder: ids i64 [B, S] and mask i64 [B, S] (1 = token, 0 = padding).

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "heed/nn/context.h"
 #include "heed/nn/linear.h"
@@ -16,18 +18,34 @@
 
 namespace heed {
 
-/// Keys and values of the places seen so far, [R, K, capacity, d], filled up to `length`.
+/// Keys and values of the places seen so far. Rows may have different numbers of places.
 struct KeyValueCache {
-  Tensor keys;
-  Tensor values;
-  std::int64_t length = 0;
+  Tensor keys;                        // [R, K, capacity, d]
+  Tensor values;                      // [R, K, capacity, e]
+  std::int64_t length = 0;            ///< places of a row; the most, where `lengths` is not empty
+  std::vector<std::int64_t> lengths;  ///< of each row; empty while all have `length`
 
-  /// Adds the keys and values [R, K, T, d] of T more places.
+  /// Adds the keys and values [R, K, T, d] of T more places to every row.
   void append(const Tensor& k, const Tensor& v);
+  /// Of the T places added last, row i keeps the first kept[i].
+  void drop_padding(std::int64_t time, std::span<const std::int64_t> kept);
   Tensor filled_keys() const;    // [R, K, length, d], a view
-  Tensor filled_values() const;  // [R, K, length, d], a view
-  /// Row i becomes what row rows[i] was (i64 [R']).
+  Tensor filled_values() const;  // [R, K, length, e], a view
+  /// The places that come next.
+  Places places() const;
+  /// Row i becomes what row rows[i] was (i64 [R']). Where R' is not more than R, rows copy only what they
+  /// have not in common with the one they become: among beams, little.
   void reorder(const Tensor& rows);
+
+ private:
+  void reserve(const Tensor& k, const Tensor& v, std::int64_t places);
+  void reorder_in_place(std::span<const std::int64_t> rows);
+  std::int64_t length_of(std::int64_t row) const {
+    return lengths.empty() ? length : lengths[static_cast<std::size_t>(row)];
+  }
+  // Which writing filled each place of each row: rows agree up to where these numbers do.
+  std::vector<std::vector<std::int64_t>> written_;
+  std::int64_t writings_ = 0;
 };
 
 /// How one matrix for queries, keys and values orders what it gives: all queries, all keys, all values; or

@@ -1,0 +1,119 @@
+// The GPT-NeoX family: its config, its table of tensors, and the model built from parts.
+#include "heed/models/gpt_neox.h"
+
+#include "heed/ops/activation.h"
+#include "models/config_fields.h"
+#include "models/decoder.h"
+#include "models/rope_config.h"
+#include "models/rows.h"
+
+namespace heed {
+namespace {
+
+struct NeoxConfig {
+  std::int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
+  std::string hidden_act;
+  double attention_dropout, hidden_dropout, layer_norm_eps;
+  bool use_parallel_residual, attention_bias, tie_word_embeddings;
+  RotaryOptions rotary;
+
+  static NeoxConfig parse(const Config& json);
+};
+
+NeoxConfig NeoxConfig::parse(const Config& json) {
+  NeoxConfig c;
+  c.vocab_size = json.positive_integer("vocab_size", 50432);
+  c.hidden_size = json.positive_integer("hidden_size", 6144);
+  c.num_hidden_layers = json.positive_integer("num_hidden_layers", 44);
+  c.num_attention_heads = json.positive_integer("num_attention_heads", 64);
+  c.intermediate_size = json.positive_integer("intermediate_size", 24576);
+  c.hidden_act = json.string("hidden_act", "gelu");
+  c.attention_dropout = probability(json, "attention_dropout", 0);
+  c.hidden_dropout = probability(json, "hidden_dropout", 0);
+  c.layer_norm_eps = json.number("layer_norm_eps", 1e-5);
+  c.use_parallel_residual = json.boolean("use_parallel_residual", true);
+  c.attention_bias = json.boolean("attention_bias", true);
+  c.tie_word_embeddings = json.boolean("tie_word_embeddings", false);
+  check_heads(json, "num_attention_heads", c.hidden_size, c.num_attention_heads);
+  activation_named(c.hidden_act);
+  c.rotary = rotary_options(json, c.hidden_size / c.num_attention_heads,
+                            json.positive_integer("max_position_embeddings", 2048),
+                            {.theta = "rotary_emb_base", .partial = "rotary_pct", .partial_default = 0.25});
+  json.ignore({"classifier_dropout", "initializer_range", "is_decoder", "rope_theta"});
+  refuse_unknown_keys(json);
+  return c;
+}
+
+std::string neox_layer(std::int64_t i) { return "gpt_neox.layers." + std::to_string(i) + "."; }
+
+TensorTable neox_table(const Config& json) {
+  const NeoxConfig c = NeoxConfig::parse(json);
+  TensorTable table;
+  table.prefix = "gpt_neox.";
+  table.rows.push_back({"gpt_neox.embed_in.weight", {c.vocab_size, c.hidden_size}, Init::embedding});
+  if (c.tie_word_embeddings) table.rows.back().tied.push_back("embed_out.weight");
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
+    const std::string layer = neox_layer(i);
+    add_norm(table, layer + "input_layernorm", c.hidden_size);
+    add_norm(table, layer + "post_attention_layernorm", c.hidden_size);
+    add_linear(table, layer + "attention.query_key_value", 3 * c.hidden_size, c.hidden_size,
+               c.attention_bias);
+    add_linear(table, layer + "attention.dense", c.hidden_size, c.hidden_size, c.attention_bias);
+    add_linear(table, layer + "mlp.dense_h_to_4h", c.intermediate_size, c.hidden_size);
+    add_linear(table, layer + "mlp.dense_4h_to_h", c.hidden_size, c.intermediate_size);
+    for (const char* buffer : {"bias", "masked_bias", "rotary_emb.inv_freq"})  // in early files
+      table.computed.push_back(layer + "attention." + buffer);
+  }
+  add_norm(table, "gpt_neox.final_layer_norm", c.hidden_size);
+  if (!c.tie_word_embeddings) table.rows.push_back({"embed_out.weight", {c.vocab_size, c.hidden_size}});
+  return table;
+}
+
+class Neox final : public AssembledDecoder {
+ public:
+  explicit Neox(ModelFiles files);
+};
+
+Neox::Neox(ModelFiles files) : AssembledDecoder(std::move(files)) {
+  const NeoxConfig c = NeoxConfig::parse(config());
+  const auto norm = [&](const std::string& name) {
+    return norm_part(weights(), name, NormKind::layer, c.layer_norm_eps);
+  };
+  const auto linear = [&](const std::string& name) { return linear_part(weights(), name); };
+  parts_.embedding.table = weights()["gpt_neox.embed_in.weight"];
+  parts_.embedding_dropout = c.hidden_dropout;
+  parts_.positions = std::make_shared<RotaryPositions>(c.rotary);
+  rows_are_independent_ = !follows_length(c.rotary);
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
+    const std::string file = neox_layer(i), name = parts_.stack.name + ".layers." + std::to_string(i);
+    parts_.stack.layers.push_back(
+        {.name = name,
+         .attn_norm = norm(file + "input_layernorm"),
+         .self_attn = {.name = name + ".self_attn",
+                       .out = linear(file + "attention.dense"),
+                       .heads = c.num_attention_heads,
+                       .kv_heads = c.num_attention_heads,
+                       .dropout = c.attention_dropout,
+                       .positions = parts_.positions.get(),
+                       .fused = FusedQkv{linear(file + "attention.query_key_value"), QkvOrder::by_head}},
+         .feed_forward_norm = norm(file + "post_attention_layernorm"),
+         .feed_forward = {linear(file + "mlp.dense_h_to_4h"), linear(file + "mlp.dense_4h_to_h"),
+                          activation_named(c.hidden_act)},
+         .order = c.use_parallel_residual ? ResidualOrder::parallel : ResidualOrder::sequential,
+         .dropout = c.hidden_dropout});
+  }
+  parts_.stack.final_norm = norm("gpt_neox.final_layer_norm");
+  parts_.output.weight = weights()["embed_out.weight"];
+}
+
+}  // namespace
+
+std::unique_ptr<DecoderModel> load_gpt_neox(const std::filesystem::path& directory, DType dtype) {
+  return std::make_unique<Neox>(ModelFiles::load(directory, dtype, neox_table));
+}
+
+std::unique_ptr<DecoderModel> make_gpt_neox(const Config& config, Generator& generator) {
+  return std::make_unique<Neox>(ModelFiles::make(config, generator, neox_table));
+}
+
+}  // namespace heed

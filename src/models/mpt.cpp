@@ -1,0 +1,129 @@
+// The MPT family: its config, its table of tensors, and the model built from parts.
+#include "heed/models/mpt.h"
+
+#include <cmath>
+
+#include "models/config_fields.h"
+#include "models/decoder.h"
+#include "models/rows.h"
+
+namespace heed {
+namespace {
+
+struct MptConfig {
+  std::int64_t vocab_size, d_model, n_layers, n_heads;
+  double layer_norm_epsilon, attn_pdrop = 0, alibi_bias_max = 8;
+  std::optional<double> clip_qkv, softmax_scale;
+  bool tie_word_embeddings;
+
+  static MptConfig parse(const Config& json);
+
+ private:
+  void read_attention(const Config& json);
+};
+
+void MptConfig::read_attention(const Config& json) {
+  attn_pdrop = probability(json, "attn_pdrop", 0);
+  alibi_bias_max = json.number("alibi_bias_max", 8);
+  if (!(alibi_bias_max > 0)) json.fail("alibi_bias_max", "a number above 0");
+  clip_qkv = json.optional_number("clip_qkv");
+  if (clip_qkv && !(*clip_qkv >= 0)) json.fail("clip_qkv", "a number of at least 0");
+  if (clip_qkv == 0.0) clip_qkv.reset();
+  softmax_scale = json.optional_number("softmax_scale");
+  // What MptForCausalLM would not do although it is asked for.
+  if (json.string("attn_type", "multihead_attention") != "multihead_attention")
+    json.fail("attn_type", "multihead_attention");
+  if (!json.boolean("alibi", true)) json.fail("alibi", "true (learned positions are not supported)");
+  for (const char* key : {"prefix_lm", "qk_ln", "attn_uses_sequence_id"}) {
+    if (json.boolean(key, false)) json.fail(key, "false");
+  }
+  json.ignore({"attn_impl"});
+  refuse_unknown_keys(json);
+}
+
+MptConfig MptConfig::parse(const Config& json) {
+  MptConfig c;
+  c.vocab_size = json.positive_integer("vocab_size", 50368);
+  c.d_model = json.positive_integer("d_model", 2048);
+  c.n_layers = json.positive_integer("n_layers", 24);
+  c.n_heads = json.positive_integer("n_heads", 16);
+  c.layer_norm_epsilon = json.number("layer_norm_epsilon", 1e-5);
+  c.tie_word_embeddings = json.boolean("tie_word_embeddings", true);
+  if (const auto attention = json.optional_sub("attn_config")) c.read_attention(*attention);
+  check_heads(json, "n_heads", c.d_model, c.n_heads);
+  // Settings of training and of other implementations, which MptForCausalLM does not read.
+  json.ignore({"emb_pdrop", "embedding_fraction", "expansion_ratio", "init_config", "init_device",
+               "initializer_range", "learned_pos_emb", "logit_scale", "max_seq_len", "no_bias", "norm_type",
+               "resid_pdrop", "tokenizer_name", "verbose"});
+  refuse_unknown_keys(json);
+  return c;
+}
+
+std::string mpt_layer(std::int64_t i) { return "transformer.blocks." + std::to_string(i) + "."; }
+
+TensorTable mpt_table(const Config& json) {
+  const MptConfig c = MptConfig::parse(json);
+  TensorTable table;
+  table.prefix = "transformer.";
+  table.rows.push_back({"transformer.wte.weight", {c.vocab_size, c.d_model}, Init::embedding});
+  if (c.tie_word_embeddings) table.rows.back().tied.push_back("lm_head.weight");
+  for (std::int64_t i = 0; i < c.n_layers; ++i) {
+    const std::string layer = mpt_layer(i);
+    add_norm(table, layer + "norm_1", c.d_model, false);
+    add_linear(table, layer + "attn.Wqkv", 3 * c.d_model, c.d_model, false);
+    add_linear(table, layer + "attn.out_proj", c.d_model, c.d_model, false);
+    add_norm(table, layer + "norm_2", c.d_model, false);
+    add_linear(table, layer + "ffn.up_proj", 4 * c.d_model, c.d_model, false);
+    add_linear(table, layer + "ffn.down_proj", c.d_model, 4 * c.d_model, false);
+  }
+  add_norm(table, "transformer.norm_f", c.d_model, false);
+  if (!c.tie_word_embeddings) table.rows.push_back({"lm_head.weight", {c.vocab_size, c.d_model}});
+  return table;
+}
+
+class Mpt final : public AssembledDecoder {
+ public:
+  explicit Mpt(ModelFiles files);
+};
+
+Mpt::Mpt(ModelFiles files) : AssembledDecoder(std::move(files)) {
+  const MptConfig c = MptConfig::parse(config());
+  const auto norm = [&](const std::string& name) {
+    return norm_part(weights(), name, NormKind::layer, c.layer_norm_epsilon);
+  };
+  const auto linear = [&](const std::string& name) { return linear_part(weights(), name); };
+  parts_.embedding.table = weights()["transformer.wte.weight"];
+  parts_.positions = std::make_shared<AlibiPositions>(alibi_slopes(c.n_heads, c.alibi_bias_max));
+  parts_.takes_position_ids = false;
+  for (std::int64_t i = 0; i < c.n_layers; ++i) {
+    const std::string file = mpt_layer(i), name = parts_.stack.name + ".layers." + std::to_string(i);
+    parts_.stack.layers.push_back(
+        {.name = name,
+         .attn_norm = norm(file + "norm_1"),
+         .self_attn = {.name = name + ".self_attn",
+                       .out = linear(file + "attn.out_proj"),
+                       .heads = c.n_heads,
+                       .kv_heads = c.n_heads,
+                       .dropout = c.attn_pdrop,
+                       .positions = parts_.positions.get(),
+                       .scale = c.softmax_scale,
+                       .fused = FusedQkv{linear(file + "attn.Wqkv"), QkvOrder::by_part, c.clip_qkv}},
+         .feed_forward_norm = norm(file + "norm_2"),
+         .feed_forward = {linear(file + "ffn.up_proj"), linear(file + "ffn.down_proj"), Activation::gelu},
+         .dropout = c.attn_pdrop});
+  }
+  parts_.stack.final_norm = norm("transformer.norm_f");
+  parts_.output.weight = weights()["lm_head.weight"];
+}
+
+}  // namespace
+
+std::unique_ptr<DecoderModel> load_mpt(const std::filesystem::path& directory, DType dtype) {
+  return std::make_unique<Mpt>(ModelFiles::load(directory, dtype, mpt_table));
+}
+
+std::unique_ptr<DecoderModel> make_mpt(const Config& config, Generator& generator) {
+  return std::make_unique<Mpt>(ModelFiles::make(config, generator, mpt_table));
+}
+
+}  // namespace heed

@@ -1,0 +1,94 @@
+// Reading rotary settings.
+#include "models/rope_config.h"
+
+#include <cmath>
+
+namespace heed {
+namespace {
+
+double positive(const Config& json, const char* key, std::optional<double> otherwise) {
+  if (!otherwise) json.required_number(key);
+  const double value = json.number(key, otherwise.value_or(0));
+  if (!(value > 0 && std::isfinite(value))) json.fail(key, "a number above 0");
+  return value;
+}
+
+RotaryScalingKind kind_of(const Config& json) {
+  const char* key = json.has("rope_type") ? "rope_type" : "type";
+  const std::string name = json.string(key, "default");
+  json.ignore({"type"});  // some files have both
+  if (name == "default") return RotaryScalingKind::none;
+  if (name == "linear") return RotaryScalingKind::linear;
+  if (name == "dynamic") return RotaryScalingKind::dynamic;
+  if (name == "llama3") return RotaryScalingKind::llama3;
+  if (name == "yarn") return RotaryScalingKind::yarn;
+  if (name == "longrope") return RotaryScalingKind::longrope;
+  json.fail(key, "default, linear, dynamic, llama3, yarn or longrope");
+}
+
+RotaryScaling scaling_of(const Config& outer, const Config& json, std::int64_t max_positions) {
+  RotaryScaling s;
+  s.kind = kind_of(json);
+  const bool stretched = s.kind != RotaryScalingKind::none && s.kind != RotaryScalingKind::linear &&
+                         s.kind != RotaryScalingKind::dynamic;
+  s.original_length = max_positions;
+  if (stretched) {
+    const char* key = "original_max_position_embeddings";
+    s.original_length = json.positive_integer(key, max_positions);
+    s.original_length = outer.positive_integer(key, s.original_length);
+  } else {
+    json.ignore({"original_max_position_embeddings"});
+  }
+  std::optional<double> factor;
+  if (s.kind == RotaryScalingKind::yarn || s.kind == RotaryScalingKind::longrope)
+    factor = static_cast<double>(max_positions) / static_cast<double>(s.original_length);
+  if (s.kind != RotaryScalingKind::none) s.factor = positive(json, "factor", factor);
+  if (s.kind == RotaryScalingKind::llama3) {
+    s.low_freq_factor = positive(json, "low_freq_factor", {});
+    s.high_freq_factor = positive(json, "high_freq_factor", {});
+  }
+  if (s.kind == RotaryScalingKind::yarn) {
+    s.beta_fast = positive(json, "beta_fast", 32);
+    s.beta_slow = positive(json, "beta_slow", 1);
+    s.truncate = json.boolean("truncate", true);
+    s.mscale = json.optional_number("mscale");
+    s.mscale_all_dim = json.optional_number("mscale_all_dim");
+  }
+  if (stretched && s.kind != RotaryScalingKind::llama3)
+    s.attention_factor = json.optional_number("attention_factor");
+  if (s.kind == RotaryScalingKind::longrope) {
+    s.short_factor = json.numbers("short_factor");
+    s.long_factor = json.numbers("long_factor");
+  }
+  return s;
+}
+
+}  // namespace
+
+RotaryOptions rotary_options(const Config& json, std::int64_t head_dim, std::int64_t max_positions,
+                             const RopeKeys& keys) {
+  RotaryOptions options;
+  options.theta = positive(json, keys.theta, keys.theta_default);
+  double part = keys.partial == nullptr ? 1 : positive(json, keys.partial, keys.partial_default);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const auto inner = json.optional_sub(key);
+    if (!inner) continue;
+    options.theta = positive(*inner, "rope_theta", options.theta);
+    if (keys.partial != nullptr) part = positive(*inner, "partial_rotary_factor", part);
+    options.scaling = scaling_of(json, *inner, max_positions);
+    break;
+  }
+  options.dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * part);
+  if (options.dim < 2 || options.dim % 2 != 0 || options.dim > head_dim) {
+    throw Error(json.where() + ": rotary positions: expected an even number of the " +
+                std::to_string(head_dim) + " elements of a head to turn, got " + std::to_string(options.dim));
+  }
+  return options;
+}
+
+bool follows_length(const RotaryOptions& options) {
+  const RotaryScalingKind kind = options.scaling.kind;
+  return kind == RotaryScalingKind::dynamic || kind == RotaryScalingKind::longrope;
+}
+
+}  // namespace heed
