@@ -33,8 +33,9 @@ _heed() {
   local words='' files=no
   case $command:$previous in
     *:--model | *:-m | *:--init) words=$(_heed_models "${COMP_WORDS[0]}") files=yes ;;
-    *:--attention | *:--input | *:-i | *:--output | *:-o | *:--source | *:--reference | *:--hypothesis) files=yes ;;
+    *:--attention | *:--config | *:--input | *:-i | *:--output | *:-o | *:--source | *:--reference | *:--hypothesis) files=yes ;;
     *:--dtype) words='f32 bf16' ;;
+    bench:--shape) words='gpt2 bert-base marian' ;;
     *:--kind) words='cross encoder decoder self' ;;
     *:--layers) words='all' ;;
     *:--heads) words='all mean' ;;
@@ -56,8 +57,9 @@ _heed() {
         evaluate) words="--model --source --reference --hypothesis --tokenize --lowercase --batch-tokens $search
           $everywhere" ;;
         average) words="--output $everywhere" files=yes ;;
-        bench) words="attention gemm --batch --heads --kv-heads --head-dim --length --keys --window --causal --backward
-          --m --n --k --dtype --seconds --repeats $everywhere" ;;
+        bench) words="attention gemm encode generate translate train --batch --length --heads --kv-heads --head-dim
+          --keys --window --causal --backward --m --n --k --model --config --shape --new-tokens --num-beams --dtype
+          --seconds --repeats $everywhere" ;;
         attend) words="--model --layers --heads --kind --target --output $everywhere" ;;
       esac
       ;;

@@ -132,10 +132,15 @@ void add_bench(CLI::App& app, const Globals& globals) {
   command->require_subcommand(1);
   add_bench_attention(*command, globals);
   add_bench_gemm(*command, globals);
+  add_bench_models(*command, globals);
   command->footer(
       "Examples:\n"
       "  heed bench attention --heads 12 --head-dim 64 --length 4096 --causal\n"
-      "  heed bench gemm --m 512 --n 3072 --k 768 --json");
+      "  heed bench gemm --m 512 --n 3072 --k 768 --json\n"
+      "  heed bench encode --shape bert-base --batch 8 --length 128\n"
+      "  heed bench generate --shape gpt2 --dtype bf16\n"
+      "  heed bench translate --model en-fr --num-beams 4\n"
+      "  heed bench train --config config.json --batch 4 --length 256");
 }
 
 }  // namespace heed::cli

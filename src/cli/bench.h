@@ -64,5 +64,6 @@ std::int64_t operand_copies(double operations, double bytes);
 
 void add_bench_attention(CLI::App& bench, const Globals& globals);
 void add_bench_gemm(CLI::App& bench, const Globals& globals);
+void add_bench_models(CLI::App& bench, const Globals& globals);
 
 }  // namespace heed::cli

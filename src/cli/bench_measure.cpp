@@ -16,7 +16,7 @@ namespace heed::cli {
 namespace {
 
 constexpr double kProbeSeconds = 0.02;
-constexpr std::int64_t kRounds = 4;  // of repeats, with the limits measured around each
+constexpr std::int64_t kRounds = 3;  // of repeats, with the limits measured around each
 constexpr std::int64_t kMegabyte = 1 << 20;
 
 double seconds_now() {
@@ -88,7 +88,8 @@ void run_once(const BenchWork& work, std::int64_t repeat, BenchResult& result) {
 std::int64_t operand_copies(double operations, double bytes) {
   constexpr double kIntensity = 16;  // operations a byte, above which no processor waits for memory
   if (operations > kIntensity * bytes) return 1;
-  return 1 + static_cast<std::int64_t>(static_cast<double>(beyond_caches()) / bytes);
+  constexpr double kMost = 255;  // smaller operands cost less than the call
+  return 1 + static_cast<std::int64_t>(std::min(kMost, static_cast<double>(beyond_caches()) / bytes));
 }
 
 BenchResult measure(const BenchWork& work, const BenchOptions& options) {
@@ -98,17 +99,17 @@ BenchResult measure(const BenchWork& work, const BenchOptions& options) {
   run_once(work, 0, result);
   result.peak_memory = process_status("VmHWM");
   result.memory_growth = std::max<std::int64_t>(0, result.peak_memory - before);
-  const double first = result.seconds.front();
   result.seconds.clear();
   result.backward_seconds.clear();
-  std::int64_t repeats = options.repeats;
-  if (repeats == 0)
-    repeats = std::clamp<std::int64_t>(static_cast<std::int64_t>(options.seconds / first), 3, 10000);
   const ReadProbe probe;
-  const std::int64_t rounds = std::min(kRounds, repeats);
-  for (std::int64_t round = 0, repeat = 0; round < rounds; ++round) {
+  for (std::int64_t round = 1, repeat = 0; round <= kRounds; ++round) {
     measure_limits(work, probe, result);
-    for (; repeat < repeats * (round + 1) / rounds; ++repeat) run_once(work, repeat + 1, result);
+    const double end = seconds_now() + options.seconds / kRounds;
+    const auto done = [&] {
+      if (options.repeats > 0) return repeat * kRounds >= options.repeats * round;
+      return repeat >= round && seconds_now() >= end;
+    };
+    while (!done()) run_once(work, ++repeat, result);
   }
   measure_limits(work, probe, result);
   return result;

@@ -65,6 +65,35 @@ TEST(Bench, GemmCountsOperationsAndBytes) {
   EXPECT_EQ(report.at("shape"), (Json{{"m", 32}, {"n", 48}, {"k", 64}, {"dtype", "f32"}}));
 }
 
+TEST(Bench, RunsWholeModels) {
+  const Json translated = bench({"translate", "--model", marian(), "--batch", "2", "--length", "5",
+                                 "--new-tokens", "6", "--num-beams", "2"});
+  expect_sane(translated);
+  EXPECT_NEAR(translated.at("tokens_per_s").get<double>() * translated.at("median_s").get<double>(), 2 * 6,
+              1e-6);
+  EXPECT_EQ(translated.at("shape").at("family"), "marian");
+  const Json encoded =
+      bench({"encode", "--model", HEED_FIXTURES "/encoders/bert-mlm", "--batch", "3", "--length", "6"});
+  expect_sane(encoded);
+  EXPECT_NEAR(encoded.at("tokens_per_s").get<double>() * encoded.at("median_s").get<double>(), 3 * 6, 1e-6);
+  // Two layers of width 48 and 512 tokens: the weights of a step. Caches hold keys and values of 5.5
+  // positions on average.
+  const Json generated = bench({"generate", "--model", HEED_FIXTURES "/decoders/gpt2", "--batch", "2",
+                                "--length", "4", "--new-tokens", "3"});
+  expect_sane(generated);
+  const double weights = 2 * 12 * 48 * 48 + 512 * 48, seconds = generated.at("median_s").get<double>();
+  EXPECT_NEAR(generated.at("gflops").get<double>() * seconds * 1e9, 2 * weights * 2 * (3 + 3), 1);
+  EXPECT_NEAR(generated.at("gbps").get<double>() * seconds * 1e9, 3 * 4 * (weights + 2 * 5.5 * 2 * 2 * 48),
+              1);
+  const Json trained =
+      bench({"train", "--config", marian() + "/config.json", "--batch", "2", "--length", "7"});
+  expect_sane(trained);
+  const double parameters = trained.at("shape").at("parameters").get<double>();
+  EXPECT_EQ(parameters, translated.at("shape").at("parameters").get<double>());
+  EXPECT_NEAR(trained.at("gflops").get<double>() * trained.at("median_s").get<double>() * 1e9,
+              6 * parameters * 2 * 7, 1);
+}
+
 TEST(Bench, TellsPeopleTheSame) {
   const Result result = run({"bench", "gemm", "--m", "16", "--n", "16", "--k", "16", "--repeats", "3"});
   EXPECT_EQ(result.status, 0) << result.err;
@@ -78,6 +107,9 @@ TEST(Bench, RefusesWrongUse) {
                                                {"bench", "attention", "--heads", "0"},
                                                {"bench", "attention", "--heads", "3", "--kv-heads", "2"},
                                                {"bench", "attention", "--dtype", "f8"},
+                                               {"bench", "translate", "--shape", "elephant"},
+                                               {"bench", "translate", "--shape", "marian", "--model", "x"},
+                                               {"bench", "train", "--dtype", "f64"},
                                                {"bench", "gemm", "--m", "-1"},
                                                {"bench", "gemm", "--seconds", "nan"},
                                                {"bench", "gemm", "--seconds", "0"}}) {

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Time and memory of attention over one head of 64, forward and forward + backward, for sequences of growing length.
+#   bench/long_attention.sh [LENGTH...]     default: 1024 to 65536, each twice the last
+# Reports are added to bench/long_attention.jsonl; from all of them the table in docs/performance.md and the
+# pictures are made anew. Needs build/release configured with -DHEED_BENCH=ON (or BUILD=folder).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=${BUILD:-build/release}
+if [ $# -eq 0 ]; then set -- 1024 2048 4096 8192 16384 32768 65536; fi
+for length in "$@"; do
+  repeats=()
+  if [ "$length" -ge 32768 ]; then repeats=(--repeats 1); fi
+  for backward in '' --backward; do
+    "$build/heed" bench attention --json --heads 1 --head-dim 64 --length "$length" $backward "${repeats[@]}" |
+      tee -a bench/long_attention.jsonl
+  done
+done
+"$build/long_attention" bench/long_attention.jsonl docs/performance.md docs/images

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Compares heed with a peer on one job, in turns, and adds the result to a file of JSON lines.
+
+    bench/peers/compare.py JOB PEER [--rounds 4] [--seconds 2] [--heed build/release/heed]
+    bench/peers/compare.py --all [--prefix "nice -n -5"]     every job with every peer, each by a command of its own
+    bench/peers/compare.py --list
+
+The two take turns within one run, so that a change of the clock or a neighbour meets both; the one whose turn it is
+not is stopped. A round's time is the median of its repeats; the ratio is taken round by round.
+"""
+import argparse
+import json
+import os
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from jobs import JOBS, default_cache
+
+HERE = Path(__file__).resolve().parent
+
+
+def environment():
+    """Without settings that have waiting threads spin for ever, against the other side."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_"))} | {
+        "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+
+
+class Peer:
+    def __init__(self, arguments):
+        self.process = subprocess.Popen(
+            [sys.executable, HERE / "peer.py", arguments.job, arguments.peer, arguments.cache, str(arguments.threads)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
+        while (line := self.process.stdout.readline()) != "ready\n":  # libraries may greet
+            if not line:
+                raise SystemExit(f"compare: {arguments.peer} ended before it was ready")
+        self.pause()
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def run(self, seconds, least):
+        self.process.send_signal(signal.SIGCONT)
+        self.process.stdin.write(f"{seconds} {least}\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        self.pause()
+        return answer
+
+    def end(self):
+        self.process.send_signal(signal.SIGCONT)
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def run_command(command):
+    """A whole command, timed from outside: nothing but its time and its memory is known."""
+    times = []
+    for _ in range(10):
+        start = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment())
+        times.append(time.perf_counter() - start)
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    return {"median_s": statistics.median(times), "peak_memory_bytes": memory}
+
+
+def run_heed(arguments):
+    job = JOBS[arguments.job]
+    command = [arguments.heed, *(word.replace("CACHE", str(arguments.cache)) for word in job.heed)]
+    if job.process:
+        return run_command(command)
+    command.insert(1, "bench")
+    command += ["--json", "--threads", str(arguments.threads), "--seconds", str(arguments.seconds)]
+    if arguments.repeats:
+        command += ["--repeats", str(arguments.repeats)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True, env=environment()).stdout)
+
+
+def compare(arguments):
+    peer = Peer(arguments)
+    rounds = []
+    for _ in range(arguments.rounds):
+        ours = run_heed(arguments)
+        theirs = peer.run(arguments.seconds, arguments.repeats or 3)
+        rounds.append((ours, theirs))
+    peer.end()
+    ours, theirs = zip(*rounds)
+    times = [statistics.median(r["seconds"]) for r in theirs]
+    return {
+        "job": arguments.job, "peer": arguments.peer, "threads": arguments.threads,
+        "heed_s": [r["median_s"] for r in ours], "peer_s": times,
+        "ratio": [t / r["median_s"] for r, t in zip(ours, times)],
+        **{key: [r[key] for r in ours if key in r]
+           for key in ("fraction", "bound", "backward_fraction", "peak_gflops", "peak_gbps")},
+        "heed_memory": max(r["peak_memory_bytes"] for r in ours), "peer_memory": theirs[-1]["peak_memory"],
+    }
+
+
+def compare_all(arguments, options):
+    """One after the other; the rest goes on when one of them fails."""
+    failed = []
+    for name, job in JOBS.items():
+        for peer in job.peers:
+            command = [*arguments.prefix.split(), sys.executable, __file__, name, peer, *options]
+            if subprocess.run(command).returncode != 0:
+                failed.append(f"{name} {peer}")
+    if failed:
+        raise SystemExit("compare: failed: " + ", ".join(failed))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("job", nargs="?", choices=JOBS, metavar="JOB")
+    parser.add_argument("peer", nargs="?", metavar="PEER")
+    parser.add_argument("--all", action="store_true", help="every job with every peer")
+    parser.add_argument("--prefix", default="", help="a command that starts each of --all")
+    parser.add_argument("--list", action="store_true", help="the jobs and their peers")
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=2, help="of a round, for each side")
+    parser.add_argument("--repeats", type=int, help="of a round, instead")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--heed", default=HERE.parent.parent / "build/release/heed")
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="what prepare.py made")
+    parser.add_argument("--results", type=Path, default=HERE / "results.jsonl")
+    arguments = parser.parse_args()
+    if arguments.list:
+        for name, job in JOBS.items():
+            for peer in job.peers:
+                print(f"{name:<32}{peer}")
+        return
+    if arguments.all:
+        options = [f"--{key}={getattr(arguments, key)}" for key in
+                   ("rounds", "seconds", "threads", "heed", "cache", "results", "repeats") if getattr(arguments, key)]
+        compare_all(arguments, options)
+        return
+    if arguments.job is None or arguments.peer not in JOBS[arguments.job].peers:
+        parser.error("expected a JOB and a PEER of --list")
+    result = compare(arguments)
+    with open(arguments.results, "a") as file:
+        print(json.dumps(result), file=file)
+    print(f"{arguments.job}: heed {statistics.median(result['heed_s']):.4g} s, {arguments.peer} "
+          f"{statistics.median(result['peer_s']):.4g} s, ratio {statistics.median(result['ratio']):.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""What is compared: each job is a line of `heed bench` and, for each peer, the same work in that system.
+
+A peer is made by a function that returns what is to be timed: a callable without arguments. Heavy imports stand inside
+these functions, so that a process holds its own peer only. Models have random weights, made once by prepare.py.
+"""
+import dataclasses
+from pathlib import Path
+
+
+@dataclasses.dataclass
+class Job:
+    title: str
+    heed: list  # arguments of `heed bench`; CACHE stands for the folder of models
+    peers: dict  # name -> function of (cache folder, threads) that returns the work
+    process: bool = False  # `heed` holds the arguments of a whole command instead, which is timed from outside
+
+
+def torch_with(threads):
+    import torch
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(7)
+    return torch
+
+
+def attention(batch=1, heads=12, head_dim=64, length=1024, causal=False, backward=False):
+    arguments = f"attention --batch {batch} --heads {heads} --head-dim {head_dim} --length {length}".split()
+    arguments += ["--causal"] * causal + ["--backward"] * backward
+
+    def in_torch(cache, threads):
+        torch = torch_with(threads)
+        q, k, v, d_o = (torch.randn(batch, heads, length, head_dim) for _ in range(4))
+        call = torch.nn.functional.scaled_dot_product_attention
+        if not backward:
+            def forward():
+                with torch.no_grad():
+                    call(q, k, v, is_causal=causal)
+            return forward
+        for x in (q, k, v):
+            x.requires_grad_()
+
+        def both():
+            call(q, k, v, is_causal=causal).backward(d_o)
+            for x in (q, k, v):
+                x.grad = None
+        return both
+
+    title = f"{batch}×" * (batch > 1) + f"{heads}×{head_dim}, T={length}" + ", causal" * causal
+    return Job(title, arguments, {"PyTorch": in_torch})
+
+
+def gemm(m, n, k, dtype="f32"):
+    def in_torch(cache, threads):
+        torch = torch_with(threads)
+        kind = {"f32": torch.float32, "bf16": torch.bfloat16}[dtype]
+        x = torch.randn(m, k).to(kind)
+        copies = 1 if 2 * m > 16 * kind.itemsize else int(1 + 545e6 / (n * k * kind.itemsize))
+        weights = [torch.randn(n, k).to(kind) for _ in range(copies)]
+        turn = [0]
+
+        def product():
+            with torch.no_grad():
+                torch.nn.functional.linear(x, weights[turn[0] % copies])
+            turn[0] += 1
+        return product
+
+    return Job(f"[{m}, {k}] × [{k}, {n}], {dtype}", f"gemm --m {m} --n {n} --k {k} --dtype {dtype}".split(),
+               {"PyTorch": in_torch})
+
+
+def encode(batch, length):
+    def ids(torch):
+        return torch.randint(10, 30000, (batch, length))
+
+    def in_torch(cache, threads):
+        torch = torch_with(threads)
+        import transformers
+
+        model = transformers.AutoModel.from_pretrained(cache / "bert-base").eval()
+        tokens, mask = ids(torch), torch.ones(batch, length, dtype=torch.long)
+
+        def forward():
+            with torch.inference_mode():
+                model(input_ids=tokens, attention_mask=mask)
+        return forward
+
+    def in_onnxruntime(cache, threads):
+        import numpy
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = onnxruntime.InferenceSession(cache / "bert-base/model.onnx", options,
+                                               providers=["CPUExecutionProvider"])
+        inputs = {"input_ids": numpy.random.default_rng(7).integers(10, 30000, (batch, length)),
+                  "attention_mask": numpy.ones((batch, length), dtype=numpy.int64)}
+        return lambda: session.run(None, inputs)
+
+    return Job(f"BERT-base, {batch}×{length}",
+               f"encode --model CACHE/bert-base --batch {batch} --length {length}".split(),
+               {"PyTorch": in_torch, "ONNX Runtime": in_onnxruntime})
+
+
+def generate(dtype, prompt=8, new_tokens=32):
+    def in_transformers(cache, threads):
+        torch = torch_with(threads)
+        import transformers
+
+        kind = {"f32": torch.float32, "bf16": torch.bfloat16}[dtype]
+        model = transformers.AutoModelForCausalLM.from_pretrained(cache / "gpt2", dtype=kind).eval()
+        ids = torch.randint(10, 50000, (1, prompt))
+        options = dict(do_sample=False, num_beams=1, max_new_tokens=new_tokens, min_new_tokens=new_tokens,
+                       pad_token_id=0, attention_mask=torch.ones_like(ids))
+
+        def decode():
+            with torch.inference_mode():
+                model.generate(ids, **options)
+        return decode
+
+    return Job(f"GPT-2 124M {dtype}, greedy, {new_tokens} tokens",
+               f"generate --model CACHE/gpt2 --dtype {dtype} --length {prompt} --new-tokens {new_tokens}".split(),
+               {"transformers": in_transformers})
+
+
+def translate(beams, batch=8, length=24, new_tokens=24):
+    def in_transformers(cache, threads):
+        torch = torch_with(threads)
+        import transformers
+
+        model = transformers.MarianMTModel.from_pretrained(cache / "marian").eval()
+        ids = torch.randint(10, 58000, (batch, length))
+        options = dict(do_sample=False, num_beams=beams, max_new_tokens=new_tokens, min_new_tokens=new_tokens,
+                       attention_mask=torch.ones_like(ids))
+
+        def decode():
+            with torch.inference_mode():
+                model.generate(ids, **options)
+        return decode
+
+    def in_ctranslate2(cache, threads):
+        import ctranslate2
+        import random
+
+        translator = ctranslate2.Translator(str(cache / "marian-ctranslate2"), device="cpu", compute_type="float32",
+                                            inter_threads=1, intra_threads=threads)
+        chance = random.Random(7)
+        texts = [[f"t{chance.randrange(10, 58000)}" for _ in range(length)] for _ in range(batch)]
+        return lambda: translator.translate_batch(texts, beam_size=beams, max_decoding_length=new_tokens,
+                                                  min_decoding_length=new_tokens)
+
+    return Job(f"Marian 6+6×512, {batch} sentences × {new_tokens} tokens, beam {beams}",
+               f"translate --model CACHE/marian --batch {batch} --length {length} --new-tokens {new_tokens} "
+               f"--num-beams {beams}".split(),
+               {"transformers": in_transformers, "CTranslate2": in_ctranslate2})
+
+
+def train(batch=4, length=256):
+    def in_torch(cache, threads, compiled=False):
+        torch = torch_with(threads)
+        import transformers
+
+        model = transformers.AutoModelForCausalLM.from_pretrained(cache / "gpt2").train()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+        ids = torch.randint(10, 50000, (batch, length))
+
+        def loss_of(tokens):
+            return model(input_ids=tokens, labels=tokens, use_cache=False).loss
+        if compiled:
+            loss_of = torch.compile(loss_of)
+
+        def step():
+            loss_of(ids).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        return step
+
+    return Job(f"GPT-2 124M training step, {batch}×{length}",
+               f"train --model CACHE/gpt2 --batch {batch} --length {length}".split(),
+               {"PyTorch": in_torch,
+                "torch.compile": lambda cache, threads: in_torch(cache, threads, compiled=True)})
+
+
+def info():
+    def in_transformers(cache, threads):
+        import transformers
+
+        return lambda: transformers.AutoModelForCausalLM.from_pretrained(cache / "gpt2").num_parameters()
+
+    return Job("GPT-2 124M, 498 MB: open and describe", ["info", "CACHE/gpt2"], {"transformers": in_transformers},
+               process=True)
+
+
+def attention_jobs():
+    shapes = {
+        "T1024": dict(length=1024), "T1024-causal": dict(length=1024, causal=True),
+        "T4096": dict(length=4096), "T4096-causal": dict(length=4096, causal=True),
+        "8xT128": dict(batch=8, length=128),
+        "d128-T4096": dict(head_dim=128, length=4096), "d128-T4096-causal": dict(head_dim=128, length=4096, causal=True),
+    }
+    for name, shape in shapes.items():
+        yield f"attention-{name}", attention(**shape)
+        yield f"attention-{name}-backward", attention(**shape, backward=True)
+
+
+JOBS: dict[str, Job] = {
+    **dict(attention_jobs()),
+    "gemm-512": gemm(512, 3072, 768), "gemm-1": gemm(1, 3072, 768), "gemm-1-bf16": gemm(1, 3072, 768, "bf16"),
+    "train-gpt2": train(),
+    "bert-1x32": encode(1, 32), "bert-1x128": encode(1, 128), "bert-8x128": encode(8, 128),
+    "generate-gpt2": generate("f32"), "generate-gpt2-bf16": generate("bf16"),
+    "translate-beam1": translate(1), "translate-beam4": translate(4),
+    "info-gpt2": info(),
+}
+
+
+def default_cache() -> Path:
+    import os
+
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "heed-bench"

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Makes the models that are compared: random weights, saved once, loaded by every system.
+
+    bench/peers/prepare.py [--cache FOLDER]     default: ~/.cache/heed-bench
+"""
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+import transformers
+
+from jobs import default_cache
+
+CONFIGS = {
+    "gpt2": lambda: transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)),
+    "bert-base": lambda: transformers.BertModel(transformers.BertConfig()),
+    "marian": lambda: transformers.MarianMTModel(transformers.MarianConfig(
+        vocab_size=58101, d_model=512, encoder_layers=6, decoder_layers=6, encoder_attention_heads=8,
+        decoder_attention_heads=8, encoder_ffn_dim=2048, decoder_ffn_dim=2048, max_position_embeddings=512,
+        activation_function="swish", scale_embedding=True, pad_token_id=58100, decoder_start_token_id=58100,
+        eos_token_id=0, forced_eos_token_id=None)),
+}
+
+
+def export_onnx(folder):
+    """BERT as an ONNX graph, its attention fused by ONNX Runtime's own tool as its users are told to."""
+    from onnxruntime.transformers import optimizer
+
+    model = transformers.BertModel.from_pretrained(folder, attn_implementation="eager").eval()
+
+    class ByName(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bert = model
+
+        def forward(self, input_ids, attention_mask):
+            result = self.bert(input_ids=input_ids, attention_mask=attention_mask)
+            return result.last_hidden_state, result.pooler_output
+
+    ids = torch.ones(2, 16, dtype=torch.long)
+    axes = {0: "batch", 1: "length"}
+    plain = folder / "plain.onnx"
+    torch.onnx.export(ByName(), (ids, ids), plain, input_names=["input_ids", "attention_mask"],
+                      output_names=["last_hidden_state", "pooler_output"], dynamo=False, opset_version=17,
+                      dynamic_axes={"input_ids": axes, "attention_mask": axes, "last_hidden_state": axes,
+                                    "pooler_output": {0: "batch"}})
+    fused = optimizer.optimize_model(str(plain), model_type="bert", num_heads=12, hidden_size=768)
+    print("fused:", {k: v for k, v in fused.get_fused_operator_statistics().items() if v}, file=sys.stderr)
+    fused.save_model_to_file(str(folder / "model.onnx"))
+    plain.unlink()
+
+
+class Tokens:
+    """All that the converter wants of a tokenizer: the words that stand for the ids."""
+    eos_token, unk_token, pad_token, bos_token = "</s>", "<unk>", "<pad>", None
+
+    def get_vocab(self):
+        names = {0: self.eos_token, 1: self.unk_token, 58100: self.pad_token}
+        return {names.get(i, f"t{i}"): i for i in range(58101)}
+
+
+def convert_for_ctranslate2(folder, output):
+    from ctranslate2.converters import TransformersConverter
+
+    class Converter(TransformersConverter):
+        def load_tokenizer(self, *_, **__):
+            return Tokens()
+
+    Converter(str(folder)).convert(str(output))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cache", type=Path, default=default_cache())
+    cache = parser.parse_args().cache
+    for name, make in CONFIGS.items():
+        if not (cache / name / "config.json").exists():
+            torch.manual_seed(7)
+            make().save_pretrained(cache / name)
+    if not (cache / "bert-base/model.onnx").exists():
+        export_onnx(cache / "bert-base")
+    if not (cache / "marian-ctranslate2").exists():
+        convert_for_ctranslate2(cache / "marian", cache / "marian-ctranslate2")
+    print(f"models: {cache}", file=sys.stderr)
+
+
+main()
