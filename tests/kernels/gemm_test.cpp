@@ -1,16 +1,11 @@
 // Matrix products against the triple loop in double.
 #include "kernels/gemm.h"
 
+#include "kernels/gemm_cases.h"
 #include "kernels/kernel_case.h"
 
 namespace heed {
 namespace {
-
-struct Product {
-  bool ta, tb;
-  std::int64_t m, n, k;
-  double alpha, beta;
-};
 
 template <class T>
 std::vector<double> product_oracle(const Product& p, const std::vector<T>& a, std::int64_t lda,
@@ -32,12 +27,13 @@ std::vector<double> product_oracle(const Product& p, const std::vector<T>& a, st
 }
 
 template <class T>
-void check_product(const Product& p, std::int64_t extra) {
-  const std::int64_t lda = (p.ta ? p.m : p.k) + extra, ldb = (p.tb ? p.k : p.n) + extra, ldc = p.n + extra;
+void check_product(const Product& p) {
+  const std::int64_t lda = (p.ta ? p.m : p.k) + p.extra, ldb = (p.tb ? p.k : p.n) + p.extra,
+                     ldc = p.n + p.extra;
   const auto a = numbers<T>((p.ta ? p.k : p.m) * lda, 70), b = numbers<T>((p.tb ? p.n : p.k) * ldb, 71);
   auto c = numbers<T>(p.m * ldc, 72);
   const auto want = product_oracle(p, a, lda, b, ldb, c, ldc);
-  if (p.beta == 0 && extra == 0) std::fill(c.begin(), c.end(), std::numeric_limits<T>::quiet_NaN());
+  if (p.beta == 0 && p.extra == 0) std::fill(c.begin(), c.end(), std::numeric_limits<T>::quiet_NaN());
   kernels::gemm(p.ta, p.tb, p.m, p.n, p.k, static_cast<T>(p.alpha), a.data(), std::max<std::int64_t>(lda, 1),
                 b.data(), std::max<std::int64_t>(ldb, 1), static_cast<T>(p.beta), c.data(), ldc);
   reference::expect_near(c, want, p.k, 4 + std::sqrt(static_cast<double>(p.k)));
@@ -46,20 +42,7 @@ void check_product(const Product& p, std::int64_t extra) {
 TYPED_TEST(Kernel, GemmOfEveryOrientation) {
   using T = TypeParam;
   on_every_target([] {
-    for (const bool ta : {false, true}) {
-      for (const bool tb : {false, true}) {
-        for (const std::int64_t m : {0, 1, 7, 13}) {
-          for (const std::int64_t n : {0, 1, 16, 33}) {
-            for (const std::int64_t k : {0, 1, 9, 40}) {
-              check_product<T>({ta, tb, m, n, k, 1, 0}, 0);
-              check_product<T>({ta, tb, m, n, k, 0.5, 2}, 3);
-            }
-          }
-        }
-        check_product<T>({ta, tb, 101, 70, 150, 1, 1}, 1);
-        check_product<T>({ta, tb, 200, 129, 260, -1, 0}, 0);
-      }
-    }
+    for (const Product& product : products()) check_product<T>(product);
   });
 }
 

@@ -1,0 +1,36 @@
+// Products of every orientation, for the tests and for the programs that measure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace heed {
+
+/// c = alpha * op(a) op(b) + beta * c; stored rows are `extra` numbers longer than they need to be.
+struct Product {
+  bool ta, tb;
+  std::int64_t m, n, k;
+  double alpha, beta;
+  std::int64_t extra;
+};
+
+inline std::vector<Product> products() {
+  std::vector<Product> all;
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      for (const std::int64_t m : {0, 1, 7, 13}) {
+        for (const std::int64_t n : {0, 1, 16, 33}) {
+          for (const std::int64_t k : {0, 1, 9, 40}) {
+            all.push_back({ta, tb, m, n, k, 1, 0, 0});
+            all.push_back({ta, tb, m, n, k, 0.5, 2, 3});
+          }
+        }
+      }
+      all.push_back({ta, tb, 101, 70, 150, 1, 1, 1});
+      all.push_back({ta, tb, 200, 129, 260, -1, 0, 0});
+    }
+  }
+  return all;
+}
+
+}  // namespace heed
