@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares heed with a peer on one job, in turns, and adds the result to a file of JSON lines.
 
-    bench/peers/compare.py JOB PEER [--rounds 4] [--seconds 2] [--heed build/release/heed]
+    bench/peers/compare.py JOB PEER [--rounds 3] [--seconds 2] [--heed build/release/heed]
     bench/peers/compare.py --all [--prefix "nice -n -5"]     every job with every peer, each by a command of its own
     bench/peers/compare.py --list
 
@@ -119,7 +119,7 @@ def main():
     parser.add_argument("--all", action="store_true", help="every job with every peer")
     parser.add_argument("--prefix", default="", help="a command that starts each of --all")
     parser.add_argument("--list", action="store_true", help="the jobs and their peers")
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2, help="of a round, for each side")
     parser.add_argument("--repeats", type=int, help="of a round, instead")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -137,6 +137,8 @@ def main():
                    ("rounds", "seconds", "threads", "heed", "cache", "results", "repeats") if getattr(arguments, key)]
         compare_all(arguments, options)
         return
+    if arguments.job is not None and arguments.repeats is None:
+        arguments.repeats = JOBS[arguments.job].repeats
     if arguments.job is None or arguments.peer not in JOBS[arguments.job].peers:
         parser.error("expected a JOB and a PEER of --list")
     result = compare(arguments)

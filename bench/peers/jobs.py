@@ -12,6 +12,7 @@ class Job:
     title: str
     heed: list  # arguments of `heed bench`; CACHE stands for the folder of models
     peers: dict  # name -> function of (cache folder, threads) that returns the work
+    repeats: int | None = None  # of a round, where a repeat takes seconds
     process: bool = False  # `heed` holds the arguments of a whole command instead, which is timed from outside
 
 
@@ -178,7 +179,8 @@ def train(batch=4, length=256):
     return Job(f"GPT-2 124M training step, {batch}×{length}",
                f"train --model CACHE/gpt2 --batch {batch} --length {length}".split(),
                {"PyTorch": in_torch,
-                "torch.compile": lambda cache, threads: in_torch(cache, threads, compiled=True)})
+                "torch.compile": lambda cache, threads: in_torch(cache, threads, compiled=True)},
+               repeats=1)
 
 
 def info():
