@@ -1,12 +1,16 @@
+// The pool behind every tensor's memory.
 #include "heed/buffer.h"
+
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "heed/error.h"
 
@@ -22,28 +26,90 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kSmallest = 256;
+constexpr std::size_t kLarge = 1 << 20;  // from here on blocks are mapped, so that freeing one gives it back
+constexpr std::size_t kPage = 1 << 16;
+constexpr std::size_t kHugePage = 2 << 20;
+constexpr std::size_t kCacheFloor = 64 << 20;
 
-// Size classes are powers of two with four steps between, so that at most a fifth of a block is unused.
+// Small sizes are powers of two with four steps between, so that at most a fifth of a block is unused; large
+// ones are whole pages.
 std::size_t size_class(std::size_t bytes) {
   if (bytes <= kSmallest) return kSmallest;
+  if (bytes >= kLarge) return (bytes + kPage - 1) / kPage * kPage;
   const std::size_t step = std::bit_floor(bytes - 1) / 4;
   return (bytes + step - 1) / step * step;
 }
 
+// Large blocks lie on huge pages where the system has them: a product that walks over a wide matrix otherwise
+// waits for the translation of addresses.
+std::byte* map_large(std::size_t size) {
+  const std::size_t room = size + kHugePage;
+  void* mapped = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(mapped);
+  const std::size_t before = (kHugePage - reinterpret_cast<std::uintptr_t>(begin) % kHugePage) % kHugePage;
+  if (before > 0) munmap(begin, before);
+  munmap(begin + before + size, room - before - size);
+#ifdef MADV_HUGEPAGE
+  madvise(begin + before, size, MADV_HUGEPAGE);  // advice: refusing it changes nothing but the speed
+#endif
+  return begin + before;
+}
+
+std::byte* ask_system(std::size_t size) {
+  if (size >= kLarge) return map_large(size);
+  return static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
+}
+
+void give_back(std::byte* block, std::size_t size) {
+  ASAN_UNPOISON_MEMORY_REGION(block, size);
+  if (size >= kLarge) {
+    munmap(block, size);
+  } else {
+    std::free(block);
+  }
+}
+
+struct FreeBlock {
+  std::byte* data = nullptr;
+  std::uint64_t released = 0;  // when, counted in releases
+};
+
 struct Pool {
   std::mutex mutex;
-  std::map<std::size_t, std::vector<std::byte*>> free_blocks;
+  std::multimap<std::size_t, FreeBlock> free_blocks;  // by size
   MemoryStatistics statistics;
+  std::size_t most_in_use = 0;
+  std::uint64_t releases = 0;
+
+  // The smallest free block that holds `size` and wastes no more than a quarter of it: the one released
+  // last, which the processor's cache may still hold.
+  std::multimap<std::size_t, FreeBlock>::iterator find(std::size_t size) {
+    const auto fits = free_blocks.lower_bound(size);
+    if (fits == free_blocks.end() || fits->first > size + size / 4) return free_blocks.end();
+    return std::prev(free_blocks.upper_bound(fits->first));
+  }
+
+  void release(std::multimap<std::size_t, FreeBlock>::iterator block) {
+    statistics.bytes_cached -= block->first;
+    give_back(block->second.data, block->first);
+    free_blocks.erase(block);
+  }
 
   void release_all() {
-    for (auto& [bytes, blocks] : free_blocks) {
-      for (std::byte* block : blocks) {
-        ASAN_UNPOISON_MEMORY_REGION(block, bytes);
-        std::free(block);
-      }
-      statistics.bytes_cached -= bytes * blocks.size();
+    while (!free_blocks.empty()) release(free_blocks.begin());
+  }
+
+  // Gives back the blocks that were not wanted for longest, until one more of `size` keeps the memory held
+  // within a quarter above the most that was ever in use: batches of ever new shapes must not pile up.
+  void make_room(std::size_t size) {
+    const std::size_t needed = std::max(most_in_use, statistics.bytes_in_use + size);
+    const std::size_t limit = needed + needed / 4 + kCacheFloor;
+    while (!free_blocks.empty() && statistics.bytes_in_use + statistics.bytes_cached + size > limit) {
+      release(std::min_element(free_blocks.begin(), free_blocks.end(), [](const auto& a, const auto& b) {
+        return a.second.released < b.second.released;
+      }));
     }
-    free_blocks.clear();
   }
 };
 
@@ -62,25 +128,25 @@ std::shared_ptr<Buffer> Buffer::allocate(std::size_t bytes) {
   const std::lock_guard lock(p.mutex);
   if (bytes > SIZE_MAX / 4)
     throw Error("memory: expected a block that fits, got " + std::to_string(bytes) + " bytes");
-  const std::size_t size = size_class(bytes);
-  auto found = p.free_blocks.find(size);
-  if (found != p.free_blocks.end() && !found->second.empty()) {
-    buffer->data_ = found->second.back();
-    found->second.pop_back();
+  std::size_t size = size_class(bytes);
+  if (const auto found = p.find(size); found != p.free_blocks.end()) {
+    size = found->first;
+    buffer->data_ = found->second.data;
+    p.free_blocks.erase(found);
     p.statistics.bytes_cached -= size;
   } else {
-    void* block = std::aligned_alloc(kAlignment, size);
-    if (block == nullptr) {
+    p.make_room(size);
+    buffer->data_ = ask_system(size);
+    if (buffer->data_ == nullptr) {
       p.release_all();
-      block = std::aligned_alloc(kAlignment, size);
+      buffer->data_ = ask_system(size);
     }
-    if (block == nullptr) {
+    if (buffer->data_ == nullptr) {
       throw Error("memory: expected " + std::to_string(size) + " bytes, got none (" +
                   std::to_string(p.statistics.bytes_in_use) +
                   " in use; make the batch or the model smaller)");
     }
     ++p.statistics.system_allocations;
-    buffer->data_ = static_cast<std::byte*>(block);
   }
   // The sanitizer sees use of what was not asked for, and of what was given back, as if there were no pool.
   ASAN_POISON_MEMORY_REGION(buffer->data_, size);
@@ -88,6 +154,7 @@ std::shared_ptr<Buffer> Buffer::allocate(std::size_t bytes) {
   buffer->pooled_bytes_ = size;
   p.statistics.bytes_in_use += size;
   p.statistics.peak_bytes = std::max(p.statistics.peak_bytes, p.statistics.bytes_in_use);
+  p.most_in_use = std::max(p.most_in_use, p.statistics.bytes_in_use);
   return buffer;
 }
 
@@ -104,7 +171,7 @@ Buffer::~Buffer() {
   ASAN_POISON_MEMORY_REGION(data_, pooled_bytes_);
   Pool& p = pool();
   const std::lock_guard lock(p.mutex);
-  p.free_blocks[pooled_bytes_].push_back(data_);
+  p.free_blocks.emplace(pooled_bytes_, FreeBlock{data_, ++p.releases});
   p.statistics.bytes_in_use -= pooled_bytes_;
   p.statistics.bytes_cached += pooled_bytes_;
 }

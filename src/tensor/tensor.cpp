@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "heed/threads.h"
 #include "kernels/convert.h"
 #include "kernels/copy.h"
 #include "tensor/impl.h"
@@ -29,7 +30,10 @@ Tensor Tensor::empty(const Shape& shape, DType dtype) {
 
 Tensor Tensor::zeros(const Shape& shape, DType dtype) {
   Tensor t = empty(shape, dtype);
-  std::memset(t.raw_data(), 0, static_cast<std::size_t>(t.numel()) * size_of(dtype));
+  const std::size_t bytes = static_cast<std::size_t>(t.numel()) * size_of(dtype);
+  parallel_for(static_cast<std::int64_t>(bytes), 1 << 18, [&](std::int64_t begin, std::int64_t end) {
+    std::memset(t.raw_data() + begin, 0, static_cast<std::size_t>(end - begin));
+  });
   return t;
 }
 

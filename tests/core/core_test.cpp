@@ -80,6 +80,26 @@ TEST(Buffer, PoolReusesBlocksAndReportsPeak) {
   EXPECT_THROW(Buffer::allocate(SIZE_MAX / 8), Error);
 }
 
+TEST(Buffer, BlocksOfEveryShapeDoNotPileUp) {
+  release_cached_memory();
+  reset_peak_memory();
+  const std::size_t before = memory_statistics().bytes_in_use;
+  std::size_t largest = 0;
+  for (std::size_t i = 0; i < 200; ++i) {
+    const std::size_t bytes = (20 << 20) + i * i * 7000;
+    largest = std::max(largest, bytes);
+    Buffer::allocate(bytes)->data()[bytes - 1] = std::byte{1};
+  }
+  const MemoryStatistics after = memory_statistics();
+  EXPECT_EQ(after.bytes_in_use, before);
+  EXPECT_LE(after.bytes_cached, largest + largest / 4 + before / 4 + (65 << 20));
+  // Sizes that a cached block holds with little waste ask the system no more.
+  Buffer::allocate(largest - (1 << 20));
+  EXPECT_EQ(memory_statistics().system_allocations, after.system_allocations);
+  release_cached_memory();
+  EXPECT_EQ(memory_statistics().bytes_cached, 0U);
+}
+
 TEST(Threads, ParallelForCoversEveryIndexOnceAndPassesErrorsOn) {
   std::vector<std::atomic<int>> hits(1003);
   parallel_for(1003, 1, [&](std::int64_t begin, std::int64_t end) {
