@@ -37,6 +37,11 @@ bool needs_gradient(std::span<const Tensor> inputs);
 /// `output` itself, or the graph would keep itself alive. Undefined inputs are allowed.
 void record(Tensor& output, const char* operation, const std::vector<Tensor>& inputs, Backward backward);
 
+/// For use inside a Backward closure: what has arrived so far of the gradient of input `index`, when its
+/// memory may be added to in place; else not defined. A closure that adds its part there returns an undefined
+/// entry for that input, which saves a tensor and a pass over memory.
+Tensor gradient_so_far(std::size_t index);
+
 /// Throws Error `operation: expected ...` when a gradient is asked of an operation that has none.
 void refuse_gradient(const char* operation, std::initializer_list<Tensor> inputs);
 

@@ -120,4 +120,38 @@ void gelu_tanh_backward(const T* x, const T* dy, T* dx, std::int64_t n);
 template <class T>
 void silu_backward(const T* x, const T* dy, T* dx, std::int64_t n);
 
+/// Gated activations (Dauphin et al. 2017; Shazeer 2020): y[i] = f(gate[i]) * x[i].
+template <class T>
+void gated_relu(const T* gate, const T* x, T* y, std::int64_t n);
+template <class T>
+void gated_gelu(const T* gate, const T* x, T* y, std::int64_t n);
+template <class T>
+void gated_gelu_tanh(const T* gate, const T* x, T* y, std::int64_t n);
+template <class T>
+void gated_silu(const T* gate, const T* x, T* y, std::int64_t n);
+template <class T>
+void gated_sigmoid(const T* gate, const T* x, T* y, std::int64_t n);
+
+/// What the gradient of a gated activation reads and writes: dgate = dy * x * f'(gate), dx = dy * f(gate).
+/// dgate or dx may be dy, gate or x.
+template <class T>
+struct GatedBackward {
+  const T* gate = nullptr;
+  const T* x = nullptr;
+  const T* dy = nullptr;
+  T* dgate = nullptr;
+  T* dx = nullptr;
+  std::int64_t n = 0;
+};
+template <class T>
+void gated_relu_backward(const GatedBackward<T>& args);
+template <class T>
+void gated_gelu_backward(const GatedBackward<T>& args);
+template <class T>
+void gated_gelu_tanh_backward(const GatedBackward<T>& args);
+template <class T>
+void gated_silu_backward(const GatedBackward<T>& args);
+template <class T>
+void gated_sigmoid_backward(const GatedBackward<T>& args);
+
 }  // namespace heed::kernels

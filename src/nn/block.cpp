@@ -8,7 +8,7 @@ namespace heed {
 Tensor Residual::add(const Tensor& x, const Tensor& y) { return x + y; }
 
 Tensor FeedForward::operator()(const Tensor& x, Context& context) const {
-  const Tensor inner = gate ? (*gate)(x, activation) * up(x) : up(x, activation);  // [..., F]
+  const Tensor inner = gate ? gated((*gate)(x), up(x), activation) : up(x, activation);  // [..., F]
   return down(apply_dropout(inner, dropout, context));
 }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "heed/ops/elementwise.h"
 #include "kernels/elementwise.h"
 #include "ops/unary.h"
 
@@ -76,6 +77,60 @@ Tensor activate(const Tensor& x, Activation activation) {
     case Activation::sigmoid: return sigmoid(x);
   }
   HEED_ASSERT(false, "unknown activation");
+}
+
+namespace {
+
+template <class T>
+void gated_values(Activation activation, const T* gate, const T* x, T* y, std::int64_t n) {
+  switch (activation) {
+    case Activation::relu: return kernels::gated_relu(gate, x, y, n);
+    case Activation::gelu: return kernels::gated_gelu(gate, x, y, n);
+    case Activation::gelu_tanh: return kernels::gated_gelu_tanh(gate, x, y, n);
+    case Activation::silu: return kernels::gated_silu(gate, x, y, n);
+    case Activation::sigmoid: return kernels::gated_sigmoid(gate, x, y, n);
+    case Activation::tanh:
+    case Activation::none: break;
+  }
+}
+
+template <class T>
+void gated_gradients(Activation activation, const kernels::GatedBackward<T>& args) {
+  switch (activation) {
+    case Activation::relu: return kernels::gated_relu_backward(args);
+    case Activation::gelu: return kernels::gated_gelu_backward(args);
+    case Activation::gelu_tanh: return kernels::gated_gelu_tanh_backward(args);
+    case Activation::silu: return kernels::gated_silu_backward(args);
+    case Activation::sigmoid: return kernels::gated_sigmoid_backward(args);
+    case Activation::tanh:
+    case Activation::none: break;
+  }
+}
+
+}  // namespace
+
+Tensor gated(const Tensor& gate, const Tensor& x, Activation activation) {
+  if (gate.shape() != x.shape() || gate.dtype() != x.dtype()) {
+    throw Error("gated: expected a gate like x, got " + gate.str() + " and " + x.str());
+  }
+  if (activation == Activation::tanh || activation == Activation::none) return activate(gate, activation) * x;
+  const Tensor g = gate.contiguous(), input = x.contiguous();
+  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  dispatch_float("gated", x.dtype(), [&]<class T>() {
+    gated_values(activation, g.data<T>(), input.data<T>(), y.data<T>(), y.numel());
+  });
+  if (needs_gradient({gate, x})) {
+    record(y, "gated", {g, input}, [g = g.detach(), x = input.detach(), activation](const Tensor& dy) {
+      const Tensor dense = dy.contiguous();
+      Tensor dgate = Tensor::empty(x.shape(), x.dtype()), dx = Tensor::empty(x.shape(), x.dtype());
+      dispatch_float("gated", x.dtype(), [&]<class T>() {
+        gated_gradients(activation, kernels::GatedBackward<T>{g.data<T>(), x.data<T>(), dense.data<T>(),
+                                                              dgate.data<T>(), dx.data<T>(), x.numel()});
+      });
+      return std::vector<Tensor>{dgate, dx};
+    });
+  }
+  return y;
 }
 
 }  // namespace heed

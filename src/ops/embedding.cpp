@@ -44,13 +44,16 @@ Tensor embedding(const Tensor& table, const Tensor& ids, double scale,
   if (needs_gradient({table})) {
     record(y, "embedding", {rows}, [index, scale, padding_id, shape = table.shape()](const Tensor& dy) {
       const Tensor dense = dy.contiguous();
-      Tensor gradient = Tensor::zeros(shape, dy.dtype());
+      // The table may be the output projection too (Press and Wolf 2017): its gradient is then there already,
+      // and only the rows looked up are touched.
+      const Tensor so_far = gradient_so_far(0);
+      const Tensor gradient = so_far.defined() ? so_far : Tensor::zeros(shape, dy.dtype());
       dispatch_float("embedding", dy.dtype(), [&]<class T>() {
         kernels::embedding_backward(dense.data<T>(), index.data<std::int64_t>(), static_cast<T>(scale),
                                     gradient.data<T>(), index.numel(), shape[1],
                                     padding_id.value_or(kernels::kNoIndex));
       });
-      return std::vector<Tensor>{gradient};
+      return std::vector<Tensor>{so_far.defined() ? Tensor() : gradient};
     });
   }
   return y;

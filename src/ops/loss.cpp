@@ -47,44 +47,65 @@ double reduction_factor(const CrossEntropyOptions& options, std::int64_t count) 
   return count > 0 ? 1.0 / static_cast<double>(count) : 0.0;
 }
 
-// About 16 MB of logits at a time: enough rows for an efficient product.
-std::int64_t rows_per_chunk(std::int64_t vocab) {
-  constexpr std::int64_t kElements = 4 << 20;
-  return std::max<std::int64_t>(64, kElements / std::max<std::int64_t>(vocab, 1));
+// At most 128 MB of logits at a time, in chunks of one size. The weight is read three times and its gradient
+// read and written once for each chunk, so that few large ones are wanted.
+std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t vocab) {
+  constexpr std::int64_t kElements = 32 << 20;
+  const std::int64_t most = std::max<std::int64_t>(64, kElements / std::max<std::int64_t>(vocab, 1));
+  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
+  return (rows + chunks - 1) / chunks;
 }
 
-// Gradients of the summed loss, filled chunk by chunk while the logits are there.
-struct ProjectionGradients {
-  Tensor x, weight, bias;
+std::int64_t counted_rows(const Tensor& targets, std::int64_t ignore_index) {
+  const std::int64_t* t = targets.data<std::int64_t>();
+  return targets.numel() - std::count(t, t + targets.numel(), ignore_index);
+}
+
+// A projection, its loss, and the gradients, which are filled chunk by chunk while the logits are there.
+struct ProjectedLoss {
+  Tensor x, weight, bias, targets, logits;
+  kernels::CrossEntropy options;
+  double scale = 1;  // of the loss, within the gradients
+  bool recording = false;
+  Tensor dx = {}, dweight = {}, dbias = {};
 };
 
 template <class T>
-kernels::CrossEntropySum project_chunk(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                       const std::int64_t* targets, std::int64_t begin, std::int64_t count,
-                                       T* logits, const kernels::CrossEntropy& options,
-                                       ProjectionGradients* out) {
-  const std::int64_t vocab = weight.size(0), d = weight.size(1);
-  const T *rows = x.data<T>() + begin * d, *w = weight.data<T>();
-  kernels::gemm<T>(false, true, count, vocab, d, T{1}, rows, d, w, d, T{0}, logits, vocab);
-  if (bias.defined()) kernels::add_bias(logits, bias.data<T>(), count, vocab);
-  if (out == nullptr) {
-    return kernels::cross_entropy<T>(logits, targets + begin, nullptr, nullptr, count, vocab, options);
+void projection_gradients(const ProjectedLoss& p, std::int64_t begin, std::int64_t count) {
+  const std::int64_t vocab = p.weight.size(0), d = p.weight.size(1);
+  const T *rows = p.x.data<T>() + begin * d, *dlogits = p.logits.data<T>();
+  const T before = begin == 0 ? T{0} : T{1};  // the first chunk overwrites
+  if (p.dx.defined()) {
+    kernels::gemm<T>(false, false, count, d, vocab, T{1}, dlogits, vocab, p.weight.data<T>(), d, T{0},
+                     p.dx.data<T>() + begin * d, d);
   }
-  const auto sum = kernels::cross_entropy_in_place<T>(logits, targets + begin, T{1}, count, vocab, options);
-  if (out->x.defined()) {
-    kernels::gemm<T>(false, false, count, d, vocab, T{1}, logits, vocab, w, d, T{0},
-                     out->x.data<T>() + begin * d, d);
-  }
-  if (out->weight.defined()) {
-    kernels::gemm<T>(true, false, vocab, d, count, T{1}, logits, vocab, rows, d, T{1}, out->weight.data<T>(),
+  if (p.dweight.defined()) {
+    kernels::gemm<T>(true, false, vocab, d, count, T{1}, dlogits, vocab, rows, d, before, p.dweight.data<T>(),
                      d);
   }
-  if (out->bias.defined()) {
-    const Tensor part = Tensor::empty({vocab}, bias.dtype());
-    kernels::bias_gradient(logits, part.data<T>(), count, vocab);
-    kernels::axpy<T>(T{1}, part.data<T>(), out->bias.data<T>(), vocab);
+  if (p.dbias.defined()) {
+    const Tensor part = begin == 0 ? p.dbias : Tensor::empty({vocab}, p.dbias.dtype());
+    kernels::bias_gradient(dlogits, part.data<T>(), count, vocab);
+    if (begin > 0) kernels::axpy<T>(T{1}, part.data<T>(), p.dbias.data<T>(), vocab);
   }
-  return sum;
+}
+
+template <class T>
+double project_chunk(const ProjectedLoss& p, std::int64_t begin, std::int64_t count) {
+  const std::int64_t vocab = p.weight.size(0), d = p.weight.size(1);
+  const std::int64_t* targets = p.targets.data<std::int64_t>() + begin;
+  T* logits = p.logits.data<T>();
+  kernels::gemm<T>(false, true, count, vocab, d, T{1}, p.x.data<T>() + begin * d, d, p.weight.data<T>(), d,
+                   T{0}, logits, vocab);
+  if (p.bias.defined()) kernels::add_bias(logits, p.bias.data<T>(), count, vocab);
+  if (!p.recording) {
+    return kernels::cross_entropy<T>(logits, targets, nullptr, nullptr, count, vocab, p.options).loss;
+  }
+  const double loss =
+      kernels::cross_entropy_in_place<T>(logits, targets, static_cast<T>(p.scale), count, vocab, p.options)
+          .loss;
+  projection_gradients<T>(p, begin, count);
+  return loss;
 }
 
 }  // namespace
@@ -131,33 +152,38 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   const std::int64_t vocab = weight.size(0), rows = rows_shape.numel();
   check("linear_cross_entropy", rows_shape, vocab, labels, options);
 
-  const bool recording = needs_gradient({x, weight, bias});
-  ProjectionGradients gradients;
-  if (recording) {
-    if (x.requires_grad()) gradients.x = Tensor::empty(x.shape(), x.dtype());
-    if (weight.requires_grad()) gradients.weight = Tensor::zeros(weight.shape(), x.dtype());
-    if (bias.defined() && bias.requires_grad()) gradients.bias = Tensor::zeros(bias.shape(), x.dtype());
+  ProjectedLoss p{input, w, b, labels, {}, kernel_options(options)};
+  p.scale = reduction_factor(options, counted_rows(labels, options.ignore_index));
+  p.recording = needs_gradient({x, weight, bias});
+  if (p.recording) {  // without rows nothing overwrites the gradients
+    const auto make = [&](const Shape& shape) {
+      return rows == 0 ? Tensor::zeros(shape, x.dtype()) : Tensor::empty(shape, x.dtype());
+    };
+    if (x.requires_grad()) p.dx = make(x.shape());
+    if (weight.requires_grad()) p.dweight = make(weight.shape());
+    if (bias.defined() && bias.requires_grad()) p.dbias = make(bias.shape());
   }
-  const std::int64_t chunk = std::min(rows_per_chunk(vocab), std::max<std::int64_t>(rows, 1));
-  const Tensor logits = Tensor::empty({chunk, vocab}, x.dtype());
-  kernels::CrossEntropySum total;
+  const std::int64_t chunk = rows_per_chunk(rows, vocab);
+  p.logits = Tensor::empty({chunk, vocab}, x.dtype());
+  double total = 0;
   dispatch_float("linear_cross_entropy", x.dtype(), [&]<class T>() {
     for (std::int64_t begin = 0; begin < rows; begin += chunk) {
-      const auto part =
-          project_chunk<T>(input, w, b, labels.data<std::int64_t>(), begin, std::min(chunk, rows - begin),
-                           logits.data<T>(), kernel_options(options), recording ? &gradients : nullptr);
-      total.loss += part.loss;
-      total.count += part.count;
+      total += project_chunk<T>(p, begin, std::min(chunk, rows - begin));
     }
   });
-  const double factor = reduction_factor(options, total.count);
-  Tensor y = Tensor::scalar(total.loss * factor, x.dtype());
-  if (recording) {
-    record(y, "linear_cross_entropy", {input, w, b}, [gradients, factor](const Tensor& dy) {
-      const double scale = dy.item() * factor;
-      auto scaled = [&](const Tensor& g) { return g.defined() ? mul(g, scale) : Tensor(); };
-      return std::vector<Tensor>{scaled(gradients.x), scaled(gradients.weight), scaled(gradients.bias)};
-    });
+  Tensor y = Tensor::scalar(total * p.scale, x.dtype());
+  if (p.recording) {
+    record(y, "linear_cross_entropy", {input, w, b},
+           [gradients = std::vector<Tensor>{p.dx, p.dweight, p.dbias}](const Tensor& dy) {
+             const double scale = dy.item();
+             for (const Tensor& g : gradients) {  // a walk is the only one to see them: scaled in place
+               if (!g.defined() || scale == 1.0) continue;
+               dispatch_float("linear_cross_entropy", g.dtype(), [&]<class T>() {
+                 kernels::scale<T>(g.data<T>(), static_cast<T>(scale), g.data<T>(), g.numel());
+               });
+             }
+             return gradients;
+           });
   }
   return y;
 }

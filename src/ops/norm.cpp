@@ -1,4 +1,4 @@
-// Layer norm, its fusion with the residual sum before it, and RMS norm.
+// Layer norm and RMS norm, alone and fused with the residual sum before them.
 #include "heed/ops/norm.h"
 
 #include "heed/autograd.h"
@@ -7,69 +7,109 @@
 namespace heed {
 namespace {
 
-void check(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+// What a norm is given, dense. An undefined residual or bias is absent; RMS norm has no mean.
+struct Operands {
+  const char* name;
+  Tensor x, residual, weight, bias;
+  double eps;
+  bool centred;  // layer norm, else RMS norm
+};
+
+void check(const Operands& in) {
+  const Tensor &x = in.x, &weight = in.weight, &bias = in.bias;
   const bool fits = x.rank() >= 1 && weight.shape() == Shape{x.size(-1)} && weight.dtype() == x.dtype() &&
                     (!bias.defined() || (bias.shape() == weight.shape() && bias.dtype() == x.dtype()));
   if (!fits) {
-    throw Error(std::string(name) + ": expected x [..., D], weight [D] and bias [D] of one type, got " +
+    throw Error(std::string(in.name) + ": expected x [..., D], weight [D] and bias [D] of one type, got " +
                 x.str() + ", " + weight.str() + " and " + bias.str());
   }
+  const Tensor& r = in.residual;
+  if (r.defined() && (r.shape() != x.shape() || r.dtype() != x.dtype())) {
+    throw Error(std::string(in.name) + ": expected a residual like " + x.str() + ", got " + r.str());
+  }
 }
 
-std::vector<Tensor> layer_norm_gradient(const Tensor& x, const Tensor& weight, const Tensor& mean,
-                                        const Tensor& rstd, const Tensor& dy) {
-  const Tensor dense = dy.contiguous();
-  Tensor dx = Tensor::empty(x.shape(), x.dtype());
-  Tensor dweight = Tensor::empty(weight.shape(), x.dtype()), dbias = Tensor::empty(weight.shape(), x.dtype());
-  dispatch_float("layer_norm", x.dtype(), [&]<class T>() {
-    kernels::LayerNormBackward<T> args;
-    args.d = x.size(-1);
-    args.rows = mean.numel();
-    args.x = x.data<T>();
-    args.weight = weight.data<T>();
-    args.mean = mean.data<T>();
-    args.rstd = rstd.data<T>();
-    args.dy = dense.data<T>();
+// What backward needs: the sum that was normalised, and the statistics of its rows (mean of layer norm only).
+struct Kept {
+  Tensor sum, weight, mean, rstd;
+};
+
+template <class T>
+void forward(const Operands& in, const Kept& kept, const Tensor& y) {
+  const auto fill = [&](auto args) {
+    args.d = in.x.size(-1);
+    args.rows = kept.rstd.numel();
+    args.eps = in.eps;
+    args.x = in.x.data<T>();
+    args.residual = in.residual.defined() ? in.residual.data<T>() : nullptr;
+    args.weight = in.weight.data<T>();
+    args.y = y.data<T>();
+    args.sum = in.residual.defined() ? kept.sum.data<T>() : nullptr;
+    args.rstd = kept.rstd.data<T>();
+    return args;
+  };
+  if (!in.centred) return kernels::rms_norm(fill(kernels::RmsNorm<T>{}));
+  auto args = fill(kernels::LayerNorm<T>{});
+  args.bias = in.bias.defined() ? in.bias.data<T>() : nullptr;
+  args.mean = kept.mean.data<T>();
+  kernels::layer_norm(args);
+}
+
+// The gradients of x, weight and bias. What x has received so far by another way (the residual connection)
+// is added in the same pass; the result then stands there, and the first entry is undefined.
+template <class T>
+std::vector<Tensor> backward(const Kept& kept, const Tensor& dy, const Tensor& so_far) {
+  const Tensor dx = so_far.defined() ? so_far : Tensor::empty(dy.shape(), dy.dtype());
+  const Tensor dweight = Tensor::empty(kept.weight.shape(), dy.dtype());
+  const Tensor dbias = kept.mean.defined() ? Tensor::empty(kept.weight.shape(), dy.dtype()) : Tensor();
+  const auto fill = [&](auto args) {
+    args.d = dy.size(-1);
+    args.rows = kept.rstd.numel();
+    args.x = kept.sum.data<T>();
+    args.weight = kept.weight.data<T>();
+    args.rstd = kept.rstd.data<T>();
+    args.dy = dy.data<T>();
+    args.dsum = so_far.defined() ? so_far.data<T>() : nullptr;
     args.dx = dx.data<T>();
     args.dweight = dweight.data<T>();
+    return args;
+  };
+  if (kept.mean.defined()) {
+    auto args = fill(kernels::LayerNormBackward<T>{});
+    args.mean = kept.mean.data<T>();
     args.dbias = dbias.data<T>();
     kernels::layer_norm_backward(args);
-  });
-  return {dx, dweight, dbias};
+  } else {
+    kernels::rms_norm_backward(fill(kernels::RmsNormBackward<T>{}));
+  }
+  return {so_far.defined() ? Tensor() : dx, dweight, dbias};
 }
 
-// layer_norm(x [+ residual]); `residual` may be undefined.
-Tensor normalise(const char* name, const Tensor& x, const Tensor& residual, const Tensor& weight,
-                 const Tensor& bias, double eps) {
-  check(name, x, weight, bias);
-  if (residual.defined() && (residual.shape() != x.shape() || residual.dtype() != x.dtype())) {
-    throw Error(std::string(name) + ": expected a residual like " + x.str() + ", got " + residual.str());
-  }
-  const Tensor input = x.contiguous(), other = residual.defined() ? residual.contiguous() : Tensor();
-  const Tensor w = weight.contiguous(), b = bias.defined() ? bias.contiguous() : Tensor();
-  const std::int64_t d = x.size(-1), rows = d == 0 ? 0 : x.numel() / d;
-  Tensor y = Tensor::empty(x.shape(), x.dtype());
-  const Tensor total = other.defined() ? Tensor::empty(x.shape(), x.dtype()) : input.detach();
-  const Tensor mean = Tensor::empty({rows}, x.dtype()), rstd = Tensor::empty({rows}, x.dtype());
-  dispatch_float(name, x.dtype(), [&]<class T>() {
-    kernels::LayerNorm<T> args;
-    args.rows = rows;
-    args.d = d;
-    args.eps = eps;
-    args.x = input.data<T>();
-    args.residual = other.defined() ? other.data<T>() : nullptr;
-    args.weight = w.data<T>();
-    args.bias = b.defined() ? b.data<T>() : nullptr;
-    args.y = y.data<T>();
-    args.sum = other.defined() ? total.data<T>() : nullptr;
-    args.mean = mean.data<T>();
-    args.rstd = rstd.data<T>();
-    kernels::layer_norm(args);
-  });
-  if (needs_gradient({x, residual, weight, bias})) {
-    record(y, name, {input, other, w, b}, [total, weight = w.detach(), mean, rstd](const Tensor& dy) {
-      const std::vector<Tensor> g = layer_norm_gradient(total, weight, mean, rstd, dy);
-      return std::vector<Tensor>{g[0], g[0], g[1], g[2]};
+Tensor normalise(const Operands& given) {
+  check(given);
+  const auto dense = [](const Tensor& t) { return t.defined() ? t.contiguous() : t; };
+  const Operands in{given.name,        dense(given.x), dense(given.residual), dense(given.weight),
+                    dense(given.bias), given.eps,      given.centred};
+  const DType dtype = in.x.dtype();
+  const std::int64_t d = in.x.size(-1), rows = d == 0 ? 0 : in.x.numel() / d;
+  const Tensor sum = in.residual.defined() ? Tensor::empty(in.x.shape(), dtype) : in.x.detach();
+  const Kept kept{sum, in.weight.detach(), in.centred ? Tensor::empty({rows}, dtype) : Tensor(),
+                  Tensor::empty({rows}, dtype)};
+  Tensor y = Tensor::empty(in.x.shape(), dtype);
+  dispatch_float(in.name, dtype, [&]<class T>() { forward<T>(in, kept, y); });
+  if (!needs_gradient({in.x, in.residual, in.weight, in.bias})) return y;
+  if (in.residual.defined()) {  // both operands get the same gradient
+    record(y, in.name, {in.x, in.residual, in.weight, in.bias}, [kept](const Tensor& dy) {
+      return dispatch_float("norm", dy.dtype(), [&]<class T>() {
+        const std::vector<Tensor> g = backward<T>(kept, dy.contiguous(), {});
+        return std::vector<Tensor>{g[0], g[0], g[1], g[2]};
+      });
+    });
+  } else {
+    record(y, in.name, {in.x, in.weight, in.bias}, [kept](const Tensor& dy) {
+      return dispatch_float("norm", dy.dtype(), [&]<class T>() {
+        return backward<T>(kept, dy.contiguous(), gradient_so_far(0));
+      });
     });
   }
   return y;
@@ -78,51 +118,20 @@ Tensor normalise(const char* name, const Tensor& x, const Tensor& residual, cons
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  return normalise("layer_norm", x, {}, weight, bias, eps);
+  return normalise({"layer_norm", x, {}, weight, bias, eps, true});
 }
 
 Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                       double eps) {
-  return normalise("add_layer_norm", x, residual, weight, bias, eps);
+  return normalise({"add_layer_norm", x, residual, weight, bias, eps, true});
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  check("rms_norm", x, weight, {});
-  const Tensor input = x.contiguous(), w = weight.contiguous();
-  const std::int64_t d = x.size(-1), rows = d == 0 ? 0 : x.numel() / d;
-  Tensor y = Tensor::empty(x.shape(), x.dtype());
-  const Tensor rstd = Tensor::empty({rows}, x.dtype());
-  dispatch_float("rms_norm", x.dtype(), [&]<class T>() {
-    kernels::RmsNorm<T> args;
-    args.rows = rows;
-    args.d = d;
-    args.eps = eps;
-    args.x = input.data<T>();
-    args.weight = w.data<T>();
-    args.y = y.data<T>();
-    args.rstd = rstd.data<T>();
-    kernels::rms_norm(args);
-  });
-  if (needs_gradient({x, weight})) {
-    record(y, "rms_norm", {input, w}, [x = input.detach(), w = w.detach(), rstd, rows, d](const Tensor& dy) {
-      const Tensor dense = dy.contiguous();
-      Tensor dx = Tensor::empty(x.shape(), x.dtype()), dweight = Tensor::empty(w.shape(), w.dtype());
-      dispatch_float("rms_norm", x.dtype(), [&]<class T>() {
-        kernels::RmsNormBackward<T> args;
-        args.rows = rows;
-        args.d = d;
-        args.x = x.data<T>();
-        args.weight = w.data<T>();
-        args.rstd = rstd.data<T>();
-        args.dy = dense.data<T>();
-        args.dx = dx.data<T>();
-        args.dweight = dweight.data<T>();
-        kernels::rms_norm_backward(args);
-      });
-      return std::vector<Tensor>{dx, dweight};
-    });
-  }
-  return y;
+  return normalise({"rms_norm", x, {}, weight, {}, eps, false});
+}
+
+Tensor add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps) {
+  return normalise({"add_rms_norm", x, residual, weight, {}, eps, false});
 }
 
 }  // namespace heed

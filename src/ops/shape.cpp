@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "heed/autograd.h"
 #include "heed/ops/reduce.h"
 #include "heed/threads.h"
+#include "kernels/copy.h"
 #include "kernels/embedding.h"
 
 namespace heed {
@@ -32,14 +34,49 @@ Shape complete_shape(const Tensor& x, const Shape& shape) {
   return result;
 }
 
+// The strides under which x's memory reads as `target`, if there are such. Neighbouring axes of x that lie in
+// memory like one longer axis form a group; each must be made up by axes of the target.
+std::optional<Shape> view_strides(const Tensor& x, const Shape& target) {
+  Shape strides = target;
+  int to = target.rank() - 1;
+  std::int64_t step = x.rank() > 0 ? x.strides()[x.rank() - 1] : 1, have = 1, given = 1;
+  for (int from = x.rank() - 1; from >= 0; --from) {
+    have *= x.size(from);
+    if (from > 0 && (x.size(from - 1) == 1 || x.strides()[from - 1] == have * step)) continue;
+    for (; to >= 0 && (given < have || target[to] == 1); --to) {
+      strides[to] = given * step;
+      given *= target[to];
+    }
+    if (given != have) return std::nullopt;
+    if (from > 0) step = x.strides()[from - 1];
+    have = given = 1;
+  }
+  return to < 0 ? std::optional<Shape>(strides) : std::nullopt;
+}
+
+// to += x, both of one shape and any strides.
+void add_to(const Tensor& to, const Tensor& x) {
+  kernels::StridedCopy copy;
+  copy.rank = to.rank();
+  std::copy(to.shape().begin(), to.shape().end(), copy.sizes.begin());
+  std::copy(x.strides().begin(), x.strides().end(), copy.src_strides.begin());
+  std::copy(to.strides().begin(), to.strides().end(), copy.dst_strides.begin());
+  dispatch_float("slice", to.dtype(), [&]<class T>() {
+    kernels::accumulate_strided(reinterpret_cast<const T*>(x.raw_data()), reinterpret_cast<T*>(to.raw_data()),
+                                copy);
+  });
+}
+
 }  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
   const Shape target = complete_shape(x, shape);
-  const Tensor dense = x.contiguous();
-  Tensor y = dense.alias(target, contiguous_strides(target), dense.offset());
+  const std::optional<Shape> strides =
+      x.is_contiguous() ? contiguous_strides(target) : view_strides(x, target);
+  const Tensor source = strides ? x : x.contiguous();
+  Tensor y = source.alias(target, strides ? *strides : contiguous_strides(target), source.offset());
   if (needs_gradient({x})) {
-    record(y, "reshape", {dense},
+    record(y, "reshape", {source},
            [from = x.shape()](const Tensor& dy) { return std::vector<Tensor>{reshape(dy, from)}; });
   }
   return y;
@@ -128,6 +165,12 @@ Tensor slice(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) {
   Tensor y = x.alias(shape, x.strides(), x.offset() + begin * x.strides()[axis]);
   if (needs_gradient({x})) {
     record(y, "slice", {x}, [from = x.shape(), axis, begin, end](const Tensor& dy) {
+      // Slices that together make up a tensor (queries, keys and values of one product) share its gradient.
+      const bool adds = dy.dtype() == DType::f32 || dy.dtype() == DType::f64;
+      if (const Tensor so_far = adds ? gradient_so_far(0) : Tensor(); so_far.defined()) {
+        add_to(slice(so_far, axis, begin, end), dy);
+        return std::vector<Tensor>{Tensor()};
+      }
       Tensor dx = Tensor::zeros(from, dy.dtype());
       slice(dx, axis, begin, end).copy_from(dy);
       return std::vector<Tensor>{dx};

@@ -13,6 +13,7 @@ namespace heed {
 namespace {
 
 thread_local bool recording = true;
+thread_local const std::vector<Edge>* walked_inputs = nullptr;  // of the closure that is running
 
 bool owns_its_memory(const Tensor& t) {
   return t.shared_impl().use_count() == 1 && t.impl()->buffer.use_count() == 1 && t.is_contiguous();
@@ -72,7 +73,15 @@ void walk(Node& node) {
   node.inputs.clear();
   if (!gradient.defined()) return;  // everything that used this result passed nothing back
   HEED_ASSERT(gradient.shape() == node.shape && gradient.dtype() == node.dtype, node.operation);
-  std::vector<Tensor> gradients = backward(gradient);
+  walked_inputs = &inputs;
+  std::vector<Tensor> gradients;
+  try {
+    gradients = backward(gradient);
+  } catch (...) {
+    walked_inputs = nullptr;
+    throw;
+  }
+  walked_inputs = nullptr;
   HEED_ASSERT(gradients.size() == inputs.size(), node.operation);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Tensor incoming = std::move(gradients[i]);
@@ -102,6 +111,14 @@ Node::~Node() {
       edge.node->inputs.clear();
     }
   }
+}
+
+Tensor gradient_so_far(std::size_t index) {
+  HEED_ASSERT(walked_inputs != nullptr && index < walked_inputs->size(), "outside of a backward closure");
+  const Edge& edge = (*walked_inputs)[index];
+  if (!edge.leaf && !edge.node) return {};
+  const Tensor& slot = edge.leaf ? edge.leaf->grad : edge.node->gradient;
+  return slot.defined() && owns_its_memory(slot) ? slot : Tensor();
 }
 
 bool gradients_enabled() { return recording; }

@@ -7,12 +7,15 @@
 #include <cmath>
 
 #include "heed/ops/activation.h"
+#include "kernels/kernel_case.h"
 #include "reference/gradient_check.h"
+#include "reference/near.h"
 
 namespace heed {
 namespace {
 
 using reference::check_gradients;
+using reference::expect_near;
 using reference::random_tensor;
 
 struct Binary {
@@ -107,6 +110,22 @@ TEST(Elementwise, RefusesMixedTypesAndIntegers) {
   EXPECT_THROW(mul(Tensor::zeros({2}), Tensor::zeros({3})), Error);
   EXPECT_THROW(activation_named("mish"), Error);
   EXPECT_THROW(clamp(Tensor::zeros({2}), 1.0, -1.0), Error);
+}
+
+TEST(Gated, EqualsActivationTimesValue) {
+  for (const Activation activation :
+       {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::sigmoid,
+        Activation::tanh, Activation::none}) {
+    SCOPED_TRACE(static_cast<int>(activation));
+    const Tensor gate = random_tensor({3, 7}, 31, -6, 6), x = random_tensor({3, 7}, 32);
+    const Tensor want = activate(gate, activation) * x;
+    on_every_target([&] {
+      expect_near(gated(gate, x, activation), want, 1e-14);
+      expect_near(gated(gate.to(DType::f32), x.to(DType::f32), activation), want, 1e-5);
+      check_gradients([&](const auto& in) { return gated(in[0], in[1], activation); }, {gate, x});
+    });
+  }
+  EXPECT_THROW(gated(Tensor::zeros({2}), Tensor::zeros({3}), Activation::silu), Error);
 }
 
 }  // namespace

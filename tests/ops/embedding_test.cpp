@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "heed/ops/loss.h"
 #include "reference/gradient_check.h"
+#include "reference/near.h"
 
 namespace heed {
 namespace {
@@ -26,6 +28,21 @@ TEST(Embedding, GradientAddsUpAndSkipsPadding) {
   const Tensor table = Tensor::zeros({3, 1}, DType::f64).set_requires_grad();
   sum(embedding(table, ids, 1.0, 2)).backward();
   EXPECT_EQ(table.grad().to_vector<double>(), (std::vector<double>{1, 1, 0}));
+}
+
+// The table is the output projection as well: its gradient is there when that of the lookups comes.
+TEST(Embedding, GradientOfATiedTable) {
+  const Tensor ids = Tensor::from(Ids{2, 0, 2, 1}, {4}), targets = Tensor::from(Ids{0, 2, 3, 1}, {4});
+  const auto loss = [&](const auto& in) {
+    return linear_cross_entropy(embedding(in[0], ids, 1.5, 1) * 0.5, in[0], {}, targets);
+  };
+  Tensor table = random_tensor({4, 3}, 72);
+  table.set_requires_grad();
+  loss(std::vector<Tensor>{table}).backward();
+  // Untied, the two parts apart.
+  Tensor looked_up = table.clone().set_requires_grad(), projected = table.clone().set_requires_grad();
+  linear_cross_entropy(embedding(looked_up, ids, 1.5, 1) * 0.5, projected, {}, targets).backward();
+  reference::expect_near(table.grad(), looked_up.grad() + projected.grad(), 1e-14);
 }
 
 TEST(Embedding, RefusesIdsOutsideTheTable) {

@@ -64,12 +64,12 @@ TEST(CrossEntropy, FusedWithTheProjectionEqualsThePlainForm) {
 }
 
 TEST(CrossEntropy, ChunksGiveWhatOnePieceGives) {
-  // 50,000 classes make chunks of 83 rows.
-  const std::int64_t rows = 200, vocab = 50000, d = 3;
+  // 200,000 classes make chunks of at most 167 rows.
+  const std::int64_t rows = 170, vocab = 200000, d = 3;
   const Tensor x = random_tensor({rows, d}, 95).to(DType::f32),
                w = random_tensor({vocab, d}, 96).to(DType::f32);
   Ids targets;
-  for (std::int64_t r = 0; r < rows; ++r) targets.push_back(r % 7 == 0 ? -100 : r * 241 % vocab);
+  for (std::int64_t r = 0; r < rows; ++r) targets.push_back(r % 7 == 0 ? -100 : r * 2411 % vocab);
   const Tensor ids = Tensor::from(targets, {rows});
   Tensor xa = x.clone(), wa = w.clone(), xb = x.clone(), wb = w.clone();
   for (Tensor* t : {&xa, &wa, &xb, &wb}) t->set_requires_grad();
@@ -92,7 +92,7 @@ TEST(CrossEntropy, NeverHoldsAllLogits) {
   reset_peak_memory();
   const std::size_t before = memory_statistics().bytes_in_use;
   linear_cross_entropy(x, w, {}, ids).backward();
-  EXPECT_LT(memory_statistics().peak_bytes - before, 32u << 20);
+  EXPECT_LT(memory_statistics().peak_bytes - before, 136u << 20);  // a chunk is 128 MB at most
 }
 
 TEST(CrossEntropy, NothingToPredictIsZero) {

@@ -25,6 +25,8 @@ TEST(Norm, EqualsItsFormula) {
     expect_near(layer_norm(x, w, b, 1e-5), layer_norm_by_formula(x, w, b, 1e-5), 1e-10);
     expect_near(add_layer_norm(x, r, w, b, 1e-3), layer_norm_by_formula(x + r, w, b, 1e-3), 1e-10);
     expect_near(rms_norm(x, w, 1e-6), x * rsqrt(mean(x * x, -1, true) + 1e-6) * w, 1e-10);
+    const Tensor total = x + r;
+    expect_near(add_rms_norm(x, r, w, 1e-6), total * rsqrt(mean(total * total, -1, true) + 1e-6) * w, 1e-10);
     const auto f = DType::f32;
     if (d > 1)
       expect_near(layer_norm(x.to(f), w.to(f), b.to(f), 1e-5), layer_norm_by_formula(x, w, b, 1e-5), 1e-4);
@@ -39,6 +41,17 @@ TEST(Norm, Gradients) {
   check_gradients([](const auto& in) { return add_layer_norm(in[0], in[1], in[2], in[3], 1e-5); },
                   {x, r, w, b});
   check_gradients([](const auto& in) { return rms_norm(in[0], in[1], 1e-6); }, {x, w});
+  check_gradients([](const auto& in) { return add_rms_norm(in[0], in[1], in[2], 1e-6); }, {x, r, w});
+  // Beside a residual connection: the norm's part is added where the other's stands.
+  check_gradients([](const auto& in) { return in[0] + layer_norm(in[0], in[1], in[2], 1e-5) * in[0]; },
+                  {x, w, b});
+  check_gradients([](const auto& in) { return exp(in[0]) + rms_norm(in[0] * 2.0, in[1], 1e-6); }, {x, w});
+  check_gradients(
+      [](const auto& in) {
+        const Tensor inner = in[0] * in[0];
+        return inner + rms_norm(inner, in[1], 1e-6);
+      },
+      {x, w});
 }
 
 TEST(Norm, SaysWhatIsWrong) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "reference/gradient_check.h"
+#include "tensor/impl.h"
 
 namespace heed {
 namespace {
@@ -58,6 +59,47 @@ TEST(ShapeOps, SaysWhatIsWrong) {
   EXPECT_THROW(concat({}, 0), Error);
   EXPECT_THROW(gather(x, 0, Tensor::from(Ids{2}, {1})), Error);
   EXPECT_THROW(broadcast_to(x, {3, 3}), Error);
+}
+
+TEST(Shape, SlicesShareTheGradientOfWhatTheyAreCutFrom) {
+  const auto parts = [](const Tensor& x) {
+    const Tensor a = slice(x, 1, 0, 2), b = slice(x, 1, 2, 4), c = slice(x, 1, 1, 3);
+    return a * b + transpose(reshape(c * c, {2, 3}), 0, 1);
+  };
+  check_gradients([&](const auto& in) { return parts(in[0]); }, {random_tensor({3, 4}, 57)});
+  check_gradients([&](const auto& in) { return parts(in[0] * in[0]) + slice(in[0], 1, 2, 4); },
+                  {random_tensor({3, 4}, 58)});
+}
+
+// Cuts, splits and merges axes of views with and without a copy: always the elements in row-major order.
+TEST(Shape, ReshapeOfViews) {
+  const Tensor x = random_tensor({2, 3, 12}, 59);
+  struct Case {
+    Tensor view;
+    Shape target;
+    bool shares;
+  };
+  const Case cases[] = {{slice(x, 2, 4, 8), {2, 3, 2, 2}, true},
+                        {slice(x, 2, 4, 8), {6, 4}, true},
+                        {slice(x, 2, 4, 8), {1, 6, 1, 4, 1}, true},
+                        {slice(x, 2, 4, 8), {24}, false},
+                        {transpose(x, 0, 1), {3, 2, 3, 4}, true},
+                        {transpose(x, 0, 1), {6, 12}, false},
+                        {slice(x, 1, 1, 3), {2, 24}, true},
+                        {slice(x, 1, 1, 3), {4, 12}, false},
+                        {broadcast_to(x, {4, 2, 3, 12}), {4, 72}, true},
+                        {permute(x, {2, 1, 0}), {12, 6}, false},
+                        {slice(x, 1, 1, 1), {0, 5}, true},
+                        {slice(x, 1, 1, 2), {2, 12}, true}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.view.str() + " as " + c.target.str());
+    const Tensor y = reshape(c.view, c.target);
+    EXPECT_EQ(y.shape(), c.target);
+    EXPECT_EQ(y.to_vector<double>(), c.view.to_vector<double>());
+    EXPECT_EQ(y.impl()->buffer == c.view.impl()->buffer, c.shares);
+  }
+  check_gradients([](const auto& in) { return reshape(slice(in[0], 2, 4, 8), {3, 2, 4}); }, {x});
+  check_gradients([](const auto& in) { return reshape(transpose(in[0], 0, 1), {6, 12}); }, {x});
 }
 
 }  // namespace

@@ -83,6 +83,39 @@ TEST(Autograd, DeepGraphsNeitherOverflowTheStackWalkedNorDropped) {
   EXPECT_EQ(x.grad().item(), 1);
 }
 
+// y = 3x, whose closure adds to what is there where it may.
+Tensor triple(const Tensor& x, int& in_place) {
+  Tensor y = x.detach() * 3.0;
+  record(y, "triple", {x}, [&in_place](const Tensor& dy) {
+    const Tensor so_far = gradient_so_far(0), mine = dy * 3.0;
+    if (!so_far.defined()) return std::vector<Tensor>{mine};
+    ++in_place;
+    so_far.copy_from(so_far + mine);
+    return std::vector<Tensor>{Tensor()};
+  });
+  return y;
+}
+
+TEST(Autograd, ClosuresMayAddInPlaceToWhatNobodyElseSees) {
+  int in_place = 0;
+  const Tensor x = leaf({1, 2});
+  sum(triple(x, in_place) + triple(x, in_place)).backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{6, 6}));
+  EXPECT_EQ(in_place, 1);
+  const Tensor seen = x.grad();  // somebody holds it: a new tensor takes the sum
+  sum(triple(x, in_place)).backward();
+  EXPECT_EQ(in_place, 1);
+  EXPECT_EQ(seen.to_vector<double>(), (std::vector<double>{6, 6}));
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{9, 9}));
+  EXPECT_THROW(
+      {
+        Tensor y = x * 2.0;
+        record(y, "throws", {x}, [](const Tensor&) -> std::vector<Tensor> { throw Error("no"); });
+        sum(y).backward();
+      },
+      Error);
+}
+
 TEST(Autograd, SaysWhatIsWrong) {
   const Tensor x = leaf({1, 2});
   EXPECT_THROW((x * 2.0).backward(), Error);                    // two elements, no gradient given

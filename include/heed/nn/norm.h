@@ -18,7 +18,10 @@ struct Norm {
     return kind == NormKind::layer ? layer_norm(x, weight, bias, eps) : rms_norm(x, weight, eps);
   }
   /// The norm of x + residual.
-  Tensor of_sum(const Tensor& x, const Tensor& residual) const;
+  Tensor of_sum(const Tensor& x, const Tensor& residual) const {
+    return kind == NormKind::layer ? add_layer_norm(x, residual, weight, bias, eps)
+                                   : add_rms_norm(x, residual, weight, eps);
+  }
 };
 
 }  // namespace heed

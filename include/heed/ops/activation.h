@@ -26,4 +26,8 @@ enum class Activation { none, relu, gelu, gelu_tanh, silu, tanh, sigmoid };
 Activation activation_named(std::string_view name);
 Tensor activate(const Tensor& x, Activation activation);
 
+/// activate(gate) * x in one pass, for gated feed-forward layers (Shazeer, "GLU variants improve
+/// transformer": silu makes SwiGLU, gelu GEGLU). Both of one shape and type.
+Tensor gated(const Tensor& gate, const Tensor& x, Activation activation);
+
 }  // namespace heed

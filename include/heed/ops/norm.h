@@ -14,5 +14,7 @@ Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& wei
 /// x / sqrt(mean(x^2) + eps) * weight over the last axis. Zhang and Sennrich, "Root mean square layer
 /// normalization".
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
+/// rms_norm(x + residual), in one pass over memory.
+Tensor add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps);
 
 }  // namespace heed

@@ -6,7 +6,7 @@
 
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
-#include "kernels/cpu/math-inl.h"
+#include "kernels/cpu/activation-inl.h"
 #include "kernels/elementwise.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -27,59 +27,11 @@ namespace heed::kernels::HWY_NAMESPACE {
   }
 
 template <class V>
-HWY_INLINE V constant(V, double value) {
-  return hn::Set(hn::DFromV<V>(), static_cast<hn::TFromV<V>>(value));
-}
-template <class V>
 HWY_INLINE V sign(V x) {
   const V zero = hn::Zero(hn::DFromV<V>());
   const V positive = hn::IfThenElseZero(hn::Gt(x, zero), constant(x, 1));
   return hn::Sub(positive, hn::IfThenElseZero(hn::Lt(x, zero), constant(x, 1)));
 }
-/// x limited to finite values from below, so that x * 0 at -inf is 0.
-template <class V>
-HWY_INLINE V above_minus_infinity(V x) {
-  const V lowest = constant(x, std::numeric_limits<hn::TFromV<V>>::lowest());
-  return hn::IfThenElse(hn::Lt(x, lowest), lowest, x);
-}
-template <class V>
-HWY_INLINE V relu_of(V x) {
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(hn::DFromV<V>())), x);
-}
-
-/// sqrt(8/pi) (x + 0.044715 x^3): gelu_tanh(x) = x sigmoid of this. |x| is limited so that it stays finite.
-template <class V>
-HWY_INLINE V gelu_argument(V x) {
-  const V limit = constant(x, 100);
-  const V near = hn::IfThenElse(hn::Gt(hn::Abs(x), limit), hn::CopySign(limit, x), x);
-  const V cubic = hn::MulAdd(hn::Mul(near, near), constant(x, 0.044715), constant(x, 1));
-  return hn::Mul(hn::Mul(near, cubic), constant(x, 1.59576912160573071176));
-}
-template <class V>
-HWY_INLINE V gelu_tanh_slope(V x) {
-  const V s = sigmoid_of(gelu_argument(x));
-  const V limit = constant(x, 100);
-  const V near = hn::IfThenElse(hn::Gt(hn::Abs(x), limit), hn::CopySign(limit, x), x);
-  const V inner = hn::MulAdd(hn::Mul(near, near), constant(x, 3 * 0.044715), constant(x, 1));
-  const V weight = hn::Mul(hn::Mul(near, inner), constant(x, 1.59576912160573071176));
-  return hn::MulAdd(hn::Mul(weight, s), hn::Sub(constant(x, 1), s), s);
-}
-template <class V>
-HWY_INLINE V gelu_slope(V x) {
-  const auto normal = normal_of(x);
-  const V limit = constant(x, 1e10);
-  const V near = hn::IfThenElse(hn::Gt(hn::Abs(x), limit), limit, x);
-  return hn::MulAdd(hn::Mul(near, constant(x, 0.39894228040143267794)), normal.bell, normal.cdf);
-}
-template <class V>
-HWY_INLINE V silu_slope(V x) {
-  const V s = sigmoid_of(x);
-  const V limit = constant(x, 1e10);
-  const V near = hn::IfThenElse(hn::Gt(hn::Abs(x), limit), hn::CopySign(limit, x), x);
-  // 1 - s as the sigmoid of -x: for large x the difference would lose all digits.
-  return hn::Mul(s, hn::MulAdd(near, sigmoid_of(hn::Neg(x)), constant(x, 1)));
-}
-
 HEED_UNARY(neg, hn::Neg(x))
 HEED_UNARY(abs, hn::Abs(x))
 HEED_UNARY(exp, exp_of(x))
@@ -89,9 +41,9 @@ HEED_UNARY(rsqrt, hn::Div(constant(x, 1), hn::Sqrt(x)))
 HEED_UNARY(sigmoid, sigmoid_of(x))
 HEED_UNARY(tanh, tanh_of(x))
 HEED_UNARY(relu, relu_of(x))
-HEED_UNARY(gelu, hn::Mul(above_minus_infinity(x), normal_of(x).cdf))
-HEED_UNARY(gelu_tanh, hn::Mul(above_minus_infinity(x), sigmoid_of(gelu_argument(x))))
-HEED_UNARY(silu, hn::Mul(above_minus_infinity(x), sigmoid_of(x)))
+HEED_UNARY(gelu, gelu_with_slope(x).value)
+HEED_UNARY(gelu_tanh, gelu_tanh_with_slope(x).value)
+HEED_UNARY(silu, silu_with_slope(x).value)
 
 HEED_UNARY_BACKWARD(abs_backward, x, hn::Mul(dy, sign(x)))
 HEED_UNARY_BACKWARD(exp_backward, y, hn::Mul(dy, y))
@@ -101,9 +53,9 @@ HEED_UNARY_BACKWARD(rsqrt_backward, y, hn::Mul(hn::Mul(dy, constant(y, -0.5)), h
 HEED_UNARY_BACKWARD(sigmoid_backward, y, hn::Mul(dy, hn::Mul(y, hn::Sub(constant(y, 1), y))))
 HEED_UNARY_BACKWARD(tanh_backward, y, hn::Mul(dy, hn::NegMulAdd(y, y, constant(y, 1))))
 HEED_UNARY_BACKWARD(relu_backward, x, hn::IfThenElseZero(hn::Gt(x, hn::Zero(hn::DFromV<decltype(x)>())), dy))
-HEED_UNARY_BACKWARD(gelu_backward, x, hn::Mul(dy, gelu_slope(x)))
-HEED_UNARY_BACKWARD(gelu_tanh_backward, x, hn::Mul(dy, gelu_tanh_slope(x)))
-HEED_UNARY_BACKWARD(silu_backward, x, hn::Mul(dy, silu_slope(x)))
+HEED_UNARY_BACKWARD(gelu_backward, x, hn::Mul(dy, gelu_with_slope(x).slope))
+HEED_UNARY_BACKWARD(gelu_tanh_backward, x, hn::Mul(dy, gelu_tanh_with_slope(x).slope))
+HEED_UNARY_BACKWARD(silu_backward, x, hn::Mul(dy, silu_with_slope(x).slope))
 
 #undef HEED_UNARY
 #undef HEED_UNARY_BACKWARD

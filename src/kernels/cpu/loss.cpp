@@ -6,7 +6,7 @@
 
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
-#include "kernels/cpu/math-inl.h"
+#include "kernels/cpu/exp-inl.h"
 #include "kernels/loss.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,26 +18,68 @@ struct RowLoss {
   T logsumexp;
 };
 
+/// The largest logit, the target's, and the sum of distances from the largest (0 where nothing asks for it).
 template <class T>
-HWY_INLINE RowLoss<T> row_loss(const T* x, int64_t target, int64_t vocab, const CrossEntropy& options) {
-  const T largest = row_max(x, vocab);
-  const Vec<T> shift = broadcast(largest);
-  const auto gather = [shift](auto acc, auto v) HWY_ATTR { return hn::Add(acc, exp_of(hn::Sub(v, shift))); };
+struct RowShape {
+  T largest;
+  T target;
+  T distance;
+};
+
+template <class T>
+HWY_INLINE RowShape<T> row_shape(const T* x, int64_t target, int64_t vocab, const CrossEntropy& options) {
+  RowShape<T> row{row_max(x, vocab), x[target], T(0)};
+  if (options.smoothing == 0) return row;
+  const Vec<T> shift = broadcast(row.largest);
+  const auto above = [shift](auto acc, auto v) HWY_ATTR { return hn::Add(acc, hn::Sub(shift, v)); };
   const auto plus = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
-  const T sum =
-      total<T>(fold<T>(vocab, broadcast(T(0)), -std::numeric_limits<T>::infinity(), gather, plus, x));
-  // Distances from the largest logit: exact where the logits are close, whatever their size.
+  row.distance = total<T>(fold<T>(vocab, broadcast(T(0)), row.largest, above, plus, x));
+  return row;
+}
+
+/// From `sum` of exp(x - largest), with distances from the largest logit: exact where the logits are close,
+/// whatever their size.
+template <class T>
+HWY_INLINE RowLoss<T> loss_of(const RowShape<T>& row, T sum, int64_t vocab, const CrossEntropy& options) {
   const double log_sum = std::log(static_cast<double>(sum));
-  const double lse = static_cast<double>(largest) + log_sum;
-  double loss =
-      (1 - options.smoothing) * (static_cast<double>(largest) - static_cast<double>(x[target]) + log_sum);
+  const double lse = static_cast<double>(row.largest) + log_sum;
+  double loss = (1 - options.smoothing) *
+                (static_cast<double>(row.largest) - static_cast<double>(row.target) + log_sum);
   if (options.smoothing != 0) {
-    const auto above = [shift](auto acc, auto v) HWY_ATTR { return hn::Add(acc, hn::Sub(shift, v)); };
-    const T distance = total<T>(fold<T>(vocab, broadcast(T(0)), largest, above, plus, x));
-    loss += options.smoothing * (log_sum + static_cast<double>(distance) / static_cast<double>(vocab));
+    loss += options.smoothing * (log_sum + static_cast<double>(row.distance) / static_cast<double>(vocab));
   }
   loss += options.z_loss * lse * lse;
   return {loss, static_cast<T>(lse)};
+}
+
+template <class T>
+HWY_INLINE RowLoss<T> row_loss(const T* x, int64_t target, int64_t vocab, const CrossEntropy& options) {
+  const RowShape<T> row = row_shape(x, target, vocab, options);
+  const Vec<T> shift = broadcast(row.largest);
+  const auto gather = [shift](auto acc, auto v)
+                          HWY_ATTR { return hn::Add(acc, exp_nonpositive(hn::Sub(v, shift))); };
+  const auto plus = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
+  const T sum =
+      total<T>(fold<T>(vocab, broadcast(T(0)), -std::numeric_limits<T>::infinity(), gather, plus, x));
+  return loss_of(row, sum, vocab, options);
+}
+
+/// The loss, and the gradient in place of the logits: their exponentials stand there in between, so that each
+/// is computed once.
+template <class T>
+HWY_INLINE double row_in_place(T* x, int64_t target, T scale, int64_t vocab, const CrossEntropy& options) {
+  const RowShape<T> row = row_shape<T>(x, target, vocab, options);
+  const T sum = exp_row<T>(x, x, vocab, row.largest);
+  const RowLoss<T> result = loss_of(row, sum, vocab, options);
+  const double z_factor = 1 + 2 * options.z_loss * static_cast<double>(result.logsumexp);
+  const Vec<T> factor =
+      broadcast(static_cast<T>(static_cast<double>(scale) * z_factor / static_cast<double>(sum)));
+  const double each = options.smoothing / static_cast<double>(vocab);
+  const Vec<T> level = broadcast(static_cast<T>(static_cast<double>(scale) * each));
+  map_range<T>(
+      0, vocab, x, [=](auto e) HWY_ATTR { return hn::MulSub(e, factor, level); }, static_cast<const T*>(x));
+  x[target] -= static_cast<T>(static_cast<double>(scale) * (1 - options.smoothing));
+  return result.loss;
 }
 
 /// dx = scale * (softmax(x) * (1 + 2 z lse) - q); dx may be x.
@@ -112,9 +154,7 @@ CrossEntropySum cross_entropy_in_place(T* logits, const int64_t* targets, T scal
         std::fill(x, x + vocab, T(0));
         continue;
       }
-      const RowLoss<T> row = row_loss<T>(x, targets[r], vocab, options);
-      sums.losses[static_cast<std::size_t>(r)] = row.loss;
-      row_gradient<T>(x, targets[r], row.logsumexp, scale, x, vocab, options);
+      sums.losses[static_cast<std::size_t>(r)] = row_in_place(x, targets[r], scale, vocab, options);
     }
   });
   return sums.total(targets, rows, options);

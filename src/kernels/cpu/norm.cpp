@@ -8,6 +8,7 @@
 
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
+#include "heed/buffer.h"
 #include "kernels/cpu/simd-inl.h"
 #include "kernels/norm.h"
 
@@ -89,22 +90,56 @@ void rms_norm(const RmsNorm<T>& a) {
   });
 }
 
+/// What dx of a row needs: the sums of g and of (x - mean) g with g = dy * weight.
+template <class T>
+struct RowSlopes {
+  T level;
+  T along;
+};
+
+/// One pass over x and dy: those sums, and dw += (x - mean) rstd dy and db += dy, each where it is not null.
+template <class T>
+HWY_INLINE RowSlopes<T> row_slopes(const LayerNormBackward<T>& a, int64_t r, T mean, const T* weight, T* dw,
+                                   T* db) {
+  constexpr int64_t N = lanes<T>();
+  const int64_t d = a.d;
+  const T *x = a.x + r * d, *dy = a.dy + r * d;
+  const Vec<T> m = broadcast(mean), rstd = broadcast(a.rstd[r]);
+  Vec<T> level = broadcast(T(0)), along = level;
+  const auto step = [&](auto v, auto g, auto w) HWY_ATTR {
+    const auto product = hn::Mul(g, w);
+    level = hn::Add(level, product);
+    along = hn::MulAdd(hn::Sub(v, m), product, along);
+  };
+  const auto weighted = [&](auto v, auto g, auto acc)
+                            HWY_ATTR { return hn::MulAdd(hn::Mul(hn::Sub(v, m), rstd), g, acc); };
+  int64_t i = 0;
+  for (; i + N <= d; i += N) {
+    const Vec<T> v = load(x + i), g = load(dy + i);
+    step(v, g, load(weight + i));
+    if (dw != nullptr) store<T>(weighted(v, g, load(dw + i)), dw + i);
+    if (db != nullptr) store<T>(hn::Add(load(db + i), g), db + i);
+  }
+  if (i < d) {
+    const int64_t rest = d - i;
+    const Vec<T> v = load_first(x + i, rest), g = load_first(dy + i, rest);
+    step(v, g, load_first(weight + i, rest));
+    if (dw != nullptr) store_first<T>(weighted(v, g, load_first(dw + i, rest)), dw + i, rest);
+    if (db != nullptr) store_first<T>(hn::Add(load_first(db + i, rest), g), db + i, rest);
+  }
+  return {total<T>(level), total<T>(along)};
+}
+
 /// dx of one row. `centred` is whether the forward subtracted the mean.
 template <class T>
 HWY_INLINE void norm_backward_row(const LayerNormBackward<T>& a, int64_t r, T mean, bool centred,
-                                  const T* ones) {
+                                  const T* weight, const RowSlopes<T>& slopes) {
   const int64_t d = a.d;
-  const T* x = a.x + r * d;
-  const T* dy = a.dy + r * d;
-  const T* weight = a.weight != nullptr ? a.weight : ones;
-  const Vec<T> m = broadcast(mean), rstd = broadcast(a.rstd[r]);
-  const auto plus = [](auto u, auto v) HWY_ATTR { return hn::Add(u, v); };
-  const auto dot = [m](auto acc, auto v, auto g, auto w)
-                       HWY_ATTR { return hn::MulAdd(hn::Sub(v, m), hn::Mul(g, w), acc); };
+  const T *x = a.x + r * d, *dy = a.dy + r * d;
   const T scale = T(1) / static_cast<T>(d);
-  const T along = total<T>(fold<T>(d, broadcast(T(0)), T(0), dot, plus, x, dy, weight)) * a.rstd[r] * scale;
-  const T level = centred ? row_dot(dy, weight, d) * scale : T(0);
-  const Vec<T> c = broadcast(along * a.rstd[r]), b = broadcast(level);
+  const Vec<T> m = broadcast(mean), rstd = broadcast(a.rstd[r]);
+  const Vec<T> c = broadcast(slopes.along * a.rstd[r] * scale * a.rstd[r]);
+  const Vec<T> b = broadcast(centred ? slopes.level * scale : T(0));
   const auto gradient = [=](auto v, auto g, auto w) HWY_ATTR {
     return hn::Mul(rstd, hn::NegMulAdd(hn::Sub(v, m), c, hn::Sub(hn::Mul(g, w), b)));
   };
@@ -120,44 +155,40 @@ HWY_INLINE void norm_backward_row(const LayerNormBackward<T>& a, int64_t r, T me
 
 inline constexpr int64_t kRowsPerPartial = 32;
 
+/// to[j] = the sum over chunks c of partial[c * stride + j], in order, in double.
+template <class T>
+void add_partials(const T* partial, int64_t stride, int64_t chunks, T* to, int64_t d) {
+  parallel_for(d, std::max<int64_t>(1, kElementGrain / (chunks + 1)), [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; ++j) {
+      double sum = 0;
+      for (int64_t c = 0; c < chunks; ++c) sum += static_cast<double>(partial[c * stride + j]);
+      to[j] = static_cast<T>(sum);
+    }
+  });
+}
+
 /// Both norms: rms passes mean = null. Rows are cut into fixed chunks whose partial weight gradients are
 /// added in order.
 template <class T>
 void norm_backward(const LayerNormBackward<T>& a) {
-  const int64_t d = a.d;
-  const int64_t chunks = (a.rows + kRowsPerPartial - 1) / kRowsPerPartial;
-  const bool weights = a.dweight != nullptr || a.dbias != nullptr;
-  std::vector<T> partial(weights ? static_cast<std::size_t>(2 * chunks * d) : 0, T(0));
+  const int64_t d = a.d, chunks = (a.rows + kRowsPerPartial - 1) / kRowsPerPartial;
+  const bool bias = a.dbias != nullptr, weights = bias || a.dweight != nullptr;
+  const int64_t stride = bias ? 2 * d : d;
+  const auto scratch = Buffer::allocate(static_cast<std::size_t>(weights ? chunks * stride : 0) * sizeof(T));
+  T* partial = reinterpret_cast<T*>(scratch->data());
   const std::vector<T> ones(a.weight == nullptr ? static_cast<std::size_t>(d) : 0, T(1));
+  const T* weight = a.weight != nullptr ? a.weight : ones.data();
   parallel_for(chunks, row_grain(kRowsPerPartial * d), [&](int64_t begin, int64_t end) HWY_ATTR {
+    if (weights) std::fill(partial + begin * stride, partial + end * stride, T(0));
     for (int64_t r = begin * kRowsPerPartial; r < std::min(a.rows, end * kRowsPerPartial); ++r) {
       const T mean = a.mean != nullptr ? a.mean[r] : T(0);
-      if (weights) {  // before dx, which may overwrite dy
-        T* dw = partial.data() + r / kRowsPerPartial * 2 * d;
-        T* db = dw + d;
-        const Vec<T> m = broadcast(mean), rstd = broadcast(a.rstd[r]);
-        map_range<T>(
-            0, d, dw,
-            [=](auto acc, auto v, auto g)
-                HWY_ATTR { return hn::MulAdd(hn::Mul(hn::Sub(v, m), rstd), g, acc); },
-            static_cast<const T*>(dw), a.x + r * d, a.dy + r * d);
-        map_range<T>(
-            0, d, db, [](auto acc, auto g) HWY_ATTR { return hn::Add(acc, g); }, static_cast<const T*>(db),
-            a.dy + r * d);
-      }
-      if (a.dx != nullptr) norm_backward_row(a, r, mean, a.mean != nullptr, ones.data());
+      T* dw = weights ? partial + r / kRowsPerPartial * stride : nullptr;
+      const RowSlopes<T> slopes = row_slopes(a, r, mean, weight, dw, bias ? dw + d : nullptr);
+      if (a.dx != nullptr) norm_backward_row(a, r, mean, a.mean != nullptr, weight, slopes);
     }
   });
-  if (!weights) return;
-  for (int64_t j = 0; j < d; ++j) {
-    double dw = 0, db = 0;
-    for (int64_t c = 0; c < chunks; ++c) {
-      dw += static_cast<double>(partial[static_cast<std::size_t>(2 * c * d + j)]);
-      db += static_cast<double>(partial[static_cast<std::size_t>((2 * c + 1) * d + j)]);
-    }
-    if (a.dweight != nullptr) a.dweight[j] = static_cast<T>(dw);
-    if (a.dbias != nullptr) a.dbias[j] = static_cast<T>(db);
-  }
+  if (a.dweight != nullptr) add_partials(partial, stride, chunks, a.dweight, d);
+  if (bias) add_partials(partial + d, stride, chunks, a.dbias, d);
 }
 
 }  // namespace heed::kernels::HWY_NAMESPACE

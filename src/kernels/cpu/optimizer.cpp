@@ -20,7 +20,9 @@ void adamw(T* param, const T* grad, T* m, T* v, int64_t n, const AdamW& o) {
   const Vec<T> decay = constant(1 - o.lr * o.weight_decay), g_scale = constant(o.grad_scale);
   const Vec<T> rate1 = constant(1 - o.beta1), beta2 = constant(o.beta2), rate2 = constant(1 - o.beta2);
   const Vec<T> root = constant(correction2), eps = constant(o.eps), step_size = constant(-o.lr / correction1);
-  parallel_for(n, kElementGrain, [=](int64_t begin, int64_t end) HWY_ATTR {
+  // A strip of all four arrays stays in cache over the three loops.
+  constexpr int64_t kStrip = 1024;
+  const auto step_strip = [=](int64_t begin, int64_t end) HWY_ATTR {
     const T *cp = param, *cm = m, *cv = v;
     map_range<T>(
         begin, end, m,
@@ -40,6 +42,9 @@ void adamw(T* param, const T* grad, T* m, T* v, int64_t n, const AdamW& o) {
           return hn::MulAdd(step_size, hn::Div(m1, denominator), hn::Mul(p, decay));
         },
         cp, cm, cv);
+  };
+  parallel_for(n, kElementGrain, [=](int64_t begin, int64_t end) HWY_ATTR {
+    for (; begin < end; begin += kStrip) step_strip(begin, std::min(end, begin + kStrip));
   });
 }
 

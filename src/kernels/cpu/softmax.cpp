@@ -5,7 +5,7 @@
 
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
-#include "kernels/cpu/math-inl.h"
+#include "kernels/cpu/exp-inl.h"
 #include "kernels/softmax.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,10 +24,7 @@ HWY_INLINE void softmax_row(const T* x, T* y, int64_t n) {
     std::fill(y, y + n, T(0));
     return;
   }
-  const Vec<T> shift = broadcast(largest);
-  map_range<T>(
-      0, n, y, [shift](auto v) HWY_ATTR { return exp_of(hn::Sub(v, shift)); }, x);
-  const Vec<T> inverse = broadcast(T(1) / row_sum(y, n));
+  const Vec<T> inverse = broadcast(T(1) / exp_row(x, y, n, largest));
   map_range<T>(
       0, n, y, [inverse](auto v) HWY_ATTR { return hn::Mul(v, inverse); }, static_cast<const T*>(y));
 }
@@ -43,7 +40,7 @@ HWY_INLINE void softmax_backward_row(const T* y, const T* dy, T* dx, int64_t n) 
 template <class T>
 HWY_INLINE T exp_sum_row(const T* x, int64_t n, T shift) {
   const Vec<T> s = broadcast(shift);
-  const auto gather = [s](auto acc, auto v) HWY_ATTR { return hn::Add(acc, exp_of(hn::Sub(v, s))); };
+  const auto gather = [s](auto acc, auto v) HWY_ATTR { return hn::Add(acc, exp_nonpositive(hn::Sub(v, s))); };
   const auto plus = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
   return total<T>(fold<T>(n, broadcast(T(0)), -std::numeric_limits<T>::infinity(), gather, plus, x));
 }
@@ -69,7 +66,7 @@ HWY_INLINE void log_softmax_backward_row(const T* y, const T* dy, T* dx, int64_t
     return;
   }
   map_range<T>(
-      0, n, dx, [sum](auto v, auto g) HWY_ATTR { return hn::NegMulAdd(exp_of(v), sum, g); }, y, dy);
+      0, n, dx, [sum](auto v, auto g) HWY_ATTR { return hn::NegMulAdd(exp_nonpositive(v), sum, g); }, y, dy);
 }
 
 #define HEED_ROWS(name)                                                             \

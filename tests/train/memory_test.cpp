@@ -1,0 +1,102 @@
+// Memory of a training step: after the first one nothing comes from the system, and batches of ever new
+// shapes do not pile up.
+#include <gtest/gtest.h>
+
+#include "heed/buffer.h"
+#include "heed/nn/block.h"
+#include "heed/ops/embedding.h"
+#include "heed/ops/loss.h"
+#include "heed/train/adamw.h"
+
+namespace heed {
+namespace {
+
+// A small decoder over 3000 words of width 128, its table tied, and its optimiser.
+class Learner {
+ public:
+  Learner() {
+    table_ = weight({kWords, kWidth});
+    for (int i = 0; i < 2; ++i) stack_.layers.push_back(layer());
+    stack_.final_norm = norm();
+    optimizer_.emplace(parameters_, AdamWOptions{});
+  }
+
+  void step(std::int64_t batch, std::int64_t time) {
+    Tensor ids = Tensor::empty({batch, time}, DType::i64);
+    for (std::int64_t i = 0; i < ids.numel(); ++i) ids.data<std::int64_t>()[i] = i * 7919 % kWords;
+    Context context;
+    AttentionOptions options;
+    options.causal = true;
+    linear_cross_entropy(stack_(embedding(table_, ids), options, context), table_, {}, ids).backward();
+    optimizer_->step(1e-3);
+    optimizer_->zero_grad();
+  }
+
+ private:
+  static constexpr std::int64_t kWords = 3000, kWidth = 128;
+
+  Tensor weight(const Shape& shape) {
+    Tensor t = Tensor::empty(shape);
+    const RandomStream stream{7, parameters_.size()};
+    for (std::int64_t i = 0; i < t.numel(); ++i) {
+      t.data<float>()[i] = 0.1f * (stream.uniform(static_cast<std::uint64_t>(i)) - 0.5f);
+    }
+    return parameter(t);
+  }
+  Tensor parameter(Tensor t) {
+    t.set_requires_grad();
+    parameters_.push_back({.name = std::to_string(parameters_.size()), .tensor = t});
+    return t;
+  }
+  Linear linear(std::int64_t out, std::int64_t in) {
+    return {weight({out, in}), parameter(Tensor::zeros({out}))};
+  }
+  Norm norm() {
+    return {NormKind::layer, parameter(Tensor::full({kWidth}, 1)), parameter(Tensor::zeros({kWidth}))};
+  }
+  EncoderLayer layer() {
+    EncoderLayer l;
+    l.name = "layer";
+    l.self_attn = {"attn",
+                   linear(kWidth, kWidth),
+                   linear(kWidth, kWidth),
+                   linear(kWidth, kWidth),
+                   linear(kWidth, kWidth),
+                   4,
+                   4};
+    l.self_attn_residual = {norm(), NormPlace::pre};
+    l.feed_forward = {linear(4 * kWidth, kWidth), linear(kWidth, 4 * kWidth), Activation::gelu};
+    l.feed_forward_residual = {norm(), NormPlace::pre};
+    return l;
+  }
+
+  std::vector<Parameter> parameters_;
+  Tensor table_;
+  Encoder stack_;
+  std::optional<AdamW> optimizer_;
+};
+
+TEST(TrainingMemory, ComesFromTheSystemInTheFirstStepOnly) {
+  Learner learner;
+  learner.step(4, 64);
+  const MemoryStatistics first = memory_statistics();
+  for (int i = 0; i < 3; ++i) {
+    reset_peak_memory();
+    learner.step(4, 64);
+    const MemoryStatistics now = memory_statistics();
+    EXPECT_EQ(now.system_allocations, first.system_allocations);
+    EXPECT_EQ(now.bytes_in_use, first.bytes_in_use);
+    EXPECT_LE(now.peak_bytes, first.peak_bytes);
+  }
+}
+
+TEST(TrainingMemory, BatchesOfEveryShapeStayWithinABound) {
+  Learner learner;
+  reset_peak_memory();
+  for (std::int64_t i = 0; i < 12; ++i) learner.step(2 + i * 5 % 7, 16 + i * 13 % 50);
+  const MemoryStatistics now = memory_statistics();
+  EXPECT_LE(now.bytes_in_use + now.bytes_cached, now.peak_bytes + now.peak_bytes / 4 + (64 << 20));
+}
+
+}  // namespace
+}  // namespace heed
