@@ -50,7 +50,7 @@ _heed() {
       case $command in
         '') words="$commands $everywhere --version" ;;
         translate) words="--model --dtype --prompt-ids --batch-tokens --prefix --task --long-lines --attention $search $everywhere" ;;
-        tokenize) words="--model --target --decode --skip-special-tokens --no-special-tokens $everywhere" ;;
+        tokenize) words="--model --pair --target --decode --skip-special-tokens --no-special-tokens $everywhere" ;;
         forward) words="--model --dtype --input --output --hidden-states --attentions --gradients $everywhere" ;;
         info) words="$(_heed_models "${COMP_WORDS[0]}") --model $everywhere" files=yes ;;
         train) words="--set --output --resume --init $everywhere" files=yes ;;

@@ -181,13 +181,17 @@ std::vector<Encoding> Tokenizer::encode_windows(std::string_view first,
   const std::vector<Encoding> parts_a = split(std::move(a), room_a, truncation);
   const std::vector<Encoding> parts_b = split(std::move(b), room_b, truncation);
   std::vector<Encoding> windows;
-  for (const Encoding& part_a : parts_a) {
-    if (!second) {
-      windows.push_back(assemble(part_a, std::nullopt, add_special_tokens));
-      continue;
-    }
-    for (const Encoding& part_b : parts_b) windows.push_back(assemble(part_a, part_b, add_special_tokens));
+  const auto add = [&](std::size_t i, std::size_t k) {
+    windows.push_back(
+        assemble(parts_a[i], second ? std::optional(parts_b[k]) : std::nullopt, add_special_tokens));
+  };
+  // The order is the tokenizers library's: what stays of the first text with the rest of the second comes
+  // last.
+  add(0, 0);
+  for (std::size_t i = 1; i < parts_a.size(); ++i) {
+    for (std::size_t k = 0; k < parts_b.size(); ++k) add(i, k);
   }
+  for (std::size_t k = 1; k < parts_b.size(); ++k) add(0, k);
   return windows;
 }
 

@@ -45,13 +45,7 @@ void write_text_file(const std::filesystem::path& path, std::string_view content
 }
 
 nlohmann::ordered_json read_json_object(const std::filesystem::path& path) {
-  const std::string content = read_text_file(path);
-  nlohmann::ordered_json json;
-  try {
-    json = nlohmann::ordered_json::parse(content);
-  } catch (const nlohmann::json::exception& e) {
-    throw Error(fmt::format("{}: expected JSON, got: {}", path.string(), e.what()));
-  }
+  nlohmann::ordered_json json = parse_json(read_text_file(path), path.string());
   if (!json.is_object()) {
     throw Error(fmt::format("{}: expected a JSON object, got {}", path.string(), json.type_name()));
   }

@@ -68,5 +68,6 @@ std::string SentencePieceModel::decode(const std::vector<std::string_view>& piec
 int SentencePieceModel::size() const { return processor_->GetPieceSize(); }
 const std::string& SentencePieceModel::piece(int id) const { return processor_->IdToPiece(id); }
 bool SentencePieceModel::is_unknown(int id) const { return processor_->IsUnknown(id); }
+bool SentencePieceModel::is_control(int id) const { return processor_->IsControl(id); }
 
 }  // namespace heed

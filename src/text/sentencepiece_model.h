@@ -39,6 +39,7 @@ class SentencePieceModel {
   int size() const;
   const std::string& piece(int id) const;
   bool is_unknown(int id) const;
+  bool is_control(int id) const;
   /// The bytes it was made from.
   const std::string& serialized() const { return serialized_; }
 

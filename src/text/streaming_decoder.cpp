@@ -13,6 +13,11 @@ bool ends_with_replacement(std::string_view text) {
   return text.size() >= kReplacement.size() && text.substr(text.size() - kReplacement.size()) == kReplacement;
 }
 
+/// A token like <0x0A>.
+bool is_byte_token(std::string_view token) {
+  return token.size() == 6 && token.substr(0, 3) == "<0x" && token[5] == '>';
+}
+
 /// How much of a text no later text can change when spaces are cleaned up: each rule begins with a space, and
 /// none reaches over a space that follows another character than a space or an apostrophe.
 std::size_t settled(std::string_view text) {
@@ -78,7 +83,10 @@ std::string StreamingDecoder::release(std::string text, bool last) {
 }
 
 std::string StreamingDecoder::push(std::int64_t id) {
+  if (skip_special_tokens_ && tokenizer_.is_special(id)) return {};
   ids_.push_back(id);
+  // What a run of byte tokens spells is certain only when it ends.
+  if (id < tokenizer_.vocab_size() && is_byte_token(tokenizer_.token(id))) return {};
   return release(fresh_text(false), false);
 }
 

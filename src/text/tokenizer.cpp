@@ -7,56 +7,66 @@
 
 #include "heed/error.h"
 #include "heed/text/marian.h"
+#include "text/loaders.h"
 
 namespace heed {
 namespace {
-
-constexpr std::array kMarianFiles = {"source.spm", "target.spm", "vocab.json"};
-// What other kinds of tokenizers are kept in; named in the message, so that the reader sees what was found.
-constexpr std::array kOtherFiles = {
-    "tokenizer.json", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model",
-    "vocab.txt",      "merges.txt",   "vocab.json"};
 
 bool has(const std::filesystem::path& directory, const char* name) {
   std::error_code error;
   return std::filesystem::exists(directory / name, error);
 }
 
-void append(std::string& list, const char* name) { list += list.empty() ? name : std::string(", ") + name; }
+[[noreturn]] void refuse_marian(const std::filesystem::path& directory) {
+  std::string missing;
+  for (const char* name : {"source.spm", "target.spm", "vocab.json"}) {
+    if (!has(directory, name)) missing += (missing.empty() ? "" : ", ") + std::string(name);
+  }
+  throw Error(fmt::format(
+      "{}: expected source.spm, target.spm and vocab.json, got no {} (copy what is missing from where "
+      "the model comes from)",
+      directory.string(), missing));
+}
 
-[[noreturn]] void refuse(const std::filesystem::path& directory) {
-  const bool some_marian = has(directory, "source.spm") || has(directory, "target.spm");
-  std::string missing, found;
-  for (const char* name : kMarianFiles) {
-    if (!has(directory, name)) append(missing, name);
+std::unique_ptr<Tokenizer> load_directory(const std::filesystem::path& directory) {
+  const auto there = [&directory](const char* name) { return has(directory, name); };
+  if (there("source.spm") && there("target.spm") && there("vocab.json"))
+    return load_marian_tokenizer(directory);
+  if (there("tokenizer.json")) return load_tokenizer_json(directory, "tokenizer.json");
+  if (there("source.spm") || there("target.spm")) refuse_marian(directory);
+  for (const char* name : {"spiece.model", "tokenizer.model", "sentencepiece.bpe.model"}) {
+    if (there(name)) return load_sentencepiece(directory, name);
   }
-  for (const char* name : kOtherFiles) {
-    if (has(directory, name)) append(found, name);
-  }
-  if (some_marian) {
-    throw Error(
-        fmt::format("{}: expected source.spm, target.spm and vocab.json, got no {} (copy what is missing "
-                    "from where the model comes from)",
-                    directory.string(), missing));
-  }
+  if (there("vocab.txt")) return load_word_piece(directory, "vocab.txt");
+  if (there("vocab.json") && there("merges.txt"))
+    return load_byte_level_bpe(directory, "vocab.json", "merges.txt");
+  if (there("encoder.json") && there("vocab.bpe"))
+    return load_byte_level_bpe(directory, "encoder.json", "vocab.bpe");
+  throw Error(fmt::format(
+      "{}: expected the tokenizer files of a model (tokenizer.json; source.spm, target.spm and vocab.json; "
+      "tokenizer.model; spiece.model; vocab.txt; or vocab.json and merges.txt), got none of them",
+      directory.string()));
+}
+
+std::unique_ptr<Tokenizer> load_file(const std::filesystem::path& file) {
+  const std::string name = file.filename().string(), extension = file.extension().string();
+  const std::filesystem::path directory = file.parent_path().empty() ? "." : file.parent_path();
+  if (extension == ".json") return load_tokenizer_json(directory, name.c_str());
+  if (extension == ".model" || extension == ".spm") return load_sentencepiece(directory, name.c_str());
+  if (extension == ".txt") return load_word_piece(directory, name.c_str());
   throw Error(
-      fmt::format("{}: expected the tokenizer files source.spm, target.spm and vocab.json (Marian; no other "
-                  "kind is read by this version), got {}",
-                  directory.string(), found.empty() ? "none" : "only " + found));
+      fmt::format("{}: expected a tokenizer.json, a .model or .spm file, or a vocab.txt, got another file",
+                  file.string()));
 }
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory) {
+std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path) {
   std::error_code error;
-  if (!std::filesystem::is_directory(directory, error)) {
-    throw Error(fmt::format("{}: expected the directory of a model, got {}", directory.string(),
-                            std::filesystem::exists(directory, error) ? "a file" : "nothing there"));
-  }
-  for (const char* name : kMarianFiles) {
-    if (!has(directory, name)) refuse(directory);
-  }
-  return load_marian_tokenizer(directory);
+  if (std::filesystem::is_directory(path, error)) return load_directory(path);
+  if (std::filesystem::is_regular_file(path, error)) return load_file(path);
+  throw Error(fmt::format("{}: expected the directory of a model, or a tokenizer's file, got nothing there",
+                          path.string()));
 }
 
 }  // namespace heed

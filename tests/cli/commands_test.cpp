@@ -162,6 +162,19 @@ TEST(Tokenize, GoesThereAndBack) {
             2u);
 }
 
+TEST(Tokenize, TakesATokenizerFileAndPairs) {
+  const std::string file = HEED_FIXTURES "/tokenizers/words/tokenizer.json";
+  const auto pair = json_lines(run({"tokenize", "--model", file, "--pair", "two", "one two", "three"}).out);
+  ASSERT_EQ(pair.size(), 2u);
+  // Cut to five and filled up to five, as the file says.
+  EXPECT_EQ(pair[0].at("tokens"), Json::parse(R"(["[CLS]","one","[SEP]","two","[SEP]"])"));
+  EXPECT_EQ(pair[1].at("offsets"), Json::parse("[[0,0],[0,5],[0,0],[0,3],[0,0]]"));
+  EXPECT_EQ(json_lines(run({"tokenize", "--model", file, "one"}).out)[0].at("ids"),
+            Json::parse("[1,4,2,3,3]"));
+  EXPECT_EQ(run({"tokenize", "--model", file, "--decode", "1,4,2", "--pair", "x"}).status, 2);
+  EXPECT_EQ(run({"tokenize", "--model", file + "x", "one"}).status, 1);
+}
+
 TEST(Help, EveryCommandShowsExamples) {
   for (const char* command :
        {"translate", "train", "evaluate", "attend", "tokenize", "forward", "info", "average"}) {

@@ -15,6 +15,10 @@ namespace heed {
 
 inline std::filesystem::path text_fixtures() { return std::filesystem::path(HEED_FIXTURES) / "text"; }
 
+inline std::filesystem::path tokenizer_fixtures() {
+  return std::filesystem::path(HEED_FIXTURES) / "tokenizers";
+}
+
 inline std::string file_content(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   EXPECT_TRUE(in) << path;

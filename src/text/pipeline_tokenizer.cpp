@@ -1,0 +1,188 @@
+#include "text/pipeline_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+/// What models call their special tokens where no configuration tells.
+constexpr std::array<std::array<const char*, 3>, kSpecialRoles> kUsualNames = {{
+    {"<s>", "<|begin_of_text|>", "<|endoftext|>"},
+    {"</s>", "<|end_of_text|>", "<|endoftext|>"},
+    {"<unk>", "[UNK]", "<|endoftext|>"},
+    {"<pad>", "[PAD]", nullptr},
+    {"<mask>", "[MASK]", nullptr},
+    {"[CLS]", "<s>", nullptr},
+    {"[SEP]", "</s>", nullptr},
+}};
+
+}  // namespace
+
+PipelineTokenizer::PipelineTokenizer(Pipeline pipeline, TokenizerConfig config, TokenizerFiles files)
+    : pipeline_(std::move(pipeline)), config_(std::move(config)), files_(std::move(files)) {
+  const TokenTable& vocabulary = pipeline_.model->vocabulary();
+  // The tokenizer.json has the word on what is found in a text; only tokens it does not know at all are
+  // added.
+  const auto unknown = [&](const std::string& token) {
+    return pipeline_.added.find(token) == nullptr && vocabulary.find(token) < 0;
+  };
+  for (const AddedToken& token : config_.added_tokens) {
+    if (unknown(token.content)) pipeline_.added.add(token, vocabulary);
+  }
+  for (const std::string& name : config_.special_tokens()) {
+    if (!unknown(name)) continue;
+    AddedToken token;
+    token.content = name;
+    token.special = true;
+    token.normalized = false;
+    pipeline_.added.add(token, vocabulary);
+  }
+  pipeline_.added.prepare(pipeline_.normalizer.get());
+  end_id_ = vocabulary.end_id();
+  if (!pipeline_.added.tokens().empty()) {
+    end_id_ = std::max<std::int64_t>(end_id_, pipeline_.added.tokens().rbegin()->first + 1);
+  }
+  find_roles();
+  const auto end_token = [&](bool wanted, SpecialRole role) -> std::optional<EndToken> {
+    const auto id = special_id(role);
+    if (!wanted || !id) return std::nullopt;
+    return EndToken{*id, std::string(*find_token(*id))};
+  };
+  if (config_.replaces_post_processor(pipeline_.post_processor != nullptr)) {
+    pipeline_.post_processor = ends_processor(end_token(config_.add_bos.value_or(false), SpecialRole::bos),
+                                              end_token(config_.add_eos.value_or(false), SpecialRole::eos));
+  }
+}
+
+void PipelineTokenizer::find_roles() {
+  for (std::size_t role = 0; role < kSpecialRoles; ++role) {
+    const std::optional<std::string>& name = config_.roles[role];
+    if (name) {
+      roles_[role] = token_to_id(*name);
+      continue;
+    }
+    if (config_.names_roles) continue;
+    for (const char* usual : kUsualNames[role]) {
+      if (!roles_[role] && usual != nullptr) roles_[role] = token_to_id(usual);
+    }
+  }
+}
+
+Encoding PipelineTokenizer::cut(std::string_view text) const {
+  const CharacterOffsets characters(text);
+  Encoding encoding;
+  encoding.ids.reserve(text.size() / 3 + 4);
+  encoding.tokens.reserve(text.size() / 3 + 4);
+  encoding.offsets.reserve(text.size() / 3 + 4);
+  for (const AddedPart& part : pipeline_.added.split(text, false)) {
+    const std::string_view view = text.substr(part.begin, part.end - part.begin);
+    if (part.id >= 0) {
+      encoding.push(part.id, std::string(view), {characters[part.begin], characters[part.end]});
+    } else {
+      cut_part(view, static_cast<std::uint32_t>(part.begin), characters, encoding);
+    }
+  }
+  return encoding;
+}
+
+void PipelineTokenizer::cut_part(std::string_view part, std::uint32_t origin,
+                                 const CharacterOffsets& characters, Encoding& encoding) const {
+  NormalizedText text(part, origin);
+  if (pipeline_.normalizer) pipeline_.normalizer->apply(text);
+  for (const AddedPart& found : pipeline_.added.split(text.text(), true)) {
+    if (found.id >= 0) {
+      const ByteSpan span = text.original(found.begin, found.end);
+      encoding.push(found.id, text.text().substr(found.begin, found.end - found.begin),
+                    {characters[span.begin], characters[span.end]});
+      continue;
+    }
+    const std::uint32_t begin = text.origin_of(found.begin);
+    const auto size = static_cast<std::uint32_t>(found.end - found.begin);
+    const bool whole = size == text.text().size();
+    Pieces pieces{whole ? std::move(text) : text.slice(found.begin, found.end), {{0, size, begin}}};
+    cut_pieces(std::move(pieces), characters, encoding);
+    if (whole) return;
+  }
+}
+
+void PipelineTokenizer::cut_pieces(Pieces pieces, const CharacterOffsets& characters,
+                                   Encoding& encoding) const {
+  if (pipeline_.pre_tokenizer) pipeline_.pre_tokenizer->apply(pieces);
+  const TokenModel& model = *pipeline_.model;
+  std::vector<ModelToken> tokens;
+  for (const Pieces::Piece& piece : pieces.list) {
+    tokens.clear();
+    const std::string_view view = pieces.view(piece);
+    model.tokenize(view, tokens);
+    for (const ModelToken& token : tokens) {
+      const ByteSpan span = pieces.text.original(piece.begin + token.begin, piece.begin + token.end);
+      encoding.push(
+          token.id,
+          std::string(token.id == model.shown_as_text() ? view.substr(token.begin, token.end - token.begin)
+                                                        : model.vocabulary().token(token.id)),
+          {characters[span.begin], characters[span.end]});
+    }
+  }
+}
+
+Encoding PipelineTokenizer::assemble(Encoding first, std::optional<Encoding> second,
+                                     bool add_special_tokens) const {
+  std::vector<Encoding> texts;
+  texts.push_back(std::move(first));
+  if (second) texts.push_back(std::move(*second));
+  if (pipeline_.post_processor) pipeline_.post_processor->apply(texts, add_special_tokens);
+  Encoding whole = std::move(texts.front());
+  for (std::size_t i = 1; i < texts.size(); ++i) whole.append(texts[i]);
+  return whole;
+}
+
+std::optional<std::string_view> PipelineTokenizer::find_token(std::int64_t id) const {
+  if (const AddedToken* added = pipeline_.added.find(id)) return added->content;
+  const TokenTable& vocabulary = pipeline_.model->vocabulary();
+  if (!vocabulary.has(id)) return std::nullopt;
+  return vocabulary.token(static_cast<std::int32_t>(id));
+}
+
+std::string PipelineTokenizer::token(std::int64_t id) const {
+  const auto token = find_token(id);
+  if (!token)
+    throw Error(fmt::format("token: expected an id of the vocabulary (of 0 to {}), got {}", end_id_ - 1, id));
+  return std::string(*token);
+}
+
+std::optional<std::int64_t> PipelineTokenizer::token_to_id(std::string_view token) const {
+  if (const AddedToken* added = pipeline_.added.find(token)) return added->id;
+  const std::int32_t id = pipeline_.model->vocabulary().find(token);
+  if (id < 0) return std::nullopt;
+  return id;
+}
+
+bool PipelineTokenizer::is_special(std::int64_t id) const {
+  const AddedToken* added = pipeline_.added.find(id);
+  if (added != nullptr && added->special) return true;
+  return config_.names_roles && std::find(roles_.begin(), roles_.end(), std::optional(id)) != roles_.end();
+}
+
+std::string PipelineTokenizer::decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const {
+  std::vector<std::string> tokens;
+  tokens.reserve(ids.size());
+  for (const std::int64_t id : ids) {
+    if (id < 0) throw Error(fmt::format("decode: expected ids from 0, got {}", id));
+    const auto token = find_token(id);
+    if (!token || (skip_special_tokens && is_special(id))) continue;
+    tokens.emplace_back(*token);
+  }
+  if (pipeline_.decoder) pipeline_.decoder->apply(tokens);
+  std::string text;
+  for (const std::string& token : tokens) {
+    if (!pipeline_.decoder && !text.empty()) text += ' ';
+    text += token;
+  }
+  return text;
+}
+
+}  // namespace heed

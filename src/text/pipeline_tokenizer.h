@@ -1,0 +1,88 @@
+// PipelineTokenizer: what a tokenizer.json describes, executed: added tokens, normalizer, pre-tokenizer,
+// model, post-processor and decoder, any of which but the model may be missing.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heed/text/tokenizer.h"
+#include "heed/text/unicode.h"
+#include "text/added_tokens.h"
+#include "text/decoders.h"
+#include "text/normalizers.h"
+#include "text/post_processors.h"
+#include "text/pre_tokenizers.h"
+#include "text/token_model.h"
+#include "text/tokenizer_config.h"
+
+namespace heed {
+
+struct Pipeline {
+  std::unique_ptr<const Normalizer> normalizer;
+  std::unique_ptr<const PreTokenizer> pre_tokenizer;
+  std::unique_ptr<const TokenModel> model;
+  std::unique_ptr<const PostProcessor> post_processor;
+  std::unique_ptr<const Decoder> decoder;
+  AddedTokens added;
+  std::optional<Truncation> truncation;
+  std::optional<Padding> padding;
+};
+
+/// The pipeline of a whole tokenizer.json. Throws Error naming file and field where it is malformed, or holds
+/// a kind of component that is unknown.
+Pipeline parse_pipeline(const JsonField& document);
+
+class PipelineTokenizer final : public Tokenizer {
+ public:
+  /// `config` may change what the pipeline adds, and tells which tokens are what.
+  PipelineTokenizer(Pipeline pipeline, TokenizerConfig config, TokenizerFiles files);
+
+  std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const override;
+  bool cleans_up_spaces() const override {
+    return config_.clean_up_spaces && !pipeline_.model->keeps_spaces();
+  }
+  std::int64_t vocab_size() const override { return end_id_; }
+  std::string token(std::int64_t id) const override;
+  std::optional<std::int64_t> token_to_id(std::string_view token) const override;
+  bool is_special(std::int64_t id) const override;
+  std::optional<std::int64_t> bos_id() const override { return special_id(SpecialRole::bos); }
+  std::optional<std::int64_t> eos_id() const override { return special_id(SpecialRole::eos); }
+  std::optional<std::int64_t> unk_id() const override { return special_id(SpecialRole::unk); }
+  std::optional<std::int64_t> pad_id() const override { return special_id(SpecialRole::pad); }
+  std::optional<std::int64_t> mask_id() const override { return special_id(SpecialRole::mask); }
+  std::optional<std::int64_t> cls_id() const override { return special_id(SpecialRole::cls); }
+  std::optional<std::int64_t> sep_id() const override { return special_id(SpecialRole::sep); }
+  std::optional<std::int64_t> model_max_length() const override { return config_.model_max_length; }
+  std::optional<Truncation> truncation() const override { return pipeline_.truncation; }
+  std::optional<Padding> padding() const override { return pipeline_.padding; }
+  void save(const std::filesystem::path& directory) const override { files_.save(directory); }
+
+ protected:
+  Encoding cut(std::string_view text) const override;
+  Encoding assemble(Encoding first, std::optional<Encoding> second, bool add_special_tokens) const override;
+
+ private:
+  std::optional<std::int64_t> special_id(SpecialRole role) const {
+    return roles_[static_cast<std::size_t>(role)];
+  }
+  void find_roles();
+  /// Normalises, cuts and splits what holds no added token of the original text.
+  void cut_part(std::string_view part, std::uint32_t origin, const CharacterOffsets& characters,
+                Encoding& encoding) const;
+  void cut_pieces(Pieces pieces, const CharacterOffsets& characters, Encoding& encoding) const;
+  /// The token of an id; nothing where it has none.
+  std::optional<std::string_view> find_token(std::int64_t id) const;
+
+  Pipeline pipeline_;
+  TokenizerConfig config_;
+  TokenizerFiles files_;
+  std::int64_t end_id_ = 0;
+  std::array<std::optional<std::int64_t>, kSpecialRoles> roles_;
+};
+
+}  // namespace heed

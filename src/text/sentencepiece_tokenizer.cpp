@@ -1,0 +1,181 @@
+// Tokenizers that are a SentencePiece model and little else: LLaMA's tokenizer.model and T5's spiece.model.
+// Special tokens are found in the text first; what lies between is SentencePiece's, piece by piece as if it
+// stood alone, which is what Hugging Face transformers calls the legacy behaviour. A model that comes without
+// any configuration is SentencePiece's alone: nothing in a text is special.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "heed/error.h"
+#include "heed/text/unicode.h"
+#include "text/loaders.h"
+#include "text/post_processors.h"
+#include "text/sentencepiece_model.h"
+#include "text/tokenizer_config.h"
+
+namespace heed {
+namespace {
+
+class SentencePieceTokenizer final : public Tokenizer {
+ public:
+  /// `plain`: without special tokens in texts.
+  SentencePieceTokenizer(SentencePieceModel model, TokenizerConfig config, TokenizerFiles files, bool plain)
+      : model_(std::move(model)), config_(std::move(config)), files_(std::move(files)) {
+    for (int id = 0; id < model_.size(); ++id) pieces_.insert(model_.piece(id), id);
+    const bool t5 = !pieces_has("<s>") && pieces_has("</s>") && pieces_has("<pad>");
+    name_roles(t5);
+    if (!plain) add_special_tokens(t5);
+    added_.prepare(nullptr);
+    end_id_ = model_.size();
+    if (!added_.tokens().empty())
+      end_id_ = std::max<std::int64_t>(end_id_, added_.tokens().rbegin()->first + 1);
+    choose_ends(t5);
+  }
+
+  std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const override;
+  bool cleans_up_spaces() const override { return config_.clean_up_spaces; }
+  std::int64_t vocab_size() const override { return end_id_; }
+  std::string token(std::int64_t id) const override {
+    if (const AddedToken* added = added_.find(id)) return added->content;
+    if (id < 0 || id >= model_.size()) {
+      throw Error(
+          fmt::format("token: expected an id of the vocabulary (of 0 to {}), got {}", end_id_ - 1, id));
+    }
+    return model_.piece(static_cast<int>(id));
+  }
+  std::optional<std::int64_t> token_to_id(std::string_view token) const override {
+    if (const AddedToken* added = added_.find(token)) return added->id;
+    const std::int32_t id = pieces_.find(token);
+    return id < 0 ? std::nullopt : std::optional<std::int64_t>(id);
+  }
+  bool is_special(std::int64_t id) const override {
+    const AddedToken* added = added_.find(id);
+    if (added != nullptr) return added->special;
+    return id >= 0 && id < model_.size() && model_.is_control(static_cast<int>(id));
+  }
+  std::optional<std::int64_t> bos_id() const override { return role(SpecialRole::bos); }
+  std::optional<std::int64_t> eos_id() const override { return role(SpecialRole::eos); }
+  std::optional<std::int64_t> unk_id() const override { return role(SpecialRole::unk); }
+  std::optional<std::int64_t> pad_id() const override { return role(SpecialRole::pad); }
+  std::optional<std::int64_t> model_max_length() const override { return config_.model_max_length; }
+  void save(const std::filesystem::path& directory) const override { files_.save(directory); }
+
+ protected:
+  Encoding cut(std::string_view text) const override;
+  Encoding assemble(Encoding first, std::optional<Encoding> second, bool add_special_tokens) const override {
+    std::vector<Encoding> texts;
+    texts.push_back(std::move(first));
+    if (second) texts.push_back(std::move(*second));
+    ends_->apply(texts, add_special_tokens);
+    Encoding whole = std::move(texts.front());
+    for (std::size_t i = 1; i < texts.size(); ++i) whole.append(texts[i]);
+    return whole;
+  }
+
+ private:
+  bool pieces_has(std::string_view token) const { return pieces_.find(token) >= 0; }
+  std::optional<std::int64_t> role(SpecialRole which) const {
+    const auto& name = config_.role(which);
+    return name ? token_to_id(*name) : std::nullopt;
+  }
+  void name_roles(bool t5);
+  void add_special_tokens(bool t5);
+  void choose_ends(bool t5);
+
+  SentencePieceModel model_;
+  TokenizerConfig config_;
+  TokenizerFiles files_;
+  TokenTable pieces_;
+  AddedTokens added_;
+  std::unique_ptr<const PostProcessor> ends_;
+  std::int64_t end_id_ = 0;
+};
+
+void SentencePieceTokenizer::name_roles(bool t5) {
+  if (config_.names_roles) return;
+  const auto set = [this](SpecialRole which, const char* token) {
+    if (pieces_has(token)) config_.roles[static_cast<std::size_t>(which)] = token;
+  };
+  if (!t5) set(SpecialRole::bos, "<s>");
+  if (t5) set(SpecialRole::pad, "<pad>");
+  set(SpecialRole::eos, "</s>");
+  set(SpecialRole::unk, "<unk>");
+}
+
+void SentencePieceTokenizer::add_special_tokens(bool t5) {
+  const auto add = [this](const std::string& content) {
+    AddedToken token;
+    token.content = content;
+    token.special = true;
+    token.normalized = false;
+    added_.add(token, pieces_);
+  };
+  for (const AddedToken& token : config_.added_tokens) added_.add(token, pieces_);
+  for (const std::string& token : config_.special_tokens()) {
+    if (added_.find(token) == nullptr) add(token);
+  }
+  // T5's sentinels count downwards behind the model's own pieces.
+  if (!t5 || added_.find("<extra_id_0>") != nullptr) return;
+  for (std::int64_t i = config_.extra_ids; i-- > 0;) add(fmt::format("<extra_id_{}>", i));
+}
+
+void SentencePieceTokenizer::choose_ends(bool t5) {
+  const auto end = [this](bool wanted, SpecialRole which) -> std::optional<EndToken> {
+    const auto id = role(which);
+    if (!wanted || !id) return std::nullopt;
+    return EndToken{*id, token(*id)};
+  };
+  ends_ = ends_processor(end(config_.add_bos.value_or(!t5), SpecialRole::bos),
+                         end(config_.add_eos.value_or(t5), SpecialRole::eos));
+}
+
+Encoding SentencePieceTokenizer::cut(std::string_view text) const {
+  const CharacterOffsets characters(text);
+  Encoding encoding;
+  for (const AddedPart& part : added_.split(text, false)) {
+    const std::string_view view = text.substr(part.begin, part.end - part.begin);
+    if (part.id >= 0) {
+      encoding.push(part.id, std::string(view), {characters[part.begin], characters[part.end]});
+      continue;
+    }
+    model_.encode(view, [&](std::string_view piece, int id, std::size_t begin, std::size_t end) {
+      encoding.push(id, std::string(piece), {characters[part.begin + begin], characters[part.begin + end]});
+    });
+  }
+  return encoding;
+}
+
+std::string SentencePieceTokenizer::decode(std::span<const std::int64_t> ids,
+                                           bool skip_special_tokens) const {
+  std::string text;
+  std::vector<std::string_view> pieces;
+  const auto flush = [&] {
+    if (!pieces.empty()) text += model_.decode(pieces);
+    pieces.clear();
+  };
+  for (const std::int64_t id : ids) {
+    if (id < 0) throw Error(fmt::format("decode: expected ids from 0, got {}", id));
+    const AddedToken* added = added_.find(id);
+    if (added == nullptr) {
+      if (id < model_.size()) pieces.push_back(model_.piece(static_cast<int>(id)));
+    } else if (!added->special || !skip_special_tokens) {
+      flush();
+      text += added->content;
+    }
+  }
+  flush();
+  return text;
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& directory, const char* name) {
+  TokenizerFiles files;
+  SentencePieceModel model(*files.read(directory, name), (directory / name).string());
+  for (const char* other : {"tokenizer_config.json", "special_tokens_map.json"}) files.read(directory, other);
+  const bool plain = files.contents.size() == 1 && std::string_view(name) != "spiece.model";
+  return std::make_unique<SentencePieceTokenizer>(std::move(model), TokenizerConfig::load(directory),
+                                                  std::move(files), plain);
+}
+
+}  // namespace heed

@@ -1,0 +1,107 @@
+// TokenTable: the vocabulary of a tokenizer file, tokens to ids and back; and PairMap, the hash map of 64-bit
+// keys under merges and tries.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/json_field.h"
+
+namespace heed {
+
+/// Keys to numbers, by linear probing. The key ~0 is not to be used.
+class PairMap {
+ public:
+  static constexpr std::uint32_t kNone = 0xFFFFFFFF;
+  explicit PairMap(std::size_t expected = 0) { resize(expected); }
+
+  std::uint32_t find(std::uint64_t key) const {
+    for (std::size_t at = slot(key);; at = (at + 1) & mask_) {
+      if (slots_[at].key == key) return slots_[at].value;
+      if (slots_[at].key == kFree) return kNone;
+    }
+  }
+  /// Sets the number of a key, whether it had one or not.
+  void set(std::uint64_t key, std::uint32_t value);
+  std::size_t size() const { return size_; }
+
+ private:
+  static constexpr std::uint64_t kFree = ~std::uint64_t{0};
+  struct Slot {
+    std::uint64_t key;
+    std::uint32_t value;
+  };
+  std::size_t slot(std::uint64_t key) const {
+    key *= 0x9E3779B97F4A7C15ull;
+    return (key ^ key >> 32) & mask_;
+  }
+  void resize(std::size_t expected);
+
+  std::vector<Slot> slots_;
+  std::size_t mask_ = 0;
+  std::size_t size_ = 0;
+};
+
+/// A prefix tree over bytes.
+class Trie {
+ public:
+  static constexpr std::uint32_t kNone = PairMap::kNone;
+  /// Later values of the same key win.
+  void insert(std::string_view key, std::uint32_t value);
+  bool empty() const { return values_.size() == 1; }
+
+  std::uint32_t root() const { return 0; }
+  /// The node behind a byte; kNone where no key goes on so.
+  std::uint32_t next(std::uint32_t node, char byte) const {
+    const auto c = static_cast<unsigned char>(byte);
+    return node == 0 ? roots_[c] : edges_.find(std::uint64_t{node} << 8 | c);
+  }
+  /// The value of the key that ends at a node; kNone where none does.
+  std::uint32_t value(std::uint32_t node) const { return values_[node]; }
+
+ private:
+  PairMap edges_;
+  std::vector<std::uint32_t> values_ = {kNone};
+  std::vector<std::uint32_t> roots_ = std::vector<std::uint32_t>(256, kNone);
+};
+
+class TokenTable {
+ public:
+  /// Ids stay below 2^31. A token that comes again gets the later id; an id that comes again is a false
+  /// return.
+  bool insert(std::string_view token, std::int32_t id);
+  /// The id of a token; -1 where it is none.
+  std::int32_t find(std::string_view token) const;
+  /// Whether an id has a token.
+  bool has(std::int64_t id) const;
+  /// The token of an id that has one.
+  std::string_view token(std::int32_t id) const;
+  /// How many tokens there are, and one past the highest id.
+  std::int64_t count() const { return count_; }
+  std::int64_t end_id() const { return static_cast<std::int64_t>(places_.size()); }
+  void reserve(std::size_t tokens, std::size_t bytes);
+
+ private:
+  struct Place {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+    bool used = false;
+  };
+  static std::uint64_t hash(std::string_view token);
+  void grow();
+
+  std::string bytes_;          // all tokens, one behind the other
+  std::vector<Place> places_;  // per id
+  std::vector<std::pair<std::uint32_t, std::int32_t>>
+      slots_;  // a part of the hash, and the id; -1 where free
+  std::int64_t count_ = 0;
+};
+
+/// Reads `{"token": id, …}`. Throws Error naming the token where ids are no numbers, are used twice, or are
+/// far beyond the number of tokens.
+TokenTable parse_vocabulary(const JsonField& field);
+
+}  // namespace heed

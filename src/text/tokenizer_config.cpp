@@ -1,0 +1,133 @@
+#include "text/tokenizer_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "heed/error.h"
+#include "text/files.h"
+#include "text/json_field.h"
+
+namespace heed {
+namespace {
+
+constexpr std::array<const char*, kSpecialRoles> kRoleKeys = {
+    "bos_token", "eos_token", "unk_token", "pad_token", "mask_token", "cls_token", "sep_token"};
+
+/// A token is given as a string, or as an object with its `content`.
+std::string token_content(const JsonField& field) {
+  return field.value().is_object() ? field.at("content").string() : field.string();
+}
+
+void read_roles(const JsonField& document, TokenizerConfig& config) {
+  for (std::size_t role = 0; role < kSpecialRoles; ++role) {
+    const auto given = document.find(kRoleKeys[role]);
+    if (given && !config.roles[role]) config.roles[role] = token_content(*given);
+    config.names_roles = config.names_roles || document.value().contains(kRoleKeys[role]);
+  }
+  for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
+    const auto list = document.find(key);
+    if (!list || !config.additional_special_tokens.empty()) continue;
+    if (list->value().is_object()) continue;  // named ones, which are special by their names elsewhere
+    for (std::size_t i = 0; i < list->array_size(); ++i) {
+      config.additional_special_tokens.push_back(token_content(list->at(i)));
+    }
+  }
+}
+
+void read_added_tokens(const JsonField& field, TokenizerConfig& config) {
+  if (!field.value().is_object()) field.fail("an object");
+  for (auto entry = field.value().begin(); entry != field.value().end(); ++entry) {
+    const std::string& key = entry.key();
+    std::int32_t id = -1;
+    const auto parsed = std::from_chars(key.data(), key.data() + key.size(), id);
+    const JsonField token = field.at(key);
+    if (parsed.ec != std::errc() || parsed.ptr != key.data() + key.size() || id < 0)
+      token.fail("an id as its name");
+    config.added_tokens.push_back(parse_added_token(token, id));
+  }
+  std::sort(config.added_tokens.begin(), config.added_tokens.end(),
+            [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+}
+
+std::optional<bool> optional_flag(const JsonField& document, std::string_view key) {
+  const auto field = document.find(key);
+  if (!field) return std::nullopt;
+  return field->boolean();
+}
+
+/// A length that means something: some files hold 1e30, for "as long as you like".
+std::optional<std::int64_t> read_length(const JsonField& document) {
+  const auto field = document.find("model_max_length");
+  if (!field) return std::nullopt;
+  const double length = field->number();
+  if (length < 1) field->fail("a number from 1");
+  if (length >= 2147483648.0) return std::nullopt;
+  return static_cast<std::int64_t>(length);
+}
+
+}  // namespace
+
+TokenizerConfig TokenizerConfig::load(const std::filesystem::path& directory) {
+  TokenizerConfig config;
+  const auto path = directory / "tokenizer_config.json", map_path = directory / "special_tokens_map.json";
+  if (std::filesystem::exists(path)) {
+    const nlohmann::ordered_json json = read_json_object(path);
+    const JsonField document(json, path.string());
+    read_roles(document, config);
+    if (const auto added = document.find("added_tokens_decoder")) read_added_tokens(*added, config);
+    config.add_bos = optional_flag(document, "add_bos_token");
+    config.add_eos = optional_flag(document, "add_eos_token");
+    config.clean_up_spaces = document.boolean("clean_up_tokenization_spaces", false);
+    config.model_max_length = read_length(document);
+    config.tokenizer_class = document.string("tokenizer_class", "");
+    config.lower_case = document.boolean("do_lower_case", true);
+    config.strip_accents = optional_flag(document, "strip_accents");
+    config.chinese_characters = document.boolean("tokenize_chinese_chars", true);
+    config.prefix_space = document.boolean("add_prefix_space", false);
+    config.extra_ids = document.integer("extra_ids", 0, 100000, 100);
+  }
+  if (std::filesystem::exists(map_path)) {
+    const nlohmann::ordered_json json = read_json_object(map_path);
+    read_roles(JsonField(json, map_path.string()), config);
+  }
+  return config;
+}
+
+std::vector<std::string> TokenizerConfig::special_tokens() const {
+  std::vector<std::string> tokens;
+  for (const auto& role : roles) {
+    if (role) tokens.push_back(*role);
+  }
+  tokens.insert(tokens.end(), additional_special_tokens.begin(), additional_special_tokens.end());
+  return tokens;
+}
+
+bool TokenizerConfig::replaces_post_processor(bool has_one) const {
+  if (!add_bos && !add_eos) return false;
+  // Other classes put more around a text than the flags tell of, and leave that to the file.
+  constexpr std::array<const char*, 8> kFollowing = {
+      "LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer", "CodeLlamaTokenizerFast",
+      "GemmaTokenizer", "GemmaTokenizerFast", "CohereTokenizer",    "CohereTokenizerFast"};
+  return !has_one || std::find(kFollowing.begin(), kFollowing.end(), tokenizer_class) != kFollowing.end();
+}
+
+const std::string* TokenizerFiles::read(const std::filesystem::path& directory, const char* name) {
+  std::error_code error;
+  if (!std::filesystem::exists(directory / name, error)) return nullptr;
+  contents.emplace_back(name, read_text_file(directory / name));
+  return &contents.back().second;
+}
+
+void TokenizerFiles::save(const std::filesystem::path& directory) const {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) {
+    throw Error(
+        fmt::format("{}: expected to make a directory, got: {}", directory.string(), error.message()));
+  }
+  for (const auto& [name, bytes] : contents) write_text_file(directory / name, bytes);
+}
+
+}  // namespace heed

@@ -1,0 +1,55 @@
+// tokenizer_config.json and special_tokens_map.json: which tokens are what, and how legacy files are used.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "text/added_tokens.h"
+
+namespace heed {
+
+enum class SpecialRole { bos, eos, unk, pad, mask, cls, sep };
+inline constexpr std::size_t kSpecialRoles = 7;
+
+struct TokenizerConfig {
+  std::array<std::optional<std::string>, kSpecialRoles> roles;
+  bool names_roles = false;  ///< whether any of them is named
+  std::vector<std::string> additional_special_tokens;
+  std::vector<AddedToken> added_tokens;  ///< of added_tokens_decoder, by id
+  std::optional<bool> add_bos, add_eos;
+  bool clean_up_spaces = false;
+  std::optional<std::int64_t> model_max_length;
+  std::string tokenizer_class;
+  bool lower_case = true;
+  std::optional<bool> strip_accents;
+  bool chinese_characters = true;
+  bool prefix_space = false;
+  std::int64_t extra_ids = 100;
+
+  /// Reads both files of a directory, each of which may be missing. Throws Error naming file and field where
+  /// a value is of the wrong type.
+  static TokenizerConfig load(const std::filesystem::path& directory);
+  const std::optional<std::string>& role(SpecialRole which) const {
+    return roles[static_cast<std::size_t>(which)];
+  }
+  /// All tokens that are named as special.
+  std::vector<std::string> special_tokens() const;
+  /// Whether add_bos_token and add_eos_token say what is added, in place of the tokenizer.json's
+  /// post-processor (where it `has_one`).
+  bool replaces_post_processor(bool has_one) const;
+};
+
+/// The files a tokenizer was made from, byte by byte, to be written again.
+struct TokenizerFiles {
+  std::vector<std::pair<std::string, std::string>> contents;  // name and bytes
+
+  /// Reads a file of a directory, and keeps it; nothing where it is missing.
+  const std::string* read(const std::filesystem::path& directory, const char* name);
+  void save(const std::filesystem::path& directory) const;
+};
+
+}  // namespace heed

@@ -1,0 +1,116 @@
+// Each component of tokenizer.json against the tokenizers library (see fixtures/tokenizers/README.md).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "fixtures.h"
+#include "heed/error.h"
+#include "heed/text/tokenizer.h"
+
+namespace heed {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Ids = std::vector<std::int64_t>;
+using Tokens = std::vector<std::string>;
+using Offsets = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+template <class T>
+std::vector<T> list(const Json& json) {
+  return json.get<std::vector<T>>();
+}
+
+std::string shown(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
+
+void check_texts(const Tokenizer& tokenizer, const Json& item) {
+  for (const Json& expected : item["texts"]) {
+    const std::string label = item["name"].get<std::string>() + " on " + shown(expected[0]);
+    const Encoding encoding = tokenizer.encode(expected[0].get<std::string>());
+    EXPECT_EQ(encoding.ids, list<std::int64_t>(expected[1])) << label;
+    EXPECT_EQ(shown(encoding.tokens), shown(expected[2])) << label;
+    EXPECT_EQ(encoding.offsets, expected[3].get<Offsets>()) << label;
+  }
+}
+
+void check_pairs(const Tokenizer& tokenizer, const Json& item) {
+  for (const Json& expected : item["pairs"]) {
+    const Encoding encoding = tokenizer.encode_pair(expected[0].get<std::string>(),
+                                                    expected[1].get<std::string>(), expected[2].get<bool>());
+    const std::string label = item["name"].get<std::string>() + " on " + shown(expected);
+    EXPECT_EQ(encoding.ids, list<std::int64_t>(expected[3])) << label;
+    EXPECT_EQ(encoding.tokens, list<std::string>(expected[4])) << label;
+    EXPECT_EQ(encoding.offsets, expected[5].get<Offsets>()) << label;
+    EXPECT_EQ(encoding.type_ids, list<std::int64_t>(expected[6])) << label;
+    EXPECT_EQ(encoding.special_tokens_mask, list<std::int8_t>(expected[7])) << label;
+    EXPECT_EQ(encoding.sequence_ids, list<std::int8_t>(expected[8])) << label;
+  }
+}
+
+void check_windows(const Tokenizer& tokenizer, const Json& item) {
+  const std::map<std::string, Truncation::Strategy> strategies = {
+      {"longest_first", Truncation::Strategy::longest_first},
+      {"only_first", Truncation::Strategy::only_first},
+      {"only_second", Truncation::Strategy::only_second}};
+  for (const Json& expected : item["windows"]) {
+    const std::string label = item["name"].get<std::string>() + " on " + shown(expected);
+    const auto first = expected[0].get<std::string>();
+    const auto second = expected[1].is_null() ? std::string() : expected[1].get<std::string>();
+    const auto windows = [&] {
+      return tokenizer.encode_windows(
+          first, expected[1].is_null() ? std::nullopt : std::optional<std::string_view>(second),
+          {expected[2].get<std::int64_t>(), strategies.at(expected[4].get<std::string>()),
+           expected[3].get<std::int64_t>(), expected[5].get<std::string>() == "left"});
+    };
+    if (expected[6].is_null()) {
+      EXPECT_THROW(windows(), Error) << label;
+      continue;
+    }
+    std::vector<Ids> ids;
+    for (const Encoding& window : windows()) ids.push_back(window.ids);
+    EXPECT_EQ(shown(ids), shown(expected[6])) << label;
+  }
+}
+
+void check_decoding(const Tokenizer& tokenizer, const Json& item) {
+  for (const Json& expected : item["decode"]) {
+    const std::string label = item["name"].get<std::string>() + " on " + shown(expected);
+    const Ids ids = list<std::int64_t>(expected[0]);
+    EXPECT_EQ(tokenizer.decode(ids, false), expected[1].get<std::string>()) << label;
+    EXPECT_EQ(tokenizer.decode(ids, true), expected[2].get<std::string>()) << label;
+  }
+}
+
+/// Text as it streams in is the text of all ids.
+void check_streaming(const Tokenizer& tokenizer, const Json& item) {
+  for (const Json& expected : item["decode"]) {
+    const Ids ids = list<std::int64_t>(expected[0]);
+    StreamingDecoder stream(tokenizer);
+    std::string joined;
+    for (const std::int64_t id : ids) joined += stream.push(id);
+    joined += stream.finish();
+    EXPECT_EQ(joined, tokenizer.decode_clean(ids)) << item["name"] << " on " << shown(expected[0]);
+  }
+}
+
+void check_file(const char* name, bool streams) {
+  const Json cases = Json::parse(file_content(tokenizer_fixtures() / name))["cases"];
+  EXPECT_GE(cases.size(), 10u);
+  for (const Json& item : cases) {
+    const TemporaryDirectory directory;
+    directory.write("tokenizer.json", item["tokenizer"].dump());
+    const auto tokenizer = load_tokenizer(directory.path());
+    check_texts(*tokenizer, item);
+    if (item.contains("pairs")) check_pairs(*tokenizer, item);
+    if (item.contains("windows")) check_windows(*tokenizer, item);
+    if (item.contains("decode")) check_decoding(*tokenizer, item);
+    if (item.contains("decode") && streams) check_streaming(*tokenizer, item);
+  }
+}
+
+TEST(TokenizerComponents, MatchTheTokenizersLibrary) { check_file("components.json", false); }
+
+TEST(WholeTokenizers, MatchTheTokenizersLibrary) { check_file("whole.json", true); }
+
+}  // namespace
+}  // namespace heed
