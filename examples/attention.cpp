@@ -20,8 +20,8 @@ int main() {
   const auto k =
       Tensor::from(std::vector<float>{1, 1, 0, 1, 1, 0}, {1, 1, 3, 2});  // [batch, heads, keys, width]
   const auto v = Tensor::from(std::vector<float>{1, 0, 0, 1, 0, 0}, {1, 1, 3, 2});
-  Tensor weights;  // only because we ask for them are they kept
+  heed::AttentionWeights weights;  // only because we ask for them are they kept
   const Tensor output = heed::scaled_dot_product_attention(q, k, v, {}, &weights);
-  print("weights, softmax(q k^T / sqrt(2))", weights);
+  print("weights, softmax(q k^T / sqrt(2))", weights.values);
   print("output, weights v", output);
 }

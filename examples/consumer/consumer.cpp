@@ -31,10 +31,10 @@ bool attention_is_right() {
   const Tensor k = Tensor::from(std::vector<float>{1, 1, 0, 1, 1, 0}, {1, 1, 3, 2});
   const Tensor v = Tensor::from(std::vector<float>{1, 0, 0, 1, 0, 0}, {1, 1, 3, 2});
   q.set_requires_grad();
-  Tensor weights;
+  heed::AttentionWeights weights;
   const Tensor output = heed::scaled_dot_product_attention(q, k, v, {}, &weights);
-  bool right =
-      check("attention weights", equals(weights, {.401, .198, .401, .401, .401, .198, .503, .248, .248}));
+  bool right = check("attention weights",
+                     equals(weights.values, {.401, .198, .401, .401, .401, .198, .503, .248, .248}));
   right &= check("attention output", equals(output, {.401, .198, .401, .401, .503, .248}));
   heed::sum(output).backward();
   double magnitude = 0.0;

@@ -1,9 +1,15 @@
 // Scaled dot-product attention (Vaswani et al. 2017), forward and backward, without ever holding the whole
-// matrix of scores: a thread keeps the scores of one block of queries. The backward pass recomputes
-// probabilities from the logarithm of their sums (Dao et al. 2022, "FlashAttention").
+// matrix of scores: keys come in blocks, and a running maximum and sum make the softmax (Milakov and
+// Gimelshein 2018; Dao et al. 2022, "FlashAttention"). The backward pass recomputes probabilities from the
+// logarithm of their sums.
+//
+// What is promised of the numbers: a query's result depends on its own q, on the keys and values it may see
+// and on their places among the S, and on the options that concern it: not on the batch, the other queries,
+// the number of threads, or on keys that key_lengths or the end of key_mask hide. It is the same bits.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "heed/random.h"
 
@@ -60,23 +66,31 @@ struct AttentionOptions {
   RandomStream random;               // the same in forward and backward
 };
 
-/// Arguments of attention. Null marks what is optional.
-template <class T>
+/// What attention calculates in when keys and values are stored as S: double for double, else float.
+template <class S>
+using AttentionCompute = std::conditional_t<std::is_same_v<S, double>, double, float>;
+
+/// Arguments of attention. Null marks what is optional. Keys and values are stored as S.
+template <class S>
 struct AttentionForward {
+  using T = AttentionCompute<S>;
   const T* q = nullptr;
-  const T* k = nullptr;
-  const T* v = nullptr;
+  const S* k = nullptr;
+  const S* v = nullptr;
   T* o = nullptr;
-  T* logsumexp = nullptr;  // [B, H, T], optional (backward needs it)
-  T* weights = nullptr;    // [B, W, T, S], optional: the probabilities, before dropout
-  const bool* weight_heads =
-      nullptr;  // [H], optional: the W heads whose weights are wanted; null is all, W = H
+  T* logsumexp = nullptr;  // [B, H, T], optional (backward and weights need it)
+  // The probabilities before dropout, [B, W, R, S], optional: of the W heads with weight_heads[h] (null: all)
+  // and the R queries weight_rows (null: all). Costs the scores of those heads and queries a second time.
+  T* weights = nullptr;
+  const bool* weight_heads = nullptr;         // [H]
+  const std::int64_t* weight_rows = nullptr;  // [weight_row_count]
+  std::int64_t weight_row_count = 0;
 };
 
-/// o[t] = sum_s dropout(softmax_s(score[t, s])) v[s].
-template <class T>
-void attention(const AttentionShape& shape, const AttentionOptions<T>& options,
-               const AttentionForward<T>& args);
+/// o[t] = sum_s dropout(softmax_s(score[t, s])) v[s]. S: float, double, bfloat16, float16.
+template <class S>
+void attention(const AttentionShape& shape, const AttentionOptions<AttentionCompute<S>>& options,
+               const AttentionForward<S>& args);
 
 /// Arguments of attention_backward. Each gradient is laid out by its own strides and overwritten; a null one
 /// is not computed.
@@ -96,6 +110,7 @@ struct AttentionBackward {
   AttentionStrides d_o_strides, dq_strides, dk_strides, dv_strides;
 };
 
+/// T: float, double.
 template <class T>
 void attention_backward(const AttentionShape& shape, const AttentionOptions<T>& options,
                         const AttentionBackward<T>& args);

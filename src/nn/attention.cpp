@@ -193,14 +193,15 @@ Tensor MultiHeadAttention::attend(const Tensor& queries, const Tensor& keys, con
   Tensor heads_out;  // [B, H, T, d]
   const std::string weights_name = name + ".weights";
   if (context.wants(weights_name)) {
-    Tensor weights;
-    heads_out = scaled_dot_product_attention(query, key, value, options, &weights);
+    AttentionWeights all;
+    heads_out = scaled_dot_product_attention(query, key, value, options, &all);
+    const Tensor weights = all.values;
     Tensor offered = weights;
     context.taps->emit(weights_name, offered);
     if (!offered.is_same(weights)) {
       const std::int64_t group = heads / kv_heads;
       const Shape grouped{weights.size(0), kv_heads, group * weights.size(2), weights.size(3)};
-      heads_out = reshape(matmul(reshape(offered, grouped), value),
+      heads_out = reshape(matmul(reshape(offered, grouped), value.to(offered.dtype())),
                           {weights.size(0), heads, weights.size(2), value.size(3)});
     }
   } else {

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "heed/autograd.h"
@@ -27,25 +30,29 @@ Sizes sizes_of(const Tensor& q, const Tensor& k, const Tensor& v) {
   const bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q.size(0) == k.size(0) &&
                     k.size(0) == v.size(0) && k.size(1) == v.size(1) && k.size(2) == v.size(2) &&
                     q.size(3) == k.size(3) && k.size(1) > 0 && q.size(1) % k.size(1) == 0 &&
-                    q.dtype() == k.dtype() && k.dtype() == v.dtype();
+                    is_floating(q.dtype()) && is_floating(k.dtype()) && k.dtype() == v.dtype() &&
+                    (q.dtype() == DType::f64) == (k.dtype() == DType::f64);
   if (!fits) {
     throw Error(std::string(kName) +
-                ": expected q [B, H, T, d], k [B, K, S, d] and v [B, K, S, e] of one type with K " +
-                "dividing H, got " + q.str() + ", " + k.str() + " and " + v.str());
+                ": expected q [B, H, T, d], k [B, K, S, d] and v [B, K, S, e] of floating types (k and v " +
+                "of one, f64 only together) with K dividing H, got " + q.str() + ", " + k.str() + " and " +
+                v.str());
   }
   return {q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), v.size(3)};
 }
 
-void check_options(const Sizes& n, const Tensor& q, const AttentionOptions& o) {
-  const std::string where = kName;
+// What is calculated in, and what masks and biases are given in.
+DType compute_type(const Tensor& q) { return q.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+
+void check_options(const Sizes& n, DType compute, const AttentionOptions& o) {
+  const std::string where = kName, type(name_of(compute));
   if (o.mask.defined()) {
     const Shape full{n.batch, n.heads, n.queries, n.keys};
     if (o.mask.rank() > 4 || broadcast_shapes(kName, o.mask.shape(), full) != full) {
       throw Error(where + ": expected a mask that broadcasts to " + full.str() + ", got " + o.mask.str());
     }
-    if (o.mask.dtype() != DType::boolean && o.mask.dtype() != q.dtype()) {
-      throw Error(where + ": expected a mask of bool or " + std::string(name_of(q.dtype())) + ", got " +
-                  o.mask.str());
+    if (o.mask.dtype() != DType::boolean && o.mask.dtype() != compute) {
+      throw Error(where + ": expected a mask of bool or " + type + ", got " + o.mask.str());
     }
   }
   if (o.key_mask.defined() &&
@@ -54,9 +61,9 @@ void check_options(const Sizes& n, const Tensor& q, const AttentionOptions& o) {
                 o.key_mask.str());
   }
   if (o.alibi_slopes.defined() &&
-      (o.alibi_slopes.shape() != Shape{n.heads} || o.alibi_slopes.dtype() != q.dtype())) {
-    throw Error(where + ": expected a slope for each of " + std::to_string(n.heads) + " heads, got " +
-                o.alibi_slopes.str());
+      (o.alibi_slopes.shape() != Shape{n.heads} || o.alibi_slopes.dtype() != compute)) {
+    throw Error(where + ": expected a slope of " + type + " for each of " + std::to_string(n.heads) +
+                " heads, got " + o.alibi_slopes.str());
   }
   for (const auto& [name, places] :
        {std::pair{"key lengths", o.key_lengths}, {"query offsets", o.query_offsets}}) {
@@ -74,9 +81,9 @@ void check_options(const Sizes& n, const Tensor& q, const AttentionOptions& o) {
   }
   const Shape relative{n.heads, std::max<std::int64_t>(n.queries + n.keys - 1, 0)};
   if (o.relative_bias.defined() &&
-      (o.relative_bias.shape() != relative || o.relative_bias.dtype() != q.dtype())) {
-    throw Error(where + ": expected a relative bias " + std::string(name_of(q.dtype())) + relative.str() +
-                ", got " + o.relative_bias.str());
+      (o.relative_bias.shape() != relative || o.relative_bias.dtype() != compute)) {
+    throw Error(where + ": expected a relative bias " + type + relative.str() + ", got " +
+                o.relative_bias.str());
   }
   if (!(o.dropout >= 0.0 && o.dropout < 1.0)) {
     throw Error(where + ": expected dropout in [0, 1), got " + std::to_string(o.dropout));
@@ -160,67 +167,152 @@ kernels::AttentionShape kernel_shape(const Sizes& n, const Tensor& q, const Tens
           n.value_dim, strides_of(q), strides_of(k), strides_of(v), strides_of(o)};
 }
 
+// Calls fn with the type that keys and values are stored in.
+template <class Fn>
+void dispatch_storage(DType dtype, Fn&& fn) {
+  switch (dtype) {
+    case DType::f64: return fn.template operator()<double>();
+    case DType::f32: return fn.template operator()<float>();
+    case DType::bf16: return fn.template operator()<bfloat16>();
+    case DType::f16: return fn.template operator()<float16>();
+    default: throw_unsupported_dtype(kName, dtype, "a floating type");
+  }
+}
+
+// Which of n heads or queries are wanted: all when none is named.
+std::vector<std::int64_t> chosen(const char* what, const std::vector<std::int64_t>& wanted, std::int64_t n) {
+  std::vector<std::int64_t> all(wanted);
+  for (const std::int64_t i : wanted) {
+    if (i < 0 || i >= n) {
+      throw Error(std::string(kName) + ": expected " + what + " below " + std::to_string(n) + ", got " +
+                  std::to_string(i));
+    }
+  }
+  for (std::int64_t i = 0; wanted.empty() && i < n; ++i) all.push_back(i);
+  return all;
+}
+
+// The heads and queries of the weights, as the kernel takes them.
+struct Wanted {
+  std::vector<std::int64_t> heads, queries;
+  std::unique_ptr<bool[]> flags;  // by head
+
+  Wanted(const AttentionWeights& weights, const Sizes& n)
+      : heads(chosen("heads", weights.heads, n.heads)),
+        queries(chosen("queries", weights.queries, n.queries)),
+        flags(std::make_unique<bool[]>(static_cast<std::size_t>(n.heads))) {
+    if (!std::is_sorted(heads.begin(), heads.end(), std::less_equal<>())) {
+      throw Error(std::string(kName) + ": expected the heads of weights in growing order (sort them)");
+    }
+    for (const std::int64_t h : heads) flags[static_cast<std::size_t>(h)] = true;
+  }
+};
+
+// One call of the forward kernel: o and, where defined, logsumexp and weights are filled.
+struct Forward {
+  Sizes n;
+  Tensor q, k, v;  // q in the type calculated in
+  AttentionOptions options;
+  Masks masks;
+  double scale;
+  Tensor o, logsumexp;
+
+  void run(AttentionWeights* weights) const {
+    std::optional<Wanted> wanted;
+    if (weights != nullptr) {
+      wanted.emplace(*weights, n);
+      const auto rows = static_cast<std::int64_t>(wanted->queries.size());
+      weights->values =
+          Tensor::empty({n.batch, static_cast<std::int64_t>(wanted->heads.size()), rows, n.keys}, q.dtype());
+    }
+    dispatch_storage(k.dtype(), [&]<class S>() {
+      using T = kernels::AttentionCompute<S>;
+      kernels::AttentionForward<S> args;
+      args.q = reinterpret_cast<const T*>(q.raw_data());
+      args.k = reinterpret_cast<const S*>(k.raw_data());
+      args.v = reinterpret_cast<const S*>(v.raw_data());
+      args.o = reinterpret_cast<T*>(o.raw_data());
+      if (logsumexp.defined()) args.logsumexp = logsumexp.data<T>();
+      if (wanted) {
+        args.weights = weights->values.template data<T>();
+        args.weight_heads = wanted->flags.get();
+        args.weight_rows = wanted->queries.data();
+        args.weight_row_count = static_cast<std::int64_t>(wanted->queries.size());
+      }
+      kernels::attention(kernel_shape(n, q, k, v, o), kernel_options<T>(options, masks, scale), args);
+    });
+  }
+
+  // Gradients of q, k, v, the mask and the relative bias, in the type calculated in; those not asked for are
+  // undefined.
+  std::vector<Tensor> gradients(const Tensor& d_o, bool needs_bias, bool needs_relative) const {
+    const DType type = q.dtype();
+    const Tensor wide_k = k.to(type), wide_v = v.to(type);
+    const Tensor dq = heads_inside(n.batch, n.heads, n.queries, n.head_dim, type);
+    const Tensor dk = heads_inside(n.batch, n.kv_heads, n.keys, n.head_dim, type);
+    const Tensor dv = heads_inside(n.batch, n.kv_heads, n.keys, n.value_dim, type);
+    const Tensor dbias = needs_bias ? Tensor::empty(masks.mask.shape(), type) : Tensor();
+    const Tensor d_relative = needs_relative ? Tensor::empty(masks.relative.shape(), type) : Tensor();
+    dispatch_float(kName, type, [&]<class T>() {
+      kernels::AttentionBackward<T> args;
+      args.q = reinterpret_cast<const T*>(q.raw_data());
+      args.k = reinterpret_cast<const T*>(wide_k.raw_data());
+      args.v = reinterpret_cast<const T*>(wide_v.raw_data());
+      args.o = reinterpret_cast<const T*>(o.raw_data());
+      args.logsumexp = logsumexp.data<T>();
+      args.d_o = reinterpret_cast<const T*>(d_o.raw_data());
+      args.dq = reinterpret_cast<T*>(dq.raw_data());
+      args.dk = reinterpret_cast<T*>(dk.raw_data());
+      args.dv = reinterpret_cast<T*>(dv.raw_data());
+      if (needs_bias) args.dbias = dbias.data<T>();
+      if (needs_relative) args.d_relative_bias = d_relative.data<T>();
+      args.d_o_strides = strides_of(d_o);
+      args.dq_strides = strides_of(dq);
+      args.dk_strides = strides_of(dk);
+      args.dv_strides = strides_of(dv);
+      kernels::attention_backward(kernel_shape(n, q, wide_k, wide_v, o),
+                                  kernel_options<T>(options, masks, scale), args);
+    });
+    return {dq, dk, dv, needs_bias ? reshape(dbias, options.mask.shape()) : Tensor(), d_relative};
+  }
+};
+
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
-                                    const AttentionOptions& options, Tensor* weights) {
+                                    const AttentionOptions& options, AttentionWeights* weights) {
   const Sizes n = sizes_of(query, key, value);
-  check_options(n, query, options);
-  const Tensor q = dense_rows(query), k = dense_rows(key), v = dense_rows(value);
-  const double scale = scale_of(options, n);
-  const bool recording = needs_gradient({q, k, v, options.mask, options.relative_bias});
-  const Masks masks = dense_masks(options);
-  Tensor o = heads_inside(n.batch, n.heads, n.queries, n.value_dim, q.dtype());
-  const Tensor logsumexp = recording ? Tensor::empty({n.batch, n.heads, n.queries}, q.dtype()) : Tensor();
-  if (weights != nullptr) *weights = Tensor::empty({n.batch, n.heads, n.queries, n.keys}, q.dtype());
-  dispatch_float(kName, q.dtype(), [&]<class T>() {
-    kernels::AttentionForward<T> args;
-    args.q = reinterpret_cast<const T*>(q.raw_data());
-    args.k = reinterpret_cast<const T*>(k.raw_data());
-    args.v = reinterpret_cast<const T*>(v.raw_data());
-    args.o = reinterpret_cast<T*>(o.raw_data());
-    if (recording) args.logsumexp = logsumexp.data<T>();
-    if (weights != nullptr) args.weights = weights->data<T>();
-    kernels::attention(kernel_shape(n, q, k, v, o), kernel_options<T>(options, masks, scale), args);
-  });
-  if (!recording) return o;
+  const DType compute = compute_type(query);
+  check_options(n, compute, options);
+  const bool recording = needs_gradient({query, key, value, options.mask, options.relative_bias});
+  Forward call{n,
+               dense_rows(query.detach().to(compute)),
+               dense_rows(key.detach()),
+               dense_rows(value.detach()),
+               options,
+               dense_masks(options),
+               scale_of(options, n),
+               heads_inside(n.batch, n.heads, n.queries, n.value_dim, compute),
+               recording ? Tensor::empty({n.batch, n.heads, n.queries}, compute) : Tensor()};
+  call.run(weights);
+  Tensor result = query.dtype() == compute ? call.o : call.o.to(query.dtype());
+  if (!recording) return result;
 
+  // The closure may not hold its own result, only its numbers.
+  call.o = call.o.detach();
   const bool needs_bias = options.mask.defined() && options.mask.requires_grad();
   const bool needs_relative = options.relative_bias.defined() && options.relative_bias.requires_grad();
-  record(o, kName, {q, k, v, options.mask, options.relative_bias},
-         [n, q = q.detach(), k = k.detach(), v = v.detach(), o = o.detach(), logsumexp, options, masks, scale,
-          needs_bias, needs_relative](const Tensor& gradient) {
-           const Tensor d_o = dense_rows(gradient);
-           const Tensor dq = heads_inside(n.batch, n.heads, n.queries, n.head_dim, q.dtype());
-           const Tensor dk = heads_inside(n.batch, n.kv_heads, n.keys, n.head_dim, q.dtype());
-           const Tensor dv = heads_inside(n.batch, n.kv_heads, n.keys, n.value_dim, q.dtype());
-           const Tensor dbias = needs_bias ? Tensor::zeros(masks.mask.shape(), q.dtype()) : Tensor();
-           const Tensor d_relative =
-               needs_relative ? Tensor::empty(masks.relative.shape(), q.dtype()) : Tensor();
-           dispatch_float(kName, q.dtype(), [&]<class T>() {
-             kernels::AttentionBackward<T> args;
-             args.q = reinterpret_cast<const T*>(q.raw_data());
-             args.k = reinterpret_cast<const T*>(k.raw_data());
-             args.v = reinterpret_cast<const T*>(v.raw_data());
-             args.o = reinterpret_cast<const T*>(o.raw_data());
-             args.logsumexp = logsumexp.data<T>();
-             args.d_o = reinterpret_cast<const T*>(d_o.raw_data());
-             args.dq = reinterpret_cast<T*>(dq.raw_data());
-             args.dk = reinterpret_cast<T*>(dk.raw_data());
-             args.dv = reinterpret_cast<T*>(dv.raw_data());
-             if (needs_bias) args.dbias = dbias.data<T>();
-             if (needs_relative) args.d_relative_bias = d_relative.data<T>();
-             args.d_o_strides = strides_of(d_o);
-             args.dq_strides = strides_of(dq);
-             args.dk_strides = strides_of(dk);
-             args.dv_strides = strides_of(dv);
-             kernels::attention_backward(kernel_shape(n, q, k, v, o),
-                                         kernel_options<T>(options, masks, scale), args);
-           });
-           return std::vector<Tensor>{
-               dq, dk, dv, needs_bias ? reshape(dbias, options.mask.shape()) : Tensor(), d_relative};
+  record(result, kName, {query, key, value, options.mask, options.relative_bias},
+         [call, needs_bias, needs_relative, compute, q_type = query.dtype(),
+          kv_type = key.dtype()](const Tensor& gradient) {
+           std::vector<Tensor> g =
+               call.gradients(dense_rows(gradient.to(compute)), needs_bias, needs_relative);
+           g[0] = g[0].to(q_type);
+           g[1] = g[1].to(kv_type);
+           g[2] = g[2].to(kv_type);
+           return g;
          });
-  return o;
+  return result;
 }
 
 namespace {
@@ -293,21 +385,29 @@ Tensor repeat_heads(const Tensor& x, std::int64_t times) {
 
 }  // namespace
 
-Tensor attention_by_formula(const Tensor& q, const Tensor& k, const Tensor& v,
-                            const AttentionOptions& options, Tensor* weights) {
-  const Sizes n = sizes_of(q, k, v);
-  check_options(n, q, options);
+Tensor attention_by_formula(const Tensor& query, const Tensor& key, const Tensor& value,
+                            const AttentionOptions& options, AttentionWeights* weights) {
+  const Sizes n = sizes_of(query, key, value);
+  const DType compute = compute_type(query);
+  check_options(n, compute, options);
+  const Tensor q = query.to(compute), k = key.to(compute), v = value.to(compute);
   const std::int64_t group = n.heads / n.kv_heads;
   Tensor scores =
       matmul(q, transpose(repeat_heads(k, group), -1, -2)) * scale_of(options, n);  // [B, H, T, S]
-  scores = scores + additive_mask(n, options, q.dtype());
+  scores = scores + additive_mask(n, options, compute);
   if (options.mask.defined() && options.mask.dtype() != DType::boolean) scores = scores + options.mask;
   if (options.relative_bias.defined()) scores = scores + spread_relative_bias(n, options);
   const Tensor probabilities = softmax(scores, -1);  // over the keys
-  if (weights != nullptr) *weights = probabilities;
+  if (weights != nullptr) {
+    const Wanted wanted(*weights, n);
+    const auto index = [](const std::vector<std::int64_t>& places) {
+      return Tensor::from(places, {static_cast<std::int64_t>(places.size())});
+    };
+    weights->values = gather(gather(probabilities, 1, index(wanted.heads)), 2, index(wanted.queries));
+  }
   const Tensor kept =
       options.dropout > 0 ? dropout(probabilities, options.dropout, options.stream) : probabilities;
-  return matmul(kept, repeat_heads(v, group));  // [B, H, T, e]
+  return matmul(kept, repeat_heads(v, group)).to(query.dtype());  // [B, H, T, e]
 }
 
 }  // namespace heed

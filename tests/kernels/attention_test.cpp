@@ -2,9 +2,11 @@
 // heads, odd sizes, strided layouts, dropout; gradients against central differences of that definition.
 #include "kernels/attention.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
+#include "heed/dtype.h"
 #include "kernels/kernel_case.h"
 #include "reference/attention.h"
 
@@ -65,6 +67,9 @@ std::vector<Case> cases() {
   with("relative bias at offsets", shape(2, 2, 2, 5, 9, 4, 6), [](A& a) {
     a.relative = numbers<double>(2 * 13, 86), a.offsets = {7, 1};
   });
+  with("over several blocks", shape(1, 2, 1, 150, 300, 8, 20), [](A& a) { a.causal = true; });
+  with("over a span", shape(1, 1, 1, 40, 1100, 4, 4), [](A& a) { a.slopes = {0.01}; });
+  with("few queries over two spans", shape(1, 2, 1, 2, 2100, 4, 4), [](A& a) { a.causal = true; });
   with("everything", shape(2, 4, 2, 34, 50, 8, 8), [](A& a) {
     a.dropout = 0.2, a.random = {4, 1}, a.causal = true, a.window = 30, a.slopes = {0.5, 0.25, 0.125, 0.0625};
     a.key_mask = flags(2 * 50, 83), a.bias = numbers<double>(2 * 4 * 34 * 50, 84), a.lengths = {50, 41};
@@ -189,6 +194,131 @@ TYPED_TEST(Kernel, AttentionWeightsOfChosenHeads) {
       EXPECT_EQ(chosen[(b * 2 + 1) * 20 + i], all[(b * 3 + 2) * 20 + i]);
     }
   }
+}
+
+TYPED_TEST(Kernel, AttentionWeightsOfChosenQueries) {
+  using T = TypeParam;
+  auto a = shape(2, 3, 1, 40, 50, 4, 4);
+  a.causal = true;
+  const std::size_t T_ = 40, S = 50;
+  Inputs<T> setup(a);
+  std::vector<T> all(2 * 3 * T_ * S), chosen(2 * 1 * 3 * S);
+  setup.forward.weights = all.data();
+  setup.run();
+  const bool wanted[] = {false, true, false};
+  const std::int64_t queries[] = {39, 0, 17};
+  setup.forward.weights = chosen.data();
+  setup.forward.weight_heads = wanted;
+  setup.forward.weight_rows = queries;
+  setup.forward.weight_row_count = 3;
+  setup.run();
+  for (std::size_t b = 0; b < 2; ++b) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::size_t row = ((b * 3 + 1) * T_ + static_cast<std::size_t>(queries[i])) * S;
+      for (std::size_t s = 0; s < S; ++s) EXPECT_EQ(chosen[(b * 3 + i) * S + s], all[row + s]);
+    }
+  }
+}
+
+/// The output for one query of a case, computed by itself: one row of the batch, one query at its position,
+/// and a cache with `spare` more places that hold no numbers.
+template <class T>
+std::vector<T> alone(const Inputs<T>& s, std::int64_t b, std::int64_t t, std::int64_t spare) {
+  const kernels::AttentionShape& n = s.shape;
+  const std::int64_t capacity = n.keys + spare;
+  const auto spread = [&](const std::vector<T>& from, std::int64_t width) {
+    std::vector<T> to(static_cast<std::size_t>(n.kv_heads * capacity * width),
+                      std::numeric_limits<T>::quiet_NaN());
+    for (std::int64_t h = 0; h < n.kv_heads; ++h) {
+      const auto first = from.begin() + (b * n.kv_heads + h) * n.keys * width;
+      std::copy(first, first + n.keys * width, to.begin() + h * capacity * width);
+    }
+    return to;
+  };
+  const std::vector<T> k = spread(s.k, n.head_dim), v = spread(s.v, n.value_dim);
+  std::vector<T> out(static_cast<std::size_t>(n.heads * n.value_dim));
+  kernels::AttentionShape one = n;
+  one.batch = 1, one.queries = 1, one.keys = capacity;
+  one.k = {0, capacity * n.head_dim, n.head_dim}, one.v = {0, capacity * n.value_dim, n.value_dim};
+  one.o = {0, n.value_dim, n.value_dim};
+  kernels::AttentionOptions<T> options = s.options;
+  const std::int64_t length = s.lengths.empty() ? n.keys : s.lengths[static_cast<std::size_t>(b)];
+  const std::int64_t place =
+      t + (s.offsets.empty() ? n.keys - n.queries : s.offsets[static_cast<std::size_t>(b)]);
+  options.key_lengths = &length, options.query_offsets = &place;
+  kernels::AttentionForward<T> forward;
+  forward.q = s.q.data() + b * n.q.batch + t * n.q.row;
+  forward.k = k.data(), forward.v = v.data(), forward.o = out.data();
+  kernels::attention(one, options, forward);
+  return out;
+}
+
+TYPED_TEST(Kernel, AttentionOfAQueryHasTheSameBitsInEveryCompany) {
+  using T = TypeParam;
+  auto ragged = shape(3, 4, 2, 40, 1100, 24, 40);
+  ragged.lengths = {1100, 129, 40}, ragged.offsets = {1060, 89, 0}, ragged.causal = true;
+  ragged.slopes = {0.5, 0.25, 0.125, 0.0625};
+  auto window = shape(2, 1, 1, 70, 150, 7, 5);
+  window.window = 60;
+  auto full = shape(2, 2, 2, 33, 140, 16, 16);
+  on_every_target([&] {
+    for (const auto& a : {ragged, window, full}) {
+      Inputs<T> setup(a);
+      setup.run();
+      for (std::int64_t b = 0; b < a.batch; ++b) {
+        for (const std::int64_t t : {std::int64_t{0}, std::int64_t{17}, a.queries - 1}) {
+          for (const std::int64_t spare : {0, 200}) {
+            const std::vector<T> got = alone(setup, b, t, spare);
+            for (std::int64_t h = 0; h < a.heads; ++h) {
+              const auto want = setup.o.begin() + ((b * a.heads + h) * a.queries + t) * a.value_dim;
+              ASSERT_TRUE(std::equal(want, want + a.value_dim, got.begin() + h * a.value_dim))
+                  << "row " << b << " query " << t << " head " << h << " spare " << spare;
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+TYPED_TEST(Kernel, AttentionTakesPaddingAtTheEndForLengths) {
+  using T = TypeParam;
+  auto masked = shape(2, 2, 2, 40, 300, 8, 8), measured = masked;
+  measured.lengths = {300, 131};
+  masked.key_mask.assign(600, 1);
+  std::fill(masked.key_mask.begin() + 300 + 131, masked.key_mask.end(), 0);
+  for (const std::int64_t queries : {40, 3}) {
+    masked.queries = measured.queries = queries;
+    Inputs<T> by_mask(masked), by_length(measured);
+    by_mask.run();
+    by_length.run();
+    EXPECT_EQ(by_mask.o, by_length.o);
+  }
+}
+
+/// Keys and values stored in 16 bits: the same bits as their float values.
+template <class S>
+void expect_storage() {
+  for (const std::int64_t queries : {1, 40}) {
+    const auto a = shape(2, 4, 2, queries, 150, 24, 21);
+    Inputs<float> wide(a);
+    std::vector<S> k, v;
+    for (float& x : wide.k) k.emplace_back(x), x = static_cast<float>(k.back());
+    for (float& x : wide.v) v.emplace_back(x), x = static_cast<float>(v.back());
+    on_every_target([&] {
+      wide.run();
+      kernels::AttentionForward<S> forward;
+      std::vector<float> o(wide.o.size());
+      forward.q = wide.q.data(), forward.k = k.data(), forward.v = v.data(), forward.o = o.data();
+      kernels::attention(wide.shape, wide.options, forward);
+      EXPECT_EQ(o, wide.o);
+    });
+  }
+}
+
+TEST(KernelStorage, AttentionOverCachesOf16Bits) {
+  expect_storage<bfloat16>();
+  expect_storage<float16>();
 }
 
 TYPED_TEST(Kernel, AttentionReadsStridedLayouts) {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "heed/ops/shape.h"
+#include "heed/threads.h"
 #include "reference/gradient_check.h"
 #include "reference/near.h"
 
@@ -28,9 +29,9 @@ TEST(Attention, WorkedExample) {
   const Tensor q = Tensor::from(std::vector<float>{1, 0, 0, 1, 1, 1}, {1, 1, 3, 2});
   const Tensor k = Tensor::from(std::vector<float>{1, 1, 0, 1, 1, 0}, {1, 1, 3, 2});
   const Tensor v = Tensor::from(std::vector<float>{1, 0, 0, 1, 0, 0}, {1, 1, 3, 2});
-  Tensor weights;
+  AttentionWeights weights;
   const Tensor out = scaled_dot_product_attention(q, k, v, {}, &weights);
-  expect_near(weights,
+  expect_near(weights.values,
               Tensor::from(std::vector<float>{.401f, .198f, .401f, .401f, .401f, .198f, .503f, .248f, .248f},
                            {1, 1, 3, 3}),
               6e-4);
@@ -101,11 +102,11 @@ TEST(Attention, FusedEqualsTheFormulaInValueWeightsAndGradient) {
       fused.back().set_requires_grad();
       plain.back().set_requires_grad();
     }
-    Tensor fused_weights, plain_weights;
+    AttentionWeights fused_weights, plain_weights;
     const Tensor y = scaled_dot_product_attention(fused[0], fused[1], fused[2], c.options, &fused_weights);
     const Tensor z = attention_by_formula(plain[0], plain[1], plain[2], c.options, &plain_weights);
     expect_near(y, z, 1e-10);
-    expect_near(fused_weights, plain_weights, 1e-10);
+    expect_near(fused_weights.values, plain_weights.values, 1e-10);
     expect_near(scaled_dot_product_attention(fused[0], fused[1], fused[2], c.options), z, 1e-10);
     const Tensor gradient = random_tensor(y.shape(), 103);
     sum(y * gradient).backward();
@@ -182,6 +183,70 @@ TEST(Attention, NeverHoldsAllWeights) {
   EXPECT_LT(memory_statistics().peak_bytes - before, 4u << 20);
 }
 
+TEST(Attention, MemoryGrowsWithTheLength) {
+  const int before_threads = threads();
+  set_threads(2);
+  const auto peak = [](std::int64_t length) {
+    std::vector<Tensor> qkv;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      qkv.push_back(random_tensor({1, 1, length, 32}, 126 + i).to(DType::f32));
+      qkv.back().set_requires_grad();
+    }
+    AttentionOptions options;
+    options.causal = true;
+    reset_peak_memory();
+    const std::size_t before = memory_statistics().bytes_in_use;
+    sum(scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], options)).backward();
+    return memory_statistics().peak_bytes - before;
+  };
+  const std::size_t one = peak(1024), four = peak(4096);
+  // o, dO, the three gradients and what a graph holds; beyond them a thread's room, whatever the length.
+  EXPECT_LT(four, 4 * one);
+  EXPECT_LT(four, 8u * 4096 * 32 * 4 + (4u << 20));
+  set_threads(before_threads);
+}
+
+TEST(Attention, WeightsOfChosenHeadsAndQueries) {
+  const Tensor q = random_tensor({2, 4, 20, 8}, 130), k = random_tensor({2, 2, 30, 8}, 131),
+               v = random_tensor({2, 2, 30, 8}, 132);
+  AttentionOptions options;
+  options.causal = true;
+  AttentionWeights fused{{1, 3}, {19, 2}, {}}, plain = fused;
+  const Tensor y = scaled_dot_product_attention(q, k, v, options, &fused);
+  const Tensor z = attention_by_formula(q, k, v, options, &plain);
+  EXPECT_EQ(fused.values.shape(), (Shape{2, 2, 2, 30}));
+  expect_near(fused.values, plain.values, 1e-10);
+  expect_near(y, z, 1e-10);
+  EXPECT_EQ(y.to_vector<double>(), scaled_dot_product_attention(q, k, v, options).to_vector<double>());
+}
+
+TEST(Attention, StoredIn16Bits) {
+  for (const DType type : {DType::bf16, DType::f16}) {
+    std::vector<Tensor> half, wide;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      half.push_back(random_tensor({2, 2, 20, 8}, 133 + i).to(type));
+      wide.push_back(half.back().to(DType::f32).clone());
+      half.back().set_requires_grad();
+      wide.back().set_requires_grad();
+    }
+    const Tensor y = scaled_dot_product_attention(half[0], half[1], half[2]);
+    const Tensor z = scaled_dot_product_attention(wide[0], wide[1], wide[2]);
+    EXPECT_EQ(y.dtype(), type);
+    EXPECT_EQ(y.to(DType::f32).to_vector<float>(), z.to(type).to(DType::f32).to_vector<float>());
+    const Tensor mixed = scaled_dot_product_attention(wide[0].detach(), half[1].detach(), half[2].detach());
+    EXPECT_EQ(mixed.to_vector<float>(), z.to_vector<float>());
+    const Tensor gradient = random_tensor(y.shape(), 136).to(type);
+    y.backward(gradient);
+    z.backward(gradient.to(DType::f32));
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(half[i].grad().dtype(), type);
+      EXPECT_EQ(half[i].grad().to(DType::f32).to_vector<float>(),
+                wide[i].grad().to(type).to(DType::f32).to_vector<float>());
+    }
+    expect_near(attention_by_formula(wide[0], half[1], half[2]), z, 2e-5);
+  }
+}
+
 TEST(Attention, SaysWhatIsWrong) {
   const Tensor q = Tensor::zeros({1, 2, 3, 4}), k = Tensor::zeros({1, 2, 5, 4});
   EXPECT_THROW(scaled_dot_product_attention(q, k, Tensor::zeros({1, 2, 6, 4})), Error);
@@ -207,6 +272,14 @@ TEST(Attention, SaysWhatIsWrong) {
   options = {};
   options.relative_bias = Tensor::zeros({2, 8});
   EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  AttentionWeights weights;
+  weights.heads = {2};
+  EXPECT_THROW(scaled_dot_product_attention(q, k, k, {}, &weights), Error);
+  weights.heads = {1, 0};
+  EXPECT_THROW(scaled_dot_product_attention(q, k, k, {}, &weights), Error);
+  weights.heads = {};
+  weights.queries = {-1};
+  EXPECT_THROW(scaled_dot_product_attention(q, k, k, {}, &weights), Error);
   options = {};
   options.dropout = 1.0;
   EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);

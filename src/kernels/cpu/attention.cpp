@@ -1,6 +1,6 @@
-// Attention forward. A task is a block of queries of one head: scores by one tile product with the packed
-// keys, softmax row by row, a second tile product with the values. Tasks of one head follow one another, so a
-// thread packs the head's keys and values once.
+// Attention forward. A task is a group of queries of one head. It walks over the keys block by block, each
+// block serving all its queries while it lies in cache: products with the keys, softmax, products with the
+// values. Few queries go by rows instead (attention_rows-inl.h).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention.cpp"
 #include "kernels/cpu/targets.h"
@@ -8,135 +8,204 @@
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
 #include "kernels/attention.h"
-#include "kernels/cpu/attention-inl.h"
+#include "kernels/cpu/attention_rows-inl.h"
+#include "kernels/cpu/attention_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 
-/// What one thread needs: the packed keys and values of the head at hand, and a block's scores and outputs.
+/// Tiles of queries in a task at most.
+inline constexpr int64_t kGroupTiles = 8;
+
+/// One tile's worth of a task's queries.
 template <class T>
-struct ForwardScratch {
-  explicit ForwardScratch(const AttentionShape& s)
-      : keys(s.head_dim, s.keys),
-        values(s.keys + lanes<T>(), s.value_dim),
-        scores(kQueryBlock, s.keys),
-        out(kQueryBlock, s.value_dim),
-        factors(1, s.keys) {}
-  int64_t packed = -1;  // b * kv_heads + kv head of what is packed
-  Scratch<T> keys, values, scores, out, factors;
+struct GroupTile {
+  TileQueries queries{{0, 0}, 0, 0};
+  Interval keys{0, 0};     // that some of them may see
+  T* q = nullptr;          // [head_dim, kTileQueries], scaled
+  Softmax<T> span, total;  // over the keys of the span at hand, and of all spans
 };
 
-template <class T>
-class Forward {
- public:
-  Forward(const AttentionShape& shape, const AttentionOptions<T>& options, const AttentionForward<T>& args)
-      : s_(shape), o_(options), a_(args), rules_(shape, options), keep_(options.random, options.dropout) {
-    blocks_ = (s_.queries + kQueryBlock - 1) / kQueryBlock;
-    int64_t slots = 0;
-    for (int64_t h = 0; h < s_.heads; ++h) {
-      const bool wanted = a_.weights != nullptr && (a_.weight_heads == nullptr || a_.weight_heads[h]);
-      slot_.push_back(wanted ? slots++ : -1);
+/// What one thread needs.
+template <class S>
+struct GroupRoom {
+  using T = AttentionCompute<S>;
+  static constexpr int64_t W = kTileQueries<T>;
+
+  static int64_t numbers(const AttentionShape& s) {
+    const int64_t tile = W * s.head_dim + 2 * Softmax<T>::numbers(s.value_dim);
+    const int64_t keys = kKeyBlock * (padded<T>(s.head_dim) + padded<T>(s.value_dim));
+    return kGroupTiles * Room<T>::whole(tile) + kKeyBlock * W + TileRoom<T>::kNumbers + keys +
+           W * Room<T>::whole(s.value_dim) + 64 * (kGroupTiles + 4);
+  }
+  explicit GroupRoom(const AttentionShape& s)
+      : room(numbers(s)),
+        tile_room(room),
+        scores(room.take(kKeyBlock * W)),
+        keys(room.take(kKeyBlock * padded<T>(s.head_dim))),
+        values(room.take(kKeyBlock * padded<T>(s.value_dim))),
+        out(room.take(W * Room<T>::whole(s.value_dim))) {
+    for (int64_t i = 0; i < kGroupTiles; ++i) {
+      T* q = room.take(W * s.head_dim);
+      const Softmax<T> span(room, s.value_dim), total(room, s.value_dim);
+      tiles.push_back({{{0, 0}, 0, 0}, {0, 0}, q, span, total});
     }
-    slots_ = slots;
   }
 
+  Room<T> room;
+  TileRoom<T> tile_room;
+  T *scores, *keys, *values, *out;
+  std::vector<GroupTile<T>> tiles;
+};
+
+template <class S>
+class TileForward {
+ public:
+  using T = AttentionCompute<S>;
+  static constexpr int64_t W = kTileQueries<T>;
+
+  TileForward(const AttentionShape& shape, const AttentionOptions<T>& options,
+              const AttentionForward<S>& args, const Rules<T>& rules)
+      : s_(shape), o_(options), a_(args), rules_(rules), keep_(options.random, options.dropout) {}
+
   void run() const {
-    const int64_t work = kQueryBlock * s_.keys * (s_.head_dim + s_.value_dim) / 8;
-    parallel_for(s_.batch * s_.heads * blocks_, row_grain(work), [&](int64_t begin, int64_t end) HWY_ATTR {
-      ForwardScratch<T> scratch(s_);
+    // What a group holds changes no number.
+    int64_t tiles = kGroupTiles;
+    while (tiles > 1 && s_.batch * s_.heads * (s_.queries / (tiles * W)) < 4 * threads()) tiles /= 2;
+    const int64_t size = tiles * W, groups = (s_.queries + size - 1) / size;
+    const int64_t step = spreading_step(groups);
+    const int64_t work = std::min(size, s_.queries) * s_.keys * (s_.head_dim + s_.value_dim) / 8;
+    parallel_for(s_.batch * s_.heads * groups, row_grain(work), [&](int64_t begin, int64_t end) HWY_ATTR {
+      GroupRoom<S> room(s_);
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t head = task / blocks_;
-        block({head / s_.heads, head % s_.heads}, task % blocks_ * kQueryBlock, scratch);
+        const int64_t head = task / groups, group = task % groups * step % groups;
+        const Interval queries{group * size, std::min((group + 1) * size, s_.queries)};
+        const int64_t placed = place_tiles({head / s_.heads, head % s_.heads}, queries, room);
+        const bool one_span = walk(placed, room);
+        for (int64_t i = 0; i < placed; ++i) {
+          const GroupTile<T>& tile = room.tiles[static_cast<std::size_t>(i)];
+          write(tile.queries, one_span ? tile.span : tile.total, room);
+        }
       }
     });
   }
 
  private:
-  void pack(HeadIndex at, ForwardScratch<T>& w) const {
+  /// Fills in the tiles of the queries; returns how many there are.
+  int64_t place_tiles(HeadIndex at, Interval queries, GroupRoom<S>& room) const {
+    int64_t tiles = 0;
+    for (int64_t t = queries.begin; t < queries.end; t += W) {
+      GroupTile<T>& tile = room.tiles[static_cast<std::size_t>(tiles++)];
+      tile.queries = {at, t, std::min(W, queries.end - t)};
+      tile.keys = rules_.visible_block(at.b, t, tile.queries.count);
+      const T* q = head_of(a_.q, s_.q, at.b, at.h) + t * s_.q.row;
+      pack_transposed<T>(tile.queries.count, s_.head_dim, {q, s_.q.row}, {tile.q, W});
+      scale_row(rules_.query_factor(), s_.head_dim * W, tile.q);
+    }
+    return tiles;
+  }
+
+  /// Takes the tiles over all keys; returns whether those lay in one span, which then is the whole.
+  bool walk(int64_t tiles, GroupRoom<S>& room) const {
+    const GroupTile<T>&front = room.tiles.front(), &back = room.tiles[static_cast<std::size_t>(tiles - 1)];
+    const HeadIndex at = front.queries.at;
+    const Interval seen{front.keys.begin, back.keys.end};
+    const int64_t first = seen.begin / kSpan * kSpan;
+    const bool one_span = seen.end <= first + kSpan;
+    const auto clear = [&](auto part) {
+      for (int64_t i = 0; i < tiles; ++i) (room.tiles[static_cast<std::size_t>(i)].*part).clear(s_.value_dim);
+    };
+    clear(one_span ? &GroupTile<T>::span : &GroupTile<T>::total);
+    for (int64_t span = first; span < seen.end; span += kSpan) {
+      const Interval keys = both(seen, {span, span + kSpan});
+      if (!one_span) clear(&GroupTile<T>::span);
+      for (int64_t block = keys.begin / kKeyBlock * kKeyBlock; block < keys.end; block += kKeyBlock) {
+        const Interval here = both(keys, {block, block + kKeyBlock});
+        if (rules_.any_present(at.b, here)) take_block(at, block, here, tiles, room);
+      }
+      for (int64_t i = 0; i < tiles && !one_span; ++i) {
+        const GroupTile<T>& tile = room.tiles[static_cast<std::size_t>(i)];
+        join_tile(tile_width<T>(tile.queries), s_.value_dim, tile.span, tile.total);
+      }
+    }
+    return one_span;
+  }
+
+  /// All tiles with the keys `here` of one block.
+  void take_block(HeadIndex at, int64_t block, Interval here, int64_t tiles, GroupRoom<S>& room) const {
     const int64_t kv = at.h / (s_.heads / s_.kv_heads);
-    if (w.packed == at.b * s_.kv_heads + kv) return;
-    w.packed = at.b * s_.kv_heads + kv;
-    pack_transposed<T>(s_.keys, s_.head_dim, {head_of(a_.k, s_.k, at.b, kv), s_.k.row}, w.keys.rows());
-    pack_rows<T>(s_.keys, s_.value_dim, {head_of(a_.v, s_.v, at.b, kv), s_.v.row}, w.values.rows());
-  }
-
-  void block(HeadIndex at, int64_t first, ForwardScratch<T>& w) const {
-    const int64_t count = std::min(kQueryBlock, s_.queries - first);
-    const Interval keys = rules_.visible_block(at.b, first, count);
-    pack(at, w);
-    const T* q = head_of(a_.q, s_.q, at.b, at.h) + first * s_.q.row;
-    tile_multiply<T>(count, keys.end - keys.begin, s_.head_dim, Left<T>{q, s_.q.row, 1},
-                     {w.keys.row(0) + keys.begin, w.keys.stride},
-                     {w.scores.row(0) + keys.begin, w.scores.stride}, false);
-    T inverse[kQueryBlock];
-    for (int64_t i = 0; i < count; ++i) {
-      inverse[i] = softmax_row(at, first + i, keys, w.scores.row(i));
-      if (o_.dropout > 0) drop_row(at, first + i, w.factors.row(0), w.scores.row(i));
-    }
-    tile_multiply<T>(count, s_.value_dim, keys.end - keys.begin,
-                     Left<T>{w.scores.row(0) + keys.begin, w.scores.stride, 1},
-                     {w.values.row(keys.begin), w.values.stride}, w.out.rows(), false);
-    for (int64_t i = 0; i < count; ++i) {
-      T* o = head_of(a_.o, s_.o, at.b, at.h) + (first + i) * s_.o.row;
-      const Vec<T> factor = broadcast(inverse[i]);
-      map_range<T>(
-          0, s_.value_dim, o, [=](auto v) HWY_ATTR { return hn::Mul(v, factor); },
-          static_cast<const T*>(w.out.row(i)));
+    const S* k = head_of(a_.k, s_.k, at.b, kv) + here.begin * s_.k.row;
+    const S* v = head_of(a_.v, s_.v, at.b, kv) + here.begin * s_.v.row;
+    const Rows<const T> keys = rows_of<T>(k, s_.k.row, here.size(), s_.head_dim, room.keys);
+    const Rows<const T> values = rows_of<T>(v, s_.v.row, here.size(), s_.value_dim, room.values);
+    for (int64_t i = 0; i < tiles; ++i) {
+      const GroupTile<T>& tile = room.tiles[static_cast<std::size_t>(i)];
+      const Interval seen = both(here, tile.keys);
+      if (seen.empty()) continue;
+      const int64_t skip = seen.begin - here.begin, n = seen.size(), width = tile_width<T>(tile.queries);
+      T* scores = room.scores + (seen.begin - block) * W;
+      tile_multiply<T>(n, width, s_.head_dim, Left<T>{keys.data + skip * keys.stride, keys.stride, 1},
+                       {tile.q, W}, {scores, W}, false);
+      finish_tile(rules_, tile.queries, seen, room.tile_room, scores);
+      soften_tile({seen.begin - block, seen.end - block}, width, s_.value_dim, tile.span, room.scores);
+      if (o_.dropout > 0) {
+        dropout_tile(rules_, keep_, tile.queries, seen, room.tile_room);
+        each_vector<T>(tile.queries, n, [&](int64_t, int64_t, int64_t p) HWY_ATTR {
+          store<T>(hn::Mul(load(scores + p), load(room.tile_room.by_key + p)), scores + p);
+        });
+      }
+      tile_multiply<T>(s_.value_dim, width, n, Left<T>{values.data + skip * values.stride, 1, values.stride},
+                       {scores, W}, {tile.span.o, W}, true);
     }
   }
 
-  /// Turns products into exp(score - max), 0 where nothing may be seen; returns what makes them sum to 1.
-  HWY_INLINE T softmax_row(HeadIndex at, int64_t t, Interval block, T* row) const {
-    const Interval keys = rules_.visible(at.b, t);
-    clear_outside(block, keys, row);
-    rules_.finish_row(at, t, keys, row);
-    const int64_t n = keys.end - keys.begin;
-    const T lowest = -std::numeric_limits<T>::infinity();
-    const T largest = row_max(row + keys.begin, n);
-    T inverse = 0, logsumexp = lowest;
-    if (largest == lowest) {
-      std::fill(row + keys.begin, row + keys.end, T(0));
-    } else {
-      const Vec<T> shift = broadcast(largest);
-      map_range<T>(
-          keys.begin, keys.end, row, [=](auto v) HWY_ATTR { return exp_of(hn::Sub(v, shift)); },
-          static_cast<const T*>(row));
-      const T sum = row_sum(row + keys.begin, n);
-      inverse = T(1) / sum;
-      logsumexp = largest + std::log(sum);
+  void write(const TileQueries& q, const Softmax<T>& result, GroupRoom<S>& room) const {
+    const int64_t wide = Room<T>::whole(s_.value_dim);
+    T logsumexps[W];
+    for (int64_t w = 0; w < tile_width<T>(q); w += lanes<T>()) {
+      const Vec<T> sum = load(result.sum + w), inverse = inverse_of(sum);
+      store<T>(logsumexp_of(load(result.largest + w), sum), logsumexps + w);
+      for (int64_t c = 0; c < s_.value_dim; ++c) {
+        T* o = result.o + c * W + w;
+        store<T>(hn::Mul(load(o), inverse), o);
+      }
     }
-    if (a_.logsumexp != nullptr) a_.logsumexp[(at.b * s_.heads + at.h) * s_.queries + t] = logsumexp;
-    if (slot_[static_cast<std::size_t>(at.h)] >= 0) write_weights(at, t, keys, row, inverse);
-    return inverse;
-  }
-
-  void write_weights(HeadIndex at, int64_t t, Interval keys, const T* row, T inverse) const {
-    const int64_t slot = at.b * slots_ + slot_[static_cast<std::size_t>(at.h)];
-    T* weights = a_.weights + (slot * s_.queries + t) * s_.keys;
-    clear_outside({0, s_.keys}, keys, weights);
-    for (int64_t s = keys.begin; s < keys.end; ++s) weights[s] = row[s] * inverse;
-  }
-
-  HWY_INLINE void drop_row(HeadIndex at, int64_t t, T* factors, T* row) const {
-    const Interval keys = rules_.visible(at.b, t);
-    keep_.factors(rules_.dropout_index(at, t, keys.begin), keys.end - keys.begin, factors + keys.begin);
-    multiply_row(keys, factors, row);
+    pack_transposed<T>(s_.value_dim, q.count, {result.o, W}, {room.out, wide});
+    for (int64_t i = 0; i < q.count; ++i) {
+      T* o = head_of(a_.o, s_.o, q.at.b, q.at.h) + (q.first + i) * s_.o.row;
+      std::copy(room.out + i * wide, room.out + i * wide + s_.value_dim, o);
+    }
+    if (a_.logsumexp == nullptr) return;
+    T* out = a_.logsumexp + (q.at.b * s_.heads + q.at.h) * s_.queries + q.first;
+    std::copy(logsumexps, logsumexps + q.count, out);
   }
 
   const AttentionShape& s_;
   const AttentionOptions<T>& o_;
-  const AttentionForward<T>& a_;
-  Scores<T> rules_;
+  const AttentionForward<S>& a_;
+  const Rules<T>& rules_;
   Keep keep_;
-  int64_t blocks_ = 0;
-  int64_t slots_ = 0;
-  std::vector<int64_t> slot_;  // of each head among those whose weights are wanted, or -1
 };
 
-template <class T>
-void attention(const AttentionShape& shape, const AttentionOptions<T>& options,
-               const AttentionForward<T>& args) {
-  Forward<T>(shape, options, args).run();
+template <class S>
+void attention(const AttentionShape& shape, const AttentionOptions<AttentionCompute<S>>& options,
+               const AttentionForward<S>& args) {
+  using T = AttentionCompute<S>;
+  if (shape.batch * shape.heads * shape.queries == 0) return;
+  const Rules<T> rules(shape, options);
+  AttentionForward<S> wanted = args;
+  std::shared_ptr<Buffer> logsumexp;  // weights need it
+  if (args.weights != nullptr && args.logsumexp == nullptr) {
+    const int64_t count = shape.batch * shape.heads * shape.queries;
+    logsumexp = Buffer::allocate(static_cast<std::size_t>(count) * sizeof(T));
+    wanted.logsumexp = reinterpret_cast<T*>(logsumexp->data());
+  }
+  if (RowForward<S>::suits(shape)) {
+    RowForward<S>(shape, options, wanted, rules).run();
+  } else {
+    TileForward<S>(shape, options, wanted, rules).run();
+  }
+  if (args.weights != nullptr) RowWeights<S>(shape, wanted, rules).run();
 }
 
 }  // namespace heed::kernels::HWY_NAMESPACE
@@ -147,15 +216,19 @@ namespace heed::kernels {
 
 HEED_EXPORT(attention);
 
-template <class T>
-void attention(const AttentionShape& shape, const AttentionOptions<T>& options,
-               const AttentionForward<T>& args) {
-  HEED_DISPATCH(attention, T)(shape, options, args);
+template <class S>
+void attention(const AttentionShape& shape, const AttentionOptions<AttentionCompute<S>>& options,
+               const AttentionForward<S>& args) {
+  HEED_DISPATCH(attention, S)(shape, options, args);
 }
 template void attention(const AttentionShape&, const AttentionOptions<float>&,
                         const AttentionForward<float>&);
 template void attention(const AttentionShape&, const AttentionOptions<double>&,
                         const AttentionForward<double>&);
+template void attention(const AttentionShape&, const AttentionOptions<float>&,
+                        const AttentionForward<bfloat16>&);
+template void attention(const AttentionShape&, const AttentionOptions<float>&,
+                        const AttentionForward<float16>&);
 
 }  // namespace heed::kernels
 #endif

@@ -1,8 +1,10 @@
 // Attention backward. With P = softmax of the scores, recomputed from their logsumexp, and Z the dropout
 // factors:
 //   dV = (P Z)^T dO,  dS = P (Z (dO V^T) - D) with D = rowsum(dO O),  dQ = scale dS K,  dK = scale dS^T Q.
-// A task owns everything it adds to: one key-value head with all the query heads that read it, and, where a
-// bias is shared by several batches or heads and its gradient is wanted, all of those.
+//
+// Keys and queries are cut into spans. A task takes one span of keys with one of queries and adds to the
+// gradients of both; in round r, span i of keys meets span (i + r) % n of queries, so that no two tasks of a
+// round add to the same place, and every place is added to in an order that no number of threads changes.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention_backward.cpp"
 #include "kernels/cpu/targets.h"
@@ -10,63 +12,128 @@
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
 #include "kernels/attention.h"
-#include "kernels/cpu/attention-inl.h"
+#include "kernels/cpu/attention_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 
+/// Keys of a tile here: fewer than forward, because two tiles must stay in cache.
+inline constexpr int64_t kBackwardKeys = 64;
+
+/// What one thread needs.
 template <class T>
-struct BackwardScratch {
-  explicit BackwardScratch(const AttentionShape& s)
-      : keys_transposed(s.head_dim, s.keys),
-        values_transposed(s.value_dim, s.keys),
-        keys(s.keys + lanes<T>(), s.head_dim),
-        dk(s.keys + lanes<T>(), s.head_dim),
-        dv(s.keys + lanes<T>(), s.value_dim),
-        q(kQueryBlock, s.head_dim),
-        d_o(kQueryBlock, s.value_dim),
-        dq(kQueryBlock, s.head_dim),
-        p(kQueryBlock, s.keys),
-        ds(kQueryBlock, s.keys),
-        factors(1, s.keys) {}
-  Scratch<T> keys_transposed, values_transposed, keys, dk, dv;  // of the key-value head at hand
-  Scratch<T> q, d_o, dq, p, ds, factors;                        // of the block of queries at hand
+struct BackwardRoom {
+  static constexpr int64_t W = kTileQueries<T>;
+
+  static int64_t numbers(const AttentionShape& s, int64_t span) {
+    const int64_t d = padded<T>(s.head_dim), e = padded<T>(s.value_dim);
+    return 2 * span * (d + e) + 2 * W * (d + e) + W * d + 2 * W * (kBackwardKeys + 1) +
+           TileRoom<T>::kNumbers + 32 * 16;
+  }
+  BackwardRoom(const AttentionShape& s, int64_t span)
+      : d(padded<T>(s.head_dim)),
+        e(padded<T>(s.value_dim)),
+        room(numbers(s, span)),
+        tile_room(room),
+        keys(room.take(span * d)),
+        values(room.take(span * e)),
+        dk(room.take(span * d)),
+        dv(room.take(span * e)),
+        q_rows(room.take(W * d)),
+        do_rows(room.take(W * e)),
+        q_turned(room.take(W * d)),
+        do_turned(room.take(W * e)),
+        dq(room.take(W * d)),
+        p(room.take(W * kBackwardKeys)),
+        ds(room.take(W * kBackwardKeys)),
+        shift(room.take(W)),
+        level(room.take(W)) {}
+
+  int64_t d, e;  // head_dim and value_dim in whole vectors
+  Room<T> room;
+  TileRoom<T> tile_room;
+  T *keys, *values, *dk, *dv;  // of the span of keys, [span, d] and [span, e]
+  T *q_rows, *do_rows;         // of the tile's queries, [W, d] and [W, e]
+  T *q_turned, *do_turned;     // [d, W] and [e, W], q scaled
+  T* dq;                       // [W, d]
+  T *p, *ds;                   // [kBackwardKeys, W]
+  T *shift, *level;            // of each query: logsumexp in powers of two, and D
 };
 
 template <class T>
 class Backward {
  public:
+  static constexpr int64_t W = kTileQueries<T>;
+
   Backward(const AttentionShape& shape, const AttentionOptions<T>& options, const AttentionBackward<T>& args)
-      : s_(shape), o_(options), a_(args), rules_(shape, options), keep_(options.random, options.dropout) {}
+      : s_(shape),
+        o_(options),
+        a_(args),
+        rules_(shape, options),
+        keep_(options.random, options.dropout),
+        levels_(shape.batch * shape.heads * shape.queries),
+        level_(levels_.take(shape.batch * shape.heads * shape.queries)) {
+    const int64_t longest = std::max(s_.queries, s_.keys);
+    span_ = 512;  // short heads, when there are few, are cut smaller to occupy many threads
+    while (span_ > 128 && s_.batch * s_.kv_heads * longest < 16 * span_) span_ /= 2;
+    const bool one_place = o_.bias_strides.query == 0 && o_.bias_strides.key == 0;
+    if (a_.dbias != nullptr && one_place) span_ = std::max<int64_t>(longest, 1);
+    spans_ = (longest + span_ - 1) / span_;
+  }
 
   void run() const {
     if (s_.batch * s_.heads == 0) return;
-    if (a_.dbias != nullptr) clear_dbias();
+    clear();
+    if (s_.queries * s_.keys == 0) return;
+    find_levels();
+    // Where batches or heads share a bias, one task does them all.
+    const bool shared = a_.dbias != nullptr;
+    const int64_t batches = shared && o_.bias_strides.batch == 0 ? s_.batch : 1;
+    const int64_t heads = shared && o_.bias_strides.head == 0 ? s_.kv_heads : 1;
+    const int64_t columns = s_.kv_heads / heads, owners = s_.batch / batches * columns;
+    const int64_t step = spreading_step(spans_), work = span_ * span_ * (s_.head_dim + s_.value_dim) / 4;
+    const bool relative = a_.d_relative_bias != nullptr;
+    Room<T> distances(relative ? s_.batch * s_.heads * spans_ * distance_row() : 0);
+    T* const by_distance = relative ? distances.take(0) : nullptr;
+    for (int64_t round = 0; round < spans_; ++round) {
+      parallel_for(owners * spans_, row_grain(work), [&](int64_t begin, int64_t end) HWY_ATTR {
+        BackwardRoom<T> room(s_, std::min(span_, s_.keys));
+        for (int64_t task = begin; task < end; ++task) {
+          const int64_t owner = task / spans_, i = task % spans_ * step % spans_;
+          for (int64_t b = 0; b < batches; ++b) {
+            for (int64_t kv = 0; kv < heads; ++kv) {
+              meet(owner / columns * batches + b, owner % columns * heads + kv, i, (i + round) % spans_,
+                   by_distance, room);
+            }
+          }
+        }
+      });
+      if (relative) add_distances(round, by_distance);
+    }
+  }
+
+ private:
+  Interval span_of(int64_t i, int64_t n) const { return both({i * span_, (i + 1) * span_}, {0, n}); }
+
+  /// Zeroes all gradients; those of a repeated bias once or more.
+  void clear() const {
+    const auto rows = [&](T* to, const AttentionStrides& m, int64_t heads, int64_t n, int64_t width) {
+      if (to == nullptr) return;
+      parallel_for(s_.batch * heads * n, row_grain(width), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          T* row = to + i / (heads * n) * m.batch + i / n % heads * m.head + i % n * m.row;
+          std::fill(row, row + width, T(0));
+        }
+      });
+    };
+    rows(a_.dq, a_.dq_strides, s_.heads, s_.queries, s_.head_dim);
+    rows(a_.dk, a_.dk_strides, s_.kv_heads, s_.keys, s_.head_dim);
+    rows(a_.dv, a_.dv_strides, s_.kv_heads, s_.keys, s_.value_dim);
     if (a_.d_relative_bias != nullptr) {
       const int64_t width = std::max<int64_t>(s_.queries + s_.keys - 1, 0);
       std::fill(a_.d_relative_bias, a_.d_relative_bias + s_.heads * width, T(0));
     }
-    const bool shared = a_.dbias != nullptr;
-    const bool one_task = a_.d_relative_bias != nullptr || (shared && o_.bias_strides.batch == 0);
-    const int64_t batches = one_task ? s_.batch : 1;
-    const int64_t heads = shared && o_.bias_strides.head == 0 ? s_.kv_heads : 1;
-    const int64_t columns = s_.kv_heads / heads;
-    const int64_t work = s_.queries * s_.keys * (s_.head_dim + s_.value_dim) / 4;
-    parallel_for(s_.batch / batches * columns, row_grain(work), [&](int64_t begin, int64_t end) HWY_ATTR {
-      BackwardScratch<T> scratch(s_);
-      for (int64_t task = begin; task < end; ++task) {
-        for (int64_t b = 0; b < batches; ++b) {
-          for (int64_t kv = 0; kv < heads; ++kv) {
-            key_value_head(task / columns * batches + b, task % columns * heads + kv, scratch);
-          }
-        }
-      }
-    });
-  }
-
- private:
-  /// Zeroes dbias, every element once or more.
-  void clear_dbias() const {
+    if (a_.dbias == nullptr) return;
     const MaskStrides& m = o_.bias_strides;
     for (int64_t b = 0; b < (m.batch == 0 ? 1 : s_.batch); ++b) {
       for (int64_t h = 0; h < (m.head == 0 ? 1 : s_.heads); ++h) {
@@ -79,114 +146,175 @@ class Backward {
     }
   }
 
-  void key_value_head(int64_t b, int64_t kv, BackwardScratch<T>& w) const {
-    const Rows<const T> k{head_of(a_.k, s_.k, b, kv), s_.k.row}, v{head_of(a_.v, s_.v, b, kv), s_.v.row};
-    pack_transposed<T>(s_.keys, s_.head_dim, k, w.keys_transposed.rows());
-    pack_transposed<T>(s_.keys, s_.value_dim, v, w.values_transposed.rows());
-    pack_rows<T>(s_.keys, s_.head_dim, k, w.keys.rows());
-    std::fill(w.dk.data.begin(), w.dk.data.end(), T(0));
-    std::fill(w.dv.data.begin(), w.dv.data.end(), T(0));
+  /// level_ [B, H, T] = rowsum(dO O)
+  void find_levels() const {
+    const int64_t n = s_.heads * s_.queries;
+    parallel_for(s_.batch * n, row_grain(s_.value_dim), [&](int64_t begin, int64_t end) HWY_ATTR {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t b = i / n, h = i / s_.queries % s_.heads, t = i % s_.queries;
+        level_[i] = row_dot(head_of(a_.o, s_.o, b, h) + t * s_.o.row,
+                            head_of(a_.d_o, a_.d_o_strides, b, h) + t * a_.d_o_strides.row, s_.value_dim);
+      }
+    });
+  }
+
+  /// One span of the keys of a key-value head with one span of the queries that read it.
+  void meet(int64_t b, int64_t kv, int64_t key_span, int64_t query_span, T* by_distance,
+            BackwardRoom<T>& w) const {
+    const Interval keys = span_of(key_span, s_.keys), queries = span_of(query_span, s_.queries);
+    if (by_distance != nullptr) {
+      const int64_t group = s_.heads / s_.kv_heads;
+      for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+        T* row = distances_of(by_distance, {b, h}, key_span);
+        std::fill(row, row + distance_row(), T(0));
+      }
+    }
+    if (keys.empty() || queries.empty()) return;
+    const Interval seen = both(keys, rules_.visible_block(b, queries.begin, queries.size()));
+    if (seen.empty()) return;
+    const Rows<const T> k = rows_of<T>(head_of(a_.k, s_.k, b, kv) + seen.begin * s_.k.row, s_.k.row,
+                                       seen.size(), s_.head_dim, w.keys);
+    const Rows<const T> v = rows_of<T>(head_of(a_.v, s_.v, b, kv) + seen.begin * s_.v.row, s_.v.row,
+                                       seen.size(), s_.value_dim, w.values);
+    std::fill(w.dk, w.dk + seen.size() * w.d, T(0));
+    std::fill(w.dv, w.dv + seen.size() * w.e, T(0));
     const int64_t group = s_.heads / s_.kv_heads;
     for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
-      for (int64_t first = 0; first < s_.queries; first += kQueryBlock) block({b, h}, first, w);
+      T* row = by_distance == nullptr ? nullptr : distances_of(by_distance, {b, h}, key_span);
+      for (int64_t t = queries.begin; t < queries.end; t += W) {
+        const TileQueries tile{{b, h}, t, std::min(W, queries.end - t)};
+        // The row starts at the distance of the span's first query from its last key.
+        T* from = row == nullptr ? nullptr : row + (t - queries.begin) + (keys.end - seen.end);
+        take_tile(tile, seen, k, v, from, w);
+      }
     }
-    if (a_.dk != nullptr) {
-      write(w.dk, s_.keys, s_.head_dim, static_cast<T>(o_.scale), head_of(a_.dk, a_.dk_strides, b, kv),
-            a_.dk_strides.row);
-    }
-    if (a_.dv != nullptr) {
-      write(w.dv, s_.keys, s_.value_dim, T(1), head_of(a_.dv, a_.dv_strides, b, kv), a_.dv_strides.row);
-    }
+    add_rows(w.dk, w.d, static_cast<T>(o_.scale), seen, s_.head_dim, a_.dk, a_.dk_strides, b, kv);
+    add_rows(w.dv, w.e, T(1), seen, s_.value_dim, a_.dv, a_.dv_strides, b, kv);
   }
 
-  void block(HeadIndex at, int64_t first, BackwardScratch<T>& w) const {
-    const int64_t count = std::min(kQueryBlock, s_.queries - first);
-    const Interval keys = rules_.visible_block(at.b, first, count);
-    const int64_t n = keys.end - keys.begin;
-    pack_rows<T>(count, s_.head_dim, {head_of(a_.q, s_.q, at.b, at.h) + first * s_.q.row, s_.q.row},
-                 w.q.rows());
-    pack_rows<T>(
-        count, s_.value_dim,
-        {head_of(a_.d_o, a_.d_o_strides, at.b, at.h) + first * a_.d_o_strides.row, a_.d_o_strides.row},
-        w.d_o.rows());
-    const Rows<T> p{w.p.row(0) + keys.begin, w.p.stride}, ds{w.ds.row(0) + keys.begin, w.ds.stride};
-    tile_multiply<T>(count, n, s_.head_dim, Left<T>{w.q.row(0), w.q.stride, 1},
-                     {w.keys_transposed.row(0) + keys.begin, w.keys_transposed.stride}, p, false);
-    tile_multiply<T>(count, n, s_.value_dim, Left<T>{w.d_o.row(0), w.d_o.stride, 1},
-                     {w.values_transposed.row(0) + keys.begin, w.values_transposed.stride}, ds, false);
-    for (int64_t i = 0; i < count; ++i) row_gradient(at, first + i, i, keys, w);
-    if (a_.dv != nullptr) {  // (P Z)^T dO
-      tile_multiply<T>(n, s_.value_dim, count, Left<T>{p.data, 1, p.stride}, {w.d_o.row(0), w.d_o.stride},
-                       {w.dv.row(keys.begin), w.dv.stride}, true);
+  /// One tile of queries with the keys `span`.
+  void take_tile(const TileQueries& q, Interval span, Rows<const T> k, Rows<const T> v, T* by_distance,
+                 BackwardRoom<T>& w) const {
+    const Interval seen = both(span, rules_.visible_block(q.at.b, q.first, q.count));
+    if (seen.empty()) return;
+    const T* q_from = head_of(a_.q, s_.q, q.at.b, q.at.h) + q.first * s_.q.row;
+    const T* do_from = head_of(a_.d_o, a_.d_o_strides, q.at.b, q.at.h) + q.first * a_.d_o_strides.row;
+    pack_transposed<T>(q.count, s_.head_dim, {q_from, s_.q.row}, {w.q_turned, W});
+    scale_row(rules_.query_factor(), s_.head_dim * W, w.q_turned);
+    pack_transposed<T>(q.count, s_.value_dim, {do_from, a_.d_o_strides.row}, {w.do_turned, W});
+    const Rows<const T> q_rows = rows_of<T>(q_from, s_.q.row, q.count, s_.head_dim, w.q_rows);
+    const Rows<const T> do_rows = rows_of<T>(do_from, a_.d_o_strides.row, q.count, s_.value_dim, w.do_rows);
+    const int64_t first = (q.at.b * s_.heads + q.at.h) * s_.queries + q.first;
+    // Infinity makes a probability 0: beside the queries, and for one that saw nothing.
+    std::fill(w.shift, w.shift + W, std::numeric_limits<T>::infinity());
+    std::fill(w.level, w.level + W, T(0));
+    for (int64_t i = 0; i < q.count; ++i) {
+      const T logsumexp = a_.logsumexp[first + i];
+      if (logsumexp != -std::numeric_limits<T>::infinity()) w.shift[i] = logsumexp * kLog2e<T>;
+      w.level[i] = level_[first + i];
     }
-    if (a_.dk != nullptr) {  // dS^T Q
-      tile_multiply<T>(n, s_.head_dim, count, Left<T>{ds.data, 1, ds.stride}, {w.q.row(0), w.q.stride},
-                       {w.dk.row(keys.begin), w.dk.stride}, true);
+    std::fill(w.dq, w.dq + q.count * w.d, T(0));
+    const int64_t width = tile_width<T>(q);
+    for (int64_t s = seen.begin; s < seen.end; s += kBackwardKeys) {
+      const Interval keys{s, std::min(s + kBackwardKeys, seen.end)};
+      const int64_t n = keys.size(), skip = s - span.begin;
+      const Rows<const T> kb{k.data + skip * k.stride, k.stride}, vb{v.data + skip * v.stride, v.stride};
+      tile_multiply<T>(n, width, s_.head_dim, Left<T>{kb.data, kb.stride, 1}, {w.q_turned, W}, {w.p, W},
+                       false);
+      tile_multiply<T>(n, width, s_.value_dim, Left<T>{vb.data, vb.stride, 1}, {w.do_turned, W}, {w.ds, W},
+                       false);
+      differentiate(q, keys, w);
+      tile_multiply<T>(n, w.e, q.count, Left<T>{w.p, W, 1}, do_rows, {w.dv + skip * w.e, w.e}, true);
+      tile_multiply<T>(n, w.d, q.count, Left<T>{w.ds, W, 1}, q_rows, {w.dk + skip * w.d, w.d}, true);
+      tile_multiply<T>(q.count, w.d, n, Left<T>{w.ds, 1, W}, kb, {w.dq, w.d}, true);
+      if (a_.dbias != nullptr) add_dbias(q, keys, w);
+      if (by_distance != nullptr) {
+        T* from = by_distance + (span.end - keys.end);
+        each_vector<T>(q, n, [&](int64_t i, int64_t lane, int64_t at) HWY_ATTR {
+          T* to = from + n - 1 - i + lane;
+          store<T>(hn::Add(load(to), load(w.ds + at)), to);
+        });
+      }
     }
-    if (a_.dq != nullptr) {  // dS K
-      tile_multiply<T>(count, s_.head_dim, n, Left<T>{ds.data, ds.stride, 1},
-                       {w.keys.row(keys.begin), w.keys.stride}, w.dq.rows(), false);
-      write(w.dq, count, s_.head_dim, static_cast<T>(o_.scale),
-            head_of(a_.dq, a_.dq_strides, at.b, at.h) + first * a_.dq_strides.row, a_.dq_strides.row);
-    }
+    if (a_.dq == nullptr) return;
+    const Interval queries{q.first, q.first + q.count};
+    add_rows(w.dq, w.d, static_cast<T>(o_.scale), queries, s_.head_dim, a_.dq, a_.dq_strides, q.at.b, q.at.h);
   }
 
-  /// From the products q . k and dO . v of a row: P Z in w.p and dS in w.ds, 0 where nothing was seen.
-  HWY_INLINE void row_gradient(HeadIndex at, int64_t t, int64_t i, Interval block,
-                               BackwardScratch<T>& w) const {
-    const Interval keys = rules_.visible(at.b, t);
-    T* p = w.p.row(i);
-    T* ds = w.ds.row(i);
-    const T logsumexp = a_.logsumexp[(at.b * s_.heads + at.h) * s_.queries + t];
-    if (logsumexp == -std::numeric_limits<T>::infinity()) {
-      clear_outside(block, {block.end, block.end}, p);
-      clear_outside(block, {block.end, block.end}, ds);
-      return;
-    }
-    clear_outside(block, keys, p);
-    clear_outside(block, keys, ds);
-    rules_.finish_row(at, t, keys, p);
-    const Vec<T> shift = broadcast(logsumexp);
-    map_range<T>(
-        keys.begin, keys.end, p, [=](auto v) HWY_ATTR { return exp_of(hn::Sub(v, shift)); },
-        static_cast<const T*>(p));
-    T* factors = w.factors.row(0);
-    if (o_.dropout > 0) {
-      keep_.factors(rules_.dropout_index(at, t, keys.begin), keys.end - keys.begin, factors + keys.begin);
-      multiply_row(keys, factors, ds);
-    }
-    const T* o = head_of(a_.o, s_.o, at.b, at.h) + t * s_.o.row;
-    const Vec<T> level = broadcast(row_dot(static_cast<const T*>(w.d_o.row(i)), o, s_.value_dim));
-    map_range<T>(
-        keys.begin, keys.end, ds, [=](auto g, auto v) HWY_ATTR { return hn::Mul(v, hn::Sub(g, level)); },
-        static_cast<const T*>(ds), static_cast<const T*>(p));
-    if (o_.dropout > 0) multiply_row(keys, factors, p);
-    if (a_.dbias != nullptr) add_dbias(at, t, keys, ds);
-    if (a_.d_relative_bias != nullptr) {
-      for (int64_t s = keys.begin; s < keys.end; ++s) a_.d_relative_bias[rules_.relative(at, t, s)] += ds[s];
-    }
+  /// From the products q . k in w.p and dO . v in w.ds: P Z and dS.
+  void differentiate(const TileQueries& q, Interval keys, BackwardRoom<T>& w) const {
+    const int64_t n = keys.size();
+    finish_tile(rules_, q, keys, w.tile_room, w.p);
+    const bool drops = o_.dropout > 0;
+    if (drops) dropout_tile(rules_, keep_, q, keys, w.tile_room);
+    each_vector<T>(q, n, [&](int64_t, int64_t lane, int64_t at) HWY_ATTR {
+      const Vec<T> p = exp2_of(hn::Sub(load(w.p + at), load(w.shift + lane)));
+      Vec<T> dp = load(w.ds + at), kept = p;
+      if (drops) {
+        const Vec<T> factor = load(w.tile_room.by_key + at);
+        dp = hn::Mul(dp, factor);
+        kept = hn::Mul(p, factor);
+      }
+      store<T>(kept, w.p + at);
+      store<T>(hn::Mul(p, hn::Sub(dp, load(w.level + lane))), w.ds + at);
+    });
   }
 
-  HWY_INLINE void add_dbias(HeadIndex at, int64_t t, Interval keys, const T* ds) const {
+  void add_dbias(const TileQueries& q, Interval keys, BackwardRoom<T>& w) const {
     const MaskStrides& m = o_.bias_strides;
-    T* dbias = a_.dbias + at.b * m.batch + at.h * m.head + t * m.query;
-    for (int64_t s = keys.begin; s < keys.end; ++s) dbias[s * m.key] += ds[s];
+    pack_transposed<T>(keys.size(), q.count, {w.ds, W}, {w.tile_room.by_query, kKeyBlock});
+    for (int64_t i = 0; i < q.count; ++i) {
+      T* to = a_.dbias + q.at.b * m.batch + q.at.h * m.head + (q.first + i) * m.query + keys.begin * m.key;
+      const T* from = w.tile_room.by_query + i * kKeyBlock;
+      for (int64_t j = 0; j < keys.size(); ++j) to[j * m.key] += from[j];
+    }
   }
 
-  HWY_INLINE void write(const Scratch<T>& from, int64_t rows, int64_t n, T factor, T* to,
-                        int64_t stride) const {
+  /// to[rows] += factor * from, of one head.
+  HWY_INLINE void add_rows(const T* from, int64_t stride, T factor, Interval rows, int64_t width, T* to,
+                           const AttentionStrides& strides, int64_t b, int64_t h) const {
+    if (to == nullptr) return;
     const Vec<T> f = broadcast(factor);
-    for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t i = 0; i < rows.size(); ++i) {
+      T* row = head_of(to, strides, b, h) + (rows.begin + i) * strides.row;
       map_range<T>(
-          0, n, to + i * stride, [=](auto v) HWY_ATTR { return hn::Mul(v, f); }, from.row(i));
+          0, width, row, [=](auto x, auto y) HWY_ATTR { return hn::MulAdd(x, f, y); }, from + i * stride,
+          static_cast<const T*>(row));
     }
+  }
+
+  /// Numbers by distance of one (batch, head, span of keys), the last tile's empty lanes included.
+  int64_t distance_row() const { return 2 * span_ + W; }
+  T* distances_of(T* by_distance, HeadIndex at, int64_t key_span) const {
+    return by_distance + ((at.b * s_.heads + at.h) * spans_ + key_span) * distance_row();
+  }
+  /// d_relative_bias += what the round's tasks left, in a fixed order.
+  void add_distances(int64_t round, T* by_distance) const {
+    parallel_for(s_.heads, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t h = begin; h < end; ++h) {
+        for (int64_t b = 0; b < s_.batch; ++b) {
+          for (int64_t i = 0; i < spans_; ++i) {
+            const Interval keys = span_of(i, s_.keys), queries = span_of((i + round) % spans_, s_.queries);
+            if (keys.empty() || queries.empty()) continue;
+            const T* row = distances_of(by_distance, {b, h}, i);
+            const int64_t nearest = rules_.position(b, queries.begin) - (keys.end - 1);
+            for (int64_t j = 0; j < keys.size() + queries.size() - 1; ++j) {
+              a_.d_relative_bias[rules_.relative(h, nearest + j)] += row[j];
+            }
+          }
+        }
+      }
+    });
   }
 
   const AttentionShape& s_;
   const AttentionOptions<T>& o_;
   const AttentionBackward<T>& a_;
-  Scores<T> rules_;
+  Rules<T> rules_;
   Keep keep_;
+  Room<T> levels_;
+  T* level_;
+  int64_t span_ = 0, spans_ = 0;
 };
 
 template <class T>

@@ -55,6 +55,24 @@ HWY_INLINE Doubles exp_of(Doubles x) {
   return per_lane<double>(x, [](double v) { return std::exp(v); });
 }
 
+/// 2^x for x <= 1 or so: within 1e-7 relative, 0 from -127 down, with no more operations than a softmax
+/// needs.
+HWY_INLINE Floats exp2_of(Floats x) {
+  const hn::RebindToSigned<Tag<float>> di;
+  // At -127 the fraction is 0, the polynomial 1, and the sum of exponents 0. The order keeps a NaN.
+  x = hn::Max(broadcast(-127.0f), x);
+  // Adding 1.5 * 2^23 rounds to a whole number and leaves it in the lowest bits.
+  const Floats shift = broadcast(0x1.8p23f);
+  const Floats whole = hn::Add(x, shift);
+  const Floats r = hn::Sub(x, hn::Sub(whole, shift));
+  const Floats p = polynomial(r, 1.0f, 6.931472421e-01f, 2.402265221e-01f, 5.550310388e-02f, 9.617692791e-03f,
+                              1.340664341e-03f, 1.559467782e-04f);
+  return hn::BitCast(Tag<float>(), hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, whole))));
+}
+HWY_INLINE Doubles exp2_of(Doubles x) {
+  return per_lane<double>(x, [](double v) { return std::exp2(v); });
+}
+
 HWY_INLINE Floats log_of(Floats x) {
   const Tag<float> d;
   const hn::RebindToSigned<Tag<float>> di;

@@ -1,6 +1,7 @@
-// A small matrix product on data that lies in cache: the building stone of attention and of the double GEMM.
-// Rows of B and C are padded to whole vectors, so there are no column tails; A may be walked in any
-// direction, which makes the same code serve A and its transpose.
+// A small matrix product on data that lies in cache, and the transposition that prepares its operands: the
+// building stones of attention and of the double GEMM. Rows of B and C are padded to whole vectors, so there
+// are no column tails; A may lie by rows or by columns. Every element of C is one chain of fused
+// multiply-adds over l in order, whatever the shape: what is beside an element never changes it.
 #if defined(HEED_KERNELS_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_TILE_INL_H_
 #undef HEED_KERNELS_TILE_INL_H_
@@ -8,12 +9,14 @@
 #define HEED_KERNELS_TILE_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include "kernels/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 
-/// Element (i, l) of the left operand is data[i * row + l * col].
+/// Element (i, l) of the left operand is data[i * row + l * col]; row or col is 1.
 template <class T>
 struct Left {
   const T* data;
@@ -27,67 +30,171 @@ struct Rows {
   int64_t stride;
 };
 
-/// `Height` rows and one or two vectors of columns of C = A B, or C += A B.
-template <int Height, bool Two, class T>
+/// Rows of C, and vectors of its columns, at a time: as many sums as the registers hold beside the operands.
+inline constexpr int kTileHeight = 6;
+inline constexpr int kTileVectors = lanes<float>() >= 16 ? 4 : 2;
+
+/// `Height` rows and `Width` vectors of columns of C = A B, or C += A B. `Columns`: A's rows are adjacent.
+template <int Height, int Width, bool Columns, class T>
 HWY_INLINE void tile_block(int64_t k, Left<T> a, Rows<const T> b, Rows<T> c, bool accumulate) {
   constexpr int64_t N = lanes<T>();
-  Vec<T> left[Height], right[Height];
+  Vec<T> sum[Height][Width];
   for (int i = 0; i < Height; ++i) {
-    left[i] = accumulate ? load(c.data + i * c.stride) : hn::Zero(Tag<T>());
-    if (Two) right[i] = accumulate ? load(c.data + i * c.stride + N) : hn::Zero(Tag<T>());
-  }
-  for (int64_t l = 0; l < k; ++l) {
-    const Vec<T> b0 = load(b.data + l * b.stride);
-    const Vec<T> b1 = Two ? load(b.data + l * b.stride + N) : b0;
-    for (int i = 0; i < Height; ++i) {
-      const Vec<T> value = broadcast(a.data[i * a.row + l * a.col]);
-      left[i] = hn::MulAdd(value, b0, left[i]);
-      if (Two) right[i] = hn::MulAdd(value, b1, right[i]);
+    for (int w = 0; w < Width; ++w) {
+      sum[i][w] = accumulate ? load(c.data + i * c.stride + w * N) : hn::Zero(Tag<T>());
     }
   }
+  // A pointer for three rows of A: an address can hold a base and once or twice a stride.
+  constexpr int kPointers = Columns ? 1 : (Height + 2) / 3;
+  const T* from[kPointers];
+  for (int g = 0; g < kPointers; ++g) from[g] = a.data + 3 * g * a.row;
+  const T* right = b.data;
+  for (int64_t l = 0; l < k; ++l) {
+    Vec<T> row[Width];
+    for (int w = 0; w < Width; ++w) row[w] = load(right + w * N);
+    right += b.stride;
+    for (int i = 0; i < Height; ++i) {
+      const Vec<T> value = broadcast(Columns ? from[0][i] : from[i / 3][i % 3 * a.row]);
+      for (int w = 0; w < Width; ++w) sum[i][w] = hn::MulAdd(value, row[w], sum[i][w]);
+    }
+    for (int g = 0; g < kPointers; ++g) from[g] += Columns ? a.col : 1;
+  }
   for (int i = 0; i < Height; ++i) {
-    store<T>(left[i], c.data + i * c.stride);
-    if (Two) store<T>(right[i], c.data + i * c.stride + N);
+    for (int w = 0; w < Width; ++w) store<T>(sum[i][w], c.data + i * c.stride + w * N);
   }
 }
 
-template <int Height, class T>
+template <int Height, bool Columns, class T>
 HWY_INLINE void tile_rows(int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows<T> c, bool accumulate) {
   constexpr int64_t N = lanes<T>();
-  int64_t j = 0;
-  for (; j + 2 * N <= n; j += 2 * N) {
-    tile_block<Height, true>(k, a, Rows<const T>{b.data + j, b.stride}, Rows<T>{c.data + j, c.stride},
-                             accumulate);
+  const auto step = [&](auto width) HWY_ATTR {
+    tile_block<Height, width(), Columns>(k, a, b, c, accumulate);
+    b.data += width() * N;
+    c.data += width() * N;
+    n -= width() * N;
+  };
+  if constexpr (kTileVectors == 4) {
+    // Five are three and two: a single vector is too few sums to hide a multiply-add's latency.
+    while (n > 5 * N || (n > 3 * N && n <= 4 * N)) step(std::integral_constant<int, 4>());
+    if (n > 2 * N) step(std::integral_constant<int, 3>());
   }
-  for (; j < n; j += N) {
-    tile_block<Height, false>(k, a, Rows<const T>{b.data + j, b.stride}, Rows<T>{c.data + j, c.stride},
-                              accumulate);
-  }
+  while (n > N) step(std::integral_constant<int, 2>());
+  if (n > 0) step(std::integral_constant<int, 1>());
 }
 
-/// C[m, n] = A[m, k] B[k, n], or += ; n is rounded up to whole vectors.
-template <class T>
-HWY_NOINLINE void tile_multiply(int64_t m, int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows<T> c,
-                                bool accumulate) {
+template <bool Columns, class T>
+HWY_NOINLINE void tile_walk(int64_t m, int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows<T> c,
+                            bool accumulate) {
   int64_t i = 0;
   const auto step = [&](auto height) HWY_ATTR {
-    tile_rows<height()>(n, k, Left<T>{a.data + i * a.row, a.row, a.col}, b,
-                        Rows<T>{c.data + i * c.stride, c.stride}, accumulate);
+    tile_rows<height(), Columns>(n, k, Left<T>{a.data + i * a.row, a.row, a.col}, b,
+                                 Rows<T>{c.data + i * c.stride, c.stride}, accumulate);
     i += height();
   };
-  while (i + 6 <= m) step(std::integral_constant<int, 6>());
+  while (i + kTileHeight <= m) step(std::integral_constant<int, kTileHeight>());
   if (i + 4 <= m) step(std::integral_constant<int, 4>());
   if (i + 2 <= m) step(std::integral_constant<int, 2>());
   if (i < m) step(std::integral_constant<int, 1>());
 }
 
-/// to[j, i] = from[i, j] for i < m, j < n; the columns of `to` from m to its stride become 0.
+/// C[m, n] = A[m, k] B[k, n], or += ; n is rounded up to whole vectors.
 template <class T>
-HWY_INLINE void pack_transposed(int64_t m, int64_t n, Rows<const T> from, Rows<T> to) {
+HWY_INLINE void tile_multiply(int64_t m, int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows<T> c,
+                              bool accumulate) {
+  if (a.row == 1) {
+    tile_walk<true>(m, n, k, a, b, c, accumulate);
+  } else {
+    tile_walk<false>(m, n, k, a, b, c, accumulate);
+  }
+}
+
+/// to[j, i] = from[i, j] for i < m, j < n, a number at a time.
+template <class T>
+HWY_INLINE void transpose_plainly(int64_t m, int64_t n, Rows<const T> from, Rows<T> to) {
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t i = 0; i < m; ++i) to.data[j * to.stride + i] = from.data[i * from.stride + j];
-    std::fill(to.data + j * to.stride + m, to.data + (j + 1) * to.stride, T(0));
   }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+/// Four numbers of each fourth row: block b of the vector holds those at p + min(first + 4 b, last) * stride.
+template <class D>
+HWY_INLINE hn::Vec<D> load_blocks(D d, const float* p, int64_t stride, int64_t first, int64_t last) {
+  if constexpr (hn::MaxLanes(D()) <= 4) {
+    return hn::LoadU(d, p + std::min(first, last) * stride);
+  } else {
+    const hn::Half<D> half;
+    constexpr auto kRows = static_cast<int64_t>(hn::MaxLanes(hn::Half<D>()));
+    return hn::Combine(d, load_blocks(half, p, stride, first + kRows, last),
+                       load_blocks(half, p, stride, first, last));
+  }
+}
+
+/// to[j, i] = from[i, j] for four j and a vector of i, by blocks of 4 x 4; 0 for i >= count.
+template <bool Whole>
+HWY_INLINE void transpose_four(int64_t count, Rows<const float> from, Rows<float> to) {
+  const Tag<float> d;
+  const hn::Repartition<double, Tag<float>> pairs;
+  // What is certain to be a whole vector needs no comparisons.
+  const int64_t last = Whole ? lanes<float>() - 1 : count - 1;
+  const auto row = [&](int64_t i) HWY_ATTR { return load_blocks(d, from.data, from.stride, i, last); };
+  const auto r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
+  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
+  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
+  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+  const auto put = [&](int64_t j, auto pair) HWY_ATTR {
+    const auto column = hn::BitCast(d, pair);
+    const auto present = hn::FirstN(d, static_cast<std::size_t>(count));
+    store<float>(Whole ? column : hn::IfThenElseZero(present, column), to.data + j * to.stride);
+  };
+  put(0, hn::InterleaveLower(pairs, low01, low23));
+  put(1, hn::InterleaveUpper(pairs, low01, low23));
+  put(2, hn::InterleaveLower(pairs, high01, high23));
+  put(3, hn::InterleaveUpper(pairs, high01, high23));
+}
+
+/// All j < n of one vector of rows.
+template <bool Whole>
+HWY_INLINE void transpose_strip(int64_t count, int64_t n, Rows<const float> from, Rows<float> to) {
+  constexpr int64_t N = lanes<float>();
+  int64_t j = 0;
+  for (; j + 4 <= n; j += 4) {
+    if (Whole && j % 16 == 0) {  // a cache line of each row of the next strip: their order is no plain stream
+      for (int64_t i = 0; i < N; ++i) hwy::Prefetch(from.data + (N + i) * from.stride + j);
+    }
+    transpose_four<Whole>(count, {from.data + j, from.stride}, {to.data + j * to.stride, to.stride});
+  }
+  transpose_plainly<float>(count, n - j, {from.data + j, from.stride}, {to.data + j * to.stride, to.stride});
+  for (; j < n; ++j) std::fill(to.data + j * to.stride + count, to.data + j * to.stride + N, 0.0f);
+}
+#endif
+
+/// to[j, i] = from[i, j] for i < m, j < n; the columns of `to` from m to its stride become 0.
+template <class T>
+HWY_NOINLINE void pack_transposed(int64_t m, int64_t n, Rows<const T> from, Rows<T> to) {
+  int64_t done = 0;  // columns of `to`
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (std::is_same_v<T, float>) {
+    constexpr int64_t N = lanes<float>();
+    for (; done + N <= m; done += N) {
+      transpose_strip<true>(N, n, {from.data + done * from.stride, from.stride}, {to.data + done, to.stride});
+    }
+    if (done < m && done + N <= to.stride) {
+      transpose_strip<false>(m - done, n, {from.data + done * from.stride, from.stride},
+                             {to.data + done, to.stride});
+      done += N;
+    }
+  }
+#endif
+  if (done < m) {
+    transpose_plainly<T>(m - done, n, {from.data + done * from.stride, from.stride},
+                         {to.data + done, to.stride});
+    done = m;
+  }
+  if (done == to.stride) return;
+  for (int64_t j = 0; j < n; ++j)
+    std::fill(to.data + j * to.stride + done, to.data + (j + 1) * to.stride, T(0));
 }
 
 /// to[i, j] = from[i, j] for i < m, j < n; the columns of `to` from n to its stride become 0.
