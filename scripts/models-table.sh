@@ -2,7 +2,7 @@
 # Writes the table of docs/models.md anew: scripts/models-table.sh [BUILD FOLDER]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-table=$("${1:-build/release}/models_table" tests/fixtures)
+table=$("${1:-build/release}/models_table" tests/fixtures tests/fixtures/encoders tests/fixtures/decoders)
 page=docs/models.md
 {
   sed '/^<!-- models_table -->$/q' "$page"

@@ -1,6 +1,10 @@
 // heed info: what a model is made of.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include "cli/cli.h"
 #include "cli/models.h"
 #include "heed/io/json.h"
@@ -10,11 +14,52 @@
 namespace heed::cli {
 namespace {
 
+// The sizes of a model, as the configs of the families call them.
+constexpr const char* kSizes[] = {"d_model",
+                                  "hidden_size",
+                                  "n_embd",
+                                  "dim",
+                                  "embedding_size",
+                                  "encoder_layers",
+                                  "decoder_layers",
+                                  "num_hidden_layers",
+                                  "num_layers",
+                                  "num_decoder_layers",
+                                  "n_layer",
+                                  "n_layers",
+                                  "encoder_attention_heads",
+                                  "decoder_attention_heads",
+                                  "num_attention_heads",
+                                  "num_key_value_heads",
+                                  "num_heads",
+                                  "n_head",
+                                  "n_heads",
+                                  "head_dim",
+                                  "d_kv",
+                                  "encoder_ffn_dim",
+                                  "decoder_ffn_dim",
+                                  "intermediate_size",
+                                  "d_ff",
+                                  "n_inner",
+                                  "hidden_dim",
+                                  "vocab_size",
+                                  "type_vocab_size",
+                                  "max_position_embeddings",
+                                  "n_positions",
+                                  "max_seq_len",
+                                  "sliding_window"};
+
 struct Summary {
   std::filesystem::path directory;
   std::string family;
+  std::vector<std::string> architectures;
+  std::int64_t vocab_size = 0;
+  std::optional<std::int64_t> max_positions;
   std::int64_t parameters = 0;
+  std::int64_t matrix_parameters = 0;  // what --dtype bf16 makes smaller
   std::uint64_t bytes = 0;
+  std::string dtype;  // of most of the bytes, as the format spells it
+  std::set<std::string> trained;
   TensorFiles files;
 };
 
@@ -25,23 +70,57 @@ std::string shape_text(const TensorInfo& info) {
   return text + "]";
 }
 
+// Loaded as they are stored, tensors stay in the mapped file and are not read.
+DType dtype_to_load(const std::string& stored) {
+  if (stored == "BF16") return DType::bf16;
+  if (stored == "F16") return DType::f16;
+  return stored == "F64" ? DType::f64 : DType::f32;
+}
+
 Summary summarise(const std::filesystem::path& directory) {
-  const auto model = load_model(directory);  // checks config and tensors against each other
-  Summary s{directory, model->family(), 0, 0, TensorFiles::open(directory)};
-  for (const Parameter& parameter : model->parameters()) s.parameters += parameter.tensor.numel();
-  for (const std::string& name : s.files.names())
-    s.bytes += s.files.info(name).end - s.files.info(name).begin;
+  const Config config = Config::load(directory / "config.json");
+  Summary s;
+  s.directory = directory;
+  s.family = config.required_string("model_type");
+  s.architectures = config.strings("architectures");
+  s.files = TensorFiles::open(directory);
+  std::map<std::string, std::uint64_t> bytes_of;
+  for (const std::string& name : s.files.names()) {
+    const TensorInfo& info = s.files.info(name);
+    s.bytes += info.end - info.begin;
+    bytes_of[info.dtype] += info.end - info.begin;
+  }
+  const auto most = std::max_element(bytes_of.begin(), bytes_of.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  s.dtype = most == bytes_of.end() ? "F32" : most->first;
+  const auto model = load_model(directory, dtype_to_load(s.dtype));  // checks config against tensors
+  s.vocab_size = model->vocab_size();
+  s.max_positions = model->max_positions();
+  for (const Parameter& parameter : model->parameters()) {
+    s.parameters += parameter.tensor.numel();
+    if (parameter.tensor.rank() > 1) s.matrix_parameters += parameter.tensor.numel();
+    s.trained.insert(parameter.name);
+  }
   return s;
 }
+
+// Biases and norms stay f32.
+std::int64_t bytes_in_bf16(const Summary& s) { return 4 * s.parameters - 2 * s.matrix_parameters; }
 
 void print_json(const Summary& s) {
   JsonWriter json;
   json.begin_object()
       .field("directory", s.directory.string())
       .field("model_type", s.family)
+      .field("architectures", s.architectures)
+      .field("vocab_size", s.vocab_size)
+      .field("max_positions", s.max_positions)
       .field("parameters", s.parameters)
+      .field("dtype", s.dtype)
+      .field("files", s.files.files().size())
       .field("bytes", s.bytes)
-      .field("bytes_f32", 4 * s.parameters);
+      .field("bytes_f32", 4 * s.parameters)
+      .field("bytes_bf16", bytes_in_bf16(s));
   json.key("tensors").begin_array();
   for (const std::string& name : s.files.names()) {
     const TensorInfo& info = s.files.info(name);
@@ -49,27 +128,29 @@ void print_json(const Summary& s) {
         .field("name", name)
         .field("dtype", info.dtype)
         .field("shape", info.shape)
+        .field("trained", s.trained.contains(name))
         .end_object();
   }
   fmt::print("{}\n", json.end_array().end_object().text());
 }
 
 void print_text(const Summary& s) {
-  fmt::print(
-      "model       {}\nfamily      {}\nparameters  {}\nfile        {:.1f} MB\nin memory   {:.1f} MB (f32), "
-      "{:.1f} MB (bf16)\n\n",
-      s.directory.string(), s.family, s.parameters, static_cast<double>(s.bytes) / 1e6,
-      4e-6 * static_cast<double>(s.parameters), 2e-6 * static_cast<double>(s.parameters));
+  fmt::print("model       {}\nfamily      {}\nparameters  {}\n", s.directory.string(),
+             s.architectures.empty() ? s.family : s.family + ", " + s.architectures.front(), s.parameters);
+  fmt::print("file        {:.1f} MB ({}{})\n", static_cast<double>(s.bytes) / 1e6, s.dtype,
+             s.files.files().size() > 1 ? fmt::format(", {} files", s.files.files().size()) : "");
+  fmt::print("in memory   {:.1f} MB (f32), {:.1f} MB (bf16)\n", 4e-6 * static_cast<double>(s.parameters),
+             1e-6 * static_cast<double>(bytes_in_bf16(s)));
+  fmt::print("positions   {}\n\n", s.max_positions ? std::to_string(*s.max_positions) : "no limit");
   const Config config = Config::load(s.directory / "config.json");
-  for (const char* key :
-       {"d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads",
-        "encoder_ffn_dim", "decoder_ffn_dim", "vocab_size", "max_position_embeddings"}) {
+  for (const char* key : kSizes) {
     if (config.has(key)) fmt::print("{:<26}{}\n", key, config.integer(key, 0));
   }
   fmt::print("\n");
   for (const std::string& name : s.files.names()) {
     const TensorInfo& info = s.files.info(name);
-    fmt::print("{:<5} {:<14} {}\n", info.dtype, shape_text(info), name);
+    fmt::print("{:<5} {:<14} {}{}\n", info.dtype, shape_text(info), name,
+               s.trained.contains(name) ? "" : "  (not trained)");
   }
 }
 

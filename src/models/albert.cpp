@@ -23,14 +23,14 @@ EncoderConfig parse(const Config& json) {
   c.vocab_size = json.required_positive_integer("vocab_size");
   c.width = json.positive_integer("hidden_size", 4096);
   c.embedding_width = json.positive_integer("embedding_size", 128);
-  c.layers = json.positive_integer("num_hidden_layers", 12);
+  c.layers = layer_count(json, "num_hidden_layers", 12);
   c.groups = json.positive_integer("num_hidden_groups", 1);
   c.group_layers = json.positive_integer("inner_group_num", 1);
   c.heads = json.positive_integer("num_attention_heads", 64);
   c.inner = json.positive_integer("intermediate_size", 16384);
   c.positions = json.positive_integer("max_position_embeddings", 512);
   c.types = json.positive_integer("type_vocab_size", 2);
-  c.activation = activation_named(json.string("hidden_act", "gelu_new"));
+  c.activation = activation_setting(json, "hidden_act", json.string("hidden_act", "gelu_new"));
   c.norm_eps = json.number("layer_norm_eps", 1e-12);
   c.dropout = probability(json, "hidden_dropout_prob", 0.0);
   c.attention_dropout = probability(json, "attention_probs_dropout_prob", 0.0);

@@ -40,7 +40,7 @@ BartConfig BartConfig::parse(const Config& json) {
   l.decoder_heads = json.positive_integer("decoder_attention_heads", 16);
   l.encoder_inner = json.positive_integer("encoder_ffn_dim", 4096);
   l.decoder_inner = json.positive_integer("decoder_ffn_dim", 4096);
-  l.activation = activation_named(json.string("activation_function", "gelu"));
+  l.activation = activation_setting(json, "activation_function", json.string("activation_function", "gelu"));
   l.dropout = probability(json, "dropout", 0.1);
   l.attention_dropout = probability(json, "attention_dropout", 0.0);
   l.activation_dropout = probability(json, "activation_dropout", 0.0);

@@ -31,12 +31,12 @@ EncoderConfig parse_bert_settings(const Config& json, std::int64_t padding) {
   c.vocab_size = json.required_positive_integer("vocab_size");
   c.width = json.positive_integer("hidden_size", 768);
   c.embedding_width = c.width;
-  c.layers = json.positive_integer("num_hidden_layers", 12);
+  c.layers = layer_count(json, "num_hidden_layers", 12);
   c.heads = json.positive_integer("num_attention_heads", 12);
   c.inner = json.positive_integer("intermediate_size", 3072);
   c.positions = json.positive_integer("max_position_embeddings", 512);
   c.types = json.positive_integer("type_vocab_size", 2);
-  c.activation = activation_named(json.string("hidden_act", "gelu"));
+  c.activation = activation_setting(json, "hidden_act", json.string("hidden_act", "gelu"));
   c.norm_eps = json.number("layer_norm_eps", 1e-12);
   c.dropout = probability(json, "hidden_dropout_prob", 0.1);
   c.attention_dropout = probability(json, "attention_probs_dropout_prob", 0.1);

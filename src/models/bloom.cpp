@@ -21,7 +21,7 @@ BloomConfig BloomConfig::parse(const Config& json) {
   c.vocab_size = json.positive_integer("vocab_size", 250880);
   c.hidden_size = json.positive_integer("hidden_size", 64);
   c.hidden_size = json.positive_integer("n_embed", c.hidden_size);  // as the first files call it
-  c.n_layer = json.positive_integer("num_hidden_layers", json.positive_integer("n_layer", 2));
+  c.n_layer = layer_count(json, "num_hidden_layers", layer_count(json, "n_layer", 2));
   c.n_head = json.positive_integer("num_attention_heads", json.positive_integer("n_head", 8));
   c.layer_norm_epsilon = json.number("layer_norm_epsilon", 1e-5);
   c.hidden_dropout = probability(json, "hidden_dropout", 0);

@@ -25,6 +25,14 @@ std::int64_t integer_or_null(const Config& json, const char* key, std::int64_t w
   return std::find(names.begin(), names.end(), key) != names.end() ? when_null : when_absent;
 }
 
+Activation activation_setting(const Config& json, const char* key, const std::string& name) {
+  try {
+    return activation_named(name);
+  } catch (const Error& error) {
+    throw Error(json.where() + ": " + key + ": " + error.what());
+  }
+}
+
 void check_heads(const Config& json, const char* key, std::int64_t width, std::int64_t heads) {
   if (width % heads != 0) {
     json.fail(key, std::string("a number of heads that divides the width ") + std::to_string(width));

@@ -7,6 +7,7 @@
 
 #include "heed/dtype.h"
 #include "heed/io/json.h"
+#include "heed/ops/activation.h"
 
 namespace heed {
 
@@ -17,6 +18,8 @@ double probability(const Config& json, const char* key, double otherwise);
 /// The integer of at least 1 under `key`; null and absent may mean different things.
 std::int64_t integer_or_null(const Config& json, const char* key, std::int64_t when_null,
                              std::int64_t when_absent);
+/// The activation of that name, which stands under `key`.
+Activation activation_setting(const Config& json, const char* key, const std::string& name);
 /// Throws Error unless `heads` divides `width`.
 void check_heads(const Config& json, const char* key, std::int64_t width, std::int64_t heads);
 /// Throws Error unless 0 <= id < vocab.

@@ -22,11 +22,11 @@ EncoderConfig parse(const Config& json) {
   c.vocab_size = json.required_positive_integer("vocab_size");
   c.width = json.positive_integer("dim", 768);
   c.embedding_width = c.width;
-  c.layers = json.positive_integer("n_layers", 6);
+  c.layers = layer_count(json, "n_layers", 6);
   c.heads = json.positive_integer("n_heads", 12);
   c.inner = json.positive_integer("hidden_dim", 3072);
   c.positions = json.positive_integer("max_position_embeddings", 512);
-  c.activation = activation_named(json.string("activation", "gelu"));
+  c.activation = activation_setting(json, "activation", json.string("activation", "gelu"));
   c.dropout = probability(json, "dropout", 0.1);
   c.attention_dropout = probability(json, "attention_dropout", 0.1);
   const double sequence = probability(json, "seq_classif_dropout", 0.2),

@@ -25,7 +25,7 @@ Gpt2Config Gpt2Config::parse(const Config& json) {
   c.vocab_size = json.positive_integer("vocab_size", 50257);
   c.n_positions = json.positive_integer("n_positions", 1024);
   c.n_embd = json.positive_integer("n_embd", 768);
-  c.n_layer = json.positive_integer("n_layer", 12);
+  c.n_layer = layer_count(json, "n_layer", 12);
   c.n_head = json.positive_integer("n_head", 12);
   c.n_inner = json.positive_integer("n_inner", 4 * c.n_embd);
   c.activation_function = json.string("activation_function", "gelu_new");
@@ -37,7 +37,7 @@ Gpt2Config Gpt2Config::parse(const Config& json) {
   c.scale_attn_by_inverse_layer_idx = json.boolean("scale_attn_by_inverse_layer_idx", false);
   c.tie_word_embeddings = json.boolean("tie_word_embeddings", true);
   check_heads(json, "n_head", c.n_embd, c.n_head);
-  activation_named(c.activation_function);
+  activation_setting(json, "activation_function", c.activation_function);
   if (json.boolean("add_cross_attention", false)) json.fail("add_cross_attention", "false");
   // The order of rounding in half precision, and what only other heads than the language model's read.
   json.ignore({"reorder_and_upcast_attn", "initializer_range", "n_ctx", "n_special", "predict_special_tokens",

@@ -24,7 +24,7 @@ NeoxConfig NeoxConfig::parse(const Config& json) {
   NeoxConfig c;
   c.vocab_size = json.positive_integer("vocab_size", 50432);
   c.hidden_size = json.positive_integer("hidden_size", 6144);
-  c.num_hidden_layers = json.positive_integer("num_hidden_layers", 44);
+  c.num_hidden_layers = layer_count(json, "num_hidden_layers", 44);
   c.num_attention_heads = json.positive_integer("num_attention_heads", 64);
   c.intermediate_size = json.positive_integer("intermediate_size", 24576);
   c.hidden_act = json.string("hidden_act", "gelu");
@@ -35,7 +35,7 @@ NeoxConfig NeoxConfig::parse(const Config& json) {
   c.attention_bias = json.boolean("attention_bias", true);
   c.tie_word_embeddings = json.boolean("tie_word_embeddings", false);
   check_heads(json, "num_attention_heads", c.hidden_size, c.num_attention_heads);
-  activation_named(c.hidden_act);
+  activation_setting(json, "hidden_act", c.hidden_act);
   c.rotary = rotary_options(json, c.hidden_size / c.num_attention_heads,
                             json.positive_integer("max_position_embeddings", 2048),
                             {.theta = "rotary_emb_base", .partial = "rotary_pct", .partial_default = 0.25});

@@ -79,7 +79,7 @@ LlamaShape LlamaShape::parse(const Config& json, std::int64_t kv_heads_default) 
   s.vocab_size = json.required_positive_integer("vocab_size");
   s.width = json.required_positive_integer("hidden_size");
   s.inner = json.required_positive_integer("intermediate_size");
-  s.layers = json.required_positive_integer("num_hidden_layers");
+  s.layers = layer_count(json, "num_hidden_layers", json.required_positive_integer("num_hidden_layers"));
   s.heads = json.required_positive_integer("num_attention_heads");
   s.kv_heads = integer_or_null(json, "num_key_value_heads", s.heads,
                                kv_heads_default > 0 ? kv_heads_default : s.heads);
@@ -88,7 +88,7 @@ LlamaShape LlamaShape::parse(const Config& json, std::int64_t kv_heads_default) 
   if (!json.has("head_dim")) check_heads(json, "num_attention_heads", s.width, s.heads);
   s.head_dim = json.positive_integer("head_dim", s.width / s.heads);
   s.activation = json.string("hidden_act", "silu");
-  activation_named(s.activation);
+  activation_setting(json, "hidden_act", s.activation);
   s.norm_eps = json.number("rms_norm_eps", 1e-6);
   s.attention_dropout = probability(json, "attention_dropout", 0);
   s.tied = json.boolean("tie_word_embeddings", false);

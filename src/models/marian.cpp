@@ -163,7 +163,7 @@ MarianConfig MarianConfig::parse(const Config& json) {
   check_id(json, "pad_token_id", c.pad_token_id, c.decoder_vocab_size);
   check_id(json, "eos_token_id", c.eos_token_id, c.decoder_vocab_size);
   check_id(json, "decoder_start_token_id", c.decoder_start_token_id, c.decoder_vocab_size);
-  activation_named(c.activation_function);
+  activation_setting(json, "activation_function", c.activation_function);
   // Settings of training only, and those that MarianMTModel itself does not read.
   json.ignore({"add_bias_logits", "add_final_layer_norm", "classif_dropout", "classifier_dropout",
                "decoder_layerdrop", "encoder_layerdrop", "extra_pos_embeddings", "init_std", "is_decoder",

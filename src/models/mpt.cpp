@@ -45,7 +45,7 @@ MptConfig MptConfig::parse(const Config& json) {
   MptConfig c;
   c.vocab_size = json.positive_integer("vocab_size", 50368);
   c.d_model = json.positive_integer("d_model", 2048);
-  c.n_layers = json.positive_integer("n_layers", 24);
+  c.n_layers = layer_count(json, "n_layers", 24);
   c.n_heads = json.positive_integer("n_heads", 16);
   c.layer_norm_epsilon = json.number("layer_norm_epsilon", 1e-5);
   c.tie_word_embeddings = json.boolean("tie_word_embeddings", true);

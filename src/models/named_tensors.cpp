@@ -13,8 +13,9 @@ const Tensor& required_input(const TensorMap& inputs, const char* name) {
 
 Tensor ids_input(const Tensor& tensor, const char* name) {
   const bool integer = tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32;
-  if (tensor.rank() != 2 || !integer) {
-    throw Error(std::string("forward: ") + name + ": expected integers [batch, length], got " + tensor.str());
+  if (tensor.rank() != 2 || !integer || tensor.size(1) == 0) {
+    throw Error(std::string("forward: ") + name +
+                ": expected integers [batch, length] of at least one token, got " + tensor.str());
   }
   return tensor.to(DType::i64).contiguous();
 }

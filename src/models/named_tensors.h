@@ -12,7 +12,7 @@ namespace heed {
 
 /// Throws Error when there is no input of that name.
 const Tensor& required_input(const TensorMap& inputs, const char* name);
-/// An input of integers [batch, length] as i64. Throws Error for anything else.
+/// An input of integers [batch, length] as i64, length at least 1. Throws Error for anything else.
 Tensor ids_input(const Tensor& tensor, const char* name);
 /// The same, undefined where the input is absent. Throws Error where it is not of the shape `expected`, if
 /// that is given.

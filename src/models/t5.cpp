@@ -30,7 +30,7 @@ void parse_feed_forward(const Config& json, T5Config& c, const char* otherwise) 
   if (c.gated) name.erase(0, 6);
   if (name.find('-') != std::string::npos) json.fail("feed_forward_proj", "ACTIVATION or gated-ACTIVATION");
   // The gate of 1.1 was always the approximation by tanh, whatever its name says.
-  c.activation = activation_named(c.gated && name == "gelu" ? "gelu_new" : name);
+  c.activation = activation_setting(json, "feed_forward_proj", c.gated && name == "gelu" ? "gelu_new" : name);
 }
 
 T5Config T5Config::parse(const Config& json) {

@@ -133,6 +133,9 @@ TEST(Info, TellsWhatTheModelIs) {
     elements += count;
   }
   EXPECT_EQ(4 * elements, 460596);
+  EXPECT_EQ(info.at("dtype"), "F32");
+  EXPECT_EQ(info.at("max_positions"), 48);
+  EXPECT_EQ(info.at("parameters"), elements - 541);  // the bias of the logits is not trained
 }
 
 TEST(Info, FindsModelsByName) {

@@ -1,6 +1,7 @@
 // The encoder-decoder families against the numbers of Hugging Face transformers (tests/fixtures/FAMILY, see
 // case.json there for the versions): outputs, attentions, every gradient, ten steps of training, decoding
 // with a cache, and saving.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -248,6 +249,49 @@ TEST(MarianEmbeddings, UntiedOnesStayApart) {
   EXPECT_EQ(tables(false, false), (Names{encoder, decoder, "lm_head.weight"}));
 }
 
+// Before a tensor is looked at, and before memory is asked for.
+TEST(EncoderDecoderConfig, RefusesWhatMakesNoModelByName) {
+  struct {
+    const char *fixture, *key, *value, *message;
+  } cases[] = {
+      {"t5", "feed_forward_proj", R"("gated-gelu-new")", "expected ACTIVATION or gated-ACTIVATION"},
+      {"t5", "feed_forward_proj", R"("glued")", "glued"},
+      {"t5", "relative_attention_num_buckets", "2", "expected at least 4"},
+      {"t5", "relative_attention_max_distance", "16", "more than half of relative_attention_num_buckets"},
+      {"t5", "num_layers", "1001", "at most 1000 layers"},
+      {"t5", "num_decoder_layers", "0", "expected an integer of at least 1"},
+      {"t5", "d_kv", "4611686018427387904", "at most 1073741824"},
+      {"t5", "d_model", "48.5", "expected an integer"},
+      {"t5", "dropout_rate", "1.0", "a probability in [0, 1)"},
+      {"t5", "decoder_start_token_id", "653", "an id in [0, 653)"},
+      {"t5", "tie_word_embeddings", "1", "expected true or false"},
+      {"bart", "encoder_attention_heads", "5", "divides the width 48"},
+      {"bart", "decoder_attention_heads", "0", "an integer of at least 1"},
+      {"bart", "pad_token_id", "-1", "an id in [0, 421)"},
+      {"bart", "activation_function", R"("step")", "step"},
+      {"bart", "scale_embedding", R"("yes")", "expected true or false"},
+      {"bart", "encoder_layers", "1e3", "expected an integer"},
+      {"marian", "max_position_embeddings", "1000000000", "at most 65536"},
+      {"marian", "decoder_vocab_size", "540", "as embeddings are shared"},
+      {"marian", "vocab_size", "null", "expected an integer"},
+      {"bart", "new_setting", "true", "only known settings"},
+  };
+  for (const auto& c : cases) {
+    std::ifstream file(fs::path(HEED_FIXTURES) / c.fixture / "config.json");
+    auto json = nlohmann::ordered_json::parse(file);
+    json[c.key] = nlohmann::json::parse(c.value);
+    const std::string what = std::string(c.fixture) + " " + c.key + " " + c.value;
+    try {
+      Generator generator(1);
+      make_model(Config::parse(json.dump(), "DIR/config.json"), generator);
+      ADD_FAILURE() << what;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr(c.message)) << what;
+      EXPECT_THAT(error.what(), testing::StartsWith(std::string("DIR/config.json: ") + c.key)) << what;
+    }
+  }
+}
+
 TEST_P(EncoderDecoder, RefusesWhatDoesNotFit) {
   const auto refuses = [&](const char* name, const Tensor& value) {
     TensorMap bad = inputs;
@@ -260,10 +304,22 @@ TEST_P(EncoderDecoder, RefusesWhatDoesNotFit) {
   refuses("decoder_input_ids", Tensor::full({2, 3}, 1e9, DType::i64));
   refuses("attention_mask", Tensor::full({2, shape[1] - 1}, 1, DType::i64));
   refuses("token_type_ids", source.ids);
+  refuses("input_ids", Tensor::zeros({2, 0}, DType::i64));
+  refuses("decoder_input_ids", Tensor::zeros({2, 0}, DType::i64));
+  refuses("labels", Tensor::full({2, 3}, 5.5));
   if (const auto positions = model->max_positions()) {
     inputs.erase("attention_mask");
     refuses("input_ids", Tensor::full({2, *positions + 1}, 3, DType::i64));
   }
+}
+
+TEST_P(EncoderDecoder, NothingToSeeIsNotNaN) {
+  inputs["attention_mask"] = Tensor::zeros(source.ids.shape(), DType::i64);
+  for (const float value : logits(*model).to_vector<float>()) ASSERT_TRUE(std::isfinite(value));
+  inputs.erase("labels");
+  for (const char* name : {"input_ids", "attention_mask", "decoder_input_ids"})
+    inputs[name] = slice(inputs.at(name), 0, 0, 0);
+  EXPECT_EQ(logits(*model).size(0), 0);
 }
 
 TEST_P(EncoderDecoder, LabelsGiveTheDecoderItsInputs) {

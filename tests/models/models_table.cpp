@@ -61,7 +61,8 @@ void print_row(const fs::path& folder) {
   std::int64_t parameters = 0;
   for (const Parameter& parameter : model->parameters()) {
     parameters += parameter.tensor.numel();
-    if (parameter.tensor.grad().defined()) got["grad." + parameter.name] = parameter.tensor.grad();
+    const Tensor gradient = parameter.tensor.grad();
+    got["grad." + parameter.name] = gradient.defined() ? gradient : Tensor::zeros(parameter.tensor.shape());
   }
   Differences differences;
   for (const auto& [name, want] : read_all(folder / "expected.safetensors")) {
