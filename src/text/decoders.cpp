@@ -15,11 +15,11 @@
 namespace heed {
 namespace {
 
-using DecoderPointer = std::unique_ptr<const Decoder>;
+using DecoderPointer = std::unique_ptr<const TokenDecoder>;
 using Tokens = std::vector<std::string>;
 
 template <class Function>
-class SimpleDecoder final : public Decoder {
+class SimpleDecoder final : public TokenDecoder {
  public:
   explicit SimpleDecoder(Function function) : function_(std::move(function)) {}
   void apply(Tokens& tokens) const override { function_(tokens); }
@@ -159,7 +159,7 @@ DecoderPointer parse_strip_decoder(const JsonField& field) {
   });
 }
 
-class ReplaceDecoder final : public Decoder {
+class ReplaceDecoder final : public TokenDecoder {
  public:
   explicit ReplaceDecoder(const JsonField& field)
       : pattern_(Pattern::parse(field.at("pattern"))), content_(field.at("content").string()) {}
@@ -201,7 +201,7 @@ DecoderPointer parse_ctc(const JsonField& field) {
   });
 }
 
-class DecoderSequence final : public Decoder {
+class DecoderSequence final : public TokenDecoder {
  public:
   DecoderSequence(const JsonField& field, int depth) {
     const JsonField list = field.at("decoders");
