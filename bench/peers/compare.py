@@ -80,6 +80,12 @@ def run_heed(arguments):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True, env=environment()).stdout)
 
 
+def revision():
+    """Of the tree that this stands in, which `heed` should have been built from."""
+    found = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return found.stdout.strip() or "unknown"
+
+
 def compare(arguments):
     peer = Peer(arguments)
     rounds = []
@@ -91,7 +97,7 @@ def compare(arguments):
     ours, theirs = zip(*rounds)
     times = [statistics.median(r["seconds"]) for r in theirs]
     return {
-        "job": arguments.job, "peer": arguments.peer, "threads": arguments.threads,
+        "job": arguments.job, "peer": arguments.peer, "revision": revision(), "threads": arguments.threads,
         "heed_s": [r["median_s"] for r in ours], "peer_s": times,
         "ratio": [t / r["median_s"] for r, t in zip(ours, times)],
         **{key: [r[key] for r in ours if key in r]

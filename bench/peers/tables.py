@@ -51,7 +51,9 @@ def table(results):
 def limits(results):
     gflops, gbps = ([peak for r in results for peak in r[key]] for key in ("peak_gflops", "peak_gbps"))
     threads = sorted({r["threads"] for r in results})
-    return (f"Measured in these runs, with {', '.join(map(str, threads))} threads: "
+    revisions = sorted({r["revision"] for r in results})
+    return (f"Measured at revision {', '.join(revisions)} with {', '.join(map(str, threads))} threads. The machine's limits "
+            f"in the same runs: "
             f"{statistics.median(gflops):.0f} Gflop/s of f32 arithmetic ({min(gflops):.0f} to {max(gflops):.0f}) and "
             f"{statistics.median(gbps):.1f} GB/s read from memory ({min(gbps):.1f} to {max(gbps):.1f}).")
 
