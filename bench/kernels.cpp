@@ -1,9 +1,10 @@
-// Cases of the kernel tests, timed. The sizes are small: what shows here is the cost of a call and of an odd
-// shape; for large work there is `heed bench`.
+// Every case of the kernel tests, timed. The sizes are small: what shows here is the cost of an option or of
+// an odd shape; for large work there is `heed bench`.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
 
+#include "kernels/attention_cases.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_cases.h"
 #include "kernels/kernel_case.h"
@@ -12,6 +13,20 @@
 
 namespace heed {
 namespace {
+
+void add_attention() {
+  for (const AttentionCase& c : attention_cases()) {
+    benchmark::RegisterBenchmark(("attention/" + c.name).c_str(), [c](benchmark::State& state) {
+      AttentionInputs<float> inputs(c.a);
+      for (auto _ : state) inputs.run();
+    });
+    benchmark::RegisterBenchmark(("attention forward and backward/" + c.name).c_str(),
+                                 [c](benchmark::State& state) {
+                                   AttentionInputs<float> inputs(c.a);
+                                   for (auto _ : state) inputs.run_backward();
+                                 });
+  }
+}
 
 void multiply(benchmark::State& state, const Product& p) {
   const std::int64_t lda = std::max<std::int64_t>((p.ta ? p.m : p.k) + p.extra, 1);
@@ -65,6 +80,7 @@ void add_rows() {
 }  // namespace heed
 
 int main(int argc, char** argv) {
+  heed::add_attention();
   heed::add_products();
   heed::add_rows();
   benchmark::Initialize(&argc, argv);

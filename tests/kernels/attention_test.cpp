@@ -7,146 +7,18 @@
 #include <string>
 
 #include "heed/dtype.h"
+#include "kernels/attention_cases.h"
 #include "kernels/kernel_case.h"
-#include "reference/attention.h"
 
 namespace heed {
 namespace {
 
-struct Case {
-  std::string name;
-  reference::Attention a;
-};
-
-std::vector<char> flags(std::int64_t n, std::uint64_t seed) {
-  std::vector<char> result;
-  for (const double v : numbers<double>(n, seed, 0, 1)) result.push_back(v < 0.7);
-  return result;
-}
-
-reference::Attention shape(std::int64_t b, std::int64_t h, std::int64_t kv, std::int64_t t, std::int64_t s,
-                           std::int64_t d, std::int64_t e) {
-  reference::Attention a;
-  a.batch = b, a.heads = h, a.kv_heads = kv, a.queries = t, a.keys = s, a.head_dim = d, a.value_dim = e;
-  a.scale = 1 / std::sqrt(static_cast<double>(d));
-  return a;
-}
-
-std::vector<Case> cases() {
-  std::vector<Case> all;
-  all.push_back({"one", shape(1, 1, 1, 1, 1, 1, 1)});
-  all.push_back({"plain", shape(2, 3, 3, 5, 7, 4, 6)});
-  all.push_back({"vectors", shape(1, 2, 2, 37, 33, 16, 32)});
-  const auto with = [&](const char* name, reference::Attention a, auto change) {
-    change(a);
-    all.push_back({name, a});
-  };
-  using A = reference::Attention;
-  with("causal", shape(1, 2, 2, 35, 35, 5, 3), [](A& a) { a.causal = true; });
-  with("causal with a cache", shape(1, 2, 2, 4, 11, 5, 3), [](A& a) { a.causal = true; });
-  with("causal with fewer keys than queries", shape(1, 2, 2, 9, 5, 5, 3), [](A& a) { a.causal = true; });
-  with("window", shape(1, 2, 2, 35, 35, 5, 3), [](A& a) { a.window = 4; });
-  with("causal window", shape(1, 2, 2, 40, 50, 5, 3), [](A& a) { a.window = 4, a.causal = true; });
-  with("grouped heads", shape(2, 6, 2, 5, 7, 4, 6), [](A& a) { a.causal = true; });
-  with("key mask", shape(2, 2, 2, 5, 19, 4, 6), [](A& a) { a.key_mask = flags(2 * 19, 80); });
-  with("lengths", shape(3, 2, 2, 5, 19, 4, 6), [](A& a) { a.lengths = {19, 3, 0}; });
-  with("mask", shape(2, 2, 2, 5, 7, 4, 6), [](A& a) {
-    a.mask = flags(2 * 2 * 5 * 7, 81);
-    std::fill(a.mask.begin(), a.mask.begin() + 7, 0);  // a query that sees nothing
-  });
-  with("bias", shape(2, 2, 2, 5, 7, 4, 6), [](A& a) { a.bias = numbers<double>(2 * 2 * 5 * 7, 82); });
-  with("alibi", shape(1, 2, 2, 5, 9, 4, 6), [](A& a) { a.slopes = {0.5, 0.25}, a.causal = true; });
-  with("dropout", shape(2, 2, 2, 5, 39, 4, 6), [](A& a) { a.dropout = 0.3, a.random = {3, 9}; });
-  with("offsets", shape(3, 2, 2, 4, 19, 4, 6), [](A& a) {
-    a.offsets = {15, 3, 0}, a.lengths = {19, 7, 1}, a.causal = true;
-  });
-  with("offsets and window", shape(3, 2, 1, 5, 9, 4, 6), [](A& a) {
-    a.offsets = {-2, 3, 12}, a.window = 4, a.slopes = {0.5, 0.25};
-  });
-  with("relative bias", shape(2, 2, 2, 5, 19, 4, 6), [](A& a) { a.relative = numbers<double>(2 * 23, 85); });
-  with("relative bias at offsets", shape(2, 2, 2, 5, 9, 4, 6), [](A& a) {
-    a.relative = numbers<double>(2 * 13, 86), a.offsets = {7, 1};
-  });
-  with("over several blocks", shape(1, 2, 1, 150, 300, 8, 20), [](A& a) { a.causal = true; });
-  with("over a span", shape(1, 1, 1, 40, 1100, 4, 4), [](A& a) { a.slopes = {0.01}; });
-  with("few queries over two spans", shape(1, 2, 1, 2, 2100, 4, 4), [](A& a) { a.causal = true; });
-  with("everything", shape(2, 4, 2, 34, 50, 8, 8), [](A& a) {
-    a.dropout = 0.2, a.random = {4, 1}, a.causal = true, a.window = 30, a.slopes = {0.5, 0.25, 0.125, 0.0625};
-    a.key_mask = flags(2 * 50, 83), a.bias = numbers<double>(2 * 4 * 34 * 50, 84), a.lengths = {50, 41};
-    a.relative = numbers<double>(4 * 83, 87);
-  });
-  return all;
-}
-
-/// The oracle's arguments as the kernel's; holds the arrays.
-template <class T>
-struct Inputs {
-  explicit Inputs(const reference::Attention& r)
-      : q(numbers<T>(r.batch * r.heads * r.queries * r.head_dim, 90)),
-        k(numbers<T>(r.batch * r.kv_heads * r.keys * r.head_dim, 91)),
-        v(numbers<T>(r.batch * r.kv_heads * r.keys * r.value_dim, 92)),
-        d_o(numbers<T>(r.batch * r.heads * r.queries * r.value_dim, 93)),
-        o(d_o.size(), T(99)),
-        logsumexp(static_cast<std::size_t>(r.batch * r.heads * r.queries)),
-        bias(r.bias.begin(), r.bias.end()),
-        slopes(r.slopes.begin(), r.slopes.end()),
-        offsets(r.offsets),
-        lengths(r.lengths),
-        relative(r.relative.begin(), r.relative.end()) {
-    shape.batch = r.batch, shape.heads = r.heads, shape.kv_heads = r.kv_heads, shape.queries = r.queries;
-    shape.keys = r.keys, shape.head_dim = r.head_dim, shape.value_dim = r.value_dim;
-    shape.q = {r.heads * r.queries * r.head_dim, r.queries * r.head_dim, r.head_dim};
-    shape.k = {r.kv_heads * r.keys * r.head_dim, r.keys * r.head_dim, r.head_dim};
-    shape.v = {r.kv_heads * r.keys * r.value_dim, r.keys * r.value_dim, r.value_dim};
-    shape.o = {r.heads * r.queries * r.value_dim, r.queries * r.value_dim, r.value_dim};
-    const kernels::MaskStrides full{r.heads * r.queries * r.keys, r.queries * r.keys, r.keys, 1};
-    options.scale = r.scale, options.causal = r.causal, options.window = r.window;
-    options.dropout = r.dropout, options.random = r.random;
-    options.mask_strides = options.bias_strides = full;
-    if (!r.key_mask.empty()) options.key_mask = reinterpret_cast<const bool*>(r.key_mask.data());
-    if (!r.mask.empty()) options.mask = reinterpret_cast<const bool*>(r.mask.data());
-    if (!lengths.empty()) options.key_lengths = lengths.data();
-    if (!offsets.empty()) options.query_offsets = offsets.data();
-    if (!relative.empty()) options.relative_bias = relative.data();
-    if (!bias.empty()) options.bias = bias.data();
-    if (!slopes.empty()) options.alibi_slopes = slopes.data();
-    forward.q = q.data(), forward.k = k.data(), forward.v = v.data(), forward.o = o.data();
-    forward.logsumexp = logsumexp.data();
-  }
-  void run() { kernels::attention(shape, options, forward); }
-
-  struct Gradients {
-    std::vector<T> dq, dk, dv, dbias, d_relative;
-  };
-  Gradients run_backward() {
-    run();
-    Gradients g{std::vector<T>(q.size(), T(7)), std::vector<T>(k.size(), T(7)),
-                std::vector<T>(v.size(), T(7)), std::vector<T>(bias.size(), T(7)),
-                std::vector<T>(relative.size(), T(7))};
-    kernels::AttentionBackward<T> b;
-    b.q = q.data(), b.k = k.data(), b.v = v.data(), b.o = o.data(), b.logsumexp = logsumexp.data();
-    b.d_o = d_o.data(), b.dq = g.dq.data(), b.dk = g.dk.data(), b.dv = g.dv.data();
-    if (options.bias != nullptr) b.dbias = g.dbias.data();
-    if (options.relative_bias != nullptr) b.d_relative_bias = g.d_relative.data();
-    b.d_o_strides = shape.o, b.dq_strides = shape.q, b.dk_strides = shape.k, b.dv_strides = shape.v;
-    kernels::attention_backward(shape, options, b);
-    return g;
-  }
-
-  std::vector<T> q, k, v, d_o, o, logsumexp, bias, slopes;
-  std::vector<std::int64_t> offsets, lengths;
-  std::vector<T> relative;
-  kernels::AttentionShape shape;
-  kernels::AttentionOptions<T> options;
-  kernels::AttentionForward<T> forward;
-};
-
 TYPED_TEST(Kernel, AttentionIsItsDefinition) {
   using T = TypeParam;
   on_every_target([] {
-    for (const Case& c : cases()) {
+    for (const AttentionCase& c : attention_cases()) {
       SCOPED_TRACE(c.name);
-      Inputs<T> setup(c.a);
+      AttentionInputs<T> setup(c.a);
       std::vector<T> weights(static_cast<std::size_t>(c.a.batch * c.a.heads * c.a.queries * c.a.keys), T(55));
       setup.run();
       const auto without = setup.o;
@@ -164,7 +36,7 @@ TYPED_TEST(Kernel, AttentionIsItsDefinition) {
 TYPED_TEST(Kernel, AttentionOfTheLiterature) {
   using T = TypeParam;
   auto a = shape(1, 1, 1, 3, 3, 2, 2);
-  Inputs<T> setup(a);
+  AttentionInputs<T> setup(a);
   setup.q = {1, 0, 0, 1, 1, 1};
   setup.k = {1, 1, 0, 1, 1, 0};
   setup.v = {1, 0, 0, 1, 0, 0};
@@ -180,7 +52,7 @@ TYPED_TEST(Kernel, AttentionOfTheLiterature) {
 TYPED_TEST(Kernel, AttentionWeightsOfChosenHeads) {
   using T = TypeParam;
   const auto a = shape(2, 3, 3, 4, 5, 4, 4);
-  Inputs<T> setup(a);
+  AttentionInputs<T> setup(a);
   std::vector<T> all(2 * 3 * 20), chosen(2 * 2 * 20);
   setup.forward.weights = all.data();
   setup.run();
@@ -201,7 +73,7 @@ TYPED_TEST(Kernel, AttentionWeightsOfChosenQueries) {
   auto a = shape(2, 3, 1, 40, 50, 4, 4);
   a.causal = true;
   const std::size_t T_ = 40, S = 50;
-  Inputs<T> setup(a);
+  AttentionInputs<T> setup(a);
   std::vector<T> all(2 * 3 * T_ * S), chosen(2 * 1 * 3 * S);
   setup.forward.weights = all.data();
   setup.run();
@@ -223,7 +95,7 @@ TYPED_TEST(Kernel, AttentionWeightsOfChosenQueries) {
 /// The output for one query of a case, computed by itself: one row of the batch, one query at its position,
 /// and a cache with `spare` more places that hold no numbers.
 template <class T>
-std::vector<T> alone(const Inputs<T>& s, std::int64_t b, std::int64_t t, std::int64_t spare) {
+std::vector<T> alone(const AttentionInputs<T>& s, std::int64_t b, std::int64_t t, std::int64_t spare) {
   const kernels::AttentionShape& n = s.shape;
   const std::int64_t capacity = n.keys + spare;
   const auto spread = [&](const std::vector<T>& from, std::int64_t width) {
@@ -263,7 +135,7 @@ TYPED_TEST(Kernel, AttentionOfAQueryHasTheSameBitsInEveryCompany) {
   auto full = shape(2, 2, 2, 33, 140, 16, 16);
   on_every_target([&] {
     for (const auto& a : {ragged, window, full}) {
-      Inputs<T> setup(a);
+      AttentionInputs<T> setup(a);
       setup.run();
       for (std::int64_t b = 0; b < a.batch; ++b) {
         for (const std::int64_t t : {std::int64_t{0}, std::int64_t{17}, a.queries - 1}) {
@@ -289,7 +161,7 @@ TYPED_TEST(Kernel, AttentionTakesPaddingAtTheEndForLengths) {
   std::fill(masked.key_mask.begin() + 300 + 131, masked.key_mask.end(), 0);
   for (const std::int64_t queries : {40, 3}) {
     masked.queries = measured.queries = queries;
-    Inputs<T> by_mask(masked), by_length(measured);
+    AttentionInputs<T> by_mask(masked), by_length(measured);
     by_mask.run();
     by_length.run();
     EXPECT_EQ(by_mask.o, by_length.o);
@@ -301,7 +173,7 @@ template <class S>
 void expect_storage() {
   for (const std::int64_t queries : {1, 40}) {
     const auto a = shape(2, 4, 2, queries, 150, 24, 21);
-    Inputs<float> wide(a);
+    AttentionInputs<float> wide(a);
     std::vector<S> k, v;
     for (float& x : wide.k) k.emplace_back(x), x = static_cast<float>(k.back());
     for (float& x : wide.v) v.emplace_back(x), x = static_cast<float>(v.back());
@@ -327,7 +199,7 @@ TYPED_TEST(Kernel, AttentionReadsStridedLayouts) {
   const std::int64_t B = 2, H = 3, n = 9, d = 5;
   auto a = shape(B, H, H, n, n, d, d);
   a.causal = true;
-  Inputs<T> plain(a);
+  AttentionInputs<T> plain(a);
   plain.run();
   std::vector<T> packed(static_cast<std::size_t>(B * n * 3 * H * d)),
       out(static_cast<std::size_t>(B * n * H * d));
@@ -344,7 +216,7 @@ TYPED_TEST(Kernel, AttentionReadsStridedLayouts) {
     packed[place(b, t, 1, h, c)] = plain.k[i];
     packed[place(b, t, 2, h, c)] = plain.v[i];
   });
-  Inputs<T> strided(a);
+  AttentionInputs<T> strided(a);
   strided.shape.q = strided.shape.k = strided.shape.v = {n * 3 * H * d, d, 3 * H * d};
   strided.shape.o = {n * H * d, d, H * d};
   strided.forward.q = packed.data();
@@ -358,7 +230,8 @@ TYPED_TEST(Kernel, AttentionReadsStridedLayouts) {
 }
 
 /// dq, dk, dv, dbias, d_relative by central differences, without stepping over what cannot be seen.
-std::vector<double> oracle_gradient(const reference::Attention& a, int which, const Inputs<double>& s) {
+std::vector<double> oracle_gradient(const reference::Attention& a, int which,
+                                    const AttentionInputs<double>& s) {
   const auto forward = [&](const std::vector<double>& x) {
     if (which >= 3) {
       auto changed = a;
@@ -376,16 +249,16 @@ std::vector<double> oracle_gradient(const reference::Attention& a, int which, co
 }
 
 TEST(KernelGradient, Attention) {
-  for (const Case& c : cases()) {
+  for (const AttentionCase& c : attention_cases()) {
     if (c.a.queries * c.a.keys > 400) continue;  // central differences there would take minutes
     SCOPED_TRACE(c.name);
-    Inputs<double> reference_setup(c.a);
+    AttentionInputs<double> reference_setup(c.a);
     std::vector<std::vector<double>> want;
     for (int which = 0; which < 5; ++which) want.push_back(oracle_gradient(c.a, which, reference_setup));
     on_every_target([&] {
-      Inputs<double> setup(c.a);
+      AttentionInputs<double> setup(c.a);
       const auto got = setup.run_backward();
-      Inputs<float> single(c.a);
+      AttentionInputs<float> single(c.a);
       const auto got32 = single.run_backward();
       const std::vector<double>* results[] = {&got.dq, &got.dk, &got.dv, &got.dbias, &got.d_relative};
       const std::vector<float>* results32[] = {&got32.dq, &got32.dk, &got32.dv, &got32.dbias,
@@ -402,9 +275,9 @@ TEST(KernelGradient, Attention) {
 
 TEST(KernelGradient, AttentionOverSeveralBlocks) {
   // Directional derivatives: one central difference along a random direction of all inputs together.
-  for (const Case& c : cases()) {
+  for (const AttentionCase& c : attention_cases()) {
     SCOPED_TRACE(c.name);
-    Inputs<double> setup(c.a);
+    AttentionInputs<double> setup(c.a);
     const auto g = setup.run_backward();
     const auto loss = [&](double step) {
       auto move = [&](std::vector<double> x, std::uint64_t seed) {
@@ -443,7 +316,7 @@ TEST(KernelGradient, AttentionBiasThatIsShared) {
                                       n / S % T * strides.query + n % S * strides.key);
     };
     for (std::size_t i = 0; i < full.bias.size(); ++i) full.bias[i] = small[place(i)];
-    Inputs<double> expanded(full), shared(full);
+    AttentionInputs<double> expanded(full), shared(full);
     const auto each = expanded.run_backward();
     shared.bias = small;
     shared.options.bias = shared.bias.data();
@@ -468,7 +341,7 @@ TYPED_TEST(Kernel, AttentionDoesNotDependOnThreads) {
   a.bias = numbers<double>(3 * 4 * 70 * 70, 96);
   a.relative = numbers<double>(4 * 139, 97);
   expect_same_for_all_threads([&] {
-    Inputs<T> setup(a);
+    AttentionInputs<T> setup(a);
     const auto g = setup.run_backward();
     auto all = setup.o;
     for (const auto* part : {&g.dq, &g.dk, &g.dv, &g.dbias, &g.d_relative})
@@ -480,7 +353,7 @@ TYPED_TEST(Kernel, AttentionDoesNotDependOnThreads) {
 TYPED_TEST(Kernel, AttentionOfNothing) {
   using T = TypeParam;
   for (const auto& a : {shape(0, 2, 2, 3, 3, 4, 4), shape(1, 2, 2, 0, 3, 4, 4), shape(1, 2, 2, 3, 0, 4, 4)}) {
-    Inputs<T> setup(a);
+    AttentionInputs<T> setup(a);
     const auto g = setup.run_backward();
     for (const T v : setup.o) EXPECT_EQ(v, T(0));
     for (const auto* part : {&g.dq, &g.dk, &g.dv}) {
