@@ -19,8 +19,9 @@ _heed() {
   local search='--max-new-tokens --min-new-tokens --max-length --min-length --num-beams --num-return-sequences
     --length-penalty --early-stopping --no-repeat-ngram-size --repetition-penalty --bad-words-ids --suppress-tokens
     --eos-token-id --forced-bos-token-id --forced-eos-token-id --pad-token-id --decoder-start-token-id --do-sample
-    --temperature --top-k --top-p --min-p'
-  local commands='translate tokenize forward info train evaluate average attend bench'
+    --temperature --top-k --top-p --min-p --typical-p --epsilon-cutoff --eta-cutoff --encoder-no-repeat-ngram-size
+    --sequence-bias --exponential-decay-length-penalty --begin-suppress-tokens --renormalize-logits'
+  local commands='translate generate tokenize forward info train evaluate average attend bench'
   local command='' word
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     if [[ " $commands " == *" $word "* ]]; then
@@ -33,7 +34,8 @@ _heed() {
   local words='' files=no
   case $command:$previous in
     *:--model | *:-m | *:--init) words=$(_heed_models "${COMP_WORDS[0]}") files=yes ;;
-    *:--attention | *:--config | *:--input | *:-i | *:--output | *:-o | *:--source | *:--reference | *:--hypothesis) files=yes ;;
+    *:--attention | *:--config | *:--input | *:-i | *:--output | *:-o | *:--source | *:--reference | *:--hypothesis | \
+      evaluate:--text) files=yes ;;
     *:--dtype) words='f32 bf16' ;;
     bench:--shape) words='gpt2 bert-base marian' ;;
     *:--kind) words='cross encoder decoder self' ;;
@@ -45,16 +47,18 @@ _heed() {
     attend:--target) return ;;
     *:--threads | *:--seed | *:--batch-tokens | *:--prompt-ids | *:--decode | *:--set | *:--num-* | *:--max-* | \
       *:--min-* | *:--*-penalty | *:--no-repeat-ngram-size | *:--bad-words-ids | *:--suppress-tokens | \
-      *:--*-token-id | *:--temperature | *:--top-*) return ;;
+      *:--*-token-id | *:--temperature | *:--top-* | *:--typical-p | *:--*-cutoff | *:--prompt | *:-p | *:--stop | *:--sequence-bias | \
+      *:--encoder-no-repeat-ngram-size | *:--begin-suppress-tokens | *:--stride | evaluate:--window) return ;;
     *)
       case $command in
         '') words="$commands $everywhere --version" ;;
         translate) words="--model --dtype --prompt-ids --batch-tokens --prefix --task --long-lines --attention $search $everywhere" ;;
+        generate) words="--model --dtype --prompt --prompt-ids --stop --batch-tokens $search $everywhere" ;;
         tokenize) words="--model --pair --target --decode --skip-special-tokens --no-special-tokens $everywhere" ;;
         forward) words="--model --dtype --input --output --hidden-states --attentions --gradients $everywhere" ;;
         info) words="$(_heed_models "${COMP_WORDS[0]}") --model $everywhere" files=yes ;;
         train) words="--set --output --resume --init $everywhere" files=yes ;;
-        evaluate) words="--model --source --reference --hypothesis --tokenize --lowercase --batch-tokens $search
+        evaluate) words="--model --source --reference --hypothesis --text --window --stride --tokenize --lowercase --batch-tokens $search
           $everywhere" ;;
         average) words="--output $everywhere" files=yes ;;
         bench) words="attention gemm encode generate translate train --batch --length --heads --kv-heads --head-dim

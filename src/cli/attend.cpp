@@ -21,7 +21,7 @@ struct AttendArguments {
   std::string text;
   std::optional<std::string> target;
   std::string model = kDefaultTranslator;
-  std::string kind = "cross";
+  std::string kind;  // empty: cross where a model has it, self elsewhere
   std::string layers;
   std::string heads;
   std::filesystem::path output;
@@ -37,12 +37,21 @@ constexpr Kind kKinds[] = {{"cross", "decoder", "cross_attn"},
                            {"encoder", "encoder", "self_attn"},
                            {"decoder", "decoder", "self_attn"}};
 
-std::vector<Kind> chosen_kinds(const std::string& name) {
-  if (name == "self") return {kKinds[1], kKinds[2]};
+// The kinds asked for, of a model with both stacks or only one.
+std::vector<Kind> chosen_kinds(const std::string& name, const char* only_stack) {
+  std::vector<Kind> kinds;
   for (const Kind& kind : kKinds) {
-    if (name == kind.name) return {kind};
+    const bool self = std::string(kind.part) == "self_attn";
+    const bool there = only_stack == nullptr || (self && std::string(kind.stack) == only_stack);
+    const bool asked =
+        name.empty() ? only_stack != nullptr || !self : name == kind.name || (name == "self" && self);
+    if (there && asked) kinds.push_back(kind);
   }
-  throw UsageError("--kind: expected self, cross, encoder or decoder, got " + name);
+  if (!kinds.empty()) return kinds;
+  throw UsageError("--kind: expected " +
+                   (only_stack == nullptr ? std::string("self, cross, encoder or decoder")
+                                          : std::string("self, as the model has no other")) +
+                   ", got " + name);
 }
 
 MapChoice choice_of(const AttendArguments& arguments) {
@@ -76,25 +85,13 @@ Tensor one_row(const std::vector<std::int64_t>& ids) {
   return Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())});
 }
 
-// A pass over the known target, its decoder fed with the target moved one place behind the start token.
-AttentionPicture attend(const AttendArguments& arguments, const EncoderDecoderModel& model,
-                        const Tokenizer& tokenizer, const std::filesystem::path& directory) {
-  const Encoding source = tokenizer.encode(arguments.text);
-  const std::vector<std::int64_t> target = target_ids(arguments, model, tokenizer, directory);
-  if (target.empty()) throw Error("attend: expected a text with words, got an empty one");
-  std::vector<std::int64_t> fed{model.decoder_start_id()};
-  fed.insert(fed.end(), target.begin(), target.end() - 1);
-
-  AttentionPicture picture;
-  picture.title = arguments.text + " → " + tokenizer.decode(target);
+// Runs `forward` and gathers the maps of the kinds.
+template <class Forward>
+void gather_maps(const AttendArguments& arguments, const std::vector<Kind>& kinds, AttentionPicture& picture,
+                 Forward forward) {
   const MapChoice choice = choice_of(arguments);
   Taps taps;
-  for (const Kind& kind : chosen_kinds(arguments.kind)) {
-    if (std::string(kind.name) == "cross")
-      picture.tokens["cross"] = {tokens_of(tokenizer, target), source.tokens};
-    if (std::string(kind.name) == "encoder") picture.tokens["encoder"] = {source.tokens, source.tokens};
-    if (std::string(kind.name) == "decoder")
-      picture.tokens["decoder"] = {tokens_of(tokenizer, fed), tokens_of(tokenizer, fed)};
+  for (const Kind& kind : kinds) {
     const std::string prefix = std::string(kind.stack) + ".layers.",
                       suffix = std::string(".") + kind.part + ".weights";
     auto listen = [&](const std::string& layer) {
@@ -109,13 +106,56 @@ AttentionPicture attend(const AttendArguments& arguments, const EncoderDecoderMo
   }
   const NoGradients guard;
   Context context{false, nullptr, &taps};
-  model.forward({{"input_ids", one_row(source.ids)}, {"decoder_input_ids", one_row(fed)}}, {}, context);
+  forward(context);
   try {
     taps.require_all_fired();
   } catch (const Error&) {
     if (choice.layers.empty()) throw;
     throw UsageError("--layers: expected layers the model has, got " + arguments.layers);
   }
+}
+
+// A pass over the known target, its decoder fed with the target moved one place behind the start token.
+AttentionPicture attend(const AttendArguments& arguments, const EncoderDecoderModel& model,
+                        const Tokenizer& tokenizer, const std::filesystem::path& directory) {
+  const Encoding source = tokenizer.encode(arguments.text);
+  const std::vector<std::int64_t> target = target_ids(arguments, model, tokenizer, directory);
+  if (target.empty()) throw Error("attend: expected a text with words, got an empty one");
+  std::vector<std::int64_t> fed{model.decoder_start_id()};
+  fed.insert(fed.end(), target.begin(), target.end() - 1);
+
+  AttentionPicture picture;
+  picture.title = arguments.text + " → " + tokenizer.decode(target);
+  const std::vector<Kind> kinds = chosen_kinds(arguments.kind, nullptr);
+  for (const Kind& kind : kinds) {
+    const std::vector<std::string> of_target = tokens_of(tokenizer, target),
+                                   of_fed = tokens_of(tokenizer, fed);
+    const bool cross = std::string(kind.name) == "cross", encoder = std::string(kind.name) == "encoder";
+    picture.tokens[kind.name] = {cross     ? of_target
+                                 : encoder ? source.tokens
+                                           : of_fed,
+                                 cross || encoder ? source.tokens : of_fed};
+  }
+  gather_maps(arguments, kinds, picture, [&](Context& context) {
+    model.forward({{"input_ids", one_row(source.ids)}, {"decoder_input_ids", one_row(fed)}}, {}, context);
+  });
+  return picture;
+}
+
+// A pass over the text itself, for models of one stack.
+AttentionPicture attend_one_stack(const AttendArguments& arguments, const Model& model,
+                                  const Tokenizer& tokenizer) {
+  if (arguments.target) throw UsageError("--target: expected with an encoder-decoder, got " + model.family());
+  const Encoding text = tokenizer.encode(arguments.text);
+  if (text.ids.empty()) throw Error("attend: expected a text with words, got an empty one");
+  const bool decoder = dynamic_cast<const DecoderModel*>(&model) != nullptr;
+  AttentionPicture picture;
+  picture.title = arguments.text;
+  const std::vector<Kind> kinds = chosen_kinds(arguments.kind, decoder ? "decoder" : "encoder");
+  for (const Kind& kind : kinds) picture.tokens[kind.name] = {text.tokens, text.tokens};
+  gather_maps(arguments, kinds, picture, [&](Context& context) {
+    model.forward({{"input_ids", one_row(text.ids)}}, {}, context);
+  });
   return picture;
 }
 
@@ -124,9 +164,12 @@ void run(AttendArguments arguments, const Globals& globals) {
   if (arguments.target) arguments.target = valid_text(*arguments.target, "--target", globals.quiet);
   if (!arguments.output.empty()) check_picture_file(arguments.output);
   const std::filesystem::path directory = locate_model(arguments.model);
-  const auto model = load_encoder_decoder(directory);
+  const auto model = load_model(directory);
   const auto tokenizer = load_tokenizer(directory);
-  const AttentionPicture picture = attend(arguments, *model, *tokenizer, directory);
+  const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(model.get());
+  const AttentionPicture picture = encoder_decoder != nullptr
+                                       ? attend(arguments, *encoder_decoder, *tokenizer, directory)
+                                       : attend_one_stack(arguments, *model, *tokenizer);
   if (!arguments.output.empty()) {
     write_picture(picture, arguments.output);
     if (!globals.quiet) say("wrote " + arguments.output.string());
@@ -145,8 +188,8 @@ void add_attend(CLI::App& app, const Globals& globals) {
   command->add_option("text", a->text, "The text")->required();
   command->add_option("--model,-m", a->model, "Model directory or name")->capture_default_str();
   command->add_option("--target", a->target, "A given translation instead of the model's own");
-  command->add_option("--kind", a->kind, "cross, encoder, decoder, or self for both of these")
-      ->capture_default_str();
+  command->add_option("--kind", a->kind,
+                      "cross (default where there is one), encoder, decoder, or self for both of these");
   command->add_option("--layers", a->layers, "Layers to show, e.g. 0,3, or all (default)");
   command->add_option("--heads", a->heads,
                       "Heads to show, e.g. 0,3, all (default in files) or mean (default in the terminal)");

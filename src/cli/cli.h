@@ -31,6 +31,7 @@ void add_attend(CLI::App& app, const Globals& globals);
 void add_bench(CLI::App& app, const Globals& globals);
 void add_evaluate(CLI::App& app, const Globals& globals);
 void add_forward(CLI::App& app, const Globals& globals);
+void add_generate(CLI::App& app, const Globals& globals);
 void add_info(CLI::App& app, const Globals& globals);
 void add_tokenize(CLI::App& app, const Globals& globals);
 void add_train(CLI::App& app, const Globals& globals);

@@ -1,8 +1,10 @@
-// heed evaluate: how good translations are, by BLEU and chrF as sacreBLEU computes them.
+// heed evaluate: how good translations are, by BLEU and chrF as sacreBLEU computes them, or how well a
+// decoder predicts a text.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "cli/cli.h"
 #include "cli/generation_arguments.h"
@@ -10,7 +12,9 @@
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/terminal.h"
+#include "heed/generate/perplexity.h"
 #include "heed/generate/translate.h"
+#include "heed/io/file.h"
 #include "heed/io/json.h"
 #include "heed/models/registry.h"
 #include "heed/score/bleu.h"
@@ -22,6 +26,8 @@ namespace {
 struct EvaluateArguments {
   std::string model;
   std::string source, hypothesis;
+  std::string text;
+  std::optional<std::int64_t> window, stride;
   std::vector<std::string> references;
   std::string tokenizer = "13a";
   bool lowercase = false;
@@ -66,7 +72,52 @@ BleuTokenizer tokenizer_named(const std::string& name) {
   }
 }
 
+// Longest window for models that name no last position.
+constexpr std::int64_t kDefaultWindow = 1024;
+
+void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
+  if (a.model.empty()) throw UsageError("evaluate: expected --model with --text, got none");
+  if (!a.source.empty() || !a.hypothesis.empty() || !a.references.empty())
+    throw UsageError("evaluate: expected --text, or --source and --reference, got both");
+  const std::filesystem::path directory = locate_model(a.model);
+  const auto model = load_decoder(directory);
+  const auto tokenizer = load_tokenizer(directory);
+  const std::string text = valid_text(read_file(a.text), a.text, globals.quiet);
+  const std::vector<std::int64_t> ids = tokenizer->encode(text).ids;
+  const std::int64_t window = a.window.value_or(model->max_positions().value_or(kDefaultWindow));
+  const std::int64_t stride = a.stride.value_or(window);
+  const auto started = std::chrono::steady_clock::now();
+  Progress progress(globals.quiet);
+  const TextLoss loss = text_loss(*model, ids, window, stride, [&](std::int64_t done) {
+    progress.show(done, static_cast<std::int64_t>(ids.size()) - 1, "tokens");
+  });
+  progress.finish();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  const double bits_per_byte = loss.nats / std::log(2.0) / static_cast<double>(text.size());
+  if (globals.json) {
+    JsonWriter json;
+    json.begin_object()
+        .field("tokens", ids.size())
+        .field("predicted", loss.predicted)
+        .field("bytes", text.size())
+        .field("loss", loss.loss())
+        .field("perplexity", loss.perplexity())
+        .field("bits_per_byte", bits_per_byte)
+        .field("window", window)
+        .field("stride", stride)
+        .field("seconds", seconds)
+        .end_object();
+    fmt::print("{}\n", json.text());
+  } else {
+    fmt::print("loss = {:.4f} nats a token  perplexity = {:.4f}  bits per byte = {:.4f}\n", loss.loss(),
+               loss.perplexity(), bits_per_byte);
+    fmt::print("{} tokens predicted of {} bytes, in windows of {} every {}\n", loss.predicted, text.size(),
+               window, stride);
+  }
+}
+
 void check(const EvaluateArguments& a) {
+  if (a.window || a.stride) throw UsageError("--window and --stride: expected with --text, got without it");
   if (a.references.empty()) throw UsageError("evaluate: expected --reference, got none");
   if (a.hypothesis.empty() == a.source.empty())
     throw UsageError("evaluate: expected --source (with --model) or --hypothesis, got " +
@@ -76,6 +127,7 @@ void check(const EvaluateArguments& a) {
 }
 
 void run(const EvaluateArguments& arguments, const Globals& globals) {
+  if (!arguments.text.empty()) return evaluate_text(arguments, globals);
   check(arguments);
   BleuOptions bleu_options;
   bleu_options.tokenizer = tokenizer_named(arguments.tokenizer);
@@ -129,8 +181,8 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
 }  // namespace
 
 void add_evaluate(CLI::App& app, const Globals& globals) {
-  CLI::App* command =
-      app.add_subcommand("evaluate", "Score translations against references: BLEU, chrF, exact matches");
+  CLI::App* command = app.add_subcommand(
+      "evaluate", "Score translations against references, or how well a decoder predicts a text");
   auto a = std::make_shared<EvaluateArguments>();
   command->add_option("--model,-m", a->model, "Model directory or name, to translate --source with");
   command->add_option("--source", a->source, "File of texts, one a line");
@@ -143,9 +195,17 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
   command->add_flag("--lowercase", a->lowercase, "Ignore case");
   command->add_option("--batch-tokens", a->batch_tokens, "Padded source tokens translated at a time")
       ->transform(whole_number(1));
+  command->add_option("--text", a->text, "File whose text --model, a decoder, is to predict");
+  command
+      ->add_option("--window", a->window,
+                   "Tokens of --text fed at a time (default: the model's positions, or 1024)")
+      ->transform(whole_number(1));
+  command->add_option("--stride", a->stride, "Tokens from one window to the next (default: the window)")
+      ->transform(whole_number(1));
   a->generation.add_to(*command);
   command->footer(
       "Examples:\n"
+      "  heed evaluate --model gpt2 --text book.txt --stride 512\n"
       "  heed evaluate --model en-fr --source test.en --reference test.fr --num-beams 5\n"
       "  heed evaluate --hypothesis output.fr --reference test.fr --json");
   command->callback([a, &globals] { run(*a, globals); });

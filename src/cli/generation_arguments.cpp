@@ -2,6 +2,8 @@
 #include "cli/generation_arguments.h"
 
 #include <algorithm>
+#include <cmath>
+#include <stdexcept>
 
 #include "cli/cli.h"
 #include "cli/option_values.h"
@@ -73,6 +75,11 @@ void GenerationArguments::add_to(CLI::App& command) {
   command.add_option("--no-repeat-ngram-size", no_repeat_ngram_size, "No run of so many tokens twice")
       ->transform(whole_number(0))
       ->group(group);
+  command
+      .add_option("--encoder-no-repeat-ngram-size", encoder_no_repeat_ngram_size,
+                  "No run of so many tokens that the source has (of a decoder, the prompt)")
+      ->transform(whole_number(0))
+      ->group(group);
   command.add_option("--repetition-penalty", repetition_penalty, "Above 1: against tokens already there")
       ->check(finite_number())
       ->group(group);
@@ -81,6 +88,20 @@ void GenerationArguments::add_to(CLI::App& command) {
       ->group(group);
   command.add_option("--suppress-tokens", suppress_tokens, "Single ids never to say, e.g. 5,6")
       ->allow_extra_args(false)
+      ->group(group);
+  command.add_option("--begin-suppress-tokens", begin_suppress_tokens, "Ids not to begin with, e.g. 5,6")
+      ->allow_extra_args(false)
+      ->group(group);
+  command
+      .add_option("--sequence-bias", sequence_bias,
+                  "Ids and what to add to their score: 5,6:-2.5 (repeatable)")
+      ->allow_extra_args(false)
+      ->group(group);
+  command
+      .add_option("--exponential-decay-length-penalty", exponential_decay_length_penalty,
+                  "START,FACTOR: after START new tokens the end's score grows by FACTOR a token")
+      ->group(group);
+  command.add_flag("--renormalize-logits", renormalize_logits, "Log-softmax after all other processing")
       ->group(group);
   command.add_option("--eos-token-id", eos_token_id, "Ids that end the output, e.g. 0,3")
       ->allow_extra_args(false)
@@ -97,7 +118,8 @@ void GenerationArguments::add_to(CLI::App& command) {
   command.add_option("--decoder-start-token-id", decoder_start_token_id, "Id the decoder starts from")
       ->transform(whole_number(0))
       ->group(group);
-  command.add_flag("--do-sample", do_sample, "Draw tokens at random (see --seed)")->group(group);
+  command.add_flag("--do-sample,!--no-do-sample", do_sample, "Draw tokens at random (see --seed), or not")
+      ->group(group);
   command.add_option("--temperature", temperature, "Below 1: less random")
       ->check(finite_number())
       ->group(group);
@@ -110,7 +132,50 @@ void GenerationArguments::add_to(CLI::App& command) {
   command.add_option("--min-p", min_p, "Draw among tokens so likely against the best")
       ->check(finite_number())
       ->group(group);
+  command
+      .add_option("--typical-p", typical_p,
+                  "Draw among the tokens of typical surprise, of so much probability")
+      ->check(finite_number())
+      ->group(group);
+  command.add_option("--epsilon-cutoff", epsilon_cutoff, "Draw among tokens at least so likely")
+      ->check(finite_number())
+      ->group(group);
+  command.add_option("--eta-cutoff", eta_cutoff, "The same, less strict where many tokens are likely")
+      ->check(finite_number())
+      ->group(group);
 }
+
+namespace {
+
+double number_in(const std::string& text, const char* option, const char* form) {
+  std::size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::logic_error&) {
+    used = std::string::npos;
+  }
+  if (used != text.size() || !std::isfinite(value))
+    throw UsageError(std::string(option) + ": expected " + form + ", got \"" + text + "\"");
+  return value;
+}
+
+SequenceBias sequence_bias_of(const std::string& text) {
+  constexpr const char *kOption = "--sequence-bias", *kForm = "IDS:NUMBER";
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos)
+    throw UsageError(std::string(kOption) + ": expected " + kForm + ", got \"" + text + "\"");
+  return {parse_ids(text.substr(0, colon), kOption), number_in(text.substr(colon + 1), kOption, kForm)};
+}
+
+std::pair<std::int64_t, double> decay_of(const std::string& text) {
+  constexpr const char *kOption = "--exponential-decay-length-penalty", *kForm = "START,FACTOR";
+  const std::size_t comma = std::min(text.find(','), text.size());
+  const std::vector<std::int64_t> start = parse_ids(text.substr(0, comma), kOption);
+  return {start.front(), number_in(text.substr(std::min(comma + 1, text.size())), kOption, kForm)};
+}
+
+}  // namespace
 
 void GenerationArguments::apply_to(GenerationOptions& o) const {
   // A length on the command line replaces the model's, whichever way either counts.
@@ -129,6 +194,10 @@ void GenerationArguments::apply_to(GenerationOptions& o) const {
   overlay(o.top_k, top_k);
   overlay(o.top_p, top_p);
   overlay(o.min_p, min_p);
+  overlay(o.typical_p, typical_p);
+  overlay(o.epsilon_cutoff, epsilon_cutoff);
+  overlay(o.eta_cutoff, eta_cutoff);
+  overlay(o.encoder_no_repeat_ngram_size, encoder_no_repeat_ngram_size);
   overlay(o.forced_bos_token_id, forced_bos_token_id);
   overlay(o.pad_token_id, pad_token_id);
   overlay(o.decoder_start_token_id, decoder_start_token_id);
@@ -139,7 +208,14 @@ void GenerationArguments::apply_to(GenerationOptions& o) const {
   if (!suppress_tokens.empty()) o.suppress_tokens = all_ids(suppress_tokens, "--suppress-tokens");
   for (const std::string& words : bad_words_ids)
     o.bad_words_ids.push_back(parse_ids(words, "--bad-words-ids"));
-  if (do_sample) o.do_sample = true;
+  if (!begin_suppress_tokens.empty())
+    o.begin_suppress_tokens = all_ids(begin_suppress_tokens, "--begin-suppress-tokens");
+  if (!sequence_bias.empty()) o.sequence_bias.clear();
+  for (const std::string& bias : sequence_bias) o.sequence_bias.push_back(sequence_bias_of(bias));
+  if (!exponential_decay_length_penalty.empty())
+    o.exponential_decay_length_penalty = decay_of(exponential_decay_length_penalty);
+  if (renormalize_logits) o.renormalize_logits = true;
+  overlay(o.do_sample, do_sample);
   check_use(o, {});
 }
 

@@ -90,6 +90,7 @@ int run(int argc, char** argv) {
     if (globals.threads > 0) set_threads(globals.threads);
   });
   add_translate(app, globals);
+  add_generate(app, globals);
   add_train(app, globals);
   add_evaluate(app, globals);
   add_attend(app, globals);

@@ -66,7 +66,12 @@ class BeamSearch {
     return score / static_cast<float>(std::pow(tokens, state_.options.length_penalty));
   }
   std::int64_t new_tokens() const {
-    return static_cast<std::int64_t>(running_.front().ids.size()) - state_.prompt_length();
+    return static_cast<std::int64_t>(running_.front().ids.size()) - state_.prompt_length(source_);
+  }
+  bool ends(const Candidate& candidate) const {
+    std::vector<std::int64_t> ids = running_[static_cast<std::size_t>(candidate.beam)].ids;
+    ids.push_back(candidate.token);
+    return state_.is_end(source_, ids);
   }
   Beam extend(const Candidate& candidate) const;
   void add_finished(Beam beam);
@@ -90,7 +95,8 @@ std::vector<Candidate> BeamSearch::rank(const Tensor& log_probs) const {
     const std::span scores(log_probs.data<float>() + beam.row * vocabulary,
                            static_cast<std::size_t>(vocabulary));
     const auto length = static_cast<std::int64_t>(beam.ids.size());
-    if (state_.processors.active(length)) state_.processors.apply(beam.ids, scores);
+    const Processors& processors = state_.processors_of(source_);
+    if (processors.active(length)) processors.apply(beam.ids, scores);
     const RandomStream random = state_.random(source_, length, static_cast<std::int64_t>(b));
     for (std::size_t token = 0; token < scores.size(); ++token) {
       const float score = scores[token] + beam.score;
@@ -121,7 +127,7 @@ Beam BeamSearch::extend(const Candidate& candidate) const {
 
 void BeamSearch::add_finished(Beam beam) {
   const float score =
-      penalized(beam.score, static_cast<std::int64_t>(beam.ids.size()) - state_.prompt_length());
+      penalized(beam.score, static_cast<std::int64_t>(beam.ids.size()) - state_.prompt_length(source_));
   const auto place = std::find_if(finished_.begin(), finished_.end(),
                                   [score](const Finished& other) { return other.beam_score < score; });
   finished_.insert(place, {std::move(beam), score});
@@ -133,17 +139,19 @@ bool BeamSearch::can_improve() const {
   if (static_cast<std::int64_t>(finished_.size()) < options.num_beams) return true;
   if (options.early_stopping == EarlyStopping::yes) return false;
   const bool longest = options.early_stopping == EarlyStopping::never && options.length_penalty > 0;
-  const std::int64_t length = longest ? state_.max_length - state_.prompt_length() : new_tokens();
+  const std::int64_t length =
+      longest ? state_.max_length(source_) - state_.prompt_length(source_) : new_tokens();
   return penalized(running_.front().score, length) > finished_.back().beam_score;
 }
 
 bool BeamSearch::advance(const std::vector<Candidate>& candidates) {
   const auto beams = static_cast<std::size_t>(state_.options.num_beams);
-  const bool at_end = static_cast<std::int64_t>(running_.front().ids.size()) + 1 >= state_.max_length;
+  const bool at_end =
+      static_cast<std::int64_t>(running_.front().ids.size()) + 1 >= state_.max_length(source_);
   std::vector<const Candidate*> going;
   std::vector<Beam> ended;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (!at_end && !state_.is_end(candidates[i].token)) {
+    if (!at_end && !ends(candidates[i])) {
       going.push_back(&candidates[i]);
     } else if (i < beams) {
       ended.push_back(extend(candidates[i]));
@@ -169,7 +177,7 @@ std::vector<Hypothesis> BeamSearch::results() const {
       std::min(finished_.size(), static_cast<std::size_t>(state_.options.num_return_sequences));
   for (std::size_t i = 0; i < count; ++i) {
     const Beam& beam = finished_[i].beam;
-    results.push_back({{beam.ids.begin() + state_.prompt_length(), beam.ids.end()},
+    results.push_back({{beam.ids.begin() + state_.prompt_length(source_), beam.ids.end()},
                        beam.score,
                        finished_[i].beam_score,
                        state_.trace.collect(beam.trace)});
@@ -199,9 +207,9 @@ std::vector<std::int64_t> rearrange(const SearchState& state, std::vector<BeamSe
 }  // namespace
 
 std::vector<std::vector<Hypothesis>> search_beams(const SearchState& state) {
-  std::vector<std::vector<Hypothesis>> results(static_cast<std::size_t>(state.prompt.size(0)));
+  std::vector<std::vector<Hypothesis>> results(state.prompts.size());
   std::vector<BeamSearch> searches;
-  for (std::int64_t source = 0; source < state.prompt.size(0); ++source) searches.emplace_back(state, source);
+  for (std::int64_t source = 0; source < state.sources(); ++source) searches.emplace_back(state, source);
   if (searches.empty()) return results;
   Tensor logits = state.begin();
   for (;;) {

@@ -42,6 +42,23 @@ std::vector<std::vector<std::int64_t>> read_bad_words(const Config& config) {
   return words;
 }
 
+std::vector<SequenceBias> read_sequence_bias(const Config& config) {
+  std::vector<SequenceBias> biases;
+  if (const auto list = config.optional_sub("sequence_bias")) {
+    for (const std::string& index : list->names()) {
+      const Config entry = list->sub(index);  // [[ids], bias]
+      biases.push_back({entry.integers("0"), entry.required_number("1")});
+    }
+  }
+  return biases;
+}
+
+std::optional<std::pair<std::int64_t, double>> read_decay(const Config& config) {
+  const auto pair = config.optional_sub("exponential_decay_length_penalty");
+  if (!pair) return {};
+  return std::pair(pair->required_integer("0"), pair->required_number("1"));
+}
+
 /// Settings that change nothing about which tokens come out.
 void ignore_irrelevant(const Config& config) {
   config.ignore({"transformers_version",
@@ -78,13 +95,10 @@ std::vector<std::string> settings_not_done(const Config& config) {
   const auto expect_number = [&](const char* name, double off) {
     if (config.number(name, off) != off) names.emplace_back(name);
   };
-  for (const char* name : {"typical_p", "encoder_repetition_penalty", "guidance_scale", "num_beam_groups"}) {
+  for (const char* name : {"encoder_repetition_penalty", "guidance_scale", "num_beam_groups"}) {
     expect_number(name, 1);
   }
-  for (const char* name :
-       {"epsilon_cutoff", "eta_cutoff", "diversity_penalty", "encoder_no_repeat_ngram_size"}) {
-    expect_number(name, 0);
-  }
+  expect_number("diversity_penalty", 0);
   for (const char* name : {"remove_invalid_values", "token_healing"}) {
     if (config.boolean(name, false)) names.emplace_back(name);
   }
@@ -152,6 +166,21 @@ void check_sampling(const GenerationOptions& o, const Checker& check) {
   check.require(o.no_repeat_ngram_size >= 0, "no_repeat_ngram_size", "at least 0", o.no_repeat_ngram_size);
   check.require(o.top_k >= 0, "top_k", "at least 0", o.top_k);
   check.require(o.top_p >= 0 && o.top_p <= 1, "top_p", "0 to 1", o.top_p);
+  check.require(o.encoder_no_repeat_ngram_size >= 0, "encoder_no_repeat_ngram_size", "at least 0",
+                o.encoder_no_repeat_ngram_size);
+  check.require(o.typical_p > 0 && o.typical_p <= 1, "typical_p", "above 0 and at most 1", o.typical_p);
+  check.require(o.epsilon_cutoff >= 0 && o.epsilon_cutoff < 1, "epsilon_cutoff", "0 to below 1",
+                o.epsilon_cutoff);
+  check.require(o.eta_cutoff >= 0 && o.eta_cutoff < 1, "eta_cutoff", "0 to below 1", o.eta_cutoff);
+  if (o.exponential_decay_length_penalty) {
+    check.require(positive(o.exponential_decay_length_penalty->second), "exponential_decay_length_penalty",
+                  "a factor above 0", o.exponential_decay_length_penalty->second);
+  }
+  for (const SequenceBias& bias : o.sequence_bias) {
+    check.require(!bias.ids.empty(), "sequence_bias", "lists of at least one token", "an empty one");
+    check.require(std::isfinite(bias.bias), "sequence_bias", "finite numbers", bias.bias);
+    check.tokens("sequence_bias", bias.ids);
+  }
   if (o.min_p) check.require(*o.min_p >= 0 && *o.min_p <= 1, "min_p", "0 to 1", *o.min_p);
 }
 
@@ -173,6 +202,10 @@ std::vector<std::string> read_options(const Config& config, GenerationOptions& o
   if (config.has("early_stopping")) o.early_stopping = read_early_stopping(config);
   o.repetition_penalty = config.number("repetition_penalty", o.repetition_penalty);
   o.no_repeat_ngram_size = config.integer("no_repeat_ngram_size", o.no_repeat_ngram_size);
+  o.encoder_no_repeat_ngram_size =
+      config.integer("encoder_no_repeat_ngram_size", o.encoder_no_repeat_ngram_size);
+  if (config.has("sequence_bias")) o.sequence_bias = read_sequence_bias(config);
+  overlay(o.exponential_decay_length_penalty, read_decay(config));
   if (config.has("bad_words_ids")) o.bad_words_ids = read_bad_words(config);
   overlay_ids(o.suppress_tokens, "suppress_tokens");
   overlay_ids(o.begin_suppress_tokens, "begin_suppress_tokens");
@@ -188,6 +221,9 @@ std::vector<std::string> read_options(const Config& config, GenerationOptions& o
   o.top_k = config.integer("top_k", o.top_k);
   o.top_p = config.number("top_p", o.top_p);
   overlay(o.min_p, config.optional_number("min_p"));
+  o.typical_p = config.number("typical_p", o.typical_p);
+  o.epsilon_cutoff = config.number("epsilon_cutoff", o.epsilon_cutoff);
+  o.eta_cutoff = config.number("eta_cutoff", o.eta_cutoff);
   ignore_irrelevant(config);
   std::vector<std::string> names = settings_not_done(config);
   const std::vector<std::string> unused = config.unused();

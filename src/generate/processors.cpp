@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -31,14 +32,33 @@ void penalize_repetition(std::span<const std::int64_t> sequence, float penalty, 
   }
 }
 
-void ban_repeated_ngrams(std::span<const std::int64_t> sequence, std::size_t n, std::span<float> scores) {
+// Bans what would complete an n-gram of `text` after `sequence`.
+void ban_ngrams_of(std::span<const std::int64_t> text, std::span<const std::int64_t> sequence, std::size_t n,
+                   std::span<float> scores) {
   if (sequence.size() + 1 < n) return;
   const auto prefix = sequence.last(n - 1);
-  for (std::size_t begin = 0; begin + n <= sequence.size(); ++begin) {
-    if (std::equal(prefix.begin(), prefix.end(), sequence.begin() + static_cast<std::ptrdiff_t>(begin))) {
-      scores[static_cast<std::size_t>(sequence[begin + n - 1])] = kNever;
+  for (std::size_t begin = 0; begin + n <= text.size(); ++begin) {
+    if (std::equal(prefix.begin(), prefix.end(), text.begin() + static_cast<std::ptrdiff_t>(begin))) {
+      scores[static_cast<std::size_t>(text[begin + n - 1])] = kNever;
     }
   }
+}
+
+void add_sequence_biases(std::span<const std::int64_t> sequence, const std::vector<SequenceBias>& biases,
+                         std::span<float> scores) {
+  std::map<std::int64_t, float> sums;
+  for (const SequenceBias& bias : biases) {  // of single tokens the last bias counts
+    if (bias.ids.size() == 1) sums[bias.ids.front()] = static_cast<float>(bias.bias);
+  }
+  for (const SequenceBias& bias : biases) {
+    const auto& ids = bias.ids;
+    // transformers asks for the whole sequence's length, though its last token is yet to come.
+    if (ids.size() == 1 || ids.size() > sequence.size()) continue;
+    const auto prefix = sequence.last(ids.size() - 1);
+    if (std::equal(prefix.begin(), prefix.end(), ids.begin()))
+      sums[ids.back()] += static_cast<float>(bias.bias);
+  }
+  for (const auto& entry : sums) scores[static_cast<std::size_t>(entry.first)] += entry.second;
 }
 
 void ban_bad_words(std::span<const std::int64_t> sequence, const GenerationOptions& options,
@@ -101,10 +121,50 @@ void keep_min_p(double p, std::size_t keep, std::span<float> scores) {
   }
 }
 
+// Probabilities, and their entropy in nats.
+std::vector<double> probabilities(std::span<const float> scores, double& entropy) {
+  const float maximum = *std::max_element(scores.begin(), scores.end());
+  const double total = sum_of_exponentials(scores, maximum);
+  std::vector<double> p;
+  entropy = 0;
+  for (const float score : scores) {
+    p.push_back(std::exp(static_cast<double>(score) - maximum) / total);
+    if (p.back() > 0) entropy -= p.back() * std::log(p.back());
+  }
+  return p;
+}
+
+// Keeps the tokens whose surprise is nearest to the expected one, until they have the mass together.
+void keep_typical(double mass, std::size_t keep, std::span<float> scores) {
+  double entropy = 0;
+  const std::vector<double> p = probabilities(scores, entropy);
+  std::vector<std::size_t> order(p.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto distance = [&](std::size_t i) {
+    return p[i] > 0 ? std::abs(-std::log(p[i]) - entropy) : std::numeric_limits<double>::infinity();
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return distance(a) < distance(b); });
+  std::size_t kept = 0;
+  for (double sum = 0; kept < order.size() && sum < mass; ++kept) sum += p[order[kept]];
+  for (std::size_t i = std::max(kept, keep); i < order.size(); ++i) scores[order[i]] = kNever;
+}
+
+// Drops tokens less likely than `least`, but never the `keep` best.
+void cut_below(double least, const std::vector<double>& p, std::size_t keep, std::span<float> scores) {
+  const float worst_kept = scores[ranked(scores)[keep - 1]];
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    if (p[i] < least && scores[i] < worst_kept) scores[i] = kNever;
+  }
+}
+
 }  // namespace
 
-Processors::Processors(const GenerationOptions& options, std::int64_t prompt_length, std::int64_t max_length)
+Processors::Processors(const GenerationOptions& options, std::int64_t prompt_length, std::int64_t max_length,
+                       std::span<const std::int64_t> source)
     : options_(options),
+      source_(source),
+      prompt_length_(prompt_length),
       max_length_(max_length),
       min_length_(options.min_new_tokens ? prompt_length + *options.min_new_tokens : options.min_length),
       begin_length_(prompt_length > 1 || !options.forced_bos_token_id ? prompt_length : prompt_length + 1),
@@ -112,8 +172,9 @@ Processors::Processors(const GenerationOptions& options, std::int64_t prompt_len
                                             : 1) {}
 
 bool Processors::active(std::int64_t length) const {
-  return options_.repetition_penalty != 1 || options_.no_repeat_ngram_size > 0 ||
-         !options_.bad_words_ids.empty() || length < min_length_ ||
+  return !options_.sequence_bias.empty() || options_.encoder_no_repeat_ngram_size > 0 ||
+         options_.exponential_decay_length_penalty || options_.repetition_penalty != 1 ||
+         options_.no_repeat_ngram_size > 0 || !options_.bad_words_ids.empty() || length < min_length_ ||
          (options_.forced_bos_token_id && length == 1) ||
          (!options_.forced_eos_token_id.empty() && length == max_length_ - 1) ||
          !options_.suppress_tokens.empty() ||
@@ -137,11 +198,15 @@ void Processors::apply(std::span<const std::int64_t> sequence, std::span<float> 
 }
 
 void Processors::restrict_words(std::span<const std::int64_t> sequence, std::span<float> scores) const {
+  if (!options_.sequence_bias.empty()) add_sequence_biases(sequence, options_.sequence_bias, scores);
   if (options_.repetition_penalty != 1) {
     penalize_repetition(sequence, static_cast<float>(options_.repetition_penalty), scores);
   }
   if (options_.no_repeat_ngram_size > 0) {
-    ban_repeated_ngrams(sequence, static_cast<std::size_t>(options_.no_repeat_ngram_size), scores);
+    ban_ngrams_of(sequence, sequence, static_cast<std::size_t>(options_.no_repeat_ngram_size), scores);
+  }
+  if (options_.encoder_no_repeat_ngram_size > 0) {
+    ban_ngrams_of(source_, sequence, static_cast<std::size_t>(options_.encoder_no_repeat_ngram_size), scores);
   }
   ban_bad_words(sequence, options_, scores);
   if (static_cast<std::int64_t>(sequence.size()) < min_length_) ban(options_.eos_token_id, scores);
@@ -151,6 +216,14 @@ void Processors::force(std::int64_t length, std::span<float> scores) const {
   if (options_.forced_bos_token_id && length == 1) only(std::span(&*options_.forced_bos_token_id, 1), scores);
   if (!options_.forced_eos_token_id.empty() && length == max_length_ - 1)
     only(options_.forced_eos_token_id, scores);
+  if (!options_.exponential_decay_length_penalty) return;
+  const auto [start, factor] = *options_.exponential_decay_length_penalty;
+  const std::int64_t steps = length - prompt_length_ - start;
+  if (steps <= 0) return;
+  for (const std::int64_t token : options_.eos_token_id) {
+    float& score = scores[static_cast<std::size_t>(token)];
+    score += std::abs(score) * static_cast<float>(std::pow(factor, static_cast<double>(steps)) - 1);
+  }
 }
 
 void Processors::warp(std::span<float> scores) const {
@@ -161,6 +234,15 @@ void Processors::warp(std::span<float> scores) const {
   if (options_.top_k > 0) keep_top_k(std::max(static_cast<std::size_t>(options_.top_k), keep), scores);
   if (options_.top_p < 1) keep_top_p(options_.top_p, keep, scores);
   if (options_.min_p && *options_.min_p > 0) keep_min_p(*options_.min_p, keep, scores);
+  if (options_.typical_p < 1) keep_typical(options_.typical_p, keep, scores);
+  double entropy = 0;
+  if (options_.epsilon_cutoff > 0)
+    cut_below(options_.epsilon_cutoff, probabilities(scores, entropy), keep, scores);
+  if (options_.eta_cutoff > 0) {
+    const std::vector<double> p = probabilities(scores, entropy);
+    cut_below(std::min(options_.eta_cutoff, std::sqrt(options_.eta_cutoff) * std::exp(-entropy)), p, keep,
+              scores);
+  }
 }
 
 }  // namespace heed::generate

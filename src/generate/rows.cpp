@@ -48,8 +48,9 @@ Tensor process(const SearchState& state, const std::vector<Row>& rows, const std
       const float* source = logits.data<float>() + from[static_cast<std::size_t>(i)] * vocabulary;
       const std::span row(scores.data<float>() + i * vocabulary, static_cast<std::size_t>(vocabulary));
       std::copy(source, source + vocabulary, row.begin());
-      const auto& ids = rows[static_cast<std::size_t>(i)].ids;
-      if (state.processors.active(static_cast<std::int64_t>(ids.size()))) state.processors.apply(ids, row);
+      const Row& going = rows[static_cast<std::size_t>(i)];
+      const Processors& processors = state.processors_of(going.source);
+      if (processors.active(static_cast<std::int64_t>(going.ids.size()))) processors.apply(going.ids, row);
     }
   });
   return scores;
@@ -58,7 +59,7 @@ Tensor process(const SearchState& state, const std::vector<Row>& rows, const std
 std::vector<Row> start(const SearchState& state, std::vector<std::int64_t>& from) {
   std::vector<Row> rows;
   const std::int64_t copies = state.options.num_return_sequences;
-  for (std::int64_t i = 0; i < state.prompt.size(0) * copies; ++i) {
+  for (std::int64_t i = 0; i < state.sources() * copies; ++i) {
     rows.push_back({i / copies, i % copies, state.prompt_of(i / copies)});
     from.push_back(i / copies);
   }
@@ -66,7 +67,7 @@ std::vector<Row> start(const SearchState& state, std::vector<std::int64_t>& from
 }
 
 Hypothesis finish(const SearchState& state, const Row& row) {
-  return {{row.ids.begin() + state.prompt_length(), row.ids.end()},
+  return {{row.ids.begin() + state.prompt_length(row.source), row.ids.end()},
           row.score,
           row.score,
           state.trace.collect(row.trace)};
@@ -75,7 +76,7 @@ Hypothesis finish(const SearchState& state, const Row& row) {
 }  // namespace
 
 std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state) {
-  std::vector<std::vector<Hypothesis>> results(static_cast<std::size_t>(state.prompt.size(0)));
+  std::vector<std::vector<Hypothesis>> results(state.prompts.size());
   for (auto& result : results) result.resize(static_cast<std::size_t>(state.options.num_return_sequences));
   std::vector<std::int64_t> from;  // rows of the decoding as it stands
   std::vector<Row> rows = start(state, from);
@@ -96,9 +97,12 @@ std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state) {
         row.ids.push_back(*token);
         row.score += static_cast<double>(log_probs.data<float>()[offset + *token]);
         row.trace = state.trace.extend(row.trace, from[i]);
+        if (state.watch.on_token)
+          state.watch.on_token(static_cast<std::size_t>(row.source), static_cast<std::size_t>(row.copy),
+                               *token);
       }
-      const bool done =
-          !token || state.is_end(*token) || static_cast<std::int64_t>(row.ids.size()) >= state.max_length;
+      const bool done = !token || state.is_end(row.source, row.ids) ||
+                        static_cast<std::int64_t>(row.ids.size()) >= state.max_length(row.source);
       if (done) {
         results[static_cast<std::size_t>(row.source)][static_cast<std::size_t>(row.copy)] =
             finish(state, row);

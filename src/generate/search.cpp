@@ -15,19 +15,16 @@ namespace heed {
 
 namespace generate {
 
-std::vector<std::int64_t> SearchState::prompt_of(std::int64_t row) const {
-  const auto* ids = prompt.data<std::int64_t>() + row * prompt_length();
-  return {ids, ids + prompt_length()};
+bool SearchState::is_end(std::int64_t source, std::span<const std::int64_t> ids) const {
+  const auto& ends = options.eos_token_id;
+  if (std::find(ends.begin(), ends.end(), ids.back()) != ends.end()) return true;
+  const auto prompt = static_cast<std::size_t>(prompt_length(source));
+  return watch.stop && watch.stop(static_cast<std::size_t>(source), ids.subspan(prompt));
 }
 
-bool SearchState::is_end(std::int64_t token) const {
-  return std::find(options.eos_token_id.begin(), options.eos_token_id.end(), token) !=
-         options.eos_token_id.end();
-}
-
-RandomStream SearchState::random(std::int64_t row, std::int64_t length, std::int64_t copy) const {
+RandomStream SearchState::random(std::int64_t source, std::int64_t length, std::int64_t copy) const {
   // One block of Philox turns the three numbers into a stream of its own.
-  const auto words = philox4x32(options.seed, identities[static_cast<std::size_t>(row)],
+  const auto words = philox4x32(options.seed, identities[static_cast<std::size_t>(source)],
                                 static_cast<std::uint64_t>(length) << 32 | static_cast<std::uint64_t>(copy));
   return {options.seed, static_cast<std::uint64_t>(words[0]) << 32 | words[1]};
 }
@@ -39,17 +36,28 @@ void SearchState::reorder(const std::vector<std::int64_t>& rows) const {
 }
 
 Tensor SearchState::begin() const {
-  Tensor logits = trace.step(decoding, prompt);
+  std::int64_t longest = 0;
+  for (const auto& prompt : prompts) longest = std::max(longest, static_cast<std::int64_t>(prompt.size()));
+  const Tensor ids = Tensor::zeros({sources(), longest}, DType::i64);
+  std::vector<std::int64_t> lengths;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    std::copy(prompts[i].begin(), prompts[i].end(),
+              ids.data<std::int64_t>() + static_cast<std::int64_t>(i) * longest);
+    lengths.push_back(static_cast<std::int64_t>(prompts[i].size()));
+  }
+  Tensor logits = trace.step(decoding, ids, lengths);
   check_generation_options(options, logits.size(1));
-  for (const std::int64_t id : prompt.to_vector<std::int64_t>()) {
-    if (id >= 0 && id < logits.size(1)) continue;
-    throw Error(fmt::format("search: expected a prompt of tokens below {}, got {}", logits.size(1), id));
+  for (const auto& prompt : prompts) {
+    for (const std::int64_t id : prompt) {
+      if (id >= 0 && id < logits.size(1)) continue;
+      throw Error(fmt::format("search: expected a prompt of tokens below {}, got {}", logits.size(1), id));
+    }
   }
   return logits;
 }
 
 Tensor SearchState::feed(const std::vector<std::int64_t>& tokens) const {
-  return trace.step(decoding, Tensor::from(tokens, {static_cast<std::int64_t>(tokens.size()), 1}));
+  return trace.step(decoding, Tensor::from(tokens, {static_cast<std::int64_t>(tokens.size()), 1}), {});
 }
 
 float gumbel(const RandomStream& random, std::uint64_t index) {
@@ -68,26 +76,42 @@ void require_numbers(std::span<const float> scores) {
 
 namespace {
 
-void check_inputs(const Decoding& decoding, const Tensor& prompt, std::int64_t max_length,
+void check_inputs(const Decoding& decoding, std::span<const std::vector<std::int64_t>> prompts,
                   const SearchOptions& watch) {
-  if (prompt.rank() != 2 || prompt.dtype() != DType::i64 || prompt.size(1) == 0) {
-    throw Error("search: expected a prompt i64[rows, tokens] with at least one token, got " + prompt.str());
+  for (const auto& prompt : prompts) {
+    if (prompt.empty()) throw Error("search: expected prompts with at least one token, got an empty one");
   }
-  if (prompt.size(0) != decoding.rows() || decoding.length() != 0) {
+  const auto count = static_cast<std::int64_t>(prompts.size());
+  if (count != decoding.rows() || decoding.length() != 0) {
     throw Error(
-        fmt::format("search: expected a fresh decoding of {} rows, got one of {} rows after {} tokens",
-                    prompt.size(0), decoding.rows(), decoding.length()));
+        fmt::format("search: expected a fresh decoding of {} rows, got one of {} rows after {} tokens", count,
+                    decoding.rows(), decoding.length()));
   }
-  if (max_length <= prompt.size(1)) {
-    throw Error(fmt::format(
-        "search: expected room for a new token, got max_length {} for a prompt of {} tokens (raise "
-        "max_length or use max_new_tokens)",
-        max_length, prompt.size(1)));
+  for (const std::size_t given : {watch.identities.size(), watch.sources.size()}) {
+    if (given != 0 && given != prompts.size())
+      throw Error(fmt::format("search: expected {} identities and sources, got {}", count, given));
   }
-  if (!watch.identities.empty() && static_cast<std::int64_t>(watch.identities.size()) != prompt.size(0)) {
-    throw Error(
-        fmt::format("search: expected {} identities, got {}", prompt.size(0), watch.identities.size()));
+}
+
+/// Prompt, longest sequence and source of each row, as its processors know them.
+std::vector<generate::Processors> processors_for(std::span<const std::vector<std::int64_t>> prompts,
+                                                 const GenerationOptions& options,
+                                                 const SearchOptions& watch) {
+  std::vector<generate::Processors> processors;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const auto length = static_cast<std::int64_t>(prompts[i].size());
+    std::int64_t max_length = resolved_max_length(options, length);
+    if (watch.longest) max_length = std::min(max_length, *watch.longest);
+    if (max_length <= length) {
+      throw Error(fmt::format(
+          "search: expected room for a new token, got at most {} tokens in all for a prompt of {} tokens "
+          "(raise max_length, use max_new_tokens, or shorten the prompt)",
+          max_length, length));
+    }
+    const auto& source = watch.sources.empty() ? prompts[i] : watch.sources[i];
+    processors.emplace_back(options, length, max_length, source);
   }
+  return processors;
 }
 
 /// The indices of the sources, longest first: the largest batch comes first, and lines of a batch are alike.
@@ -147,25 +171,89 @@ void drop_padding(Hypothesis& hypothesis, std::int64_t source_length) {
 
 }  // namespace
 
-std::vector<std::vector<Hypothesis>> search(Decoding& decoding, const Tensor& prompt,
+std::vector<std::vector<Hypothesis>> search(Decoding& decoding,
+                                            std::span<const std::vector<std::int64_t>> prompts,
                                             const GenerationOptions& options, const SearchOptions& watch,
                                             Context& context) {
   check_generation_options(options);
-  const std::int64_t max_length = prompt.rank() == 2 ? resolved_max_length(options, prompt.size(1)) : 0;
-  check_inputs(decoding, prompt, max_length, watch);
+  check_inputs(decoding, prompts, watch);
   const NoGradients no_gradients;
   std::vector<std::uint64_t> identities = watch.identities;
   if (identities.empty()) {
-    identities.resize(static_cast<std::size_t>(prompt.size(0)));
+    identities.resize(prompts.size());
     std::iota(identities.begin(), identities.end(), std::uint64_t{0});
   }
-  const Tensor rows = prompt.contiguous();
-  const generate::Processors processors(options, prompt.size(1), max_length);
+  const std::vector<generate::Processors> processors = processors_for(prompts, options, watch);
   generate::Trace trace(watch.capture, context);
-  const generate::SearchState state{decoding, rows, options, processors, identities, max_length, trace};
+  const generate::SearchState state{decoding, prompts, options, processors, identities, watch, trace};
   auto found = options.num_beams == 1 ? generate::search_rows(state) : generate::search_beams(state);
   if (!found.empty()) trace.require_all_fired();
   return found;
+}
+
+std::vector<std::vector<Hypothesis>> search(Decoding& decoding, const Tensor& prompt,
+                                            const GenerationOptions& options, const SearchOptions& watch,
+                                            Context& context) {
+  if (prompt.rank() != 2 || prompt.dtype() != DType::i64 || prompt.size(1) == 0) {
+    throw Error("search: expected a prompt i64[rows, tokens] with at least one token, got " + prompt.str());
+  }
+  const std::vector<std::int64_t> ids = prompt.to_vector<std::int64_t>();
+  std::vector<std::vector<std::int64_t>> prompts;
+  for (std::int64_t i = 0; i < prompt.numel(); i += prompt.size(1))
+    prompts.emplace_back(ids.begin() + i, ids.begin() + i + prompt.size(1));
+  return search(decoding, prompts, options, watch, context);
+}
+
+std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
+                                                    std::span<const std::vector<std::int64_t>> prompts,
+                                                    const GenerationOptions& options,
+                                                    std::int64_t batch_tokens, const SearchOptions& watch) {
+  check_generation_options(options, model.vocab_size());
+  if (batch_tokens < 1)
+    throw Error(fmt::format("search: expected batch_tokens of at least 1, got {}", batch_tokens));
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    if (prompts[i].empty())
+      throw Error(fmt::format("search: expected prompts with at least one token, got none in prompt {}", i));
+    for (const std::int64_t id : prompts[i]) {
+      if (id >= 0 && id < model.vocab_size()) continue;
+      throw Error(
+          fmt::format("search: expected tokens below {}, got {} in prompt {}", model.vocab_size(), id, i));
+    }
+  }
+  SearchOptions of_batch = watch;
+  // The last token of a sequence is never fed, so it needs no position.
+  if (const auto positions = model.max_positions()) of_batch.longest = *positions + 1;
+  processors_for(prompts, options, {.longest = of_batch.longest});  // refuses before anything is made
+  const auto order = by_length(prompts);
+  std::vector<std::vector<Hypothesis>> results(prompts.size());
+  for (std::size_t first = 0; first < order.size();) {
+    const std::size_t row_tokens = prompts[order[first]].size() * static_cast<std::size_t>(options.num_beams);
+    const std::size_t fitting =
+        model.rows_are_independent()
+            ? std::max<std::size_t>(1, static_cast<std::size_t>(batch_tokens) / row_tokens)
+            : 1;
+    const auto rows = std::span(order).subspan(first, std::min(fitting, order.size() - first));
+    std::vector<std::vector<std::int64_t>> batch;
+    of_batch.identities.clear();
+    for (const std::size_t row : rows) {
+      batch.push_back(prompts[row]);
+      of_batch.identities.push_back(watch.identities.empty() ? row : watch.identities[row]);
+    }
+    if (watch.stop)
+      of_batch.stop = [&](std::size_t i, std::span<const std::int64_t> ids) {
+        return watch.stop(rows[i], ids);
+      };
+    if (watch.on_token)
+      of_batch.on_token = [&](std::size_t i, std::size_t copy, std::int64_t id) {
+        watch.on_token(rows[i], copy, id);
+      };
+    Context context;
+    const auto decoding = model.decode(static_cast<std::int64_t>(rows.size()));
+    auto found = search(*decoding, batch, options, of_batch, context);
+    for (std::size_t i = 0; i < rows.size(); ++i) results[rows[i]] = std::move(found[i]);
+    first += rows.size();
+  }
+  return results;
 }
 
 std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& model,
@@ -187,6 +275,7 @@ std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& m
     SearchOptions batch_watch{.capture = watch.capture};
     for (const std::size_t row : rows) {
       batch_watch.identities.push_back(watch.identities.empty() ? row : watch.identities[row]);
+      if (options.encoder_no_repeat_ngram_size > 0) batch_watch.sources.push_back(sources[row]);
     }
     Context context;
     const auto decoding = model.decode(pad(sources, rows, model.pad_id()), 1, context);

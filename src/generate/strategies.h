@@ -14,21 +14,29 @@ namespace heed::generate {
 /// What a strategy works with. The options have been checked.
 struct SearchState {
   Decoding& decoding;
-  const Tensor& prompt;  ///< i64 [B, P]
+  std::span<const std::vector<std::int64_t>> prompts;  ///< one or more tokens each
   const GenerationOptions& options;
-  const Processors& processors;
-  const std::vector<std::uint64_t>& identities;  ///< one per row of the prompt
-  std::int64_t max_length;                       ///< resolved
+  const std::vector<Processors>& processors;     ///< one per prompt, with its lengths
+  const std::vector<std::uint64_t>& identities;  ///< one per prompt
+  const SearchOptions& watch;
   Trace& trace;
 
-  std::int64_t prompt_length() const { return prompt.size(1); }
-  std::vector<std::int64_t> prompt_of(std::int64_t row) const;
-  bool is_end(std::int64_t token) const;
+  std::int64_t sources() const { return static_cast<std::int64_t>(prompts.size()); }
+  const std::vector<std::int64_t>& prompt_of(std::int64_t source) const {
+    return prompts[static_cast<std::size_t>(source)];
+  }
+  std::int64_t prompt_length(std::int64_t source) const { return processors_of(source).prompt_length(); }
+  std::int64_t max_length(std::int64_t source) const { return processors_of(source).max_length(); }
+  const Processors& processors_of(std::int64_t source) const {
+    return processors[static_cast<std::size_t>(source)];
+  }
+  /// Whether the last of `ids`, prompt included, ends the sequence.
+  bool is_end(std::int64_t source, std::span<const std::int64_t> ids) const;
   /// Random numbers for the token after a sequence of this length; `copy` tells apart rows of one identity.
-  RandomStream random(std::int64_t row, std::int64_t length, std::int64_t copy) const;
+  RandomStream random(std::int64_t source, std::int64_t length, std::int64_t copy) const;
   /// Goes on with what rows `rows` were.
   void reorder(const std::vector<std::int64_t>& rows) const;
-  /// Feeds the prompt. Throws Error when it or the options name tokens that the scores do not have.
+  /// Feeds the prompts. Throws Error when they or the options name tokens that the scores do not have.
   Tensor begin() const;
   /// Feeds one token per row.
   Tensor feed(const std::vector<std::int64_t>& tokens) const;

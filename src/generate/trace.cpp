@@ -16,9 +16,14 @@ Trace::Trace(const std::vector<std::string>& patterns, const Context& context)
   context_.taps = &taps_;
 }
 
-Tensor Trace::step(Decoding& decoding, const Tensor& ids) {
+Tensor Trace::step(Decoding& decoding, const Tensor& ids, std::span<const std::int64_t> lengths) {
   if (active_) steps_.emplace_back();
-  return decoding.step(ids, context_).contiguous();
+  const bool ragged =
+      std::any_of(lengths.begin(), lengths.end(), [&](std::int64_t length) { return length != ids.size(1); });
+  lengths_.clear();
+  if (!ragged) return decoding.step(ids, context_).contiguous();
+  lengths_.assign(lengths.begin(), lengths.end());
+  return decoding.step_ragged(ids, lengths, context_).contiguous();
 }
 
 void Trace::keep(const std::string& name, const Tensor& value) {
@@ -26,8 +31,14 @@ void Trace::keep(const std::string& name, const Tensor& value) {
     throw Error("search: expected " + name + " to be attention [rows, heads, queries, keys], got " +
                 value.str());
   }
-  const Tensor last = slice(value, 2, value.size(2) - 1, value.size(2));
-  steps_.back()[name] = reshape(last, {value.size(0), value.size(1), value.size(3)}).to(DType::f32).clone();
+  const Tensor last = Tensor::empty({value.size(0), value.size(1), value.size(3)});
+  for (std::int64_t row = 0; row < value.size(0); ++row) {
+    const std::int64_t at =
+        lengths_.empty() ? value.size(2) - 1 : lengths_[static_cast<std::size_t>(row)] - 1;
+    const Tensor query = slice(slice(value, 0, row, row + 1), 2, at, at + 1);
+    slice(last, 0, row, row + 1).copy_from(reshape(query, {1, value.size(1), value.size(3)}));
+  }
+  steps_.back()[name] = last;
 }
 
 std::int64_t Trace::extend(std::int64_t parent, std::int64_t row) {
@@ -48,7 +59,9 @@ TensorMap Trace::collect(std::int64_t hypothesis) const {
   for (const auto& last : steps_[static_cast<std::size_t>(chain.back().step)]) {
     const std::string& name = last.first;
     const std::int64_t heads = last.second.size(1);
-    const std::int64_t keys = last.second.size(2);  // the most: keys only ever get more
+    std::int64_t keys = 0;  // longer rows may have left, and padding with them
+    for (const Node& node : chain)
+      keys = std::max(keys, steps_[static_cast<std::size_t>(node.step)].at(name).size(2));
     Tensor all = Tensor::zeros({heads, length, keys});
     for (std::int64_t t = 0; t < length; ++t) {
       const Node& node = chain[static_cast<std::size_t>(t)];

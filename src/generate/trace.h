@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,9 @@ class Trace {
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
-  /// A decoding step: what the taps emit in it is kept, where anybody asked.
-  Tensor step(Decoding& decoding, const Tensor& ids);
+  /// A decoding step, of the first lengths[i] ids of row i where lengths are given: what the taps emit in it
+  /// is kept, where anybody asked.
+  Tensor step(Decoding& decoding, const Tensor& ids, std::span<const std::int64_t> lengths);
   /// The last step made a token for hypothesis `parent` in row `row`; returns the longer hypothesis.
   std::int64_t extend(std::int64_t parent, std::int64_t row);
   /// Per tap f32 [H, T, S] for the T tokens of a hypothesis.
@@ -44,7 +46,8 @@ class Trace {
   Taps taps_;
   Context context_;
   bool active_;
-  std::vector<TensorMap> steps_;  // per step and tap the attention of the last position, f32 [R, H, S]
+  std::vector<std::int64_t> lengths_;  // of the step under way; empty when all have the ids' length
+  std::vector<TensorMap> steps_;       // per step and tap the attention of the last position, f32 [R, H, S]
   std::vector<Node> nodes_;
 };
 

@@ -21,9 +21,10 @@ Tensor join_heads(const Tensor& x) {
   return reshape(permute(x, {0, 2, 1, 3}), {x.size(0), x.size(2), x.size(1) * x.size(3)});
 }
 
-// A store of [R, K, capacity, d] with more room, what is filled kept.
+// A store of [R, K, capacity, d] with more room, what is filled kept. The rest is 0: attention multiplies
+// what a shorter row has not got by weights of 0, which NaN would outlive.
 Tensor with_capacity(const Tensor& store, const Tensor& like, std::int64_t filled, std::int64_t capacity) {
-  Tensor larger = Tensor::empty({like.size(0), like.size(1), capacity, like.size(3)}, like.dtype());
+  Tensor larger = Tensor::zeros({like.size(0), like.size(1), capacity, like.size(3)}, like.dtype());
   if (filled > 0) slice(larger, 2, 0, filled).copy_from(slice(store, 2, 0, filled));
   return larger;
 }

@@ -22,8 +22,11 @@ GenerationOptions options_of(const std::string& json) {
   return options;
 }
 
-TEST(Processors, ChangeScoresAsTransformersDoes) {
-  const Config fixture = Config::load(HEED_FIXTURES "/generate/processors.json");
+class ProcessorFixture : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, ProcessorFixture, ::testing::Values("processors.json", "processors_more.json"));
+
+TEST_P(ProcessorFixture, ChangesScoresAsTransformersDoes) {
+  const Config fixture = Config::load(std::filesystem::path(HEED_FIXTURES) / "generate" / GetParam());
   const Config cases = fixture.sub("cases");
   ASSERT_GT(cases.names().size(), 40u);
   for (const std::string& index : cases.names()) {
@@ -33,8 +36,9 @@ TEST(Processors, ChangeScoresAsTransformersDoes) {
     const auto sequence = one.integers("sequence");
     const auto before = one.numbers("scores"), expected = one.numbers("expected");
     std::vector<float> scores(before.begin(), before.end());
+    const std::vector<std::int64_t> source = one.integers("source");
     const generate::Processors processors(options, one.required_integer("prompt_length"),
-                                          one.required_integer("max_length"));
+                                          one.required_integer("max_length"), source);
     const std::vector<float> unchanged = scores;
     processors.apply(sequence, scores);
     if (!processors.active(static_cast<std::int64_t>(sequence.size()))) {

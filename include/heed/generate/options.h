@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace heed {
@@ -14,6 +15,12 @@ enum class EarlyStopping : std::uint8_t {
   no,     ///< when the best running beam, taken at its present length, cannot beat the worst finished one
   yes,    ///< as soon as num_beams hypotheses are finished
   never,  ///< when no running beam can beat the worst finished one at any length
+};
+
+/// `bias` is added to the score of the last of `ids` after the others.
+struct SequenceBias {
+  std::vector<std::int64_t> ids;
+  double bias = 0;
 };
 
 struct GenerationOptions {
@@ -33,6 +40,10 @@ struct GenerationOptions {
   // What may be said; see processors.h for the formulas and the order.
   double repetition_penalty = 1.0;
   std::int64_t no_repeat_ngram_size = 0;
+  std::int64_t encoder_no_repeat_ngram_size = 0;
+  std::vector<SequenceBias> sequence_bias = {};
+  /// After so many new tokens the end's score grows by a factor a token.
+  std::optional<std::pair<std::int64_t, double>> exponential_decay_length_penalty = {};
   std::vector<std::vector<std::int64_t>> bad_words_ids = {};
   std::vector<std::int64_t> suppress_tokens = {};
   std::vector<std::int64_t> begin_suppress_tokens = {};
@@ -52,6 +63,9 @@ struct GenerationOptions {
   std::int64_t top_k = 50;  ///< 0 = no limit
   double top_p = 1.0;
   std::optional<double> min_p = {};
+  double typical_p = 1.0;
+  double epsilon_cutoff = 0.0;
+  double eta_cutoff = 0.0;
   std::uint64_t seed = 0;
 };
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,15 +37,38 @@ struct SearchOptions {
   /// Sampling: identity of each row, so that its random numbers do not depend on the batch it is in. Empty:
   /// its index.
   std::vector<std::uint64_t> identities = {};
+  /// What each row is a translation of, for encoder_no_repeat_ngram_size. Empty: the prompts.
+  std::vector<std::vector<std::int64_t>> sources = {};
+  /// No sequence gets longer than this, prompt included.
+  std::optional<std::int64_t> longest = {};
+  /// Whether a row's new tokens so far end its sequence, besides end tokens. May be called from any thread.
+  std::function<bool(std::size_t row, std::span<const std::int64_t> ids)> stop = {};
+  /// Told every token as it is made, in greedy search and sampling: row, which of its sequences, token.
+  std::function<void(std::size_t row, std::size_t copy, std::int64_t id)> on_token = {};
 };
 
-/// Continues every row of `prompt` (i64 [B, P], P >= 1; for encoder-decoders the start token) on a fresh
-/// decoding of B rows. Returns for each row num_return_sequences hypotheses, the best first; fewer only where
+/// Continues every prompt of at least one token (for encoder-decoders the start token) on a fresh decoding of
+/// as many rows. Returns for each row num_return_sequences hypotheses, the best first; fewer only where
 /// the options leave fewer to choose from. Rows that are done leave the batch. Throws Error for options out
 /// of range.
+std::vector<std::vector<Hypothesis>> search(Decoding& decoding,
+                                            std::span<const std::vector<std::int64_t>> prompts,
+                                            const GenerationOptions& options, const SearchOptions& watch,
+                                            Context& context);
+/// The same for prompts of one length, i64 [B, P].
 std::vector<std::vector<Hypothesis>> search(Decoding& decoding, const Tensor& prompt,
                                             const GenerationOptions& options, const SearchOptions& watch,
                                             Context& context);
+
+/// Continues prompts of any length with a decoder: sorted, packed into batches of at most `batch_tokens`
+/// padded prompt tokens (counted once per beam), searched, and given back in their order. What a prompt gives
+/// does not depend on the others. Sequences end at the model's last position. Throws Error for an empty
+/// prompt, tokens outside the vocabulary, a prompt that leaves no position, and options out of range.
+std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
+                                                    std::span<const std::vector<std::int64_t>> prompts,
+                                                    const GenerationOptions& options,
+                                                    std::int64_t batch_tokens,
+                                                    const SearchOptions& watch = {});
 
 /// Translates token ids: sources of any length are sorted, packed into batches of at most `batch_tokens`
 /// padded source tokens (counted once per beam), searched, and given back in their order. Throws Error for an

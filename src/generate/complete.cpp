@@ -1,0 +1,71 @@
+#include "heed/generate/complete.h"
+
+#include <algorithm>
+#include <map>
+
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+/// Whether the end of a text of these ids holds one of the strings: only as many ids are decoded as can
+/// matter.
+bool holds_any(const Tokenizer& tokenizer, std::span<const std::int64_t> ids,
+               const std::vector<std::string>& strings) {
+  std::size_t longest = 0;
+  for (const std::string& text : strings) longest = std::max(longest, text.size());
+  constexpr std::size_t kMargin = 8;  // tokens whose text depends on those before them
+  const std::string text = tokenizer.decode_clean(ids.last(std::min(ids.size(), longest + kMargin)));
+  return std::any_of(strings.begin(), strings.end(),
+                     [&](const std::string& string) { return text.find(string) != std::string::npos; });
+}
+
+}  // namespace
+
+std::vector<std::int64_t> prompt_ids(const Tokenizer& tokenizer, const std::string& prompt,
+                                     const GenerationOptions& options) {
+  std::vector<std::int64_t> ids = tokenizer.encode(prompt).ids;
+  if (!ids.empty()) return ids;
+  const auto begin = options.bos_token_id ? options.bos_token_id : tokenizer.bos_id();
+  if (!begin) {
+    throw Error(
+        "generate: expected a prompt with at least one token, got an empty one "
+        "(the model names no token that begins texts)");
+  }
+  return {*begin};
+}
+
+std::vector<std::vector<Completion>> complete(const DecoderModel& model, const Tokenizer& tokenizer,
+                                              std::span<const std::vector<std::int64_t>> prompts,
+                                              const CompleteOptions& options) {
+  for (const std::string& stop : options.stop_strings) {
+    if (stop.empty()) throw Error("generate: expected stop strings with characters, got an empty one");
+  }
+  SearchOptions watch;
+  for (std::size_t i = 0; i < prompts.size(); ++i) watch.identities.push_back(options.first_prompt + i);
+  if (!options.stop_strings.empty()) {
+    watch.stop = [&](std::size_t, std::span<const std::int64_t> ids) {
+      return holds_any(tokenizer, ids, options.stop_strings);
+    };
+  }
+  std::map<std::pair<std::size_t, std::size_t>, StreamingDecoder> streams;
+  if (options.on_text) {
+    watch.on_token = [&](std::size_t row, std::size_t copy, std::int64_t id) {
+      StreamingDecoder& stream = streams.try_emplace({row, copy}, tokenizer).first->second;
+      options.on_text(row, copy, stream.push(id));
+    };
+  }
+  auto found = search_prompts(model, prompts, options.generation, options.batch_tokens, watch);
+  for (auto& [key, stream] : streams) options.on_text(key.first, key.second, stream.finish());
+  std::vector<std::vector<Completion>> completions;
+  for (auto& hypotheses : found) {
+    completions.emplace_back();
+    for (Hypothesis& hypothesis : hypotheses) {
+      std::string text = tokenizer.decode_clean(hypothesis.ids);
+      completions.back().push_back({std::move(text), std::move(hypothesis)});
+    }
+  }
+  return completions;
+}
+
+}  // namespace heed

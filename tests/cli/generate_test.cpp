@@ -1,0 +1,99 @@
+// generate, with a small GPT-2 whose continuations Hugging Face transformers made too.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string gpt2() { return HEED_FIXTURES "/decoders/gpt2"; }
+
+Words generate(const Words& options) {
+  Words words{"generate", "--model", gpt2(), "--json"};
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
+/// A run of the fixture, and the options that ask for it.
+Json fixture_run(const std::string& name) {
+  const Json runs = Json::parse(slurp(gpt2() + "/generation.json")).at("runs");
+  for (const Json& run : runs) {
+    if (run.at("name") == name) return run;
+  }
+  throw std::runtime_error("no run " + name);
+}
+
+Words prompts_of(const Json& run) {
+  Words options;
+  const Json &ids = run.at("inputs").at("input_ids"), &mask = run.at("inputs").at("attention_mask");
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    Json prompt = Json::array();
+    for (std::size_t t = 0; t < ids[i].size(); ++t) {
+      if (mask[i][t] == 1) prompt.push_back(ids[i][t]);
+    }
+    options.insert(options.end(), {"--prompt-ids", joined(prompt)});
+  }
+  return options;
+}
+
+TEST(Generate, ContinuesIdsAsTransformersDoes) {
+  for (const auto& [name, beams] : {std::pair{"greedy_batch", "1"}, {"beam4_batch", "4"}}) {
+    const Json run = fixture_run(name);
+    Words options = prompts_of(run);
+    options.insert(options.end(), {"--max-new-tokens", "24", "--num-beams", beams});
+    const Result result = cli_test::run(generate(options));
+    ASSERT_EQ(result.status, 0) << result.err;
+    const auto objects = json_lines(result.out);
+    ASSERT_EQ(objects.size(), 3u);
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      EXPECT_EQ(objects[i].at("ids"), run.at("new_tokens")[i]) << name;
+      if (run.contains("sequences_scores")) {
+        EXPECT_NEAR(objects[i].at("score").get<double>(), run.at("sequences_scores")[i].get<double>(), 1e-4);
+      }
+    }
+  }
+}
+
+TEST(Generate, DrawsTheSameFromTheSameSeed) {
+  const Words options{"--prompt-ids", "5,6,7", "--do-sample", "--num-return-sequences", "3", "--top-k", "0"};
+  const auto with = [&](const char* seed) {
+    Words words = generate(options);
+    words.insert(words.end(), {"--seed", seed});
+    const Result result = run(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.out;
+  };
+  const Json drawn = json_lines(with("1")).at(0);
+  ASSERT_EQ(drawn.at("sequences").size(), 3u);
+  EXPECT_NE(drawn.at("sequences")[0].at("ids"), drawn.at("sequences")[1].at("ids"));
+  EXPECT_EQ(with("1"), with("1"));
+  EXPECT_NE(with("1"), with("2"));
+}
+
+TEST(Generate, RefusesWhatDoesNotFit) {
+  const auto refuses = [](const Words& options, int status, const char* told) {
+    const Result result = run(generate(options));
+    EXPECT_EQ(result.status, status) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(told));
+    EXPECT_EQ(result.out, "");
+  };
+  refuses({"--prompt-ids", "5,512"}, 2, "from 0 to 511");
+  refuses({"--prompt-ids", "5", "text"}, 2, "got both");
+  refuses({"--prompt-ids", "5", "--eos-token-id", "512"}, 2, "--eos-token-id");
+  refuses({"--prompt-ids", "5", "--temperature", "nan"}, 2, "--temperature");
+  refuses({"--prompt-ids", "5", "--sequence-bias", "7"}, 2, "IDS:NUMBER");
+  refuses({"--prompt-ids", "5", "--exponential-decay-length-penalty", "7"}, 2, "START,FACTOR");
+  refuses({"--prompt-ids", "5", "--stop", ""}, 2, "--stop");
+  refuses({"--prompt-ids", "5,6", "--max-length", "2"}, 1, "room for a new token");
+  const Result translator = run({"generate", "--model", marian(), "--prompt-ids", "5", "--json"});
+  EXPECT_EQ(translator.status, 1);
+  EXPECT_THAT(translator.err, HasSubstr("continues text, got marian"));
+}
+
+}  // namespace
+}  // namespace heed::cli_test

@@ -1,0 +1,250 @@
+// Continuations by decoders against what Hugging Face transformers made of the same prompts
+// (tests/fixtures/decoders), prompts of different lengths together and alone, ends, sampling, text losses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "heed/generate/complete.h"
+#include "heed/generate/perplexity.h"
+#include "heed/generate/search.h"
+#include "heed/models/registry.h"
+#include "heed/threads.h"
+
+namespace heed {
+namespace {
+
+using Json = nlohmann::json;
+using Prompts = std::vector<std::vector<std::int64_t>>;
+
+Json read_fixture(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  return Json::parse(stream);
+}
+
+GenerationOptions options_for(const std::filesystem::path& directory, const Json& run) {
+  Json merged = read_fixture(directory / "generation_config.json");
+  merged.update(run.at("options"));
+  const auto folder =
+      std::filesystem::path(::testing::TempDir()) / ("heed_decoder_generation_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "generation_config.json") << merged;
+  const GenerationOptions options = load_generation_options(folder);
+  std::filesystem::remove_all(folder);
+  return options;
+}
+
+/// The prompts of a run without their padding on the left.
+Prompts prompts_of(const Json& run) {
+  const auto ids = run.at("inputs").at("input_ids").get<Prompts>();
+  const auto mask = run.at("inputs").at("attention_mask").get<Prompts>();
+  Prompts prompts;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto padding = std::count(mask[i].begin(), mask[i].end(), 0);
+    prompts.emplace_back(ids[i].begin() + padding, ids[i].end());
+  }
+  return prompts;
+}
+
+/// A letter for every id; two-letter tokens too, so that texts may end inside one.
+class LetterTokenizer final : public Tokenizer {
+ public:
+  std::string decode(std::span<const std::int64_t> ids, bool) const override {
+    std::string text;
+    for (const std::int64_t id : ids) text += token(id);
+    return text;
+  }
+  std::int64_t vocab_size() const override { return 512; }
+  std::string token(std::int64_t id) const override {
+    const std::string first(1, static_cast<char>('a' + id % 26));
+    return id % 3 == 0 ? first + static_cast<char>('a' + id / 26) : first;
+  }
+  std::optional<std::int64_t> token_to_id(std::string_view) const override { return std::nullopt; }
+  bool is_special(std::int64_t) const override { return false; }
+  void save(const std::filesystem::path&) const override {}
+
+ protected:
+  Encoding cut(std::string_view text) const override {
+    Encoding encoding;
+    for (const char c : text) encoding.push(c - 'a', std::string(1, c), {0, 0});
+    return encoding;
+  }
+  Encoding assemble(Encoding first, std::optional<Encoding>, bool) const override { return first; }
+};
+
+/// See encoder_decoder_test.cpp.
+class Continuation : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::filesystem::path directory_ = std::filesystem::path(HEED_FIXTURES) / "decoders" / GetParam();
+  std::unique_ptr<DecoderModel> model_ = load_decoder(directory_);
+  void SetUp() override { set_threads(1); }
+  void TearDown() override { set_threads(threads_); }
+  int threads_ = threads();
+};
+INSTANTIATE_TEST_SUITE_P(All, Continuation,
+                         ::testing::Values("gpt2", "gpt2-inverse-layer-scale", "llama", "llama3", "mistral",
+                                           "qwen2", "bloom", "mpt", "gpt-neox"));
+
+TEST_P(Continuation, EveryRunFindsWhatTransformersFound) {
+  const Json runs = read_fixture(directory_ / "generation.json").at("runs");
+  ASSERT_GE(runs.size(), 9u);
+  for (const Json& run : runs) {
+    const auto name = run.at("name").get<std::string>();
+    const GenerationOptions options = options_for(directory_, run);
+    const auto expected = run.at("new_tokens").get<Prompts>();
+    // All prompts in one batch, then each by itself.
+    for (const std::int64_t batch_tokens : {100000, 1}) {
+      std::vector<Hypothesis> found;
+      for (auto& hypotheses : search_prompts(*model_, prompts_of(run), options, batch_tokens))
+        found.insert(found.end(), hypotheses.begin(), hypotheses.end());
+      ASSERT_EQ(found.size(), expected.size()) << name;
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        EXPECT_EQ(found[i].ids, expected[i]) << name << " sequence " << i;
+        if (!run.contains("sequences_scores")) continue;
+        const double score = run["sequences_scores"][i].get<double>();
+        EXPECT_NEAR(found[i].beam_score, score, 1e-4 * std::max(1.0, std::abs(score)))
+            << name << " sequence " << i;
+      }
+    }
+  }
+}
+
+TEST_P(Continuation, PromptsGiveTheSameTogetherAndAlone) {
+  const Prompts prompts = {{5, 6, 7}, {8}, {9, 10, 11, 12, 13, 14, 15, 16, 17}, {18, 19}, {20, 21, 22, 23}};
+  for (const std::int64_t beams : {1, 3}) {
+    for (const bool sample : {false, true}) {
+      GenerationOptions options;
+      options.max_new_tokens = 12;
+      options.num_beams = beams;
+      options.num_return_sequences = sample ? 2 : 1;
+      options.do_sample = sample;
+      options.seed = 3;
+      const auto together = search_prompts(*model_, prompts, options, 100000),
+                 alone = search_prompts(*model_, prompts, options, 1);
+      for (std::size_t i = 0; i < prompts.size(); ++i) {
+        ASSERT_EQ(together[i].size(), alone[i].size());
+        for (std::size_t s = 0; s < alone[i].size(); ++s) {
+          EXPECT_EQ(together[i][s].ids, alone[i][s].ids) << "prompt " << i;
+          EXPECT_NEAR(together[i][s].score, alone[i][s].score, 1e-4) << "prompt " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Continuation, LossesOfWindowsAddUp) {
+  std::vector<std::int64_t> ids;
+  for (std::int64_t i = 0; i < 50; ++i) ids.push_back(3 + (i * 37) % 200);
+  const auto nats_after = [&](std::int64_t begin, std::int64_t first, std::int64_t end) {  // by forward()
+    TensorMap inputs;
+    std::vector<std::int64_t> labels(ids.begin() + begin, ids.begin() + end);
+    std::fill_n(labels.begin(), first - begin, -100);
+    inputs["input_ids"] =
+        Tensor::from(std::vector<std::int64_t>(ids.begin() + begin, ids.begin() + end), {1, end - begin});
+    inputs["labels"] = Tensor::from(labels, {1, end - begin});
+    Context context;
+    return model_->forward(inputs, {}, context).at("loss").item() *
+           static_cast<double>(end - std::max(first, begin + 1));
+  };
+  const TextLoss whole = text_loss(*model_, ids, 60, 60), apart = text_loss(*model_, ids, 20, 20),
+                 sliding = text_loss(*model_, ids, 20, 5);
+  EXPECT_EQ(whole.predicted, 49);
+  EXPECT_EQ(apart.predicted, 49);
+  EXPECT_EQ(sliding.predicted, 49);
+  EXPECT_NEAR(whole.nats, nats_after(0, 0, 50), 1e-3);
+  EXPECT_NEAR(apart.nats, nats_after(0, 0, 21) + nats_after(20, 20, 41) + nats_after(40, 40, 50), 1e-3);
+  double nats = nats_after(0, 0, 21);
+  for (std::int64_t begin = 5, done = 21; done < 50; begin += 5) {
+    const std::int64_t end = std::min<std::int64_t>(begin + 21, 50);
+    nats += nats_after(begin, done, end);
+    done = end;
+  }
+  EXPECT_NEAR(sliding.nats, nats, 1e-3);
+  EXPECT_NEAR(sliding.perplexity(), std::exp(nats / 49), 1e-3 * sliding.perplexity());
+  EXPECT_THROW(text_loss(*model_, ids, 20, 21), Error);
+  EXPECT_THROW(text_loss(*model_, {ids.data(), 1}, 20, 20), Error);
+}
+
+class Gpt2Continuation : public Continuation {};
+INSTANTIATE_TEST_SUITE_P(One, Gpt2Continuation, ::testing::Values("gpt2"));
+
+TEST_P(Gpt2Continuation, EndsWhereItIsTold) {
+  const Prompts prompts = {{5, 6, 7}, {8, 9}};
+  GenerationOptions options;
+  options.max_new_tokens = 10;
+  const auto free = search_prompts(*model_, prompts, options, 100);
+  SearchOptions watch;
+  const std::int64_t last = free[1][0].ids[4];
+  watch.stop = [&](std::size_t row, std::span<const std::int64_t> ids) {
+    return row == 1 && ids.back() == last;
+  };
+  std::vector<std::vector<std::int64_t>> told(2);
+  watch.on_token = [&](std::size_t row, std::size_t, std::int64_t id) { told[row].push_back(id); };
+  const auto stopped = search_prompts(*model_, prompts, options, 100, watch);
+  EXPECT_EQ(stopped[0][0].ids, free[0][0].ids);
+  const auto& ids = free[1][0].ids;
+  const auto end = std::find(ids.begin(), ids.end(), last) + 1;
+  EXPECT_EQ(stopped[1][0].ids, std::vector<std::int64_t>(ids.begin(), end));
+  EXPECT_EQ(told, (Prompts{stopped[0][0].ids, stopped[1][0].ids}));
+}
+
+TEST_P(Gpt2Continuation, StreamsTextAndEndsAfterAStopString) {
+  const LetterTokenizer tokenizer;
+  CompleteOptions options;
+  options.generation.max_new_tokens = 20;
+  const Prompts prompts = {prompt_ids(tokenizer, "once", options.generation),
+                           prompt_ids(tokenizer, "it", options.generation)};
+  const auto free = complete(*model_, tokenizer, prompts, options);
+  const std::string text = free[0][0].text;
+  EXPECT_EQ(text, tokenizer.decode(free[0][0].hypothesis.ids, true));
+  const std::string stop = text.substr(text.size() / 2, 3);
+  std::vector<std::string> streamed(2);
+  options.stop_strings = {"nothing like this", stop};
+  options.on_text = [&](std::size_t i, std::size_t, const std::string& piece) { streamed[i] += piece; };
+  const auto stopped = complete(*model_, tokenizer, prompts, options);
+  const std::size_t end = text.find(stop) + stop.size();
+  EXPECT_EQ(stopped[0][0].text.substr(0, end), text.substr(0, end));
+  EXPECT_LE(stopped[0][0].text.size(), end + 1);  // the last token may reach one letter further
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(streamed[i], stopped[i][0].text);
+  EXPECT_THROW(prompt_ids(tokenizer, "", options.generation), Error);
+  options.generation.bos_token_id = 7;
+  EXPECT_EQ(prompt_ids(tokenizer, "", options.generation), std::vector<std::int64_t>{7});
+  options.stop_strings = {""};
+  EXPECT_THROW(complete(*model_, tokenizer, prompts, options), Error);
+}
+
+TEST_P(Gpt2Continuation, EndsAtTheLastPosition) {
+  GenerationOptions options;
+  options.max_new_tokens = 1000;
+  const Prompts prompts = {std::vector<std::int64_t>(60, 5), {5, 6}};
+  const auto found = search_prompts(*model_, prompts, options, 1000);
+  EXPECT_EQ(found[0][0].ids.size(), 5u);  // 64 positions; the last token is never fed
+  EXPECT_EQ(found[1][0].ids.size(), 63u);
+}
+
+TEST_P(Gpt2Continuation, RefusesWhatDoesNotFit) {
+  const auto refuses = [&](const Prompts& prompts, const GenerationOptions& options, const char* told) {
+    try {
+      search_prompts(*model_, prompts, options, 100);
+      ADD_FAILURE() << told;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(told));
+    }
+  };
+  refuses({{}}, {}, "at least one token");
+  refuses({{5}, {512}}, {}, "below 512");
+  refuses({{-1}}, {}, "below 512");
+  refuses({std::vector<std::int64_t>(65, 5)}, {}, "room for a new token");
+  refuses({{5, 6, 7}}, {.max_length = 3}, "room for a new token");
+  refuses({{5}}, {.eos_token_id = {512}}, "eos_token_id");
+  refuses({{5}}, {.temperature = NAN}, "temperature");
+  refuses({{5}}, {.num_beams = 2000}, "num_beams");
+  EXPECT_TRUE(search_prompts(*model_, {}, {}, 100).empty());
+}
+
+}  // namespace
+}  // namespace heed
