@@ -5,6 +5,7 @@
 #   make build     the command, build/release/heed
 #   make install   the library, the command and the model, under PREFIX (default /usr/local)
 #   make asan      the tests under the address and undefined-behaviour sanitizers
+#   make fuzz      every reader of files against made-up ones, FUZZ_SECONDS (30) each; needs clang
 #   make check     formatting and the direction of includes, in seconds
 #   make format    format every C++ file
 #
@@ -17,6 +18,8 @@ PREFIX ?= /usr/local
 CMAKE_ARGS ?=
 JOBS ?= $(shell scripts/build-jobs.sh)
 TEST_JOBS ?= 2
+FUZZ_SECONDS ?= 30
+FUZZ_CXX ?= $(shell command -v clang++-14 || command -v clang++)
 HEED := build/release/heed
 DEMO_TEXT := The cat sat on the mat.
 
@@ -25,7 +28,7 @@ step = @if [ -t 1 ]; then printf '\n\033[1m== %s\033[0m\n' $(1); else printf '\n
 # Shows a command as one would type it, then runs it.
 show = @printf '$$ %s\n' '$(1)'; $(1)
 
-.PHONY: demo test build install asan check format deps
+.PHONY: demo test build install asan fuzz check format deps
 
 deps:
 	$(call step,"Packages")
@@ -61,6 +64,13 @@ asan: deps
 	@cmake --build --preset asan --parallel $(JOBS)
 	$(call step,"Test with sanitizers")
 	@ctest --preset asan -j $(TEST_JOBS)
+
+fuzz: deps
+	$(call step,"Build the fuzzers ($(JOBS) jobs)")
+	@cmake --preset fuzz -DCMAKE_CXX_COMPILER="$(FUZZ_CXX)" $(CMAKE_ARGS) --log-level=WARNING
+	@cmake --build --preset fuzz --parallel $(JOBS) --target fuzzers
+	$(call step,"Fuzz every reader for $(FUZZ_SECONDS) s")
+	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 
 install: build
 	$(call step,"Install under $(PREFIX)")

@@ -6,7 +6,7 @@ set -euo pipefail
 usage() {
   cat <<'TEXT'
 usage: scripts/install-deps.sh [--ci] [--dry-run]
-  --ci       also what the continuous checks need: clang, its OpenMP, clang-format, ccache
+  --ci       also what the continuous checks need: clang, its OpenMP and sanitizers, clang-format, ccache
   --dry-run  say what is missing and install nothing
 TEXT
 }
@@ -33,6 +33,7 @@ ci_packages=(
   git
   'clang-14|clang'
   'libomp-14-dev|libomp-dev'
+  'libclang-rt-14-dev|libclang-rt-dev'
   'clang-format-14|clang-format'
   ccache
 )
