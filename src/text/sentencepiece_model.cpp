@@ -4,6 +4,7 @@
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
+#include <exception>
 #include <unordered_map>
 #include <utility>
 
@@ -28,8 +29,12 @@ SentencePieceModel::SentencePieceModel(std::string serialized, const std::string
     : serialized_(std::move(serialized)),
       processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()) {
   silence_sentencepiece();
-  const auto status = processor_->LoadFromSerializedProto(serialized_);
-  if (!status.ok() || processor_->GetPieceSize() == 0) {
+  bool loaded = false;
+  try {
+    loaded = processor_->LoadFromSerializedProto(serialized_).ok() && processor_->GetPieceSize() > 0;
+  } catch (const std::exception&) {  // thrown where its search tree cannot be made: an empty piece
+  }
+  if (!loaded) {
     throw Error(
         fmt::format("{}: expected a SentencePiece model, got {} bytes that are none (truncated, damaged or "
                     "another kind of file)",

@@ -123,6 +123,20 @@ TEST_F(TokenizerErrors, NamesModelsThatAreNone) {
   EXPECT_THAT(error(), HasSubstr("source.spm: expected a regular file"));
 }
 
+// The library behind it throws an exception of its own where a piece begins with a zero byte.
+TEST(SentencePieceModel, RefusesPiecesThatBeginWithZero) {
+  using namespace std::string_literals;
+  const std::string model =
+      "\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02"
+      "\n\x0b\n\x02\0a\x15\0\0\x80\xbf\x18\x01"s;
+  try {
+    const SentencePieceModel loaded(model, "zero.model");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("zero.model: expected a SentencePiece model"));
+  }
+}
+
 // A damaged model is refused, or works after a fashion.
 TEST(SentencePieceModel, SurvivesDamage) {
   for (const char* name : {"source.spm", "target.spm"}) {
