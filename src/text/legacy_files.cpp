@@ -104,7 +104,8 @@ std::unique_ptr<Tokenizer> load_word_piece(const std::filesystem::path& director
   Json vocabulary = Json::object();
   std::int64_t id = 0;
   for (const std::string_view line : lines_of(*files.read(directory, name), where)) {
-    vocabulary[std::string(line)] = id++;  // of a token that stands twice, the later place counts
+    // Of a token that stands twice, the later place counts. Not by [], which looks at all the others.
+    vocabulary.get_ref<Json::object_t&>().Container::emplace_back(std::string(line), id++);
   }
   default_role(config, SpecialRole::unk, "[UNK]");
   default_role(config, SpecialRole::sep, "[SEP]");

@@ -88,15 +88,16 @@ void TokenTable::reserve(std::size_t tokens, std::size_t bytes) {
 
 bool TokenTable::insert(std::string_view token, std::int32_t id) {
   if (has(id)) return false;
-  if (const std::int32_t before = find(token); before >= 0) {
-    // The token moves: its former id is left without one.
-    places_[static_cast<std::size_t>(before)].used = false;
-    --count_;
-    slots_.resize(slots_.size() / 2);
-    grow();
-  }
   if (static_cast<std::size_t>(count_) * 2 >= slots_.size()) grow();
   if (static_cast<std::size_t>(id) >= places_.size()) places_.resize(static_cast<std::size_t>(id) + 1);
+  if (const std::int32_t before = find(token); before >= 0) {
+    // The token moves: its former id is left without one.
+    std::size_t at = hash(token) & (slots_.size() - 1);
+    while (slots_[at].second != before) at = (at + 1) & (slots_.size() - 1);
+    slots_[at].second = id;
+    std::swap(places_[static_cast<std::size_t>(id)], places_[static_cast<std::size_t>(before)]);
+    return true;
+  }
   const auto begin = static_cast<std::uint32_t>(bytes_.size());
   bytes_ += token;
   places_[static_cast<std::size_t>(id)] = {begin, static_cast<std::uint32_t>(bytes_.size()), true};
