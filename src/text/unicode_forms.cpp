@@ -27,7 +27,7 @@ const icu::Normalizer2& form_data(bool compatibility) {
 }
 
 // The version of Unicode behind the tokenizers library's normalisation forms.
-constexpr int kFormsVersion = 11;
+constexpr int kFormsVersion = 9;
 
 std::uint8_t combining_class(char32_t c) {
   const std::uint8_t own = c < 0x300 ? 0 : u_getCombiningClass(static_cast<UChar32>(c));
