@@ -32,7 +32,7 @@ std::u16string word_members() { return members("w") + u"\\u00B2\\u00B3\\u00B9\\u
 
 /// \b and \B: ICU's own look through marks and formats.
 std::u16string boundary(bool wanted) {
-  const std::u16string word = u"[" + word_members() + u"])";
+  const std::u16string word = std::u16string(u"[") + word_members() + u"])";
   const std::u16string after = u"(?<=" + word, not_after = u"(?<!" + word, before = u"(?=" + word,
                        not_before = u"(?!" + word;
   return wanted ? u"(?:" + after + not_before + u"|" + not_after + before + u")"

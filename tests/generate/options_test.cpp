@@ -89,10 +89,10 @@ TEST_F(OptionsFile, ReadsTheRest) {
 TEST_F(OptionsFile, TellsWhatItDoesNotUnderstand) {
   std::vector<std::string> unused;
   load(
-      R"({"num_beam_groups": 1, "diversity_penalty": 0.0, "typical_p": 0.9, "guidance_scale": null, "new_key": 1,
+      R"({"num_beam_groups": 1, "diversity_penalty": 0.0, "top_h": 0.9, "guidance_scale": null, "new_key": 1,
            "encoder_repetition_penalty": 1.0, "remove_invalid_values": true})",
       &unused);
-  EXPECT_THAT(unused, ::testing::UnorderedElementsAre("typical_p", "new_key", "remove_invalid_values"));
+  EXPECT_THAT(unused, ::testing::UnorderedElementsAre("top_h", "new_key", "remove_invalid_values"));
 }
 
 TEST_F(OptionsFile, MayBeMissing) {

@@ -1,6 +1,7 @@
 #include "generate/processors.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <fstream>
@@ -12,7 +13,8 @@ namespace {
 
 /// The options of a case, read as a model's own would be.
 GenerationOptions options_of(const std::string& json) {
-  const auto folder = std::filesystem::path(::testing::TempDir()) / "heed_processors";
+  const auto folder =
+      std::filesystem::path(::testing::TempDir()) / ("heed_processors_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "generation_config.json") << json;
   std::vector<std::string> unused;
