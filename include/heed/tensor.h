@@ -70,6 +70,9 @@ class Tensor {
   /// The same numbers converted to `dtype`; this tensor itself when it has it already. Between floating types
   /// the gradient passes through.
   Tensor to(DType dtype) const;
+  /// to() without history whose work is done when the numbers are first needed; until then the result holds
+  /// this tensor, whose numbers must not change.
+  Tensor to_when_needed(DType dtype) const;
   /// Overwrites the numbers with those of `source` (same shape; converted to this dtype). Keeps no history.
   void copy_from(const Tensor& source) const;
   /// The same memory under another shape, strides (in elements) and absolute offset; no gradient history.

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
@@ -121,6 +122,17 @@ Pool& pool() {
 
 }  // namespace
 
+struct Buffer::Movable {
+  std::mutex mutex;
+  std::atomic<bool> settled = false;
+  std::shared_ptr<const Form> form;
+  std::byte* data = nullptr;        // null while the numbers are only in their form
+  std::shared_ptr<Buffer> storage;  // of data, unless that is a file's
+  Forget forget = nullptr;
+};
+
+Buffer::Buffer() = default;
+
 std::shared_ptr<Buffer> Buffer::allocate(std::size_t bytes) {
   std::shared_ptr<Buffer> buffer(new Buffer);
   buffer->bytes_ = bytes;
@@ -164,6 +176,66 @@ std::shared_ptr<Buffer> Buffer::wrap(void* data, std::size_t bytes, std::shared_
   buffer->bytes_ = bytes;
   buffer->owner_ = std::move(owner);
   return buffer;
+}
+
+std::shared_ptr<Buffer> Buffer::wrap_file(void* data, std::size_t bytes, std::shared_ptr<void> owner,
+                                          Forget forget) {
+  std::shared_ptr<Buffer> buffer = wrap(data, bytes, std::move(owner));
+  buffer->movable_ = std::make_unique<Movable>();
+  buffer->movable_->data = buffer->data_;
+  buffer->movable_->forget = forget;
+  return buffer;
+}
+
+std::shared_ptr<Buffer> Buffer::of_form(std::size_t bytes, std::shared_ptr<const Form> form) {
+  std::shared_ptr<Buffer> buffer = wrap(nullptr, bytes, nullptr);
+  buffer->movable_ = std::make_unique<Movable>();
+  buffer->movable_->form = std::move(form);
+  return buffer;
+}
+
+std::byte* Buffer::settle() const {
+  Movable& m = *movable_;
+  if (m.settled.load(std::memory_order_acquire)) return m.data;
+  const std::lock_guard lock(m.mutex);
+  if (m.data == nullptr) {
+    m.storage = allocate(bytes_);
+    m.form->write(m.storage->data());
+    m.data = m.storage->data();
+  }
+  m.form.reset();
+  m.settled.store(true, std::memory_order_release);
+  return m.data;
+}
+
+bool Buffer::may_change_form() const { return movable_ != nullptr && !movable_->settled; }
+
+std::shared_ptr<const Buffer::Form> Buffer::form() const {
+  if (movable_ == nullptr) return nullptr;
+  const std::lock_guard lock(movable_->mutex);
+  return movable_->form;
+}
+
+bool Buffer::keep_as(std::shared_ptr<const Form> form) const {
+  if (movable_ == nullptr) return false;
+  Movable& m = *movable_;
+  const std::lock_guard lock(m.mutex);
+  if (m.settled) return false;
+  m.form = std::move(form);
+  // Nobody has written to the file's pages: their content can be read again.
+  if (m.data != nullptr) m.forget(m.data, bytes_);
+  return true;
+}
+
+std::shared_ptr<const Buffer> Buffer::peek() const {
+  if (movable_ == nullptr) return wrap(data_, bytes_, owner_);
+  const std::lock_guard lock(movable_->mutex);
+  if (movable_->data != nullptr) {
+    return wrap(movable_->data, bytes_, movable_->storage != nullptr ? movable_->storage : owner_);
+  }
+  std::shared_ptr<Buffer> copy = allocate(bytes_);
+  movable_->form->write(copy->data());
+  return copy;
 }
 
 Buffer::~Buffer() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <mutex>
 #include <numeric>
 #include <set>
 #include <unordered_map>
@@ -24,9 +25,32 @@ struct SafetensorsFile::Contents {
   std::byte* data = nullptr;  // first byte behind the header
   io::SafetensorsHeader header;
   std::unordered_map<std::string_view, std::size_t> index;  // names live in header.tensors
+  // One buffer for each tensor's bytes, however often it is asked for: who writes to them is known to all.
+  mutable std::mutex mutex;
+  mutable std::unordered_map<const TensorInfo*, std::shared_ptr<Buffer>> buffers;
+
+  std::shared_ptr<Buffer> buffer(const TensorInfo& tensor) const {
+    const std::lock_guard lock(mutex);
+    std::shared_ptr<Buffer>& shared = buffers[&tensor];
+    if (shared == nullptr) {
+      const auto bytes = static_cast<std::size_t>(tensor.end - tensor.begin);
+      shared = Buffer::wrap_file(data + tensor.begin, bytes, file, MappedFile::forget);
+    }
+    return shared;
+  }
 };
 
 namespace {
+
+// Numbers that cannot be used where they lie in the file: copied when they are needed.
+struct Unaligned : Buffer::Form {
+  std::shared_ptr<MappedFile> file;
+  const std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  void write(std::byte* to) const override {
+    if (bytes > 0) std::memcpy(to, data, bytes);
+  }
+};
 
 // The header's bytes, once the file is known to hold that many.
 std::string_view header_text(const std::filesystem::path& path, const MappedFile& file) {
@@ -143,11 +167,13 @@ Tensor SafetensorsFile::get(std::string_view name) const {
   const std::size_t bytes = static_cast<std::size_t>(tensor.end - tensor.begin);
   if (*dtype == DType::boolean) check_booleans(where, data, bytes);
   if (reinterpret_cast<std::uintptr_t>(data) % size_of(*dtype) == 0) {
-    return Tensor::from_buffer(Buffer::wrap(data, bytes, contents_->file), shape, *dtype);
+    return Tensor::from_buffer(contents_->buffer(tensor), shape, *dtype);
   }
-  const Tensor copy = Tensor::empty(shape, *dtype);
-  if (bytes > 0) std::memcpy(copy.raw_data(), data, bytes);
-  return copy;
+  auto form = std::make_shared<Unaligned>();
+  form->file = contents_->file;
+  form->data = data;
+  form->bytes = bytes;
+  return Tensor::from_buffer(Buffer::of_form(bytes, std::move(form)), shape, *dtype);
 }
 
 void save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,

@@ -120,7 +120,7 @@ Weights Weights::load(const TensorFiles& files, const TensorTable& table, DType 
       throw Error(files.path_of(name).string() + ": " + name + ": expected floating numbers " +
                   row.shape.str() + " (from config.json), got " + stored.str());
     }
-    weights.add(row, stored.to(kept_dtype(row, dtype)));
+    weights.add(row, stored.to_when_needed(kept_dtype(row, dtype)));
   }
   return weights;
 }

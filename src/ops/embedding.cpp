@@ -5,6 +5,9 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "kernels/embedding.h"
+#include "kernels/packed.h"
+#include "ops/packed_weight.h"
+#include "tensor/impl.h"
 
 namespace heed {
 namespace {
@@ -19,6 +22,39 @@ void check(const Tensor& table, const Tensor& ids) {
   }
 }
 
+// Rows of a loaded table without a gradient. The table stays in the form it has, or becomes packed: the
+// output projection often shares it.
+template <class T>
+Tensor loaded_rows(const Tensor& table, const Tensor& index, double scale, const Shape& shape) {
+  Tensor y = Tensor::empty(shape, DType::f32);
+  const auto factor = static_cast<float>(scale);
+  const Buffer& buffer = *table.impl()->buffer;
+  if constexpr (std::is_same_v<T, float>) {
+    if (buffer.form() == nullptr) {
+      const std::shared_ptr<const Buffer> numbers = buffer.peek();
+      kernels::embedding(reinterpret_cast<const float*>(numbers->data()), index.data<std::int64_t>(), factor,
+                         y.data<float>(), index.numel(), table.size(1));
+      return y;
+    }
+  }
+  const auto packed = packed_weight(table, WeightLayout::out_in);
+  if (packed == nullptr) return {};
+  kernels::packed_rows(table.size(1), reinterpret_cast<const T*>(packed->panels->data()),
+                       index.data<std::int64_t>(), index.numel(), factor, y.data<float>());
+  return y;
+}
+
+// loaded_rows, or an undefined tensor where the table is none that may change its form.
+Tensor loaded_rows(const Tensor& table, const Tensor& index, double scale, const Shape& shape) {
+  if (!is_movable(table) || needs_gradient({table})) return {};
+  switch (table.dtype()) {
+    case DType::f32: return loaded_rows<float>(table, index, scale, shape);
+    case DType::bf16: return loaded_rows<bfloat16>(table, index, scale, shape);
+    case DType::f16: return loaded_rows<float16>(table, index, scale, shape);
+    default: return {};
+  }
+}
+
 }  // namespace
 
 Tensor embedding(const Tensor& table, const Tensor& ids, double scale,
@@ -30,6 +66,7 @@ Tensor embedding(const Tensor& table, const Tensor& ids, double scale,
   check(table, index);
   Shape shape = ids.shape();
   shape.push_back(table.size(1));
+  if (Tensor rows = loaded_rows(table, index, scale, shape); rows.defined()) return rows;
   if (table.dtype() == DType::bf16 || table.dtype() == DType::f16) {
     refuse_gradient("embedding of a 16-bit table", {table});
     const Tensor rows = gather(table, 0, reshape(index, {index.numel()})).to(DType::f32);

@@ -4,8 +4,11 @@
 #include "heed/autograd.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
+#include "heed/threads.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
+#include "kernels/packed.h"
+#include "ops/packed_weight.h"
 
 namespace heed {
 namespace {
@@ -54,6 +57,38 @@ Tensor product(const Tensor& a, const Tensor& b) {
   return result;
 }
 
+// The product in f32 with sums in a fixed order (kernels/packed.h), for results that record no gradient.
+Tensor ordered_product(const Tensor& a, const Tensor& b) {
+  const std::int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
+  const Shape lead = broadcast_shapes("matmul", leading(a.shape()), leading(b.shape()));
+  const bool share_b = b.rank() == 2;
+  const Tensor x = broadcast_to(a, with_matrix(lead, m, k)).contiguous();
+  const Operand y = operand(share_b ? b : broadcast_to(b, with_matrix(lead, k, n)));
+  Tensor result = Tensor::empty(with_matrix(lead, m, n), DType::f32);
+  const std::int64_t count = share_b ? 1 : lead.numel(), rows = share_b ? m * lead.numel() : m;
+  const float *left = x.data<float>(), *right = y.dense.data<float>();
+  float* to = result.data<float>();
+  // Small products are spread over the threads, large ones use all threads themselves.
+  constexpr std::int64_t kLarge = 1 << 21;
+  const std::int64_t work = std::max<std::int64_t>(rows * n * k, 1);
+  const std::int64_t grain = work >= kLarge ? count + 1 : std::max<std::int64_t>(1, kLarge / 32 / work);
+  parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      kernels::OrderedProduct<float> args;
+      args.m = rows;
+      args.n = n;
+      args.k = k;
+      args.x = left + i * m * k;
+      args.ldx = k;
+      args.plain = kernels::plain_of(right + i * k * n, n, k, !y.transposed);
+      args.y = to + i * m * n;
+      args.ldy = n;
+      kernels::ordered_product(args);
+    }
+  });
+  return result;
+}
+
 // dL/d(pre-activation), from the pre-activation or (where that is enough) the output.
 Tensor activation_gradient(Activation activation, const Tensor& kept, const Tensor& dy) {
   if (activation == Activation::none) return dy;
@@ -76,16 +111,21 @@ Tensor activation_gradient(Activation activation, const Tensor& kept, const Tens
 }
 
 template <class T>
-void apply_activation(Activation activation, const T* x, T* y, std::int64_t n) {
+using ActivationKernel = void (*)(const T* x, T* y, std::int64_t n);
+
+// Null for none.
+template <class T>
+ActivationKernel<T> activation_kernel(Activation activation) {
   switch (activation) {
-    case Activation::relu: return kernels::relu(x, y, n);
-    case Activation::gelu: return kernels::gelu(x, y, n);
-    case Activation::gelu_tanh: return kernels::gelu_tanh(x, y, n);
-    case Activation::silu: return kernels::silu(x, y, n);
-    case Activation::tanh: return kernels::tanh(x, y, n);
-    case Activation::sigmoid: return kernels::sigmoid(x, y, n);
-    case Activation::none: return;
+    case Activation::relu: return kernels::relu<T>;
+    case Activation::gelu: return kernels::gelu<T>;
+    case Activation::gelu_tanh: return kernels::gelu_tanh<T>;
+    case Activation::silu: return kernels::silu<T>;
+    case Activation::tanh: return kernels::tanh<T>;
+    case Activation::sigmoid: return kernels::sigmoid<T>;
+    case Activation::none: return nullptr;
   }
+  return nullptr;
 }
 
 bool keeps_output(Activation activation) {
@@ -111,6 +151,47 @@ Tensor widen(const Tensor& stored, DType dtype) {
   return stored.to(dtype);
 }
 
+// linear in f32 without a gradient: in fixed order, the weight packed where it may be.
+template <class T>
+void ordered_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
+                    WeightLayout layout, Tensor& y) {
+  const bool in_first = layout == WeightLayout::in_out;
+  kernels::OrderedProduct<T> args;
+  args.n = y.size(-1);
+  args.k = x.size(-1);
+  args.m = args.n == 0 ? 0 : y.numel() / args.n;
+  args.x = x.data<float>();
+  args.ldx = args.k;
+  args.bias = bias.defined() ? bias.data<float>() : nullptr;
+  args.activation = activation_kernel<float>(activation);
+  args.y = y.data<float>();
+  args.ldy = args.n;
+  const auto packed = packed_weight(weight, layout);
+  Tensor plain;
+  if (packed != nullptr) {
+    args.packed = reinterpret_cast<const T*>(packed->panels->data());
+  } else {
+    plain = weight.contiguous();
+    args.plain = kernels::plain_of<const T>(plain.data<T>(), args.n, args.k, in_first);
+  }
+  kernels::ordered_product(args);
+}
+
+Tensor ordered_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
+                      WeightLayout layout) {
+  Shape shape = x.shape();
+  shape[-1] = weight.size(layout == WeightLayout::in_out ? 1 : 0);
+  Tensor y = Tensor::empty(shape, DType::f32);
+  const Tensor input = x.detach().contiguous(),
+               b = bias.defined() ? widen(bias.detach(), DType::f32).contiguous() : bias;
+  switch (weight.dtype()) {
+    case DType::bf16: ordered_linear<bfloat16>(input, weight, b, activation, layout, y); break;
+    case DType::f16: ordered_linear<float16>(input, weight, b, activation, layout, y); break;
+    default: ordered_linear<float>(input, widen(weight, DType::f32), b, activation, layout, y);
+  }
+  return y;
+}
+
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
@@ -118,8 +199,10 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
     throw Error("matmul: expected [..., M, K] and [..., K, N] of one type, got " + a.str() + " and " +
                 b.str());
   }
+  const bool recording = needs_gradient({a, b});
+  if (!recording && a.dtype() == DType::f32) return ordered_product(a.detach(), b.detach());
   Tensor y = product(a.detach(), b.detach());
-  if (needs_gradient({a, b})) {
+  if (recording) {
     const bool needs_a = a.requires_grad(), needs_b = b.requires_grad();
     record(y, "matmul", {a, b}, [a = a.detach(), b = b.detach(), needs_a, needs_b](const Tensor& dy) {
       return std::vector<Tensor>{needs_a ? sum_to(product(dy, transpose(b, -1, -2)), a.shape()) : Tensor(),
@@ -132,13 +215,14 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
               WeightLayout layout) {
   check_linear(x, weight, bias, layout);
+  const bool recording = needs_gradient({x, weight, bias});
+  if (!recording && x.dtype() == DType::f32) return ordered_linear(x, weight, bias, activation, layout);
   const bool in_first = layout == WeightLayout::in_out;
   const Tensor input = x.contiguous(), w = widen(weight, x.dtype()).contiguous(), b = widen(bias, x.dtype());
   const std::int64_t out = w.size(in_first ? 1 : 0), in = w.size(in_first ? 0 : 1);
   const std::int64_t stored = w.size(1), rows = in == 0 ? 0 : x.numel() / in;
   Shape shape = x.shape();
   shape[-1] = out;
-  const bool recording = needs_gradient({x, weight, bias});
   Tensor pre = Tensor::empty(shape, x.dtype());
   const bool keep_pre = recording && activation != Activation::none && !keeps_output(activation);
   Tensor y = keep_pre ? Tensor::empty(shape, x.dtype()) : pre.detach();
@@ -146,7 +230,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     kernels::gemm<T>(false, !in_first, rows, out, in, T{1}, input.data<T>(), in, w.data<T>(), stored, T{0},
                      pre.data<T>(), out);
     if (b.defined()) kernels::add_bias(pre.data<T>(), b.contiguous().data<T>(), rows, out);
-    apply_activation(activation, pre.data<T>(), y.data<T>(), y.numel());
+    if (const auto kernel = activation_kernel<T>(activation)) kernel(pre.data<T>(), y.data<T>(), y.numel());
   });
   if (!recording) return y;
   const bool needs_x = x.requires_grad(), needs_w = weight.requires_grad();

@@ -162,6 +162,31 @@ Tensor Tensor::to(DType target) const {
   return result;
 }
 
+namespace {
+
+// A tensor's numbers, to be converted.
+struct Unconverted : Buffer::Form {
+  Tensor source;
+  DType dtype = DType::f32;
+  void write(std::byte* to) const override {
+    const auto numbers = source.impl()->buffer->peek();
+    const std::byte* from =
+        numbers->data() + static_cast<std::size_t>(source.offset()) * size_of(source.dtype());
+    kernels::convert(source.dtype(), from, dtype, to, source.numel());
+  }
+};
+
+}  // namespace
+
+Tensor Tensor::to_when_needed(DType target) const {
+  if (target == dtype()) return detach();
+  auto form = std::make_shared<Unconverted>();
+  form->source = detach().contiguous();
+  form->dtype = target;
+  return from_buffer(Buffer::of_form(static_cast<std::size_t>(numel()) * size_of(target), std::move(form)),
+                     shape(), target);
+}
+
 void Tensor::copy_from(const Tensor& source) const {
   if (shape() != source.shape()) {
     throw Error("copy: expected shape " + shape().str() + ", got " + source.shape().str());

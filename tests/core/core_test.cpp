@@ -100,6 +100,31 @@ TEST(Buffer, BlocksOfEveryShapeDoNotPileUp) {
   EXPECT_EQ(memory_statistics().bytes_cached, 0U);
 }
 
+// Counts how often it is asked; its numbers are 0, 1, 2, ...
+struct Counting : Buffer::Form {
+  mutable int writes = 0;
+  void write(std::byte* to) const override {
+    ++writes;
+    for (int i = 0; i < 8; ++i) to[i] = static_cast<std::byte>(i);
+  }
+};
+
+TEST(Buffer, ChangesItsFormUntilSomebodyHasTheAddress) {
+  const auto first = std::make_shared<Counting>(), second = std::make_shared<Counting>();
+  const auto buffer = Buffer::of_form(8, first);
+  EXPECT_EQ(buffer->form(), first);
+  EXPECT_EQ(buffer->peek()->data()[3], std::byte{3});
+  ASSERT_TRUE(buffer->keep_as(second));
+  EXPECT_EQ(buffer->data()[5], std::byte{5});
+  EXPECT_EQ(buffer->form(), nullptr);
+  buffer->data()[5] = std::byte{50};
+  EXPECT_FALSE(buffer->keep_as(first));
+  EXPECT_EQ(buffer->peek()->data(), buffer->data());
+  EXPECT_EQ(buffer->data()[5], std::byte{50});
+  EXPECT_EQ(first->writes + second->writes, 2);
+  EXPECT_FALSE(Buffer::allocate(8)->may_change_form());
+}
+
 TEST(Threads, ParallelForCoversEveryIndexOnceAndPassesErrorsOn) {
   std::vector<std::atomic<int>> hits(1003);
   parallel_for(1003, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -9,6 +9,7 @@
 
 #include "heed/buffer.h"
 #include "temporary_folder.h"
+#include "tensor/impl.h"
 
 namespace heed {
 namespace {
@@ -157,6 +158,22 @@ TEST(Safetensors, TensorsOutliveTheFileAndNeverChangeIt) {
   EXPECT_EQ(slurp(folder / "file"), before);
   save_safetensors(folder / "file", {{"x", Tensor::from<float>({3, 4}, {2})}});
   EXPECT_THAT(x.to_vector<float>(), ElementsAre(9, 2)) << "replacing the file leaves opened tensors alone";
+}
+
+TEST(Safetensors, PagesOfAFileAreGivenBackUnlessSomebodyMayHaveWritten) {
+  struct Elsewhere : Buffer::Form {
+    void write(std::byte*) const override {}
+  };
+  const TemporaryFolder folder;
+  const std::vector<float> numbers(100000, 1.5f);
+  save_safetensors(folder / "file", {{"x", Tensor::from(numbers, {100000})}});
+  const SafetensorsFile file = SafetensorsFile::open(folder / "file");
+  const Tensor x = file.get("x"), again = file.get("x");
+  EXPECT_TRUE(x.impl()->buffer->keep_as(std::make_shared<Elsewhere>()));
+  EXPECT_EQ(x.to_vector<float>(), numbers);
+  again.data<float>()[50000] = 2.5f;
+  EXPECT_FALSE(x.impl()->buffer->keep_as(std::make_shared<Elsewhere>()));
+  EXPECT_EQ(x.to_vector<float>()[50000], 2.5f);
 }
 
 TEST(Safetensors, CopiesNumbersThatAreNotAligned) {

@@ -33,6 +33,9 @@ class MappedFile {
 
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
+  /// Gives back the memory of the pages that lie wholly in these bytes of a mapping. They must be unwritten;
+  /// the next access reads the file again.
+  static void forget(std::byte* data, std::size_t bytes);
 
  private:
   MappedFile() = default;

@@ -1,0 +1,130 @@
+// The innermost loops of products with packed weights: tiles of rows times panels, sums in registers.
+// Everything stands in an unnamed namespace, as only kernels/cpu/packed.cpp includes it.
+#if defined(HEED_KERNELS_PACKED_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_PACKED_TILE_INL_H_
+#undef HEED_KERNELS_PACKED_TILE_INL_H_
+#else
+#define HEED_KERNELS_PACKED_TILE_INL_H_
+#endif
+
+#include <utility>
+
+#include "heed/dtype.h"
+#include "kernels/cpu/simd-inl.h"
+#include "kernels/packed.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::kernels::HWY_NAMESPACE {
+namespace {
+
+/// Rows of a tile: with two vectors of columns they fill the registers, 32 of AVX-512's, 16 of AVX2's.
+inline constexpr int kTileRows = lanes<float>() >= 16 ? 14 : 6;
+inline constexpr int64_t kRun = 16;   // steps along k whose numbers lie together in the rearranged rows
+inline constexpr int kFetchRows = 8;  // tiles of so few rows fetch what they will read
+
+HWY_INLINE Vec<float> widened(const float* p) { return load(p); }
+HWY_INLINE Vec<float> widened(const bfloat16* p) {
+  const hn::Rebind<std::uint16_t, Tag<float>> narrow;
+  const hn::Rebind<std::uint32_t, Tag<float>> wide;
+  const auto bits = hn::PromoteTo(wide, hn::LoadU(narrow, reinterpret_cast<const std::uint16_t*>(p)));
+  return hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(bits));
+}
+HWY_INLINE Vec<float> widened(const float16* p) {
+#if HWY_TARGET == HWY_SCALAR  // Highway's own knows neither -0 nor infinity
+  return broadcast(static_cast<float>(*p));
+#else
+  const hn::Rebind<hwy::float16_t, Tag<float>> narrow;
+  return hn::PromoteTo(Tag<float>(), hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(p)));
+#endif
+}
+
+HWY_INLINE int64_t padded_depth(int64_t k) { return (k + kRun - 1) / kRun * kRun; }
+
+template <class T>
+struct Tile {
+  int64_t k;
+  const float* x;  // [k / 16][rows][16]
+  const T* panels;
+  int64_t panel_size;  // distance of one panel from the next
+  const float* bias;   // for all its columns, or null
+  float* y;
+  int64_t ldy;
+  const std::byte* next = nullptr;  // what the next panel's tiles will read: fetched on the way
+  int64_t next_lines = 0;           // cache lines of it per run
+  bool continues = false;           // y holds the sums of an earlier part of k
+};
+
+/// R rows times P panels, V vectors of each panel at a time.
+template <int R, int P, int V, class T>
+HWY_INLINE void tile_part(const Tile<T>& t, int64_t column) {
+  constexpr int64_t N = lanes<float>();
+  Vec<float> sum[R][P * V];
+  const auto place = [&](int j) { return (j / V) * kPanel + column + (j % V) * N; };
+  for (int i = 0; i < R; ++i) {
+    for (int j = 0; j < P * V; ++j) {
+      sum[i][j] = t.continues ? load(t.y + i * t.ldy + place(j)) : hn::Zero(Tag<float>());
+    }
+  }
+  const T* b = t.panels + column;
+  const float* a = t.x;
+  const auto step = [&]() HWY_ATTR {
+    // Few rows wait for memory: two pages ahead are fetched while they do.
+    if constexpr (R <= kFetchRows) {
+      constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T)), kAhead = 128 * kLine;
+      for (int p = 0; p < P; ++p) {
+        for (int64_t at = 0; at < kPanel; at += kLine) __builtin_prefetch(b + p * t.panel_size + at + kAhead);
+      }
+    }
+    Vec<float> w[P * V];
+    for (int j = 0; j < P * V; ++j) w[j] = widened(b + (j / V) * t.panel_size + (j % V) * N);
+    for (int i = 0; i < R; ++i) {
+      const Vec<float> value = broadcast(a[i * kRun]);
+      for (int j = 0; j < P * V; ++j) sum[i][j] = hn::MulAdd(value, w[j], sum[i][j]);
+    }
+    b += kPanel;
+    ++a;
+  };
+  int64_t l = t.k;
+  const std::byte* next = t.next;
+  for (; l >= kRun; l -= kRun) {
+    for (int64_t line = 0; line < t.next_lines; ++line, next += 64) __builtin_prefetch(next, 0, 2);
+    for (int64_t r = 0; r < kRun; ++r) step();
+    a += (R - 1) * kRun;
+  }
+  for (; l > 0; --l) step();
+  for (int j = 0; j < P * V; ++j) {
+    const int64_t at = place(j);
+    const Vec<float> bias = t.bias != nullptr ? load(t.bias + at) : hn::Zero(Tag<float>());
+    for (int i = 0; i < R; ++i) {
+      store<float>(t.bias != nullptr ? hn::Add(sum[i][j], bias) : sum[i][j], t.y + i * t.ldy + at);
+    }
+  }
+}
+
+/// Panels a tile of R rows takes at once: enough sums to keep the multipliers busy.
+constexpr int panels_of(int rows) {
+  return lanes<float>() >= 16 ? (rows == 1 ? 4 : rows <= 3 ? 2 : 1) : rows == 1 ? 2 : 1;
+}
+inline constexpr int kMostPanels = 4;
+
+template <int R, int P, class T>
+HWY_NOINLINE void tile(const Tile<T>& t) {
+  constexpr int64_t N = lanes<float>();
+  constexpr int V = N >= 16 || R > 2 ? 2 : static_cast<int>(std::min<int64_t>(4, kPanel / N));
+  for (int64_t column = 0; column < kPanel; column += V * N) tile_part<R, P, V>(t, column);
+}
+
+template <class T>
+using TileFunction = void (*)(const Tile<T>&);
+/// The tile of `rows` rows over as many panels as it takes, or over one.
+template <class T, int... R>
+HWY_INLINE TileFunction<T> tile_function(int64_t rows, bool several, std::integer_sequence<int, R...>) {
+  static constexpr TileFunction<T> one[] = {&tile<R + 1, 1, T>...};
+  static constexpr TileFunction<T> many[] = {&tile<R + 1, panels_of(R + 1), T>...};
+  return (several ? many : one)[rows - 1];
+}
+
+}  // namespace
+}  // namespace heed::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
