@@ -34,10 +34,11 @@ BEGIN {
   below["io"]       = "core tensor"
   below["data"]     = "core text tensor"
   below["models"]   = "core kernels tensor ops nn io text"
+  below["tasks"]    = below["models"] " models"
   below["generate"] = below["models"] " models"
   below["inspect"]  = below["generate"] " generate"
   below["train"]    = below["generate"] " generate data score"
-  below["cli"]      = below["train"] " train inspect"
+  below["cli"]      = below["train"] " train inspect tasks"
   for (room in below) {
     allowed[room, room] = 1
     n = split(below[room], list, " ")

@@ -21,7 +21,7 @@ _heed() {
     --eos-token-id --forced-bos-token-id --forced-eos-token-id --pad-token-id --decoder-start-token-id --do-sample
     --temperature --top-k --top-p --min-p --typical-p --epsilon-cutoff --eta-cutoff --encoder-no-repeat-ngram-size
     --sequence-bias --exponential-decay-length-penalty --begin-suppress-tokens --renormalize-logits'
-  local commands='translate generate tokenize forward info train evaluate average attend bench'
+  local commands='translate generate fill classify tag answer embed tokenize forward info train evaluate average attend bench'
   local command='' word
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     if [[ " $commands " == *" $word "* ]]; then
@@ -35,7 +35,7 @@ _heed() {
   case $command:$previous in
     *:--model | *:-m | *:--init) words=$(_heed_models "${COMP_WORDS[0]}") files=yes ;;
     *:--attention | *:--config | *:--input | *:-i | *:--output | *:-o | *:--source | *:--reference | *:--hypothesis | \
-      evaluate:--text) files=yes ;;
+      evaluate:--text | *:--tsv | *:--context-file) files=yes ;;
     *:--dtype) words='f32 bf16' ;;
     bench:--shape) words='gpt2 bert-base marian' ;;
     *:--kind) words='cross encoder decoder self' ;;
@@ -43,8 +43,10 @@ _heed() {
     *:--heads) words='all mean' ;;
     *:--long-lines) words='cut split error' ;;
     *:--early-stopping) words='true false never' ;;
+    tag:--aggregation) words='none simple first average max' ;;
+    embed:--pooling) words='mean cls last max mean_sqrt weighted_mean' ;;
     evaluate:--tokenize) words='13a intl char none' ;;
-    attend:--target) return ;;
+    attend:--target | *:--pair | *:--question | *:--context | *:--prompt | *:--prompt-name | *:--stride | *:--null-threshold) return ;;
     *:--threads | *:--seed | *:--batch-tokens | *:--prompt-ids | *:--decode | *:--set | *:--num-* | *:--max-* | \
       *:--min-* | *:--*-penalty | *:--no-repeat-ngram-size | *:--bad-words-ids | *:--suppress-tokens | \
       *:--*-token-id | *:--temperature | *:--top-* | *:--typical-p | *:--*-cutoff | *:--prompt | *:-p | *:--stop | *:--sequence-bias | \
@@ -54,11 +56,18 @@ _heed() {
         '') words="$commands $everywhere --version" ;;
         translate) words="--model --dtype --prompt-ids --batch-tokens --prefix --task --long-lines --attention $search $everywhere" ;;
         generate) words="--model --dtype --prompt --prompt-ids --stop --batch-tokens $search $everywhere" ;;
+        fill) words="--model --dtype --top-k --batch-tokens $everywhere" ;;
+        classify) words="--model --dtype --top-k --pair --batch-tokens $everywhere" ;;
+        tag) words="--model --dtype --aggregation --stride --batch-tokens $everywhere" ;;
+        answer) words="--model --dtype --question --context --context-file --top-k --max-answer-tokens
+          --max-input-tokens --stride --impossible --null-threshold --batch-tokens $everywhere" ;;
+        embed) words="--model --dtype --pooling --normalize --prompt --prompt-name --max-length --output
+          --batch-tokens $everywhere" ;;
         tokenize) words="--model --pair --target --decode --skip-special-tokens --no-special-tokens $everywhere" ;;
         forward) words="--model --dtype --input --output --hidden-states --attentions --gradients $everywhere" ;;
         info) words="$(_heed_models "${COMP_WORDS[0]}") --model $everywhere" files=yes ;;
         train) words="--set --output --resume --init $everywhere" files=yes ;;
-        evaluate) words="--model --source --reference --hypothesis --text --window --stride --tokenize --lowercase --batch-tokens $search
+        evaluate) words="--model --source --reference --hypothesis --text --tsv --window --stride --tokenize --lowercase --batch-tokens $search
           $everywhere" ;;
         average) words="--output $everywhere" files=yes ;;
         bench) words="attention gemm encode generate translate train --batch --length --heads --kv-heads --head-dim

@@ -26,13 +26,18 @@ struct Globals {
   std::optional<std::uint64_t> seed;
 };
 
-void add_average(CLI::App& app, const Globals& globals);
+void add_answer(CLI::App& app, const Globals& globals);
 void add_attend(CLI::App& app, const Globals& globals);
+void add_average(CLI::App& app, const Globals& globals);
 void add_bench(CLI::App& app, const Globals& globals);
+void add_classify(CLI::App& app, const Globals& globals);
+void add_embed(CLI::App& app, const Globals& globals);
 void add_evaluate(CLI::App& app, const Globals& globals);
+void add_fill(CLI::App& app, const Globals& globals);
 void add_forward(CLI::App& app, const Globals& globals);
 void add_generate(CLI::App& app, const Globals& globals);
 void add_info(CLI::App& app, const Globals& globals);
+void add_tag(CLI::App& app, const Globals& globals);
 void add_tokenize(CLI::App& app, const Globals& globals);
 void add_train(CLI::App& app, const Globals& globals);
 void add_translate(CLI::App& app, const Globals& globals);

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "cli/cli.h"
+#include "cli/evaluate_labels.h"
 #include "cli/generation_arguments.h"
 #include "cli/input.h"
 #include "cli/models.h"
@@ -31,6 +32,7 @@ struct EvaluateArguments {
   std::vector<std::string> references;
   std::string tokenizer = "13a";
   bool lowercase = false;
+  std::string tsv;
   std::int64_t batch_tokens = 4096;
   GenerationArguments generation;
 };
@@ -128,6 +130,8 @@ void check(const EvaluateArguments& a) {
 
 void run(const EvaluateArguments& arguments, const Globals& globals) {
   if (!arguments.text.empty()) return evaluate_text(arguments, globals);
+  if (!arguments.tsv.empty())
+    return evaluate_labels({arguments.model, arguments.tsv, arguments.batch_tokens}, globals);
   check(arguments);
   BleuOptions bleu_options;
   bleu_options.tokenizer = tokenizer_named(arguments.tokenizer);
@@ -182,7 +186,7 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
 
 void add_evaluate(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
-      "evaluate", "Score translations against references, or how well a decoder predicts a text");
+      "evaluate", "Score translations, labels of texts, or how well a decoder predicts a text");
   auto a = std::make_shared<EvaluateArguments>();
   command->add_option("--model,-m", a->model, "Model directory or name, to translate --source with");
   command->add_option("--source", a->source, "File of texts, one a line");
@@ -190,6 +194,8 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       ->allow_extra_args(false);
   command->add_option("--hypothesis", a->hypothesis,
                       "File of finished translations to score instead of a model");
+  command->add_option("--tsv", a->tsv,
+                      "File of texts and labels between tabs: accuracy and F1 of a model that labels");
   command->add_option("--tokenize", a->tokenizer, "BLEU's tokenizer: 13a, intl, char or none")
       ->capture_default_str();
   command->add_flag("--lowercase", a->lowercase, "Ignore case");
@@ -207,7 +213,8 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       "Examples:\n"
       "  heed evaluate --model gpt2 --text book.txt --stride 512\n"
       "  heed evaluate --model en-fr --source test.en --reference test.fr --num-beams 5\n"
-      "  heed evaluate --hypothesis output.fr --reference test.fr --json");
+      "  heed evaluate --hypothesis output.fr --reference test.fr --json\n"
+      "  heed evaluate --model ./sentiment --tsv dev.tsv");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

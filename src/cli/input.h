@@ -6,6 +6,10 @@
 
 namespace heed::cli {
 
+/// The command line as CLI11 may see it: it would take the brackets of a text "[MASK]" for those of a list,
+/// so that such words are marked. The functions below take the mark off.
+std::vector<std::string> with_brackets_kept(int argc, char** argv);
+
 /// The next line of stdin, without its end (LF or CR LF); false after the last. Throws Error when stdin
 /// cannot be read.
 bool next_line(std::string& line);
@@ -15,6 +19,20 @@ std::string valid_text(const std::string& text, const std::string& where, bool q
 
 /// `arguments` if there are any, otherwise every line of stdin; all of them valid_text.
 std::vector<std::string> read_texts(const std::vector<std::string>& arguments, bool quiet);
+
+/// The same in windows, so that a long input needs little memory and shows its first results early; line by
+/// line where somebody types.
+class TextWindows {
+ public:
+  /// `arguments` must outlive this.
+  explicit TextWindows(const std::vector<std::string>& arguments) : arguments_(arguments) {}
+  /// Fills `window` with the next texts as they came; false when there are none left.
+  bool next(std::vector<std::string>& window);
+
+ private:
+  const std::vector<std::string>& arguments_;
+  std::size_t at_ = 0;
+};
 
 /// All lines of a file, valid_text.
 std::vector<std::string> read_lines(const std::string& path, bool quiet);

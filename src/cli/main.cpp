@@ -8,6 +8,7 @@
 #include <new>
 
 #include "cli/cli.h"
+#include "cli/input.h"
 #include "cli/option_values.h"
 #include "cli/terminal.h"
 #include "cli/wait_policy.h"
@@ -91,6 +92,11 @@ int run(int argc, char** argv) {
   });
   add_translate(app, globals);
   add_generate(app, globals);
+  add_fill(app, globals);
+  add_classify(app, globals);
+  add_tag(app, globals);
+  add_answer(app, globals);
+  add_embed(app, globals);
   add_train(app, globals);
   add_evaluate(app, globals);
   add_attend(app, globals);
@@ -101,7 +107,10 @@ int run(int argc, char** argv) {
   add_bench(app, globals);
   try {
     try {
-      app.parse(argc, argv);
+      const std::vector<std::string> words = with_brackets_kept(argc, argv);
+      std::vector<const char*> pointers;
+      for (const std::string& word : words) pointers.push_back(word.c_str());
+      app.parse(argc, pointers.data());
     } catch (const CLI::Success& success) {  // --help and --version
       app.exit(success);
     }

@@ -2,8 +2,6 @@
 #include "heed/generate/translate.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "cli/cli.h"
@@ -89,31 +87,6 @@ void write_attention(const Translation& translation, const std::string& text,
   write_picture(picture, file);
 }
 
-// Input arrives in windows, so that a long file needs little memory and shows its first lines early.
-class Lines {
- public:
-  explicit Lines(const std::vector<std::string>& arguments) : arguments_(arguments) {}
-  bool next(std::vector<std::string>& window) {
-    const std::size_t size = arguments_.empty() && isatty(STDIN_FILENO) == 1 ? 1 : 2048;
-    window.clear();
-    while (window.size() < size) {
-      std::string line;
-      if (!arguments_.empty()) {
-        if (at_ == arguments_.size()) break;
-        line = arguments_[at_++];
-      } else if (!next_line(line)) {
-        break;
-      }
-      window.push_back(std::move(line));
-    }
-    return !window.empty();
-  }
-
- private:
-  const std::vector<std::string>& arguments_;
-  std::size_t at_ = 0;
-};
-
 void translate_texts(const Session& session) {
   const TranslateArguments& arguments = session.arguments;
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(session.directory);
@@ -127,7 +100,7 @@ void translate_texts(const Session& session) {
   options.warn = [&](std::size_t line, const std::string& message) {
     if (!session.globals.quiet) warn("line " + std::to_string(line + 1) + ": " + message);
   };
-  Lines lines(arguments.texts);
+  TextWindows lines(arguments.texts);
   std::vector<std::string> window;
   while (lines.next(window)) {
     options.first_line = done;

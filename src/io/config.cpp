@@ -292,6 +292,7 @@ std::vector<double> Config::numbers(std::string_view name) const {
 std::vector<std::string> Config::strings(std::string_view name) const {
   const JsonValue* value = find(name);
   if (value == nullptr) return {};
+  if (value->kind == Kind::string) return {required_string(name)};
   if (value->kind != Kind::array) fail(name, "an array of strings");
   const Config array = sub(name);
   std::vector<std::string> elements;

@@ -93,8 +93,12 @@ Tensor DecoderParts::operator()(const Tensor& ids, const AttentionOptions& optio
 
 Tensor AssembledDecoder::loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options,
                               Context& context) const {
-  const Tensor hidden = parts_(ids, causal(), nullptr, context);
+  const Tensor hidden = encode(ids, context);
   return linear_cross_entropy(hidden, parts_.output.weight, parts_.output.bias, labels, options);
+}
+
+Tensor AssembledDecoder::encode(const Tensor& ids, Context& context) const {
+  return parts_(ids, causal(), nullptr, context);
 }
 
 std::unique_ptr<Decoding> AssembledDecoder::decode(std::int64_t rows) const {

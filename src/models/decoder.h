@@ -41,6 +41,7 @@ class AssembledDecoder : public DecoderModel {
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
   Tensor loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override;
+  Tensor encode(const Tensor& ids, Context& context) const override;
   std::unique_ptr<Decoding> decode(std::int64_t rows) const override;
   bool rows_are_independent() const override { return rows_are_independent_; }
 

@@ -1,6 +1,8 @@
 #include "heed/text/unicode.h"
 
+#include <unicode/locid.h>
 #include <unicode/uchar.h>
+#include <unicode/unistr.h>
 
 #include <algorithm>
 #include <cstring>
@@ -128,6 +130,21 @@ bool is_blank(std::string_view text) {
     i += sequence.bytes;
   }
   return true;
+}
+
+std::string lower_case(std::string_view text) {
+  icu::UnicodeString lower =
+      icu::UnicodeString::fromUTF8({text.data(), static_cast<std::int32_t>(text.size())});
+  std::string result;
+  lower.toLower(icu::Locale::getRoot()).toUTF8String(result);
+  return result;
+}
+
+bool is_word_character(std::string_view text) {
+  if (text.empty()) return false;
+  const UChar32 c = code_point(text.substr(0, next_sequence(text).bytes));
+  return (u_isalnum(c) || (U_GET_GC_MASK(c) & U_GC_M_MASK) != 0) &&
+         !u_hasBinaryProperty(c, UCHAR_IDEOGRAPHIC);
 }
 
 std::string_view strip(std::string_view text) {

@@ -58,6 +58,7 @@ class Config {
   /// absent.
   std::vector<std::int64_t> integers(std::string_view name) const;
   std::vector<double> numbers(std::string_view name) const;
+  /// An array of strings; a single one stands for an array of one.
   std::vector<std::string> strings(std::string_view name) const;
 
   /// The object or array of that name; throws Error when it is absent.

@@ -84,6 +84,8 @@ class DecoderModel : public Model {
   /// follows each of `ids` i64 [B, T].
   virtual Tensor loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options,
                       Context& context) const = 0;
+  /// The last hidden state [B, T, D] of ids i64 [B, T], behind the last norm.
+  virtual Tensor encode(const Tensor& ids, Context& context) const = 0;
   /// Opens a decoding of so many rows, which start empty.
   virtual std::unique_ptr<Decoding> decode(std::int64_t rows) const = 0;
   /// Whether rows of different lengths leave each other's numbers alone. Rotary frequencies that depend on

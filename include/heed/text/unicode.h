@@ -26,6 +26,13 @@ std::int64_t count_characters(std::string_view text);
 /// character. Invalid bytes count as something.
 bool is_blank(std::string_view text);
 
+/// Whether the first character of valid UTF-8 text is a letter, a mark or a digit of a script that puts
+/// spaces between words (ideographs are none).
+bool is_word_character(std::string_view text);
+
+/// `text` in lower case, by the rules of no particular language.
+std::string lower_case(std::string_view text);
+
 /// `text` without the white space (and the separators U+001C to U+001F) at its ends.
 std::string_view strip(std::string_view text);
 

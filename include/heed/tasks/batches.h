@@ -1,0 +1,59 @@
+// Many texts through an encoder: sorted by length, packed into batches of bounded size, and handed back by
+// their index.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heed/models/model.h"
+#include "heed/text/tokenizer.h"
+
+namespace heed {
+
+/// A text, or two that are read as one input (a question and its context, a premise and a hypothesis).
+struct TextPair {
+  std::string first;
+  std::optional<std::string> second = {};
+};
+
+/// What all tasks over many texts can be told.
+struct TaskOptions {
+  std::int64_t batch_tokens =
+      4096;  ///< padded tokens in one batch, which bounds memory; one text always fits
+  /// Number of texts handled before these, for messages that count lines.
+  std::size_t first_line = 0;
+  /// Told about every text that was cut: its index, plus first_line, and what happened.
+  std::function<void(std::size_t line, const std::string& message)> warn = {};
+};
+
+/// How many tokens one input may have: the least of the model's positions and what the tokenizer's
+/// configuration says.
+std::int64_t longest_input(const Model& model, const Tokenizer& tokenizer);
+
+/// The text as tokens, cut to `longest` (of two texts the longer one first) with a warning. Throws Error when
+/// not even the added tokens fit.
+Encoding encode_cut(const Tokenizer& tokenizer, const TextPair& text, std::int64_t longest,
+                    const TaskOptions& options, std::size_t index);
+
+/// Indices of inputs of these lengths in batches of similar lengths, none of which has more than
+/// `batch_tokens` padded tokens unless it holds one input alone.
+std::vector<std::vector<std::size_t>> pack_by_length(std::span<const std::int64_t> lengths,
+                                                     std::int64_t batch_tokens);
+
+/// The chosen encodings side by side, filled up with `pad_id`.
+EncoderBatch padded_batch(std::span<const Encoding> encodings, std::span<const std::size_t> chosen,
+                          std::int64_t pad_id, bool type_ids);
+
+/// Receives the indices of a batch and its last hidden state [B, T, D].
+using BatchHandler = std::function<void(std::span<const std::size_t> chosen, const Tensor& hidden)>;
+
+/// Runs the encoder over all encodings, without gradients. The batches come in any order.
+void encode_batches(const EncoderModel& model, std::span<const Encoding> encodings,
+                    const TaskOptions& options, const BatchHandler& handle);
+
+}  // namespace heed

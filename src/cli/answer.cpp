@@ -1,0 +1,124 @@
+// heed answer: the answer to a question in a context.
+#include "heed/tasks/answer.h"
+
+#include <fmt/core.h>
+
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/models.h"
+#include "cli/option_values.h"
+#include "cli/task_arguments.h"
+#include "heed/io/file.h"
+#include "heed/io/json.h"
+
+namespace heed::cli {
+namespace {
+
+struct AnswerArguments : TaskArguments {
+  std::vector<std::string> questions;
+  std::optional<std::string> context;
+  std::string context_file;
+  AnswerOptions answering;
+};
+
+void write_answer(JsonWriter& json, const Answer& one) {
+  json.begin_object()
+      .field("answer", one.text)
+      .field("score", one.score)
+      .field("start", one.start)
+      .field("end", one.end)
+      .end_object();
+}
+
+// One answer as an object, several as a list.
+void print_json(const std::vector<Answer>& answers, bool list) {
+  JsonWriter json;
+  if (list) json.begin_array();
+  for (const Answer& one : answers) write_answer(json, one);
+  if (list) json.end_array();
+  fmt::print("{}\n", json.text());
+}
+
+void print_text(const std::vector<Answer>& answers) {
+  std::string line;
+  for (const Answer& one : answers) {
+    line += fmt::format("{}{} {}-{} {}", line.empty() ? "" : "\t", one.text.empty() ? "(none)" : one.text,
+                        one.start, one.end, short_score(one.score));
+  }
+  fmt::print("{}\n", line);
+}
+
+// A line of output for each question: what an answer holds beyond spaces must not break lines.
+std::string on_one_line(std::string text) {
+  for (char& c : text) {
+    if (c == '\n' || c == '\r' || c == '\t') c = ' ';
+  }
+  return text;
+}
+
+void run(AnswerArguments arguments, const Globals& globals) {
+  if (arguments.context.has_value() == !arguments.context_file.empty())
+    throw UsageError("answer: expected --context or --context-file, got " +
+                     std::string(arguments.context ? "both" : "neither"));
+  arguments.texts = arguments.questions;
+  const std::string context = arguments.context ? valid_text(*arguments.context, "--context", globals.quiet)
+                                                : valid_text(read_file(arguments.context_file),
+                                                             arguments.context_file, globals.quiet);
+  const std::filesystem::path directory = locate_model(arguments.model);
+  const auto model =
+      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::span, "answer");
+  const auto tokenizer = load_tokenizer(directory);
+  for_each_window(arguments, globals, [&](const std::vector<std::string>& texts, const TaskOptions& options) {
+    static_cast<TaskOptions&>(arguments.answering) = options;
+    std::vector<Question> questions;
+    for (const std::string& text : texts) questions.push_back({text, context});
+    for (auto& answers : answer(*model, *tokenizer, questions, arguments.answering)) {
+      if (globals.json) {
+        print_json(answers, arguments.answering.top_k > 1);
+      } else {
+        for (Answer& one : answers) one.text = on_one_line(one.text);
+        print_text(answers);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void add_answer(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand("answer", "Answer questions about a text");
+  auto a = std::make_shared<AnswerArguments>();
+  add_model_options(*command, *a);
+  command->add_option("--question", a->questions, "The question (repeatable); without it, the lines of stdin")
+      ->allow_extra_args(false);
+  command->add_option("--context", a->context, "The text that holds the answer");
+  command->add_option("--context-file", a->context_file, "A file with that text");
+  command->add_option("--top-k", a->answering.top_k, "How many answers, the likeliest first")
+      ->transform(whole_number(1))
+      ->capture_default_str();
+  command->add_option("--max-answer-tokens", a->answering.max_answer_tokens, "Longest answer")
+      ->transform(whole_number(1))
+      ->capture_default_str();
+  command
+      ->add_option("--max-input-tokens", a->answering.max_input_tokens,
+                   "Tokens of a window, which a long context is read in")
+      ->transform(whole_number(1))
+      ->capture_default_str();
+  command->add_option("--stride", a->answering.stride, "Tokens that neighbouring windows share")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  command->add_flag("--impossible", a->answering.impossible, "Allow \"no answer\" as an answer");
+  command
+      ->add_option("--null-threshold", a->answering.null_factor,
+                   "With --impossible: \"no answer\" must be this many times likelier than the best span")
+      ->check(finite_number())
+      ->capture_default_str();
+  command->footer(
+      "Examples:\n"
+      "  heed answer --model ./squad --question \"Who wrote it?\" --context \"Mary Shelley wrote it in "
+      "1818.\"\n"
+      "  heed answer --model ./squad2 --impossible --top-k 3 --json --context-file page.txt < questions.txt");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,90 @@
+// heed classify: labels of texts.
+#include "heed/tasks/classify.h"
+
+#include <fmt/core.h>
+
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/models.h"
+#include "cli/option_values.h"
+#include "cli/task_arguments.h"
+#include "heed/io/json.h"
+
+namespace heed::cli {
+namespace {
+
+struct ClassifyArguments : TaskArguments {
+  std::int64_t top_k = 1;
+  std::vector<std::string> pairs;
+};
+
+void print_json(const EncoderModel& model, const std::vector<LabelScore>& scores) {
+  JsonWriter json;
+  json.begin_array();
+  for (const LabelScore& one : scores)
+    json.begin_object().field("label", model.labels()[one.index]).field("score", one.score).end_object();
+  fmt::print("{}\n", json.end_array().text());
+}
+
+void print_text(const EncoderModel& model, const std::vector<LabelScore>& scores) {
+  std::string line;
+  for (const LabelScore& one : scores)
+    line += (line.empty() ? "" : "\t") + model.labels()[one.index] + " " + short_score(one.score);
+  fmt::print("{}\n", line);
+}
+
+// Second texts: none, one for all, or one for each.
+std::vector<TextPair> with_pairs(const std::vector<std::string>& texts, const std::vector<std::string>& pairs,
+                                 std::size_t first) {
+  std::vector<TextPair> result;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    TextPair pair{texts[i]};
+    if (pairs.size() == 1) pair.second = pairs.front();
+    if (pairs.size() > 1) pair.second = pairs[first + i];
+    result.push_back(std::move(pair));
+  }
+  return result;
+}
+
+void run(const ClassifyArguments& arguments, const Globals& globals) {
+  if (arguments.pairs.size() > 1 && arguments.pairs.size() != arguments.texts.size()) {
+    throw UsageError(fmt::format("--pair: expected one for all texts or one for each of {}, got {}",
+                                 arguments.texts.size(), arguments.pairs.size()));
+  }
+  std::vector<std::string> pairs;
+  for (const std::string& pair : arguments.pairs) pairs.push_back(valid_text(pair, "--pair", globals.quiet));
+  const std::filesystem::path directory = locate_model(arguments.model);
+  const auto model =
+      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::sequence, "classify");
+  const auto tokenizer = load_tokenizer(directory);
+  for_each_window(arguments, globals, [&](const std::vector<std::string>& texts, const TaskOptions& options) {
+    const std::vector<TextPair> inputs = with_pairs(texts, pairs, options.first_line);
+    for (const auto& scores : classify(*model, *tokenizer, inputs, arguments.top_k, options)) {
+      if (globals.json) {
+        print_json(*model, scores);
+      } else {
+        print_text(*model, scores);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void add_classify(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand("classify", "Label texts");
+  auto a = std::make_shared<ClassifyArguments>();
+  add_task_options(*command, *a, "Texts; without any, the lines of stdin");
+  command->add_option("--top-k", a->top_k, "How many labels, the likeliest first; 0 for all")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  command->add_option("--pair", a->pairs, "The second text of a pair: one for all texts, or one for each")
+      ->allow_extra_args(false);
+  command->footer(
+      "Examples:\n"
+      "  heed classify --model ./sentiment \"What a fine day.\"\n"
+      "  heed classify --model ./entailment \"A man sleeps.\" --pair \"Nobody is awake.\" --top-k 0 --json");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,139 @@
+// heed evaluate --tsv: accuracy and F1 of a model that labels texts.
+#include "cli/evaluate_labels.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "cli/input.h"
+#include "cli/models.h"
+#include "cli/task_arguments.h"
+#include "cli/terminal.h"
+#include "heed/io/json.h"
+#include "heed/score/labels.h"
+#include "heed/tasks/classify.h"
+
+namespace heed::cli {
+namespace {
+
+struct LabelledTexts {
+  std::vector<TextPair> texts;
+  std::vector<std::size_t> labels;
+};
+
+std::vector<std::string> columns_of(const std::string& line) {
+  std::vector<std::string> columns{""};
+  for (const char c : line) {
+    if (c == '\t') {
+      columns.emplace_back();
+    } else {
+      columns.back() += c;
+    }
+  }
+  return columns;
+}
+
+// The label's number, by its name or as it stands.
+std::optional<std::size_t> label_number(const std::string& text, const std::vector<std::string>& names) {
+  const auto named = std::find(names.begin(), names.end(), text);
+  if (named != names.end()) return static_cast<std::size_t>(named - names.begin());
+  if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != text.npos)
+    return std::nullopt;
+  const auto number = static_cast<std::size_t>(std::stoul(text));
+  return number < names.size() ? std::optional(number) : std::nullopt;
+}
+
+LabelledTexts read_labelled(const std::string& file, const std::vector<std::string>& names, bool quiet) {
+  LabelledTexts read;
+  const std::vector<std::string> lines = read_lines(file, quiet);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::vector<std::string> columns = columns_of(lines[i]);
+    const std::string where = file + ":" + std::to_string(i + 1);
+    if (columns.size() < 2 || columns.size() > 3) {
+      throw Error(
+          fmt::format("{}: expected a text, perhaps a second one, and a label between tabs, got {} column{}",
+                      where, columns.size(), columns.size() == 1 ? "" : "s"));
+    }
+    const std::optional<std::size_t> label = label_number(columns.back(), names);
+    if (!label && i == 0) continue;  // a heading
+    if (!label)
+      throw Error(fmt::format("{}: expected one of the model's labels, got \"{}\"", where, columns.back()));
+    read.texts.push_back({columns.front(), std::nullopt});
+    if (columns.size() == 3) read.texts.back().second = columns[1];
+    read.labels.push_back(*label);
+  }
+  if (read.texts.empty()) throw Error(file + ": expected lines of texts and labels, got none");
+  return read;
+}
+
+void print_json(const LabelReport& report, const std::vector<std::string>& names, std::size_t lines,
+                double seconds) {
+  JsonWriter json;
+  json.begin_object()
+      .field("lines", lines)
+      .field("accuracy", report.accuracy)
+      .field("macro_f1", report.macro_f1)
+      .field("weighted_f1", report.weighted_f1)
+      .key("labels")
+      .begin_array();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    json.begin_object()
+        .field("label", names[i])
+        .field("precision", report.labels[i].precision)
+        .field("recall", report.labels[i].recall)
+        .field("f1", report.labels[i].f1)
+        .field("support", report.labels[i].support)
+        .end_object();
+  }
+  fmt::print("{}\n", json.end_array().field("seconds", seconds).end_object().text());
+}
+
+void print_text(const LabelReport& report, const std::vector<std::string>& names, std::size_t lines) {
+  fmt::print("accuracy = {:.2f} %, macro F1 = {:.2f} %, weighted F1 = {:.2f} % of {} lines\n",
+             100 * report.accuracy, 100 * report.macro_f1, 100 * report.weighted_f1, lines);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const LabelStatistics& label = report.labels[i];
+    fmt::print("{}: precision {:.2f} %, recall {:.2f} %, F1 {:.2f} %, {} lines\n", names[i],
+               100 * label.precision, 100 * label.recall, 100 * label.f1, label.support);
+  }
+}
+
+}  // namespace
+
+void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
+  if (arguments.model.empty()) throw UsageError("evaluate: expected --model with --tsv, got none");
+  const std::filesystem::path directory = locate_model(arguments.model);
+  const auto model = load_encoder_with(directory, DType::f32, EncoderHead::sequence, "evaluate --tsv");
+  if (label_function(*model) != LabelFunction::softmax)
+    throw Error("evaluate --tsv: expected a model that gives each text one label, got one that does not");
+  const auto tokenizer = load_tokenizer(directory);
+  const LabelledTexts data = read_labelled(arguments.tsv, model->labels(), globals.quiet);
+  TaskOptions options;
+  options.batch_tokens = arguments.batch_tokens;
+  options.warn = [&](std::size_t line, const std::string& message) {
+    if (!globals.quiet) warn(arguments.tsv + ": text " + std::to_string(line + 1) + ": " + message);
+  };
+  std::vector<std::size_t> predicted;
+  Progress progress(globals.quiet);
+  const auto started = std::chrono::steady_clock::now();
+  constexpr std::size_t kWindow = 2048;
+  for (std::size_t begin = 0; begin < data.texts.size(); begin += kWindow) {
+    options.first_line = begin;
+    const auto window = std::span(data.texts).subspan(begin, std::min(kWindow, data.texts.size() - begin));
+    for (const auto& scores : classify(*model, *tokenizer, window, 1, options))
+      predicted.push_back(scores.front().index);
+    progress.show(static_cast<std::int64_t>(predicted.size()), static_cast<std::int64_t>(data.texts.size()),
+                  "texts");
+  }
+  progress.finish();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  const LabelReport report = label_report(predicted, data.labels, model->labels().size());
+  if (globals.json) {
+    print_json(report, model->labels(), predicted.size(), seconds);
+  } else {
+    print_text(report, model->labels(), predicted.size());
+  }
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,21 @@
+// The part of heed evaluate that scores labels of texts.
+#pragma once
+
+#include <string>
+
+#include "cli/cli.h"
+
+namespace heed::cli {
+
+struct LabelEvaluation {
+  std::string model;
+  std::string tsv;
+  std::int64_t batch_tokens = 4096;
+};
+
+/// Labels the texts of a file and prints accuracy and F1. A line is TEXT<TAB>LABEL, or
+/// TEXT<TAB>TEXT<TAB>LABEL for pairs; labels are the model's names or numbers; a first line whose label is
+/// neither is taken for a heading.
+void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals);
+
+}  // namespace heed::cli

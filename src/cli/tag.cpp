@@ -1,0 +1,88 @@
+// heed tag: labels of tokens, and the entities they make.
+#include "heed/tasks/tag.h"
+
+#include <fmt/core.h>
+
+#include "cli/cli.h"
+#include "cli/models.h"
+#include "cli/option_values.h"
+#include "cli/task_arguments.h"
+#include "heed/io/json.h"
+
+namespace heed::cli {
+namespace {
+
+struct TagArguments : TaskArguments {
+  std::string aggregation = "simple";
+  std::int64_t stride = 64;
+};
+
+Aggregation aggregation_named(const std::string& name) {
+  if (name == "none") return Aggregation::none;
+  if (name == "simple") return Aggregation::simple;
+  if (name == "first") return Aggregation::first;
+  if (name == "average") return Aggregation::average;
+  if (name == "max") return Aggregation::max;
+  throw UsageError("--aggregation: expected none, simple, first, average or max, got " + name);
+}
+
+void print_json(const std::vector<TaggedText>& tagged, bool tokens) {
+  JsonWriter json;
+  json.begin_array();
+  for (const TaggedText& one : tagged) {
+    json.begin_object().field(tokens ? "entity" : "entity_group", one.label).field("score", one.score);
+    if (tokens) json.field("index", one.index);
+    json.field("word", one.word).field("start", one.start).field("end", one.end).end_object();
+  }
+  fmt::print("{}\n", json.end_array().text());
+}
+
+void print_text(const std::vector<TaggedText>& tagged) {
+  std::string line;
+  for (const TaggedText& one : tagged) {
+    line += fmt::format("{}{} {} {}-{} {}", line.empty() ? "" : "\t", one.label, one.word, one.start, one.end,
+                        short_score(one.score));
+  }
+  fmt::print("{}\n", line);
+}
+
+void run(const TagArguments& arguments, const Globals& globals) {
+  TagOptions tagging;
+  tagging.aggregation = aggregation_named(arguments.aggregation);
+  tagging.stride = arguments.stride;
+  const std::filesystem::path directory = locate_model(arguments.model);
+  const auto model = load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::token, "tag");
+  const auto tokenizer = load_tokenizer(directory);
+  for_each_window(arguments, globals, [&](const std::vector<std::string>& texts, const TaskOptions& options) {
+    static_cast<TaskOptions&>(tagging) = options;
+    for (const auto& tagged : tag(*model, *tokenizer, texts, tagging)) {
+      if (globals.json) {
+        print_json(tagged, tagging.aggregation == Aggregation::none);
+      } else {
+        print_text(tagged);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void add_tag(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand("tag", "Find the entities of texts");
+  auto a = std::make_shared<TagArguments>();
+  add_task_options(*command, *a, "Texts; without any, the lines of stdin");
+  command
+      ->add_option("--aggregation", a->aggregation,
+                   "How labels of tokens become entities: none, simple, first, average or max")
+      ->capture_default_str();
+  command->add_option("--stride", a->stride, "Tokens that the windows of a long text share")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  command->footer(
+      "Examples:\n"
+      "  heed tag --model ./ner \"Ada Lovelace lived in London.\"\n"
+      "  heed tag --model ./ner --aggregation first --json < texts.txt");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

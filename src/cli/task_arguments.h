@@ -1,0 +1,39 @@
+// What the commands over encoders share: their options, the model with the head a command needs, and the
+// texts in windows.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/cli.h"
+#include "heed/models/model.h"
+#include "heed/tasks/batches.h"
+
+namespace heed::cli {
+
+struct TaskArguments {
+  std::vector<std::string> texts;
+  std::string model;
+  std::string dtype = "f32";
+  std::int64_t batch_tokens = 4096;
+};
+
+/// Adds --model, --dtype and --batch-tokens.
+void add_model_options(CLI::App& command, TaskArguments& arguments);
+/// These and the texts, which the help describes as `texts`.
+void add_task_options(CLI::App& command, TaskArguments& arguments, const char* texts);
+
+/// An encoder with the head that `command` needs. Throws Error that names the command which fits the model.
+std::unique_ptr<EncoderModel> load_encoder_with(const std::filesystem::path& directory, DType dtype,
+                                                EncoderHead head, const std::string& command);
+
+/// Calls `handle` with the valid texts of each window, and with options that count and tell lines.
+void for_each_window(const TaskArguments& arguments, const Globals& globals,
+                     const std::function<void(const std::vector<std::string>&, const TaskOptions&)>& handle);
+
+/// 0.9731 for people.
+std::string short_score(double score);
+
+}  // namespace heed::cli

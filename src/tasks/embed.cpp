@@ -1,0 +1,151 @@
+// Hidden states of any kind of model, pooled.
+#include "heed/tasks/embed.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "heed/autograd.h"
+#include "heed/error.h"
+#include "heed/ops/activation.h"
+#include "heed/ops/elementwise.h"
+#include "heed/text/unicode.h"
+
+namespace heed {
+namespace {
+
+// The tokens' vectors [T, D] in memory, and which of them are pooled.
+struct TokenVectors {
+  const float* rows;
+  std::int64_t width;
+  std::int64_t first;
+  std::int64_t end;
+};
+
+void pool(const TokenVectors& tokens, Pooling pooling, float* out) {
+  const std::int64_t count = tokens.end - tokens.first;
+  std::fill_n(out, tokens.width, 0.0f);
+  if (count <= 0) return;
+  const auto row = [&](std::int64_t t) { return tokens.rows + t * tokens.width; };
+  if (pooling == Pooling::cls || pooling == Pooling::last) {
+    std::copy_n(row(pooling == Pooling::cls ? tokens.first : tokens.end - 1), tokens.width, out);
+    return;
+  }
+  if (pooling == Pooling::max) {
+    std::copy_n(row(tokens.first), tokens.width, out);
+    for (std::int64_t t = tokens.first + 1; t < tokens.end; ++t) {
+      for (std::int64_t d = 0; d < tokens.width; ++d) out[d] = std::max(out[d], row(t)[d]);
+    }
+    return;
+  }
+  std::vector<double> sums(static_cast<std::size_t>(tokens.width));
+  double weights = 0;
+  for (std::int64_t t = tokens.first; t < tokens.end; ++t) {
+    const double weight = pooling == Pooling::weighted_mean ? static_cast<double>(t + 1) : 1.0;
+    weights += weight;
+    for (std::int64_t d = 0; d < tokens.width; ++d)
+      sums[static_cast<std::size_t>(d)] += weight * static_cast<double>(row(t)[d]);
+  }
+  const double divisor = pooling == Pooling::mean_sqrt ? std::sqrt(weights) : weights;
+  for (std::int64_t d = 0; d < tokens.width; ++d)
+    out[d] = static_cast<float>(sums[static_cast<std::size_t>(d)] / divisor);
+}
+
+// As torch.nn.functional.normalize: zeros stay zeros.
+void normalize_rows(const Tensor& x) {
+  const std::int64_t width = x.size(1);
+  for (std::int64_t r = 0; r < x.size(0); ++r) {
+    float* row = x.data<float>() + r * width;
+    double squares = 0;
+    for (std::int64_t d = 0; d < width; ++d)
+      squares += static_cast<double>(row[d]) * static_cast<double>(row[d]);
+    const double length = std::max(std::sqrt(squares), 1e-12);
+    for (std::int64_t d = 0; d < width; ++d)
+      row[d] = static_cast<float>(static_cast<double>(row[d]) / length);
+  }
+}
+
+Tensor after_steps(Tensor x, const std::vector<EmbeddingStep>& steps) {
+  for (const EmbeddingStep& step : steps) {
+    if (step.dense && step.dense->weight.size(1) != x.size(1)) {
+      throw Error("embed: expected a dense layer over " + std::to_string(x.size(1)) +
+                  " numbers, got one over " + std::to_string(step.dense->weight.size(1)));
+    }
+    if (step.dense) x = (*step.dense)(x, step.activation);
+    if (step.norm) x = (*step.norm)(x);
+    if (!step.normalize) continue;
+    x = x.clone();
+    normalize_rows(x);
+  }
+  return x;
+}
+
+// The last hidden state [B, T, D] of whatever the model is.
+Tensor last_hidden(const Model& model, const EncoderBatch& batch) {
+  Context context;
+  if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) return encoder->encode(batch, context);
+  if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model))
+    return decoder->encode(batch.ids, context);
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
+  if (both == nullptr) throw Error("embed: expected a model of texts, got " + model.family());
+  TensorMap inputs{{"input_ids", batch.ids}, {"attention_mask", batch.mask}};
+  inputs["decoder_input_ids"] =
+      Tensor::full({batch.ids.size(0), 1}, static_cast<double>(both->decoder_start_id()), DType::i64);
+  return model.forward(inputs, {}, context).at("encoder_last_hidden_state");
+}
+
+std::int64_t pad_id(const Model& model) {
+  if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) return encoder->pad_id();
+  if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model)) return both->pad_id();
+  return 0;
+}
+
+// Tokens of the prompt that pooling leaves out: all that the prompt alone has but the end token.
+std::int64_t prompt_tokens(const Tokenizer& tokenizer, const EmbeddingRecipe& recipe) {
+  if (recipe.pool_prompt || recipe.prompt.empty()) return 0;
+  const Encoding prompt = tokenizer.encode(recipe.prompt);
+  const bool ends = !prompt.ids.empty() &&
+                    (prompt.ids.back() == tokenizer.sep_id() || prompt.ids.back() == tokenizer.eos_id());
+  return prompt.size() - (ends ? 1 : 0);
+}
+
+}  // namespace
+
+Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
+             const EmbeddingRecipe& recipe, const TaskOptions& options) {
+  const NoGradients guard;
+  const std::int64_t longest =
+      std::min(longest_input(model, tokenizer), recipe.max_length.value_or(longest_input(model, tokenizer)));
+  const std::int64_t skipped = prompt_tokens(tokenizer, recipe);
+  std::vector<Encoding> encodings;
+  std::vector<std::int64_t> lengths;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::string text = recipe.prompt + texts[i];
+    encodings.push_back(
+        encode_cut(tokenizer, {recipe.lower_case ? lower_case(text) : text}, longest, options, i));
+    lengths.push_back(encodings.back().size());
+  }
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+  Tensor pooled;  // [texts, poolings * D]
+  const auto* decoder = dynamic_cast<const DecoderModel*>(&model);
+  const bool alone = decoder != nullptr && !decoder->rows_are_independent();
+  for (const auto& chosen : pack_by_length(lengths, alone ? 1 : options.batch_tokens)) {
+    if (lengths[chosen.front()] == 0) continue;  // the longest: nothing in any of them
+    const Tensor hidden =
+        last_hidden(model, padded_batch(encodings, chosen, pad_id(model),
+                                        encoder != nullptr && encoder->type_vocab_size() > 1))
+            .contiguous();
+    const std::int64_t width = hidden.size(2), parts = static_cast<std::int64_t>(recipe.poolings.size());
+    if (!pooled.defined()) pooled = Tensor::zeros({static_cast<std::int64_t>(texts.size()), parts * width});
+    for (std::size_t b = 0; b < chosen.size(); ++b) {
+      const TokenVectors tokens{hidden.data<float>() + static_cast<std::int64_t>(b) * hidden.size(1) * width,
+                                width, std::min(skipped, lengths[chosen[b]]), lengths[chosen[b]]};
+      float* out = pooled.data<float>() + static_cast<std::int64_t>(chosen[b]) * parts * width;
+      for (std::int64_t p = 0; p < parts; ++p)
+        pool(tokens, recipe.poolings[static_cast<std::size_t>(p)], out + p * width);
+    }
+  }
+  return pooled.defined() ? after_steps(pooled, recipe.steps)
+                          : Tensor::zeros({static_cast<std::int64_t>(texts.size()), 0});
+}
+
+}  // namespace heed

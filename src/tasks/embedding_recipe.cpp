@@ -1,0 +1,180 @@
+// The pooling recipes of sentence-transformers: modules.json lists a transformer, a pooling and what follows,
+// each with a folder that holds its settings.
+#include <algorithm>
+
+#include "heed/error.h"
+#include "heed/io/file.h"
+#include "heed/io/json.h"
+#include "heed/io/safetensors.h"
+#include "heed/tasks/embed.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A module's kind is the last part of its class's name: sentence_transformers.models.Pooling.
+std::string kind_of(const std::string& type) { return type.substr(type.rfind('.') + 1); }
+
+struct PoolingKey {
+  const char* key;
+  const char* name;
+  Pooling pooling;
+};
+// In the order in which several are joined.
+constexpr PoolingKey kPoolings[] = {
+    {"pooling_mode_cls_token", "cls", Pooling::cls},
+    {"pooling_mode_max_tokens", "max", Pooling::max},
+    {"pooling_mode_mean_tokens", "mean", Pooling::mean},
+    {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", Pooling::mean_sqrt},
+    {"pooling_mode_weightedmean_tokens", "weightedmean", Pooling::weighted_mean},
+    {"pooling_mode_lasttoken", "lasttoken", Pooling::last},
+};
+
+void add_pooling(EmbeddingRecipe& recipe, const Config& json) {
+  for (const PoolingKey& one : kPoolings) {
+    if (json.boolean(one.key, false)) recipe.poolings.push_back(one.pooling);
+  }
+  // Newer files name the modes instead: one, or a list.
+  for (const std::string& name : json.strings("pooling_mode")) {
+    const auto known = std::find_if(std::begin(kPoolings), std::end(kPoolings),
+                                    [&](const PoolingKey& one) { return name == one.name; });
+    if (known == std::end(kPoolings))
+      json.fail("pooling_mode", "cls, max, mean, mean_sqrt_len_tokens, weightedmean or lasttoken");
+    recipe.poolings.push_back(known->pooling);
+  }
+  recipe.pool_prompt = json.boolean("include_prompt", true);
+  if (recipe.poolings.empty()) throw Error(json.where() + ": expected a pooling mode that is true, got none");
+}
+
+// What torch.nn calls its activations, by the last part of the class's name.
+Activation torch_activation(const Config& json) {
+  const std::string name = kind_of(json.string("activation_function", "torch.nn.modules.activation.Tanh"));
+  if (name == "Tanh") return Activation::tanh;
+  if (name == "Identity") return Activation::none;
+  if (name == "ReLU") return Activation::relu;
+  if (name == "GELU") return Activation::gelu;
+  if (name == "SiLU") return Activation::silu;
+  if (name == "Sigmoid") return Activation::sigmoid;
+  json.fail("activation_function", "Tanh, Identity, ReLU, GELU, SiLU or Sigmoid of torch.nn");
+}
+
+Tensor f32_tensor(const TensorFiles& files, const std::string& name, const Shape& shape) {
+  if (!files.contains(name))
+    throw Error(files.path().string() + ": expected a tensor " + name + ", got none");
+  const Tensor tensor = files.get(name);
+  if (tensor.shape() != shape || !is_floating(tensor.dtype())) {
+    throw Error(files.path().string() + ": " + name + ": expected floating numbers " + shape.str() +
+                ", got " + tensor.str());
+  }
+  return tensor.to(DType::f32);
+}
+
+void add_dense(EmbeddingRecipe& recipe, const fs::path& folder) {
+  const Config json = Config::load(folder / "config.json");
+  const std::int64_t in = json.required_positive_integer("in_features"),
+                     out = json.required_positive_integer("out_features");
+  const TensorFiles files = TensorFiles::open(folder);
+  EmbeddingStep step;
+  step.dense = Linear{f32_tensor(files, "linear.weight", {out, in}), {}};
+  if (json.boolean("bias", true)) step.dense->bias = f32_tensor(files, "linear.bias", {out});
+  step.activation = torch_activation(json);
+  recipe.steps.push_back(step);
+}
+
+void add_norm_step(EmbeddingRecipe& recipe, const fs::path& folder) {
+  const Config json = Config::load(folder / "config.json");
+  const std::int64_t width = json.required_positive_integer("dimension");
+  const TensorFiles files = TensorFiles::open(folder);
+  EmbeddingStep step;
+  step.norm = Norm{NormKind::layer, f32_tensor(files, "norm.weight", {width}),
+                   f32_tensor(files, "norm.bias", {width}), 1e-5};
+  recipe.steps.push_back(step);
+}
+
+void add_module(EmbeddingRecipe& recipe, const Config& module, const fs::path& directory) {
+  const std::string kind = kind_of(module.required_string("type"));
+  const fs::path folder = directory / module.string("path", "");
+  if (kind == "Transformer") return;
+  if (kind == "Pooling") return add_pooling(recipe, Config::load(folder / "config.json"));
+  if (kind == "Dense") return add_dense(recipe, folder);
+  if (kind == "LayerNorm") return add_norm_step(recipe, folder);
+  if (kind == "Dropout") return;  // of training
+  if (kind != "Normalize")
+    module.fail("type", "a Transformer, Pooling, Dense, LayerNorm, Dropout or Normalize module");
+  EmbeddingStep step;
+  step.normalize = true;
+  recipe.steps.push_back(step);
+}
+
+void read_transformer_settings(EmbeddingRecipe& recipe, const fs::path& folder) {
+  for (const char* name : {"sentence_bert_config.json", "sentence_roberta_config.json",
+                           "sentence_distilbert_config.json", "sentence_camembert_config.json",
+                           "sentence_albert_config.json", "sentence_xlm-roberta_config.json"}) {
+    if (!fs::exists(folder / name)) continue;
+    const Config json = Config::load(folder / name);
+    recipe.max_length = json.optional_integer("max_seq_length");
+    if (recipe.max_length && *recipe.max_length < 1) json.fail("max_seq_length", "at least 1");
+    recipe.lower_case = json.boolean("do_lower_case", false);
+    return;
+  }
+}
+
+void read_prompts(EmbeddingRecipe& recipe, const fs::path& file) {
+  if (!fs::exists(file)) return;
+  const Config json = Config::load(file);
+  if (const auto prompts = json.optional_sub("prompts")) {
+    for (const std::string& name : prompts->names()) recipe.prompts[name] = prompts->string(name, "");
+  }
+  const std::string chosen = json.string("default_prompt_name", "");
+  if (chosen.empty()) return;
+  if (!recipe.prompts.contains(chosen)) json.fail("default_prompt_name", "one of the prompts");
+  recipe.prompt = recipe.prompts.at(chosen);
+}
+
+// Calls `use` for each module, in the file's order.
+template <class Use>
+void for_each_module(const fs::path& directory, Use use) {
+  const std::string text = "{\"modules\":" + read_file(directory / "modules.json") + "}";
+  const Config list = Config::parse(text, (directory / "modules.json").string()).sub("modules");
+  for (const std::string& index : list.names()) use(list.sub(index));
+}
+
+}  // namespace
+
+Pooling pooling_named(std::string_view name) {
+  if (name == "cls") return Pooling::cls;
+  if (name == "max") return Pooling::max;
+  if (name == "mean") return Pooling::mean;
+  if (name == "mean_sqrt") return Pooling::mean_sqrt;
+  if (name == "weighted_mean") return Pooling::weighted_mean;
+  if (name == "last") return Pooling::last;
+  throw Error("pooling: expected cls, max, mean, mean_sqrt, weighted_mean or last, got " + std::string(name));
+}
+
+fs::path transformer_directory(const fs::path& directory) {
+  fs::path found = directory;
+  if (!fs::exists(directory / "modules.json")) return found;
+  for_each_module(directory, [&](const Config& module) {
+    if (kind_of(module.required_string("type")) == "Transformer")
+      found = directory / module.string("path", "");
+  });
+  return found;
+}
+
+EmbeddingRecipe load_embedding_recipe(const fs::path& directory, const Model& model) {
+  EmbeddingRecipe recipe;
+  if (!fs::exists(directory / "modules.json")) {
+    recipe.poolings = {dynamic_cast<const DecoderModel*>(&model) != nullptr ? Pooling::last : Pooling::mean};
+    return recipe;
+  }
+  recipe.from_files = true;
+  for_each_module(directory, [&](const Config& module) { add_module(recipe, module, directory); });
+  if (recipe.poolings.empty())
+    throw Error((directory / "modules.json").string() + ": expected a Pooling module, got none");
+  read_transformer_settings(recipe, transformer_directory(directory));
+  read_prompts(recipe, directory / "config_sentence_transformers.json");
+  return recipe;
+}
+
+}  // namespace heed

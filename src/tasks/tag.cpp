@@ -1,0 +1,241 @@
+// Labels of tokens, joined to entities.
+#include "heed/tasks/tag.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "heed/error.h"
+#include "heed/text/unicode.h"
+#include "tasks/characters.h"
+#include "tasks/scores.h"
+
+namespace heed {
+namespace {
+
+// A token of the text with its scores, or several that were joined.
+struct Piece {
+  std::vector<std::int64_t> ids;
+  std::vector<double> scores;  // by label; only the best is left once a word was aggregated
+  std::size_t label = 0;
+  double score = 0;
+  std::string word;  // set where it is not what the ids decode to: an unknown token stands for its text
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+  std::int64_t index = 0;
+  bool continues_word = false;
+};
+
+// Whether the vocabulary marks tokens inside words, as WordPiece does.
+bool marks_continuation(const Tokenizer& tokenizer) {
+  for (const char* token : {"##s", "##e", "##a", "##1"}) {
+    if (tokenizer.token_to_id(token)) return true;
+  }
+  return false;
+}
+
+class Tagger {
+ public:
+  Tagger(const EncoderModel& model, const Tokenizer& tokenizer, const TagOptions& options)
+      : model_(model), tokenizer_(tokenizer), options_(options), marked_(marks_continuation(tokenizer)) {}
+
+  // What the tokens of a text become.
+  std::vector<TaggedText> entities(const std::string& text, std::vector<Piece> pieces) const {
+    const tasks::Characters characters(text);
+    for (Piece& piece : pieces) describe(piece, characters);
+    if (options_.aggregation != Aggregation::none && options_.aggregation != Aggregation::simple)
+      pieces = words(pieces);
+    std::vector<TaggedText> found;
+    for (std::size_t i = 0; i < pieces.size();) {
+      std::size_t end = i + 1;
+      while (options_.aggregation != Aggregation::none && end < pieces.size() &&
+             joins(pieces[end - 1], pieces[end])) {
+        ++end;
+      }
+      add(found, std::span(pieces).subspan(i, end - i));
+      i = end;
+    }
+    return found;
+  }
+
+ private:
+  const std::string& name(const Piece& piece) const { return model_.labels()[piece.label]; }
+
+  void describe(Piece& piece, const tasks::Characters& characters) const {
+    piece.label = static_cast<std::size_t>(std::max_element(piece.scores.begin(), piece.scores.end()) -
+                                           piece.scores.begin());
+    piece.score = piece.scores[piece.label];
+    const std::int64_t id = piece.ids.front();
+    if (id == tokenizer_.unk_id()) {
+      piece.word = characters.text(piece.start, piece.end);
+    } else if (marked_) {
+      piece.continues_word = count_characters(tokenizer_.token(id)) != piece.end - piece.start;
+    } else {
+      piece.continues_word = piece.start > 0 && !characters.has_space(piece.start - 1, piece.start + 1);
+    }
+  }
+
+  // Without its B- or I-, and whether it was B-.
+  static std::pair<std::string, bool> entity_of(const std::string& label) {
+    if (label.starts_with("B-")) return {label.substr(2), true};
+    return {label.starts_with("I-") ? label.substr(2) : label, false};
+  }
+
+  bool joins(const Piece& before, const Piece& piece) const {
+    const auto [entity, begins] = entity_of(name(piece));
+    return !begins && entity == entity_of(name(before)).first;
+  }
+
+  std::vector<Piece> words(const std::vector<Piece>& pieces) const {
+    std::vector<Piece> result;
+    for (std::size_t i = 0; i < pieces.size();) {
+      std::size_t end = i + 1;
+      while (end < pieces.size() && pieces[end].continues_word) ++end;
+      result.push_back(word(std::span(pieces).subspan(i, end - i)));
+      i = end;
+    }
+    return result;
+  }
+
+  Piece word(std::span<const Piece> parts) const {
+    Piece whole = parts.front();
+    if (options_.aggregation == Aggregation::max) {
+      const auto surest = std::max_element(parts.begin(), parts.end(),
+                                           [](const Piece& a, const Piece& b) { return a.score < b.score; });
+      whole.label = surest->label;
+      whole.score = surest->score;
+    } else if (options_.aggregation == Aggregation::average) {
+      for (std::size_t l = 0; l < whole.scores.size(); ++l) {
+        whole.scores[l] = 0;
+        for (const Piece& part : parts) whole.scores[l] += part.scores[l] / static_cast<double>(parts.size());
+      }
+      whole.label = static_cast<std::size_t>(std::max_element(whole.scores.begin(), whole.scores.end()) -
+                                             whole.scores.begin());
+      whole.score = whole.scores[whole.label];
+    }
+    for (const Piece& part : parts.subspan(1))
+      whole.ids.insert(whole.ids.end(), part.ids.begin(), part.ids.end());
+    const bool as_written =
+        std::any_of(parts.begin(), parts.end(), [](const Piece& part) { return !part.word.empty(); });
+    whole.word = as_written ? spelled(parts) : "";
+    whole.end = parts.back().end;
+    return whole;
+  }
+
+  // Tokens as text: runs of known ones decoded together, unknown ones as they stand in the text.
+  std::string spelled(std::span<const Piece> parts) const {
+    std::string text;
+    std::vector<std::int64_t> run;
+    const auto append = [&](const std::string& more) {
+      if (!more.empty()) text += (text.empty() ? "" : " ") + more;
+    };
+    for (const Piece& part : parts) {
+      if (part.word.empty()) {
+        run.insert(run.end(), part.ids.begin(), part.ids.end());
+        continue;
+      }
+      append(tokenizer_.decode(run, false));
+      run.clear();
+      append(part.word);
+    }
+    append(tokenizer_.decode(run, false));
+    return text;
+  }
+
+  void add(std::vector<TaggedText>& found, std::span<const Piece> parts) const {
+    const bool single = options_.aggregation == Aggregation::none;
+    const std::string& label = name(parts.front());
+    const std::size_t dash = label.find('-');
+    TaggedText entity{single || dash == label.npos ? label : label.substr(dash + 1), 0, "", 0, 0, 0};
+    const auto& ignored = options_.ignored_labels;
+    if (std::find(ignored.begin(), ignored.end(), entity.label) != ignored.end()) return;
+    for (const Piece& part : parts) entity.score += part.score / static_cast<double>(parts.size());
+    entity.word =
+        single && parts.front().word.empty() ? tokenizer_.token(parts.front().ids.front()) : spelled(parts);
+    entity.start = parts.front().start;
+    entity.end = parts.back().end;
+    entity.index = parts.front().index;
+    found.push_back(std::move(entity));
+  }
+
+  const EncoderModel& model_;
+  const Tokenizer& tokenizer_;
+  const TagOptions& options_;
+  bool marked_;
+};
+
+// A text's windows among all encodings, and where each begins among the text's tokens.
+struct Windows {
+  std::vector<Encoding> encodings;
+  std::vector<std::size_t> text_of;
+};
+
+Windows windows_of(const Tokenizer& tokenizer, std::span<const std::string> texts, std::int64_t longest,
+                   const TagOptions& options) {
+  Windows windows;
+  Truncation truncation;
+  truncation.max_length = longest;
+  truncation.strategy = Truncation::Strategy::only_first;
+  truncation.stride = std::min(options.stride, (longest - tokenizer.added_tokens(false)) / 2);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    for (Encoding& encoding : tokenizer.encode_windows(texts[i], std::nullopt, truncation)) {
+      windows.encodings.push_back(std::move(encoding));
+      windows.text_of.push_back(i);
+    }
+  }
+  return windows;
+}
+
+// The pieces of a window joined to those of the windows before it: of the tokens both have, the first half is
+// taken from before and the second from here, as each then has context on both sides.
+void join_window(std::vector<Piece>& pieces, std::vector<Piece> window, std::int64_t stride) {
+  std::size_t shared = pieces.empty() ? 0 : static_cast<std::size_t>(stride);
+  shared = std::min({shared, pieces.size(), window.size()});
+  const std::size_t kept = shared / 2;
+  pieces.resize(pieces.size() - (shared - kept));
+  const std::int64_t shift = pieces.empty() ? 0 : pieces.back().index + 1;
+  for (std::size_t i = kept; i < window.size(); ++i) {
+    if (shared > 0 || shift > 0) window[i].index = shift + static_cast<std::int64_t>(i - kept);
+    pieces.push_back(std::move(window[i]));
+  }
+}
+
+}  // namespace
+
+std::vector<std::vector<TaggedText>> tag(const EncoderModel& model, const Tokenizer& tokenizer,
+                                         std::span<const std::string> texts, const TagOptions& options) {
+  tasks::require_head(model, EncoderHead::token, "tag");
+  const std::int64_t longest = longest_input(model, tokenizer);
+  const Windows windows = windows_of(tokenizer, texts, longest, options);
+  std::vector<std::vector<Piece>> pieces(windows.encodings.size());
+  const std::size_t labels = model.labels().size();
+  const auto label_tokens = [&](std::span<const std::size_t> chosen, const Tensor& hidden) {
+    Context context;
+    const std::vector<float> logits = model.predict(hidden, context).to_vector<float>();  // [B, T, L]
+    const auto length = static_cast<std::size_t>(hidden.size(1));
+    for (std::size_t b = 0; b < chosen.size(); ++b) {
+      const Encoding& encoding = windows.encodings[chosen[b]];
+      for (std::size_t t = 0; t < encoding.ids.size(); ++t) {
+        if (encoding.special_tokens_mask[t] != 0) continue;
+        Piece piece;
+        piece.ids = {encoding.ids[t]};
+        piece.scores = tasks::softmax(std::span(logits).subspan((b * length + t) * labels, labels));
+        piece.start = encoding.offsets[t].first;
+        piece.end = encoding.offsets[t].second;
+        piece.index = static_cast<std::int64_t>(t);
+        pieces[chosen[b]].push_back(std::move(piece));
+      }
+    }
+  };
+  encode_batches(model, windows.encodings, options, label_tokens);
+  std::vector<std::vector<Piece>> joined(texts.size());
+  const std::int64_t stride = std::min(options.stride, (longest - tokenizer.added_tokens(false)) / 2);
+  for (std::size_t w = 0; w < pieces.size(); ++w)
+    join_window(joined[windows.text_of[w]], std::move(pieces[w]), stride);
+  const Tagger tagger(model, tokenizer, options);
+  std::vector<std::vector<TaggedText>> results;
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    results.push_back(tagger.entities(texts[i], std::move(joined[i])));
+  return results;
+}
+
+}  // namespace heed

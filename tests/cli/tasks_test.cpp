@@ -1,0 +1,292 @@
+// fill, classify, tag, answer, embed and evaluate --tsv on small encoders, against what the pipelines of
+// transformers make of the same texts (tests/fixtures/tasks/README.md).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+std::string encoder(const std::string& name) { return std::string(HEED_FIXTURES) + "/encoders/" + name; }
+const Json& expected() {
+  static const Json all = Json::parse(slurp(std::string(HEED_FIXTURES) + "/tasks/expected.json"));
+  return all;
+}
+
+Result run_json(Words words, const Words& more, const std::string& input = "") {
+  words.insert(words.end(), more.begin(), more.end());
+  words.push_back("--json");
+  return run(words, input);
+}
+
+Words texts_of(const Json& rows) {
+  Words texts;
+  for (const Json& row : rows) texts.push_back(row.at("text"));
+  return texts;
+}
+
+// A copy of an encoder whose config.json is changed.
+struct Changed {
+  Folder folder;
+  std::string path = folder.path().string();
+  Changed(const std::string& name, const Json& changes) {
+    fs::copy(encoder(name), folder.path(), fs::copy_options::recursive);
+    Json config = Json::parse(slurp(path + "/config.json"));
+    config.update(changes);
+    spill(path + "/config.json", config.dump());
+  }
+};
+
+TEST(Fill, GivesThePipelinesTokens) {
+  for (const auto& [name, rows] : expected().at("fill").items()) {
+    const Result result = run_json({"fill", "--model", encoder(name), "--top-k", "3"}, texts_of(rows));
+    ASSERT_EQ(result.status, 0) << result.err;
+    const std::vector<Json> lines = json_lines(result.out);
+    ASSERT_EQ(lines.size(), rows.size());
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const Json& want = rows[i].at("result");
+      const bool single = want[0].is_object();
+      const Json masks = single ? Json::array({lines[i]}) : lines[i];
+      const Json wanted = single ? Json::array({want}) : want;
+      ASSERT_EQ(masks.size(), wanted.size());
+      for (std::size_t m = 0; m < masks.size(); ++m) {
+        ASSERT_EQ(masks[m].size(), wanted[m].size());
+        for (std::size_t k = 0; k < masks[m].size(); ++k) {
+          const Json &got = masks[m][k], &one = wanted[m][k];
+          EXPECT_EQ(got.at("ids"), Json::array({one.at("token")}));
+          EXPECT_EQ(got.at("text"), one.at("token_str"));
+          EXPECT_EQ(got.at("sequence"), one.at("sequence"));
+          const double probability = one.at("score");
+          EXPECT_NEAR(got.at("probability"), probability, 1e-5);
+          EXPECT_NEAR(got.at("score"), std::log(probability), 1e-4);
+        }
+      }
+    }
+  }
+}
+
+TEST(Fill, ReadsLinesAndTellsWhatIsWrong) {
+  const Words words{"fill", "--model", encoder("bert-mlm"), "--top-k", "2"};
+  const Result result = run(words, "The [MASK] sat.\n[MASK] [MASK]\n");
+  ASSERT_EQ(result.status, 0) << result.err;
+  ASSERT_EQ(lines(result.out).size(), 2u);
+  EXPECT_THAT(lines(result.out)[1], HasSubstr("\t|\t"));
+  const Result none = run(words, "The [MASK] sat.\nNothing here.\n");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, HasSubstr("line 2: expected [MASK] in the text, got none"));
+  const Result wrong = run({"fill", "--model", encoder("bert-classify"), "[MASK]"});
+  EXPECT_EQ(wrong.status, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("got BertForSequenceClassification (heed classify runs it)"));
+  EXPECT_EQ(run({"fill", "--model", encoder("bert-mlm")}, "").out, "");
+}
+
+TEST(Classify, GivesThePipelinesScores) {
+  for (const Json& row : expected().at("classify")) {
+    const Changed model("bert-classify", row.at("config"));
+    Words words{"classify", "--model", model.path, "--top-k", "0", row.at("text")};
+    if (row.contains("pair")) words.insert(words.end(), {"--pair", row.at("pair")});
+    const Result result = run_json(words, {});
+    ASSERT_EQ(result.status, 0) << result.err;
+    const Json got = Json::parse(result.out), &want = row.at("result");
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i].at("label"), want[i].at("label"));
+      EXPECT_NEAR(got[i].at("score"), want[i].at("score").get<double>(), 2e-5);
+    }
+  }
+}
+
+TEST(Classify, CutsWhatIsTooLongWithAWarning) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "the cat ";
+  const Result result = run({"classify", "--model", encoder("bert-classify"), text, ""});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(lines(result.out).size(), 2u);
+  EXPECT_THAT(result.err, HasSubstr("line 1: "));
+  EXPECT_THAT(result.err, HasSubstr("more than the 40 the model takes"));
+}
+
+TEST(Tag, GivesThePipelinesEntities) {
+  const Changed model("bert-tag", expected().at("tag_config"));
+  for (const std::string aggregation : {"none", "simple", "first", "average", "max"}) {
+    Json rows = Json::array();
+    for (const Json& row : expected().at("tag")) {
+      if (row.at("aggregation") == aggregation) rows.push_back(row);
+    }
+    const Result result =
+        run_json({"tag", "--model", model.path, "--aggregation", aggregation}, texts_of(rows));
+    ASSERT_EQ(result.status, 0) << result.err;
+    const std::vector<Json> got = json_lines(result.out);
+    ASSERT_EQ(got.size(), rows.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const Json& want = rows[i].at("result");
+      ASSERT_EQ(got[i].size(), want.size()) << aggregation << " " << rows[i].at("text");
+      for (std::size_t e = 0; e < want.size(); ++e) {
+        for (const auto& [key, value] : want[e].items()) {
+          if (key == "score") {
+            EXPECT_NEAR(got[i][e].at(key), value.get<double>(), 2e-5);
+          } else {
+            EXPECT_EQ(got[i][e].at(key), value) << aggregation << " " << rows[i].at("text");
+          }
+        }
+      }
+    }
+  }
+}
+
+// Windows of a long text cover all of it once.
+TEST(Tag, LabelsEveryTokenOfALongText) {
+  const Changed model("bert-tag",
+                      {{"id2label", {{"0", "A"}, {"1", "B"}, {"2", "C"}, {"3", "D"}, {"4", "E"}}}});
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "cat, ";
+  const Result result =
+      run_json({"tag", "--model", model.path, "--aggregation", "none", "--stride", "8"}, {text});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json tokens = Json::parse(result.out);
+  std::int64_t end = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    EXPECT_EQ(tokens[i].at("index"), i + 1);
+    EXPECT_GE(tokens[i].at("start").get<std::int64_t>(), end);
+    EXPECT_LE(tokens[i].at("start").get<std::int64_t>(), end + 1);
+    end = tokens[i].at("end");
+  }
+  EXPECT_EQ(end, 299);
+}
+
+TEST(Answer, FindsTheBestSpan) {
+  for (const Json& row : expected().at("answer")) {
+    const Result result = run_json(
+        {"answer", "--model", encoder("bert-qa"), "--question", row.at("question"), "--context",
+         row.at("context"), "--max-input-tokens", std::to_string(row.at("max_input_tokens").get<int>()),
+         "--stride", std::to_string(row.at("stride").get<int>())},
+        {});
+    ASSERT_EQ(result.status, 0) << result.err;
+    const Json got = Json::parse(result.out), &want = row.at("answers")[0];
+    EXPECT_EQ(got.at("answer"), want.at("answer"));
+    EXPECT_EQ(got.at("start"), want.at("start"));
+    EXPECT_EQ(got.at("end"), want.at("end"));
+    EXPECT_NEAR(got.at("score"), want.at("score").get<double>(), 1e-5);
+  }
+}
+
+TEST(Answer, MayFindNone) {
+  const Json& row = expected().at("answer")[0];
+  const Words words{"answer",
+                    "--model",
+                    encoder("bert-qa"),
+                    "--context",
+                    row.at("context"),
+                    "--max-input-tokens",
+                    "40",
+                    "--stride",
+                    "8",
+                    "--impossible",
+                    "--null-threshold",
+                    "0.01",
+                    "--top-k",
+                    "2",
+                    "--json"};
+  const Result result = run(words, row.at("question").get<std::string>() + "\n");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json got = Json::parse(result.out);
+  ASSERT_EQ(got.size(), 2u);
+  const Json& none = got[1].at("answer") == "" ? got[1] : got[0];
+  EXPECT_EQ(none.at("answer"), "");
+  EXPECT_NEAR(none.at("score"), row.at("null_score").get<double>(), 1e-5);
+  EXPECT_EQ(run({"answer", "--model", encoder("bert-qa"), "--question", "who?"}).status, 2);
+  EXPECT_EQ(run({"answer", "--model", encoder("bert-qa"), "--question", "", "--context", "Ada."}).status, 1);
+}
+
+TEST(Embed, PoolsTheLastHiddenState) {
+  const Json& rows = expected().at("embed");
+  for (const std::string pooling : {"cls", "last", "mean", "max", "mean_sqrt", "weighted_mean"}) {
+    const Result result =
+        run_json({"embed", "--model", encoder("bert"), "--pooling", pooling}, texts_of(rows));
+    ASSERT_EQ(result.status, 0) << result.err;
+    const std::vector<Json> got = json_lines(result.out);
+    ASSERT_EQ(got.size(), rows.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const Json& want = rows[i].at(pooling);
+      ASSERT_EQ(got[i].size(), want.size());
+      for (std::size_t d = 0; d < want.size(); ++d) EXPECT_NEAR(got[i][d], want[d].get<double>(), 1e-5);
+    }
+  }
+}
+
+TEST(Embed, FollowsModulesJson) {
+  const Changed model("bert", Json::object());
+  spill(model.path + "/modules.json",
+        R"([{"idx":0,"name":"0","path":"","type":"sentence_transformers.models.Transformer"},
+            {"idx":1,"name":"1","path":"1_Pooling","type":"sentence_transformers.models.Pooling"},
+            {"idx":2,"name":"2","path":"2_Normalize","type":"sentence_transformers.models.Normalize"}])");
+  fs::create_directory(model.path + "/1_Pooling");
+  spill(
+      model.path + "/1_Pooling/config.json",
+      R"({"word_embedding_dimension": 48, "pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true})");
+  spill(model.path + "/sentence_bert_config.json", R"({"max_seq_length": 30, "do_lower_case": false})");
+  const Json& row = expected().at("embed")[0];
+  const Result result = run({"embed", "--model", model.path, row.at("text")});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json got = Json::parse(result.out);
+  ASSERT_EQ(got.size(), 96u);
+  double squares = 0;
+  for (std::size_t d = 0; d < 48; ++d) {
+    squares += std::pow(row.at("cls")[d].get<double>(), 2) + std::pow(row.at("mean")[d].get<double>(), 2);
+  }
+  EXPECT_NEAR(got[5], row.at("cls")[5].get<double>() / std::sqrt(squares), 1e-6);
+  EXPECT_NEAR(got[50], row.at("mean")[2].get<double>() / std::sqrt(squares), 1e-6);
+  spill(model.path + "/modules.json", R"([{"type":"sentence_transformers.models.CNN", "path":""}])");
+  EXPECT_THAT(run({"embed", "--model", model.path, "a"}).err, HasSubstr("type: expected a Transformer"));
+}
+
+// The numbers of a text do not depend on its neighbours beyond rounding, and files hold what lines do.
+TEST(Embed, WritesAnArrayInTheOrderOfTheLines) {
+  const Folder folder;
+  const std::string file = folder / "v.npy", input = "tea\nthe cat sat on the mat\n\na b c d e f\n";
+  const Words words{"embed", "--model", encoder("bert")};
+  ASSERT_EQ(run({"embed", "--model", encoder("bert"), "--output", file}, input).status, 0);
+  const std::string npy = slurp(file);
+  EXPECT_THAT(npy.substr(0, 128), HasSubstr("'shape': (4, 48)"));
+  const std::vector<Json> together = json_lines(run(words, input).out),
+                          apart = json_lines(
+                              run({"embed", "--model", encoder("bert"), "--batch-tokens", "1"}, input).out);
+  ASSERT_EQ(together.size(), 4u);
+  const auto* numbers = reinterpret_cast<const float*>(npy.data() + npy.size() - 4 * 48 * 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    for (std::size_t d = 0; d < 48; ++d) {
+      EXPECT_NEAR(together[i][d], apart[i][d].get<double>(), 2e-6);
+      EXPECT_FLOAT_EQ(together[i][d].get<float>(), numbers[48 * i + d]);
+    }
+  }
+}
+
+TEST(Evaluate, CountsRightLabels) {
+  const Folder folder;
+  const std::string model = encoder("bert-classify");
+  const Words texts{"The cat sat on the mat.", "Tea?", "It is a fine day."};
+  std::string tsv = "sentence\tlabel\n";
+  for (const std::string& text : texts) {
+    const std::string label =
+        Json::parse(run_json({"classify", "--model", model, text}, {}).out)[0].at("label");
+    tsv += text + "\t" + (text == "Tea?" ? "LABEL_" + std::to_string((label.back() - '0' + 1) % 3) : label) +
+           "\n";
+  }
+  spill(folder / "dev.tsv", tsv);
+  const Result result = run({"evaluate", "--model", model, "--tsv", folder / "dev.tsv", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json got = Json::parse(result.out);
+  EXPECT_EQ(got.at("lines"), 3);
+  EXPECT_NEAR(got.at("accuracy"), 2.0 / 3, 1e-12);
+  spill(folder / "bad.tsv", "a\t0\nb\t7\n");
+  EXPECT_THAT(run({"evaluate", "--model", model, "--tsv", folder / "bad.tsv"}).err, HasSubstr("bad.tsv:2"));
+}
+
+}  // namespace
+}  // namespace heed::cli_test
