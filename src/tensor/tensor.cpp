@@ -173,6 +173,9 @@ struct Unconverted : Buffer::Form {
     const std::byte* from =
         numbers->data() + static_cast<std::size_t>(source.offset()) * size_of(source.dtype());
     kernels::convert(source.dtype(), from, dtype, to, source.numel());
+    // A file's pages have served: without another form they are what they were, and can be read again.
+    const Buffer& origin = *source.impl()->buffer;
+    if (origin.form() == nullptr) origin.keep_as(nullptr);
   }
 };
 

@@ -169,6 +169,8 @@ TEST(Safetensors, PagesOfAFileAreGivenBackUnlessSomebodyMayHaveWritten) {
   save_safetensors(folder / "file", {{"x", Tensor::from(numbers, {100000})}});
   const SafetensorsFile file = SafetensorsFile::open(folder / "file");
   const Tensor x = file.get("x"), again = file.get("x");
+  const Tensor wide = x.to_when_needed(DType::f64);
+  EXPECT_EQ(wide.to_vector<double>(), std::vector<double>(numbers.begin(), numbers.end()));
   EXPECT_TRUE(x.impl()->buffer->keep_as(std::make_shared<Elsewhere>()));
   EXPECT_EQ(x.to_vector<float>(), numbers);
   again.data<float>()[50000] = 2.5f;
