@@ -10,6 +10,7 @@
 
 #include "heed/error.h"
 #include "text/files.h"
+#include "text/sentencepiece_maps.h"
 
 namespace heed {
 
@@ -29,9 +30,11 @@ SentencePieceModel::SentencePieceModel(std::string serialized, const std::string
     : serialized_(std::move(serialized)),
       processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()) {
   silence_sentencepiece();
+  const bool has_fields = check_character_maps(serialized_, where);
   bool loaded = false;
   try {
-    loaded = processor_->LoadFromSerializedProto(serialized_).ok() && processor_->GetPieceSize() > 0;
+    loaded =
+        has_fields && processor_->LoadFromSerializedProto(serialized_).ok() && processor_->GetPieceSize() > 0;
   } catch (const std::exception&) {  // thrown where its search tree cannot be made: an empty piece
   }
   if (!loaded) {

@@ -137,6 +137,60 @@ TEST(SentencePieceModel, RefusesPiecesThatBeginWithZero) {
   }
 }
 
+std::string bytes_of(const std::vector<std::uint32_t>& units) {
+  return std::string(reinterpret_cast<const char*>(units.data()), units.size() * 4);
+}
+
+// A model of two pieces with a character map: the units of a double array and what is replaced.
+std::string model_with_map(const std::vector<std::uint32_t>& units, const std::string& replacements) {
+  using namespace std::string_literals;
+  const auto field = [](char tag, const std::string& bytes) {
+    const auto size = static_cast<unsigned>(bytes.size());
+    return tag + std::string{static_cast<char>((size & 0x7F) | 0x80), static_cast<char>(size >> 7)} + bytes;
+  };
+  const std::string map =
+      bytes_of({static_cast<std::uint32_t>(units.size() * 4)}) + bytes_of(units) + replacements;
+  return "\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02\n\x0a\n\x01\x62\x15\0\0\x80\xbf\x18\x01"s +
+         field('\x1a', field('\x12', map));
+}
+
+constexpr std::uint32_t kEnds = 1u << 8, kValue = 1u << 31;
+std::uint32_t unit(char byte, std::uint32_t offset, std::uint32_t flags = 0) {
+  return static_cast<unsigned char>(byte) | offset << 10 | flags;
+}
+
+// The library follows a character map without looking where it leads.
+TEST(SentencePieceModel, RefusesCharacterMapsThatLeadOutside) {
+  const std::vector<std::uint32_t> empty(512, unit(0, 0, kValue));
+  std::vector<std::uint32_t> good = empty, far_root = empty, far_child = empty, far_value = empty,
+                             circle = empty, chain = empty;
+  for (auto* map : {&good, &far_child, &far_value, &circle, &chain}) (*map)[0] = unit(0, 256);
+  good[256 ^ 'a'] = unit('a', 2, kEnds);  // the value of "a" stands at 256 ^ 'a' ^ 2
+  far_root[0] = unit(0, (1u << 21) - 1, 1u << 9);
+  far_child[256 ^ 'a'] = unit('a', 512);
+  far_value[256 ^ 'a'] = unit('a', 2, kEnds);
+  far_value[256 ^ 'a' ^ 2] = kValue | 2;
+  circle[256 ^ 'a'] = unit('a', 'a');
+  for (std::uint32_t place = 256; place < 256 + 2 * 33; place += 2)  // "a", "aa", "aaa", ...
+    chain[place ^ 'a'] = unit('a', place ^ 'a' ^ (place + 2), kEnds);
+  const auto error_of = [](const std::string& model) {
+    try {
+      const SentencePieceModel loaded(model, "map.model");
+      std::string pieces;
+      loaded.encode("ab", [&](std::string_view piece, int, std::size_t, std::size_t) { pieces += piece; });
+      return "loaded: " + pieces;
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  const std::string replacements("b\0", 2), mark = "\xE2\x96\x81";
+  EXPECT_EQ(error_of(model_with_map(good, replacements)), "loaded: " + mark + "bb");
+  for (const auto& map : {far_root, far_child, far_value, circle, chain, std::vector<std::uint32_t>(7)}) {
+    EXPECT_THAT(error_of(model_with_map(map, replacements)),
+                HasSubstr("map.model: normalizer_spec.precompiled_charsmap: expected"));
+  }
+}
+
 // A damaged model is refused, or works after a fashion.
 TEST(SentencePieceModel, SurvivesDamage) {
   for (const char* name : {"source.spm", "target.spm"}) {

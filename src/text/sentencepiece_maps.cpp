@@ -1,0 +1,164 @@
+// A character map is a double array of the strings that are replaced, as in charsmap.cpp, and the
+// replacements. Every place that a text could lead the library to is visited.
+#include "text/sentencepiece_maps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+constexpr int kMostPrefixes = 32;  // what the library has room for
+
+/// Reads fields one after another; wire types 0, 1, 2 and 5, which are all that models have.
+class Fields {
+ public:
+  explicit Fields(std::string_view bytes) : bytes_(bytes) {}
+
+  /// The next field's number and, of one that holds bytes, these. Nothing at the end or where it is damaged.
+  struct Field {
+    std::uint32_t number = 0;
+    std::optional<std::string_view> bytes;
+  };
+  std::optional<Field> next() {
+    if (bytes_.empty()) return std::nullopt;
+    const auto tag = static_cast<std::uint32_t>(varint());
+    Field field{tag >> 3, std::nullopt};
+    switch (tag & 7) {
+      case 0: varint(); break;
+      case 1: take(8); break;
+      case 2: field.bytes = take(varint()); break;
+      case 5: take(4); break;
+      default: damaged_ = true;
+    }
+    return damaged_ ? std::nullopt : std::optional(field);
+  }
+  bool damaged() const { return damaged_; }
+
+ private:
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const std::string_view byte = take(1);
+      if (byte.empty()) return 0;
+      const auto bits = static_cast<unsigned char>(byte[0]);
+      value |= std::uint64_t{bits & 0x7Fu} << shift;
+      if (bits < 0x80) return value;
+    }
+    damaged_ = true;
+    return 0;
+  }
+  std::string_view take(std::uint64_t count) {
+    if (count > bytes_.size()) {
+      damaged_ = true;
+      count = 0;
+    }
+    const std::string_view taken = bytes_.substr(0, count);
+    bytes_.remove_prefix(count);
+    return taken;
+  }
+
+  std::string_view bytes_;
+  bool damaged_ = false;
+};
+
+class MapWalk {
+ public:
+  MapWalk(std::vector<std::uint32_t> units, std::size_t replacement_bytes)
+      : units_(std::move(units)), replacement_bytes_(replacement_bytes), nodes_(units_.size()) {}
+
+  /// Whether no text leads out of the map, or past more prefixes than there is room for. A node is where the
+  /// units of its continuations lie, each at the node's place XOR the byte.
+  bool sound() {
+    const std::uint32_t root = offset(units_[0]);
+    if (!enter(root)) return false;
+    while (!open_.empty()) {
+      const std::uint32_t place = open_.back();
+      Node& node = nodes_[place];
+      if (node.next_byte == 256) {
+        node.state = State::done;
+        open_.pop_back();
+        continue;
+      }
+      const std::uint32_t byte = node.next_byte, at = place ^ byte, unit = units_[at];
+      const std::uint32_t child = at ^ offset(unit);
+      if ((unit & (1u << 31 | 0xFF)) == byte) {
+        const bool ends = (unit >> 8 & 1) != 0;
+        if (!inside(child) || (ends && (units_[child] & 0x7FFFFFFF) >= replacement_bytes_)) return false;
+        if (nodes_[child].state == State::open) return false;  // round and round
+        if (nodes_[child].state == State::unseen) {
+          enter(child);
+          continue;  // this byte again, once the child is done
+        }
+        node.prefixes = std::max(node.prefixes, nodes_[child].prefixes + (ends ? 1 : 0));
+        if (node.prefixes > kMostPrefixes) return false;
+      }
+      ++node.next_byte;
+    }
+    return true;
+  }
+
+ private:
+  enum class State : std::uint8_t { unseen, open, done };
+  struct Node {
+    State state = State::unseen;
+    std::uint16_t next_byte = 0;
+    int prefixes = 0;  // on the longest way down
+  };
+
+  static std::uint32_t offset(std::uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
+  bool inside(std::uint32_t place) const { return (place | 0xFF) < units_.size(); }
+  bool enter(std::uint32_t place) {
+    if (!inside(place)) return false;
+    nodes_[place].state = State::open;
+    open_.push_back(place);
+    return true;
+  }
+
+  std::vector<std::uint32_t> units_;
+  std::size_t replacement_bytes_;
+  std::vector<Node> nodes_;
+  std::vector<std::uint32_t> open_;
+};
+
+bool is_sound_map(std::string_view map) {
+  if (map.empty()) return true;  // nothing is replaced
+  std::uint32_t size = 0;
+  if (map.size() < sizeof size) return false;
+  std::memcpy(&size, map.data(), sizeof size);
+  map.remove_prefix(sizeof size);
+  if (size == 0 || size % 4 != 0 || size > map.size()) return false;
+  std::vector<std::uint32_t> units(size / 4);
+  std::memcpy(units.data(), map.data(), size);
+  return MapWalk(std::move(units), map.size() - size).sound();
+}
+
+}  // namespace
+
+bool check_character_maps(std::string_view serialized, const std::string& where) {
+  constexpr std::uint32_t kNormalizer = 3, kDenormalizer = 5, kMap = 2;  // of sentencepiece_model.proto
+  Fields model(serialized);
+  while (const auto field = model.next()) {
+    if ((field->number != kNormalizer && field->number != kDenormalizer) || !field->bytes) continue;
+    Fields normalizer(*field->bytes);
+    while (const auto inner = normalizer.next()) {
+      if (inner->number != kMap || !inner->bytes || is_sound_map(*inner->bytes)) continue;
+      throw Error(
+          fmt::format("{}: {}.precompiled_charsmap: expected a character map that stays inside itself, got "
+                      "one that does not (damaged; get the file again)",
+                      where, field->number == kNormalizer ? "normalizer_spec" : "denormalizer_spec"));
+    }
+    if (normalizer.damaged()) return false;
+  }
+  return !model.damaged();
+}
+
+}  // namespace heed
