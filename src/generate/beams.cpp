@@ -100,7 +100,10 @@ std::vector<Candidate> BeamSearch::rank(const Tensor& log_probs) const {
     const RandomStream random = state_.random(source_, length, static_cast<std::int64_t>(b));
     for (std::size_t token = 0; token < scores.size(); ++token) {
       const float score = scores[token] + beam.score;
-      if (!(score > kNever)) continue;
+      if (!(score > kNever)) {
+        require_number(score);
+        continue;
+      }
       const float key = options.do_sample ? score + gumbel(random, token) : score;
       if (heap.size() == wanted && key < heap.front().key) continue;
       const Candidate candidate{key, score, static_cast<std::int64_t>(b), static_cast<std::int64_t>(token)};
@@ -112,7 +115,6 @@ std::vector<Candidate> BeamSearch::rank(const Tensor& log_probs) const {
       heap.push_back(candidate);
       std::push_heap(heap.begin(), heap.end(), better);
     }
-    if (heap.empty()) require_numbers(scores);
   }
   std::sort_heap(heap.begin(), heap.end(), better);
   return heap;

@@ -54,6 +54,8 @@ TextLoss text_loss(const DecoderModel& model, std::span<const std::int64_t> ids,
     result.nats +=
         model.loss(Tensor::from(fed, {1, length}), Tensor::from(labels, {1, length}), options, context)
             .item();
+    if (std::isnan(result.nats))
+      throw Error("text: expected a loss that is a number, got NaN (the model's weights are at fault)");
     result.predicted = begin + length;
     if (progress) progress(result.predicted);
   }

@@ -1,11 +1,15 @@
 #include "generate/processors.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <vector>
+
+#include "heed/error.h"
 
 namespace heed::generate {
 
@@ -121,6 +125,17 @@ void keep_min_p(double p, std::size_t keep, std::span<float> scores) {
   }
 }
 
+// Probabilities are not defined where a score is NaN, or infinite as a tiny temperature makes them.
+void require_drawable(std::span<const float> scores) {
+  for (const float score : scores) {
+    if (score < std::numeric_limits<float>::infinity()) continue;
+    throw Error(
+        fmt::format("search: expected finite scores to draw tokens by, got {} (temperature, penalties and "
+                    "biases too far from 1 make them so, and damaged weights)",
+                    score));
+  }
+}
+
 // Probabilities, and their entropy in nats.
 std::vector<double> probabilities(std::span<const float> scores, double& entropy) {
   const float maximum = *std::max_element(scores.begin(), scores.end());
@@ -230,6 +245,7 @@ void Processors::warp(std::span<float> scores) const {
   if (options_.temperature != 1) {
     for (float& score : scores) score /= static_cast<float>(options_.temperature);
   }
+  require_drawable(scores);
   const auto keep = std::min(static_cast<std::size_t>(min_candidates_), scores.size());
   if (options_.top_k > 0) keep_top_k(std::max(static_cast<std::size_t>(options_.top_k), keep), scores);
   if (options_.top_p < 1) keep_top_p(options_.top_p, keep, scores);

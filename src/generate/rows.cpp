@@ -26,14 +26,16 @@ std::optional<std::int64_t> choose(const SearchState& state, const Row& row, std
   std::optional<std::int64_t> best;
   float best_score = -std::numeric_limits<float>::infinity();
   for (std::size_t token = 0; token < scores.size(); ++token) {
-    if (!(scores[token] > -std::numeric_limits<float>::infinity())) continue;
+    if (!(scores[token] > -std::numeric_limits<float>::infinity())) {
+      require_number(scores[token]);
+      continue;
+    }
     const float score = state.options.do_sample ? scores[token] + gumbel(random, token) : scores[token];
     if (!best || score > best_score) {
       best = static_cast<std::int64_t>(token);
       best_score = score;
     }
   }
-  if (!best) require_numbers(scores);
   return best;
 }
 

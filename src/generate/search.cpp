@@ -65,8 +65,8 @@ float gumbel(const RandomStream& random, std::uint64_t index) {
   return static_cast<float>(-std::log(-std::log(u)));
 }
 
-void require_numbers(std::span<const float> scores) {
-  if (std::any_of(scores.begin(), scores.end(), [](float score) { return std::isnan(score); })) {
+void require_number(float score) {
+  if (std::isnan(score)) {
     throw Error(
         "search: expected the model's scores to be numbers, got NaN (its weights or dtype are at fault)");
   }

@@ -50,7 +50,7 @@ constexpr std::int64_t kScoresPerThread = 32768;
 float gumbel(const RandomStream& random, std::uint64_t index);
 
 /// Throws Error when the scores are not numbers.
-void require_numbers(std::span<const float> scores);
+void require_number(float score);
 
 std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state);
 std::vector<std::vector<Hypothesis>> search_beams(const SearchState& state);

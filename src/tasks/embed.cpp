@@ -9,6 +9,8 @@
 #include "heed/ops/activation.h"
 #include "heed/ops/elementwise.h"
 #include "heed/text/unicode.h"
+#include "kernels/reduce.h"
+#include "tasks/scores.h"
 
 namespace heed {
 namespace {
@@ -144,8 +146,10 @@ Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std
         pool(tokens, recipe.poolings[static_cast<std::size_t>(p)], out + p * width);
     }
   }
-  return pooled.defined() ? after_steps(pooled, recipe.steps)
-                          : Tensor::zeros({static_cast<std::int64_t>(texts.size()), 0});
+  if (!pooled.defined()) return Tensor::zeros({static_cast<std::int64_t>(texts.size()), 0});
+  const Tensor vectors = after_steps(pooled, recipe.steps).contiguous();
+  if (!kernels::all_finite(vectors.data<float>(), vectors.numel())) tasks::throw_not_numbers();
+  return vectors;
 }
 
 }  // namespace heed

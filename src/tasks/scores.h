@@ -12,7 +12,10 @@ namespace heed::tasks {
 /// Throws Error `TASK: expected a model with the head WANTED, got one with ...`.
 void require_head(const EncoderModel& model, EncoderHead wanted, const char* task);
 
-/// log(softmax(logits)), in double.
+/// For outputs of a model that nothing can be made of.
+[[noreturn]] void throw_not_numbers();
+
+/// log(softmax(logits)), in double. Throws Error where that is not defined.
 std::vector<double> log_softmax(std::span<const float> logits);
 std::vector<double> softmax(std::span<const float> logits);
 

@@ -351,18 +351,40 @@ TEST(Search, EndsWhenEveryTokenIsRuledOut) {
 
 class BrokenDecoding final : public Decoding {
  public:
-  Tensor step(const Tensor& ids, Context&) override { return Tensor::full({ids.size(0), 4}, NAN); }
+  explicit BrokenDecoding(float last) : last_(last) {}
+  Tensor step(const Tensor& ids, Context&) override {
+    const Tensor logits = Tensor::zeros({ids.size(0), 4});
+    logits.data<float>()[3] = last_;
+    return logits;
+  }
   void reorder(std::span<const std::int64_t>) override {}
   std::int64_t rows() const override { return 1; }
   std::int64_t length() const override { return 0; }
+
+ private:
+  float last_;
 };
 
 TEST(Search, RefusesScoresThatAreNoNumbers) {
   Context context;
   const Tensor prompt = Tensor::full({1, 1}, 1, DType::i64);
   for (const std::int64_t beams : {1, 2}) {
-    BrokenDecoding decoding;
-    EXPECT_THROW(search(decoding, prompt, {.max_new_tokens = 3, .num_beams = beams}, {}, context), Error);
+    for (const bool draws : {false, true}) {
+      BrokenDecoding decoding(NAN);  // one score of four is enough
+      EXPECT_THROW(search(decoding, prompt, {.max_new_tokens = 3, .num_beams = beams, .do_sample = draws}, {},
+                          context),
+                   Error);
+    }
+  }
+}
+
+TEST(Sampling, RefusesScoresThatATemperatureMadeInfinite) {
+  Context context;
+  const Tensor prompt = Tensor::full({1, 1}, 1, DType::i64);
+  for (const double temperature : {1e-300, 1e-39}) {
+    BrokenDecoding decoding(1.0f);
+    const GenerationOptions options{.max_new_tokens = 3, .do_sample = true, .temperature = temperature};
+    EXPECT_THROW(search(decoding, prompt, options, {}, context), Error);
   }
 }
 
