@@ -92,9 +92,17 @@ void add_norm_step(EmbeddingRecipe& recipe, const fs::path& folder) {
   recipe.steps.push_back(step);
 }
 
+// The folder of a module: nothing outside the model's own, which is all that the user pointed at.
+fs::path folder_of(const Config& module, const fs::path& directory) {
+  const fs::path path = module.string("path", "");
+  const bool outside = path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end();
+  if (outside) module.fail("path", "a folder in the model's directory");
+  return directory / path;
+}
+
 void add_module(EmbeddingRecipe& recipe, const Config& module, const fs::path& directory) {
   const std::string kind = kind_of(module.required_string("type"));
-  const fs::path folder = directory / module.string("path", "");
+  const fs::path folder = folder_of(module, directory);
   if (kind == "Transformer") return;
   if (kind == "Pooling") return add_pooling(recipe, Config::load(folder / "config.json"));
   if (kind == "Dense") return add_dense(recipe, folder);
@@ -135,8 +143,10 @@ void read_prompts(EmbeddingRecipe& recipe, const fs::path& file) {
 // Calls `use` for each module, in the file's order.
 template <class Use>
 void for_each_module(const fs::path& directory, Use use) {
-  const std::string text = "{\"modules\":" + read_file(directory / "modules.json") + "}";
-  const Config list = Config::parse(text, (directory / "modules.json").string()).sub("modules");
+  const fs::path file = directory / "modules.json";
+  const Config whole = Config::parse("{\"modules\":" + read_file(file) + "}", file.string());
+  if (whole.names().size() != 1) throw Error(file.string() + ": expected one list of modules, got more");
+  const Config list = whole.sub("modules");
   for (const std::string& index : list.names()) use(list.sub(index));
 }
 
@@ -156,8 +166,7 @@ fs::path transformer_directory(const fs::path& directory) {
   fs::path found = directory;
   if (!fs::exists(directory / "modules.json")) return found;
   for_each_module(directory, [&](const Config& module) {
-    if (kind_of(module.required_string("type")) == "Transformer")
-      found = directory / module.string("path", "");
+    if (kind_of(module.required_string("type")) == "Transformer") found = folder_of(module, directory);
   });
   return found;
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "command.h"
 
@@ -244,6 +245,43 @@ TEST(Embed, FollowsModulesJson) {
   EXPECT_NEAR(got[50], row.at("mean")[2].get<double>() / std::sqrt(squares), 1e-6);
   spill(model.path + "/modules.json", R"([{"type":"sentence_transformers.models.CNN", "path":""}])");
   EXPECT_THAT(run({"embed", "--model", model.path, "a"}).err, HasSubstr("type: expected a Transformer"));
+  for (const char* outside : {"/etc", "..", "1_Pooling/../../x"}) {
+    spill(model.path + "/modules.json", R"([{"type":"Transformer", "path":""}, {"type":"Pooling", "path":")" +
+                                            std::string(outside) + "\"}]");
+    EXPECT_THAT(run({"embed", "--model", model.path, "a"}).err,
+                HasSubstr("modules.json: modules.1.path: expected a folder in the model's directory"));
+  }
+  spill(model.path + "/modules.json", "[], \"more\": []");
+  EXPECT_THAT(run({"embed", "--model", model.path, "a"}).err, HasSubstr("modules.json: expected one list"));
+}
+
+// A copy of an encoder with NaN as the first number of a tensor.
+struct Damaged : Changed {
+  Damaged(const std::string& name, const std::string& tensor) : Changed(name, Json::object()) {
+    const std::string file = path + "/model.safetensors";
+    std::string bytes = slurp(file);
+    std::uint64_t header = 0;
+    std::memcpy(&header, bytes.data(), 8);
+    const Json tensors = Json::parse(bytes.substr(8, header));
+    bytes.replace(8 + header + tensors.at(tensor).at("data_offsets")[0].get<std::size_t>(), 4,
+                  std::string("\0\0\xC0\x7F", 4));
+    spill(file, bytes);
+  }
+};
+
+TEST(Tasks, RefuseOutputsThatAreNoNumbers) {
+  const Damaged fill("bert-mlm", "cls.predictions.bias"), classify("bert-classify", "classifier.bias"),
+      tag("bert-tag", "classifier.bias"), answer("bert-qa", "qa_outputs.bias"),
+      embed("bert", "embeddings.LayerNorm.bias");
+  for (const Words& words :
+       {Words{"fill", "--model", fill.path, "a [MASK]"}, Words{"classify", "--model", classify.path, "a"},
+        Words{"tag", "--model", tag.path, "a"}, Words{"embed", "--model", embed.path, "a"},
+        Words{"answer", "--model", answer.path, "--question", "who", "--context", "a b"}}) {
+    const Result result = run(words);
+    EXPECT_EQ(result.status, 1) << words[0];
+    EXPECT_EQ(result.out, "") << words[0];
+    EXPECT_THAT(result.err, HasSubstr("model: expected it to put out numbers, got NaN")) << words[0];
+  }
 }
 
 // The numbers of a text do not depend on its neighbours beyond rounding, and files hold what lines do.
