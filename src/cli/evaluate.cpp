@@ -86,6 +86,8 @@ void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
   const auto tokenizer = load_tokenizer(directory);
   const std::string text = valid_text(read_file(a.text), a.text, globals.quiet);
   const std::vector<std::int64_t> ids = tokenizer->encode(text).ids;
+  if (ids.size() < 2)
+    throw Error(fmt::format("{}: expected a text of at least two tokens, got {}", a.text, ids.size()));
   const std::int64_t window = a.window.value_or(model->max_positions().value_or(kDefaultWindow));
   const std::int64_t stride = a.stride.value_or(window);
   const auto started = std::chrono::steady_clock::now();

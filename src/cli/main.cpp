@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <stdexcept>
 
 #include "cli/cli.h"
 #include "cli/input.h"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kWrongUse = 2;
+constexpr const char* kNoMemory = "memory: expected more, got none (make the batch smaller)";
 
 void add_global_options(CLI::App& app, Globals& globals) {
   app.add_flag("--quiet,-q", globals.quiet, "No progress and no warnings");
@@ -51,9 +53,11 @@ std::string wrong_use(const CLI::App& app, const CLI::ParseError& error) {
   const auto commands = app.get_subcommands();
   const std::string command = commands.empty() ? "heed" : "heed " + commands.front()->get_name();
   const std::string help = " (" + command + " --help shows the use)", text = error.what();
-  if (commands.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    const std::vector<std::string> others = app.remaining();
-    return "command line: expected a command, got " + (others.empty() ? "none" : others.front()) + help;
+  const bool wants_command = commands.empty() || text.starts_with("A subcommand");
+  if (wants_command && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    const std::vector<std::string> others = app.remaining(true);
+    return "command line: expected a command" + (commands.empty() ? "" : " of " + command) + ", got " +
+           (others.empty() ? "none" : others.front()) + help;
   }
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     return "command line: expected " + before(text, " is required") + ", got none" + help;
@@ -123,7 +127,9 @@ int run(int argc, char** argv) {
   } catch (const Error& error) {
     return fail(kFailed, error.what());
   } catch (const std::bad_alloc&) {
-    return fail(kFailed, "memory: expected more, got none (make the batch smaller)");
+    return fail(kFailed, kNoMemory);
+  } catch (const std::length_error&) {  // of a container asked for more than there are addresses
+    return fail(kFailed, kNoMemory);
   } catch (const std::filesystem::filesystem_error& error) {
     return report(error);
   } catch (const std::system_error& error) {  // fmt's, when stdout takes no more

@@ -75,6 +75,12 @@ void average_models(const std::vector<std::filesystem::path>& directories,
                               model.names().size()));
     }
   }
+  for (const auto& directory : directories) {
+    std::error_code error;
+    if (!std::filesystem::equivalent(directory, output, error)) continue;
+    throw Error(
+        fmt::format("{}: expected a folder other than those to average, got one of them", output.string()));
+  }
   std::vector<NamedTensor> tensors;
   for (const std::string& name : models.front().names()) {
     const Tensor first = models.front().get(name);

@@ -202,6 +202,101 @@ TEST(BadInput, Files) {
   EXPECT_EQ(listing(folder.path()), (Words{"none", "one", "two"}));
 }
 
+std::string fixture(const std::string& name) { return std::string(HEED_FIXTURES) + "/" + name; }
+
+TEST(BadInput, OtherCommands) {
+  const Folder folder;
+  spill(folder / "none", "");
+  spill(folder / "labels", "text\tlabel\na\tnobody\n");
+  const std::string fill = fixture("encoders/bert-mlm"), classify = fixture("encoders/bert-classify"),
+                    tag = fixture("encoders/bert-tag"), answer = fixture("encoders/bert-qa"),
+                    embed = fixture("encoders/bert"), generate = fixture("decoders/gpt2");
+  const auto ask = [&](const Words& more) { return with({"answer", "--model", answer}, more); };
+  const auto go_on = [&](const Words& more) {
+    return with({"generate", "--model", generate, "--json", "--prompt-ids", "1,2"}, more);
+  };
+  expect_errors({
+      {2, go_on({"--temperature", "nan"}), "--temperature: expected a number, got nan"},
+      {2, go_on({"--top-p", "nan"}), "--top-p: expected a number, got nan"},
+      {2, go_on({"--min-p", "-1"}), "--min-p: expected 0 to 1, got -1"},
+      {2, go_on({"--typical-p", "0"}), "--typical-p: expected above 0 and at most 1, got 0"},
+      {2, go_on({"--top-k", "-1"}), "--top-k: expected a whole number of at least 0, got -1"},
+      {2, go_on({"--max-new-tokens", "-5"}), "--max-new-tokens: expected a whole number of at least 1"},
+      {2, go_on({"--repetition-penalty", "0"}), "--repetition-penalty: expected a number above 0"},
+      {2, go_on({"--sequence-bias", "512:1"}), "--sequence-bias: expected token ids below"},
+      {2, go_on({"--sequence-bias", "5:nan"}), "--sequence-bias: expected IDS:NUMBER"},
+      {2, go_on({"--prompt-ids", "512"}), "--prompt-ids: expected ids from 0 to 511, got 512"},
+      {1, go_on({"--do-sample", "--temperature", "1e-300"}), "search: expected finite scores"},
+      {1,
+       {"generate", "--model", embed, "--prompt-ids", "1", "--json"},
+       "expected a model that continues text"},
+      {1, {"generate", "--model", generate, "a"}, "expected the tokenizer files"},
+      {1, {"fill", "--model", fill, "a"}, "fill: line 1: expected [MASK] in the text, got none"},
+      {1, {"fill", "--model", generate, "a"}, "fill: expected a model for masked tokens"},
+      {2,
+       {"fill", "--model", fill, "--top-k", "0", "[MASK]"},
+       "--top-k: expected a whole number of at least 1"},
+      {1, {"classify", "--model", fill, "a"}, "classify: expected a model for labels of texts"},
+      {2, {"classify", "--model", classify, "--top-k", "-1", "a"}, "--top-k: expected"},
+      {1, {"tag", "--model", classify, "a"}, "tag: expected a model for labels of tokens"},
+      {2, {"tag", "--model", tag, "--stride", "-1", "a"}, "--stride: expected a whole number of at least 0"},
+      {2, {"tag", "--model", tag, "--aggregation", "most", "a"}, "--aggregation: expected none"},
+      {2, ask({"--question", "a"}), "expected --context or --context-file, got neither"},
+      {1, ask({"--question", "a", "--context", ""}), "answer: line 1: expected a context, got an empty one"},
+      {1, ask({"--question", "", "--context", "a"}), "answer: line 1: expected a question, got an empty one"},
+      {1, ask({"--question", "a", "--context-file", folder / "no"}), "expected a file that can be read"},
+      {2, {"embed", "--model", embed, "--pooling", "most", "a"}, "--pooling: expected cls"},
+      {2, {"embed", "--model", embed, "--max-length", "0", "a"}, "--max-length: expected"},
+      {1, {"embed", "--model", embed, "--output", "/dev/full", "a"}, "No space left on device"},
+      {1, {"embed", "--model", embed, "--output", folder.path().string(), "a"}, "expected a file to write"},
+      {1,
+       {"embed", "--model", embed, "--output", "/proc/v.npy", "a"},
+       "expected a folder where files can be"},
+      {1, {"embed", "--model", embed, "--output", folder / "v.npy"}, "embed: expected texts to write"},
+      {1, {"tokenize", "--model", "/nowhere", "a"}, "model /nowhere: expected"},
+      {1, {"tokenize", "--model", folder / "labels", "a"}, "labels: expected a tokenizer.json, a .model"},
+      {2, {"tokenize", "--model", embed, "--decode", "1,x"}, "--decode: expected whole numbers"},
+      {1, {"evaluate", "--model", classify, "--tsv", folder / "none"}, "expected lines of texts and labels"},
+      {1,
+       {"evaluate", "--model", classify, "--tsv", folder / "labels"},
+       "labels:2: expected one of the model's"},
+      {1,
+       {"evaluate", "--model", classify, "--tsv", folder.path().string()},
+       "expected a file, got a directory"},
+      {1, {"average", embed, "--output", embed}, "expected a folder other than those to average"},
+      {2, {"bench", "speed"}, "expected a command of heed bench, got speed"},
+      {2, {"bench", "gemm", "--m", "0"}, "--m: expected a whole number from 1"},
+      {2, {"bench", "gemm", "--seconds", "nan"}, "--seconds: expected a number, got nan"},
+      {1,
+       {"bench", "gemm", "--m", "2147483648", "--n", "2147483648", "--repeats", "1"},
+       "memory: expected more"},
+      {1, {"bench", "encode", "--model", "/nowhere"}, "model /nowhere: expected"},
+  });
+  EXPECT_EQ(listing(folder.path()), (Words{"labels", "none"}));
+}
+
+// Bytes of any kind on stdin: a result for each line, in UTF-8, or one line that says why not.
+TEST(BadInput, TextsThatAreNone) {
+  std::string bytes;
+  for (int i = 0; i < 2000; ++i) bytes += static_cast<char>((i * i * 7 + i / 3) & 0xFF);
+  const std::size_t count = lines(bytes).size();
+  ASSERT_GT(count, 3u);
+  for (const Words& words :
+       {Words{"translate", "--model", tiny_model()}, Words{"tokenize", "--model", fixture("encoders/bert")},
+        Words{"classify", "--model", fixture("encoders/bert-classify")},
+        Words{"tag", "--model", fixture("encoders/bert-tag")},
+        Words{"embed", "--model", fixture("encoders/bert")}}) {
+    const Result result = run(with(words, {"--quiet", "--json"}), bytes);
+    EXPECT_EQ(result.status, 0) << words[0] << ": " << result.err;
+    EXPECT_EQ(result.err, "") << words[0];
+    EXPECT_EQ(json_lines(result.out).size(), count) << words[0];
+    EXPECT_EQ(run(with(words, {"--quiet"}), "").out, "") << words[0];
+  }
+  const Result fill = run({"fill", "--model", fixture("encoders/bert-mlm"), "--quiet"}, bytes);
+  EXPECT_EQ(fill.status, 1);
+  EXPECT_THAT(fill.err, StartsWith("heed: error: fill: line 1: expected [MASK]"));
+}
+
 TEST(BadInput, Recipes) {
   const Folder folder;
   const auto recipe = [&](const std::string& name, const std::string& text) {
