@@ -10,9 +10,12 @@
 namespace heed {
 namespace {
 
+// MptForCausalLM has the slopes of 8 whatever alibi_bias_max says.
+constexpr double kAlibiBiasMax = 8;
+
 struct MptConfig {
   std::int64_t vocab_size, d_model, n_layers, n_heads;
-  double layer_norm_epsilon, attn_pdrop = 0, alibi_bias_max = 8;
+  double layer_norm_epsilon, attn_pdrop = 0;
   std::optional<double> clip_qkv, softmax_scale;
   bool tie_word_embeddings;
 
@@ -24,8 +27,6 @@ struct MptConfig {
 
 void MptConfig::read_attention(const Config& json) {
   attn_pdrop = probability(json, "attn_pdrop", 0);
-  alibi_bias_max = json.number("alibi_bias_max", 8);
-  if (!(alibi_bias_max > 0)) json.fail("alibi_bias_max", "a number above 0");
   clip_qkv = json.optional_number("clip_qkv");
   if (clip_qkv && !(*clip_qkv >= 0)) json.fail("clip_qkv", "a number of at least 0");
   if (clip_qkv == 0.0) clip_qkv.reset();
@@ -37,8 +38,7 @@ void MptConfig::read_attention(const Config& json) {
   for (const char* key : {"prefix_lm", "qk_ln", "attn_uses_sequence_id"}) {
     if (json.boolean(key, false)) json.fail(key, "false");
   }
-  json.ignore({"attn_impl"});
-  refuse_unknown_keys(json);
+  json.ignore({"alibi_bias_max", "attn_impl"});  // the slopes are those of kAlibiBiasMax
 }
 
 MptConfig MptConfig::parse(const Config& json) {
@@ -55,7 +55,7 @@ MptConfig MptConfig::parse(const Config& json) {
   json.ignore({"emb_pdrop", "embedding_fraction", "expansion_ratio", "init_config", "init_device",
                "initializer_range", "learned_pos_emb", "logit_scale", "max_seq_len", "no_bias", "norm_type",
                "resid_pdrop", "tokenizer_name", "verbose"});
-  refuse_unknown_keys(json);
+  ignore_common_keys(json);
   return c;
 }
 
@@ -93,7 +93,7 @@ Mpt::Mpt(ModelFiles files) : AssembledDecoder(std::move(files)) {
   };
   const auto linear = [&](const std::string& name) { return linear_part(weights(), name); };
   parts_.embedding.table = weights()["transformer.wte.weight"];
-  parts_.positions = std::make_shared<AlibiPositions>(alibi_slopes(c.n_heads, c.alibi_bias_max));
+  parts_.positions = std::make_shared<AlibiPositions>(alibi_slopes(c.n_heads, kAlibiBiasMax));
   parts_.takes_position_ids = false;
   for (std::int64_t i = 0; i < c.n_layers; ++i) {
     const std::string file = mpt_layer(i), name = parts_.stack.name + ".layers." + std::to_string(i);

@@ -63,6 +63,13 @@ RotaryScaling scaling_of(const Config& outer, const Config& json, std::int64_t m
   return s;
 }
 
+// The object under `key`, where it says something.
+std::optional<Config> settings(const Config& json, const char* key) {
+  std::optional<Config> inner = json.optional_sub(key);
+  if (inner && inner->names().empty()) inner.reset();
+  return inner;
+}
+
 }  // namespace
 
 RotaryOptions rotary_options(const Config& json, std::int64_t head_dim, std::int64_t max_positions,
@@ -70,18 +77,21 @@ RotaryOptions rotary_options(const Config& json, std::int64_t head_dim, std::int
   RotaryOptions options;
   options.theta = positive(json, keys.theta, keys.theta_default);
   double part = keys.partial == nullptr ? 1 : positive(json, keys.partial, keys.partial_default);
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    const auto inner = json.optional_sub(key);
-    if (!inner) continue;
+  std::optional<Config> inner = settings(json, "rope_scaling");
+  if (inner) {
+    json.ignore({"rope_parameters"});  // transformers takes the older key where a file has both
+  } else {
+    inner = settings(json, "rope_parameters");
+  }
+  if (inner) {
     options.theta = positive(*inner, "rope_theta", options.theta);
     if (keys.partial != nullptr) part = positive(*inner, "partial_rotary_factor", part);
     options.scaling = scaling_of(json, *inner, max_positions);
-    break;
   }
   options.dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * part);
-  if (options.dim < 2 || options.dim % 2 != 0 || options.dim > head_dim) {
-    throw Error(json.where() + ": rotary positions: expected an even number of the " +
-                std::to_string(head_dim) + " elements of a head to turn, got " + std::to_string(options.dim));
+  if (options.dim < 1 || options.dim + options.dim % 2 > head_dim) {
+    throw Error(json.where() + ": rotary positions: expected pairs of the " + std::to_string(head_dim) +
+                " elements of a head to turn, got " + std::to_string(options.dim) + " elements");
   }
   return options;
 }

@@ -97,23 +97,24 @@ double dynamic_theta(const RotaryOptions& options, std::int64_t length) {
   return options.theta * std::pow(s.factor * ratio - (s.factor - 1), dim / (dim - 2));
 }
 
+// Elements that turn: an odd number takes one more to make pairs.
+std::int64_t turned(const RotaryOptions& options) { return options.dim + options.dim % 2; }
+
 void check(const RotaryOptions& options) {
   using Kind = RotaryScalingKind;
   const RotaryScaling& s = options.scaling;
   const auto fail = [](const std::string& expected, const std::string& got) {
     throw Error("rotary positions: expected " + expected + ", got " + got);
   };
-  if (options.dim < 2 || options.dim % 2 != 0) {
-    fail("an even number of elements that turn", std::to_string(options.dim));
-  }
+  if (options.dim < 1) fail("elements that turn", std::to_string(options.dim));
   if (!(options.theta > 0)) fail("theta above 0", std::to_string(options.theta));
   if (s.kind == Kind::none) return;
   if (!(s.factor > 0)) fail("a factor above 0", std::to_string(s.factor));
   if (s.kind != Kind::linear && s.original_length < 1) {
     fail("the length of training texts", std::to_string(s.original_length));
   }
-  if (s.kind == Kind::dynamic && options.dim < 4) {
-    fail("at least 4 elements for dynamic scaling", std::to_string(options.dim));
+  if (s.kind == Kind::dynamic && options.dim < 3) {
+    fail("at least 3 elements for dynamic scaling", std::to_string(options.dim));
   }
   if (s.kind == Kind::llama3 && !(s.high_freq_factor > s.low_freq_factor && s.low_freq_factor > 0)) {
     fail("0 < low_freq_factor < high_freq_factor",
@@ -123,7 +124,10 @@ void check(const RotaryOptions& options) {
     fail("beta_fast and beta_slow above 0",
          std::to_string(s.beta_fast) + " and " + std::to_string(s.beta_slow));
   }
-  const auto pairs = static_cast<std::size_t>(options.dim / 2);
+  if (s.kind == Kind::yarn && options.dim % 2 != 0) {
+    fail("an even number of elements for YaRN", std::to_string(options.dim));
+  }
+  const auto pairs = static_cast<std::size_t>(turned(options) / 2);
   if (s.kind == Kind::longrope && (s.short_factor.size() != pairs || s.long_factor.size() != pairs)) {
     fail(std::to_string(pairs) + " short and long factors",
          std::to_string(s.short_factor.size()) + " and " + std::to_string(s.long_factor.size()));
@@ -193,7 +197,7 @@ RotaryPositions::RotaryPositions(RotaryOptions options)
 RotaryPositions::~RotaryPositions() = default;
 
 Tensor RotaryPositions::turns(const Places& places, std::int64_t batch, std::int64_t time) const {
-  const std::int64_t r = options_.dim;
+  const std::int64_t r = turned(options_);
   std::int64_t lowest = places.first, end = places.first + time;
   Tensor rows;
   if (places.each.defined()) {

@@ -53,16 +53,17 @@ Tensor sigmoid(const Tensor& x) {
 
 Activation activation_named(std::string_view name) {
   if (name == "relu") return Activation::relu;
-  if (name == "gelu") return Activation::gelu;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::gelu_tanh;
+  if (name == "gelu" || name == "gelu_python") return Activation::gelu;
+  for (const char* tanh : {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_python_tanh", "gelu_accurate"})
+    if (name == tanh) return Activation::gelu_tanh;
   if (name == "silu" || name == "swish") return Activation::silu;
   if (name == "tanh") return Activation::tanh;
   if (name == "sigmoid") return Activation::sigmoid;
   if (name == "linear") return Activation::none;
   throw Error(
-      "activation: expected relu, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, silu, swish, tanh, sigmoid "
-      "or "
-      "linear, got \"" +
+      "activation: expected relu, gelu, gelu_python, gelu_new, gelu_pytorch_tanh, gelu_fast, "
+      "gelu_python_tanh, "
+      "gelu_accurate, silu, swish, tanh, sigmoid or linear, got \"" +
       std::string(name) + "\"");
 }
 

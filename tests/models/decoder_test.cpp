@@ -263,6 +263,48 @@ TEST_P(DecoderTest, RefusesWhatDoesNotFit) {
   EXPECT_THROW(model->decode(0), Error);
 }
 
+// The logits of a fixture whose config is changed so.
+std::vector<float> logits_with(const char* fixture, const nlohmann::json& changes) {
+  const fs::path from = kDecoders / fixture;
+  const auto folder = fs::temp_directory_path() / ("heed_decoder_test_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  fs::copy_file(from / "model.safetensors", folder / "model.safetensors");
+  std::ifstream file(from / "config.json");
+  auto config = nlohmann::json::parse(file);
+  config.update(changes);
+  std::ofstream(folder / "config.json") << config;
+  const NoGradients guard;
+  Context context;
+  const TensorMap inputs = read_tensors(from / "inputs.safetensors");
+  auto logits = load_decoder(folder)->forward(inputs, {}, context).at("logits").to_vector<float>();
+  fs::remove_all(folder);
+  return logits;
+}
+
+TEST(DecoderConfig, OfTwoRotaryScalingsTheOlderKeyCounts) {
+  using nlohmann::json;
+  const json linear = {{"type", "linear"}, {"factor", 2.0}},
+             other = {{"rope_type", "linear"}, {"factor", 3.0}};
+  const auto want = logits_with("llama", {{"rope_scaling", linear}, {"rope_parameters", nullptr}});
+  EXPECT_EQ(logits_with("llama", {{"rope_scaling", linear}, {"rope_parameters", other}}), want);
+  EXPECT_EQ(logits_with("llama", {{"rope_scaling", json::object()}, {"rope_parameters", linear}}), want);
+  EXPECT_NE(logits_with("llama", {{"rope_scaling", other}}), want);
+}
+
+TEST(DecoderConfig, MptHasTheSlopesOfTransformersWhateverTheirMaximum) {
+  EXPECT_EQ(logits_with("mpt", {{"attn_config", {{"alibi_bias_max", 16}}}}),
+            logits_with("mpt", nlohmann::json::object()));
+}
+
+// 5 of 16 elements turn as three pairs, at other frequencies than 6.
+TEST(DecoderConfig, AnOddPartOfAHeadTurns) {
+  const auto with_part = [](double part) {
+    return logits_with("gpt-neox", {{"rope_parameters", {{"partial_rotary_factor", part}}}});
+  };
+  EXPECT_NE(with_part(0.32), with_part(0.375));
+  EXPECT_THROW(with_part(0.01), Error);
+}
+
 class DecoderTraining : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, DecoderTraining, testing::Values("gpt2", "llama"));
 

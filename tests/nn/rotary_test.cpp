@@ -62,7 +62,7 @@ TEST(Rotary, EveryScalingHasTheNumbersOfTransformers) {
   for (const json& c : fixture().at("rotary")) {
     SCOPED_TRACE(c.at("name").get<std::string>());
     const RotaryOptions options = options_of(c);
-    const std::int64_t r = options.dim;
+    const std::int64_t r = options.dim + options.dim % 2;
     const auto frequencies = rotary_frequencies(options, c.at("length"));
     const auto want = c.at("inv_freq").get<std::vector<float>>();
     ASSERT_EQ(frequencies.size(), want.size());
@@ -109,8 +109,10 @@ TEST(Rotary, OneFirstPlaceEqualsEachPlace) {
 }
 
 TEST(Rotary, RefusesWhatHasNoMeaning) {
-  EXPECT_THROW(RotaryPositions({.dim = 7}), Error);
   EXPECT_THROW(RotaryPositions({.dim = 0}), Error);
+  RotaryOptions odd{.dim = 7};
+  odd.scaling = {.kind = RotaryScalingKind::yarn, .factor = 2, .original_length = 64};
+  EXPECT_THROW(RotaryPositions{odd}, Error);
   RotaryOptions o{.dim = 8};
   for (const RotaryScalingKind kind :
        {RotaryScalingKind::dynamic, RotaryScalingKind::llama3, RotaryScalingKind::yarn}) {

@@ -39,14 +39,16 @@ struct RotaryScaling {
 };
 
 struct RotaryOptions {
-  std::int64_t dim = 0;  ///< r: elements of a head that turn, even; the others pass
+  /// r: elements of a head that turn; the others pass. An odd number turns one more, at the frequencies of
+  /// the odd number, as in GPT-NeoX.
+  std::int64_t dim = 0;
   double theta = 10000;
   RotaryLayout layout = RotaryLayout::halves;
   RotaryScaling scaling = {};
 };
 
 /// Radians per place of each pair, f32, for a text of `length` tokens:
-/// theta^(-2i / r), i = 0 .. r/2 - 1, scaled.
+/// theta^(-2i / r), 2i = 0, 2 .. below r, scaled.
 std::vector<float> rotary_frequencies(const RotaryOptions& options, std::int64_t length);
 /// What cosines and sines are multiplied by, which makes queries and keys longer (YaRN, LongRoPE); else 1.
 double rotary_attention_factor(const RotaryScaling& scaling);
@@ -54,7 +56,7 @@ double rotary_attention_factor(const RotaryScaling& scaling);
 /// Rotary positions for texts of any length: cosines and sines are worked out when a text first needs them.
 class RotaryPositions : public Positions {
  public:
-  /// Throws Error for an odd number of elements or a scaling that lacks what it needs.
+  /// Throws Error for no elements or a scaling that lacks what it needs.
   explicit RotaryPositions(RotaryOptions options);
   ~RotaryPositions() override;
   Tensor rotate(const Tensor& x, const Places& places) const override;

@@ -21,8 +21,8 @@ Tensor sigmoid(const Tensor& x);
 
 enum class Activation { none, relu, gelu, gelu_tanh, silu, tanh, sigmoid };
 
-/// The activation a config names: relu, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, silu, swish, tanh,
-/// sigmoid, linear. Throws Error for any other.
+/// The activation a config names: relu, gelu or gelu_python; gelu_new, gelu_pytorch_tanh, gelu_fast,
+/// gelu_python_tanh or gelu_accurate; silu or swish; tanh, sigmoid, linear. Throws Error for any other.
 Activation activation_named(std::string_view name);
 Tensor activate(const Tensor& x, Activation activation);
 
