@@ -66,7 +66,7 @@ void run(AnswerArguments arguments, const Globals& globals) {
                                                              arguments.context_file, globals.quiet);
   const std::filesystem::path directory = locate_model(arguments.model);
   const auto model =
-      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::span, "answer");
+      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::span, "answer", globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(arguments, globals, [&](const std::vector<std::string>& texts, const TaskOptions& options) {
     static_cast<TaskOptions&>(arguments.answering) = options;

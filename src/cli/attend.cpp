@@ -165,6 +165,7 @@ void run(AttendArguments arguments, const Globals& globals) {
   if (!arguments.output.empty()) check_picture_file(arguments.output);
   const std::filesystem::path directory = locate_model(arguments.model);
   const auto model = load_model(directory);
+  warn_of_unknown_settings(*model, directory, globals);
   const auto tokenizer = load_tokenizer(directory);
   const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(model.get());
   const AttentionPicture picture = encoder_decoder != nullptr

@@ -54,8 +54,8 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
   std::vector<std::string> pairs;
   for (const std::string& pair : arguments.pairs) pairs.push_back(valid_text(pair, "--pair", globals.quiet));
   const std::filesystem::path directory = locate_model(arguments.model);
-  const auto model =
-      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::sequence, "classify");
+  const auto model = load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::sequence,
+                                       "classify", globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(arguments, globals, [&](const std::vector<std::string>& texts, const TaskOptions& options) {
     const std::vector<TextPair> inputs = with_pairs(texts, pairs, options.first_line);

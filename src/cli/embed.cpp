@@ -68,6 +68,7 @@ void run(const EmbedArguments& arguments, const Globals& globals) {
   const std::filesystem::path directory = locate_model(arguments.model),
                               transformer = transformer_directory(directory);
   const auto model = load_model(transformer, weights_dtype(arguments.dtype));
+  warn_of_unknown_settings(*model, transformer, globals);
   const auto tokenizer = load_tokenizer(transformer);
   const EmbeddingRecipe recipe = recipe_of(arguments, directory, *model, globals);
   std::vector<Tensor> windows;

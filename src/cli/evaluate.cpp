@@ -45,6 +45,7 @@ std::vector<std::string> translate_lines(const EvaluateArguments& arguments,
   arguments.generation.apply_to(options.generation);
   options.batch_tokens = arguments.batch_tokens;
   const auto model = load_encoder_decoder(directory);
+  warn_of_unknown_settings(*model, directory, globals);
   check_tokens(options.generation, model->vocab_size());
   const auto tokenizer = load_tokenizer(directory);
   std::vector<std::string> outputs;
@@ -83,6 +84,7 @@ void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
     throw UsageError("evaluate: expected --text, or --source and --reference, got both");
   const std::filesystem::path directory = locate_model(a.model);
   const auto model = load_decoder(directory);
+  warn_of_unknown_settings(*model, directory, globals);
   const auto tokenizer = load_tokenizer(directory);
   const std::string text = valid_text(read_file(a.text), a.text, globals.quiet);
   const std::vector<std::int64_t> ids = tokenizer->encode(text).ids;

@@ -104,7 +104,8 @@ void print_text(const LabelReport& report, const std::vector<std::string>& names
 void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   if (arguments.model.empty()) throw UsageError("evaluate: expected --model with --tsv, got none");
   const std::filesystem::path directory = locate_model(arguments.model);
-  const auto model = load_encoder_with(directory, DType::f32, EncoderHead::sequence, "evaluate --tsv");
+  const auto model =
+      load_encoder_with(directory, DType::f32, EncoderHead::sequence, "evaluate --tsv", globals);
   if (label_function(*model) != LabelFunction::softmax)
     throw Error("evaluate --tsv: expected a model that gives each text one label, got one that does not");
   const auto tokenizer = load_tokenizer(directory);

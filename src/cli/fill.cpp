@@ -56,7 +56,7 @@ void print_text(const FilledText& filled) {
 void run(const FillArguments& arguments, const Globals& globals) {
   const std::filesystem::path directory = locate_model(arguments.model);
   const auto model =
-      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::masked_lm, "fill");
+      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::masked_lm, "fill", globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(arguments, globals, [&](const std::vector<std::string>& texts, const TaskOptions& options) {
     for (const FilledText& filled : fill_masks(*model, *tokenizer, texts, arguments.top_k, options)) {

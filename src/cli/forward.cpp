@@ -39,7 +39,9 @@ void add_gradients(const Model& model, const TensorMap& outputs, std::vector<Nam
 }
 
 void run(const ForwardArguments& arguments, const Globals& globals) {
-  const auto model = load_model(locate_model(arguments.model), weights_dtype(arguments.dtype));
+  const std::filesystem::path directory = locate_model(arguments.model);
+  const auto model = load_model(directory, weights_dtype(arguments.dtype));
+  warn_of_unknown_settings(*model, directory, globals);
   const TensorMap inputs = read_inputs(arguments.input);
   Context context;
   std::optional<NoGradients> guard;

@@ -154,6 +154,7 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
     if (stop.empty()) throw UsageError("--stop: expected a text with characters, got an empty one");
   }
   session.model = load_decoder(directory, weights_dtype(arguments.dtype));
+  warn_of_unknown_settings(*session.model, directory, globals);
   check_tokens(session.options.generation, session.model->vocab_size());
   try {
     session.tokenizer = load_tokenizer(directory);

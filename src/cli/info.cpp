@@ -52,7 +52,7 @@ constexpr const char* kSizes[] = {"d_model",
 struct Summary {
   std::filesystem::path directory;
   std::string family;
-  std::vector<std::string> architectures;
+  std::vector<std::string> architectures, unknown_settings;
   std::int64_t vocab_size = 0;
   std::optional<std::int64_t> max_positions;
   std::int64_t parameters = 0;
@@ -77,7 +77,7 @@ DType dtype_to_load(const std::string& stored) {
   return stored == "F64" ? DType::f64 : DType::f32;
 }
 
-Summary summarise(const std::filesystem::path& directory) {
+Summary summarise(const std::filesystem::path& directory, const Globals& globals) {
   const Config config = Config::load(directory / "config.json");
   Summary s;
   s.directory = directory;
@@ -94,6 +94,8 @@ Summary summarise(const std::filesystem::path& directory) {
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   s.dtype = most == bytes_of.end() ? "F32" : most->first;
   const auto model = load_model(directory, dtype_to_load(s.dtype));  // checks config against tensors
+  warn_of_unknown_settings(*model, directory, globals);
+  s.unknown_settings = model->unknown_settings();
   s.vocab_size = model->vocab_size();
   s.max_positions = model->max_positions();
   for (const Parameter& parameter : model->parameters()) {
@@ -113,6 +115,7 @@ void print_json(const Summary& s) {
       .field("directory", s.directory.string())
       .field("model_type", s.family)
       .field("architectures", s.architectures)
+      .field("unknown_settings", s.unknown_settings)
       .field("vocab_size", s.vocab_size)
       .field("max_positions", s.max_positions)
       .field("parameters", s.parameters)
@@ -163,7 +166,7 @@ void add_info(CLI::App& app, const Globals& globals) {
   command->add_option("model,--model,-m", *name, "Model directory or name")->required();
   command->footer("Examples:\n  heed info en-fr\n  heed info ./checkpoint --json");
   command->callback([name, &globals] {
-    const Summary summary = summarise(locate_model(*name));
+    const Summary summary = summarise(locate_model(*name), globals);
     if (globals.json) {
       print_json(summary);
     } else {

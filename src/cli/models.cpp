@@ -5,7 +5,7 @@
 #include <sstream>
 #include <vector>
 
-#include "cli/cli.h"
+#include "cli/terminal.h"
 #include "heed/models/registry.h"
 
 namespace heed::cli {
@@ -44,6 +44,15 @@ fs::path locate_model(const std::string& name) {
   if (name.empty())
     throw UsageError("--model: expected a directory or the name of a model, got an empty text");
   return find_model(name, model_folders(), hub_cache());
+}
+
+void warn_of_unknown_settings(const Model& model, const fs::path& directory, const Globals& globals) {
+  const std::vector<std::string> names = model.unknown_settings();
+  if (globals.quiet || names.empty()) return;
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  warn((directory / "config.json").string() + ": " + list + (names.size() == 1 ? " is" : " are") +
+       " not known and not followed");
 }
 
 DType weights_dtype(const std::string& name) {

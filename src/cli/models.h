@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <string>
 
+#include "cli/cli.h"
 #include "heed/dtype.h"
+#include "heed/models/model.h"
 
 namespace heed::cli {
 
@@ -14,6 +16,10 @@ inline constexpr const char* kDefaultTranslator = "en-fr";
 /// The directory that --model names: itself, or looked up in $HEED_MODELS (folders separated by ':'), among
 /// the installed models, and in the Hugging Face cache. Throws Error when it is nowhere.
 std::filesystem::path locate_model(const std::string& name);
+
+/// Warns of settings in the config.json of `directory` that the model loaded from there does not know.
+void warn_of_unknown_settings(const Model& model, const std::filesystem::path& directory,
+                              const Globals& globals);
 
 /// f32 or bf16, as --dtype spells it.
 DType weights_dtype(const std::string& name);

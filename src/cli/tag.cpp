@@ -51,7 +51,8 @@ void run(const TagArguments& arguments, const Globals& globals) {
   tagging.aggregation = aggregation_named(arguments.aggregation);
   tagging.stride = arguments.stride;
   const std::filesystem::path directory = locate_model(arguments.model);
-  const auto model = load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::token, "tag");
+  const auto model =
+      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::token, "tag", globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(arguments, globals, [&](const std::vector<std::string>& texts, const TaskOptions& options) {
     static_cast<TaskOptions&>(tagging) = options;

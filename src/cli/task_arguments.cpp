@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "cli/input.h"
+#include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/terminal.h"
 #include "heed/io/json.h"
@@ -53,8 +54,10 @@ void add_task_options(CLI::App& command, TaskArguments& a, const char* texts) {
 }
 
 std::unique_ptr<EncoderModel> load_encoder_with(const std::filesystem::path& directory, DType dtype,
-                                                EncoderHead head, const std::string& command) {
+                                                EncoderHead head, const std::string& command,
+                                                const Globals& globals) {
   std::unique_ptr<Model> model = load_model(directory, dtype);
+  warn_of_unknown_settings(*model, directory, globals);
   auto* encoder = dynamic_cast<EncoderModel*>(model.get());
   if (encoder == nullptr || encoder->head() != head) {
     const std::vector<std::string> names = Config::load(directory / "config.json").strings("architectures");

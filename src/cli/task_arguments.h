@@ -27,7 +27,8 @@ void add_task_options(CLI::App& command, TaskArguments& arguments, const char* t
 
 /// An encoder with the head that `command` needs. Throws Error that names the command which fits the model.
 std::unique_ptr<EncoderModel> load_encoder_with(const std::filesystem::path& directory, DType dtype,
-                                                EncoderHead head, const std::string& command);
+                                                EncoderHead head, const std::string& command,
+                                                const Globals& globals);
 
 /// Calls `handle` with the valid texts of each window, and with options that count and tell lines.
 void for_each_window(const TaskArguments& arguments, const Globals& globals,

@@ -182,6 +182,7 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
                         directory,     load_encoder_decoder(directory, weights_dtype(arguments.dtype)),
                         options.first, options.second,
                         long_lines};
+  warn_of_unknown_settings(*session.model, directory, globals);
   check_tokens(options.first, session.model->vocab_size());
   if (arguments.prompt_ids.empty()) {
     translate_texts(session);

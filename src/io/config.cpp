@@ -132,6 +132,7 @@ void collect_unused(const JsonValue& value, const std::string& prefix, std::vect
   const std::vector<std::string> names = names_of(value);
   for (std::size_t i = 0; i < names.size(); ++i) {
     const JsonValue& inner = value.elements[i];
+    if (inner.kind == Kind::null) continue;
     if (!inner.used) {
       out.push_back(prefix + names[i]);
     } else if (!inner.elements.empty()) {

@@ -38,7 +38,7 @@ EncoderConfig parse(const Config& json) {
   c.padding = padding_setting(json, 0, c.vocab_size);
   check_heads(json, "num_attention_heads", c.width, c.heads);
   json.ignore({"down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks"});
-  refuse_unknown_keys(json);
+  ignore_common_keys(json);
   return c;
 }
 

@@ -61,7 +61,7 @@ BartConfig BartConfig::parse(const Config& json) {
                "decoder_layerdrop", "encoder_layerdrop", "extra_pos_embeddings",
                "force_bos_token_to_be_generated", "init_std", "is_decoder", "is_encoder_decoder",
                "normalize_before", "normalize_embedding", "num_hidden_layers", "static_position_embeddings"});
-  refuse_unknown_keys(json);
+  ignore_common_keys(json);
   return c;
 }
 

@@ -19,7 +19,7 @@ EncoderConfig parse(const Config& json) {
   EncoderConfig c = parse_bert_settings(json, 0);
   json.ignore({"pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
                "pooler_type"});
-  refuse_unknown_keys(json);
+  ignore_common_keys(json);
   return c;
 }
 

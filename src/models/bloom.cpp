@@ -34,7 +34,7 @@ BloomConfig BloomConfig::parse(const Config& json) {
   json.ignore({"attention_softmax_in_fp32", "bias_dropout_fusion", "initializer_range",
                "masked_softmax_fusion", "n_inner", "offset_alibi", "pretraining_tp", "seq_length",
                "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact", "unk_token_id"});
-  refuse_unknown_keys(json);
+  ignore_common_keys(json);
   return c;
 }
 

@@ -48,16 +48,27 @@ std::int64_t single_id(const Config& json, const char* key, std::int64_t otherwi
   return ids.empty() ? otherwise : ids.front();
 }
 
-void refuse_unknown_keys(const Config& json) {
-  json.ignore({"_attn_implementation_autoset",
+void ignore_common_keys(const Config& json) {
+  if (json.has("quantization_config"))
+    json.fail("quantization_config",
+              "none, as quantised weights are not read (take the model's f32, f16 or bf16 files)");
+  json.ignore({"_attn_implementation",
+               "_attn_implementation_autoset",
+               "_commit_hash",
+               "_flash_attn_2_enabled",
                "_name_or_path",
                "_num_labels",
+               "adapters",
+               "add_cross_attention",
                "architectures",
+               "attn_implementation",
                "auto_map",
                "bad_words_ids",
                "begin_suppress_tokens",
                "bos_token_id",
                "chunk_size_feed_forward",
+               "cross_attention_hidden_size",
+               "custom_pipelines",
                "decoder_start_token_id",
                "diversity_penalty",
                "do_sample",
@@ -71,14 +82,20 @@ void refuse_unknown_keys(const Config& json) {
                "forced_eos_token_id",
                "gradient_checkpointing",
                "id2label",
+               "is_llama_config",
                "label2id",
+               "language",
                "length_penalty",
                "max_length",
+               "max_sequence_length",
                "min_length",
+               "model_max_length",
                "model_type",
+               "name",
                "no_repeat_ngram_size",
                "num_beam_groups",
                "num_beams",
+               "num_labels",
                "num_return_sequences",
                "output_attentions",
                "output_hidden_states",
@@ -87,26 +104,42 @@ void refuse_unknown_keys(const Config& json) {
                "pad_token_id",
                "prefix",
                "problem_type",
+               "pruned_heads",
                "remove_invalid_values",
                "repetition_penalty",
+               "replacing_rate",
                "return_dict",
                "return_dict_in_generate",
+               "rope_interleaved",
                "sep_token_id",
+               "student_decoder_layers",
+               "student_encoder_layers",
                "suppress_tokens",
                "task_specific_params",
                "temperature",
                "tf_legacy_loss",
+               "tie_encoder_decoder",
+               "tie_weights_",
                "tokenizer_class",
                "top_k",
                "top_p",
                "torch_dtype",
                "torchscript",
+               "transformers.js_config",
                "transformers_version",
                "typical_p",
+               "unsloth_fixed",
+               "unsloth_version",
                "use_bfloat16",
-               "use_cache"});
+               "use_cache",
+               "use_mrope",
+               "xla_device"});
+}
+
+void refuse_unknown_keys(const Config& json) {
   const std::vector<std::string> unused = json.unused();
-  if (!unused.empty()) json.fail(unused.front(), "only known settings");
+  if (!unused.empty())
+    throw Error(json.where() + ": " + unused.front() + ": expected only known settings, got one more");
 }
 
 std::string dtype_in_config(DType dtype) {

@@ -26,9 +26,11 @@ void check_heads(const Config& json, const char* key, std::int64_t width, std::i
 void check_id(const Config& json, const char* key, std::int64_t id, std::int64_t vocab);
 /// The token under `key`, or the first where there are several.
 std::int64_t single_id(const Config& json, const char* key, std::int64_t otherwise);
-/// Marks the keys that transformers writes into any config and that change nothing in the model itself:
-/// names, versions, labels, settings of generation and of other tools. Throws Error for a key that is then
-/// still unused.
+/// Marks the keys that may stand in any config and that change nothing in the model itself: names, versions,
+/// labels, settings of generation and of other tools. Throws Error for quantised weights.
+void ignore_common_keys(const Config& json);
+/// Throws Error for a key that is still unused: who describes a new model gets it as described. Of a model
+/// that is there already such keys are told instead (Model::unknown_settings).
 void refuse_unknown_keys(const Config& json);
 /// A dtype as config.json spells it: float32, bfloat16, float16, ...
 std::string dtype_in_config(DType dtype);

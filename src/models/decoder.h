@@ -35,6 +35,7 @@ class AssembledDecoder : public DecoderModel {
   void save(const std::filesystem::path& directory, DType dtype) const override {
     files_.save(directory, dtype);
   }
+  std::vector<std::string> unknown_settings() const override { return files_.config.unused(); }
   std::optional<std::int64_t> max_positions() const override { return max_positions_; }
   std::int64_t vocab_size() const override { return parts_.embedding.table.size(0); }
 

@@ -37,7 +37,7 @@ EncoderConfig parse(const Config& json) {
   json.ignore({"sinusoidal_pos_embds"});  // how a new table begins; files hold it
   c.padding = padding_setting(json, 0, c.vocab_size);
   check_heads(json, "n_heads", c.width, c.heads);
-  refuse_unknown_keys(json);
+  ignore_common_keys(json);
   return c;
 }
 

@@ -89,6 +89,7 @@ class AssembledEncoder final : public EncoderModel {
   std::int64_t type_vocab_size() const override { return parts_.types.defined() ? config_.types : 0; }
   std::int64_t pad_id() const override { return config_.padding.value_or(0); }
   void save(const std::filesystem::path& directory, DType dtype) const override;
+  std::vector<std::string> unknown_settings() const override { return json_.unused(); }
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
   Tensor encode(const EncoderBatch& batch, Context& context) const override;
   Tensor predict(const Tensor& hidden, Context& context) const override;
@@ -367,6 +368,7 @@ void add_other_names(EncoderTable& encoder, const std::string& prefix,
 std::unique_ptr<EncoderModel> make_encoder(const EncoderFamily& family, const Config& json,
                                            Generator& generator) {
   const EncoderConfig config = family.parse(json);
+  refuse_unknown_keys(json);
   const EncoderTable table = family.table(config, [](const std::string&) { return true; });
   Weights weights = Weights::initialise(table.table, generator);
   EncoderParts parts = family.build(config, weights);
@@ -382,6 +384,7 @@ std::unique_ptr<EncoderModel> load_encoder(const EncoderFamily& family,
       family.table(config, [&](const std::string& name) { return files.contains(name); });
   for (std::size_t i = table.body_rows; i < table.table.rows.size(); ++i) {
     const TensorRow& row = table.table.rows[i];
+    if (!row.required) continue;
     std::vector<std::string> names = row.tied;
     names.insert(names.end(), row.aliases.begin(), row.aliases.end());
     names.push_back(row.name);

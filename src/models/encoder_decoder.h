@@ -59,6 +59,7 @@ class AssembledEncoderDecoder : public EncoderDecoderModel {
   void save(const std::filesystem::path& directory, DType dtype) const override {
     files_.save(directory, dtype);
   }
+  std::vector<std::string> unknown_settings() const override { return files_.config.unused(); }
   std::optional<std::int64_t> max_positions() const override { return facts_.max_positions; }
   std::int64_t vocab_size() const override { return facts_.vocab_size; }
   std::int64_t decoder_start_id() const override { return facts_.decoder_start_id; }

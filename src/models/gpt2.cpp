@@ -43,7 +43,7 @@ Gpt2Config Gpt2Config::parse(const Config& json) {
   json.ignore({"reorder_and_upcast_attn", "initializer_range", "n_ctx", "n_special", "predict_special_tokens",
                "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
                "summary_use_proj", "is_decoder", "is_encoder_decoder"});
-  refuse_unknown_keys(json);
+  ignore_common_keys(json);
   return c;
 }
 

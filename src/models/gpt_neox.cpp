@@ -39,8 +39,9 @@ NeoxConfig NeoxConfig::parse(const Config& json) {
   c.rotary = rotary_options(json, c.hidden_size / c.num_attention_heads,
                             json.positive_integer("max_position_embeddings", 2048),
                             {.theta = "rotary_emb_base", .partial = "rotary_pct", .partial_default = 0.25});
-  json.ignore({"classifier_dropout", "initializer_range", "is_decoder", "rope_theta"});
-  refuse_unknown_keys(json);
+  json.ignore({"attention_probs_dropout_prob", "classifier_dropout", "hidden_dropout_prob",
+               "initializer_range", "is_decoder", "partial_rotary_factor", "rope_theta"});
+  ignore_common_keys(json);
   return c;
 }
 

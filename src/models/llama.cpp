@@ -13,7 +13,7 @@ LlamaShape llama_shape(const Config& json) {
   s.qkv_bias = s.out_bias = json.boolean("attention_bias", false);
   s.mlp_bias = json.boolean("mlp_bias", false);
   s.rotary = rotary_options(json, s.head_dim, json.positive_integer("max_position_embeddings", 2048));
-  refuse_unknown_keys(json);
+  ignore_common_keys(json);
   return s;
 }
 

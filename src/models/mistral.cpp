@@ -13,7 +13,7 @@ LlamaShape mistral_shape(const Config& json) {
   s.rotary = rotary_options(json, s.head_dim, json.positive_integer("max_position_embeddings", 131072));
   const std::int64_t window = integer_or_null(json, "sliding_window", 0, 4096);
   s.windows.assign(s.windows.size(), window);
-  refuse_unknown_keys(json);
+  ignore_common_keys(json);
   return s;
 }
 

@@ -32,6 +32,7 @@ ModelFiles ModelFiles::load(const std::filesystem::path& directory, DType dtype,
 
 ModelFiles ModelFiles::make(const Config& config, Generator& generator, const TableOfConfig& table) {
   const TensorTable rows = table(config);
+  refuse_unknown_keys(config);
   return {config, "", Weights::initialise(rows, generator)};
 }
 

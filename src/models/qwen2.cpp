@@ -32,7 +32,7 @@ LlamaShape qwen2_shape(const Config& json) {
   s.qkv_bias = true;
   s.rotary = rotary_options(json, s.head_dim, json.positive_integer("max_position_embeddings", 32768));
   read_windows(json, s);
-  refuse_unknown_keys(json);
+  ignore_common_keys(json);
   return s;
 }
 

@@ -20,7 +20,7 @@ EncoderConfig parse(const Config& json) {
     json.fail("max_position_embeddings",
               std::string("more than pad_token_id + 1 = ") + std::to_string(*c.padding + 1));
   }
-  refuse_unknown_keys(json);
+  ignore_common_keys(json);
   return c;
 }
 

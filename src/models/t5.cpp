@@ -63,7 +63,7 @@ T5Config T5Config::parse(const Config& json) {
   check_id(json, "decoder_start_token_id", c.start, c.vocab_size);
   json.ignore({"classifier_dropout", "dense_act_fn", "initializer_factor", "is_decoder", "is_encoder_decoder",
                "is_gated_act", "n_positions", "output_past", "tokenizer_class"});
-  refuse_unknown_keys(json);
+  ignore_common_keys(json);
   return c;
 }
 

@@ -88,6 +88,28 @@ TEST(Forward, WritesOnlyWhatIsAskedFor) {
   EXPECT_EQ(listing(folder.path()), Words{"out.safetensors"});
 }
 
+TEST(Forward, TellsSettingsThatNothingFollows) {
+  const Folder folder;
+  std::filesystem::copy(marian(), folder / "model");
+  Json config = Json::parse(slurp(folder / "model/config.json"));
+  config["colour"] = 3;
+  spill(folder / "model/config.json", config.dump());
+  const Words words{"forward",
+                    "--model",
+                    folder / "model",
+                    "--input",
+                    marian() + "/inputs.safetensors",
+                    "--output",
+                    folder / "out.safetensors"};
+  const Result result = run(words);
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.err.find("model/config.json: colour is not known and not followed\n"), std::string::npos)
+      << result.err;
+  Words quiet = words;
+  quiet.push_back("--quiet");
+  EXPECT_EQ(run(quiet).err, "");
+}
+
 TEST(Forward, WeightsInBfloat16AreNearby) {
   const Folder folder;
   const Result result = forward(folder / "out.safetensors", {"--dtype", "bf16"});

@@ -302,7 +302,6 @@ TEST_F(BertTest, RefusesWhatItCannotRun) {
   EXPECT_THAT(error_of({{"is_decoder", true}}), HasSubstr("is_decoder"));
   EXPECT_THAT(error_of({{"num_attention_heads", 5}}), HasSubstr("divides"));
   EXPECT_THAT(error_of({{"pad_token_id", 700}}), HasSubstr("pad_token_id"));
-  EXPECT_THAT(error_of({{"rotary", true}}), HasSubstr("only known settings"));
   EXPECT_THAT(error_of({{"hidden_size", 40}}), HasSubstr("word_embeddings"));
 }
 

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 namespace heed {
 namespace {
@@ -68,11 +69,44 @@ TEST_F(RegistryTest, ReportsConfigsThatMakeNoModel) {
     return "";
   };
   EXPECT_THAT(error_for(R"(, "encoder_layers": 0)"), testing::HasSubstr("encoder_layers"));
-  EXPECT_THAT(error_for(R"(, "colour": 3)"), testing::HasSubstr("colour"));
+  EXPECT_THAT(error_for(R"(, "quantization_config": {"bits": 4})"),
+              testing::HasSubstr("quantization_config"));
   EXPECT_THAT(error_for(R"(, "eos_token_id": 20)"), testing::HasSubstr("eos_token_id"));
   EXPECT_THAT(error_for(R"(, "dropout": 1.5)"), testing::HasSubstr("dropout"));
   EXPECT_THAT(error_for(R"(, "activation_function": "mish")"), testing::HasSubstr("mish"));
   EXPECT_THAT(error_for(""), testing::HasSubstr("model.safetensors"));
+}
+
+// Their keys, with sizes made small.
+TEST_F(RegistryTest, KnowsEverySettingOfPublishedConfigs) {
+  std::ifstream file(fs::path(HEED_FIXTURES) / "configs.json");
+  const auto configs = nlohmann::ordered_json::parse(file);
+  EXPECT_GE(configs.size(), 40u);
+  for (const auto& [name, config] : configs.items()) {
+    Generator generator(1);
+    EXPECT_NO_THROW(make_model(Config::parse(config.dump(), name), generator)) << name;
+  }
+}
+
+TEST_F(RegistryTest, SettingsNobodyKnowsAreToldOfModelsAndRefusedInNewOnes) {
+  const fs::path llama = fs::path(HEED_FIXTURES) / "decoders/llama";
+  EXPECT_EQ(load_model(llama)->unknown_settings(), std::vector<std::string>());
+  std::ifstream file(llama / "config.json");
+  auto config = nlohmann::ordered_json::parse(file);
+  config["colour"] = {{"red", 3}};
+  config["rope_parameters"]["shade"] = 7;
+  config["rope_parameters"]["tint"] = nullptr;
+  put(folder / "config.json", config.dump());
+  fs::copy_file(llama / "model.safetensors", folder / "model.safetensors");
+  EXPECT_EQ(load_model(folder)->unknown_settings(),
+            (std::vector<std::string>{"rope_parameters.shade", "colour"}));
+  try {
+    Generator generator(1);
+    make_model(Config::load(folder / "config.json"), generator);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("rope_parameters.shade: expected only known settings"));
+  }
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ class Config {
 
   /// Marks keys that are known to mean nothing here, whatever they hold. Absent ones are no error.
   void ignore(std::initializer_list<std::string_view> names) const;
-  /// The keys nobody asked for, in the file's order; those of objects read through sub() as "outer.inner".
+  /// The keys nobody asked for, in the file's order, nulls left out; those of objects read through sub() as
+  /// "outer.inner".
   std::vector<std::string> unused() const;
 
   /// Throws `FILE: NAME: expected EXPECTED, got VALUE` with the key's value as it stands in the file, for

@@ -53,6 +53,9 @@ class Model {
   /// Largest number of positions a sequence may have, where the family has a limit.
   virtual std::optional<std::int64_t> max_positions() const = 0;
   virtual std::int64_t vocab_size() const = 0;
+  /// The settings of config.json that this version does not know, and that nothing follows: "key" or
+  /// "outer.key". transformers passes over what its classes do not know in the same way.
+  virtual std::vector<std::string> unknown_settings() const { return {}; }
 };
 
 /// A decoding under way: the key-value caches of R rows.
