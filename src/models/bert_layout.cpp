@@ -126,10 +126,13 @@ void add_vocabulary_head(TensorTable& table, const EncoderConfig& c, const std::
       if (row.name == words) row.tied.push_back(name + ".weight");
     }
     if (bias != name + ".bias") bias_row.tied.push_back(name + ".bias");
-  } else {  // such files hold both biases, and the output map's own is the one that counts
+  } else {  // such files hold both biases, though only the output map's own is added
     table.rows.push_back({name + ".weight", {c.vocab_size, c.embedding_width}, Init::xavier});
     bias_row.name = name + ".bias";
-    if (bias != bias_row.name) bias_row.aliases.push_back(bias);
+    if (bias != bias_row.name) {
+      bias_row.aliases.push_back(bias);
+      table.rows.push_back({bias, {c.vocab_size}, Init::zeros, false, false});
+    }
   }
   table.rows.push_back(bias_row);
 }

@@ -291,6 +291,37 @@ TEST_F(BertTest, SequenceLossesFollowTheProblemType) {
   EXPECT_THROW(loss({{"problem_type", "single_label_classification"}}), Error);
 }
 
+// transformers stores a bias that nothing adds, and misses it where it is not there.
+TEST(EncoderConfig, UntiedHeadsSaveBothBiases) {
+  const auto folder = fs::temp_directory_path() / ("heed_encoder_test_" + std::to_string(::getpid()));
+  for (const auto& [family, bias] :
+       {std::pair("bert", "cls.predictions.bias"), std::pair("roberta", "lm_head.bias"),
+        std::pair("albert", "predictions.bias")}) {
+    const nlohmann::json config = {{"model_type", family},
+                                   {"architectures", {"XForMaskedLM"}},
+                                   {"vocab_size", 20},
+                                   {"hidden_size", 8},
+                                   {"num_hidden_layers", 1},
+                                   {"num_attention_heads", 2},
+                                   {"intermediate_size", 8},
+                                   {"embedding_size", 8},
+                                   {"max_position_embeddings", 12},
+                                   {"tie_word_embeddings", false}};
+    auto known = config;
+    if (std::string(family) != "albert") known.erase("embedding_size");
+    Generator generator(1);
+    fs::create_directories(folder);
+    make_model(Config::parse(known.dump(), "config.json"), generator)->save(folder);
+    const auto saved = read_tensors(folder / "model.safetensors");
+    std::string used = bias;
+    used.insert(used.rfind("bias"), "decoder.");
+    EXPECT_TRUE(saved.contains(bias)) << bias;
+    EXPECT_TRUE(saved.contains(used)) << used;
+    EXPECT_NO_THROW(load(folder));
+    fs::remove_all(folder);
+  }
+}
+
 TEST_F(BertTest, RefusesWhatItCannotRun) {
   using testing::HasSubstr;
   EXPECT_THAT(error_of({{"architectures", {"BertForSequenceClassification"}}}),

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Models of every family with sizes and settings off the default: made by transformers with random weights, run by
+`heed forward`, saved by heed (tests/models/save_again.cpp), opened again in transformers.
+
+    scripts/reopen-in-transformers.py HEED SAVE_AGAIN
+
+prints a table in Markdown: the largest difference of heed's results from transformers', divided by their largest
+value, and whether the model saved by heed gives transformers the very numbers of the original."""
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ |= {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+LIMIT = 1e-4
+BERT = dict(vocab_size=97, hidden_size=42, num_hidden_layers=2, num_attention_heads=3, intermediate_size=50,
+            max_position_embeddings=26, type_vocab_size=3, layer_norm_eps=1e-6)
+ROBERTA = BERT | dict(type_vocab_size=1, pad_token_id=1)
+DISTILBERT = dict(vocab_size=97, dim=42, n_layers=2, n_heads=3, hidden_dim=50, max_position_embeddings=24,
+                  activation="relu")
+ALBERT = BERT | dict(embedding_size=17, num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2)
+GPT2 = dict(vocab_size=97, n_embd=45, n_layer=3, n_head=3, n_inner=50, n_positions=40)
+LLAMA = dict(vocab_size=97, hidden_size=48, intermediate_size=70, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=64)
+NEOX = dict(vocab_size=97, hidden_size=48, intermediate_size=70, num_hidden_layers=2, num_attention_heads=4,
+            max_position_embeddings=64)
+T5 = dict(vocab_size=97, d_model=40, d_kv=12, d_ff=56, num_layers=2, num_decoder_layers=3, num_heads=3,
+          relative_attention_num_buckets=12, relative_attention_max_distance=20, pad_token_id=0, eos_token_id=1,
+          decoder_start_token_id=0)
+BART = dict(vocab_size=97, d_model=40, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4,
+            decoder_attention_heads=2, encoder_ffn_dim=56, decoder_ffn_dim=44, max_position_embeddings=40,
+            pad_token_id=1, bos_token_id=0, eos_token_id=2, decoder_start_token_id=2, forced_eos_token_id=2)
+MARIAN = BART | dict(pad_token_id=96, eos_token_id=0, decoder_start_token_id=96, forced_eos_token_id=0,
+                     activation_function="swish")
+
+
+BLOOM = dict(vocab_size=97, hidden_size=60, n_layer=2, n_head=5)
+MPT = dict(vocab_size=97, d_model=60, n_heads=6, n_layers=2, max_seq_len=64)
+YARN = dict(rope_type="yarn", rope_theta=5000.0, factor=4.0, original_max_position_embeddings=16, truncate=False)
+LLAMA3 = dict(rope_type="llama3", rope_theta=5000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=16)
+DYNAMIC = dict(rope_type="dynamic", rope_theta=5000.0, factor=2.0)
+
+
+def heads(name, settings):
+    """A family of encoders, bare and with every head."""
+    yield f"{name}Model", settings, {}
+    for head, extra in {"MaskedLM": {}, "SequenceClassification": {"num_labels": 3},
+                        "TokenClassification": {"num_labels": 5}, "QuestionAnswering": {}}.items():
+        yield f"{name}For{head}", settings, extra
+    yield f"{name}ForMaskedLM", settings, {"tie_word_embeddings": False}
+
+
+# Class, settings, and those off the default which the table shows.
+CASES = [
+    *heads("Bert", BERT), *heads("DistilBert", DISTILBERT), *heads("Roberta", ROBERTA), *heads("XLMRoberta", ROBERTA),
+    *heads("Camembert", ROBERTA), *heads("Albert", ALBERT),
+    ("DistilBertForMaskedLM", DISTILBERT, dict(sinusoidal_pos_embds=True)),
+    ("GPT2LMHeadModel", GPT2, {}),
+    ("GPT2LMHeadModel", GPT2, dict(scale_attn_by_inverse_layer_idx=True, tie_word_embeddings=False)),
+    ("GPT2LMHeadModel", GPT2, dict(scale_attn_weights=False, activation_function="relu")),
+    ("LlamaForCausalLM", LLAMA, dict(head_dim=20, attention_bias=True, mlp_bias=True)),
+    ("LlamaForCausalLM", LLAMA, dict(max_position_embeddings=8, rope_parameters=DYNAMIC)),
+    ("LlamaForCausalLM", LLAMA, dict(tie_word_embeddings=True, rope_parameters=LLAMA3)),
+    ("LlamaForCausalLM", LLAMA, dict(rope_parameters=YARN)),
+    ("MistralForCausalLM", LLAMA, dict(sliding_window=5)),
+    ("Qwen2ForCausalLM", LLAMA, dict(use_sliding_window=True, sliding_window=4, max_window_layers=1)),
+    ("GPTNeoXForCausalLM", NEOX, {}),
+    ("GPTNeoXForCausalLM", NEOX, dict(use_parallel_residual=False, attention_bias=False)),
+    ("BloomForCausalLM", BLOOM, {}),
+    ("BloomForCausalLM", BLOOM, dict(apply_residual_connection_post_layernorm=True)),
+    ("MptForCausalLM", MPT, {}), ("MptForCausalLM", MPT, dict(attn_config=dict(clip_qkv=0.8, softmax_scale=0.3))),
+    ("T5ForConditionalGeneration", T5, {}),
+    ("T5ForConditionalGeneration", T5, dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
+    ("MT5ForConditionalGeneration", T5, {}), ("MarianMTModel", MARIAN, {}),
+    ("MarianMTModel", MARIAN, dict(scale_embedding=True, share_encoder_decoder_embeddings=False)),
+    ("BartForConditionalGeneration", BART, {}), ("BartForConditionalGeneration", BART, dict(tie_word_embeddings=False)),
+    ("MBartForConditionalGeneration", BART, dict(scale_embedding=True)),
+]
+
+
+def shown(settings):
+    """`key value`, of rotary scalings their kind."""
+    texts = []
+    for key, value in settings.items():
+        if key == "rope_parameters":
+            texts.append(value["rope_type"])
+        elif isinstance(value, dict):
+            texts.append(shown(value))
+        else:
+            texts.append(f"{key} {value}")
+    return ", ".join(texts)
+
+
+def randomise(model):
+    """Biases and norms are random too, and matrices large, so that mistakes show."""
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if not p.requires_grad:
+                continue
+            noise = torch.randn(p.shape, generator=generator)
+            if p.dim() > 1:
+                embedding = any(part in name for part in ("embed", "wte", "wpe", "shared"))
+                p.copy_(noise * (0.6 if embedding else 1.3 / math.sqrt(p.shape[-1])))
+            else:
+                is_gain = name.endswith("weight")
+                p.copy_(noise * 0.2 + (1.0 if is_gain else 0.0))
+    model.tie_weights()
+    return model.eval()
+
+
+def inputs_of(model):
+    generator = torch.Generator().manual_seed(8)
+    ids = torch.randint(3, 90, (2, 17), generator=generator)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    inputs["attention_mask"][1, 15:] = 0
+    if getattr(model.config, "type_vocab_size", 1) > 1:
+        inputs["token_type_ids"] = torch.randint(0, 3, ids.shape, generator=generator)
+    if model.config.is_encoder_decoder:
+        inputs["decoder_input_ids"] = torch.randint(3, 90, (2, 11), generator=generator)
+    return inputs
+
+
+def results_of(model, inputs):
+    with torch.no_grad():
+        out = model(**inputs, output_hidden_states=True, output_attentions=True, return_dict=True)
+    flat = {}
+    for name, value in out.items():
+        if torch.is_tensor(value):
+            flat[name] = value
+        elif isinstance(value, tuple):
+            flat |= {f"{name}.{i}": element for i, element in enumerate(value)}
+    return flat
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: {done.stderr}")
+
+
+def kind_of(name):
+    if "hidden_states." in name:
+        return "hidden states"
+    return "attentions" if "attentions." in name else "outputs"
+
+
+def differences(actual, expected):
+    largest = {}
+    for name, want in expected.items():
+        difference = ((actual[name] - want).abs().max() / want.abs().max()).item()
+        kind = kind_of(name)
+        largest[kind] = max(largest.get(kind, 0.0), difference)
+    return largest
+
+
+def check(class_name, settings, heed, save_again, folder):
+    kind = getattr(transformers, class_name)
+    config = kind.config_class(**settings)
+    config._attn_implementation = "eager"
+    model = randomise(kind(config))
+    inputs = inputs_of(model)
+    expected = results_of(model, inputs)
+    made, saved = folder / "made", folder / "saved"
+    model.save_pretrained(made)
+    save_file(inputs, folder / "in.safetensors")
+    run(heed, "forward", "--quiet", "--model", made, "--input", folder / "in.safetensors",
+        "--output", folder / "out.safetensors", "--hidden-states", "--attentions")
+    found = differences(load_file(folder / "out.safetensors"), expected)
+    run(save_again, made, saved)
+    again, info = kind.from_pretrained(saved, attn_implementation="eager", output_loading_info=True)
+    if any(info[what] for what in ("missing_keys", "unexpected_keys", "mismatched_keys")):
+        sys.exit(f"{class_name}: saved with other tensors: {info}")
+    reopened = results_of(again.eval(), inputs)
+    equal = all(torch.equal(reopened[name], want) for name, want in expected.items())
+    return found, equal
+
+
+def main():
+    heed, save_again = sys.argv[1:]
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    print("| class | with | outputs | hidden states | attentions | saved and reopened |")
+    print("|---|---|---|---|---|---|")
+    failed = []
+    for class_name, settings, special in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            found, equal = check(class_name, settings | special, heed, save_again, Path(folder))
+        kinds = " | ".join(f"{found[kind]:.1e}" for kind in ("outputs", "hidden states", "attentions"))
+        print(f"| {class_name} | {shown(special)} | {kinds} | {'equal' if equal else 'DIFFERENT'} |", flush=True)
+        if not equal or max(found.values()) > LIMIT:
+            failed.append(class_name)
+    if failed:
+        sys.exit(f"too far from transformers: {', '.join(failed)}")
+
+
+main()
