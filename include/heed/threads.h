@@ -36,4 +36,11 @@ class FunctionRef<R(Args...)> {
 void parallel_for(std::int64_t count, std::int64_t grain,
                   FunctionRef<void(std::int64_t begin, std::int64_t end)> body);
 
+/// How many ranges parallel_for cuts such a call into.
+std::int64_t range_count(std::int64_t count, std::int64_t grain);
+/// parallel_for whose body also learns which of the range_count(count, grain) ranges it works on, so that
+/// each may have room of its own that the caller made beforehand.
+void parallel_for_ranges(std::int64_t count, std::int64_t grain,
+                         FunctionRef<void(std::int64_t range, std::int64_t begin, std::int64_t end)> body);
+
 }  // namespace heed

@@ -197,13 +197,11 @@ class Rules {
   std::vector<Interval> present_;  // by batch: where key_lengths and key_mask leave keys; empty: everywhere
 };
 
-/// A thread's room for numbers, from the pool; not cleared.
+/// Room for numbers, handed out piece by piece; not cleared.
 template <class T>
 class Room {
  public:
-  explicit Room(int64_t numbers)
-      : buffer_(Buffer::allocate(static_cast<std::size_t>(numbers) * sizeof(T))),
-        next_(reinterpret_cast<T*>(buffer_->data())) {}
+  explicit Room(T* start) : next_(start) {}
   /// The next n numbers, from a whole vector on.
   T* take(int64_t n) {
     T* start = next_;
@@ -213,8 +211,23 @@ class Room {
   static constexpr int64_t whole(int64_t n) { return (n + 15) / 16 * 16; }
 
  private:
-  std::shared_ptr<Buffer> buffer_;
   T* next_;
+};
+
+/// Room from the pool, of one size for each range of a parallel loop. The caller makes it, so that what is
+/// asked of the pool does not hang on which threads are at work at once.
+template <class T>
+class Rooms {
+ public:
+  Rooms(int64_t count, int64_t numbers)
+      : size_(Room<T>::whole(numbers)),
+        buffer_(Buffer::allocate(static_cast<std::size_t>(count * size_) * sizeof(T))) {}
+  Room<T> at(int64_t i) const { return Room<T>(data() + i * size_); }
+  T* data() const { return reinterpret_cast<T*>(buffer_->data()); }
+
+ private:
+  int64_t size_;
+  std::shared_ptr<Buffer> buffer_;
 };
 
 /// y[i] = x[i] as a number to calculate with, for i < n.

@@ -36,15 +36,13 @@ struct GroupRoom {
     const int64_t tile = W * s.head_dim + 2 * Softmax<T>::numbers(s.value_dim);
     const int64_t keys = kKeyBlock * (padded<T>(s.head_dim) + padded<T>(s.value_dim));
     return kGroupTiles * Room<T>::whole(tile) + kKeyBlock * W + TileRoom<T>::kNumbers + keys +
-           W * Room<T>::whole(s.value_dim) + 64 * (kGroupTiles + 4);
+           64 * (kGroupTiles + 4);
   }
-  explicit GroupRoom(const AttentionShape& s)
-      : room(numbers(s)),
-        tile_room(room),
+  GroupRoom(const AttentionShape& s, Room<T> room)
+      : tile_room(room),
         scores(room.take(kKeyBlock * W)),
         keys(room.take(kKeyBlock * padded<T>(s.head_dim))),
-        values(room.take(kKeyBlock * padded<T>(s.value_dim))),
-        out(room.take(W * Room<T>::whole(s.value_dim))) {
+        values(room.take(kKeyBlock * padded<T>(s.value_dim))) {
     for (int64_t i = 0; i < kGroupTiles; ++i) {
       T* q = room.take(W * s.head_dim);
       const Softmax<T> span(room, s.value_dim), total(room, s.value_dim);
@@ -52,9 +50,8 @@ struct GroupRoom {
     }
   }
 
-  Room<T> room;
   TileRoom<T> tile_room;
-  T *scores, *keys, *values, *out;
+  T *scores, *keys, *values;
   std::vector<GroupTile<T>> tiles;
 };
 
@@ -75,8 +72,10 @@ class TileForward {
     const int64_t size = tiles * W, groups = (s_.queries + size - 1) / size;
     const int64_t step = spreading_step(groups);
     const int64_t work = std::min(size, s_.queries) * s_.keys * (s_.head_dim + s_.value_dim) / 8;
-    parallel_for(s_.batch * s_.heads * groups, row_grain(work), [&](int64_t begin, int64_t end) HWY_ATTR {
-      GroupRoom<S> room(s_);
+    const int64_t tasks = s_.batch * s_.heads * groups, grain = row_grain(work);
+    const Rooms<T> rooms(range_count(tasks, grain), GroupRoom<S>::numbers(s_));
+    parallel_for_ranges(tasks, grain, [&](int64_t range, int64_t begin, int64_t end) HWY_ATTR {
+      GroupRoom<S> room(s_, rooms.at(range));
       for (int64_t task = begin; task < end; ++task) {
         const int64_t head = task / groups, group = task % groups * step % groups;
         const Interval queries{group * size, std::min((group + 1) * size, s_.queries)};
@@ -84,7 +83,7 @@ class TileForward {
         const bool one_span = walk(placed, room);
         for (int64_t i = 0; i < placed; ++i) {
           const GroupTile<T>& tile = room.tiles[static_cast<std::size_t>(i)];
-          write(tile.queries, one_span ? tile.span : tile.total, room);
+          write(tile.queries, one_span ? tile.span : tile.total);
         }
       }
     });
@@ -99,8 +98,8 @@ class TileForward {
       tile.queries = {at, t, std::min(W, queries.end - t)};
       tile.keys = rules_.visible_block(at.b, t, tile.queries.count);
       const T* q = head_of(a_.q, s_.q, at.b, at.h) + t * s_.q.row;
-      pack_transposed<T>(tile.queries.count, s_.head_dim, {q, s_.q.row}, {tile.q, W});
-      scale_row(rules_.query_factor(), s_.head_dim * W, tile.q);
+      const T factor = rules_.query_factor();
+      pack_transposed<T>(tile.queries.count, s_.head_dim, {q, s_.q.row}, {tile.q, W}, W, {&factor, 0});
     }
     return tiles;
   }
@@ -141,40 +140,55 @@ class TileForward {
     for (int64_t i = 0; i < tiles; ++i) {
       const GroupTile<T>& tile = room.tiles[static_cast<std::size_t>(i)];
       const Interval seen = both(here, tile.keys);
-      if (seen.empty()) continue;
-      const int64_t skip = seen.begin - here.begin, n = seen.size(), width = tile_width<T>(tile.queries);
-      T* scores = room.scores + (seen.begin - block) * W;
-      tile_multiply<T>(n, width, s_.head_dim, Left<T>{keys.data + skip * keys.stride, keys.stride, 1},
-                       {tile.q, W}, {scores, W}, false);
-      finish_tile(rules_, tile.queries, seen, room.tile_room, scores);
-      soften_tile({seen.begin - block, seen.end - block}, width, s_.value_dim, tile.span, room.scores);
-      if (o_.dropout > 0) {
-        dropout_tile(rules_, keep_, tile.queries, seen, room.tile_room);
-        each_vector<T>(tile.queries, n, [&](int64_t, int64_t, int64_t p) HWY_ATTR {
-          store<T>(hn::Mul(load(scores + p), load(room.tile_room.by_key + p)), scores + p);
-        });
-      }
-      tile_multiply<T>(s_.value_dim, width, n, Left<T>{values.data + skip * values.stride, 1, values.stride},
-                       {scores, W}, {tile.span.o, W}, true);
+      if (!seen.empty()) take_tile(tile, block, seen, keys, values, here.begin, room);
     }
   }
 
-  void write(const TileQueries& q, const Softmax<T>& result, GroupRoom<S>& room) const {
-    const int64_t wide = Room<T>::whole(s_.value_dim);
-    T logsumexps[W];
-    for (int64_t w = 0; w < tile_width<T>(q); w += lanes<T>()) {
-      const Vec<T> sum = load(result.sum + w), inverse = inverse_of(sum);
-      store<T>(logsumexp_of(load(result.largest + w), sum), logsumexps + w);
-      for (int64_t c = 0; c < s_.value_dim; ++c) {
-        T* o = result.o + c * W + w;
-        store<T>(hn::Mul(load(o), inverse), o);
+  /// One tile with the keys `seen` of a block; those at hand start at key `first`.
+  void take_tile(const GroupTile<T>& tile, int64_t block, Interval seen, Rows<const T> keys,
+                 Rows<const T> values, int64_t first, GroupRoom<S>& room) const {
+    const TileParts parts = cut_tile(rules_, tile.queries, block, seen);
+    T largest[W];
+    std::copy(tile.span.largest, tile.span.largest + W, largest);
+    for (const TilePart& part : parts) {
+      const TileQueries queries = queries_of(tile.queries, part);
+      const int64_t n = part.keys.size(), lane = part.lanes.begin, skip = part.keys.begin - first;
+      T* scores = room.scores + (part.keys.begin - block) * W + lane;
+      T before[W];
+      std::copy(largest, largest + W, before);
+      tile_multiply<Into::c_and_largest, T>(n, part.lanes.size(), s_.head_dim,
+                                            {keys.data + skip * keys.stride, keys.stride, 1},
+                                            {tile.q + lane, W}, {scores, W}, largest + lane);
+      if (finish_tile(rules_, queries, part.keys, room.tile_room, scores)) {
+        find_largest(n, part.lanes.size(), before + lane, scores, largest + lane);
       }
     }
-    pack_transposed<T>(s_.value_dim, q.count, {result.o, W}, {room.out, wide});
-    for (int64_t i = 0; i < q.count; ++i) {
-      T* o = head_of(a_.o, s_.o, q.at.b, q.at.h) + (q.first + i) * s_.o.row;
-      std::copy(room.out + i * wide, room.out + i * wide + s_.value_dim, o);
+    soften_tile(parts, block, s_.value_dim, largest, tile.span, room.scores);
+    for (const TilePart& part : parts) {
+      const TileQueries queries = queries_of(tile.queries, part);
+      const int64_t lane = part.lanes.begin;
+      T* p = room.scores + (part.keys.begin - block) * W + lane;
+      if (o_.dropout > 0) {
+        dropout_tile(rules_, keep_, queries, part.keys, room.tile_room);
+        each_vector<T>(queries, part.keys.size(), [&](int64_t, int64_t, int64_t at) HWY_ATTR {
+          store<T>(hn::Mul(load(p + at), load(room.tile_room.by_key + at)), p + at);
+        });
+      }
+      tile_multiply<Into::sum, T>(s_.value_dim, part.lanes.size(), part.keys.size(),
+                                  {values.data + (part.keys.begin - first) * values.stride, 1, values.stride},
+                                  {p, W}, {tile.span.o + lane, W});
     }
+  }
+
+  void write(const TileQueries& q, const Softmax<T>& result) const {
+    T logsumexps[W], inverses[W];
+    for (int64_t w = 0; w < tile_width<T>(q); w += lanes<T>()) {
+      const Vec<T> sum = load(result.sum + w);
+      store<T>(logsumexp_of(load(result.largest + w), sum), logsumexps + w);
+      store<T>(inverse_of(sum), inverses + w);
+    }
+    T* o = head_of(a_.o, s_.o, q.at.b, q.at.h) + q.first * s_.o.row;
+    pack_transposed<T>(s_.value_dim, q.count, {result.o, W}, {o, s_.o.row}, s_.value_dim, {inverses, 1});
     if (a_.logsumexp == nullptr) return;
     T* out = a_.logsumexp + (q.at.b * s_.heads + q.at.h) * s_.queries + q.first;
     std::copy(logsumexps, logsumexps + q.count, out);

@@ -30,10 +30,9 @@ struct BackwardRoom {
     return 2 * span * (d + e) + 2 * W * (d + e) + W * d + 2 * W * (kBackwardKeys + 1) +
            TileRoom<T>::kNumbers + 32 * 16;
   }
-  BackwardRoom(const AttentionShape& s, int64_t span)
+  BackwardRoom(const AttentionShape& s, int64_t span, Room<T> room)
       : d(padded<T>(s.head_dim)),
         e(padded<T>(s.value_dim)),
-        room(numbers(s, span)),
         tile_room(room),
         keys(room.take(span * d)),
         values(room.take(span * e)),
@@ -50,14 +49,14 @@ struct BackwardRoom {
         level(room.take(W)) {}
 
   int64_t d, e;  // head_dim and value_dim in whole vectors
-  Room<T> room;
   TileRoom<T> tile_room;
-  T *keys, *values, *dk, *dv;  // of the span of keys, [span, d] and [span, e]
-  T *q_rows, *do_rows;         // of the tile's queries, [W, d] and [W, e]
-  T *q_turned, *do_turned;     // [d, W] and [e, W], q scaled
-  T* dq;                       // [W, d]
-  T *p, *ds;                   // [kBackwardKeys, W]
-  T *shift, *level;            // of each query: logsumexp in powers of two, and D
+  T *keys, *values, *dk, *dv;                             // of the span of keys, [span, d] and [span, e]
+  T *q_rows, *do_rows;                                    // of the tile's queries, [W, d] and [W, e]
+  Rows<const T> q_from{nullptr, 0}, do_from{nullptr, 0};  // where they lie: there or in the tensor
+  T *q_turned, *do_turned;                                // [d, W] and [e, W], q scaled
+  T* dq;                                                  // [W, d]
+  T *p, *ds;                                              // [kBackwardKeys, W]
+  T *shift, *level;                                       // of each query: logsumexp in powers of two, and D
 };
 
 template <class T>
@@ -71,8 +70,8 @@ class Backward {
         a_(args),
         rules_(shape, options),
         keep_(options.random, options.dropout),
-        levels_(shape.batch * shape.heads * shape.queries),
-        level_(levels_.take(shape.batch * shape.heads * shape.queries)) {
+        levels_(1, shape.batch * shape.heads * shape.queries),
+        level_(levels_.data()) {
     const int64_t longest = std::max(s_.queries, s_.keys);
     span_ = 512;  // short heads, when there are few, are cut smaller to occupy many threads
     while (span_ > 128 && s_.batch * s_.kv_heads * longest < 16 * span_) span_ /= 2;
@@ -93,11 +92,13 @@ class Backward {
     const int64_t columns = s_.kv_heads / heads, owners = s_.batch / batches * columns;
     const int64_t step = spreading_step(spans_), work = span_ * span_ * (s_.head_dim + s_.value_dim) / 4;
     const bool relative = a_.d_relative_bias != nullptr;
-    Room<T> distances(relative ? s_.batch * s_.heads * spans_ * distance_row() : 0);
-    T* const by_distance = relative ? distances.take(0) : nullptr;
+    const Rooms<T> distances(1, relative ? s_.batch * s_.heads * spans_ * distance_row() : 0);
+    T* const by_distance = relative ? distances.data() : nullptr;
+    const int64_t tasks = owners * spans_, grain = row_grain(work), width = std::min(span_, s_.keys);
+    const Rooms<T> rooms(range_count(tasks, grain), BackwardRoom<T>::numbers(s_, width));
     for (int64_t round = 0; round < spans_; ++round) {
-      parallel_for(owners * spans_, row_grain(work), [&](int64_t begin, int64_t end) HWY_ATTR {
-        BackwardRoom<T> room(s_, std::min(span_, s_.keys));
+      parallel_for_ranges(tasks, grain, [&](int64_t range, int64_t begin, int64_t end) HWY_ATTR {
+        BackwardRoom<T> room(s_, width, rooms.at(range));
         for (int64_t task = begin; task < end; ++task) {
           const int64_t owner = task / spans_, i = task % spans_ * step % spans_;
           for (int64_t b = 0; b < batches; ++b) {
@@ -199,11 +200,11 @@ class Backward {
     if (seen.empty()) return;
     const T* q_from = head_of(a_.q, s_.q, q.at.b, q.at.h) + q.first * s_.q.row;
     const T* do_from = head_of(a_.d_o, a_.d_o_strides, q.at.b, q.at.h) + q.first * a_.d_o_strides.row;
-    pack_transposed<T>(q.count, s_.head_dim, {q_from, s_.q.row}, {w.q_turned, W});
-    scale_row(rules_.query_factor(), s_.head_dim * W, w.q_turned);
-    pack_transposed<T>(q.count, s_.value_dim, {do_from, a_.d_o_strides.row}, {w.do_turned, W});
-    const Rows<const T> q_rows = rows_of<T>(q_from, s_.q.row, q.count, s_.head_dim, w.q_rows);
-    const Rows<const T> do_rows = rows_of<T>(do_from, a_.d_o_strides.row, q.count, s_.value_dim, w.do_rows);
+    const T factor = rules_.query_factor();
+    pack_transposed<T>(q.count, s_.head_dim, {q_from, s_.q.row}, {w.q_turned, W}, W, {&factor, 0});
+    pack_transposed<T>(q.count, s_.value_dim, {do_from, a_.d_o_strides.row}, {w.do_turned, W}, W);
+    w.q_from = rows_of<T>(q_from, s_.q.row, q.count, s_.head_dim, w.q_rows);
+    w.do_from = rows_of<T>(do_from, a_.d_o_strides.row, q.count, s_.value_dim, w.do_rows);
     const int64_t first = (q.at.b * s_.heads + q.at.h) * s_.queries + q.first;
     // Infinity makes a probability 0: beside the queries, and for one that saw nothing.
     std::fill(w.shift, w.shift + W, std::numeric_limits<T>::infinity());
@@ -214,41 +215,52 @@ class Backward {
       w.level[i] = level_[first + i];
     }
     std::fill(w.dq, w.dq + q.count * w.d, T(0));
-    const int64_t width = tile_width<T>(q);
     for (int64_t s = seen.begin; s < seen.end; s += kBackwardKeys) {
       const Interval keys{s, std::min(s + kBackwardKeys, seen.end)};
-      const int64_t n = keys.size(), skip = s - span.begin;
-      const Rows<const T> kb{k.data + skip * k.stride, k.stride}, vb{v.data + skip * v.stride, v.stride};
-      tile_multiply<T>(n, width, s_.head_dim, Left<T>{kb.data, kb.stride, 1}, {w.q_turned, W}, {w.p, W},
-                       false);
-      tile_multiply<T>(n, width, s_.value_dim, Left<T>{vb.data, vb.stride, 1}, {w.do_turned, W}, {w.ds, W},
-                       false);
-      differentiate(q, keys, w);
-      tile_multiply<T>(n, w.e, q.count, Left<T>{w.p, W, 1}, do_rows, {w.dv + skip * w.e, w.e}, true);
-      tile_multiply<T>(n, w.d, q.count, Left<T>{w.ds, W, 1}, q_rows, {w.dk + skip * w.d, w.d}, true);
-      tile_multiply<T>(q.count, w.d, n, Left<T>{w.ds, 1, W}, kb, {w.dq, w.d}, true);
-      if (a_.dbias != nullptr) add_dbias(q, keys, w);
-      if (by_distance != nullptr) {
-        T* from = by_distance + (span.end - keys.end);
-        each_vector<T>(q, n, [&](int64_t i, int64_t lane, int64_t at) HWY_ATTR {
-          T* to = from + n - 1 - i + lane;
-          store<T>(hn::Add(load(to), load(w.ds + at)), to);
-        });
-      }
+      for (const TilePart& part : cut_tile(rules_, q, s, keys))
+        take_part(q, part, span, k, v, by_distance, w);
     }
     if (a_.dq == nullptr) return;
     const Interval queries{q.first, q.first + q.count};
     add_rows(w.dq, w.d, static_cast<T>(o_.scale), queries, s_.head_dim, a_.dq, a_.dq_strides, q.at.b, q.at.h);
   }
 
+  /// Some of a tile's queries with keys that they see.
+  void take_part(const TileQueries& tile, const TilePart& part, Interval span, Rows<const T> k,
+                 Rows<const T> v, T* by_distance, BackwardRoom<T>& w) const {
+    const TileQueries q = queries_of(tile, part);
+    const int64_t n = part.keys.size(), skip = part.keys.begin - span.begin, lane = part.lanes.begin;
+    const int64_t width = part.lanes.size();
+    const Rows<const T> kb{k.data + skip * k.stride, k.stride}, vb{v.data + skip * v.stride, v.stride};
+    const Rows<const T> q_rows{w.q_from.data + lane * w.q_from.stride, w.q_from.stride};
+    const Rows<const T> do_rows{w.do_from.data + lane * w.do_from.stride, w.do_from.stride};
+    tile_multiply<Into::c, T>(n, width, s_.head_dim, {kb.data, kb.stride, 1}, {w.q_turned + lane, W},
+                              {w.p, W});
+    tile_multiply<Into::c, T>(n, width, s_.value_dim, {vb.data, vb.stride, 1}, {w.do_turned + lane, W},
+                              {w.ds, W});
+    differentiate(q, lane, part.keys, w);
+    tile_multiply<Into::sum, T>(n, w.e, q.count, {w.p, W, 1}, do_rows, {w.dv + skip * w.e, w.e});
+    tile_multiply<Into::sum, T>(n, w.d, q.count, {w.ds, W, 1}, q_rows, {w.dk + skip * w.d, w.d});
+    tile_multiply<Into::sum, T>(q.count, w.d, n, {w.ds, 1, W}, kb, {w.dq + lane * w.d, w.d});
+    if (a_.dbias != nullptr) add_dbias(q, part.keys, w);
+    if (by_distance != nullptr) {
+      T* from = by_distance + lane + (span.end - part.keys.end);
+      each_vector<T>(q, n, [&](int64_t i, int64_t w_lane, int64_t at) HWY_ATTR {
+        T* to = from + n - 1 - i + w_lane;
+        store<T>(hn::Add(load(to), load(w.ds + at)), to);
+      });
+    }
+  }
+
   /// From the products q . k in w.p and dO . v in w.ds: P Z and dS.
-  void differentiate(const TileQueries& q, Interval keys, BackwardRoom<T>& w) const {
+  void differentiate(const TileQueries& q, int64_t first_lane, Interval keys, BackwardRoom<T>& w) const {
     const int64_t n = keys.size();
+    const T *shift = w.shift + first_lane, *level = w.level + first_lane;
     finish_tile(rules_, q, keys, w.tile_room, w.p);
     const bool drops = o_.dropout > 0;
     if (drops) dropout_tile(rules_, keep_, q, keys, w.tile_room);
     each_vector<T>(q, n, [&](int64_t, int64_t lane, int64_t at) HWY_ATTR {
-      const Vec<T> p = exp2_of(hn::Sub(load(w.p + at), load(w.shift + lane)));
+      const Vec<T> p = exp2_of(hn::Sub(load(w.p + at), load(shift + lane)));
       Vec<T> dp = load(w.ds + at), kept = p;
       if (drops) {
         const Vec<T> factor = load(w.tile_room.by_key + at);
@@ -256,13 +268,13 @@ class Backward {
         kept = hn::Mul(p, factor);
       }
       store<T>(kept, w.p + at);
-      store<T>(hn::Mul(p, hn::Sub(dp, load(w.level + lane))), w.ds + at);
+      store<T>(hn::Mul(p, hn::Sub(dp, load(level + lane))), w.ds + at);
     });
   }
 
   void add_dbias(const TileQueries& q, Interval keys, BackwardRoom<T>& w) const {
     const MaskStrides& m = o_.bias_strides;
-    pack_transposed<T>(keys.size(), q.count, {w.ds, W}, {w.tile_room.by_query, kKeyBlock});
+    pack_transposed<T>(keys.size(), q.count, {w.ds, W}, {w.tile_room.by_query, kKeyBlock}, kKeyBlock);
     for (int64_t i = 0; i < q.count; ++i) {
       T* to = a_.dbias + q.at.b * m.batch + q.at.h * m.head + (q.first + i) * m.query + keys.begin * m.key;
       const T* from = w.tile_room.by_query + i * kKeyBlock;
@@ -312,7 +324,7 @@ class Backward {
   const AttentionBackward<T>& a_;
   Rules<T> rules_;
   Keep keep_;
-  Room<T> levels_;
+  Rooms<T> levels_;
   T* level_;
   int64_t span_ = 0, spans_ = 0;
 };

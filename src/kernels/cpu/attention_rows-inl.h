@@ -68,9 +68,10 @@ class RowScores {
     const S* from = head_of(k, s_.k, b_, kv) + keys.begin * s_.k.row;
     const int64_t columns = padded<T>(keys.size());
     pack_transposed<T>(keys.size(), s_.head_dim, rows_of<T>(from, s_.k.row, keys.size(), s_.head_dim, room_),
-                       {keys_, columns});
-    tile_multiply<T>(static_cast<int64_t>(queries_->size()), columns, s_.head_dim, Left<T>{q_, stride(), 1},
-                     {keys_, columns}, {scores_ + keys.begin - block, kRowStride}, false);
+                       {keys_, columns}, columns);
+    tile_multiply<Into::c, T>(static_cast<int64_t>(queries_->size()), columns, s_.head_dim,
+                              Left<T>{q_, stride(), 1}, {keys_, columns},
+                              {scores_ + keys.begin - block, kRowStride});
     block_ = block;
   }
   /// The numbers of query i with the keys of the block, the first being the block's.
@@ -177,11 +178,14 @@ class RowForward {
   void run() const {
     const int64_t heads = s_.batch * s_.kv_heads;
     const int64_t state = rows_ * (wide_ + 2);  // of a span: o, largest and sum of each row
-    Room<T> states(heads * spans_ * state);
-    T* const parts = states.take(heads * spans_ * state);
+    const Rooms<T> states(1, heads * spans_ * state);
+    T* const parts = states.data();
     const int64_t work = rows_ * std::min(kSpan, s_.keys) * (s_.head_dim + s_.value_dim) / 8;
-    parallel_for(heads * spans_, row_grain(work), [&](int64_t begin, int64_t end) HWY_ATTR {
-      Room<T> room(RowScores<S>::numbers(s_) + kKeyBlock * (padded<T>(s_.value_dim) + 1));
+    const int64_t tasks = heads * spans_, grain = row_grain(work);
+    const Rooms<T> rooms(range_count(tasks, grain),
+                         RowScores<S>::numbers(s_) + kKeyBlock * (padded<T>(s_.value_dim) + 1));
+    parallel_for_ranges(tasks, grain, [&](int64_t range, int64_t begin, int64_t end) HWY_ATTR {
+      Room<T> room = rooms.at(range);
       RowScores<S> scores(s_, rules_, room);
       T* values = room.take(kKeyBlock * padded<T>(s_.value_dim));
       T* factors = room.take(kKeyBlock);
@@ -228,9 +232,9 @@ class RowForward {
         soften(b, queries[i], i, block, rows, scores, factors, states[i]);
       }
       const S* v = head_of(a_.v, s_.v, b, kv) + keys.begin * s_.v.row;
-      tile_multiply<T>(rows_, padded<T>(s_.value_dim), keys.size(),
-                       Left<T>{scores.row(0) + rows.begin, kRowStride, 1},
-                       rows_of<T>(v, s_.v.row, keys.size(), s_.value_dim, values), {parts, wide_}, true);
+      tile_multiply<Into::sum, T>(rows_, padded<T>(s_.value_dim), keys.size(),
+                                  Left<T>{scores.row(0) + rows.begin, kRowStride, 1},
+                                  rows_of<T>(v, s_.v.row, keys.size(), s_.value_dim, values), {parts, wide_});
     }
     for (int64_t i = 0; i < rows_; ++i) {
       parts[rows_ * wide_ + 2 * i] = states[i].largest;
@@ -305,8 +309,10 @@ class RowWeights {
     const auto wanted = static_cast<int64_t>(heads_.size());
     const int64_t pieces = (rows_ + kMostRows - 1) / kMostRows;
     const int64_t work = kMostRows * s_.keys * s_.head_dim / 8;
-    parallel_for(s_.batch * wanted * pieces, row_grain(work), [&](int64_t begin, int64_t end) HWY_ATTR {
-      Room<T> room(RowScores<S>::numbers(s_));
+    const int64_t tasks = s_.batch * wanted * pieces, grain = row_grain(work);
+    const Rooms<T> rooms(range_count(tasks, grain), RowScores<S>::numbers(s_));
+    parallel_for_ranges(tasks, grain, [&](int64_t range, int64_t begin, int64_t end) HWY_ATTR {
+      Room<T> room = rooms.at(range);
       RowScores<S> scores(s_, rules_, room);
       for (int64_t task = begin; task < end; ++task) {
         piece(task / pieces / wanted, task / pieces % wanted, task % pieces * kMostRows, scores);

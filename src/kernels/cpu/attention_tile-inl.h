@@ -25,6 +25,53 @@ HWY_INLINE int64_t tile_width(const TileQueries& q) {
   return padded<T>(q.count);
 }
 
+/// Some of a tile's lanes, in whole vectors, with keys of which each vector sees some.
+struct TilePart {
+  Interval keys;
+  Interval lanes;
+};
+/// What a tile and some keys of a block are cut into: vectors of queries that see none of some keys, as
+/// beside a causal diagonal, are left out.
+struct TileParts {
+  TilePart part[kKeyBlock / kSumParts];
+  int64_t count = 0;
+  const TilePart* begin() const { return part; }
+  const TilePart* end() const { return part + count; }
+};
+template <class T>
+HWY_NOINLINE TileParts cut_tile(const Rules<T>& rules, const TileQueries& q, int64_t block, Interval keys) {
+  constexpr int64_t N = lanes<T>();
+  TileParts parts;
+  const int64_t width = tile_width<T>(q);
+  const Interval all = rules.visible_to_all(q.at.b, q.first, q.count);
+  if (all.begin <= keys.begin && keys.end <= all.end) {
+    parts.part[parts.count++] = {keys, {0, width}};
+    return parts;
+  }
+  const auto sees = [&](int64_t lane, Interval some) {
+    return !both(some, rules.visible_block(q.at.b, q.first + lane, std::min(N, q.count - lane))).empty();
+  };
+  for (int64_t s = block; s < keys.end; s += kSumParts) {
+    const Interval some = both(keys, {s, s + kSumParts});
+    Interval seeing{0, width};
+    while (!some.empty() && !seeing.empty() && !sees(seeing.begin, some)) seeing.begin += N;
+    while (!some.empty() && !seeing.empty() && !sees(seeing.end - N, some)) seeing.end -= N;
+    if (some.empty() || seeing.empty()) continue;
+    TilePart* last = parts.count > 0 ? parts.part + parts.count - 1 : nullptr;
+    if (last != nullptr && last->keys.end == some.begin && last->lanes.begin == seeing.begin &&
+        last->lanes.end == seeing.end) {
+      last->keys.end = some.end;
+    } else {
+      parts.part[parts.count++] = {some, seeing};
+    }
+  }
+  return parts;
+}
+/// The queries of a part.
+HWY_INLINE TileQueries queries_of(const TileQueries& q, const TilePart& part) {
+  return {q.at, q.first + part.lanes.begin, std::min(part.lanes.end, q.count) - part.lanes.begin};
+}
+
 /// Room for what is prepared a query at a time and then turned to lie like the tile.
 template <class T>
 struct TileRoom {
@@ -48,34 +95,37 @@ HWY_INLINE void each_vector(const TileQueries& q, int64_t n, Fn fn) {
   }
 }
 
-/// Turns the products of `keys` with a tile's queries, tile [keys, kTileQueries], into scores.
+/// Turns the products of `keys` with a tile's queries, tile [keys, kTileQueries], into scores; returns
+/// whether that changed any.
 template <class T>
-HWY_INLINE void finish_tile(const Rules<T>& rules, const TileQueries& q, Interval keys, TileRoom<T>& room,
+HWY_INLINE bool finish_tile(const Rules<T>& rules, const TileQueries& q, Interval keys, TileRoom<T>& room,
                             T* tile) {
   const int64_t n = keys.size();
   const Interval all = rules.visible_to_all(q.at.b, q.first, q.count);
-  if (rules.has_distance_terms() || all.begin > keys.begin || all.end < keys.end) {
+  const bool by_distance = rules.has_distance_terms() || all.begin > keys.begin || all.end < keys.end;
+  if (by_distance) {
     const int64_t nearest = rules.position(q.at.b, q.first) - (keys.end - 1);
     rules.distance_terms(q.at.h, nearest, tile_width<T>(q) + n - 1, room.distances);
     each_vector<T>(q, n, [&](int64_t i, int64_t w, int64_t at) HWY_ATTR {
       store<T>(hn::Add(load(tile + at), load(room.distances + n - 1 - i + w)), tile + at);
     });
   }
-  if (!rules.has_terms(q.at.b, keys)) return;
+  if (!rules.has_terms(q.at.b, keys)) return by_distance;
   if (!rules.terms_by_query()) {
     rules.terms_row(q.at, q.first, keys, room.by_query);
     each_vector<T>(q, n, [&](int64_t i, int64_t, int64_t at) HWY_ATTR {
       store<T>(hn::Add(load(tile + at), broadcast(room.by_query[i])), tile + at);
     });
-    return;
+    return true;
   }
   for (int64_t i = 0; i < q.count; ++i) {
     rules.terms_row(q.at, q.first + i, keys, room.by_query + i * kKeyBlock);
   }
-  pack_transposed<T>(q.count, n, {room.by_query, kKeyBlock}, {room.by_key, kTileQueries<T>});
+  pack_transposed<T>(q.count, n, {room.by_query, kKeyBlock}, {room.by_key, kTileQueries<T>}, kTileQueries<T>);
   each_vector<T>(q, n, [&](int64_t, int64_t, int64_t at) HWY_ATTR {
     store<T>(hn::Add(load(tile + at), load(room.by_key + at)), tile + at);
   });
+  return true;
 }
 
 /// The factors of dropout for a tile, laid out like it in room.by_key.
@@ -86,7 +136,8 @@ HWY_INLINE void dropout_tile(const Rules<T>& rules, const Keep& keep, const Tile
     keep.factors(rules.dropout_index(q.at, q.first + i, keys.begin), keys.size(),
                  room.by_query + i * kKeyBlock);
   }
-  pack_transposed<T>(q.count, keys.size(), {room.by_query, kKeyBlock}, {room.by_key, kTileQueries<T>});
+  pack_transposed<T>(q.count, keys.size(), {room.by_query, kKeyBlock}, {room.by_key, kTileQueries<T>},
+                     kTileQueries<T>);
 }
 
 /// The state of a softmax over keys for kTileQueries queries.
@@ -108,20 +159,14 @@ struct Softmax {
   }
 };
 
-/// Largest of a vector's column in rows [0, n) of a tile.
+/// largest[i] = the largest of start[i] and column i of a tile's first n rows.
 template <class T>
-HWY_INLINE Vec<T> column_max(const T* tile, int64_t n) {
-  constexpr int64_t W = kTileQueries<T>;
-  Vec<T> a = broadcast(kNoScore<T>), b = a, c = a, d = a;
-  int64_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    a = hn::Max(a, load(tile + i * W));
-    b = hn::Max(b, load(tile + (i + 1) * W));
-    c = hn::Max(c, load(tile + (i + 2) * W));
-    d = hn::Max(d, load(tile + (i + 3) * W));
+HWY_NOINLINE void find_largest(int64_t n, int64_t width, const T* start, const T* tile, T* largest) {
+  for (int64_t w = 0; w < width; w += lanes<T>()) {
+    Vec<T> most = load(start + w);
+    for (int64_t i = 0; i < n; ++i) most = hn::Max(most, load(tile + i * kTileQueries<T> + w));
+    store<T>(most, largest + w);
   }
-  for (; i < n; ++i) a = hn::Max(a, load(tile + i * W));
-  return hn::Max(hn::Max(a, b), hn::Max(c, d));
 }
 
 /// Rows first, ..., first + 7 of each 16 in [begin, end) become 2^(score - largest); returns their sum.
@@ -140,28 +185,40 @@ HWY_INLINE Vec<T> exponentials(int64_t first, Interval rows, Vec<T> largest, T* 
   return sum_eight(parts);
 }
 
-/// Takes the scores of rows [rows.begin, rows.end) of a block, tile [kKeyBlock, kTileQueries], into the
-/// softmax; they become probabilities in units of its largest.
+/// Takes a block's scores, tile [kKeyBlock, kTileQueries], into the softmax, whose largest score becomes
+/// `most`; where parts say they are, they become probabilities in units of it.
 template <class T>
-HWY_NOINLINE void soften_tile(Interval rows, int64_t width, int64_t value_dim, const Softmax<T>& to,
-                              T* tile) {
-  constexpr int64_t W = kTileQueries<T>;
-  const Interval whole{rows.begin / kSumParts * kSumParts,
-                       (rows.end + kSumParts - 1) / kSumParts * kSumParts};
-  const T lowest = -std::numeric_limits<T>::infinity();
-  std::fill(tile + whole.begin * W, tile + rows.begin * W, lowest);
-  std::fill(tile + rows.end * W, tile + whole.end * W, lowest);
-  for (int64_t w = 0; w < width; w += lanes<T>()) {
-    const Vec<T> before = load(to.largest + w);
-    const Vec<T> largest = hn::Max(before, column_max(tile + rows.begin * W + w, rows.size()));
+HWY_NOINLINE void soften_tile(const TileParts& parts, int64_t block, int64_t value_dim, const T* most,
+                              const Softmax<T>& to, T* tile) {
+  constexpr int64_t W = kTileQueries<T>, N = lanes<T>();
+  if (parts.count == 0) return;
+  Interval rows[kTileVectors];  // of each vector
+  std::fill(rows, rows + kTileVectors, Interval{kKeyBlock, 0});
+  for (const TilePart& part : parts) {
+    // Sums go by whole runs of kSumParts rows.
+    const int64_t first = part.keys.begin - block, last = part.keys.end - block;
+    const Interval whole{first / kSumParts * kSumParts, (last + kSumParts - 1) / kSumParts * kSumParts};
+    const T lowest = -std::numeric_limits<T>::infinity();
+    std::fill(tile + whole.begin * W, tile + first * W, lowest);
+    std::fill(tile + last * W, tile + whole.end * W, lowest);
+    for (int64_t w = part.lanes.begin / N; w < part.lanes.end / N; ++w) {
+      rows[w] = {std::min(rows[w].begin, whole.begin), std::max(rows[w].end, whole.end)};
+    }
+  }
+  for (int64_t w = 0; w < W; w += N) {
+    const Interval seen = rows[w / N];
+    if (seen.empty()) continue;
+    const Vec<T> before = load(to.largest + w), largest = load(most + w);
     const Vec<T> factor = exp2_of(hn::Sub(before, largest));
     if (!hn::AllTrue(Tag<T>(), hn::Eq(before, largest))) {
       store<T>(largest, to.largest + w);
-      for (int64_t c = 0; c < value_dim; ++c)
+      // Nothing is there yet when no query of the vector has seen a key.
+      const bool empty = hn::AllTrue(Tag<T>(), hn::Eq(before, broadcast(kNoScore<T>)));
+      for (int64_t c = 0; c < value_dim && !empty; ++c)
         store<T>(hn::Mul(load(to.o + c * W + w), factor), to.o + c * W + w);
     }
-    const Vec<T> low = exponentials<T>(0, whole, largest, tile + w);
-    const Vec<T> high = exponentials<T>(8, whole, largest, tile + w);
+    const Vec<T> low = exponentials<T>(0, seen, largest, tile + w);
+    const Vec<T> high = exponentials<T>(8, seen, largest, tile + w);
     store<T>(hn::MulAdd(load(to.sum + w), factor, hn::Add(low, high)), to.sum + w);
   }
 }

@@ -18,7 +18,7 @@ inline constexpr int64_t kHeight = 96, kWidth = 64, kDepth = 128;
 HWY_INLINE void pack_panel(const detail::GemmF64& g, int64_t first_k, int64_t depth, int64_t first_n,
                            int64_t width, double* panel) {
   if (g.transpose_b) {
-    pack_transposed<double>(width, depth, {g.b + first_n * g.ldb + first_k, g.ldb}, {panel, kWidth});
+    pack_transposed<double>(width, depth, {g.b + first_n * g.ldb + first_k, g.ldb}, {panel, kWidth}, kWidth);
   } else {
     pack_rows<double>(depth, width, {g.b + first_k * g.ldb + first_n, g.ldb}, {panel, kWidth});
   }
@@ -31,7 +31,11 @@ HWY_INLINE void multiply_block(const detail::GemmF64& g, int64_t i, int64_t j, d
     pack_panel(g, l, depth, j, width, panel);
     const Left<double> a = g.transpose_a ? Left<double>{g.a + l * g.lda + i, 1, g.lda}
                                          : Left<double>{g.a + i * g.lda + l, g.lda, 1};
-    tile_multiply<double>(height, width, depth, a, {panel, kWidth}, {block, kWidth}, l > 0);
+    if (l == 0) {
+      tile_multiply<Into::c, double>(height, width, depth, a, {panel, kWidth}, {block, kWidth});
+    } else {
+      tile_multiply<Into::sum, double>(height, width, depth, a, {panel, kWidth}, {block, kWidth});
+    }
   }
   for (int64_t r = 0; r < height; ++r) {
     double* c = g.c + (i + r) * g.ldc + j;

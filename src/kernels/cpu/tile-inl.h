@@ -34,14 +34,19 @@ struct Rows {
 inline constexpr int kTileHeight = 6;
 inline constexpr int kTileVectors = lanes<float>() >= 16 ? 4 : 2;
 
-/// `Height` rows and `Width` vectors of columns of C = A B, or C += A B. `Columns`: A's rows are adjacent.
-template <int Height, int Width, bool Columns, class T>
-HWY_INLINE void tile_block(int64_t k, Left<T> a, Rows<const T> b, Rows<T> c, bool accumulate) {
+/// What becomes of a product: C = A B, C += A B, or C = A B and the largest number of each column.
+enum class Into { c, sum, c_and_largest };
+
+/// `Height` rows and `Width` vectors of columns of a product. `Columns`: A's rows are adjacent.
+template <Into To, int Height, int Width, bool Columns, class T>
+HWY_INLINE void tile_block(int64_t k, Left<T> a, Rows<const T> b, Rows<T> c, T* largest) {
   constexpr int64_t N = lanes<T>();
   Vec<T> sum[Height][Width];
+  HWY_UNROLL(8)
   for (int i = 0; i < Height; ++i) {
+    HWY_UNROLL(8)
     for (int w = 0; w < Width; ++w) {
-      sum[i][w] = accumulate ? load(c.data + i * c.stride + w * N) : hn::Zero(Tag<T>());
+      sum[i][w] = To == Into::sum ? load(c.data + i * c.stride + w * N) : hn::Zero(Tag<T>());
     }
   }
   // A pointer for three rows of A: an address can hold a base and once or twice a stride.
@@ -51,26 +56,41 @@ HWY_INLINE void tile_block(int64_t k, Left<T> a, Rows<const T> b, Rows<T> c, boo
   const T* right = b.data;
   for (int64_t l = 0; l < k; ++l) {
     Vec<T> row[Width];
+    HWY_UNROLL(8)
     for (int w = 0; w < Width; ++w) row[w] = load(right + w * N);
     right += b.stride;
+    HWY_UNROLL(8)
     for (int i = 0; i < Height; ++i) {
       const Vec<T> value = broadcast(Columns ? from[0][i] : from[i / 3][i % 3 * a.row]);
+      HWY_UNROLL(8)
       for (int w = 0; w < Width; ++w) sum[i][w] = hn::MulAdd(value, row[w], sum[i][w]);
     }
     for (int g = 0; g < kPointers; ++g) from[g] += Columns ? a.col : 1;
   }
+  HWY_UNROLL(8)
   for (int i = 0; i < Height; ++i) {
+    HWY_UNROLL(8)
     for (int w = 0; w < Width; ++w) store<T>(sum[i][w], c.data + i * c.stride + w * N);
+  }
+  if constexpr (To == Into::c_and_largest) {
+    HWY_UNROLL(8)
+    for (int w = 0; w < Width; ++w) {
+      Vec<T> most = load(largest + w * N);
+      HWY_UNROLL(8)
+      for (int i = 0; i < Height; ++i) most = hn::Max(most, sum[i][w]);
+      store<T>(most, largest + w * N);
+    }
   }
 }
 
-template <int Height, bool Columns, class T>
-HWY_INLINE void tile_rows(int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows<T> c, bool accumulate) {
+template <Into To, int Height, bool Columns, class T>
+HWY_INLINE void tile_rows(int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows<T> c, T* largest) {
   constexpr int64_t N = lanes<T>();
   const auto step = [&](auto width) HWY_ATTR {
-    tile_block<Height, width(), Columns>(k, a, b, c, accumulate);
+    tile_block<To, Height, width(), Columns>(k, a, b, c, largest);
     b.data += width() * N;
     c.data += width() * N;
+    if constexpr (To == Into::c_and_largest) largest += width() * N;
     n -= width() * N;
   };
   if constexpr (kTileVectors == 4) {
@@ -82,37 +102,48 @@ HWY_INLINE void tile_rows(int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows
   if (n > 0) step(std::integral_constant<int, 1>());
 }
 
-template <bool Columns, class T>
+template <Into To, bool Columns, class T>
 HWY_NOINLINE void tile_walk(int64_t m, int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows<T> c,
-                            bool accumulate) {
+                            T* largest) {
   int64_t i = 0;
   const auto step = [&](auto height) HWY_ATTR {
-    tile_rows<height(), Columns>(n, k, Left<T>{a.data + i * a.row, a.row, a.col}, b,
-                                 Rows<T>{c.data + i * c.stride, c.stride}, accumulate);
+    tile_rows<To, height(), Columns>(n, k, Left<T>{a.data + i * a.row, a.row, a.col}, b,
+                                     Rows<T>{c.data + i * c.stride, c.stride}, largest);
     i += height();
   };
-  while (i + kTileHeight <= m) step(std::integral_constant<int, kTileHeight>());
-  if (i + 4 <= m) step(std::integral_constant<int, 4>());
+  // Eight are twice four: two rows are too few sums to hide a multiply-add's latency.
+  while (i + kTileHeight <= m && i + 8 != m) step(std::integral_constant<int, kTileHeight>());
+  while (i + 4 <= m) step(std::integral_constant<int, 4>());
   if (i + 2 <= m) step(std::integral_constant<int, 2>());
   if (i < m) step(std::integral_constant<int, 1>());
 }
 
-/// C[m, n] = A[m, k] B[k, n], or += ; n is rounded up to whole vectors.
-template <class T>
+/// The product of A[m, k] and B[k, n] into C[m, n]; n is rounded up to whole vectors. `largest` [n] holds
+/// numbers to start from when the largest of each column are asked for.
+template <Into To, class T>
 HWY_INLINE void tile_multiply(int64_t m, int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows<T> c,
-                              bool accumulate) {
-  if (a.row == 1) {
-    tile_walk<true>(m, n, k, a, b, c, accumulate);
-  } else {
-    tile_walk<false>(m, n, k, a, b, c, accumulate);
+                              T* largest = nullptr) {
+  if constexpr (To != Into::c_and_largest) {
+    if (a.row == 1) return tile_walk<To, true>(m, n, k, a, b, c, largest);
   }
+  tile_walk<To, false>(m, n, k, a, b, c, largest);
 }
 
-/// to[j, i] = from[i, j] for i < m, j < n, a number at a time.
+/// What row j of a transposed matrix is multiplied by: data[j * step].
 template <class T>
-HWY_INLINE void transpose_plainly(int64_t m, int64_t n, Rows<const T> from, Rows<T> to) {
+struct Factors {
+  const T* data;
+  int64_t step;
+};
+template <class T>
+inline constexpr T kOne = 1;
+
+/// to[j, i] = from[i, j] f[j] for i < m, j < n, a number at a time.
+template <class T>
+HWY_INLINE void transpose_plainly(int64_t m, int64_t n, Rows<const T> from, Rows<T> to, Factors<T> f) {
   for (int64_t j = 0; j < n; ++j) {
-    for (int64_t i = 0; i < m; ++i) to.data[j * to.stride + i] = from.data[i * from.stride + j];
+    const T factor = f.data[j * f.step];
+    for (int64_t i = 0; i < m; ++i) to.data[j * to.stride + i] = from.data[i * from.stride + j] * factor;
   }
 }
 
@@ -130,9 +161,9 @@ HWY_INLINE hn::Vec<D> load_blocks(D d, const float* p, int64_t stride, int64_t f
   }
 }
 
-/// to[j, i] = from[i, j] for four j and a vector of i, by blocks of 4 x 4; 0 for i >= count.
+/// to[j, i] = from[i, j] f[j] for four j and a vector of i, by blocks of 4 x 4; 0 for i >= count.
 template <bool Whole>
-HWY_INLINE void transpose_four(int64_t count, Rows<const float> from, Rows<float> to) {
+HWY_INLINE void transpose_four(int64_t count, Rows<const float> from, Rows<float> to, Factors<float> f) {
   const Tag<float> d;
   const hn::Repartition<double, Tag<float>> pairs;
   // What is certain to be a whole vector needs no comparisons.
@@ -144,7 +175,7 @@ HWY_INLINE void transpose_four(int64_t count, Rows<const float> from, Rows<float
   const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
   const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
   const auto put = [&](int64_t j, auto pair) HWY_ATTR {
-    const auto column = hn::BitCast(d, pair);
+    const auto column = hn::Mul(hn::BitCast(d, pair), broadcast(f.data[j * f.step]));
     const auto present = hn::FirstN(d, static_cast<std::size_t>(count));
     store<float>(Whole ? column : hn::IfThenElseZero(present, column), to.data + j * to.stride);
   };
@@ -156,45 +187,50 @@ HWY_INLINE void transpose_four(int64_t count, Rows<const float> from, Rows<float
 
 /// All j < n of one vector of rows.
 template <bool Whole>
-HWY_INLINE void transpose_strip(int64_t count, int64_t n, Rows<const float> from, Rows<float> to) {
+HWY_INLINE void transpose_strip(int64_t count, int64_t n, Rows<const float> from, Rows<float> to,
+                                Factors<float> f) {
   constexpr int64_t N = lanes<float>();
   int64_t j = 0;
   for (; j + 4 <= n; j += 4) {
     if (Whole && j % 16 == 0) {  // a cache line of each row of the next strip: their order is no plain stream
       for (int64_t i = 0; i < N; ++i) hwy::Prefetch(from.data + (N + i) * from.stride + j);
     }
-    transpose_four<Whole>(count, {from.data + j, from.stride}, {to.data + j * to.stride, to.stride});
+    transpose_four<Whole>(count, {from.data + j, from.stride}, {to.data + j * to.stride, to.stride},
+                          {f.data + j * f.step, f.step});
   }
-  transpose_plainly<float>(count, n - j, {from.data + j, from.stride}, {to.data + j * to.stride, to.stride});
+  transpose_plainly<float>(count, n - j, {from.data + j, from.stride}, {to.data + j * to.stride, to.stride},
+                           {f.data + j * f.step, f.step});
   for (; j < n; ++j) std::fill(to.data + j * to.stride + count, to.data + j * to.stride + N, 0.0f);
 }
 #endif
 
-/// to[j, i] = from[i, j] for i < m, j < n; the columns of `to` from m to its stride become 0.
+/// to[j, i] = from[i, j] f[j] for i < m, j < n; the columns of `to` from m to `width` become 0.
 template <class T>
-HWY_NOINLINE void pack_transposed(int64_t m, int64_t n, Rows<const T> from, Rows<T> to) {
+HWY_NOINLINE void pack_transposed(int64_t m, int64_t n, Rows<const T> from, Rows<T> to, int64_t width,
+                                  Factors<T> f = {&kOne<T>, 0}) {
   int64_t done = 0;  // columns of `to`
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (std::is_same_v<T, float>) {
     constexpr int64_t N = lanes<float>();
     for (; done + N <= m; done += N) {
-      transpose_strip<true>(N, n, {from.data + done * from.stride, from.stride}, {to.data + done, to.stride});
+      transpose_strip<true>(N, n, {from.data + done * from.stride, from.stride}, {to.data + done, to.stride},
+                            f);
     }
-    if (done < m && done + N <= to.stride) {
+    if (done < m && done + N <= width) {
       transpose_strip<false>(m - done, n, {from.data + done * from.stride, from.stride},
-                             {to.data + done, to.stride});
+                             {to.data + done, to.stride}, f);
       done += N;
     }
   }
 #endif
   if (done < m) {
     transpose_plainly<T>(m - done, n, {from.data + done * from.stride, from.stride},
-                         {to.data + done, to.stride});
+                         {to.data + done, to.stride}, f);
     done = m;
   }
-  if (done == to.stride) return;
+  if (done >= width) return;
   for (int64_t j = 0; j < n; ++j)
-    std::fill(to.data + j * to.stride + done, to.data + (j + 1) * to.stride, T(0));
+    std::fill(to.data + j * to.stride + done, to.data + j * to.stride + width, T(0));
 }
 
 /// to[i, j] = from[i, j] for i < m, j < n; the columns of `to` from n to its stride become 0.
