@@ -66,11 +66,9 @@ class TemporaryDirectory {
 
 std::unique_ptr<Model> random_model(const Config& config, DType dtype) {
   Generator generator(7);
-  std::unique_ptr<Model> model = make_model(config, generator);
-  if (dtype == DType::f32) return model;
-  // Loading is the one way to weights of 16 bits.
+  // A loaded model is what users run: its weights may be of 16 bits, and lie packed for products.
   const TemporaryDirectory directory;
-  model->save(directory.path(), dtype);
+  make_model(config, generator)->save(directory.path(), dtype);
   return load_model(directory.path(), dtype);
 }
 

@@ -14,7 +14,12 @@
 namespace heed::cli {
 
 void spin_briefly(char** argv) {
-  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
+  // Threads bound to processors, too, are left as they are: this one is bound already, and the program it
+  // becomes would have that one processor.
+  for (const char* name :
+       {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"}) {
+    if (std::getenv(name) != nullptr) return;
+  }
   // The OpenMP library has read its settings by now, so the program starts once more; where it cannot, the
   // default serves.
   std::error_code error;  // by its own path, so that it keeps its name among the processes

@@ -45,21 +45,21 @@ template <class T>
 void packed_rows(std::int64_t k, const T* packed, const std::int64_t* ids, std::int64_t count, float factor,
                  float* y);
 
-/// What ordered_product multiplies. The right operand is packed, or plain and packed on the way, panel by
-/// panel.
+/// What ordered_product multiplies. The right operand is packed, or plain and packed on the way, some panels
+/// at a time.
 template <class T>
 struct OrderedProduct {
   std::int64_t m = 0;
   std::int64_t n = 0;
   std::int64_t k = 0;
-  const float* x = nullptr;  // [m, k], rows ldx apart
-  std::int64_t ldx = 0;
+  Plain<const float> x;  // [m, k]
   const T* packed = nullptr;
   Plain<const T> plain;         // where `packed` is null
   const float* bias = nullptr;  // [n], or null
   void (*activation)(const float* from, float* to, std::int64_t count) = nullptr;
   float* y = nullptr;  // [m, n], rows ldy apart
   std::int64_t ldy = 0;
+  bool accumulate = false;  // the sums begin with what y holds instead of 0
 };
 /// The formula above, on all threads. T is float, bfloat16 or float16.
 template <class T>

@@ -78,8 +78,7 @@ Tensor ordered_product(const Tensor& a, const Tensor& b) {
       args.m = rows;
       args.n = n;
       args.k = k;
-      args.x = left + i * m * k;
-      args.ldx = k;
+      args.x = {left + i * m * k, k, 1};
       args.plain = kernels::plain_of(right + i * k * n, n, k, !y.transposed);
       args.y = to + i * m * n;
       args.ldy = n;
@@ -160,8 +159,7 @@ void ordered_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, A
   args.n = y.size(-1);
   args.k = x.size(-1);
   args.m = args.n == 0 ? 0 : y.numel() / args.n;
-  args.x = x.data<float>();
-  args.ldx = args.k;
+  args.x = {x.data<float>(), args.k, 1};
   args.bias = bias.defined() ? bias.data<float>() : nullptr;
   args.activation = activation_kernel<float>(activation);
   args.y = y.data<float>();

@@ -36,7 +36,10 @@ struct Case {
   std::int64_t m, n, k;
   bool bias = false;
   void (*activation)(const float*, float*, std::int64_t) = nullptr;
+  bool accumulate = false;
 };
+
+constexpr float kBefore = 7;  // what stands in y before the product
 
 // By definition, w [n, k].
 template <class T>
@@ -46,7 +49,7 @@ std::vector<float> chain(const Case& c, const std::vector<float>& x, const std::
   std::vector<float> y;
   for (std::int64_t i = 0; i < c.m; ++i) {
     for (std::int64_t j = 0; j < c.n; ++j) {
-      float sum = 0;
+      float sum = c.accumulate ? kBefore : 0;
       for (std::int64_t l = 0; l < c.k; ++l) {
         sum = step(fused, x[static_cast<std::size_t>(i * c.k + l)],
                    static_cast<float>(w[static_cast<std::size_t>(j * c.k + l)]), sum);
@@ -69,25 +72,30 @@ void check(const Case& c, bool with_threads = false) {
   const std::vector<float> want = chain(c, x, w, bias);
   kernels::OrderedProduct<T> args;
   args.m = c.m, args.n = c.n, args.k = c.k;
-  args.x = x.data(), args.ldx = c.k;
+  args.accumulate = c.accumulate;
   args.bias = c.bias ? bias.data() : nullptr;
   args.activation = c.activation;
   args.ldy = c.n + 3;
+  std::vector<float> turned_x;
+  for (std::int64_t l = 0; l < c.k; ++l) {
+    for (std::int64_t i = 0; i < c.m; ++i) turned_x.push_back(x[static_cast<std::size_t>(i * c.k + l)]);
+  }
   const auto product = [&](int form) {
+    args.x = kernels::plain_of<const float>(form == 3 ? turned_x.data() : x.data(), c.m, c.k, form == 3);
     args.packed = form == 0 ? packed.data() : nullptr;
     args.plain = form == 1 ? kernels::plain_of<const T>(w.data(), c.n, c.k, false)
                            : kernels::plain_of<const T>(turned.data(), c.n, c.k, true);
-    std::vector<float> y(static_cast<std::size_t>(c.m * args.ldy), 7.0f), got;
+    std::vector<float> y(static_cast<std::size_t>(c.m * args.ldy), kBefore), got;
     args.y = y.data();
     kernels::ordered_product(args);
     for (std::int64_t i = 0; i < c.m; ++i) {
       const auto row = y.begin() + i * args.ldy;
       got.insert(got.end(), row, row + c.n);
-      EXPECT_EQ(std::vector<float>(row + c.n, row + args.ldy), std::vector<float>(3, 7.0f));
+      EXPECT_EQ(std::vector<float>(row + c.n, row + args.ldy), std::vector<float>(3, kBefore));
     }
     return got;
   };
-  for (const int form : {0, 1, 2}) ASSERT_EQ(product(form), want) << "form " << form;
+  for (const int form : {0, 1, 2, 3}) ASSERT_EQ(product(form), want) << "form " << form;
   if (with_threads) expect_same_for_all_threads([&] { return product(0); });
 }
 
@@ -100,6 +108,7 @@ TYPED_TEST(Packed, EveryNumberIsTheChainOfItsSteps) {
     }
     check<TypeParam>({1, 260, 40, true, kernels::gelu<float>});
     check<TypeParam>({9, 70, 20, true, kernels::silu<float>});
+    check<TypeParam>({9, 70, 20, true, nullptr, true});
   });
 }
 
@@ -107,6 +116,7 @@ TYPED_TEST(Packed, BlocksAndThreadsKeepTheBits) {
   check<TypeParam>({1, 1024, 600}, true);
   check<TypeParam>({400, 33, 1030, true, kernels::relu<float>}, true);  // k is cut, and so are the rows
   check<TypeParam>({300, 20, 300}, true);                               // rows are shared out
+  check<TypeParam>({40, 1100, 1030, true, nullptr, true}, true);        // strips of panels
 }
 
 TYPED_TEST(Packed, RowsAreThoseOfTheMatrix) {

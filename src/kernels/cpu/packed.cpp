@@ -3,8 +3,8 @@
 //
 // Rows are taken in blocks that stay in the second-level cache, rearranged tile by tile as
 // [k / 16][rows][16]: a step along k finds its numbers at constant distances, and 16 steps share each row's
-// cache line. For every panel of a thread's columns, all tiles of the block pass over it. A single tile reads
-// 16-bit panels as they are; for several, a panel is widened once.
+// cache line. For every panel of a thread's columns, all tiles of the block pass over it, and fetch what
+// follows. A single tile reads 16-bit panels as they are; for several, a panel is widened once.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/packed.cpp"
 #include "kernels/cpu/targets.h"
@@ -14,20 +14,30 @@
 #include <type_traits>
 
 #include "kernels/cpu/packed_tile-inl.h"
+#include "kernels/cpu/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
 inline constexpr int64_t kBlockBytes = 768 << 10;  // of rearranged rows: part of the second-level cache
-inline constexpr int64_t kMostDepth = 1024;  // steps along k that a panel and a block share the cache for
+inline constexpr int64_t kMostDepth = 1024;  // steps along k that a panel and a block share that cache for
+inline constexpr int64_t kStripBytes = 8 << 20;  // of panels that are packed on the way
 /// Multiplications a thread should have at least, reading a weight counted as eight of them.
 inline constexpr int64_t kThreadWork = 1 << 19, kReading = 8;
+
+inline constexpr int64_t kManyTiles = 16;  // a thread's, from where on rows are cut rather than columns
 
 /// A thread's part of a product: rows [first_row, last_row) of x, panels [first, last) of w.
 struct Part {
   int64_t first_row, last_row, first, last;
 };
+
+/// The length of equal parts of k, none above `most`, in whole runs.
+HWY_INLINE int64_t even_part(int64_t k, int64_t most) {
+  const int64_t parts = std::max<int64_t>(1, (k + most - 1) / most);
+  return padded_depth((k + parts - 1) / parts);
+}
 
 /// Bytes that a thread keeps for its next product.
 template <int Slot>
@@ -53,6 +63,16 @@ HWY_INLINE void place_row(const float* x, int64_t k, int64_t r, int64_t count, f
 /// Packs columns [0, width) of one panel, width <= 32; the rest become zero.
 template <class T>
 HWY_INLINE void pack_panel(int64_t width, int64_t k, Plain<const T> w, T* panel) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (w.row != 1) return pack_transposed<float>(width, k, {w.data, w.row}, {panel, kPanel});
+    if (width == kPanel) {
+      for (int64_t l = 0; l < k; ++l) {
+        for (int64_t j = 0; j < kPanel; j += lanes<float>())
+          store<float>(load(w.data + l * w.column + j), panel + l * kPanel + j);
+      }
+      return;
+    }
+  }
   if (width < kPanel) std::fill(panel, panel + k * kPanel, T());
   if (w.row == 1) {
     for (int64_t l = 0; l < k; ++l)
@@ -80,84 +100,134 @@ struct Block {
   const float* rows;
   int64_t tiles() const { return (count + kTileRows - 1) / kTileRows; }
   int64_t begin(int64_t tile) const { return count * tile / tiles(); }
-  bool last() const { return from + depth == args.k; }
+  float* sums(int64_t tile, int64_t panel) const {
+    return args.y + (first_row + begin(tile)) * args.ldy + panel * kPanel;
+  }
 };
 
-/// Some panels over a block's steps of k, and what comes behind them in memory.
+/// Lines of memory to fetch: `count` pairs of cache lines, `step` bytes apart.
+struct Fetch {
+  const std::byte* data = nullptr;
+  int64_t step = 0;
+  int64_t count = 0;
+};
+
+/// Some panels over a block's steps of k, and what will be read after them.
 template <class S>
 struct Panels {
   int64_t first;
   int64_t count;
   const S* data;
-  int64_t size;           // distance of one panel from the next
-  const std::byte* next;  // what to fetch meanwhile, or null
-  int64_t next_bytes;
+  int64_t size;  // distance of one panel from the next
+  Fetch next = {};
+  bool more = false;  // there is another panel behind these
 };
+
+/// Has a tile fetch what the next ones will need: its share of the next panel, and where the next sums go.
+template <class S, class T>
+HWY_INLINE void fetch_next(const Block<T>& block, int64_t tile, const Panels<S>& panels, Tile<S>& t) {
+  const int64_t tiles = block.tiles(), runs = std::max<int64_t>(block.depth / kRun, 1);
+  const Fetch& next = panels.next;
+  t.next_count = (next.count + tiles * runs - 1) / (tiles * runs);
+  t.next_step = next.step;
+  t.next = next.data + tile * runs * t.next_count * next.step;
+  if (tile * runs * t.next_count >= next.count) t.next_count = 0;
+  const bool last = tile + 1 == tiles;
+  if (last && !panels.more) return;
+  const int64_t follows = last ? 0 : tile + 1;
+  t.next_y = block.sums(follows, panels.first + (last ? panels.count : 0));
+  t.next_ldy = block.args.ldy;
+  t.next_rows = block.begin(follows + 1) - block.begin(follows);
+}
+
+/// The rest of a tile whose sums do not go straight to y: for a panel that is not whole, or an activation.
+template <class S, class T>
+HWY_NOINLINE void run_aside(const Block<T>& block, const Panels<S>& panels, Tile<S> t,
+                            TileFunction<S> function, int64_t rows, bool finishes) {
+  const OrderedProduct<T>& p = block.args;
+  const int64_t column = panels.first * kPanel, columns = panels.count * kPanel, ldy = p.ldy;
+  const int64_t width = std::min(p.n - column, columns);
+  float bias[kMostPanels * kPanel] = {}, out[kTileRows * kMostPanels * kPanel];
+  float* y = t.y;
+  if (t.continues) {
+    for (int64_t i = 0; i < rows; ++i) std::copy(y + i * ldy, y + i * ldy + width, out + i * columns);
+  }
+  if (t.bias != nullptr) {
+    std::copy(t.bias, t.bias + width, bias);
+    t.bias = bias;
+  }
+  t.y = out;
+  t.ldy = columns;
+  function(t);
+  if (finishes && p.activation != nullptr) p.activation(out, out, rows * columns);
+  for (int64_t i = 0; i < rows; ++i) std::copy(out + i * columns, out + i * columns + width, y + i * ldy);
+}
 
 template <class S, class T>
 HWY_INLINE void run_tile(const Block<T>& block, int64_t tile, const Panels<S>& panels) {
   const OrderedProduct<T>& p = block.args;
   const int64_t begin = block.begin(tile), rows = block.begin(tile + 1) - begin;
-  const int64_t column = panels.first * kPanel, columns = panels.count * kPanel;
-  const int64_t width = std::min(p.n - column, columns), ldy = p.ldy;
-  float* y = p.y + (block.first_row + begin) * ldy + column;
-  float bias[kMostPanels * kPanel] = {}, out[kTileRows * kMostPanels * kPanel];
-  const bool whole = width == columns, activate = block.last() && p.activation != nullptr;
-  const bool direct = whole && !activate;
-  Tile<S> t{block.depth,
-            block.rows + begin * padded_depth(block.depth),
-            panels.data,
-            panels.size,
-            nullptr,
-            direct ? y : out,
-            direct ? ldy : columns};
-  t.continues = block.from > 0;
-  if (p.bias != nullptr && block.last()) {
-    if (!whole) std::copy(p.bias + column, p.bias + column + width, bias);
-    t.bias = whole ? p.bias + column : bias;
+  const int64_t column = panels.first * kPanel;
+  Tile<S> t{block.depth, block.rows + begin * padded_depth(block.depth),
+            panels.data, panels.size,
+            nullptr,     block.sums(tile, panels.first),
+            p.ldy};
+  const bool finishes = block.from + block.depth == p.k;
+  t.continues = p.accumulate || block.from > 0;
+  if (finishes && p.bias != nullptr) t.bias = p.bias + column;
+  fetch_next(block, tile, panels, t);
+  const auto function =
+      tile_function<S>(rows, panels.count > 1, std::make_integer_sequence<int, kTileRows>());
+  if (p.n - column < panels.count * kPanel || (finishes && p.activation != nullptr)) {
+    run_aside(block, panels, t, function, rows, finishes);
+  } else {
+    function(t);
   }
-  if (panels.next != nullptr) {
-    const int64_t runs = block.tiles() * std::max<int64_t>(block.depth / kRun, 1);
-    t.next_lines = (panels.next_bytes / 64 + runs - 1) / runs;
-    const int64_t bytes = runs / block.tiles() * t.next_lines * 64;
-    t.next = panels.next + tile * bytes;
-    if ((tile + 1) * bytes > panels.next_bytes) t.next_lines = 0;
-  }
-  if (!direct && t.continues) {
-    for (int64_t i = 0; i < rows; ++i) std::copy(y + i * ldy, y + i * ldy + width, out + i * columns);
-  }
-  tile_function<S>(rows, panels.count > 1, std::make_integer_sequence<int, kTileRows>())(t);
-  if (direct) return;
-  if (activate) p.activation(out, out, rows * columns);
-  for (int64_t i = 0; i < rows; ++i) std::copy(out + i * columns, out + i * columns + width, y + i * ldy);
 }
 
-/// All tiles of a block over panels [first, last).
+/// What of a panel is to be fetched before the block comes to it.
 template <class T>
-HWY_INLINE void run_block(const Block<T>& block, int64_t first, int64_t last) {
+HWY_INLINE Fetch fetch_of(const Block<T>& block, const T* panel, int64_t from_plain) {
+  constexpr int64_t kPair = 128, kSize = sizeof(T);
+  const Plain<const T>& plain = block.args.plain;
+  if (panel != nullptr) {
+    return {reinterpret_cast<const std::byte*>(panel), kPair, block.depth * kPanel * kSize / kPair};
+  }
+  if (plain.row != 1) return {};  // rows are read in the order of memory
+  const T* corner = plain.data + from_plain * kPanel + block.from * plain.column;
+  return {reinterpret_cast<const std::byte*>(corner), plain.column * kSize, block.depth};
+}
+
+/// All tiles of a block over panels [first, last). Plain panels are packed into `strip`, or lie there
+/// already.
+template <class T>
+HWY_INLINE void run_block(const Block<T>& block, int64_t first, int64_t last, T* strip, bool strip_filled) {
   const OrderedProduct<T>& p = block.args;
-  const int64_t tiles = block.tiles(), size = kPanel * block.depth;
-  const int64_t most = tiles == 1 && p.packed != nullptr ? panels_of(static_cast<int>(block.count)) : 1;
+  const bool pack_now = p.packed == nullptr && !strip_filled;
+  const int64_t size = kPanel * (p.packed != nullptr ? p.k : block.depth), tiles = block.tiles();
+  const T* panels = p.packed != nullptr ? p.packed + kPanel * (first * p.k + block.from) : strip;
+  const int64_t most = tiles == 1 ? panels_of(static_cast<int>(block.count)) : 1;
   for (int64_t panel = first, count = 1; panel < last; panel += count) {
     count = last - panel >= most ? most : 1;
-    Panels<T> panels{panel, count, p.packed + kPanel * (panel * p.k + block.from), kPanel * p.k, nullptr, 0};
-    if (p.packed == nullptr) {
-      T* packed = reinterpret_cast<T*>(scratch<1>(size));
-      const T* corner = p.plain.data + panel * kPanel * p.plain.row + block.from * p.plain.column;
-      pack_panel(std::min(kPanel, p.n - panel * kPanel), block.depth,
-                 Plain<const T>{corner, p.plain.row, p.plain.column}, packed);
-      panels.data = packed;
-    } else if (panel + count < last && tiles > 1) {
-      panels.next = reinterpret_cast<const std::byte*>(panels.data + panels.size);
-      panels.next_bytes = size * static_cast<int64_t>(sizeof(T));
+    const T* data = panels + (panel - first) * size;
+    if (pack_now) {
+      for (int64_t i = panel; i < panel + count; ++i) {
+        const T* corner = p.plain.data + i * kPanel * p.plain.row + block.from * p.plain.column;
+        pack_panel(std::min(kPanel, p.n - i * kPanel), block.depth,
+                   Plain<const T>{corner, p.plain.row, p.plain.column}, strip + (i - first) * size);
+      }
     }
+    Panels<T> some{panel, count, data, size};
+    some.more = panel + count < last;
+    if (some.more && tiles > 1) some.next = fetch_of(block, pack_now ? nullptr : data + size, panel + 1);
     if (!std::is_same_v<T, float> && tiles > 1) {
-      float* wide = scratch<2>(size);
-      for (int64_t i = 0; i < size; i += lanes<float>()) store<float>(widened(panels.data + i), wide + i);
-      const Panels<float> widened{panel, 1, wide, size, panels.next, panels.next_bytes};
+      float* wide = scratch<2>(block.depth * kPanel);
+      for (int64_t i = 0; i < block.depth * kPanel; i += lanes<float>())
+        store<float>(widened(data + i), wide + i);
+      const Panels<float> widened{panel, 1, wide, size, some.next, some.more};
       for (int64_t tile = 0; tile < tiles; ++tile) run_tile(block, tile, widened);
     } else {
-      for (int64_t tile = 0; tile < tiles; ++tile) run_tile(block, tile, panels);
+      for (int64_t tile = 0; tile < tiles; ++tile) run_tile(block, tile, some);
     }
   }
 }
@@ -165,14 +235,28 @@ HWY_INLINE void run_block(const Block<T>& block, int64_t first, int64_t last) {
 /// Rearranges the block's rows, tile by tile.
 template <class T>
 HWY_INLINE float* place_block(const Block<T>& block) {
-  const OrderedProduct<T>& p = block.args;
-  const int64_t padded = padded_depth(block.depth);
+  const Plain<const float>& x = block.args.x;
+  const float* corner = x.data + block.first_row * x.row + block.from * x.column;
+  const int64_t depth = block.depth, padded = padded_depth(depth);
   float* rows = scratch<0>(block.count * padded);
-  for (int64_t tile = 0; tile < block.tiles(); ++tile) {
-    const int64_t begin = block.begin(tile), count = block.begin(tile + 1) - begin;
-    for (int64_t r = 0; r < count; ++r) {
-      const float* x = p.x + (block.first_row + begin + r) * p.ldx + block.from;
-      place_row(x, block.depth, r, count, rows + begin * padded);
+  if (x.column == 1) {
+    for (int64_t tile = 0; tile < block.tiles(); ++tile) {
+      const int64_t begin = block.begin(tile), count = block.begin(tile + 1) - begin;
+      for (int64_t r = 0; r < count; ++r)
+        place_row(corner + (begin + r) * x.row, depth, r, count, rows + begin * padded);
+    }
+    return rows;
+  }
+  // What lies by columns is turned, one run of all rows at a time.
+  float* run = scratch<3>(block.count * kRun);
+  for (int64_t l = 0; l < depth; l += kRun) {
+    pack_transposed<float>(std::min(kRun, depth - l), block.count, {corner + l * x.column, x.column},
+                           {run, kRun});
+    for (int64_t tile = 0; tile < block.tiles(); ++tile) {
+      const int64_t begin = block.begin(tile), count = block.begin(tile + 1) - begin;
+      float* to = rows + begin * padded + l * count;
+      for (int64_t i = 0; i < count * kRun; i += lanes<float>())
+        store<float>(load(run + begin * kRun + i), to + i);
     }
   }
   return rows;
@@ -182,17 +266,30 @@ template <class T>
 HWY_INLINE void run_part(const OrderedProduct<T>& p, const Part& part) {
   const int64_t all = part.last_row - part.first_row;
   // Few rows stay in the cache whatever k is, and are not worth the sums' way through memory.
-  const int64_t cuts = all <= kTileRows ? 1 : (p.k + kMostDepth - 1) / kMostDepth;
-  const int64_t step = padded_depth((p.k + cuts - 1) / std::max<int64_t>(cuts, 1));
+  const int64_t step = all <= kTileRows ? padded_depth(p.k) : even_part(p.k, kMostDepth);
   const int64_t most = std::max<int64_t>(kTileRows, kBlockBytes / 4 / std::max<int64_t>(step, 1));
   const int64_t blocks = (all + most - 1) / most;
-  for (int64_t b = 0; b < blocks; ++b) {
-    const int64_t first = part.first_row + all * b / blocks, last = part.first_row + all * (b + 1) / blocks;
+  const int64_t panel_bytes = std::max<int64_t>(step * kPanel * static_cast<int64_t>(sizeof(T)), 1);
+  const int64_t wide = p.packed != nullptr ? part.last - part.first
+                                           : std::max<int64_t>(kMostPanels, kStripBytes / panel_bytes);
+  for (int64_t first = part.first; first < part.last; first += wide) {
+    const int64_t last = std::min(first + wide, part.last);
+    T* strip =
+        p.packed != nullptr ? nullptr : reinterpret_cast<T*>(scratch<1>((last - first) * panel_bytes / 4));
     int64_t from = 0;
     do {
-      Block<T> block{p, first, last - first, from, std::min(step, p.k - from), p.x + first * p.ldx + from};
-      if (block.count > 1) block.rows = place_block(block);
-      run_block(block, part.first, part.last);
+      for (int64_t b = 0; b < blocks; ++b) {
+        const int64_t begin = part.first_row + all * b / blocks,
+                      end = part.first_row + all * (b + 1) / blocks;
+        Block<T> block{p,
+                       begin,
+                       end - begin,
+                       from,
+                       std::min(step, p.k - from),
+                       p.x.data + begin * p.x.row + from * p.x.column};
+        if (block.count > 1 || p.x.column != 1) block.rows = place_block(block);
+        run_block(block, first, last, strip, b > 0);
+      }
       from += step;
     } while (from < p.k);
   }
@@ -205,12 +302,16 @@ void ordered_product(const OrderedProduct<T>& p) {
   const int64_t panels = (p.n + kPanel - 1) / kPanel, tiles = (p.m + kTileRows - 1) / kTileRows;
   const int64_t useful = std::max<int64_t>(1, (p.m + kReading) * panels * kPanel * p.k / kThreadWork);
   const int64_t team = std::min<int64_t>(threads(), useful);
-  // Cut columns first, so that weights are read once; rows where there are too few columns.
+  // Cut columns rather than rows, so that weights are read and packed once; but many rows are rearranged
+  // once.
+  const int64_t turning_rows = p.x.column == 1 ? p.m : 2 * p.m;
+  const int64_t packing = p.packed != nullptr ? 0 : p.plain.row == 1 ? p.n : 2 * p.n;
+  const bool rows_first = tiles >= kManyTiles * team && packing < turning_rows;
   int64_t across = 1, best = tiles * panels;
   for (int64_t c = 1; c <= std::min(team, panels); ++c) {
     const int64_t down = std::min(team / c, tiles);
     const int64_t longest = (panels + c - 1) / c * ((tiles + down - 1) / down);
-    if (longest <= best) best = longest, across = c;
+    if (rows_first ? longest < best : longest <= best) best = longest, across = c;
   }
   const int64_t down = std::max<int64_t>(1, std::min(team / across, tiles));
   parallel_for(across * down, 1, [&, down, across, panels](int64_t begin, int64_t end) HWY_ATTR {

@@ -49,9 +49,13 @@ struct Tile {
   const float* bias;   // for all its columns, or null
   float* y;
   int64_t ldy;
-  const std::byte* next = nullptr;  // what the next panel's tiles will read: fetched on the way
-  int64_t next_lines = 0;           // cache lines of it per run
+  const std::byte* next = nullptr;  // of what the next panel's tiles will read, fetched on the way:
+  int64_t next_step = 0;            // pairs of cache lines at this distance,
+  int64_t next_count = 0;           // so many per run
   bool continues = false;           // y holds the sums of an earlier part of k
+  const float* next_y = nullptr;    // where the next tile's sums go, fetched on the way
+  int64_t next_ldy = 0;
+  int64_t next_rows = 0;
 };
 
 /// R rows times P panels, V vectors of each panel at a time.
@@ -86,8 +90,17 @@ HWY_INLINE void tile_part(const Tile<T>& t, int64_t column) {
   };
   int64_t l = t.k;
   const std::byte* next = t.next;
+  int64_t fetched = 0;  // rows of next_y
   for (; l >= kRun; l -= kRun) {
-    for (int64_t line = 0; line < t.next_lines; ++line, next += 64) __builtin_prefetch(next, 0, 2);
+    for (int64_t i = 0; i < t.next_count; ++i, next += t.next_step) {
+      __builtin_prefetch(next, 0, 2);
+      __builtin_prefetch(next + 64, 0, 2);
+    }
+    if (fetched < t.next_rows) {
+      const float* row = t.next_y + fetched++ * t.next_ldy + column;
+      for (int64_t at = 0; at < V * N; at += 16) __builtin_prefetch(row + at, 1, 2);
+    }
+#pragma GCC unroll 16
     for (int64_t r = 0; r < kRun; ++r) step();
     a += (R - 1) * kRun;
   }
