@@ -44,7 +44,8 @@ HWY_NOINLINE TileParts cut_tile(const Rules<T>& rules, const TileQueries& q, int
   TileParts parts;
   const int64_t width = tile_width<T>(q);
   const Interval all = rules.visible_to_all(q.at.b, q.first, q.count);
-  if (all.begin <= keys.begin && keys.end <= all.end) {
+  const auto all_see = [=](Interval some) { return all.begin <= some.begin && some.end <= all.end; };
+  if (all_see(keys)) {
     parts.part[parts.count++] = {keys, {0, width}};
     return parts;
   }
@@ -58,8 +59,9 @@ HWY_NOINLINE TileParts cut_tile(const Rules<T>& rules, const TileQueries& q, int
     while (!some.empty() && !seeing.empty() && !sees(seeing.end - N, some)) seeing.end -= N;
     if (some.empty() || seeing.empty()) continue;
     TilePart* last = parts.count > 0 ? parts.part + parts.count - 1 : nullptr;
+    // Keys that all see need no further work on their scores, and stay by themselves.
     if (last != nullptr && last->keys.end == some.begin && last->lanes.begin == seeing.begin &&
-        last->lanes.end == seeing.end) {
+        last->lanes.end == seeing.end && all_see(last->keys) == all_see(some)) {
       last->keys.end = some.end;
     } else {
       parts.part[parts.count++] = {some, seeing};
