@@ -64,7 +64,7 @@ HWY_INLINE void place_row(const float* x, int64_t k, int64_t r, int64_t count, f
 template <class T>
 HWY_INLINE void pack_panel(int64_t width, int64_t k, Plain<const T> w, T* panel) {
   if constexpr (std::is_same_v<T, float>) {
-    if (w.row != 1) return pack_transposed<float>(width, k, {w.data, w.row}, {panel, kPanel});
+    if (w.row != 1) return pack_transposed<float>(width, k, {w.data, w.row}, {panel, kPanel}, kPanel);
     if (width == kPanel) {
       for (int64_t l = 0; l < k; ++l) {
         for (int64_t j = 0; j < kPanel; j += lanes<float>())
@@ -251,7 +251,7 @@ HWY_INLINE float* place_block(const Block<T>& block) {
   float* run = scratch<3>(block.count * kRun);
   for (int64_t l = 0; l < depth; l += kRun) {
     pack_transposed<float>(std::min(kRun, depth - l), block.count, {corner + l * x.column, x.column},
-                           {run, kRun});
+                           {run, kRun}, kRun);
     for (int64_t tile = 0; tile < block.tiles(); ++tile) {
       const int64_t begin = block.begin(tile), count = block.begin(tile + 1) - begin;
       float* to = rows + begin * padded + l * count;
