@@ -198,28 +198,36 @@ HWY_INLINE Fetch fetch_of(const Block<T>& block, const T* panel, int64_t from_pl
   return {reinterpret_cast<const std::byte*>(corner), plain.column * kSize, block.depth};
 }
 
-/// All tiles of a block over panels [first, last). Plain panels are packed into `strip`, or lie there
-/// already.
+/// Room for plain panels of a part's columns that are packed on the way.
 template <class T>
-HWY_INLINE void run_block(const Block<T>& block, int64_t first, int64_t last, T* strip, bool strip_filled) {
+struct Strip {
+  T* data = nullptr;
+  bool keeps = false;   // each panel has its place; else they all have the first
+  bool filled = false;  // by an earlier block
+};
+
+/// All tiles of a block over panels [first, last).
+template <class T>
+HWY_INLINE void run_block(const Block<T>& block, int64_t first, int64_t last, const Strip<T>& strip) {
   const OrderedProduct<T>& p = block.args;
-  const bool pack_now = p.packed == nullptr && !strip_filled;
-  const int64_t size = kPanel * (p.packed != nullptr ? p.k : block.depth), tiles = block.tiles();
-  const T* panels = p.packed != nullptr ? p.packed + kPanel * (first * p.k + block.from) : strip;
+  const bool plain = p.packed == nullptr;
+  const int64_t size = kPanel * (plain ? block.depth : p.k), tiles = block.tiles();
   const int64_t most = tiles == 1 ? panels_of(static_cast<int>(block.count)) : 1;
   for (int64_t panel = first, count = 1; panel < last; panel += count) {
     count = last - panel >= most ? most : 1;
-    const T* data = panels + (panel - first) * size;
-    if (pack_now) {
+    T* const slot = strip.data + (strip.keeps ? panel - first : 0) * size;
+    const T* data = plain ? slot : p.packed + kPanel * (panel * p.k + block.from);
+    if (plain && !strip.filled) {
       for (int64_t i = panel; i < panel + count; ++i) {
         const T* corner = p.plain.data + i * kPanel * p.plain.row + block.from * p.plain.column;
         pack_panel(std::min(kPanel, p.n - i * kPanel), block.depth,
-                   Plain<const T>{corner, p.plain.row, p.plain.column}, strip + (i - first) * size);
+                   Plain<const T>{corner, p.plain.row, p.plain.column}, slot + (i - panel) * size);
       }
     }
     Panels<T> some{panel, count, data, size};
     some.more = panel + count < last;
-    if (some.more && tiles > 1) some.next = fetch_of(block, pack_now ? nullptr : data + size, panel + 1);
+    if (some.more && tiles > 1)
+      some.next = fetch_of(block, plain && !strip.filled ? nullptr : data + size, panel + 1);
     if (!std::is_same_v<T, float> && tiles > 1) {
       float* wide = scratch<2>(block.depth * kPanel);
       for (int64_t i = 0; i < block.depth * kPanel; i += lanes<float>())
@@ -269,13 +277,16 @@ HWY_INLINE void run_part(const OrderedProduct<T>& p, const Part& part) {
   const int64_t step = all <= kTileRows ? padded_depth(p.k) : even_part(p.k, kMostDepth);
   const int64_t most = std::max<int64_t>(kTileRows, kBlockBytes / 4 / std::max<int64_t>(step, 1));
   const int64_t blocks = (all + most - 1) / most;
+  const bool plain = p.packed == nullptr, keeps = plain && blocks > 1;
   const int64_t panel_bytes = std::max<int64_t>(step * kPanel * static_cast<int64_t>(sizeof(T)), 1);
-  const int64_t wide = p.packed != nullptr ? part.last - part.first
-                                           : std::max<int64_t>(kMostPanels, kStripBytes / panel_bytes);
+  const int64_t wide = keeps ? std::max(kMostPanels, kStripBytes / panel_bytes) : part.last - part.first;
   for (int64_t first = part.first; first < part.last; first += wide) {
     const int64_t last = std::min(first + wide, part.last);
-    T* strip =
-        p.packed != nullptr ? nullptr : reinterpret_cast<T*>(scratch<1>((last - first) * panel_bytes / 4));
+    Strip<T> strip{nullptr, keeps};
+    if (plain) {
+      const int64_t places = keeps ? last - first : kMostPanels;
+      strip.data = reinterpret_cast<T*>(scratch<1>(places * panel_bytes / 4));
+    }
     int64_t from = 0;
     do {
       for (int64_t b = 0; b < blocks; ++b) {
@@ -288,7 +299,8 @@ HWY_INLINE void run_part(const OrderedProduct<T>& p, const Part& part) {
                        std::min(step, p.k - from),
                        p.x.data + begin * p.x.row + from * p.x.column};
         if (block.count > 1 || p.x.column != 1) block.rows = place_block(block);
-        run_block(block, first, last, strip, b > 0);
+        strip.filled = b > 0;
+        run_block(block, first, last, strip);
       }
       from += step;
     } while (from < p.k);

@@ -118,7 +118,7 @@ HWY_INLINE void tile_part(const Tile<T>& t, int64_t column) {
 constexpr int panels_of(int rows) {
   return lanes<float>() >= 16 ? (rows == 1 ? 4 : rows <= 3 ? 2 : 1) : rows == 1 ? 2 : 1;
 }
-inline constexpr int kMostPanels = 4;
+inline constexpr int64_t kMostPanels = 4;
 
 template <int R, int P, class T>
 HWY_NOINLINE void tile(const Tile<T>& t) {
