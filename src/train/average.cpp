@@ -87,10 +87,12 @@ void average_models(const std::vector<std::filesystem::path>& directories,
     tensors.push_back({name, is_floating(first.dtype()) ? mean_of(models, name).to(first.dtype()) : first});
   }
   std::filesystem::create_directories(output);
+  const AtomicDirectory staging(output / "averaged");
   for (const auto& entry : std::filesystem::directory_iterator(directories.front())) {
-    if (is_copied(entry)) write_file(output / entry.path().filename(), read_file(entry.path()));
+    if (is_copied(entry)) write_file(staging.path() / entry.path().filename(), read_file(entry.path()));
   }
-  save_safetensors(output / "model.safetensors", tensors);
+  save_safetensors(staging.path() / "model.safetensors", tensors);
+  move_model(staging.path(), output);
 }
 
 }  // namespace heed

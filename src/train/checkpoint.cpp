@@ -79,6 +79,17 @@ void save_checkpoint(const std::filesystem::path& run, const Trainee& trainee, c
   directory.commit();
 }
 
+void move_model(const std::filesystem::path& from, const std::filesystem::path& to) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(from)) files.push_back(entry.path());
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) {
+    const bool a_last = a.filename() == "model.safetensors";
+    const bool b_last = b.filename() == "model.safetensors";
+    return a_last != b_last ? b_last : a < b;
+  });
+  for (const auto& file : files) std::filesystem::rename(file, to / file.filename());
+}
+
 TrainingState load_training_state(const std::filesystem::path& checkpoint) {
   const Config json = Config::load(checkpoint / kStateFile);
   TrainingState state;

@@ -313,22 +313,13 @@ class Loop {
     log_->sync();
   }
 
-  // Written beside and moved into place, the weights last: a directory with weights in it is whole.
   void save_final_model() {
     DType dtype = DType::f32;
     if (recipe_.checkpoint.dtype == "bf16") dtype = DType::bf16;
     if (recipe_.checkpoint.dtype == "f16") dtype = DType::f16;
     AtomicDirectory staging(options_.output / "final");
     trainee_.save(staging.path(), dtype);
-    std::vector<std::filesystem::path> files;
-    for (const auto& entry : std::filesystem::directory_iterator(staging.path()))
-      files.push_back(entry.path());
-    std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) {
-      const bool a_last = a.filename() == "model.safetensors";
-      const bool b_last = b.filename() == "model.safetensors";
-      return a_last != b_last ? b_last : a < b;
-    });
-    for (const auto& file : files) std::filesystem::rename(file, options_.output / file.filename());
+    move_model(staging.path(), options_.output);
   }
 
   Trainee& trainee_;

@@ -43,6 +43,10 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& run, std::int
 void save_checkpoint(const std::filesystem::path& run, const Trainee& trainee, const AdamW& optimizer,
                      const TrainingState& state);
 
+/// Moves the files of a model that was written beside `to` there, the weights last: a directory with weights
+/// in it is whole.
+void move_model(const std::filesystem::path& from, const std::filesystem::path& to);
+
 /// Reads training.json of a checkpoint. Throws Error where it is missing or malformed.
 TrainingState load_training_state(const std::filesystem::path& checkpoint);
 
