@@ -219,8 +219,20 @@ void GenerationArguments::apply_to(GenerationOptions& o) const {
   check_use(o, {});
 }
 
-void check_tokens(const GenerationOptions& options, std::int64_t vocab_size) {
-  check_use(options, vocab_size);
+void check_tokens(const GenerationOptions& options, std::int64_t vocab_size,
+                  const std::filesystem::path& directory) {
+  try {
+    check_use(options, vocab_size);
+  } catch (const UsageError&) {
+    const auto file = directory / "generation_config.json";
+    if (!std::filesystem::exists(file)) throw;
+    try {
+      check_generation_options(load_generation_options(directory), vocab_size);
+    } catch (const Error& error) {
+      throw Error(file.string() + ": " + error.what());
+    }
+    throw;
+  }
 }
 
 }  // namespace heed::cli

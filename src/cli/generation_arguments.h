@@ -29,7 +29,9 @@ struct GenerationArguments {
   void apply_to(GenerationOptions& options) const;
 };
 
-/// Throws UsageError for what the command line asks of a vocabulary that has it not.
-void check_tokens(const GenerationOptions& options, std::int64_t vocab_size);
+/// Throws UsageError for what the command line asks of a vocabulary that has it not, Error where it is the
+/// model's generation_config.json that asks for it.
+void check_tokens(const GenerationOptions& options, std::int64_t vocab_size,
+                  const std::filesystem::path& directory);
 
 }  // namespace heed::cli

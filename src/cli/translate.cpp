@@ -183,7 +183,7 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
                         options.first, options.second,
                         long_lines};
   warn_of_unknown_settings(*session.model, directory, globals);
-  check_tokens(options.first, session.model->vocab_size());
+  check_tokens(options.first, session.model->vocab_size(), directory);
   if (arguments.prompt_ids.empty()) {
     translate_texts(session);
   } else {
