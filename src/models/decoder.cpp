@@ -113,6 +113,7 @@ TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOption
                             ? std::set<std::string>{"input_ids", "attention_mask", "position_ids", "labels"}
                             : std::set<std::string>{"input_ids", "attention_mask", "labels"});
   const Tensor ids = ids_input(required_input(inputs, "input_ids"), "input_ids");
+  check_ids(ids, "input_ids", vocab_size());
   const AttentionOptions attention = causal(see_only(optional_ids(inputs, "attention_mask", &ids.shape())));
   const Tensor labels = optional_ids(inputs, "labels", &ids.shape());
 

@@ -218,6 +218,8 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
   EncoderBatch batch{ids_input(required_input(inputs, "input_ids"), "input_ids"), {}, {}};
   batch.mask = optional_ids(inputs, "attention_mask", &batch.ids.shape());
   batch.type_ids = optional_ids(inputs, "token_type_ids", &batch.ids.shape());
+  check_ids(batch.ids, "input_ids", vocab_size());
+  check_ids(batch.type_ids, "token_type_ids", config_.types);
 
   TensorMap outputs;
   Taps taps(context.taps);

@@ -143,6 +143,8 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
     throw Error("forward: decoder_input_ids: expected a batch of " + std::to_string(source.ids.size(0)) +
                 ", got " + target.str());
   }
+  check_ids(source.ids, "input_ids", parts_.source.embedding.table.size(0));
+  check_ids(target, "decoder_input_ids", parts_.target.embedding.table.size(0));
   AttentionOptions self_options = see_only(optional_ids(inputs, "decoder_attention_mask", &target.shape()));
   self_options.causal = true;
 

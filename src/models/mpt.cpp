@@ -39,6 +39,7 @@ void MptConfig::read_attention(const Config& json) {
     if (json.boolean(key, false)) json.fail(key, "false");
   }
   json.ignore({"alibi_bias_max", "attn_impl"});  // the slopes are those of kAlibiBiasMax
+  ignore_common_keys(json);
 }
 
 MptConfig MptConfig::parse(const Config& json) {

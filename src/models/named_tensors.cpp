@@ -31,6 +31,16 @@ Tensor optional_ids(const TensorMap& inputs, const char* name, const Shape* expe
   return ids;
 }
 
+void check_ids(const Tensor& ids, const char* name, std::int64_t count) {
+  for (std::int64_t i = 0; ids.defined() && i < ids.numel(); ++i) {
+    const std::int64_t id = ids.data<std::int64_t>()[i];
+    if (id >= 0 && id < count) continue;
+    throw Error(std::string("forward: ") + name + ": expected ids in [0, " + std::to_string(count) +
+                "), got " + std::to_string(id) + " at [" + std::to_string(i / ids.size(1)) + ", " +
+                std::to_string(i % ids.size(1)) + "]");
+  }
+}
+
 void refuse_unknown_inputs(const TensorMap& inputs, const std::set<std::string>& known) {
   for (const auto& [name, tensor] : inputs) {
     if (!known.contains(name))

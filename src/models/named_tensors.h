@@ -17,6 +17,8 @@ Tensor ids_input(const Tensor& tensor, const char* name);
 /// The same, undefined where the input is absent. Throws Error where it is not of the shape `expected`, if
 /// that is given.
 Tensor optional_ids(const TensorMap& inputs, const char* name, const Shape* expected);
+/// Throws Error for an id of `ids` (which may be undefined) outside [0, count).
+void check_ids(const Tensor& ids, const char* name, std::int64_t count);
 /// Throws Error for an input that is not among the known ones.
 void refuse_unknown_inputs(const TensorMap& inputs, const std::set<std::string>& known);
 /// Attention options that let the keys be seen where `mask` [B, S] is not 0; all of them where it is
