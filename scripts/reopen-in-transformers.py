@@ -6,6 +6,7 @@
 
 prints a table in Markdown: the largest difference of heed's results from transformers', divided by their largest
 value, and whether the model saved by heed gives transformers the very numbers of the original."""
+import inspect
 import math
 import os
 import subprocess
@@ -78,7 +79,7 @@ CASES = [
     ("MptForCausalLM", MPT, {}), ("MptForCausalLM", MPT, dict(attn_config=dict(clip_qkv=0.8, softmax_scale=0.3))),
     ("T5ForConditionalGeneration", T5, {}),
     ("T5ForConditionalGeneration", T5, dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
-    ("MT5ForConditionalGeneration", T5, {}), ("MarianMTModel", MARIAN, {}),
+    ("MT5ForConditionalGeneration", T5, {}), ("T5EncoderModel", T5, {}), ("MarianMTModel", MARIAN, {}),
     ("MarianMTModel", MARIAN, dict(scale_embedding=True, share_encoder_decoder_embeddings=False)),
     ("BartForConditionalGeneration", BART, {}), ("BartForConditionalGeneration", BART, dict(tie_word_embeddings=False)),
     ("MBartForConditionalGeneration", BART, dict(scale_embedding=True)),
@@ -123,7 +124,7 @@ def inputs_of(model):
     inputs["attention_mask"][1, 15:] = 0
     if getattr(model.config, "type_vocab_size", 1) > 1:
         inputs["token_type_ids"] = torch.randint(0, 3, ids.shape, generator=generator)
-    if model.config.is_encoder_decoder:
+    if "decoder_input_ids" in inspect.signature(model.forward).parameters:
         inputs["decoder_input_ids"] = torch.randint(3, 90, (2, 11), generator=generator)
     return inputs
 

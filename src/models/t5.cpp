@@ -6,6 +6,7 @@
 #include "heed/ops/activation.h"
 #include "models/config_fields.h"
 #include "models/encoder_decoder.h"
+#include "models/named_tensors.h"
 #include "models/rows.h"
 
 namespace heed {
@@ -98,65 +99,72 @@ void add_t5_stack(TensorTable& table, const std::string& stack, std::int64_t lay
   add_norm(table, stack + ".final_layer_norm", c.d_model, false);
 }
 
+// T5EncoderModel: the encoder alone, for vectors of texts.
+bool is_encoder(const Config& json) {
+  const std::vector<std::string> names = json.strings("architectures");
+  return !names.empty() && names.front().ends_with("EncoderModel");
+}
+
 TensorTable t5_table(const Config& json) {
   const T5Config c = T5Config::parse(json);
   TensorTable table;
-  table.rows.push_back({"shared.weight",
-                        {c.vocab_size, c.d_model},
-                        Init::embedding,
-                        true,
-                        true,
-                        {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"}});
+  TensorRow shared{"shared.weight", {c.vocab_size, c.d_model}, Init::embedding};
+  shared.tied = {"encoder.embed_tokens.weight"};
+  if (!is_encoder(json))
+    shared.tied.insert(shared.tied.end(), {"decoder.embed_tokens.weight", "lm_head.weight"});
+  table.rows.push_back(shared);
   add_t5_stack(table, "encoder", c.encoder_layers, c);
+  if (is_encoder(json)) return table;
   add_t5_stack(table, "decoder", c.decoder_layers, c);
   table.computed = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};  // never used
   return table;
 }
 
-class T5 final : public AssembledEncoderDecoder {
+class T5Builder {
  public:
-  explicit T5(ModelFiles files) : AssembledEncoderDecoder(std::move(files)), c_(T5Config::parse(config())) {
-    facts_ = {c_.vocab_size, c_.pad, c_.eos, c_.start, std::nullopt};
-    parts_.source = embedding("encoder");
-    parts_.target = embedding("decoder");
-    parts_.embedding_dropout = parts_.stack_dropout = c_.dropout;
+  T5Builder(const T5Config& config, const Weights& weights) : c_(config), weights_(weights) {}
+
+  EmbeddingParts embedding(const std::string& stack) const {
+    return {{weights_[stack + ".embed_tokens.weight"], 1.0, std::nullopt},
+            std::make_shared<RelativePositions>(
+                weights_[t5_block(stack, 0) + "0.SelfAttention.relative_attention_bias.weight"],
+                RelativeBuckets{c_.buckets, c_.max_distance, stack == "encoder"})};
+  }
+  Encoder encoder(const Positions* positions) const {
+    Encoder stack;
     for (std::int64_t i = 0; i < c_.encoder_layers; ++i) {
       const std::string file = t5_block("encoder", i), name = "encoder.layers." + std::to_string(i);
-      parts_.encoder.layers.push_back(
-          {name, attention(file + "0.SelfAttention", name + ".self_attn", parts_.source.positions.get()),
-           residual(file + "0."), feed_forward(file + "1."), residual(file + "1.")});
+      stack.layers.push_back({name, attention(file + "0.SelfAttention", name + ".self_attn", positions),
+                              residual(file + "0."), feed_forward(file + "1."), residual(file + "1.")});
     }
+    stack.final_norm = norm("encoder.final_layer_norm");
+    return stack;
+  }
+  Decoder decoder(const Positions* positions) const {
+    Decoder stack;
     for (std::int64_t i = 0; i < c_.decoder_layers; ++i) {
       const std::string file = t5_block("decoder", i), name = "decoder.layers." + std::to_string(i);
-      parts_.decoder.layers.push_back(
-          {name, attention(file + "0.SelfAttention", name + ".self_attn", parts_.target.positions.get()),
-           residual(file + "0."), attention(file + "1.EncDecAttention", name + ".cross_attn", nullptr),
-           residual(file + "1."), feed_forward(file + "2."), residual(file + "2.")});
+      stack.layers.push_back({name, attention(file + "0.SelfAttention", name + ".self_attn", positions),
+                              residual(file + "0."),
+                              attention(file + "1.EncDecAttention", name + ".cross_attn", nullptr),
+                              residual(file + "1."), feed_forward(file + "2."), residual(file + "2.")});
     }
-    parts_.encoder.final_norm = norm("encoder.final_layer_norm");
-    parts_.decoder.final_norm = norm("decoder.final_layer_norm");
-    parts_.output_scale = c_.output_scale;
-    parts_.output = {weights()["lm_head.weight"], {}};
+    stack.final_norm = norm("decoder.final_layer_norm");
+    return stack;
   }
 
  private:
-  EmbeddingParts embedding(const std::string& stack) const {
-    return {{weights()[stack + ".embed_tokens.weight"], 1.0, std::nullopt},
-            std::make_shared<RelativePositions>(
-                weights()[t5_block(stack, 0) + "0.SelfAttention.relative_attention_bias.weight"],
-                RelativeBuckets{c_.buckets, c_.max_distance, stack == "encoder"})};
-  }
-  Norm norm(const std::string& name) const { return norm_part(weights(), name, NormKind::rms, c_.norm_eps); }
+  Norm norm(const std::string& name) const { return norm_part(weights_, name, NormKind::rms, c_.norm_eps); }
   Residual residual(const std::string& layer) const {
     return {norm(layer + "layer_norm"), NormPlace::pre, c_.dropout};
   }
   MultiHeadAttention attention(const std::string& file, const std::string& name,
                                const Positions* positions) const {
     return {.name = name,
-            .q = linear_part(weights(), file + ".q"),
-            .k = linear_part(weights(), file + ".k"),
-            .v = linear_part(weights(), file + ".v"),
-            .out = linear_part(weights(), file + ".o"),
+            .q = linear_part(weights_, file + ".q"),
+            .k = linear_part(weights_, file + ".k"),
+            .v = linear_part(weights_, file + ".v"),
+            .out = linear_part(weights_, file + ".o"),
             .heads = c_.heads,
             .kv_heads = c_.heads,
             .dropout = c_.dropout,
@@ -165,23 +173,107 @@ class T5 final : public AssembledEncoderDecoder {
   }
   FeedForward feed_forward(const std::string& layer) const {
     const std::string file = layer + "DenseReluDense.";
-    FeedForward part{linear_part(weights(), file + (c_.gated ? "wi_1" : "wi")),
-                     linear_part(weights(), file + "wo"), c_.activation, c_.dropout};
-    if (c_.gated) part.gate = linear_part(weights(), file + "wi_0");
+    FeedForward part{linear_part(weights_, file + (c_.gated ? "wi_1" : "wi")),
+                     linear_part(weights_, file + "wo"), c_.activation, c_.dropout};
+    if (c_.gated) part.gate = linear_part(weights_, file + "wi_0");
     return part;
   }
 
-  T5Config c_;
+  const T5Config& c_;
+  const Weights& weights_;
 };
+
+class T5 final : public AssembledEncoderDecoder {
+ public:
+  explicit T5(ModelFiles files) : AssembledEncoderDecoder(std::move(files)) {
+    const T5Config c = T5Config::parse(config());
+    const T5Builder build(c, weights());
+    facts_ = {c.vocab_size, c.pad, c.eos, c.start, std::nullopt};
+    parts_.source = build.embedding("encoder");
+    parts_.target = build.embedding("decoder");
+    parts_.embedding_dropout = parts_.stack_dropout = c.dropout;
+    parts_.encoder = build.encoder(parts_.source.positions.get());
+    parts_.decoder = build.decoder(parts_.target.positions.get());
+    parts_.output_scale = c.output_scale;
+    parts_.output = {weights()["lm_head.weight"], {}};
+  }
+};
+
+class T5Encoder final : public EncoderModel {
+ public:
+  explicit T5Encoder(ModelFiles files) : files_(std::move(files)), c_(T5Config::parse(files_.config)) {
+    const T5Builder build(c_, files_.weights);
+    parts_.source = build.embedding("encoder");
+    parts_.embedding_dropout = parts_.stack_dropout = c_.dropout;
+    parts_.encoder = build.encoder(parts_.source.positions.get());
+  }
+
+  std::string family() const override { return files_.config.required_string("model_type"); }
+  const std::vector<Parameter>& parameters() const override { return files_.weights.parameters(); }
+  void save(const std::filesystem::path& directory, DType dtype) const override {
+    files_.save(directory, dtype);
+  }
+  std::vector<std::string> unknown_settings() const override { return files_.config.unused(); }
+  std::optional<std::int64_t> max_positions() const override { return std::nullopt; }
+  std::int64_t vocab_size() const override { return c_.vocab_size; }
+  EncoderHead head() const override { return EncoderHead::none; }
+  const std::vector<std::string>& labels() const override { return labels_; }
+  std::optional<LabelProblem> problem() const override { return std::nullopt; }
+  std::int64_t hidden_size() const override { return c_.d_model; }
+  std::int64_t type_vocab_size() const override { return 0; }
+  std::int64_t pad_id() const override { return c_.pad; }
+  Tensor encode(const EncoderBatch& batch, Context& context) const override {
+    return parts_.encode({batch.ids, batch.mask}, context);
+  }
+  Tensor predict(const Tensor&, Context&) const override { refuse_head(); }
+  Tensor loss(const EncoderBatch&, const Tensor&, const CrossEntropyOptions&, Context&) const override {
+    refuse_head();
+  }
+  TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
+
+ private:
+  [[noreturn]] static void refuse_head() {
+    throw Error("predict: expected a model with a head, got an encoder alone");
+  }
+
+  ModelFiles files_;
+  T5Config c_;
+  EncoderDecoderParts parts_;
+  std::vector<std::string> labels_;
+};
+
+TensorMap T5Encoder::forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const {
+  refuse_unknown_inputs(inputs, {"input_ids", "attention_mask"});
+  const Tensor ids = ids_input(required_input(inputs, "input_ids"), "input_ids");
+  check_ids(ids, "input_ids", c_.vocab_size);
+  const Tensor mask = optional_ids(inputs, "attention_mask", &ids.shape());
+  TensorMap outputs;
+  Taps taps(context.taps);
+  const std::size_t layers = parts_.encoder.layers.size();
+  if (options.hidden_states)
+    collect_hidden_states(taps, parts_.encoder.name, layers, "hidden_states", outputs);
+  if (options.attentions)
+    collect_attentions(taps, parts_.encoder.name, "self_attn", layers, "attentions", outputs);
+  Context listening{context.training, context.generator, &taps};
+  const Tensor hidden = parts_.encode({ids, mask}, listening);
+  if (options.hidden_states) outputs["hidden_states." + std::to_string(layers)] = hidden;  // behind the norm
+  outputs["last_hidden_state"] = hidden;
+  return outputs;
+}
+
+std::unique_ptr<Model> t5_of(ModelFiles files) {
+  if (is_encoder(files.config)) return std::make_unique<T5Encoder>(std::move(files));
+  return std::make_unique<T5>(std::move(files));
+}
 
 }  // namespace
 
-std::unique_ptr<EncoderDecoderModel> load_t5(const std::filesystem::path& directory, DType dtype) {
-  return std::make_unique<T5>(ModelFiles::load(directory, dtype, t5_table));
+std::unique_ptr<Model> load_t5(const std::filesystem::path& directory, DType dtype) {
+  return t5_of(ModelFiles::load(directory, dtype, t5_table));
 }
 
-std::unique_ptr<EncoderDecoderModel> make_t5(const Config& config, Generator& generator) {
-  return std::make_unique<T5>(ModelFiles::make(config, generator, t5_table));
+std::unique_ptr<Model> make_t5(const Config& config, Generator& generator) {
+  return t5_of(ModelFiles::make(config, generator, t5_table));
 }
 
 }  // namespace heed
