@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Every line of a text through `heed tokenize` and through the package a tokenizer was made for.
+
+    scripts/compare-tokenizers.py --heed build/release/heed --text LINES FOLDER...
+
+The package is tokenizers for a tokenizer.json, vocab.txt or vocab.json + merges.txt (encoder.json + vocab.bpe),
+SentencePiece for a *.model, and for Marian's *.spm what transformers makes of it. Prints a row of Markdown a folder, and
+the first texts that differ; fails where one does. With --speed the rows are rates instead: megabytes a second of one
+thread, of processor time, in turns (bench/tokenize.cpp is heed's side)."""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ |= {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+
+
+def fast(folder):
+    """A tokenizers.Tokenizer, or None."""
+    import tokenizers
+    from tokenizers import implementations
+    if (folder / "tokenizer.json").exists():
+        tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
+    if (folder / "vocab.txt").exists():
+        tokenizer = implementations.BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=True)
+        tokenizer.add_special_tokens(["[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"])
+        return tokenizer._tokenizer
+    for vocabulary, merges in (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")):
+        if (folder / merges).exists():
+            tokenizer = implementations.ByteLevelBPETokenizer(str(folder / vocabulary), str(folder / merges))
+            tokenizer.add_special_tokens(["<|endoftext|>"])
+            return tokenizer._tokenizer
+    return None
+
+
+def oracle(folder):
+    """Texts to (ids, offsets or None) each, and what made them."""
+    if (folder / "source.spm").exists():
+        import transformers
+        transformers.logging.set_verbosity_error()
+        tokenizer = transformers.MarianTokenizer(str(folder / "source.spm"), str(folder / "target.spm"),
+                                                 str(folder / "vocab.json"))
+        return lambda texts: [(tokenizer(text, truncation=False)["input_ids"], None) for text in texts], "MarianTokenizer"
+    tokenizer = fast(folder)
+    if tokenizer is not None:
+        def encode(texts):
+            return [(e.ids, [list(o) for o in e.offsets]) for e in tokenizer.encode_batch(texts)]
+        return encode, "tokenizers"
+    models = sorted(folder.glob("*.model"))
+    if not models:
+        sys.exit(f"{folder}: expected a tokenizer, got none")
+    import sentencepiece
+    piece = sentencepiece.SentencePieceProcessor(model_file=str(models[0]))
+    return lambda texts: [(piece.encode(text), None) for text in texts], "SentencePiece"
+
+
+def alone(folder, place):
+    """The tokenizer's own files in a folder of their own: what configuration stands beside them, transformers heeds,
+    but the packages do not."""
+    for names in (["source.spm", "target.spm", "vocab.json"], ["tokenizer.json"], ["vocab.txt"],
+                  ["vocab.json", "merges.txt"], ["encoder.json", "vocab.bpe"]):
+        if all((folder / name).exists() for name in names):
+            for name in names:
+                shutil.copy(folder / name, place)
+            return
+    shutil.copy(sorted(folder.glob("*.model"))[0], Path(place) / "tokenizer.model")
+
+
+def heed_encodings(heed, folder, lines, plain):
+    command = [heed, "tokenize", "--quiet", "--model", folder] + (["--no-special-tokens"] if plain else [])
+    process = subprocess.Popen(command, stdin=open(lines, "rb"), stdout=subprocess.PIPE)
+    for line in process.stdout:
+        encoding = json.loads(line)
+        yield encoding["ids"], encoding["offsets"]
+    if process.wait() != 0:
+        sys.exit(f"heed tokenize {folder} failed")
+
+
+def compare(heed, folder, lines, texts):
+    encode, package = oracle(folder)
+    plain = package == "SentencePiece"
+    place = tempfile.TemporaryDirectory()
+    alone(folder, place.name)
+    encodings = heed_encodings(heed, place.name, lines, plain)
+    ids = offsets = 0
+    for begin in range(0, len(texts), 2000):
+        window = texts[begin:begin + 2000]
+        for text, (want, want_offsets) in zip(window, encode(window)):
+            got, got_offsets = next(encodings)
+            if got != want:
+                ids += 1
+                if ids <= 3:
+                    print(f"  {folder.name}: {text!r}\n    heed {got}\n    {package} {want}", file=sys.stderr)
+            elif want_offsets is not None and got_offsets != want_offsets:
+                offsets += 1
+                if offsets <= 3:
+                    print(f"  {folder.name}: {text!r}\n    heed {got_offsets}\n    {package} {want_offsets}", file=sys.stderr)
+    checked = "not given" if package != "tokenizers" else offsets
+    print(f"| {folder.name} | {package} | {len(texts)} | {ids} | {checked} |", flush=True)
+    return ids + offsets
+
+
+def rate(heed, folder, lines, texts, rounds):
+    size = sum(len(text.encode()) for text in texts) / 1e6
+    tokenizer = fast(folder)
+    program = Path(heed).parent / "bench_tokenize"
+    ours, theirs = [], []
+    for _ in range(rounds):
+        done = subprocess.run([program, folder, lines], capture_output=True, text=True, check=True)
+        ours.append(size / float(done.stdout))
+        started = time.process_time()
+        for begin in range(0, len(texts), 1000):
+            tokenizer.encode_batch(texts[begin:begin + 1000])
+        theirs.append(size / (time.process_time() - started))
+    ratios = [a / b for a, b in zip(ours, theirs)]
+    print(f"| {folder.name} | {statistics.median(ours):.1f} | {statistics.median(theirs):.1f} | "
+          f"{statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f}) |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--heed", default="build/release/heed")
+    parser.add_argument("--text", required=True, help="a file of texts, one a line")
+    parser.add_argument("--speed", type=int, metavar="ROUNDS")
+    parser.add_argument("folders", nargs="+", type=Path)
+    arguments = parser.parse_args()
+    with open(arguments.text, encoding="utf-8", newline="\n") as file:
+        texts = file.read().removesuffix("\n").split("\n")
+    if arguments.speed:
+        print("| tokenizer | heed, MB/s | tokenizers, MB/s | ratio |\n|---|---|---|---|")
+        for folder in arguments.folders:
+            rate(arguments.heed, folder, arguments.text, texts, arguments.speed)
+        return
+    print("| tokenizer | package | texts | other ids | other offsets |\n|---|---|---|---|---|")
+    if sum([compare(arguments.heed, folder, arguments.text, texts) for folder in arguments.folders]) > 0:
+        sys.exit(1)
+
+
+main()
