@@ -18,7 +18,8 @@ void check(const Tensor& table, const Tensor& ids) {
   const std::int64_t outside = kernels::first_outside(values, ids.numel(), table.size(0), 0);
   if (outside >= 0) {
     throw Error("embedding: expected ids in [0, " + std::to_string(table.size(0)) + "), got " +
-                std::to_string(values[outside]) + " at position " + std::to_string(outside));
+                std::to_string(values[outside]) + " at position " + std::to_string(outside) +
+                " (from another model's tokenizer?)");
   }
 }
 

@@ -91,6 +91,10 @@ void AdamW::load_state(const TensorMap& state) {
     known.insert({"m." + p.name, "v." + p.name});
   }
   const Tensor steps = take(state, "steps", {static_cast<std::int64_t>(steps_.size())}, DType::i64);
+  for (const std::int64_t step : steps.to_vector<std::int64_t>()) {
+    if (step < 0 || step > kMostSteps)
+      throw Error("AdamW: steps: expected integers from 0 to 2^53, got " + std::to_string(step));
+  }
   for (const auto& entry : state) {
     if (!known.contains(entry.first)) {
       throw Error("AdamW: expected an optimiser state of this model, got a tensor " + entry.first);

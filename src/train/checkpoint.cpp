@@ -39,6 +39,12 @@ std::string to_json(const TrainingState& state) {
   return json.text() + "\n";
 }
 
+std::int64_t count_of(const Config& json, std::string_view key) {
+  const std::int64_t count = json.required_integer(key);
+  if (count < 0 || count > kMostSteps) json.fail(key, "an integer from 0 to 2^53");
+  return count;
+}
+
 void copy_parameter(const Parameter& p, const TensorFiles& files) {
   const Tensor read = files.get(p.name);
   if (read.shape() != p.tensor.shape()) {
@@ -93,17 +99,17 @@ void move_model(const std::filesystem::path& from, const std::filesystem::path& 
 TrainingState load_training_state(const std::filesystem::path& checkpoint) {
   const Config json = Config::load(checkpoint / kStateFile);
   TrainingState state;
-  state.step = json.required_integer("step");
-  state.position = {json.required_integer("epoch"), json.required_integer("batch")};
-  state.generator_position = static_cast<std::uint64_t>(json.required_integer("generator_position"));
-  state.tokens = json.required_integer("tokens");
+  state.step = count_of(json, "step");
+  state.position = {count_of(json, "epoch"), count_of(json, "batch")};
+  state.generator_position = static_cast<std::uint64_t>(count_of(json, "generator_position"));
+  state.tokens = count_of(json, "tokens");
   state.seconds = json.required_number("seconds");
   state.metric = json.required_string("metric");
   const Config ranked = json.sub("ranked");
   for (const std::string& i : ranked.names()) {
-    state.ranked.push_back({ranked.sub(i).required_integer("step"), ranked.sub(i).required_number("score")});
+    state.ranked.push_back({count_of(ranked.sub(i), "step"), ranked.sub(i).required_number("score")});
   }
-  state.not_better = json.required_integer("not_better");
+  state.not_better = count_of(json, "not_better");
   state.fingerprint = json.required_string("fingerprint");
   const Config recipe = json.sub("recipe");
   for (const std::string& key : recipe.names()) state.recipe[key] = recipe.required_string(key);
@@ -117,7 +123,11 @@ void load_checkpoint_tensors(const std::filesystem::path& checkpoint,
   const SafetensorsFile file = SafetensorsFile::open(checkpoint / kOptimizerFile);
   TensorMap state;
   for (const TensorInfo& info : file.tensors()) state[info.name] = file.get(info.name);
-  optimizer.load_state(state);
+  try {
+    optimizer.load_state(state);
+  } catch (const Error& error) {
+    throw Error(file.path().string() + ": " + error.what());
+  }
 }
 
 }  // namespace heed

@@ -17,6 +17,9 @@ struct AdamWOptions {
   double weight_decay = 0.01;  ///< not applied to parameters whose `decays` is false
 };
 
+/// Larger counts of anything in a training's files are damage.
+inline constexpr std::int64_t kMostSteps = std::int64_t{1} << 53;
+
 class AdamW {
  public:
   /// Throws Error when a beta is outside [0, 1), eps or weight_decay is negative, or a parameter is not f32
