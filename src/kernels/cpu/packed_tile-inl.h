@@ -19,8 +19,9 @@ namespace {
 
 /// Rows of a tile: with two vectors of columns they fill the registers, 32 of AVX-512's, 16 of AVX2's.
 inline constexpr int kTileRows = lanes<float>() >= 16 ? 14 : 6;
-inline constexpr int64_t kRun = 16;   // steps along k whose numbers lie together in the rearranged rows
-inline constexpr int kFetchRows = 8;  // tiles of so few rows fetch what they will read
+inline constexpr int64_t kRun = 16;  // steps along k whose numbers lie together in the rearranged rows
+/// Tiles of so few rows wait for memory, and fetch what they will read.
+inline constexpr int kFetchRows = lanes<float>() >= 16 ? 8 : 4;
 
 HWY_INLINE Vec<float> widened(const float* p) { return load(p); }
 HWY_INLINE Vec<float> widened(const bfloat16* p) {
@@ -90,9 +91,10 @@ HWY_INLINE void tile_part(const Tile<T>& t, int64_t column) {
   };
   int64_t l = t.k;
   const std::byte* next = t.next;
+  const int64_t next_count = column == 0 ? t.next_count : 0;
   int64_t fetched = 0;  // rows of next_y
   for (; l >= kRun; l -= kRun) {
-    for (int64_t i = 0; i < t.next_count; ++i, next += t.next_step) {
+    for (int64_t i = 0; i < next_count; ++i, next += t.next_step) {
       __builtin_prefetch(next, 0, 2);
       __builtin_prefetch(next + 64, 0, 2);
     }
