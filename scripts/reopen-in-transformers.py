@@ -77,6 +77,7 @@ CASES = [
     ("BloomForCausalLM", BLOOM, {}),
     ("BloomForCausalLM", BLOOM, dict(apply_residual_connection_post_layernorm=True)),
     ("MptForCausalLM", MPT, {}), ("MptForCausalLM", MPT, dict(attn_config=dict(clip_qkv=0.8, softmax_scale=0.3))),
+    ("LlamaModel", LLAMA, {}), ("GPTNeoXModel", NEOX, {}),
     ("T5ForConditionalGeneration", T5, {}),
     ("T5ForConditionalGeneration", T5, dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
     ("MT5ForConditionalGeneration", T5, {}), ("T5EncoderModel", T5, {}), ("MarianMTModel", MARIAN, {}),

@@ -58,7 +58,7 @@ TensorTable bloom_table(const Config& json) {
     add_linear(table, layer + "mlp.dense_4h_to_h", width, 4 * width);
   }
   add_norm(table, "transformer.ln_f", width);
-  if (!c.tie_word_embeddings) table.rows.push_back({"lm_head.weight", {c.vocab_size, width}});
+  if (!c.tie_word_embeddings) add_output(table, json, "lm_head.weight", {c.vocab_size, width});
   return table;
 }
 
@@ -97,7 +97,7 @@ Bloom::Bloom(ModelFiles files) : AssembledDecoder(std::move(files)) {
          .dropout = c.hidden_dropout});
   }
   parts_.stack.final_norm = norm("transformer.ln_f");
-  parts_.output.weight = weights()["lm_head.weight"];
+  parts_.output.weight = weights().find("lm_head.weight");
 }
 
 }  // namespace

@@ -91,8 +91,25 @@ Tensor DecoderParts::operator()(const Tensor& ids, const AttentionOptions& optio
   return stack(apply_dropout(x, embedding_dropout, context), options, caches, context);
 }
 
+void add_output(TensorTable& table, const Config& json, const std::string& name, const Shape& shape) {
+  const std::vector<std::string> architectures = json.strings("architectures");
+  const std::string architecture = architectures.empty() ? "" : architectures.front();
+  if (architecture.ends_with("Model") && !architecture.ends_with("LMHeadModel")) {
+    table.computed.push_back(name);  // of no use to such a model, should it be there
+  } else {
+    table.rows.push_back({name, shape});
+  }
+}
+
+void AssembledDecoder::check_output() const {
+  if (!parts_.output.weight.defined())
+    throw Error(config().where() + ": architectures: expected a model that predicts tokens, got " +
+                config().strings("architectures").front() + ", which was saved without its output map");
+}
+
 Tensor AssembledDecoder::loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options,
                               Context& context) const {
+  check_output();
   const Tensor hidden = encode(ids, context);
   return linear_cross_entropy(hidden, parts_.output.weight, parts_.output.bias, labels, options);
 }
@@ -102,6 +119,7 @@ Tensor AssembledDecoder::encode(const Tensor& ids, Context& context) const {
 }
 
 std::unique_ptr<Decoding> AssembledDecoder::decode(std::int64_t rows) const {
+  check_output();
   if (rows < 1) throw Error("decoding: expected at least 1 row, got " + std::to_string(rows));
   return std::make_unique<CausalDecoding>(parts_, rows);
 }
@@ -116,6 +134,7 @@ TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOption
   check_ids(ids, "input_ids", vocab_size());
   const AttentionOptions attention = causal(see_only(optional_ids(inputs, "attention_mask", &ids.shape())));
   const Tensor labels = optional_ids(inputs, "labels", &ids.shape());
+  if (labels.defined()) check_output();
 
   const Tensor position_ids = optional_ids(inputs, "position_ids", &ids.shape());
   const Places given = position_ids.defined() ? Places(position_ids) : Places();
@@ -133,7 +152,7 @@ TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOption
   if (options.hidden_states)  // the last one comes after the final norm
     outputs["hidden_states." + std::to_string(layers)] = hidden;
   outputs["last_hidden_state"] = hidden;
-  outputs["logits"] = parts_.output(hidden);  // [B, T, V]
+  if (parts_.output.weight.defined()) outputs["logits"] = parts_.output(hidden);  // [B, T, V]
   if (labels.defined()) {
     const CrossEntropyOptions loss_options;
     outputs["loss"] =

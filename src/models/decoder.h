@@ -20,13 +20,17 @@ struct DecoderParts {
   bool takes_position_ids = true;  // false where positions act on distances alone
   double embedding_dropout = 0.0;
   CausalStack stack;
-  Linear output;  // [V, D]
+  Linear output;  // [V, D]; without a weight in a model that was saved without its head
 
   /// Ids i64 [B, T] to the final norm's output [B, T, D]. With caches, the ids continue what they hold; the
   /// context's places, where given, win over those.
   Tensor operator()(const Tensor& ids, const AttentionOptions& options, std::vector<KeyValueCache>* caches,
                     Context& context) const;
 };
+
+/// Adds the row of an output map that is not tied to the embedding. A model that was saved without its head
+/// (`architectures`: LlamaModel) has none.
+void add_output(TensorTable& table, const Config& json, const std::string& name, const Shape& shape);
 
 class AssembledDecoder : public DecoderModel {
  public:
@@ -50,6 +54,8 @@ class AssembledDecoder : public DecoderModel {
   explicit AssembledDecoder(ModelFiles files) : files_(std::move(files)) {}
   const Config& config() const { return files_.config; }
   const Weights& weights() const { return files_.weights; }
+  /// Throws Error where there is no output map.
+  void check_output() const;
 
   DecoderParts parts_;
   std::optional<std::int64_t> max_positions_;

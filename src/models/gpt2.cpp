@@ -73,7 +73,7 @@ TensorTable gpt2_table(const Config& json) {
     table.computed.push_back(layer + "attn.masked_bias");
   }
   add_norm(table, "transformer.ln_f", c.n_embd);
-  if (!c.tie_word_embeddings) table.rows.push_back({"lm_head.weight", {c.vocab_size, c.n_embd}});
+  if (!c.tie_word_embeddings) add_output(table, json, "lm_head.weight", {c.vocab_size, c.n_embd});
   table.prefix = "transformer.";
   return table;
 }
@@ -117,7 +117,7 @@ Gpt2::Gpt2(ModelFiles files) : AssembledDecoder(std::move(files)) {
          .dropout = c.resid_pdrop});
   }
   parts_.stack.final_norm = norm("transformer.ln_f");
-  parts_.output.weight = weights()["lm_head.weight"];
+  parts_.output.weight = weights().find("lm_head.weight");
 }
 
 }  // namespace

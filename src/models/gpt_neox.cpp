@@ -66,7 +66,7 @@ TensorTable neox_table(const Config& json) {
       table.computed.push_back(layer + "attention." + buffer);
   }
   add_norm(table, "gpt_neox.final_layer_norm", c.hidden_size);
-  if (!c.tie_word_embeddings) table.rows.push_back({"embed_out.weight", {c.vocab_size, c.hidden_size}});
+  if (!c.tie_word_embeddings) add_output(table, json, "embed_out.weight", {c.vocab_size, c.hidden_size});
   return table;
 }
 
@@ -104,7 +104,7 @@ Neox::Neox(ModelFiles files) : AssembledDecoder(std::move(files)) {
          .dropout = c.hidden_dropout});
   }
   parts_.stack.final_norm = norm("gpt_neox.final_layer_norm");
-  parts_.output.weight = weights()["embed_out.weight"];
+  parts_.output.weight = weights().find("embed_out.weight");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 
 std::string llama_layer(std::int64_t i) { return "model.layers." + std::to_string(i) + "."; }
 
-TensorTable llama_table(const LlamaShape& s) {
+TensorTable llama_table(const Config& json, const LlamaShape& s) {
   TensorTable table;
   table.prefix = "model.";
   table.rows.push_back({"model.embed_tokens.weight", {s.vocab_size, s.width}, Init::embedding});
@@ -30,7 +30,7 @@ TensorTable llama_table(const LlamaShape& s) {
     table.computed.push_back(attention + "rotary_emb.inv_freq");  // in early files
   }
   add_norm(table, "model.norm", s.width, false);
-  if (!s.tied) table.rows.push_back({"lm_head.weight", {s.vocab_size, s.width}});
+  if (!s.tied) add_output(table, json, "lm_head.weight", {s.vocab_size, s.width});
   return table;
 }
 
@@ -69,7 +69,7 @@ LlamaLike::LlamaLike(ModelFiles files, LlamaShapeOf shape_of) : AssembledDecoder
                                                     .gate = linear(file + "mlp.gate_proj")}});
   }
   parts_.stack.final_norm = norm("model.norm");
-  parts_.output.weight = weights()["lm_head.weight"];
+  parts_.output.weight = weights().find("lm_head.weight");
 }
 
 }  // namespace
@@ -99,13 +99,13 @@ LlamaShape LlamaShape::parse(const Config& json, std::int64_t kv_heads_default) 
 
 std::unique_ptr<DecoderModel> load_llama_like(const std::filesystem::path& directory, DType dtype,
                                               LlamaShapeOf shape_of) {
-  const auto table = [&](const Config& json) { return llama_table(shape_of(json)); };
+  const auto table = [&](const Config& json) { return llama_table(json, shape_of(json)); };
   return std::make_unique<LlamaLike>(ModelFiles::load(directory, dtype, table), shape_of);
 }
 
 std::unique_ptr<DecoderModel> make_llama_like(const Config& config, Generator& generator,
                                               LlamaShapeOf shape_of) {
-  const auto table = [&](const Config& json) { return llama_table(shape_of(json)); };
+  const auto table = [&](const Config& json) { return llama_table(json, shape_of(json)); };
   return std::make_unique<LlamaLike>(ModelFiles::make(config, generator, table), shape_of);
 }
 

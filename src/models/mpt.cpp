@@ -78,7 +78,7 @@ TensorTable mpt_table(const Config& json) {
     add_linear(table, layer + "ffn.down_proj", c.d_model, 4 * c.d_model, false);
   }
   add_norm(table, "transformer.norm_f", c.d_model, false);
-  if (!c.tie_word_embeddings) table.rows.push_back({"lm_head.weight", {c.vocab_size, c.d_model}});
+  if (!c.tie_word_embeddings) add_output(table, json, "lm_head.weight", {c.vocab_size, c.d_model});
   return table;
 }
 
@@ -114,7 +114,7 @@ Mpt::Mpt(ModelFiles files) : AssembledDecoder(std::move(files)) {
          .dropout = c.attn_pdrop});
   }
   parts_.stack.final_norm = norm("transformer.norm_f");
-  parts_.output.weight = weights()["lm_head.weight"];
+  parts_.output.weight = weights().find("lm_head.weight");
 }
 
 }  // namespace

@@ -282,6 +282,39 @@ std::vector<float> logits_with(const char* fixture, const nlohmann::json& change
   return logits;
 }
 
+// As LlamaModel and its like are saved, which give vectors only.
+TEST(DecoderConfig, WithoutAnOutputMapThereAreHiddenStatesAlone) {
+  for (const auto& [fixture, output] :
+       {std::pair("llama", "lm_head.weight"), std::pair("gpt-neox", "embed_out.weight")}) {
+    SCOPED_TRACE(fixture);
+    const auto folder = fs::temp_directory_path() / ("heed_decoder_test_" + std::to_string(::getpid()));
+    fs::create_directories(folder);
+    std::ifstream file(kDecoders / fixture / "config.json");
+    auto config = nlohmann::json::parse(file);
+    ASSERT_FALSE(config.value("tie_word_embeddings", false));
+    config["architectures"] = {"XModel"};
+    std::ofstream(folder / "config.json") << config;
+    std::vector<NamedTensor> tensors;
+    for (const auto& [name, tensor] : read_tensors(kDecoders / fixture / "model.safetensors")) {
+      if (name != output) tensors.push_back({name, tensor});
+    }
+    save_safetensors(folder / "model.safetensors", tensors);
+    TensorMap inputs = read_tensors(kDecoders / fixture / "inputs.safetensors");
+    const TensorMap expected = read_tensors(kDecoders / fixture / "expected.safetensors");
+    const NoGradients guard;
+    Context context;
+    const auto model = load_decoder(folder);
+    EXPECT_THROW(model->forward(inputs, {}, context), Error);  // there are labels
+    inputs.erase("labels");
+    const TensorMap outputs = model->forward(inputs, {}, context);
+    const std::string last = "hidden_states." + config["num_hidden_layers"].dump();
+    EXPECT_LE(relative_error(outputs.at("last_hidden_state"), expected.at(last)), 1e-5);
+    EXPECT_FALSE(outputs.contains("logits"));
+    EXPECT_THROW(model->decode(1), Error);
+    fs::remove_all(folder);
+  }
+}
+
 TEST(DecoderConfig, OfTwoRotaryScalingsTheOlderKeyCounts) {
   using nlohmann::json;
   const json linear = {{"type", "linear"}, {"factor", 2.0}},
