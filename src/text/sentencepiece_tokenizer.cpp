@@ -167,12 +167,24 @@ std::string SentencePieceTokenizer::decode(std::span<const std::int64_t> ids,
   return text;
 }
 
+// ALBERT and XLNet change the text before they cut it, and frame it with tokens of their own.
+void refuse_albert(const SentencePieceModel& model, const std::filesystem::path& file) {
+  for (int id = 0; id < model.size(); ++id) {
+    if (model.piece(id) != "[CLS]" && model.piece(id) != "<cls>") continue;
+    throw Error(fmt::format(
+        "{}: expected a model of T5, or a tokenizer.json beside it, got one with the piece {} (in Python, "
+        "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) writes a tokenizer.json)",
+        file.string(), model.piece(id)));
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& directory, const char* name) {
   TokenizerFiles files;
   SentencePieceModel model(*files.read(directory, name), (directory / name).string());
   for (const char* other : {"tokenizer_config.json", "special_tokens_map.json"}) files.read(directory, other);
+  if (std::string_view(name) == "spiece.model") refuse_albert(model, directory / name);
   const bool plain = files.contents.size() == 1 && std::string_view(name) != "spiece.model";
   return std::make_unique<SentencePieceTokenizer>(std::move(model), TokenizerConfig::load(directory),
                                                   std::move(files), plain);

@@ -28,13 +28,23 @@ bool has(const std::filesystem::path& directory, const char* name) {
       directory.string(), missing));
 }
 
+// The pieces of such a file have other numbers in a model of fairseq's (XLM-RoBERTa, CamemBERT, mBART), each
+// family's in a way of its own.
+[[noreturn]] void refuse_fairseq(const std::filesystem::path& file) {
+  throw Error(fmt::format(
+      "{}: expected a tokenizer.json beside it, which says how its pieces are numbered, got none (in Python, "
+      "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) writes it)",
+      file.string()));
+}
+
 std::unique_ptr<Tokenizer> load_directory(const std::filesystem::path& directory) {
   const auto there = [&directory](const char* name) { return has(directory, name); };
   if (there("source.spm") && there("target.spm") && there("vocab.json"))
     return load_marian_tokenizer(directory);
   if (there("tokenizer.json")) return load_tokenizer_json(directory, "tokenizer.json");
   if (there("source.spm") || there("target.spm")) refuse_marian(directory);
-  for (const char* name : {"spiece.model", "tokenizer.model", "sentencepiece.bpe.model"}) {
+  if (there("sentencepiece.bpe.model")) refuse_fairseq(directory / "sentencepiece.bpe.model");
+  for (const char* name : {"spiece.model", "tokenizer.model"}) {
     if (there(name)) return load_sentencepiece(directory, name);
   }
   if (there("vocab.txt")) return load_word_piece(directory, "vocab.txt");

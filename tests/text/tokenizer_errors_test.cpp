@@ -51,6 +51,23 @@ TEST_F(TokenizerErrors, NamesMissingFiles) {
   EXPECT_THROW(load_tokenizer(directory_.path() / "tokenizer.json"), Error);
 }
 
+// Their pieces would come out with the numbers of another family.
+TEST_F(TokenizerErrors, RefusesSentencePieceModelsOfFamiliesThatNumberInTheirOwnWay) {
+  for (const char* name : {"source.spm", "target.spm", "vocab.json"})
+    std::filesystem::remove(directory_.path() / name);
+  const auto put = [&](const char* fixture, const char* name) {
+    std::filesystem::copy_file(text_fixtures() / fixture, directory_.path() / name);
+  };
+  put("marian/source.spm", "sentencepiece.bpe.model");
+  EXPECT_THAT(error(), HasSubstr("sentencepiece.bpe.model: expected a tokenizer.json beside it"));
+  std::filesystem::remove(directory_.path() / "sentencepiece.bpe.model");
+  put("albert.model", "spiece.model");
+  EXPECT_THAT(error(), HasSubstr("got one with the piece [CLS]"));
+  put("albert.model", "tokenizer.model");
+  std::filesystem::remove(directory_.path() / "spiece.model");
+  EXPECT_EQ(error(), "no error");  // which is SentencePiece's alone
+}
+
 TEST_F(TokenizerErrors, NamesWhatIsWrongInTheVocabulary) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "expected JSON"},
