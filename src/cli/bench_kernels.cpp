@@ -91,6 +91,7 @@ void bench_attention(AttentionShapeArguments a, const Globals& globals) {
 
 struct GemmArguments {
   std::int64_t m = 512, n = 3072, k = 768;
+  bool plain = false;
   std::string dtype = "f32";
   BenchOptions options;
 };
@@ -100,7 +101,7 @@ void bench_gemm(const GemmArguments& a, const Globals& globals) {
   const DType dtype = bench_dtype(a.dtype);
   BenchWork work;
   work.kind = "gemm";
-  work.shape = {{"m", a.m}, {"n", a.n}, {"k", a.k}, {"dtype", a.dtype}};
+  work.shape = {{"m", a.m}, {"n", a.n}, {"k", a.k}, {"dtype", a.dtype}, {"plain", a.plain}};
   work.arithmetic = dtype == DType::f64 ? DType::f64 : DType::f32;
   work.operations = 2.0 * static_cast<double>(a.m) * static_cast<double>(a.n) * static_cast<double>(a.k);
   const DType outside = work.arithmetic;  // only weights are held in 16 bits
@@ -108,10 +109,15 @@ void bench_gemm(const GemmArguments& a, const Globals& globals) {
                static_cast<double>(a.m * (a.k + a.n)) * static_cast<double>(size_of(outside));
   const std::int64_t copies = operand_copies(work.operations, work.bytes);
   const Tensor x = random_tensor({a.m, a.k}, outside, 0);
-  std::vector<Tensor> weights{random_tensor({a.n, a.k}, dtype, 1)};
-  while (static_cast<std::int64_t>(weights.size()) < copies) weights.push_back(weights[0].clone());
+  // Weights of a model that is loaded are packed by the first product; numbers of one's own stay as they are.
+  const Tensor numbers = random_tensor({a.n, a.k}, dtype == DType::f32 ? DType::bf16 : DType::f32, 1);
   const NoGradients guard;
+  std::vector<Tensor> weights;
   Tensor y;
+  while (static_cast<std::int64_t>(weights.size()) < copies) {
+    weights.push_back(a.plain ? numbers.to(dtype) : numbers.to_when_needed(dtype));
+    y = linear(x, weights.back());
+  }
   work.run = [&](std::int64_t repeat) { y = linear(x, weights[static_cast<std::size_t>(repeat % copies)]); };
   bench(work, a.options, globals);
 }
@@ -160,6 +166,7 @@ void add_bench_gemm(CLI::App& bench, const Globals& globals) {
   add_size(*command, "--n", a->n, "Columns of the output")->capture_default_str();
   add_size(*command, "--k", a->k, "Columns of the input")->capture_default_str();
   command->add_option("--dtype", a->dtype, "Of the weight: f32, bf16, f16 or f64")->capture_default_str();
+  command->add_flag("--plain", a->plain, "A weight that is packed anew for every product, as in training");
   add_bench_options(*command, a->options);
   command->footer(
       "Examples:\n"

@@ -62,7 +62,10 @@ TEST(Bench, GemmCountsOperationsAndBytes) {
   const double seconds = report.at("median_s").get<double>();
   EXPECT_NEAR(report.at("gflops").get<double>() * seconds * 1e9, 2.0 * 32 * 48 * 64, 1);
   EXPECT_NEAR(report.at("gbps").get<double>() * seconds * 1e9, 4 * (32 * 48 + 48 * 64 + 32 * 64), 1);
-  EXPECT_EQ(report.at("shape"), (Json{{"m", 32}, {"n", 48}, {"k", 64}, {"dtype", "f32"}}));
+  EXPECT_EQ(report.at("shape"), (Json{{"m", 32}, {"n", 48}, {"k", 64}, {"dtype", "f32"}, {"plain", false}}));
+  const Json plain = bench({"gemm", "--m", "1", "--n", "48", "--k", "64", "--dtype", "bf16", "--plain"});
+  expect_sane(plain);
+  EXPECT_EQ(plain.at("shape").at("plain"), true);
 }
 
 TEST(Bench, RunsWholeModels) {
