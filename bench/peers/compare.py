@@ -22,19 +22,22 @@ from pathlib import Path
 from jobs import JOBS, default_cache
 
 HERE = Path(__file__).resolve().parent
+ON_OPENMP = ("PyTorch", "torch.compile", "transformers")  # the others' threads would all have the first one's processor
 
 
-def environment():
+def environment(bind):
     """Without settings that have waiting threads spin for ever, against the other side."""
     return {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_"))} | {
-        "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+        "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"} | (
+        {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"} if bind else {})
 
 
 class Peer:
     def __init__(self, arguments):
         self.process = subprocess.Popen(
             [sys.executable, HERE / "peer.py", arguments.job, arguments.peer, arguments.cache, str(arguments.threads)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=environment(arguments.bind and arguments.peer in ON_OPENMP))
         while (line := self.process.stdout.readline()) != "ready\n":  # libraries may greet
             if not line:
                 raise SystemExit(f"compare: {arguments.peer} ended before it was ready")
@@ -57,12 +60,12 @@ class Peer:
         self.process.wait()
 
 
-def run_command(command):
+def run_command(command, bind):
     """A whole command, timed from outside: nothing but its time and its memory is known."""
     times = []
     for _ in range(10):
         start = time.perf_counter()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment())
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment(bind))
         times.append(time.perf_counter() - start)
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     return {"median_s": statistics.median(times), "peak_memory_bytes": memory}
@@ -72,12 +75,13 @@ def run_heed(arguments):
     job = JOBS[arguments.job]
     command = [arguments.heed, *(word.replace("CACHE", str(arguments.cache)) for word in job.heed)]
     if job.process:
-        return run_command(command)
+        return run_command(command, arguments.bind)
     command.insert(1, "bench")
     command += ["--json", "--threads", str(arguments.threads), "--seconds", str(arguments.seconds)]
     if arguments.repeats:
         command += ["--repeats", str(arguments.repeats)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True, env=environment()).stdout)
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True,
+                                     env=environment(arguments.bind)).stdout)
 
 
 def revision():
@@ -130,6 +134,8 @@ def main():
     parser.add_argument("--repeats", type=int, help="of a round, instead")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--heed", default=HERE.parent.parent / "build/release/heed")
+    parser.add_argument("--bind", action="store_true",
+                        help="bind OpenMP's threads to processors: those of real-time processes may else share one")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="what prepare.py made")
     parser.add_argument("--results", type=Path, default=HERE / "results.jsonl")
     arguments = parser.parse_args()
@@ -141,6 +147,7 @@ def main():
     if arguments.all:
         options = [f"--{key}={getattr(arguments, key)}" for key in
                    ("rounds", "seconds", "threads", "heed", "cache", "results", "repeats") if getattr(arguments, key)]
+        options += ["--bind"] * arguments.bind
         compare_all(arguments, options)
         return
     if arguments.job is not None and arguments.repeats is None:

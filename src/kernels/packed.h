@@ -61,6 +61,8 @@ struct OrderedProduct {
   std::int64_t ldy = 0;
   bool accumulate = false;  // the sums begin with what y holds instead of 0
 };
+/// Whether this processor has vectors for ordered_product; without them it is slow.
+bool ordered_product_has_vectors();
 /// The formula above, on all threads. T is float, bfloat16 or float16.
 template <class T>
 void ordered_product(const OrderedProduct<T>& args);

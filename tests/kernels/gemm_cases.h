@@ -28,6 +28,8 @@ inline std::vector<Product> products() {
       }
       all.push_back({ta, tb, 101, 70, 150, 1, 1, 1});
       all.push_back({ta, tb, 200, 129, 260, -1, 0, 0});
+      all.push_back({ta, tb, 200, 129, 260, 1, 0, 0});
+      all.push_back({ta, tb, 130, 300, 90, 1, 1, 3});
     }
   }
   return all;

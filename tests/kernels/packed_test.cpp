@@ -116,7 +116,38 @@ TYPED_TEST(Packed, BlocksAndThreadsKeepTheBits) {
   check<TypeParam>({1, 1024, 600}, true);
   check<TypeParam>({400, 33, 1030, true, kernels::relu<float>}, true);  // k is cut, and so are the rows
   check<TypeParam>({300, 20, 300}, true);                               // rows are shared out
-  check<TypeParam>({40, 1100, 1030, true, nullptr, true}, true);        // strips of panels
+  check<TypeParam>({40, 1100, 1030, true, nullptr, true}, true);        // k is cut, the sums begin with y
+}
+
+// More panels than are packed at a time, for more rows than stay in the cache, against a packed weight.
+TEST(PackedStrips, OfAnyLayoutKeepTheBits) {
+  const std::int64_t m = 330, n = 3600, k = 600;
+  const auto x = numbers<float>(m * k, 84), w = numbers<float>(n * k, 85);
+  std::vector<float> packed(static_cast<std::size_t>(kernels::packed_size(n, k))), turned(w.size());
+  kernels::pack(kernels::plain_of(w.data(), n, k, false), n, k, packed.data());
+  kernels::unpack(n, k, packed.data(), kernels::plain_of(turned.data(), n, k, true));
+  kernels::OrderedProduct<float> args;
+  args.m = m, args.n = n, args.k = k;
+  args.x = {x.data(), k, 1};
+  args.ldy = n;
+  const auto product = [&] {
+    std::vector<float> y(static_cast<std::size_t>(m * n));
+    args.y = y.data();
+    kernels::ordered_product(args);
+    return y;
+  };
+  args.packed = packed.data();
+  const std::vector<float> want = product();
+  args.packed = nullptr;
+  const int before = threads();
+  for (const bool transposed : {false, true}) {
+    args.plain = kernels::plain_of<const float>(transposed ? turned.data() : w.data(), n, k, transposed);
+    for (const int count : {1, 2}) {
+      set_threads(count);
+      EXPECT_TRUE(product() == want) << count << " threads, transposed " << transposed;
+    }
+  }
+  set_threads(before);
 }
 
 TYPED_TEST(Packed, RowsAreThoseOfTheMatrix) {

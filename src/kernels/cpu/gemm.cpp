@@ -23,7 +23,7 @@ constexpr std::int64_t kSmall = 1 << 21;
 void multiply(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
               const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
               std::int64_t ldc) {
-  if (alpha == 1 && (beta == 0 || beta == 1) && m * n * k >= kSmall) {
+  if (alpha == 1 && (beta == 0 || beta == 1) && m * n * k >= kSmall && ordered_product_has_vectors()) {
     OrderedProduct<float> product{.m = m, .n = n, .k = k, .y = c, .ldy = ldc, .accumulate = beta == 1};
     product.x = transpose_a ? Plain<const float>{a, 1, lda} : Plain<const float>{a, lda, 1};
     product.plain = transpose_b ? Plain<const float>{b, ldb, 1} : Plain<const float>{b, 1, ldb};

@@ -368,17 +368,24 @@ void packed_rows(int64_t k, const T* packed, const int64_t* ids, int64_t count, 
   });
 }
 
+template <class T>
+bool has_vectors() {
+  return lanes<T>() > 1;
+}
+
 }  // namespace heed::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace heed::kernels {
 
+HEED_EXPORT(has_vectors);
 HEED_EXPORT(ordered_product);
 HEED_EXPORT(pack);
 HEED_EXPORT(unpack);
 HEED_EXPORT(packed_rows);
 
+bool ordered_product_has_vectors() { return HEED_DISPATCH(has_vectors, float)(); }
 template <class T>
 void ordered_product(const OrderedProduct<T>& args) {
   if (args.m == 0 || args.n == 0) return;
