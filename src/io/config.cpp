@@ -6,14 +6,19 @@
 namespace heed {
 namespace io {
 
+struct JsonMembers {
+  std::vector<std::string> keys;                          // in the file's order
+  std::map<std::string, std::size_t, std::less<>> index;  // key to place
+};
+
+// Kept small: a file may hold millions of them.
 struct JsonValue {
   JsonReader::Kind kind = JsonReader::Kind::null;
   bool truth = false;
-  std::string text;                                       // a string's content, a number as it is written
-  std::vector<JsonValue> elements;                        // an array's, or an object's values
-  std::vector<std::string> keys;                          // an object's, in the file's order
-  std::map<std::string, std::size_t, std::less<>> index;  // an object's: key to place
   mutable bool used = false;
+  std::string text;                      // a string's content, a number as it is written
+  std::vector<JsonValue> elements;       // an array's, or an object's values
+  std::unique_ptr<JsonMembers> members;  // an object's
 };
 
 }  // namespace io
@@ -40,12 +45,14 @@ void check_size(const Config& config, std::string_view name, std::int64_t value)
 JsonValue read_value(JsonReader& reader);
 
 void read_object(JsonReader& reader, JsonValue& object) {
+  object.members = std::make_unique<io::JsonMembers>();
+  auto& [keys, index] = *object.members;
   std::string key;
   for (reader.begin_object(); reader.next_key(key);) {
-    if (!object.index.emplace(key, object.keys.size()).second) {
+    if (!index.emplace(key, keys.size()).second) {
       reader.fail("every key once", "\"" + key + "\" twice");
     }
-    object.keys.push_back(key);
+    keys.push_back(key);
     object.elements.push_back(read_value(reader));
   }
 }
@@ -95,8 +102,8 @@ void write_value(JsonWriter& json, const JsonValue& value) {
       break;
     case Kind::object:
       json.begin_object();
-      for (std::size_t i = 0; i < value.keys.size(); ++i) {
-        json.key(value.keys[i]);
+      for (std::size_t i = 0; i < value.elements.size(); ++i) {
+        json.key(value.members->keys[i]);
         write_value(json, value.elements[i]);
       }
       json.end_object();
@@ -116,12 +123,13 @@ const JsonValue* member(const JsonValue& of, std::string_view name) {
     const std::optional<std::size_t> place = element_index(name, of.elements.size());
     return place ? &of.elements[*place] : nullptr;
   }
-  const auto found = of.index.find(name);
-  return found == of.index.end() ? nullptr : &of.elements[found->second];
+  if (of.members == nullptr) return nullptr;
+  const auto found = of.members->index.find(name);
+  return found == of.members->index.end() ? nullptr : &of.elements[found->second];
 }
 
 std::vector<std::string> names_of(const JsonValue& value) {
-  if (value.kind == Kind::object) return value.keys;
+  if (value.kind == Kind::object) return value.members->keys;
   std::vector<std::string> names;
   for (std::size_t i = 0; i < value.elements.size(); ++i) names.push_back(std::to_string(i));
   return names;
@@ -331,9 +339,10 @@ std::string Config::text_with(std::string_view name, std::string_view value) con
   JsonWriter json(2);
   json.begin_object();
   bool written = false;
-  for (std::size_t i = 0; i < value_->keys.size(); ++i) {
-    json.key(value_->keys[i]);
-    const bool here = value_->keys[i] == name;
+  const std::vector<std::string> keys = names_of(*value_);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    json.key(keys[i]);
+    const bool here = keys[i] == name;
     written = written || here;
     if (here) {
       json.value(value);
