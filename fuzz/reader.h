@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,22 @@ class Folder {
   void put(const char* name, std::string_view bytes) const {
     std::ofstream file(path_ / name, std::ios::binary | std::ios::trunc);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  /// Files from one input: a line %%%% stands between their contents, in the order of `names`. Those it has
+  /// nothing for are not there.
+  void put_parts(std::initializer_list<const char*> names, std::string_view bytes) const {
+    constexpr std::string_view kMark = "\n%%%%\n";
+    bool there = true;
+    for (const char* name : names) {
+      const std::size_t end = bytes.find(kMark);
+      if (there) {
+        put(name, bytes.substr(0, end));
+      } else {
+        std::filesystem::remove(path_ / name);
+      }
+      there = end != bytes.npos;
+      bytes.remove_prefix(there ? end + kMark.size() : bytes.size());
+    }
   }
 
  private:

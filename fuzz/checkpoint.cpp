@@ -1,0 +1,23 @@
+// What a training run is resumed from: the state, the weights, the optimiser's numbers and the log.
+#include "heed/train/checkpoint.h"
+
+#include "reader.h"
+#include "train/run_log.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const heed::fuzz::Folder folder;
+  folder.put_parts({"training.json", "log.jsonl", "model.safetensors", "optimizer.safetensors"},
+                   heed::fuzz::text_of(data, size));
+  heed::fuzz::check(folder, [] { heed::load_training_state(folder.path()); });
+  heed::fuzz::check(folder, [] {
+    const heed::RunLog log(folder.path() / "log.jsonl", 100);
+    log.svg("loss");
+  });
+  heed::fuzz::check(folder, [] {
+    const std::vector<heed::Parameter> parameters{{"a", heed::Tensor::zeros({2, 2})},
+                                                  {"b", heed::Tensor::zeros({3}), false}};
+    heed::AdamW optimizer(parameters, {});
+    heed::load_checkpoint_tensors(folder.path(), parameters, optimizer);
+  });
+  return 0;
+}
