@@ -188,9 +188,10 @@ TEST_F(LoopTest, KilledAndResumedEqualsUnbroken) {
   for (std::uint64_t attempt = 0; status != 0; ++attempt) {
     ASSERT_LT(attempt, 60u);
     const pid_t child = spawn_child(broken);
-    // Longer and longer, so that the run gets on even where starting takes most of the time.
-    std::this_thread::sleep_for(
-        whole * ((0.1 + 0.02 * static_cast<double>(attempt)) + 0.5 * delays.uniform(attempt)));
+    // At first so soon that no run has ended yet; then longer and longer, so that the run gets on even where
+    // starting takes most of the time.
+    const double later = attempt == 0 ? 0 : 0.5 * delays.uniform(attempt);
+    std::this_thread::sleep_for(whole * (0.05 + 0.02 * static_cast<double>(attempt) + later));
     ::kill(child, SIGKILL);
     status = finish(child);
     if (WIFSIGNALED(status)) ++killed;
