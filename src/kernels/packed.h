@@ -52,9 +52,9 @@ struct OrderedProduct {
   std::int64_t m = 0;
   std::int64_t n = 0;
   std::int64_t k = 0;
-  Plain<const float> x;  // [m, k]
+  Plain<const float> x{};  // [m, k]
   const T* packed = nullptr;
-  Plain<const T> plain;         // where `packed` is null
+  Plain<const T> plain{};       // where `packed` is null
   const float* bias = nullptr;  // [n], or null
   void (*activation)(const float* from, float* to, std::int64_t count) = nullptr;
   float* y = nullptr;  // [m, n], rows ldy apart
