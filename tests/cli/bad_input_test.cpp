@@ -272,9 +272,11 @@ TEST(BadInput, OtherCommands) {
       {2, {"bench", "speed"}, "expected a command of heed bench, got speed"},
       {2, {"bench", "gemm", "--m", "0"}, "--m: expected a whole number from 1"},
       {2, {"bench", "gemm", "--seconds", "nan"}, "--seconds: expected a number, got nan"},
+#ifndef __SANITIZE_ADDRESS__  // the sanitizer's operator new ends the program, where others throw
       {1,
        {"bench", "gemm", "--m", "2147483648", "--n", "2147483648", "--repeats", "1"},
        "memory: expected more"},
+#endif
       {1, {"bench", "encode", "--model", "/nowhere"}, "model /nowhere: expected"},
   });
   EXPECT_EQ(listing(folder.path()), (Words{"labels", "none"}));
