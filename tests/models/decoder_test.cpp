@@ -6,43 +6,21 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "heed/autograd.h"
-#include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
 #include "heed/ops.h"
 #include "kernels/optimizer.h"
+#include "reference/tensors.h"
 
 namespace heed {
 namespace {
 
 namespace fs = std::filesystem;
 const fs::path kDecoders = fs::path(HEED_FIXTURES) / "decoders";
-
-TensorMap read_tensors(const fs::path& file) {
-  const SafetensorsFile tensors = SafetensorsFile::open(file);
-  TensorMap map;
-  for (const TensorInfo& info : tensors.tensors()) map[info.name] = tensors.get(info.name);
-  return map;
-}
-
-// Largest difference over the largest expected value.
-double relative_error(const Tensor& actual, const Tensor& expected) {
-  EXPECT_EQ(actual.shape(), expected.shape());
-  const auto a = actual.detach().to(DType::f64).to_vector<double>(),
-             b = expected.detach().to(DType::f64).to_vector<double>();
-  double largest = 0, difference = 0;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    largest = std::max(largest, std::abs(b[i]));
-    difference = std::max(difference, std::abs(a[i] - b[i]));
-    if (!std::isfinite(a[i])) return INFINITY;
-  }
-  return largest > 0 ? difference / largest : difference;
-}
 
 // Positions [begin, end) of rows [B, T, ...].
 Tensor span_of(const Tensor& rows, std::int64_t begin, std::int64_t end) {

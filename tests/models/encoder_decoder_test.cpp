@@ -13,46 +13,27 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/autograd.h"
-#include "heed/io/safetensors.h"
 #include "heed/models/marian.h"
 #include "heed/models/registry.h"
 #include "heed/ops.h"
 #include "kernels/optimizer.h"
+#include "reference/tensors.h"
 
 namespace heed {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Largest difference over the largest expected value.
-double relative_difference(const Tensor& actual, const Tensor& expected) {
-  EXPECT_EQ(actual.shape(), expected.shape());
-  const auto a = actual.to(DType::f32).to_vector<float>(), b = expected.to_vector<float>();
-  double largest = 0, difference = 0;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(b[i])));
-    difference = std::max(difference, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
-    if (!std::isfinite(a[i])) return INFINITY;
-  }
-  return largest > 0 ? difference / largest : difference;
-}
-
 struct EncoderDecoder : testing::TestWithParam<const char*> {
   fs::path fixture = fs::path(HEED_FIXTURES) / GetParam();
   std::unique_ptr<EncoderDecoderModel> model = load_encoder_decoder(fixture);
-  TensorMap inputs = read_all("inputs.safetensors");
-  TensorMap expected = read_all("expected.safetensors");
+  TensorMap inputs = read_tensors(fixture / "inputs.safetensors");
+  TensorMap expected = read_tensors(fixture / "expected.safetensors");
   SourceBatch source{inputs.at("input_ids"), inputs.at("attention_mask")};
   Context context;
   fs::path folder = fs::temp_directory_path() / ("heed_encoder_decoder_test_" + std::to_string(::getpid()));
   void TearDown() override { fs::remove_all(folder); }
 
-  TensorMap read_all(const char* file) const {
-    const SafetensorsFile tensors = SafetensorsFile::open(fixture / file);
-    TensorMap map;
-    for (const TensorInfo& info : tensors.tensors()) map[info.name] = tensors.get(info.name);
-    return map;
-  }
   Tensor logits(const EncoderDecoderModel& of) { return of.forward(inputs, {}, context).at("logits"); }
   void expect_gradients() const {
     std::size_t compared = 0;
@@ -64,7 +45,7 @@ struct EncoderDecoder : testing::TestWithParam<const char*> {
       if (parameter.name.ends_with("k_proj.bias")) {
         for (const float value : parameter.tensor.grad().to_vector<float>()) EXPECT_NEAR(value, 0.0, 1e-6);
       } else {
-        EXPECT_LE(relative_difference(parameter.tensor.grad(), expected.at("grad." + parameter.name)), 1e-5)
+        EXPECT_LE(relative_error(parameter.tensor.grad(), expected.at("grad." + parameter.name)), 1e-5)
             << parameter.name;
       }
     }
@@ -80,7 +61,7 @@ TEST_P(EncoderDecoder, OutputsAndAttentionsEqualHuggingFace) {
   for (const auto& [name, tensor] : expected) {
     if (name.starts_with("grad.")) continue;
     ASSERT_TRUE(outputs.contains(name)) << name;
-    EXPECT_LE(relative_difference(outputs.at(name), tensor), 1e-5) << name;
+    EXPECT_LE(relative_error(outputs.at(name), tensor), 1e-5) << name;
     ++compared;
   }
   EXPECT_EQ(compared, 15);
@@ -142,7 +123,7 @@ TEST_P(EncoderDecoder, CachedStepsEqualTheFullPass) {
     const Tensor got = decoding->step(slice(rows, 1, at, at + count), context);
     at += count;
     const Tensor want = reshape(slice(wanted, 1, at - 1, at), got.shape());
-    EXPECT_LE(relative_difference(got, want.contiguous()), 1e-5) << "after " << at;
+    EXPECT_LE(relative_error(got, want.contiguous()), 1e-5) << "after " << at;
   }
   EXPECT_EQ(decoding->length(), ids.size(1));
 }
@@ -172,12 +153,12 @@ TEST_P(EncoderDecoder, ReorderedRowsContinueWhatTheyTookOver) {
   auto row = [](const Tensor& all, std::int64_t r) {
     return reshape(slice(all, 0, r, r + 1), {1, 1, all.size(1)});
   };
-  EXPECT_LE(relative_difference(row(swapped, 0), full(0, {start, 6, 9})), 1e-5);
-  EXPECT_LE(relative_difference(row(swapped, 1), full(0, {start, 5, 9})), 1e-5);
-  EXPECT_LE(relative_difference(row(swapped, 2), full(1, {start, 8, 9})), 1e-5);
-  EXPECT_LE(relative_difference(row(swapped, 3), full(1, {start, 8, 10})), 1e-5);
-  EXPECT_LE(relative_difference(row(fewer, 0), full(1, {start, 8, 9, 11})), 1e-5);
-  EXPECT_LE(relative_difference(row(fewer, 1), full(0, {start, 6, 9, 12})), 1e-5);
+  EXPECT_LE(relative_error(row(swapped, 0), full(0, {start, 6, 9})), 1e-5);
+  EXPECT_LE(relative_error(row(swapped, 1), full(0, {start, 5, 9})), 1e-5);
+  EXPECT_LE(relative_error(row(swapped, 2), full(1, {start, 8, 9})), 1e-5);
+  EXPECT_LE(relative_error(row(swapped, 3), full(1, {start, 8, 10})), 1e-5);
+  EXPECT_LE(relative_error(row(fewer, 0), full(1, {start, 8, 9, 11})), 1e-5);
+  EXPECT_LE(relative_error(row(fewer, 1), full(0, {start, 6, 9, 12})), 1e-5);
 }
 
 TEST_P(EncoderDecoder, ListeningChangesNothingAndReplacingDoes) {
@@ -194,7 +175,7 @@ TEST_P(EncoderDecoder, ListeningChangesNothingAndReplacingDoes) {
   ablation.listen("decoder.layers.0.cross_attn.weights",
                   [](const std::string&, Tensor& weights) { weights = Tensor::zeros(weights.shape()); });
   Context ablating{false, nullptr, &ablation};
-  EXPECT_GT(relative_difference(model->forward(inputs, {}, ablating).at("logits"), silent), 1e-3);
+  EXPECT_GT(relative_error(model->forward(inputs, {}, ablating).at("logits"), silent), 1e-3);
   Taps mistaken;
   mistaken.listen("decoder.layers.7.*", [](const std::string&, Tensor&) {});
   Context unheard{false, nullptr, &mistaken};
@@ -324,7 +305,7 @@ TEST_P(EncoderDecoder, NothingToSeeIsNotNaN) {
 
 TEST_P(EncoderDecoder, LabelsGiveTheDecoderItsInputs) {
   inputs.erase("decoder_input_ids");
-  EXPECT_LE(relative_difference(logits(*model), expected.at("logits")), 1e-5);
+  EXPECT_LE(relative_error(logits(*model), expected.at("logits")), 1e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, EncoderDecoder, testing::Values("bart", "marian", "t5", "t5-v1.1"),

@@ -6,17 +6,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "heed/autograd.h"
 #include "heed/io/file.h"
-#include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
 #include "heed/ops.h"
 #include "kernels/optimizer.h"
+#include "reference/tensors.h"
 
 namespace heed {
 namespace {
@@ -24,33 +23,12 @@ namespace {
 namespace fs = std::filesystem;
 const fs::path kEncoders = fs::path(HEED_FIXTURES) / "encoders";
 
-TensorMap read_tensors(const fs::path& file) {
-  const SafetensorsFile tensors = SafetensorsFile::open(file);
-  TensorMap map;
-  for (const TensorInfo& info : tensors.tensors()) map[info.name] = tensors.get(info.name);
-  return map;
-}
-
 std::unique_ptr<EncoderModel> load(const fs::path& directory, DType dtype = DType::f32) {
   std::unique_ptr<Model> model = load_model(directory, dtype);
   auto* encoder = dynamic_cast<EncoderModel*>(model.get());
   if (encoder == nullptr) throw Error("expected an encoder");
   (void)model.release();
   return std::unique_ptr<EncoderModel>(encoder);
-}
-
-// Largest difference over the largest expected value.
-double relative_error(const Tensor& actual, const Tensor& expected) {
-  EXPECT_EQ(actual.shape(), expected.shape());
-  const auto a = actual.detach().to(DType::f64).to_vector<double>(),
-             b = expected.to(DType::f64).to_vector<double>();
-  double largest = 0, difference = 0;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    largest = std::max(largest, std::abs(b[i]));
-    difference = std::max(difference, std::abs(a[i] - b[i]));
-    if (!std::isfinite(a[i])) return INFINITY;
-  }
-  return largest > 0 ? difference / largest : difference;
 }
 
 EncoderBatch batch_of(const TensorMap& inputs) {
