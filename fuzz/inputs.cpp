@@ -20,6 +20,13 @@ constexpr const char* kConfigs[] = {
         "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 4,
         "decoder_ffn_dim": 4, "max_position_embeddings": 8, "decoder_start_token_id": 15,
         "pad_token_id": 15, "eos_token_id": 0})",
+    R"({"model_type": "vit", "architectures": ["ViTForImageClassification"], "hidden_size": 4,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 4, "image_size": 4,
+        "patch_size": 2, "num_channels": 1, "id2label": {"0": "a", "1": "b"}})",
+    R"({"model_type": "whisper", "vocab_size": 16, "d_model": 4, "encoder_layers": 1, "decoder_layers": 1,
+        "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 4,
+        "decoder_ffn_dim": 4, "num_mel_bins": 2, "max_source_positions": 2, "max_target_positions": 8,
+        "decoder_start_token_id": 15, "pad_token_id": 15, "eos_token_id": 0})",
 };
 
 std::vector<std::unique_ptr<heed::Model>> make_models() {

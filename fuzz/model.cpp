@@ -35,6 +35,10 @@ const std::vector<Sizes> kSizes = {
     {R"("marian" "bart" "mbart")",
      {"vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim",
       "max_position_embeddings"}},
+    {R"("vit")", {"hidden_size", "intermediate_size", "num_hidden_layers", "image_size", "patch_size"}},
+    {R"("whisper")",
+     {"vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim",
+      "num_mel_bins", "max_source_positions", "max_target_positions"}},
 };
 
 // The value of a key, up to its closing quote or the next comma; empty where there is none.
@@ -67,6 +71,8 @@ std::string with_sizes(std::string_view config) {
 void run(const heed::Model& model) {
   const heed::Tensor ids = heed::Tensor::from(std::vector<std::int64_t>{0, 1, 2, 1, 0, 1}, {2, 3});
   heed::TensorMap inputs{{"input_ids", ids}};
+  if (model.family() == "vit") inputs = {{"pixel_values", heed::Tensor::zeros({1, 3, 4, 4})}};
+  if (model.family() == "whisper") inputs = {{"input_features", heed::Tensor::zeros({2, 4, 8})}};
   if (dynamic_cast<const heed::EncoderDecoderModel*>(&model) != nullptr) inputs["decoder_input_ids"] = ids;
   heed::Context context;
   model.forward(inputs, {.hidden_states = true, .attentions = true}, context);

@@ -39,6 +39,12 @@ BART = dict(vocab_size=97, d_model=40, encoder_layers=1, decoder_layers=2, encod
             pad_token_id=1, bos_token_id=0, eos_token_id=2, decoder_start_token_id=2, forced_eos_token_id=2)
 MARIAN = BART | dict(pad_token_id=96, eos_token_id=0, decoder_start_token_id=96, forced_eos_token_id=0,
                      activation_function="swish")
+VIT = dict(hidden_size=40, num_hidden_layers=2, num_attention_heads=5, intermediate_size=56, image_size=24, patch_size=8,
+           pooler_output_size=20)
+WHISPER = dict(vocab_size=97, d_model=40, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4,
+               decoder_attention_heads=2, encoder_ffn_dim=56, decoder_ffn_dim=44, num_mel_bins=12,
+               max_source_positions=19, max_target_positions=23, pad_token_id=94, bos_token_id=95, eos_token_id=95,
+               decoder_start_token_id=96, suppress_tokens=None, begin_suppress_tokens=None)
 
 
 BLOOM = dict(vocab_size=97, hidden_size=60, n_layer=2, n_head=5)
@@ -84,6 +90,10 @@ CASES = [
     ("MarianMTModel", MARIAN, dict(scale_embedding=True, share_encoder_decoder_embeddings=False)),
     ("BartForConditionalGeneration", BART, {}), ("BartForConditionalGeneration", BART, dict(tie_word_embeddings=False)),
     ("MBartForConditionalGeneration", BART, dict(scale_embedding=True)),
+    ("ViTModel", VIT, {}), ("ViTForImageClassification", VIT, dict(num_labels=3)),
+    ("ViTForImageClassification", VIT, dict(image_size=[27, 20], patch_size=[5, 4], qkv_bias=False)),
+    ("WhisperForConditionalGeneration", WHISPER, {}),
+    ("WhisperForConditionalGeneration", WHISPER, dict(tie_word_embeddings=False, activation_function="relu")),
 ]
 
 
@@ -120,6 +130,14 @@ def randomise(model):
 
 def inputs_of(model):
     generator = torch.Generator().manual_seed(8)
+    if model.config.model_type == "vit":
+        height, width = (model.config.image_size, model.config.image_size) if isinstance(model.config.image_size, int) \
+            else model.config.image_size
+        return {"pixel_values": torch.randn(2, model.config.num_channels, height, width, generator=generator)}
+    if model.config.model_type == "whisper":
+        shape = (2, model.config.num_mel_bins, 2 * model.config.max_source_positions)
+        return {"input_features": torch.randn(shape, generator=generator),
+                "decoder_input_ids": torch.randint(3, 90, (2, 11), generator=generator)}
     ids = torch.randint(3, 90, (2, 17), generator=generator)
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     inputs["attention_mask"][1, 15:] = 0

@@ -47,14 +47,14 @@ _heed() {
     embed:--pooling) words='mean cls last max mean_sqrt weighted_mean' ;;
     evaluate:--tokenize) words='13a intl char none' ;;
     attend:--target | *:--pair | *:--question | *:--context | *:--prompt | *:--prompt-name | *:--stride | *:--null-threshold) return ;;
-    *:--threads | *:--seed | *:--batch-tokens | *:--prompt-ids | *:--decode | *:--set | *:--num-* | *:--max-* | \
+    *:--threads | *:--seed | *:--batch-tokens | *:--prompt-ids | *:--decoder-input-ids | *:--decode | *:--set | *:--num-* | *:--max-* | \
       *:--min-* | *:--*-penalty | *:--no-repeat-ngram-size | *:--bad-words-ids | *:--suppress-tokens | \
       *:--*-token-id | *:--temperature | *:--top-* | *:--typical-p | *:--*-cutoff | *:--prompt | *:-p | *:--stop | *:--sequence-bias | \
       *:--encoder-no-repeat-ngram-size | *:--begin-suppress-tokens | *:--stride | evaluate:--window) return ;;
     *)
       case $command in
         '') words="$commands $everywhere --version" ;;
-        translate) words="--model --dtype --prompt-ids --batch-tokens --prefix --task --long-lines --attention $search $everywhere" ;;
+        translate) words="--model --dtype --prompt-ids --input --decoder-input-ids --batch-tokens --prefix --task --long-lines --attention $search $everywhere" ;;
         generate) words="--model --dtype --prompt --prompt-ids --stop --batch-tokens $search $everywhere" ;;
         fill) words="--model --dtype --top-k --batch-tokens $everywhere" ;;
         classify) words="--model --dtype --top-k --pair --batch-tokens $everywhere" ;;

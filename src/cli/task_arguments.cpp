@@ -16,7 +16,8 @@ namespace {
 const char* fitting_command(const Model& model) {
   if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr) return "translate";
   const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
-  if (encoder == nullptr) return "generate";
+  if (dynamic_cast<const DecoderModel*>(&model) != nullptr) return "generate";
+  if (encoder == nullptr) return "forward";
   switch (encoder->head()) {
     case EncoderHead::none: return "embed";
     case EncoderHead::masked_lm: return "fill";

@@ -12,6 +12,7 @@
 #include "cli/option_values.h"
 #include "cli/pictures.h"
 #include "cli/terminal.h"
+#include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
 #include "heed/text/unicode.h"
 
@@ -23,6 +24,8 @@ constexpr const char* kCrossAttention = "decoder.layers.*.cross_attn.weights";
 struct TranslateArguments {
   std::vector<std::string> texts;
   std::vector<std::string> prompt_ids;
+  std::filesystem::path input;
+  std::string decoder_input_ids;
   std::string model = kDefaultTranslator;
   std::string dtype = "f32";
   std::string long_lines = "cut";
@@ -138,19 +141,33 @@ std::vector<std::int64_t> source_ids(const std::string& list, const Model& model
   return ids;
 }
 
-// Token ids in, token ids out; the text too, where the model has a tokenizer.
-void translate_ids(const Session& session) {
+std::vector<std::vector<Hypothesis>> search_ids(const Session& session) {
   std::vector<std::vector<std::int64_t>> sources;
   for (const std::string& list : session.arguments.prompt_ids)
     sources.push_back(source_ids(list, *session.model));
+  return search_sources(*session.model, sources, session.generation, session.arguments.batch_tokens);
+}
+
+std::vector<std::vector<Hypothesis>> search_sound(const Session& session) {
+  const TranslateArguments& arguments = session.arguments;
+  std::vector<std::int64_t> prompt;
+  if (!arguments.decoder_input_ids.empty()) {
+    prompt = token_ids(arguments.decoder_input_ids, "--decoder-input-ids", session.model->vocab_size());
+  }
+  const SafetensorsFile file = SafetensorsFile::open(arguments.input);
+  return search_features(*session.model, file.get("input_features"), prompt, session.generation,
+                         arguments.batch_tokens);
+}
+
+// Numbers in, token ids out; the text too, where the model has a tokenizer.
+void translate_numbers(const Session& session) {
   std::unique_ptr<Tokenizer> tokenizer;
   try {
     tokenizer = load_tokenizer(session.directory);
   } catch (const Error& error) {
     if (!session.globals.json) throw;  // without text there would be nothing to print
   }
-  const auto results =
-      search_sources(*session.model, sources, session.generation, session.arguments.batch_tokens);
+  const auto results = session.arguments.input.empty() ? search_ids(session) : search_sound(session);
   for (std::size_t i = 0; i < results.size(); ++i) {
     std::vector<std::optional<std::string>> texts;
     for (const Hypothesis& h : results[i]) {
@@ -165,13 +182,17 @@ void translate_ids(const Session& session) {
 }
 
 void run(const TranslateArguments& arguments, const Globals& globals) {
-  if (!arguments.texts.empty() && !arguments.prompt_ids.empty())
-    throw UsageError("translate: expected text or --prompt-ids, got both");
-  if (arguments.prefix && !arguments.prompt_ids.empty())
-    throw UsageError("--prefix: expected text to put it before, got --prompt-ids");
+  const bool ids = !arguments.prompt_ids.empty(), sound = !arguments.input.empty();
+  if ((arguments.texts.empty() ? 0 : 1) + (ids ? 1 : 0) + (sound ? 1 : 0) > 1)
+    throw UsageError("translate: expected one of text, --prompt-ids and --input, got several");
+  if (!sound && !arguments.decoder_input_ids.empty())
+    throw UsageError("--decoder-input-ids: expected --input, got none");
+  const char* numbers = ids ? "--prompt-ids" : "--input";
+  if (arguments.prefix && (ids || sound))
+    throw UsageError(fmt::format("--prefix: expected text to put it before, got {}", numbers));
   const LongLines long_lines = long_lines_named(arguments.long_lines);
   if (!arguments.attention.empty()) {
-    if (!arguments.prompt_ids.empty()) throw UsageError("--attention: expected text, got --prompt-ids");
+    if (ids || sound) throw UsageError(fmt::format("--attention: expected text, got {}", numbers));
     if (long_lines == LongLines::split)
       throw UsageError("--attention: expected lines that are cut or refused, got --long-lines split");
     check_picture_file(arguments.attention);
@@ -184,10 +205,10 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
                         long_lines};
   warn_of_unknown_settings(*session.model, directory, globals);
   check_tokens(options.first, session.model->vocab_size(), directory);
-  if (arguments.prompt_ids.empty()) {
-    translate_texts(session);
+  if (ids || sound) {
+    translate_numbers(session);
   } else {
-    translate_ids(session);
+    translate_texts(session);
   }
 }
 
@@ -203,6 +224,10 @@ void add_translate(CLI::App& app, const Globals& globals) {
   command
       ->add_option("--prompt-ids", a->prompt_ids, "Source token ids instead of text, e.g. 5,6,0 (repeatable)")
       ->allow_extra_args(false);
+  command->add_option("--input,-i", a->input,
+                      "Safetensors file with input_features [B, bins, frames] instead of text, for Whisper");
+  command->add_option("--decoder-input-ids", a->decoder_input_ids,
+                      "With --input: ids the transcript starts with, e.g. 50258,50259,50359,50363");
   command->add_option("--batch-tokens", a->batch_tokens, "Padded source tokens translated at a time")
       ->transform(whole_number(1))
       ->capture_default_str();
@@ -223,6 +248,8 @@ void add_translate(CLI::App& app, const Globals& globals) {
       "  heed translate --num-beams 5 < english.txt > french.txt\n"
       "  heed translate --model t5-small --prefix \"translate English to German: \" \"I like tea.\"\n"
       "  heed translate --model bart-large-cnn < article.txt\n"
+      "  heed translate --model whisper-tiny --input features.safetensors --decoder-input-ids "
+      "50258,50259,50359,50363\n"
       "  heed translate --num-beams 4 --num-return-sequences 4 --json \"Good morning.\"\n"
       "  heed translate \"I like tea.\" --attention tea.html");
   command->callback([a, &globals] { run(*a, globals); });

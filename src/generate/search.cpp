@@ -137,15 +137,30 @@ SourceBatch pad(std::span<const std::vector<std::int64_t>> sources, std::span<co
   return batch;
 }
 
-/// The options with everything filled in that the model knows.
-GenerationOptions complete(GenerationOptions options, const EncoderDecoderModel& model) {
+/// The options with everything filled in that the model knows, for prompts of that many tokens.
+GenerationOptions complete(GenerationOptions options, const EncoderDecoderModel& model,
+                           std::int64_t prompt_length) {
   if (options.eos_token_id.empty()) options.eos_token_id = {model.eos_id()};
   if (!options.decoder_start_token_id) options.decoder_start_token_id = model.decoder_start_id();
   if (const auto positions = model.max_positions()) {
     // The last token of a sequence is never fed, so it needs no position.
-    options.max_new_tokens = std::min(resolved_max_length(options, 1), *positions + 1) - 1;
+    const std::int64_t longest = std::min(resolved_max_length(options, prompt_length), *positions + 1);
+    if (longest <= prompt_length) {
+      throw Error(fmt::format(
+          "search: expected room for a new token, got at most {} tokens in all for a decoder prompt of {} "
+          "tokens (raise max_length, use max_new_tokens, or shorten the prompt)",
+          longest, prompt_length));
+    }
+    options.max_new_tokens = longest - prompt_length;
   }
   return options;
+}
+
+void check_ids(std::span<const std::int64_t> ids, std::int64_t vocab_size, const std::string& where) {
+  for (const std::int64_t id : ids) {
+    if (id < 0 || id >= vocab_size)
+      throw Error(fmt::format("search: expected tokens below {}, got {} in {}", vocab_size, id, where));
+  }
 }
 
 void check_sources(std::span<const std::vector<std::int64_t>> sources, const EncoderDecoderModel& model) {
@@ -214,11 +229,7 @@ std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     if (prompts[i].empty())
       throw Error(fmt::format("search: expected prompts with at least one token, got none in prompt {}", i));
-    for (const std::int64_t id : prompts[i]) {
-      if (id >= 0 && id < model.vocab_size()) continue;
-      throw Error(
-          fmt::format("search: expected tokens below {}, got {} in prompt {}", model.vocab_size(), id, i));
-    }
+    check_ids(prompts[i], model.vocab_size(), fmt::format("prompt {}", i));
   }
   SearchOptions of_batch = watch;
   // The last token of a sequence is never fed, so it needs no position.
@@ -260,7 +271,7 @@ std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& m
                                                     std::span<const std::vector<std::int64_t>> sources,
                                                     const GenerationOptions& options,
                                                     std::int64_t batch_tokens, const SearchOptions& watch) {
-  const GenerationOptions completed = complete(options, model);
+  const GenerationOptions completed = complete(options, model, 1);
   check_generation_options(completed, model.vocab_size());
   check_sources(sources, model);
   if (batch_tokens < 1)
@@ -287,6 +298,44 @@ std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& m
       results[rows[i]] = std::move(found[i]);
     }
     first += rows.size();
+  }
+  return results;
+}
+
+std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& model, const Tensor& features,
+                                                     const std::vector<std::int64_t>& decoder_prompt,
+                                                     const GenerationOptions& options,
+                                                     std::int64_t batch_tokens, const SearchOptions& watch) {
+  if (features.rank() != 3 || features.numel() == 0 || !is_floating(features.dtype())) {
+    throw Error(
+        "search: expected input_features, floating numbers [B, bins, frames] of at least one row, got " +
+        features.str());
+  }
+  if (batch_tokens < 1)
+    throw Error(fmt::format("search: expected batch_tokens of at least 1, got {}", batch_tokens));
+  const auto prompt_length = std::max<std::int64_t>(1, static_cast<std::int64_t>(decoder_prompt.size()));
+  const GenerationOptions completed = complete(options, model, prompt_length);
+  check_generation_options(completed, model.vocab_size());
+  std::vector<std::int64_t> prompt = decoder_prompt;
+  if (prompt.empty()) prompt = {*completed.decoder_start_token_id};
+  check_ids(prompt, model.vocab_size(), "the decoder's prompt");
+  const NoGradients no_gradients;
+  const std::int64_t count = features.size(0);
+  const std::int64_t fitting = std::max<std::int64_t>(1, batch_tokens / features.size(2) / options.num_beams);
+  std::vector<std::vector<Hypothesis>> results;
+  for (std::int64_t first = 0; first < count; first += fitting) {
+    const std::int64_t end = std::min(count, first + fitting);
+    SearchOptions of_batch{.capture = watch.capture};
+    for (std::int64_t row = first; row < end; ++row) {
+      const auto at = static_cast<std::size_t>(row);
+      of_batch.identities.push_back(watch.identities.empty() ? at : watch.identities[at]);
+    }
+    Context context;
+    const auto decoding =
+        model.decode({{}, {}, slice(features, 0, first, end).to(DType::f32).contiguous()}, 1, context);
+    const std::vector<std::vector<std::int64_t>> prompts(static_cast<std::size_t>(end - first), prompt);
+    for (auto& found : search(*decoding, prompts, completed, of_batch, context))
+      results.push_back(std::move(found));
   }
   return results;
 }

@@ -12,10 +12,11 @@ std::string layer_file(const char* stack, std::int64_t layer) {
   return std::string("model.") + stack + ".layers." + std::to_string(layer) + ".";
 }
 
-void add_attention(TensorTable& table, const std::string& name, std::int64_t width) {
-  for (const char* part : {"k_proj", "v_proj", "q_proj", "out_proj"})
-    add_linear(table, name + "." + part, width, width);
-  add_norm(table, name + "_layer_norm", width);
+void add_attention(TensorTable& table, const std::string& name, const BartLayout& layout) {
+  add_linear(table, name + ".k_proj", layout.width, layout.width, layout.key_bias);
+  for (const char* part : {"v_proj", "q_proj", "out_proj"})
+    add_linear(table, name + "." + part, layout.width, layout.width);
+  add_norm(table, name + "_layer_norm", layout.width);
 }
 
 void add_feed_forward(TensorTable& table, const std::string& layer, std::int64_t width, std::int64_t inner) {
@@ -72,13 +73,13 @@ class LayerBuilder {
 void add_bart_layers(TensorTable& table, const BartLayout& layout) {
   for (std::int64_t i = 0; i < layout.encoder_layers; ++i) {
     const std::string layer = layer_file("encoder", i);
-    add_attention(table, layer + "self_attn", layout.width);
+    add_attention(table, layer + "self_attn", layout);
     add_feed_forward(table, layer, layout.width, layout.encoder_inner);
   }
   for (std::int64_t i = 0; i < layout.decoder_layers; ++i) {
     const std::string layer = layer_file("decoder", i);
-    add_attention(table, layer + "self_attn", layout.width);
-    add_attention(table, layer + "encoder_attn", layout.width);
+    add_attention(table, layer + "self_attn", layout);
+    add_attention(table, layer + "encoder_attn", layout);
     add_feed_forward(table, layer, layout.width, layout.decoder_inner);
   }
 }

@@ -1,5 +1,5 @@
-// The layers of BART's kind of encoder-decoder, which Marian shares: biases everywhere, layer norms, the
-// names self_attn, encoder_attn, fc1, fc2.
+// The layers of BART's kind of encoder-decoder, which Marian and Whisper share: biases everywhere, layer
+// norms, the names self_attn, encoder_attn, fc1, fc2.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ struct BartLayout {
   Activation activation = Activation::gelu;
   double dropout = 0.0, attention_dropout = 0.0, activation_dropout = 0.0;
   NormPlace norm_place = NormPlace::post;
+  bool key_bias = true;
 };
 
 /// Rows for the layers of both stacks, below `model.encoder.layers` and `model.decoder.layers`.

@@ -10,6 +10,7 @@
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "models/config_fields.h"
+#include "models/labels.h"
 #include "models/named_tensors.h"
 
 namespace heed {
@@ -45,27 +46,6 @@ AttentionOptions visible(const Tensor& mask) {
 
 Tensor first_token(const Tensor& hidden) {
   return reshape(slice(hidden, 1, 0, 1), {hidden.size(0), hidden.size(2)});
-}
-
-// mean(max(x, 0) - x y + log(1 + exp(-|x|))), which overflows nowhere
-Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets) {
-  return mean(relu(logits) - logits * targets + log(exp(neg(abs(logits))) + 1.0));
-}
-
-Tensor mean_square(const Tensor& x, const Tensor& y) {
-  const Tensor difference = x - y;
-  return mean(difference * difference);
-}
-
-// Labels as i64 or f32 of the wanted shape (an axis of size 1 may be missing or too many).
-Tensor labels_as(const Tensor& labels, DType dtype, const Shape& shape, const char* name) {
-  const bool integer = labels.dtype() == DType::i64 || labels.dtype() == DType::i32;
-  const bool fits = labels.numel() == shape.numel() && labels.rank() > 0 && labels.size(0) == shape[0];
-  if (!fits || (dtype == DType::i64 && !integer)) {
-    throw Error(std::string("forward: ") + name + ": expected " + (dtype == DType::i64 ? "integers " : "") +
-                shape.str() + ", got " + labels.str());
-  }
-  return reshape(labels.to(dtype), shape).contiguous();
 }
 
 class AssembledEncoder final : public EncoderModel {
@@ -104,7 +84,6 @@ class AssembledEncoder final : public EncoderModel {
   Tensor head_input(const Tensor& hidden) const {
     return config_.head == EncoderHead::sequence ? first_token(hidden) : hidden;
   }
-  Tensor sequence_loss(const Tensor& logits, const Tensor& labels, const CrossEntropyOptions& options) const;
   void add_loss(const TensorMap& inputs, TensorMap& outputs) const;
 
   Config json_;
@@ -122,40 +101,6 @@ Tensor AssembledEncoder::encode(const EncoderBatch& batch, Context& context) con
 Tensor AssembledEncoder::predict(const Tensor& hidden, Context& context) const {
   const EncoderHeadParts& head = head_parts();
   return head.output(head.features(head_input(hidden), context));
-}
-
-Tensor AssembledEncoder::sequence_loss(const Tensor& logits, const Tensor& labels,
-                                       const CrossEntropyOptions& options) const {
-  const std::int64_t batch = logits.size(0), count = logits.size(1);
-  const bool integer = labels.dtype() == DType::i64 || labels.dtype() == DType::i32;
-  const LabelProblem problem = config_.problem.value_or(
-      count == 1 ? LabelProblem::regression
-                 : (integer ? LabelProblem::single_label : LabelProblem::multi_label));
-  if (problem == LabelProblem::single_label)
-    return cross_entropy(logits, labels_as(labels, DType::i64, {batch}, "labels"), options);
-  const Tensor targets = labels_as(labels, DType::f32, {batch, count}, "labels");
-  return problem == LabelProblem::regression ? mean_square(logits, targets)
-                                             : binary_cross_entropy(logits, targets);
-}
-
-// The first and the last token of each answer [B, 2] against logits [B, T, 2]. Places behind the end count
-// for nothing: the answer was cut off.
-Tensor span_loss(const Tensor& logits, const Tensor& places, CrossEntropyOptions options) {
-  const std::int64_t batch = logits.size(0), length = logits.size(1);
-  const Tensor wanted = labels_as(places, DType::i64, {batch, 2}, "start_positions, end_positions");
-  Tensor targets = Tensor::empty({2, batch}, DType::i64);
-  for (std::int64_t b = 0; b < batch; ++b) {
-    for (std::int64_t side = 0; side < 2; ++side) {
-      const std::int64_t place = wanted.data<std::int64_t>()[2 * b + side];
-      targets.data<std::int64_t>()[side * batch + b] = std::clamp<std::int64_t>(place, 0, length);
-    }
-  }
-  options.ignore_index = length;
-  const auto one = [&](std::int64_t side) {
-    const Tensor scores = reshape(slice(logits, 2, side, side + 1), {batch, length});
-    return cross_entropy(scores, reshape(slice(targets, 0, side, side + 1), {batch}), options);
-  };
-  return (one(0) + one(1)) * 0.5;
 }
 
 // The rows of hidden [B, T, D] whose label counts, and those labels.
@@ -177,7 +122,8 @@ Tensor AssembledEncoder::loss(const EncoderBatch& batch, const Tensor& labels,
   const EncoderHeadParts& head = head_parts();
   const Tensor hidden = encode(batch, context);
   if (config_.head == EncoderHead::span) return span_loss(predict(hidden, context), labels, options);
-  if (config_.head == EncoderHead::sequence) return sequence_loss(predict(hidden, context), labels, options);
+  if (config_.head == EncoderHead::sequence)
+    return sequence_loss(predict(hidden, context), labels, config_.problem, options);
   const Tensor wanted = labels_as(labels, DType::i64, batch.ids.shape(), "labels");
   // Few tokens of a masked batch are predicted, so only these pass the head.
   const auto [rows, targets] = labelled_rows(hidden, wanted, options.ignore_index);
@@ -200,7 +146,7 @@ void AssembledEncoder::add_loss(const TensorMap& inputs, TensorMap& outputs) con
     outputs["loss"] = span_loss(stack({logits, outputs.at("end_logits")}, 2),
                                 stack({places("start_positions"), places("end_positions")}, 1), options);
   } else if (config_.head == EncoderHead::sequence) {
-    outputs["loss"] = sequence_loss(logits, inputs.at("labels"), options);
+    outputs["loss"] = sequence_loss(logits, inputs.at("labels"), config_.problem, options);
   } else {
     const Shape tokens{logits.size(0), logits.size(1)};
     outputs["loss"] =
@@ -261,27 +207,6 @@ EncoderHead head_of(const Config& json, const std::string& architecture) {
             "ForTokenClassification or ForQuestionAnswering");
 }
 
-std::vector<std::string> labels_of(const Config& json) {
-  std::vector<std::string> labels;
-  if (const std::optional<Config> named = json.optional_sub("id2label")) {
-    for (std::size_t i = 0; i < named->names().size(); ++i)
-      labels.push_back(named->required_string(std::to_string(i)));
-    if (!labels.empty()) return labels;
-  }
-  const std::int64_t count = json.positive_integer("num_labels", 2);
-  for (std::int64_t i = 0; i < count; ++i) labels.push_back(std::string("LABEL_") + std::to_string(i));
-  return labels;
-}
-
-std::optional<LabelProblem> problem_of(const Config& json) {
-  const std::string name = json.string("problem_type", "");
-  if (name.empty()) return std::nullopt;
-  if (name == "single_label_classification") return LabelProblem::single_label;
-  if (name == "multi_label_classification") return LabelProblem::multi_label;
-  if (name == "regression") return LabelProblem::regression;
-  json.fail("problem_type", "single_label_classification, multi_label_classification or regression");
-}
-
 }  // namespace
 
 EncoderConfig EncoderConfig::parse_common(const Config& json) {
@@ -290,8 +215,8 @@ EncoderConfig EncoderConfig::parse_common(const Config& json) {
   if (!architectures.empty()) c.architecture = architectures.front();
   c.head = head_of(json, c.architecture);
   if (c.architecture.empty()) c.architecture = "a model without architectures in its config.json";
-  c.labels = labels_of(json);
-  c.problem = problem_of(json);
+  c.labels = label_names(json);
+  c.problem = label_problem(json);
   c.tied = json.boolean("tie_word_embeddings", true);
   for (const char* key : {"is_decoder", "add_cross_attention", "is_encoder_decoder"}) {
     if (json.boolean(key, false)) json.fail(key, "false, as heed runs this family as an encoder");

@@ -25,7 +25,7 @@ class CachedDecoding final : public Decoding {
     const Tensor memory = parts.encode(source, context);
     for (std::size_t i = 0; i < caches_.size(); ++i)
       parts.decoder.layers[i].cross_attn.remember(memory, caches_[i].cross);
-    for (std::int64_t b = 0; b < source.ids.size(0); ++b)
+    for (std::int64_t b = 0; b < source.size(); ++b)
       sources_.insert(sources_.end(), static_cast<std::size_t>(beams), b);
     gather_sources(Tensor::from(sources_, {rows()}));
   }
@@ -82,9 +82,24 @@ Tensor EmbeddingParts::operator()(const Tensor& ids, std::int64_t first, double 
   return apply_dropout(norm ? (*norm)(x) : x, dropout, context);
 }
 
-Tensor EncoderDecoderParts::encode(const SourceBatch& source_batch, Context& context) const {
-  const Tensor x = source(source_batch.ids, 0, embedding_dropout, context);
-  return apply_dropout(encoder(x, see_only(source_batch.mask), context), stack_dropout, context);
+Tensor SoundParts::operator()(const Tensor& features, double dropout, Context& context) const {
+  if (features.rank() != 3 || features.size(1) != bins || features.size(2) != frames) {
+    throw Error("encode: expected input_features f32[B, " + std::to_string(bins) + ", " +
+                std::to_string(frames) + "], got " + features.str());
+  }
+  const Tensor x = second(first(transpose(features, 1, 2), Activation::gelu), Activation::gelu);
+  return apply_dropout(positions->embed(x, 0), dropout, context);
+}
+
+Tensor EncoderDecoderParts::encode(const SourceBatch& batch, Context& context) const {
+  if (batch.features.defined() != sound.has_value()) {
+    throw Error(sound ? "encode: expected input_features, as this model hears, got token ids (heed translate "
+                        "--input takes them)"
+                      : "encode: expected token ids, as this model reads, got input_features");
+  }
+  const Tensor x = sound ? (*sound)(batch.features, embedding_dropout, context)
+                         : source(batch.ids, 0, embedding_dropout, context);
+  return apply_dropout(encoder(x, see_only(batch.mask), context), stack_dropout, context);
 }
 
 Tensor EncoderDecoderParts::decode(const Tensor& ids, const Tensor& memory,
@@ -128,22 +143,33 @@ std::unique_ptr<Decoding> AssembledEncoderDecoder::decode(const SourceBatch& sou
   return std::make_unique<CachedDecoding>(parts_, source, beams, context);
 }
 
-TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const ForwardOptions& options,
-                                           Context& context) const {
-  refuse_unknown_inputs(
-      inputs, {"input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "labels"});
+SourceBatch AssembledEncoderDecoder::source_of(const TensorMap& inputs) const {
+  std::set<std::string> known{"decoder_input_ids", "decoder_attention_mask", "labels"};
+  if (parts_.sound) {
+    known.insert("input_features");
+    refuse_unknown_inputs(inputs, known);
+    return {{}, {}, floats_input(inputs, "input_features", {parts_.sound->bins, parts_.sound->frames})};
+  }
+  known.insert({"input_ids", "attention_mask"});
+  refuse_unknown_inputs(inputs, known);
   SourceBatch source{ids_input(required_input(inputs, "input_ids"), "input_ids"), {}};
   source.mask = optional_ids(inputs, "attention_mask", &source.ids.shape());
+  check_ids(source.ids, "input_ids", parts_.source.embedding.table.size(0));
+  return source;
+}
+
+TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const ForwardOptions& options,
+                                           Context& context) const {
+  const SourceBatch source = source_of(inputs);
   const Tensor labels = optional_ids(inputs, "labels", nullptr);
   Tensor target = optional_ids(inputs, "decoder_input_ids", nullptr);
   const CrossEntropyOptions loss_options;
   if (!target.defined() && !labels.defined()) required_input(inputs, "decoder_input_ids");
   if (!target.defined()) target = decoder_inputs(labels, loss_options.ignore_index);
-  if (target.size(0) != source.ids.size(0)) {
-    throw Error("forward: decoder_input_ids: expected a batch of " + std::to_string(source.ids.size(0)) +
+  if (target.size(0) != source.size()) {
+    throw Error("forward: decoder_input_ids: expected a batch of " + std::to_string(source.size()) +
                 ", got " + target.str());
   }
-  check_ids(source.ids, "input_ids", parts_.source.embedding.table.size(0));
   check_ids(target, "decoder_input_ids", parts_.target.embedding.table.size(0));
   AttentionOptions self_options = see_only(optional_ids(inputs, "decoder_attention_mask", &target.shape()));
   self_options.causal = true;

@@ -7,6 +7,7 @@
 
 #include "heed/models/model.h"
 #include "heed/nn/block.h"
+#include "heed/nn/convolution.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/norm.h"
 #include "heed/nn/positions.h"
@@ -22,8 +23,17 @@ struct EmbeddingParts {
   Tensor operator()(const Tensor& ids, std::int64_t first, double dropout, Context& context) const;
 };
 
+/// What turns features of sound f32 [B, bins, frames] into the input of a stack.
+struct SoundParts {
+  std::int64_t bins = 0, frames = 0;
+  Conv1d first, second;  // with GELU behind them
+  std::shared_ptr<Positions> positions;
+  Tensor operator()(const Tensor& features, double dropout, Context& context) const;
+};
+
 struct EncoderDecoderParts {
   EmbeddingParts source;
+  std::optional<SoundParts> sound;  // in the place of `source`
   EmbeddingParts target;
   double embedding_dropout = 0.0;
   Encoder encoder;
@@ -32,7 +42,7 @@ struct EncoderDecoderParts {
   double output_scale = 1.0;   // on what enters the output projection
   Linear output;               // [V, D]
 
-  /// Source ids i64 [B, S] and mask i64 [B, S] to memory [B, S, D].
+  /// The source to memory [B, S, D]. Throws Error where it is not of the kind the model takes.
   Tensor encode(const SourceBatch& source_batch, Context& context) const;
   /// Target ids i64 [B, T] to the last layer's output [B, T, D]. With caches, the ids continue what they
   /// hold.
@@ -84,6 +94,9 @@ class AssembledEncoderDecoder : public EncoderDecoderModel {
   EncoderDecoderFacts facts_;
 
  private:
+  /// The source among named inputs, which are checked.
+  SourceBatch source_of(const TensorMap& inputs) const;
+
   ModelFiles files_;
 };
 

@@ -1,6 +1,8 @@
 // Checks of named inputs, and listeners for named outputs.
 #include "models/named_tensors.h"
 
+#include <algorithm>
+
 #include "heed/error.h"
 
 namespace heed {
@@ -29,6 +31,16 @@ Tensor optional_ids(const TensorMap& inputs, const char* name, const Shape* expe
                 ids.shape().str());
   }
   return ids;
+}
+
+Tensor floats_input(const TensorMap& inputs, const char* name, const Shape& row) {
+  const Tensor& tensor = required_input(inputs, name);
+  const auto same = [&] { return std::equal(row.begin(), row.end(), tensor.shape().begin() + 1); };
+  if (tensor.rank() != row.rank() + 1 || tensor.size(0) == 0 || !is_floating(tensor.dtype()) || !same()) {
+    throw Error(std::string("forward: ") + name + ": expected floating numbers, rows of " + row.str() +
+                " in a batch of at least one, got " + tensor.str());
+  }
+  return tensor.to(DType::f32).contiguous();
 }
 
 void check_ids(const Tensor& ids, const char* name, std::int64_t count) {

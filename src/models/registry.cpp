@@ -19,6 +19,8 @@
 #include "heed/models/qwen2.h"
 #include "heed/models/roberta.h"
 #include "heed/models/t5.h"
+#include "heed/models/vit.h"
+#include "heed/models/whisper.h"
 
 namespace heed {
 namespace {
@@ -51,6 +53,8 @@ const std::vector<Family>& families() {
       {"mt5", load_t5, make_t5},
       {"roberta", load_roberta, make_roberta},
       {"t5", load_t5, make_t5},
+      {"vit", load_vit, make_vit},
+      {"whisper", load_whisper, make_whisper},
       {"xlm-roberta", load_roberta, make_roberta},
   };
   return list;

@@ -102,7 +102,7 @@ TEST(BadInput, GenerationOptions) {
       {2, prompt("-1"), "--prompt-ids: expected ids from 0 to 35, got -1"},
       {2, prompt("5,"), "--prompt-ids: expected whole numbers"},
       {2, prompt(""), "--prompt-ids"},
-      {2, with(prompt("5"), {"a b"}), "expected text or --prompt-ids, got both"},
+      {2, with(prompt("5"), {"a b"}), "expected one of text, --prompt-ids and --input, got several"},
   });
   std::string ids = "5";
   for (int i = 0; i < 64; ++i) ids += ",5";

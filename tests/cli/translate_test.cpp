@@ -70,6 +70,43 @@ TEST(Translate, PromptIdsGiveTheIdsOfHuggingFace) {
   }
 }
 
+TEST(Translate, InputFeaturesGiveTheIdsOfHuggingFace) {
+  const std::string whisper = HEED_FIXTURES "/whisper-untied", input = whisper + "/inputs.safetensors";
+  for (const Json& expected : Json::parse(slurp(whisper + "/generation.json")).at("runs")) {
+    Words words{"translate",
+                "--json",
+                "--model",
+                whisper,
+                "--input",
+                input,
+                "--decoder-input-ids",
+                joined(expected.at("decoder_input_ids"))};
+    for (const std::string& flag : flags(expected.at("options"))) words.push_back(flag);
+    const Result result = run(words);
+    ASSERT_EQ(result.status, 0) << result.err;
+    const std::vector<Json> found = json_lines(result.out);
+    ASSERT_EQ(found.size(), 3u);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_EQ(found[i].at("ids"), expected.at("new_tokens")[i]) << expected.at("name");
+  }
+  const auto refused = [&](const Words& more, int status, const char* message) {
+    Words words{"translate", "--json", "--model", whisper};
+    words.insert(words.end(), more.begin(), more.end());
+    const Result result = run(words);
+    EXPECT_EQ(result.status, status) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(message));
+  };
+  refused({"--prompt-ids", "3,4"}, 1, "expected input_features");
+  refused({"--input", input, "--prompt-ids", "3,4"}, 2, "got several");
+  refused({"--input", input, "some text"}, 2, "got several");
+  refused({"--prompt-ids", "3,4", "--decoder-input-ids", "5"}, 2, "expected --input");
+  refused({"--input", input, "--decoder-input-ids", "61"}, 2, "--decoder-input-ids");
+  refused({"--input", input, "--prefix", "a"}, 2, "got --input");
+  refused({"--input", input, "--attention", "a.svg"}, 2, "got --input");
+  refused({"--input", whisper + "/model.safetensors"}, 1, "input_features");
+  refused({"--input", whisper + "/none.safetensors"}, 1, "none.safetensors");
+}
+
 Result translate(const std::string& input, const Words& options = {}) {
   Words words{"translate", "--model", tiny_model(), "--max-new-tokens", "8"};
   words.insert(words.end(), options.begin(), options.end());

@@ -9,7 +9,9 @@
 
 #include "heed/generate/search.h"
 #include "heed/models/registry.h"
+#include "heed/ops/shape.h"
 #include "heed/threads.h"
+#include "reference/tensors.h"
 
 namespace heed {
 namespace {
@@ -81,6 +83,58 @@ TEST_P(Search, EveryRunFindsWhatTransformersFound) {
       }
     }
   }
+}
+
+// Sound in: all rows in one batch, then each by itself.
+TEST(SearchFeatures, EveryRunFindsWhatTransformersFound) {
+  for (const char* name : {"whisper", "whisper-untied"}) {
+    const auto fixture = std::filesystem::path(HEED_FIXTURES) / name;
+    const auto model = load_encoder_decoder(fixture);
+    const Tensor features = read_tensors(fixture / "inputs.safetensors").at("input_features");
+    const Json runs = read_json(fixture / "generation.json").at("runs");
+    ASSERT_GE(runs.size(), 3u);
+    for (const Json& run : runs) {
+      const GenerationOptions options = options_of(fixture, run);
+      const auto rows = run.at("inputs_from").at("rows").get<std::vector<std::int64_t>>();
+      const auto prompt = run.value("decoder_input_ids", std::vector<std::int64_t>{});
+      const auto expected = run.at("new_tokens").get<std::vector<std::vector<std::int64_t>>>();
+      const Tensor chosen = gather(features, 0, Tensor::from(rows, {static_cast<std::int64_t>(rows.size())}));
+      for (const std::int64_t batch_tokens : {100000, 1}) {
+        std::vector<Hypothesis> found;
+        for (auto& hypotheses : search_features(*model, chosen, prompt, options, batch_tokens))
+          found.insert(found.end(), hypotheses.begin(), hypotheses.end());
+        ASSERT_EQ(found.size(), expected.size()) << name << " " << run.at("name");
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          EXPECT_EQ(found[i].ids, expected[i]) << name << " " << run.at("name") << " sequence " << i;
+          if (!run.contains("sequences_scores")) continue;
+          const double score = run["sequences_scores"][i].get<double>();
+          EXPECT_NEAR(found[i].beam_score, score, 1e-4 * std::max(1.0, std::abs(score)));
+        }
+      }
+    }
+  }
+}
+
+TEST(SearchFeatures, EndsAtTheLastPositionAndRefusesWhatDoesNotFit) {
+  const auto fixture = std::filesystem::path(HEED_FIXTURES) / "whisper-untied";
+  const auto model = load_encoder_decoder(fixture);
+  const Tensor features = read_tensors(fixture / "inputs.safetensors").at("input_features");
+  GenerationOptions options;
+  options.max_new_tokens = 100;
+  // 20 positions; the last token is never fed.
+  EXPECT_EQ(search_features(*model, features, {59, 3, 44}, options, 4096).front().front().ids.size(), 18u);
+  const auto refuses = [&](const Tensor& sound, const std::vector<std::int64_t>& prompt) {
+    EXPECT_THROW(search_features(*model, sound, prompt, options, 4096), Error) << sound.str();
+  };
+  refuses(features, {59, 61});
+  refuses(features, {-1});
+  refuses(features, std::vector<std::int64_t>(21, 3));
+  refuses(slice(features, 2, 0, 40).contiguous(), {});
+  refuses(slice(features, 0, 0, 0).contiguous(), {});
+  refuses(Tensor::zeros({16, 42}), {});
+  refuses(Tensor::zeros({1, 16, 42}, DType::i64), {});
+  EXPECT_THROW(search_features(*model, features, {}, options, 0), Error);
+  EXPECT_THROW(search_sources(*model, std::vector<std::vector<std::int64_t>>{{3, 4}}, options, 4096), Error);
 }
 
 /// What the decoder looks at when it is made to say `hypothesis`.

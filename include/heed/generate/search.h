@@ -79,4 +79,14 @@ std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& m
                                                     std::int64_t batch_tokens,
                                                     const SearchOptions& watch = {});
 
+/// Transcribes sound with a model that hears: features f32 [B, bins, frames], each decoded from the same
+/// prompt (of an empty one, from decoder_start_token_id), in batches of at most `batch_tokens` frames
+/// (counted once per beam). Throws Error for features of another shape, a prompt that leaves no position or
+/// has ids outside the vocabulary, and options out of range.
+std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& model, const Tensor& features,
+                                                     const std::vector<std::int64_t>& decoder_prompt,
+                                                     const GenerationOptions& options,
+                                                     std::int64_t batch_tokens,
+                                                     const SearchOptions& watch = {});
+
 }  // namespace heed

@@ -52,6 +52,7 @@ class Model {
   virtual void save(const std::filesystem::path& directory, DType dtype = DType::f32) const = 0;
   /// Largest number of positions a sequence may have, where the family has a limit.
   virtual std::optional<std::int64_t> max_positions() const = 0;
+  /// Number of token ids; 0 for a model without any.
   virtual std::int64_t vocab_size() const = 0;
   /// The settings of config.json that this version does not know, and that nothing follows: "key" or
   /// "outer.key". transformers passes over what its classes do not know in the same way.
@@ -96,10 +97,14 @@ class DecoderModel : public Model {
   virtual bool rows_are_independent() const = 0;
 };
 
-/// A source batch for an encoder-decoder: ids i64 [B, S] and mask i64 [B, S] (1 = token, 0 = padding).
+/// A source batch for an encoder-decoder: ids i64 [B, S] and mask i64 [B, S] (1 = token, 0 = padding); or,
+/// for a model that hears, `features` f32 [B, bins, frames].
 struct SourceBatch {
   Tensor ids;
   Tensor mask;
+  Tensor features = {};
+  /// B
+  std::int64_t size() const { return features.defined() ? features.size(0) : ids.size(0); }
 };
 
 class EncoderDecoderModel : public Model {

@@ -1,0 +1,28 @@
+// The labels of heads that classify: their names and their kind as a config gives them, and the losses
+// against them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/io/json.h"
+#include "heed/models/model.h"
+
+namespace heed {
+
+/// The names under `id2label`, else LABEL_0, LABEL_1, ... as many as `num_labels` says.
+std::vector<std::string> label_names(const Config& json);
+/// The kind of label that `problem_type` names, if it names one.
+std::optional<LabelProblem> label_problem(const Config& json);
+/// Labels as i64 or f32 of the wanted shape (an axis of size 1 may be missing or too many).
+Tensor labels_as(const Tensor& labels, DType dtype, const Shape& shape, const char* name);
+/// The loss of logits [B, L] against labels of the known kind; else of that which their number and their type
+/// suggest.
+Tensor sequence_loss(const Tensor& logits, const Tensor& labels, std::optional<LabelProblem> known,
+                     const CrossEntropyOptions& options);
+/// The loss of the first and the last token of each answer, i64 [B, 2], against logits [B, T, 2]. Places
+/// behind the end count for nothing: the answer was cut off.
+Tensor span_loss(const Tensor& logits, const Tensor& places, CrossEntropyOptions options);
+
+}  // namespace heed

@@ -1,0 +1,148 @@
+// Whisper: its config, its table of tensors, and the model built from parts.
+#include "heed/models/whisper.h"
+
+#include <cmath>
+
+#include "models/bart_layout.h"
+#include "models/config_fields.h"
+#include "models/encoder_decoder.h"
+#include "models/rows.h"
+
+namespace heed {
+namespace {
+
+constexpr double kNormEps = 1e-5;
+constexpr std::int64_t kMostPositions = 65536;
+const std::string kWords = "model.decoder.embed_tokens.weight", kOutput = "proj_out.weight",
+                  kSoundPositions = "model.encoder.embed_positions.weight",
+                  kTextPositions = "model.decoder.embed_positions.weight";
+
+struct WhisperConfig {
+  BartLayout layout;
+  std::int64_t vocab_size = 0, bins = 0, sound_positions = 0, text_positions = 0;
+  std::int64_t pad = 0, eos = 0, start = 0;
+  bool tied = true;
+
+  static WhisperConfig parse(const Config& json);
+};
+
+WhisperConfig WhisperConfig::parse(const Config& json) {
+  WhisperConfig c;
+  const std::vector<std::string> architectures = json.strings("architectures");
+  if (!architectures.empty() && architectures.front() != "WhisperForConditionalGeneration" &&
+      architectures.front() != "WhisperModel")
+    json.fail("architectures", "WhisperForConditionalGeneration or WhisperModel");
+  c.vocab_size = json.positive_integer("vocab_size", 51865);
+  c.bins = json.positive_integer("num_mel_bins", 80);
+  c.sound_positions = json.positive_integer("max_source_positions", 1500);
+  c.text_positions = json.positive_integer("max_target_positions", 448);
+  if (c.sound_positions > kMostPositions)
+    json.fail("max_source_positions", "at most " + std::to_string(kMostPositions));
+  BartLayout& l = c.layout;
+  l.width = json.positive_integer("d_model", 384);
+  l.encoder_layers = layer_count(json, "encoder_layers", 4);
+  l.decoder_layers = layer_count(json, "decoder_layers", 4);
+  l.encoder_heads = json.positive_integer("encoder_attention_heads", 6);
+  l.decoder_heads = json.positive_integer("decoder_attention_heads", 6);
+  l.encoder_inner = json.positive_integer("encoder_ffn_dim", 1536);
+  l.decoder_inner = json.positive_integer("decoder_ffn_dim", 1536);
+  l.activation = activation_setting(json, "activation_function", json.string("activation_function", "gelu"));
+  l.dropout = probability(json, "dropout", 0.0);
+  l.attention_dropout = probability(json, "attention_dropout", 0.0);
+  l.activation_dropout = probability(json, "activation_dropout", 0.0);
+  l.norm_place = NormPlace::pre;
+  l.key_bias = false;
+  c.tied = json.boolean("tie_word_embeddings", true);
+  c.pad = json.integer("pad_token_id", 50256);
+  c.eos = single_id(json, "eos_token_id", 50256);
+  c.start = json.integer("decoder_start_token_id", 50257);
+  check_heads(json, "encoder_attention_heads", l.width, l.encoder_heads);
+  check_heads(json, "decoder_attention_heads", l.width, l.decoder_heads);
+  check_id(json, "pad_token_id", c.pad, c.vocab_size);
+  check_id(json, "eos_token_id", c.eos, c.vocab_size);
+  check_id(json, "decoder_start_token_id", c.start, c.vocab_size);
+  // Settings of training and of other heads, and of finding the times of words; transformers scales no
+  // embedding of this family, whatever scale_embedding says.
+  json.ignore({"apply_spec_augment", "classifier_proj_size", "decoder_layerdrop", "encoder_layerdrop",
+               "forced_decoder_ids", "init_std", "is_encoder_decoder", "mask_feature_length",
+               "mask_feature_min_masks", "mask_feature_prob", "mask_time_length", "mask_time_min_masks",
+               "mask_time_prob", "median_filter_width", "num_hidden_layers", "scale_embedding",
+               "use_weighted_layer_sum"});
+  ignore_common_keys(json);
+  return c;
+}
+
+TensorTable whisper_table(const Config& json) {
+  const WhisperConfig c = WhisperConfig::parse(json);
+  const std::int64_t width = c.layout.width;
+  TensorTable table;
+  table.prefix = "model.";
+  TensorRow words{kWords, {c.vocab_size, width}, Init::embedding};
+  if (c.tied) words.tied.push_back(kOutput);
+  table.rows.push_back(words);
+  if (!c.tied) table.rows.push_back({kOutput, {c.vocab_size, width}, Init::xavier});
+  table.rows.push_back({kTextPositions, {c.text_positions, width}, Init::embedding});
+  table.rows.push_back({kSoundPositions, {c.sound_positions, width}, Init::zeros, false});
+  const auto add_convolution = [&](const std::string& name, std::int64_t in) {
+    table.rows.push_back({name + ".weight", {width, in, 3}, Init::xavier});
+    table.rows.push_back({name + ".bias", {width}, Init::zeros});
+  };
+  add_convolution("model.encoder.conv1", c.bins);
+  add_convolution("model.encoder.conv2", width);
+  add_norm(table, "model.encoder.layer_norm", width);
+  add_norm(table, "model.decoder.layer_norm", width);
+  add_bart_layers(table, c.layout);
+  return table;
+}
+
+class Whisper final : public AssembledEncoderDecoder {
+ public:
+  explicit Whisper(ModelFiles files) : AssembledEncoderDecoder(std::move(files)) {
+    const WhisperConfig c = WhisperConfig::parse(config());
+    facts_ = {c.vocab_size, c.pad, c.eos, c.start, c.text_positions};
+    const auto convolution = [&](const std::string& name, std::int64_t stride) -> Conv1d {
+      return {weights()[name + ".weight"], weights()[name + ".bias"], stride, 1};
+    };
+    const auto positions = [&](const std::string& name) {
+      return std::make_shared<AdditivePositions>(weights()[name]);
+    };
+    parts_.sound = {c.bins, 2 * c.sound_positions, convolution("model.encoder.conv1", 1),
+                    convolution("model.encoder.conv2", 2), positions(kSoundPositions)};
+    parts_.target = {{weights()[kWords], 1.0, c.pad}, positions(kTextPositions)};
+    build_bart_layers(parts_, c.layout, weights());
+    parts_.encoder.final_norm = norm("model.encoder.layer_norm");
+    parts_.decoder.final_norm = norm("model.decoder.layer_norm");
+    parts_.output = {weights()[kOutput], {}};
+  }
+
+ private:
+  Norm norm(const std::string& name) const { return norm_part(weights(), name, NormKind::layer, kNormEps); }
+};
+
+// The encoder's positions in a new model: all sines before all cosines, the last of wavelength 2 pi 10000.
+void fill_sinusoids(Tensor table) {
+  const std::int64_t width = table.size(1), half = width / 2;
+  float* row = table.data<float>();
+  for (std::int64_t p = 0; p < table.size(0); ++p, row += width) {
+    for (std::int64_t i = 0; i < half; ++i) {
+      const double share = half > 1 ? static_cast<double>(i) / static_cast<double>(half - 1) : 0.0;
+      const double angle = static_cast<double>(p) * std::pow(10000.0, -share);
+      row[i] = static_cast<float>(std::sin(angle));
+      row[half + i] = static_cast<float>(std::cos(angle));
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<EncoderDecoderModel> load_whisper(const std::filesystem::path& directory, DType dtype) {
+  return std::make_unique<Whisper>(ModelFiles::load(directory, dtype, whisper_table));
+}
+
+std::unique_ptr<EncoderDecoderModel> make_whisper(const Config& config, Generator& generator) {
+  ModelFiles files = ModelFiles::make(config, generator, whisper_table);
+  fill_sinusoids(files.weights[kSoundPositions]);
+  return std::make_unique<Whisper>(std::move(files));
+}
+
+}  // namespace heed

@@ -1,0 +1,40 @@
+// Windows and patches as rows of a matrix, then one product.
+#include "heed/nn/convolution.h"
+
+#include "heed/ops/shape.h"
+
+namespace heed {
+
+Tensor Conv1d::operator()(const Tensor& x, Activation activation) const {
+  const std::int64_t channels = weight.size(1), width = weight.size(2);
+  if (x.rank() != 3 || x.size(2) != channels || x.size(1) + 2 * padding < width) {
+    throw Error("convolution: expected [B, T, " + std::to_string(channels) + "] with T of at least " +
+                std::to_string(width - 2 * padding) + ", got " + x.str());
+  }
+  const std::int64_t batch = x.size(0), time = (x.size(1) + 2 * padding - width) / stride + 1;
+  const Tensor zeros = Tensor::zeros({batch, padding, channels}, x.dtype());
+  const Tensor padded = padding > 0 ? concat({zeros, x, zeros}, 1) : x;
+  Tensor places = Tensor::empty({time * width}, DType::i64);
+  for (std::int64_t i = 0; i < time * width; ++i)
+    places.data<std::int64_t>()[i] = i / width * stride + i % width;
+  const Tensor windows = reshape(gather(padded, 1, places), {batch, time, width * channels});
+  const Tensor rows = reshape(transpose(weight, 1, 2), {weight.size(0), width * channels});
+  return linear(windows, rows, bias, activation);
+}
+
+Tensor PatchEmbedding::operator()(const Tensor& pixels) const {
+  const std::int64_t channels = weight.size(1), high = weight.size(2), wide = weight.size(3);
+  if (pixels.rank() != 4 || pixels.size(1) != channels || pixels.size(2) < high || pixels.size(3) < wide) {
+    throw Error("patches: expected pixels [B, " + std::to_string(channels) + ", H, W] of at least " +
+                std::to_string(high) + " x " + std::to_string(wide) + ", got " + pixels.str());
+  }
+  const std::int64_t batch = pixels.size(0), down = pixels.size(2) / high, across = pixels.size(3) / wide;
+  const Tensor covered = slice(slice(pixels, 2, 0, down * high), 3, 0, across * wide);
+  const Tensor grid =
+      permute(reshape(covered, {batch, channels, down, high, across, wide}), {0, 2, 4, 1, 3, 5});
+  const std::int64_t inputs = channels * high * wide;
+  return linear(reshape(grid, {batch, down * across, inputs}), reshape(weight, {weight.size(0), inputs}),
+                bias);
+}
+
+}  // namespace heed
