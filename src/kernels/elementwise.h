@@ -86,6 +86,33 @@ void gelu_tanh(const T* x, T* y, std::int64_t n);
 /// x * sigmoid(x).
 template <class T>
 void silu(const T* x, T* y, std::int64_t n);
+/// x * sigmoid(1.702 x). Tails as those of gelu_tanh.
+template <class T>
+void quick_gelu(const T* x, T* y, std::int64_t n);
+/// gelu(x), at most 10.
+template <class T>
+void gelu_10(const T* x, T* y, std::int64_t n);
+/// relu(x)^2.
+template <class T>
+void relu2(const T* x, T* y, std::int64_t n);
+/// relu(x), at most 6.
+template <class T>
+void relu6(const T* x, T* y, std::int64_t n);
+/// x, or 0.01 x below 0.
+template <class T>
+void leaky_relu(const T* x, T* y, std::int64_t n);
+/// x * relu6(x + 3) / 6.
+template <class T>
+void hardswish(const T* x, T* y, std::int64_t n);
+/// x * tanh(log(1 + exp(x))) (Misra 2019).
+template <class T>
+void mish(const T* x, T* y, std::int64_t n);
+/// Phi((x - 0.707107) / 0.282095) (Ma et al. 2022, "Mega"). Tails as those of gelu_tanh.
+template <class T>
+void laplace(const T* x, T* y, std::int64_t n);
+/// sqrt(log(1 + exp(x))). Tails as those of gelu_tanh.
+template <class T>
+void sqrt_softplus(const T* x, T* y, std::int64_t n);
 
 /// x, or the bound it lies beyond; NaN stays NaN.
 template <class T>
@@ -119,6 +146,24 @@ template <class T>
 void gelu_tanh_backward(const T* x, const T* dy, T* dx, std::int64_t n);
 template <class T>
 void silu_backward(const T* x, const T* dy, T* dx, std::int64_t n);
+template <class T>
+void quick_gelu_backward(const T* x, const T* dy, T* dx, std::int64_t n);
+template <class T>
+void gelu_10_backward(const T* x, const T* dy, T* dx, std::int64_t n);
+template <class T>
+void relu2_backward(const T* x, const T* dy, T* dx, std::int64_t n);
+template <class T>
+void relu6_backward(const T* x, const T* dy, T* dx, std::int64_t n);
+template <class T>
+void leaky_relu_backward(const T* x, const T* dy, T* dx, std::int64_t n);
+template <class T>
+void hardswish_backward(const T* x, const T* dy, T* dx, std::int64_t n);
+template <class T>
+void mish_backward(const T* x, const T* dy, T* dx, std::int64_t n);
+template <class T>
+void laplace_backward(const T* x, const T* dy, T* dx, std::int64_t n);
+template <class T>
+void sqrt_softplus_backward(const T* x, const T* dy, T* dx, std::int64_t n);
 
 /// Gated activations (Dauphin et al. 2017; Shazeer 2020): y[i] = f(gate[i]) * x[i].
 template <class T>

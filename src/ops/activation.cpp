@@ -4,7 +4,7 @@
 #include <string>
 
 #include "heed/ops/elementwise.h"
-#include "kernels/elementwise.h"
+#include "ops/activation_kernels.h"
 #include "ops/unary.h"
 
 namespace heed {
@@ -51,36 +51,66 @@ Tensor sigmoid(const Tensor& x) {
       });
 }
 
+namespace {
+
+struct NamedActivation {
+  const char* name;
+  Activation activation;
+};
+constexpr NamedActivation kNamed[] = {{"relu", Activation::relu},
+                                      {"gelu", Activation::gelu},
+                                      {"gelu_python", Activation::gelu},
+                                      {"gelu_new", Activation::gelu_tanh},
+                                      {"gelu_pytorch_tanh", Activation::gelu_tanh},
+                                      {"gelu_fast", Activation::gelu_tanh},
+                                      {"gelu_python_tanh", Activation::gelu_tanh},
+                                      {"gelu_accurate", Activation::gelu_tanh},
+                                      {"quick_gelu", Activation::quick_gelu},
+                                      {"gelu_10", Activation::gelu_10},
+                                      {"silu", Activation::silu},
+                                      {"swish", Activation::silu},
+                                      {"tanh", Activation::tanh},
+                                      {"sigmoid", Activation::sigmoid},
+                                      {"relu2", Activation::relu2},
+                                      {"relu6", Activation::relu6},
+                                      {"leaky_relu", Activation::leaky_relu},
+                                      {"hardswish", Activation::hardswish},
+                                      {"mish", Activation::mish},
+                                      {"laplace", Activation::laplace},
+                                      {"sqrtsoftplus", Activation::sqrt_softplus},
+                                      {"linear", Activation::none}};
+
+}  // namespace
+
 Activation activation_named(std::string_view name) {
-  if (name == "relu") return Activation::relu;
-  if (name == "gelu" || name == "gelu_python") return Activation::gelu;
-  for (const char* tanh : {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_python_tanh", "gelu_accurate"})
-    if (name == tanh) return Activation::gelu_tanh;
-  if (name == "silu" || name == "swish") return Activation::silu;
-  if (name == "tanh") return Activation::tanh;
-  if (name == "sigmoid") return Activation::sigmoid;
-  if (name == "linear") return Activation::none;
-  throw Error(
-      "activation: expected relu, gelu, gelu_python, gelu_new, gelu_pytorch_tanh, gelu_fast, "
-      "gelu_python_tanh, "
-      "gelu_accurate, silu, swish, tanh, sigmoid or linear, got \"" +
-      std::string(name) + "\"");
+  std::string known;
+  for (const NamedActivation& named : kNamed) {
+    if (name == named.name) return named.activation;
+    known += (known.empty() ? "" : ", ") + std::string(named.name);
+  }
+  throw Error("activation: expected one of " + known + ", got \"" + std::string(name) + "\"");
 }
 
 Tensor activate(const Tensor& x, Activation activation) {
-  switch (activation) {
-    case Activation::none: return x;
-    case Activation::relu: return relu(x);
-    case Activation::gelu: return gelu(x);
-    case Activation::gelu_tanh: return gelu_tanh(x);
-    case Activation::silu: return silu(x);
-    case Activation::tanh: return tanh(x);
-    case Activation::sigmoid: return sigmoid(x);
-  }
-  HEED_ASSERT(false, "unknown activation");
+  if (activation == Activation::none) return x;
+  return unary(
+      "activation", x, keeps_output(activation) ? Keeps::output : Keeps::input,
+      [activation]<class T>(const T* x, T* y, std::int64_t n) {
+        activation_kernels<T>(activation).forward(x, y, n);
+      },
+      [activation]<class T>(const T* kept, const T* dy, T* dx, std::int64_t n) {
+        activation_kernels<T>(activation).backward(kept, dy, dx, n);
+      });
 }
 
 namespace {
+
+/// Those that are the gate of a published model, in one pass; any other is activate and multiply.
+bool has_gated_kernel(Activation activation) {
+  return activation == Activation::relu || activation == Activation::gelu ||
+         activation == Activation::gelu_tanh || activation == Activation::silu ||
+         activation == Activation::sigmoid;
+}
 
 template <class T>
 void gated_values(Activation activation, const T* gate, const T* x, T* y, std::int64_t n) {
@@ -90,8 +120,7 @@ void gated_values(Activation activation, const T* gate, const T* x, T* y, std::i
     case Activation::gelu_tanh: return kernels::gated_gelu_tanh(gate, x, y, n);
     case Activation::silu: return kernels::gated_silu(gate, x, y, n);
     case Activation::sigmoid: return kernels::gated_sigmoid(gate, x, y, n);
-    case Activation::tanh:
-    case Activation::none: break;
+    default: break;
   }
 }
 
@@ -103,8 +132,7 @@ void gated_gradients(Activation activation, const kernels::GatedBackward<T>& arg
     case Activation::gelu_tanh: return kernels::gated_gelu_tanh_backward(args);
     case Activation::silu: return kernels::gated_silu_backward(args);
     case Activation::sigmoid: return kernels::gated_sigmoid_backward(args);
-    case Activation::tanh:
-    case Activation::none: break;
+    default: break;
   }
 }
 
@@ -114,7 +142,7 @@ Tensor gated(const Tensor& gate, const Tensor& x, Activation activation) {
   if (gate.shape() != x.shape() || gate.dtype() != x.dtype()) {
     throw Error("gated: expected a gate like x, got " + gate.str() + " and " + x.str());
   }
-  if (activation == Activation::tanh || activation == Activation::none) return activate(gate, activation) * x;
+  if (!has_gated_kernel(activation)) return activate(gate, activation) * x;
   const Tensor g = gate.contiguous(), input = x.contiguous();
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   dispatch_float("gated", x.dtype(), [&]<class T>() {

@@ -5,9 +5,9 @@
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "heed/threads.h"
-#include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "kernels/packed.h"
+#include "ops/activation_kernels.h"
 #include "ops/packed_weight.h"
 
 namespace heed {
@@ -93,43 +93,9 @@ Tensor activation_gradient(Activation activation, const Tensor& kept, const Tens
   if (activation == Activation::none) return dy;
   Tensor dx = Tensor::empty(dy.shape(), dy.dtype());
   dispatch_float("linear", dy.dtype(), [&]<class T>() {
-    const T *k = kept.data<T>(), *g = dy.data<T>();
-    T* d = dx.data<T>();
-    const std::int64_t n = dy.numel();
-    switch (activation) {
-      case Activation::relu: return kernels::relu_backward(k, g, d, n);
-      case Activation::gelu: return kernels::gelu_backward(k, g, d, n);
-      case Activation::gelu_tanh: return kernels::gelu_tanh_backward(k, g, d, n);
-      case Activation::silu: return kernels::silu_backward(k, g, d, n);
-      case Activation::tanh: return kernels::tanh_backward(k, g, d, n);
-      case Activation::sigmoid: return kernels::sigmoid_backward(k, g, d, n);
-      case Activation::none: return;
-    }
+    activation_kernels<T>(activation).backward(kept.data<T>(), dy.data<T>(), dx.data<T>(), dy.numel());
   });
   return dx;
-}
-
-template <class T>
-using ActivationKernel = void (*)(const T* x, T* y, std::int64_t n);
-
-// Null for none.
-template <class T>
-ActivationKernel<T> activation_kernel(Activation activation) {
-  switch (activation) {
-    case Activation::relu: return kernels::relu<T>;
-    case Activation::gelu: return kernels::gelu<T>;
-    case Activation::gelu_tanh: return kernels::gelu_tanh<T>;
-    case Activation::silu: return kernels::silu<T>;
-    case Activation::tanh: return kernels::tanh<T>;
-    case Activation::sigmoid: return kernels::sigmoid<T>;
-    case Activation::none: return nullptr;
-  }
-  return nullptr;
-}
-
-bool keeps_output(Activation activation) {
-  return activation == Activation::relu || activation == Activation::tanh ||
-         activation == Activation::sigmoid;
 }
 
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, WeightLayout layout) {
@@ -161,7 +127,7 @@ void ordered_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, A
   args.m = args.n == 0 ? 0 : y.numel() / args.n;
   args.x = {x.data<float>(), args.k, 1};
   args.bias = bias.defined() ? bias.data<float>() : nullptr;
-  args.activation = activation_kernel<float>(activation);
+  args.activation = activation_kernels<float>(activation).forward;
   args.y = y.data<float>();
   args.ldy = args.n;
   const auto packed = packed_weight(weight, layout);
@@ -228,7 +194,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     kernels::gemm<T>(false, !in_first, rows, out, in, T{1}, input.data<T>(), in, w.data<T>(), stored, T{0},
                      pre.data<T>(), out);
     if (b.defined()) kernels::add_bias(pre.data<T>(), b.contiguous().data<T>(), rows, out);
-    if (const auto kernel = activation_kernel<T>(activation)) kernel(pre.data<T>(), y.data<T>(), y.numel());
+    if (const auto kernel = activation_kernels<T>(activation).forward)
+      kernel(pre.data<T>(), y.data<T>(), y.numel());
   });
   if (!recording) return y;
   const bool needs_x = x.requires_grad(), needs_w = weight.requires_grad();

@@ -73,7 +73,7 @@ TEST_F(RegistryTest, ReportsConfigsThatMakeNoModel) {
               testing::HasSubstr("quantization_config"));
   EXPECT_THAT(error_for(R"(, "eos_token_id": 20)"), testing::HasSubstr("eos_token_id"));
   EXPECT_THAT(error_for(R"(, "dropout": 1.5)"), testing::HasSubstr("dropout"));
-  EXPECT_THAT(error_for(R"(, "activation_function": "mish")"), testing::HasSubstr("mish"));
+  EXPECT_THAT(error_for(R"(, "activation_function": "prelu")"), testing::HasSubstr("prelu"));
   EXPECT_THAT(error_for(""), testing::HasSubstr("model.safetensors"));
 }
 

@@ -75,7 +75,8 @@ TEST(Linear, EqualsProductPlusBiasForEveryActivation) {
   const Tensor x = random_tensor({2, 3, 4}, 44), w = random_tensor({5, 4}, 45), b = random_tensor({5}, 46);
   for (const Activation activation :
        {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu,
-        Activation::tanh, Activation::sigmoid}) {
+        Activation::tanh, Activation::sigmoid, Activation::quick_gelu, Activation::gelu_10, Activation::mish,
+        Activation::laplace, Activation::sqrt_softplus}) {
     SCOPED_TRACE(static_cast<int>(activation));
     const Tensor want = activate(matmul(x, transpose(w, 0, 1)) + b, activation);
     expect_near(linear(x, w, b, activation).to_vector<double>(), want.to_vector<double>(), 1e-12);

@@ -19,10 +19,33 @@ Tensor tanh(const Tensor& x);
 /// 1 / (1 + exp(-x))
 Tensor sigmoid(const Tensor& x);
 
-enum class Activation { none, relu, gelu, gelu_tanh, silu, tanh, sigmoid };
+/// The activations of Hugging Face's configs that have no parameters. Behind those above:
+/// quick_gelu x * sigmoid(1.702 x); gelu_10 gelu up to 10; relu2 relu(x)^2; relu6 relu up to 6; leaky_relu
+/// with 0.01 x below 0; hardswish x * relu6(x + 3) / 6; mish x * tanh(softplus(x)); laplace the normal
+/// distribution of mean sqrt(1/2) and deviation 0.282095 (Ma et al., "Mega"); sqrt_softplus the root of
+/// softplus(x) = log(1 + exp(x)).
+enum class Activation {
+  none,
+  relu,
+  gelu,
+  gelu_tanh,
+  silu,
+  tanh,
+  sigmoid,
+  quick_gelu,
+  gelu_10,
+  relu2,
+  relu6,
+  leaky_relu,
+  hardswish,
+  mish,
+  laplace,
+  sqrt_softplus
+};
 
-/// The activation a config names: relu, gelu or gelu_python; gelu_new, gelu_pytorch_tanh, gelu_fast,
-/// gelu_python_tanh or gelu_accurate; silu or swish; tanh, sigmoid, linear. Throws Error for any other.
+/// The activation a config names, as transformers' ACT2FN does: gelu or gelu_python; gelu_new,
+/// gelu_pytorch_tanh, gelu_fast, gelu_python_tanh or gelu_accurate; silu or swish; linear; sqrtsoftplus; the
+/// others by their own names. Throws Error for any other.
 Activation activation_named(std::string_view name);
 Tensor activate(const Tensor& x, Activation activation);
 
