@@ -31,7 +31,7 @@ EncoderConfig parse(const Config& json) {
   c.positions = json.positive_integer("max_position_embeddings", 512);
   c.types = json.positive_integer("type_vocab_size", 2);
   c.activation = activation_setting(json, "hidden_act", json.string("hidden_act", "gelu_new"));
-  c.norm_eps = json.number("layer_norm_eps", 1e-12);
+  c.norm_eps = norm_epsilon(json, "layer_norm_eps", 1e-12);
   c.dropout = probability(json, "hidden_dropout_prob", 0.0);
   c.attention_dropout = probability(json, "attention_probs_dropout_prob", 0.0);
   c.head_dropout = probability(json, "classifier_dropout_prob", 0.1);

@@ -29,14 +29,15 @@ struct BartConfig {
 
 BartConfig BartConfig::parse(const Config& json) {
   BartConfig c;
+  const char* heads = common_or_own(json, "num_attention_heads", "encoder_attention_heads");
   c.is_mbart = json.required_string("model_type") == "mbart";
   c.vocab_size = json.positive_integer("vocab_size", 50265);
   c.max_position_embeddings = json.positive_integer("max_position_embeddings", 1024);
   BartLayout& l = c.layout;
-  l.width = json.positive_integer("d_model", 1024);
-  l.encoder_layers = layer_count(json, "encoder_layers", 12);
+  l.width = json.positive_integer(common_or_own(json, "hidden_size", "d_model"), 1024);
+  l.encoder_layers = layer_count(json, common_or_own(json, "num_hidden_layers", "encoder_layers"), 12);
   l.decoder_layers = layer_count(json, "decoder_layers", 12);
-  l.encoder_heads = json.positive_integer("encoder_attention_heads", 16);
+  l.encoder_heads = json.positive_integer(heads, 16);
   l.decoder_heads = json.positive_integer("decoder_attention_heads", 16);
   l.encoder_inner = json.positive_integer("encoder_ffn_dim", 4096);
   l.decoder_inner = json.positive_integer("decoder_ffn_dim", 4096);
@@ -50,7 +51,7 @@ BartConfig BartConfig::parse(const Config& json) {
   c.pad = json.integer("pad_token_id", 1);
   c.eos = single_id(json, "eos_token_id", 2);
   c.start = json.integer("decoder_start_token_id", c.eos);
-  check_heads(json, "encoder_attention_heads", l.width, l.encoder_heads);
+  check_heads(json, heads, l.width, l.encoder_heads);
   check_heads(json, "decoder_attention_heads", l.width, l.decoder_heads);
   check_id(json, "pad_token_id", c.pad, c.vocab_size);
   check_id(json, "eos_token_id", c.eos, c.vocab_size);
@@ -60,7 +61,7 @@ BartConfig BartConfig::parse(const Config& json) {
   json.ignore({"add_bias_logits", "add_final_layer_norm", "classif_dropout", "classifier_dropout",
                "decoder_layerdrop", "encoder_layerdrop", "extra_pos_embeddings",
                "force_bos_token_to_be_generated", "init_std", "is_decoder", "is_encoder_decoder",
-               "normalize_before", "normalize_embedding", "num_hidden_layers", "static_position_embeddings"});
+               "normalize_before", "normalize_embedding", "static_position_embeddings"});
   ignore_common_keys(json);
   return c;
 }

@@ -1,8 +1,6 @@
 // Settings, rows and parts of encoders of BERT's shape.
 #include "models/bert_layout.h"
 
-#include <algorithm>
-
 #include "models/config_fields.h"
 #include "models/rows.h"
 
@@ -15,17 +13,6 @@ std::string layer_name(const std::string& prefix, std::int64_t layer) {
 
 }  // namespace
 
-std::optional<std::int64_t> padding_setting(const Config& json, std::int64_t otherwise,
-                                            std::int64_t vocab_size) {
-  const std::vector<std::string> names = json.names();
-  const bool null =
-      std::find(names.begin(), names.end(), "pad_token_id") != names.end() && !json.has("pad_token_id");
-  if (null) return std::nullopt;
-  const std::int64_t id = json.integer("pad_token_id", otherwise);
-  check_id(json, "pad_token_id", id, vocab_size);
-  return id;
-}
-
 EncoderConfig parse_bert_settings(const Config& json, std::int64_t padding) {
   EncoderConfig c = EncoderConfig::parse_common(json);
   c.vocab_size = json.required_positive_integer("vocab_size");
@@ -37,7 +24,7 @@ EncoderConfig parse_bert_settings(const Config& json, std::int64_t padding) {
   c.positions = json.positive_integer("max_position_embeddings", 512);
   c.types = json.positive_integer("type_vocab_size", 2);
   c.activation = activation_setting(json, "hidden_act", json.string("hidden_act", "gelu"));
-  c.norm_eps = json.number("layer_norm_eps", 1e-12);
+  c.norm_eps = norm_epsilon(json, "layer_norm_eps", 1e-12);
   c.dropout = probability(json, "hidden_dropout_prob", 0.1);
   c.attention_dropout = probability(json, "attention_probs_dropout_prob", 0.1);
   c.head_dropout = probability(json, "classifier_dropout", c.dropout);

@@ -12,9 +12,6 @@ namespace heed {
 /// Reads BERT's settings on top of EncoderConfig::parse_common, without checking for unknown keys. The
 /// padding id is `padding` where the config says nothing of it, and none where it says null.
 EncoderConfig parse_bert_settings(const Config& json, std::int64_t padding);
-/// The key's id, `otherwise` where it is absent, none where it is null.
-std::optional<std::int64_t> padding_setting(const Config& json, std::int64_t otherwise,
-                                            std::int64_t vocab_size);
 
 /// The embeddings (word, position, type) and their norm below `prefix`.
 void add_bert_embeddings(TensorTable& table, const EncoderConfig& config, const std::string& prefix);

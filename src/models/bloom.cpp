@@ -11,29 +11,33 @@ namespace {
 struct BloomConfig {
   std::int64_t vocab_size, hidden_size, n_layer, n_head;
   double layer_norm_epsilon, hidden_dropout, attention_dropout;
-  bool apply_residual_connection_post_layernorm, tie_word_embeddings;
+  bool apply_residual_connection_post_layernorm, tie_word_embeddings, biased_sums;
 
   static BloomConfig parse(const Config& json);
 };
 
 BloomConfig BloomConfig::parse(const Config& json) {
   BloomConfig c;
+  const char* heads = common_or_own(json, "num_attention_heads", "n_head");
   c.vocab_size = json.positive_integer("vocab_size", 250880);
-  c.hidden_size = json.positive_integer("hidden_size", 64);
-  c.hidden_size = json.positive_integer("n_embed", c.hidden_size);  // as the first files call it
-  c.n_layer = layer_count(json, "num_hidden_layers", layer_count(json, "n_layer", 2));
-  c.n_head = json.positive_integer("num_attention_heads", json.positive_integer("n_head", 8));
-  c.layer_norm_epsilon = json.number("layer_norm_epsilon", 1e-5);
+  c.hidden_size =
+      json.positive_integer(common_or_own(json, "n_embed", "hidden_size"), 64);  // n_embed in the first files
+  c.n_layer = layer_count(json, common_or_own(json, "num_hidden_layers", "n_layer"), 2);
+  c.n_head = json.positive_integer(heads, 8);
+  c.layer_norm_epsilon = norm_epsilon(json, "layer_norm_epsilon", 1e-5);
   c.hidden_dropout = probability(json, "hidden_dropout", 0);
   c.attention_dropout = probability(json, "attention_dropout", 0);
   c.apply_residual_connection_post_layernorm =
       json.boolean("apply_residual_connection_post_layernorm", false);
+  // transformers adds up the parts of a split product itself when asked to, and then leaves out the bias.
+  const bool split = json.positive_integer("pretraining_tp", 1) > 1;
+  c.biased_sums = !(json.boolean("slow_but_exact", false) && split);
   c.tie_word_embeddings = json.boolean("tie_word_embeddings", true);
-  check_heads(json, "n_head", c.hidden_size, c.n_head);
+  check_heads(json, heads, c.hidden_size, c.n_head);
   // Settings of training, and of how products are split over machines.
   json.ignore({"attention_softmax_in_fp32", "bias_dropout_fusion", "initializer_range",
-               "masked_softmax_fusion", "n_inner", "offset_alibi", "pretraining_tp", "seq_length",
-               "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact", "unk_token_id"});
+               "masked_softmax_fusion", "n_inner", "offset_alibi", "seq_length", "skip_bias_add",
+               "skip_bias_add_qkv", "unk_token_id"});
   ignore_common_keys(json);
   return c;
 }
@@ -73,9 +77,12 @@ Bloom::Bloom(ModelFiles files) : AssembledDecoder(std::move(files)) {
     return norm_part(weights(), name, NormKind::layer, c.layer_norm_epsilon);
   };
   const auto linear = [&](const std::string& name) { return linear_part(weights(), name); };
+  const auto summed = [&](const std::string& name) {
+    return c.biased_sums ? linear(name) : Linear{weights()[name + ".weight"], {}};
+  };
   parts_.embedding.table = weights()["transformer.word_embeddings.weight"];
   parts_.embedding_norm = norm("transformer.word_embeddings_layernorm");
-  parts_.positions = std::make_shared<AlibiPositions>(alibi_slopes(c.n_head));
+  parts_.positions = std::make_shared<AlibiPositions>(alibi_slopes(c.n_head), true);
   parts_.takes_position_ids = false;
   for (std::int64_t i = 0; i < c.n_layer; ++i) {
     const std::string file = bloom_layer(i), name = parts_.stack.name + ".layers." + std::to_string(i);
@@ -83,14 +90,14 @@ Bloom::Bloom(ModelFiles files) : AssembledDecoder(std::move(files)) {
         {.name = name,
          .attn_norm = norm(file + "input_layernorm"),
          .self_attn = {.name = name + ".self_attn",
-                       .out = linear(file + "self_attention.dense"),
+                       .out = summed(file + "self_attention.dense"),
                        .heads = c.n_head,
                        .kv_heads = c.n_head,
                        .dropout = c.attention_dropout,
                        .positions = parts_.positions.get(),
                        .fused = FusedQkv{linear(file + "self_attention.query_key_value"), QkvOrder::by_head}},
          .feed_forward_norm = norm(file + "post_attention_layernorm"),
-         .feed_forward = {linear(file + "mlp.dense_h_to_4h"), linear(file + "mlp.dense_4h_to_h"),
+         .feed_forward = {linear(file + "mlp.dense_h_to_4h"), summed(file + "mlp.dense_4h_to_h"),
                           Activation::gelu_tanh},
          .order = c.apply_residual_connection_post_layernorm ? ResidualOrder::from_norm
                                                              : ResidualOrder::sequential,

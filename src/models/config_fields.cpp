@@ -17,6 +17,29 @@ double probability(const Config& json, const char* key, double otherwise) {
   return p;
 }
 
+double norm_epsilon(const Config& json, const char* key, double otherwise) {
+  const double epsilon = json.number(key, otherwise);
+  if (!(epsilon >= 0.0)) json.fail(key, "a number of at least 0");
+  return epsilon;
+}
+
+const char* common_or_own(const Config& json, const char* alias, const char* key) {
+  if (!json.has(alias)) return key;
+  json.ignore({key});
+  return alias;
+}
+
+std::optional<std::int64_t> padding_setting(const Config& json, std::optional<std::int64_t> otherwise,
+                                            std::int64_t vocab_size) {
+  const char* key = "pad_token_id";
+  const std::vector<std::string> names = json.names();
+  if (!json.has(key))
+    return std::find(names.begin(), names.end(), key) != names.end() ? std::nullopt : otherwise;
+  const std::int64_t id = json.required_integer(key);
+  check_id(json, key, id < 0 ? id + vocab_size : id, vocab_size);
+  return id < 0 ? id + vocab_size : id;
+}
+
 std::int64_t integer_or_null(const Config& json, const char* key, std::int64_t when_null,
                              std::int64_t when_absent) {
   if (json.has(key)) return json.required_positive_integer(key);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "heed/dtype.h"
@@ -15,6 +16,15 @@ namespace heed {
 std::int64_t layer_count(const Config& json, const char* key, std::int64_t otherwise);
 /// The number under `key`, which must lie in [0, 1).
 double probability(const Config& json, const char* key, double otherwise);
+/// The number under `key`, which must be at least 0.
+double norm_epsilon(const Config& json, const char* key, double otherwise);
+/// `alias` where the config has it, else `key`: transformers lets the common name of a setting (hidden_size)
+/// win over a family's own (n_embd).
+const char* common_or_own(const Config& json, const char* alias, const char* key);
+/// The row of the embedding that learns nothing from lookups, under `pad_token_id`: null is none, and a
+/// negative id counts from the end.
+std::optional<std::int64_t> padding_setting(const Config& json, std::optional<std::int64_t> otherwise,
+                                            std::int64_t vocab_size);
 /// The integer of at least 1 under `key`; null and absent may mean different things.
 std::int64_t integer_or_null(const Config& json, const char* key, std::int64_t when_null,
                              std::int64_t when_absent);

@@ -19,11 +19,12 @@ std::string layer_name(const EncoderConfig& c, std::int64_t layer) {
 
 EncoderConfig parse(const Config& json) {
   EncoderConfig c = EncoderConfig::parse_common(json);
+  const char* heads = common_or_own(json, "num_attention_heads", "n_heads");
   c.vocab_size = json.required_positive_integer("vocab_size");
-  c.width = json.positive_integer("dim", 768);
+  c.width = json.positive_integer(common_or_own(json, "hidden_size", "dim"), 768);
   c.embedding_width = c.width;
-  c.layers = layer_count(json, "n_layers", 6);
-  c.heads = json.positive_integer("n_heads", 12);
+  c.layers = layer_count(json, common_or_own(json, "num_hidden_layers", "n_layers"), 6);
+  c.heads = json.positive_integer(heads, 12);
   c.inner = json.positive_integer("hidden_dim", 3072);
   c.positions = json.positive_integer("max_position_embeddings", 512);
   c.activation = activation_setting(json, "activation", json.string("activation", "gelu"));
@@ -36,7 +37,7 @@ EncoderConfig parse(const Config& json) {
                                                    : c.dropout;
   json.ignore({"sinusoidal_pos_embds"});  // how a new table begins; files hold it
   c.padding = padding_setting(json, 0, c.vocab_size);
-  check_heads(json, "n_heads", c.width, c.heads);
+  check_heads(json, heads, c.width, c.heads);
   ignore_common_keys(json);
   return c;
 }

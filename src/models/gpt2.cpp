@@ -22,21 +22,22 @@ struct Gpt2Config {
 
 Gpt2Config Gpt2Config::parse(const Config& json) {
   Gpt2Config c;
+  const char* heads = common_or_own(json, "num_attention_heads", "n_head");
   c.vocab_size = json.positive_integer("vocab_size", 50257);
-  c.n_positions = json.positive_integer("n_positions", 1024);
-  c.n_embd = json.positive_integer("n_embd", 768);
-  c.n_layer = layer_count(json, "n_layer", 12);
-  c.n_head = json.positive_integer("n_head", 12);
+  c.n_positions = json.positive_integer(common_or_own(json, "max_position_embeddings", "n_positions"), 1024);
+  c.n_embd = json.positive_integer(common_or_own(json, "hidden_size", "n_embd"), 768);
+  c.n_layer = layer_count(json, common_or_own(json, "num_hidden_layers", "n_layer"), 12);
+  c.n_head = json.positive_integer(heads, 12);
   c.n_inner = json.positive_integer("n_inner", 4 * c.n_embd);
   c.activation_function = json.string("activation_function", "gelu_new");
   c.resid_pdrop = probability(json, "resid_pdrop", 0.1);
   c.embd_pdrop = probability(json, "embd_pdrop", 0.1);
   c.attn_pdrop = probability(json, "attn_pdrop", 0.1);
-  c.layer_norm_epsilon = json.number("layer_norm_epsilon", 1e-5);
+  c.layer_norm_epsilon = norm_epsilon(json, "layer_norm_epsilon", 1e-5);
   c.scale_attn_weights = json.boolean("scale_attn_weights", true);
   c.scale_attn_by_inverse_layer_idx = json.boolean("scale_attn_by_inverse_layer_idx", false);
   c.tie_word_embeddings = json.boolean("tie_word_embeddings", true);
-  check_heads(json, "n_head", c.n_embd, c.n_head);
+  check_heads(json, heads, c.n_embd, c.n_head);
   activation_setting(json, "activation_function", c.activation_function);
   if (json.boolean("add_cross_attention", false)) json.fail("add_cross_attention", "false");
   // The order of rounding in half precision, and what only other heads than the language model's read.

@@ -30,7 +30,7 @@ NeoxConfig NeoxConfig::parse(const Config& json) {
   c.hidden_act = json.string("hidden_act", "gelu");
   c.attention_dropout = probability(json, "attention_dropout", 0);
   c.hidden_dropout = probability(json, "hidden_dropout", 0);
-  c.layer_norm_eps = json.number("layer_norm_eps", 1e-5);
+  c.layer_norm_eps = norm_epsilon(json, "layer_norm_eps", 1e-5);
   c.use_parallel_residual = json.boolean("use_parallel_residual", true);
   c.attention_bias = json.boolean("attention_bias", true);
   c.tie_word_embeddings = json.boolean("tie_word_embeddings", false);

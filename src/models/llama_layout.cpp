@@ -46,6 +46,7 @@ LlamaLike::LlamaLike(ModelFiles files, LlamaShapeOf shape_of) : AssembledDecoder
   };
   const auto linear = [&](const std::string& name) { return linear_part(weights(), name); };
   parts_.embedding.table = weights()["model.embed_tokens.weight"];
+  parts_.embedding.padding_id = s.padding;
   parts_.positions = std::make_shared<RotaryPositions>(s.rotary);
   rows_are_independent_ = !follows_length(s.rotary);
   for (std::int64_t i = 0; i < s.layers; ++i) {
@@ -89,9 +90,10 @@ LlamaShape LlamaShape::parse(const Config& json, std::int64_t kv_heads_default) 
   s.head_dim = json.positive_integer("head_dim", s.width / s.heads);
   s.activation = json.string("hidden_act", "silu");
   activation_setting(json, "hidden_act", s.activation);
-  s.norm_eps = json.number("rms_norm_eps", 1e-6);
+  s.norm_eps = norm_epsilon(json, "rms_norm_eps", 1e-6);
   s.attention_dropout = probability(json, "attention_dropout", 0);
   s.tied = json.boolean("tie_word_embeddings", false);
+  s.padding = padding_setting(json, std::nullopt, s.vocab_size);
   s.windows.assign(static_cast<std::size_t>(s.layers), 0);
   json.ignore({"initializer_range", "pretraining_tp", "is_decoder"});
   return s;

@@ -3,6 +3,7 @@
 // parts follow from it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ struct LlamaShape {
   std::string activation = "silu";
   double norm_eps = 1e-6, attention_dropout = 0;
   bool tied = false, qkv_bias = false, out_bias = false, mlp_bias = false;
-  std::vector<std::int64_t> windows;  // per layer, 0 where all keys are seen
+  std::vector<std::int64_t> windows;    // per layer, 0 where all keys are seen
+  std::optional<std::int64_t> padding;  // the id whose lookups teach its row nothing
   RotaryOptions rotary;
 
   /// The keys all these families have. `kv_heads_default` 0 stands for as many as heads.

@@ -131,6 +131,7 @@ TensorTable marian_table(const Config& json) { return tensor_table(MarianConfig:
 
 MarianConfig MarianConfig::parse(const Config& json) {
   MarianConfig c;
+  const char* heads = common_or_own(json, "num_attention_heads", "encoder_attention_heads");
   c.vocab_size = json.required_positive_integer("vocab_size");
   c.share_encoder_decoder_embeddings = json.boolean("share_encoder_decoder_embeddings", true);
   c.decoder_vocab_size = json.positive_integer("decoder_vocab_size", c.vocab_size);
@@ -138,10 +139,10 @@ MarianConfig MarianConfig::parse(const Config& json) {
     json.fail("decoder_vocab_size",
               "vocab_size " + std::to_string(c.vocab_size) + ", as embeddings are shared");
   }
-  c.d_model = json.positive_integer("d_model", 1024);
-  c.encoder_layers = layer_count(json, "encoder_layers", 12);
+  c.d_model = json.positive_integer(common_or_own(json, "hidden_size", "d_model"), 1024);
+  c.encoder_layers = layer_count(json, common_or_own(json, "num_hidden_layers", "encoder_layers"), 12);
   c.decoder_layers = layer_count(json, "decoder_layers", 12);
-  c.encoder_attention_heads = json.positive_integer("encoder_attention_heads", 16);
+  c.encoder_attention_heads = json.positive_integer(heads, 16);
   c.decoder_attention_heads = json.positive_integer("decoder_attention_heads", 16);
   c.encoder_ffn_dim = json.positive_integer("encoder_ffn_dim", 4096);
   c.decoder_ffn_dim = json.positive_integer("decoder_ffn_dim", 4096);
@@ -158,7 +159,7 @@ MarianConfig MarianConfig::parse(const Config& json) {
   c.eos_token_id = json.integer("eos_token_id", 0);
   c.decoder_start_token_id = json.integer("decoder_start_token_id", c.pad_token_id);
   c.forced_eos_token_id = json.optional_integer("forced_eos_token_id");
-  check_heads(json, "encoder_attention_heads", c.d_model, c.encoder_attention_heads);
+  check_heads(json, heads, c.d_model, c.encoder_attention_heads);
   check_heads(json, "decoder_attention_heads", c.d_model, c.decoder_attention_heads);
   check_id(json, "pad_token_id", c.pad_token_id, c.decoder_vocab_size);
   check_id(json, "eos_token_id", c.eos_token_id, c.decoder_vocab_size);
@@ -167,7 +168,7 @@ MarianConfig MarianConfig::parse(const Config& json) {
   // Settings of training only, and those that MarianMTModel itself does not read.
   json.ignore({"add_bias_logits", "add_final_layer_norm", "classif_dropout", "classifier_dropout",
                "decoder_layerdrop", "encoder_layerdrop", "extra_pos_embeddings", "init_std", "is_decoder",
-               "is_encoder_decoder", "normalize_before", "normalize_embedding", "num_hidden_layers",
+               "is_encoder_decoder", "normalize_before", "normalize_embedding",
                "static_position_embeddings"});
   ignore_common_keys(json);
   return c;

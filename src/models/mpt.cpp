@@ -44,14 +44,15 @@ void MptConfig::read_attention(const Config& json) {
 
 MptConfig MptConfig::parse(const Config& json) {
   MptConfig c;
+  const char* heads = common_or_own(json, "num_attention_heads", "n_heads");
   c.vocab_size = json.positive_integer("vocab_size", 50368);
-  c.d_model = json.positive_integer("d_model", 2048);
-  c.n_layers = layer_count(json, "n_layers", 24);
-  c.n_heads = json.positive_integer("n_heads", 16);
-  c.layer_norm_epsilon = json.number("layer_norm_epsilon", 1e-5);
+  c.d_model = json.positive_integer(common_or_own(json, "hidden_size", "d_model"), 2048);
+  c.n_layers = layer_count(json, common_or_own(json, "num_hidden_layers", "n_layers"), 24);
+  c.n_heads = json.positive_integer(heads, 16);
+  c.layer_norm_epsilon = norm_epsilon(json, "layer_norm_epsilon", 1e-5);
   c.tie_word_embeddings = json.boolean("tie_word_embeddings", true);
   if (const auto attention = json.optional_sub("attn_config")) c.read_attention(*attention);
-  check_heads(json, "n_heads", c.d_model, c.n_heads);
+  check_heads(json, heads, c.d_model, c.n_heads);
   // Settings of training and of other implementations, which MptForCausalLM does not read.
   json.ignore({"emb_pdrop", "embedding_fraction", "expansion_ratio", "init_config", "init_device",
                "initializer_range", "learned_pos_emb", "logit_scale", "max_seq_len", "no_bias", "norm_type",

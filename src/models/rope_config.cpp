@@ -23,14 +23,15 @@ RotaryScalingKind kind_of(const Config& json) {
   if (name == "llama3") return RotaryScalingKind::llama3;
   if (name == "yarn") return RotaryScalingKind::yarn;
   if (name == "longrope") return RotaryScalingKind::longrope;
-  json.fail(key, "default, linear, dynamic, llama3, yarn or longrope");
+  if (name == "proportional") return RotaryScalingKind::proportional;
+  json.fail(key, "default, linear, dynamic, llama3, yarn, longrope or proportional");
 }
 
 RotaryScaling scaling_of(const Config& outer, const Config& json, std::int64_t max_positions) {
   RotaryScaling s;
   s.kind = kind_of(json);
   const bool stretched = s.kind != RotaryScalingKind::none && s.kind != RotaryScalingKind::linear &&
-                         s.kind != RotaryScalingKind::dynamic;
+                         s.kind != RotaryScalingKind::dynamic && s.kind != RotaryScalingKind::proportional;
   s.original_length = max_positions;
   if (stretched) {
     const char* key = "original_max_position_embeddings";
@@ -42,6 +43,7 @@ RotaryScaling scaling_of(const Config& outer, const Config& json, std::int64_t m
   std::optional<double> factor;
   if (s.kind == RotaryScalingKind::yarn || s.kind == RotaryScalingKind::longrope)
     factor = static_cast<double>(max_positions) / static_cast<double>(s.original_length);
+  if (s.kind == RotaryScalingKind::proportional) factor = 1;
   if (s.kind != RotaryScalingKind::none) s.factor = positive(json, "factor", factor);
   if (s.kind == RotaryScalingKind::llama3) {
     s.low_freq_factor = positive(json, "low_freq_factor", {});
@@ -87,6 +89,10 @@ RotaryOptions rotary_options(const Config& json, std::int64_t head_dim, std::int
     options.theta = positive(*inner, "rope_theta", options.theta);
     if (keys.partial != nullptr) part = positive(*inner, "partial_rotary_factor", part);
     options.scaling = scaling_of(json, *inner, max_positions);
+    if (options.scaling.kind == RotaryScalingKind::proportional) {
+      options.scaling.part = keys.partial != nullptr ? part : positive(*inner, "partial_rotary_factor", 1);
+      part = 1;  // the table has all of a head
+    }
   }
   options.dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * part);
   if (options.dim < 1 || options.dim + options.dim % 2 > head_dim) {

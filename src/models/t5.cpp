@@ -31,19 +31,24 @@ void parse_feed_forward(const Config& json, T5Config& c, const char* otherwise) 
   if (c.gated) name.erase(0, 6);
   if (name.find('-') != std::string::npos) json.fail("feed_forward_proj", "ACTIVATION or gated-ACTIVATION");
   // The gate of 1.1 was always the approximation by tanh, whatever its name says.
-  c.activation = activation_setting(json, "feed_forward_proj", c.gated && name == "gelu" ? "gelu_new" : name);
+  if (c.gated && name == "gelu") name = "gelu_new";
+  c.activation = activation_setting(json, "feed_forward_proj", name);
+  // What transformers works out of the name and writes beside it; where a file has them, they win.
+  if (json.has("dense_act_fn"))
+    c.activation = activation_setting(json, "dense_act_fn", json.required_string("dense_act_fn"));
+  c.gated = json.boolean("is_gated_act", c.gated);
 }
 
 T5Config T5Config::parse(const Config& json) {
   const bool mt5 = json.required_string("model_type") == "mt5";
   T5Config c;
   c.vocab_size = json.positive_integer("vocab_size", mt5 ? 250112 : 32128);
-  c.d_model = json.positive_integer("d_model", 512);
-  c.d_kv = json.positive_integer("d_kv", 64);
+  c.d_model = json.positive_integer(common_or_own(json, "hidden_size", "d_model"), 512);
+  c.d_kv = json.positive_integer(common_or_own(json, "head_dim", "d_kv"), 64);
   c.d_ff = json.positive_integer("d_ff", mt5 ? 1024 : 2048);
-  c.heads = json.positive_integer("num_heads", mt5 ? 6 : 8);
-  c.encoder_layers = layer_count(json, "num_layers", mt5 ? 8 : 6);
-  c.decoder_layers = layer_count(json, "num_decoder_layers", c.encoder_layers);
+  c.heads = json.positive_integer(common_or_own(json, "num_attention_heads", "num_heads"), mt5 ? 6 : 8);
+  c.encoder_layers = layer_count(json, common_or_own(json, "num_hidden_layers", "num_layers"), mt5 ? 8 : 6);
+  c.decoder_layers = layer_count(json, "num_decoder_layers", layer_count(json, "num_layers", mt5 ? 8 : 6));
   c.buckets = json.positive_integer("relative_attention_num_buckets", 32);
   c.max_distance = json.positive_integer("relative_attention_max_distance", 128);
   if (c.buckets < 4) json.fail("relative_attention_num_buckets", "at least 4");
@@ -51,7 +56,7 @@ T5Config T5Config::parse(const Config& json) {
     json.fail("relative_attention_max_distance", "more than half of relative_attention_num_buckets");
   parse_feed_forward(json, c, mt5 ? "gated-gelu" : "relu");
   c.dropout = probability(json, "dropout_rate", 0.1);
-  c.norm_eps = json.number("layer_norm_epsilon", 1e-6);
+  c.norm_eps = norm_epsilon(json, "layer_norm_epsilon", 1e-6);
   // 1.1 is told from the original by `tie_word_embeddings: false`, in newer files by a key of its own; which
   // tensors are tied shows in the weights.
   const bool scaled = json.boolean("scale_decoder_outputs", json.boolean("tie_word_embeddings", true));
@@ -62,8 +67,8 @@ T5Config T5Config::parse(const Config& json) {
   check_id(json, "pad_token_id", c.pad, c.vocab_size);
   check_id(json, "eos_token_id", c.eos, c.vocab_size);
   check_id(json, "decoder_start_token_id", c.start, c.vocab_size);
-  json.ignore({"classifier_dropout", "dense_act_fn", "initializer_factor", "is_decoder", "is_encoder_decoder",
-               "is_gated_act", "n_positions", "output_past", "tokenizer_class"});
+  json.ignore({"classifier_dropout", "initializer_factor", "is_decoder", "is_encoder_decoder", "n_positions",
+               "output_past", "tokenizer_class"});
   ignore_common_keys(json);
   return c;
 }

@@ -110,10 +110,34 @@ std::vector<double> alibi_slopes(std::int64_t heads, double flattest) {
   return slopes;
 }
 
-AlibiPositions::AlibiPositions(const std::vector<double>& slopes)
-    : slopes_(Tensor::from(slopes, {static_cast<std::int64_t>(slopes.size())}).to(DType::f32)) {}
+AlibiPositions::AlibiPositions(const std::vector<double>& slopes, bool counted)
+    : slopes_(Tensor::from(slopes, {static_cast<std::int64_t>(slopes.size())}).to(DType::f32)),
+      counted_(counted) {}
+
+namespace {
+
+// Whether a token that is there has one that is not between it and the first of its row.
+bool has_holes(const Tensor& present) {
+  const bool* row = present.data<bool>();
+  for (std::int64_t b = 0; b < present.size(0); ++b, row += present.size(1)) {
+    const bool *end = row + present.size(1), *gap = std::find(std::find(row, end, true), end, false);
+    if (std::find(gap, end, true) != end) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 void AlibiPositions::bias(AttentionOptions& options, const Tensor& queries, const Tensor&) const {
+  if (counted_ && options.key_mask.defined() && has_holes(options.key_mask.contiguous())) {
+    // What is the same for all keys of a query changes nothing, so the key's own place stands for the
+    // distance.
+    const Tensor places = counted_places(options.key_mask).to(DType::f32);  // [B, S]
+    const std::int64_t batch = places.size(0), keys = places.size(1), heads = slopes_.size(0);
+    options.mask =
+        (reshape(places, {batch, 1, 1, keys}) * reshape(slopes_, {1, heads, 1, 1})).to(queries.dtype());
+    return;
+  }
   options.alibi_slopes = slopes_.to(queries.dtype());
 }
 

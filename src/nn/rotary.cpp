@@ -81,6 +81,14 @@ std::vector<float> yarn_frequencies(const RotaryOptions& options) {
   return frequencies;
 }
 
+std::vector<float> proportional_frequencies(const RotaryOptions& options) {
+  std::vector<float> frequencies = inverse(wave_growth(options.theta, options.dim));
+  const auto turning = static_cast<std::size_t>(options.scaling.part * static_cast<double>(options.dim) / 2);
+  for (std::size_t i = 0; i < frequencies.size(); ++i)
+    frequencies[i] = i < turning ? frequencies[i] / static_cast<float>(options.scaling.factor) : 0.0f;
+  return frequencies;
+}
+
 std::vector<float> longrope_frequencies(const RotaryOptions& options, bool beyond) {
   const std::vector<double>& factors = beyond ? options.scaling.long_factor : options.scaling.short_factor;
   std::vector<float> frequencies = wave_growth(options.theta, options.dim);
@@ -110,6 +118,10 @@ void check(const RotaryOptions& options) {
   if (!(options.theta > 0)) fail("theta above 0", std::to_string(options.theta));
   if (s.kind == Kind::none) return;
   if (!(s.factor > 0)) fail("a factor above 0", std::to_string(s.factor));
+  if (s.kind == Kind::proportional) {
+    if (!(s.part > 0 && s.part <= 1)) fail("a part of a head above 0 and at most 1", std::to_string(s.part));
+    return;
+  }
   if (s.kind != Kind::linear && s.original_length < 1) {
     fail("the length of training texts", std::to_string(s.original_length));
   }
@@ -164,6 +176,7 @@ std::vector<float> rotary_frequencies(const RotaryOptions& options, std::int64_t
       return frequencies;
     }
     case RotaryScalingKind::dynamic: return inverse(wave_growth(dynamic_theta(options, length), options.dim));
+    case RotaryScalingKind::proportional: return proportional_frequencies(options);
     case RotaryScalingKind::llama3: return llama3_frequencies(options);
     case RotaryScalingKind::yarn: return yarn_frequencies(options);
     case RotaryScalingKind::longrope:

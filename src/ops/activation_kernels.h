@@ -42,7 +42,8 @@ ActivationKernels<T> activation_kernels(Activation activation) {
 
 /// Whether the gradient is worked out from the output.
 inline bool keeps_output(Activation activation) {
-  return activation == Activation::relu || activation == Activation::tanh || activation == Activation::sigmoid;
+  return activation == Activation::relu || activation == Activation::tanh ||
+         activation == Activation::sigmoid;
 }
 
 }  // namespace heed

@@ -64,13 +64,15 @@ class AdditivePositions : public Positions {
 };
 
 /// ALiBi (Press et al. 2022): a penalty on the score that grows with the distance, steeper for later heads.
+/// Where `counted`, the distance counts the tokens that the attention's key mask leaves (BLOOM).
 class AlibiPositions : public Positions {
  public:
-  explicit AlibiPositions(const std::vector<double>& slopes);
+  explicit AlibiPositions(const std::vector<double>& slopes, bool counted = false);
   void bias(AttentionOptions& options, const Tensor& queries, const Tensor& keys) const override;
 
  private:
   Tensor slopes_;  // f32 [H]
+  bool counted_;
 };
 
 /// The slopes of the ALiBi paper: 2^(-m/n), 2^(-2m/n), ... for n heads when n is a power of two; otherwise

@@ -14,17 +14,19 @@ namespace heed {
 
 enum class RotaryScalingKind {
   none,
-  linear,    ///< all frequencies divided by `factor` (Chen et al. 2023, position interpolation)
-  dynamic,   ///< theta grows with the length once it is beyond `original_length` (dynamic NTK)
-  llama3,    ///< long waves divided by `factor`, short ones kept, a ramp between
-  yarn,      ///< the same by number of turns, and longer queries and keys (Peng et al. 2023)
-  longrope,  ///< each frequency its own factor, other ones beyond `original_length` (Ding et al. 2024)
+  linear,        ///< all frequencies divided by `factor` (Chen et al. 2023, position interpolation)
+  dynamic,       ///< theta grows with the length once it is beyond `original_length` (dynamic NTK)
+  llama3,        ///< long waves divided by `factor`, short ones kept, a ramp between
+  yarn,          ///< the same by number of turns, and longer queries and keys (Peng et al. 2023)
+  proportional,  ///< all pairs in the table, only the first of them turning, divided by `factor` (Gemma)
+  longrope,      ///< each frequency its own factor, other ones beyond `original_length` (Ding et al. 2024)
 };
 
 /// How frequencies are stretched. What a kind does not name is not used by it.
 struct RotaryScaling {
   RotaryScalingKind kind = RotaryScalingKind::none;
-  double factor = 1;                 // linear, dynamic, llama3, yarn, longrope
+  double factor = 1;                 // all kinds
+  double part = 1;                   // proportional: of the head that turns
   std::int64_t original_length = 0;  // of training: dynamic, llama3, yarn, longrope
   double low_freq_factor = 1;        // llama3
   double high_freq_factor = 4;       // llama3
