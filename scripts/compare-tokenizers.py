@@ -4,7 +4,8 @@
     scripts/compare-tokenizers.py --heed build/release/heed --text LINES FOLDER...
 
 The package is tokenizers for a tokenizer.json, vocab.txt or vocab.json + merges.txt (encoder.json + vocab.bpe),
-SentencePiece for a *.model, and for Marian's *.spm what transformers makes of it. Prints a row of Markdown a folder, and
+SentencePiece for a *.model, and transformers for Marian's *.spm and where a SentencePiece model is numbered by its family
+(sentencepiece.bpe.model, ALBERT's spiece.model, with the configuration beside them). Prints a row of Markdown a folder, and
 the first texts that differ; fails where one does. With --speed the rows are rates instead: megabytes a second of one
 thread, of processor time, in turns (bench/tokenize.cpp is heed's side)."""
 import argparse
@@ -42,6 +43,12 @@ def fast(folder):
     return None
 
 
+def numbered_by_family(folder):
+    configs = [folder / name for name in ("config.json", "tokenizer_config.json") if (folder / name).exists()]
+    albert = (folder / "spiece.model").exists() and any("albert" in path.read_text().lower() for path in configs)
+    return not (folder / "tokenizer.json").exists() and (albert or (folder / "sentencepiece.bpe.model").exists())
+
+
 def oracle(folder):
     """Texts to (ids, offsets or None) each, and what made them."""
     if (folder / "source.spm").exists():
@@ -50,6 +57,16 @@ def oracle(folder):
         tokenizer = transformers.MarianTokenizer(str(folder / "source.spm"), str(folder / "target.spm"),
                                                  str(folder / "vocab.json"))
         return lambda texts: [(tokenizer(text, truncation=False)["input_ids"], None) for text in texts], "MarianTokenizer"
+    if numbered_by_family(folder):
+        import transformers
+        transformers.logging.set_verbosity_error()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+
+        def encode_by_family(texts):
+            batch = tokenizer(texts, return_offsets_mapping=True)
+            return [(ids, [list(o) for o in offsets])
+                    for ids, offsets in zip(batch["input_ids"], batch["offset_mapping"])]
+        return encode_by_family, "transformers"
     tokenizer = fast(folder)
     if tokenizer is not None:
         def encode(texts):
@@ -66,6 +83,10 @@ def oracle(folder):
 def alone(folder, place):
     """The tokenizer's own files in a folder of their own: what configuration stands beside them, transformers heeds,
     but the packages do not."""
+    if numbered_by_family(folder):
+        for path in [*folder.glob("*.json"), *folder.glob("*.model")]:
+            shutil.copy(path, place)
+        return
     for names in (["source.spm", "target.spm", "vocab.json"], ["tokenizer.json"], ["vocab.txt"],
                   ["vocab.json", "merges.txt"], ["encoder.json", "vocab.bpe"]):
         if all((folder / name).exists() for name in names):
@@ -104,7 +125,7 @@ def compare(heed, folder, lines, texts):
                 offsets += 1
                 if offsets <= 3:
                     print(f"  {folder.name}: {text!r}\n    heed {got_offsets}\n    {package} {want_offsets}", file=sys.stderr)
-    checked = "not given" if package != "tokenizers" else offsets
+    checked = offsets if package in ("tokenizers", "transformers") else "not given"
     print(f"| {folder.name} | {package} | {len(texts)} | {ids} | {checked} |", flush=True)
     return ids + offsets
 

@@ -13,6 +13,7 @@ namespace {
 std::string shown(const nlohmann::ordered_json& value) {
   if (value.is_array()) return fmt::format("an array of {}", value.size());
   if (value.is_object()) return fmt::format("an object of {}", value.size());
+  if (value.is_binary()) return fmt::format("{} bytes", value.get_binary().size());
   std::string text = value.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
   if (text.size() > 80) text = text.substr(0, 77) + "...";
   return text;
@@ -43,6 +44,14 @@ JsonField JsonField::at(std::string_view key) const {
 
 JsonField JsonField::at(std::size_t index) const {
   return JsonField((*value_)[index], where_, fmt::format("{}.{}", path_, index));
+}
+
+void JsonField::each_member(FunctionRef<void(const std::string& key, const JsonField& member)> visit) const {
+  if (!value_->is_object()) fail("an object");
+  for (const auto& entry : value_->items()) {
+    visit(entry.key(),
+          JsonField(entry.value(), where_, path_.empty() ? entry.key() : path_ + '.' + entry.key()));
+  }
 }
 
 std::size_t JsonField::array_size() const {

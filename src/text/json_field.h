@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "heed/threads.h"
+
 namespace heed {
 
 class JsonField {
@@ -22,6 +24,8 @@ class JsonField {
   JsonField at(std::string_view key) const;
   /// An element of this array.
   JsonField at(std::size_t index) const;
+  /// Visits the members of this object in order. Throws Error when this is no object.
+  void each_member(FunctionRef<void(const std::string& key, const JsonField& member)> visit) const;
   /// Number of elements. Throws Error when this is no array.
   std::size_t array_size() const;
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "heed/text/tokenizer.h"
 
@@ -16,7 +17,14 @@ std::unique_ptr<Tokenizer> load_word_piece(const std::filesystem::path& director
 /// GPT-2's and RoBERTa's vocab.json and merges.txt, first called encoder.json and vocab.bpe.
 std::unique_ptr<Tokenizer> load_byte_level_bpe(const std::filesystem::path& directory, const char* vocabulary,
                                                const char* merges);
-/// A SentencePiece model, as LLaMA and T5 come with.
+/// A SentencePiece model whose pieces a family numbers in a way of its own: XLM-RoBERTa, CamemBERT, mBART and
+/// mBART-50 (sentencepiece.bpe.model), ALBERT (spiece.model). config.json or tokenizer_config.json beside it
+/// tell which; throws Error where they do not.
+std::unique_ptr<Tokenizer> load_family_sentencepiece(const std::filesystem::path& directory,
+                                                     const char* name);
+/// Whether a file is one of these.
+bool has_family(const std::filesystem::path& directory, std::string_view name);
+/// Any other SentencePiece model, as LLaMA and T5 come with.
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& directory, const char* name);
 
 }  // namespace heed

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <vector>
 
 #include "text/character_class.h"
@@ -145,9 +146,16 @@ class Precompiled final : public Normalizer {
   Charsmap map_;
 };
 
+/// The map is text in a tokenizer.json, and bytes where it comes from a SentencePiece model.
 NormalizerPointer parse_precompiled(const JsonField& field) {
   const JsonField map = field.at("precompiled_charsmap");
-  const auto bytes = decode_base64(map.string());
+  std::optional<std::string> bytes;
+  if (map.value().is_binary()) {
+    const auto& binary = map.value().get_binary();
+    bytes.emplace(binary.begin(), binary.end());
+  } else {
+    bytes = decode_base64(map.string());
+  }
   if (!bytes) map.fail("base64");
   if (bytes->empty()) return simple([](NormalizedText&) {});
   return std::make_unique<Precompiled>(*bytes, map);

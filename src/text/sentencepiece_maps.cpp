@@ -7,68 +7,16 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "heed/error.h"
+#include "text/protobuf_fields.h"
 
 namespace heed {
 namespace {
 
 constexpr int kMostPrefixes = 32;  // what the library has room for
-
-/// Reads fields one after another; wire types 0, 1, 2 and 5, which are all that models have.
-class Fields {
- public:
-  explicit Fields(std::string_view bytes) : bytes_(bytes) {}
-
-  /// The next field's number and, of one that holds bytes, these. Nothing at the end or where it is damaged.
-  struct Field {
-    std::uint32_t number = 0;
-    std::optional<std::string_view> bytes;
-  };
-  std::optional<Field> next() {
-    if (bytes_.empty()) return std::nullopt;
-    const auto tag = static_cast<std::uint32_t>(varint());
-    Field field{tag >> 3, std::nullopt};
-    switch (tag & 7) {
-      case 0: varint(); break;
-      case 1: take(8); break;
-      case 2: field.bytes = take(varint()); break;
-      case 5: take(4); break;
-      default: damaged_ = true;
-    }
-    return damaged_ ? std::nullopt : std::optional(field);
-  }
-  bool damaged() const { return damaged_; }
-
- private:
-  std::uint64_t varint() {
-    std::uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      const std::string_view byte = take(1);
-      if (byte.empty()) return 0;
-      const auto bits = static_cast<unsigned char>(byte[0]);
-      value |= std::uint64_t{bits & 0x7Fu} << shift;
-      if (bits < 0x80) return value;
-    }
-    damaged_ = true;
-    return 0;
-  }
-  std::string_view take(std::uint64_t count) {
-    if (count > bytes_.size()) {
-      damaged_ = true;
-      count = 0;
-    }
-    const std::string_view taken = bytes_.substr(0, count);
-    bytes_.remove_prefix(count);
-    return taken;
-  }
-
-  std::string_view bytes_;
-  bool damaged_ = false;
-};
 
 class MapWalk {
  public:
@@ -145,10 +93,10 @@ bool is_sound_map(std::string_view map) {
 
 bool check_character_maps(std::string_view serialized, const std::string& where) {
   constexpr std::uint32_t kNormalizer = 3, kDenormalizer = 5, kMap = 2;  // of sentencepiece_model.proto
-  Fields model(serialized);
+  ProtobufFields model(serialized);
   while (const auto field = model.next()) {
     if ((field->number != kNormalizer && field->number != kDenormalizer) || !field->bytes) continue;
-    Fields normalizer(*field->bytes);
+    ProtobufFields normalizer(*field->bytes);
     while (const auto inner = normalizer.next()) {
       if (inner->number != kMap || !inner->bytes || is_sound_map(*inner->bytes)) continue;
       throw Error(

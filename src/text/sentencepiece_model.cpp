@@ -10,6 +10,7 @@
 
 #include "heed/error.h"
 #include "text/files.h"
+#include "text/sentencepiece_file.h"
 #include "text/sentencepiece_maps.h"
 
 namespace heed {
@@ -37,12 +38,7 @@ SentencePieceModel::SentencePieceModel(std::string serialized, const std::string
         has_fields && processor_->LoadFromSerializedProto(serialized_).ok() && processor_->GetPieceSize() > 0;
   } catch (const std::exception&) {  // thrown where its search tree cannot be made: an empty piece
   }
-  if (!loaded) {
-    throw Error(
-        fmt::format("{}: expected a SentencePiece model, got {} bytes that are none (truncated, damaged or "
-                    "another kind of file)",
-                    where, serialized_.size()));
-  }
+  if (!loaded) refuse_sentencepiece_file(serialized_, where);
 }
 
 SentencePieceModel SentencePieceModel::load(const std::filesystem::path& path) {

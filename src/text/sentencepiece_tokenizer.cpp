@@ -172,8 +172,9 @@ void refuse_albert(const SentencePieceModel& model, const std::filesystem::path&
   for (int id = 0; id < model.size(); ++id) {
     if (model.piece(id) != "[CLS]" && model.piece(id) != "<cls>") continue;
     throw Error(fmt::format(
-        "{}: expected a model of T5, or a tokenizer.json beside it, got one with the piece {} (in Python, "
-        "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) writes a tokenizer.json)",
+        "{}: expected a model of T5, or beside it what tells that it is ALBERT's (config.json with the "
+        "model_type albert, or tokenizer_config.json with the tokenizer_class AlbertTokenizer) or a "
+        "tokenizer.json, got a model with the piece {} and none of these",
         file.string(), model.piece(id)));
   }
 }

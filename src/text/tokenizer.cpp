@@ -28,13 +28,9 @@ bool has(const std::filesystem::path& directory, const char* name) {
       directory.string(), missing));
 }
 
-// The pieces of such a file have other numbers in a model of fairseq's (XLM-RoBERTa, CamemBERT, mBART), each
-// family's in a way of its own.
-[[noreturn]] void refuse_fairseq(const std::filesystem::path& file) {
-  throw Error(fmt::format(
-      "{}: expected a tokenizer.json beside it, which says how its pieces are numbered, got none (in Python, "
-      "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) writes it)",
-      file.string()));
+std::unique_ptr<Tokenizer> load_model(const std::filesystem::path& directory, const char* name) {
+  return has_family(directory, name) ? load_family_sentencepiece(directory, name)
+                                     : load_sentencepiece(directory, name);
 }
 
 std::unique_ptr<Tokenizer> load_directory(const std::filesystem::path& directory) {
@@ -43,9 +39,8 @@ std::unique_ptr<Tokenizer> load_directory(const std::filesystem::path& directory
     return load_marian_tokenizer(directory);
   if (there("tokenizer.json")) return load_tokenizer_json(directory, "tokenizer.json");
   if (there("source.spm") || there("target.spm")) refuse_marian(directory);
-  if (there("sentencepiece.bpe.model")) refuse_fairseq(directory / "sentencepiece.bpe.model");
-  for (const char* name : {"spiece.model", "tokenizer.model"}) {
-    if (there(name)) return load_sentencepiece(directory, name);
+  for (const char* name : {"sentencepiece.bpe.model", "spiece.model", "tokenizer.model"}) {
+    if (there(name)) return load_model(directory, name);
   }
   if (there("vocab.txt")) return load_word_piece(directory, "vocab.txt");
   if (there("vocab.json") && there("merges.txt"))
@@ -54,7 +49,8 @@ std::unique_ptr<Tokenizer> load_directory(const std::filesystem::path& directory
     return load_byte_level_bpe(directory, "encoder.json", "vocab.bpe");
   throw Error(fmt::format(
       "{}: expected the tokenizer files of a model (tokenizer.json; source.spm, target.spm and vocab.json; "
-      "tokenizer.model; spiece.model; vocab.txt; or vocab.json and merges.txt), got none of them",
+      "tokenizer.model; spiece.model; sentencepiece.bpe.model; vocab.txt; or vocab.json and merges.txt), got "
+      "none of them",
       directory.string()));
 }
 
@@ -62,7 +58,7 @@ std::unique_ptr<Tokenizer> load_file(const std::filesystem::path& file) {
   const std::string name = file.filename().string(), extension = file.extension().string();
   const std::filesystem::path directory = file.parent_path().empty() ? "." : file.parent_path();
   if (extension == ".json") return load_tokenizer_json(directory, name.c_str());
-  if (extension == ".model" || extension == ".spm") return load_sentencepiece(directory, name.c_str());
+  if (extension == ".model" || extension == ".spm") return load_model(directory, name.c_str());
   if (extension == ".txt") return load_word_piece(directory, name.c_str());
   throw Error(
       fmt::format("{}: expected a tokenizer.json, a .model or .spm file, or a vocab.txt, got another file",

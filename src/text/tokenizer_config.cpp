@@ -37,16 +37,13 @@ void read_roles(const JsonField& document, TokenizerConfig& config) {
 }
 
 void read_added_tokens(const JsonField& field, TokenizerConfig& config) {
-  if (!field.value().is_object()) field.fail("an object");
-  for (auto entry = field.value().begin(); entry != field.value().end(); ++entry) {
-    const std::string& key = entry.key();
+  field.each_member([&config](const std::string& key, const JsonField& token) {
     std::int32_t id = -1;
     const auto parsed = std::from_chars(key.data(), key.data() + key.size(), id);
-    const JsonField token = field.at(key);
     if (parsed.ec != std::errc() || parsed.ptr != key.data() + key.size() || id < 0)
       token.fail("an id as its name");
     config.added_tokens.push_back(parse_added_token(token, id));
-  }
+  });
   std::sort(config.added_tokens.begin(), config.added_tokens.end(),
             [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
 }

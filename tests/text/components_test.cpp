@@ -1,4 +1,5 @@
-// Each component of tokenizer.json against the tokenizers library (see fixtures/tokenizers/README.md).
+// Each component of tokenizer.json against the tokenizers library, and families of SentencePiece models
+// against transformers (see fixtures/tokenizers/README.md).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,6 +31,10 @@ void check_texts(const Tokenizer& tokenizer, const Json& item) {
     EXPECT_EQ(encoding.ids, list<std::int64_t>(expected[1])) << label;
     EXPECT_EQ(shown(encoding.tokens), shown(expected[2])) << label;
     EXPECT_EQ(encoding.offsets, expected[3].get<Offsets>()) << label;
+    if (expected.size() > 4) {
+      const Ids plain = tokenizer.encode(expected[0].get<std::string>(), false).ids;
+      EXPECT_EQ(plain, list<std::int64_t>(expected[4])) << label;
+    }
   }
 }
 
@@ -93,14 +98,37 @@ void check_streaming(const Tokenizer& tokenizer, const Json& item) {
   }
 }
 
+void check_roles(const Tokenizer& tokenizer, const Json& item) {
+  const auto id = [&](const char* role) -> std::optional<std::int64_t> {
+    const Json& expected = item["roles"][role];
+    return expected.is_null() ? std::nullopt : std::optional(expected.get<std::int64_t>());
+  };
+  EXPECT_EQ(tokenizer.bos_id(), id("bos")) << item["name"];
+  EXPECT_EQ(tokenizer.eos_id(), id("eos")) << item["name"];
+  EXPECT_EQ(tokenizer.unk_id(), id("unk")) << item["name"];
+  EXPECT_EQ(tokenizer.pad_id(), id("pad")) << item["name"];
+  EXPECT_EQ(tokenizer.mask_id(), id("mask")) << item["name"];
+  EXPECT_EQ(tokenizer.cls_id(), id("cls")) << item["name"];
+  EXPECT_EQ(tokenizer.sep_id(), id("sep")) << item["name"];
+  EXPECT_EQ(tokenizer.vocab_size(), item["size"].get<std::int64_t>()) << item["name"];
+}
+
+void write_files(const Json& item, const TemporaryDirectory& directory) {
+  if (item.contains("tokenizer")) return directory.write("tokenizer.json", item["tokenizer"].dump());
+  for (const auto& [name, content] : item["files"].items()) directory.write(name.c_str(), content.dump());
+  std::filesystem::copy_file(tokenizer_fixtures() / "families" / item["model"].get<std::string>(),
+                             directory.path() / item["file"].get<std::string>());
+}
+
 void check_file(const char* name, bool streams) {
   const Json cases = Json::parse(file_content(tokenizer_fixtures() / name))["cases"];
   EXPECT_GE(cases.size(), 10u);
   for (const Json& item : cases) {
     const TemporaryDirectory directory;
-    directory.write("tokenizer.json", item["tokenizer"].dump());
+    write_files(item, directory);
     const auto tokenizer = load_tokenizer(directory.path());
     check_texts(*tokenizer, item);
+    if (item.contains("roles")) check_roles(*tokenizer, item);
     if (item.contains("pairs")) check_pairs(*tokenizer, item);
     if (item.contains("windows")) check_windows(*tokenizer, item);
     if (item.contains("decode")) check_decoding(*tokenizer, item);
@@ -111,6 +139,8 @@ void check_file(const char* name, bool streams) {
 TEST(TokenizerComponents, MatchTheTokenizersLibrary) { check_file("components.json", false); }
 
 TEST(WholeTokenizers, MatchTheTokenizersLibrary) { check_file("whole.json", true); }
+
+TEST(SentencePieceFamilies, MatchTransformers) { check_file("families.json", true); }
 
 }  // namespace
 }  // namespace heed

@@ -51,21 +51,116 @@ TEST_F(TokenizerErrors, NamesMissingFiles) {
   EXPECT_THROW(load_tokenizer(directory_.path() / "tokenizer.json"), Error);
 }
 
-// Their pieces would come out with the numbers of another family.
-TEST_F(TokenizerErrors, RefusesSentencePieceModelsOfFamiliesThatNumberInTheirOwnWay) {
-  for (const char* name : {"source.spm", "target.spm", "vocab.json"})
-    std::filesystem::remove(directory_.path() / name);
-  const auto put = [&](const char* fixture, const char* name) {
-    std::filesystem::copy_file(text_fixtures() / fixture, directory_.path() / name);
-  };
-  put("marian/source.spm", "sentencepiece.bpe.model");
-  EXPECT_THAT(error(), HasSubstr("sentencepiece.bpe.model: expected a tokenizer.json beside it"));
-  std::filesystem::remove(directory_.path() / "sentencepiece.bpe.model");
+// SentencePiece models whose pieces a family numbers in a way of its own.
+class FamilyErrors : public TokenizerErrors {
+ protected:
+  FamilyErrors() {
+    for (const char* name : {"source.spm", "target.spm", "vocab.json"}) remove(name);
+    put("fairseq.model", "sentencepiece.bpe.model");
+  }
+  void put(const char* model, const char* name) {
+    std::filesystem::copy_file(tokenizer_fixtures() / "families" / model, directory_.path() / name);
+  }
+  void remove(const char* name) { std::filesystem::remove(directory_.path() / name); }
+};
+
+TEST_F(FamilyErrors, NamesWhatTellsNoFamily) {
+  EXPECT_THAT(error(),
+              AllOf(HasSubstr("sentencepiece.bpe.model: expected beside it what tells how its pieces"),
+                    HasSubstr("tokenizer_class XLMRobertaTokenizer"), HasSubstr("got neither (add the")));
+  directory_.write("config.json", R"({"model_type": "bert"})");
+  EXPECT_THAT(error(), HasSubstr("got the model_type bert (add the tokenizer_class"));
+  directory_.write("tokenizer_config.json", R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
+  EXPECT_THAT(error(), HasSubstr("got the tokenizer_class PreTrainedTokenizerFast"));
+  directory_.write("tokenizer_config.json", R"({"tokenizer_class": "AlbertTokenizer"})");
+  EXPECT_THAT(error(), HasSubstr("got the tokenizer_class AlbertTokenizer"));
+  directory_.write("tokenizer_config.json", R"({"tokenizer_class": "CamembertTokenizer"})");
+  EXPECT_EQ(error(), "no error");
+  const auto file = directory_.path() / "sentencepiece.bpe.model";
+  EXPECT_EQ(load_tokenizer(file)->bos_id(), 5);
+  load_tokenizer(file)->save(directory_.path() / "again");
+  EXPECT_EQ(load_tokenizer(directory_.path() / "again")->bos_id(), 5);
+
+  remove("sentencepiece.bpe.model");
+  remove("tokenizer_config.json");
   put("albert.model", "spiece.model");
-  EXPECT_THAT(error(), HasSubstr("got one with the piece [CLS]"));
+  EXPECT_THAT(error(),
+              AllOf(HasSubstr("spiece.model: expected a model of T5, or beside it what tells that it is"),
+                    HasSubstr("got a model with the piece [CLS]")));
+  directory_.write("config.json", R"({"model_type": "albert"})");
+  EXPECT_EQ(error(), "no error");
   put("albert.model", "tokenizer.model");
-  std::filesystem::remove(directory_.path() / "spiece.model");
+  remove("spiece.model");
   EXPECT_EQ(error(), "no error");  // which is SentencePiece's alone
+}
+
+TEST_F(FamilyErrors, NamesWhatIsWrong) {
+  const auto expect = [&](const char* name, const char* content, const char* message) {
+    directory_.write(name, content);
+    EXPECT_THAT(error(), AllOf(HasSubstr(directory_.path() / name), HasSubstr(message))) << content;
+    directory_.write(name, "{}");
+  };
+  expect("config.json", "[]", "expected a JSON object, got array");
+  expect("config.json", R"({"model_type": 3})", "model_type: expected a string, got 3");
+  expect("tokenizer_config.json", R"({"tokenizer_class": ["MBartTokenizer"]})",
+         "tokenizer_class: expected a string");
+  expect("tokenizer_config.json", R"({"tokenizer_class": "MBartTokenizer", "src_lang": "xx_YY"})",
+         R"(src_lang: expected the code of one of the model's languages, got "xx_YY")");
+  expect("tokenizer_config.json", R"({"tokenizer_class": "MBartTokenizer", "src_lang": "sl_SI"})",
+         "src_lang: expected the code of one");  // one of mBART-50's
+  directory_.write("config.json", R"({"model_type": "xlm-roberta"})");
+  EXPECT_EQ(error(), "no error");
+  expect("tokenizer_config.json", R"({"add_prefix_space": 1})",
+         "add_prefix_space: expected true or false, got 1");
+  expect("special_tokens_map.json", R"({"mask_token": {}})",
+         "mask_token.content: expected a value, got none");
+  expect("special_tokens_map.json", R"({"extra_special_tokens": "<x>"})",
+         "extra_special_tokens: expected an array");
+  expect("added_tokens.json", "[]", "expected an object, got an array");
+  expect("added_tokens.json", R"({"<x>": -1})", "<x>: expected an integer from 0");
+  expect("sentencepiece.bpe.model", "none", "expected a SentencePiece model, got 4 bytes that are none");
+  expect("sentencepiece.bpe.model", "\n\x02\n", "expected a SentencePiece model");  // cut off
+  const std::string piece = "\n\x03\n\x01",
+                    others = file_content(tokenizer_fixtures() / "families" / "fairseq.model");
+  for (const std::string& bad : {piece + '\xFF', std::string("\n\x02\n\0", 4)}) {
+    directory_.write("sentencepiece.bpe.model", others + bad);
+    EXPECT_THAT(error(), HasSubstr("expected a SentencePiece model"));
+  }
+  put("albert.model", "spiece.model");
+  remove("sentencepiece.bpe.model");
+  directory_.write("config.json", R"({"model_type": "albert"})");
+  EXPECT_EQ(error(), "no error");
+  directory_.write("special_tokens_map.json", R"({"cls_token": "<cls>"})");
+  EXPECT_THAT(error(),
+              HasSubstr("spiece.model: expected the token <cls>, which is to stand around texts, got none"));
+}
+
+// A damaged model is refused, or works after a fashion.
+TEST_F(FamilyErrors, SurviveDamage) {
+  const std::string model = file_content(directory_.path() / "sentencepiece.bpe.model");
+  std::mt19937 random(3);
+  int refused = 0;
+  for (int round = 0; round < 120; ++round) {
+    const char* classes[] = {"XLMRobertaTokenizer", "CamembertTokenizer", "MBartTokenizer",
+                             "MBart50Tokenizer"};
+    directory_.write("tokenizer_config.json",
+                     std::string(R"({"tokenizer_class": ")") + classes[round % 4] + "\"}");
+    std::string damaged = model;
+    if (round % 3 == 0) damaged.resize(random() % model.size());
+    for (std::uint32_t flips = 1 + random() % 6; flips > 0 && !damaged.empty(); --flips)
+      damaged[random() % damaged.size()] = static_cast<char>(random());
+    directory_.write("sentencepiece.bpe.model", damaged);
+    try {
+      const auto tokenizer = load_tokenizer(directory_.path());
+      const std::string text = "Some \xC3\xA9t\xC3\xA9 <mask> \xF0\x9F\x98\x80 text";
+      for (const auto& offset : tokenizer->encode_pair(text, text).offsets) EXPECT_LE(offset.second, 22);
+      tokenizer->decode(tokenizer->encode(text).ids);
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 10);
+  EXPECT_LT(refused, 110);
 }
 
 TEST_F(TokenizerErrors, NamesWhatIsWrongInTheVocabulary) {

@@ -1,0 +1,297 @@
+// SentencePiece models whose pieces a family numbers in a way of its own, behind tokens that are not in the
+// file: they are put together to the pipeline that transformers 5.12.1 makes of them, and that is executed.
+#include <fmt/format.h>
+
+#include <array>
+#include <optional>
+#include <span>
+
+#include "heed/error.h"
+#include "text/family_tokens.h"
+#include "text/files.h"
+#include "text/loaders.h"
+#include "text/pipeline_tokenizer.h"
+#include "text/sentencepiece_file.h"
+
+namespace heed {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+enum class Family { xlm_roberta, camembert, mbart, mbart50, albert };
+
+struct FamilyName {
+  Family family;
+  const char* tokenizer_class;
+  const char* model_type;  // of config.json
+  const char* file;
+};
+constexpr const char *kFairseqFile = "sentencepiece.bpe.model", *kAlbertFile = "spiece.model";
+constexpr FamilyName kFamilies[] = {
+    {Family::xlm_roberta, "XLMRobertaTokenizer", "xlm-roberta", kFairseqFile},
+    {Family::camembert, "CamembertTokenizer", "camembert", kFairseqFile},
+    {Family::mbart, "MBartTokenizer", "mbart", kFairseqFile},
+    {Family::mbart50, "MBart50Tokenizer", "", kFairseqFile},  // its models are mbart's
+    {Family::albert, "AlbertTokenizer", "albert", kAlbertFile},
+};
+
+// By SpecialRole: bos, eos, unk, pad, mask, cls, sep.
+constexpr UsualTokens kRobertaTokens = {{"<s>", "</s>", "<unk>", "<pad>", "<mask>", "<s>", "</s>"}, false};
+constexpr UsualTokens kFairseqTokens = {kRobertaTokens.roles, true};
+constexpr UsualTokens kMbart50Tokens = {{nullptr, "</s>", "<unk>", "<pad>", "<mask>", "<s>", "</s>"}, true};
+constexpr UsualTokens kAlbertTokens = {{"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]", "[CLS]", "[SEP]"},
+                                       false};
+
+// Behind the pieces of mBART, the first 25, and of mBART-50.
+constexpr std::array kLanguages = {
+    "ar_AR", "cs_CZ", "de_DE", "en_XX", "es_XX", "et_EE", "fi_FI", "fr_XX", "gu_IN", "hi_IN", "it_IT",
+    "ja_XX", "kk_KZ", "ko_KR", "lt_LT", "lv_LV", "my_MM", "ne_NP", "nl_XX", "ro_RO", "ru_RU", "si_LK",
+    "tr_TR", "vi_VN", "zh_CN", "af_ZA", "az_AZ", "bn_IN", "fa_IR", "he_IL", "hr_HR", "id_ID", "ka_GE",
+    "km_KH", "mk_MK", "ml_IN", "mn_MN", "mr_IN", "pl_PL", "ps_AF", "pt_XX", "sv_SE", "sw_KE", "ta_IN",
+    "te_IN", "th_TH", "tl_XX", "uk_UA", "ur_PK", "xh_ZA", "gl_ES", "sl_SI"};
+
+std::span<const char* const> languages_of(Family family) {
+  const std::span<const char* const> all = kLanguages;
+  return all.first(family == Family::mbart50 ? all.size() : family == Family::mbart ? 25 : 0);
+}
+
+/// What tells a directory's family: a tokenizer_class, which counts first, or a model_type.
+struct FamilyHint {
+  const char* key = nullptr;
+  std::string value;
+};
+
+FamilyHint family_hint(const std::filesystem::path& directory) {
+  FamilyHint type;
+  for (const char* name : {"tokenizer_config.json", "config.json"}) {
+    std::error_code error;
+    if (!std::filesystem::exists(directory / name, error)) continue;
+    const Json json = read_json_object(directory / name);
+    const JsonField document(json, (directory / name).string());
+    std::string given = document.string("tokenizer_class", "");
+    if (!given.empty()) return {"tokenizer_class", std::move(given)};
+    if (std::string_view(name) == "config.json") type = {"model_type", document.string("model_type", "")};
+  }
+  return type;
+}
+
+std::optional<Family> family_of(const FamilyHint& hint, std::string_view file) {
+  for (const FamilyName& name : kFamilies) {
+    const bool fits =
+        !hint.value.empty() && (hint.value == name.model_type || hint.value == name.tokenizer_class ||
+                                hint.value == name.tokenizer_class + std::string("Fast"));
+    if (fits && file == name.file) return name.family;
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse_unknown_family(const FamilyHint& hint, const std::string& where) {
+  throw Error(fmt::format(
+      "{}: expected beside it what tells how its pieces are numbered (config.json with the model_type "
+      "xlm-roberta, camembert or mbart, or tokenizer_config.json with the tokenizer_class "
+      "XLMRobertaTokenizer, CamembertTokenizer, MBartTokenizer or MBart50Tokenizer), got {} (add the "
+      "tokenizer_class to tokenizer_config.json)",
+      where, hint.value.empty() ? "neither" : fmt::format("the {} {}", hint.key, hint.value)));
+}
+
+/// A JSON file that may be missing: an object without members then.
+class OptionalFile {
+ public:
+  OptionalFile(TokenizerFiles& files, const std::filesystem::path& directory, const char* name)
+      : where_((directory / name).string()) {
+    if (const std::string* text = files.read(directory, name)) json_ = parse_json(*text, where_);
+  }
+  JsonField field() const { return JsonField(json_, where_); }
+
+ private:
+  std::string where_;
+  Json json_ = Json::object();
+};
+
+/// The pieces in the family's numbering, with their scores.
+Json vocabulary_of(Family family, const SentencePieceFile& file, const FamilyTokens& tokens) {
+  Json vocabulary = Json::array();
+  const auto add = [&vocabulary](std::string_view token, double score = 0) {
+    Json entry = Json::array({std::string(token)});
+    entry.push_back(score);
+    vocabulary.push_back(std::move(entry));
+  };
+  std::size_t replaced = 0;  // pieces for which the family has its own
+  if (family == Family::camembert) {
+    replaced = 1;
+    add("<s>NOTUSED");
+    add(*tokens.role(SpecialRole::pad));
+    add("</s>NOTUSED");
+    add(*tokens.role(SpecialRole::unk));
+    add("<unk>NOTUSED", -100);
+  } else if (family != Family::albert) {
+    replaced = 3;
+    add(*tokens.role(family == Family::mbart50 ? SpecialRole::cls : SpecialRole::bos));
+    add(*tokens.role(SpecialRole::pad));
+    add(*tokens.role(SpecialRole::eos));
+    add(*tokens.role(SpecialRole::unk));
+  }
+  for (std::size_t i = replaced; i < file.pieces.size(); ++i)
+    add(file.pieces[i].text, static_cast<double>(file.pieces[i].score));
+  for (const char* language : languages_of(family)) add(language);
+  if (family != Family::albert) add(*tokens.role(SpecialRole::mask));
+  return vocabulary;
+}
+
+/// The tokens that are found in a text because the model says so.
+std::vector<AddedToken> own_tokens(Family family, const SentencePieceFile& file) {
+  std::vector<AddedToken> own;
+  for (const char* language : languages_of(family)) own.push_back(plain_token(language, true));
+  for (const SentencePieceFile::Piece& piece : file.pieces) {
+    if (!piece.control && !piece.user_defined) continue;
+    own.push_back(plain_token(piece.text, piece.control));
+    own.back().normalized = false;
+  }
+  return own;
+}
+
+Json replace(const char* kind, const char* pattern, const char* content) {
+  return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
+}
+
+/// What is done to a text first. mBART leaves its model's character map aside, and so do CamemBERT and
+/// ALBERT.
+Json normalizer_of(Family family, const SentencePieceFile& file) {
+  const Json join_spaces = replace("Regex", " {2,}", " ");
+  Json parts = Json::array();
+  switch (family) {
+    case Family::mbart: break;
+    case Family::camembert:
+      parts.push_back(replace("Regex", R"(\s{2,}|[\n\r\t])", " "));
+      parts.push_back({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
+      break;
+    case Family::xlm_roberta:
+    case Family::mbart50: {
+      const std::vector<std::uint8_t> map(file.charsmap.begin(), file.charsmap.end());
+      parts.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", Json::binary(map)}});
+      if (family == Family::mbart50) parts.push_back(join_spaces);
+      break;
+    }
+    case Family::albert:
+      // Accents and capitals go whatever do_lower_case and keep_accents say.
+      for (const char* quotes : {"``", "''"}) parts.push_back(replace("String", quotes, "\""));
+      for (const char* type : {"NFKD", "StripAccents", "Lowercase"}) parts.push_back({{"type", type}});
+      parts.push_back(join_spaces);
+  }
+  return {{"type", "Sequence"}, {"normalizers", std::move(parts)}};
+}
+
+Json document_of(Family family, const SentencePieceFile& file, const FamilyTokens& tokens,
+                 const JsonField& config) {
+  const bool prefixed = !languages_of(family).empty() || config.boolean("add_prefix_space", true);
+  const Json metaspace = {{"type", "Metaspace"},
+                          {"add_prefix_space", prefixed},
+                          {"prepend_scheme", prefixed ? "always" : "never"}};
+  Json pieces = Json::array();
+  if (family != Family::camembert && family != Family::mbart50)
+    pieces.push_back({{"type", "WhitespaceSplit"}});
+  pieces.push_back(metaspace);
+  return {{"normalizer", normalizer_of(family, file)},
+          {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", std::move(pieces)}}},
+          {"decoder", metaspace},
+          {"model",
+           {{"type", "Unigram"},
+            {"unk_id", family == Family::albert ? 1 : 3},
+            {"vocab", vocabulary_of(family, file, tokens)}}}};
+}
+
+/// mBART's `A </s> en_XX` and mBART-50's `en_XX A </s>`; a second text follows the first at once.
+Json language_processing(Family family, const Json& end, const Json& language) {
+  const auto around = [&](std::initializer_list<const char*> texts) {
+    Json parts = Json::array();
+    const auto add = [&parts](const char* kind, const Json& id) {
+      parts.push_back({{kind, {{"id", id}, {"type_id", 0}}}});
+    };
+    if (family == Family::mbart50) add("SpecialToken", language[0]);
+    for (const char* text : texts) add("Sequence", text);
+    add("SpecialToken", end[0]);
+    if (family == Family::mbart) add("SpecialToken", language[0]);
+    return parts;
+  };
+  Json special = Json::object();
+  for (const Json& token : {end, language})
+    special[token[0].get<std::string>()] = {{"ids", Json::array({token[1]})},
+                                            {"tokens", Json::array({token[0]})}};
+  return {{"type", "TemplateProcessing"},
+          {"single", around({"A"})},
+          {"pair", around({"A", "B"})},
+          {"special_tokens", std::move(special)}};
+}
+
+/// What stands around the texts; null where the configuration has the word on it.
+Json post_processor_of(Family family, const Pipeline& pipeline, const FamilyTokens& tokens,
+                       const JsonField& config, const std::string& where) {
+  const TokenTable& vocabulary = pipeline.model->vocabulary();
+  const auto numbered = [&](SpecialRole role, const char* shown = nullptr) {
+    const std::string& token = *tokens.role(role);
+    const AddedToken* added = pipeline.added.find(token);
+    const bool there = vocabulary.find(token) >= 0 || family != Family::albert;
+    if (added == nullptr || !there)
+      throw Error(
+          fmt::format("{}: expected the token {}, which is to stand around texts, got none", where, token));
+    return Json::array({shown != nullptr ? shown : token, added->id});
+  };
+  if (family == Family::albert) {
+    if (config.find("add_bos_token") || config.find("add_eos_token")) return nullptr;
+    return {{"type", "BertProcessing"},
+            {"cls", numbered(SpecialRole::cls, "[CLS]")},
+            {"sep", numbered(SpecialRole::sep, "[SEP]")}};
+  }
+  const Json end = numbered(SpecialRole::eos);
+  if (languages_of(family).empty()) {
+    return {{"type", "RobertaProcessing"},
+            {"cls", numbered(SpecialRole::bos)},
+            {"sep", end},
+            {"trim_offsets", false}};
+  }
+  const auto given = config.find("src_lang");
+  const std::string language = given ? given->string() : "en_XX";
+  const std::int32_t id = vocabulary.find(language);
+  if (id < 0) given->fail("the code of one of the model's languages");
+  return language_processing(family, end, Json::array({language, id}));
+}
+
+}  // namespace
+
+bool has_family(const std::filesystem::path& directory, std::string_view name) {
+  return name == kFairseqFile || (name == kAlbertFile && family_of(family_hint(directory), name));
+}
+
+std::unique_ptr<Tokenizer> load_family_sentencepiece(const std::filesystem::path& directory,
+                                                     const char* name) {
+  const std::string where = (directory / name).string();
+  const FamilyHint hint = family_hint(directory);
+  const auto family = family_of(hint, name);
+  if (!family) refuse_unknown_family(hint, where);
+  TokenizerFiles files;
+  const OptionalFile configuration(files, directory, "tokenizer_config.json"),
+      map(files, directory, "special_tokens_map.json"), added(files, directory, "added_tokens.json");
+  const JsonField config_field = configuration.field();
+  TokenizerConfig config = TokenizerConfig::load(directory);
+  const UsualTokens& usual = *family == Family::albert        ? kAlbertTokens
+                             : *family == Family::xlm_roberta ? kRobertaTokens
+                             : *family == Family::mbart50     ? kMbart50Tokens
+                                                              : kFairseqTokens;
+  const FamilyTokens tokens(usual, config_field, map.field(), added.field(), config.added_tokens);
+
+  const SentencePieceFile file = read_sentencepiece_file(*files.read(directory, name), where);
+  const Json document = document_of(*family, file, tokens, config_field);
+  Pipeline pipeline = parse_pipeline(JsonField(document, where));
+  for (const AddedToken& token : tokens.tokens(own_tokens(*family, file)))
+    pipeline.added.add(token, pipeline.model->vocabulary());
+  const Json post_processor = post_processor_of(*family, pipeline, tokens, config_field, where);
+  if (!post_processor.is_null())
+    pipeline.post_processor = parse_post_processor(JsonField(post_processor, where, "post_processor"));
+  // The pipeline has all the tokens there are.
+  config.roles = tokens.roles();
+  config.names_roles = true;
+  config.additional_special_tokens.clear();
+  return std::make_unique<PipelineTokenizer>(std::move(pipeline), std::move(config), std::move(files));
+}
+
+}  // namespace heed
