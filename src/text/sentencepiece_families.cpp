@@ -143,8 +143,9 @@ std::vector<AddedToken> own_tokens(Family family, const SentencePieceFile& file)
   std::vector<AddedToken> own;
   for (const char* language : languages_of(family)) own.push_back(plain_token(language, true));
   for (const SentencePieceFile::Piece& piece : file.pieces) {
-    if (!piece.control && !piece.user_defined) continue;
-    own.push_back(plain_token(piece.text, piece.control));
+    const bool control = piece.kind == SentencePieceFile::Kind::control;
+    if (!control && piece.kind != SentencePieceFile::Kind::user_defined) continue;
+    own.push_back(plain_token(piece.text, control));
     own.back().normalized = false;
   }
   return own;

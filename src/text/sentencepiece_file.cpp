@@ -11,22 +11,44 @@
 namespace heed {
 namespace {
 
-// The numbers of fields, and of kinds of pieces, in sentencepiece_model.proto.
-constexpr std::uint32_t kPieces = 1, kNormalizer = 3, kCharsmap = 2, kText = 1, kScore = 2, kType = 3;
-constexpr std::uint32_t kControl = 3, kUserDefined = 4;
+// The numbers of fields in sentencepiece_model.proto.
+constexpr std::uint32_t kPieces = 1, kTrainer = 2, kNormalizer = 3;
+constexpr std::uint32_t kText = 1, kScore = 2, kKind = 3;  // of a piece
+constexpr std::uint32_t kModelType = 3, kSuffix = 24, kByteFallback = 35;
+constexpr std::uint32_t kCharsmap = 2, kDummyPrefix = 3, kExtraWhitespaces = 4, kEscapeWhitespaces = 5;
 
 SentencePieceFile::Piece read_piece(ProtobufFields fields, bool& damaged) {
   SentencePieceFile::Piece piece;
   while (const auto field = fields.next()) {
     if (field->number == kText && field->bytes) piece.text = *field->bytes;
     if (field->number == kScore) std::memcpy(&piece.score, &field->bits, sizeof piece.score);
-    if (field->number == kType) {
-      piece.control = field->bits == kControl;
-      piece.user_defined = field->bits == kUserDefined;
+    if (field->number == kKind) {
+      damaged = damaged || field->bits < 1 || field->bits > 6;
+      piece.kind = static_cast<SentencePieceFile::Kind>(field->bits);
     }
   }
   damaged = damaged || fields.damaged() || piece.text.empty() || first_invalid_utf8(piece.text);
   return piece;
+}
+
+// Whether the message is whole.
+bool read_trainer(ProtobufFields fields, SentencePieceFile& file) {
+  while (const auto field = fields.next()) {
+    if (field->number == kModelType) file.unigram = field->bits == 1;
+    if (field->number == kSuffix) file.whitespace_as_suffix = field->bits != 0;
+    if (field->number == kByteFallback) file.byte_fallback = field->bits != 0;
+  }
+  return !fields.damaged();
+}
+
+bool read_normalizer(ProtobufFields fields, SentencePieceFile& file) {
+  while (const auto field = fields.next()) {
+    if (field->number == kCharsmap && field->bytes) file.charsmap = *field->bytes;
+    if (field->number == kDummyPrefix) file.add_dummy_prefix = field->bits != 0;
+    if (field->number == kExtraWhitespaces) file.remove_extra_whitespaces = field->bits != 0;
+    if (field->number == kEscapeWhitespaces) file.escape_whitespaces = field->bits != 0;
+  }
+  return !fields.damaged();
 }
 
 }  // namespace
@@ -38,12 +60,9 @@ SentencePieceFile read_sentencepiece_file(std::string_view serialized, const std
   while (const auto field = model.next()) {
     if (!field->bytes) continue;
     if (field->number == kPieces) file.pieces.push_back(read_piece(ProtobufFields(*field->bytes), damaged));
-    if (field->number != kNormalizer) continue;
-    ProtobufFields normalizer(*field->bytes);
-    while (const auto inner = normalizer.next()) {
-      if (inner->number == kCharsmap && inner->bytes) file.charsmap = *inner->bytes;
-    }
-    damaged = damaged || normalizer.damaged();
+    if (field->number == kTrainer) damaged = !read_trainer(ProtobufFields(*field->bytes), file) || damaged;
+    if (field->number == kNormalizer)
+      damaged = !read_normalizer(ProtobufFields(*field->bytes), file) || damaged;
   }
   if (damaged || model.damaged() || file.pieces.empty()) refuse_sentencepiece_file(serialized, where);
   return file;

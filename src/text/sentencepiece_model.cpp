@@ -39,6 +39,8 @@ SentencePieceModel::SentencePieceModel(std::string serialized, const std::string
   } catch (const std::exception&) {  // thrown where its search tree cannot be made: an empty piece
   }
   if (!loaded) refuse_sentencepiece_file(serialized_, where);
+  const SentencePieceFile file = read_sentencepiece_file(serialized_, where);
+  if (file.unigram) unigram_.emplace(file);
 }
 
 SentencePieceModel SentencePieceModel::load(const std::filesystem::path& path) {
@@ -50,6 +52,7 @@ SentencePieceModel::SentencePieceModel(SentencePieceModel&&) noexcept = default;
 SentencePieceModel& SentencePieceModel::operator=(SentencePieceModel&&) noexcept = default;
 
 void SentencePieceModel::encode(std::string_view text, PieceVisitor visit) const {
+  if (unigram_) return unigram_->encode(text, visit);
   sentencepiece::ImmutableSentencePieceText pieces;
   const auto status = processor_->Encode(text, pieces.mutable_proto());
   if (!status.ok())

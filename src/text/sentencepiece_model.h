@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "heed/threads.h"
+#include "text/sentencepiece_unigram.h"
 
 namespace sentencepiece {
 class SentencePieceProcessor;
@@ -46,6 +48,7 @@ class SentencePieceModel {
  private:
   std::string serialized_;
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+  std::optional<SentencePieceUnigram> unigram_;  // cuts in its place where the model is of that kind
 };
 
 }  // namespace heed

@@ -6,7 +6,7 @@
 
 #include "heed/error.h"
 #include "text/token_model.h"
-#include "text/utf8.h"
+#include "text/unigram_path.h"
 
 namespace heed {
 namespace {
@@ -32,11 +32,15 @@ class Unigram final : public TokenModel {
   }
 
   void tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const override {
-    std::vector<Node> best(piece.size() + 1, {0, kNowhere, 0});
-    for (std::size_t at = 0; at < piece.size(); at += utf8_length(piece[at])) extend(piece, at, best);
+    UnigramPath<double> best;
+    const auto score_of = [this](std::uint32_t id, std::size_t) { return scores_[id]; };
+    if (!best.find(piece, trie_, score_of, unknown_id_, unknown_score_)) {
+      throw Error(
+          "tokenizer: expected text of the vocabulary's characters, as it has no unk_id, got another");
+    }
     const std::size_t first = tokens.size();
     for (std::size_t end = piece.size(); end > 0; end = best[end].begin) {
-      const Node& node = best[end];
+      const auto& node = best[end];
       // Neighbouring unknown tokens are one.
       if (node.id == unknown_id_ && tokens.size() > first && tokens.back().id == unknown_id_) {
         tokens.back().begin = node.begin;
@@ -51,40 +55,6 @@ class Unigram final : public TokenModel {
   std::int32_t shown_as_text() const override { return unknown_id_; }
 
  private:
-  static constexpr std::uint32_t kNowhere = 0xFFFFFFFF;
-  /// The best way to a place: its score, where its last token begins, and which that is.
-  struct Node {
-    double score;
-    std::uint32_t begin;
-    std::int32_t id;
-  };
-
-  /// Offers each token that begins at `at` to the place it ends at.
-  void extend(std::string_view piece, std::size_t at, std::vector<Node>& best) const {
-    const double here = best[at].score;
-    const std::size_t character = utf8_length(piece[at]);
-    bool single = false;
-    const auto offer = [&](std::size_t end, std::int32_t id, double score) {
-      Node& node = best[end];
-      if (node.begin == kNowhere || score > node.score) node = {score, static_cast<std::uint32_t>(at), id};
-    };
-    std::uint32_t node = trie_.root();
-    for (std::size_t end = at; end < piece.size();) {
-      node = trie_.next(node, piece[end++]);
-      if (node == Trie::kNone) break;
-      const std::uint32_t id = trie_.value(node);
-      if (id == Trie::kNone) continue;
-      offer(end, static_cast<std::int32_t>(id), scores_[id] + here);
-      single = single || end == at + character;
-    }
-    if (single) return;
-    if (unknown_id_ < 0) {
-      throw Error(
-          "tokenizer: expected text of the vocabulary's characters, as it has no unk_id, got another");
-    }
-    offer(at + character, unknown_id_, unknown_score_ + here);
-  }
-
   /// Unknown text may be a token all the same, or be spelled in bytes.
   void settle_unknown(std::string_view piece, std::size_t first, std::vector<ModelToken>& tokens) const {
     for (std::size_t i = first; i < tokens.size(); ++i) {

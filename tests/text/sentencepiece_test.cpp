@@ -53,6 +53,41 @@ TEST(SentencePieceModel, MatchesBpeVectors) {
   expect_vectors("target.spm", "sentencepiece_bpe_vectors.json");
 }
 
+// Every option of a unigram model, on texts with many segmentations of equal scores.
+TEST(SentencePieceModel, CutsAsSentencePieceWhateverTheOptions) {
+  const auto vectors = read_vectors("unigram/vectors.json");
+  ASSERT_EQ(vectors.size(), 6u);
+  for (const auto& [name, texts] : vectors.items()) {
+    const auto model = SentencePieceModel::load(text_fixtures() / "unigram" / (name + ".model"));
+    ASSERT_GT(texts.size(), 35u);
+    for (const auto& expected : texts) {
+      std::vector<int> ids;
+      Offsets offsets;
+      const auto text = expected["text"].get<std::string>();
+      model.encode(text, [&](std::string_view, int id, std::size_t begin, std::size_t end) {
+        ids.push_back(id);
+        offsets.emplace_back(begin, end);
+      });
+      EXPECT_EQ(ids, expected["ids"].get<std::vector<int>>()) << name << ": " << text;
+      EXPECT_EQ(offsets, expected["byte_offsets"].get<Offsets>()) << name << ": " << text;
+    }
+  }
+}
+
+TEST(SentencePieceModel, BrokenCharactersAreUnknown) {
+  const auto model = SentencePieceModel::load(text_fixtures() / "unigram" / "plain.model");
+  std::vector<std::string> pieces;
+  Offsets offsets;
+  model.encode("a\xFF\xE2\x96z", [&](std::string_view piece, int, std::size_t begin, std::size_t end) {
+    pieces.emplace_back(piece);
+    offsets.emplace_back(begin, end);
+  });
+  EXPECT_THAT(pieces, testing::ElementsAre("\xE2\x96\x81"
+                                           "a",
+                                           "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", "z"));
+  EXPECT_EQ(offsets, (Offsets{{0, 1}, {1, 4}, {4, 5}}));
+}
+
 class TrainSentencePiece : public testing::TestWithParam<const char*> {
  protected:
   SentencePieceOptions options(std::int64_t vocab_size) const {
