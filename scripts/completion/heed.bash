@@ -20,7 +20,8 @@ _heed() {
     --length-penalty --early-stopping --no-repeat-ngram-size --repetition-penalty --bad-words-ids --suppress-tokens
     --eos-token-id --forced-bos-token-id --forced-eos-token-id --pad-token-id --decoder-start-token-id --do-sample
     --temperature --top-k --top-p --min-p --typical-p --epsilon-cutoff --eta-cutoff --encoder-no-repeat-ngram-size
-    --sequence-bias --exponential-decay-length-penalty --begin-suppress-tokens --renormalize-logits'
+    --sequence-bias --exponential-decay-length-penalty --begin-suppress-tokens --renormalize-logits
+    --encoder-repetition-penalty --remove-invalid-values --top-h'
   local commands='translate generate fill classify tag answer embed tokenize forward info train evaluate average attend bench'
   local command='' word
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do

@@ -46,7 +46,7 @@ std::vector<std::string> translate_lines(const EvaluateArguments& arguments,
   options.batch_tokens = arguments.batch_tokens;
   const auto model = load_encoder_decoder(directory);
   warn_of_unknown_settings(*model, directory, globals);
-  check_tokens(options.generation, model->vocab_size(), directory);
+  check_tokens(arguments.generation, options.generation, model->vocab_size(), directory, globals.quiet);
   const auto tokenizer = load_tokenizer(directory);
   std::vector<std::string> outputs;
   Progress progress(globals.quiet);

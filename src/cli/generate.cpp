@@ -155,7 +155,8 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
   }
   session.model = load_decoder(directory, weights_dtype(arguments.dtype));
   warn_of_unknown_settings(*session.model, directory, globals);
-  check_tokens(session.options.generation, session.model->vocab_size(), directory);
+  check_tokens(arguments.generation, session.options.generation, session.model->vocab_size(), directory,
+               globals.quiet);
   try {
     session.tokenizer = load_tokenizer(directory);
   } catch (const Error&) {

@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/option_values.h"
+#include "cli/terminal.h"
 
 namespace heed::cli {
 namespace {
@@ -83,6 +84,11 @@ void GenerationArguments::add_to(CLI::App& command) {
   command.add_option("--repetition-penalty", repetition_penalty, "Above 1: against tokens already there")
       ->check(finite_number())
       ->group(group);
+  command
+      .add_option("--encoder-repetition-penalty", encoder_repetition_penalty,
+                  "Above 1: for tokens that the source has (of a decoder, the prompt)")
+      ->check(finite_number())
+      ->group(group);
   command.add_option("--bad-words-ids", bad_words_ids, "Ids never to say, e.g. 5,6 (repeatable)")
       ->allow_extra_args(false)
       ->group(group);
@@ -102,6 +108,10 @@ void GenerationArguments::add_to(CLI::App& command) {
                   "START,FACTOR: after START new tokens the end's score grows by FACTOR a token")
       ->group(group);
   command.add_flag("--renormalize-logits", renormalize_logits, "Log-softmax after all other processing")
+      ->group(group);
+  command
+      .add_flag("--remove-invalid-values", remove_invalid_values,
+                "Scores that are no numbers become 0, infinite ones the largest numbers")
       ->group(group);
   command.add_option("--eos-token-id", eos_token_id, "Ids that end the output, e.g. 0,3")
       ->allow_extra_args(false)
@@ -127,6 +137,9 @@ void GenerationArguments::add_to(CLI::App& command) {
       ->transform(whole_number(0))
       ->group(group);
   command.add_option("--top-p", top_p, "Draw among the best tokens of so much probability")
+      ->check(finite_number())
+      ->group(group);
+  command.add_option("--top-h", top_h, "Draw among the best tokens of so much of the entropy")
       ->check(finite_number())
       ->group(group);
   command.add_option("--min-p", min_p, "Draw among tokens so likely against the best")
@@ -190,9 +203,11 @@ void GenerationArguments::apply_to(GenerationOptions& o) const {
   overlay(o.no_repeat_ngram_size, no_repeat_ngram_size);
   overlay(o.length_penalty, length_penalty);
   overlay(o.repetition_penalty, repetition_penalty);
+  overlay(o.encoder_repetition_penalty, encoder_repetition_penalty);
   overlay(o.temperature, temperature);
   overlay(o.top_k, top_k);
   overlay(o.top_p, top_p);
+  overlay(o.top_h, top_h);
   overlay(o.min_p, min_p);
   overlay(o.typical_p, typical_p);
   overlay(o.epsilon_cutoff, epsilon_cutoff);
@@ -206,6 +221,7 @@ void GenerationArguments::apply_to(GenerationOptions& o) const {
   if (!forced_eos_token_id.empty())
     o.forced_eos_token_id = all_ids(forced_eos_token_id, "--forced-eos-token-id");
   if (!suppress_tokens.empty()) o.suppress_tokens = all_ids(suppress_tokens, "--suppress-tokens");
+  if (!bad_words_ids.empty()) o.bad_words_ids.clear();
   for (const std::string& words : bad_words_ids)
     o.bad_words_ids.push_back(parse_ids(words, "--bad-words-ids"));
   if (!begin_suppress_tokens.empty())
@@ -215,12 +231,24 @@ void GenerationArguments::apply_to(GenerationOptions& o) const {
   if (!exponential_decay_length_penalty.empty())
     o.exponential_decay_length_penalty = decay_of(exponential_decay_length_penalty);
   if (renormalize_logits) o.renormalize_logits = true;
+  if (remove_invalid_values) o.remove_invalid_values = true;
   overlay(o.do_sample, do_sample);
   check_use(o, {});
 }
 
-void check_tokens(const GenerationOptions& options, std::int64_t vocab_size,
-                  const std::filesystem::path& directory) {
+void check_tokens(const GenerationArguments& given, const GenerationOptions& options, std::int64_t vocab_size,
+                  const std::filesystem::path& directory, bool quiet) {
+  for (const std::int64_t id : options.eos_token_id) {
+    if (id < vocab_size) continue;
+    if (!given.eos_token_id.empty()) {
+      throw UsageError("--eos-token-id: expected token ids below the vocabulary's size " +
+                       std::to_string(vocab_size) + ", got " + std::to_string(id));
+    }
+    if (!quiet) {
+      warn(directory.string() + ": eos_token_id " + std::to_string(id) + " is outside the vocabulary of " +
+           std::to_string(vocab_size) + " tokens and ends nothing");
+    }
+  }
   try {
     check_use(options, vocab_size);
   } catch (const UsageError&) {

@@ -14,15 +14,15 @@ namespace heed::cli {
 struct GenerationArguments {
   std::optional<std::int64_t> max_new_tokens, max_length, min_new_tokens, min_length, num_beams,
       num_return_sequences, no_repeat_ngram_size, encoder_no_repeat_ngram_size, top_k;
-  std::optional<double> length_penalty, repetition_penalty, temperature, top_p, min_p, typical_p,
-      epsilon_cutoff, eta_cutoff;
+  std::optional<double> length_penalty, repetition_penalty, encoder_repetition_penalty, temperature, top_p,
+      top_h, min_p, typical_p, epsilon_cutoff, eta_cutoff;
   std::optional<std::int64_t> forced_bos_token_id, pad_token_id, decoder_start_token_id;
   std::string early_stopping;
   std::string exponential_decay_length_penalty;
   std::vector<std::string> eos_token_id, forced_eos_token_id, bad_words_ids, suppress_tokens,
       begin_suppress_tokens, sequence_bias;
   std::optional<bool> do_sample;
-  bool renormalize_logits = false;
+  bool renormalize_logits = false, remove_invalid_values = false;
 
   void add_to(CLI::App& command);
   /// Overwrites what the user gave. Throws UsageError for what is malformed, out of range or contradictory.
@@ -30,8 +30,9 @@ struct GenerationArguments {
 };
 
 /// Throws UsageError for what the command line asks of a vocabulary that has it not, Error where it is the
-/// model's generation_config.json that asks for it.
-void check_tokens(const GenerationOptions& options, std::int64_t vocab_size,
-                  const std::filesystem::path& directory);
+/// model's generation_config.json that asks for it. An end token that a model's own files name and its
+/// vocabulary has not ends nothing, in transformers too: that is warned of, unless `quiet`.
+void check_tokens(const GenerationArguments& given, const GenerationOptions& options, std::int64_t vocab_size,
+                  const std::filesystem::path& directory, bool quiet);
 
 }  // namespace heed::cli

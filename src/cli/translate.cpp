@@ -204,7 +204,7 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
                         options.first, options.second,
                         long_lines};
   warn_of_unknown_settings(*session.model, directory, globals);
-  check_tokens(options.first, session.model->vocab_size(), directory);
+  check_tokens(arguments.generation, options.first, session.model->vocab_size(), directory, globals.quiet);
   if (ids || sound) {
     translate_numbers(session);
   } else {

@@ -95,13 +95,11 @@ std::vector<std::string> settings_not_done(const Config& config) {
   const auto expect_number = [&](const char* name, double off) {
     if (config.number(name, off) != off) names.emplace_back(name);
   };
-  for (const char* name : {"encoder_repetition_penalty", "guidance_scale", "num_beam_groups"}) {
+  for (const char* name : {"guidance_scale", "num_beam_groups"}) {
     expect_number(name, 1);
   }
   expect_number("diversity_penalty", 0);
-  for (const char* name : {"remove_invalid_values", "token_healing"}) {
-    if (config.boolean(name, false)) names.emplace_back(name);
-  }
+  if (config.boolean("token_healing", false)) names.emplace_back("token_healing");
   return names;
 }
 
@@ -161,6 +159,8 @@ void check_sampling(const GenerationOptions& o, const Checker& check) {
   const auto positive = [](double x) { return std::isfinite(x) && x > 0; };
   check.require(positive(o.repetition_penalty), "repetition_penalty", "a number above 0",
                 o.repetition_penalty);
+  check.require(positive(o.encoder_repetition_penalty), "encoder_repetition_penalty", "a number above 0",
+                o.encoder_repetition_penalty);
   check.require(positive(o.temperature), "temperature",
                 "a number above 0 (for greedy search turn do_sample off)", o.temperature);
   check.require(o.no_repeat_ngram_size >= 0, "no_repeat_ngram_size", "at least 0", o.no_repeat_ngram_size);
@@ -181,6 +181,7 @@ void check_sampling(const GenerationOptions& o, const Checker& check) {
     check.require(std::isfinite(bias.bias), "sequence_bias", "finite numbers", bias.bias);
     check.tokens("sequence_bias", bias.ids);
   }
+  if (o.top_h) check.require(*o.top_h > 0 && *o.top_h <= 1, "top_h", "above 0 and at most 1", *o.top_h);
   if (o.min_p) check.require(*o.min_p >= 0 && *o.min_p <= 1, "min_p", "0 to 1", *o.min_p);
 }
 
@@ -201,6 +202,7 @@ std::vector<std::string> read_options(const Config& config, GenerationOptions& o
   o.length_penalty = config.number("length_penalty", o.length_penalty);
   if (config.has("early_stopping")) o.early_stopping = read_early_stopping(config);
   o.repetition_penalty = config.number("repetition_penalty", o.repetition_penalty);
+  o.encoder_repetition_penalty = config.number("encoder_repetition_penalty", o.encoder_repetition_penalty);
   o.no_repeat_ngram_size = config.integer("no_repeat_ngram_size", o.no_repeat_ngram_size);
   o.encoder_no_repeat_ngram_size =
       config.integer("encoder_no_repeat_ngram_size", o.encoder_no_repeat_ngram_size);
@@ -209,6 +211,7 @@ std::vector<std::string> read_options(const Config& config, GenerationOptions& o
   if (config.has("bad_words_ids")) o.bad_words_ids = read_bad_words(config);
   overlay_ids(o.suppress_tokens, "suppress_tokens");
   overlay_ids(o.begin_suppress_tokens, "begin_suppress_tokens");
+  o.remove_invalid_values = config.boolean("remove_invalid_values", o.remove_invalid_values);
   o.renormalize_logits = config.boolean("renormalize_logits", o.renormalize_logits);
   overlay_ids(o.eos_token_id, "eos_token_id");
   overlay(o.pad_token_id, config.optional_integer("pad_token_id"));
@@ -220,6 +223,7 @@ std::vector<std::string> read_options(const Config& config, GenerationOptions& o
   o.temperature = config.number("temperature", o.temperature);
   o.top_k = config.integer("top_k", o.top_k);
   o.top_p = config.number("top_p", o.top_p);
+  overlay(o.top_h, config.optional_number("top_h"));
   overlay(o.min_p, config.optional_number("min_p"));
   o.typical_p = config.number("typical_p", o.typical_p);
   o.epsilon_cutoff = config.number("epsilon_cutoff", o.epsilon_cutoff);
@@ -286,7 +290,7 @@ void check_generation_options(const GenerationOptions& options, std::optional<st
   }
   check.tokens("suppress_tokens", options.suppress_tokens);
   check.tokens("begin_suppress_tokens", options.begin_suppress_tokens);
-  check.tokens("eos_token_id", options.eos_token_id);
+  Checker({}).tokens("eos_token_id", options.eos_token_id);  // one that is never said ends nothing
   check.tokens("forced_eos_token_id", options.forced_eos_token_id);
   check.token("forced_bos_token_id", options.forced_bos_token_id);
   check.token("decoder_start_token_id", options.decoder_start_token_id);

@@ -17,13 +17,21 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
+// An end token outside the vocabulary, which a model's file may name, is never said anyway.
 void ban(std::span<const std::int64_t> tokens, std::span<float> scores) {
-  for (const std::int64_t token : tokens) scores[static_cast<std::size_t>(token)] = kNever;
+  for (const std::int64_t token : tokens) {
+    if (static_cast<std::size_t>(token) < scores.size()) scores[static_cast<std::size_t>(token)] = kNever;
+  }
 }
 
 void only(std::span<const std::int64_t> tokens, std::span<float> scores) {
   std::fill(scores.begin(), scores.end(), kNever);
   for (const std::int64_t token : tokens) scores[static_cast<std::size_t>(token)] = 0;
+}
+
+void make_finite(std::span<float> scores) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  for (float& score : scores) score = std::isnan(score) ? 0 : std::clamp(score, -kLargest, kLargest);
 }
 
 void penalize_repetition(std::span<const std::int64_t> sequence, float penalty, std::span<float> scores) {
@@ -51,7 +59,7 @@ void ban_ngrams_of(std::span<const std::int64_t> text, std::span<const std::int6
 void add_sequence_biases(std::span<const std::int64_t> sequence, const std::vector<SequenceBias>& biases,
                          std::span<float> scores) {
   std::map<std::int64_t, float> sums;
-  for (const SequenceBias& bias : biases) {  // of single tokens the last bias counts
+  for (const SequenceBias& bias : biases) {  // of several for the same tokens the last counts
     if (bias.ids.size() == 1) sums[bias.ids.front()] = static_cast<float>(bias.bias);
   }
   for (const SequenceBias& bias : biases) {
@@ -59,8 +67,10 @@ void add_sequence_biases(std::span<const std::int64_t> sequence, const std::vect
     // transformers asks for the whole sequence's length, though its last token is yet to come.
     if (ids.size() == 1 || ids.size() > sequence.size()) continue;
     const auto prefix = sequence.last(ids.size() - 1);
-    if (std::equal(prefix.begin(), prefix.end(), ids.begin()))
-      sums[ids.back()] += static_cast<float>(bias.bias);
+    if (!std::equal(prefix.begin(), prefix.end(), ids.begin())) continue;
+    const bool repeated = std::any_of(&bias + 1, biases.data() + biases.size(),
+                                      [&](const SequenceBias& later) { return later.ids == ids; });
+    if (!repeated) sums[ids.back()] += static_cast<float>(bias.bias);
   }
   for (const auto& entry : sums) scores[static_cast<std::size_t>(entry.first)] += entry.second;
 }
@@ -115,6 +125,27 @@ void keep_top_p(double p, std::size_t keep, std::span<float> scores) {
     if (mass > 1 - p) break;
     scores[order[i - 1]] = kNever;
   }
+}
+
+// Of the 100 best tokens those, from the best on, whose shares of the entropy come to at most `part` of it.
+void keep_top_h(double part, std::span<float> scores) {
+  constexpr std::size_t kConsidered = 100;
+  const auto order = ranked(scores);
+  const std::size_t count = std::min(kConsidered, order.size());
+  const float maximum = scores[order[0]];
+  double total = 0, entropy = 0;
+  for (std::size_t i = 0; i < count; ++i) total += std::exp(static_cast<double>(scores[order[i]]) - maximum);
+  std::vector<double> shares;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double p = std::exp(static_cast<double>(scores[order[i]]) - maximum) / total;
+    shares.push_back(p > 0 ? -p * std::log(p) : 0);
+    entropy += shares.back();
+  }
+  double sum = shares[0];
+  std::size_t kept = 1;
+  for (; kept < count && scores[order[kept]] > kNever && (sum += shares[kept]) <= part * entropy; ++kept) {
+  }
+  for (std::size_t i = kept; i < order.size(); ++i) scores[order[i]] = kNever;
 }
 
 void keep_min_p(double p, std::size_t keep, std::span<float> scores) {
@@ -189,6 +220,7 @@ Processors::Processors(const GenerationOptions& options, std::int64_t prompt_len
 bool Processors::active(std::int64_t length) const {
   return !options_.sequence_bias.empty() || options_.encoder_no_repeat_ngram_size > 0 ||
          options_.exponential_decay_length_penalty || options_.repetition_penalty != 1 ||
+         options_.encoder_repetition_penalty != 1 || options_.remove_invalid_values ||
          options_.no_repeat_ngram_size > 0 || !options_.bad_words_ids.empty() || length < min_length_ ||
          (options_.forced_bos_token_id && length == 1) ||
          (!options_.forced_eos_token_id.empty() && length == max_length_ - 1) ||
@@ -214,6 +246,9 @@ void Processors::apply(std::span<const std::int64_t> sequence, std::span<float> 
 
 void Processors::restrict_words(std::span<const std::int64_t> sequence, std::span<float> scores) const {
   if (!options_.sequence_bias.empty()) add_sequence_biases(sequence, options_.sequence_bias, scores);
+  if (options_.encoder_repetition_penalty != 1) {
+    penalize_repetition(source_, static_cast<float>(1 / options_.encoder_repetition_penalty), scores);
+  }
   if (options_.repetition_penalty != 1) {
     penalize_repetition(sequence, static_cast<float>(options_.repetition_penalty), scores);
   }
@@ -231,12 +266,15 @@ void Processors::force(std::int64_t length, std::span<float> scores) const {
   if (options_.forced_bos_token_id && length == 1) only(std::span(&*options_.forced_bos_token_id, 1), scores);
   if (!options_.forced_eos_token_id.empty() && length == max_length_ - 1)
     only(options_.forced_eos_token_id, scores);
+  if (options_.remove_invalid_values) make_finite(scores);
   if (!options_.exponential_decay_length_penalty) return;
   const auto [start, factor] = *options_.exponential_decay_length_penalty;
   const std::int64_t steps = length - prompt_length_ - start;
   if (steps <= 0) return;
   for (const std::int64_t token : options_.eos_token_id) {
+    if (static_cast<std::size_t>(token) >= scores.size()) continue;
     float& score = scores[static_cast<std::size_t>(token)];
+    if (std::isinf(score)) continue;  // what is banned stays so
     score += std::abs(score) * static_cast<float>(std::pow(factor, static_cast<double>(steps)) - 1);
   }
 }
@@ -246,6 +284,7 @@ void Processors::warp(std::span<float> scores) const {
     for (float& score : scores) score /= static_cast<float>(options_.temperature);
   }
   require_drawable(scores);
+  if (options_.top_h) keep_top_h(*options_.top_h, scores);
   const auto keep = std::min(static_cast<std::size_t>(min_candidates_), scores.size());
   if (options_.top_k > 0) keep_top_k(std::max(static_cast<std::size_t>(options_.top_k), keep), scores);
   if (options_.top_p < 1) keep_top_p(options_.top_p, keep, scores);

@@ -1,6 +1,8 @@
 // Processors change the scores of the next token before one is chosen. Greedy search and sampling give them
 // logits, beam search log-probabilities, as transformers does. The order is fixed:
 //   0. sequence biases: added for tokens that would complete one of the sequences
+//   0b. encoder repetition penalty p: s < 0 ? s / p : s * p for every token of the source (of a decoder, the
+//   prompt)
 //   1. repetition penalty p: s < 0 ? s * p : s / p for every token of the sequence (Keskar et al., "CTRL")
 //   2. no repeated n-grams: -inf for tokens that would complete an n-gram the sequence has, then one the
 //   source
@@ -10,9 +12,11 @@
 //   4. minimum lengths: -inf for the end tokens
 //   5. forced first token, after a prompt of one token: 0, all others -inf
 //   6. forced last token(s), at max_length - 1: 0, all others -inf
+//   6a. invalid values: NaN becomes 0, infinities the largest numbers
 //   6b. a growing score of the end tokens from some length on: s + |s| (factor^steps - 1)
 //   7. suppressed tokens, then tokens suppressed at the beginning: -inf
-//   8. sampling only: temperature, top-k, top-p (Holtzman et al.), min-p (Nguyen et al.), typical-p
+//   8. sampling only: temperature, top-h (Potraghloo et al.), top-k, top-p (Holtzman et al.), min-p (Nguyen
+//   et al.), typical-p
 //      (Meister et al.), epsilon and eta cutoffs (Hewitt et al.)
 //   9. renormalisation: log-softmax
 #pragma once

@@ -137,14 +137,22 @@ SourceBatch pad(std::span<const std::vector<std::int64_t>> sources, std::span<co
   return batch;
 }
 
+/// The longest sequence that the positions allow. The last token is never fed, so it needs no position; but
+/// unless somebody says how long a sequence may be, it keeps to those of training.
+std::optional<std::int64_t> most_tokens(const GenerationOptions& options, const Model& model) {
+  if (!options.max_new_tokens && !options.max_length) return model.trained_positions();
+  const auto positions = model.max_positions();
+  return positions ? std::optional(*positions + 1) : std::nullopt;
+}
+
 /// The options with everything filled in that the model knows, for prompts of that many tokens.
 GenerationOptions complete(GenerationOptions options, const EncoderDecoderModel& model,
                            std::int64_t prompt_length) {
   if (options.eos_token_id.empty()) options.eos_token_id = {model.eos_id()};
   if (!options.decoder_start_token_id) options.decoder_start_token_id = model.decoder_start_id();
   if (const auto positions = model.max_positions()) {
-    // The last token of a sequence is never fed, so it needs no position.
-    const std::int64_t longest = std::min(resolved_max_length(options, prompt_length), *positions + 1);
+    const std::int64_t longest =
+        std::min(resolved_max_length(options, prompt_length), most_tokens(options, model).value());
     if (longest <= prompt_length) {
       throw Error(fmt::format(
           "search: expected room for a new token, got at most {} tokens in all for a decoder prompt of {} "
@@ -232,8 +240,7 @@ std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
     check_ids(prompts[i], model.vocab_size(), fmt::format("prompt {}", i));
   }
   SearchOptions of_batch = watch;
-  // The last token of a sequence is never fed, so it needs no position.
-  if (const auto positions = model.max_positions()) of_batch.longest = *positions + 1;
+  of_batch.longest = most_tokens(options, model);
   processors_for(prompts, options, {.longest = of_batch.longest});  // refuses before anything is made
   const auto order = by_length(prompts);
   std::vector<std::vector<Hypothesis>> results(prompts.size());
@@ -286,7 +293,8 @@ std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& m
     SearchOptions batch_watch{.capture = watch.capture};
     for (const std::size_t row : rows) {
       batch_watch.identities.push_back(watch.identities.empty() ? row : watch.identities[row]);
-      if (options.encoder_no_repeat_ngram_size > 0) batch_watch.sources.push_back(sources[row]);
+      if (options.encoder_no_repeat_ngram_size > 0 || options.encoder_repetition_penalty != 1)
+        batch_watch.sources.push_back(sources[row]);
     }
     Context context;
     const auto decoding = model.decode(pad(sources, rows, model.pad_id()), 1, context);

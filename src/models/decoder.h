@@ -41,6 +41,7 @@ class AssembledDecoder : public DecoderModel {
   }
   std::vector<std::string> unknown_settings() const override { return files_.config.unused(); }
   std::optional<std::int64_t> max_positions() const override { return max_positions_; }
+  std::optional<std::int64_t> trained_positions() const override { return trained_positions_; }
   std::int64_t vocab_size() const override { return parts_.embedding.table.size(0); }
 
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
@@ -58,7 +59,7 @@ class AssembledDecoder : public DecoderModel {
   void check_output() const;
 
   DecoderParts parts_;
-  std::optional<std::int64_t> max_positions_;
+  std::optional<std::int64_t> max_positions_, trained_positions_;
   bool rows_are_independent_ = true;
 
  private:

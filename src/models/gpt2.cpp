@@ -97,7 +97,7 @@ Gpt2::Gpt2(ModelFiles files) : AssembledDecoder(std::move(files)) {
   parts_.embedding.table = weights()["transformer.wte.weight"];
   parts_.positions = std::make_shared<AdditivePositions>(weights()["transformer.wpe.weight"]);
   parts_.embedding_dropout = c.embd_pdrop;
-  max_positions_ = c.n_positions;
+  max_positions_ = trained_positions_ = c.n_positions;
   for (std::int64_t i = 0; i < c.n_layer; ++i) {
     const std::string file = gpt2_layer(i), name = parts_.stack.name + ".layers." + std::to_string(i);
     double scale = c.scale_attn_weights ? 1.0 / std::sqrt(static_cast<double>(c.n_embd / c.n_head)) : 1.0;

@@ -15,6 +15,7 @@ struct NeoxConfig {
   std::string hidden_act;
   double attention_dropout, hidden_dropout, layer_norm_eps;
   bool use_parallel_residual, attention_bias, tie_word_embeddings;
+  std::int64_t max_position_embeddings;
   RotaryOptions rotary;
 
   static NeoxConfig parse(const Config& json);
@@ -36,8 +37,8 @@ NeoxConfig NeoxConfig::parse(const Config& json) {
   c.tie_word_embeddings = json.boolean("tie_word_embeddings", false);
   check_heads(json, "num_attention_heads", c.hidden_size, c.num_attention_heads);
   activation_setting(json, "hidden_act", c.hidden_act);
-  c.rotary = rotary_options(json, c.hidden_size / c.num_attention_heads,
-                            json.positive_integer("max_position_embeddings", 2048),
+  c.max_position_embeddings = json.positive_integer("max_position_embeddings", 2048);
+  c.rotary = rotary_options(json, c.hidden_size / c.num_attention_heads, c.max_position_embeddings,
                             {.theta = "rotary_emb_base", .partial = "rotary_pct", .partial_default = 0.25});
   json.ignore({"attention_probs_dropout_prob", "classifier_dropout", "hidden_dropout_prob",
                "initializer_range", "is_decoder", "partial_rotary_factor", "rope_theta"});
@@ -85,6 +86,7 @@ Neox::Neox(ModelFiles files) : AssembledDecoder(std::move(files)) {
   parts_.embedding_dropout = c.hidden_dropout;
   parts_.positions = std::make_shared<RotaryPositions>(c.rotary);
   rows_are_independent_ = !follows_length(c.rotary);
+  trained_positions_ = c.max_position_embeddings;
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
     const std::string file = neox_layer(i), name = parts_.stack.name + ".layers." + std::to_string(i);
     parts_.stack.layers.push_back(

@@ -12,7 +12,8 @@ LlamaShape llama_shape(const Config& json) {
   LlamaShape s = LlamaShape::parse(json, 0);
   s.qkv_bias = s.out_bias = json.boolean("attention_bias", false);
   s.mlp_bias = json.boolean("mlp_bias", false);
-  s.rotary = rotary_options(json, s.head_dim, json.positive_integer("max_position_embeddings", 2048));
+  s.positions = json.positive_integer("max_position_embeddings", 2048);
+  s.rotary = rotary_options(json, s.head_dim, s.positions);
   ignore_common_keys(json);
   return s;
 }

@@ -49,6 +49,7 @@ LlamaLike::LlamaLike(ModelFiles files, LlamaShapeOf shape_of) : AssembledDecoder
   parts_.embedding.padding_id = s.padding;
   parts_.positions = std::make_shared<RotaryPositions>(s.rotary);
   rows_are_independent_ = !follows_length(s.rotary);
+  trained_positions_ = s.positions;
   for (std::int64_t i = 0; i < s.layers; ++i) {
     const std::string file = llama_layer(i), name = parts_.stack.name + ".layers." + std::to_string(i);
     parts_.stack.layers.push_back({.name = name,

@@ -19,6 +19,7 @@ struct LlamaShape {
   bool tied = false, qkv_bias = false, out_bias = false, mlp_bias = false;
   std::vector<std::int64_t> windows;    // per layer, 0 where all keys are seen
   std::optional<std::int64_t> padding;  // the id whose lookups teach its row nothing
+  std::int64_t positions = 0;           // of training
   RotaryOptions rotary;
 
   /// The keys all these families have. `kv_heads_default` 0 stands for as many as heads.

@@ -10,7 +10,8 @@ namespace {
 
 LlamaShape mistral_shape(const Config& json) {
   LlamaShape s = LlamaShape::parse(json, 8);
-  s.rotary = rotary_options(json, s.head_dim, json.positive_integer("max_position_embeddings", 131072));
+  s.positions = json.positive_integer("max_position_embeddings", 131072);
+  s.rotary = rotary_options(json, s.head_dim, s.positions);
   const std::int64_t window = integer_or_null(json, "sliding_window", 0, 4096);
   s.windows.assign(s.windows.size(), window);
   ignore_common_keys(json);

@@ -30,7 +30,8 @@ void read_windows(const Config& json, LlamaShape& s) {
 LlamaShape qwen2_shape(const Config& json) {
   LlamaShape s = LlamaShape::parse(json, 32);
   s.qkv_bias = true;
-  s.rotary = rotary_options(json, s.head_dim, json.positive_integer("max_position_embeddings", 32768));
+  s.positions = json.positive_integer("max_position_embeddings", 32768);
+  s.rotary = rotary_options(json, s.head_dim, s.positions);
   read_windows(json, s);
   ignore_common_keys(json);
   return s;

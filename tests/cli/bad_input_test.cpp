@@ -158,8 +158,8 @@ TEST(BadInput, Models) {
       {1,
        {"translate", "--prompt-ids", "5", "--json", "--model",
         broken("vocabulary", "generation_config.json",
-               replaced("\"eos_token_id\": 0", "\"eos_token_id\": 541"))},
-       "generation_config.json: generation options: eos_token_id: expected token ids below"},
+               replaced("\"forced_eos_token_id\": 0", "\"forced_eos_token_id\": 541"))},
+       "generation_config.json: generation options: forced_eos_token_id: expected token ids below"},
       {1, {"translate", "--model", marian(), "a"}, "expected the tokenizer files"},
       {1, {"average", tiny_model(), marian(), "--output", folder / "mean"}, "as " + tiny_model()},
   });

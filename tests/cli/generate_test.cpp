@@ -41,6 +41,42 @@ Words prompts_of(const Json& run) {
   return options;
 }
 
+// As a config made small keeps GPT-2's own end of 50256: transformers never meets it either.
+TEST(Generate, AnEndOutsideTheVocabularyEndsNothing) {
+  const Folder folder;
+  for (const char* file : {"config.json", "model.safetensors"})
+    std::filesystem::copy_file(gpt2() + "/" + file, folder / file);
+  spill(folder / "generation_config.json", R"({"eos_token_id": 50256, "min_new_tokens": 3})");
+  const Words words{"generate", "--model", folder.path().string(), "--json", "--prompt-ids", "5,6,7"};
+  const Result result = cli_test::run(words);
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("eos_token_id 50256 is outside the vocabulary of 512 tokens"));
+  EXPECT_EQ(json_lines(result.out).front().at("ids").size(), 20u);
+  Words given = words;
+  given.insert(given.end(), {"--eos-token-id", "512"});
+  const Result refused = cli_test::run(given);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err,
+              HasSubstr("--eos-token-id: expected token ids below the vocabulary's size 512, got 512"));
+}
+
+// What the command line says of words replaces what the model's file says, as an argument of generate() does.
+TEST(Generate, BadWordsOfTheCommandLineReplaceTheModels) {
+  const Folder folder;
+  for (const char* file : {"config.json", "model.safetensors"})
+    std::filesystem::copy_file(gpt2() + "/" + file, folder / file);
+  const auto first = [&](const Words& more) {
+    Words words{"generate",     "--model", folder.path().string(), "--json",
+                "--prompt-ids", "5,6,7",   "--max-new-tokens",     "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json_lines(cli_test::run(words).out).front().at("ids").at(0).get<int>();
+  };
+  const int best = first({});
+  spill(folder / "generation_config.json", "{\"bad_words_ids\": [[" + std::to_string(best) + "]]}");
+  EXPECT_NE(first({}), best);
+  EXPECT_EQ(first({"--bad-words-ids", best == 9 ? "10" : "9"}), best);
+}
+
 TEST(Generate, ContinuesIdsAsTransformersDoes) {
   for (const auto& [name, beams] : {std::pair{"greedy_batch", "1"}, {"beam4_batch", "4"}}) {
     const Json run = fixture_run(name);

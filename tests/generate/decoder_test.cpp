@@ -226,6 +226,24 @@ TEST_P(Gpt2Continuation, EndsAtTheLastPosition) {
   EXPECT_EQ(found[1][0].ids.size(), 63u);
 }
 
+// As transformers: without a length 20 new tokens, but no more in all than max_position_embeddings.
+TEST(Continuation, WithoutALengthTextsKeepToThePositionsOfTraining) {
+  for (const char* fixture : {"gpt2", "llama", "mistral", "qwen2", "gpt-neox"}) {
+    SCOPED_TRACE(fixture);
+    const auto model = load_decoder(std::filesystem::path(HEED_FIXTURES) / "decoders" / fixture);
+    EXPECT_EQ(model->trained_positions(), 64);
+    const Prompts prompts = {std::vector<std::int64_t>(61, 5), {5, 6}};
+    const auto found = search_prompts(*model, prompts, {}, 1000);
+    EXPECT_EQ(found[0][0].ids.size(), 3u);
+    EXPECT_EQ(found[1][0].ids.size(), 20u);
+    const Prompts full = {std::vector<std::int64_t>(64, 5)};
+    EXPECT_THROW(search_prompts(*model, full, {}, 1000), Error);
+    EXPECT_EQ(search_prompts(*model, full, {.max_new_tokens = 1}, 1000)[0][0].ids.size(), 1u);
+  }
+  const auto bloom = load_decoder(std::filesystem::path(HEED_FIXTURES) / "decoders/bloom");
+  EXPECT_EQ(bloom->trained_positions(), std::nullopt);
+}
+
 TEST_P(Gpt2Continuation, RefusesWhatDoesNotFit) {
   const auto refuses = [&](const Prompts& prompts, const GenerationOptions& options, const char* told) {
     try {
@@ -240,7 +258,7 @@ TEST_P(Gpt2Continuation, RefusesWhatDoesNotFit) {
   refuses({{-1}}, {}, "below 512");
   refuses({std::vector<std::int64_t>(65, 5)}, {}, "room for a new token");
   refuses({{5, 6, 7}}, {.max_length = 3}, "room for a new token");
-  refuses({{5}}, {.eos_token_id = {512}}, "eos_token_id");
+  refuses({{5}}, {.forced_eos_token_id = {512}}, "forced_eos_token_id");
   refuses({{5}}, {.temperature = NAN}, "temperature");
   refuses({{5}}, {.num_beams = 2000}, "num_beams");
   EXPECT_TRUE(search_prompts(*model_, {}, {}, 100).empty());

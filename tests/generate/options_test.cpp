@@ -89,10 +89,10 @@ TEST_F(OptionsFile, ReadsTheRest) {
 TEST_F(OptionsFile, TellsWhatItDoesNotUnderstand) {
   std::vector<std::string> unused;
   load(
-      R"({"num_beam_groups": 1, "diversity_penalty": 0.0, "top_h": 0.9, "guidance_scale": null, "new_key": 1,
-           "encoder_repetition_penalty": 1.0, "remove_invalid_values": true})",
+      R"({"num_beam_groups": 1, "diversity_penalty": 0.0, "watermarking_config": {"bias": 2.0},
+           "guidance_scale": null, "new_key": 1, "token_healing": true})",
       &unused);
-  EXPECT_THAT(unused, ::testing::UnorderedElementsAre("top_h", "new_key", "remove_invalid_values"));
+  EXPECT_THAT(unused, ::testing::UnorderedElementsAre("watermarking_config", "new_key", "token_healing"));
 }
 
 TEST_F(OptionsFile, MayBeMissing) {
@@ -169,7 +169,11 @@ TEST(Options, OutOfRangeIsRefusedByName) {
   EXPECT_THAT(complaint({.bad_words_ids = {{}}}), HasSubstr("bad_words_ids"));
   EXPECT_THAT(complaint({.bad_words_ids = {{3, 100}}}), HasSubstr("bad_words_ids"));
   EXPECT_THAT(complaint({.suppress_tokens = {-1}}), HasSubstr("suppress_tokens"));
-  EXPECT_THAT(complaint({.eos_token_id = {100}}), HasSubstr("eos_token_id"));
+  EXPECT_THAT(complaint({.eos_token_id = {-1}}), HasSubstr("eos_token_id"));
+  EXPECT_NO_THROW(check_generation_options({.eos_token_id = {100}}, 100));  // never said, so it ends nothing
+  EXPECT_THAT(complaint({.encoder_repetition_penalty = 0}), HasSubstr("encoder_repetition_penalty"));
+  EXPECT_THAT(complaint({.top_h = 0}), HasSubstr("top_h"));
+  EXPECT_THAT(complaint({.top_h = NAN}), HasSubstr("top_h"));
   EXPECT_THAT(complaint({.decoder_start_token_id = 100}), HasSubstr("decoder_start_token_id"));
   EXPECT_THAT(complaint({.do_sample = true, .temperature = 0}), HasSubstr("temperature"));
   EXPECT_THAT(complaint({.temperature = NAN}), HasSubstr("temperature"));

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "heed/io/json.h"
 
@@ -25,7 +26,9 @@ GenerationOptions options_of(const std::string& json) {
 }
 
 class ProcessorFixture : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(All, ProcessorFixture, ::testing::Values("processors.json", "processors_more.json"));
+INSTANTIATE_TEST_SUITE_P(All, ProcessorFixture,
+                         ::testing::Values("processors.json", "processors_more.json",
+                                           "processors_entropy.json"));
 
 TEST_P(ProcessorFixture, ChangesScoresAsTransformersDoes) {
   const Config fixture = Config::load(std::filesystem::path(HEED_FIXTURES) / "generate" / GetParam());
@@ -54,6 +57,23 @@ TEST_P(ProcessorFixture, ChangesScoresAsTransformersDoes) {
       }
     }
   }
+}
+
+TEST(Processors, InvalidScoresBecomeNumbersWhereThatIsAskedFor) {
+  const float inf = INFINITY, largest = std::numeric_limits<float>::max();
+  const GenerationOptions options{
+      .bad_words_ids = {{4}}, .suppress_tokens = {5}, .remove_invalid_values = true};
+  std::vector<float> scores = {NAN, inf, -inf, 1.5f, 2, 3};
+  generate::Processors(options, 1, 9).apply(std::vector<std::int64_t>{1}, scores);
+  EXPECT_EQ(scores, (std::vector<float>{0, largest, -largest, 1.5f, -largest, -inf}));
+}
+
+TEST(Processors, ABannedEndStaysBannedHoweverItsScoreWouldGrow) {
+  const GenerationOptions options{
+      .min_new_tokens = 5, .exponential_decay_length_penalty = {{0, 1.5}}, .eos_token_id = {2}};
+  std::vector<float> scores = {1, 2, 3, 4};
+  generate::Processors(options, 1, 9).apply(std::vector<std::int64_t>{1, 1, 1}, scores);
+  EXPECT_EQ(scores, (std::vector<float>{1, 2, -INFINITY, 4}));
 }
 
 }  // namespace

@@ -262,7 +262,7 @@ TEST(SearchSources, RefusesWhatTheModelCannotTake) {
   EXPECT_THROW(search_sources(model, std::vector<std::vector<std::int64_t>>{{5, 5, 5, 5, 0}}, {}, 100),
                Error);
   EXPECT_THROW(
-      search_sources(model, std::vector<std::vector<std::int64_t>>{{5}}, {.eos_token_id = {500}}, 100),
+      search_sources(model, std::vector<std::vector<std::int64_t>>{{5}}, {.forced_eos_token_id = {500}}, 100),
       Error);
 }
 

@@ -25,7 +25,8 @@ struct SequenceBias {
 
 struct GenerationOptions {
   // Lengths. `max_length` and `min_length` count the prompt (the start token of a decoder too); the
-  // `new_tokens` options win over them. With neither maximum, 20 new tokens are made.
+  // `new_tokens` options win over them. With neither maximum, 20 new tokens are made, or as many as the
+  // positions of training leave.
   std::optional<std::int64_t> max_new_tokens = {};
   std::optional<std::int64_t> max_length = {};
   std::optional<std::int64_t> min_new_tokens = {};
@@ -39,6 +40,8 @@ struct GenerationOptions {
 
   // What may be said; see processors.h for the formulas and the order.
   double repetition_penalty = 1.0;
+  double encoder_repetition_penalty =
+      1.0;  ///< above 1: for the tokens of the source (of a decoder, the prompt)
   std::int64_t no_repeat_ngram_size = 0;
   std::int64_t encoder_no_repeat_ngram_size = 0;
   std::vector<SequenceBias> sequence_bias = {};
@@ -48,6 +51,7 @@ struct GenerationOptions {
   std::vector<std::int64_t> suppress_tokens = {};
   std::vector<std::int64_t> begin_suppress_tokens = {};
   bool renormalize_logits = false;
+  bool remove_invalid_values = false;  ///< NaN scores become 0 and infinite ones the largest numbers
 
   // Special tokens.
   std::vector<std::int64_t> eos_token_id = {};
@@ -62,6 +66,7 @@ struct GenerationOptions {
   double temperature = 1.0;
   std::int64_t top_k = 50;  ///< 0 = no limit
   double top_p = 1.0;
+  std::optional<double> top_h = {};
   std::optional<double> min_p = {};
   double typical_p = 1.0;
   double epsilon_cutoff = 0.0;
@@ -82,8 +87,8 @@ GenerationOptions load_generation_options(const std::filesystem::path& directory
 std::string apply_task(const std::filesystem::path& directory, const std::string& task,
                        GenerationOptions& options);
 
-/// Throws Error naming the first option that is out of range or contradicts another, or names a token outside
-/// a vocabulary of `vocab_size`, where that is known.
+/// Throws Error naming the first option that is out of range or contradicts another, or (but for
+/// eos_token_id) names a token outside a vocabulary of `vocab_size`, where that is known.
 void check_generation_options(const GenerationOptions& options, std::optional<std::int64_t> vocab_size = {});
 
 /// Longest sequence, prompt included, that the options allow after a prompt of this length.
