@@ -18,13 +18,13 @@ std::unique_ptr<Tokenizer> load_word_piece(const std::filesystem::path& director
 std::unique_ptr<Tokenizer> load_byte_level_bpe(const std::filesystem::path& directory, const char* vocabulary,
                                                const char* merges);
 /// A SentencePiece model whose pieces a family numbers in a way of its own: XLM-RoBERTa, CamemBERT, mBART and
-/// mBART-50 (sentencepiece.bpe.model), ALBERT (spiece.model). config.json or tokenizer_config.json beside it
-/// tell which; throws Error where they do not.
+/// mBART-50 (sentencepiece.bpe.model), ALBERT and T5 (spiece.model). config.json or tokenizer_config.json
+/// beside it tell which; throws Error where they do not.
 std::unique_ptr<Tokenizer> load_family_sentencepiece(const std::filesystem::path& directory,
                                                      const char* name);
-/// Whether a file is one of these.
-bool has_family(const std::filesystem::path& directory, std::string_view name);
-/// Any other SentencePiece model, as LLaMA and T5 come with.
+/// Whether a file of this name is one of these.
+bool is_of_family(std::string_view name);
+/// Any other SentencePiece model, as LLaMA comes with.
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& directory, const char* name);
 
 }  // namespace heed

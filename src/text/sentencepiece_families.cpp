@@ -2,6 +2,7 @@
 // file: they are put together to the pipeline that transformers 5.12.1 makes of them, and that is executed.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <span>
@@ -18,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-enum class Family { xlm_roberta, camembert, mbart, mbart50, albert };
+enum class Family { xlm_roberta, camembert, mbart, mbart50, albert, t5 };
 
 struct FamilyName {
   Family family;
@@ -26,13 +27,15 @@ struct FamilyName {
   const char* model_type;  // of config.json
   const char* file;
 };
-constexpr const char *kFairseqFile = "sentencepiece.bpe.model", *kAlbertFile = "spiece.model";
+constexpr const char *kFairseqFile = "sentencepiece.bpe.model", *kPlainFile = "spiece.model";
 constexpr FamilyName kFamilies[] = {
     {Family::xlm_roberta, "XLMRobertaTokenizer", "xlm-roberta", kFairseqFile},
     {Family::camembert, "CamembertTokenizer", "camembert", kFairseqFile},
     {Family::mbart, "MBartTokenizer", "mbart", kFairseqFile},
     {Family::mbart50, "MBart50Tokenizer", "", kFairseqFile},  // its models are mbart's
-    {Family::albert, "AlbertTokenizer", "albert", kAlbertFile},
+    {Family::albert, "AlbertTokenizer", "albert", kPlainFile},
+    {Family::t5, "T5Tokenizer", "t5", kPlainFile},
+    {Family::t5, "MT5Tokenizer", "mt5", kPlainFile},
 };
 
 // By SpecialRole: bos, eos, unk, pad, mask, cls, sep.
@@ -41,6 +44,7 @@ constexpr UsualTokens kFairseqTokens = {kRobertaTokens.roles, true};
 constexpr UsualTokens kMbart50Tokens = {{nullptr, "</s>", "<unk>", "<pad>", "<mask>", "<s>", "</s>"}, true};
 constexpr UsualTokens kAlbertTokens = {{"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]", "[CLS]", "[SEP]"},
                                        false};
+constexpr UsualTokens kT5Tokens = {{nullptr, "</s>", "<unk>", "<pad>", nullptr, nullptr, nullptr}, false};
 
 // Behind the pieces of mBART, the first 25, and of mBART-50.
 constexpr std::array kLanguages = {
@@ -85,13 +89,28 @@ std::optional<Family> family_of(const FamilyHint& hint, std::string_view file) {
   return std::nullopt;
 }
 
-[[noreturn]] void refuse_unknown_family(const FamilyHint& hint, const std::string& where) {
+[[noreturn]] void refuse_unknown_family(const FamilyHint& hint, const std::string& where, bool plain) {
+  const char* types = plain ? "t5, mt5 or albert" : "xlm-roberta, camembert or mbart";
+  const char* classes = plain ? "T5Tokenizer or AlbertTokenizer"
+                              : "XLMRobertaTokenizer, CamembertTokenizer, MBartTokenizer or MBart50Tokenizer";
   throw Error(fmt::format(
-      "{}: expected beside it what tells how its pieces are numbered (config.json with the model_type "
-      "xlm-roberta, camembert or mbart, or tokenizer_config.json with the tokenizer_class "
-      "XLMRobertaTokenizer, CamembertTokenizer, MBartTokenizer or MBart50Tokenizer), got {} (add the "
-      "tokenizer_class to tokenizer_config.json)",
-      where, hint.value.empty() ? "neither" : fmt::format("the {} {}", hint.key, hint.value)));
+      "{}: expected beside it what tells how its pieces are numbered (config.json with the model_type {}, or "
+      "tokenizer_config.json with the tokenizer_class {}), got {} (add the tokenizer_class to "
+      "tokenizer_config.json)",
+      where, types, classes,
+      hint.value.empty() ? "neither" : fmt::format("the {} {}", hint.key, hint.value)));
+}
+
+/// The family of a model's file. Nothing said, a spiece.model is T5's unless it has a piece of ALBERT's.
+Family told_family(const FamilyHint& hint, const SentencePieceFile& file, const char* name,
+                   const std::string& where) {
+  if (const auto family = family_of(hint, name)) return *family;
+  const bool plain = std::string_view(name) == kPlainFile;
+  const bool framed = std::any_of(file.pieces.begin(), file.pieces.end(), [](const auto& piece) {
+    return piece.text == "[CLS]" || piece.text == "<cls>";
+  });
+  if (!plain || framed || !hint.value.empty()) refuse_unknown_family(hint, where, plain);
+  return Family::t5;
 }
 
 /// A JSON file that may be missing: an object without members then.
@@ -108,8 +127,14 @@ class OptionalFile {
   Json json_ = Json::object();
 };
 
+bool has_fairseq_numbers(Family family) { return family != Family::albert && family != Family::t5; }
+
+/// T5's marks of what is missing from a text, which count downwards behind the pieces.
+std::string sentinel(std::int64_t number) { return fmt::format("<extra_id_{}>", number); }
+
 /// The pieces in the family's numbering, with their scores.
-Json vocabulary_of(Family family, const SentencePieceFile& file, const FamilyTokens& tokens) {
+Json vocabulary_of(Family family, const SentencePieceFile& file, const FamilyTokens& tokens,
+                   std::int64_t sentinels) {
   Json vocabulary = Json::array();
   const auto add = [&vocabulary](std::string_view token, double score = 0) {
     Json entry = Json::array({std::string(token)});
@@ -124,7 +149,7 @@ Json vocabulary_of(Family family, const SentencePieceFile& file, const FamilyTok
     add("</s>NOTUSED");
     add(*tokens.role(SpecialRole::unk));
     add("<unk>NOTUSED", -100);
-  } else if (family != Family::albert) {
+  } else if (has_fairseq_numbers(family)) {
     replaced = 3;
     add(*tokens.role(family == Family::mbart50 ? SpecialRole::cls : SpecialRole::bos));
     add(*tokens.role(SpecialRole::pad));
@@ -134,13 +159,18 @@ Json vocabulary_of(Family family, const SentencePieceFile& file, const FamilyTok
   for (std::size_t i = replaced; i < file.pieces.size(); ++i)
     add(file.pieces[i].text, static_cast<double>(file.pieces[i].score));
   for (const char* language : languages_of(family)) add(language);
-  if (family != Family::albert) add(*tokens.role(SpecialRole::mask));
+  if (has_fairseq_numbers(family)) add(*tokens.role(SpecialRole::mask));
+  if (family == Family::t5) {
+    for (std::int64_t i = sentinels; i-- > 0;) add(sentinel(i));
+  }
   return vocabulary;
 }
 
 /// The tokens that are found in a text because the model says so.
-std::vector<AddedToken> own_tokens(Family family, const SentencePieceFile& file) {
+std::vector<AddedToken> own_tokens(Family family, const SentencePieceFile& file, std::int64_t sentinels) {
   std::vector<AddedToken> own;
+  for (std::int64_t i = 0; family == Family::t5 && i < sentinels; ++i)
+    own.push_back(plain_token(sentinel(i), true));
   for (const char* language : languages_of(family)) own.push_back(plain_token(language, true));
   for (const SentencePieceFile::Piece& piece : file.pieces) {
     const bool control = piece.kind == SentencePieceFile::Kind::control;
@@ -166,6 +196,7 @@ Json normalizer_of(Family family, const SentencePieceFile& file) {
       parts.push_back(replace("Regex", R"(\s{2,}|[\n\r\t])", " "));
       parts.push_back({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
       break;
+    case Family::t5:
     case Family::xlm_roberta:
     case Family::mbart50: {
       const std::vector<std::uint8_t> map(file.charsmap.begin(), file.charsmap.end());
@@ -183,8 +214,9 @@ Json normalizer_of(Family family, const SentencePieceFile& file) {
 }
 
 Json document_of(Family family, const SentencePieceFile& file, const FamilyTokens& tokens,
-                 const JsonField& config) {
-  const bool prefixed = !languages_of(family).empty() || config.boolean("add_prefix_space", true);
+                 const JsonField& config, std::int64_t sentinels) {
+  const bool prefixed =
+      !languages_of(family).empty() || family == Family::t5 || config.boolean("add_prefix_space", true);
   const Json metaspace = {{"type", "Metaspace"},
                           {"add_prefix_space", prefixed},
                           {"prepend_scheme", prefixed ? "always" : "never"}};
@@ -197,31 +229,45 @@ Json document_of(Family family, const SentencePieceFile& file, const FamilyToken
           {"decoder", metaspace},
           {"model",
            {{"type", "Unigram"},
-            {"unk_id", family == Family::albert ? 1 : 3},
-            {"vocab", vocabulary_of(family, file, tokens)}}}};
+            {"unk_id", family == Family::albert ? 1
+                       : family == Family::t5   ? 2
+                                                : 3},
+            {"vocab", vocabulary_of(family, file, tokens, sentinels)}}}};
+}
+
+/// A template of which every token is of type 0; `special` are [token, id].
+Json template_processing(Json single, Json pair, std::initializer_list<Json> special) {
+  Json tokens = Json::object();
+  for (const Json& token : special)
+    tokens[token[0].get<std::string>()] = {{"ids", Json::array({token[1]})},
+                                           {"tokens", Json::array({token[0]})}};
+  return {{"type", "TemplateProcessing"},
+          {"single", std::move(single)},
+          {"pair", std::move(pair)},
+          {"special_tokens", std::move(tokens)}};
+}
+
+Json part(const char* kind, const Json& id) { return {{kind, {{"id", id}, {"type_id", 0}}}}; }
+
+/// T5's `A </s>` and `A </s> B </s>`.
+Json end_processing(const Json& end) {
+  const Json mark = part("SpecialToken", end[0]), first = part("Sequence", "A"),
+             second = part("Sequence", "B");
+  return template_processing(Json::array({first, mark}), Json::array({first, mark, second, mark}), {end});
 }
 
 /// mBART's `A </s> en_XX` and mBART-50's `en_XX A </s>`; a second text follows the first at once.
 Json language_processing(Family family, const Json& end, const Json& language) {
   const auto around = [&](std::initializer_list<const char*> texts) {
     Json parts = Json::array();
-    const auto add = [&parts](const char* kind, const Json& id) {
-      parts.push_back({{kind, {{"id", id}, {"type_id", 0}}}});
-    };
+    const auto add = [&parts](const char* kind, const Json& id) { parts.push_back(part(kind, id)); };
     if (family == Family::mbart50) add("SpecialToken", language[0]);
     for (const char* text : texts) add("Sequence", text);
     add("SpecialToken", end[0]);
     if (family == Family::mbart) add("SpecialToken", language[0]);
     return parts;
   };
-  Json special = Json::object();
-  for (const Json& token : {end, language})
-    special[token[0].get<std::string>()] = {{"ids", Json::array({token[1]})},
-                                            {"tokens", Json::array({token[0]})}};
-  return {{"type", "TemplateProcessing"},
-          {"single", around({"A"})},
-          {"pair", around({"A", "B"})},
-          {"special_tokens", std::move(special)}};
+  return template_processing(around({"A"}), around({"A", "B"}), {end, language});
 }
 
 /// What stands around the texts; null where the configuration has the word on it.
@@ -231,7 +277,7 @@ Json post_processor_of(Family family, const Pipeline& pipeline, const FamilyToke
   const auto numbered = [&](SpecialRole role, const char* shown = nullptr) {
     const std::string& token = *tokens.role(role);
     const AddedToken* added = pipeline.added.find(token);
-    const bool there = vocabulary.find(token) >= 0 || family != Family::albert;
+    const bool there = vocabulary.find(token) >= 0 || has_fairseq_numbers(family);
     if (added == nullptr || !there)
       throw Error(
           fmt::format("{}: expected the token {}, which is to stand around texts, got none", where, token));
@@ -244,6 +290,7 @@ Json post_processor_of(Family family, const Pipeline& pipeline, const FamilyToke
             {"sep", numbered(SpecialRole::sep, "[SEP]")}};
   }
   const Json end = numbered(SpecialRole::eos);
+  if (family == Family::t5) return end_processing(end);
   if (languages_of(family).empty()) {
     return {{"type", "RobertaProcessing"},
             {"cls", numbered(SpecialRole::bos)},
@@ -259,33 +306,30 @@ Json post_processor_of(Family family, const Pipeline& pipeline, const FamilyToke
 
 }  // namespace
 
-bool has_family(const std::filesystem::path& directory, std::string_view name) {
-  return name == kFairseqFile || (name == kAlbertFile && family_of(family_hint(directory), name));
-}
+bool is_of_family(std::string_view name) { return name == kFairseqFile || name == kPlainFile; }
 
 std::unique_ptr<Tokenizer> load_family_sentencepiece(const std::filesystem::path& directory,
                                                      const char* name) {
   const std::string where = (directory / name).string();
-  const FamilyHint hint = family_hint(directory);
-  const auto family = family_of(hint, name);
-  if (!family) refuse_unknown_family(hint, where);
   TokenizerFiles files;
   const OptionalFile configuration(files, directory, "tokenizer_config.json"),
       map(files, directory, "special_tokens_map.json"), added(files, directory, "added_tokens.json");
   const JsonField config_field = configuration.field();
   TokenizerConfig config = TokenizerConfig::load(directory);
-  const UsualTokens& usual = *family == Family::albert        ? kAlbertTokens
-                             : *family == Family::xlm_roberta ? kRobertaTokens
-                             : *family == Family::mbart50     ? kMbart50Tokens
-                                                              : kFairseqTokens;
+  const SentencePieceFile file = read_sentencepiece_file(*files.read(directory, name), where);
+  const Family family = told_family(family_hint(directory), file, name, where);
+  const UsualTokens& usual = family == Family::albert        ? kAlbertTokens
+                             : family == Family::t5          ? kT5Tokens
+                             : family == Family::xlm_roberta ? kRobertaTokens
+                             : family == Family::mbart50     ? kMbart50Tokens
+                                                             : kFairseqTokens;
   const FamilyTokens tokens(usual, config_field, map.field(), added.field(), config.added_tokens);
 
-  const SentencePieceFile file = read_sentencepiece_file(*files.read(directory, name), where);
-  const Json document = document_of(*family, file, tokens, config_field);
+  const Json document = document_of(family, file, tokens, config_field, config.extra_ids);
   Pipeline pipeline = parse_pipeline(JsonField(document, where));
-  for (const AddedToken& token : tokens.tokens(own_tokens(*family, file)))
+  for (const AddedToken& token : tokens.tokens(own_tokens(family, file, config.extra_ids)))
     pipeline.added.add(token, pipeline.model->vocabulary());
-  const Json post_processor = post_processor_of(*family, pipeline, tokens, config_field, where);
+  const Json post_processor = post_processor_of(family, pipeline, tokens, config_field, where);
   if (!post_processor.is_null())
     pipeline.post_processor = parse_post_processor(JsonField(post_processor, where, "post_processor"));
   // The pipeline has all the tokens there are.

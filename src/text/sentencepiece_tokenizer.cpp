@@ -1,4 +1,4 @@
-// Tokenizers that are a SentencePiece model and little else: LLaMA's tokenizer.model and T5's spiece.model.
+// Tokenizers that are a SentencePiece model and little else, as LLaMA's tokenizer.model.
 // Special tokens are found in the text first; what lies between is SentencePiece's, piece by piece as if it
 // stood alone, which is what Hugging Face transformers calls the legacy behaviour. A model that comes without
 // any configuration is SentencePiece's alone: nothing in a text is special.
@@ -22,14 +22,13 @@ class SentencePieceTokenizer final : public Tokenizer {
   SentencePieceTokenizer(SentencePieceModel model, TokenizerConfig config, TokenizerFiles files, bool plain)
       : model_(std::move(model)), config_(std::move(config)), files_(std::move(files)) {
     for (int id = 0; id < model_.size(); ++id) pieces_.insert(model_.piece(id), id);
-    const bool t5 = !pieces_has("<s>") && pieces_has("</s>") && pieces_has("<pad>");
-    name_roles(t5);
-    if (!plain) add_special_tokens(t5);
+    name_roles();
+    if (!plain) add_special_tokens();
     added_.prepare(nullptr);
     end_id_ = model_.size();
     if (!added_.tokens().empty())
       end_id_ = std::max<std::int64_t>(end_id_, added_.tokens().rbegin()->first + 1);
-    choose_ends(t5);
+    choose_ends();
   }
 
   std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const override;
@@ -78,9 +77,9 @@ class SentencePieceTokenizer final : public Tokenizer {
     const auto& name = config_.role(which);
     return name ? token_to_id(*name) : std::nullopt;
   }
-  void name_roles(bool t5);
-  void add_special_tokens(bool t5);
-  void choose_ends(bool t5);
+  void name_roles();
+  void add_special_tokens();
+  void choose_ends();
 
   SentencePieceModel model_;
   TokenizerConfig config_;
@@ -91,18 +90,17 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::int64_t end_id_ = 0;
 };
 
-void SentencePieceTokenizer::name_roles(bool t5) {
+void SentencePieceTokenizer::name_roles() {
   if (config_.names_roles) return;
   const auto set = [this](SpecialRole which, const char* token) {
     if (pieces_has(token)) config_.roles[static_cast<std::size_t>(which)] = token;
   };
-  if (!t5) set(SpecialRole::bos, "<s>");
-  if (t5) set(SpecialRole::pad, "<pad>");
+  set(SpecialRole::bos, "<s>");
   set(SpecialRole::eos, "</s>");
   set(SpecialRole::unk, "<unk>");
 }
 
-void SentencePieceTokenizer::add_special_tokens(bool t5) {
+void SentencePieceTokenizer::add_special_tokens() {
   const auto add = [this](const std::string& content) {
     AddedToken token;
     token.content = content;
@@ -114,19 +112,16 @@ void SentencePieceTokenizer::add_special_tokens(bool t5) {
   for (const std::string& token : config_.special_tokens()) {
     if (added_.find(token) == nullptr) add(token);
   }
-  // T5's sentinels count downwards behind the model's own pieces.
-  if (!t5 || added_.find("<extra_id_0>") != nullptr) return;
-  for (std::int64_t i = config_.extra_ids; i-- > 0;) add(fmt::format("<extra_id_{}>", i));
 }
 
-void SentencePieceTokenizer::choose_ends(bool t5) {
+void SentencePieceTokenizer::choose_ends() {
   const auto end = [this](bool wanted, SpecialRole which) -> std::optional<EndToken> {
     const auto id = role(which);
     if (!wanted || !id) return std::nullopt;
     return EndToken{*id, token(*id)};
   };
-  ends_ = ends_processor(end(config_.add_bos.value_or(!t5), SpecialRole::bos),
-                         end(config_.add_eos.value_or(t5), SpecialRole::eos));
+  ends_ = ends_processor(end(config_.add_bos.value_or(true), SpecialRole::bos),
+                         end(config_.add_eos.value_or(false), SpecialRole::eos));
 }
 
 Encoding SentencePieceTokenizer::cut(std::string_view text) const {
@@ -167,26 +162,13 @@ std::string SentencePieceTokenizer::decode(std::span<const std::int64_t> ids,
   return text;
 }
 
-// ALBERT and XLNet change the text before they cut it, and frame it with tokens of their own.
-void refuse_albert(const SentencePieceModel& model, const std::filesystem::path& file) {
-  for (int id = 0; id < model.size(); ++id) {
-    if (model.piece(id) != "[CLS]" && model.piece(id) != "<cls>") continue;
-    throw Error(fmt::format(
-        "{}: expected a model of T5, or beside it what tells that it is ALBERT's (config.json with the "
-        "model_type albert, or tokenizer_config.json with the tokenizer_class AlbertTokenizer) or a "
-        "tokenizer.json, got a model with the piece {} and none of these",
-        file.string(), model.piece(id)));
-  }
-}
-
 }  // namespace
 
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& directory, const char* name) {
   TokenizerFiles files;
   SentencePieceModel model(*files.read(directory, name), (directory / name).string());
   for (const char* other : {"tokenizer_config.json", "special_tokens_map.json"}) files.read(directory, other);
-  if (std::string_view(name) == "spiece.model") refuse_albert(model, directory / name);
-  const bool plain = files.contents.size() == 1 && std::string_view(name) != "spiece.model";
+  const bool plain = files.contents.size() == 1;
   return std::make_unique<SentencePieceTokenizer>(std::move(model), TokenizerConfig::load(directory),
                                                   std::move(files), plain);
 }

@@ -29,8 +29,8 @@ bool has(const std::filesystem::path& directory, const char* name) {
 }
 
 std::unique_ptr<Tokenizer> load_model(const std::filesystem::path& directory, const char* name) {
-  return has_family(directory, name) ? load_family_sentencepiece(directory, name)
-                                     : load_sentencepiece(directory, name);
+  return is_of_family(name) ? load_family_sentencepiece(directory, name)
+                            : load_sentencepiece(directory, name);
 }
 
 std::unique_ptr<Tokenizer> load_directory(const std::filesystem::path& directory) {

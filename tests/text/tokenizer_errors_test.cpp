@@ -81,12 +81,20 @@ TEST_F(FamilyErrors, NamesWhatTellsNoFamily) {
   load_tokenizer(file)->save(directory_.path() / "again");
   EXPECT_EQ(load_tokenizer(directory_.path() / "again")->bos_id(), 5);
 
-  remove("sentencepiece.bpe.model");
-  remove("tokenizer_config.json");
+  for (const char* name : {"sentencepiece.bpe.model", "tokenizer_config.json", "config.json"}) remove(name);
   put("albert.model", "spiece.model");
   EXPECT_THAT(error(),
-              AllOf(HasSubstr("spiece.model: expected a model of T5, or beside it what tells that it is"),
-                    HasSubstr("got a model with the piece [CLS]")));
+              AllOf(HasSubstr("spiece.model: expected beside it what tells how its pieces are numbered"),
+                    HasSubstr("T5Tokenizer or AlbertTokenizer), got neither")));
+  directory_.write("config.json", R"({"model_type": "pegasus"})");
+  EXPECT_THAT(error(), HasSubstr("got the model_type pegasus"));
+  remove("spiece.model");
+  put("t5.model", "spiece.model");
+  EXPECT_THAT(error(), HasSubstr("got the model_type pegasus"));
+  remove("config.json");
+  EXPECT_EQ(error(), "no error");  // T5's
+  remove("spiece.model");
+  put("albert.model", "spiece.model");
   directory_.write("config.json", R"({"model_type": "albert"})");
   EXPECT_EQ(error(), "no error");
   put("albert.model", "tokenizer.model");
