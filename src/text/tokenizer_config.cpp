@@ -69,26 +69,26 @@ std::optional<std::int64_t> read_length(const JsonField& document) {
 TokenizerConfig TokenizerConfig::load(const std::filesystem::path& directory) {
   TokenizerConfig config;
   const auto path = directory / "tokenizer_config.json", map_path = directory / "special_tokens_map.json";
-  if (std::filesystem::exists(path)) {
-    const nlohmann::ordered_json json = read_json_object(path);
-    const JsonField document(json, path.string());
-    read_roles(document, config);
-    if (const auto added = document.find("added_tokens_decoder")) read_added_tokens(*added, config);
-    config.add_bos = optional_flag(document, "add_bos_token");
-    config.add_eos = optional_flag(document, "add_eos_token");
-    config.clean_up_spaces = document.boolean("clean_up_tokenization_spaces", false);
-    config.model_max_length = read_length(document);
-    config.tokenizer_class = document.string("tokenizer_class", "");
-    config.lower_case = document.boolean("do_lower_case", true);
-    config.strip_accents = optional_flag(document, "strip_accents");
-    config.chinese_characters = document.boolean("tokenize_chinese_chars", true);
-    config.prefix_space = document.boolean("add_prefix_space", false);
-    config.extra_ids = document.integer("extra_ids", 0, 100000, 100);
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (std::filesystem::exists(path)) json = read_json_object(path);
+  const JsonField document(json, path.string());
+  // The map counts first, but for nothing beside added_tokens_decoder, as in transformers.
+  if (std::filesystem::exists(map_path) && !json.contains("added_tokens_decoder")) {
+    const nlohmann::ordered_json map = read_json_object(map_path);
+    read_roles(JsonField(map, map_path.string()), config);
   }
-  if (std::filesystem::exists(map_path)) {
-    const nlohmann::ordered_json json = read_json_object(map_path);
-    read_roles(JsonField(json, map_path.string()), config);
-  }
+  read_roles(document, config);
+  if (const auto added = document.find("added_tokens_decoder")) read_added_tokens(*added, config);
+  config.add_bos = optional_flag(document, "add_bos_token");
+  config.add_eos = optional_flag(document, "add_eos_token");
+  config.clean_up_spaces = document.boolean("clean_up_tokenization_spaces", false);
+  config.model_max_length = read_length(document);
+  config.tokenizer_class = document.string("tokenizer_class", "");
+  config.lower_case = document.boolean("do_lower_case", true);
+  config.strip_accents = optional_flag(document, "strip_accents");
+  config.chinese_characters = document.boolean("tokenize_chinese_chars", true);
+  config.prefix_space = document.boolean("add_prefix_space", false);
+  config.extra_ids = document.integer("extra_ids", 0, 100000, 100);
   return config;
 }
 

@@ -156,6 +156,23 @@ TEST(TokenizerJson, NamesWhatIsWrong) {
   }
 }
 
+// What transformers 5.12.1 takes from which file.
+TEST(TokenizerJson, RolesComeFromTheMapUnlessTheConfigurationHasTheTokens) {
+  const TemporaryDirectory directory;
+  directory.write("tokenizer.json", R"({"model": {"type": "WordLevel", "unk_token": "u",
+      "vocab": {"u": 0, "a": 1, "b": 2, "c": 3}}})");
+  directory.write("special_tokens_map.json", R"({"bos_token": "b", "eos_token": {"content": "b"}})");
+  directory.write("tokenizer_config.json", R"({"bos_token": "a", "mask_token": "c"})");
+  auto tokenizer = load_tokenizer(directory.path());
+  EXPECT_EQ(tokenizer->bos_id(), 2);
+  EXPECT_EQ(tokenizer->eos_id(), 2);
+  EXPECT_EQ(tokenizer->mask_id(), 3);
+  directory.write("tokenizer_config.json", R"({"bos_token": "a", "added_tokens_decoder": {}})");
+  tokenizer = load_tokenizer(directory.path());
+  EXPECT_EQ(tokenizer->bos_id(), 1);
+  EXPECT_EQ(tokenizer->eos_id(), std::nullopt);
+}
+
 // A damaged file is refused, or works after a fashion.
 TEST(TokenizerJson, SurvivesDamage) {
   const Json cases = Json::parse(file_content(tokenizer_fixtures() / "whole.json"))["cases"];
