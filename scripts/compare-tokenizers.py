@@ -6,7 +6,8 @@
 The package is tokenizers for a tokenizer.json, vocab.txt or vocab.json + merges.txt (encoder.json + vocab.bpe),
 SentencePiece for a *.model, and transformers for Marian's *.spm and where a SentencePiece model is numbered by its family
 (sentencepiece.bpe.model, ALBERT's spiece.model, with the configuration beside them). Prints a row of Markdown a folder, and
-the first texts that differ; fails where one does. With --speed the rows are rates instead: megabytes a second of one
+the first texts that differ; fails where one does. With --vectors INP, the texts and the ids without special tokens are those of
+a file of llama.cpp's (ggml-vocab-*.gguf.inp, and the .out beside it) instead. With --speed the rows are rates instead: megabytes a second of one
 thread, of processor time, in turns (bench/tokenize.cpp is heed's side)."""
 import argparse
 import itertools
@@ -140,6 +141,22 @@ def compare(heed, folder, lines, texts):
     return ids + offsets
 
 
+def compare_vectors(heed, folder, inp):
+    texts = inp.read_text(encoding="utf-8").split("\n__ggml_vocab_test__\n")
+    wanted = [[int(i) for i in line.split()] for line in inp.with_suffix(".out").read_text().split("\n")]
+    if len(texts) != len(wanted):
+        sys.exit(f"{inp}: expected a line of ids for each of {len(texts)} texts, got {len(wanted)}")
+    others = 0
+    for text, want in zip(texts, wanted):
+        command = [heed, "tokenize", "--quiet", "--no-special-tokens", "--model", folder, "--", text]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        if json.loads(done.stdout)["ids"] != want:
+            others += 1
+            print(f"  {folder.name}: {text!r}\n    heed {done.stdout}    {inp.name} {want}", file=sys.stderr)
+    print(f"| {folder.name} | {inp.name} | {len(texts)} | {others} | not given |", flush=True)
+    return others
+
+
 def rate(heed, folder, lines, texts, rounds):
     size = sum(len(text.encode()) for text in texts) / 1e6
     tokenizer = fast(folder)
@@ -160,10 +177,15 @@ def rate(heed, folder, lines, texts, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--heed", default="build/release/heed")
-    parser.add_argument("--text", required=True, help="a file of texts, one a line")
+    parser.add_argument("--text", help="a file of texts, one a line")
+    parser.add_argument("--vectors", type=Path, metavar="INP")
     parser.add_argument("--speed", type=int, metavar="ROUNDS")
     parser.add_argument("folders", nargs="+", type=Path)
     arguments = parser.parse_args()
+    if (arguments.text is None) == (arguments.vectors is None):
+        parser.error("expected one of --text and --vectors")
+    if arguments.vectors:
+        sys.exit(min(1, sum(compare_vectors(arguments.heed, folder, arguments.vectors) for folder in arguments.folders)))
     with open(arguments.text, encoding="utf-8", newline="\n") as file:
         texts = file.read().removesuffix("\n").split("\n")
     if arguments.speed:
