@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "heed/ops/elementwise.h"
+#include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "heed/threads.h"
 #include "reference/gradient_check.h"
@@ -136,6 +138,53 @@ TEST(Attention, GradientsEqualCentralDifferences) {
         return scaled_dot_product_attention(in[0], in[1], in[2], options);
       },
       {q, k, v, bias, relative});
+}
+
+// Where scores are large, as T5's, and nearly all weight is on one key, dS is a small rest of large numbers.
+TEST(Attention, GradientsOfSaturatedWeightsKeepTheirDigits) {
+  const std::int64_t keys = 24, half = 32;
+  Tensor k = random_tensor({1, 1, keys, 2 * half}, 71), q = k.clone();
+  for (std::int64_t i = 0; i < k.numel(); ++i) {  // 128 of every score, and the likeness to the key
+    const bool common = i % (2 * half) < half;
+    if (common) k.data<double>()[i] = 2;
+    q.data<double>()[i] = common ? 2 : k.data<double>()[i];
+  }
+  const Tensor v = random_tensor(k.shape(), 72), weight = random_tensor(k.shape(), 73);
+  AttentionOptions options;
+  options.scale = 1.0;
+  const auto gradients = [&](DType dtype, bool formula) {
+    std::vector<Tensor> in;
+    for (const Tensor& x : {q, k, v, weight}) in.push_back(x.to(DType::f32).to(dtype));  // the same numbers
+    for (std::size_t i = 0; i < 3; ++i) in[i].set_requires_grad();
+    const Tensor y = formula ? attention_by_formula(in[0], in[1], in[2], options)
+                             : scaled_dot_product_attention(in[0], in[1], in[2], options);
+    sum(y * in[3]).backward();
+    return in;
+  };
+  const auto exact = gradients(DType::f64, true), got = gradients(DType::f32, false);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto want = exact[i].grad().to_vector<double>(),
+               have = got[i].grad().to(DType::f64).to_vector<double>();
+    double largest = 0, apart = 0;
+    for (std::size_t j = 0; j < want.size(); ++j) {
+      if (j % (2 * half) < half && i == 1) continue;  // of what keys share the gradients cancel
+      largest = std::max(largest, std::abs(want[j]));
+      apart = std::max(apart, std::abs(want[j] - have[j]));
+    }
+    EXPECT_LE(apart, 1e-4 * largest) << i;
+  }
+}
+
+// Its weight is 1, whatever the score.
+TEST(Attention, AQueryThatSeesOneKeyHasNoGradient) {
+  const auto f32 = [](std::uint64_t seed) {
+    Tensor x = random_tensor({1, 1, 1, 48}, seed, -2, 2).to(DType::f32);
+    x.set_requires_grad();
+    return x;
+  };
+  const Tensor q = f32(75), k = f32(76), v = f32(77), weight = random_tensor(q.shape(), 78).to(DType::f32);
+  sum(scaled_dot_product_attention(q, k, v) * weight).backward();
+  for (const Tensor& x : {q, k}) EXPECT_EQ(x.grad().to_vector<float>(), std::vector<float>(48, 0.0f));
 }
 
 TEST(Attention, ReadsViewsAsTheyLie) {

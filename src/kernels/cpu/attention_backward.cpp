@@ -215,66 +215,117 @@ class Backward {
       w.level[i] = level_[first + i];
     }
     std::fill(w.dq, w.dq + q.count * w.d, T(0));
+    // Where a tile has all keys of its queries, D is the sum of P dP: its rounding is that of dP itself, and
+    // leaves of a query that sees one key nothing, as it should.
+    const Interval all = rules_.visible_block(q.at.b, q.first, q.count);
+    const bool whole = all.size() <= kBackwardKeys && seen.size() == all.size() && o_.dropout == 0;
     for (int64_t s = seen.begin; s < seen.end; s += kBackwardKeys) {
       const Interval keys{s, std::min(s + kBackwardKeys, seen.end)};
-      for (const TilePart& part : cut_tile(rules_, q, s, keys))
-        take_part(q, part, span, k, v, by_distance, w);
+      const TileParts parts = cut_tile(rules_, q, s, keys);
+      for (const TilePart& part : parts) differentiate(q, part, span, s, whole, k, v, w);
+      if (whole) centre(q, parts, s, w);
+      for (const TilePart& part : parts) take_part(q, part, span, s, k, by_distance, w);
     }
     if (a_.dq == nullptr) return;
     const Interval queries{q.first, q.first + q.count};
     add_rows(w.dq, w.d, static_cast<T>(o_.scale), queries, s_.head_dim, a_.dq, a_.dq_strides, q.at.b, q.at.h);
   }
 
-  /// Some of a tile's queries with keys that they see.
-  void take_part(const TileQueries& tile, const TilePart& part, Interval span, Rows<const T> k,
-                 Rows<const T> v, T* by_distance, BackwardRoom<T>& w) const {
+  /// The rows of the tiles p and ds that a part of a block has to itself.
+  static int64_t rows_of_part(const TilePart& part, int64_t block) { return (part.keys.begin - block) * W; }
+
+  /// Of some of a tile's queries and keys that they see: P Z, and dS, or dP where D is still to come.
+  void differentiate(const TileQueries& tile, const TilePart& part, Interval span, int64_t block, bool whole,
+                     Rows<const T> k, Rows<const T> v, BackwardRoom<T>& w) const {
     const TileQueries q = queries_of(tile, part);
     const int64_t n = part.keys.size(), skip = part.keys.begin - span.begin, lane = part.lanes.begin;
     const int64_t width = part.lanes.size();
-    const Rows<const T> kb{k.data + skip * k.stride, k.stride}, vb{v.data + skip * v.stride, v.stride};
+    T *p = w.p + rows_of_part(part, block), *ds = w.ds + rows_of_part(part, block);
+    const T *kb = k.data + skip * k.stride, *vb = v.data + skip * v.stride;
+    tile_multiply<Into::c, T>(n, width, s_.head_dim, {kb, k.stride, 1}, {w.q_turned + lane, W}, {p, W});
+    tile_multiply<Into::c, T>(n, width, s_.value_dim, {vb, v.stride, 1}, {w.do_turned + lane, W}, {ds, W});
+    const T *shift = w.shift + lane, *level = w.level + lane;
+    finish_tile(rules_, q, part.keys, w.tile_room, p);
+    const bool drops = o_.dropout > 0;
+    if (drops) dropout_tile(rules_, keep_, q, part.keys, w.tile_room);
+    each_vector<T>(q, n, [&](int64_t, int64_t i, int64_t at) HWY_ATTR {
+      const Vec<T> weight = exp2_of(hn::Sub(load(p + at), load(shift + i)));
+      Vec<T> dp = load(ds + at), kept = weight;
+      if (drops) {
+        const Vec<T> factor = load(w.tile_room.by_key + at);
+        dp = hn::Mul(dp, factor);
+        kept = hn::Mul(weight, factor);
+      }
+      store<T>(kept, p + at);
+      store<T>(whole ? dp : hn::Mul(weight, hn::Sub(dp, load(level + i))), ds + at);
+    });
+  }
+
+  /// dS = P (dP - D), D the sum of P dP over all keys. Large scores leave P, the exponential of their
+  /// distance from the logsumexp, a few digits short of a sum of one, and where one key has nearly all
+  /// weight, dP - D is a small rest there: so P is made to sum to one, and dP counted from that of the
+  /// heaviest key.
+  void centre(const TileQueries& tile, const TileParts& parts, int64_t block, BackwardRoom<T>& w) const {
+    T *const sums = w.shift, *const level = w.level;  // what they held has served
+    HWY_ALIGN T heaviest[W] = {}, base[W] = {};
+    std::fill(sums, sums + W, T(0));
+    std::fill(level, level + W, T(0));
+    const auto each = [&](auto fn) HWY_ATTR {
+      for (const TilePart& part : parts) {
+        T *p = w.p + rows_of_part(part, block), *ds = w.ds + rows_of_part(part, block);
+        const int64_t lane = part.lanes.begin;
+        each_vector<T>(queries_of(tile, part), part.keys.size(),
+                       [&](int64_t, int64_t i, int64_t at) HWY_ATTR { fn(p + at, ds + at, lane + i); });
+      }
+    };
+    each([&](const T* p, const T* dp, int64_t i) HWY_ATTR {
+      const Vec<T> weight = load(p), most = load(heaviest + i);
+      const auto heavier = hn::Gt(weight, most);
+      store<T>(hn::IfThenElse(heavier, weight, most), heaviest + i);
+      store<T>(hn::IfThenElse(heavier, load(dp), load(base + i)), base + i);
+    });
+    each([&](const T* p, T* dp, int64_t i) HWY_ATTR {
+      const Vec<T> weight = load(p), from_base = hn::Sub(load(dp), load(base + i));
+      store<T>(from_base, dp);
+      store<T>(hn::Add(weight, load(sums + i)), sums + i);
+      store<T>(hn::MulAdd(weight, from_base, load(level + i)), level + i);
+    });
+    for (int64_t i = 0; i < W; ++i) {
+      sums[i] = sums[i] > 0 ? T(1) / sums[i] : T(0);
+      level[i] *= sums[i];
+    }
+    each([&](T* p, T* ds, int64_t i) HWY_ATTR {
+      const Vec<T> weight = hn::Mul(load(p), load(sums + i));
+      store<T>(weight, p);
+      store<T>(hn::Mul(weight, hn::Sub(load(ds), load(level + i))), ds);
+    });
+  }
+
+  /// Adds a part's P Z and dS to the gradients.
+  void take_part(const TileQueries& tile, const TilePart& part, Interval span, int64_t block, Rows<const T> k,
+                 T* by_distance, BackwardRoom<T>& w) const {
+    const TileQueries q = queries_of(tile, part);
+    const int64_t n = part.keys.size(), skip = part.keys.begin - span.begin, lane = part.lanes.begin;
+    const T *p = w.p + rows_of_part(part, block), *ds = w.ds + rows_of_part(part, block);
+    const Rows<const T> kb{k.data + skip * k.stride, k.stride};
     const Rows<const T> q_rows{w.q_from.data + lane * w.q_from.stride, w.q_from.stride};
     const Rows<const T> do_rows{w.do_from.data + lane * w.do_from.stride, w.do_from.stride};
-    tile_multiply<Into::c, T>(n, width, s_.head_dim, {kb.data, kb.stride, 1}, {w.q_turned + lane, W},
-                              {w.p, W});
-    tile_multiply<Into::c, T>(n, width, s_.value_dim, {vb.data, vb.stride, 1}, {w.do_turned + lane, W},
-                              {w.ds, W});
-    differentiate(q, lane, part.keys, w);
-    tile_multiply<Into::sum, T>(n, w.e, q.count, {w.p, W, 1}, do_rows, {w.dv + skip * w.e, w.e});
-    tile_multiply<Into::sum, T>(n, w.d, q.count, {w.ds, W, 1}, q_rows, {w.dk + skip * w.d, w.d});
-    tile_multiply<Into::sum, T>(q.count, w.d, n, {w.ds, 1, W}, kb, {w.dq + lane * w.d, w.d});
-    if (a_.dbias != nullptr) add_dbias(q, part.keys, w);
+    tile_multiply<Into::sum, T>(n, w.e, q.count, {p, W, 1}, do_rows, {w.dv + skip * w.e, w.e});
+    tile_multiply<Into::sum, T>(n, w.d, q.count, {ds, W, 1}, q_rows, {w.dk + skip * w.d, w.d});
+    tile_multiply<Into::sum, T>(q.count, w.d, n, {ds, 1, W}, kb, {w.dq + lane * w.d, w.d});
+    if (a_.dbias != nullptr) add_dbias(q, part.keys, ds, w);
     if (by_distance != nullptr) {
       T* from = by_distance + lane + (span.end - part.keys.end);
       each_vector<T>(q, n, [&](int64_t i, int64_t w_lane, int64_t at) HWY_ATTR {
         T* to = from + n - 1 - i + w_lane;
-        store<T>(hn::Add(load(to), load(w.ds + at)), to);
+        store<T>(hn::Add(load(to), load(ds + at)), to);
       });
     }
   }
 
-  /// From the products q . k in w.p and dO . v in w.ds: P Z and dS.
-  void differentiate(const TileQueries& q, int64_t first_lane, Interval keys, BackwardRoom<T>& w) const {
-    const int64_t n = keys.size();
-    const T *shift = w.shift + first_lane, *level = w.level + first_lane;
-    finish_tile(rules_, q, keys, w.tile_room, w.p);
-    const bool drops = o_.dropout > 0;
-    if (drops) dropout_tile(rules_, keep_, q, keys, w.tile_room);
-    each_vector<T>(q, n, [&](int64_t, int64_t lane, int64_t at) HWY_ATTR {
-      const Vec<T> p = exp2_of(hn::Sub(load(w.p + at), load(shift + lane)));
-      Vec<T> dp = load(w.ds + at), kept = p;
-      if (drops) {
-        const Vec<T> factor = load(w.tile_room.by_key + at);
-        dp = hn::Mul(dp, factor);
-        kept = hn::Mul(p, factor);
-      }
-      store<T>(kept, w.p + at);
-      store<T>(hn::Mul(p, hn::Sub(dp, load(level + lane))), w.ds + at);
-    });
-  }
-
-  void add_dbias(const TileQueries& q, Interval keys, BackwardRoom<T>& w) const {
+  void add_dbias(const TileQueries& q, Interval keys, const T* ds, BackwardRoom<T>& w) const {
     const MaskStrides& m = o_.bias_strides;
-    pack_transposed<T>(keys.size(), q.count, {w.ds, W}, {w.tile_room.by_query, kKeyBlock}, kKeyBlock);
+    pack_transposed<T>(keys.size(), q.count, {ds, W}, {w.tile_room.by_query, kKeyBlock}, kKeyBlock);
     for (int64_t i = 0; i < q.count; ++i) {
       T* to = a_.dbias + q.at.b * m.batch + q.at.h * m.head + (q.first + i) * m.query + keys.begin * m.key;
       const T* from = w.tile_room.by_query + i * kKeyBlock;
