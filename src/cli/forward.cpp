@@ -40,6 +40,8 @@ void add_gradients(const Model& model, const TensorMap& outputs, std::vector<Nam
 
 void run(const ForwardArguments& arguments, const Globals& globals) {
   const std::filesystem::path directory = locate_model(arguments.model);
+  if (arguments.gradients && weights_dtype(arguments.dtype) != DType::f32)
+    throw UsageError("--gradients: expected weights in f32, got --dtype " + arguments.dtype);
   const auto model = load_model(directory, weights_dtype(arguments.dtype));
   warn_of_unknown_settings(*model, directory, globals);
   const TensorMap inputs = read_inputs(arguments.input);

@@ -84,7 +84,7 @@ Neox::Neox(ModelFiles files) : AssembledDecoder(std::move(files)) {
   const auto linear = [&](const std::string& name) { return linear_part(weights(), name); };
   parts_.embedding.table = weights()["gpt_neox.embed_in.weight"];
   parts_.embedding_dropout = c.hidden_dropout;
-  parts_.positions = std::make_shared<RotaryPositions>(c.rotary);
+  if (c.rotary.dim > 0) parts_.positions = std::make_shared<RotaryPositions>(c.rotary);
   rows_are_independent_ = !follows_length(c.rotary);
   trained_positions_ = c.max_position_embeddings;
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {

@@ -156,9 +156,10 @@ MarianConfig MarianConfig::parse(const Config& json) {
   c.scale_embedding = json.boolean("scale_embedding", false);
   c.tie_word_embeddings = json.boolean("tie_word_embeddings", true);
   c.pad_token_id = json.integer("pad_token_id", 58100);
-  c.eos_token_id = json.integer("eos_token_id", 0);
+  c.eos_token_id = single_id(json, "eos_token_id", 0);
   c.decoder_start_token_id = json.integer("decoder_start_token_id", c.pad_token_id);
-  c.forced_eos_token_id = json.optional_integer("forced_eos_token_id");
+  if (json.has("forced_eos_token_id"))
+    c.forced_eos_token_id = single_id(json, "forced_eos_token_id", c.eos_token_id);
   check_heads(json, heads, c.d_model, c.encoder_attention_heads);
   check_heads(json, "decoder_attention_heads", c.d_model, c.decoder_attention_heads);
   check_id(json, "pad_token_id", c.pad_token_id, c.decoder_vocab_size);

@@ -13,6 +13,12 @@ double positive(const Config& json, const char* key, std::optional<double> other
   return value;
 }
 
+double part_of_head(const Config& json, const char* key, double otherwise) {
+  const double part = json.number(key, otherwise);
+  if (!(part >= 0 && part <= 1)) json.fail(key, "a number from 0 to 1");
+  return part;
+}
+
 RotaryScalingKind kind_of(const Config& json) {
   const char* key = json.has("rope_type") ? "rope_type" : "type";
   const std::string name = json.string(key, "default");
@@ -78,7 +84,7 @@ RotaryOptions rotary_options(const Config& json, std::int64_t head_dim, std::int
                              const RopeKeys& keys) {
   RotaryOptions options;
   options.theta = positive(json, keys.theta, keys.theta_default);
-  double part = keys.partial == nullptr ? 1 : positive(json, keys.partial, keys.partial_default);
+  double part = keys.partial == nullptr ? 1 : part_of_head(json, keys.partial, keys.partial_default);
   std::optional<Config> inner = settings(json, "rope_scaling");
   if (inner) {
     json.ignore({"rope_parameters"});  // transformers takes the older key where a file has both
@@ -87,7 +93,7 @@ RotaryOptions rotary_options(const Config& json, std::int64_t head_dim, std::int
   }
   if (inner) {
     options.theta = positive(*inner, "rope_theta", options.theta);
-    if (keys.partial != nullptr) part = positive(*inner, "partial_rotary_factor", part);
+    if (keys.partial != nullptr) part = part_of_head(*inner, "partial_rotary_factor", part);
     options.scaling = scaling_of(json, *inner, max_positions);
     if (options.scaling.kind == RotaryScalingKind::proportional) {
       options.scaling.part = keys.partial != nullptr ? part : positive(*inner, "partial_rotary_factor", 1);
@@ -95,7 +101,8 @@ RotaryOptions rotary_options(const Config& json, std::int64_t head_dim, std::int
     }
   }
   options.dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * part);
-  if (options.dim < 1 || options.dim + options.dim % 2 > head_dim) {
+  if (options.dim == 0) return options;  // nothing turns
+  if (options.dim + options.dim % 2 > head_dim) {
     throw Error(json.where() + ": rotary positions: expected pairs of the " + std::to_string(head_dim) +
                 " elements of a head to turn, got " + std::to_string(options.dim) + " elements");
   }

@@ -16,7 +16,8 @@ struct RopeKeys {
 };
 
 /// The options for heads of so many elements, in a model trained on texts of at most `max_positions`. Throws
-/// Error for a kind of scaling that is not known, and for what a kind lacks.
+/// Error for a kind of scaling that is not known, and for what a kind lacks. `dim` is 0 where too small a
+/// part of a head is to turn to make an element: such a model has no positions.
 RotaryOptions rotary_options(const Config& json, std::int64_t head_dim, std::int64_t max_positions,
                              const RopeKeys& keys = {});
 

@@ -173,6 +173,9 @@ TEST(BadInput, Files) {
   spill(folder / "one", "a\n");
   spill(folder / "none", "");
   expect_errors({
+      {2,
+       {"forward", "--model", marian(), "--input", inputs, "--output", out, "--gradients", "--dtype", "bf16"},
+       "--gradients: expected weights in f32, got --dtype bf16"},
       {1,
        {"forward", "--model", marian(), "--input", folder / "missing", "--output", out},
        "expected a file that can be read"},
