@@ -196,6 +196,7 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
     outputs[parts_.decoder.name + "_hidden_states." + std::to_string(decoder_layers)] = hidden;
   }
   outputs["encoder_last_hidden_state"] = memory;
+  outputs["last_hidden_state"] = hidden;
   outputs["logits"] = parts_.output(parts_.scaled(hidden));  // [B, T, V]
   if (labels.defined()) outputs["loss"] = cross_entropy(outputs["logits"], labels, loss_options);
   return outputs;

@@ -55,6 +55,7 @@ void add_embeddings(TensorTable& table, const MarianConfig& c) {
 
 TensorTable tensor_table(const MarianConfig& c) {
   TensorTable table;
+  table.prefix = "model.";
   add_embeddings(table, c);
   add_bart_layers(table, layout_of(c));
   TensorRow bias{"final_logits_bias", {1, c.decoder_vocab_size}, Init::zeros, false};

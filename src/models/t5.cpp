@@ -119,7 +119,13 @@ TensorTable t5_table(const Config& json) {
     shared.tied.insert(shared.tied.end(), {"decoder.embed_tokens.weight", "lm_head.weight"});
   table.rows.push_back(shared);
   add_t5_stack(table, "encoder", c.encoder_layers, c);
-  if (is_encoder(json)) return table;
+  if (is_encoder(json)) {  // which may be that of a file of the whole model
+    TensorTable rest;
+    add_t5_stack(rest, "decoder", c.decoder_layers, c);
+    for (const TensorRow& row : rest.rows) table.computed.push_back(row.name);
+    table.computed.insert(table.computed.end(), {"decoder.embed_tokens.weight", "lm_head.weight"});
+    return table;
+  }
   add_t5_stack(table, "decoder", c.decoder_layers, c);
   table.computed = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};  // never used
   return table;

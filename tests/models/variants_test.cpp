@@ -59,6 +59,7 @@ TEST_P(Variants, OutputsAndGradientsEqualHuggingFace) {
     ASSERT_TRUE(outputs.contains(name)) << name;
     EXPECT_LE(relative_error(outputs.at(name), want), 1e-5) << name;
   }
+  if (!expected.contains("loss")) return;
   outputs.at("loss").backward();
   for (const Parameter& p : model->parameters()) {
     const auto want = expected.find("grad." + p.name);
