@@ -193,6 +193,7 @@ void keep_typical(double mass, std::size_t keep, std::span<float> scores) {
                    [&](std::size_t a, std::size_t b) { return distance(a) < distance(b); });
   std::size_t kept = 0;
   for (double sum = 0; kept < order.size() && sum < mass; ++kept) sum += p[order[kept]];
+  while (kept > 0 && kept < order.size() && distance(order[kept]) == distance(order[kept - 1])) ++kept;
   for (std::size_t i = std::max(kept, keep); i < order.size(); ++i) scores[order[i]] = kNever;
 }
 
@@ -214,8 +215,10 @@ Processors::Processors(const GenerationOptions& options, std::int64_t prompt_len
       max_length_(max_length),
       min_length_(options.min_new_tokens ? prompt_length + *options.min_new_tokens : options.min_length),
       begin_length_(prompt_length > 1 || !options.forced_bos_token_id ? prompt_length : prompt_length + 1),
-      min_candidates_(options.num_beams > 1 ? static_cast<std::int64_t>(options.eos_token_id.size()) + 1
-                                            : 1) {}
+      min_candidates_(
+          options.num_beams > 1
+              ? std::max<std::int64_t>(static_cast<std::int64_t>(options.eos_token_id.size()), 1) + 1
+              : 1) {}
 
 bool Processors::active(std::int64_t length) const {
   return !options_.sequence_bias.empty() || options_.encoder_no_repeat_ngram_size > 0 ||
