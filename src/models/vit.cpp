@@ -66,7 +66,7 @@ VitConfig VitConfig::parse(const Config& json) {
     json.fail("patch_size", "at most the sizes of image_size");
   c.activation = activation_setting(json, "hidden_act", json.string("hidden_act", "gelu"));
   c.pooler_activation = activation_setting(json, "pooler_act", json.string("pooler_act", "tanh"));
-  c.norm_eps = json.number("layer_norm_eps", 1e-12);
+  c.norm_eps = norm_epsilon(json, "layer_norm_eps", 1e-12);
   c.dropout = probability(json, "hidden_dropout_prob", 0.0);
   c.attention_dropout = probability(json, "attention_probs_dropout_prob", 0.0);
   c.bias = json.boolean("qkv_bias", true);

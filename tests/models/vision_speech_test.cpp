@@ -157,6 +157,7 @@ TEST(VisionSpeechConfig, RefusesWhatMakesNoModelByName) {
       {"vit", "image_size", "[32, 32, 32]", "one number or two"},
       {"vit", "num_attention_heads", "5", "divides the width 48"},
       {"vit", "pooler_act", R"("step")", "step"},
+      {"vit", "layer_norm_eps", "-1e-5", "layer_norm_eps"},
       {"vit", "new_setting", "true", "only known settings"},
       {"whisper", "architectures", R"(["WhisperForAudioClassification"])", "WhisperForConditionalGeneration"},
       {"whisper", "max_source_positions", "1000000000", "at most 65536"},
