@@ -334,6 +334,7 @@ std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& 
   for (std::int64_t first = 0; first < count; first += fitting) {
     const std::int64_t end = std::min(count, first + fitting);
     SearchOptions of_batch{.capture = watch.capture};
+    of_batch.sources.resize(static_cast<std::size_t>(end - first));  // sound has no tokens
     for (std::int64_t row = first; row < end; ++row) {
       const auto at = static_cast<std::size_t>(row);
       of_batch.identities.push_back(watch.identities.empty() ? at : watch.identities[at]);

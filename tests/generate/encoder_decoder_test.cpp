@@ -115,6 +115,22 @@ TEST(SearchFeatures, EveryRunFindsWhatTransformersFound) {
   }
 }
 
+// As in transformers: the decoder's prompt is no source, and sound has no tokens.
+TEST(SearchFeatures, OptionsOfTheSourcesTokensDoNothing) {
+  const auto fixture = std::filesystem::path(HEED_FIXTURES) / "whisper-untied";
+  const auto model = load_encoder_decoder(fixture);
+  const Tensor features = read_tensors(fixture / "inputs.safetensors").at("input_features");
+  GenerationOptions plain, options;
+  options.encoder_repetition_penalty = 1000;
+  options.encoder_no_repeat_ngram_size = 1;
+  const std::vector<std::int64_t> prompt{59, 3, 44};
+  const auto expected = search_features(*model, features, prompt, plain, 4096),
+             found = search_features(*model, features, prompt, options, 4096);
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_EQ(found[i].front().ids, expected[i].front().ids) << i;
+}
+
 TEST(SearchFeatures, EndsAtTheLastPositionAndRefusesWhatDoesNotFit) {
   const auto fixture = std::filesystem::path(HEED_FIXTURES) / "whisper-untied";
   const auto model = load_encoder_decoder(fixture);

@@ -37,7 +37,8 @@ struct SearchOptions {
   /// Sampling: identity of each row, so that its random numbers do not depend on the batch it is in. Empty:
   /// its index.
   std::vector<std::uint64_t> identities = {};
-  /// What each row is a translation of, for encoder_no_repeat_ngram_size. Empty: the prompts.
+  /// What each row is a translation of, for encoder_no_repeat_ngram_size and encoder_repetition_penalty.
+  /// Empty: the prompts.
   std::vector<std::vector<std::int64_t>> sources = {};
   /// No sequence gets longer than this, prompt included.
   std::optional<std::int64_t> longest = {};
@@ -81,8 +82,9 @@ std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& m
 
 /// Transcribes sound with a model that hears: features f32 [B, bins, frames], each decoded from the same
 /// prompt (of an empty one, from decoder_start_token_id), in batches of at most `batch_tokens` frames
-/// (counted once per beam). Throws Error for features of another shape, a prompt that leaves no position or
-/// has ids outside the vocabulary, and options out of range.
+/// (counted once per beam). Options that look at the source's tokens (encoder_no_repeat_ngram_size,
+/// encoder_repetition_penalty) do nothing. Throws Error for features of another shape, a prompt that leaves
+/// no position or has ids outside the vocabulary, and options out of range.
 std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& model, const Tensor& features,
                                                      const std::vector<std::int64_t>& decoder_prompt,
                                                      const GenerationOptions& options,
