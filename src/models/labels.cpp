@@ -11,6 +11,8 @@
 namespace heed {
 namespace {
 
+constexpr std::int64_t kMostLabels = 1 << 20;
+
 // mean(max(x, 0) - x y + log(1 + exp(-|x|))), which overflows nowhere
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets) {
   return mean(relu(logits) - logits * targets + log(exp(neg(abs(logits))) + 1.0));
@@ -26,11 +28,12 @@ Tensor mean_square(const Tensor& x, const Tensor& y) {
 std::vector<std::string> label_names(const Config& json) {
   std::vector<std::string> labels;
   if (const std::optional<Config> named = json.optional_sub("id2label")) {
-    for (std::size_t i = 0; i < named->names().size(); ++i)
-      labels.push_back(named->required_string(std::to_string(i)));
+    const std::size_t count = named->names().size();
+    for (std::size_t i = 0; i < count; ++i) labels.push_back(named->required_string(std::to_string(i)));
     if (!labels.empty()) return labels;
   }
   const std::int64_t count = json.positive_integer("num_labels", 2);
+  if (count > kMostLabels) json.fail("num_labels", "at most " + std::to_string(kMostLabels));
   for (std::int64_t i = 0; i < count; ++i) labels.push_back(std::string("LABEL_") + std::to_string(i));
   return labels;
 }

@@ -52,10 +52,10 @@ class Model {
   virtual void save(const std::filesystem::path& directory, DType dtype = DType::f32) const = 0;
   /// Largest number of positions a sequence may have, where the family has a limit.
   virtual std::optional<std::int64_t> max_positions() const = 0;
-  /// Number of token ids; 0 for a model without any.
   /// Positions of its training texts, where the config says so: what is generated keeps to them unless
   /// somebody says how long it may be.
   virtual std::optional<std::int64_t> trained_positions() const { return max_positions(); }
+  /// Number of token ids; 0 for a model without any.
   virtual std::int64_t vocab_size() const = 0;
   /// The settings of config.json that this version does not know, and that nothing follows: "key" or
   /// "outer.key". transformers passes over what its classes do not know in the same way.
