@@ -24,8 +24,8 @@ constexpr const char* kCrossAttention = "decoder.layers.*.cross_attn.weights";
 struct TranslateArguments {
   std::vector<std::string> texts;
   std::vector<std::string> prompt_ids;
-  std::filesystem::path input;
-  std::string decoder_input_ids;
+  std::optional<std::filesystem::path> input;
+  std::optional<std::string> decoder_input_ids;
   std::string model = kDefaultTranslator;
   std::string dtype = "f32";
   std::string long_lines = "cut";
@@ -151,10 +151,10 @@ std::vector<std::vector<Hypothesis>> search_ids(const Session& session) {
 std::vector<std::vector<Hypothesis>> search_sound(const Session& session) {
   const TranslateArguments& arguments = session.arguments;
   std::vector<std::int64_t> prompt;
-  if (!arguments.decoder_input_ids.empty()) {
-    prompt = token_ids(arguments.decoder_input_ids, "--decoder-input-ids", session.model->vocab_size());
+  if (arguments.decoder_input_ids) {
+    prompt = token_ids(*arguments.decoder_input_ids, "--decoder-input-ids", session.model->vocab_size());
   }
-  const SafetensorsFile file = SafetensorsFile::open(arguments.input);
+  const SafetensorsFile file = SafetensorsFile::open(*arguments.input);
   return search_features(*session.model, file.get("input_features"), prompt, session.generation,
                          arguments.batch_tokens);
 }
@@ -167,7 +167,7 @@ void translate_numbers(const Session& session) {
   } catch (const Error& error) {
     if (!session.globals.json) throw;  // without text there would be nothing to print
   }
-  const auto results = session.arguments.input.empty() ? search_ids(session) : search_sound(session);
+  const auto results = session.arguments.input ? search_sound(session) : search_ids(session);
   for (std::size_t i = 0; i < results.size(); ++i) {
     std::vector<std::optional<std::string>> texts;
     for (const Hypothesis& h : results[i]) {
@@ -182,10 +182,10 @@ void translate_numbers(const Session& session) {
 }
 
 void run(const TranslateArguments& arguments, const Globals& globals) {
-  const bool ids = !arguments.prompt_ids.empty(), sound = !arguments.input.empty();
+  const bool ids = !arguments.prompt_ids.empty(), sound = arguments.input.has_value();
   if ((arguments.texts.empty() ? 0 : 1) + (ids ? 1 : 0) + (sound ? 1 : 0) > 1)
     throw UsageError("translate: expected one of text, --prompt-ids and --input, got several");
-  if (!sound && !arguments.decoder_input_ids.empty())
+  if (!sound && arguments.decoder_input_ids)
     throw UsageError("--decoder-input-ids: expected --input, got none");
   const char* numbers = ids ? "--prompt-ids" : "--input";
   if (arguments.prefix && (ids || sound))

@@ -95,7 +95,8 @@ Tensor EncoderDecoderParts::encode(const SourceBatch& batch, Context& context) c
   if (batch.features.defined() != sound.has_value()) {
     throw Error(sound ? "encode: expected input_features, as this model hears, got token ids (heed translate "
                         "--input takes them)"
-                      : "encode: expected token ids, as this model reads, got input_features");
+                      : "encode: expected token ids, as this model reads, got input_features (heed translate "
+                        "takes text and --prompt-ids)");
   }
   const Tensor x = sound ? (*sound)(batch.features, embedding_dropout, context)
                          : source(batch.ids, 0, embedding_dropout, context);

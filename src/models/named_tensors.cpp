@@ -55,8 +55,11 @@ void check_ids(const Tensor& ids, const char* name, std::int64_t count) {
 
 void refuse_unknown_inputs(const TensorMap& inputs, const std::set<std::string>& known) {
   for (const auto& [name, tensor] : inputs) {
-    if (!known.contains(name))
-      throw Error("forward: expected inputs this model takes, got " + name + " " + tensor.str());
+    if (known.contains(name)) continue;
+    std::string names;
+    for (const std::string& each : known) names += (names.empty() ? "" : ", ") + each;
+    throw Error("forward: expected inputs this model takes (" + names + "), got " + name + " " +
+                tensor.str());
   }
 }
 

@@ -184,7 +184,9 @@ TEST(BadInput, Files) {
        "shorter than any header"},
       {1,
        {"forward", "--model", marian(), "--input", marian() + "/model.safetensors", "--output", out},
-       "expected inputs this model takes"},
+       "expected inputs this model takes (attention_mask, decoder_attention_mask, decoder_input_ids, "
+       "input_ids, "
+       "labels)"},
       {1,
        {"forward", "--model", tiny_model(), "--input", inputs, "--output", out},
        "expected ids in [0, 36)"},

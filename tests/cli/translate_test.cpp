@@ -101,6 +101,8 @@ TEST(Translate, InputFeaturesGiveTheIdsOfHuggingFace) {
   refused({"--input", input, "some text"}, 2, "got several");
   refused({"--prompt-ids", "3,4", "--decoder-input-ids", "5"}, 2, "expected --input");
   refused({"--input", input, "--decoder-input-ids", "61"}, 2, "--decoder-input-ids");
+  refused({"--input", input, "--decoder-input-ids", ""}, 2, "--decoder-input-ids");
+  refused({"--input", ""}, 1, "expected a file that can be read");
   refused({"--input", input, "--prefix", "a"}, 2, "got --input");
   refused({"--input", input, "--attention", "a.svg"}, 2, "got --input");
   refused({"--input", whisper + "/model.safetensors"}, 1, "input_features");
