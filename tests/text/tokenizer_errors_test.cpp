@@ -93,6 +93,8 @@ TEST_F(FamilyErrors, NamesWhatTellsNoFamily) {
   EXPECT_THAT(error(), HasSubstr("got the model_type pegasus"));
   remove("config.json");
   EXPECT_EQ(error(), "no error");  // T5's
+  directory_.write("spiece.model", file_content(directory_.path() / "spiece.model") + "\n\x07\n\x05<cls>");
+  EXPECT_THAT(error(), HasSubstr("got neither"));  // XLNet's has such a piece
   remove("spiece.model");
   put("albert.model", "spiece.model");
   directory_.write("config.json", R"({"model_type": "albert"})");
@@ -130,7 +132,8 @@ TEST_F(FamilyErrors, NamesWhatIsWrong) {
   expect("sentencepiece.bpe.model", "\n\x02\n", "expected a SentencePiece model");  // cut off
   const std::string piece = "\n\x03\n\x01",
                     others = file_content(tokenizer_fixtures() / "families" / "fairseq.model");
-  for (const std::string& bad : {piece + '\xFF', std::string("\n\x02\n\0", 4)}) {
+  const std::string ninth_kind = "\n\x05\n\x01x\x18\x09";
+  for (const std::string& bad : {piece + '\xFF', std::string("\n\x02\n\0", 4), ninth_kind}) {
     directory_.write("sentencepiece.bpe.model", others + bad);
     EXPECT_THAT(error(), HasSubstr("expected a SentencePiece model"));
   }
