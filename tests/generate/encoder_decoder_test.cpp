@@ -120,15 +120,42 @@ TEST(SearchFeatures, OptionsOfTheSourcesTokensDoNothing) {
   const auto fixture = std::filesystem::path(HEED_FIXTURES) / "whisper-untied";
   const auto model = load_encoder_decoder(fixture);
   const Tensor features = read_tensors(fixture / "inputs.safetensors").at("input_features");
-  GenerationOptions plain, options;
-  options.encoder_repetition_penalty = 1000;
-  options.encoder_no_repeat_ngram_size = 1;
-  const std::vector<std::int64_t> prompt{59, 3, 44};
-  const auto expected = search_features(*model, features, prompt, plain, 4096),
-             found = search_features(*model, features, prompt, options, 4096);
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i)
-    EXPECT_EQ(found[i].front().ids, expected[i].front().ids) << i;
+  const auto transcript = [&](const std::vector<std::int64_t>& prompt, const GenerationOptions& options) {
+    return search_features(*model, slice(features, 0, 0, 1), prompt, options, 4096).front().front().ids;
+  };
+  std::vector<std::int64_t> prompt{59};
+  const std::vector<std::int64_t> first = transcript(prompt, {});
+  prompt.insert(prompt.end(), first.begin(), first.begin() + 4);
+  const std::vector<std::int64_t> plain = transcript(prompt, {});
+  EXPECT_NE(std::find_first_of(plain.begin(), plain.end(), prompt.begin(), prompt.end()), plain.end());
+  EXPECT_EQ(transcript(prompt, {.encoder_no_repeat_ngram_size = 1}), plain);
+  EXPECT_EQ(transcript(prompt, {.encoder_repetition_penalty = 1000}), plain);
+  EXPECT_EQ(transcript(prompt, {.encoder_repetition_penalty = 0.001}), plain);
+}
+
+TEST(SearchFeatures, DrawsAndCapturesTheSameInAnyBatch) {
+  const auto fixture = std::filesystem::path(HEED_FIXTURES) / "whisper-untied";
+  const auto model = load_encoder_decoder(fixture);
+  const Tensor features = read_tensors(fixture / "inputs.safetensors").at("input_features");
+  const Tensor same = gather(features, 0, Tensor::zeros({3}, DType::i64));  // what differs is the drawing
+  const GenerationOptions options{.max_new_tokens = 8, .do_sample = true};
+  const SearchOptions watch{.capture = {"decoder.layers.0.cross_attn.weights"}};
+  const auto whole = search_features(*model, same, {59, 3}, options, 4096, watch),
+             alone = search_features(*model, same, {59, 3}, options, 1, watch);
+  ASSERT_EQ(whole.size(), 3u);
+  EXPECT_NE(whole[0].front().ids, whole[1].front().ids);
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_EQ(whole[i].front().ids, alone[i].front().ids) << i;
+    const Tensor& weights = whole[i].front().captured.at("decoder.layers.0.cross_attn.weights");
+    EXPECT_EQ(weights.size(1), static_cast<std::int64_t>(whole[i].front().ids.size())) << i;
+  }
+  const auto wide = search_features(*model, same.to(DType::f64), {59, 3}, options, 4096);
+  EXPECT_EQ(wide[1].front().ids, whole[1].front().ids);
+  SearchOptions named = watch;
+  named.identities = {7, 0, 7};
+  const auto found = search_features(*model, same, {59, 3}, options, 4096, named);
+  EXPECT_EQ(found[1].front().ids, whole[0].front().ids);
+  EXPECT_EQ(found[0].front().ids, found[2].front().ids);
 }
 
 TEST(SearchFeatures, EndsAtTheLastPositionAndRefusesWhatDoesNotFit) {

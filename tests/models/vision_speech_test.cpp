@@ -146,6 +146,24 @@ TEST(Vit, ABareModelIsFoundInTheFileOfAHead) {
   EXPECT_FALSE(got.contains("pooler_output"));
 }
 
+TEST(Vit, ABareModelsFileLacksTheHeadAlone) {
+  const fs::path from = fs::path(HEED_FIXTURES) / "vit-model",
+                 folder = fs::temp_directory_path() / ("heed_vit_test_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  auto config = nlohmann::json::parse(read_file(from / "config.json"));
+  config["architectures"] = {"ViTForImageClassification"};
+  write_file(folder / "config.json", config.dump());
+  fs::copy_file(from / "model.safetensors", folder / "model.safetensors");
+  try {
+    load_model(folder);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("classifier.weight"));
+    EXPECT_THAT(error.what(), testing::Not(testing::HasSubstr("embeddings")));
+  }
+  fs::remove_all(folder);
+}
+
 TEST(VisionSpeechConfig, RefusesWhatMakesNoModelByName) {
   struct {
     const char *fixture, *key, *value, *message;
@@ -195,6 +213,25 @@ TEST(Whisper, ANewModelHasTheSinusoidsOfTheFile) {
   const Tensor made = read_tensors(folder / "model.safetensors").at(name).clone();
   fs::remove_all(folder);
   EXPECT_LE(relative_error(made, read_tensors(fixture / "model.safetensors").at(name)), 2e-6);
+}
+
+// As WhisperModel saves it: no output projection, and names without the prefix.
+TEST(Whisper, ABareModelIsRead) {
+  const fs::path from = fs::path(HEED_FIXTURES) / "whisper",
+                 folder = fs::temp_directory_path() / ("heed_whisper_test_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  auto config = nlohmann::json::parse(read_file(from / "config.json"));
+  config["architectures"] = {"WhisperModel"};
+  write_file(folder / "config.json", config.dump());
+  std::vector<NamedTensor> bare;
+  for (const auto& [name, tensor] : read_tensors(from / "model.safetensors")) {
+    if (name.starts_with("model.")) bare.push_back({name.substr(6), tensor});
+  }
+  save_safetensors(folder / "model.safetensors", bare);
+  Context context;
+  const TensorMap got = load_model(folder)->forward(read_tensors(from / "inputs.safetensors"), {}, context);
+  fs::remove_all(folder);
+  EXPECT_LE(relative_error(got.at("logits"), read_tensors(from / "expected.safetensors").at("logits")), 1e-5);
 }
 
 TEST(Whisper, CachedStepsEqualTheFullPass) {
