@@ -68,7 +68,8 @@ float gumbel(const RandomStream& random, std::uint64_t index) {
 void require_number(float score) {
   if (std::isnan(score)) {
     throw Error(
-        "search: expected the model's scores to be numbers, got NaN (its weights or dtype are at fault)");
+        "search: expected the model's scores to be numbers, got NaN (its weights or dtype are at fault, "
+        "or the numbers it was given)");
   }
 }
 
