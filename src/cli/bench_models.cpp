@@ -49,6 +49,10 @@ BenchWork model_work(const char* kind, const BenchModel& bench, const ModelArgum
 
 void bench_encode(const ModelArguments& a, const Globals& globals) {
   const BenchModel bench_model = open_bench_model(a.model);
+  if (bench_model.model->vocab_size() == 0) {
+    throw Error(bench_model.name + ": expected a model of token ids, got " + bench_model.model->family() +
+                " (heed bench gemm and attention take any sizes)");
+  }
   BenchWork work = model_work("encode", bench_model, a);
   const ModelSize size = size_of_model(bench_model);
   const double tokens = static_cast<double>(a.batch * a.length);

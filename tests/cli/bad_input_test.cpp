@@ -283,6 +283,7 @@ TEST(BadInput, OtherCommands) {
        "memory: expected more"},
 #endif
       {1, {"bench", "encode", "--model", "/nowhere"}, "model /nowhere: expected"},
+      {1, {"bench", "encode", "--model", HEED_FIXTURES "/vit"}, "expected a model of token ids, got vit"},
   });
   EXPECT_EQ(listing(folder.path()), (Words{"labels", "none"}));
 }
