@@ -4,7 +4,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const heed::fuzz::Folder folder;
-  folder.put("spiece.model", heed::fuzz::text_of(data, size));
+  folder.put("tokenizer.model", heed::fuzz::text_of(data, size));
   heed::fuzz::check(folder, [] { heed::fuzz::use(*heed::load_tokenizer(folder.path())); });
   return 0;
 }
