@@ -109,6 +109,17 @@ TEST(Translate, InputFeaturesGiveTheIdsOfHuggingFace) {
   refused({"--input", whisper + "/none.safetensors"}, 1, "none.safetensors");
 }
 
+// A bias beyond the largest number makes a score infinite.
+TEST(Translate, InvalidScoresAreRemovedWhereThatIsAskedFor) {
+  Words words{"translate", "--json",      "--model",         marian(), "--prompt-ids",
+              "5,6,0",     "--do-sample", "--sequence-bias", "7:1e39"};
+  const Result refused = run(words);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("expected finite scores"));
+  words.push_back("--remove-invalid-values");
+  EXPECT_EQ(run(words).status, 0);
+}
+
 Result translate(const std::string& input, const Words& options = {}) {
   Words words{"translate", "--model", tiny_model(), "--max-new-tokens", "8"};
   words.insert(words.end(), options.begin(), options.end());

@@ -64,7 +64,8 @@ TEST_F(OptionsFile, ReadsTheRest) {
       R"({"max_new_tokens": 7, "min_new_tokens": 2, "min_length": 3, "num_beams": 5, "num_return_sequences": 2,
           "length_penalty": 0.6, "early_stopping": "never", "repetition_penalty": 1.1, "no_repeat_ngram_size": 3,
           "eos_token_id": [1, 2], "suppress_tokens": [4], "begin_suppress_tokens": [5, 6], "forced_bos_token_id": 8,
-          "do_sample": true, "temperature": 0.7, "top_k": 10, "top_p": 0.9, "min_p": 0.1})");
+          "do_sample": true, "temperature": 0.7, "top_k": 10, "top_p": 0.9, "min_p": 0.1, "top_h": 0.4,
+          "encoder_repetition_penalty": 1.5, "remove_invalid_values": true})");
   EXPECT_EQ(resolved_max_length(options, 3), 10);
   EXPECT_EQ(options.min_new_tokens, 2);
   EXPECT_EQ(options.min_length, 3);
@@ -82,6 +83,9 @@ TEST_F(OptionsFile, ReadsTheRest) {
   EXPECT_EQ(options.top_k, 10);
   EXPECT_EQ(options.top_p, 0.9);
   EXPECT_EQ(options.min_p, 0.1);
+  EXPECT_EQ(options.top_h, 0.4);
+  EXPECT_EQ(options.encoder_repetition_penalty, 1.5);
+  EXPECT_TRUE(options.remove_invalid_values);
   EXPECT_EQ(load(R"({"early_stopping": true})").early_stopping, EarlyStopping::yes);
   EXPECT_EQ(load(R"({"early_stopping": false})").early_stopping, EarlyStopping::no);
 }

@@ -255,9 +255,19 @@ TEST(Whisper, ReadsNoTextAndTextModelsHearNothing) {
   Context context;
   const auto whisper = load_encoder_decoder(fs::path(HEED_FIXTURES) / "whisper"),
              bart = load_encoder_decoder(fs::path(HEED_FIXTURES) / "bart");
-  EXPECT_THROW(whisper->decode({ids, {}}, 1, context), Error);
-  EXPECT_THROW(whisper->decode({{}, {}, Tensor::zeros({1, 80, 61})}, 1, context), Error);
-  EXPECT_THROW(bart->decode({{}, {}, Tensor::zeros({1, 80, 60})}, 1, context), Error);
+  const auto error = [&](const EncoderDecoderModel& model, const SourceBatch& source) -> std::string {
+    try {
+      model.decode(source, 1, context);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(error(*whisper, {ids, {}}), HasSubstr("as this model hears, got token ids (heed translate"));
+  EXPECT_THAT(error(*whisper, {{}, {}, Tensor::zeros({1, 80, 61})}), HasSubstr("f32[B, 80, 60], got"));
+  EXPECT_THAT(error(*bart, {{}, {}, Tensor::zeros({1, 80, 60})}),
+              HasSubstr("as this model reads, got input_features (heed translate"));
 }
 
 }  // namespace
