@@ -1,6 +1,8 @@
 // Generation options on the command line.
 #include "cli/generation_arguments.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -238,15 +240,30 @@ void GenerationArguments::apply_to(GenerationOptions& o) const {
 
 void check_tokens(const GenerationArguments& given, const GenerationOptions& options, std::int64_t vocab_size,
                   const std::filesystem::path& directory, bool quiet) {
-  for (const std::int64_t id : options.eos_token_id) {
-    if (id < vocab_size) continue;
-    if (!given.eos_token_id.empty()) {
-      throw UsageError("--eos-token-id: expected token ids below the vocabulary's size " +
-                       std::to_string(vocab_size) + ", got " + std::to_string(id));
-    }
-    if (!quiet) {
-      warn(directory.string() + ": eos_token_id " + std::to_string(id) + " is outside the vocabulary of " +
-           std::to_string(vocab_size) + " tokens and ends nothing");
+  // What a list names beyond the vocabulary is never met: of a model's files, which models made small keep
+  // from larger ones, that is said; of the command line it is a mistake.
+  struct List {
+    const char* name;
+    const std::vector<std::int64_t>& ids;
+    const std::vector<std::string>& given;
+    const char* does;
+  };
+  for (const List& list :
+       {List{"eos_token_id", options.eos_token_id, given.eos_token_id, "ends"},
+        List{"suppress_tokens", options.suppress_tokens, given.suppress_tokens, "suppresses"},
+        List{"begin_suppress_tokens", options.begin_suppress_tokens, given.begin_suppress_tokens,
+             "suppresses"}}) {
+    for (const std::int64_t id : list.ids) {
+      if (id < vocab_size) continue;
+      if (!list.given.empty()) {
+        std::string flag = list.name;
+        std::replace(flag.begin(), flag.end(), '_', '-');
+        throw UsageError(fmt::format("--{}: expected token ids below the vocabulary's size {}, got {}", flag,
+                                     vocab_size, id));
+      }
+      if (quiet) continue;
+      warn(fmt::format("{}: {} {} is outside the vocabulary of {} tokens and {} nothing", directory.string(),
+                       list.name, id, vocab_size, list.does));
     }
   }
   try {

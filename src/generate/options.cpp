@@ -288,9 +288,10 @@ void check_generation_options(const GenerationOptions& options, std::optional<st
     check.require(!word.empty(), "bad_words_ids", "lists of at least one token", "an empty one");
     check.tokens("bad_words_ids", word);
   }
-  check.tokens("suppress_tokens", options.suppress_tokens);
-  check.tokens("begin_suppress_tokens", options.begin_suppress_tokens);
-  Checker({}).tokens("eos_token_id", options.eos_token_id);  // one that is never said ends nothing
+  const Checker any_vocabulary({});  // a token that is never said ends nothing, and need not be suppressed
+  any_vocabulary.tokens("suppress_tokens", options.suppress_tokens);
+  any_vocabulary.tokens("begin_suppress_tokens", options.begin_suppress_tokens);
+  any_vocabulary.tokens("eos_token_id", options.eos_token_id);
   check.tokens("forced_eos_token_id", options.forced_eos_token_id);
   check.token("forced_bos_token_id", options.forced_bos_token_id);
   check.token("decoder_start_token_id", options.decoder_start_token_id);

@@ -41,19 +41,27 @@ Words prompts_of(const Json& run) {
   return options;
 }
 
-// As a config made small keeps GPT-2's own end of 50256: transformers never meets it either.
-TEST(Generate, AnEndOutsideTheVocabularyEndsNothing) {
+// As a config made small keeps GPT-2's own end of 50256, or Whisper's tokens to suppress: transformers never
+// meets them either.
+TEST(Generate, TokensOutsideTheVocabularyEndAndSuppressNothing) {
   const Folder folder;
   for (const char* file : {"config.json", "model.safetensors"})
     std::filesystem::copy_file(gpt2() + "/" + file, folder / file);
-  spill(folder / "generation_config.json", R"({"eos_token_id": 50256, "min_new_tokens": 3})");
+  spill(folder / "generation_config.json",
+        R"({"eos_token_id": 50256, "min_new_tokens": 3, "suppress_tokens": [600],
+                                                "begin_suppress_tokens": [220, 50256]})");
   const Words words{"generate", "--model", folder.path().string(), "--json", "--prompt-ids", "5,6,7"};
   const Result result = cli_test::run(words);
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("eos_token_id 50256 is outside the vocabulary of 512 tokens"));
+  EXPECT_THAT(result.err, HasSubstr(" suppress_tokens 600 is outside the vocabulary of 512 tokens"));
+  EXPECT_THAT(result.err, HasSubstr("begin_suppress_tokens 50256 is outside the vocabulary of 512 tokens"));
   EXPECT_EQ(json_lines(result.out).front().at("ids").size(), 20u);
   Words given = words;
   given.insert(given.end(), {"--eos-token-id", "512"});
+  Words suppressed = words;
+  suppressed.insert(suppressed.end(), {"--begin-suppress-tokens", "512"});
+  EXPECT_THAT(cli_test::run(suppressed).err, HasSubstr("--begin-suppress-tokens: expected token ids below"));
   const Result refused = cli_test::run(given);
   EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.err,

@@ -397,7 +397,8 @@ TEST(Search, RefusesPromptsThatDoNotFit) {
   EXPECT_THROW(search(decoding, Tensor::full({2, 3}, 1, DType::i64), {.max_length = 3}, {}, context), Error);
   HashDecoding fresh(model, {0, 1});
   EXPECT_THROW(search(fresh, Tensor::full({2, 1}, 6, DType::i64), {}, {}, context), Error);
-  EXPECT_THROW(run(model, {0}, {.suppress_tokens = {6}}), Error);
+  EXPECT_THROW(run(model, {0}, {.forced_eos_token_id = {6}}), Error);
+  EXPECT_NO_THROW(run(model, {0}, {.suppress_tokens = {6}}));
   HashDecoding none(model, {});
   EXPECT_TRUE(search(none, Tensor::zeros({0, 1}, DType::i64), {}, {}, context).empty());
 }
