@@ -72,7 +72,8 @@ TEST(Translate, PromptIdsGiveTheIdsOfHuggingFace) {
 
 TEST(Translate, InputFeaturesGiveTheIdsOfHuggingFace) {
   const std::string whisper = HEED_FIXTURES "/whisper-untied", input = whisper + "/inputs.safetensors";
-  for (const Json& expected : Json::parse(slurp(whisper + "/generation.json")).at("runs")) {
+  const Json runs = Json::parse(slurp(whisper + "/generation.json")).at("runs");
+  for (const Json& expected : runs) {
     Words words{"translate",
                 "--json",
                 "--model",
