@@ -6,7 +6,7 @@
 #   make install   the library, the command and the model, under PREFIX (default /usr/local)
 #   make asan      the tests under the address and undefined-behaviour sanitizers
 #   make fuzz      every reader of files against made-up ones, FUZZ_SECONDS (30) each; needs clang
-#   make check     formatting and the direction of includes, in seconds
+#   make check     include direction, the links of the docs and formatting, in seconds
 #   make format    format every C++ file
 #
 # CMAKE_ARGS is passed on to cmake, e.g. make test CMAKE_ARGS=-DCMAKE_CXX_COMPILER=clang++
@@ -79,6 +79,8 @@ install: build
 check:
 	@scripts/check-includes.sh
 	@scripts/check-includes-test.sh
+	@scripts/check-docs.sh
+	@scripts/check-docs-test.sh
 	@scripts/check-format.sh
 
 format:
