@@ -1,5 +1,5 @@
-// Scaled dot-product attention on three tokens, small enough to check by hand: prints which key each query
-// looks at, and what it takes from the values.
+// Scaled dot-product attention on three tokens, small enough to check by hand: prints the attention weights
+// of each query and the weighted sums of the values. docs/tutorial.md computes the same numbers step by step.
 #include <cstdio>
 #include <vector>
 
@@ -16,11 +16,10 @@ void print(const char* name, const heed::Tensor& matrix) {  // [1, 1, rows, colu
 int main() {
   using heed::Tensor;
   const auto q =
-      Tensor::from(std::vector<float>{1, 0, 0, 1, 1, 1}, {1, 1, 3, 2});  // [batch, heads, queries, width]
-  const auto k =
-      Tensor::from(std::vector<float>{1, 1, 0, 1, 1, 0}, {1, 1, 3, 2});  // [batch, heads, keys, width]
+      Tensor::from(std::vector<float>{1, 0, 0, 1, 1, 1}, {1, 1, 3, 2});  // [batch, heads, queries, d]
+  const auto k = Tensor::from(std::vector<float>{1, 1, 0, 1, 1, 0}, {1, 1, 3, 2});  // [batch, heads, keys, d]
   const auto v = Tensor::from(std::vector<float>{1, 0, 0, 1, 0, 0}, {1, 1, 3, 2});
-  heed::AttentionWeights weights;  // only because we ask for them are they kept
+  heed::AttentionWeights weights;  // computed only when requested
   const Tensor output = heed::scaled_dot_product_attention(q, k, v, {}, &weights);
   print("weights, softmax(q k^T / sqrt(2))", weights.values);
   print("output, weights v", output);

@@ -1,5 +1,6 @@
-// A training loop by hand: a transformer of one encoder and one decoder layer learns to write six digits
-// backwards. Batch, loss, backward, clipped AdamW step; then it decodes digits it has never seen.
+// A training loop: a transformer of one encoder and one decoder layer learns to reverse six digits. Each step
+// makes a batch, computes the loss, runs the backward pass and updates the weights by AdamW with gradient
+// clipping. Afterwards the model decodes two sequences.
 #include <cstdio>
 #include <vector>
 
@@ -12,8 +13,8 @@ constexpr std::int64_t kEnd = 10, kPad = 11;  // after the digits 0 to 9; kPad a
 
 struct Pairs {
   heed::SourceBatch source;  // digits and kEnd
-  heed::Tensor labels;       // the digits backwards and kEnd
-  heed::Tensor fed;          // what the decoder reads: the labels one place later
+  heed::Tensor labels;       // the reversed digits and kEnd
+  heed::Tensor fed;          // decoder input: the labels shifted right
 };
 
 Pairs random_pairs(std::int64_t count, heed::RandomStream random) {
@@ -78,7 +79,7 @@ int main() {
   const heed::Schedule schedule{heed::ScheduleKind::cosine, 5e-3, 0.0, 50, kSteps};
   for (std::int64_t step = 1; step <= kSteps; ++step) {
     const Pairs pairs = random_pairs(kBatch, generator.next());
-    heed::Context context;  // without dropout there is nothing to tell a training pass
+    heed::Context context;  // the default: no dropout, no taps
     const heed::Tensor loss = model->loss(pairs.source, pairs.fed, pairs.labels, {}, context);
     loss.backward();
     const double norm = heed::gradient_norm(model->parameters());

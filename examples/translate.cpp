@@ -1,5 +1,5 @@
-// Translates its arguments with a model directory, and says for each target token which source token the
-// decoder's last layer looked at most, over the mean of its heads.
+// Translates its arguments with a model directory, and prints for each target token the source token with the
+// largest cross-attention weight in the last decoder layer, averaged over heads.
 //   translate MODEL TEXT...
 #include <cstdio>
 #include <string>
@@ -8,7 +8,7 @@
 #include "heed/heed.h"
 
 // The source token with the largest mean weight for target token t; weights f32 [H, T, S].
-std::size_t most_looked_at(const heed::Tensor& weights, std::int64_t t) {
+std::size_t most_attended(const heed::Tensor& weights, std::int64_t t) {
   const heed::Tensor mean = heed::mean(weights, 0);  // [T, S]
   return static_cast<std::size_t>(heed::argmax(heed::slice(mean, 0, t, t + 1), 1).item());
 }
@@ -17,9 +17,9 @@ void print(const heed::Translation& translation) {
   const heed::TranslationCandidate& best = translation.candidates.front();
   std::printf("%s   (log-probability %.2f)\n", best.text.c_str(), best.hypothesis.score);
   if (best.tokens.empty()) return;                                          // an empty line
-  const heed::Tensor& weights = best.hypothesis.captured.rbegin()->second;  // by name, so the last layer
+  const heed::Tensor& weights = best.hypothesis.captured.rbegin()->second;  // sorted by name: the last layer
   for (std::size_t t = 0; t < best.tokens.size(); ++t) {
-    const std::size_t s = most_looked_at(weights, static_cast<std::int64_t>(t));
+    const std::size_t s = most_attended(weights, static_cast<std::int64_t>(t));
     std::printf("  %-12s <- %s\n", best.tokens[t].c_str(), translation.source_tokens[s].c_str());
   }
 }
