@@ -1,5 +1,5 @@
-// Every case of the kernel tests, timed. The sizes are small: what shows here is the cost of an option or of
-// an odd shape; for large work there is `heed bench`.
+// Times every case of the kernel tests. The sizes are small, to show the cost of an option or of an odd
+// shape; use `heed bench` for large sizes.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// The table and the pictures of attention over long sequences, from reports of `heed bench attention --json`
-// (docs/performance.md says how they are made):
+// Writes the table and the charts of attention over long sequences, from reports of `heed bench attention
+// --json` (bench/long_attention.sh makes them):
 //   long_attention REPORTS.jsonl PAGE.md FOLDER_FOR_PICTURES
-// Of each length, with and without --backward, the last report counts.
+// For each length, with and without --backward, the last report is used.
 #include <fmt/core.h>
 
 #include <cstdio>

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Time and memory of attention over one head of 64, forward and forward + backward, for sequences of growing length.
-#   bench/long_attention.sh [LENGTH...]     default: 1024 to 65536, each twice the last
-# Reports are added to bench/long_attention.jsonl; from all of them the table in docs/performance.md and the
-# pictures are made anew. Needs build/release configured with -DHEED_BENCH=ON (or BUILD=folder).
+# Measures time and memory of attention for one head of dimension 64, forward and forward + backward, for increasing lengths.
+#   bench/long_attention.sh [LENGTH...]     default: 1024 to 65536, doubling
+# Appends the reports to bench/long_attention.jsonl, then rewrites the table in docs/performance.md and the charts
+# from all reports. Needs build/release configured with -DHEED_BENCH=ON (or BUILD=folder).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

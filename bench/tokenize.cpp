@@ -1,6 +1,6 @@
 // bench_tokenize TOKENIZER FILE: the processor seconds that one thread takes to encode every line of a file.
-// Reading the tokenizer and the file is not counted; every text is encoded once, as its first time is what a
-// user meets.
+// Reading the tokenizer and the file is not counted. Every text is encoded once: users rarely encode one
+// twice.
 #include <fmt/core.h>
 
 #include <ctime>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints how many compilations to run at once: one a processor, but no more than memory holds at about
-# 1.5 GB each, the limit of a container counted.
+# Prints how many compilations to run in parallel: one per processor, but no more than fit into memory at about
+# 1.5 GB each; a container's memory limit is taken into account.
 set -euo pipefail
 
 jobs=$(nproc)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks that every tracked C++ file is as clang-format (version 14) would write it; --fix rewrites them.
+# Checks that every tracked C++ file is formatted as by clang-format (version 14); --fix formats them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

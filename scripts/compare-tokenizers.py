@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Every line of a text through `heed tokenize` and through the package a tokenizer was made for.
+"""Compares `heed tokenize` on every line of a text with the package that a tokenizer was made for.
 
     scripts/compare-tokenizers.py --heed build/release/heed --text LINES FOLDER...
 
 The package is tokenizers for a tokenizer.json, vocab.txt or vocab.json + merges.txt (encoder.json + vocab.bpe),
-SentencePiece for a *.model, and transformers for Marian's *.spm and where a SentencePiece model is numbered by its family
-(sentencepiece.bpe.model, ALBERT's spiece.model, with the configuration beside them). Prints a row of Markdown a folder, and
-the first texts that differ; fails where one does. With --vectors INP, the texts and the ids without special tokens are those of
-a file of llama.cpp's (ggml-vocab-*.gguf.inp, and the .out beside it) instead. With --speed the rows are rates instead: megabytes a second of one
-thread, of processor time, in turns (bench/tokenize.cpp is heed's side)."""
+SentencePiece for a *.model, and transformers for Marian's *.spm and for SentencePiece models of families with their own ids
+(sentencepiece.bpe.model, ALBERT's spiece.model, with their configuration files). Prints a row of Markdown per folder and the
+first texts that differ; fails if any text differs. With --vectors INP, the texts and the expected ids without special tokens
+are from test vectors of llama.cpp (ggml-vocab-*.gguf.inp, and the .out file with it). With --speed, prints speed instead:
+megabytes per second of processor time on one thread, heed and the package alternating (bench/tokenize.cpp runs heed)."""
 import argparse
 import itertools
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the fuzzers of a build made with HEED_FUZZ, one after another: scripts/fuzz.sh FOLDER SECONDS [READER...]
-# Inputs that reach new code are kept in FOLDER/corpus; one that breaks a reader is left in FOLDER and told.
+# Inputs that reach new code are kept in FOLDER/corpus. An input that makes a reader fail is saved in FOLDER and reported.
 set -euo pipefail
 folder=$(cd "${1:?the build folder}" && pwd) seconds=${2:?seconds for each reader}
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Installs the Debian (12 or 13) packages heed is built from, those that are missing and no others. Asks
-# nothing, and does nothing at all when everything is there.
+# Installs the Debian (12 or 13) packages that heed needs and that are missing. Asks no questions, and does nothing if
+# none is missing.
 set -euo pipefail
 
 usage() {
   cat <<'TEXT'
 usage: scripts/install-deps.sh [--ci] [--dry-run]
   --ci       also what the continuous checks need: clang, its OpenMP and sanitizers, clang-format, ccache
-  --dry-run  say what is missing and install nothing
+  --dry-run  list what is missing, install nothing
 TEXT
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the table of docs/models.md anew: scripts/models-table.sh [BUILD FOLDER]
+# Updates the first table of docs/models.md: scripts/models-table.sh [BUILD FOLDER]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 table=$("${1:-build/release}/models_table" tests/fixtures tests/fixtures/encoders tests/fixtures/decoders)

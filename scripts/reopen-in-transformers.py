@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Models of every family with sizes and settings off the default: made by transformers with random weights, run by
-`heed forward`, saved by heed (tests/models/save_again.cpp), opened again in transformers.
+"""Tests models of every family with unusual sizes and settings: transformers makes them with random weights, `heed forward`
+runs them, heed saves them (tests/models/save_again.cpp), and transformers loads the saved files.
 
     scripts/reopen-in-transformers.py HEED SAVE_AGAIN
 
-prints a table in Markdown: the largest difference of heed's results from transformers', divided by their largest
-value, and whether the model saved by heed gives transformers the very numbers of the original."""
+prints a table in Markdown: the largest difference between the results of heed and transformers, divided by the largest
+value, and whether the model saved by heed gives exactly the numbers of the original in transformers."""
 import inspect
 import math
 import os

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Random models of every family, made by transformers, run and saved by heed, opened again in transformers: writes
-# the second table of docs/models.md anew and fails where a difference is too large.
+# Tests random models of every family: transformers makes them, heed runs and saves them, transformers loads them again.
+# Updates the second table of docs/models.md; fails if a difference is too large.
 #   scripts/reopen-in-transformers.sh [BUILD FOLDER] [PYTHON]
-# PYTHON has the packages of bench/peers/requirements.txt (bench/peers/setup.sh installs them).
+# PYTHON needs the packages of bench/peers/requirements.txt (bench/peers/setup.sh installs them).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}

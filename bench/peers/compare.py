@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compares heed with a peer on one job, in turns, and adds the result to a file of JSON lines.
+"""Compares heed with another system (a peer) on one job, alternately, and appends the result to a file of JSON lines.
 
     bench/peers/compare.py JOB PEER [--rounds 3] [--seconds 2] [--heed build/release/heed]
-    bench/peers/compare.py --all [--prefix "nice -n -5"]     every job with every peer, each by a command of its own
+    bench/peers/compare.py --all [--prefix "nice -n -5"]     every job with every peer, each in a separate process
     bench/peers/compare.py --list
 
-The two take turns within one run, so that a change of the clock or a neighbour meets both; the one whose turn it is
-not is stopped. A round's time is the median of its repeats; the ratio is taken round by round.
+The two alternate within one run, so that changes of the clock rate or of other load affect both; while one runs, the
+other is stopped. A round's time is the median of its repeats; the ratio is taken round by round.
 """
 import argparse
 import json

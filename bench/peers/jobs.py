@@ -1,7 +1,7 @@
-"""What is compared: each job is a line of `heed bench` and, for each peer, the same work in that system.
+"""The jobs to compare: each job is a command line of `heed bench` and, for each peer, the same work in that system.
 
-A peer is made by a function that returns what is to be timed: a callable without arguments. Heavy imports stand inside
-these functions, so that a process holds its own peer only. Models have random weights, made once by prepare.py.
+A function makes each peer; it returns the callable without arguments that is timed. Heavy imports are inside these
+functions, so that a process loads only its own peer. Models have random weights, made once by prepare.py.
 """
 import dataclasses
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""One peer at work, in a process of its own: peer.py JOB PEER CACHE THREADS.
+"""Runs one peer in a separate process: peer.py JOB PEER CACHE THREADS.
 
-Answers each line `SECONDS LEAST` on stdin with a line of JSON: the times of as many repeats as fit into so many
-seconds, at least LEAST, and the process's peak memory.
+For each line `SECONDS LEAST` on stdin, prints a line of JSON: the times of as many repeats as fit into SECONDS seconds
+(at least LEAST repeats), and the peak memory of the process.
 """
 import json
 import sys

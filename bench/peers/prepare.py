@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the models that are compared: random weights, saved once, loaded by every system.
+"""Makes the models for the comparison: random weights, saved once, loaded by every system.
 
     bench/peers/prepare.py [--cache FOLDER]     default: ~/.cache/heed-bench
 """

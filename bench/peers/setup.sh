@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a virtual environment with the peers, and the random models that both sides run.
+# Makes a virtual environment with the other systems (peers), and the random models that heed and the peers run.
 #   bench/peers/setup.sh [FOLDER]     default: build/peers
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -3,7 +3,7 @@
 
     bench/peers/tables.py [RESULTS] [PAGE]     default: bench/peers/results.jsonl docs/performance.md
 
-Of each job and peer the last result counts. The tables stand between the page's `<!-- NAME -->` and `<!-- /NAME -->`.
+For each job and peer, the last result is used. The tables are between the page's `<!-- NAME -->` and `<!-- /NAME -->`.
 """
 import json
 import re
