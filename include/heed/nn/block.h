@@ -1,8 +1,7 @@
-// The transformer's blocks and the stacks they make: attention and feed-forward, each inside a residual
-// connection with its norm after it (post-norm, Vaswani et al. 2017) or before it (pre-norm, Xiong et al.
-// 2020).
+// Transformer layers and stacks of them: attention and feed-forward, each with a residual connection and a
+// norm after it (post-norm, Vaswani et al. 2017) or before it (pre-norm, Xiong et al. 2020).
 //
-// Taps: `NAME.out` [B, T, D] after every layer, `STACK.embed` what enters the first.
+// Taps: `NAME.out` [B, T, D], the output of each layer; `STACK.embed` [B, T, D], the input of the first.
 #pragma once
 
 #include <optional>
@@ -28,7 +27,7 @@ struct FeedForward {
   Tensor operator()(const Tensor& x, Context& context) const;
 };
 
-/// What surrounds every sublayer: dropout on its result, the residual sum, the norm.
+/// Wraps a sublayer f: dropout on its result, residual sum, norm.
 struct Residual {
   Norm norm;
   NormPlace place = NormPlace::post;
@@ -50,11 +49,11 @@ struct EncoderLayer {
   Residual self_attn_residual;
   FeedForward feed_forward;
   Residual feed_forward_residual;
-  /// x [B, T, D]; the options say which keys may be seen.
+  /// x [B, T, D] -> [B, T, D]; the options mask keys.
   Tensor operator()(const Tensor& x, const AttentionOptions& options, Context& context) const;
 };
 
-/// Keys and values a decoder layer keeps while decoding.
+/// The key-value cache of a decoder layer.
 struct DecoderLayerCache {
   KeyValueCache self;
   KeyValueCache cross;
@@ -68,7 +67,8 @@ struct DecoderLayer {
   Residual cross_attn_residual;
   FeedForward feed_forward;
   Residual feed_forward_residual;
-  /// x [B, T, D], memory [B, S, D]. With a cache, x continues what it holds.
+  /// x [B, T, D], memory (the encoder's output) [B, S, D] -> [B, T, D]. With a cache, the T positions follow
+  /// the cached ones.
   Tensor operator()(const Tensor& x, const Tensor& memory, const AttentionOptions& self_options,
                     const AttentionOptions& cross_options, DecoderLayerCache* cache, Context& context) const;
 };

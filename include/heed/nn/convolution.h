@@ -1,5 +1,5 @@
-// How signals and pictures become tokens: linear maps over the windows of a signal (Whisper) and over the
-// patches of a picture (ViT).
+// How audio features and images become tokens: linear maps over windows in time (Whisper) and over the
+// patches of an image (ViT).
 #pragma once
 
 #include "heed/nn/linear.h"
@@ -7,8 +7,8 @@
 
 namespace heed {
 
-/// A convolution in time, out[t] = sum over k of W[:, :, k] x[t stride + k - padding] + b, with zeros around
-/// x and an activation behind it. From x [B, T, C] to [B, (T + 2 padding - K) / stride + 1, D].
+/// A convolution in time, activation(sum over k of W[:, :, k] x[t stride + k - padding] + b), with zero
+/// padding. From x [B, T, C] to [B, (T + 2 padding - K) / stride + 1, D].
 struct Conv1d {
   Tensor weight;  // [D, C, K]
   Tensor bias;    // [D], or undefined
@@ -17,9 +17,9 @@ struct Conv1d {
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
 };
 
-/// A linear map of patches that do not overlap (Dosovitskiy et al. 2021, "An image is worth 16x16 words"):
+/// A linear map of non-overlapping patches (Dosovitskiy et al. 2021, "An image is worth 16x16 words"):
 /// from pixels [B, C, H, W] to [B, (H / P) (W / Q), D], row by row. Pixels at the right and the bottom that
-/// fill no patch are left out. Throws Error for a picture smaller than a patch.
+/// do not fill a patch are ignored. Throws Error for an image smaller than a patch.
 struct PatchEmbedding {
   Tensor weight;  // [D, C, P, Q]
   Tensor bias;    // [D], or undefined

@@ -1,7 +1,6 @@
-// The blocks of models that are all decoder: causal self-attention and a feed-forward, with a norm before
-// each.
+// Layers of decoder-only models: causal self-attention and feed-forward, each with a norm before it.
 //
-// Taps: `NAME.out` [B, T, D] after every layer, `STACK.embed` what enters the first.
+// Taps: `NAME.out` [B, T, D], the output of each layer; `STACK.embed` [B, T, D], the input of the first.
 #pragma once
 
 #include <string>
@@ -14,7 +13,7 @@
 
 namespace heed {
 
-/// What is added to what, with a = attention and f = feed-forward.
+/// How the residual sums are formed, with a = attention and f = feed-forward.
 enum class ResidualOrder {
   sequential,  ///< y = x + a(norm(x)), then y + f(norm(y))
   parallel,    ///< x + a(norm(x)) + f(norm'(x)) (Wang and Komatsuzaki 2021, "GPT-J-6B")
@@ -28,8 +27,8 @@ struct CausalLayer {
   Norm feed_forward_norm;
   FeedForward feed_forward;
   ResidualOrder order = ResidualOrder::sequential;
-  double dropout = 0.0;  ///< on what is added
-  /// x [B, T, D]; with a cache, x continues what it holds.
+  double dropout = 0.0;  ///< on the results of a and f
+  /// x [B, T, D] -> [B, T, D]. With a cache, the T positions follow the cached ones.
   Tensor operator()(const Tensor& x, const AttentionOptions& options, KeyValueCache* cache,
                     Context& context) const;
 };

@@ -1,5 +1,5 @@
-// The smallest parts of a network: linear maps, embeddings, and dropout as a layer applies it. A part is its
-// weights and a call operator; whoever builds it gives it the tensors.
+// The basic parts of a network: linear maps, embeddings, and dropout as layers use it. A part consists of its
+// weights and a call operator; the code that builds the model provides the tensors.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace heed {
 
-/// y = x W^T + b, with an activation fused behind it.
+/// activation(x W^T + b): x [..., in], result [..., out].
 struct Linear {
-  Tensor weight;  // [out, in], or [in, out]
+  Tensor weight;  // [out, in], or [in, out] (`layout`)
   Tensor bias;    // [out], or undefined
   WeightLayout layout = WeightLayout::out_in;
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const {
@@ -20,18 +20,18 @@ struct Linear {
   }
 };
 
-/// Rows of a table, scaled (Vaswani et al. 2017, section 3.4, scale by sqrt(D)).
+/// scale * table[ids]: ids i64 [B, T], result [B, T, D]. Vaswani et al. 2017, section 3.4, scale by sqrt(D).
 struct Embedding {
   Tensor table;  // [V, D]
   double scale = 1.0;
-  std::optional<std::int64_t> padding_id;
+  std::optional<std::int64_t> padding_id;  ///< this row gets no gradient
   Tensor operator()(const Tensor& ids) const;
 };
 
-/// Dropout while training, nothing otherwise. Throws Error when the context trains without a generator.
+/// Dropout if context.training, else x. Throws Error when the context is training without a generator.
 Tensor apply_dropout(const Tensor& x, double p, Context& context);
 
-/// Offers `value` to the listeners of `name`, if there are any.
+/// Passes `value` to the listeners of `name`, if there are any; they may replace it.
 inline void tap(Context& context, const std::string& name, Tensor& value) {
   if (context.wants(name)) context.taps->emit(name, value);
 }

@@ -1,4 +1,5 @@
-// Normalisation as a part of a block: layer norm or RMS norm, one type so that a block takes either.
+// Normalization as a part of a block: layer norm or RMS norm. One type for both, so that a block can use
+// either.
 #pragma once
 
 #include "heed/ops/norm.h"
@@ -8,6 +9,7 @@ namespace heed {
 
 enum class NormKind { layer, rms };
 
+/// Normalizes x [..., D] over its last axis.
 struct Norm {
   NormKind kind = NormKind::layer;
   Tensor weight;  // [D]

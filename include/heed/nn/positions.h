@@ -1,7 +1,7 @@
-// How a model knows the order of its tokens. Each kind of position acts at one of three places: on the
+// Positions: how a model represents the order of its tokens. Each kind acts in one of three ways: on the
 // embeddings (sinusoidal, learned), on queries and keys (rotary, in heed/nn/rotary.h), or on the scores
-// (ALiBi, relative bias); a model asks its positions at all three and does not know which kind it has.
-// Without positions attention is blind to order.
+// (ALiBi, relative bias). A model calls its Positions at all three points and does not depend on the kind.
+// Without positions, attention ignores order.
 #pragma once
 
 #include <memory>
@@ -12,46 +12,46 @@
 
 namespace heed {
 
-/// Where the T tokens of each of B rows stand in their texts. A number converts to the places from it on.
+/// Position ids of the T tokens of each of B rows. An integer p converts to p, p + 1, ... for every row.
 struct Places {
   Places(std::int64_t from = 0) : first(from) {}
-  /// i64 [B]: row b stands at each[b], each[b] + 1, ...; i64 [B, T]: every token has its own place.
+  /// i64 [B]: row b has positions each[b], each[b] + 1, ...; i64 [B, T]: one position per token.
   explicit Places(Tensor of_rows);
 
   std::int64_t first = 0;
-  Tensor each;  ///< not defined when all rows stand at first, first + 1, ...
+  Tensor each;  ///< undefined when all rows have positions first, first + 1, ...
 
-  /// The place of every token, i64 [B, T]. Throws Error when `each` is of another shape.
+  /// The position of every token, i64 [B, T]. Throws Error when `each` has another shape.
   Tensor of_tokens(std::int64_t batch, std::int64_t time) const;
 };
 
-/// Places that count the tokens which are there: for `present` bool [B, T], the number of true ones before
-/// it in its row, and `absent` where it is false; i64 [B, T].
+/// Positions that skip padding: for `present` bool [B, T], the number of true entries before each in its row,
+/// and `absent` where it is false; i64 [B, T].
 Tensor counted_places(const Tensor& present, std::int64_t absent = 0);
 
 class Positions {
  public:
   virtual ~Positions() = default;
-  /// The embeddings x [B, T, D] of the tokens at `places`, with their positions.
+  /// Adds positions to the embeddings x [B, T, D] of the tokens at `places`.
   virtual Tensor embed(const Tensor& x, const Places& places) const;
-  /// Turns queries or keys [B, H, T, d] of the tokens at `places`.
+  /// Rotates queries or keys [B, H, T, d] of the tokens at `places`.
   virtual Tensor rotate(const Tensor& x, const Places& places) const;
-  /// Adds what the scores of queries [B, H, T, d] over keys [B, K, S, d] need to the options of the
-  /// attention.
+  /// Adds the position-dependent terms of the scores, for queries [B, H, T, d] and keys [B, K, S, d], to the
+  /// options.
   virtual void bias(AttentionOptions& options, const Tensor& queries, const Tensor& keys) const;
 };
 
-/// How a table of sinusoids is laid out: sines and cosines by turns (Vaswani et al. 2017, section 3.5), or
-/// all sines before all cosines (Marian).
+/// Column order of a sinusoidal table: sines and cosines alternate (Vaswani et al. 2017, section 3.5), or all
+/// sines come before all cosines (Marian).
 enum class SinusoidLayout { interleaved, halves };
 
 /// Row p holds sin and cos of p / 10000^(2i / D) for i = 0 .. D/2 - 1; f32 [count, D]. With odd D there is
-/// one sine more than cosines.
+/// one more sine than cosines.
 Tensor sinusoidal_table(std::int64_t count, std::int64_t width, SinusoidLayout layout);
 
-/// A row for each place, added to the embeddings: sinusoidal when the table is computed, learned when it is a
-/// parameter. Place p is row p + offset (2 in BART; in RoBERTa, whose padding stands at place -1, one more
-/// than the padding id). Throws Error for a place the table does not reach.
+/// Adds a row of a table to each embedding: sinusoidal if the table is computed, learned if it is a
+/// parameter. Position p uses row p + offset (2 in BART; in RoBERTa, where padding has position -1, one more
+/// than the padding id). Throws Error for a position outside the table.
 class AdditivePositions : public Positions {
  public:
   explicit AdditivePositions(Tensor table, std::int64_t offset = 0)
@@ -63,8 +63,8 @@ class AdditivePositions : public Positions {
   std::int64_t offset_;
 };
 
-/// ALiBi (Press et al. 2022): a penalty on the score that grows with the distance, steeper for later heads.
-/// Where `counted`, the distance counts the tokens that the attention's key mask leaves (BLOOM).
+/// ALiBi (Press et al. 2022): adds -slope * distance to the scores, with one slope per head. If `counted`,
+/// distances count only the tokens that the key mask allows (BLOOM).
 class AlibiPositions : public Positions {
  public:
   explicit AlibiPositions(const std::vector<double>& slopes, bool counted = false);
@@ -77,21 +77,21 @@ class AlibiPositions : public Positions {
 
 /// The slopes of the ALiBi paper: 2^(-m/n), 2^(-2m/n), ... for n heads when n is a power of two; otherwise
 /// those of the next lower power of two followed by every other slope of the next higher one. m, the
-/// exponent of the flattest head, is 8 in the paper.
+/// exponent of the smallest slope, is 8 in the paper.
 std::vector<double> alibi_slopes(std::int64_t heads, double flattest = 8);
 
-/// How distances share the rows of a table of relative biases (Raffel et al. 2020, "T5", section 2.1): near
-/// ones have a row each, farther ones share rows whose width grows with the logarithm, up to `max_distance`.
+/// Buckets of relative positions (Raffel et al. 2020, "T5", section 2.1): small distances have a bucket each;
+/// larger ones share buckets whose width grows logarithmically, up to `max_distance`.
 struct RelativeBuckets {
   std::int64_t count = 32;
   std::int64_t max_distance = 128;
-  bool bidirectional = true;  ///< half of the rows for keys after the query; else those share row 0
-  /// The row of a key `offset` places after the query (before it, if negative).
+  bool bidirectional = true;  ///< half of the buckets are for keys after the query; else those share bucket 0
+  /// The bucket of a key `offset` positions after the query (before it, if negative).
   std::int64_t of(std::int64_t offset) const;
 };
 
-/// A learned number per bucket of distances and head, added to the score. Throws Error when the buckets are
-/// not the table's rows or too few for their use.
+/// Adds a learned bias per bucket and head to the scores. Throws Error when the table [buckets, H] has
+/// another number of buckets, or when there are too few.
 class RelativePositions : public Positions {
  public:
   RelativePositions(Tensor table, const RelativeBuckets& buckets);

@@ -1,6 +1,6 @@
-// Taps: named places in a model where a listener may read a value or put another in its stead. Parts offer
-// their values with `wants` and `emit`; while nobody listens to a name, the part takes its fused path and
-// never builds the value.
+// Taps: named values inside a model that a listener (a callback) can read or replace. Parts publish their
+// values with `wants` and `emit`; if a name has no listener, the part uses its fused path and never computes
+// the value. A Taps object must not be used by several threads at once.
 #pragma once
 
 #include <functional>
@@ -21,15 +21,15 @@ class Taps {
   /// Adds to the listeners of `outer` (may be null), which are called first; `outer` must outlive this.
   explicit Taps(Taps* outer) : outer_(outer) {}
 
-  /// Listens to every tap whose name matches `pattern`, in which `*` stands for any run of characters.
+  /// Registers a listener for every tap whose name matches `pattern`; `*` matches any characters.
   void listen(std::string pattern, Listener listener);
-  /// Whether anybody listens to this name.
+  /// Whether this name has a listener.
   bool wants(const std::string& name) const;
-  /// Hands the value to the listeners of the name, in the order they came. Throws Error when one of them
-  /// replaces it with a tensor of another shape or dtype.
+  /// Calls the listeners of the name, in the order of registration. Throws Error when one of them replaces
+  /// the value with a tensor of another shape or dtype.
   void emit(const std::string& name, Tensor& value);
-  /// Throws Error naming every pattern that matched nothing since it was added: a number that silently is
-  /// not there looks like a finding.
+  /// Throws Error naming every pattern that has matched nothing: a misspelled name must not pass as a
+  /// measurement.
   void require_all_fired() const;
 
  private:
