@@ -1,11 +1,11 @@
-# The short way in: each target does everything it needs, on a fresh Debian 12 as well.
+# Shortcuts: each target also installs and builds what it needs, on a fresh Debian 12 too.
 #
 #   make demo      translate a sentence and show its attention
 #   make test      build and run the tests
 #   make build     the command, build/release/heed
 #   make install   the library, the command and the model, under PREFIX (default /usr/local)
 #   make asan      the tests under the address and undefined-behaviour sanitizers
-#   make fuzz      every reader of files against made-up ones, FUZZ_SECONDS (30) each; needs clang
+#   make fuzz      malformed files through every file reader, FUZZ_SECONDS (30) each; needs clang
 #   make check     include direction, the links of the docs and formatting, in seconds
 #   make format    format every C++ file
 #
@@ -25,7 +25,7 @@ DEMO_TEXT := The cat sat on the mat.
 
 # Progress lines, bold on a terminal.
 step = @if [ -t 1 ]; then printf '\n\033[1m== %s\033[0m\n' $(1); else printf '\n== %s\n' $(1); fi
-# Shows a command as one would type it, then runs it.
+# Prints a command as a user would type it, then runs it.
 show = @printf '$$ %s\n' '$(1)'; $(1)
 
 .PHONY: demo test build install asan fuzz check format deps
@@ -44,7 +44,7 @@ demo: build
 	@mkdir -p build/demo
 	$(call step,"Translate")
 	$(call show,$(HEED) translate "$(DEMO_TEXT)")
-	$(call step,"Which English word each French word looked at")
+	$(call step,"Which English tokens each French token attends to")
 	$(call show,$(HEED) attend "$(DEMO_TEXT)" --model models/en-fr --kind cross)
 	$(call step,"The same as pictures")
 	$(call show,$(HEED) attend "$(DEMO_TEXT)" --model models/en-fr --kind cross --output build/demo/attention.svg)

@@ -1,6 +1,5 @@
-// Uses the installed library as any program would: the worked example of attention with its known numbers, a
-// gradient that flows through it, random numbers on the thread pool, and an error. Exit status 1 when
-// anything is not as it should be.
+// Uses the installed library as any program would: attention with known results, its gradient, random numbers
+// on the thread pool, and an error. Exits with status 1 if a result is wrong.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
