@@ -1,4 +1,4 @@
-// Activation functions on f32 or f64, all with gradients.
+// Activation functions, element by element, on f32 or f64 of any shape; all have gradients.
 #pragma once
 
 #include <string_view>
@@ -19,11 +19,11 @@ Tensor tanh(const Tensor& x);
 /// 1 / (1 + exp(-x))
 Tensor sigmoid(const Tensor& x);
 
-/// The activations of Hugging Face's configs that have no parameters. Behind those above:
-/// quick_gelu x * sigmoid(1.702 x); gelu_10 gelu up to 10; relu2 relu(x)^2; relu6 relu up to 6; leaky_relu
-/// with 0.01 x below 0; hardswish x * relu6(x + 3) / 6; mish x * tanh(softplus(x)); laplace the normal
-/// distribution of mean sqrt(1/2) and deviation 0.282095 (Ma et al., "Mega"); sqrt_softplus the root of
-/// softplus(x) = log(1 + exp(x)).
+/// The activations in Hugging Face configs that have no parameters. Besides the functions above:
+/// quick_gelu: x * sigmoid(1.702 x); gelu_10: min(gelu(x), 10); relu2: relu(x)^2; relu6: min(relu(x), 6);
+/// leaky_relu: x, or 0.01 x below 0; hardswish: x * relu6(x + 3) / 6; mish: x * tanh(softplus(x)); laplace:
+/// the cumulative normal distribution of mean sqrt(1/2) and deviation 0.282095 (Ma et al., "Mega");
+/// sqrt_softplus: sqrt(softplus(x)), with softplus(x) = log(1 + exp(x)).
 enum class Activation {
   none,
   relu,
@@ -43,14 +43,14 @@ enum class Activation {
   sqrt_softplus
 };
 
-/// The activation a config names, as transformers' ACT2FN does: gelu or gelu_python; gelu_new,
+/// The activation for a name in a config, as in transformers' ACT2FN: gelu or gelu_python; gelu_new,
 /// gelu_pytorch_tanh, gelu_fast, gelu_python_tanh or gelu_accurate; silu or swish; linear; sqrtsoftplus; the
-/// others by their own names. Throws Error for any other.
+/// others by the names above. Throws Error for an unknown name.
 Activation activation_named(std::string_view name);
 Tensor activate(const Tensor& x, Activation activation);
 
 /// activate(gate) * x in one pass, for gated feed-forward layers (Shazeer, "GLU variants improve
-/// transformer": silu makes SwiGLU, gelu GEGLU). Both of one shape and type.
+/// transformer": silu gives SwiGLU, gelu GEGLU). gate and x have the same shape and dtype.
 Tensor gated(const Tensor& gate, const Tensor& x, Activation activation);
 
 }  // namespace heed

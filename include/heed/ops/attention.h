@@ -1,6 +1,5 @@
-// Scaled dot-product attention (Vaswani et al., "Attention is all you need", equation 1): the fused
-// operation, which never holds the whole matrix of weights unless it is asked for, and the plain formula it
-// must equal.
+// Scaled dot-product attention (Vaswani et al., "Attention is all you need", equation 1): a fused operation,
+// which stores attention weights only on request, and the plain formula that it must equal.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +13,18 @@ namespace heed {
 
 struct AttentionOptions {
   std::optional<double> scale;  ///< factor of q k^T; 1/sqrt(d) when absent
-  bool causal = false;          ///< query t sees key s only when s <= t + P
-  std::int64_t window = 0;      ///< if > 0, only keys at distance < window, the query's own place included
-  Tensor mask;  ///< bool (true = may be seen) or additive (f64 or f32, as calculated), broadcasts to [B, H,
-                ///< T, S]
+  bool causal = false;          ///< query t attends to key s only if s <= t + P
+  std::int64_t window = 0;      ///< if > 0, only keys at distance < window, the query's own position included
+  Tensor mask;         ///< bool (true = may attend) or additive (f32, or f64 for f64 operands); broadcasts to
+                       ///< [B, H, T, S]
   Tensor key_mask;     ///< bool [B, S], false where the key is padding
-  Tensor key_lengths;  ///< i64 [B]: the row's keys from this one on may not be seen
+  Tensor key_lengths;  ///< i64 [B]: the row's keys from this index on are masked
   /// i64 [B]: P, the position of the row's first query; S - T when absent, so that the queries are the last T
-  /// of S places. Causality, window, ALiBi and the relative bias all count from it.
+  /// of S positions. The causal mask, the window, ALiBi and the relative bias are relative to it.
   Tensor query_offsets;
   /// [H, T + S - 1] in f64 or f32: relative_bias[h, r + S - 1] is added to the score of query t and key s
-  /// with r = s - (t + P) (an r outside the table takes the nearest entry): Shaw's and T5's biases without a
-  /// T x S tensor.
+  /// with r = s - (t + P) (r is clamped to the table): the biases of Shaw et al. and T5 without a T x S
+  /// tensor.
   Tensor relative_bias;
   Tensor
       alibi_slopes;  ///< [H] in f64 or f32: adds -slope * distance (Press et al., "Train short, test long")
@@ -33,30 +32,30 @@ struct AttentionOptions {
   RandomStream stream;
 };
 
-/// Weights somebody wants to see: of these heads, for these queries.
+/// Request for attention weights of some heads and queries.
 struct AttentionWeights {
-  std::vector<std::int64_t> heads;    ///< in growing order; empty: all
+  std::vector<std::int64_t> heads;    ///< in increasing order; empty: all
   std::vector<std::int64_t> queries;  ///< in any order; empty: all
-  Tensor values;  ///< receives [B, heads, queries, S]: the softmax's result, before dropout
+  Tensor values;                      ///< the result, [B, heads, queries, S]: softmax before dropout
 };
 
 /// softmax(scale * q k^T + masks) v for q [B, H, T, d], k [B, K, S, d], v [B, K, S, e], giving [B, H, T, e].
 /// K divides H: head h reads key-value head h / (H / K) (grouped-query attention, Ainslie et al.). A query
-/// that may see no key gives zeros. All f64; or q f32, bf16 or f16, and k and v one of these, not always q's:
-/// numbers are stored so, all is calculated in f32, and the result has q's type. Any strides as long as the
-/// last axis is contiguous: k and v may be views of a cache with room for more. Gradients for q, k, v, an
-/// additive mask and the relative bias. Memory grows with T + S, not with T * S. `weights` are filled without
-/// gradient, by calculating the scores of the chosen heads and queries once more. Throws Error when shapes,
-/// dtypes or options do not fit.
+/// whose keys are all masked gives zeros. Dtypes: all f64; or q in f32, bf16 or f16, and k and v both in one
+/// of these, which may differ from q's. 16-bit operands are computed in f32; the result has q's dtype.
+/// Strides are arbitrary as long as the last axis is contiguous: k and v may be views of a cache with spare
+/// capacity. Gradients for q, k, v, an additive mask and the relative bias. Memory grows with T + S, not with
+/// T * S. `weights` have no gradient; requesting them computes the scores of the chosen heads and queries
+/// once more. Throws Error when shapes, dtypes or options do not match.
 ///
-/// A row's result has the same bits whatever the batch, the other rows, the number of threads, and however
-/// many keys lie beyond those that key_lengths, or the end of key_mask, let it see.
+/// Batch-invariant: a row's result is bit-identical for any batch, any other rows, any number of threads, and
+/// any number of keys after those that key_lengths, or the end of key_mask, allows.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {},
                                     AttentionWeights* weights = nullptr);
 
-/// The same by the plain formula, made of matmul, softmax and dropout: the oracle and the explanation. Holds
-/// [B, H, T, S]; the weights keep their gradient here.
+/// The same by the plain formula, with matmul, softmax and dropout: for tests and as explanation. Stores a
+/// [B, H, T, S] tensor; here `weights` have a gradient.
 Tensor attention_by_formula(const Tensor& q, const Tensor& k, const Tensor& v,
                             const AttentionOptions& options = {}, AttentionWeights* weights = nullptr);
 

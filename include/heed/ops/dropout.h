@@ -1,4 +1,5 @@
-// Inverted dropout from a counter-based stream, so that the mask needs no memory and no order.
+// Inverted dropout from a counter-based random stream, so that the mask is not stored and does not depend on
+// the order of computation.
 #pragma once
 
 #include "heed/random.h"
@@ -6,8 +7,8 @@
 
 namespace heed {
 
-/// Each element of x is kept with probability 1 - p and divided by it, else 0; p in [0, 1). Element i
-/// (row-major) is kept when stream.uniform(i) >= p. Srivastava et al., "Dropout".
+/// Each element of x (f32 or f64) is kept with probability 1 - p and divided by 1 - p, else set to 0; p in
+/// [0, 1). Element i (row-major) is kept if stream.uniform(i) >= p. Srivastava et al., "Dropout".
 Tensor dropout(const Tensor& x, double p, RandomStream stream);
 
 }  // namespace heed

@@ -1,5 +1,5 @@
-// Element-wise operations with NumPy's broadcasting. Operands are f32 or f64, both of the same type; every
-// function throws Error when the types differ or the shapes do not broadcast. All have gradients.
+// Element-wise operations with NumPy's broadcasting. Operands are f32 or f64, both of the same dtype; every
+// function throws Error when the dtypes differ or the shapes do not broadcast. All have gradients.
 #pragma once
 
 #include "heed/tensor.h"
@@ -26,7 +26,7 @@ inline Tensor operator*(double a, const Tensor& b) { return mul(b, a); }
 Tensor neg(const Tensor& x);
 /// |x|, with gradient 0 at 0.
 Tensor abs(const Tensor& x);
-/// x, or the bound it lies beyond, with gradient 0 there. Throws Error unless low <= high.
+/// min(max(x, low), high), with gradient 0 outside [low, high]. Throws Error unless low <= high.
 Tensor clamp(const Tensor& x, double low, double high);
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);

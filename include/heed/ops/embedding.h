@@ -1,4 +1,4 @@
-// Rows of a table by index.
+// Embedding lookup: rows of a table by index.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 namespace heed {
 
 /// scale * table[ids]: table [V, D] (f32, f64; bf16 or f16 without gradient, giving f32), ids i64 [...],
-/// giving
-/// [..., D]. The row `padding_id` gets no gradient from lookups. Throws Error for an id outside [0, V).
+/// result [..., D]. The row `padding_id` gets no gradient from lookups. Throws Error for an id outside [0,
+/// V).
 Tensor embedding(const Tensor& table, const Tensor& ids, double scale = 1.0,
                  std::optional<std::int64_t> padding_id = std::nullopt);
 

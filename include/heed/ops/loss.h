@@ -1,4 +1,4 @@
-// Cross-entropy against class indices, alone or fused with the projection that makes the logits.
+// Cross-entropy with class indices as targets, alone or fused with the projection that computes the logits.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ enum class Reduction { mean, sum };
 
 struct CrossEntropyOptions {
   double label_smoothing = 0.0;           ///< in [0, 1)
-  std::int64_t ignore_index = -100;       ///< rows with this target count for nothing
+  std::int64_t ignore_index = -100;       ///< rows with this target are ignored
   double z_loss = 0.0;                    ///< coefficient of logsumexp(logits)^2 (PaLM, section 5)
   Reduction reduction = Reduction::mean;  ///< mean is over the rows that are not ignored
 };
@@ -19,12 +19,12 @@ struct CrossEntropyOptions {
 /// Cross-entropy of `logits` [..., V] (f32 or f64) against `targets` i64 [...]:
 ///   (1 - e) * -log p(target) + e / V * sum_v -log p(v)  [+ z * logsumexp^2],  p = softmax(logits), e =
 ///   label_smoothing.
-/// Returns a scalar; with the mean of no rows at all, 0. Throws Error for a target outside [0, V) that is not
+/// Returns a scalar; the mean over no rows is 0. Throws Error for a target outside [0, V) that is not
 /// ignore_index. Szegedy et al., "Rethinking the Inception architecture" (label smoothing).
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
-/// cross_entropy(linear(x, weight, bias), targets), computed over chunks of rows so that the logits of all
-/// rows never stand in memory together. x [..., D], weight [V, D], bias [V] or undefined, targets i64 [...].
+/// cross_entropy(linear(x, weight, bias), targets), computed in chunks of rows, so that the logits of all
+/// rows are never in memory at once. x [..., D], weight [V, D], bias [V] or undefined, targets i64 [...].
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& targets,
                             const CrossEntropyOptions& options = {});
 

@@ -1,4 +1,4 @@
-// Reductions over axes. Inputs are f32 or f64.
+// Reductions over axes. Inputs are f32 or f64. Throws Error for an axis out of range.
 #pragma once
 
 #include <vector>
@@ -7,17 +7,18 @@
 
 namespace heed {
 
-/// Sum, mean and maximum over one axis (negative counts from the end); `keep` leaves an axis of size 1.
+/// Sum, mean and maximum over one axis (negative: counted from the end); `keep` keeps an axis of size 1.
 Tensor sum(const Tensor& x, int axis, bool keep = false);
 Tensor mean(const Tensor& x, int axis, bool keep = false);
 /// The gradient goes to the first largest element.
 Tensor max(const Tensor& x, int axis, bool keep = false);
 /// Index (i64) of the first largest element. Integers have no gradient.
 Tensor argmax(const Tensor& x, int axis, bool keep = false);
-/// Over all elements, giving a scalar.
+/// Over all elements; the result is a scalar.
 Tensor sum(const Tensor& x);
 Tensor mean(const Tensor& x);
-/// Sums over the axes in which `shape` was broadcast to x's, so that the result has that shape.
+/// The inverse of broadcasting: sums over the axes in which `shape` was broadcast to x's shape. The result
+/// has `shape`.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
 }  // namespace heed

@@ -1,5 +1,5 @@
-// Views and rearrangements. Views share memory with their input; all pass the gradient, and work on any
-// dtype.
+// Views and rearrangements, for any dtype, all with gradients. Views share memory with their input. All throw
+// Error for axes, sizes or ranges that do not match.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace heed {
 
-/// The same elements in row-major order under another shape; one size may be -1 and is worked out. Copies
-/// only when the input is not contiguous in a way that a view cannot express.
+/// The same elements in row-major order under another shape; one size may be -1 and is inferred. Returns a
+/// view where strides can express the result, else a copy.
 Tensor reshape(const Tensor& x, const Shape& shape);
 /// Swaps two axes (view).
 Tensor transpose(const Tensor& x, int a, int b);
@@ -21,12 +21,12 @@ Tensor unsqueeze(const Tensor& x, int axis);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 /// Elements [begin, end) of an axis (view).
 Tensor slice(const Tensor& x, int axis, std::int64_t begin, std::int64_t end);
-/// Puts tensors of one dtype one after another along an axis.
+/// Concatenates tensors of one dtype along an existing axis.
 Tensor concat(const std::vector<Tensor>& parts, int axis);
-/// Puts tensors of one shape side by side along a new axis.
+/// Joins tensors of one shape along a new axis.
 Tensor stack(const std::vector<Tensor>& parts, int axis);
-/// The entries `indices` (i64, one axis) of an axis, in their order; the gradient adds up where one is
-/// repeated. Throws Error for an index outside the axis.
+/// The entries `indices` (i64, rank 1) of an axis, in the order given; gradients of repeated entries are
+/// summed. Throws Error for an index outside the axis.
 Tensor gather(const Tensor& x, int axis, const Tensor& indices);
 
 }  // namespace heed
