@@ -1,5 +1,5 @@
-// What an operation needs to take part in reverse-mode differentiation: ask whether a gradient is wanted,
-// and record how it flows back.
+// Reverse-mode automatic differentiation, for the implementation of operations: whether a gradient is needed,
+// and how to record the backward function.
 #pragma once
 
 #include <functional>
@@ -11,10 +11,10 @@
 
 namespace heed {
 
-/// False inside NoGradients: operations then record nothing and keep nothing alive.
+/// False inside NoGradients: operations then record nothing and save nothing for backward.
 bool gradients_enabled();
 
-/// While one of these lives, no gradient is recorded on this thread.
+/// While an object of this class exists, no gradient is recorded on this thread.
 class NoGradients {
  public:
   NoGradients();
@@ -33,16 +33,16 @@ using Backward = std::function<std::vector<Tensor>(const Tensor& gradient)>;
 bool needs_gradient(std::initializer_list<Tensor> inputs);
 bool needs_gradient(std::span<const Tensor> inputs);
 
-/// Makes `output` the result of `operation` on `inputs`. The closure must capture detached tensors, never
-/// `output` itself, or the graph would keep itself alive. Undefined inputs are allowed.
+/// Records `output` as the result of `operation` on `inputs`. The closure must capture detached tensors,
+/// never `output` itself, or the graph would never be freed. Undefined inputs are allowed.
 void record(Tensor& output, const char* operation, const std::vector<Tensor>& inputs, Backward backward);
 
-/// For use inside a Backward closure: what has arrived so far of the gradient of input `index`, when its
-/// memory may be added to in place; else not defined. A closure that adds its part there returns an undefined
-/// entry for that input, which saves a tensor and a pass over memory.
+/// For use inside a Backward closure: the gradient of input `index` accumulated so far, if it may be updated
+/// in place; else undefined. A closure that adds its contribution there returns an undefined entry for that
+/// input, which saves a tensor and a pass over memory.
 Tensor gradient_so_far(std::size_t index);
 
-/// Throws Error `operation: expected ...` when a gradient is asked of an operation that has none.
+/// For operations without a gradient: throws Error `operation: expected ...` when an input requires one.
 void refuse_gradient(const char* operation, std::initializer_list<Tensor> inputs);
 
 }  // namespace heed

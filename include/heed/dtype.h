@@ -13,7 +13,7 @@ namespace heed {
 
 enum class DType : std::uint8_t { f64, f32, bf16, f16, i64, i32, u8, boolean };
 
-/// The upper half of an f32: 8 bits of exponent, 7 of fraction. Rounds to nearest even.
+/// bfloat16, the upper half of an f32: 8 bits of exponent, 7 of fraction. Rounds to nearest even.
 struct bfloat16 {
   std::uint16_t bits = 0;
   bfloat16() = default;

@@ -1,5 +1,5 @@
-// What heed throws, and how it checks itself. `Error` is what the user caused (a bad file, a wrong shape);
-// HEED_ASSERT is for our own bugs and never guards input.
+// Errors and assertions. `Error` is for errors that the caller or a file caused (a bad file, a wrong shape);
+// HEED_ASSERT is for heed's own bugs and never checks input.
 #pragma once
 
 #include <stdexcept>
@@ -7,7 +7,7 @@
 
 namespace heed {
 
-/// Thrown for whatever the caller or a file caused. The message reads
+/// Thrown for errors that the caller or a file caused. The message has the form
 /// `where: expected X, got Y (what to do)`.
 class Error : public std::runtime_error {
  public:
@@ -20,7 +20,7 @@ namespace detail {
 
 }  // namespace heed
 
-/// Stops the program when heed itself is wrong. Always on: its cost is a branch.
+/// Aborts the program if `condition` is false, which is a bug of heed. Always on: it costs one branch.
 #define HEED_ASSERT(condition, message)                                                        \
   do {                                                                                         \
     if (!(condition)) heed::detail::assertion_failed(#condition, message, __FILE__, __LINE__); \

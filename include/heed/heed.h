@@ -1,5 +1,5 @@
-// All of heed's public headers, for programs that use the library. Programs that want faster builds include
-// single headers; heed's own files never include this one.
+// All public headers of heed. For faster builds, include single headers; heed's own files never include this
+// one.
 #pragma once
 
 #include "heed/autograd.h"

@@ -1,6 +1,6 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011). The n-th number of a stream depends on (seed, stream, n) alone, never on who computes it, so
-// dropout and initialisation are the same whatever the thread count.
+// SC 2011). The n-th number of a stream depends only on (seed, stream, n), so dropout and
+// initialization are the same for any number of threads.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@ std::array<std::uint32_t, 4> philox4x32(std::uint64_t key, std::uint64_t counter
 /// A float in [0, 1) from a random word (24 bits).
 inline float uniform_from_bits(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1.0p-24f; }
 
-/// The place of an operation in the random sequence: element i of a use draws word i % 4 of block
-/// (counter_low = i / 4, counter_high = stream).
+/// A random stream for one operation: element i is word i % 4 of block (counter_low = i / 4, counter_high =
+/// stream).
 struct RandomStream {
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;
@@ -26,7 +26,7 @@ struct RandomStream {
   float normal(std::uint64_t index) const;
 };
 
-/// Hands out streams in order. Its whole state is two integers, which checkpoints keep.
+/// Returns streams in order. Its state is two integers, which checkpoints store.
 class Generator {
  public:
   explicit Generator(std::uint64_t seed = 0) : seed_(seed) {}

@@ -1,4 +1,4 @@
-// Shape: the sizes (or strides) of a tensor's axes, kept inline so that views cost no allocation.
+// Shape: the sizes (or strides) of a tensor's axes, stored inline so that views need no allocation.
 #pragma once
 
 #include <array>
@@ -18,12 +18,12 @@ class Shape {
   explicit Shape(std::span<const std::int64_t> sizes);
 
   int rank() const { return rank_; }
-  /// Size of an axis; negative axes count from the end. Throws when there is no such axis.
+  /// Size of an axis; negative axes count from the end. Throws Error for an axis out of range.
   std::int64_t operator[](int axis) const { return sizes_[static_cast<std::size_t>(normalize(axis))]; }
   std::int64_t& operator[](int axis) { return sizes_[static_cast<std::size_t>(normalize(axis))]; }
-  /// The axis counted from 0. Throws when there is no such axis.
+  /// The axis counted from 0. Throws Error for an axis out of range.
   int normalize(int axis) const;
-  /// Product of the sizes, 1 for rank 0. Throws on overflow or a negative size.
+  /// Product of the sizes, 1 for rank 0. Throws Error on overflow or a negative size.
   std::int64_t numel() const;
   void push_back(std::int64_t size);
 
@@ -44,8 +44,8 @@ class Shape {
 /// Strides (in elements) of a row-major tensor of this shape.
 Shape contiguous_strides(const Shape& shape);
 
-/// The shape two operands broadcast to (NumPy's rule). Throws `where: expected shapes that broadcast, got
-/// ...`.
+/// The shape to which two operands broadcast (NumPy's rules). Throws Error `where: expected shapes that
+/// broadcast, got ...`.
 Shape broadcast_shapes(const char* where, const Shape& a, const Shape& b);
 
 }  // namespace heed

@@ -1,6 +1,6 @@
-// Tensor: a value that names a block of numbers. Copying a Tensor copies the name; the numbers, the shape and
-// the gradient belong to all copies together. Views (made by the operations in heed/ops/shape.h) share the
-// numbers under another shape.
+// Tensor: a handle to an n-dimensional array. Copying a Tensor copies the handle; the copies share data,
+// shape and gradient. Views (made by the operations in heed/ops/shape.h) share the data with another shape or
+// strides.
 #pragma once
 
 #include <memory>
@@ -18,15 +18,15 @@ struct TensorImpl;
 
 class Tensor {
  public:
-  /// No tensor: `defined()` is false, and nothing else may be called.
+  /// An undefined tensor: `defined()` is false, and no other member may be called.
   Tensor() = default;
 
-  /// New row-major tensors. `empty` leaves the numbers undefined.
+  /// New row-major tensors. The elements of `empty` are uninitialized.
   static Tensor empty(const Shape& shape, DType dtype = DType::f32);
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32);
   /// Every element is `value`, converted to `dtype`.
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32);
-  /// Copies `values` (row-major). Throws Error when their number is not the shape's.
+  /// Copies `values` (row-major). Throws Error when their number does not match the shape.
   template <class T>
   static Tensor from(std::span<const T> values, const Shape& shape);
   template <class T>
@@ -50,46 +50,50 @@ class Tensor {
   DType dtype() const;
   bool is_contiguous() const;
 
-  /// Address of the first element, whatever the strides.
+  /// Address of the first element, for any strides.
   std::byte* raw_data() const;
-  /// Address of the first element. Throws Error when the dtype is not T's or the tensor is not contiguous.
+  /// Address of the first element; it stays valid as long as the data. Throws Error when the dtype is not T's
+  /// or the tensor is not contiguous.
   template <class T>
   T* data() const;
   /// The elements in row-major order. Throws Error when the dtype is not T's.
   template <class T>
   std::vector<T> to_vector() const;
-  /// The only element, of any dtype. Throws Error when there are more or none.
+  /// The only element, of any dtype. Throws Error unless there is exactly one.
   double item() const;
 
-  /// This tensor, or a row-major copy of it when it is not contiguous. The gradient passes through.
+  /// This tensor, or a row-major copy if it is not contiguous. Differentiable.
   Tensor contiguous() const;
-  /// A row-major copy that has no gradient history.
+  /// A row-major copy without gradient history.
   Tensor clone() const;
-  /// The same numbers with no gradient history (shares memory).
+  /// The same data without gradient history (shares memory).
   Tensor detach() const;
-  /// The same numbers converted to `dtype`; this tensor itself when it has it already. Between floating types
-  /// the gradient passes through.
+  /// The data converted to `dtype`; this tensor itself if it has that dtype. Differentiable between floating
+  /// types.
   Tensor to(DType dtype) const;
-  /// to() without history whose work is done when the numbers are first needed; until then the result holds
-  /// this tensor, whose numbers must not change.
+  /// A lazy to() without gradient history: the conversion runs when the data are first needed. Until then the
+  /// result keeps this tensor alive, and its data must not change.
   Tensor to_when_needed(DType dtype) const;
-  /// Overwrites the numbers with those of `source` (same shape; converted to this dtype). Keeps no history.
+  /// Overwrites the data with those of `source` (same shape; converted to this dtype), without gradient
+  /// history.
   void copy_from(const Tensor& source) const;
-  /// The same memory under another shape, strides (in elements) and absolute offset; no gradient history.
+  /// A view of the same memory with another shape, strides (in elements) and absolute offset; no gradient
+  /// history.
   Tensor alias(const Shape& shape, const Shape& strides, std::int64_t offset) const;
 
-  /// Whether a gradient flows back through this tensor (a leaf asked for it, or an operation recorded it).
+  /// Whether this tensor needs a gradient: a leaf marked by set_requires_grad, or the recorded result of an
+  /// operation.
   bool requires_grad() const;
-  /// Marks a leaf: backward() will leave a gradient in grad(). Only floating tensors without history.
+  /// Marks a leaf: backward() accumulates its gradient in grad(). Only for floating tensors without history.
   Tensor& set_requires_grad(bool value = true);
-  /// The accumulated gradient of a leaf; not defined() when there is none yet.
+  /// The accumulated gradient of a leaf; undefined if there is none yet.
   Tensor grad() const;
   void set_grad(const Tensor& gradient) const;
-  /// Drops the accumulated gradient.
+  /// Removes the accumulated gradient.
   void zero_grad() const;
-  /// Walks the recorded operations from here back to the leaves and adds to their gradients. The graph is
-  /// freed while it is walked; a second walk throws Error. `gradient` defaults to 1 and is needed when this
-  /// tensor has more than one element.
+  /// Back-propagates from this tensor to the leaves and adds to their gradients. The graph is freed on the
+  /// way; a second call throws Error. `gradient` is dL/d(this): default 1, required if this tensor has more
+  /// than one element.
   void backward(const Tensor& gradient = {}) const;
 
   /// "f32[2, 3]"
