@@ -1,4 +1,4 @@
-// Makes the next few batches on a thread of its own while the model computes.
+// Prepares the next batches on a separate thread while the model computes.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,18 @@ namespace heed {
 
 class BackgroundReader {
  public:
-  /// Starts at once to call `make` on its own thread, keeping at most `capacity` (>= 1) batches ready.
+  /// Immediately starts to call `make` on its own thread, with at most `capacity` (>= 1) batches in the
+  /// queue.
   explicit BackgroundReader(std::function<Batch()> make, std::size_t capacity = 4);
-  /// Reads on from the batcher's position.
+  /// Reads from the batcher's position.
   explicit BackgroundReader(Batcher batcher, std::size_t capacity = 4);
-  /// Stops the thread, whether or not batches are left.
+  /// Stops the thread; batches in the queue are discarded.
   ~BackgroundReader();
   BackgroundReader(const BackgroundReader&) = delete;
   BackgroundReader& operator=(const BackgroundReader&) = delete;
 
-  /// The batches in the order they were made. Throws what making one threw, after the batches made before it.
+  /// The next batch, in the order they were made. If making a batch threw, rethrows after the batches before
+  /// it.
   Batch next();
 
  private:

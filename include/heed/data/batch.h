@@ -1,5 +1,5 @@
-// From texts to batches: tokenised pairs in one block of memory, packed into batches of about the same number
-// of tokens, in an order that depends on (seed, epoch) alone, so that training can resume anywhere.
+// From texts to batches: tokenized pairs in one block of memory, packed into batches with about the same
+// number of tokens. The order depends only on (seed, epoch), so that training can resume anywhere.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace heed {
 
-/// Token ids of the pairs, as the model gets them (an end token, if any, included).
+/// Token ids of the pairs, as the model receives them (including an end token, if any).
 class TokenizedCorpus {
  public:
   std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
@@ -35,7 +35,7 @@ class TokenizedCorpus {
   std::vector<Row> rows_;
 };
 
-/// Limits on the tokenised sides; 0 = no limit.
+/// Limits on the tokenized sides; 0 = no limit.
 struct TokenLimits {
   std::int64_t max_source_tokens = 0;
   std::int64_t max_target_tokens = 0;
@@ -44,17 +44,18 @@ struct TokenLimits {
 
 /// Turns a text into ids. Called from several threads at once.
 using TextEncoder = std::function<std::vector<std::int32_t>(std::string_view)>;
-/// Encoders of the tokenizer's two sides, special tokens included. The tokenizer must outlive them.
+/// Encoders for the tokenizer's source and target side, including special tokens. The tokenizer must outlive
+/// them.
 TextEncoder source_encoder(const Tokenizer& tokenizer);
 TextEncoder target_encoder(const Tokenizer& tokenizer);
 
-/// Tokenises `rows` of the corpus, in their order. Rows over the limits are counted in `report` as skipped
-/// (and no longer as kept). Throws Error when none is left.
+/// Tokenizes `rows` of the corpus, in order. Rows beyond the limits are counted in `report` as skipped (and
+/// no longer as kept). Throws Error when no row is left.
 TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const std::int64_t> rows,
                                 const TextEncoder& encode_source, const TextEncoder& encode_target,
                                 const TokenLimits& limits, DataReport& report);
 
-/// A place in the endless sequence of batches.
+/// A position in the endless sequence of batches.
 struct BatchPosition {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;
@@ -69,9 +70,9 @@ struct Batch {
   Tensor labels;                   ///< i64 [B, T]; the target, padded with kIgnoredLabel
   std::int64_t source_tokens = 0;  ///< without padding
   std::int64_t target_tokens = 0;
-  std::vector<std::int64_t> rows;  ///< of the tokenised corpus
-  BatchPosition position;          ///< of this batch
-  BatchPosition next;              ///< Batcher::seek here to go on after it
+  std::vector<std::int64_t> rows;  ///< row numbers in the tokenized corpus
+  BatchPosition position;          ///< position of this batch
+  BatchPosition next;              ///< position of the batch after it, for Batcher::seek
 };
 
 constexpr std::int64_t kIgnoredLabel = -100;
@@ -82,18 +83,18 @@ struct BatcherOptions {
   std::int64_t decoder_start_id = 0;
   std::uint64_t seed = 0;
   bool shuffle = true;      ///< false: by length, the same in every epoch
-  std::int64_t window = 0;  ///< pairs sorted by length together, after shuffling; 0 = all
-  std::int64_t shard = 0;   ///< with several processes: which of every `shards` consecutive batches is ours
+  std::int64_t window = 0;  ///< after shuffling, each run of this many pairs is sorted by length; 0 = all
+  std::int64_t shard = 0;   ///< with several processes: of every `shards` consecutive batches, use this one
   std::int64_t shards = 1;
 };
 
-/// An endless sequence of batches, in which every epoch has every pair exactly once.
+/// An endless sequence of batches; every epoch contains every pair exactly once.
 class Batcher {
  public:
   /// `corpus` must outlive the batcher. Throws Error for an empty corpus, for options out of range, and for a
   /// pair that alone has more than batch_tokens tokens.
   Batcher(const TokenizedCorpus& corpus, const BatcherOptions& options);
-  /// The next batch, of the following epoch when this one is over.
+  /// The next batch; continues with the next epoch at the end of this one.
   Batch next();
   /// Goes to a position; `batch` may be the number of batches of that epoch. Throws Error beyond.
   void seek(const BatchPosition& position);

@@ -1,6 +1,6 @@
 // Parallel corpora: pairs of a source and a target text, read line by line from one file of tab-separated
-// columns or from two line-aligned files. Lines that cannot be used are counted, remembered by number and
-// skipped; the report says so in words.
+// columns or from two line-aligned files. Unusable lines are skipped; a report has their counts and line
+// numbers.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace heed {
 
-/// Why a line was left out.
+/// Why a line was skipped.
 enum class SkipReason : std::uint8_t {
   not_utf8,
   wrong_columns,
@@ -24,14 +24,14 @@ enum class SkipReason : std::uint8_t {
   token_ratio,
 };
 
-/// What became of every line that was read.
+/// Counts of kept and skipped lines.
 struct DataReport {
   static constexpr std::size_t kReasons = 7;
-  static constexpr std::size_t kLinesKept = 5;  ///< line numbers remembered per reason
+  static constexpr std::size_t kLinesKept = 5;  ///< line numbers stored per reason
 
   struct Skipped {
     std::int64_t count = 0;
-    std::vector<std::int64_t> lines;  ///< numbers, from 1, of the first ones
+    std::vector<std::int64_t> lines;  ///< the first line numbers, counted from 1
   };
 
   std::int64_t lines = 0;
@@ -41,12 +41,12 @@ struct DataReport {
   void skip(SkipReason reason, std::int64_t line);
   const Skipped& operator[](SkipReason reason) const { return skipped[static_cast<std::size_t>(reason)]; }
   std::int64_t skipped_count() const { return lines - kept; }
-  /// One line for the whole, then one for each reason that occurred:
+  /// One line for the total, then one for each reason that occurred:
   /// "1000 lines, 998 kept, 2 skipped\n  not UTF-8: 2 (lines 7, 31)". No newline at the end.
   std::string summary() const;
 };
 
-/// Which lines to take. Lengths count Unicode characters (code points).
+/// Which lines to use. Lengths count Unicode characters (code points).
 struct CorpusOptions {
   int source_column = 0;
   int target_column = 1;
@@ -77,13 +77,13 @@ class ParallelCorpus {
   std::vector<Row> rows_;
 };
 
-/// Reads tab-separated columns. A byte order mark and carriage returns at line ends are dropped; spaces
-/// around a text are too. Adds to `report`. Throws Error when the file cannot be read, when the options make
-/// no sense, or when not one line can be used.
+/// Reads tab-separated columns. A byte order mark, carriage returns at line ends and spaces around a
+/// text are removed. Adds to `report`. Throws Error when the file cannot be read, when the options are
+/// invalid, or when no line is usable.
 ParallelCorpus load_tsv(const std::filesystem::path& file, const CorpusOptions& options, DataReport& report);
 
-/// Reads line i of both files as a pair; `options`' columns mean nothing here. Throws Error as load_tsv does,
-/// and when the files differ in their number of lines.
+/// Reads line i of both files as a pair; the column options are ignored. Throws Error as load_tsv does, and
+/// when the files have different numbers of lines.
 ParallelCorpus load_line_aligned(const std::filesystem::path& source_file,
                                  const std::filesystem::path& target_file, const CorpusOptions& options,
                                  DataReport& report);
@@ -102,9 +102,9 @@ struct SplitOptions {
   std::uint64_t seed = 0;
 };
 
-/// Splits by a hash of the source text: rows with the same source stay together, and the choice depends on
-/// the set of source texts and the seed alone, not on the order of the lines. Rows keep their order within a
-/// part. Throws Error when nothing would be left to train on.
+/// Splits by a hash of the source text: rows with the same source are in the same set, and the selection
+/// depends only on the set of source texts and the seed, not on the order of the lines. Rows keep their order
+/// within a set. Throws Error when no row would be left for training.
 CorpusSplit split_corpus(const ParallelCorpus& corpus, const SplitOptions& options);
 
 /// One source text with all its distinct targets, in the order of the corpus.

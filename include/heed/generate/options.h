@@ -1,4 +1,4 @@
-// What steers generation, under the names of Hugging Face transformers' generation options.
+// Generation options, with the names and meanings of Hugging Face transformers.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace heed {
 
-/// When beam search stops while better hypotheses might still come.
+/// When beam search stops although running beams could still improve.
 enum class EarlyStopping : std::uint8_t {
-  no,     ///< when the best running beam, taken at its present length, cannot beat the worst finished one
+  no,     ///< when the best running beam, at its current length, scores below the worst finished one
   yes,    ///< as soon as num_beams hypotheses are finished
-  never,  ///< when no running beam can beat the worst finished one at any length
+  never,  ///< when no running beam can exceed the worst finished one at any length
 };
 
-/// `bias` is added to the score of the last of `ids` after the others.
+/// Adds `bias` to the score of the last id of `ids` if the preceding tokens are the other ids.
 struct SequenceBias {
   std::vector<std::int64_t> ids;
   double bias = 0;
 };
 
 struct GenerationOptions {
-  // Lengths. `max_length` and `min_length` count the prompt (the start token of a decoder too); the
-  // `new_tokens` options win over them. With neither maximum, 20 new tokens are made, or as many as the
-  // positions of training leave.
+  // Lengths. `max_length` and `min_length` include the prompt (and a decoder's start token); the `new_tokens`
+  // options take precedence. Without a maximum, 20 new tokens are generated, or fewer if the trained
+  // positions end earlier.
   std::optional<std::int64_t> max_new_tokens = {};
   std::optional<std::int64_t> max_length = {};
   std::optional<std::int64_t> min_new_tokens = {};
@@ -38,20 +38,19 @@ struct GenerationOptions {
   double length_penalty = 1.0;  ///< a hypothesis scores sum of log-probabilities / length^length_penalty
   EarlyStopping early_stopping = EarlyStopping::no;
 
-  // What may be said; see processors.h for the formulas and the order.
+  // Allowed and preferred tokens.
   double repetition_penalty = 1.0;
-  double encoder_repetition_penalty =
-      1.0;  ///< above 1: for the tokens of the source (of a decoder, the prompt)
+  double encoder_repetition_penalty = 1.0;  ///< > 1 favours tokens of the source (of a decoder: the prompt)
   std::int64_t no_repeat_ngram_size = 0;
   std::int64_t encoder_no_repeat_ngram_size = 0;
   std::vector<SequenceBias> sequence_bias = {};
-  /// After so many new tokens the end's score grows by a factor a token.
+  /// {start, factor}: after `start` new tokens, the score of the end token grows by `factor` per token.
   std::optional<std::pair<std::int64_t, double>> exponential_decay_length_penalty = {};
   std::vector<std::vector<std::int64_t>> bad_words_ids = {};
   std::vector<std::int64_t> suppress_tokens = {};
   std::vector<std::int64_t> begin_suppress_tokens = {};
   bool renormalize_logits = false;
-  bool remove_invalid_values = false;  ///< NaN scores become 0 and infinite ones the largest numbers
+  bool remove_invalid_values = false;  ///< NaN scores become 0, infinite ones the largest finite numbers
 
   // Special tokens.
   std::vector<std::int64_t> eos_token_id = {};
@@ -74,21 +73,21 @@ struct GenerationOptions {
   std::uint64_t seed = 0;
 };
 
-/// The options of generation_config.json in a model's directory; where there is none, those that older models
-/// have in config.json itself. Keys of generation_config.json that are not understood, or ask for what heed
-/// does not do, are named in `unused`, where given. Throws Error when the file is malformed or a value is of
-/// the wrong type or out of range.
+/// Reads generation_config.json from a model's directory; if there is none, the generation options that older
+/// models have in config.json. Unknown keys of generation_config.json, and those that ask for what heed does
+/// not support, are added to `unused`, if given. Throws Error when the file is malformed, or a value has the
+/// wrong type or is out of range.
 GenerationOptions load_generation_options(const std::filesystem::path& directory,
                                           std::vector<std::string>* unused = nullptr);
 
-/// Puts what config.json's `task_specific_params` says of a task (`summarization`, `translation_en_to_de`)
-/// over the options, and returns what it wants put before every text. Throws Error when there is no such
-/// task.
+/// Overrides the options by config.json's `task_specific_params` for a task (`summarization`,
+/// `translation_en_to_de`), and returns the prefix that the task puts before every text. Throws Error when
+/// there is no such task.
 std::string apply_task(const std::filesystem::path& directory, const std::string& task,
                        GenerationOptions& options);
 
-/// Throws Error naming the first option that is out of range or contradicts another, or (but for
-/// eos_token_id) names a token outside a vocabulary of `vocab_size`, where that is known.
+/// Throws Error naming the first option that is out of range, contradicts another, or (except eos_token_id)
+/// contains a token id outside a vocabulary of `vocab_size`, if given.
 void check_generation_options(const GenerationOptions& options, std::optional<std::int64_t> vocab_size = {});
 
 /// Longest sequence, prompt included, that the options allow after a prompt of this length.

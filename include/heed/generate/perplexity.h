@@ -1,4 +1,4 @@
-// How well a decoder predicts a text.
+// Loss and perplexity of a text under a decoder.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@ namespace heed {
 
 struct TextLoss {
   double nats = 0;             ///< sum over all predicted tokens of -log p(token | those before)
-  std::int64_t predicted = 0;  ///< how many: all but the first
+  std::int64_t predicted = 0;  ///< number of predicted tokens: all but the first
   double loss() const;         ///< nats per predicted token
   double perplexity() const;   ///< exp(loss())
 };
 
-/// Predicts every token but the first of one text, in windows that feed at most `window` tokens, each
-/// beginning `stride` tokens after the one before: what two windows share is context in the second and counts
-/// in the first only. With the stride as long as the window nothing is shared, which is quicker, and worse at
-/// the beginning of each window. Throws Error for fewer than two tokens, ids outside the vocabulary, and
-/// unless 1 <= stride <= window and the window is no longer than the model's positions. `progress` is told
-/// how many tokens are done.
+/// Predicts every token but the first of one text, in windows of at most `window` tokens, each beginning
+/// `stride` tokens after the previous one. Tokens in the overlap of two windows count in the first and are
+/// context in the second. With stride = window there is no overlap: faster, but predictions at the beginning
+/// of a window have little context. Throws Error for fewer than two tokens, for ids outside the vocabulary,
+/// and unless 1 <= stride <= window and the window fits the model's positions. `progress` receives the number
+/// of processed tokens.
 TextLoss text_loss(const DecoderModel& model, std::span<const std::int64_t> ids, std::int64_t window,
                    std::int64_t stride, const std::function<void(std::int64_t)>& progress = {});
 

@@ -1,6 +1,6 @@
-// Attention as pictures: plain data (tokens and weights, no tensors), and what can be made of it: a heat map
-// in the terminal, an SVG figure, an interactive HTML page, JSON, and a NumPy array. All renderers return the
-// document; none touches a file.
+// Attention maps as plain data (tokens and weights, no tensors), and renderers for them: a heat map in the
+// terminal, an SVG figure, an interactive HTML page, JSON, and a NumPy array. The renderers return the
+// document and write no files.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ struct AttentionMap {
   std::int64_t layer = 0;
   std::int64_t head = kMeanOfHeads;
   std::int64_t queries = 0, keys = 0;
-  std::vector<float> weights;  // [queries, keys], row-major; NaN where there is none
+  std::vector<float> weights;  // [queries, keys], row-major; NaN where there is no weight
 
   static constexpr std::int64_t kMeanOfHeads = -1;
 };
 
-/// What the rows and columns of a kind's maps stand for: for `cross` the target and the source tokens, for
-/// the others twice the same.
+/// Tokens of the rows (queries) and columns (keys) of a kind's maps: for `cross`, target and source tokens;
+/// for the others, both are the same.
 struct AttentionTokens {
   std::vector<std::string> queries, keys;
 };
@@ -36,25 +36,26 @@ struct AttentionPicture {
   std::vector<AttentionMap> maps;
 };
 
-/// How a terminal wants it. Without colour, shades are the characters ` .:-=+*#%@`.
+/// Settings of the terminal. Without colour, shades are the characters ` .:-=+*#%@`.
 struct TerminalStyle {
   int width = 100;  // columns
   bool colour = false;
 };
 
-// Each throws Error when there is no map, a map's kind has no tokens, or sizes disagree. Shades are relative
-// to the largest weight of the picture, which the legend names.
+// Each renderer throws Error when there is no map, a map's kind has no tokens, or sizes differ. Shades are
+// relative to the largest weight of the picture, which is in the legend.
 
-/// One heat map after the other, a row for each query; columns that do not fit in `style.width` go on in
-/// further blocks below. Throws Error for a width under 40.
+/// Heat maps, one below the other, with a row per query; columns beyond `style.width` continue in further
+/// blocks below. Throws Error for a width under 40.
 std::string attention_terminal(const AttentionPicture& picture, const TerminalStyle& style = {});
 
-/// One self-contained figure: a grid of maps for each kind, layers downwards, heads to the right; a cell's
-/// tooltip gives its tokens and weight. Throws Error past 100,000 cells, which no viewer handles well.
+/// One self-contained figure: a grid of maps per kind, with a row per layer and a column per head; the
+/// tooltip of a cell shows its tokens and weight. Throws Error for more than 100,000 cells, which viewers
+/// cannot handle well.
 std::string attention_svg(const AttentionPicture& picture);
 
-/// One self-contained page that needs no network: all maps at a glance, one of them enlarged, and lines from
-/// token to token. Weights are kept to 1/255 of each map's largest.
+/// One self-contained page that needs no network: an overview of all maps, one map enlarged, and lines from
+/// token to token. Weights have a precision of 1/255 of each map's largest weight.
 std::string attention_html(const AttentionPicture& picture);
 
 /// `{"title", "tokens": {kind: {"queries", "keys"}}, "maps": [{"name", "kind", "layer", "head", "queries",
@@ -62,7 +63,7 @@ std::string attention_html(const AttentionPicture& picture);
 std::string attention_json(const AttentionPicture& picture);
 
 /// An array [maps, queries, keys] of float32 in NumPy's format 1.0.
-/// Throws Error when the maps are not all of one size.
+/// Throws Error when the maps have different sizes.
 std::string attention_npy(const AttentionPicture& picture);
 
 }  // namespace heed

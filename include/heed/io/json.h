@@ -1,5 +1,5 @@
-// JSON both ways: Config reads a configuration and keeps account of every key of it, so that a setting nobody
-// understood is told instead of ignored; JsonWriter writes configurations, logs and `--json` output.
+// JSON: Config reads a configuration and records which keys were used, so that unknown settings are reported
+// instead of ignored; JsonWriter writes configurations, logs and `--json` output.
 #pragma once
 
 #include <charconv>
@@ -20,18 +20,18 @@ namespace io {
 struct JsonValue;
 }
 
-/// One JSON object (or an array, whose keys are "0", "1", ...) of a configuration. Copies share the account
-/// of used keys. A key whose value is null counts as absent. Getters mark their key as used; a value of
-/// another type than asked for throws `config.json: rope_scaling.factor: expected a number, got "abc"`.
+/// One JSON object (or an array, whose keys are "0", "1", ...) of a configuration. Copies share the record
+/// of used keys. A key whose value is null is absent. Getters mark their key as used; a value of the wrong
+/// type throws Error: `config.json: rope_scaling.factor: expected a number, got "abc"`.
 class Config {
  public:
   /// Throws Error when the file cannot be read, is longer than 8 MiB, or is not one JSON object: strict JSON
   /// in UTF-8, no comments, no key twice in an object, nesting of at most 64.
   static Config load(const std::filesystem::path& file);
-  /// The same from text; `where` stands for the file in messages.
+  /// The same from text; messages name `where` instead of the file.
   static Config parse(std::string_view text, std::string where);
 
-  /// Whether the key is there and not null. Does not mark it.
+  /// Whether the key exists and is not null. Does not mark it.
   bool has(std::string_view name) const;
   /// All keys in the file's order, nulls included. Marks nothing.
   std::vector<std::string> names() const;
@@ -65,14 +65,14 @@ class Config {
   Config sub(std::string_view name) const;
   std::optional<Config> optional_sub(std::string_view name) const;
 
-  /// Marks keys that are known to mean nothing here, whatever they hold. Absent ones are no error.
+  /// Marks keys that are known to be irrelevant, whatever their values. Keys may be absent.
   void ignore(std::initializer_list<std::string_view> names) const;
-  /// The keys nobody asked for, in the file's order, nulls left out; those of objects read through sub() as
+  /// The keys that were not used, in the file's order, without nulls; keys of objects read through sub() as
   /// "outer.inner".
   std::vector<std::string> unused() const;
 
-  /// Throws `FILE: NAME: expected EXPECTED, got VALUE` with the key's value as it stands in the file, for
-  /// checks of the caller's own.
+  /// Throws Error `FILE: NAME: expected EXPECTED, got VALUE`, with the key's value as in the file, for checks
+  /// by the caller.
   [[noreturn]] void fail(std::string_view name, std::string_view expected) const;
   /// This object as JSON text, every key in its order and numbers as they are written, with a string under
   /// `name` in the place of what was there, or at the end.
@@ -92,11 +92,11 @@ class Config {
 };
 
 /// Builds JSON text in the order of the calls. Numbers are written with the fewest digits that read back as
-/// the same value (a whole floating number keeps its ".0"); NaN and infinities, which JSON has not, become
+/// the same value (a whole floating number keeps its ".0"); NaN and infinities, which JSON lacks, become
 /// null; bytes that are not UTF-8 become U+FFFD. Keys are not checked for repetition.
 class JsonWriter {
  public:
-  /// With `indent` 0 all stands on one line, otherwise every member on its own.
+  /// With `indent` 0 the text is one line, otherwise one line per member.
   explicit JsonWriter(int indent = 0) : indent_(indent) {}
 
   JsonWriter& begin_object() { return open('{'); }

@@ -1,5 +1,6 @@
 // BERT (Devlin et al. 2019): post-norm layers over the sum of word, position and segment embeddings, bare
-// with its pooler or with a head for masked words, labels of texts, labels of tokens, or answers.
+// with its pooler, or with a head for masked language modelling, sequence classification, token
+// classification or question answering.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +15,7 @@ namespace heed {
 /// A new model with random weights (f32) of the sizes a config.json describes.
 std::unique_ptr<EncoderModel> make_bert(const Config& config, Generator& generator);
 /// The model of a directory in Hugging Face layout, its weights held as `dtype`; config.json's
-/// `architectures` chooses the head. Throws Error for settings and tensors that are not known or missing.
+/// `architectures` selects the head. Throws Error for unsupported settings, and unknown or missing tensors.
 std::unique_ptr<EncoderModel> load_bert(const std::filesystem::path& directory, DType dtype = DType::f32);
 
 }  // namespace heed

@@ -1,6 +1,6 @@
 // GPT-2 (Radford et al. 2019, "Language models are unsupervised multitask learners") as Hugging Face's
-// GPT2LMHeadModel runs it: learned positions, layer norms before attention and feed-forward, query, key and
-// value by one matrix, matrices stored the other way round.
+// GPT2LMHeadModel runs it: learned positions, pre-norm layers, a fused QKV projection, weights stored as [in,
+// out].
 #pragma once
 
 #include <filesystem>

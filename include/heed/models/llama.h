@@ -1,6 +1,6 @@
 // LLaMA (Touvron et al. 2023, "LLaMA: open and efficient foundation language models") as Hugging Face's
-// LlamaForCausalLM runs it: RMS norms, rotary positions with every scaling, gated feed-forward, grouped
-// heads.
+// LlamaForCausalLM runs it: RMS norms, rotary positions with every scaling, gated feed-forward,
+// grouped-query attention.
 #pragma once
 
 #include <filesystem>

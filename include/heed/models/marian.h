@@ -37,7 +37,7 @@ struct MarianConfig {
   std::int64_t decoder_start_token_id = 0;
   std::optional<std::int64_t> forced_eos_token_id;
 
-  /// Reads config.json; throws Error for values that make no model and for keys that are not known.
+  /// Reads config.json; throws Error for invalid values and for unknown keys that would change the result.
   static MarianConfig parse(const Config& json);
 };
 

@@ -1,7 +1,7 @@
 // T5 (Raffel et al. 2020, "Exploring the limits of transfer learning with a unified text-to-text
 // transformer") as Hugging Face's T5ForConditionalGeneration runs it, original and 1.1, and mT5 (Xue et al.
-// 2021): RMS norms before the sublayers, no biases, unscaled scores with a bias by distance that all layers
-// of a stack share. A T5EncoderModel is the encoder alone.
+// 2021): RMS norms before the sublayers, no biases, unscaled scores with a relative position bias that all
+// layers of a stack share. A T5EncoderModel is the encoder alone.
 #pragma once
 
 #include <filesystem>

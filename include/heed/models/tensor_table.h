@@ -1,5 +1,5 @@
-// A model family's table of tensors: one row for each tensor of its checkpoint. The same rows load a file,
-// initialise a new model and save it, so that nothing can be forgotten on one side only.
+// A model family's table of tensors: one row per tensor of its checkpoint. The same rows load a file,
+// initialize a new model and save it, so that loading and saving cannot disagree.
 #pragma once
 
 #include <map>
@@ -13,48 +13,49 @@
 
 namespace heed {
 
-/// How a tensor of a new model is filled.
+/// Initialization of a tensor in a new model.
 enum class Init {
   zeros,
   ones,
   xavier,     ///< uniform in +-sqrt(6 / (in + out)) (Glorot and Bengio 2010)
-  embedding,  ///< normal with deviation 1 / sqrt(D)
+  embedding,  ///< normal with standard deviation 1 / sqrt(D)
 };
 
 struct TensorRow {
-  std::string name;  ///< in the file, and of the parameter
+  std::string name;  ///< in the file, and name of the parameter
   Shape shape;
   Init init = Init::xavier;
-  bool trained = true;                    ///< false for what is stored but not learned
-  bool required = true;                   ///< false: filled by `init` when the file has none
-  std::vector<std::string> tied = {};     ///< further places of the model that share this tensor
-  std::vector<std::string> aliases = {};  ///< other names that files give it
+  bool trained = true;                    ///< false for tensors that are stored but not trained
+  bool required = true;                   ///< false: initialized by `init` if the file lacks it
+  std::vector<std::string> tied = {};     ///< other names in the model that share this tensor
+  std::vector<std::string> aliases = {};  ///< alternative names in files
 };
 
 struct TensorTable {
   std::vector<TensorRow> rows;
-  std::vector<std::string> computed;  ///< names that files may hold but that are worked out, not read
-  std::string prefix = "";            ///< what files of the model without its head leave out of names
+  std::vector<std::string>
+      computed;  ///< names that files may contain but that are not read: heed computes these tensors
+  std::string prefix = "";  ///< prefix of names that files of the model without its head omit
 };
 
 /// The tensors of a model by the names of its table.
 class Weights {
  public:
-  /// Reads every row from the files and converts it to `dtype`, biases and norms to f32 where that is bf16 or
-  /// f16 (data that is of its dtype already is used where it lies in the mapped file). A tied name that the
-  /// files hold with other numbers than its row is not tied but becomes a row of its own, as in transformers
-  /// 5. Throws Error listing tensors that are missing, unknown to the table, or of another shape.
+  /// Reads every row from the files and converts it to `dtype`, or biases and norms to f32 if that is bf16 or
+  /// f16. Data that already have the dtype stay in the mapped file. If files have different numbers under a
+  /// tied name, it is not tied and becomes a row of its own, as in transformers 5. Throws Error listing
+  /// tensors that are missing, unknown to the table, or of another shape.
   static Weights load(const TensorFiles& files, const TensorTable& table, DType dtype);
-  /// A new model's tensors, each from its own stream of `generator`.
+  /// The tensors of a new model, each from its own random stream of `generator`.
   static Weights initialise(const TensorTable& table, Generator& generator);
 
-  /// The tensor of a row, or the one that a tied name shares.
+  /// The tensor of a row, or the tensor that a tied name shares.
   const Tensor& operator[](const std::string& name) const;
-  /// The same, or an undefined one where the table has no such row.
+  /// The same, or an undefined tensor if the table has no such row.
   Tensor find(const std::string& name) const;
-  /// The trained ones, in the table's order.
+  /// The trained tensors, in the table's order.
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  /// All stored ones converted to `dtype`, for save_safetensors.
+  /// All stored tensors converted to `dtype`, for save_safetensors.
   std::vector<NamedTensor> stored(DType dtype) const;
 
  private:

@@ -1,7 +1,7 @@
 // ViT (Dosovitskiy et al. 2021, "An image is worth 16x16 words") as Hugging Face's ViTModel and
-// ViTForImageClassification run it: a picture's patches as tokens behind a learned first one, learned
-// positions, pre-norm layers. forward() takes `pixel_values` f32 [B, C, H, W], already scaled as the model
-// was trained.
+// ViTForImageClassification run it: the patches of an image as tokens after a learned first token, learned
+// positions, pre-norm layers. forward() takes `pixel_values` f32 [B, C, H, W], normalized as in the model's
+// training.
 #pragma once
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 // BLEU (Papineni et al., "BLEU: a method for automatic evaluation of machine translation", ACL 2002) as
-// sacreBLEU defines it (Post, "A call for clarity in reporting BLEU scores", WMT 2018): the tokenisation is
-// part of the score, lines are plain untokenised text, and a signature says which of the possible BLEUs a
-// number is. N-gram order is 4. Text that is not UTF-8 counts as U+FFFD.
+// sacreBLEU defines it (Post, "A call for clarity in reporting BLEU scores", WMT 2018): tokenization is part
+// of the score, lines are plain untokenized text, and a signature identifies the variant of BLEU. N-gram
+// order is 4. Invalid UTF-8 is read as U+FFFD.
 #pragma once
 
 #include <array>
@@ -13,12 +13,12 @@
 
 namespace heed {
 
-/// How a line becomes words: 13a (mteval-v13a, WMT's own), intl (mteval-v14: every Unicode punctuation mark
-/// and symbol), char (a word is a code point), none (words as the white space has them).
+/// How a line is split into words: 13a (mteval-v13a, used by WMT), intl (mteval-v14: every Unicode
+/// punctuation mark and symbol), char (a word is a code point), none (split at white space).
 enum class BleuTokenizer { k13a, kIntl, kChar, kNone };
 
-/// What an order without a match counts as (Chen and Cherry, WMT 2014): exp halves it for each such order,
-/// floor counts `smooth_value` matches (0.1), add-k adds `smooth_value` (1) to matches and totals of orders 2
+/// Smoothing of orders without a match (Chen and Cherry, WMT 2014): exp halves the count for each such order,
+/// floor uses `smooth_value` matches (0.1), add-k adds `smooth_value` (1) to matches and totals of orders 2
 /// to 4.
 enum class BleuSmoothing { kExp, kFloor, kAddK, kNone };
 
@@ -50,13 +50,13 @@ BleuScore corpus_bleu(const std::vector<std::string>& hypotheses,
                       const std::vector<std::vector<std::string>>& references,
                       const BleuOptions& options = {});
 
-/// BLEU of one line against its references. `effective_order` is what one wants for single lines.
+/// BLEU of one line against its references. Set `effective_order` for single lines.
 /// Throws Error when there are no references.
 BleuScore sentence_bleu(const std::string& hypothesis, const std::vector<std::string>& references,
                         const BleuOptions& options = {});
 
-/// sacreBLEU's signature, `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.1.0`: its fields, with
-/// a version that says that heed computed the number.
+/// The signature with sacreBLEU's fields, `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.1.0`;
+/// the version shows that heed computed the score.
 std::string bleu_signature(std::int64_t references, const BleuOptions& options = {});
 
 /// sacreBLEU's names: `13a`, `intl`, `char`, `none`. Throws Error for any other.

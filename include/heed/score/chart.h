@@ -1,5 +1,4 @@
-// A small line chart as SVG, for loss curves and the like: one self-contained picture, no script, no font
-// file.
+// A small line chart as SVG, for loss curves: one self-contained document without scripts or fonts.
 #pragma once
 
 #include <string>
@@ -21,9 +20,10 @@ struct LineChart {
   int width = 760, height = 420;  // in pixels
 };
 
-/// The chart as an SVG document. A series without points keeps its place in the legend; a chart without any
-/// point says so. Long series are thinned to what the width can show, keeping each step's lowest and highest
-/// point. Throws Error when a series has not as many x as y, or the size is below 200 × 120.
+/// The chart as an SVG document. A series without points is still in the legend; a chart without points
+/// contains a note. Long series are reduced to the resolution of the width, keeping the lowest and highest
+/// point of each step. Throws Error when a series has different numbers of x and y, or the size is below 200
+/// × 120.
 std::string line_chart_svg(const LineChart& chart);
 
 }  // namespace heed

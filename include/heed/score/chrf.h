@@ -1,6 +1,6 @@
 // chrF (Popović, "chrF: character n-gram F-score for automatic MT evaluation", WMT 2015) and chrF++ (Popović,
 // WMT 2017) as sacreBLEU computes them: white space removed, precisions and recalls averaged over the orders
-// that both sides have n-grams of. Text that is not UTF-8 counts as U+FFFD.
+// for which both sides have n-grams. Invalid UTF-8 is read as U+FFFD.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace heed {
 struct ChrfOptions {
   int char_order = 6;
   int word_order = 0;  // 2 makes it chrF++
-  int beta = 2;        // recall counts beta times as much as precision
+  int beta = 2;        // weight of recall relative to precision
   bool lowercase = false;
 };
 
@@ -25,7 +25,7 @@ struct ChrfScore {
 };
 
 /// chrF = 100 · (1 + β²) P R / (β² P + R), with P and R the mean precision and recall over the n-gram orders,
-/// counts pooled over all lines; of several references a line counts the one that scores best.
+/// counts pooled over all lines; of several references, the one with the best score of the line is used.
 /// `references` holds one or more streams, each with one line per hypothesis.
 /// Throws Error when there are no hypotheses, no references, a stream of another length, or no positive
 /// order.
@@ -37,8 +37,8 @@ ChrfScore corpus_chrf(const std::vector<std::string>& hypotheses,
 ChrfScore sentence_chrf(const std::string& hypothesis, const std::vector<std::string>& references,
                         const ChrfOptions& options = {});
 
-/// sacreBLEU's signature, `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:heed-0.1.0`: its fields,
-/// with a version that says that heed computed the number.
+/// The signature with sacreBLEU's fields, `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:heed-0.1.0`;
+/// the version shows that heed computed the score.
 std::string chrf_signature(std::int64_t references, const ChrfOptions& options = {});
 
 }  // namespace heed

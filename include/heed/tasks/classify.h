@@ -1,4 +1,4 @@
-// Labels of whole texts, by a model with a sequence head.
+// Sequence classification: labels of whole texts, by a model with a sequence head.
 #pragma once
 
 #include <span>
@@ -14,13 +14,13 @@ struct LabelScore {
   double score = 0;
 };
 
-/// How logits become scores: each for itself, all together, or not at all. By the model's problem_type: none
-/// for regression; sigmoid for multi_label and where there is one label; else softmax.
+/// How logits become scores. By the model's problem_type: none for regression; sigmoid of each logit for
+/// multi_label and if there is one label; else softmax over the labels.
 enum class LabelFunction : std::uint8_t { sigmoid, softmax, none };
 LabelFunction label_function(const EncoderModel& model);
 
-/// The `top_k` labels of every text (0: all) with the highest scores, the highest first. The result has the
-/// texts' order. Throws Error when the model has another head.
+/// For every text, in order, the `top_k` labels (0: all) with the highest scores, highest first. Throws Error
+/// when the model has another head.
 std::vector<std::vector<LabelScore>> classify(const EncoderModel& model, const Tokenizer& tokenizer,
                                               std::span<const TextPair> texts, std::int64_t top_k,
                                               const TaskOptions& options = {});

@@ -1,4 +1,4 @@
-// Filling masked places: which tokens a model with a masked_lm head expects where a text has its mask token.
+// Mask filling: the most probable tokens for the mask tokens of a text, by a model with a masked_lm head.
 #pragma once
 
 #include <span>
@@ -14,16 +14,15 @@ struct FillCandidate {
   std::string token;  ///< the id as text
   double probability = 0;
   double log_probability = 0;
-  /// The whole text with this token in its place; other masks stay, and with them all special tokens.
+  /// The whole text with this token filled in; if there are other masks, they and all special tokens stay.
   std::string sequence;
 };
 
-/// Candidates for each mask of a text, the likeliest first.
+/// Candidates for each mask of a text, most probable first.
 using FilledText = std::vector<std::vector<FillCandidate>>;
 
-/// The `top_k` likeliest tokens for every mask of every text, by the softmax over the whole vocabulary. The
-/// result has the texts' order. Throws Error when the model has another head, the tokenizer no mask token,
-/// or a text no mask.
+/// For every text, in order, and each of its masks, the `top_k` most probable tokens (softmax over the whole
+/// vocabulary). Throws Error when the model has another head, the tokenizer no mask token, or a text no mask.
 std::vector<FilledText> fill_masks(const EncoderModel& model, const Tokenizer& tokenizer,
                                    std::span<const std::string> texts, std::int64_t top_k,
                                    const TaskOptions& options = {});

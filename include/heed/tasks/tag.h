@@ -1,4 +1,4 @@
-// Labels of the tokens of a text, and the entities they make, by a model with a token head.
+// Token classification: labels of tokens, and the entities they form, by a model with a token head.
 #pragma once
 
 #include <span>
@@ -9,35 +9,34 @@
 
 namespace heed {
 
-/// How labels of tokens become entities.
+/// How token labels are merged into entities, as in Hugging Face's pipeline.
 enum class Aggregation : std::uint8_t {
-  none,     ///< not at all: one result per token
-  simple,   ///< neighbours of one label are joined
+  none,     ///< one result per token
+  simple,   ///< adjacent tokens with one label are merged
   first,    ///< each word takes the label of its first token, then as `simple`
   average,  ///< each word takes the label with the best mean score over its tokens, then as `simple`
-  max,      ///< each word takes the label of its surest token, then as `simple`
+  max,      ///< each word takes the label of its highest-scoring token, then as `simple`
 };
 
 struct TaggedText {
-  std::string label;       ///< without its B- or I- where tokens were joined
-  double score = 0;        ///< softmax over the labels; the mean of what was joined
+  std::string label;       ///< without B- or I- if tokens were merged
+  double score = 0;        ///< softmax over the labels; the mean over merged tokens
   std::string word;        ///< the tokens as text
   std::int64_t start = 0;  ///< first character in the text
   std::int64_t end = 0;    ///< one past the last
-  std::int64_t index = 0;  ///< of the first token, counted with the added ones
+  std::int64_t index = 0;  ///< index of the first token, including special tokens
 };
 
 struct TagOptions : TaskOptions {
   Aggregation aggregation = Aggregation::simple;
-  /// How many tokens the windows of a text too long for the model share; each token is labelled where it has
-  /// more context.
+  /// Overlap, in tokens, of the windows of a text that is too long for the model; each token is labelled in
+  /// the window where it has more context.
   std::int64_t stride = 64;
-  std::vector<std::string> ignored_labels = {"O"};  ///< left out of the result
+  std::vector<std::string> ignored_labels = {"O"};  ///< omitted from the result
 };
 
-/// The entities of every text, in the texts' order. A label that begins with B- starts an entity; one with I-
-/// or without either goes on with the entity before it, if that has the same name. Throws Error when the
-/// model has another head.
+/// For every text, in order, its entities. A label with B- starts an entity; one with I- or without a prefix
+/// continues the previous entity if that has the same name. Throws Error when the model has another head.
 std::vector<std::vector<TaggedText>> tag(const EncoderModel& model, const Tokenizer& tokenizer,
                                          std::span<const std::string> texts, const TagOptions& options = {});
 
