@@ -38,7 +38,7 @@ struct GenerationOptions {
   double length_penalty = 1.0;  ///< a hypothesis scores sum of log-probabilities / length^length_penalty
   EarlyStopping early_stopping = EarlyStopping::no;
 
-  // Allowed and preferred tokens.
+  // Allowed and preferred tokens; src/generate/processors.h has the formulas and the order.
   double repetition_penalty = 1.0;
   double encoder_repetition_penalty = 1.0;  ///< > 1 favours tokens of the source (of a decoder: the prompt)
   std::int64_t no_repeat_ngram_size = 0;

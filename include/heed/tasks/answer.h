@@ -29,7 +29,7 @@ struct AnswerOptions : TaskOptions {
   std::int64_t stride = 128;  ///< overlap of consecutive windows, in tokens of the context
   /// Whether "no answer" is a candidate, as in SQuAD 2: its score is that of a span on the first token.
   bool impossible = false;
-  /// With `impossible`: "no answer" wins if its score is at least this factor times that of the best span.
+  /// With `impossible`: "no answer" wins if its score exceeds this factor times that of the best span.
   double null_factor = 1.0;
 };
 

@@ -9,36 +9,37 @@
 
 namespace heed {
 
-/// Puts the next sentence into its argument, or returns false when there is none left.
+/// Assigns the next sentence to its argument, or returns false at the end.
 using SentenceSource = std::function<bool(std::string& sentence)>;
 
 struct SentencePieceOptions {
-  std::string model_type = "unigram";      ///< unigram or bpe
-  std::int64_t vocab_size = 8000;          ///< pieces, with all that the options below and the layout add
-  double character_coverage = 0.9995;      ///< share of the text's characters that get a piece, 0.98 to 1
-  bool byte_fallback = false;              ///< spell other characters as 256 byte pieces; otherwise <unk>
-  std::int64_t max_sentence_bytes = 4192;  ///< longer sentences are left out (and counted)
+  std::string model_type = "unigram";  ///< unigram or bpe
+  std::int64_t vocab_size =
+      8000;  ///< number of pieces, including those that the options below and the id layout add
+  double character_coverage = 0.9995;      ///< fraction of the text's characters that get a piece, 0.98 to 1
+  bool byte_fallback = false;              ///< encode other characters by 256 byte pieces; otherwise <unk>
+  std::int64_t max_sentence_bytes = 4192;  ///< longer sentences are skipped (and counted)
   std::vector<std::string> user_defined_symbols;  ///< always one piece each, never split or merged
   std::string normalization = "nmt_nfkc";  ///< nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf (case folded) or identity
 };
 
-/// What became of the sentences.
+/// Counts of used and skipped sentences.
 struct SentencePieceReport {
   std::int64_t used = 0;
-  std::int64_t blank = 0;  ///< nothing in them to see
+  std::int64_t blank = 0;  ///< no visible characters
   std::int64_t too_long = 0;
   std::int64_t invalid_utf8 = 0;
-  std::int64_t reserved_character = 0;  ///< hold U+2585, which the training keeps for itself
+  std::int64_t reserved_character = 0;  ///< contain U+2585, which the trainer reserves
 };
 
 /// Trains a model and returns it as the bytes of a .model or .spm file, `</s>` = 0 and `<unk>` = 1. The same
-/// sentences and options give the same bytes, whatever the machine's number of processors. Throws Error when
-/// an option is out of range, when there is no text, and when the text cannot give that many pieces (the
-/// message says how many it can).
+/// sentences and options give the same bytes, for any number of processors. Throws Error when an option is
+/// out of range, when there is no text, and when the text is too small for vocab_size pieces (the message
+/// gives the possible number).
 std::string train_sentencepiece(const SentencePieceOptions& options, const SentenceSource& sentences,
                                 SentencePieceReport* report = nullptr);
 
-/// A source that walks over `sentences`, which must outlive it.
+/// A source that iterates over `sentences`, which must outlive it.
 SentenceSource sentences_of(const std::vector<std::string>& sentences);
 
 }  // namespace heed

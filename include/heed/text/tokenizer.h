@@ -14,90 +14,90 @@
 
 namespace heed {
 
-/// One text, or two, as tokens; all vectors have the same length.
+/// The tokens of one text or of a pair; all vectors have the same length.
 struct Encoding {
   std::vector<std::int64_t> ids;
-  /// What each token is; where the id is that of the unknown token, Marian gives the piece it stands for.
+  /// The token strings; for unknown tokens, Marian gives the piece of the text.
   std::vector<std::string> tokens;
-  /// First and one past the last character (code point of the text the token comes from); 0, 0 for tokens
-  /// that were added. Bytes that are not UTF-8 count as the U+FFFD they are replaced by.
+  /// First and one past the last character (code point) in the token's text; 0, 0 for added special tokens.
+  /// Invalid UTF-8 counts as the U+FFFD that replaces it.
   std::vector<std::pair<std::int64_t, std::int64_t>> offsets;
-  /// What the model takes as token_type_ids.
+  /// The model's token_type_ids.
   std::vector<std::int64_t> type_ids;
-  /// 1 for tokens that were added around the text (and padding), 0 for those of the text.
+  /// 1 for added special tokens and padding, 0 for tokens of the text.
   std::vector<std::int8_t> special_tokens_mask;
-  /// Which text a token is of: 0, 1, or -1 for tokens that were added.
+  /// The text of each token: 0, 1, or -1 for added special tokens.
   std::vector<std::int8_t> sequence_ids;
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
   void push(std::int64_t id, std::string token, std::pair<std::int64_t, std::int64_t> offset);
-  /// A token that is not of the text: no offsets, marked as special.
+  /// Adds a special token: no offsets, marked as special.
   void push_special(std::int64_t id, std::string token, std::int64_t type_id = 0);
   void append(const Encoding& other);
   /// Tokens begin .. end - 1.
   Encoding slice(std::int64_t begin, std::int64_t end) const;
 };
 
-/// How texts that are too long are cut. What is cut off comes back as further encodings ("windows"), each
-/// beginning with the last `stride` tokens of the one before.
+/// Truncation of long texts. The rest is returned as further encodings ("windows"), each beginning with the
+/// last `stride` tokens of the previous one.
 struct Truncation {
   enum class Strategy { longest_first, only_first, only_second };
-  std::int64_t max_length = 512;  ///< with the tokens that are added
+  std::int64_t max_length = 512;  ///< including special tokens
   Strategy strategy = Strategy::longest_first;
   std::int64_t stride = 0;
-  bool left = false;  ///< cut the beginning away instead of the end
+  bool left = false;  ///< remove the beginning instead of the end
 };
 
-/// How encodings are filled up.
+/// Padding of encodings.
 struct Padding {
-  std::optional<std::int64_t> length;  ///< nothing: to the longest of a batch
-  std::int64_t multiple_of = 0;        ///< 0: of nothing
+  std::optional<std::int64_t> length;  ///< nullopt: the longest of a batch
+  std::int64_t multiple_of = 0;        ///< round the length up to a multiple of this; 0: no rounding
   std::int64_t pad_id = 0;
   std::int64_t pad_type_id = 0;
   std::string pad_token = "[PAD]";
   bool left = false;
 };
 
-/// Fills `encoding` up to `longest`, or to the padding's own length; longer ones stay as they are.
+/// Pads `encoding` to `longest`, or to padding.length if given; longer encodings are unchanged.
 void pad(Encoding& encoding, const Padding& padding, std::int64_t longest);
 
-/// What `clean_up_tokenization_spaces` of Hugging Face stands for: spaces before English punctuation and
-/// contractions go.
+/// Hugging Face's `clean_up_tokenization_spaces`: removes spaces before English punctuation and contractions.
 std::string clean_up_spaces(std::string text);
 
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// Splits `text`; `add_special_tokens` adds what the model expects around it (an end token, for example).
-  /// Takes any bytes: invalid UTF-8 is replaced by U+FFFD first (replace_invalid_utf8 tells how often).
+  /// Splits `text` into tokens; `add_special_tokens` adds what the model expects around it (for example an
+  /// end token). Accepts any bytes: invalid UTF-8 is first replaced by U+FFFD (replace_invalid_utf8 returns
+  /// how often).
   Encoding encode(std::string_view text, bool add_special_tokens = true) const;
   /// The same for the target side of a sequence-to-sequence model, where that differs.
   Encoding encode_target(std::string_view text, bool add_special_tokens = true) const;
   /// Two texts as one input: a question and its context, for example.
   Encoding encode_pair(std::string_view first, std::string_view second, bool add_special_tokens = true) const;
-  /// One text or two in encodings of at most `truncation.max_length` tokens: the first is the cut text, the
-  /// others are what was cut off. Throws Error where the tokens that are added leave no room for the text,
-  /// where the stride is not below the room, and where the text to be cut is too short to be cut enough.
+  /// One text or a pair in encodings of at most `truncation.max_length` tokens: the truncated text, then the
+  /// rest in windows. Throws Error when the special tokens leave no space for the text, when the stride is
+  /// not smaller than that space, and when the text to truncate is too short.
   std::vector<Encoding> encode_windows(std::string_view first, std::optional<std::string_view> second,
                                        const Truncation& truncation, bool add_special_tokens = true) const;
-  /// How many tokens are added around one text, or two.
+  /// Number of special tokens added around one text, or a pair.
   std::int64_t added_tokens(bool pair) const;
 
   /// The text of (target) ids, as the tokenizers library gives it. Throws Error when an id is not in the
   /// vocabulary.
   virtual std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens = true) const = 0;
-  /// The same with clean_up_spaces() where the configuration asks for it, as Hugging Face transformers does.
+  /// The same with clean_up_spaces() if the configuration asks for it, as in Hugging Face transformers.
   std::string decode_clean(std::span<const std::int64_t> ids, bool skip_special_tokens = true) const;
   virtual bool cleans_up_spaces() const { return false; }
 
-  /// Number of ids: all of 0 .. vocab_size() - 1 are tokens, but for holes that a file leaves.
+  /// Number of ids: 0 .. vocab_size() - 1 are tokens, except for gaps in a file.
   virtual std::int64_t vocab_size() const = 0;
   /// The token of a (target) id. Throws Error when the id is not in the vocabulary.
   virtual std::string token(std::int64_t id) const = 0;
-  /// The (source) id of a token as it stands in the vocabulary.
+  /// The (source) id of a token of the vocabulary.
   virtual std::optional<std::int64_t> token_to_id(std::string_view token) const = 0;
-  /// Whether decoding leaves this (target) id out with `skip_special_tokens`. Any id may be asked for.
+  /// Whether decoding omits this (target) id with `skip_special_tokens`. Accepts any id.
   virtual bool is_special(std::int64_t id) const = 0;
 
   virtual std::optional<std::int64_t> bos_id() const { return std::nullopt; }
@@ -107,13 +107,13 @@ class Tokenizer {
   virtual std::optional<std::int64_t> mask_id() const { return std::nullopt; }
   virtual std::optional<std::int64_t> cls_id() const { return std::nullopt; }
   virtual std::optional<std::int64_t> sep_id() const { return std::nullopt; }
-  /// How many tokens the model takes, where the configuration says so.
+  /// The maximum number of tokens, if the configuration has one.
   virtual std::optional<std::int64_t> model_max_length() const { return std::nullopt; }
-  /// What the tokenizer's file says about cutting and filling. Encoding does neither by itself.
+  /// Truncation and padding settings of the tokenizer's file. encode() applies neither.
   virtual std::optional<Truncation> truncation() const { return std::nullopt; }
   virtual std::optional<Padding> padding() const { return std::nullopt; }
 
-  /// Writes the tokenizer's files, in Hugging Face layout, into `directory` (made where it is missing).
+  /// Writes the tokenizer's files, in Hugging Face layout, into `directory` (created if missing).
   virtual void save(const std::filesystem::path& directory) const = 0;
 
  protected:

@@ -11,26 +11,26 @@
 
 namespace heed {
 
-/// Where the first byte stands that belongs to no well-formed UTF-8 sequence (overlong forms, surrogates and
-/// values past U+10FFFF are not well-formed); nothing when all of `text` is valid.
+/// Index of the first byte that is not part of a well-formed UTF-8 sequence (overlong forms, surrogates and
+/// values above U+10FFFF are not well-formed); nullopt if all of `text` is valid.
 std::optional<std::size_t> first_invalid_utf8(std::string_view text);
 
 /// `text` with each maximal invalid part replaced by U+FFFD, as the Unicode Standard recommends (section 3.9,
-/// "U+FFFD Substitution of Maximal Subparts"). `replaced`, where given, receives how many there were.
+/// "U+FFFD Substitution of Maximal Subparts"). `replaced`, if given, receives the number of replacements.
 std::string replace_invalid_utf8(std::string_view text, std::size_t* replaced = nullptr);
 
 /// Number of characters. A maximal invalid part counts as one, so repair does not change the count.
 std::int64_t count_characters(std::string_view text);
 
-/// Whether there is nothing to see: only white space, control, format and unassigned characters, or no
-/// character. Invalid bytes count as something.
+/// Whether nothing is visible: only white space, control, format and unassigned characters, or no character.
+/// Invalid bytes are visible.
 bool is_blank(std::string_view text);
 
-/// Whether the first character of valid UTF-8 text is a letter, a mark or a digit of a script that puts
-/// spaces between words (ideographs are none).
+/// Whether the first character of valid UTF-8 text is a letter, mark or digit of a script that separates
+/// words by spaces (so not an ideograph).
 bool is_word_character(std::string_view text);
 
-/// `text` in lower case, by the rules of no particular language.
+/// `text` in lower case, by language-independent rules.
 std::string lower_case(std::string_view text);
 
 /// `text` without the white space (and the separators U+001C to U+001F) at its ends.
@@ -40,7 +40,8 @@ std::string_view strip(std::string_view text);
 class CharacterOffsets {
  public:
   explicit CharacterOffsets(std::string_view text);
-  /// How many characters end at or before `byte`, from 0 to the length of the text. Throws Error past that.
+  /// The number of characters that end at or before `byte`, which is 0 to the length of the text. Throws
+  /// Error beyond.
   std::int64_t operator[](std::size_t byte) const;
 
  private:

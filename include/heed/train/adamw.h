@@ -1,5 +1,5 @@
-// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019), step for step as
-// torch.optim.AdamW takes it, and the global norm by which gradients are clipped.
+// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019), with the same
+// steps as torch.optim.AdamW, and the global gradient norm for clipping.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct AdamWOptions {
   double weight_decay = 0.01;  ///< not applied to parameters whose `decays` is false
 };
 
-/// Larger counts of anything in a training's files are damage.
+/// Upper bound of counts in a run's files; larger ones mean a damaged file.
 inline constexpr std::int64_t kMostSteps = std::int64_t{1} << 53;
 
 class AdamW {
@@ -33,9 +33,9 @@ class AdamW {
   void step(double lr, double grad_scale = 1);
   void zero_grad() const;
 
-  /// All that step() remembers: `m.NAME` and `v.NAME` in the parameter's dtype, and `steps` i64 [parameters].
+  /// The optimizer's state: `m.NAME` and `v.NAME` in the parameter's dtype, and `steps` i64 [parameters].
   TensorMap state() const;
-  /// Takes up such a state (copied). Throws Error when a tensor is missing, unknown, or of another shape or
+  /// Copies such a state. Throws Error when a tensor is missing, unknown, or of another shape or
   /// dtype.
   void load_state(const TensorMap& state);
 
@@ -51,8 +51,8 @@ class AdamW {
 /// of threads. Parameters without a gradient count as 0.
 double gradient_norm(std::span<const Parameter> parameters);
 
-/// The factor that brings a gradient of norm `norm` to at most `max_norm`: min(1, max_norm / (norm + 1e-6)),
-/// as torch.nn.utils.clip_grad_norm_ has it; 1 when max_norm is 0 (no clipping).
+/// The factor that scales a gradient of norm `norm` to at most `max_norm`: min(1, max_norm / (norm + 1e-6)),
+/// as in torch.nn.utils.clip_grad_norm_; 1 when max_norm is 0 (no clipping).
 double clip_scale(double norm, double max_norm);
 
 }  // namespace heed

@@ -1,4 +1,4 @@
-// Recipe: all that decides how a training run goes, read from a TOML file. docs/training.md lists every key.
+// Recipe: all settings of a training run, read from a TOML file. docs/training.md lists every key.
 #pragma once
 
 #include <array>
@@ -12,12 +12,11 @@ namespace heed {
 
 struct Recipe {
   struct Task {
-    std::string kind =
-        "translate";              ///< translate: pairs from files; reverse: pairs that are made up, see below
-    std::int64_t symbols = 16;    ///< reverse: size of the alphabet
-    std::int64_t min_length = 3;  ///< reverse: symbols per sequence, at least
-    std::int64_t max_length = 12;  ///< reverse: and at most
-    std::int64_t pairs = 20000;    ///< reverse: pairs to train on
+    std::string kind = "translate";  ///< translate: pairs from files; reverse: generated pairs, see below
+    std::int64_t symbols = 16;       ///< reverse: size of the alphabet
+    std::int64_t min_length = 3;     ///< reverse: symbols per sequence, at least
+    std::int64_t max_length = 12;    ///< reverse: and at most
+    std::int64_t pairs = 20000;      ///< reverse: pairs to train on
   } task;
 
   struct Data {
@@ -33,12 +32,13 @@ struct Recipe {
     std::filesystem::path test_target;
     std::int64_t source_column = 1;  ///< tsv, counted from 1
     std::int64_t target_column = 2;
-    std::int64_t dev_size = 0;    ///< source texts set apart from train where there is no dev file
+    std::int64_t dev_size = 0;    ///< source texts held out from train if there is no dev file
     std::int64_t test_size = 0;   ///< the same for the test
-    std::int64_t split_seed = 1;  ///< chooses them, and where data.max_pairs or eval.max_pairs leave a choice
-    std::int64_t max_tokens = 0;  ///< longer sides are skipped; 0: as many as the model has positions
-    double max_ratio = 0;         ///< longer side / shorter side, in tokens; 0: no limit
-    std::int64_t max_pairs = 0;   ///< train on a random choice of as many; 0: all
+    std::int64_t split_seed = 1;  ///< seed of this selection, and of data.max_pairs and eval.max_pairs
+    std::int64_t max_tokens =
+        0;                 ///< pairs with a longer side are skipped; 0: the number of the model's positions
+    double max_ratio = 0;  ///< longer side / shorter side, in tokens; 0: no limit
+    std::int64_t max_pairs = 0;   ///< train on a random selection of this size; 0: all
     std::string source_language;  ///< recorded with the model, e.g. en
     std::string target_language;
   } data;
@@ -59,9 +59,9 @@ struct Recipe {
     std::int64_t heads = 4;
     std::int64_t ffn = 1024;
     std::string activation = "relu";
-    double dropout = 0.1;           ///< of embeddings and of what each sub-layer adds
-    double attention_dropout = 0;   ///< of attention weights
-    double activation_dropout = 0;  ///< inside the feed-forward
+    double dropout = 0.1;           ///< on embeddings and the outputs of sublayers
+    double attention_dropout = 0;   ///< on attention weights
+    double activation_dropout = 0;  ///< after the activation of the feed-forward
     std::int64_t max_positions = 512;
   } model;
 
@@ -72,7 +72,7 @@ struct Recipe {
     std::int64_t warmup = 1000;
     std::int64_t steps = 0;   ///< 0: given by epochs
     std::int64_t epochs = 0;  ///< passes over the data, turned into steps at the start; 0: given by steps
-    std::int64_t batch_tokens = 4096;  ///< of a micro-batch, padding counted, on its longer side
+    std::int64_t batch_tokens = 4096;  ///< per micro-batch: rows * longest side, including padding
     std::int64_t accumulate = 1;       ///< micro-batches per step
     double label_smoothing = 0;
     double clip_norm = 0;  ///< 0: no clipping
@@ -90,13 +90,13 @@ struct Recipe {
         500;  ///< sources decoded at an evaluation, a random choice; 0: all. The loss always takes all
     std::int64_t max_new_tokens = 0;  ///< 0: twice the longest source plus 10
     std::string metric = "loss";      ///< loss, bleu or exact: what "best" means
-    std::int64_t patience = 0;        ///< evaluations without a better one before the run ends; 0: no limit
+    std::int64_t patience = 0;  ///< end the run after this many evaluations without improvement; 0: no limit
   } eval;
 
   struct Checkpoint {
     std::int64_t every = 500;         ///< steps
     std::int64_t keep = 2;            ///< newest ones on disk, besides those the final model needs
-    std::int64_t average = 1;         ///< checkpoints whose mean is the final model
+    std::int64_t average = 1;         ///< number of checkpoints averaged for the final model
     std::string average_of = "best";  ///< best (by eval.metric) or last
     std::string dtype = "f32";        ///< of the final model's file: f32, bf16 or f16
   } checkpoint;
@@ -113,7 +113,7 @@ Recipe load_recipe(const std::filesystem::path& file);
 /// quotes). Relative paths start at the current folder. Throws Error as load_recipe does.
 void apply_override(Recipe& recipe, std::string_view assignment);
 
-/// Throws Error where values contradict each other or a needed one is missing.
+/// Throws Error when values contradict each other or a required one is missing.
 void validate_recipe(const Recipe& recipe);
 
 /// Every key in full (`train.lr`) with its value as text.

@@ -8,9 +8,9 @@ namespace heed {
 
 /// Trains what the recipe describes into options.output: config.json, generation_config.json,
 /// model.safetensors and the tokenizer's files in Hugging Face layout, checkpoints/STEP/ (each of them a
-/// model directory too), log.jsonl, loss.svg, and the pairs set apart from the training file (dev.source.txt,
-/// dev.reference.txt, and test likewise). Throws Error for a recipe that does not hold together, for data
-/// without usable pairs, and what train_loop throws.
+/// model directory too), log.jsonl, loss.svg, and the pairs held out from the training file (dev.source.txt,
+/// dev.reference.txt, and the same for test). Throws Error for a contradictory recipe, for data without
+/// usable pairs, and as train_loop does.
 TrainResult train(const Recipe& recipe, const TrainOptions& options);
 
 }  // namespace heed

@@ -1,5 +1,5 @@
-// Trainee: what the training loop needs to know of a task. The loop owns steps, learning rate, checkpoints
-// and logs; a trainee owns a model and its data.
+// Trainee: a training task, as the training loop uses it. The loop owns steps, learning rate, checkpoints and
+// logs; a trainee owns a model and its data.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace heed {
 
-/// The loss of one micro-batch: summed, not averaged, so that accumulated micro-batches weigh by their
+/// The loss of one micro-batch: a sum, not a mean, so that accumulated micro-batches are weighted by their
 /// tokens.
 struct SummedLoss {
-  Tensor sum;               ///< scalar, with its history
-  std::int64_t tokens = 0;  ///< targets it is the sum over
+  Tensor sum;               ///< scalar, with gradient history
+  std::int64_t tokens = 0;  ///< number of target tokens in the sum
 };
 
-/// What an evaluation on the development set found.
+/// Result of an evaluation.
 struct Evaluation {
   double loss = 0;                ///< cross-entropy per target token, without label smoothing
-  std::optional<double> bleu{};   ///< where the set was decoded
-  std::optional<double> exact{};  ///< share of outputs, in percent, that equal a reference
+  std::optional<double> bleu{};   ///< if the set was decoded
+  std::optional<double> exact{};  ///< percentage of outputs that equal a reference
 };
 
 class Trainee {
@@ -33,9 +33,9 @@ class Trainee {
   virtual ~Trainee() = default;
 
   virtual const std::vector<Parameter>& parameters() const = 0;
-  /// The loss of the next micro-batch, after which position() has moved on.
+  /// The loss of the next micro-batch; advances position().
   virtual SummedLoss next_loss(Context& context) = 0;
-  /// Place of the next micro-batch, and going to such a place.
+  /// Gets and sets the position of the next micro-batch.
   virtual BatchPosition position() const = 0;
   virtual void seek(const BatchPosition& position) = 0;
   /// Micro-batches of the first epoch.
@@ -43,11 +43,11 @@ class Trainee {
   /// Whether there is a development set.
   virtual bool evaluates() const = 0;
   virtual Evaluation evaluate() = 0;
-  /// Scores the finished model on the test set, where there is one.
+  /// Scores the final model on the test set, if there is one.
   virtual std::optional<Evaluation> test() = 0;
   /// Writes a directory from which the model can be used.
   virtual void save(const std::filesystem::path& directory, DType dtype) const = 0;
-  /// Changes whenever the data does that training sees.
+  /// A hash of the training data: changes whenever the data change.
   virtual std::string fingerprint() const = 0;
 };
 
