@@ -1,4 +1,4 @@
-// From text to text with a decoder: tokenise prompts, search, detokenise.
+// Text generation with a decoder, from text to text: tokenize prompts, search, decode.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace heed {
 struct CompleteOptions {
   GenerationOptions generation = {};
   std::int64_t batch_tokens = 4096;  ///< see search_prompts
-  /// Texts that end a continuation, which keeps them.
+  /// Texts that end a continuation; they are kept in the result.
   std::vector<std::string> stop_strings = {};
-  /// Index of the first prompt in a longer input, for its random draws.
+  /// Index of the first prompt in a longer input, which determines the random streams.
   std::size_t first_prompt = 0;
   /// Told the text of prompt `index`, sequence `copy`, as it is made, and at last that it is done. Not with
   /// beams, whose text is known at their end only.
@@ -30,12 +30,13 @@ struct Completion {
   Hypothesis hypothesis;
 };
 
-/// The ids of a prompt with what the tokenizer adds around it; an empty prompt is the token that begins
-/// texts. Throws Error when there is none.
+/// The ids of a prompt, including special tokens; an empty prompt becomes the begin-of-text token. Throws
+/// Error when there is none.
 std::vector<std::int64_t> prompt_ids(const Tokenizer& tokenizer, const std::string& prompt,
                                      const GenerationOptions& options);
 
-/// Continues every prompt; the result has their order and number, the best of each first.
+/// Continues every prompt; the result has one entry per prompt, in order, each with its best continuation
+/// first.
 std::vector<std::vector<Completion>> complete(const DecoderModel& model, const Tokenizer& tokenizer,
                                               std::span<const std::vector<std::int64_t>> prompts,
                                               const CompleteOptions& options);

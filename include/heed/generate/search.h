@@ -16,31 +16,31 @@
 
 namespace heed {
 
-/// One result.
+/// One generated sequence.
 struct Hypothesis {
   /// The new tokens, up to and including the first end token.
   std::vector<std::int64_t> ids;
-  /// Sum of their log-probabilities, after the processors.
+  /// Sum of their log-probabilities, after the logits processors.
   double score = 0;
   /// Beam search: score / length^length_penalty, by which hypotheses are ranked. Elsewhere equal to `score`.
   double beam_score = 0;
-  /// Values of the captured taps, f32 [H, T, S]: row t is what the model looked at when it made token t. Keys
-  /// past those a step had (self-attention grows) are 0.
+  /// Values of the captured taps, f32 [H, T, S]: row t has the attention weights from the step that generated
+  /// token t. Keys that did not exist at that step (self-attention grows) are 0.
   TensorMap captured;
 };
 
-/// What to watch while searching.
+/// Hooks and settings of a search.
 struct SearchOptions {
-  /// Names of attention taps, `*` standing for any characters: `decoder.layers.*.cross_attn.weights`. A
+  /// Names of attention taps, `*` matches any characters: `decoder.layers.*.cross_attn.weights`. A
   /// pattern that matches no tap is an Error.
   std::vector<std::string> capture = {};
-  /// Sampling: identity of each row, so that its random numbers do not depend on the batch it is in. Empty:
-  /// its index.
+  /// Sampling: a number per row that selects its random stream, so that it does not depend on the batch.
+  /// Empty: the row's index.
   std::vector<std::uint64_t> identities = {};
-  /// What each row is a translation of, for encoder_no_repeat_ngram_size and encoder_repetition_penalty.
-  /// Empty: the prompts.
+  /// The source tokens of each row, for encoder_no_repeat_ngram_size and encoder_repetition_penalty. Empty:
+  /// the prompts.
   std::vector<std::vector<std::int64_t>> sources = {};
-  /// No sequence gets longer than this, prompt included.
+  /// Maximum length of a sequence, including the prompt.
   std::optional<std::int64_t> longest = {};
   /// Whether a row's new tokens so far end its sequence, besides end tokens. May be called from any thread.
   std::function<bool(std::size_t row, std::span<const std::int64_t> ids)> stop = {};
@@ -49,9 +49,8 @@ struct SearchOptions {
 };
 
 /// Continues every prompt of at least one token (for encoder-decoders the start token) on a fresh decoding of
-/// as many rows. Returns for each row num_return_sequences hypotheses, the best first; fewer only where
-/// the options leave fewer to choose from. Rows that are done leave the batch. Throws Error for options out
-/// of range.
+/// as many rows. Returns for each row num_return_sequences hypotheses, best first; fewer only if the options
+/// allow fewer. Finished rows leave the batch. Throws Error for options out of range.
 std::vector<std::vector<Hypothesis>> search(Decoding& decoding,
                                             std::span<const std::vector<std::int64_t>> prompts,
                                             const GenerationOptions& options, const SearchOptions& watch,
@@ -61,30 +60,30 @@ std::vector<std::vector<Hypothesis>> search(Decoding& decoding, const Tensor& pr
                                             const GenerationOptions& options, const SearchOptions& watch,
                                             Context& context);
 
-/// Continues prompts of any length with a decoder: sorted, packed into batches of at most `batch_tokens`
-/// padded prompt tokens (counted once per beam), searched, and given back in their order. What a prompt gives
-/// does not depend on the others. Sequences end at the model's last position. Throws Error for an empty
-/// prompt, tokens outside the vocabulary, a prompt that leaves no position, and options out of range.
+/// Continues prompts of any length with a decoder, in batches of at most `batch_tokens` padded prompt tokens
+/// (counted once per beam). Results are in the order of the prompts; the result of a prompt does not depend
+/// on the others. Sequences end at the model's last position. Throws Error for an empty prompt, tokens
+/// outside the vocabulary, a prompt that leaves no position, and options out of range.
 std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
                                                     std::span<const std::vector<std::int64_t>> prompts,
                                                     const GenerationOptions& options,
                                                     std::int64_t batch_tokens,
                                                     const SearchOptions& watch = {});
 
-/// Translates token ids: sources of any length are sorted, packed into batches of at most `batch_tokens`
-/// padded source tokens (counted once per beam), searched, and given back in their order. Throws Error for an
-/// empty source, one longer than the model's positions, and options out of range.
+/// Translates token ids: sources of any length, in batches of at most `batch_tokens` padded source tokens
+/// (counted once per beam). Results are in the order of the sources. Throws Error for an empty source, one
+/// longer than the model's positions, and options out of range.
 std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& model,
                                                     std::span<const std::vector<std::int64_t>> sources,
                                                     const GenerationOptions& options,
                                                     std::int64_t batch_tokens,
                                                     const SearchOptions& watch = {});
 
-/// Transcribes sound with a model that hears: features f32 [B, bins, frames], each decoded from the same
-/// prompt (of an empty one, from decoder_start_token_id), in batches of at most `batch_tokens` frames
-/// (counted once per beam). Options that look at the source's tokens (encoder_no_repeat_ngram_size,
-/// encoder_repetition_penalty) do nothing. Throws Error for features of another shape, a prompt that leaves
-/// no position or has ids outside the vocabulary, and options out of range.
+/// Transcribes audio with a model that has an audio frontend: features f32 [B, bins, frames], each decoded
+/// from the same prompt (if empty, from decoder_start_token_id), in batches of at most `batch_tokens` frames
+/// (counted once per beam). Options about the source's tokens (encoder_no_repeat_ngram_size,
+/// encoder_repetition_penalty) have no effect. Throws Error for features of another shape, a prompt that
+/// leaves no position or has ids outside the vocabulary, and options out of range.
 std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& model, const Tensor& features,
                                                      const std::vector<std::int64_t>& decoder_prompt,
                                                      const GenerationOptions& options,

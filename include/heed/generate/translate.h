@@ -1,4 +1,4 @@
-// From text to text with an encoder-decoder: tokenise, search, detokenise.
+// Translation and other sequence-to-sequence tasks, from text to text: tokenize, search, decode.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace heed {
 
 /// What to do with a line that has more tokens than the model has positions.
 enum class LongLines : std::uint8_t {
-  cut,    ///< translate what fits
-  split,  ///< translate it in parts, cut at ends of sentences where possible, and join the translations
+  cut,    ///< truncate the line
+  split,  ///< translate it in parts, split at sentence ends if possible, and join the translations
   error,  ///< throw Error
 };
 
@@ -23,10 +23,10 @@ struct TranslateOptions {
   GenerationOptions generation = {};
   std::int64_t batch_tokens = 4096;  ///< see search_sources
   LongLines long_lines = LongLines::cut;
-  /// Put before every text that is not blank, e.g. "translate English to German: ".
+  /// Prefix of every text that is not blank, e.g. "translate English to German: ".
   std::string prefix = {};
-  /// Number of texts translated before these: where the texts are a window of a longer input, messages and
-  /// random draws are those of the whole.
+  /// Number of texts before these in a longer input, so that messages and random streams are those of the
+  /// whole.
   std::size_t first_line = 0;
   /// Taps to keep, see SearchOptions; not together with LongLines::split.
   std::vector<std::string> capture = {};
@@ -39,7 +39,7 @@ struct TranslateOptions {
 struct TranslationCandidate {
   std::string text;
   std::vector<std::string> tokens;  ///< one for each of hypothesis.ids
-  Hypothesis hypothesis;            ///< cross-attention is cut to the source's own tokens
+  Hypothesis hypothesis;            ///< cross-attention without the source's padding
 };
 
 struct Translation {
@@ -48,9 +48,9 @@ struct Translation {
   const std::string& text() const { return candidates.front().text; }
 };
 
-/// Translates every text; the result has their order and number. An empty (or blank) text gives empty
-/// candidates. Invalid UTF-8 is replaced by U+FFFD. Without a maximum length in the options, the model's
-/// positions are it, or 512 tokens where it has no limit.
+/// Translates every text; the result has one entry per text, in order. An empty (or blank) text gives empty
+/// candidates. Invalid UTF-8 is replaced by U+FFFD. Without a maximum length in the options, the maximum is
+/// the number of the model's positions, or 512 tokens for a model without a limit.
 std::vector<Translation> translate(const EncoderDecoderModel& model, const Tokenizer& tokenizer,
                                    std::span<const std::string> texts, const TranslateOptions& options);
 

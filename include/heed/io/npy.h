@@ -8,7 +8,7 @@
 namespace heed {
 
 /// Writes a tensor as NPY format 1.0, row-major, atomically (source: NumPy enhancement proposal 1). Throws
-/// Error for bf16, which NumPy has not, and when the file cannot be written.
+/// Error for bf16, which NumPy lacks, and when the file cannot be written.
 void write_npy(const std::filesystem::path& path, const Tensor& tensor);
 
 }  // namespace heed

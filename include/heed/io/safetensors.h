@@ -1,6 +1,6 @@
 // Safetensors, the file format of Hugging Face's checkpoints: 8 bytes N (little endian), N bytes of JSON that
-// name each tensor with dtype, shape and place, then the numbers. Read by mapping the file, so that opening
-// costs no more than the header and loading a tensor costs nothing; written atomically, tensor by tensor.
+// name each tensor with dtype, shape and place, then the data. heed reads by mapping the
+// file, so that opening reads only the header; it writes atomically, tensor by tensor.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace heed {
 
-/// What a file says about a tensor.
+/// A tensor's entry in the header.
 struct TensorInfo {
   std::string name;
-  std::string dtype;                // as the format spells it: "F32", "BF16", "I64", "F8_E4M3", ...
+  std::string dtype;                // as in the format: "F32", "BF16", "I64", "F8_E4M3", ...
   std::vector<std::int64_t> shape;  // of any rank
-  std::uint64_t begin = 0;          // place of its bytes behind the header
+  std::uint64_t begin = 0;          // first byte, counted from the end of the header
   std::uint64_t end = 0;
 };
 
@@ -40,9 +40,10 @@ class SafetensorsFile {
   bool contains(std::string_view name) const;
   /// Throws Error when there is no such tensor.
   const TensorInfo& info(std::string_view name) const;
-  /// The tensor over the mapped file; only numbers that do not lie on a multiple of their size are copied.
+  /// The tensor over the mapped file; only misaligned data are copied.
   /// Writing to it changes memory, never the file. Throws Error when there is no such tensor, and for what
-  /// the format allows but heed has not: other dtypes, more than 8 axes, a BOOL byte that is neither 0 nor 1.
+  /// the format allows but heed does not support: other dtypes, more than 8 axes, a BOOL byte that is neither
+  /// 0 nor 1.
   Tensor get(std::string_view name) const;
   /// The strings under `__metadata__`.
   const std::map<std::string, std::string>& metadata() const;
@@ -58,8 +59,8 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-/// Writes the tensors in the given order, those of wider dtypes first so that each lies on a multiple of its
-/// element size. The file appears at once and whole. Throws Error for a name given twice, reserved or not
+/// Writes the tensors in the given order, but wider dtypes first, so that each is aligned to its element
+/// size. The file appears only when it is complete. Throws Error for a name given twice, reserved or not
 /// UTF-8, and when the file cannot be written.
 void save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                       const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
@@ -68,8 +69,8 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<Named
 class TensorFiles {
  public:
   /// Opens `model.safetensors`, or the files that `model.safetensors.index.json` names, or `path` itself when
-  /// it is a file. Throws Error when there is none of them (with the way out where only a pickled
-  /// `pytorch_model.bin` is there), and when index and files disagree: every tensor must be in the file the
+  /// it is a file. Throws Error when none of them exists (with a hint how to convert a pickled
+  /// `pytorch_model.bin`), and when index and files disagree: every tensor must be in the file the
   /// index says, no file may hold others, and files must lie in the directory itself.
   static TensorFiles open(const std::filesystem::path& path);
 

@@ -1,6 +1,7 @@
-// What every model offers, whatever its family: its parameters by the names of its file, a forward pass from
-// named tensors to named tensors, and saving in Hugging Face layout. Encoders, decoders and encoder-decoders
-// add the faces that tasks, decoding and training use.
+// The interface of all models: parameters by their names in the file, a forward pass from named tensors to
+// named tensors, and saving in Hugging Face layout. Encoders, decoders and encoder-decoders add the
+// interfaces for tasks, decoding and training. Inference on one model is safe from several threads;
+// backward() is not.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +26,10 @@ using TensorMap = std::map<std::string, Tensor>;
 struct Parameter {
   std::string name;
   Tensor tensor;
-  bool decays = true;  ///< false for norms and biases, which weight decay leaves alone
+  bool decays = true;  ///< false for norms and biases: no weight decay
 };
 
-/// What a forward pass from named tensors is to return besides its main outputs.
+/// Additional outputs of a forward pass.
 struct ForwardOptions {
   bool hidden_states = false;
   bool attentions = false;
@@ -52,56 +53,56 @@ class Model {
   virtual void save(const std::filesystem::path& directory, DType dtype = DType::f32) const = 0;
   /// Largest number of positions a sequence may have, where the family has a limit.
   virtual std::optional<std::int64_t> max_positions() const = 0;
-  /// Positions of its training texts, where the config says so: what is generated keeps to them unless
-  /// somebody says how long it may be.
+  /// Positions of the training texts, if the config has them: the default limit of generated texts.
   virtual std::optional<std::int64_t> trained_positions() const { return max_positions(); }
-  /// Number of token ids; 0 for a model without any.
+  /// Number of token ids; 0 for a model without tokens.
   virtual std::int64_t vocab_size() const = 0;
-  /// The settings of config.json that this version does not know, and that nothing follows: "key" or
-  /// "outer.key". transformers passes over what its classes do not know in the same way.
+  /// Settings of config.json that are unknown and ignored, as "key" or "outer.key". transformers ignores
+  /// unknown settings too.
   virtual std::vector<std::string> unknown_settings() const { return {}; }
 };
 
-/// A decoding under way: the key-value caches of R rows.
+/// The state of decoding: the key-value caches of R rows.
 class Decoding {
  public:
   virtual ~Decoding() = default;
   /// Feeds T more tokens to every row (`ids` i64 [R, T]) and returns the logits after the last, f32 [R, V].
   /// Taps in `context` see the values of these T positions only.
   virtual Tensor step(const Tensor& ids, Context& context) = 0;
-  /// The same where row i gets the first lengths[i] of its tokens only, at least one: what stands behind them
-  /// is padding and leaves no trace. Throws Error where the model cannot do with rows of different lengths.
+  /// The same, but row i gets only its first lengths[i] tokens, at least one: tokens past lengths[i] are
+  /// padding and do not change the result. Throws Error when the model does not support rows of different
+  /// lengths.
   virtual Tensor step_ragged(const Tensor& ids, std::span<const std::int64_t> lengths, Context& context) {
     for (const std::int64_t length : lengths) {
       if (length != ids.size(1)) throw Error("decoding: expected rows of one length, got different ones");
     }
     return step(ids, context);
   }
-  /// Row i goes on from what row `rows[i]` was; their number may change.
+  /// Row i becomes a copy of the old row rows[i]; the number of rows may change.
   virtual void reorder(std::span<const std::int64_t> rows) = 0;
   virtual std::int64_t rows() const = 0;
-  /// Tokens fed so far; the most, where rows got different numbers.
+  /// Number of tokens so far; the maximum over rows.
   virtual std::int64_t length() const = 0;
 };
 
-/// A model that continues text: every token sees those before it.
+/// A decoder-only model: every token attends to itself and the tokens before it.
 class DecoderModel : public Model {
  public:
-  /// Mean cross-entropy over the labels that are not options.ignore_index. `labels` i64 [B, T] is what
-  /// follows each of `ids` i64 [B, T].
+  /// Mean cross-entropy over the labels that are not options.ignore_index. `labels` i64 [B, T] are the
+  /// next tokens of `ids` i64 [B, T].
   virtual Tensor loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options,
                       Context& context) const = 0;
-  /// The last hidden state [B, T, D] of ids i64 [B, T], behind the last norm.
+  /// The last hidden state [B, T, D] of ids i64 [B, T], after the final norm.
   virtual Tensor encode(const Tensor& ids, Context& context) const = 0;
-  /// Opens a decoding of so many rows, which start empty.
+  /// Starts decoding with `rows` empty rows.
   virtual std::unique_ptr<Decoding> decode(std::int64_t rows) const = 0;
-  /// Whether rows of different lengths leave each other's numbers alone. Rotary frequencies that depend on
-  /// the length of the text follow the longest row.
+  /// Whether results are independent of the other rows for rows of different lengths. False if rotary
+  /// frequencies depend on the length of the text: they follow the longest row.
   virtual bool rows_are_independent() const = 0;
 };
 
 /// A source batch for an encoder-decoder: ids i64 [B, S] and mask i64 [B, S] (1 = token, 0 = padding); or,
-/// for a model that hears, `features` f32 [B, bins, frames].
+/// for a model with an audio frontend, `features` f32 [B, bins, frames].
 struct SourceBatch {
   Tensor ids;
   Tensor mask;
@@ -119,21 +120,21 @@ class EncoderDecoderModel : public Model {
   /// labels shifted right; `labels` i64 [B, T].
   virtual Tensor loss(const SourceBatch& source, const Tensor& decoder_ids, const Tensor& labels,
                       const CrossEntropyOptions& options, Context& context) const = 0;
-  /// Encodes the source once and opens a decoding whose row b * beams + i belongs to source b.
+  /// Encodes the source once and starts decoding; row b * beams + i belongs to source b.
   virtual std::unique_ptr<Decoding> decode(const SourceBatch& source, std::int64_t beams,
                                            Context& context) const = 0;
 };
 
-/// What stands on an encoder and makes its predictions.
+/// The head of an encoder, which computes its predictions.
 enum class EncoderHead : std::uint8_t {
-  none,       ///< nothing: the last hidden state is the result
+  none,       ///< no head: the last hidden state is the result
   masked_lm,  ///< each token: logits over the vocabulary
   sequence,   ///< the whole sequence: logits over the labels
   token,      ///< each token: logits over the labels
-  span,       ///< each token: logits of being the first and the last of an answer
+  span,       ///< each token: logits for the first and the last token of an answer
 };
 
-/// What the labels of a sequence head mean.
+/// The problem type of a sequence head.
 enum class LabelProblem : std::uint8_t { single_label, multi_label, regression };
 
 /// A batch for an encoder: ids i64 [B, T], mask i64 [B, T] (1 = token, 0 = padding) or undefined, and the
@@ -147,14 +148,14 @@ struct EncoderBatch {
 class EncoderModel : public Model {
  public:
   virtual EncoderHead head() const = 0;
-  /// The names of the labels (id2label); of use with the heads `sequence` and `token`.
+  /// The names of the labels (id2label), for the heads `sequence` and `token`.
   virtual const std::vector<std::string>& labels() const = 0;
-  /// The config's problem_type, where it has one.
+  /// The config's problem_type, if it has one.
   virtual std::optional<LabelProblem> problem() const = 0;
   virtual std::int64_t hidden_size() const = 0;
-  /// Number of different type_ids; 0 where the family has none and ignores them.
+  /// Number of different type_ids; 0 if the family ignores them.
   virtual std::int64_t type_vocab_size() const = 0;
-  /// The id that fills short rows up.
+  /// The padding id.
   virtual std::int64_t pad_id() const = 0;
   /// The last hidden state [B, T, D]. Throws Error for ids, types or lengths out of range.
   virtual Tensor encode(const EncoderBatch& batch, Context& context) const = 0;

@@ -1,4 +1,4 @@
-// The one list of model families, and the way from a directory or a name to a model.
+// The list of model families, and functions that load a model by directory or find one by name.
 #pragma once
 
 #include <filesystem>
@@ -13,22 +13,22 @@
 namespace heed {
 
 /// Loads the model of a directory in Hugging Face layout: the family is config.json's model_type. `dtype` f32
-/// or bf16 is that of the weights in memory. Throws Error when the directory, the family or a tensor is not
-/// as expected.
+/// or bf16 is that of the weights in memory. Throws Error when the directory or a tensor is missing or
+/// invalid, or the family is unknown.
 std::unique_ptr<Model> load_model(const std::filesystem::path& directory, DType dtype = DType::f32);
 
-/// A new model with random weights (f32) of the family and the sizes a config.json describes. Throws Error
-/// where load_model would.
+/// A new model with random weights (f32), with the family and sizes of a config.json. Throws Error for an
+/// invalid config.
 std::unique_ptr<Model> make_model(const Config& config, Generator& generator);
 
-/// load_model for what must translate: throws Error when the model is not an encoder-decoder.
+/// load_model that throws Error when the model is not an encoder-decoder.
 std::unique_ptr<EncoderDecoderModel> load_encoder_decoder(const std::filesystem::path& directory,
                                                           DType dtype = DType::f32);
 
-/// load_model for what must continue text: throws Error when the model is not a decoder.
+/// load_model that throws Error when the model is not a decoder.
 std::unique_ptr<DecoderModel> load_decoder(const std::filesystem::path& directory, DType dtype = DType::f32);
 
-/// The model_type values this version knows.
+/// The supported values of model_type.
 std::vector<std::string> model_families();
 
 /// The directory a name stands for: a directory itself; else NAME under each of `folders` (in order); else

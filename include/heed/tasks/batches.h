@@ -1,5 +1,4 @@
-// Many texts through an encoder: sorted by length, packed into batches of bounded size, and handed back by
-// their index.
+// Runs many texts through an encoder, sorted by length, in batches of bounded size.
 #pragma once
 
 #include <cstddef>
@@ -15,28 +14,28 @@
 
 namespace heed {
 
-/// A text, or two that are read as one input (a question and its context, a premise and a hypothesis).
+/// A text, or a pair that forms one input (a question and its context, a premise and a hypothesis).
 struct TextPair {
   std::string first;
   std::optional<std::string> second = {};
 };
 
-/// What all tasks over many texts can be told.
+/// Options of all tasks over many texts.
 struct TaskOptions {
   std::int64_t batch_tokens =
-      4096;  ///< padded tokens in one batch, which bounds memory; one text always fits
-  /// Number of texts handled before these, for messages that count lines.
+      4096;  ///< padded tokens per batch, which limits memory; a single text may have more
+  /// Number of texts before these in a longer input, for line numbers in messages.
   std::size_t first_line = 0;
   /// Told about every text that was cut: its index, plus first_line, and what happened.
   std::function<void(std::size_t line, const std::string& message)> warn = {};
 };
 
-/// How many tokens one input may have: the least of the model's positions and what the tokenizer's
-/// configuration says.
+/// Maximum number of tokens of one input: the smaller of the model's positions and the tokenizer's
+/// model_max_length.
 std::int64_t longest_input(const Model& model, const Tokenizer& tokenizer);
 
-/// The text as tokens, cut to `longest` (of two texts the longer one first) with a warning. Throws Error when
-/// not even the added tokens fit.
+/// The tokens of a text, truncated to `longest` with a warning (of a pair, the longer text first). Throws
+/// Error when the special tokens alone do not fit.
 Encoding encode_cut(const Tokenizer& tokenizer, const TextPair& text, std::int64_t longest,
                     const TaskOptions& options, std::size_t index);
 
@@ -45,7 +44,7 @@ Encoding encode_cut(const Tokenizer& tokenizer, const TextPair& text, std::int64
 std::vector<std::vector<std::size_t>> pack_by_length(std::span<const std::int64_t> lengths,
                                                      std::int64_t batch_tokens);
 
-/// The chosen encodings side by side, filled up with `pad_id`.
+/// A batch of the chosen encodings, padded with `pad_id`.
 EncoderBatch padded_batch(std::span<const Encoding> encodings, std::span<const std::size_t> chosen,
                           std::int64_t pad_id, bool type_ids);
 

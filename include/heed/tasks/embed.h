@@ -1,5 +1,5 @@
-// Texts as vectors: what a model's last layer says of the tokens, pooled to one vector a text. A directory as
-// sentence-transformers writes it (modules.json) says itself how.
+// Text embeddings: the last hidden states of the tokens, pooled to one vector per text. The directory of a
+// sentence-transformers model (modules.json) defines how.
 #pragma once
 
 #include <filesystem>
@@ -16,10 +16,10 @@
 
 namespace heed {
 
-/// How the vectors of a text's tokens h_1 .. h_n become one.
+/// Pooling of the hidden states h_1 .. h_n of a text's tokens into one vector.
 enum class Pooling : std::uint8_t {
   cls,            ///< h_1
-  max,            ///< the largest of each number
+  max,            ///< element-wise maximum
   mean,           ///< sum h_t / n
   mean_sqrt,      ///< sum h_t / sqrt(n)
   weighted_mean,  ///< sum t h_t / sum t
@@ -29,7 +29,7 @@ enum class Pooling : std::uint8_t {
 /// cls, max, mean, mean_sqrt, weighted_mean or last. Throws Error for another name.
 Pooling pooling_named(std::string_view name);
 
-/// A step behind the pooling: a dense layer, a norm over the vector, or the vector made 1 long.
+/// A step after the pooling: a dense layer, a norm, or scaling to length 1.
 struct EmbeddingStep {
   std::optional<Linear> dense;
   Activation activation = Activation::none;
@@ -37,27 +37,27 @@ struct EmbeddingStep {
   bool normalize = false;
 };
 
-/// From tokens to a vector.
+/// How to compute the vector of a text.
 struct EmbeddingRecipe {
-  std::vector<Pooling> poolings;  ///< put one after another
+  std::vector<Pooling> poolings;  ///< their results are concatenated
   std::vector<EmbeddingStep> steps;
-  std::optional<std::int64_t> max_length;      ///< tokens; what is longer is cut
+  std::optional<std::int64_t> max_length;      ///< in tokens; longer texts are truncated
   bool lower_case = false;                     ///< before tokenizing
-  std::map<std::string, std::string> prompts;  ///< named texts to put before what is embedded
-  std::string prompt;                          ///< put before every text
+  std::map<std::string, std::string> prompts;  ///< named prefixes
+  std::string prompt;                          ///< prefix of every text
   bool pool_prompt = true;                     ///< whether the prompt's tokens are pooled too
-  bool from_files = false;                     ///< modules.json was there
+  bool from_files = false;                     ///< read from modules.json
 };
 
-/// The recipe of a model directory: modules.json and what it names; without that, mean pooling for encoders
-/// and last for models that see only what came before. Throws Error for a module that is not known.
+/// The recipe of a model directory: modules.json and the files it names; without it, mean pooling for
+/// encoders and last for decoders. Throws Error for an unknown module.
 EmbeddingRecipe load_embedding_recipe(const std::filesystem::path& directory, const Model& model);
 
-/// Where the transformer's own files are in a model directory (modules.json may name a folder in it).
+/// The folder of the transformer's files in a model directory (modules.json may name a subfolder).
 std::filesystem::path transformer_directory(const std::filesystem::path& directory);
 
 /// One row for each text, in their order: f32 [texts, D]. Works for encoders, for the encoder of an
-/// encoder-decoder, and for decoders. A text of no tokens (and none added) gives zeros.
+/// encoder-decoder, and for decoders. A text without tokens gives zeros.
 Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
              const EmbeddingRecipe& recipe, const TaskOptions& options = {});
 

@@ -1,5 +1,5 @@
-// Checkpoints of a training run: `checkpoints/STEP/` with a usable model, the optimiser's state and what else
-// the run needs to go on as if nothing had happened. A checkpoint is whole or not there.
+// Checkpoints of a training run: `checkpoints/STEP/` with a usable model, the optimizer's state, and
+// everything else that an identical continuation needs. A checkpoint is either complete or absent.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct RankedStep {
   double score = 0;
 };
 
-/// All of a run that is neither model nor optimiser.
+/// The state of a run besides model and optimizer.
 struct TrainingState {
   std::int64_t step = 0;
   BatchPosition position;                ///< of the next micro-batch

@@ -1,5 +1,5 @@
-// The training loop, for whatever a Trainee trains: steps, evaluations, checkpoints, early stopping, and the
-// final model. An interrupted run that is resumed ends with the same bytes as one that was not.
+// The training loop for any Trainee: steps, evaluations, checkpoints, early stopping, and the final model. A
+// run that was interrupted and resumed ends with the same bytes as an uninterrupted one.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Learning rates as closed formulas of the step, so that a resumed run needs to remember nothing about them.
+// Learning rate schedules as closed formulas of the step, so that a resumed run needs no state for them.
 #pragma once
 
 #include <cstdint>
