@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests check-includes.sh: a right tree passes, and each way of breaking the house plan is found, alone.
+# Tests check-includes.sh: a right tree passes, and each violation of the module structure is found, alone.
 set -euo pipefail
 
 checker=$(cd "$(dirname "$0")" && pwd)/check-includes.sh
@@ -65,9 +65,9 @@ put src/score/bleu.cpp '#include "heed/text/tokenizer.h"';     finds 'score may 
 put src/data/corpus.cpp '#include "heed/ops/copy.h"';          finds 'data may not include ops'
 put src/io/safetensors.cpp '#include "heed/text/tokenizer.h"'; finds 'io may not include text'
 put src/nn/linear.cpp '#include "heed/heed.h"';                finds 'heed/heed.h is for programs'
-put src/gpu/copy.cpp '';                                       finds 'knows no room gpu'
-put include/heed/strange.h '';                                 finds 'belongs to no room'
-put src/nn/linear.cpp '#include "heed/strange.h"';             finds '"heed/strange.h" belongs to no room'
+put src/gpu/copy.cpp '';                                       finds 'knows no module gpu'
+put include/heed/strange.h '';                                 finds 'belongs to no module'
+put src/nn/linear.cpp '#include "heed/strange.h"';             finds '"heed/strange.h" belongs to no module'
 put include/heed/io/json.h '#include <nlohmann/json.hpp>';     finds 'not nlohmann/json.hpp'
 put include/heed/text/model.h '#include <sentencepiece_processor.h>'; finds 'not sentencepiece_processor.h'
 put include/heed/tensor.h '#include "tensor/storage.h"';       finds 'not tensor/storage.h'
@@ -89,4 +89,4 @@ grep -q 'src/nn/long.cpp: warning: 401 lines' "$work/output" || fail "no warning
 rm -rf "$work/tree" && mkdir "$work/tree"
 if "$checker" "$work/tree" >"$work/output" 2>&1; then fail "an empty tree passes"; fi
 
-echo "check-includes-test: $count ways to break the house plan are found"
+echo "check-includes-test: $count violations of the module structure are found"

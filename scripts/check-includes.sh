@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Proves the house plan on the sources under a root (default: this tree):
-# - a room includes itself and rooms below it, never one above or beside it;
+# Checks the module structure of the sources under a root (default: this tree):
+# - a module includes itself and modules below it, never one above or beside it;
 # - a public header includes the standard library and public headers, nothing else;
 # - oneDNN appears in src/kernels/cpu/gemm.cpp alone, omp.h in src/core/threads.cpp alone;
 # - only src/cli prints or exits (src/core/error.cpp stops the program when an assertion fails);
@@ -23,7 +23,7 @@ fi
 awk '
 BEGIN {
   soft_limit = 400; hard_limit = 800
-  # The rooms each room may include, besides itself.
+  # The modules each module may include, besides itself.
   below["core"]     = ""
   below["kernels"]  = "core"
   below["tensor"]   = "core kernels"
@@ -39,16 +39,16 @@ BEGIN {
   below["inspect"]  = below["generate"] " generate"
   below["train"]    = below["generate"] " generate data score"
   below["cli"]      = below["train"] " train inspect tasks"
-  for (room in below) {
-    allowed[room, room] = 1
-    n = split(below[room], list, " ")
-    for (i = 1; i <= n; ++i) allowed[room, list[i]] = 1
+  for (module in below) {
+    allowed[module, module] = 1
+    n = split(below[module], list, " ")
+    for (i = 1; i <= n; ++i) allowed[module, list[i]] = 1
   }
   # Public headers that stand in include/heed/ itself.
   n = split("error dtype shape buffer threads random", list, " ")
   for (i = 1; i <= n; ++i) top_header[list[i]] = "core"
   top_header["tensor"] = top_header["autograd"] = "tensor"
-  for (room in below) if (!(room in top_header)) top_header[room] = room
+  for (module in below) if (!(module in top_header)) top_header[module] = module
   top_header["heed"] = "everything"
 }
 
@@ -57,8 +57,8 @@ function report(message) {
   ++failures
 }
 
-# The room of heed/<rest>: its folder, or for a header directly under heed/ the table above.
-function public_room(rest) {
+# The module of heed/<rest>: its folder, or for a header directly under heed/ the table above.
+function public_module(rest) {
   if (rest ~ /\//) { sub(/\/.*/, "", rest); return (rest in below) ? rest : "" }
   sub(/\.h$/, "", rest)
   return (rest in top_header) ? top_header[rest] : ""
@@ -72,31 +72,31 @@ function check_size() {
 function start_file(   rest) {
   if (previous != "") check_size()
   previous = FILENAME; ++files
-  checked = 0; is_public = 0; room = ""
+  checked = 0; is_public = 0; module = ""
   in_comment = 0; raw_end = ""
   if (FILENAME ~ /^include\//) {
     checked = 1; is_public = 1
     rest = FILENAME; sub(/^include\/heed\//, "", rest)
-    room = public_room(rest)
-    if (room == "") report("this header belongs to no room that scripts/check-includes.sh knows")
+    module = public_module(rest)
+    if (module == "") report("this header belongs to no module that scripts/check-includes.sh knows")
   } else if (FILENAME ~ /^src\//) {
     checked = 1
     rest = FILENAME; sub(/^src\//, "", rest); sub(/\/.*/, "", rest)
-    room = rest
-    if (!(room in below)) { report("scripts/check-includes.sh knows no room " room); room = "" }
+    module = rest
+    if (!(module in below)) { report("scripts/check-includes.sh knows no module " module); module = "" }
   }
 }
 
-# The room an include leads to, "" for one outside heed.
-function included_room(quoted, path,   first) {
+# The module an include leads to, "" for one outside heed.
+function included_module(quoted, path,   first) {
   if (path ~ /^heed\//) {
     first = path; sub(/^heed\//, "", first)
-    first = public_room(first)
-    if (first == "") report("\"" path "\" belongs to no room that scripts/check-includes.sh knows")
+    first = public_module(first)
+    if (first == "") report("\"" path "\" belongs to no module that scripts/check-includes.sh knows")
     return first
   }
   if (!quoted) return ""
-  if (path !~ /\//) return room
+  if (path !~ /\//) return module
   first = path; sub(/\/.*/, "", first)
   return (first in below) ? first : ""
 }
@@ -111,10 +111,10 @@ function check_include(line,   quoted, path, target) {
     report("only src/core/threads.cpp includes omp.h (use heed/threads.h)")
   if (is_public && path !~ /^heed\// && (quoted || path !~ /^[a-z_0-9]+$/))
     report("a public header includes only the standard library and \"heed/...\", not " path)
-  target = included_room(quoted, path)
-  if (target == "" || room == "" || room == "everything") return
-  if (target == "everything") report("heed/heed.h is for programs that use heed, not for its rooms")
-  else if (!((room, target) in allowed)) report(room " may not include " target " (" path ")")
+  target = included_module(quoted, path)
+  if (target == "" || module == "" || module == "everything") return
+  if (target == "everything") report("heed/heed.h is for programs that use heed, not for its modules")
+  else if (!((module, target) in allowed)) report(module " may not include " target " (" path ")")
 }
 
 # The line without comments and without what stands in string literals.
@@ -144,7 +144,7 @@ function code_of(line,   start, close_mark) {
 }
 
 function check_output(code) {
-  if (room == "cli" || FILENAME == "src/core/error.cpp") return
+  if (module == "cli" || FILENAME == "src/core/error.cpp") return
   if (code ~ /(^|[^A-Za-z0-9_])(cout|cerr|clog|stdout|stderr)([^A-Za-z0-9_]|$)/ ||
       code ~ /(^|[^A-Za-z0-9_])(v?printf|puts|putchar|perror)[ \t]*\(/ ||
       code ~ /(^|[^A-Za-z0-9_])fmt::print(ln)?[ \t]*\(/)
@@ -165,6 +165,6 @@ FNR == 1 { start_file() }
 END {
   check_size()
   if (failures) { printf "check-includes: error: %d findings in %d files\n", failures, files; exit 1 }
-  printf "check-includes: %d files keep the house plan\n", files
+  printf "check-includes: %d files respect the module structure\n", files
 }
 ' "${files[@]}"

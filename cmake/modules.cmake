@@ -1,0 +1,44 @@
+# A module is an object library, so that a module's tests need only the modules below it; libheed is all of them.
+
+# heed_module(NAME SOURCES files... MODULES modules below... PRIVATE third-party targets...)
+function(heed_module name)
+  cmake_parse_arguments(MODULE "" "" "SOURCES;MODULES;PRIVATE" ${ARGN})
+  set_property(GLOBAL PROPERTY HEED_${name}_MODULES ${MODULE_MODULES})
+  set_property(GLOBAL PROPERTY HEED_${name}_PRIVATE ${MODULE_PRIVATE})
+  add_library(heed_${name} OBJECT ${MODULE_SOURCES})
+  target_include_directories(heed_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(heed_${name} PRIVATE ${MODULE_PRIVATE})
+endfunction()
+
+# All modules that the given ones depend on, including themselves.
+function(heed_modules_below out)
+  set(todo ${ARGN})
+  set(seen "")
+  while(todo)
+    list(POP_FRONT todo module)
+    if(NOT module IN_LIST seen)
+      list(APPEND seen ${module})
+      get_property(below GLOBAL PROPERTY HEED_${module}_MODULES)
+      list(APPEND todo ${below})
+    endif()
+  endwhile()
+  set(${out} ${seen} PARENT_SCOPE)
+endfunction()
+
+# heed_assemble(TARGET modules...): puts the modules' objects, and those below them, into TARGET.
+function(heed_assemble target)
+  heed_modules_below(modules ${ARGN})
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                              $<INSTALL_INTERFACE:include>
+                                       PRIVATE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
+  foreach(module ${modules})
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:heed_${module}>)
+    get_property(private GLOBAL PROPERTY HEED_${module}_PRIVATE)
+    foreach(library ${private})
+      if(library IN_LIST HEED_HEADER_ONLY)
+        set(library $<BUILD_INTERFACE:${library}>)
+      endif()
+      target_link_libraries(${target} PRIVATE ${library})
+    endforeach()
+  endforeach()
+endfunction()
