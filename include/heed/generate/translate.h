@@ -30,8 +30,8 @@ struct TranslateOptions {
   std::size_t first_line = 0;
   /// Taps to keep, see SearchOptions; not together with LongLines::split.
   std::vector<std::string> capture = {};
-  /// Told about every line that was changed before translation: index in `texts`, plus first_line, and what
-  /// happened.
+  /// Called for every line that was changed before translation, with its index in `texts` plus first_line,
+  /// and a message.
   std::function<void(std::size_t line, const std::string& message)> warn = {};
 };
 

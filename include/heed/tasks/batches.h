@@ -26,7 +26,7 @@ struct TaskOptions {
       4096;  ///< padded tokens per batch, which limits memory; a single text may have more
   /// Number of texts before these in a longer input, for line numbers in messages.
   std::size_t first_line = 0;
-  /// Told about every text that was cut: its index, plus first_line, and what happened.
+  /// Called for every text that was truncated, with its index plus first_line, and a message.
   std::function<void(std::size_t line, const std::string& message)> warn = {};
 };
 
