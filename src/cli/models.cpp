@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/terminal.h"
+#include "heed/io/hub_cache.h"
 #include "heed/models/registry.h"
 
 namespace heed::cli {
@@ -26,16 +27,12 @@ std::vector<fs::path> model_folders() {
   }
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (!error) folders.push_back(program.parent_path().parent_path() / "share/heed/models");
-#ifdef HEED_SOURCE_MODELS
-  folders.emplace_back(HEED_SOURCE_MODELS);
-#endif
+  if (error) return folders;
+  folders.push_back(program.parent_path().parent_path() / "share/heed/models");
+  // An installed command leaves the tree it was built from alone.
+  if (fs::equivalent(program.parent_path(), HEED_BUILD_DIRECTORY, error))
+    folders.emplace_back(HEED_SOURCE_MODELS);
   return folders;
-}
-
-fs::path hub_cache() {
-  const std::string home = environment("HF_HOME");
-  return (home.empty() ? fs::path(environment("HOME")) / ".cache/huggingface" : fs::path(home)) / "hub";
 }
 
 }  // namespace

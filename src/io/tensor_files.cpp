@@ -1,4 +1,5 @@
 #include <set>
+#include <string_view>
 #include <system_error>
 
 #include "heed/error.h"
@@ -71,6 +72,18 @@ Index read_index(const std::filesystem::path& path) {
   return index;
 }
 
+// Weights of other libraries, by the end of their files' names.
+struct OtherFormat {
+  std::string_view ending;
+  const char* name;
+};
+constexpr OtherFormat kOtherFormats[] = {
+    {".gguf", "GGUF (llama.cpp)"},
+    {".onnx", "ONNX"},
+    {".h5", "HDF5 (Keras)"},
+    {".msgpack", "MessagePack (Flax)"},
+};
+
 [[noreturn]] void throw_no_tensors(const std::filesystem::path& directory) {
   for (const char* pickled : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
     if (is_there(directory / pickled)) {
@@ -80,10 +93,22 @@ Index read_index(const std::filesystem::path& path) {
                   "and save it with save_pretrained(DIR, safe_serialization=True))");
     }
   }
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    for (const OtherFormat& format : kOtherFormats) {
+      if (!entry.path().native().ends_with(format.ending)) continue;
+      throw Error(entry.path().string() + ": expected safetensors, got " + format.name +
+                  " (heed reads the checkpoint in Hugging Face layout from which that file was made)");
+    }
+  }
   throw Error(directory.string() + ": expected " + kSingleFile + " or " + kIndexFile + ", got neither");
 }
 
 }  // namespace
+
+std::vector<std::string> shards_of_index(const std::filesystem::path& index) {
+  return read_index(index).shards;
+}
 
 TensorFiles TensorFiles::open(const std::filesystem::path& path) {
   TensorFiles all;

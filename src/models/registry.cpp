@@ -70,24 +70,6 @@ const Family& family_of(const Config& config) {
   throw Error(config.where() + ": model_type: expected one of " + known + ", got \"" + type + "\"");
 }
 
-// The newest folder of models--owner--name/snapshots, or an empty path.
-fs::path newest_snapshot(const fs::path& hub, const std::string& name) {
-  std::string folder = "models--" + name;
-  for (std::size_t at; (at = folder.find('/')) != std::string::npos;) folder.replace(at, 1, "--");
-  std::error_code error;
-  fs::path newest;
-  fs::file_time_type when{};
-  for (const auto& entry : fs::directory_iterator(hub / folder / "snapshots", error)) {
-    if (!fs::exists(entry.path() / "config.json", error)) continue;
-    const auto written = fs::last_write_time(entry.path(), error);
-    if (newest.empty() || written > when) {
-      newest = entry.path();
-      when = written;
-    }
-  }
-  return newest;
-}
-
 }  // namespace
 
 std::vector<std::string> model_families() {
@@ -122,21 +104,6 @@ std::unique_ptr<DecoderModel> load_decoder(const fs::path& directory, DType dtyp
   }
   (void)model.release();
   return std::unique_ptr<DecoderModel>(decoder);
-}
-
-fs::path find_model(const std::string& name, const std::vector<fs::path>& folders, const fs::path& hub) {
-  std::error_code error;
-  if (fs::is_directory(name, error)) return name;
-  std::string looked = name;
-  for (const fs::path& folder : folders) {
-    if (fs::path(name).is_absolute()) break;
-    if (fs::exists(folder / name / "config.json", error)) return folder / name;
-    looked += ", " + (folder / name).string();
-  }
-  if (const fs::path snapshot = newest_snapshot(hub, name); !snapshot.empty()) return snapshot;
-  throw Error("model " + name +
-              ": expected a directory with config.json or the name of a model, got neither (looked at " +
-              looked + " and in " + hub.string() + ")");
 }
 
 }  // namespace heed

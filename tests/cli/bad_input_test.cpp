@@ -27,7 +27,7 @@ void expect_error(const Case& c, const Result& result) {
   EXPECT_EQ(result.out, "");
   EXPECT_THAT(result.err, StartsWith("heed: error: "));
   EXPECT_EQ(result.err.find('\n') + 1, result.err.size()) << result.err;
-  EXPECT_THAT(result.err, testing::ContainsRegex(": expected .+, got .+"));
+  EXPECT_THAT(result.err, testing::ContainsRegex(": (expected .+, got .+|not found.* \\(.+\\))"));
   EXPECT_THAT(result.err, HasSubstr(c.told));
 }
 
@@ -129,9 +129,7 @@ TEST(BadInput, Models) {
   const std::string weights = "model.safetensors", config = "config.json";
   std::filesystem::create_directory(folder / "empty");
   expect_errors({
-      {1,
-       {"info", "/nowhere"},
-       "model /nowhere: expected a directory with config.json or the name of a model"},
+      {1, {"info", "/nowhere"}, "model /nowhere: not found (check the path)"},
       {1, {"info", folder / "empty"}, "config.json: expected a file that can be read"},
       {1,
        {"info", broken("cut", weights, [](std::string s) { return s.substr(0, 100000); })},
@@ -266,7 +264,7 @@ TEST(BadInput, OtherCommands) {
        {"embed", "--model", embed, "--output", "/proc/v.npy", "a"},
        "expected a folder where files can be"},
       {1, {"embed", "--model", embed, "--output", folder / "v.npy"}, "embed: expected texts to write"},
-      {1, {"tokenize", "--model", "/nowhere", "a"}, "model /nowhere: expected"},
+      {1, {"tokenize", "--model", "/nowhere", "a"}, "model /nowhere: not found"},
       {1, {"tokenize", "--model", folder / "labels", "a"}, "labels: expected a tokenizer.json, a .model"},
       {2, {"tokenize", "--model", embed, "--decode", "1,x"}, "--decode: expected whole numbers"},
       {1, {"evaluate", "--model", classify, "--tsv", folder / "none"}, "expected lines of texts and labels"},
@@ -285,7 +283,7 @@ TEST(BadInput, OtherCommands) {
        {"bench", "gemm", "--m", "2147483648", "--n", "2147483648", "--repeats", "1"},
        "memory: expected more"},
 #endif
-      {1, {"bench", "encode", "--model", "/nowhere"}, "model /nowhere: expected"},
+      {1, {"bench", "encode", "--model", "/nowhere"}, "model /nowhere: not found"},
       {1, {"bench", "encode", "--model", HEED_FIXTURES "/vit"}, "expected a model of token ids, got vit"},
   });
   EXPECT_EQ(listing(folder.path()), (Words{"labels", "none"}));
@@ -338,7 +336,7 @@ TEST(BadInput, Recipes) {
       {2, training({"--set", "train.lr=nan"}), "--set: train.lr: expected a number"},
       {2, training({"--set", "train.lr"}), "--set: expected section.key=value"},
       {1, training({"--set", "model.heads=5"}), "model.heads: expected a divisor"},
-      {1, training({"--init", "/nowhere"}), "model /nowhere: expected"},
+      {1, training({"--init", "/nowhere"}), "model /nowhere: not found"},
   });
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
   EXPECT_FALSE(std::filesystem::exists("/nowhere"));

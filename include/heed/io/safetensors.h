@@ -65,6 +65,10 @@ struct NamedTensor {
 void save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                       const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
+/// The files that a `model.safetensors.index.json` names, in the order of first mention. Throws Error when it
+/// is not such an index, or names a file in another folder.
+std::vector<std::string> shards_of_index(const std::filesystem::path& index);
+
 /// The tensors of a model directory, in one file or in several.
 class TensorFiles {
  public:

@@ -31,9 +31,10 @@ std::unique_ptr<DecoderModel> load_decoder(const std::filesystem::path& director
 /// The supported values of model_type.
 std::vector<std::string> model_families();
 
-/// The directory a name stands for: a directory itself; else NAME under each of `folders` (in order); else
-/// the newest snapshot of the repository NAME ("owner/name") in the Hugging Face cache `hub`. Throws Error
-/// saying where it looked.
+/// The directory that a name refers to: a directory itself; else NAME under each of `folders` (in order);
+/// else the snapshot of the repository NAME (`owner/name`, `name`, or `owner/name@revision`; default
+/// revision: main) in the Hugging Face cache `hub`. Throws Error saying where it looked and what to run, and
+/// for a file (or a folder of nothing but files) of another format what that is.
 std::filesystem::path find_model(const std::string& name, const std::vector<std::filesystem::path>& folders,
                                  const std::filesystem::path& hub);
 
