@@ -2,6 +2,7 @@
 # Checks the module structure of the sources under a root (default: this tree):
 # - a module includes itself and modules below it, never one above or beside it;
 # - a public header includes the standard library and public headers, nothing else;
+# - libcurl appears in src/hub alone: nothing else opens a connection;
 # - oneDNN appears in src/kernels/cpu/gemm.cpp alone, omp.h in src/core/threads.cpp alone;
 # - only src/cli prints or exits (src/core/error.cpp stops the program when an assertion fails);
 # - a file stays under 800 lines; past 400 it is named, without failing.
@@ -38,7 +39,8 @@ BEGIN {
   below["generate"] = below["models"] " models"
   below["inspect"]  = below["generate"] " generate"
   below["train"]    = below["generate"] " generate data score"
-  below["cli"]      = below["train"] " train inspect tasks"
+  below["hub"]      = below["io"] " io"
+  below["cli"]      = below["train"] " train inspect tasks hub"
   for (module in below) {
     allowed[module, module] = 1
     n = split(below[module], list, " ")
@@ -107,6 +109,10 @@ function check_include(line,   quoted, path, target) {
   sub(/^[ \t]*#[ \t]*include[ \t]*["<]/, "", path); sub(/[">].*/, "", path)
   if (path ~ /(^|\/)dnnl[a-z_]*\.hp?p?$/ && FILENAME != "src/kernels/cpu/gemm.cpp")
     report("only src/kernels/cpu/gemm.cpp includes oneDNN")
+  if (path ~ /^curl\// && FILENAME !~ /^src\/hub\//)
+    report("only src/hub includes libcurl")
+  if (path ~ /^(sys\/socket|netdb|netinet\/in|arpa\/inet)\.h$/)
+    report("nothing opens connections by itself (src/hub does, with libcurl)")
   if (path == "omp.h" && FILENAME != "src/core/threads.cpp")
     report("only src/core/threads.cpp includes omp.h (use heed/threads.h)")
   if (is_public && path !~ /^heed\// && (quoted || path !~ /^[a-z_0-9]+$/))

@@ -25,6 +25,7 @@ packages=(
   libcli11-dev
   libfmt-dev
   libtomlplusplus-dev
+  'libcurl4-openssl-dev|libcurl4-gnutls-dev'
   libgtest-dev
   libgmock-dev
   libbenchmark-dev

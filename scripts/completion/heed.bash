@@ -22,7 +22,7 @@ _heed() {
     --temperature --top-k --top-p --min-p --typical-p --epsilon-cutoff --eta-cutoff --encoder-no-repeat-ngram-size
     --sequence-bias --exponential-decay-length-penalty --begin-suppress-tokens --renormalize-logits
     --encoder-repetition-penalty --remove-invalid-values --top-h'
-  local commands='translate generate fill classify tag answer embed tokenize forward info train evaluate average attend bench'
+  local commands='translate generate fill classify tag answer embed tokenize forward info pull train evaluate average attend bench'
   local command='' word
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     if [[ " $commands " == *" $word "* ]]; then
@@ -51,7 +51,7 @@ _heed() {
     *:--threads | *:--seed | *:--batch-tokens | *:--prompt-ids | *:--decoder-input-ids | *:--decode | *:--set | *:--num-* | *:--max-* | \
       *:--min-* | *:--*-penalty | *:--no-repeat-ngram-size | *:--bad-words-ids | *:--suppress-tokens | \
       *:--*-token-id | *:--temperature | *:--top-* | *:--typical-p | *:--*-cutoff | *:--prompt | *:-p | *:--stop | *:--sequence-bias | \
-      *:--encoder-no-repeat-ngram-size | *:--begin-suppress-tokens | *:--stride | evaluate:--window) return ;;
+      *:--encoder-no-repeat-ngram-size | *:--begin-suppress-tokens | *:--stride | evaluate:--window | pull:--*clude | pull:--revision) return ;;
     *)
       case $command in
         '') words="$commands $everywhere --version" ;;
@@ -67,6 +67,7 @@ _heed() {
         tokenize) words="--model --pair --target --decode --skip-special-tokens --no-special-tokens $everywhere" ;;
         forward) words="--model --dtype --input --output --hidden-states --attentions --gradients $everywhere" ;;
         info) words="$(_heed_models "${COMP_WORDS[0]}") --model $everywhere" files=yes ;;
+        pull) words="--revision --include --exclude $everywhere" ;;
         train) words="--set --output --resume --init $everywhere" files=yes ;;
         evaluate) words="--model --source --reference --hypothesis --text --tsv --window --stride --tokenize --lowercase --batch-tokens $search
           $everywhere" ;;

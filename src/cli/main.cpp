@@ -107,6 +107,7 @@ int run(int argc, char** argv) {
   add_tokenize(app, globals);
   add_forward(app, globals);
   add_info(app, globals);
+  add_pull(app, globals);
   add_average(app, globals);
   add_bench(app, globals);
   try {

@@ -48,6 +48,10 @@ std::string clock_time(double seconds) {
 }
 
 void Progress::show(std::int64_t done, std::int64_t total, const std::string& text) {
+  show_text(done, total, fmt::format("{}/{} {}", done, total, text));
+}
+
+void Progress::show_text(std::int64_t done, std::int64_t total, const std::string& text) {
   if (quiet_) return;
   const bool bar = stderr_is_terminal();
   const auto now = std::chrono::steady_clock::now();
@@ -55,14 +59,14 @@ void Progress::show(std::int64_t done, std::int64_t total, const std::string& te
   if (done < total && since < (bar ? kRedrawSeconds : kLineSeconds)) return;
   last_ = now;
   if (!bar) {
-    say(fmt::format("{}/{} {}", done, total, text));
+    say(text);
     return;
   }
   constexpr std::int64_t kWidth = 24;
   const std::int64_t filled = total > 0 ? done * kWidth / total : 0;
   std::string cells;
   for (std::int64_t i = 0; i < kWidth; ++i) cells += i < filled ? "█" : "░";
-  std::fputs(fmt::format("\r\033[K{} {}/{} {}", cells, done, total, text).c_str(), stderr);
+  std::fputs(fmt::format("\r\033[K{} {}", cells, text).c_str(), stderr);
   std::fflush(stderr);
   drawn_ = true;
 }

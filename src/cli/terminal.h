@@ -32,6 +32,8 @@ class Progress {
   ~Progress() { finish(); }
   /// Shows how far the work is (done of total), with `text` behind the bar.
   void show(std::int64_t done, std::int64_t total, const std::string& text);
+  /// The same with the whole text given.
+  void show_text(std::int64_t done, std::int64_t total, const std::string& text);
   /// Ends the bar's line, so that other lines can follow.
   void finish();
 

@@ -1,0 +1,153 @@
+// heed pull: models from the Hugging Face hub.
+#include "hub/pull.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <vector>
+
+#include "cli/cli.h"
+#include "cli/terminal.h"
+#include "heed/io/hub_cache.h"
+#include "heed/io/json.h"
+#include "hub/cache.h"
+#include "hub/http.h"
+
+namespace heed::cli {
+namespace {
+
+struct PullArguments {
+  std::vector<std::string> models;
+  std::string revision;
+  hub::Patterns patterns;
+};
+
+std::atomic<bool> stopped{false};
+std::atomic<int> stop_signal{0};
+
+// The first Ctrl-C (or SIGTERM) ends the downloads so that they can be resumed; the second ends the command
+// at once.
+void stop(int signal) {
+  stop_signal = signal;
+  stopped = true;
+  std::signal(signal, SIG_DFL);
+}
+
+// What runs in the background of a shell ignores Ctrl-C, and goes on doing so.
+void stop_on(int signal) {
+  if (std::signal(signal, stop) == SIG_IGN) std::signal(signal, SIG_IGN);
+}
+
+// All command lines that cannot work are refused before the first connection.
+std::vector<hub::PullOptions> pulls_of(const PullArguments& arguments) {
+  std::vector<hub::PullOptions> pulls;
+  for (const std::string& text : arguments.models) {
+    const auto [repository, revision] = split_revision(text);
+    if (!is_repository_name(repository)) {
+      throw UsageError("model: expected owner/model as on the hub, got \"" + text +
+                       "\" (for example: heed pull openai-community/gpt2)");
+    }
+    if (!revision.empty() && !arguments.revision.empty())
+      throw UsageError("--revision: expected one revision, got two (" + text + ")");
+    hub::PullOptions options;
+    options.model = repository;
+    const bool named = text.find('@') != std::string::npos;
+    if (named || !arguments.revision.empty()) options.revision = named ? revision : arguments.revision;
+    if (!is_revision(options.revision)) {
+      throw UsageError("--revision: expected a branch, a tag or a commit, got \"" + options.revision + "\"");
+    }
+    options.patterns = arguments.patterns;
+    pulls.push_back(options);
+  }
+  return pulls;
+}
+
+void report(const hub::PullOptions& options, const hub::PullResult& result, bool as_json) {
+  if (!as_json) {
+    fmt::print("{}\n", result.path.string());
+  } else {
+    JsonWriter json;
+    json.begin_object()
+        .field("model", options.model)
+        .field("revision", options.revision)
+        .field("commit", result.commit)
+        .field("path", result.path.string())
+        .field("files", result.files)
+        .field("bytes", result.bytes)
+        .field("received", result.received);
+    fmt::print("{}\n", json.end_object().text());
+  }
+  flush_results();
+}
+
+void pull_one(const hub::Settings& settings, hub::PullOptions options, const Globals& globals) {
+  using Clock = std::chrono::steady_clock;
+  Progress progress(globals.quiet);
+  const auto start = Clock::now();
+  options.stop = &stopped;
+  options.on_message = [&](const std::string& message) {
+    if (globals.quiet) return;
+    progress.finish();
+    say(options.model + ": " + message);
+  };
+  options.on_progress = [&](const hub::PullProgress& p) {
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double rate = seconds > 0 ? static_cast<double>(p.received) / seconds : 0;
+    std::string text =
+        fmt::format("{}  {} of {}", options.model, hub::size_text(p.done), hub::size_text(p.total));
+    if (rate > 0) {
+      text += fmt::format("  {}/s  {} left", hub::size_text(static_cast<std::uint64_t>(rate)),
+                          clock_time(static_cast<double>(p.total - std::min(p.done, p.total)) / rate));
+    }
+    progress.show_text(static_cast<std::int64_t>(p.done), static_cast<std::int64_t>(p.total), text);
+  };
+  const hub::PullResult result = hub::pull(settings, options);
+  progress.finish();
+  report(options, result, globals.json);
+}
+
+void run(const PullArguments& arguments, const Globals& globals) {
+  const std::vector<hub::PullOptions> pulls = pulls_of(arguments);
+  const hub::Settings settings = hub::Settings::from_environment();
+  stop_on(SIGINT);
+  stop_on(SIGTERM);
+  try {
+    for (const hub::PullOptions& options : pulls) pull_one(settings, options, globals);
+  } catch (const hub::Stopped& error) {
+    say(std::string("heed: ") + error.what());
+    std::exit(128 + stop_signal);
+  }
+}
+
+}  // namespace
+
+void add_pull(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand("pull", "Download models from the Hugging Face hub into its cache");
+  auto arguments = std::make_shared<PullArguments>();
+  command
+      ->add_option("model", arguments->models,
+                   "Models as the hub names them: owner/model, or owner/model@revision")
+      ->required();
+  command->add_option("--revision", arguments->revision, "Branch, tag or commit (default: main)");
+  command
+      ->add_option("--include", arguments->patterns.include,
+                   "Download the files that match, instead of those heed reads; may be repeated")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--exclude", arguments->patterns.exclude,
+                   "Leave out the files that match; may be repeated")
+      ->allow_extra_args(false);
+  command->footer(
+      "Prints the directory of each model. --model owner/model finds it afterwards.\n"
+      "Examples:\n"
+      "  heed pull openai-community/gpt2\n"
+      "  heed pull google-bert/bert-base-uncased Helsinki-NLP/opus-mt-en-fr\n"
+      "  heed pull owner/model --revision v1.0 --exclude '*.md'\n"
+      "  HF_TOKEN=hf_... heed pull owner/private-model");
+  command->callback([arguments, &globals] { run(*arguments, globals); });
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,55 @@
+// SHA-1 and SHA-256 (FIPS 180-4), which name and check the files of the hub.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace heed::hub {
+
+class Sha1 {
+ public:
+  void update(std::string_view bytes);
+  /// The digest as 40 hexadecimal digits. Nothing may be added afterwards.
+  std::string hex();
+
+ private:
+  void block(const unsigned char* bytes);
+  std::array<std::uint32_t, 5> state_{0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0};
+  std::array<unsigned char, 64> rest_{};
+  std::uint64_t length_ = 0;
+};
+
+class Sha256 {
+ public:
+  void update(std::string_view bytes);
+  /// The digest as 64 hexadecimal digits. Nothing may be added afterwards.
+  std::string hex();
+
+ private:
+  void block(const unsigned char* bytes);
+  std::array<std::uint32_t, 8> state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  std::array<unsigned char, 64> rest_{};
+  std::uint64_t length_ = 0;
+};
+
+/// Checks a file of `size` bytes against the ETag that the hub gave it: 64 hexadecimal digits are the
+/// SHA-256 of a large file (LFS), 40 the hash that git gives a small one (SHA-1 of "blob SIZE\0" and the
+/// bytes). Any other ETag checks nothing.
+class EtagCheck {
+ public:
+  EtagCheck(std::string_view etag, std::uint64_t size);
+  void update(std::string_view bytes);
+  /// The digest of what was added, or the ETag itself where it is none.
+  std::string digest();
+
+ private:
+  enum class Kind { none, git, sha256 } kind_;
+  std::string etag_;
+  Sha1 sha1_;
+  Sha256 sha256_;
+};
+
+}  // namespace heed::hub

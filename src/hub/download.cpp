@@ -1,0 +1,194 @@
+#include "hub/download.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+#include "hub/digest.h"
+#include "io/descriptor.h"
+
+namespace heed::hub {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The file that grows: its bytes are hashed as they come, those of an earlier attempt when it is opened.
+class PartialFile {
+ public:
+  PartialFile(const fs::path& path, const RemoteFile& remote)
+      : path_(path),
+        remote_(remote),
+        descriptor_(io::open_descriptor(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666)),
+        check_(remote.etag, remote.size) {
+    if (descriptor_.get() < 0) fail();
+    struct stat status {};
+    if (::fstat(descriptor_.get(), &status) != 0) fail();
+    if (!S_ISREG(status.st_mode))
+      throw Error(path.string() + ": expected a regular file, got something else");
+    if (static_cast<std::uint64_t>(status.st_size) > remote.size) {
+      clear();
+    } else {
+      read_what_is_there();
+    }
+  }
+
+  std::uint64_t bytes() const { return bytes_; }
+  bool is_whole() const { return bytes_ == remote_.size; }
+
+  void append(std::string_view data) {
+    if (data.size() > remote_.size - bytes_) {
+      throw Error(remote_.name + ": expected " + std::to_string(remote_.size) +
+                  " bytes, got more (is HF_ENDPOINT a Hugging Face hub?)");
+    }
+    check_.update(data);
+    for (std::string_view rest = data; !rest.empty();) {
+      const ssize_t written = ::write(descriptor_.get(), rest.data(), rest.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) fail();
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    }
+    bytes_ += data.size();
+  }
+
+  void clear() {
+    if (::ftruncate(descriptor_.get(), 0) != 0 || ::lseek(descriptor_.get(), 0, SEEK_SET) != 0) fail();
+    bytes_ = 0;
+    check_ = EtagCheck(remote_.etag, remote_.size);
+  }
+
+  /// Of a whole file: puts it on disk and returns what its ETag should be.
+  std::string finish() {
+    io::sync_descriptor(descriptor_.get(), path_);
+    return check_.digest();
+  }
+
+ private:
+  void read_what_is_there() {
+    std::string buffer(1 << 20, '\0');
+    for (;;) {
+      const ssize_t got = ::read(descriptor_.get(), buffer.data(), buffer.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail();
+      if (got == 0) return;
+      check_.update(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
+      bytes_ += static_cast<std::uint64_t>(got);
+    }
+  }
+
+  [[noreturn]] void fail() const {
+    io::throw_system_error(path_, "to write " + size_text(remote_.size), errno);
+  }
+
+  fs::path path_;
+  const RemoteFile& remote_;
+  io::Descriptor descriptor_;
+  EtagCheck check_;
+  std::uint64_t bytes_ = 0;
+};
+
+// Whether a "206 Partial Content" begins where the file ends: "bytes 100-199/200".
+bool continues(const Response& response, std::uint64_t at, std::uint64_t size) {
+  const std::string range = response.header("content-range");
+  const std::string begin = std::string("bytes ") + std::to_string(at) + "-";
+  const std::string end = std::string("/") + std::to_string(size);
+  return range.starts_with(begin) && range.ends_with(end);
+}
+
+// One request for what is left. No If-Range: the address names a commit, whose files never change, and the
+// hash of the whole is checked in any case.
+Response request_rest(Client& client, const Repository& repository, PartialFile& part, const RemoteFile& file,
+                      const OnBytes& on_bytes, Retries& retries) {
+  const std::uint64_t start = part.bytes();
+  Request request;
+  request.url = file_url(client.settings(), repository, file.name);
+  request.headers = {"Accept-Encoding: identity"};
+  request.silence_seconds = client.settings().download_seconds;
+  if (start > 0) request.headers.push_back("Range: bytes=" + std::to_string(start) + "-");
+  bool first = true;
+  request.on_body = [&](const Response& response, std::string_view bytes) {
+    const bool anew =
+        first && start > 0 && !(response.status == 206 && continues(response, start, file.size));
+    if (anew && response.status == 206)
+      throw Error(file.name + ": expected the range from " + std::to_string(start) + ", got another one");
+    if (anew) {  // the server gives the whole file, whatever was asked for
+      part.clear();
+      on_bytes(-static_cast<std::int64_t>(start), 0);
+    }
+    first = false;
+    part.append(bytes);
+    on_bytes(static_cast<std::int64_t>(bytes.size()), static_cast<std::int64_t>(bytes.size()));
+    retries.progress();
+  };
+  return client.send(request, false);
+}
+
+void fill(Client& client, const Repository& repository, PartialFile& part, const RemoteFile& file,
+          const OnBytes& on_bytes) {
+  Retries retries(client.conversation());
+  while (!part.is_whole()) {
+    try {
+      const Response response = request_rest(client, repository, part, file, on_bytes, retries);
+      if (part.is_whole()) return;
+      const bool good = response.status == 200 || response.status == 206;
+      if (good) throw ConnectionError(file.name + ": the connection ended early (try again)", true, false);
+      if (response.status == 416 && part.bytes() > 0) {  // what is there is not a part of what the server has
+        on_bytes(-static_cast<std::int64_t>(part.bytes()), 0);
+        part.clear();
+      } else if (!retries.after(response)) {
+        throw_refusal(response, client.settings(), repository.name, repository.revision, file.name);
+      }
+    } catch (const ConnectionError& error) {
+      retries.after(error);
+    }
+  }
+}
+
+void download_blob(Client& client, const Repository& repository, const Cache& cache, const RemoteFile& file,
+                   const OnBytes& on_bytes) {
+  const fs::path path = cache.partial(file.etag), blob = cache.blob(file.etag);
+  for (;;) {
+    std::optional<PartialFile> part(std::in_place, path, file);
+    const bool resumed = part->bytes() > 0;
+    on_bytes(static_cast<std::int64_t>(part->bytes()), 0);
+    fill(client, repository, *part, file, on_bytes);
+    const std::string digest = part->finish();
+    part.reset();
+    std::error_code error;
+    if (digest == file.etag) {
+      fs::rename(path, blob, error);
+      if (error) io::throw_system_error(blob, "a file that can be renamed", error.value());
+      io::sync_path(blob.parent_path());
+      return;
+    }
+    fs::remove(path, error);
+    on_bytes(-static_cast<std::int64_t>(file.size), 0);
+    if (resumed) continue;  // the older part may be what is wrong
+    throw Error(repository.name + ": " + file.name + ": expected the hash " + file.etag + ", got " + digest +
+                " (the download was damaged and is deleted; try again)");
+  }
+}
+
+}  // namespace
+
+void download(Client& client, const Repository& repository, const Cache& cache, const RemoteFile& file,
+              const OnBytes& on_bytes) {
+  const auto tell = [&] {
+    if (client.conversation().on_message)
+      client.conversation().on_message("waiting for another download of " + file.name);
+  };
+  const FileLock lock(cache.lock(file.etag), client.conversation().stop, tell);
+  std::error_code error;
+  const auto there = fs::file_size(cache.blob(file.etag), error);
+  if (!error && there == file.size) {
+    on_bytes(static_cast<std::int64_t>(file.size), 0);
+  } else {
+    download_blob(client, repository, cache, file, on_bytes);
+  }
+  cache.link(file);
+}
+
+}  // namespace heed::hub

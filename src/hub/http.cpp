@@ -1,0 +1,217 @@
+#include "hub/http.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <memory>
+
+#include "hub/curl_library.h"
+
+namespace heed::hub {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && std::string_view(" \t\r\n").find(text.back()) != text.npos) text.remove_suffix(1);
+  return text;
+}
+
+// What a server sends may hold anything; messages are one line.
+std::string printable(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
+  return text;
+}
+
+}  // namespace
+
+struct Http::Transfer {
+  const Request& request;
+  const StopSignal& stop;
+  Response response;
+  std::size_t header_bytes = 0;
+  std::exception_ptr thrown;
+  char message[CURL_ERROR_SIZE] = {};
+
+  // The callbacks are called from C: nothing may be thrown through it.
+  template <class Action>
+  std::size_t guarded(std::size_t bytes, Action action) noexcept {
+    try {
+      action();
+      return bytes;
+    } catch (...) {
+      thrown = std::current_exception();
+      return bytes + 1;  // any other number than all of them ends the transfer
+    }
+  }
+
+  static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* self) {
+    auto& transfer = *static_cast<Transfer*>(self);
+    const std::string_view line(data, size * count);
+    return transfer.guarded(line.size(), [&] { transfer.add_header(line); });
+  }
+
+  void add_header(std::string_view line) {
+    constexpr std::size_t kMostBytes = 256 << 10;
+    header_bytes += line.size();
+    if (header_bytes > kMostBytes)
+      throw Error(origin_of(request.url) + ": the answer's headers are too long");
+    if (line.starts_with("HTTP/")) {  // of a proxy first, then of the server
+      response = Response();
+      const std::size_t space = line.find(' ');
+      if (space != line.npos) response.status = std::atol(std::string(line.substr(space + 1, 3)).c_str());
+      return;
+    }
+    const std::size_t colon = line.find(':');
+    if (colon != line.npos)
+      response.headers[lower(line.substr(0, colon))] = std::string(trimmed(line.substr(colon + 1)));
+  }
+
+  static std::size_t on_data(char* data, std::size_t size, std::size_t count, void* self) {
+    auto& transfer = *static_cast<Transfer*>(self);
+    const std::string_view bytes(data, size * count);
+    return transfer.guarded(bytes.size(), [&] { transfer.add_body(bytes); });
+  }
+
+  void add_body(std::string_view bytes) {
+    const bool good = response.status >= 200 && response.status < 300;
+    if (request.on_body && good) return request.on_body(response, bytes);
+    constexpr std::size_t kErrorText = 64 << 10;
+    if (!good) {  // pages that explain an error may be cut
+      response.body.append(bytes.substr(0, kErrorText - std::min(kErrorText, response.body.size())));
+      return;
+    }
+    if (response.body.size() + bytes.size() > request.limit) {
+      throw Error(origin_of(request.url) + ": expected an answer of at most " +
+                  std::to_string(request.limit) +
+                  " bytes, got a longer one (is HF_ENDPOINT a Hugging Face hub?)");
+    }
+    response.body.append(bytes);
+  }
+
+  static int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+    return static_cast<Transfer*>(self)->stop.is_set() ? 1 : 0;
+  }
+};
+
+std::string Response::header(const std::string& name) const {
+  const auto found = headers.find(name);
+  return found == headers.end() ? "" : found->second;
+}
+
+std::string origin_of(std::string_view url) {
+  const std::size_t scheme = url.find("://");
+  if (scheme == url.npos) return lower(url);
+  return lower(url.substr(0, url.find_first_of("/?#", scheme + 3)));
+}
+
+Http::Http(const Settings& settings, const StopSignal& stop)
+    : library_(curl_library()), settings_(settings), stop_(stop), handle_(library_.easy_init()) {
+  if (handle_ == nullptr) throw Error("libcurl: could not be initialised");
+}
+
+Http::~Http() { library_.easy_cleanup(handle_); }
+
+void Http::set_up(const Request& request, Transfer& transfer) {
+  library_.easy_reset(handle_);  // keeps open connections
+  const auto set = [this](CURLoption option, auto value) {
+    const CURLcode code = library_.easy_setopt(handle_, option, value);
+    if (code != CURLE_OK)
+      throw Error(std::string("libcurl: ") + library_.easy_strerror(code) +
+                  " (heed pull needs libcurl 7.85 or later)");
+  };
+  set(CURLOPT_URL, request.url.c_str());
+  const bool plain = settings_.endpoint.starts_with("http://");
+  set(CURLOPT_PROTOCOLS_STR, plain ? "http,https" : "https");
+  set(CURLOPT_FOLLOWLOCATION, 0L);
+  set(CURLOPT_NOBODY, request.head ? 1L : 0L);
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_USERAGENT, "heed/" HEED_VERSION);
+  set(CURLOPT_SSL_VERIFYPEER, 1L);
+  set(CURLOPT_SSL_VERIFYHOST, 2L);
+  if (!settings_.certificates.empty()) set(CURLOPT_CAINFO, settings_.certificates.c_str());
+  set(CURLOPT_CONNECTTIMEOUT, static_cast<long>(settings_.connect_seconds));
+  set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+  set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.silence_seconds));
+  set(CURLOPT_ERRORBUFFER, transfer.message);
+  set(CURLOPT_HEADERFUNCTION, &Transfer::on_header);
+  set(CURLOPT_HEADERDATA, static_cast<void*>(&transfer));
+  set(CURLOPT_WRITEFUNCTION, &Transfer::on_data);
+  set(CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
+  set(CURLOPT_NOPROGRESS, 0L);
+  set(CURLOPT_XFERINFOFUNCTION, &Transfer::on_progress);
+  set(CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
+}
+
+Response Http::send(const Request& request) {
+  Transfer transfer{request, stop_, {}, 0, nullptr, {}};
+  set_up(request, transfer);
+  const auto free_list = [this](curl_slist* list) { library_.slist_free_all(list); };
+  std::unique_ptr<curl_slist, decltype(free_list)> headers(nullptr, free_list);
+  for (const std::string& header : request.headers) {
+    curl_slist* longer = library_.slist_append(headers.get(), header.c_str());
+    if (longer == nullptr) throw std::bad_alloc();
+    (void)headers.release();
+    headers.reset(longer);
+  }
+  library_.easy_setopt(handle_, CURLOPT_HTTPHEADER, headers.get());
+  const CURLcode code = library_.easy_perform(handle_);
+  if (transfer.thrown) std::rethrow_exception(transfer.thrown);
+  if (stop_.is_set()) throw Stopped();
+  if (code != CURLE_OK) fail(code, request, transfer);
+  char* redirect = nullptr;
+  library_.easy_getinfo(handle_, CURLINFO_REDIRECT_URL, &redirect);
+  if (redirect != nullptr) transfer.response.redirect = redirect;
+  return std::move(transfer.response);
+}
+
+void Http::fail(int code, const Request& request, const Transfer& transfer) const {
+  const std::string detail = printable(
+      transfer.message[0] != '\0' ? transfer.message : library_.easy_strerror(static_cast<CURLcode>(code)));
+  const std::string where = printable(origin_of(request.url)) + ": ";
+  const bool by_proxy = code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_PROXY ||
+                        detail.find("from proxy") != std::string::npos ||
+                        detail.find("CONNECT tunnel") != std::string::npos;
+  if (by_proxy) {
+    throw ConnectionError(
+        where + "the proxy failed: " + detail + " (check HTTPS_PROXY, ALL_PROXY and NO_PROXY)", false, true);
+  }
+  switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+      throw ConnectionError(
+          where + "not reached, the name has no address (check the network, HTTPS_PROXY and HF_ENDPOINT)",
+          true, true);
+    case CURLE_COULDNT_CONNECT:
+      throw ConnectionError(
+          where + "not reached: " + detail + " (check the network, HTTPS_PROXY and HF_ENDPOINT)", true, true);
+    case CURLE_OPERATION_TIMEDOUT:
+      throw ConnectionError(where + "no answer within " + std::to_string(request.silence_seconds) +
+                                " s (check the network; HF_HUB_" + (request.on_body ? "DOWNLOAD" : "ETAG") +
+                                "_TIMEOUT sets the limit)",
+                            true, transfer.response.status == 0);
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+      throw ConnectionError(
+          where + "the server's certificate is not trusted: " + detail +
+              " (install ca-certificates; behind a company's proxy, name its certificate in SSL_CERT_FILE)",
+          false, true);
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
+      throw ConnectionError(
+          where + "expected an https URL, got another one (is HF_ENDPOINT a Hugging Face hub?)", false, true);
+    default:
+      throw ConnectionError(
+          where + "the connection failed: " + detail + " (try again; what was downloaded is kept)",
+          code != CURLE_SSL_CONNECT_ERROR, transfer.response.status == 0);
+  }
+}
+
+}  // namespace heed::hub

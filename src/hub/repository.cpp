@@ -1,0 +1,156 @@
+#include "hub/repository.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "heed/io/hub_cache.h"
+#include "io/json_reader.h"
+
+namespace heed::hub {
+namespace {
+
+constexpr std::size_t kLongestAnswer = std::size_t{16} << 20;
+
+// Everything but the letters that may stand in a path; `also` stays as it is.
+std::string percent_encoded(std::string_view text, std::string_view also) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain =
+        byte < 128 && (std::isalnum(byte) != 0 || std::string_view("-._~").find(c) != text.npos);
+    if (plain || also.find(c) != also.npos) {
+      result += c;
+    } else {
+      result += '%';
+      result += "0123456789ABCDEF"[byte >> 4];
+      result += "0123456789ABCDEF"[byte & 15];
+    }
+  }
+  return result;
+}
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; }
+
+std::string read_file_name(io::JsonReader& json) {
+  std::string name, key;
+  for (json.begin_object(); json.next_key(key);) {
+    if (key == "rfilename") {
+      name = json.string();
+    } else {
+      json.skip();
+    }
+  }
+  if (!is_file_name(name)) json.fail("the path of a file inside the repository", quoted_text(name));
+  return name;
+}
+
+std::optional<std::uint64_t> whole_number(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+bool is_file_name(std::string_view name) {
+  constexpr std::size_t kLongest = 1024, kLongestPart = 255;
+  if (name.empty() || name.size() > kLongest || io::invalid_utf8(name)) return false;
+  if (std::any_of(name.begin(), name.end(), [](char c) { return is_control(c) || c == '\\'; })) return false;
+  for (std::string_view rest = name;;) {
+    const std::size_t slash = rest.find('/');
+    const std::string_view part = rest.substr(0, slash);
+    if (part.empty() || part == "." || part == ".." || part.size() > kLongestPart) return false;
+    if (slash == rest.npos) return true;
+    rest.remove_prefix(slash + 1);
+  }
+}
+
+bool is_etag(std::string_view etag) {
+  constexpr std::size_t kLongest = 128;
+  return !etag.empty() && etag.size() <= kLongest && etag.front() != '.' && !etag.ends_with(".incomplete") &&
+         std::all_of(etag.begin(), etag.end(), [](char c) {
+           const auto byte = static_cast<unsigned char>(c);
+           return byte < 128 && (std::isalnum(byte) != 0 || c == '-' || c == '_' || c == '.');
+         });
+}
+
+std::string plain_etag(std::string_view etag) {
+  if (etag.starts_with("W/")) etag.remove_prefix(2);
+  while (!etag.empty() && etag.front() == '"') etag.remove_prefix(1);
+  while (!etag.empty() && etag.back() == '"') etag.remove_suffix(1);
+  return std::string(etag);
+}
+
+Repository parse_repository(std::string_view answer, const std::string& where) {
+  io::JsonReader json(where, answer);
+  Repository repository;
+  std::string key;
+  for (json.begin_object(); json.next_key(key);) {
+    if (key == "sha") {
+      repository.commit = json.string();
+    } else if (key == "siblings") {
+      repository.files.clear();
+      for (json.begin_array(); json.next_element();) repository.files.push_back(read_file_name(json));
+    } else {
+      json.skip();
+    }
+  }
+  json.finish();
+  if (!is_commit(repository.commit))
+    throw Error(where + ": sha: expected a commit hash, got \"" + quoted_text(repository.commit) + "\"");
+  return repository;
+}
+
+Repository ask_repository(Client& client, const std::string& name, const std::string& revision) {
+  Request request;
+  request.url =
+      client.settings().endpoint + "/api/models/" + name + "/revision/" + percent_encoded(revision, "");
+  request.headers = {"Accept: application/json"};
+  request.silence_seconds = client.settings().connect_seconds;
+  request.limit = kLongestAnswer;
+  const Response response = client.ask(request, false);
+  if (response.status != 200) throw_refusal(response, client.settings(), name, revision, "");
+  Repository repository = parse_repository(response.body, request.url);
+  repository.name = name;
+  repository.revision = revision;
+  return repository;
+}
+
+std::string file_url(const Settings& settings, const Repository& repository, const std::string& file) {
+  return settings.endpoint + "/" + repository.name + "/resolve/" + repository.commit + "/" +
+         percent_encoded(file, "/");
+}
+
+RemoteFile ask_file(Client& client, const Repository& repository, const std::string& file) {
+  Request request;
+  request.url = file_url(client.settings(), repository, file);
+  request.head = true;
+  request.headers = {"Accept-Encoding: identity"};
+  request.silence_seconds = client.settings().connect_seconds;
+  const Response response = client.ask(request, true);
+  const std::string where = repository.name + ": " + file + ": ";
+  if (response.status != 200 && !response.is_redirect())
+    throw_refusal(response, client.settings(), repository.name, repository.revision, file);
+  const std::string commit = response.header("x-repo-commit");
+  if (!commit.empty() && commit != repository.commit)
+    throw Error(where + "expected commit " + repository.commit + ", got " + quoted_text(commit) +
+                " (try again)");
+  const std::string linked = response.header("x-linked-etag"), size = response.header("x-linked-size");
+  RemoteFile remote;
+  remote.name = file;
+  remote.etag = plain_etag(linked.empty() ? response.header("etag") : linked);
+  if (!is_etag(remote.etag)) {
+    throw Error(where + "expected an ETag that can name a file, got \"" + quoted_text(remote.etag) +
+                "\" (is HF_ENDPOINT a Hugging Face hub?)");
+  }
+  const auto bytes =
+      whole_number(!size.empty() || response.is_redirect() ? size : response.header("content-length"));
+  if (!bytes)
+    throw Error(where + "expected its size, got no Content-Length (is HF_ENDPOINT a Hugging Face hub?)");
+  remote.size = *bytes;
+  return remote;
+}
+
+}  // namespace heed::hub

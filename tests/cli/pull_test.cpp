@@ -1,0 +1,170 @@
+// heed pull against a hub on 127.0.0.1, and what --model then finds.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "command.h"
+#include "hub/fake_hub.h"
+
+namespace heed::cli_test {
+namespace {
+
+namespace fs = std::filesystem;
+using hub_test::FakeHub;
+using hub_test::kCommit;
+using testing::HasSubstr;
+
+struct PullCommand : testing::Test {
+  Folder folder;
+  FakeHub hub;
+
+  void SetUp() override {
+    set("HF_ENDPOINT", hub.url());
+    set("HF_HOME", folder / "hf");
+    set("NO_PROXY", "127.0.0.1");
+    for (const char* name :
+         {"HF_TOKEN", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE", "HEED_MODELS"})
+      ::unsetenv(name);
+    // A model that loads. Its ETags are no hashes, so nothing checks them.
+    for (const char* name : {"config.json", "model.safetensors"})
+      hub.files[name] = {slurp(marian() + "/" + name), std::string("etag-of-") + name};
+  }
+  void TearDown() override {
+    for (const char* name : {"HF_ENDPOINT", "HF_HOME", "HF_HUB_OFFLINE"}) ::unsetenv(name);
+  }
+  static void set(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
+  std::string repository() const { return folder / "hf/hub/models--owner--model"; }
+  std::string snapshot() const { return repository() + "/snapshots/" + kCommit; }
+};
+
+TEST_F(PullCommand, PrintsThePathAndTheModelIsFoundByName) {
+  const Result pulled = run({"pull", "owner/model"});
+  EXPECT_EQ(pulled.status, 0) << pulled.err;
+  EXPECT_EQ(pulled.out, snapshot() + "\n");
+  for (const char* name :
+       {"owner/model", "owner/model@main", "owner/model@0123456789abcdef0123456789abcdef01234567"}) {
+    const Result info = run({"info", name, "--json"});
+    EXPECT_EQ(info.status, 0) << info.err;
+    EXPECT_THAT(info.out, HasSubstr("marian")) << name;
+  }
+  const Result other = run({"info", "owner/model@v2"});
+  EXPECT_EQ(other.status, 1);
+  EXPECT_THAT(other.err, HasSubstr("revision v2: not found in"));
+  EXPECT_THAT(other.err, HasSubstr("run: heed pull owner/model --revision v2"));
+}
+
+TEST_F(PullCommand, GivesOneObjectPerModel) {
+  const Result result = run({"pull", "--json", "--quiet", "owner/model", "owner/model@refs/pr/1"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.err, "");
+  const std::vector<Json> objects = json_lines(result.out);
+  ASSERT_EQ(objects.size(), 2u);
+  EXPECT_EQ(objects[0]["model"], "owner/model");
+  EXPECT_EQ(objects[0]["revision"], "main");
+  EXPECT_EQ(objects[1]["revision"], "refs/pr/1");
+  EXPECT_EQ(objects[1]["commit"], kCommit);
+  EXPECT_EQ(objects[1]["path"], snapshot());
+  EXPECT_EQ(objects[1]["files"], Json({"config.json", "model.safetensors", "tokenizer.json"}));
+  EXPECT_EQ(objects[1]["bytes"],
+            fs::file_size(marian() + "/config.json") + fs::file_size(marian() + "/model.safetensors") + 3);
+  EXPECT_EQ(objects[0]["received"], objects[0]["bytes"]);
+  EXPECT_EQ(objects[1]["received"], 0);
+}
+
+TEST_F(PullCommand, TellsWrongUseFromFailure) {
+  for (const Words& words : std::vector<Words>{{"pull"},
+                                               {"pull", "a/b/c"},
+                                               {"pull", "../x"},
+                                               {"pull", "owner/model", "no such/model"},
+                                               {"pull", "owner/model", "--revision", "a..b"},
+                                               {"pull", "owner/model@"},
+                                               {"pull", "owner/model@a", "--revision", "b"}}) {
+    const Result result = run(words);
+    EXPECT_EQ(result.status, 2) << words.back() << result.err;
+    EXPECT_EQ(lines(result.err).size(), 1u) << result.err;
+  }
+  EXPECT_TRUE(hub.hub.calls().empty());
+  const Result missing = run({"pull", "owner/none"});
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_THAT(missing.err, HasSubstr("heed: error: owner/none: not found at"));
+  set("HF_HUB_OFFLINE", "1");
+  EXPECT_THAT(run({"pull", "owner/model"}).err, HasSubstr("HF_HUB_OFFLINE forbids to download"));
+}
+
+TEST_F(PullCommand, CtrlCLeavesWhatCanBeResumed) {
+  hub.files["model.safetensors"] = {hub_test::weights(), hub_test::kWeightsHash, true};
+  hub.on_storage = [this](const hub_test::Call& call) -> std::optional<hub_test::Answer> {
+    hub_test::Answer answer = hub.answer_from_storage(call);
+    if (call.header("range").empty()) {
+      answer.cut = 100000;
+    } else {
+      answer.wait_ms = 60000;
+    }
+    return answer;
+  };
+  set("HF_HUB_DOWNLOAD_TIMEOUT", "60");
+  const pid_t process = start({"pull", "owner/model"});
+  constexpr int kPatience = 3000;  // a minute
+  for (int i = 0; i < kPatience && hub.storage.calls().size() < 2; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ::kill(process, SIGINT);
+  EXPECT_EQ(wait_for(process), 130);
+  ::unsetenv("HF_HUB_DOWNLOAD_TIMEOUT");
+  EXPECT_EQ(fs::file_size(repository() + "/blobs/" + hub_test::kWeightsHash + ".incomplete"), 100000u);
+  // Not complete: a name that was never pulled whole is not found.
+  const Result info = run({"info", "owner/model"});
+  EXPECT_EQ(info.status, 1);
+  hub.on_storage = nullptr;
+  EXPECT_EQ(run({"pull", "owner/model"}).status, 0);
+  EXPECT_EQ(slurp(snapshot() + "/model.safetensors"), hub_test::weights());
+}
+
+TEST_F(PullCommand, AModelThatIsNowhereNamesTheCommandThatGetsIt) {
+  for (const char* name : {"owner/model", "bert-base-uncased"}) {
+    const Result result = run({"info", name});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err,
+                HasSubstr(std::string("model ") + name + ": not found (run: heed pull " + name + ";"));
+  }
+  EXPECT_THAT(run({"info", "/no/such/folder"}).err,
+              HasSubstr("model /no/such/folder: not found (check the path)"));
+}
+
+TEST_F(PullCommand, FilesOfOtherToolsAreNamed) {
+  spill(folder / "model.gguf", "GGUF\x03");
+  spill(folder / "renamed", "GGUF\x03");
+  fs::create_directories(folder / "onnx");
+  spill(folder / "onnx/model.onnx", "x");
+  for (const char* name : {"model.gguf", "renamed"}) {
+    const Result result = run({"info", folder / name});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err, HasSubstr("got a GGUF file (llama.cpp)")) << name;
+    EXPECT_THAT(result.err, HasSubstr("model.safetensors")) << name;
+  }
+  EXPECT_THAT(run({"info", folder / "onnx"}).err, HasSubstr("got an ONNX file (model.onnx)"));
+  spill(folder / "onnx/config.json", slurp(marian() + "/config.json"));
+  EXPECT_THAT(run({"info", folder / "onnx"}).err, HasSubstr("model.onnx: expected safetensors, got ONNX"));
+  EXPECT_THAT(run({"info", marian() + "/model.safetensors"}).err,
+              HasSubstr("give the directory that holds it"));
+}
+
+// Found by its name from the build directory, but not by a copy elsewhere, as `make install` makes it.
+TEST_F(PullCommand, AnInstalledCommandLeavesTheSourceTreeAlone) {
+  ASSERT_TRUE(fs::exists(HEED_SOURCE "/models/en-fr/config.json"));
+  EXPECT_EQ(run({"info", "en-fr"}).status, 0);
+  fs::create_directories(folder / "prefix/bin");
+  const std::string installed = folder / "prefix/bin/heed";
+  fs::copy_file(HEED_COMMAND, installed);
+  const std::string command =
+      "cd / && '" + installed + "' info en-fr >/dev/null 2>'" + (folder / "err") + "'";
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1);
+  EXPECT_THAT(slurp(folder / "err"), AllOf(HasSubstr("model en-fr: not found"),
+                                           HasSubstr(folder / "prefix/share"), Not(HasSubstr(HEED_SOURCE))));
+}
+
+}  // namespace
+}  // namespace heed::cli_test
