@@ -50,7 +50,7 @@ GenerationOptions generation_of(const GenerateArguments& arguments, const Global
 }
 
 // Several results share the output line by line, so a text's own line ends are written as \n.
-std::string on_one_line(const std::string& text) {
+std::string with_visible_ends(const std::string& text) {
   std::string line;
   for (const char c : text) {
     if (c == '\n') {
@@ -70,7 +70,7 @@ void print_completions(const GenerateSession& session, std::size_t index,
   std::vector<std::optional<std::string>> texts;
   for (const Completion& completion : completions) {
     hypotheses.push_back(completion.hypothesis);
-    texts.emplace_back(session.globals.json ? completion.text : on_one_line(completion.text));
+    texts.emplace_back(session.globals.json ? completion.text : with_visible_ends(completion.text));
   }
   if (session.globals.json) {
     print_json(hypotheses, texts, session.options.generation);

@@ -19,8 +19,6 @@ namespace heed::generate {
 
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
-
 struct Beam {
   std::vector<std::int64_t> ids;
   float score = 0;       ///< sum of log-probabilities

@@ -15,8 +15,6 @@ namespace heed::generate {
 
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
-
 // An end token outside the vocabulary, which a model's file may name, is never said anyway.
 void ban(std::span<const std::int64_t> tokens, std::span<float> scores) {
   for (const std::int64_t token : tokens) {

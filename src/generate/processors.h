@@ -22,11 +22,15 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "heed/generate/options.h"
 
 namespace heed::generate {
+
+/// The score of a token that is not to come.
+inline constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 class Processors {
  public:

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* kMark = "complete";
-constexpr int kAttempts = 100;
+constexpr int kDirectoryAttempts = 100;
 
 // "out/" and "out" are the same folder, but only the second has a name to put a suffix on.
 fs::path without_trailing_slash(const fs::path& path) {
@@ -53,7 +53,7 @@ AtomicDirectory::AtomicDirectory(const fs::path& target)
   if (fs::is_symlink(resolved_, error)) resolved_ = fs::canonical(resolved_, error);
   fs::create_directories(resolved_.parent_path(), error);
   if (error) io::throw_system_error(target, "a parent folder that can be made", error.value());
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kDirectoryAttempts; ++attempt) {
     temporary_ = io::temporary_beside(resolved_);
     if (::mkdir(temporary_.c_str(), 0777) != 0) {
       if (errno == EEXIST) continue;  // left by a killed process that had our number

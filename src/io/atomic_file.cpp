@@ -13,7 +13,7 @@
 namespace heed {
 namespace {
 
-constexpr int kAttempts = 100;
+constexpr int kFileAttempts = 100;
 
 std::filesystem::path follow_links(const std::filesystem::path& target) {
   std::error_code error;
@@ -25,7 +25,7 @@ std::filesystem::path follow_links(const std::filesystem::path& target) {
 // Opens a new locked file beside `resolved` and returns its descriptor.
 int open_temporary(const std::filesystem::path& target, const std::filesystem::path& resolved,
                    std::filesystem::path& temporary) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kFileAttempts; ++attempt) {
     temporary = io::temporary_beside(resolved);
     io::Descriptor file(io::open_descriptor(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666));
     if (file.get() < 0 && errno == EEXIST) continue;  // left by a killed process that had our number

@@ -8,17 +8,17 @@
 namespace heed {
 namespace {
 
-const std::string kOutput = "predictions.decoder", kOutputBias = "predictions.bias",
-                  kWords = "albert.embeddings.word_embeddings.weight";
+const std::string kAlbertOutput = "predictions.decoder", kAlbertOutputBias = "predictions.bias",
+                  kAlbertWords = "albert.embeddings.word_embeddings.weight";
 
-std::string prefix(const EncoderConfig& c) { return c.head == EncoderHead::none ? "" : "albert."; }
+std::string albert_prefix(const EncoderConfig& c) { return c.head == EncoderHead::none ? "" : "albert."; }
 
-std::string layer_name(const EncoderConfig& c, std::int64_t group, std::int64_t layer) {
-  return prefix(c) + "encoder.albert_layer_groups." + std::to_string(group) + ".albert_layers." +
+std::string albert_layer(const EncoderConfig& c, std::int64_t group, std::int64_t layer) {
+  return albert_prefix(c) + "encoder.albert_layer_groups." + std::to_string(group) + ".albert_layers." +
          std::to_string(layer) + ".";
 }
 
-EncoderConfig parse(const Config& json) {
+EncoderConfig parse_albert(const Config& json) {
   EncoderConfig c = EncoderConfig::parse_common(json);
   c.vocab_size = json.required_positive_integer("vocab_size");
   c.width = json.positive_integer("hidden_size", 4096);
@@ -51,30 +51,30 @@ void add_layer(TensorTable& table, const EncoderConfig& c, const std::string& la
   add_norm(table, layer + "full_layer_layer_norm", c.width);
 }
 
-EncoderTable tensor_table(const EncoderConfig& c, const HasTensor& has) {
+EncoderTable albert_table(const EncoderConfig& c, const HasTensor& has) {
   EncoderTable encoder;
   TensorTable& table = encoder.table;
-  add_bert_embeddings(table, c, prefix(c));
-  add_linear(table, prefix(c) + "encoder.embedding_hidden_mapping_in", c.width, c.embedding_width);
+  add_bert_embeddings(table, c, albert_prefix(c));
+  add_linear(table, albert_prefix(c) + "encoder.embedding_hidden_mapping_in", c.width, c.embedding_width);
   for (std::int64_t group = 0; group < c.groups; ++group) {
-    for (std::int64_t i = 0; i < c.group_layers; ++i) add_layer(table, c, layer_name(c, group, i));
+    for (std::int64_t i = 0; i < c.group_layers; ++i) add_layer(table, c, albert_layer(c, group, i));
   }
   const bool pooler = has("pooler.weight") || has("albert.pooler.weight");
   if (c.head == EncoderHead::sequence || (c.head == EncoderHead::none && pooler))
-    add_linear(table, prefix(c) + "pooler", c.width, c.width);
+    add_linear(table, albert_prefix(c) + "pooler", c.width, c.width);
   encoder.body_rows = table.rows.size();
   if (c.head == EncoderHead::masked_lm) {
     add_linear(table, "predictions.dense", c.embedding_width, c.width);
     add_norm(table, "predictions.LayerNorm", c.embedding_width);
-    add_vocabulary_head(table, c, kOutput, kOutputBias, kWords);
+    add_vocabulary_head(table, c, kAlbertOutput, kAlbertOutputBias, kAlbertWords);
   }
   add_label_head(table, c, "classifier");
   add_other_names(encoder, "albert.",
                   {"embeddings.position_ids", "embeddings.token_type_ids", "pooler.weight", "pooler.bias",
                    "predictions.dense.weight", "predictions.dense.bias", "predictions.LayerNorm.weight",
-                   "predictions.LayerNorm.bias", kOutput + ".weight", kOutput + ".bias", kOutputBias,
-                   "sop_classifier.classifier.weight", "sop_classifier.classifier.bias", "classifier.weight",
-                   "classifier.bias", "qa_outputs.weight", "qa_outputs.bias"});
+                   "predictions.LayerNorm.bias", kAlbertOutput + ".weight", kAlbertOutput + ".bias",
+                   kAlbertOutputBias, "sop_classifier.classifier.weight", "sop_classifier.classifier.bias",
+                   "classifier.weight", "classifier.bias", "qa_outputs.weight", "qa_outputs.bias"});
   return encoder;
 }
 
@@ -92,25 +92,25 @@ EncoderLayer layer_part(const EncoderConfig& c, const Weights& weights, const st
           {norm("full_layer_layer_norm"), NormPlace::post, 0.0}};
 }
 
-EncoderParts build(const EncoderConfig& c, const Weights& weights) {
+EncoderParts build_albert(const EncoderConfig& c, const Weights& weights) {
   EncoderParts parts;
-  build_bert_embeddings(parts, c, weights, prefix(c));
-  parts.projection = linear_part(weights, prefix(c) + "encoder.embedding_hidden_mapping_in");
+  build_bert_embeddings(parts, c, weights, albert_prefix(c));
+  parts.projection = linear_part(weights, albert_prefix(c) + "encoder.embedding_hidden_mapping_in");
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const std::int64_t group = i * c.groups / c.layers;
     for (std::int64_t inner = 0; inner < c.group_layers; ++inner) {
       const std::string name = "encoder.layers." + std::to_string(parts.encoder.layers.size());
-      parts.encoder.layers.push_back(layer_part(c, weights, layer_name(c, group, inner), name));
+      parts.encoder.layers.push_back(layer_part(c, weights, albert_layer(c, group, inner), name));
     }
   }
-  const std::string pooler = prefix(c) + "pooler";
+  const std::string pooler = albert_prefix(c) + "pooler";
   if (weights.find(pooler + ".weight").defined()) parts.pooler = linear_part(weights, pooler);
   if (c.head == EncoderHead::masked_lm) {
     EncoderHeadParts head;
     head.dense = linear_part(weights, "predictions.dense");
     head.activation = c.activation;
     head.norm = norm_part(weights, "predictions.LayerNorm", NormKind::layer, c.norm_eps);
-    head.output = linear_part(weights, kOutput);
+    head.output = linear_part(weights, kAlbertOutput);
     parts.head = head;
   } else if (c.head != EncoderHead::none) {
     parts.head = build_label_head(c, weights, "classifier");
@@ -122,7 +122,7 @@ EncoderParts build(const EncoderConfig& c, const Weights& weights) {
   return parts;
 }
 
-constexpr EncoderFamily kAlbert{parse, tensor_table, build};
+constexpr EncoderFamily kAlbert{parse_albert, albert_table, build_albert};
 
 }  // namespace
 

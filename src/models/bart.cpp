@@ -13,7 +13,7 @@
 namespace heed {
 namespace {
 
-constexpr double kNormEps = 1e-5;
+constexpr double kBartNormEps = 1e-5;
 constexpr std::int64_t kPositionOffset = 2;  // the first rows of the positions' tables are never used
 
 struct BartConfig {
@@ -107,7 +107,9 @@ class Bart : public AssembledEncoderDecoder {
   }
 
  private:
-  Norm norm(const std::string& name) const { return norm_part(weights(), name, NormKind::layer, kNormEps); }
+  Norm norm(const std::string& name) const {
+    return norm_part(weights(), name, NormKind::layer, kBartNormEps);
+  }
   EmbeddingParts embedding(const std::string& stack, const BartConfig& c) const {
     return {{weights()[stack + "embed_tokens.weight"], c.embedding_scale, c.pad},
             std::make_shared<AdditivePositions>(weights()[stack + "embed_positions.weight"], kPositionOffset),

@@ -8,14 +8,14 @@
 namespace heed {
 namespace {
 
-const std::string kOutput = "cls.predictions.decoder", kOutputBias = "cls.predictions.bias",
+const std::string kBertOutput = "cls.predictions.decoder", kBertOutputBias = "cls.predictions.bias",
                   kTransform = "cls.predictions.transform.",
-                  kWords = "bert.embeddings.word_embeddings.weight";
+                  kBertWords = "bert.embeddings.word_embeddings.weight";
 
-// A bare model's tensors have no prefix, those under a head have one.
-std::string prefix(const EncoderConfig& c) { return c.head == EncoderHead::none ? "" : "bert."; }
+// A bare model's tensors have no bert_prefix, those under a head have one.
+std::string bert_prefix(const EncoderConfig& c) { return c.head == EncoderHead::none ? "" : "bert."; }
 
-EncoderConfig parse(const Config& json) {
+EncoderConfig parse_bert(const Config& json) {
   EncoderConfig c = parse_bert_settings(json, 0);
   json.ignore({"pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
                "pooler_type"});
@@ -23,36 +23,37 @@ EncoderConfig parse(const Config& json) {
   return c;
 }
 
-EncoderTable tensor_table(const EncoderConfig& c, const HasTensor& has) {
+EncoderTable bert_table(const EncoderConfig& c, const HasTensor& has) {
   EncoderTable encoder;
   TensorTable& table = encoder.table;
   const bool pooler = has("pooler.dense.weight") || has("bert.pooler.dense.weight");
   const bool bare_with_pooler = c.head == EncoderHead::none && pooler;
-  add_bert_body(table, c, prefix(c), c.head == EncoderHead::sequence || bare_with_pooler);
+  add_bert_body(table, c, bert_prefix(c), c.head == EncoderHead::sequence || bare_with_pooler);
   encoder.body_rows = table.rows.size();
   if (c.head == EncoderHead::masked_lm) {
     add_linear(table, kTransform + "dense", c.width, c.width);
     add_norm(table, kTransform + "LayerNorm", c.width);
-    add_vocabulary_head(table, c, kOutput, kOutputBias, kWords);
+    add_vocabulary_head(table, c, kBertOutput, kBertOutputBias, kBertWords);
   }
   add_label_head(table, c, "classifier");
-  add_other_names(encoder, "bert.",
-                  {"embeddings.position_ids", "embeddings.token_type_ids", "pooler.dense.weight",
-                   "pooler.dense.bias", kTransform + "dense.weight", kTransform + "dense.bias",
-                   kTransform + "LayerNorm.weight", kTransform + "LayerNorm.bias", kOutput + ".weight",
-                   kOutput + ".bias", kOutputBias, "cls.seq_relationship.weight", "cls.seq_relationship.bias",
-                   "classifier.weight", "classifier.bias", "qa_outputs.weight", "qa_outputs.bias"});
+  add_other_names(
+      encoder, "bert.",
+      {"embeddings.position_ids", "embeddings.token_type_ids", "pooler.dense.weight", "pooler.dense.bias",
+       kTransform + "dense.weight", kTransform + "dense.bias", kTransform + "LayerNorm.weight",
+       kTransform + "LayerNorm.bias", kBertOutput + ".weight", kBertOutput + ".bias", kBertOutputBias,
+       "cls.seq_relationship.weight", "cls.seq_relationship.bias", "classifier.weight", "classifier.bias",
+       "qa_outputs.weight", "qa_outputs.bias"});
   return encoder;
 }
 
-EncoderParts build(const EncoderConfig& c, const Weights& weights) {
-  EncoderParts parts = build_bert_body(c, weights, prefix(c));
+EncoderParts build_bert(const EncoderConfig& c, const Weights& weights) {
+  EncoderParts parts = build_bert_body(c, weights, bert_prefix(c));
   if (c.head == EncoderHead::masked_lm) {
     EncoderHeadParts head;
     head.dense = linear_part(weights, kTransform + "dense");
     head.activation = c.activation;
     head.norm = norm_part(weights, kTransform + "LayerNorm", NormKind::layer, c.norm_eps);
-    head.output = linear_part(weights, kOutput);
+    head.output = linear_part(weights, kBertOutput);
     parts.head = head;
   } else if (c.head != EncoderHead::none) {
     parts.head = build_label_head(c, weights, "classifier");
@@ -64,7 +65,7 @@ EncoderParts build(const EncoderConfig& c, const Weights& weights) {
   return parts;
 }
 
-constexpr EncoderFamily kBert{parse, tensor_table, build};
+constexpr EncoderFamily kBert{parse_bert, bert_table, build_bert};
 
 }  // namespace
 

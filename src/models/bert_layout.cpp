@@ -7,7 +7,7 @@
 namespace heed {
 namespace {
 
-std::string layer_name(const std::string& prefix, std::int64_t layer) {
+std::string bert_layer(const std::string& prefix, std::int64_t layer) {
   return prefix + "encoder.layer." + std::to_string(layer) + ".";
 }
 
@@ -56,7 +56,7 @@ void build_bert_embeddings(EncoderParts& parts, const EncoderConfig& c, const We
 void add_bert_body(TensorTable& table, const EncoderConfig& c, const std::string& prefix, bool pooler) {
   add_bert_embeddings(table, c, prefix);
   for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string layer = layer_name(prefix, i);
+    const std::string layer = bert_layer(prefix, i);
     for (const char* part : {"query", "key", "value"})
       add_linear(table, layer + "attention.self." + part, c.width, c.width);
     add_linear(table, layer + "attention.output.dense", c.width, c.width);
@@ -76,7 +76,7 @@ EncoderParts build_bert_body(const EncoderConfig& c, const Weights& weights, con
     return {norm_part(weights, name, NormKind::layer, c.norm_eps), NormPlace::post, c.dropout};
   };
   for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string file = layer_name(prefix, i);
+    const std::string file = bert_layer(prefix, i);
     const std::string name = "encoder.layers." + std::to_string(i), self = file + "attention.self.";
     parts.encoder.layers.push_back(
         {name,

@@ -9,15 +9,18 @@
 namespace heed {
 namespace {
 
-const std::string kOutput = "vocab_projector", kWords = "distilbert.embeddings.word_embeddings.weight";
+const std::string kDistilbertOutput = "vocab_projector",
+                  kDistilbertWords = "distilbert.embeddings.word_embeddings.weight";
 
-std::string prefix(const EncoderConfig& c) { return c.head == EncoderHead::none ? "" : "distilbert."; }
-
-std::string layer_name(const EncoderConfig& c, std::int64_t layer) {
-  return prefix(c) + "transformer.layer." + std::to_string(layer) + ".";
+std::string distilbert_prefix(const EncoderConfig& c) {
+  return c.head == EncoderHead::none ? "" : "distilbert.";
 }
 
-EncoderConfig parse(const Config& json) {
+std::string distilbert_layer(const EncoderConfig& c, std::int64_t layer) {
+  return distilbert_prefix(c) + "transformer.layer." + std::to_string(layer) + ".";
+}
+
+EncoderConfig parse_distilbert(const Config& json) {
   EncoderConfig c = EncoderConfig::parse_common(json);
   const char* heads = common_or_own(json, "num_attention_heads", "n_heads");
   c.vocab_size = json.required_positive_integer("vocab_size");
@@ -42,12 +45,12 @@ EncoderConfig parse(const Config& json) {
   return c;
 }
 
-EncoderTable tensor_table(const EncoderConfig& c, const HasTensor&) {
+EncoderTable distilbert_table(const EncoderConfig& c, const HasTensor&) {
   EncoderTable encoder;
   TensorTable& table = encoder.table;
-  add_bert_embeddings(table, c, prefix(c));
+  add_bert_embeddings(table, c, distilbert_prefix(c));
   for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string layer = layer_name(c, i);
+    const std::string layer = distilbert_layer(c, i);
     for (const char* part : {"q_lin", "k_lin", "v_lin", "out_lin"})
       add_linear(table, layer + "attention." + part, c.width, c.width);
     add_norm(table, layer + "sa_layer_norm", c.width);
@@ -59,27 +62,27 @@ EncoderTable tensor_table(const EncoderConfig& c, const HasTensor&) {
   if (c.head == EncoderHead::masked_lm) {
     add_linear(table, "vocab_transform", c.width, c.width);
     add_norm(table, "vocab_layer_norm", c.width);
-    add_vocabulary_head(table, c, kOutput, kOutput + ".bias", kWords);
+    add_vocabulary_head(table, c, kDistilbertOutput, kDistilbertOutput + ".bias", kDistilbertWords);
   }
   if (c.head == EncoderHead::sequence) add_linear(table, "pre_classifier", c.width, c.width);
   add_label_head(table, c, "classifier");
   add_other_names(encoder, "distilbert.",
                   {"embeddings.position_ids", "vocab_transform.weight", "vocab_transform.bias",
-                   "vocab_layer_norm.weight", "vocab_layer_norm.bias", kOutput + ".weight", kOutput + ".bias",
-                   "pre_classifier.weight", "pre_classifier.bias", "classifier.weight", "classifier.bias",
-                   "qa_outputs.weight", "qa_outputs.bias"});
+                   "vocab_layer_norm.weight", "vocab_layer_norm.bias", kDistilbertOutput + ".weight",
+                   kDistilbertOutput + ".bias", "pre_classifier.weight", "pre_classifier.bias",
+                   "classifier.weight", "classifier.bias", "qa_outputs.weight", "qa_outputs.bias"});
   return encoder;
 }
 
-EncoderParts build(const EncoderConfig& c, const Weights& weights) {
+EncoderParts build_distilbert(const EncoderConfig& c, const Weights& weights) {
   EncoderParts parts;
-  build_bert_embeddings(parts, c, weights, prefix(c));
+  build_bert_embeddings(parts, c, weights, distilbert_prefix(c));
   const auto part = [&](const std::string& name) { return linear_part(weights, name); };
   const auto norm = [&](const std::string& name) {
     return norm_part(weights, name, NormKind::layer, c.norm_eps);
   };
   for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string file = layer_name(c, i), attention = file + "attention.";
+    const std::string file = distilbert_layer(c, i), attention = file + "attention.";
     const std::string name = "encoder.layers." + std::to_string(i);
     parts.encoder.layers.push_back(
         {name,
@@ -94,7 +97,7 @@ EncoderParts build(const EncoderConfig& c, const Weights& weights) {
     head.dense = part("vocab_transform");
     head.activation = c.activation;
     head.norm = norm("vocab_layer_norm");
-    head.output = linear_part(weights, kOutput);
+    head.output = linear_part(weights, kDistilbertOutput);
     parts.head = head;
   } else if (c.head != EncoderHead::none) {
     parts.head = build_label_head(c, weights, "classifier");
@@ -107,7 +110,7 @@ EncoderParts build(const EncoderConfig& c, const Weights& weights) {
   return parts;
 }
 
-constexpr EncoderFamily kDistilbert{parse, tensor_table, build};
+constexpr EncoderFamily kDistilbert{parse_distilbert, distilbert_table, build_distilbert};
 
 }  // namespace
 

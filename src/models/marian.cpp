@@ -12,7 +12,7 @@
 namespace heed {
 namespace {
 
-constexpr std::int64_t kMostPositions = 65536;
+constexpr std::int64_t kMostMarianPositions = 65536;
 
 BartLayout layout_of(const MarianConfig& c) {
   return {.width = c.d_model,
@@ -148,8 +148,8 @@ MarianConfig MarianConfig::parse(const Config& json) {
   c.encoder_ffn_dim = json.positive_integer("encoder_ffn_dim", 4096);
   c.decoder_ffn_dim = json.positive_integer("decoder_ffn_dim", 4096);
   c.max_position_embeddings = json.positive_integer("max_position_embeddings", 1024);
-  if (c.max_position_embeddings > kMostPositions)  // their table is made before a token is seen
-    json.fail("max_position_embeddings", "at most " + std::to_string(kMostPositions));
+  if (c.max_position_embeddings > kMostMarianPositions)  // their table is made before a token is seen
+    json.fail("max_position_embeddings", "at most " + std::to_string(kMostMarianPositions));
   c.activation_function = json.string("activation_function", "gelu");
   c.dropout = probability(json, "dropout", 0.1);
   c.attention_dropout = probability(json, "attention_dropout", 0.0);

@@ -8,12 +8,12 @@
 namespace heed {
 namespace {
 
-const std::string kOutput = "lm_head.decoder", kOutputBias = "lm_head.bias",
-                  kWords = "roberta.embeddings.word_embeddings.weight";
+const std::string kRobertaOutput = "lm_head.decoder", kRobertaOutputBias = "lm_head.bias",
+                  kRobertaWords = "roberta.embeddings.word_embeddings.weight";
 
-std::string prefix(const EncoderConfig& c) { return c.head == EncoderHead::none ? "" : "roberta."; }
+std::string roberta_prefix(const EncoderConfig& c) { return c.head == EncoderHead::none ? "" : "roberta."; }
 
-EncoderConfig parse(const Config& json) {
+EncoderConfig parse_roberta(const Config& json) {
   EncoderConfig c = parse_bert_settings(json, 1);
   if (!c.padding) json.fail("pad_token_id", "an id, as positions are counted from it");
   if (c.positions <= *c.padding + 1) {
@@ -24,16 +24,16 @@ EncoderConfig parse(const Config& json) {
   return c;
 }
 
-EncoderTable tensor_table(const EncoderConfig& c, const HasTensor& has) {
+EncoderTable roberta_table(const EncoderConfig& c, const HasTensor& has) {
   EncoderTable encoder;
   TensorTable& table = encoder.table;
   const bool pooler = has("pooler.dense.weight") || has("roberta.pooler.dense.weight");
-  add_bert_body(table, c, prefix(c), c.head == EncoderHead::none && pooler);
+  add_bert_body(table, c, roberta_prefix(c), c.head == EncoderHead::none && pooler);
   encoder.body_rows = table.rows.size();
   if (c.head == EncoderHead::masked_lm) {
     add_linear(table, "lm_head.dense", c.width, c.width);
     add_norm(table, "lm_head.layer_norm", c.width);
-    add_vocabulary_head(table, c, kOutput, kOutputBias, kWords);
+    add_vocabulary_head(table, c, kRobertaOutput, kRobertaOutputBias, kRobertaWords);
   }
   if (c.head == EncoderHead::sequence) add_linear(table, "classifier.dense", c.width, c.width);
   add_label_head(table, c, c.head == EncoderHead::sequence ? "classifier.out_proj" : "classifier");
@@ -41,14 +41,14 @@ EncoderTable tensor_table(const EncoderConfig& c, const HasTensor& has) {
       encoder, "roberta.",
       {"embeddings.position_ids", "embeddings.token_type_ids", "pooler.dense.weight", "pooler.dense.bias",
        "lm_head.dense.weight", "lm_head.dense.bias", "lm_head.layer_norm.weight", "lm_head.layer_norm.bias",
-       kOutput + ".weight", kOutput + ".bias", kOutputBias, "classifier.dense.weight",
+       kRobertaOutput + ".weight", kRobertaOutput + ".bias", kRobertaOutputBias, "classifier.dense.weight",
        "classifier.dense.bias", "classifier.out_proj.weight", "classifier.out_proj.bias", "classifier.weight",
        "classifier.bias", "qa_outputs.weight", "qa_outputs.bias"});
   return encoder;
 }
 
-EncoderParts build(const EncoderConfig& c, const Weights& weights) {
-  EncoderParts parts = build_bert_body(c, weights, prefix(c));
+EncoderParts build_roberta(const EncoderConfig& c, const Weights& weights) {
+  EncoderParts parts = build_bert_body(c, weights, roberta_prefix(c));
   parts.counted = c.padding;
   parts.positions.padding_id = c.padding;
   if (c.head == EncoderHead::masked_lm) {
@@ -56,7 +56,7 @@ EncoderParts build(const EncoderConfig& c, const Weights& weights) {
     head.dense = linear_part(weights, "lm_head.dense");
     head.activation = Activation::gelu;  // whatever the layers have
     head.norm = norm_part(weights, "lm_head.layer_norm", NormKind::layer, c.norm_eps);
-    head.output = linear_part(weights, kOutput);
+    head.output = linear_part(weights, kRobertaOutput);
     parts.head = head;
   } else if (c.head == EncoderHead::sequence) {
     parts.head = build_label_head(c, weights, "classifier.out_proj");
@@ -69,7 +69,7 @@ EncoderParts build(const EncoderConfig& c, const Weights& weights) {
   return parts;
 }
 
-constexpr EncoderFamily kRoberta{parse, tensor_table, build};
+constexpr EncoderFamily kRoberta{parse_roberta, roberta_table, build_roberta};
 
 }  // namespace
 

@@ -76,7 +76,7 @@ VitConfig VitConfig::parse(const Config& json) {
   return c;
 }
 
-std::string layer_name(const VitConfig& c, std::int64_t layer) {
+std::string vit_layer(const VitConfig& c, std::int64_t layer) {
   return c.prefix() + "encoder.layer." + std::to_string(layer) + ".";
 }
 
@@ -89,7 +89,7 @@ TensorTable vit_table(const VitConfig& c, bool pooler) {
   table.rows.push_back({patches + ".weight", {c.width, c.channels, c.patch[0], c.patch[1]}, Init::embedding});
   table.rows.push_back({patches + ".bias", {c.width}, Init::zeros});
   for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string layer = layer_name(c, i);
+    const std::string layer = vit_layer(c, i);
     for (const char* part : {"query", "key", "value"})
       add_linear(table, layer + "attention.attention." + part, c.width, c.width, c.bias);
     add_linear(table, layer + "attention.output.dense", c.width, c.width);
@@ -144,7 +144,7 @@ Vit::Vit(ModelFiles files) : files_(std::move(files)) {
   const std::string patches = c.prefix() + "embeddings.patch_embeddings.projection";
   patches_ = {weights[patches + ".weight"], weights[patches + ".bias"]};
   for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string file = layer_name(c, i), self = file + "attention.attention.";
+    const std::string file = vit_layer(c, i), self = file + "attention.attention.";
     const std::string name = "encoder.layers." + std::to_string(i);
     encoder_.layers.push_back(
         {name,

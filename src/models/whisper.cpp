@@ -11,8 +11,8 @@
 namespace heed {
 namespace {
 
-constexpr double kNormEps = 1e-5;
-constexpr std::int64_t kMostPositions = 65536;
+constexpr double kWhisperNormEps = 1e-5;
+constexpr std::int64_t kMostWhisperPositions = 65536;
 const std::string kWords = "model.decoder.embed_tokens.weight", kOutput = "proj_out.weight",
                   kSoundPositions = "model.encoder.embed_positions.weight",
                   kTextPositions = "model.decoder.embed_positions.weight";
@@ -36,8 +36,8 @@ WhisperConfig WhisperConfig::parse(const Config& json) {
   c.bins = json.positive_integer("num_mel_bins", 80);
   c.sound_positions = json.positive_integer("max_source_positions", 1500);
   c.text_positions = json.positive_integer("max_target_positions", 448);
-  if (c.sound_positions > kMostPositions)
-    json.fail("max_source_positions", "at most " + std::to_string(kMostPositions));
+  if (c.sound_positions > kMostWhisperPositions)
+    json.fail("max_source_positions", "at most " + std::to_string(kMostWhisperPositions));
   BartLayout& l = c.layout;
   l.width = json.positive_integer("d_model", 384);
   l.encoder_layers = layer_count(json, "encoder_layers", 4);
@@ -108,7 +108,8 @@ class Whisper final : public AssembledEncoderDecoder {
     };
     parts_.sound = {c.bins, 2 * c.sound_positions, convolution("model.encoder.conv1", 1),
                     convolution("model.encoder.conv2", 2), positions(kSoundPositions)};
-    parts_.target = {{weights()[kWords], 1.0, c.pad}, positions(kTextPositions)};
+    parts_.target.embedding = {weights()[kWords], 1.0, c.pad};
+    parts_.target.positions = positions(kTextPositions);
     build_bart_layers(parts_, c.layout, weights());
     parts_.encoder.final_norm = norm("model.encoder.layer_norm");
     parts_.decoder.final_norm = norm("model.decoder.layer_norm");
@@ -116,7 +117,9 @@ class Whisper final : public AssembledEncoderDecoder {
   }
 
  private:
-  Norm norm(const std::string& name) const { return norm_part(weights(), name, NormKind::layer, kNormEps); }
+  Norm norm(const std::string& name) const {
+    return norm_part(weights(), name, NormKind::layer, kWhisperNormEps);
+  }
 };
 
 // The encoder's positions in a new model: all sines before all cosines, the last of wavelength 2 pi 10000.

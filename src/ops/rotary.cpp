@@ -22,7 +22,9 @@ void check(const Tensor& x, const Tensor& turns) {
   refuse_gradient("rotary's turns", {turns});
 }
 
-kernels::HeadStrides strides_of(const Tensor& x) { return {x.strides()[0], x.strides()[1], x.strides()[2]}; }
+kernels::HeadStrides head_strides(const Tensor& x) {
+  return {x.strides()[0], x.strides()[1], x.strides()[2]};
+}
 
 // The result lies in memory as [B, T, H, d], which is how projections and attention want it.
 Tensor turned(const Tensor& x, const Tensor& turns, RotaryLayout layout, bool transposed) {
@@ -41,8 +43,8 @@ Tensor turned(const Tensor& x, const Tensor& turns, RotaryLayout layout, bool tr
     args.x = reinterpret_cast<const T*>(input.raw_data());
     args.turns = turns.data<T>();
     args.y = reinterpret_cast<T*>(y.raw_data());
-    args.x_strides = strides_of(input);
-    args.y_strides = strides_of(y);
+    args.x_strides = head_strides(input);
+    args.y_strides = head_strides(y);
     args.turns_batch = turns.rank() == 3 ? turns.size(1) * turns.size(2) : 0;
     kernels::rotary(args);
   });

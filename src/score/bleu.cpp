@@ -18,7 +18,7 @@ constexpr int kOrders = 4;
 /// Stands for log 0: large enough to make the score vanish, finite so that sums stay numbers.
 constexpr double kLogOfZero = -9999999999.0;
 
-struct Counts {
+struct BleuCounts {
   std::array<std::int64_t, kOrders> matches{}, totals{};
   std::int64_t hypothesis_length = 0, reference_length = 0;
 };
@@ -33,7 +33,7 @@ std::int64_t nearest_length(std::int64_t length, const std::vector<score::Words>
   return nearest;
 }
 
-void count_line(Counts& counts, const std::string& hypothesis, const std::vector<std::string>& references,
+void count_line(BleuCounts& counts, const std::string& hypothesis, const std::vector<std::string>& references,
                 const BleuOptions& options) {
   const score::Words words = score::bleu_words(hypothesis, options);
   std::vector<score::Words> reference_words;
@@ -53,7 +53,7 @@ void count_line(Counts& counts, const std::string& hypothesis, const std::vector
   counts.reference_length += nearest_length(words.size(), reference_words);
 }
 
-double brevity_penalty(const Counts& counts) {
+double brevity_penalty(const BleuCounts& counts) {
   if (counts.hypothesis_length >= counts.reference_length) return 1.0;
   if (counts.hypothesis_length == 0) return 0.0;
   return std::exp(1.0 - static_cast<double>(counts.reference_length) /
@@ -65,7 +65,7 @@ double smooth_value(const BleuOptions& options) {
 }
 
 /// Fills the precisions and returns how many orders count.
-int smooth_precisions(std::array<double, kOrders>& precisions, const Counts& counts,
+int smooth_precisions(std::array<double, kOrders>& precisions, const BleuCounts& counts,
                       const BleuOptions& options) {
   int orders = kOrders;
   double halvings = 1.0;
@@ -90,7 +90,7 @@ int smooth_precisions(std::array<double, kOrders>& precisions, const Counts& cou
   return orders;
 }
 
-BleuScore score_of(const Counts& counts, const BleuOptions& options) {
+BleuScore score_of(const BleuCounts& counts, const BleuOptions& options) {
   BleuScore result;
   result.matches = counts.matches;
   result.totals = counts.totals;
@@ -144,7 +144,7 @@ std::string BleuScore::format() const {
 BleuScore corpus_bleu(const std::vector<std::string>& hypotheses,
                       const std::vector<std::vector<std::string>>& references, const BleuOptions& options) {
   score::check_streams("bleu", hypotheses, references);
-  Counts counts;
+  BleuCounts counts;
   for (std::size_t i = 0; i < hypotheses.size(); ++i) {
     count_line(counts, hypotheses[i], score::references_of_line(references, i), options);
   }
@@ -154,7 +154,7 @@ BleuScore corpus_bleu(const std::vector<std::string>& hypotheses,
 BleuScore sentence_bleu(const std::string& hypothesis, const std::vector<std::string>& references,
                         const BleuOptions& options) {
   if (references.empty()) throw Error("bleu: expected at least one reference, got none");
-  Counts counts;
+  BleuCounts counts;
   count_line(counts, hypothesis, references, options);
   return score_of(counts, options);
 }

@@ -14,7 +14,7 @@ namespace {
 struct OrderCounts {
   std::int64_t hypothesis = 0, reference = 0, matches = 0;
 };
-using Counts = std::vector<OrderCounts>;  // character orders, then word orders
+using ChrfCounts = std::vector<OrderCounts>;  // character orders, then word orders
 
 bool is_ascii_punctuation(char32_t c) {
   return (c >= U'!' && c <= U'/') || (c >= U':' && c <= U'@') || (c >= U'[' && c <= U'`') ||
@@ -57,7 +57,7 @@ class Line {
   std::vector<score::NGrams> orders_;
 };
 
-double f_score(const Counts& counts, int beta) {
+double f_score(const ChrfCounts& counts, int beta) {
   double precision = 0, recall = 0;
   int orders = 0;
   for (const OrderCounts& order : counts) {
@@ -73,15 +73,15 @@ double f_score(const Counts& counts, int beta) {
   return 100.0 * (1 + factor) * precision * recall / (factor * precision + recall);
 }
 
-/// Counts against the reference that scores best, the first of equals.
-Counts count_line(const std::string& hypothesis, const std::vector<std::string>& references,
-                  const ChrfOptions& options) {
+/// ChrfCounts against the reference that scores best, the first of equals.
+ChrfCounts count_line(const std::string& hypothesis, const std::vector<std::string>& references,
+                      const ChrfOptions& options) {
   const Line line(hypothesis, options);
-  Counts best;
+  ChrfCounts best;
   double best_score = -1;
   for (const std::string& text : references) {
     const Line reference(text, options);
-    Counts counts;
+    ChrfCounts counts;
     for (std::size_t i = 0; i < line.orders().size(); ++i) {
       const score::NGrams &found = line.orders()[i], &wanted = reference.orders()[i];
       // An order that the reference is too short for counts for nothing, also in the pooled sums.
@@ -108,7 +108,7 @@ void check_options(const ChrfOptions& options) {
                   options.char_order, options.word_order, options.beta));
 }
 
-ChrfScore score_of(const Counts& counts, const ChrfOptions& options) {
+ChrfScore score_of(const ChrfCounts& counts, const ChrfOptions& options) {
   const std::string pluses(static_cast<std::size_t>(options.word_order), '+');
   return {f_score(counts, options.beta), fmt::format("chrF{}{}", options.beta, pluses)};
 }
@@ -121,9 +121,9 @@ ChrfScore corpus_chrf(const std::vector<std::string>& hypotheses,
                       const std::vector<std::vector<std::string>>& references, const ChrfOptions& options) {
   score::check_streams("chrf", hypotheses, references);
   check_options(options);
-  Counts sum(static_cast<std::size_t>(options.char_order + options.word_order));
+  ChrfCounts sum(static_cast<std::size_t>(options.char_order + options.word_order));
   for (std::size_t i = 0; i < hypotheses.size(); ++i) {
-    const Counts line = count_line(hypotheses[i], score::references_of_line(references, i), options);
+    const ChrfCounts line = count_line(hypotheses[i], score::references_of_line(references, i), options);
     for (std::size_t n = 0; n < sum.size(); ++n) {
       sum[n].hypothesis += line[n].hypothesis;
       sum[n].reference += line[n].reference;

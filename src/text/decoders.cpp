@@ -29,7 +29,7 @@ class SimpleDecoder final : public TokenDecoder {
 };
 
 template <class Function>
-DecoderPointer simple(Function function) {
+DecoderPointer simple_decoder(Function function) {
   return std::make_unique<SimpleDecoder<Function>>(std::move(function));
 }
 
@@ -73,7 +73,7 @@ void clean_word(std::string& token) {
 }
 
 DecoderPointer parse_word_piece_decoder(const JsonField& field) {
-  return simple(
+  return simple_decoder(
       [prefix = field.string("prefix", "##"), clean = field.boolean("cleanup", true)](Tokens& tokens) {
         for (std::size_t i = 0; i < tokens.size(); ++i) {
           std::string& token = tokens[i];
@@ -90,7 +90,7 @@ DecoderPointer parse_word_piece_decoder(const JsonField& field) {
 }
 
 DecoderPointer parse_metaspace_decoder(const JsonField& field) {
-  return simple([settings = parse_metaspace(field)](Tokens& tokens) {
+  return simple_decoder([settings = parse_metaspace(field)](Tokens& tokens) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const bool dropped = i == 0 && settings.prepend != MetaspaceSettings::Prepend::never;
       replace_all(tokens[i], settings.replacement, dropped ? "" : " ");
@@ -99,7 +99,7 @@ DecoderPointer parse_metaspace_decoder(const JsonField& field) {
 }
 
 DecoderPointer parse_bpe_decoder(const JsonField& field) {
-  return simple([suffix = field.string("suffix", "</w>")](Tokens& tokens) {
+  return simple_decoder([suffix = field.string("suffix", "</w>")](Tokens& tokens) {
     for (std::size_t i = 0; i < tokens.size(); ++i)
       replace_all(tokens[i], suffix, i + 1 == tokens.size() ? "" : " ");
   });
@@ -122,7 +122,7 @@ void byte_fallback(Tokens& tokens) {
     if (!first_invalid_utf8(bytes)) {
       result.push_back(bytes);
     } else {
-      result.insert(result.end(), bytes.size(), "\xEF\xBF\xBD");
+      result.insert(result.end(), bytes.size(), std::string(kReplacementCharacter));
     }
     bytes.clear();
   };
@@ -143,7 +143,7 @@ DecoderPointer parse_strip_decoder(const JsonField& field) {
   append_utf8(content, field.at("content").character());
   const std::int64_t start = field.at("start").integer(0, INT32_MAX),
                      stop = field.at("stop").integer(0, INT32_MAX);
-  return simple([content, start, stop](Tokens& tokens) {
+  return simple_decoder([content, start, stop](Tokens& tokens) {
     for (std::string& token : tokens) {
       std::size_t begin = 0, end = token.size();
       for (std::int64_t i = 0; i < start && token.compare(begin, content.size(), content) == 0; ++i) {
@@ -183,9 +183,9 @@ class ReplaceDecoder final : public TokenDecoder {
 
 /// Connectionist temporal classification: repetitions and padding go, word delimiters are spaces.
 DecoderPointer parse_ctc(const JsonField& field) {
-  return simple([pad = field.string("pad_token", "<pad>"),
-                 delimiter = field.string("word_delimiter_token", "|"),
-                 clean = field.boolean("cleanup", true)](Tokens& tokens) {
+  return simple_decoder([pad = field.string("pad_token", "<pad>"),
+                         delimiter = field.string("word_delimiter_token", "|"),
+                         clean = field.boolean("cleanup", true)](Tokens& tokens) {
     Tokens result;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       if (i > 0 && tokens[i] == tokens[i - 1]) continue;
@@ -223,12 +223,12 @@ DecoderPointer parse_decoder(const JsonField& field, int depth) {
   const std::string& name = type.string();
   if (depth > kMaxNesting) type.fail(fmt::format("sequences nested at most {} deep", kMaxNesting));
   if (name == "Sequence") return std::make_unique<DecoderSequence>(field, depth);
-  if (name == "ByteLevel") return simple(byte_level);
+  if (name == "ByteLevel") return simple_decoder(byte_level);
   if (name == "WordPiece") return parse_word_piece_decoder(field);
   if (name == "Metaspace") return parse_metaspace_decoder(field);
   if (name == "BPEDecoder") return parse_bpe_decoder(field);
-  if (name == "ByteFallback") return simple(byte_fallback);
-  if (name == "Fuse") return simple([](Tokens& tokens) { tokens = {joined(tokens)}; });
+  if (name == "ByteFallback") return simple_decoder(byte_fallback);
+  if (name == "Fuse") return simple_decoder([](Tokens& tokens) { tokens = {joined(tokens)}; });
   if (name == "Strip") return parse_strip_decoder(field);
   if (name == "Replace") return std::make_unique<ReplaceDecoder>(field);
   if (name == "CTC") return parse_ctc(field);

@@ -27,7 +27,7 @@ class Simple final : public Normalizer {
 };
 
 template <class Function>
-NormalizerPointer simple(Function function) {
+NormalizerPointer simple_normalizer(Function function) {
   return std::make_unique<Simple<Function>>(std::move(function));
 }
 
@@ -157,7 +157,7 @@ NormalizerPointer parse_precompiled(const JsonField& field) {
     bytes = decode_base64(map.string());
   }
   if (!bytes) map.fail("base64");
-  if (bytes->empty()) return simple([](NormalizedText&) {});
+  if (bytes->empty()) return simple_normalizer([](NormalizedText&) {});
   return std::make_unique<Precompiled>(*bytes, map);
 }
 
@@ -253,20 +253,25 @@ NormalizerPointer parse_normalizer(const JsonField& field, int depth) {
   if (name == "BertNormalizer") return std::make_unique<BertNormalizer>(field);
   if (name == "Replace") return std::make_unique<Replace>(field);
   if (name == "Precompiled") return parse_precompiled(field);
-  if (name == "NFC") return simple([](NormalizedText& text) { normalize_unicode(text, UnicodeForm::nfc); });
-  if (name == "NFD") return simple([](NormalizedText& text) { normalize_unicode(text, UnicodeForm::nfd); });
-  if (name == "NFKC") return simple([](NormalizedText& text) { normalize_unicode(text, UnicodeForm::nfkc); });
-  if (name == "NFKD") return simple([](NormalizedText& text) { normalize_unicode(text, UnicodeForm::nfkd); });
-  if (name == "Lowercase") return simple(lowercase);
-  if (name == "StripAccents") return simple(strip_accents);
-  if (name == "Nmt") return simple(nmt);
-  if (name == "ByteLevel") return simple(byte_level);
+  if (name == "NFC")
+    return simple_normalizer([](NormalizedText& text) { normalize_unicode(text, UnicodeForm::nfc); });
+  if (name == "NFD")
+    return simple_normalizer([](NormalizedText& text) { normalize_unicode(text, UnicodeForm::nfd); });
+  if (name == "NFKC")
+    return simple_normalizer([](NormalizedText& text) { normalize_unicode(text, UnicodeForm::nfkc); });
+  if (name == "NFKD")
+    return simple_normalizer([](NormalizedText& text) { normalize_unicode(text, UnicodeForm::nfkd); });
+  if (name == "Lowercase") return simple_normalizer(lowercase);
+  if (name == "StripAccents") return simple_normalizer(strip_accents);
+  if (name == "Nmt") return simple_normalizer(nmt);
+  if (name == "ByteLevel") return simple_normalizer(byte_level);
   if (name == "Strip") {
     const bool left = field.boolean("strip_left", true), right = field.boolean("strip_right", true);
-    return simple([left, right](NormalizedText& text) { strip_ends(text, left, right); });
+    return simple_normalizer([left, right](NormalizedText& text) { strip_ends(text, left, right); });
   }
   if (name == "Prepend") {
-    return simple([what = field.at("prepend").string()](NormalizedText& text) { prepend(text, what); });
+    return simple_normalizer(
+        [what = field.at("prepend").string()](NormalizedText& text) { prepend(text, what); });
   }
   type.fail(
       "a normalizer (BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, "

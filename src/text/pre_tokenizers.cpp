@@ -113,7 +113,7 @@ class SimplePreTokenizer final : public PreTokenizer {
 };
 
 template <class Function>
-PreTokenizerPointer simple(Function function) {
+PreTokenizerPointer simple_pre_tokenizer(Function function) {
   return std::make_unique<SimplePreTokenizer<Function>>(std::move(function));
 }
 
@@ -287,18 +287,19 @@ SplitBehavior parse_behavior(const JsonField& field) {
 PreTokenizerPointer parse_punctuation(const JsonField& field) {
   const auto given = field.find("behavior");
   const SplitBehavior behavior = given ? parse_behavior(*given) : SplitBehavior::isolated;
-  return simple([behavior](Pieces& pieces) { split_characters(pieces, behavior, is_punctuation); });
+  return simple_pre_tokenizer(
+      [behavior](Pieces& pieces) { split_characters(pieces, behavior, is_punctuation); });
 }
 
 PreTokenizerPointer parse_digits(const JsonField& field) {
   const SplitBehavior behavior =
       field.boolean("individual_digits", false) ? SplitBehavior::isolated : SplitBehavior::contiguous;
-  return simple([behavior](Pieces& pieces) { split_characters(pieces, behavior, is_number); });
+  return simple_pre_tokenizer([behavior](Pieces& pieces) { split_characters(pieces, behavior, is_number); });
 }
 
 PreTokenizerPointer parse_character_split(const JsonField& field) {
   const char32_t delimiter = field.at("delimiter").character();
-  return simple([delimiter](Pieces& pieces) {
+  return simple_pre_tokenizer([delimiter](Pieces& pieces) {
     split_characters(pieces, SplitBehavior::removed, [delimiter](char32_t c) { return c == delimiter; });
   });
 }
@@ -332,23 +333,24 @@ PreTokenizerPointer parse_pre_tokenizer(const JsonField& field, int depth) {
   if (name == "Sequence") return std::make_unique<PreTokenizerSequence>(field, depth);
   if (name == "ByteLevel") return std::make_unique<ByteLevel>(field);
   if (name == "Metaspace") return std::make_unique<Metaspace>(parse_metaspace(field));
-  if (name == "BertPreTokenizer") return simple(bert);
+  if (name == "BertPreTokenizer") return simple_pre_tokenizer(bert);
   if (name == "Whitespace") {
-    return simple([](Pieces& pieces) {
+    return simple_pre_tokenizer([](Pieces& pieces) {
       whitespace(pieces);
       split_characters(pieces, SplitBehavior::removed, is_white_space);
     });
   }
   if (name == "WhitespaceSplit") {
-    return simple([](Pieces& pieces) { split_characters(pieces, SplitBehavior::removed, is_white_space); });
+    return simple_pre_tokenizer(
+        [](Pieces& pieces) { split_characters(pieces, SplitBehavior::removed, is_white_space); });
   }
   if (name == "Punctuation") return parse_punctuation(field);
   if (name == "Digits") return parse_digits(field);
   if (name == "CharDelimiterSplit") return parse_character_split(field);
-  if (name == "UnicodeScripts") return simple(unicode_scripts);
+  if (name == "UnicodeScripts") return simple_pre_tokenizer(unicode_scripts);
   if (name == "FixedLength") {
     const std::int64_t length = field.integer("length", 1, INT32_MAX, 5);
-    return simple([length](Pieces& pieces) { fixed_length(pieces, length); });
+    return simple_pre_tokenizer([length](Pieces& pieces) { fixed_length(pieces, length); });
   }
   if (name == "Split") {
     return std::make_unique<Split>(Pattern::parse(field.at("pattern")), parse_behavior(field.at("behavior")),

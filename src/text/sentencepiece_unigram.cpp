@@ -8,14 +8,15 @@
 
 #include "heed/text/unicode.h"
 #include "text/unigram_path.h"
+#include "text/utf8.h"
 
 namespace heed {
 namespace {
 
 using Kind = SentencePieceFile::Kind;
 
-constexpr std::string_view kEscapedSpace = "\xE2\x96\x81", kReplacement = "\xEF\xBF\xBD";
-constexpr float kUnknownPenalty = 10.0f;
+constexpr std::string_view kEscapedSpace = "\xE2\x96\x81";
+constexpr float kUnknownPiecePenalty = 10.0f;
 /// A user-defined piece of n bytes scores 0.1 n - 0.1, more than any other.
 constexpr float kUserDefined = 0.1f;
 
@@ -65,7 +66,7 @@ SentencePieceNormalizer::Step SentencePieceNormalizer::step(std::string_view tex
   }
   if (longest.bytes > 0) return longest;
   const std::size_t character = first_character(text);
-  return character > 0 ? Step{text.substr(0, character), character} : Step{kReplacement, 1};
+  return character > 0 ? Step{text.substr(0, character), character} : Step{kReplacementCharacter, 1};
 }
 
 std::string SentencePieceNormalizer::operator()(std::string_view text,
@@ -119,7 +120,7 @@ SentencePieceUnigram::SentencePieceUnigram(const SentencePieceFile& file) : norm
       if (piece.text == fmt::format("<0x{:02X}>", byte)) bytes_[byte] = number;
     }
   }
-  unknown_score_ = lowest - kUnknownPenalty;
+  unknown_score_ = lowest - kUnknownPiecePenalty;
 }
 
 float SentencePieceUnigram::score(std::uint32_t id, std::size_t bytes) const {

@@ -3,15 +3,10 @@
 #include <utility>
 
 #include "heed/text/tokenizer.h"
+#include "text/utf8.h"
 
 namespace heed {
 namespace {
-
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-bool ends_with_replacement(std::string_view text) {
-  return text.size() >= kReplacement.size() && text.substr(text.size() - kReplacement.size()) == kReplacement;
-}
 
 /// A token like <0x0A>.
 bool is_byte_token(std::string_view token) {
@@ -27,7 +22,7 @@ std::size_t settled(std::string_view text) {
   return 0;
 }
 
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
+void replace_each(std::string& text, std::string_view from, std::string_view to) {
   std::size_t at = text.find(from);
   if (at == std::string::npos) return;
   std::string result;
@@ -52,7 +47,7 @@ std::string clean_up_spaces(std::string text) {
                                                                            {" 's", "'s"},
                                                                            {" 've", "'ve"},
                                                                            {" 're", "'re"}}};
-  for (const auto& rule : kRules) replace_all(text, rule.first, rule.second);
+  for (const auto& rule : kRules) replace_each(text, rule.first, rule.second);
   return text;
 }
 
@@ -66,7 +61,7 @@ std::string StreamingDecoder::fresh_text(bool last) {
   const std::string before =
       tokenizer_.decode(ids.subspan(window_, finished_ - window_), skip_special_tokens_);
   const std::string text = tokenizer_.decode(ids.subspan(window_), skip_special_tokens_);
-  if (text.size() <= before.size() || (!last && ends_with_replacement(text))) return {};
+  if (text.size() <= before.size() || (!last && text.ends_with(kReplacementCharacter))) return {};
   // The next text is decoded behind this one's ids, as what stands at the very beginning is another matter.
   window_ = finished_;
   finished_ = ids_.size();

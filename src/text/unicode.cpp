@@ -9,11 +9,10 @@
 #include <limits>
 
 #include "heed/error.h"
+#include "text/utf8.h"
 
 namespace heed {
 namespace {
-
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 /// A well-formed sequence, or a maximal invalid part, at the start of a text.
 struct Sequence {
@@ -102,7 +101,7 @@ std::string replace_invalid_utf8(std::string_view text, std::size_t* replaced) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < text.size();) {
     const Sequence sequence = next_sequence(text.substr(i));
-    result += sequence.valid ? text.substr(i, sequence.bytes) : kReplacement;
+    result += sequence.valid ? text.substr(i, sequence.bytes) : kReplacementCharacter;
     count += sequence.valid ? 0 : 1;
     i += sequence.bytes;
   }

@@ -7,6 +7,9 @@
 
 namespace heed {
 
+/// U+FFFD, for what is no character.
+inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
+
 /// Bytes of the character that begins with `first`, in valid UTF-8.
 inline std::size_t utf8_length(char first) {
   const auto byte = static_cast<unsigned char>(first);

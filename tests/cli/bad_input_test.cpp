@@ -8,6 +8,7 @@
 #include "command.h"
 
 namespace heed::cli_test {
+namespace bad_input {  // here a command is its words, in other tests of the command its result
 namespace {
 
 using testing::HasSubstr;
@@ -343,4 +344,5 @@ TEST(BadInput, Recipes) {
 }
 
 }  // namespace
+}  // namespace bad_input
 }  // namespace heed::cli_test

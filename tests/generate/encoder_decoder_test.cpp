@@ -227,7 +227,7 @@ TEST_P(Search, CapturedAttentionIsThatOfTheFinishedHypotheses) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Search, testing::Values("bart", "marian", "t5", "t5-v1.1"),
+INSTANTIATE_TEST_SUITE_P(Families, Search, ::testing::Values("bart", "marian", "t5", "t5-v1.1"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

@@ -12,7 +12,7 @@
 namespace heed {
 namespace {
 
-std::size_t count(const std::string& text, const std::string& part) {
+std::size_t occurrences(const std::string& text, const std::string& part) {
   std::size_t n = 0;
   for (std::size_t i = text.find(part); i != std::string::npos; i = text.find(part, i + part.size())) ++n;
   return n;
@@ -64,10 +64,10 @@ TEST(Page, DataComeBackToA255thOfTheLargest) {
 TEST(Page, TokensCannotEndTheirElement) {
   const AttentionPicture picture = nasty_picture();
   const std::string page = attention_html(picture);
-  EXPECT_EQ(count(page, "</script"), 2u) << "the data's and the program's own";
-  EXPECT_EQ(count(page, "<script"), 2u);
-  EXPECT_EQ(count(page, "alert(1)"), 2u) << "in the title and in the data, both as text";
-  EXPECT_EQ(count(page, "<title>&lt;/title&gt;&lt;script&gt;alert(1)"), 1u);
+  EXPECT_EQ(occurrences(page, "</script"), 2u) << "the data's and the program's own";
+  EXPECT_EQ(occurrences(page, "<script"), 2u);
+  EXPECT_EQ(occurrences(page, "alert(1)"), 2u) << "in the title and in the data, both as text";
+  EXPECT_EQ(occurrences(page, "<title>&lt;/title&gt;&lt;script&gt;alert(1)"), 1u);
   EXPECT_EQ(page.find('\x1b'), std::string::npos);
   const nlohmann::json data = data_of(page);
   for (std::size_t i = 0; i < picture.tokens.at("cross").keys.size(); ++i) {
@@ -78,7 +78,7 @@ TEST(Page, TokensCannotEndTheirElement) {
 TEST(Page, NeedsNoNetwork) {
   const std::string page = attention_html(sample_picture(3, 3));
   for (const char* outside : {"http:", "https:", "src=", "<link", "@import", "url(", "fetch(", "import("}) {
-    EXPECT_EQ(count(page, outside), 0u) << outside;
+    EXPECT_EQ(occurrences(page, outside), 0u) << outside;
   }
 }
 

@@ -32,7 +32,7 @@ struct DecoderCase {
   const char* family;
   int gradients;
 };
-const DecoderCase kCases[] = {
+const DecoderCase kDecoderCases[] = {
     {"gpt2", "gpt2", 28},         {"gpt2-inverse-layer-scale", "gpt2", 28},
     {"llama", "llama", 21},       {"llama3", "llama", 20},
     {"mistral", "mistral", 21},   {"qwen2", "qwen2", 27},
@@ -65,7 +65,7 @@ class DecoderTest : public testing::TestWithParam<DecoderCase> {
     return model->forward(named, {}, plain).at("logits");
   }
 };
-INSTANTIATE_TEST_SUITE_P(All, DecoderTest, testing::ValuesIn(kCases), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(All, DecoderTest, testing::ValuesIn(kDecoderCases), [](const auto& info) {
   std::string name = info.param.name;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;

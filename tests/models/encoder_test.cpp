@@ -49,7 +49,7 @@ struct EncoderCase {
   int outputs;
   int gradients;
 };
-const EncoderCase kCases[] = {
+const EncoderCase kEncoderCases[] = {
     {"bert", EncoderHead::none, 7, 0},
     {"bert-mlm", EncoderHead::masked_lm, 7, 42},
     {"bert-classify", EncoderHead::sequence, 7, 41},
@@ -106,7 +106,7 @@ class EncoderTest : public testing::TestWithParam<EncoderCase> {
     EXPECT_EQ(compared, wanted);
   }
 };
-INSTANTIATE_TEST_SUITE_P(All, EncoderTest, testing::ValuesIn(kCases), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(All, EncoderTest, testing::ValuesIn(kEncoderCases), [](const auto& info) {
   std::string name = info.param.name;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 using reference::expect_near;
 
-const json& fixture() {
+const json& rotary_fixture() {
   static const json loaded = json::parse(std::ifstream(HEED_FIXTURES "/positions/positions.json"));
   return loaded;
 }
@@ -59,7 +59,7 @@ RotaryOptions options_of(const json& c) {
 }
 
 TEST(Rotary, EveryScalingHasTheNumbersOfTransformers) {
-  for (const json& c : fixture().at("rotary")) {
+  for (const json& c : rotary_fixture().at("rotary")) {
     SCOPED_TRACE(c.at("name").get<std::string>());
     const RotaryOptions options = options_of(c);
     const std::int64_t r = options.dim + options.dim % 2;
@@ -84,7 +84,7 @@ TEST(Rotary, EveryScalingHasTheNumbersOfTransformers) {
 }
 
 TEST(Rotary, InterleavedAndPartialAsInGptJ) {
-  const json& c = fixture().at("interleaved");
+  const json& c = rotary_fixture().at("interleaved");
   const RotaryPositions positions({.dim = 8, .layout = RotaryLayout::interleaved});
   Tensor x = floats(c.at("x"), {2, 2, 4, 12});
   x.set_requires_grad();

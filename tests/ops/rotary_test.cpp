@@ -15,21 +15,21 @@ using reference::check_gradients;
 using reference::expect_near;
 using reference::random_tensor;
 
-struct Case {
+struct RotaryCase {
   std::int64_t batch, heads, time, d, r;
   bool own_turns;
 };
-const Case kCases[] = {{1, 1, 1, 2, 2, false},  {2, 3, 4, 12, 8, true}, {1, 2, 5, 34, 34, false},
-                       {2, 2, 3, 80, 64, true}, {1, 1, 0, 4, 4, false}, {1, 2, 2, 5, 0, false}};
+const RotaryCase kCases[] = {{1, 1, 1, 2, 2, false},  {2, 3, 4, 12, 8, true}, {1, 2, 5, 34, 34, false},
+                             {2, 2, 3, 80, 64, true}, {1, 1, 0, 4, 4, false}, {1, 2, 2, 5, 0, false}};
 
-Tensor turns_of(const Case& c) {
+Tensor turns_of(const RotaryCase& c) {
   return random_tensor(c.own_turns ? Shape{c.batch, c.time, c.r} : Shape{c.time, c.r}, 8);
 }
 
 TEST(Rotary, EqualsTheFormulaOnEveryTarget) {
   on_every_target([] {
     for (const RotaryLayout layout : {RotaryLayout::halves, RotaryLayout::interleaved}) {
-      for (const Case& c : kCases) {
+      for (const RotaryCase& c : kCases) {
         // [B, T, H, d] in memory, as a projection leaves it.
         const Tensor x = permute(random_tensor({c.batch, c.time, c.heads, c.d}, 7), {0, 2, 1, 3});
         const Tensor turns = turns_of(c), want = rotary_by_formula(x, turns, layout);
@@ -43,7 +43,7 @@ TEST(Rotary, EqualsTheFormulaOnEveryTarget) {
 
 TEST(Rotary, GradientsEqualDifferences) {
   for (const RotaryLayout layout : {RotaryLayout::halves, RotaryLayout::interleaved}) {
-    const Case c = kCases[1];
+    const RotaryCase c = kCases[1];
     check_gradients([&](const auto& in) { return rotary(in[0], turns_of(c), layout); },
                     {random_tensor({c.batch, c.heads, c.time, c.d}, 7)});
   }
