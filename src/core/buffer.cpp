@@ -76,7 +76,7 @@ struct FreeBlock {
   std::uint64_t released = 0;  // when, counted in releases
 };
 
-struct Pool {
+struct BufferPool {
   std::mutex mutex;
   std::multimap<std::size_t, FreeBlock> free_blocks;  // by size
   MemoryStatistics statistics;
@@ -115,8 +115,8 @@ struct Pool {
 };
 
 // Never destroyed: tensors with static storage may outlive any other object.
-Pool& pool() {
-  static Pool* instance = new Pool;
+BufferPool& buffer_pool() {
+  static BufferPool* instance = new BufferPool;
   return *instance;
 }
 
@@ -136,7 +136,7 @@ Buffer::Buffer() = default;
 std::shared_ptr<Buffer> Buffer::allocate(std::size_t bytes) {
   std::shared_ptr<Buffer> buffer(new Buffer);
   buffer->bytes_ = bytes;
-  Pool& p = pool();
+  BufferPool& p = buffer_pool();
   const std::lock_guard lock(p.mutex);
   if (bytes > SIZE_MAX / 4)
     throw Error("memory: expected a block that fits, got " + std::to_string(bytes) + " bytes");
@@ -241,7 +241,7 @@ std::shared_ptr<const Buffer> Buffer::peek() const {
 Buffer::~Buffer() {
   if (pooled_bytes_ == 0) return;
   ASAN_POISON_MEMORY_REGION(data_, pooled_bytes_);
-  Pool& p = pool();
+  BufferPool& p = buffer_pool();
   const std::lock_guard lock(p.mutex);
   p.free_blocks.emplace(pooled_bytes_, FreeBlock{data_, ++p.releases});
   p.statistics.bytes_in_use -= pooled_bytes_;
@@ -249,18 +249,18 @@ Buffer::~Buffer() {
 }
 
 MemoryStatistics memory_statistics() {
-  const std::lock_guard lock(pool().mutex);
-  return pool().statistics;
+  const std::lock_guard lock(buffer_pool().mutex);
+  return buffer_pool().statistics;
 }
 
 void reset_peak_memory() {
-  const std::lock_guard lock(pool().mutex);
-  pool().statistics.peak_bytes = pool().statistics.bytes_in_use;
+  const std::lock_guard lock(buffer_pool().mutex);
+  buffer_pool().statistics.peak_bytes = buffer_pool().statistics.bytes_in_use;
 }
 
 void release_cached_memory() {
-  const std::lock_guard lock(pool().mutex);
-  pool().release_all();
+  const std::lock_guard lock(buffer_pool().mutex);
+  buffer_pool().release_all();
 }
 
 }  // namespace heed
