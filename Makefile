@@ -5,6 +5,7 @@
 #   make build     the command, build/release/heed
 #   make install   the library, the command and the model, under PREFIX (default /usr/local)
 #   make asan      the tests under the address and undefined-behaviour sanitizers
+#   make tsan      the tests of threads, kernels and shared models under the thread sanitizer
 #   make fuzz      malformed files through every file reader, FUZZ_SECONDS (30) each; needs clang
 #   make check     include direction, the links of the docs and formatting, in seconds
 #   make format    format every C++ file
@@ -28,7 +29,7 @@ step = @if [ -t 1 ]; then printf '\n\033[1m== %s\033[0m\n' $(1); else printf '\n
 # Prints a command as a user would type it, then runs it.
 show = @printf '$$ %s\n' '$(1)'; $(1)
 
-.PHONY: demo test build install asan fuzz check format deps
+.PHONY: demo test build install asan tsan fuzz check format deps
 
 deps:
 	$(call step,"Packages")
@@ -64,6 +65,13 @@ asan: deps
 	@cmake --build --preset asan --parallel $(JOBS)
 	$(call step,"Test with sanitizers")
 	@ctest --preset asan -j $(TEST_JOBS)
+
+tsan: deps
+	$(call step,"Build what shares memory among threads with the thread sanitizer ($(JOBS) jobs)")
+	@cmake --preset tsan $(CMAKE_ARGS) --log-level=WARNING
+	@cmake --build --preset tsan --parallel $(JOBS) --target heed_core_test heed_kernels_test heed_models_test
+	$(call step,"Test with the thread sanitizer")
+	@ctest --preset tsan -j $(TEST_JOBS)
 
 fuzz: deps
 	$(call step,"Build the fuzzers ($(JOBS) jobs)")

@@ -1,12 +1,7 @@
 # Everything heed stands on, all of it packaged by Debian (scripts/install-deps.sh installs it).
 find_package(PkgConfig REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
-# Not find_package(dnnl): Debian 12's package file asks for OpenCL, which a CPU build has no use for.
-find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
-find_library(DNNL_LIBRARY dnnl REQUIRED)
-add_library(heed_dnnl INTERFACE IMPORTED)
-target_include_directories(heed_dnnl INTERFACE ${DNNL_INCLUDE_DIR})
-target_link_libraries(heed_dnnl INTERFACE ${DNNL_LIBRARY})
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
 # Headers only: the command loads libcurl when it downloads, and libheed never does.
 find_package(CURL 7.85 REQUIRED)
 add_library(heed_curl_headers INTERFACE)

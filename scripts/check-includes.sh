@@ -3,7 +3,7 @@
 # - a module includes itself and modules below it, never one above or beside it;
 # - a public header includes the standard library and public headers, nothing else;
 # - libcurl appears in src/hub alone: nothing else opens a connection;
-# - oneDNN appears in src/kernels/cpu/gemm.cpp alone, omp.h in src/core/threads.cpp alone;
+# - no source uses OpenMP, whose threads would be added to those of heed/threads.h;
 # - only src/cli prints or exits (src/core/error.cpp stops the program when an assertion fails);
 # - a file stays under 800 lines; past 400 it is named, without failing.
 # Tests, benchmarks and examples may include what they like; for them only the sizes count.
@@ -107,14 +107,11 @@ function check_include(line,   quoted, path, target) {
   quoted = line ~ /include[ \t]*"/
   path = line
   sub(/^[ \t]*#[ \t]*include[ \t]*["<]/, "", path); sub(/[">].*/, "", path)
-  if (path ~ /(^|\/)dnnl[a-z_]*\.hp?p?$/ && FILENAME != "src/kernels/cpu/gemm.cpp")
-    report("only src/kernels/cpu/gemm.cpp includes oneDNN")
   if (path ~ /^curl\// && FILENAME !~ /^src\/hub\//)
     report("only src/hub includes libcurl")
   if (path ~ /^(sys\/socket|netdb|netinet\/in|arpa\/inet)\.h$/)
     report("nothing opens connections by itself (src/hub does, with libcurl)")
-  if (path == "omp.h" && FILENAME != "src/core/threads.cpp")
-    report("only src/core/threads.cpp includes omp.h (use heed/threads.h)")
+  if (path == "omp.h") report("no source includes omp.h (use heed/threads.h)")
   if (is_public && path !~ /^heed\// && (quoted || path !~ /^[a-z_0-9]+$/))
     report("a public header includes only the standard library and \"heed/...\", not " path)
   target = included_module(quoted, path)

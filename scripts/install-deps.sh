@@ -6,7 +6,7 @@ set -euo pipefail
 usage() {
   cat <<'TEXT'
 usage: scripts/install-deps.sh [--ci] [--dry-run]
-  --ci       also what the continuous checks need: clang, its OpenMP and sanitizers, clang-format, ccache
+  --ci       also what the continuous checks need: clang and its sanitizers, clang-format, ccache
   --dry-run  list what is missing, install nothing
 TEXT
 }
@@ -17,7 +17,6 @@ packages=(
   cmake
   ninja-build
   'pkgconf|pkg-config'
-  'libdnnl-dev|libonednn-dev'
   libhwy-dev
   libsentencepiece-dev
   libicu-dev
@@ -33,7 +32,6 @@ packages=(
 ci_packages=(
   git
   'clang-14|clang'
-  'libomp-14-dev|libomp-dev'
   'libclang-rt-14-dev|libclang-rt-dev'
   'clang-format-14|clang-format'
   ccache

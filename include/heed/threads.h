@@ -1,4 +1,11 @@
-// The one thread pool of the process (OpenMP's). Nothing else in heed starts compute threads.
+// The threads that the process computes with: one pool, which all its callers share. Nothing else in heed
+// starts compute threads.
+//
+// A caller computes itself, and threads of the pool that are free help it. Callers at once on several threads
+// of the program share them: where `threads()` threads compute already, a caller works alone. The pool's
+// threads are made when they are first needed, are named heed-1, heed-2, ..., take no signals, sleep when
+// there has been nothing to do for some 50 microseconds, and end with the process. A forked child makes
+// threads of its own; inside a body of parallel_for a process may only fork to run another program.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +14,10 @@
 
 namespace heed {
 
-/// Number of compute threads; starts as the number of processors available to the process.
+/// Number of compute threads of the process, callers included; starts as the first number in OMP_NUM_THREADS,
+/// or else as the processors available to the process (its affinity, and the quota of its control groups).
 int threads();
+/// May be called by any thread at any time; calls that have begun keep the threads they have.
 void set_threads(int count);
 
 /// A non-owning reference to a callable; valid only during the call it is passed to.
@@ -31,16 +40,19 @@ class FunctionRef<R(Args...)> {
 };
 
 /// Calls `body(begin, end)` on disjoint ranges that cover [0, count), in parallel. A range holds at least
-/// `grain` items, so small work stays on the calling thread; calls inside a parallel body run serially. The
-/// split depends on the number of threads: a reduction that must not depend on it needs fixed chunks.
+/// `grain` items, so small work stays on the calling thread; calls inside a parallel body run serially. There
+/// are several ranges for each thread, so that one which is held up delays nobody by more than a range. They
+/// depend on count, grain and threads() alone: a reduction that must not depend on the number of threads
+/// needs fixed chunks. When bodies throw, the exception of the first range that failed reaches the caller
+/// once all ranges are done.
 void parallel_for(std::int64_t count, std::int64_t grain,
                   FunctionRef<void(std::int64_t begin, std::int64_t end)> body);
 
-/// How many ranges parallel_for cuts such a call into.
-std::int64_t range_count(std::int64_t count, std::int64_t grain);
-/// parallel_for whose body also learns which of the range_count(count, grain) ranges it works on, so that
-/// each may have room of its own that the caller made beforehand.
-void parallel_for_ranges(std::int64_t count, std::int64_t grain,
-                         FunctionRef<void(std::int64_t range, std::int64_t begin, std::int64_t end)> body);
+/// How many threads such a call is shared by at most.
+std::int64_t team_size(std::int64_t count, std::int64_t grain);
+/// parallel_for by at most `team` threads, team_size(count, grain) or fewer, whose body also learns which of
+/// them it runs on (0 is the caller), so that each may have room of its own that the caller made beforehand.
+void parallel_for_team(std::int64_t team, std::int64_t count, std::int64_t grain,
+                       FunctionRef<void(std::int64_t member, std::int64_t begin, std::int64_t end)> body);
 
 }  // namespace heed

@@ -12,7 +12,6 @@
 #include "cli/input.h"
 #include "cli/option_values.h"
 #include "cli/terminal.h"
-#include "cli/wait_policy.h"
 #include "heed/threads.h"
 
 namespace heed::cli {
@@ -144,7 +143,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace heed::cli
 
-int main(int argc, char** argv) {
-  heed::cli::spin_briefly(argv);
-  return heed::cli::run(argc, argv);
-}
+int main(int argc, char** argv) { return heed::cli::run(argc, argv); }

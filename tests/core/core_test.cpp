@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -9,7 +8,6 @@
 #include "heed/dtype.h"
 #include "heed/random.h"
 #include "heed/shape.h"
-#include "heed/threads.h"
 
 namespace heed {
 namespace {
@@ -123,15 +121,6 @@ TEST(Buffer, ChangesItsFormUntilSomebodyHasTheAddress) {
   EXPECT_EQ(buffer->data()[5], std::byte{50});
   EXPECT_EQ(first->writes + second->writes, 2);
   EXPECT_FALSE(Buffer::allocate(8)->may_change_form());
-}
-
-TEST(Threads, ParallelForCoversEveryIndexOnceAndPassesErrorsOn) {
-  std::vector<std::atomic<int>> hits(1003);
-  parallel_for(1003, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) ++hits[static_cast<std::size_t>(i)];
-  });
-  for (auto& hit : hits) EXPECT_EQ(hit, 1);
-  EXPECT_THROW(parallel_for(100, 1, [](std::int64_t, std::int64_t) { throw Error("boom"); }), Error);
 }
 
 }  // namespace

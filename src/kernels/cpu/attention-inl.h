@@ -214,7 +214,7 @@ class Room {
   T* next_;
 };
 
-/// Room from the pool, of one size for each range of a parallel loop. The caller makes it, so that what is
+/// Room from the pool, of one size for each thread of a parallel loop. The caller makes it, so that what is
 /// asked of the pool does not hang on which threads are at work at once.
 template <class T>
 class Rooms {

@@ -73,9 +73,10 @@ class TileForward {
     const int64_t step = spreading_step(groups);
     const int64_t work = std::min(size, s_.queries) * s_.keys * (s_.head_dim + s_.value_dim) / 8;
     const int64_t tasks = s_.batch * s_.heads * groups, grain = row_grain(work);
-    const Rooms<T> rooms(range_count(tasks, grain), GroupRoom<S>::numbers(s_));
-    parallel_for_ranges(tasks, grain, [&](int64_t range, int64_t begin, int64_t end) HWY_ATTR {
-      GroupRoom<S> room(s_, rooms.at(range));
+    const int64_t team = team_size(tasks, grain);
+    const Rooms<T> rooms(team, GroupRoom<S>::numbers(s_));
+    parallel_for_team(team, tasks, grain, [&](int64_t member, int64_t begin, int64_t end) HWY_ATTR {
+      GroupRoom<S> room(s_, rooms.at(member));
       for (int64_t task = begin; task < end; ++task) {
         const int64_t head = task / groups, group = task % groups * step % groups;
         const Interval queries{group * size, std::min((group + 1) * size, s_.queries)};

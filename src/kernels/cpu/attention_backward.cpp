@@ -95,10 +95,11 @@ class Backward {
     const Rooms<T> distances(1, relative ? s_.batch * s_.heads * spans_ * distance_row() : 0);
     T* const by_distance = relative ? distances.data() : nullptr;
     const int64_t tasks = owners * spans_, grain = row_grain(work), width = std::min(span_, s_.keys);
-    const Rooms<T> rooms(range_count(tasks, grain), BackwardRoom<T>::numbers(s_, width));
+    const int64_t team = team_size(tasks, grain);
+    const Rooms<T> rooms(team, BackwardRoom<T>::numbers(s_, width));
     for (int64_t round = 0; round < spans_; ++round) {
-      parallel_for_ranges(tasks, grain, [&](int64_t range, int64_t begin, int64_t end) HWY_ATTR {
-        BackwardRoom<T> room(s_, width, rooms.at(range));
+      parallel_for_team(team, tasks, grain, [&](int64_t member, int64_t begin, int64_t end) HWY_ATTR {
+        BackwardRoom<T> room(s_, width, rooms.at(member));
         for (int64_t task = begin; task < end; ++task) {
           const int64_t owner = task / spans_, i = task % spans_ * step % spans_;
           for (int64_t b = 0; b < batches; ++b) {

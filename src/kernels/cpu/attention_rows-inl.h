@@ -182,10 +182,10 @@ class RowForward {
     T* const parts = states.data();
     const int64_t work = rows_ * std::min(kSpan, s_.keys) * (s_.head_dim + s_.value_dim) / 8;
     const int64_t tasks = heads * spans_, grain = row_grain(work);
-    const Rooms<T> rooms(range_count(tasks, grain),
-                         RowScores<S>::numbers(s_) + kKeyBlock * (padded<T>(s_.value_dim) + 1));
-    parallel_for_ranges(tasks, grain, [&](int64_t range, int64_t begin, int64_t end) HWY_ATTR {
-      Room<T> room = rooms.at(range);
+    const int64_t team = team_size(tasks, grain);
+    const Rooms<T> rooms(team, RowScores<S>::numbers(s_) + kKeyBlock * (padded<T>(s_.value_dim) + 1));
+    parallel_for_team(team, tasks, grain, [&](int64_t member, int64_t begin, int64_t end) HWY_ATTR {
+      Room<T> room = rooms.at(member);
       RowScores<S> scores(s_, rules_, room);
       T* values = room.take(kKeyBlock * padded<T>(s_.value_dim));
       T* factors = room.take(kKeyBlock);
@@ -310,9 +310,10 @@ class RowWeights {
     const int64_t pieces = (rows_ + kMostRows - 1) / kMostRows;
     const int64_t work = kMostRows * s_.keys * s_.head_dim / 8;
     const int64_t tasks = s_.batch * wanted * pieces, grain = row_grain(work);
-    const Rooms<T> rooms(range_count(tasks, grain), RowScores<S>::numbers(s_));
-    parallel_for_ranges(tasks, grain, [&](int64_t range, int64_t begin, int64_t end) HWY_ATTR {
-      Room<T> room = rooms.at(range);
+    const int64_t team = team_size(tasks, grain);
+    const Rooms<T> rooms(team, RowScores<S>::numbers(s_));
+    parallel_for_team(team, tasks, grain, [&](int64_t member, int64_t begin, int64_t end) HWY_ATTR {
+      Room<T> room = rooms.at(member);
       RowScores<S> scores(s_, rules_, room);
       for (int64_t task = begin; task < end; ++task) {
         piece(task / pieces / wanted, task / pieces % wanted, task % pieces * kMostRows, scores);

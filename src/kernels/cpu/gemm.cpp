@@ -1,17 +1,13 @@
-// Matrix multiplication: for double our own blocked product; for float the product of kernels/packed.h where
-// there is enough to do, which is faster than oneDNN's with plain operands, and else oneDNN (this is the only
-// file that knows it). Matrices of a batch that are too small to occupy every thread are spread over the
-// threads instead.
+// Matrix multiplication: for float the product of kernels/packed.h, so that the sums of a training step have
+// the order of inference, and for double a blocked product. Matrices of a batch that are too small to occupy
+// every thread are spread over the threads instead.
 #include "kernels/gemm.h"
 
-#include <dnnl.h>
-
 #include <algorithm>
-#include <new>
+#include <type_traits>
 
-#include "heed/error.h"
 #include "heed/threads.h"
-#include "kernels/cpu/gemm_f64.h"
+#include "kernels/cpu/gemm_tiles.h"
 #include "kernels/packed.h"
 
 namespace heed::kernels {
@@ -20,25 +16,18 @@ namespace {
 /// Multiplications below which one thread is as fast as several.
 constexpr std::int64_t kSmall = 1 << 21;
 
-void multiply(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
-              const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
-              std::int64_t ldc) {
-  if (alpha == 1 && (beta == 0 || beta == 1) && m * n * k >= kSmall && ordered_product_has_vectors()) {
-    OrderedProduct<float> product{.m = m, .n = n, .k = k, .y = c, .ldy = ldc, .accumulate = beta == 1};
-    product.x = transpose_a ? Plain<const float>{a, 1, lda} : Plain<const float>{a, lda, 1};
-    product.plain = transpose_b ? Plain<const float>{b, ldb, 1} : Plain<const float>{b, 1, ldb};
-    return ordered_product(product);
+template <class T>
+void multiply(const detail::GemmTiles<T>& g) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (g.alpha == 1 && (g.beta == 0 || g.beta == 1) && ordered_product_has_vectors()) {
+      OrderedProduct<float> product{
+          .m = g.m, .n = g.n, .k = g.k, .y = g.c, .ldy = g.ldc, .accumulate = g.beta == 1};
+      product.x = g.transpose_a ? Plain<const float>{g.a, 1, g.lda} : Plain<const float>{g.a, g.lda, 1};
+      product.plain = g.transpose_b ? Plain<const float>{g.b, g.ldb, 1} : Plain<const float>{g.b, 1, g.ldb};
+      return ordered_product(product);
+    }
   }
-  const dnnl_status_t status = dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', m, n, k, alpha, a,
-                                          lda, b, ldb, beta, c, ldc);
-  if (status == dnnl_out_of_memory) throw std::bad_alloc();
-  HEED_ASSERT(status == dnnl_success, "dnnl_sgemm refused its arguments");
-}
-
-void multiply(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
-              double alpha, const double* a, std::int64_t lda, const double* b, std::int64_t ldb, double beta,
-              double* c, std::int64_t ldc) {
-  detail::gemm_f64({transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc});
+  detail::gemm_tiles(g);
 }
 
 template <class T>
@@ -57,7 +46,7 @@ void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, st
   if (k == 0) {
     scale_rows(m, n, beta, c, ldc);
   } else {
-    multiply(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    multiply<T>({transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc});
   }
 }
 

@@ -24,11 +24,12 @@ inline constexpr int64_t kBlockBytes = 768 << 10;  // of rearranged rows: part o
 inline constexpr int64_t kMostDepth = 1024;  // steps along k that a panel and a block share that cache for
 inline constexpr int64_t kStripBytes = 8 << 20;  // of panels that are packed on the way
 /// Multiplications a thread should have at least, reading a weight counted as eight of them.
-inline constexpr int64_t kThreadWork = 1 << 19, kReading = 8;
+inline constexpr int64_t kThreadWork = 1 << 18, kReading = 8;
 
 inline constexpr int64_t kManyTiles = 16;  // a thread's, from where on rows are cut rather than columns
+inline constexpr int64_t kPartsEach = 4;   // for a thread, so that one that is held up delays the others less
 
-/// A thread's part of a product: rows [first_row, last_row) of x, panels [first, last) of w.
+/// A part of a product: rows [first_row, last_row) of x, panels [first, last) of w.
 struct Part {
   int64_t first_row, last_row, first, last;
 };
@@ -313,7 +314,7 @@ template <class T>
 void ordered_product(const OrderedProduct<T>& p) {
   const int64_t panels = (p.n + kPanel - 1) / kPanel, tiles = (p.m + kTileRows - 1) / kTileRows;
   const int64_t useful = std::max<int64_t>(1, (p.m + kReading) * panels * kPanel * p.k / kThreadWork);
-  const int64_t team = std::min<int64_t>(threads(), useful);
+  const int64_t team = team_size(useful, 1);
   // Cut columns rather than rows, so that weights are read and packed once; but many rows are rearranged
   // once.
   const int64_t turning_rows = p.x.column == 1 ? p.m : 2 * p.m;
@@ -325,13 +326,30 @@ void ordered_product(const OrderedProduct<T>& p) {
     const int64_t longest = (panels + c - 1) / c * ((tiles + down - 1) / down);
     if (rows_first ? longest < best : longest <= best) best = longest, across = c;
   }
-  const int64_t down = std::max<int64_t>(1, std::min(team / across, tiles));
-  parallel_for(across * down, 1, [&, down, across, panels](int64_t begin, int64_t end) HWY_ATTR {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t c = i / down, r = i % down;
-      run_part(p, Part{p.m * r / down, p.m * (r + 1) / down, panels * c / across, panels * (c + 1) / across});
-    }
-  });
+  int64_t down = std::max<int64_t>(1, std::min(team / across, tiles));
+  // Every part rearranges its rows, and packs its columns where they are plain: the fewer it has of the
+  // others, the dearer.
+  int64_t finer = team > 1 ? std::min(kPartsEach, 2 * useful / team) : 1;
+  const auto cut = [&](int64_t& parts, int64_t length, int64_t least) {
+    const int64_t times = std::clamp<int64_t>(length / (parts * least), 1, finer);
+    parts *= times;
+    finer /= times;
+  };
+  if (p.packed != nullptr) {
+    cut(down, tiles, 8);
+    cut(across, panels, tiles > 1 ? 8 : p.m > 1 ? 4 : 1);
+  } else {
+    cut(across, panels, 12);
+    cut(down, tiles, 36);
+  }
+  parallel_for_team(
+      team, across * down, 1, [&, down, across, panels](int64_t, int64_t begin, int64_t end) HWY_ATTR {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t c = i / down, r = i % down;
+          run_part(
+              p, Part{p.m * r / down, p.m * (r + 1) / down, panels * c / across, panels * (c + 1) / across});
+        }
+      });
 }
 
 template <class T>

@@ -1,12 +1,12 @@
-// Blocked double-precision product: a thread owns blocks of C; for each it packs panels of B and runs the
+// Blocked product: a thread owns blocks of C; for each it packs panels of B and runs the
 // tile product on them. The order of additions depends on k alone.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/gemm_f64.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/gemm_tiles.cpp"
 #include "kernels/cpu/targets.h"
 
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
-#include "kernels/cpu/gemm_f64.h"
+#include "kernels/cpu/gemm_tiles.h"
 #include "kernels/cpu/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -15,39 +15,41 @@ namespace heed::kernels::HWY_NAMESPACE {
 inline constexpr int64_t kHeight = 96, kWidth = 64, kDepth = 128;
 
 /// panel[l, j] = op(b)[first_k + l, first_n + j], rows of kWidth.
-HWY_INLINE void pack_panel(const detail::GemmF64& g, int64_t first_k, int64_t depth, int64_t first_n,
-                           int64_t width, double* panel) {
+template <class T>
+HWY_INLINE void pack_panel(const detail::GemmTiles<T>& g, int64_t first_k, int64_t depth, int64_t first_n,
+                           int64_t width, T* panel) {
   if (g.transpose_b) {
-    pack_transposed<double>(width, depth, {g.b + first_n * g.ldb + first_k, g.ldb}, {panel, kWidth}, kWidth);
+    pack_transposed<T>(width, depth, {g.b + first_n * g.ldb + first_k, g.ldb}, {panel, kWidth}, kWidth);
   } else {
-    pack_rows<double>(depth, width, {g.b + first_k * g.ldb + first_n, g.ldb}, {panel, kWidth});
+    pack_rows<T>(depth, width, {g.b + first_k * g.ldb + first_n, g.ldb}, {panel, kWidth});
   }
 }
 
-HWY_INLINE void multiply_block(const detail::GemmF64& g, int64_t i, int64_t j, double* panel, double* block) {
+template <class T>
+HWY_INLINE void multiply_block(const detail::GemmTiles<T>& g, int64_t i, int64_t j, T* panel, T* block) {
   const int64_t height = std::min(kHeight, g.m - i), width = std::min(kWidth, g.n - j);
   for (int64_t l = 0; l < g.k; l += kDepth) {
     const int64_t depth = std::min(kDepth, g.k - l);
     pack_panel(g, l, depth, j, width, panel);
-    const Left<double> a = g.transpose_a ? Left<double>{g.a + l * g.lda + i, 1, g.lda}
-                                         : Left<double>{g.a + i * g.lda + l, g.lda, 1};
+    const Left<T> a =
+        g.transpose_a ? Left<T>{g.a + l * g.lda + i, 1, g.lda} : Left<T>{g.a + i * g.lda + l, g.lda, 1};
     if (l == 0) {
-      tile_multiply<Into::c, double>(height, width, depth, a, {panel, kWidth}, {block, kWidth});
+      tile_multiply<Into::c, T>(height, width, depth, a, {panel, kWidth}, {block, kWidth});
     } else {
-      tile_multiply<Into::sum, double>(height, width, depth, a, {panel, kWidth}, {block, kWidth});
+      tile_multiply<Into::sum, T>(height, width, depth, a, {panel, kWidth}, {block, kWidth});
     }
   }
   for (int64_t r = 0; r < height; ++r) {
-    double* c = g.c + (i + r) * g.ldc + j;
+    T* c = g.c + (i + r) * g.ldc + j;
     for (int64_t s = 0; s < width; ++s) {
-      const double product = g.alpha * block[r * kWidth + s];
+      const T product = g.alpha * block[r * kWidth + s];
       c[s] = g.beta == 0 ? product : g.beta * c[s] + product;
     }
   }
 }
 
-template <class T>  // double: HEED_EXPORT exports templates
-void gemm_blocks(const detail::GemmF64& g) {
+template <class T>
+void gemm_blocks(const detail::GemmTiles<T>& g) {
   const int64_t rows = (g.m + kHeight - 1) / kHeight, columns = (g.n + kWidth - 1) / kWidth;
   parallel_for(rows * columns, row_grain(kHeight * kWidth), [&](int64_t begin, int64_t end) HWY_ATTR {
     std::vector<T> panel(kDepth * kWidth), block(kHeight * kWidth);
@@ -63,6 +65,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::kernels {
 HEED_EXPORT(gemm_blocks);
-void detail::gemm_f64(const GemmF64& args) { HEED_DISPATCH(gemm_blocks, double)(args); }
+template <class T>
+void detail::gemm_tiles(const GemmTiles<T>& args) {
+  HEED_DISPATCH(gemm_blocks, T)(args);
+}
+template void detail::gemm_tiles(const GemmTiles<float>&);
+template void detail::gemm_tiles(const GemmTiles<double>&);
 }  // namespace heed::kernels
 #endif

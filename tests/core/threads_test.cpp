@@ -1,0 +1,322 @@
+// The thread pool: what parallel_for promises its callers, and how they share it. Nothing here is timed, so
+// that a busy machine changes nothing; a body that waits, waits for what another thread is certain to do.
+#include "heed/threads.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+using std::int64_t;
+
+/// A number of threads for the time of a test.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int count) { set_threads(count); }
+  ~ThreadCount() { set_threads(before_); }
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  int before_ = threads();
+};
+
+std::vector<std::string> names_of_threads() {
+  std::vector<std::string> names;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(task.path() / "comm");
+    std::string name;
+    if (std::getline(file, name)) names.push_back(name);
+  }
+  return names;
+}
+std::size_t threads_of_the_pool() {
+  const auto names = names_of_threads();
+  return static_cast<std::size_t>(std::count_if(
+      names.begin(), names.end(), [](const std::string& name) { return name.rfind("heed-", 0) == 0; }));
+}
+
+void sum_squares(int64_t count, std::atomic<int64_t>& sum) {
+  parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) sum += i * i;
+  });
+}
+int64_t sum_squares(int64_t count) {
+  std::atomic<int64_t> sum = 0;
+  sum_squares(count, sum);
+  return sum;
+}
+constexpr int64_t squares(int64_t count) { return (count - 1) * count * (2 * count - 1) / 6; }
+
+TEST(Threads, ParallelForCoversEveryIndexOnce) {
+  for (const int count : {1, 2, 3, 8, 40}) {
+    const ThreadCount threads(count);
+    for (const int64_t n : {0, 1, 2, 3, 7, 100, 1003}) {
+      for (const int64_t grain : {1, 3, 2000}) {
+        std::vector<std::atomic<int>> hits(static_cast<std::size_t>(n));
+        parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+          EXPECT_LT(begin, end);
+          EXPECT_TRUE(end - begin >= grain || end - begin == n);
+          for (int64_t i = begin; i < end; ++i) ++hits[static_cast<std::size_t>(i)];
+        });
+        for (auto& hit : hits) ASSERT_EQ(hit, 1);
+      }
+    }
+  }
+}
+
+TEST(Threads, TheSplitIsTheSameEveryTime) {
+  const ThreadCount threads(3);
+  const auto split = [] {
+    std::vector<std::atomic<int64_t>> ends(500);
+    parallel_for(500, 7, [&](int64_t begin, int64_t end) { ends[static_cast<std::size_t>(begin)] = end; });
+    return std::vector<int64_t>(ends.begin(), ends.end());
+  };
+  const auto first = split();
+  EXPECT_GT(std::count_if(first.begin(), first.end(), [](int64_t end) { return end > 0; }), 3);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(split(), first);
+}
+
+TEST(Threads, AMemberWorksOnOneRangeAtATime) {
+  const ThreadCount threads(4);
+  for (int round = 0; round < 200; ++round) {
+    const int64_t team = team_size(64, 1);
+    ASSERT_EQ(team, 4);
+    std::vector<std::atomic<int>> inside(4);
+    parallel_for_team(team, 64, 1, [&](int64_t member, int64_t, int64_t) {
+      auto& here = inside.at(static_cast<std::size_t>(member));
+      EXPECT_EQ(++here, 1);
+      std::this_thread::yield();
+      --here;
+    });
+  }
+}
+
+TEST(Threads, TheFirstFailureReachesTheCallerAndThePoolGoesOn) {
+  const ThreadCount threads(4);
+  for (int round = 0; round < 100; ++round) {
+    std::atomic<int64_t> done = 0;
+    try {
+      parallel_for(100, 1, [&](int64_t begin, int64_t end) {
+        done += end - begin;
+        if (end > 30) throw Error("range " + std::to_string(begin));
+      });
+      FAIL() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "range 25");  // 16 ranges: 0, 6, 12, 18, 25, ...
+    }
+    EXPECT_EQ(done, 100);
+    EXPECT_EQ(sum_squares(100), squares(100));
+  }
+}
+
+TEST(Threads, CallsInsideABodyAreSerial) {
+  const ThreadCount threads(4);
+  parallel_for(16, 1, [&](int64_t, int64_t) {
+    EXPECT_EQ(team_size(1000, 1), 1);
+    const auto self = std::this_thread::get_id();
+    int calls = 0;
+    parallel_for(1000, 1, [&](int64_t begin, int64_t end) {
+      EXPECT_EQ(std::this_thread::get_id(), self);
+      EXPECT_EQ(end - begin, 1000);
+      ++calls;
+    });
+    EXPECT_EQ(calls, 1);
+  });
+  EXPECT_EQ(team_size(1000, 1), 4);
+}
+
+TEST(Threads, TheNumberIsTheProcesss) {
+  const ThreadCount threads(5);
+  std::thread([] {
+    EXPECT_EQ(heed::threads(), 5);
+    set_threads(3);
+  }).join();
+  EXPECT_EQ(heed::threads(), 3);
+  EXPECT_THROW(set_threads(0), Error);
+  EXPECT_EQ(heed::threads(), 3);
+}
+
+// A range that waits until all others are done, as one whose thread has lost its processor: the others are
+// done by whoever is there.
+TEST(Threads, ARangeThatIsHeldUpHoldsUpNoOther) {
+  const ThreadCount threads(2);
+  for (const int64_t slow : {0, 1, 3, 4, 6, 7}) {
+    std::atomic<int> done = 0;
+    parallel_for(8, 1, [&](int64_t begin, int64_t) {
+      // Alone, a thread comes to the ranges before the slow one; wait only for those that another must do.
+      if (begin == slow) {
+        while (done < 7 && threads_of_the_pool() > 0) std::this_thread::yield();
+      }
+      ++done;
+    });
+    EXPECT_EQ(done, 8);
+  }
+}
+
+TEST(Threads, CallersShareOneBudget) {
+  // In a process of its own, whose threads are no other test's.
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    constexpr std::size_t kCallers = 8;
+    constexpr std::size_t limit = 3;
+    set_threads(limit);
+    std::atomic<bool> wrong = false;
+    std::atomic<int> computing = 0, callers = kCallers;
+    std::vector<std::thread> requests;
+    for (std::size_t caller = 0; caller < kCallers; ++caller) {
+      requests.emplace_back([&] {
+        for (int round = 0; round < 300; ++round) {
+          std::atomic<int64_t> sum = 0;
+          parallel_for(64, 1, [&](int64_t begin, int64_t end) {
+            if (++computing > static_cast<int>(kCallers + limit) - 1) wrong = true;
+            for (int64_t i = begin; i < end; ++i) sum += i * i;
+            --computing;
+          });
+          if (sum != squares(64)) wrong = true;
+        }
+        --callers;
+      });
+    }
+    while (callers > 0) {
+      if (threads_of_the_pool() > limit - 1) wrong = true;
+    }
+    for (auto& request : requests) request.join();
+    _exit(wrong ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Threads, WhereTheBudgetIsSpentACallerWorksAlone) {
+  const ThreadCount threads(2);
+  std::atomic<bool> begun = false, over = false;
+  std::thread first([&] {
+    parallel_for(2, 1, [&](int64_t, int64_t) {
+      begun = true;
+      while (!over) std::this_thread::yield();
+    });
+  });
+  while (!begun) std::this_thread::yield();
+  const auto self = std::this_thread::get_id();
+  for (int round = 0; round < 100; ++round) {
+    parallel_for(64, 1, [&](int64_t, int64_t) { EXPECT_EQ(std::this_thread::get_id(), self); });
+  }
+  over = true;
+  first.join();
+}
+
+TEST(Threads, WorkersHaveNamesAndTakeNoSignals) {
+  const ThreadCount threads(2);
+  std::atomic<bool> helped = false, blocked = false;
+  const auto caller = std::this_thread::get_id();
+  while (!helped) {
+    parallel_for(2, 1, [&](int64_t, int64_t) {
+      if (std::this_thread::get_id() == caller) {
+        for (int i = 0; i < 1000 && !helped; ++i) std::this_thread::yield();
+        return;
+      }
+      sigset_t mask;
+      pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+      blocked = sigismember(&mask, SIGINT) == 1 && sigismember(&mask, SIGTERM) == 1;
+      helped = true;
+    });
+  }
+  EXPECT_TRUE(blocked);
+  const auto names = names_of_threads();
+  EXPECT_EQ(std::count(names.begin(), names.end(), "heed-1"), 1);
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  EXPECT_EQ(sigismember(&mask, SIGINT), 0);
+}
+
+TEST(Threads, AForkedChildComputes) {
+  const ThreadCount threads(3);
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_EQ(sum_squares(1000), squares(1000));  // so that the parent has threads
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      alarm(60);
+      bool right = true;
+      for (int i = 0; i < 20; ++i) right = right && sum_squares(1000) == squares(1000);
+      const pid_t grandchild = fork();
+      if (grandchild == 0) _exit(sum_squares(1000) == squares(1000) ? 0 : 1);
+      int status = 1;
+      waitpid(grandchild, &status, 0);
+      _exit(right && status == 0 ? 0 : 1);
+    }
+    int status = 1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+}
+
+/// Status of a child that calls `leave` once it has computed.
+template <class Leave>
+int status_of_child(Leave leave) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    sum_squares(1000);
+    leave();
+    _exit(100);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST(Threads, AProcessMayEndFromAnywhere) {
+  const ThreadCount threads(3);
+  for (int round = 0; round < 10; ++round) {
+    EXPECT_EQ(WEXITSTATUS(status_of_child([] { std::exit(7); })), 7);
+    EXPECT_EQ(WEXITSTATUS(status_of_child([] { std::thread([] { std::exit(8); }).join(); })), 8);
+    EXPECT_EQ(WEXITSTATUS(status_of_child([] {
+                static std::atomic<bool> ends = false;
+                parallel_for(100, 1, [](int64_t, int64_t) {  // on whichever thread comes first
+                  if (!ends.exchange(true)) std::exit(9);
+                });
+                for (;;) pause();
+              })),
+              9);
+  }
+}
+
+TEST(Threads, ManyCallersOfManySizesWhileTheNumberChanges) {
+  const ThreadCount threads(4);
+  std::atomic<bool> wrong = false;
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 6; ++caller) {
+    callers.emplace_back([&, caller] {
+      for (int64_t round = 0; round < 1000; ++round) {
+        const int64_t n = 1 + (round * 37 + caller * 101) % 300;
+        if (sum_squares(n) != squares(n)) wrong = true;
+        if (caller == 0) set_threads(1 + static_cast<int>(round % 5));
+      }
+    });
+  }
+  for (auto& caller : callers) caller.join();
+  EXPECT_FALSE(wrong);
+}
+
+}  // namespace
+}  // namespace heed
