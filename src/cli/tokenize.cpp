@@ -49,10 +49,9 @@ Encoding encode(const Tokenizer& tokenizer, const std::string& text, const Token
   if (arguments.target) return tokenizer.encode_target(text, special);
   const auto pair = arguments.pair ? std::optional<std::string_view>(*arguments.pair) : std::nullopt;
   const auto truncation = tokenizer.truncation();
-  Encoding encoding = truncation
-                          ? std::move(tokenizer.encode_windows(text, pair, *truncation, special).front())
-                      : pair ? tokenizer.encode_pair(text, *pair, special)
-                             : tokenizer.encode(text, special);
+  Encoding encoding = truncation ? tokenizer.encode_truncated(text, pair, *truncation, special)
+                      : pair     ? tokenizer.encode_pair(text, *pair, special)
+                                 : tokenizer.encode(text, special);
   if (const auto padding = tokenizer.padding()) pad(encoding, *padding, encoding.size());
   return encoding;
 }

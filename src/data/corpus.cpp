@@ -84,8 +84,7 @@ std::optional<std::pair<std::string_view, std::string_view>> pick_columns(std::s
 
 void require_any(const std::string& where, const ParallelCorpus& corpus, const DataReport& report) {
   if (corpus.size() > 0) return;
-  throw Error(
-      fmt::format("{}: expected at least one usable line, got none (of {})", where, report.summary()));
+  throw Error(fmt::format("{}: no usable line (of {})", where, report.summary()));
 }
 
 }  // namespace

@@ -1,26 +1,28 @@
 #include "data/lines.h"
 
+#include "core/input_file.h"
 #include "heed/error.h"
 
 namespace heed::data {
 
 Lines::Lines(std::filesystem::path file) : file_(std::move(file)) {
+  if (file_.empty()) throw Error("\"\" is not a file name (give the path of a file)");
   std::error_code ignored;
   if (std::filesystem::is_directory(file_, ignored)) {
     throw Error(file_.string() + ": expected a text file, got a directory (name the file in it)");
   }
   stream_.open(file_, std::ios::binary);
   if (!stream_) {
-    throw Error(file_.string() +
-                ": expected a readable text file, got none (check the path and its permissions)");
+    throw Error(file_.string() + (has_entry(file_) ? ": cannot be read (check its permissions)"
+                                                   : ": not found (check the path)"));
   }
 }
 
 bool Lines::next(std::string& line) {
   if (!std::getline(stream_, line)) {
     if (stream_.bad()) {
-      throw Error(file_.string() + ": expected more text after line " + std::to_string(count_) +
-                  ", got a read error (check the disk)");
+      throw Error(file_.string() + ": cannot be read after line " + std::to_string(count_) +
+                  " (check the disk)");
     }
     return false;
   }

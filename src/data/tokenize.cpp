@@ -105,8 +105,7 @@ TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const st
     }
   }
   if (tokenized.size() == 0) {
-    throw Error(
-        fmt::format("tokenised corpus: expected at least one pair, got none (of {})", report.summary()));
+    throw Error(fmt::format("tokenized corpus: no usable pair (of {})", report.summary()));
   }
   return tokenized;
 }

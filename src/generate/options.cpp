@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/input_file.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
 
@@ -249,9 +250,9 @@ void check_as_of(const Config& config, const GenerationOptions& options) {
 GenerationOptions load_generation_options(const std::filesystem::path& directory,
                                           std::vector<std::string>* unused) {
   const auto own = directory / "generation_config.json", of_model = directory / "config.json";
-  const bool has_own = std::filesystem::exists(own);
+  const bool has_own = has_entry(own);
   GenerationOptions o;
-  if (!has_own && !std::filesystem::exists(of_model)) return o;
+  if (!has_own && !has_entry(of_model)) return o;
   const Config config = Config::load(has_own ? own : of_model);
   std::vector<std::string> not_understood = read_options(config, o);
   if (unused != nullptr && has_own) *unused = std::move(not_understood);

@@ -50,6 +50,7 @@ class Preparation {
 
  private:
   void add(std::size_t line, const std::string& text) {
+    if (options_.long_lines == LongLines::cut && positions_) return add_cut(line, text, *positions_);
     Encoding encoding = tokenizer_.encode(text);
     if (encoding.size() <= special_tokens_) return;  // blank: nothing to translate
     if (!options_.prefix.empty()) encoding = tokenizer_.encode(options_.prefix + text);
@@ -63,13 +64,28 @@ class Preparation {
             "translate: line {}: expected at most {} tokens, got {} (shorten it, or have long lines "
             "cut or split)",
             options_.first_line + line + 1, *positions_, length));
-      case LongLines::cut: warn(line, told + ": the rest is left out"); return push(cut(std::move(encoding)));
+      case LongLines::cut: break;  // all lines fit a model without positions
       case LongLines::split: {
         const auto parts = generate::split_text(text, tokenizer_, *positions_ - fixed_tokens_);
         warn(line, told + fmt::format(": translated in {} parts", parts.size()));
         for (const std::string& part : parts) push(cut(tokenizer_.encode(options_.prefix + part)));
       }
     }
+  }
+
+  /// A line of which no more than the model's positions is used; a long one is not tokenized to its end.
+  void add_cut(std::size_t line, const std::string& text, std::int64_t positions) {
+    const auto encode = [this](const std::string& input, std::int64_t length, bool& shortened) {
+      Truncation truncation;
+      truncation.max_length = length;
+      return tokenizer_.encode_truncated(input, std::nullopt, truncation, true, &shortened);
+    };
+    bool shortened = false;
+    if (encode(text, special_tokens_ + 1, shortened).size() <= special_tokens_) return;  // blank
+    Encoding encoding = encode(options_.prefix + text, positions, shortened);
+    if (shortened)
+      warn(line, fmt::format("more than the model's {} positions: the rest is ignored", positions));
+    push(std::move(encoding));
   }
 
   /// Keeps what fits, and the end token.

@@ -38,7 +38,7 @@ void sync_tree(const fs::path& folder) {
 
 void swap_folders(const fs::path& target, const fs::path& made, const fs::path& existing) {
   if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, existing.c_str(), RENAME_EXCHANGE) == 0) return;
-  io::throw_system_error(target, "a file system that can swap two folders (remove the old one first)", errno);
+  io::throw_system_error(target, "cannot be replaced in one step (remove it first)", errno);
 }
 
 }  // namespace
@@ -52,12 +52,12 @@ AtomicDirectory::AtomicDirectory(const fs::path& target)
   }
   if (fs::is_symlink(resolved_, error)) resolved_ = fs::canonical(resolved_, error);
   fs::create_directories(resolved_.parent_path(), error);
-  if (error) io::throw_system_error(target, "a parent folder that can be made", error.value());
+  if (error) io::throw_system_error(target, "its parent folder cannot be created", error.value());
   for (int attempt = 0; attempt < kDirectoryAttempts; ++attempt) {
     temporary_ = io::temporary_beside(resolved_);
     if (::mkdir(temporary_.c_str(), 0777) != 0) {
       if (errno == EEXIST) continue;  // left by a killed process that had our number
-      io::throw_system_error(target, "a folder where folders can be made", errno);
+      io::throw_system_error(target, "cannot be created", errno);
     }
     io::Descriptor opened(io::open_descriptor(temporary_, O_RDONLY | O_DIRECTORY));
     if (opened.get() >= 0 && io::lock_temporary(opened.get())) {
@@ -65,8 +65,7 @@ AtomicDirectory::AtomicDirectory(const fs::path& target)
       return;
     }
   }
-  throw Error(target.string() +
-              ": expected a free temporary name beside it, got none (remove *.tmp-* there)");
+  throw Error(target.string() + ": no free temporary name beside it (remove *.tmp-* there)");
 }
 
 AtomicDirectory::~AtomicDirectory() {
@@ -80,7 +79,7 @@ void AtomicDirectory::commit() {
   try {
     sync_tree(temporary_);
   } catch (const fs::filesystem_error& error) {
-    io::throw_system_error(target_, "to put the folder's files on disk", error.code().value());
+    io::throw_system_error(target_, "its files cannot be flushed to disk", error.code().value());
   }
   write_file(temporary_ / kMark, "Every file of this folder was written before this one.\n");
   std::error_code error;
@@ -88,7 +87,7 @@ void AtomicDirectory::commit() {
   if (replaces) {
     swap_folders(target_, temporary_, resolved_);
   } else if (::rename(temporary_.c_str(), resolved_.c_str()) != 0) {
-    io::throw_system_error(target_, "to give the finished folder its name", errno);
+    io::throw_system_error(target_, "cannot be renamed into place", errno);
   }
   const fs::path old = replaces ? temporary_ : fs::path();
   temporary_.clear();
@@ -107,12 +106,12 @@ void remove_directory(const fs::path& directory) {
   const fs::path aside = io::temporary_beside(folder);
   if (::rename(folder.c_str(), aside.c_str()) != 0) {
     if (errno == ENOENT) return;
-    io::throw_system_error(directory, "a folder that can be removed", errno);
+    io::throw_system_error(directory, "cannot be removed", errno);
   }
   io::sync_path(folder.parent_path());
   std::error_code error;
   fs::remove_all(aside, error);
-  if (error) io::throw_system_error(directory, "a folder that can be removed", error.value());
+  if (error) io::throw_system_error(directory, "cannot be removed", error.value());
 }
 
 std::size_t remove_stale_temporaries(const fs::path& folder) {

@@ -29,11 +29,10 @@ int open_temporary(const std::filesystem::path& target, const std::filesystem::p
     temporary = io::temporary_beside(resolved);
     io::Descriptor file(io::open_descriptor(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666));
     if (file.get() < 0 && errno == EEXIST) continue;  // left by a killed process that had our number
-    if (file.get() < 0) io::throw_system_error(target, "a folder where files can be made", errno);
+    if (file.get() < 0) io::throw_system_error(target, "cannot be created", errno);
     if (io::lock_temporary(file.get())) return file.release();
   }
-  throw Error(target.string() +
-              ": expected a free temporary name beside it, got none (remove *.tmp-* there)");
+  throw Error(target.string() + ": no free temporary name beside it (remove *.tmp-* there)");
 }
 
 }  // namespace
@@ -47,7 +46,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& target)
     throw Error(target.string() + ": expected a file to write, got a directory");
   if (exists && !S_ISREG(status.st_mode)) {
     descriptor_ = io::open_descriptor(target, O_WRONLY);
-    if (descriptor_ < 0) io::throw_system_error(target, "something that can be written to", errno);
+    if (descriptor_ < 0) io::throw_system_error(target, "cannot be opened for writing", errno);
     return;
   }
   descriptor_ = open_temporary(target_, resolved_, temporary_);
@@ -76,7 +75,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
     if (wrote < 0) {
       const int error = errno;
       discard();
-      io::throw_system_error(target_, "to write " + std::to_string(wanted) + " bytes", error);
+      io::throw_system_error(target_, "cannot write " + std::to_string(wanted) + " bytes", error);
     }
     done += static_cast<std::size_t>(wrote);
     bytes_written_ += static_cast<std::uint64_t>(wrote);
@@ -88,7 +87,7 @@ void AtomicFile::commit() {
   io::sync_descriptor(descriptor_, target_);
   if (!temporary_.empty()) {
     if (::rename(temporary_.c_str(), resolved_.c_str()) != 0) {
-      io::throw_system_error(target_, "to give the finished file its name", errno);
+      io::throw_system_error(target_, "cannot be renamed into place", errno);
     }
     temporary_.clear();
     io::sync_path(io::folder_of(resolved_));
@@ -96,7 +95,7 @@ void AtomicFile::commit() {
   const int descriptor = descriptor_;
   descriptor_ = -1;
   if (::close(descriptor) != 0) {
-    io::throw_system_error(target_, "to write " + std::to_string(bytes_written_) + " bytes", errno);
+    io::throw_system_error(target_, "cannot write " + std::to_string(bytes_written_) + " bytes", errno);
   }
 }
 

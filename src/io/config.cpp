@@ -1,5 +1,5 @@
+#include "core/input_file.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
 #include "heed/io/json.h"
 #include "io/json_reader.h"
 
@@ -34,7 +34,6 @@ struct Config::Document {
 
 namespace {
 
-constexpr std::size_t kLargestConfig = std::size_t{8} << 20;
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 30;
 
 void check_size(const Config& config, std::string_view name, std::int64_t value) {
@@ -160,7 +159,7 @@ Config::Config(std::shared_ptr<const Document> document, const JsonValue* value,
     : document_(std::move(document)), value_(value), prefix_(std::move(prefix)) {}
 
 Config Config::load(const std::filesystem::path& file) {
-  return parse(read_file(file, kLargestConfig), file.string());
+  return parse(read_regular_file(file, file_limits::kConfig), file.string());
 }
 
 Config Config::parse(std::string_view text, std::string where) {

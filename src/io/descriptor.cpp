@@ -19,8 +19,7 @@ std::string free_space(const std::filesystem::path& path) {
   std::error_code ignored;
   const std::filesystem::space_info space = std::filesystem::space(folder_of(path), ignored);
   if (ignored) return " (make room on the disk)";
-  return " (" + std::to_string(space.available >> 20) +
-         " MiB free where the file goes; make room on the disk)";
+  return " (" + std::to_string(space.available >> 20) + " MiB free; make room on the disk)";
 }
 
 bool all_digits(std::string_view text) {
@@ -39,9 +38,9 @@ int Descriptor::release() {
   return value;
 }
 
-void throw_system_error(const std::filesystem::path& path, std::string_view expected, int error) {
-  std::string message = path.string() + ": expected " + std::string(expected) + ", got \"" +
-                        std::generic_category().message(error) + "\"";
+void throw_system_error(const std::filesystem::path& path, std::string_view failure, int error) {
+  std::string message =
+      path.string() + ": " + std::string(failure) + ": " + std::generic_category().message(error);
   if (error == ENOSPC || error == EDQUOT) message += free_space(path);
   throw Error(message);
 }
@@ -60,13 +59,13 @@ void sync_descriptor(int descriptor, const std::filesystem::path& path) {
     result = ::fsync(descriptor);
   } while (result != 0 && errno == EINTR);
   if (result != 0 && errno != EINVAL && errno != ENOTSUP && errno != EROFS) {
-    throw_system_error(path, "to put what was written on disk", errno);
+    throw_system_error(path, "cannot be flushed to disk", errno);
   }
 }
 
 void sync_path(const std::filesystem::path& path) {
   const Descriptor opened(open_descriptor(path, O_RDONLY));
-  if (opened.get() < 0) throw_system_error(path, "to put it on disk", errno);
+  if (opened.get() < 0) throw_system_error(path, "cannot be flushed to disk", errno);
   sync_descriptor(opened.get(), path);
 }
 

@@ -22,8 +22,8 @@ class Descriptor {
   int value_;
 };
 
-/// `PATH: expected EXPECTED, got "No such file or directory"`; adds the free space when the disk is full.
-[[noreturn]] void throw_system_error(const std::filesystem::path& path, std::string_view expected, int error);
+/// `PATH: FAILURE: Permission denied`, e.g. "cannot be removed"; adds the free space when the disk is full.
+[[noreturn]] void throw_system_error(const std::filesystem::path& path, std::string_view failure, int error);
 
 /// open(2), repeated when interrupted; -1 and errno on failure.
 int open_descriptor(const std::filesystem::path& path, int flags, unsigned mode = 0);

@@ -17,7 +17,7 @@ const char* descriptor_of(const std::filesystem::path& path, DType dtype) {
     case DType::boolean: return "|b1";
     case DType::bf16: break;
   }
-  throw Error(path.string() + ": expected a dtype NumPy has, got bf16 (convert it to f32 first)");
+  throw Error(path.string() + ": expected a dtype that NumPy supports, got bf16 (convert it to f32 first)");
 }
 
 // A tuple as Python writes it: "()", "(3,)", "(2, 3)".

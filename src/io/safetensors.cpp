@@ -8,6 +8,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/input_file.h"
 #include "heed/error.h"
 #include "heed/io/file.h"
 #include "heed/io/json.h"
@@ -61,9 +62,10 @@ std::string_view header_text(const std::filesystem::path& path, const MappedFile
   }
   std::uint64_t length;
   std::memcpy(&length, file.data(), kLengthBytes);
-  if (length > io::kLargestHeader) {
-    throw Error(path.string() + ": expected a header of at most " + std::to_string(io::kLargestHeader) +
-                " bytes, got " + std::to_string(length) + " (not a safetensors file?)");
+  if (length > file_limits::kTensorHeader) {
+    throw Error(path.string() + ": expected a header of at most " +
+                std::to_string(file_limits::kTensorHeader) + " bytes, got " + std::to_string(length) +
+                " (not a safetensors file?)");
   }
   if (length > file.bytes() - kLengthBytes) {
     throw Error(path.string() + ": expected a header of " + std::to_string(length) +
@@ -145,7 +147,7 @@ bool SafetensorsFile::contains(std::string_view name) const { return contents_->
 const TensorInfo& SafetensorsFile::info(std::string_view name) const {
   const auto found = contents_->index.find(name);
   if (found == contents_->index.end()) {
-    throw Error(path().string() + ": expected a tensor \"" + std::string(name) + "\", got none of that name");
+    throw Error(path().string() + ": tensor \"" + std::string(name) + "\" not found");
   }
   return tensors()[found->second];
 }

@@ -166,7 +166,7 @@ class HeaderReader {
       fits = fits && !__builtin_mul_overflow(bits, static_cast<std::uint64_t>(size), &bits);
     }
     fits = fits && !__builtin_mul_overflow(bits, find_dtype(info.dtype)->bits, &bits);
-    if (!fits) fail("sizes whose product fits 64 bits", "a shape that does not");
+    if (!fits) fail("a shape whose product fits 64 bits", "a larger one");
     if (bits % 8 != 0) fail("a shape that fills whole bytes", std::to_string(bits) + " bits");
     if (bits / 8 != info.end - info.begin) {
       fail("data_offsets that span the " + std::to_string(bits / 8) + " bytes of its dtype and shape",

@@ -13,7 +13,6 @@
 
 namespace heed::io {
 
-constexpr std::uint64_t kLargestHeader = 100'000'000;
 constexpr std::string_view kMetadataName = "__metadata__";
 
 struct SafetensorsHeader {

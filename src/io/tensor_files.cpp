@@ -2,10 +2,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "core/input_file.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
 #include "heed/io/safetensors.h"
-#include "io/descriptor.h"
 #include "io/json_reader.h"
 #include "io/safetensors_header.h"
 
@@ -14,14 +13,6 @@ namespace {
 
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
-
-// Whether there is such an entry; a folder that may not be looked into is an error, not an absence.
-bool is_there(const std::filesystem::path& path) {
-  std::error_code error;
-  const bool there = std::filesystem::exists(path, error);
-  if (error) io::throw_system_error(path, "a path that can be looked up", error.value());
-  return there;
-}
 
 struct Index {
   std::vector<std::string> shards;                        // in the order of first mention
@@ -52,7 +43,7 @@ void read_weight_map(io::JsonReader& json, Index& index) {
 }
 
 Index read_index(const std::filesystem::path& path) {
-  const std::string text = read_file(path, io::kLargestHeader);
+  const std::string text = read_regular_file(path, file_limits::kTensorHeader);
   io::JsonReader json(path.string(), text);
   Index index;
   std::string key;
@@ -67,8 +58,7 @@ Index read_index(const std::filesystem::path& path) {
     read_weight_map(json, index);
   }
   json.finish();
-  if (!found || index.owner.empty())
-    throw Error(path.string() + ": expected a weight_map of tensors, got none");
+  if (!found || index.owner.empty()) throw Error(path.string() + ": weight_map not found, or empty");
   return index;
 }
 
@@ -86,7 +76,7 @@ constexpr OtherFormat kOtherFormats[] = {
 
 [[noreturn]] void throw_no_tensors(const std::filesystem::path& directory) {
   for (const char* pickled : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
-    if (is_there(directory / pickled)) {
+    if (has_entry(directory / pickled)) {
       throw Error((directory / pickled).string() +
                   ": expected safetensors, got a pickle, which can run code when it is read (in Python, load "
                   "the model "
@@ -101,7 +91,7 @@ constexpr OtherFormat kOtherFormats[] = {
                   " (heed reads the checkpoint in Hugging Face layout from which that file was made)");
     }
   }
-  throw Error(directory.string() + ": expected " + kSingleFile + " or " + kIndexFile + ", got neither");
+  throw Error(directory.string() + ": neither " + kSingleFile + " nor " + kIndexFile + " found");
 }
 
 }  // namespace
@@ -112,14 +102,14 @@ std::vector<std::string> shards_of_index(const std::filesystem::path& index) {
 
 TensorFiles TensorFiles::open(const std::filesystem::path& path) {
   TensorFiles all;
-  const bool directory = is_there(path) && std::filesystem::is_directory(path);
+  const bool directory = has_entry(path) && std::filesystem::is_directory(path);
   all.path_ = directory ? path / kSingleFile : path;
-  if (!directory || is_there(all.path_)) {
+  if (!directory || has_entry(all.path_)) {
     all.add(SafetensorsFile::open(all.path_));
     return all;
   }
   all.path_ = path / kIndexFile;
-  if (!is_there(all.path_)) throw_no_tensors(path);
+  if (!has_entry(all.path_)) throw_no_tensors(path);
   const Index index = read_index(all.path_);
   for (const std::string& shard : index.shards) {
     SafetensorsFile file = SafetensorsFile::open(path / shard);
@@ -135,8 +125,8 @@ TensorFiles TensorFiles::open(const std::filesystem::path& path) {
   }
   for (const auto& entry : index.owner) {
     if (!all.contains(entry.first)) {
-      throw Error((path / entry.second).string() + ": expected the tensor \"" + entry.first +
-                  "\", which the index places there, got none of that name");
+      throw Error((path / entry.second).string() + ": tensor \"" + entry.first +
+                  "\" not found, although the index lists it there");
     }
   }
   return all;
@@ -153,7 +143,7 @@ void TensorFiles::add(SafetensorsFile file) {
 const SafetensorsFile& TensorFiles::owner(std::string_view name) const {
   const auto found = owner_.find(name);
   if (found == owner_.end()) {
-    throw Error(path_.string() + ": expected a tensor \"" + std::string(name) + "\", got none of that name");
+    throw Error(path_.string() + ": tensor \"" + std::string(name) + "\" not found");
   }
   return files_[found->second];
 }

@@ -1,6 +1,7 @@
 // Loading and saving whole directories.
 #include "models/model_files.h"
 
+#include "core/input_file.h"
 #include "heed/io/file.h"
 #include "models/config_fields.h"
 
@@ -26,7 +27,7 @@ ModelFiles ModelFiles::load(const std::filesystem::path& directory, DType dtype,
   const Config config = Config::load(directory / "config.json");
   const TensorTable rows = table(config);
   const std::filesystem::path generation = directory / "generation_config.json";
-  return {config, std::filesystem::exists(generation) ? read_file(generation) : std::string(),
+  return {config, has_entry(generation) ? read_regular_file(generation, file_limits::kConfig) : std::string(),
           Weights::load(TensorFiles::open(directory), rows, dtype)};
 }
 

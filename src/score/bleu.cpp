@@ -153,7 +153,7 @@ BleuScore corpus_bleu(const std::vector<std::string>& hypotheses,
 
 BleuScore sentence_bleu(const std::string& hypothesis, const std::vector<std::string>& references,
                         const BleuOptions& options) {
-  if (references.empty()) throw Error("bleu: expected at least one reference, got none");
+  if (references.empty()) throw Error("bleu: no references");
   BleuCounts counts;
   count_line(counts, hypothesis, references, options);
   return score_of(counts, options);

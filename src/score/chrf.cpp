@@ -135,7 +135,7 @@ ChrfScore corpus_chrf(const std::vector<std::string>& hypotheses,
 
 ChrfScore sentence_chrf(const std::string& hypothesis, const std::vector<std::string>& references,
                         const ChrfOptions& options) {
-  if (references.empty()) throw Error("chrf: expected at least one reference, got none");
+  if (references.empty()) throw Error("chrf: no references");
   check_options(options);
   return score_of(count_line(hypothesis, references, options), options);
 }

@@ -94,10 +94,10 @@ std::int64_t count_common(const NGrams& a, const NGrams& b) {
 void check_streams(const char* where, const std::vector<std::string>& hypotheses,
                    const std::vector<std::vector<std::string>>& references) {
   if (hypotheses.empty()) {
-    throw Error(fmt::format("{}: expected at least one line to score, got none", where));
+    throw Error(fmt::format("{}: no lines to score", where));
   }
   if (references.empty()) {
-    throw Error(fmt::format("{}: expected at least one stream of references, got none", where));
+    throw Error(fmt::format("{}: no references", where));
   }
   for (const auto& stream : references) {
     if (stream.size() == hypotheses.size()) continue;

@@ -18,17 +18,15 @@ std::int64_t longest_input(const Model& model, const Tokenizer& tokenizer) {
 
 Encoding encode_cut(const Tokenizer& tokenizer, const TextPair& text, std::int64_t longest,
                     const TaskOptions& options, std::size_t index) {
-  Encoding whole =
-      text.second ? tokenizer.encode_pair(text.first, *text.second) : tokenizer.encode(text.first);
-  if (whole.size() <= longest) return whole;
-  if (options.warn) {
-    options.warn(options.first_line + index, std::to_string(whole.size()) + " tokens, more than the " +
-                                                 std::to_string(longest) +
-                                                 " the model takes: the rest is left out");
-  }
   Truncation truncation;
   truncation.max_length = longest;
-  return std::move(tokenizer.encode_windows(text.first, text.second, truncation).front());
+  bool shortened = false;
+  Encoding encoding = tokenizer.encode_truncated(text.first, text.second, truncation, true, &shortened);
+  if (shortened && options.warn) {
+    options.warn(options.first_line + index,
+                 "more than the " + std::to_string(longest) + " tokens the model takes: the rest is ignored");
+  }
+  return encoding;
 }
 
 std::vector<std::vector<std::size_t>> pack_by_length(std::span<const std::int64_t> lengths,

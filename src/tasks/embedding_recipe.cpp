@@ -2,8 +2,8 @@
 // each with a folder that holds its settings.
 #include <algorithm>
 
+#include "core/input_file.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
 #include "heed/tasks/embed.h"
@@ -144,7 +144,8 @@ void read_prompts(EmbeddingRecipe& recipe, const fs::path& file) {
 template <class Use>
 void for_each_module(const fs::path& directory, Use use) {
   const fs::path file = directory / "modules.json";
-  const Config whole = Config::parse("{\"modules\":" + read_file(file) + "}", file.string());
+  const Config whole =
+      Config::parse("{\"modules\":" + read_regular_file(file, file_limits::kConfig) + "}", file.string());
   if (whole.names().size() != 1) throw Error(file.string() + ": expected one list of modules, got more");
   const Config list = whole.sub("modules");
   for (const std::string& index : list.names()) use(list.sub(index));

@@ -5,6 +5,7 @@
 
 #include "text/character_class.h"
 #include "text/utf8.h"
+#include "text/word_ends.h"
 
 namespace heed {
 namespace {
@@ -18,8 +19,9 @@ std::size_t white_space_end(std::string_view text, std::size_t at) {
   return at;
 }
 
-std::size_t white_space_begin(std::string_view text, std::size_t end) {
-  while (end > 0 && is_white_space(character_before(text, end))) {
+/// Where the white space that ends at `end` begins, but not before `least`.
+std::size_t white_space_begin(std::string_view text, std::size_t end, std::size_t least) {
+  while (end > least && is_white_space(character_before(text, end))) {
     do --end;
     while (!is_utf8_start(text[end]));
   }
@@ -58,13 +60,19 @@ void AddedTokens::add(AddedToken token, const TokenTable& vocabulary) {
   tokens_[id] = std::move(token);
 }
 
-void AddedTokens::prepare(const Normalizer* normalizer) {
+void AddedTokens::prepare(const Normalizer* normalizer, const std::string& where) {
   original_ = Trie();
   normalized_ = Trie();
+  keep_word_ends_ = true;
   for (const auto& [id, token] : tokens_) {
-    NormalizedText content(token.content, 0);
+    const GrowthLimit limit(where, token.content.size());
+    NormalizedText content(token.content, 0, &limit);
     if (token.normalized && normalizer != nullptr) normalizer->apply(content);
-    (token.normalized ? normalized_ : original_).insert(content.text(), static_cast<std::uint32_t>(id));
+    const std::string& looked_for = content.text();
+    const bool strips_behind = token.rstrip && !looked_for.empty() &&
+                               is_plain_letter(character_before(looked_for, looked_for.size()));
+    if (spans_word_end(looked_for) || strips_behind) keep_word_ends_ = false;
+    (token.normalized ? normalized_ : original_).insert(looked_for, static_cast<std::uint32_t>(id));
   }
 }
 
@@ -88,12 +96,19 @@ std::vector<AddedPart> AddedTokens::matches(std::string_view text, const Trie& t
 
 std::vector<AddedPart> AddedTokens::split(std::string_view text, bool normalized) const {
   std::vector<AddedPart> parts;
-  std::size_t last = 0;
+  std::size_t last = 0, space_begin = 0, space_end = 0;  // of the white space that was last walked over
   for (AddedPart match : matches(text, normalized ? normalized_ : original_)) {
     const AddedToken& token = tokens_.at(match.id);
     if (token.single_word && !stands_alone(text, match.begin, match.end)) continue;
-    if (token.lstrip) match.begin = std::max(white_space_begin(text, match.begin), last);
-    if (token.rstrip) match.end = white_space_end(text, match.end);
+    if (token.lstrip) match.begin = std::max(white_space_begin(text, match.begin, last), last);
+    if (token.rstrip) {
+      if (match.end < space_begin || match.end > space_end) {
+        space_begin = match.end;
+        space_end = white_space_end(text, match.end);
+      }
+      match.end = space_end;
+    }
+    if (match.begin >= match.end) continue;  // all of it went to the token before
     if (last < match.begin) parts.push_back({-1, last, match.begin});
     last = match.end;
     parts.push_back(match);

@@ -36,11 +36,14 @@ class AddedTokens {
   /// Adds a token, or changes the one of the same content. One that the vocabulary has keeps its id, others
   /// get the next free one, as the tokenizers library has it; `token.id` counts for nothing.
   void add(AddedToken token, const TokenTable& vocabulary);
-  /// To be called after the last add(). `normalizer` may be null.
-  void prepare(const Normalizer* normalizer);
+  /// To be called after the last add(). `normalizer` may be null; `where` names its file.
+  void prepare(const Normalizer* normalizer, const std::string& where);
 
   /// Cuts a text at the tokens that are looked for in the original, or in the normalised text.
   std::vector<AddedPart> split(std::string_view text, bool normalized) const;
+
+  /// Whether none of them can match or strip across a word end (text/word_ends.h). After prepare().
+  bool keep_word_ends() const { return keep_word_ends_; }
 
   const AddedToken* find(std::int64_t id) const;
   const AddedToken* find(std::string_view content) const;
@@ -53,6 +56,7 @@ class AddedTokens {
   std::map<std::int32_t, AddedToken> tokens_;
   std::map<std::string, std::int32_t, std::less<>> ids_;
   Trie original_, normalized_;
+  bool keep_word_ends_ = true;
 };
 
 /// Reads an element of `added_tokens`, or a value of `added_tokens_decoder`, whose id is its key.

@@ -146,8 +146,8 @@ void Bpe::split(std::string_view piece, Symbols& symbols) const {
     } else if (!settings_.unknown.empty()) {
       if (unknown_id_ < 0) {
         throw Error(
-            fmt::format("tokenizer: expected the unknown token {} in the vocabulary, got none, for a text "
-                        "with characters that are not in it either",
+            fmt::format("tokenizer: the text has characters outside the vocabulary, and the unknown token {} "
+                        "is not in it",
                         settings_.unknown));
       }
       if (!settings_.fuse_unknown) flush();

@@ -76,7 +76,7 @@ Charsmap::Charsmap(std::string_view bytes, const JsonField& field) {
   std::uint32_t size = 0;
   if (bytes.size() >= 4) std::memcpy(&size, bytes.data(), 4);
   if (bytes.size() < 4 || size > bytes.size() - 4 || size % 4 != 0 || size == 0) {
-    field.fail("a character map whose first four bytes tell the size of its array");
+    field.fail("a character map whose first four bytes are the size of its array");
   }
   units_.resize(size / 4);
   std::memcpy(units_.data(), bytes.data() + 4, size);
@@ -125,6 +125,7 @@ void Charsmap::apply(NormalizedText& text) const {
   bool changed = false;
   for (std::size_t at = 0; at < bytes.size();) {
     const std::size_t end = cluster_end(bytes, at);
+    text.check_growth(changes.size());
     if (end == at + 1 && !ascii_changes_[static_cast<unsigned char>(bytes[at])]) {
       changes.push_back({static_cast<char32_t>(bytes[at]), 0});
       at = end;

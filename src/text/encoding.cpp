@@ -78,11 +78,28 @@ std::pair<std::int64_t, std::int64_t> rooms(std::int64_t first, std::int64_t sec
   const std::int64_t fixed = cut_first ? second : first;
   if (fixed >= total) {
     throw Error(
-        fmt::format("truncation: expected a {} text that can be cut to fit {} tokens, got another of {} (cut "
+        fmt::format("truncation: the {} text cannot be cut to fit {} tokens, as the other has {} (cut "
                     "longest first)",
                     cut_first ? "first" : "second", total, fixed));
   }
   return cut_first ? std::pair(total - fixed, fixed) : std::pair(fixed, total - fixed);
+}
+
+/// Tokens of the text that there is room for beside those that are added.
+std::int64_t room_for_text(const Truncation& truncation, std::int64_t added) {
+  if (truncation.max_length < added || truncation.stride < 0) {
+    throw Error(
+        fmt::format("truncation: expected a length of at least the {} tokens that are added, and a stride of "
+                    "at least 0, got {} and {}",
+                    added, truncation.max_length, truncation.stride));
+  }
+  return truncation.max_length - added;
+}
+
+void check_single(std::int64_t size, std::int64_t total, const Truncation& truncation) {
+  if (size > total && truncation.strategy == Truncation::Strategy::only_second) {
+    throw Error("truncation: expected a second text to cut, got one text only");
+  }
 }
 
 }  // namespace
@@ -161,21 +178,14 @@ Encoding Tokenizer::encode_pair(std::string_view first, std::string_view second,
 std::vector<Encoding> Tokenizer::encode_windows(std::string_view first,
                                                 std::optional<std::string_view> second,
                                                 const Truncation& truncation, bool add_special_tokens) const {
-  const std::int64_t added = add_special_tokens ? added_tokens(second.has_value()) : 0;
-  const std::int64_t total = truncation.max_length - added;
-  if (total < 0 || truncation.stride < 0) {
-    throw Error(fmt::format(
-        "truncation: expected room for the {} tokens that are added, and a stride from 0, got {} and {}",
-        added, truncation.max_length, truncation.stride));
-  }
+  const std::int64_t total =
+      room_for_text(truncation, add_special_tokens ? added_tokens(second.has_value()) : 0);
   std::string storage;
   Encoding a = cut(valid(first, storage)), b;
   mark(a, 0);
   if (second) b = cut(valid(*second, storage));
   mark(b, 1);
-  if (!second && a.size() > total && truncation.strategy == Truncation::Strategy::only_second) {
-    throw Error("truncation: expected two texts, the second of which is to be cut, got one");
-  }
+  if (!second) check_single(a.size(), total, truncation);
   const auto [room_a, room_b] =
       second ? rooms(a.size(), b.size(), total, truncation.strategy) : std::pair(total, std::int64_t{0});
   const std::vector<Encoding> parts_a = split(std::move(a), room_a, truncation);
@@ -193,6 +203,43 @@ std::vector<Encoding> Tokenizer::encode_windows(std::string_view first,
   }
   for (std::size_t k = 1; k < parts_b.size(); ++k) add(0, k);
   return windows;
+}
+
+Encoding Tokenizer::encode_truncated(std::string_view first, std::optional<std::string_view> second,
+                                     const Truncation& truncation, bool add_special_tokens,
+                                     bool* shortened) const {
+  using Strategy = Truncation::Strategy;
+  const std::int64_t total =
+      room_for_text(truncation, add_special_tokens ? added_tokens(second.has_value()) : 0);
+  std::string storage_a, storage_b;
+  const std::string_view text_a = valid(first, storage_a);
+  const std::string_view text_b = second ? valid(*second, storage_b) : std::string_view();
+  // The text that must stay whole is needed whole, for the message at least.
+  const bool part_a = !truncation.left && !(second && truncation.strategy == Strategy::only_second);
+  const bool part_b = !truncation.left && truncation.strategy != Strategy::only_first;
+  std::int64_t count = total < INT64_MAX ? total + 1 : total;
+  Encoding a, b;
+  for (;; count *= 4) {
+    a = part_a ? cut_beginning(text_a, count) : cut(text_a);
+    if (second) b = part_b ? cut_beginning(text_b, count) : cut(text_b);
+    // Which of two long texts is the longer one decides who gets an odd token.
+    const bool undecided = part_a && part_b && total % 2 != 0 && a.size() >= count && b.size() >= count;
+    if (!undecided || count > INT64_MAX / 4) break;
+  }
+  mark(a, 0);
+  mark(b, 1);
+  if (!second) check_single(a.size(), total, truncation);
+  const auto [room_a, room_b] = second ? rooms(a.size(), b.size(), total, truncation.strategy)
+                                       : std::pair(std::min(a.size(), total), std::int64_t{0});
+  if (shortened != nullptr) *shortened = room_a < a.size() || room_b < b.size();
+  const auto keep = [&truncation](Encoding& encoding, std::int64_t room) {
+    if (room >= encoding.size()) return;
+    encoding =
+        truncation.left ? encoding.slice(encoding.size() - room, encoding.size()) : encoding.slice(0, room);
+  };
+  keep(a, room_a);
+  keep(b, room_b);
+  return assemble(std::move(a), second ? std::optional(std::move(b)) : std::nullopt, add_special_tokens);
 }
 
 std::int64_t Tokenizer::added_tokens(bool pair) const {

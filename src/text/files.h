@@ -1,4 +1,4 @@
-// Whole files in and out, and JSON files, with errors that name them.
+// Files written whole, and JSON files read, with errors that name them.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,6 @@
 #include <string_view>
 
 namespace heed {
-
-/// The bytes of a regular file. Throws Error when it is missing, is none or cannot be read.
-std::string read_text_file(const std::filesystem::path& path);
 
 /// Writes `content`, replacing what was there. Throws Error when it cannot be written in full.
 void write_text_file(const std::filesystem::path& path, std::string_view content);
@@ -20,7 +17,7 @@ void write_text_file(const std::filesystem::path& path, std::string_view content
 /// bit make another choice among equals.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& where);
 
-/// The JSON object in a file. Throws Error when it is malformed or no object.
+/// The JSON object in a configuration file. Throws Error when it is malformed or no object.
 nlohmann::ordered_json read_json_object(const std::filesystem::path& path);
 
 }  // namespace heed

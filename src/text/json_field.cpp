@@ -36,8 +36,7 @@ std::optional<JsonField> JsonField::find(std::string_view key) const {
 JsonField JsonField::at(std::string_view key) const {
   auto field = find(key);
   if (!field) {
-    throw Error(
-        fmt::format("{}: {}{}{}: expected a value, got none", where_, path_, path_.empty() ? "" : ".", key));
+    throw Error(fmt::format("{}: {}{}{}: not found", where_, path_, path_.empty() ? "" : ".", key));
   }
   return *field;
 }

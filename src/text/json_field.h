@@ -18,6 +18,8 @@ class JsonField {
       : value_(&value), where_(std::move(where)), path_(std::move(path)) {}
 
   const nlohmann::ordered_json& value() const { return *value_; }
+  /// The file this is from.
+  const std::string& where() const { return where_; }
   bool is_null() const { return value_->is_null(); }
   /// A member of this object; absent and null are the same. Throws Error when this is no object.
   std::optional<JsonField> find(std::string_view key) const;

@@ -20,7 +20,7 @@ constexpr const char* kConfigFiles[] = {"tokenizer_config.json", "special_tokens
 /// The lines of a text file, without their ends. Throws Error where it is not UTF-8.
 std::vector<std::string_view> lines_of(std::string_view text, const std::string& where) {
   if (const auto invalid = first_invalid_utf8(text)) {
-    throw Error(fmt::format("{}: expected UTF-8, got byte {} of another kind", where, *invalid));
+    throw Error(fmt::format("{}: expected UTF-8, got an invalid sequence at byte {}", where, *invalid));
   }
   std::vector<std::string_view> lines;
   while (!text.empty()) {
@@ -72,14 +72,14 @@ std::unique_ptr<Tokenizer> finish(Json document, const std::string& where, Token
                                   TokenizerFiles files, const std::filesystem::path& directory) {
   add_tokens(document, config);
   Pipeline pipeline = parse_pipeline(JsonField(document, where));
-  for (const char* name : kConfigFiles) files.read(directory, name);
+  for (const char* name : kConfigFiles) files.read_config(directory, name);
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), std::move(config), std::move(files));
 }
 
 const Json& id_in(const Json& vocabulary, const std::string& token, const std::string& where) {
   const auto place = vocabulary.find(token);
   if (place == vocabulary.end()) {
-    throw Error(fmt::format("{}: expected the token {}, got none", where, token));
+    throw Error(fmt::format("{}: token {} not found", where, token));
   }
   return *place;
 }
@@ -103,7 +103,7 @@ std::unique_ptr<Tokenizer> load_word_piece(const std::filesystem::path& director
   const std::string where = (directory / name).string();
   Json vocabulary = Json::object();
   std::int64_t id = 0;
-  for (const std::string_view line : lines_of(*files.read(directory, name), where)) {
+  for (const std::string_view line : lines_of(files.read(directory, name), where)) {
     // Of a token that stands twice, the later place counts. Not by [], which looks at all the others.
     vocabulary.get_ref<Json::object_t&>().Container::emplace_back(std::string(line), id++);
   }
@@ -140,10 +140,10 @@ std::unique_ptr<Tokenizer> load_byte_level_bpe(const std::filesystem::path& dire
   TokenizerConfig config = TokenizerConfig::load(directory);
   const std::string where = (directory / vocabulary_name).string(),
                     merges_where = (directory / merges_name).string();
-  Json vocabulary = parse_json(*files.read(directory, vocabulary_name), where);
+  Json vocabulary = parse_json(files.read(directory, vocabulary_name), where);
   if (!vocabulary.is_object()) JsonField(vocabulary, where).fail("an object of tokens and ids");
   Json merges = Json::array();
-  const std::string merges_text = *files.read(directory, merges_name);
+  const std::string merges_text = files.read(directory, merges_name);
   bool first = true;
   for (const std::string_view line : lines_of(merges_text, merges_where)) {
     if (!(first && line.substr(0, 8) == "#version") && !line.empty()) merges.push_back(std::string(line));

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <utility>
 
+#include "core/input_file.h"
 #include "heed/error.h"
 #include "text/files.h"
 #include "text/marian_tokenizer.h"
@@ -62,8 +63,8 @@ MarianTokenizerConfig MarianTokenizerConfig::load(const std::filesystem::path& d
   const auto config_path = directory / "tokenizer_config.json",
              map_path = directory / "special_tokens_map.json";
   Json map = Json::object();
-  if (std::filesystem::exists(config_path)) config.json = read_json_object(config_path);
-  if (std::filesystem::exists(map_path)) map = read_json_object(map_path);
+  if (has_entry(config_path)) config.json = read_json_object(config_path);
+  if (has_entry(map_path)) map = read_json_object(map_path);
 
   const std::string where = config_path.string();
   const auto token = [&](const char* key, std::string& value) {

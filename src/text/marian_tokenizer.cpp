@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/input_file.h"
 #include "heed/error.h"
 #include "heed/text/marian.h"
 #include "text/files.h"
 #include "text/sentencepiece_trainer.h"
+#include "text/word_ends.h"
 
 namespace heed {
 namespace {
@@ -40,7 +42,7 @@ MarianSide::MarianSide(std::shared_ptr<const SentencePieceModel> model,
     : model_(std::move(model)), vocabulary_(std::move(vocabulary)) {
   const auto require = [&](const std::string& token, const char* what) {
     const auto id = vocabulary_->find(token);
-    if (!id) throw Error(fmt::format("{}: expected the {} token {}, got no such token", where, what, token));
+    if (!id) throw Error(fmt::format("{}: {} token {} not found", where, what, token));
     return *id;
   };
   eos_ = require(config.eos, "end");
@@ -51,6 +53,7 @@ MarianSide::MarianSide(std::shared_ptr<const SentencePieceModel> model,
   const auto add_marker = [&](const std::string& token, bool special) {
     markers_.push_back(token);
     marker_starts_ += token[0];
+    if (spans_word_end(token)) markers_keep_words_ = false;
     const auto id = vocabulary_->find(token);
     if (id && special) special_[static_cast<std::size_t>(*id)] = true;
   };
@@ -104,6 +107,18 @@ Encoding MarianSide::cut(std::string_view text) const {
   return encoding;
 }
 
+Encoding MarianSide::cut_beginning(std::string_view text, std::int64_t count) const {
+  for (std::size_t bytes = first_bytes(text, count);; bytes *= 4) {
+    const std::size_t end = markers_keep_words_ ? model_->safe_end(text, bytes) : text.size();
+    const std::string_view beginning = text.substr(0, end);
+    // An open language code may end anywhere in the rest.
+    const std::size_t open = beginning.rfind(">>");
+    if (open != beginning.npos && beginning.find("<<", open) == beginning.npos) return cut(text);
+    Encoding encoding = cut(beginning);
+    if (end == text.size() || encoding.size() >= count) return encoding;
+  }
+}
+
 std::string MarianSide::decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const {
   std::string text;
   std::vector<std::string_view> pieces;
@@ -147,9 +162,7 @@ std::string MarianTokenizer::decode(std::span<const std::int64_t> ids, bool skip
 void MarianTokenizer::save(const std::filesystem::path& directory) const {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error)
-    throw Error(
-        fmt::format("{}: expected to make a directory, got: {}", directory.string(), error.message()));
+  if (error) throw Error(fmt::format("{}: cannot be created: {}", directory.string(), error.message()));
 
   nlohmann::ordered_json config = config_.json;
   config["tokenizer_class"] = "MarianTokenizer";
@@ -177,7 +190,8 @@ std::unique_ptr<Tokenizer> load_marian_tokenizer(const std::filesystem::path& di
       std::make_shared<const SentencePieceModel>(SentencePieceModel::load(directory / "source.spm"));
   auto target_model = source_model;
   const auto target_path = directory / "target.spm";
-  if (std::string bytes = read_text_file(target_path); bytes != source_model->serialized()) {
+  if (std::string bytes = read_regular_file(target_path, file_limits::kTokenizer);
+      bytes != source_model->serialized()) {
     target_model = std::make_shared<const SentencePieceModel>(std::move(bytes), target_path.string());
   }
   auto vocabulary = std::make_shared<const Vocabulary>(config.extend(Vocabulary::load(vocab_path), where));

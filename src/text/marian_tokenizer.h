@@ -49,6 +49,8 @@ class MarianSide {
              const MarianTokenizerConfig& config, const std::string& where);
 
   Encoding cut(std::string_view text) const;
+  /// See Tokenizer::cut_beginning.
+  Encoding cut_beginning(std::string_view text, std::int64_t count) const;
   std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const;
 
   const SentencePieceModel& model() const { return *model_; }
@@ -71,6 +73,7 @@ class MarianSide {
   std::shared_ptr<const SentencePieceModel> model_;
   std::shared_ptr<const Vocabulary> vocabulary_;
   std::vector<std::string> markers_;  // tokens that are found in a text before it is cut; longest first
+  bool markers_keep_words_ = true;    // none reaches across a word end
   std::string marker_starts_;         // their first bytes
   std::vector<bool> special_;         // per id
   std::vector<std::int64_t> ids_;     // per piece of the model
@@ -99,6 +102,9 @@ class MarianTokenizer : public Tokenizer {
  protected:
   Encoding cut(std::string_view text) const override { return source_.cut(text); }
   Encoding cut_target(std::string_view text) const override { return target_.cut(text); }
+  Encoding cut_beginning(std::string_view text, std::int64_t count) const override {
+    return source_.cut_beginning(text, count);
+  }
   Encoding assemble(Encoding first, std::optional<Encoding> second, bool add_special_tokens) const override;
   Encoding assemble_target(Encoding text, bool add_special_tokens) const override;
 

@@ -1,11 +1,29 @@
 #include "text/normalized_text.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
+#include "heed/error.h"
 #include "text/byte_level.h"
 #include "text/utf8.h"
 
 namespace heed {
+
+GrowthLimit::GrowthLimit(const std::string& where, std::size_t bytes)
+    : where_(where),
+      bytes_(bytes),
+      // Positions are 32 bits.
+      limit_(std::min<std::size_t>(64 * bytes + (std::size_t{1} << 20),
+                                   std::numeric_limits<std::uint32_t>::max())) {}
+
+void GrowthLimit::refuse() const {
+  throw Error(fmt::format(
+      "{}: expected a normalizer and a pre-tokenizer that turn a text of {} bytes into at most {}, "
+      "got more (get the file again from where it comes from)",
+      where_, bytes_, limit_));
+}
 
 ByteSpan NormalizedText::original(std::size_t begin, std::size_t end) const {
   if (!spans_.empty()) return {spans_[begin].begin, spans_[end - 1].end};
@@ -17,6 +35,7 @@ ByteSpan NormalizedText::original(std::size_t begin, std::size_t end) const {
 NormalizedText NormalizedText::slice(std::size_t begin, std::size_t end) const {
   NormalizedText part;
   part.text_ = text_.substr(begin, end - begin);
+  part.limit_ = limit_;
   part.origin_ = begin < end ? original(begin, end).begin : origin_;
   if (!spans_.empty()) {
     part.spans_.assign(spans_.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -45,6 +64,7 @@ ByteSpan Rewrite::span_at(std::size_t at) const {
 
 void Rewrite::put(char32_t c, ByteSpan span) {
   append_utf8(text_, c);
+  source_.check_growth(text_.size());
   spans_.resize(text_.size(), span);
 }
 
@@ -75,6 +95,7 @@ void Rewrite::drop(std::size_t characters) {
 
 void Rewrite::spell_bytes(std::size_t bytes) {
   const std::string& text = source_.text_;
+  source_.check_growth(text_.size() + bytes);
   for (const std::size_t end = at_ + bytes; at_ < end;) {
     const ByteSpan span = source_.original(at_, at_ + 1);
     for (std::size_t length = utf8_length(text[at_]); length > 0; --length) {
@@ -95,6 +116,7 @@ void Rewrite::insert(char32_t c) {
 
 void Rewrite::prepend(std::string_view text) {
   const ByteSpan span = span_at(at_);
+  source_.check_growth(text_.size() + text.size());
   text_ += text;
   spans_.resize(text_.size(), span);
 }
@@ -104,6 +126,7 @@ NormalizedText Rewrite::finish() {
   result.text_ = std::move(text_);
   result.spans_ = std::move(spans_);
   result.origin_ = source_.origin_;
+  result.limit_ = source_.limit_;
   return result;
 }
 

@@ -19,11 +19,31 @@ struct ByteSpan {
   std::uint32_t end;
 };
 
+/// How long a text may become on its way: far longer than Unicode's normalization forms make any (11 times),
+/// so that only a damaged or hostile tokenizer file reaches it.
+class GrowthLimit {
+ public:
+  /// Of a text of `bytes` bytes; `where` names the tokenizer's file and must outlive this.
+  GrowthLimit(const std::string& where, std::size_t bytes);
+  /// Throws Error when `bytes` is above the limit.
+  void check(std::size_t bytes) const {
+    if (bytes > limit_) refuse();
+  }
+
+ private:
+  [[noreturn]] void refuse() const;
+
+  const std::string& where_;
+  std::size_t bytes_, limit_;
+};
+
 class NormalizedText {
  public:
   NormalizedText() = default;
-  /// The original itself, from byte `origin` of it on. Must be valid UTF-8.
-  NormalizedText(std::string_view original, std::uint32_t origin) : text_(original), origin_(origin) {}
+  /// The original itself, from byte `origin` of it on. Must be valid UTF-8. `limit`, which may be null, must
+  /// outlive this and all that is made of it.
+  NormalizedText(std::string_view original, std::uint32_t origin, const GrowthLimit* limit)
+      : text_(original), origin_(origin), limit_(limit) {}
 
   const std::string& text() const { return text_; }
   /// Where in the original the whole begins.
@@ -34,6 +54,10 @@ class NormalizedText {
   std::uint32_t origin_of(std::size_t begin) const {
     return spans_.empty() ? origin_ + static_cast<std::uint32_t>(begin) : spans_[begin].begin;
   }
+  /// Throws Error when the text would have `bytes` bytes and that is more than it may have.
+  void check_growth(std::size_t bytes) const {
+    if (limit_ != nullptr) limit_->check(bytes);
+  }
   /// A part with positions of its own.
   NormalizedText slice(std::size_t begin, std::size_t end) const;
 
@@ -42,6 +66,7 @@ class NormalizedText {
   std::string text_;
   std::vector<ByteSpan> spans_;  // per byte; empty while the text is the original
   std::uint32_t origin_ = 0;
+  const GrowthLimit* limit_ = nullptr;
 };
 
 /// Writes a text anew, from its beginning to its end.

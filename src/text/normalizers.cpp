@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "text/charsmap.h"
 #include "text/pattern.h"
 #include "text/utf8.h"
+#include "text/word_ends.h"
 
 namespace heed {
 namespace {
@@ -115,7 +118,16 @@ void prepend(NormalizedText& text, const std::string& what) {
 class Replace final : public Normalizer {
  public:
   explicit Replace(const JsonField& field)
-      : pattern_(Pattern::parse(field.at("pattern"))), content_(field.at("content").string()) {}
+      : pattern_(Pattern::parse(field.at("pattern"))), content_(field.at("content").string()) {
+    const JsonField pattern = field.at("pattern");
+    if (const auto text = pattern.find("String")) {
+      keeps_word_ends_ = !spans_word_end(text->string());
+    } else {
+      const std::string& expression = pattern.at("Regex").string();
+      constexpr std::string_view kSpaces[] = {" +", " {2,}", R"(\s+)", R"(\s{2,})"};
+      keeps_word_ends_ = std::find(std::begin(kSpaces), std::end(kSpaces), expression) != std::end(kSpaces);
+    }
+  }
 
   void apply(NormalizedText& text) const override {
     std::vector<std::pair<std::size_t, std::size_t>> matches;
@@ -131,10 +143,12 @@ class Replace final : public Normalizer {
     rewrite.keep_bytes(text.text().size() - rewrite.at());
     text = rewrite.finish();
   }
+  bool keeps_word_ends() const override { return keeps_word_ends_; }
 
  private:
   std::unique_ptr<const Pattern> pattern_;
   std::string content_;
+  bool keeps_word_ends_;
 };
 
 class Precompiled final : public Normalizer {
@@ -237,6 +251,10 @@ class NormalizerSequence final : public Normalizer {
   }
   void apply(NormalizedText& text) const override {
     for (const auto& part : parts_) part->apply(text);
+  }
+  bool keeps_word_ends() const override {
+    return std::all_of(parts_.begin(), parts_.end(),
+                       [](const auto& part) { return part->keeps_word_ends(); });
   }
 
  private:

@@ -12,6 +12,9 @@ class Normalizer {
  public:
   virtual ~Normalizer() = default;
   virtual void apply(NormalizedText& text) const = 0;
+  /// Whether the two sides of a word end (text/word_ends.h) are normalized on their own, as long as letters
+  /// and digits stay such there.
+  virtual bool keeps_word_ends() const { return true; }
 };
 
 /// The normalizer that a `normalizer` object describes. Throws Error naming file and field where the kind is

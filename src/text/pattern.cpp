@@ -48,6 +48,7 @@ class StringPattern final : public Pattern {
 class ScannerPattern final : public Pattern {
  public:
   explicit ScannerPattern(Scanner scanner) : scanner_(scanner) {}
+  bool cuts_words() const override { return true; }
   std::unique_ptr<PatternSearch> search() const override {
     class Search final : public PatternSearch {
      public:
@@ -122,8 +123,8 @@ class RegexSearch final : public PatternSearch {
   void check(UErrorCode status) const {
     if (U_SUCCESS(status)) return;
     throw Error(
-        fmt::format("regular expression {}: expected to be through with a text in bounded time and memory, "
-                    "got {} (a simpler expression, or shorter texts)",
+        fmt::format("regular expression {}: the search took too much time or memory ({}; use a simpler "
+                    "expression, or shorter texts)",
                     expression_, u_errorName(status)));
   }
 

@@ -29,6 +29,8 @@ class Pattern {
  public:
   virtual ~Pattern() = default;
   virtual std::unique_ptr<PatternSearch> search() const = 0;
+  /// Whether it is known that a match ends at every word end (text/word_ends.h), and another begins there.
+  virtual bool cuts_words() const { return false; }
 
   /// A `{"String": …}` or `{"Regex": …}` object. Throws Error naming the field where it is none, or is no
   /// regular expression. Well-known expressions get a scanner of their own.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "heed/error.h"
+#include "text/word_ends.h"
 
 namespace heed {
 namespace {
@@ -41,7 +42,7 @@ PipelineTokenizer::PipelineTokenizer(Pipeline pipeline, TokenizerConfig config, 
     token.normalized = false;
     pipeline_.added.add(token, vocabulary);
   }
-  pipeline_.added.prepare(pipeline_.normalizer.get());
+  pipeline_.added.prepare(pipeline_.normalizer.get(), pipeline_.where);
   end_id_ = vocabulary.end_id();
   if (!pipeline_.added.tokens().empty()) {
     end_id_ = std::max<std::int64_t>(end_id_, pipeline_.added.tokens().rbegin()->first + 1);
@@ -89,9 +90,33 @@ Encoding PipelineTokenizer::cut(std::string_view text) const {
   return encoding;
 }
 
+bool PipelineTokenizer::separates(std::string_view text, std::size_t at) const {
+  NormalizedText around(letters_around(text, at), 0, nullptr);
+  if (pipeline_.normalizer) pipeline_.normalizer->apply(around);
+  const char32_t space = space_between(around.text());
+  return space != 0 && pipeline_.pre_tokenizer->at_word_end(space) == PreTokenizer::WordEnd::cut;
+}
+
+Encoding PipelineTokenizer::cut_beginning(std::string_view text, std::int64_t count) const {
+  constexpr int kTries = 64;  // places looked at before the whole text is taken
+  if (!pipeline_.pre_tokenizer || !pipeline_.added.keep_word_ends() ||
+      (pipeline_.normalizer && !pipeline_.normalizer->keeps_word_ends())) {
+    return cut(text);
+  }
+  for (std::size_t bytes = first_bytes(text, count);; bytes *= 4) {
+    std::size_t end = find_word_end(text, bytes);
+    for (int tries = 1; end < text.size() && !separates(text, end); ++tries) {
+      end = tries < kTries ? find_word_end(text, end + 1) : text.size();
+    }
+    Encoding encoding = cut(text.substr(0, end));
+    if (end == text.size() || encoding.size() >= count) return encoding;
+  }
+}
+
 void PipelineTokenizer::cut_part(std::string_view part, std::uint32_t origin,
                                  const CharacterOffsets& characters, Encoding& encoding) const {
-  NormalizedText text(part, origin);
+  const GrowthLimit limit(pipeline_.where, part.size());
+  NormalizedText text(part, origin, &limit);
   if (pipeline_.normalizer) pipeline_.normalizer->apply(text);
   for (const AddedPart& found : pipeline_.added.split(text.text(), true)) {
     if (found.id >= 0) {
@@ -136,7 +161,7 @@ Encoding PipelineTokenizer::assemble(Encoding first, std::optional<Encoding> sec
   if (second) texts.push_back(std::move(*second));
   if (pipeline_.post_processor) pipeline_.post_processor->apply(texts, add_special_tokens);
   Encoding whole = std::move(texts.front());
-  for (std::size_t i = 1; i < texts.size(); ++i) whole.append(texts[i]);
+  for (std::size_t i = 1; i < texts.size(); ++i) join(whole, std::move(texts[i]));
   return whole;
 }
 
@@ -150,7 +175,7 @@ std::optional<std::string_view> PipelineTokenizer::find_token(std::int64_t id) c
 std::string PipelineTokenizer::token(std::int64_t id) const {
   const auto token = find_token(id);
   if (!token)
-    throw Error(fmt::format("token: expected an id of the vocabulary (of 0 to {}), got {}", end_id_ - 1, id));
+    throw Error(fmt::format("token: expected an id of the vocabulary (0 to {}), got {}", end_id_ - 1, id));
   return std::string(*token);
 }
 

@@ -23,6 +23,7 @@
 namespace heed {
 
 struct Pipeline {
+  std::string where;  ///< the file it is from
   std::unique_ptr<const Normalizer> normalizer;
   std::unique_ptr<const PreTokenizer> pre_tokenizer;
   std::unique_ptr<const TokenModel> model;
@@ -64,6 +65,7 @@ class PipelineTokenizer final : public Tokenizer {
 
  protected:
   Encoding cut(std::string_view text) const override;
+  Encoding cut_beginning(std::string_view text, std::int64_t count) const override;
   Encoding assemble(Encoding first, std::optional<Encoding> second, bool add_special_tokens) const override;
 
  private:
@@ -74,6 +76,8 @@ class PipelineTokenizer final : public Tokenizer {
   /// Normalises, cuts and splits what holds no added token of the original text.
   void cut_part(std::string_view part, std::uint32_t origin, const CharacterOffsets& characters,
                 Encoding& encoding) const;
+  /// Whether the tokens of text[0, at) are the first tokens of `text`, where find_word_end() found `at`.
+  bool separates(std::string_view text, std::size_t at) const;
   void cut_pieces(Pieces pieces, const CharacterOffsets& characters, Encoding& encoding) const;
   /// The token of an id; nothing where it has none.
   std::optional<std::string_view> find_token(std::int64_t id) const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -15,6 +16,12 @@ namespace heed {
 namespace {
 
 using PostProcessorPointer = std::unique_ptr<const PostProcessor>;
+
+template <class T>
+void insert(std::vector<T>& to, bool front, std::vector<T>& from) {
+  to.insert(front ? to.begin() : to.end(), std::make_move_iterator(from.begin()),
+            std::make_move_iterator(from.end()));
+}
 
 bool is_blank_character(char32_t c) {
   return c == kByteCharacters[static_cast<unsigned char>(' ')] || is_white_space(c);
@@ -32,8 +39,8 @@ void trim_offsets(Encoding& text, bool prefix_space) {
       while (!is_utf8_start(token[end]));
     }
     auto& [begin, end] = text.offsets[i];
-    // A space that was put in front is not in the text.
-    if (leading > 0 && prefix_space && (i == 0 || begin == 0)) --leading;
+    // A single space at the start is taken for the one that was put in front, which is not in the text.
+    if (leading == 1 && prefix_space && (i == 0 || begin == 0)) leading = 0;
     begin = std::min(begin + leading, end);
     if (end >= trailing) end = std::max(end - trailing, begin);
   }
@@ -61,7 +68,7 @@ void wrap(Encoding& text, const std::vector<EndToken>& before, const std::vector
           std::int64_t type_id) {
   Encoding whole;
   for (const EndToken& token : before) whole.push_special(token.id, token.token, type_id);
-  whole.append(text);
+  join(whole, std::move(text));
   for (const EndToken& token : after) whole.push_special(token.id, token.token, type_id);
   text = std::move(whole);
 }
@@ -113,10 +120,15 @@ class TemplateProcessor final : public PostProcessor {
 
   void apply(std::vector<Encoding>& texts, bool add_special_tokens) const override {
     std::vector<Encoding> result;
-    for (const TemplatePart& part : texts.size() == 1 ? single_ : pair_) {
+    const Template& parts = texts.size() == 1 ? single_ : pair_;
+    for (const TemplatePart& part : parts) {
       Encoding piece;
       if (part.text >= 0) {
-        piece = texts[static_cast<std::size_t>(part.text)];
+        const auto text = static_cast<std::size_t>(part.text);
+        const bool again =
+            std::any_of(&part + 1, parts.data() + parts.size(),
+                        [&part](const TemplatePart& later) { return later.text == part.text; });
+        piece = again ? texts[text] : std::move(texts[text]);
         set_types(piece, part.type_id);
       } else if (add_special_tokens) {
         for (const EndToken& token : part.tokens) piece.push_special(token.id, token.token, part.type_id);
@@ -197,6 +209,17 @@ class PostProcessorSequence final : public PostProcessor {
 };
 
 }  // namespace
+
+void join(Encoding& first, Encoding second) {
+  const bool front = second.size() > first.size();
+  if (front) std::swap(first, second);
+  insert(first.ids, front, second.ids);
+  insert(first.tokens, front, second.tokens);
+  insert(first.offsets, front, second.offsets);
+  insert(first.type_ids, front, second.type_ids);
+  insert(first.special_tokens_mask, front, second.special_tokens_mask);
+  insert(first.sequence_ids, front, second.sequence_ids);
+}
 
 PostProcessorPointer ends_processor(std::optional<EndToken> first, std::optional<EndToken> last) {
   Template pair;

@@ -20,6 +20,10 @@ class PostProcessor {
 /// kind is unknown or its settings are wrong. `depth` counts nested sequences.
 std::unique_ptr<const PostProcessor> parse_post_processor(const JsonField& field, int depth = 0);
 
+/// Encoding::append() that copies nothing of the longer one: a text of a million tokens is not copied for the
+/// token before it.
+void join(Encoding& first, Encoding second);
+
 /// TemplateProcessing that puts a first and a last token around each text.
 struct EndToken {
   std::int64_t id;

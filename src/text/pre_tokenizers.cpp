@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unicode/uscript.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -102,19 +103,27 @@ void rewrite_pieces(Pieces& pieces, Write write) {
   pieces.text = rewrite.finish();
 }
 
+using WordEnd = PreTokenizer::WordEnd;
+
+/// `cutter`: the space that it cuts words at; 0 where it keeps them together.
 template <class Function>
 class SimplePreTokenizer final : public PreTokenizer {
  public:
-  explicit SimplePreTokenizer(Function function) : function_(std::move(function)) {}
+  SimplePreTokenizer(Function function, std::optional<char32_t> cutter)
+      : function_(std::move(function)), cutter_(cutter) {}
   void apply(Pieces& pieces) const override { function_(pieces); }
+  WordEnd at_word_end(char32_t space) const override {
+    return !cutter_ ? WordEnd::unknown : *cutter_ == space ? WordEnd::cut : WordEnd::kept;
+  }
 
  private:
   Function function_;
+  std::optional<char32_t> cutter_;
 };
 
 template <class Function>
-PreTokenizerPointer simple_pre_tokenizer(Function function) {
-  return std::make_unique<SimplePreTokenizer<Function>>(std::move(function));
+PreTokenizerPointer simple_pre_tokenizer(Function function, std::optional<char32_t> cutter) {
+  return std::make_unique<SimplePreTokenizer<Function>>(std::move(function), cutter);
 }
 
 class Split final : public PreTokenizer {
@@ -125,6 +134,11 @@ class Split final : public PreTokenizer {
     const auto search = pattern_->search();
     split_pieces(pieces, behavior_, invert_,
                  [&search](std::string_view view, MatchVisitor visit) { search->find(view, visit); });
+  }
+  WordEnd at_word_end(char32_t space) const override {
+    const bool cuts =
+        behavior_ == SplitBehavior::isolated || (behavior_ == SplitBehavior::removed && invert_);
+    return space == ' ' && cuts && pattern_->cuts_words() ? WordEnd::cut : WordEnd::unknown;
   }
 
  private:
@@ -153,6 +167,9 @@ class ByteLevel final : public PreTokenizer {
     rewrite_pieces(pieces, [](Rewrite& rewrite, std::string_view view, const Pieces::Piece&) {
       rewrite.spell_bytes(view.size());
     });
+  }
+  WordEnd at_word_end(char32_t space) const override {
+    return split_ ? split_->at_word_end(space) : WordEnd::unknown;
   }
 
  private:
@@ -187,6 +204,11 @@ class Metaspace final : public PreTokenizer {
                      visit(found, found + mark.size());
                    }
                  });
+  }
+  WordEnd at_word_end(char32_t space) const override {
+    std::size_t at = 0;
+    const bool marked = space == ' ' || space == next_character(settings_.replacement, at);
+    return marked && settings_.split ? WordEnd::cut : WordEnd::unknown;
   }
 
  private:
@@ -265,6 +287,12 @@ class PreTokenizerSequence final : public PreTokenizer {
   void apply(Pieces& pieces) const override {
     for (const auto& part : parts_) part->apply(pieces);
   }
+  WordEnd at_word_end(char32_t space) const override {
+    for (const auto& part : parts_) {
+      if (const WordEnd here = part->at_word_end(space); here != WordEnd::kept) return here;
+    }
+    return WordEnd::kept;
+  }
 
  private:
   std::vector<PreTokenizerPointer> parts_;
@@ -287,21 +315,22 @@ SplitBehavior parse_behavior(const JsonField& field) {
 PreTokenizerPointer parse_punctuation(const JsonField& field) {
   const auto given = field.find("behavior");
   const SplitBehavior behavior = given ? parse_behavior(*given) : SplitBehavior::isolated;
-  return simple_pre_tokenizer(
-      [behavior](Pieces& pieces) { split_characters(pieces, behavior, is_punctuation); });
+  return simple_pre_tokenizer([behavior](Pieces& pieces) { split_characters(pieces, behavior, is_punctuation); }, 0);
 }
 
 PreTokenizerPointer parse_digits(const JsonField& field) {
   const SplitBehavior behavior =
       field.boolean("individual_digits", false) ? SplitBehavior::isolated : SplitBehavior::contiguous;
-  return simple_pre_tokenizer([behavior](Pieces& pieces) { split_characters(pieces, behavior, is_number); });
+  return simple_pre_tokenizer([behavior](Pieces& pieces) { split_characters(pieces, behavior, is_number); }, 0);
 }
 
 PreTokenizerPointer parse_character_split(const JsonField& field) {
   const char32_t delimiter = field.at("delimiter").character();
-  return simple_pre_tokenizer([delimiter](Pieces& pieces) {
-    split_characters(pieces, SplitBehavior::removed, [delimiter](char32_t c) { return c == delimiter; });
-  });
+  return simple_pre_tokenizer(
+      [delimiter](Pieces& pieces) {
+        split_characters(pieces, SplitBehavior::removed, [delimiter](char32_t c) { return c == delimiter; });
+      },
+      delimiter);
 }
 
 }  // namespace
@@ -333,24 +362,26 @@ PreTokenizerPointer parse_pre_tokenizer(const JsonField& field, int depth) {
   if (name == "Sequence") return std::make_unique<PreTokenizerSequence>(field, depth);
   if (name == "ByteLevel") return std::make_unique<ByteLevel>(field);
   if (name == "Metaspace") return std::make_unique<Metaspace>(parse_metaspace(field));
-  if (name == "BertPreTokenizer") return simple_pre_tokenizer(bert);
+  if (name == "BertPreTokenizer") return simple_pre_tokenizer(bert, U' ');
   if (name == "Whitespace") {
-    return simple_pre_tokenizer([](Pieces& pieces) {
-      whitespace(pieces);
-      split_characters(pieces, SplitBehavior::removed, is_white_space);
-    });
+    return simple_pre_tokenizer(
+        [](Pieces& pieces) {
+          whitespace(pieces);
+          split_characters(pieces, SplitBehavior::removed, is_white_space);
+        },
+        U' ');
   }
   if (name == "WhitespaceSplit") {
-    return simple_pre_tokenizer(
-        [](Pieces& pieces) { split_characters(pieces, SplitBehavior::removed, is_white_space); });
+    return simple_pre_tokenizer([](Pieces& pieces) { split_characters(pieces, SplitBehavior::removed, is_white_space); },
+                  U' ');
   }
   if (name == "Punctuation") return parse_punctuation(field);
   if (name == "Digits") return parse_digits(field);
   if (name == "CharDelimiterSplit") return parse_character_split(field);
-  if (name == "UnicodeScripts") return simple_pre_tokenizer(unicode_scripts);
+  if (name == "UnicodeScripts") return simple_pre_tokenizer(unicode_scripts, std::nullopt);
   if (name == "FixedLength") {
     const std::int64_t length = field.integer("length", 1, INT32_MAX, 5);
-    return simple_pre_tokenizer([length](Pieces& pieces) { fixed_length(pieces, length); });
+    return simple_pre_tokenizer([length](Pieces& pieces) { fixed_length(pieces, length); }, std::nullopt);
   }
   if (name == "Split") {
     return std::make_unique<Split>(Pattern::parse(field.at("pattern")), parse_behavior(field.at("behavior")),

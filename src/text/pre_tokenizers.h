@@ -13,6 +13,11 @@ class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
   virtual void apply(Pieces& pieces) const = 0;
+
+  /// What happens at a word end (text/word_ends.h), where `space` is a space or U+2581: `cut` there whatever
+  /// is on either side, `kept` in one piece but with both sides cut on their own, or not known.
+  enum class WordEnd { cut, kept, unknown };
+  virtual WordEnd at_word_end(char32_t space) const = 0;
 };
 
 /// The pre-tokenizer that a `pre_tokenizer` object describes. Throws Error naming file and field where the

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "core/input_file.h"
 #include "heed/error.h"
 #include "text/family_tokens.h"
 #include "text/files.h"
@@ -68,8 +69,7 @@ struct FamilyHint {
 FamilyHint family_hint(const std::filesystem::path& directory) {
   FamilyHint type;
   for (const char* name : {"tokenizer_config.json", "config.json"}) {
-    std::error_code error;
-    if (!std::filesystem::exists(directory / name, error)) continue;
+    if (!has_entry(directory / name)) continue;
     const Json json = read_json_object(directory / name);
     const JsonField document(json, (directory / name).string());
     std::string given = document.string("tokenizer_class", "");
@@ -94,9 +94,9 @@ std::optional<Family> family_of(const FamilyHint& hint, std::string_view file) {
   const char* classes = plain ? "T5Tokenizer or AlbertTokenizer"
                               : "XLMRobertaTokenizer, CamembertTokenizer, MBartTokenizer or MBart50Tokenizer";
   throw Error(fmt::format(
-      "{}: expected beside it what tells how its pieces are numbered (config.json with the model_type {}, or "
-      "tokenizer_config.json with the tokenizer_class {}), got {} (add the tokenizer_class to "
-      "tokenizer_config.json)",
+      "{}: unknown kind of tokenizer: expected config.json with the model_type {}, or tokenizer_config.json "
+      "with "
+      "the tokenizer_class {} beside it, got {} (add the tokenizer_class to tokenizer_config.json)",
       where, types, classes,
       hint.value.empty() ? "neither" : fmt::format("the {} {}", hint.key, hint.value)));
 }
@@ -118,7 +118,7 @@ class OptionalFile {
  public:
   OptionalFile(TokenizerFiles& files, const std::filesystem::path& directory, const char* name)
       : where_((directory / name).string()) {
-    if (const std::string* text = files.read(directory, name)) json_ = parse_json(*text, where_);
+    if (const std::string* text = files.read_config(directory, name)) json_ = parse_json(*text, where_);
   }
   JsonField field() const { return JsonField(json_, where_); }
 
@@ -279,8 +279,7 @@ Json post_processor_of(Family family, const Pipeline& pipeline, const FamilyToke
     const AddedToken* added = pipeline.added.find(token);
     const bool there = vocabulary.find(token) >= 0 || has_fairseq_numbers(family);
     if (added == nullptr || !there)
-      throw Error(
-          fmt::format("{}: expected the token {}, which is to stand around texts, got none", where, token));
+      throw Error(fmt::format("{}: token {}, which is added around texts, not found", where, token));
     return Json::array({shown != nullptr ? shown : token, added->id});
   };
   if (family == Family::albert) {
@@ -316,7 +315,7 @@ std::unique_ptr<Tokenizer> load_family_sentencepiece(const std::filesystem::path
       map(files, directory, "special_tokens_map.json"), added(files, directory, "added_tokens.json");
   const JsonField config_field = configuration.field();
   TokenizerConfig config = TokenizerConfig::load(directory);
-  const SentencePieceFile file = read_sentencepiece_file(*files.read(directory, name), where);
+  const SentencePieceFile file = read_sentencepiece_file(files.read(directory, name), where);
   const Family family = told_family(family_hint(directory), file, name, where);
   const UsualTokens& usual = family == Family::albert        ? kAlbertTokens
                              : family == Family::t5          ? kT5Tokens

@@ -70,8 +70,8 @@ SentencePieceFile read_sentencepiece_file(std::string_view serialized, const std
 
 void refuse_sentencepiece_file(std::string_view serialized, const std::string& where) {
   throw Error(
-      fmt::format("{}: expected a SentencePiece model, got {} bytes that are none (truncated, damaged or "
-                  "another kind of file)",
+      fmt::format("{}: expected a SentencePiece model, got {} other bytes (truncated, damaged or another "
+                  "kind of file)",
                   where, serialized.size()));
 }
 

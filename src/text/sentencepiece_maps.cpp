@@ -16,7 +16,8 @@
 namespace heed {
 namespace {
 
-constexpr int kMostPrefixes = 32;  // what the library has room for
+constexpr int kMostPrefixes = 32;                 // what the library has room for
+constexpr std::size_t kLongestReplacement = 256;  // bytes; Unicode's longest has 33
 
 class MapWalk {
  public:
@@ -86,6 +87,12 @@ bool is_sound_map(std::string_view map) {
   if (size == 0 || size % 4 != 0 || size > map.size()) return false;
   std::vector<std::uint32_t> units(size / 4);
   std::memcpy(units.data(), map.data(), size);
+  std::string_view replacements = map.substr(size);
+  while (!replacements.empty()) {
+    const std::size_t length = std::min(replacements.find('\0'), replacements.size());
+    if (length > kLongestReplacement) return false;
+    replacements.remove_prefix(std::min(length + 1, replacements.size()));
+  }
   return MapWalk(std::move(units), map.size() - size).sound();
 }
 
@@ -99,10 +106,11 @@ bool check_character_maps(std::string_view serialized, const std::string& where)
     ProtobufFields normalizer(*field->bytes);
     while (const auto inner = normalizer.next()) {
       if (inner->number != kMap || !inner->bytes || is_sound_map(*inner->bytes)) continue;
-      throw Error(
-          fmt::format("{}: {}.precompiled_charsmap: expected a character map that stays inside itself, got "
-                      "one that does not (damaged; get the file again)",
-                      where, field->number == kNormalizer ? "normalizer_spec" : "denormalizer_spec"));
+      throw Error(fmt::format(
+          "{}: {}.precompiled_charsmap: expected a character map that stays within its bounds and "
+          "replaces by at most {} bytes, got another (get the file again from where it comes from)",
+          where, field->number == kNormalizer ? "normalizer_spec" : "denormalizer_spec",
+          kLongestReplacement));
     }
     if (normalizer.damaged()) return false;
   }

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/input_file.h"
 #include "heed/error.h"
-#include "text/files.h"
 #include "text/sentencepiece_file.h"
 #include "text/sentencepiece_maps.h"
 
@@ -44,7 +44,7 @@ SentencePieceModel::SentencePieceModel(std::string serialized, const std::string
 }
 
 SentencePieceModel SentencePieceModel::load(const std::filesystem::path& path) {
-  return SentencePieceModel(read_text_file(path), path.string());
+  return SentencePieceModel(read_regular_file(path, file_limits::kTokenizer), path.string());
 }
 
 SentencePieceModel::~SentencePieceModel() = default;
@@ -55,8 +55,7 @@ void SentencePieceModel::encode(std::string_view text, PieceVisitor visit) const
   if (unigram_) return unigram_->encode(text, visit);
   sentencepiece::ImmutableSentencePieceText pieces;
   const auto status = processor_->Encode(text, pieces.mutable_proto());
-  if (!status.ok())
-    throw Error(fmt::format("SentencePiece: expected text it can cut, got: {}", status.message()));
+  if (!status.ok()) throw Error(fmt::format("SentencePiece: cannot tokenize the text: {}", status.message()));
   const int count = static_cast<int>(pieces.pieces_size());
   for (int i = 0; i < count; ++i) {
     const auto piece = pieces.pieces(i);
@@ -67,8 +66,7 @@ void SentencePieceModel::encode(std::string_view text, PieceVisitor visit) const
 std::string SentencePieceModel::decode(const std::vector<std::string_view>& pieces) const {
   std::string text;
   const auto status = processor_->Decode(pieces, &text);
-  if (!status.ok())
-    throw Error(fmt::format("SentencePiece: expected pieces it can join, got: {}", status.message()));
+  if (!status.ok()) throw Error(fmt::format("SentencePiece: cannot join the pieces: {}", status.message()));
   return text;
 }
 

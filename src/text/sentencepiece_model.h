@@ -35,6 +35,10 @@ class SentencePieceModel {
   /// unknown one is the (normalised) text itself.
   using PieceVisitor = FunctionRef<void(std::string_view piece, int id, std::size_t begin, std::size_t end)>;
   void encode(std::string_view text, PieceVisitor visit) const;
+  /// See SentencePieceUnigram::safe_end; the text's size for models of other kinds, which look at all of it.
+  std::size_t safe_end(std::string_view text, std::size_t from) const {
+    return unigram_ ? unigram_->safe_end(text, from) : text.size();
+  }
   /// The text of pieces; those that are not in the model stand for themselves.
   std::string decode(const std::vector<std::string_view>& pieces) const;
 

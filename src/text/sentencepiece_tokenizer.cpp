@@ -24,7 +24,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     for (int id = 0; id < model_.size(); ++id) pieces_.insert(model_.piece(id), id);
     name_roles();
     if (!plain) add_special_tokens();
-    added_.prepare(nullptr);
+    added_.prepare(nullptr, "");
     end_id_ = model_.size();
     if (!added_.tokens().empty())
       end_id_ = std::max<std::int64_t>(end_id_, added_.tokens().rbegin()->first + 1);
@@ -37,8 +37,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::string token(std::int64_t id) const override {
     if (const AddedToken* added = added_.find(id)) return added->content;
     if (id < 0 || id >= model_.size()) {
-      throw Error(
-          fmt::format("token: expected an id of the vocabulary (of 0 to {}), got {}", end_id_ - 1, id));
+      throw Error(fmt::format("token: expected an id of the vocabulary (0 to {}), got {}", end_id_ - 1, id));
     }
     return model_.piece(static_cast<int>(id));
   }
@@ -67,7 +66,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     if (second) texts.push_back(std::move(*second));
     ends_->apply(texts, add_special_tokens);
     Encoding whole = std::move(texts.front());
-    for (std::size_t i = 1; i < texts.size(); ++i) whole.append(texts[i]);
+    for (std::size_t i = 1; i < texts.size(); ++i) join(whole, std::move(texts[i]));
     return whole;
   }
 
@@ -166,8 +165,9 @@ std::string SentencePieceTokenizer::decode(std::span<const std::int64_t> ids,
 
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& directory, const char* name) {
   TokenizerFiles files;
-  SentencePieceModel model(*files.read(directory, name), (directory / name).string());
-  for (const char* other : {"tokenizer_config.json", "special_tokens_map.json"}) files.read(directory, other);
+  SentencePieceModel model(files.read(directory, name), (directory / name).string());
+  for (const char* other : {"tokenizer_config.json", "special_tokens_map.json"})
+    files.read_config(directory, other);
   const bool plain = files.contents.size() == 1;
   return std::make_unique<SentencePieceTokenizer>(std::move(model), TokenizerConfig::load(directory),
                                                   std::move(files), plain);

@@ -172,7 +172,7 @@ std::optional<std::int64_t> number_after(std::string_view message, std::string_v
                     "or lower character_coverage)",
                     kWhere, *least + ids_outside, options.vocab_size));
   }
-  throw Error(fmt::format("{}: expected a model, got: {}", kWhere, message));
+  throw Error(fmt::format("{}: training failed: {}", kWhere, message));
 }
 
 }  // namespace
@@ -193,7 +193,7 @@ std::string train_sentencepiece_model(const SentencePieceOptions& options, std::
   if (report != nullptr) *report = counts;
   if (none) {
     throw Error(
-        fmt::format("{}: expected sentences, got none that can be used ({} blank, {} too long, {} not UTF-8, "
+        fmt::format("{}: no usable sentences ({} blank, {} too long, {} not UTF-8, "
                     "{} with U+2585)",
                     kWhere, counts.blank, counts.too_long, counts.invalid_utf8, counts.reserved_character));
   }

@@ -9,6 +9,7 @@
 #include "heed/text/unicode.h"
 #include "text/unigram_path.h"
 #include "text/utf8.h"
+#include "text/word_ends.h"
 
 namespace heed {
 namespace {
@@ -37,7 +38,9 @@ SentencePieceNormalizer::SentencePieceNormalizer(const SentencePieceFile& file)
       suffix_(file.whitespace_as_suffix),
       space_(file.escape_whitespaces ? kEscapedSpace : " ") {
   for (const auto& piece : file.pieces) {
-    if (piece.kind == Kind::user_defined) symbols_.insert(piece.text, 0);
+    if (piece.kind != Kind::user_defined) continue;
+    symbols_.insert(piece.text, 0);
+    if (spans_word_end(piece.text)) keeps_word_ends_ = false;
   }
   if (file.charsmap.empty()) return;
   std::uint32_t size = 0;
@@ -45,6 +48,10 @@ SentencePieceNormalizer::SentencePieceNormalizer(const SentencePieceFile& file)
   units_.resize(size / sizeof(std::uint32_t));
   std::memcpy(units_.data(), file.charsmap.data() + sizeof size, size);
   replacements_ = file.charsmap.substr(sizeof size + size);
+  // A unit whose label is a space continues a string by one; at the root, it begins with it.
+  for (std::size_t at = 0; at < units_.size(); ++at) {
+    if ((units_[at] & (1u << 31 | 0xFF)) == ' ' && (at ^ ' ') != offset(units_[0])) keeps_word_ends_ = false;
+  }
 }
 
 SentencePieceNormalizer::Step SentencePieceNormalizer::step(std::string_view text) const {
@@ -105,6 +112,7 @@ std::string SentencePieceNormalizer::operator()(std::string_view text,
 
 SentencePieceUnigram::SentencePieceUnigram(const SentencePieceFile& file) : normalize_(file) {
   float lowest = std::numeric_limits<float>::max();
+  bool space = false, across = file.whitespace_as_suffix;
   if (file.byte_fallback) bytes_.assign(256, -1);
   for (std::size_t id = 0; id < file.pieces.size(); ++id) {
     const auto& piece = file.pieces[id];
@@ -115,16 +123,33 @@ SentencePieceUnigram::SentencePieceUnigram(const SentencePieceFile& file) : norm
     if (piece.kind == Kind::unknown) unknown_id_ = number;
     if (piece.kind == Kind::normal || piece.kind == Kind::user_defined)
       trie_.insert(piece.text, static_cast<std::uint32_t>(id));
+    if (piece.kind == Kind::normal || piece.kind == Kind::user_defined) {
+      across = across || spans_word_end(piece.text);
+      space = space || piece.text == kEscapedSpace;
+    }
     if (piece.kind != Kind::byte || bytes_.empty()) continue;
     for (std::size_t byte = 0; byte < 256; ++byte) {
       if (piece.text == fmt::format("<0x{:02X}>", byte)) bytes_[byte] = number;
     }
   }
   unknown_score_ = lowest - kUnknownPiecePenalty;
+  // Without a piece for the space, unknown characters on its two sides would be one piece with it.
+  cuts_words_ = space && !across && file.escape_whitespaces && normalize_.keeps_word_ends();
 }
 
 float SentencePieceUnigram::score(std::uint32_t id, std::size_t bytes) const {
   return user_defined_[id] ? static_cast<float>(bytes) * kUserDefined - kUserDefined : scores_[id];
+}
+
+std::size_t SentencePieceUnigram::safe_end(std::string_view text, std::size_t from) const {
+  constexpr int kTries = 64;
+  if (!cuts_words_) return text.size();
+  std::vector<std::uint32_t> origins;
+  std::size_t end = find_word_end(text, from);
+  for (int tries = 0; tries < kTries && end < text.size(); ++tries, end = find_word_end(text, end + 1)) {
+    if (space_between(normalize_(letters_around(text, end), origins)) == kMetaspace) return end;
+  }
+  return text.size();
 }
 
 void SentencePieceUnigram::encode(std::string_view text, PieceVisitor visit) const {

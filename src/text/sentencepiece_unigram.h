@@ -21,6 +21,8 @@ class SentencePieceNormalizer {
   explicit SentencePieceNormalizer(const SentencePieceFile& file);
   /// For every byte of the result, and for its end, `origins` says which byte of the text it comes from.
   std::string operator()(std::string_view text, std::vector<std::uint32_t>& origins) const;
+  /// Whether no replacement and no symbol reaches across a word end (text/word_ends.h).
+  bool keeps_word_ends() const { return keeps_word_ends_; }
 
  private:
   /// What becomes of the beginning of a text, and the bytes of it that are used up.
@@ -35,6 +37,7 @@ class SentencePieceNormalizer {
   Trie symbols_;                      // user-defined ones, which are left as they are
   bool dummy_prefix_, extra_whitespaces_, suffix_;
   std::string space_;
+  bool keeps_word_ends_ = true;
 };
 
 class SentencePieceUnigram {
@@ -44,6 +47,10 @@ class SentencePieceUnigram {
   /// See SentencePieceModel::encode.
   using PieceVisitor = FunctionRef<void(std::string_view piece, int id, std::size_t begin, std::size_t end)>;
   void encode(std::string_view text, PieceVisitor visit) const;
+  /// A word end (text/word_ends.h) at byte `from` of `text` or behind it, so that the pieces of text[0, end)
+  /// are the first pieces of `text`; the text's size where none is known. The best path to that place depends
+  /// on nothing behind it, and no piece reaches across it.
+  std::size_t safe_end(std::string_view text, std::size_t from) const;
 
  private:
   float score(std::uint32_t id, std::size_t bytes) const;
@@ -55,6 +62,7 @@ class SentencePieceUnigram {
   std::int32_t unknown_id_ = -1;
   float unknown_score_ = 0;
   std::vector<std::int32_t> bytes_;  // the pieces of single bytes; empty without byte fallback
+  bool cuts_words_ = false;          // no piece reaches across a word end
 };
 
 }  // namespace heed

@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 
+#include "core/input_file.h"
 #include "heed/error.h"
 #include "heed/text/marian.h"
 #include "text/loaders.h"
@@ -12,20 +13,18 @@
 namespace heed {
 namespace {
 
-bool has(const std::filesystem::path& directory, const char* name) {
-  std::error_code error;
-  return std::filesystem::exists(directory / name, error);
-}
+bool has(const std::filesystem::path& directory, const char* name) { return has_entry(directory / name); }
 
 [[noreturn]] void refuse_marian(const std::filesystem::path& directory) {
   std::string missing;
   for (const char* name : {"source.spm", "target.spm", "vocab.json"}) {
     if (!has(directory, name)) missing += (missing.empty() ? "" : ", ") + std::string(name);
   }
-  throw Error(fmt::format(
-      "{}: expected source.spm, target.spm and vocab.json, got no {} (copy what is missing from where "
-      "the model comes from)",
-      directory.string(), missing));
+  throw Error(
+      fmt::format("{}: {} not found, beside the other files of a Marian tokenizer (copy what is missing from "
+                  "where the model "
+                  "comes from)",
+                  directory.string(), missing));
 }
 
 std::unique_ptr<Tokenizer> load_model(const std::filesystem::path& directory, const char* name) {
@@ -48,9 +47,8 @@ std::unique_ptr<Tokenizer> load_directory(const std::filesystem::path& directory
   if (there("encoder.json") && there("vocab.bpe"))
     return load_byte_level_bpe(directory, "encoder.json", "vocab.bpe");
   throw Error(fmt::format(
-      "{}: expected the tokenizer files of a model (tokenizer.json; source.spm, target.spm and vocab.json; "
-      "tokenizer.model; spiece.model; sentencepiece.bpe.model; vocab.txt; or vocab.json and merges.txt), got "
-      "none of them",
+      "{}: no tokenizer found (tokenizer.json; source.spm, target.spm and vocab.json; tokenizer.model; "
+      "spiece.model; sentencepiece.bpe.model; vocab.txt; or vocab.json and merges.txt)",
       directory.string()));
 }
 
@@ -70,9 +68,11 @@ std::unique_ptr<Tokenizer> load_file(const std::filesystem::path& file) {
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return load_directory(path);
-  if (std::filesystem::is_regular_file(path, error)) return load_file(path);
-  throw Error(fmt::format("{}: expected the directory of a model, or a tokenizer's file, got nothing there",
-                          path.string()));
+  if (path.empty() || !has_entry(path)) {
+    throw Error(fmt::format("\"{}\": not found (name the directory of a model, or a tokenizer's file)",
+                            path.string()));
+  }
+  return load_file(path);
 }
 
 }  // namespace heed

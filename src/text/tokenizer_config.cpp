@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/input_file.h"
 #include "heed/error.h"
 #include "text/files.h"
 #include "text/json_field.h"
@@ -70,10 +71,10 @@ TokenizerConfig TokenizerConfig::load(const std::filesystem::path& directory) {
   TokenizerConfig config;
   const auto path = directory / "tokenizer_config.json", map_path = directory / "special_tokens_map.json";
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  if (std::filesystem::exists(path)) json = read_json_object(path);
+  if (has_entry(path)) json = read_json_object(path);
   const JsonField document(json, path.string());
   // The map counts first, but for nothing beside added_tokens_decoder, as in transformers.
-  if (std::filesystem::exists(map_path) && !json.contains("added_tokens_decoder")) {
+  if (has_entry(map_path) && !json.contains("added_tokens_decoder")) {
     const nlohmann::ordered_json map = read_json_object(map_path);
     read_roles(JsonField(map, map_path.string()), config);
   }
@@ -110,10 +111,14 @@ bool TokenizerConfig::replaces_post_processor(bool has_one) const {
   return !has_one || std::find(kFollowing.begin(), kFollowing.end(), tokenizer_class) != kFollowing.end();
 }
 
-const std::string* TokenizerFiles::read(const std::filesystem::path& directory, const char* name) {
-  std::error_code error;
-  if (!std::filesystem::exists(directory / name, error)) return nullptr;
-  contents.emplace_back(name, read_text_file(directory / name));
+const std::string& TokenizerFiles::read(const std::filesystem::path& directory, const char* name) {
+  contents.emplace_back(name, read_regular_file(directory / name, file_limits::kTokenizer));
+  return contents.back().second;
+}
+
+const std::string* TokenizerFiles::read_config(const std::filesystem::path& directory, const char* name) {
+  if (!has_entry(directory / name)) return nullptr;
+  contents.emplace_back(name, read_regular_file(directory / name, file_limits::kTokenizerConfig));
   return &contents.back().second;
 }
 
@@ -121,8 +126,7 @@ void TokenizerFiles::save(const std::filesystem::path& directory) const {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) {
-    throw Error(
-        fmt::format("{}: expected to make a directory, got: {}", directory.string(), error.message()));
+    throw Error(fmt::format("{}: cannot be created: {}", directory.string(), error.message()));
   }
   for (const auto& [name, bytes] : contents) write_text_file(directory / name, bytes);
 }

@@ -47,8 +47,10 @@ struct TokenizerConfig {
 struct TokenizerFiles {
   std::vector<std::pair<std::string, std::string>> contents;  // name and bytes
 
-  /// Reads a file of a directory, and keeps it; nothing where it is missing.
-  const std::string* read(const std::filesystem::path& directory, const char* name);
+  /// Reads a file of a directory and keeps it. Throws Error where it is missing.
+  const std::string& read(const std::filesystem::path& directory, const char* name);
+  /// The same for one of the smaller files beside it; nothing where it is missing.
+  const std::string* read_config(const std::filesystem::path& directory, const char* name);
   void save(const std::filesystem::path& directory) const;
 };
 

@@ -65,6 +65,7 @@ Pipeline parse_pipeline(const JsonField& document) {
   if (const auto version = document.find("version"); version && version->string() != "1.0")
     version->fail("1.0");
   Pipeline pipeline;
+  pipeline.where = document.where();
   pipeline.model = parse_model(document.at("model"));
   if (const auto section = document.find("normalizer")) pipeline.normalizer = parse_normalizer(*section);
   if (const auto section = document.find("pre_tokenizer"))
@@ -81,9 +82,10 @@ Pipeline parse_pipeline(const JsonField& document) {
 std::unique_ptr<Tokenizer> load_tokenizer_json(const std::filesystem::path& directory, const char* name) {
   TokenizerFiles files;
   const std::string where = (directory / name).string();
-  const nlohmann::ordered_json json = parse_json(*files.read(directory, name), where);
+  const nlohmann::ordered_json json = parse_json(files.read(directory, name), where);
   Pipeline pipeline = parse_pipeline(JsonField(json, where));
-  for (const char* other : {"tokenizer_config.json", "special_tokens_map.json"}) files.read(directory, other);
+  for (const char* other : {"tokenizer_config.json", "special_tokens_map.json"})
+    files.read_config(directory, other);
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), TokenizerConfig::load(directory),
                                              std::move(files));
 }

@@ -22,7 +22,7 @@ const icu::Normalizer2& form_data(bool compatibility) {
   const icu::Normalizer2* data =
       compatibility ? icu::Normalizer2::getNFKCInstance(status) : icu::Normalizer2::getNFCInstance(status);
   if (U_FAILURE(status))
-    throw Error(std::string("ICU: expected its normalisation data, got ") + u_errorName(status));
+    throw Error(std::string("ICU: cannot load its normalization data: ") + u_errorName(status));
   return *data;
 }
 

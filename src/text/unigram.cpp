@@ -35,8 +35,7 @@ class Unigram final : public TokenModel {
     UnigramPath<double> best;
     const auto score_of = [this](std::uint32_t id, std::size_t) { return scores_[id]; };
     if (!best.find(piece, trie_, score_of, unknown_id_, unknown_score_)) {
-      throw Error(
-          "tokenizer: expected text of the vocabulary's characters, as it has no unk_id, got another");
+      throw Error("tokenizer: the text has characters outside the vocabulary, and the model has no unk_id");
     }
     const std::size_t first = tokens.size();
     for (std::size_t end = piece.size(); end > 0; end = best[end].begin) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/input_file.h"
 #include "heed/error.h"
 #include "text/files.h"
 
@@ -77,9 +78,9 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::string_view where) 
 Vocabulary Vocabulary::load(const std::filesystem::path& path) {
   const std::string where = path.string();
   EntryReader reader(where);
-  nlohmann::json::sax_parse(read_text_file(path), &reader);
+  nlohmann::json::sax_parse(read_regular_file(path, file_limits::kTokenizer), &reader);
   std::vector<Entry> entries = reader.take();
-  if (entries.empty()) throw Error(where + ": expected an object of tokens and ids, got no token");
+  if (entries.empty()) throw Error(where + ": expected an object of tokens and ids, got an empty one");
 
   std::vector<std::string> tokens(entries.size());
   std::vector<bool> taken(entries.size(), false);

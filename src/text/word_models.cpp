@@ -77,8 +77,7 @@ class WordLevel final : public TokenModel {
     if (id < 0) id = vocabulary().find(unknown_);
     if (id < 0) {
       throw Error(fmt::format(
-          "tokenizer: expected words of the vocabulary, which has no unknown token {}, got another "
-          "word",
+          "tokenizer: the text has words outside the vocabulary, and the unknown token {} is not in it",
           unknown_));
     }
     tokens.push_back({id, 0, static_cast<std::uint32_t>(piece.size())});

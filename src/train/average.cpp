@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/input_file.h"
 #include "heed/error.h"
 #include "heed/io/file.h"
 #include "heed/io/safetensors.h"
@@ -89,7 +90,9 @@ void average_models(const std::vector<std::filesystem::path>& directories,
   std::filesystem::create_directories(output);
   const AtomicDirectory staging(output / "averaged");
   for (const auto& entry : std::filesystem::directory_iterator(directories.front())) {
-    if (is_copied(entry)) write_file(staging.path() / entry.path().filename(), read_file(entry.path()));
+    if (is_copied(entry))
+      write_file(staging.path() / entry.path().filename(),
+                 read_regular_file(entry.path(), file_limits::kText));
   }
   save_safetensors(staging.path() / "model.safetensors", tensors);
   move_model(staging.path(), output);

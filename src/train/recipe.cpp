@@ -11,6 +11,7 @@
 #include <optional>
 #include <sstream>
 
+#include "core/input_file.h"
 #include "heed/error.h"
 #include "heed/io/file.h"
 #include "train/recipe_fields.h"
@@ -184,7 +185,7 @@ std::string as_text(const RecipeField& field) {
 }  // namespace
 
 Recipe load_recipe(const std::filesystem::path& file) {
-  const toml::table document = parse_toml(read_file(file, 1 << 20), file.string());
+  const toml::table document = parse_toml(read_file(file, file_limits::kRecipe), file.string());
   Recipe recipe;
   const std::vector<RecipeField> fields = recipe_fields(recipe);
   for (auto&& [section_key, section_node] : document) {

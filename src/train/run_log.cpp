@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/input_file.h"
 #include "heed/error.h"
 #include "heed/io/file.h"
 #include "heed/io/json.h"
@@ -47,7 +48,7 @@ RunLog::RunLog(const std::filesystem::path& file, std::int64_t last_step) : file
 RunLog::~RunLog() { ::close(descriptor_); }
 
 void RunLog::keep(std::int64_t last_step) {
-  const std::string text = read_file(file_);
+  const std::string text = read_regular_file(file_, file_limits::kText);
   std::string kept;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = text.find('\n', begin);

@@ -116,8 +116,7 @@ TEST_F(Corpus, ErrorsNameTheFileAndTheCounts) {
               AllOf(HasSubstr("b.en"), HasSubstr("b.fr"), HasSubstr("got 5 and 2")));
   EXPECT_THAT(error_of([&] { load_tsv(folder_ / "none.tsv", {}, report); }), HasSubstr("none.tsv"));
   EXPECT_THAT(error_of([&] { load_tsv(folder_, {}, report); }), HasSubstr("directory"));
-  EXPECT_THAT(error_of([&] { load_tsv(write("empty.tsv", ""), {}, report); }),
-              HasSubstr("at least one usable line"));
+  EXPECT_THAT(error_of([&] { load_tsv(write("empty.tsv", ""), {}, report); }), HasSubstr("no usable line"));
   DataReport fresh;
   EXPECT_THAT(error_of([&] { load_tsv(source, {}, fresh); }), HasSubstr("wrong number of columns: 5"));
   EXPECT_THAT(error_of([&] { load_tsv(source, {.source_column = 1}, report); }),

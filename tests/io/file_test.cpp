@@ -7,12 +7,15 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
 
+#include "core/input_file.h"
 #include "temporary_folder.h"
 
 namespace heed {
@@ -38,15 +41,46 @@ TEST(ReadFile, ReadsAllBytesOfFilesAndPipes) {
 
 TEST(ReadFile, SaysWhatIsWrong) {
   const TemporaryFolder folder;
-  EXPECT_EQ(
-      error_of([&] { read_file(folder / "none"); }),
-      (folder / "none").string() + ": expected a file that can be read, got \"No such file or directory\"");
+  EXPECT_EQ(error_of([&] { read_file(folder / "none"); }),
+            (folder / "none").string() + ": not found (check the path)");
   EXPECT_EQ(error_of([&] { read_file(folder.path()); }),
             folder.path().string() + ": expected a file, got a directory");
   spill(folder / "file", "12345");
   EXPECT_THAT(error_of([&] { read_file(folder / "file", 4); }), HasSubstr("at most 4 bytes"));
   EXPECT_THAT(error_of([&] { read_file("/dev/zero", 1 << 20); }), HasSubstr("at most 1048576 bytes"));
-  EXPECT_THAT(error_of([&] { read_file(folder / "file" / "x"); }), HasSubstr("Not a directory"));
+  EXPECT_THAT(error_of([&] { read_file(folder / "file" / "x"); }),
+              HasSubstr("/file/x: not found (a part of the path is a file"));
+  EXPECT_EQ(error_of([&] { read_file(""); }), "\"\" is not a file name (give the path of a file)");
+  std::filesystem::create_symlink("nowhere", folder / "link");
+  EXPECT_EQ(error_of([&] { read_file(folder / "link"); }),
+            (folder / "link").string() + ": not found (a symbolic link to nowhere, which does not exist)");
+}
+
+TEST(ReadRegularFile, TakesNothingElseAndDoesNotWait) {
+  const TemporaryFolder folder;
+  const auto error = [&](const std::filesystem::path& path) {
+    return error_of([&] { read_regular_file(path, 5); });
+  };
+  spill(folder / "file", "12345");
+  EXPECT_EQ(read_regular_file(folder / "file", 5), "12345");
+  spill(folder / "longer", "123456");
+  EXPECT_THAT(error(folder / "longer"), HasSubstr("longer: expected a file of at most 5 bytes"));
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(error(folder / "pipe"), HasSubstr("pipe: expected a regular file, got a pipe"));
+  EXPECT_THAT(error("/dev/zero"), HasSubstr("expected a regular file, got a device"));
+  EXPECT_THAT(error(folder.path()), HasSubstr("expected a file, got a directory"));
+  EXPECT_THAT(error(""), HasSubstr("\"\" is not a file name"));
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{AF_UNIX, {}};
+  const std::string name = (folder / "socket").string();
+  ASSERT_LT(name.size(), sizeof address.sun_path);
+  name.copy(address.sun_path, name.size());
+  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_THAT(error(name), HasSubstr("socket: expected a regular file, got a socket"));
+  ::close(listener);
+  // Files whose size is not known before they are read.
+  EXPECT_THAT(error("/proc/self/maps"), HasSubstr("at most 5 bytes"));
+  EXPECT_FALSE(read_regular_file("/proc/self/stat", 1 << 16).empty());
 }
 
 TEST(ReadFile, SaysWhenReadingIsNotAllowed) {
@@ -73,7 +107,7 @@ TEST(MappedFile, ShowsTheFileAndKeepsChangesToItself) {
 
 TEST(MappedFile, SaysWhatIsWrong) {
   const TemporaryFolder folder;
-  EXPECT_THAT(error_of([&] { MappedFile::open(folder / "none"); }), HasSubstr("No such file"));
+  EXPECT_THAT(error_of([&] { MappedFile::open(folder / "none"); }), HasSubstr("none: not found"));
   EXPECT_THAT(error_of([&] { MappedFile::open(folder.path()); }), HasSubstr("a directory"));
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(error_of([&] { MappedFile::open(folder / "pipe"); }), HasSubstr("regular file"));
@@ -122,7 +156,7 @@ TEST(AtomicFile, WritesDirectlyToWhatIsNoFile) {
   write_file("/dev/null", "gone");
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
   const std::string message = error_of([] { write_file("/dev/full", "12345"); });
-  EXPECT_THAT(message, HasSubstr("/dev/full: expected to write 5 bytes, got \"No space left on device\" ("));
+  EXPECT_THAT(message, HasSubstr("/dev/full: cannot write 5 bytes: No space left on device ("));
   EXPECT_THAT(message, HasSubstr("MiB free"));
 }
 
@@ -151,7 +185,7 @@ TEST(AtomicFile, FailureInTheMiddleKeepsTheOldFile) {
   const std::string message = error_of([&] { write_file(folder / "file", std::string(1 << 20, 'x')); });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   ::signal(SIGXFSZ, handler);
-  EXPECT_THAT(message, HasSubstr("expected to write 1048576 bytes, got \"File too large\""));
+  EXPECT_THAT(message, HasSubstr("cannot write 1048576 bytes: File too large"));
   EXPECT_EQ(slurp(folder / "file"), "old");
   EXPECT_THAT(listing(folder.path()), ElementsAre("file"));
 }
@@ -163,8 +197,7 @@ int fill_a_disk(const TemporaryFolder& folder) {
   if (::mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=256k") != 0) return 77;
   write_file(folder / "file", "old");
   const std::string message = error_of([&] { write_file(folder / "file", std::string(1 << 20, 'x')); });
-  if (message.find("to write 1048576 bytes, got \"No space left on device\" (0 MiB free") ==
-      std::string::npos)
+  if (message.find("cannot write 1048576 bytes: No space left on device (0 MiB free") == std::string::npos)
     return 1;
   const std::string directory_message = error_of([&] {
     AtomicDirectory directory(folder / "step");

@@ -125,7 +125,7 @@ TEST(Config, LoadsFilesWithinALimit) {
   spill(folder / "config.json", "{\"a\": 1}\n");
   EXPECT_EQ(Config::load(folder / "config.json").required_integer("a"), 1);
   EXPECT_EQ(Config::load(folder / "config.json").where(), (folder / "config.json").string());
-  EXPECT_THAT(error_of([&] { Config::load(folder / "none"); }), HasSubstr("No such file"));
+  EXPECT_THAT(error_of([&] { Config::load(folder / "none"); }), HasSubstr("none: not found"));
   spill(folder / "long", std::string(9 << 20, ' '));
   EXPECT_THAT(error_of([&] { Config::load(folder / "long"); }), HasSubstr("at most 8388608 bytes"));
 }

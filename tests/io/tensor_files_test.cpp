@@ -59,7 +59,8 @@ TEST(TensorFiles, RefusesIndexesThatDisagreeWithTheFiles) {
   EXPECT_THAT(open_with_index(folder, map("\"a\": \"" + one + "\"")), HasSubstr("and no others, got \"b\""));
   EXPECT_THAT(open_with_index(folder, map(a_b + ", \"c\": \"" + one + "\", \"x\": \"" + two + "\"")),
               HasSubstr("expected the tensors of " + two));
-  EXPECT_THAT(open_with_index(folder, map(a_b + ", \"c\": \"gone.safetensors\"")), HasSubstr("No such file"));
+  EXPECT_THAT(open_with_index(folder, map(a_b + ", \"c\": \"gone.safetensors\"")),
+              HasSubstr("gone.safetensors: not found"));
   EXPECT_THAT(open_with_index(folder, map("\"a\": 1")), HasSubstr("expected a string"));
   EXPECT_THAT(open_with_index(folder, map("")), HasSubstr("expected a weight_map"));
   EXPECT_THAT(open_with_index(folder, "{}"), HasSubstr("expected a weight_map"));
@@ -84,12 +85,13 @@ TEST(TensorFiles, ReadsNothingOutsideTheDirectory) {
 
 TEST(TensorFiles, SaysTheWayOutOfPickles) {
   const TemporaryFolder folder;
-  EXPECT_THAT(error_of([&] { TensorFiles::open(folder.path()); }), HasSubstr("got neither"));
+  EXPECT_THAT(error_of([&] { TensorFiles::open(folder.path()); }),
+              HasSubstr("neither model.safetensors nor model.safetensors.index.json found"));
   spill(folder / "pytorch_model.bin", "PK");
   const std::string message = error_of([&] { TensorFiles::open(folder.path()); });
   EXPECT_THAT(message, HasSubstr("can run code"));
   EXPECT_THAT(message, HasSubstr("save_pretrained(DIR, safe_serialization=True)"));
-  EXPECT_THAT(error_of([&] { TensorFiles::open(folder / "none"); }), HasSubstr("No such file or directory"));
+  EXPECT_THAT(error_of([&] { TensorFiles::open(folder / "none"); }), HasSubstr("none: not found"));
 }
 
 }  // namespace

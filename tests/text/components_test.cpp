@@ -138,6 +138,8 @@ void check_file(const char* name, bool streams) {
 
 TEST(TokenizerComponents, MatchTheTokenizersLibrary) { check_file("components.json", false); }
 
+TEST(TokenizersOfSpaces, MatchTheTokenizersLibrary) { check_file("spaces.json", false); }
+
 TEST(WholeTokenizers, MatchTheTokenizersLibrary) { check_file("whole.json", true); }
 
 TEST(SentencePieceFamilies, MatchTransformers) { check_file("families.json", true); }

@@ -14,8 +14,8 @@
 
 namespace heed {
 
-/// The whole content of a file (or pipe). Throws Error when it is missing, unreadable, a directory, or longer
-/// than `limit` bytes.
+/// The whole content of a text the user named: a file, a pipe or a device. Throws Error when it is missing,
+/// unreadable, a directory, or longer than `limit` bytes. Opening a pipe waits for its writer.
 std::string read_file(const std::filesystem::path& path, std::size_t limit = std::size_t{1} << 30);
 
 /// Replaces a file by `content` in one step (see AtomicFile).

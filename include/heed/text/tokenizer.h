@@ -81,6 +81,12 @@ class Tokenizer {
   /// not smaller than that space, and when the text to truncate is too short.
   std::vector<Encoding> encode_windows(std::string_view first, std::optional<std::string_view> second,
                                        const Truncation& truncation, bool add_special_tokens = true) const;
+  /// The first of these encodings: the cut text. Where the tokenizer cuts words apart, no more of a long text
+  /// is tokenized than is needed. `shortened`, where given, receives whether anything was cut off. The stride
+  /// is ignored.
+  Encoding encode_truncated(std::string_view first, std::optional<std::string_view> second,
+                            const Truncation& truncation, bool add_special_tokens = true,
+                            bool* shortened = nullptr) const;
   /// Number of special tokens added around one text, or a pair.
   std::int64_t added_tokens(bool pair) const;
 
@@ -120,6 +126,11 @@ class Tokenizer {
   /// The tokens of valid UTF-8 text alone: type ids, masks and sequence ids may be left empty.
   virtual Encoding cut(std::string_view text) const = 0;
   virtual Encoding cut_target(std::string_view text) const { return cut(text); }
+  /// The tokens of `text`, or the first of them: at least `count`, and the same as cut() gives.
+  virtual Encoding cut_beginning(std::string_view text, std::int64_t count) const {
+    static_cast<void>(count);
+    return cut(text);
+  }
   /// One encoding made of one or two, with or without special tokens. Both come with type ids, masks and
   /// sequence ids as those of the first and the second text.
   virtual Encoding assemble(Encoding first, std::optional<Encoding> second,
