@@ -79,7 +79,8 @@ TEST(Truncation, IsTheFirstWindowForEveryKindOfTokenizer) {
   // Of components.json every third: most differ in what has no part in this.
   for (const char* file : {"components.json", "spaces.json", "whole.json"}) {
     const Json cases = Json::parse(file_content(tokenizer_fixtures() / file))["cases"];
-    for (const Json& item : cases) {
+    for (std::size_t i = 0; i < cases.size(); i += cases.size() > 100 ? 3 : 1) {
+      const Json& item = cases[i];
       const TemporaryDirectory directory;
       directory.write("tokenizer.json", item["tokenizer"].dump());
       check_truncation(*load_tokenizer(directory.path()), random, item["name"].get<std::string>());
