@@ -22,8 +22,9 @@ namespace {
   }
   std::error_code no_link;
   const std::filesystem::path target = std::filesystem::read_symlink(path, no_link);
-  throw Error(path.string() + ": not found " +
-              (no_link ? "(check the path)" : "(a symbolic link to " + target.string() + ", which does not exist)"));
+  throw Error(
+      path.string() + ": not found " +
+      (no_link ? "(check the path)" : "(a symbolic link to " + target.string() + ", which does not exist)"));
 }
 
 [[noreturn]] void throw_irregular(const std::filesystem::path& path, mode_t mode) {

@@ -15,9 +15,9 @@ inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 inline constexpr std::size_t kRecipe = kMiB;
 inline constexpr std::size_t kConfig = 8 * kMiB;  // config.json, generation_config.json, modules.json, …
 inline constexpr std::size_t kTokenizerConfig = 64 * kMiB;  // with all added tokens
-inline constexpr std::size_t kTokenizer = 512 * kMiB;       // tokenizer.json, vocabularies, SentencePiece models
-inline constexpr std::size_t kTensorHeader = 100'000'000;   // of safetensors, set by the format; index files
-inline constexpr std::size_t kText = 1024 * kMiB;           // the user's texts, and logs of training
+inline constexpr std::size_t kTokenizer = 512 * kMiB;  // tokenizer.json, vocabularies, SentencePiece models
+inline constexpr std::size_t kTensorHeader = 100'000'000;  // of safetensors, set by the format; index files
+inline constexpr std::size_t kText = 1024 * kMiB;          // the user's texts, and logs of training
 }  // namespace file_limits
 
 class InputFile {
@@ -48,8 +48,8 @@ class InputFile {
 /// The content of a regular file, as InputFile reads it.
 std::string read_regular_file(const std::filesystem::path& path, std::size_t limit);
 
-/// Whether there is an entry of that name; a dangling link is one, so that reading it reports the link. Throws
-/// Error where that cannot be found out.
+/// Whether there is an entry of that name; a dangling link is one, so that reading it reports the link.
+/// Throws Error where that cannot be found out.
 bool has_entry(const std::filesystem::path& path);
 
 }  // namespace heed

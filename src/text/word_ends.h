@@ -1,6 +1,6 @@
 // Where a text may be cut so that the beginning has the tokens it has within the whole: before a single space
-// between two letters or digits. Unicode normalization, grapheme clusters and the pre-tokenizers that cut words
-// apart all treat the two sides of such a place on their own.
+// between two letters or digits. Unicode normalization, grapheme clusters and the pre-tokenizers that cut
+// words apart all treat the two sides of such a place on their own.
 #pragma once
 
 #include <cstddef>

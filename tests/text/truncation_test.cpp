@@ -18,12 +18,46 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kWords[] = {
-    "the", "a", "I'm", "don't", "Cat", "42", "3.14", "x1", "1x", "caf\u00E9", "cafe\u0301", "\u00C5ngstr\u00F6m",
-    "\u043F\u0440\u0438\u0432\u0435\u0442", "\u03A3\u03AF\u03C3\u03C5\u03C6\u03BF\u03C2", "\u0130stanbul", "\uD55C\uAD6D\uC5B4",
-    "\u4E2D\u6587", "\u0627\u0644\u0639\u0631\u0628\u064A\u0629", "\u0928\u092E\u0938\u094D\u0924\u0947", "\u0301", "\u00BD", "\uFB01n", "...", "(b)", "\u2581", "\U0001F600",
-    "<mask>", "</s>", "[MASK]", "<x>", ">>fra<<", "``", "unaffable", "ba", "lo", "mi", "\u0600a", "\u00B4"};
-constexpr const char* kGaps[] = {" ", " ", " ", " ", " ", " ", "  ", "   ", "\t", "\u00A0", "\n", " \n ", "", "\u3000", "-"};
+constexpr const char* kWords[] = {"the",
+                                  "a",
+                                  "I'm",
+                                  "don't",
+                                  "Cat",
+                                  "42",
+                                  "3.14",
+                                  "x1",
+                                  "1x",
+                                  "caf\u00E9",
+                                  "cafe\u0301",
+                                  "\u00C5ngstr\u00F6m",
+                                  "\u043F\u0440\u0438\u0432\u0435\u0442",
+                                  "\u03A3\u03AF\u03C3\u03C5\u03C6\u03BF\u03C2",
+                                  "\u0130stanbul",
+                                  "\uD55C\uAD6D\uC5B4",
+                                  "\u4E2D\u6587",
+                                  "\u0627\u0644\u0639\u0631\u0628\u064A\u0629",
+                                  "\u0928\u092E\u0938\u094D\u0924\u0947",
+                                  "\u0301",
+                                  "\u00BD",
+                                  "\uFB01n",
+                                  "...",
+                                  "(b)",
+                                  "\u2581",
+                                  "\U0001F600",
+                                  "<mask>",
+                                  "</s>",
+                                  "[MASK]",
+                                  "<x>",
+                                  ">>fra<<",
+                                  "``",
+                                  "unaffable",
+                                  "ba",
+                                  "lo",
+                                  "mi",
+                                  "\u0600a",
+                                  "\u00B4"};
+constexpr const char* kGaps[] = {" ",  " ",      " ",  " ",    " ", " ",      "  ", "   ",
+                                 "\t", "\u00A0", "\n", " \n ", "",  "\u3000", "-"};
 
 std::string made_up_text(std::mt19937& random, std::size_t bytes) {
   std::string text = random() % 3 == 0 ? " " : "";
@@ -79,7 +113,7 @@ TEST(Truncation, IsTheFirstWindowForEveryKindOfTokenizer) {
   // Of components.json every third: most differ in what has no part in this.
   for (const char* file : {"components.json", "spaces.json", "whole.json"}) {
     const Json cases = Json::parse(file_content(tokenizer_fixtures() / file))["cases"];
-    for (std::size_t i = 0; i < cases.size(); i += cases.size() > 100 ? 3 : 1) {
+    for (std::size_t i = 0; i<cases.size(); i += cases.size()> 100 ? 3 : 1) {
       const Json& item = cases[i];
       const TemporaryDirectory directory;
       directory.write("tokenizer.json", item["tokenizer"].dump());
@@ -94,11 +128,13 @@ TEST(Truncation, IsTheFirstWindowForSentencePieceModels) {
   for (int round = 0; round < 3; ++round) {
     check_truncation(*load_tokenizer(text_fixtures() / "marian"), random, "marian");
     for (const char* name : {"plain", "bytes", "symbols", "spaces", "suffix", "unused"}) {
-      check_truncation(*load_tokenizer(text_fixtures() / "unigram" / (std::string(name) + ".model")), random, name);
+      check_truncation(*load_tokenizer(text_fixtures() / "unigram" / (std::string(name) + ".model")), random,
+                       name);
     }
   }
   const TemporaryDirectory directory;
-  std::filesystem::copy_file(tokenizer_fixtures() / "families" / "t5.model", directory.path() / "spiece.model");
+  std::filesystem::copy_file(tokenizer_fixtures() / "families" / "t5.model",
+                             directory.path() / "spiece.model");
   for (int round = 0; round < 3; ++round) check_truncation(*load_tokenizer(directory.path()), random, "t5");
 }
 
@@ -141,7 +177,8 @@ TEST(Truncation, RefusesWhatWindowsRefuse) {
     return "no error";
   };
   EXPECT_THAT(error(std::nullopt, {-1}), StartsWith("truncation: expected a length of at least"));
-  EXPECT_THAT(error(std::nullopt, {2, Truncation::Strategy::only_second}), HasSubstr("expected a second text"));
+  EXPECT_THAT(error(std::nullopt, {2, Truncation::Strategy::only_second}),
+              HasSubstr("expected a second text"));
   EXPECT_THAT(error("a a a", {4, Truncation::Strategy::only_first}), HasSubstr("as the other has 5"));
 }
 
@@ -159,11 +196,12 @@ TEST(Tokenizers, BoundWhatNormalizersMakeOfAText) {
     tokenizer->encode("a");
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("tokenizer.json: "), HasSubstr("a text of 1 bytes into at most 1048640")));
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("tokenizer.json: "), HasSubstr("a text of 1 bytes into at most 1048640")));
   }
   // Unicode's own growth is far below: this character becomes 18, and each of their bytes two.
-  document["normalizer"] = Json::parse(
-      R"({"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "ByteLevel"}]})");
+  document["normalizer"] =
+      Json::parse(R"({"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "ByteLevel"}]})");
   directory.write("tokenizer.json", document.dump());
   std::string text;
   for (int i = 0; i < 100000; ++i) text += "\uFDFA";
@@ -176,7 +214,8 @@ TEST(Tokenizers, SpacesThatStripOnBothSidesTakeLinearTime) {
       "added_tokens": [{"id": 1, "content": " ", "lstrip": true, "rstrip": true, "normalized": false}]})");
   // The square of this would be hours.
   const std::string text(4'000'000, ' ');
-  EXPECT_EQ(load_tokenizer(directory.path())->encode("a" + text + "a").ids, (std::vector<std::int64_t>{0, 1, 0}));
+  EXPECT_EQ(load_tokenizer(directory.path())->encode("a" + text + "a").ids,
+            (std::vector<std::int64_t>{0, 1, 0}));
 }
 
 TEST(Tokenizers, TakeRegularFilesOnly) {
