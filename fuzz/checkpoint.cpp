@@ -1,14 +1,18 @@
 // What a training run is resumed from: the state, the weights, the optimiser's numbers and the log.
 #include "heed/train/checkpoint.h"
 
+#include "heed/io/file.h"
 #include "reader.h"
 #include "train/run_log.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const heed::fuzz::Folder folder;
-  folder.put_parts({"training.json", "log.jsonl", "model.safetensors", "optimizer.safetensors"},
+  folder.put_parts({"training.json", "log.jsonl", "model.safetensors", "optimizer.safetensors", "complete"},
                    heed::fuzz::text_of(data, size));
   heed::fuzz::check(folder, [] { heed::load_training_state(folder.path()); });
+  heed::fuzz::check(folder, [] {
+    if (heed::is_complete(folder.path())) heed::verify_directory(folder.path());
+  });
   heed::fuzz::check(folder, [] {
     const heed::RunLog log(folder.path() / "log.jsonl", 100);
     log.svg("loss");

@@ -16,6 +16,7 @@
 #include "heed/generate/translate.h"
 #include "heed/inspect/picture.h"
 #include "heed/io/file.h"
+#include "heed/io/folder_lock.h"
 #include "heed/io/hub_cache.h"
 #include "heed/io/json.h"
 #include "heed/io/npy.h"

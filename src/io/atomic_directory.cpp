@@ -4,18 +4,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <vector>
 
 #include "heed/error.h"
 #include "heed/io/file.h"
 #include "io/descriptor.h"
+#include "io/manifest.h"
 
 namespace heed {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* kMark = "complete";
 constexpr int kDirectoryAttempts = 100;
 
 // "out/" and "out" are the same folder, but only the second has a name to put a suffix on.
@@ -36,6 +38,15 @@ void sync_tree(const fs::path& folder) {
   io::sync_path(folder);
 }
 
+// `target` stands for the folder in messages.
+void sync_all(const fs::path& target, const fs::path& folder) {
+  try {
+    sync_tree(folder);
+  } catch (const fs::filesystem_error& error) {
+    io::throw_system_error(target, "its files cannot be flushed to disk", error.code().value());
+  }
+}
+
 void swap_folders(const fs::path& target, const fs::path& made, const fs::path& existing) {
   if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, existing.c_str(), RENAME_EXCHANGE) == 0) return;
   io::throw_system_error(target, "cannot be replaced in one step (remove it first)", errno);
@@ -53,6 +64,7 @@ AtomicDirectory::AtomicDirectory(const fs::path& target)
   if (fs::is_symlink(resolved_, error)) resolved_ = fs::canonical(resolved_, error);
   fs::create_directories(resolved_.parent_path(), error);
   if (error) io::throw_system_error(target, "its parent folder cannot be created", error.value());
+  io::remove_stale_temporaries_of(resolved_);
   for (int attempt = 0; attempt < kDirectoryAttempts; ++attempt) {
     temporary_ = io::temporary_beside(resolved_);
     if (::mkdir(temporary_.c_str(), 0777) != 0) {
@@ -76,12 +88,8 @@ AtomicDirectory::~AtomicDirectory() {
 
 void AtomicDirectory::commit() {
   HEED_ASSERT(!temporary_.empty(), "committed twice");
-  try {
-    sync_tree(temporary_);
-  } catch (const fs::filesystem_error& error) {
-    io::throw_system_error(target_, "its files cannot be flushed to disk", error.code().value());
-  }
-  write_file(temporary_ / kMark, "Every file of this folder was written before this one.\n");
+  sync_all(target_, temporary_);
+  write_file(temporary_ / io::kManifest, io::manifest_of(temporary_));
   std::error_code error;
   const bool replaces = fs::exists(resolved_, error);
   if (replaces) {
@@ -96,9 +104,28 @@ void AtomicDirectory::commit() {
   if (replaces) fs::remove_all(old, error);
 }
 
+void AtomicDirectory::move_files(const fs::path& folder, const std::string& last) {
+  HEED_ASSERT(!temporary_.empty(), "moved after commit()");
+  sync_all(target_, temporary_);
+  std::vector<fs::path> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(temporary_)) {
+    names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end(), [&](const fs::path& a, const fs::path& b) {
+    return (a == last) != (b == last) ? b == last : a < b;
+  });
+  for (const fs::path& name : names) {
+    if (name == last) io::sync_path(folder);  // the other names are on disk before this one
+    if (::rename((temporary_ / name).c_str(), (folder / name).c_str()) != 0) {
+      io::throw_system_error(folder / name, "to give the finished file its name", errno);
+    }
+  }
+  io::sync_path(folder);
+}
+
 bool is_complete(const fs::path& directory) {
   std::error_code error;
-  return fs::is_regular_file(directory / kMark, error);
+  return fs::is_regular_file(directory / io::kManifest, error);
 }
 
 void remove_directory(const fs::path& directory) {
@@ -114,21 +141,6 @@ void remove_directory(const fs::path& directory) {
   if (error) io::throw_system_error(directory, "cannot be removed", error.value());
 }
 
-std::size_t remove_stale_temporaries(const fs::path& folder) {
-  std::error_code error;
-  std::size_t removed = 0;
-  fs::directory_iterator entries(folder, error);
-  if (error) return 0;
-  for (; entries != fs::directory_iterator(); entries.increment(error)) {
-    const fs::path path = entries->path();
-    if (!io::is_temporary_name(path.filename().string()) || entries->is_symlink(error)) continue;
-    if (!entries->is_regular_file(error) && !entries->is_directory(error)) continue;
-    const io::Descriptor opened(io::open_descriptor(path, O_RDONLY | O_NONBLOCK));
-    if (opened.get() < 0 || ::flock(opened.get(), LOCK_EX | LOCK_NB) != 0) continue;
-    fs::remove_all(path, error);
-    if (!error) ++removed;
-  }
-  return removed;
-}
+std::size_t remove_stale_temporaries(const fs::path& folder) { return io::remove_stale(folder, ""); }
 
 }  // namespace heed

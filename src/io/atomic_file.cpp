@@ -25,6 +25,7 @@ std::filesystem::path follow_links(const std::filesystem::path& target) {
 // Opens a new locked file beside `resolved` and returns its descriptor.
 int open_temporary(const std::filesystem::path& target, const std::filesystem::path& resolved,
                    std::filesystem::path& temporary) {
+  io::remove_stale_temporaries_of(resolved);
   for (int attempt = 0; attempt < kFileAttempts; ++attempt) {
     temporary = io::temporary_beside(resolved);
     io::Descriptor file(io::open_descriptor(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666));

@@ -15,6 +15,8 @@
 namespace heed::io {
 namespace {
 
+constexpr std::string_view kMark = ".tmp-";
+
 std::string free_space(const std::filesystem::path& path) {
   std::error_code ignored;
   const std::filesystem::space_info space = std::filesystem::space(folder_of(path), ignored);
@@ -77,14 +79,14 @@ std::filesystem::path folder_of(const std::filesystem::path& target) {
 std::filesystem::path temporary_beside(const std::filesystem::path& target) {
   static std::atomic<unsigned> next{0};
   std::filesystem::path path = target;
-  path += ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(next++);
+  path += std::string(kMark) + std::to_string(::getpid()) + "-" + std::to_string(next++);
   return path;
 }
 
 bool is_temporary_name(std::string_view name) {
-  const std::size_t mark = name.rfind(".tmp-");
+  const std::size_t mark = name.rfind(kMark);
   if (mark == std::string_view::npos) return false;
-  const std::string_view numbers = name.substr(mark + 5);
+  const std::string_view numbers = name.substr(mark + kMark.size());
   const std::size_t dash = numbers.find('-');
   return dash != std::string_view::npos && all_digits(numbers.substr(0, dash)) &&
          all_digits(numbers.substr(dash + 1));
@@ -95,6 +97,28 @@ bool lock_temporary(int descriptor) {
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
   struct stat status {};
   return ::fstat(descriptor, &status) == 0 && status.st_nlink > 0;
+}
+
+std::size_t remove_stale(const std::filesystem::path& folder, std::string_view prefix) {
+  std::error_code error;
+  std::size_t removed = 0;
+  std::filesystem::directory_iterator entries(folder, error);
+  if (error) return 0;
+  for (; entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    const std::filesystem::path path = entries->path();
+    const std::string name = path.filename().string();
+    if (!name.starts_with(prefix) || !is_temporary_name(name) || entries->is_symlink(error)) continue;
+    if (!entries->is_regular_file(error) && !entries->is_directory(error)) continue;
+    const Descriptor opened(open_descriptor(path, O_RDONLY | O_NONBLOCK));
+    if (opened.get() < 0 || ::flock(opened.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    std::filesystem::remove_all(path, error);
+    if (!error) ++removed;
+  }
+  return removed;
+}
+
+void remove_stale_temporaries_of(const std::filesystem::path& target) {
+  remove_stale(folder_of(target), target.filename().string().append(kMark));
 }
 
 }  // namespace heed::io

@@ -42,5 +42,10 @@ bool is_temporary_name(std::string_view name);
 /// Locks an entry that was just made under a temporary name; false when a cleaning process was faster and the
 /// entry is gone.
 bool lock_temporary(int descriptor);
+/// Removes the temporaries in `folder` whose names begin with `prefix` and that nobody holds locked; returns
+/// how many.
+std::size_t remove_stale(const std::filesystem::path& folder, std::string_view prefix);
+/// Those that temporary_beside() named for `target`.
+void remove_stale_temporaries_of(const std::filesystem::path& target);
 
 }  // namespace heed::io

@@ -90,6 +90,22 @@ TEST(StaleTemporaries, OnlyWhatWeNamedAndNobodyHoldsIsRemoved) {
   EXPECT_EQ(remove_stale_temporaries(folder / "none"), 0u);
 }
 
+TEST(StaleTemporaries, WritingClearsThoseOfItsOwnTarget) {
+  const TemporaryFolder folder;
+  spill(folder / "page.html.tmp-12-3", "left by a killed process");
+  spill(folder / "page.html.tmp-old", "the user's own");
+  spill(folder / "other.html.tmp-12-3", "another's");
+  std::filesystem::create_directory(folder / "step.tmp-1-0");
+  AtomicFile running(folder / "page.html");
+  write_file(folder / "page.html", "new");
+  running.write("newer");
+  running.commit();
+  EXPECT_EQ(slurp(folder / "page.html"), "newer");
+  { AtomicDirectory(folder / "step").commit(); }
+  EXPECT_THAT(listing(folder.path()),
+              UnorderedElementsAre("page.html", "page.html.tmp-old", "other.html.tmp-12-3", "step"));
+}
+
 // What a training run does: a checkpoint folder under a fixed name, and a file, replaced again and again.
 void save(const TemporaryFolder& folder, int step) {
   AtomicDirectory directory(folder / "latest");

@@ -44,8 +44,9 @@ class MappedFile {
 };
 
 /// A file that appears under its name only when commit() has put all of it on disk: until then, and after any
-/// failure, the name keeps what it had. Targets that are no regular files (a pipe, /dev/stdout) are written
-/// to directly. Every error of the system (full disk, no permission) is thrown as Error.
+/// failure, the name keeps what it had. What a killed process left of the same file is removed. Targets that
+/// are no regular files (a pipe, /dev/stdout) are written to directly. Every error of the system (full disk,
+/// no permission) is thrown as Error.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::filesystem::path& target);
@@ -70,8 +71,8 @@ class AtomicFile {
 };
 
 /// A folder that appears under its name only when commit() has put every file in it on disk and has written
-/// its completeness mark, the file `complete`, last. An existing folder of that name is swapped out in the
-/// same step and removed afterwards. Parent folders are made.
+/// the file `complete`, with the checksums of the others, last. An existing folder of that name is swapped
+/// out in the same step and removed afterwards. Parent folders are made.
 class AtomicDirectory {
  public:
   explicit AtomicDirectory(const std::filesystem::path& target);
@@ -82,6 +83,9 @@ class AtomicDirectory {
   /// Where to put the files until commit().
   const std::filesystem::path& path() const { return temporary_; }
   void commit();
+  /// Instead of commit(): puts the files on disk and moves them, each in one step, into `folder`, which
+  /// exists; the file `last` comes last, when the others are there for good.
+  void move_files(const std::filesystem::path& folder, const std::string& last);
 
  private:
   std::filesystem::path target_;
@@ -92,6 +96,10 @@ class AtomicDirectory {
 
 /// Whether `directory` was completed by AtomicDirectory::commit().
 bool is_complete(const std::filesystem::path& directory);
+
+/// Reads every file that is listed in the file `complete` of `directory`. Throws Error, naming the file,
+/// where its bytes are not those that were written. Lists without checksums, of earlier versions, pass.
+void verify_directory(const std::filesystem::path& directory);
 
 /// Removes a folder so that it is never seen half removed. A missing folder is no error.
 void remove_directory(const std::filesystem::path& directory);
