@@ -19,6 +19,8 @@ namespace {
 constexpr std::array<const char*, 7> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                  "#e69f00", "#56b4e9", "#333333"};
 constexpr double kLeft = 68, kTop = 60, kBottom = 52, kRight = 20;
+constexpr double kGap = 34;      // between the panels
+constexpr double kMarkRoom = 9;  // pixels to the next dot, at least
 
 std::string escape(const std::string& text) {
   std::string out;
@@ -93,13 +95,13 @@ void set_log_ticks(Axis& axis) {
   }
 }
 
-/// The axis that holds all values of `member` in points that can be shown.
-Axis make_axis(const LineChart& chart, bool vertical) {
+/// The axis that holds all values, vertical or not, of the points of `series` that can be shown.
+Axis make_axis(const std::vector<ChartSeries>& all, bool log_y, bool vertical, int ticks) {
   Axis axis, other;
-  axis.log = vertical && chart.log_y;
-  other.log = !vertical && chart.log_y;
+  axis.log = vertical && log_y;
+  other.log = !vertical && log_y;
   double low = std::numeric_limits<double>::infinity(), high = -low;
-  for (const ChartSeries& series : chart.series) {
+  for (const ChartSeries& series : all) {
     for (std::size_t i = 0; i < series.x.size(); ++i) {
       const double value = vertical ? series.y[i] : series.x[i];
       if (!axis.shows(value) || !other.shows(vertical ? series.x[i] : series.y[i])) continue;
@@ -121,7 +123,7 @@ Axis make_axis(const LineChart& chart, bool vertical) {
   if (axis.log) {
     set_log_ticks(axis);
   } else {
-    set_linear_ticks(axis, vertical ? 6 : 8, vertical);
+    set_linear_ticks(axis, vertical ? ticks : 8, vertical);
   }
   return axis;
 }
@@ -137,14 +139,23 @@ struct Point {
   double x, y;
 };
 
+/// Lines over one y axis.
+struct Panel {
+  const std::vector<ChartSeries>& series;
+  const std::string& label;
+  Axis y;
+  double top, height;
+  std::size_t first_colour;
+};
+
 /// Every run of neighbouring points that can be shown, in pixels.
-std::vector<std::vector<Point>> runs_of(const ChartSeries& series, const Axis& x, const Axis& y, double width,
-                                        double height) {
+std::vector<std::vector<Point>> runs_of(const ChartSeries& series, const Axis& x, const Panel& panel,
+                                        double width) {
   std::vector<std::vector<Point>> runs(1);
   for (std::size_t i = 0; i < series.x.size(); ++i) {
-    if (x.shows(series.x[i]) && y.shows(series.y[i])) {
-      runs.back().push_back(
-          {kLeft + x.place(series.x[i]) * width, kTop + (1 - y.place(series.y[i])) * height});
+    if (x.shows(series.x[i]) && panel.y.shows(series.y[i])) {
+      runs.back().push_back({kLeft + x.place(series.x[i]) * width,
+                             panel.top + (1 - panel.y.place(series.y[i])) * panel.height});
     } else if (!runs.back().empty()) {
       runs.emplace_back();
     }
@@ -176,22 +187,26 @@ std::vector<Point> thin(const std::vector<Point>& run) {
 class ChartWriter {
  public:
   explicit ChartWriter(const LineChart& chart)
-      : chart_(chart),
-        x_(make_axis(chart, false)),
-        y_(make_axis(chart, true)),
-        width_(chart.width - kLeft - kRight),
-        height_(chart.height - kTop - kBottom) {}
+      : chart_(chart), width_(chart.width - kLeft - kRight), x_(x_axis(chart)) {
+    const double height = chart.height - kTop - kBottom;
+    panels_.push_back(
+        {chart.series, chart.y_label, make_axis(chart.series, chart.log_y, true, 6), kTop, height, 0});
+    if (chart.lower.empty()) return;
+    panels_.push_back({chart.lower, chart.lower_label, make_axis(chart.lower, false, true, 3),
+                       kTop + height + kGap, LineChart::kLowerHeight - kGap, chart.series.size()});
+  }
 
   std::string write() {
     put("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
         "font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" font-size=\"12\" fill=\"#333\">\n",
-        chart_.width, chart_.height);
+        chart_.width, bottom() + kBottom);
     put("<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
-    grid();
-    labels();
-    bool any = false;
-    for (std::size_t i = 0; i < chart_.series.size(); ++i) any = line(i) || any;
-    if (!any) text(kLeft + width_ / 2, kTop + height_ / 2, "middle", "no data");
+    text(kLeft, 22, "start", chart_.title, " font-size=\"15\" font-weight=\"600\"");
+    text(kLeft + width_ / 2, bottom() + kBottom - 12, "middle", chart_.x_label);
+    for (const Panel& panel : panels_) draw(panel);
+    for (const double tick : x_.ticks) {
+      text(kLeft + x_.place(tick) * width_, bottom() + 18, "middle", tick_label(tick));
+    }
     legend();
     return out_ + "</svg>\n";
   }
@@ -207,35 +222,48 @@ class ChartWriter {
         escape(words));
   }
 
-  void grid() {
-    for (const double tick : y_.ticks) {
-      const double y = kTop + (1 - y_.place(tick)) * height_;
+  /// Of all panels together, so that a step is at the same place in each.
+  static Axis x_axis(const LineChart& chart) {
+    if (chart.lower.empty()) return make_axis(chart.series, chart.log_y, false, 0);
+    std::vector<ChartSeries> all = chart.series;
+    all.insert(all.end(), chart.lower.begin(), chart.lower.end());
+    return make_axis(all, false, false, 0);
+  }
+
+  double bottom() const { return panels_.back().top + panels_.back().height; }
+
+  void draw(const Panel& panel) {
+    grid(panel);
+    bool any = false;
+    for (std::size_t i = 0; i < panel.series.size(); ++i) {
+      any = line(panel, panel.series[i], colour(panel.first_colour + i)) || any;
+    }
+    if (!any) text(kLeft + width_ / 2, panel.top + panel.height / 2, "middle", "no data");
+  }
+
+  static const char* colour(std::size_t index) { return kColours[index % kColours.size()]; }
+
+  void grid(const Panel& panel) {
+    for (const double tick : panel.y.ticks) {
+      const double y = panel.top + (1 - panel.y.place(tick)) * panel.height;
       put("<path d=\"M{:.1f} {:.1f}h{:.1f}\" stroke=\"#e4e4e4\"/>\n", kLeft, y, width_);
       text(kLeft - 8, y + 4, "end", tick_label(tick));
     }
+    const double foot = panel.top + panel.height;
     for (const double tick : x_.ticks) {
-      const double x = kLeft + x_.place(tick) * width_;
-      put("<path d=\"M{:.1f} {:.1f}v5\" stroke=\"#888\"/>\n", x, kTop + height_);
-      text(x, kTop + height_ + 18, "middle", tick_label(tick));
+      put("<path d=\"M{:.1f} {:.1f}v5\" stroke=\"#888\"/>\n", kLeft + x_.place(tick) * width_, foot);
     }
-    put("<path d=\"M{:.1f} {:.1f}h{:.1f}\" stroke=\"#888\"/>\n", kLeft, kTop + height_, width_);
-  }
-
-  void labels() {
-    text(kLeft, 22, "start", chart_.title, " font-size=\"15\" font-weight=\"600\"");
-    text(kLeft + width_ / 2, chart_.height - 12, "middle", chart_.x_label);
+    put("<path d=\"M{:.1f} {:.1f}h{:.1f}\" stroke=\"#888\"/>\n", kLeft, foot, width_);
     put("<text transform=\"translate(16 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
-        kTop + height_ / 2, escape(chart_.y_label));
+        panel.top + panel.height / 2, escape(panel.label));
   }
 
-  bool line(std::size_t index) {
-    const char* colour = kColours[index % kColours.size()];
-    const auto runs = runs_of(chart_.series[index], x_, y_, width_, height_);
+  bool line(const Panel& panel, const ChartSeries& series, const char* colour) {
+    const auto runs = runs_of(series, x_, panel, width_);
     for (const auto& run : runs) {
-      if (run.size() == 1) {
-        put("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\"/>\n", run[0].x, run[0].y, colour);
-        continue;
-      }
+      const bool room = width_ >= kMarkRoom * static_cast<double>(series.x.size());
+      if (run.size() == 1 || (series.marks && room)) dots(run, colour);
+      if (run.size() == 1) continue;
       put("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\" stroke-linejoin=\"round\" points=\"",
           colour);
       const char* separator = "";
@@ -248,23 +276,32 @@ class ChartWriter {
     return !runs.empty();
   }
 
+  void dots(const std::vector<Point>& points, const char* colour) {
+    for (const Point& point : points) {
+      put("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\"/>\n", point.x, point.y, colour);
+    }
+  }
+
   /// In a row under the title, where no line can pass.
   void legend() {
     double left = kLeft;
-    for (std::size_t i = 0; i < chart_.series.size(); ++i) {
-      const std::string& name = chart_.series[i].name;
-      if (name.empty()) continue;
-      put("<path d=\"M{:.1f} 40h20\" stroke=\"{}\" stroke-width=\"3\"/>\n", left,
-          kColours[i % kColours.size()]);
-      text(left + 26, 44, "start", name);
-      const auto is_lead = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
-      left += 48 + 7.0 * static_cast<double>(std::count_if(name.begin(), name.end(), is_lead));
+    for (const Panel& panel : panels_) {
+      for (std::size_t i = 0; i < panel.series.size(); ++i) {
+        const std::string& name = panel.series[i].name;
+        if (name.empty()) continue;
+        put("<path d=\"M{:.1f} 40h20\" stroke=\"{}\" stroke-width=\"3\"/>\n", left,
+            colour(panel.first_colour + i));
+        text(left + 26, 44, "start", name);
+        const auto is_lead = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
+        left += 48 + 7.0 * static_cast<double>(std::count_if(name.begin(), name.end(), is_lead));
+      }
     }
   }
 
   const LineChart& chart_;
-  Axis x_, y_;
-  double width_, height_;
+  double width_;
+  Axis x_;
+  std::vector<Panel> panels_;
   std::string out_;
 };
 
@@ -275,10 +312,12 @@ std::string line_chart_svg(const LineChart& chart) {
     throw Error(
         fmt::format("chart: expected a size of at least 200 x 120, got {} x {}", chart.width, chart.height));
   }
-  for (const ChartSeries& series : chart.series) {
-    if (series.x.size() == series.y.size()) continue;
-    throw Error(fmt::format("chart: expected as many x as y in series `{}`, got {} and {}", series.name,
-                            series.x.size(), series.y.size()));
+  for (const auto* panel : {&chart.series, &chart.lower}) {
+    for (const ChartSeries& series : *panel) {
+      if (series.x.size() == series.y.size()) continue;
+      throw Error(fmt::format("chart: expected as many x as y in series `{}`, got {} and {}", series.name,
+                              series.x.size(), series.y.size()));
+    }
   }
   return ChartWriter(chart).write();
 }

@@ -1,4 +1,5 @@
 // Line charts: what is drawn, where, and that nothing breaks the picture.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +11,8 @@
 
 namespace heed {
 namespace {
+
+using ::testing::HasSubstr;
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t n = 0;
@@ -88,6 +91,29 @@ TEST(Chart, LongSeriesKeepTheirPeaks) {
   double top = 1e9;
   for (const auto& point : polyline(svg)) top = std::min(top, point.second);
   EXPECT_NEAR(top, 60, 0.2) << "the one peak reaches the top of the plot";
+}
+
+TEST(Chart, MarksPointsAndHasALowerPanelOfItsOwnScale) {
+  LineChart chart{.series = {{"loss", {0, 100}, {1, 2}}, {"dev", {0, 50, 100}, {2, 1, 1}, true}}};
+  EXPECT_EQ(count(line_chart_svg(chart), "<circle"), 3u);
+  chart.lower_label = "BLEU";
+  chart.lower = {{"score", {50, 100}, {0, 40}, true}};
+  const std::string svg = line_chart_svg(chart);
+  EXPECT_EQ(count(svg, "<circle"), 5u);
+  EXPECT_EQ(count(svg, "<polyline"), 3u);
+  EXPECT_THAT(svg, HasSubstr("viewBox=\"0 0 760 570\""));
+  EXPECT_THAT(svg, HasSubstr(">BLEU</text>"));
+  EXPECT_THAT(svg, HasSubstr(">score</text>"));
+  // The first panel ends at 368, the second goes from 402 to 518: 0 is at its foot, 40 at its head.
+  EXPECT_THAT(svg, HasSubstr("points=\"404.0,518.0 740.0,402.0\""));
+  chart.lower[0].x.push_back(1);
+  EXPECT_THROW(line_chart_svg(chart), Error);
+}
+
+TEST(Chart, ManyMarksAreLeftOut) {
+  ChartSeries series{"dev", {}, {}, true};
+  for (int i = 0; i < 200; ++i) series.x.push_back(i), series.y.push_back(i);
+  EXPECT_EQ(count(line_chart_svg({.series = {series}}), "<circle"), 0u);
 }
 
 TEST(Chart, EscapesNames) {

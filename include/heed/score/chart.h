@@ -11,13 +11,17 @@ namespace heed {
 struct ChartSeries {
   std::string name;
   std::vector<double> x, y;
+  bool marks = false;  ///< a dot at every point, where there is room for dots
 };
 
 struct LineChart {
   std::string title, x_label, y_label;
   std::vector<ChartSeries> series;
   bool log_y = false;
-  int width = 760, height = 420;  // in pixels
+  int width = 760, height = 420;            // in pixels
+  std::string lower_label;                  ///< of the y axis of a second, lower panel over the same x
+  std::vector<ChartSeries> lower;           ///< its lines; none: no such panel
+  static constexpr int kLowerHeight = 150;  // what it adds to the height
 };
 
 /// The chart as an SVG document. A series without points is still in the legend; a chart without points
