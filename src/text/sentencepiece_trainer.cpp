@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <optional>
+#include <system_error>
 #include <unordered_map>
 
 #include "heed/error.h"
@@ -175,6 +177,11 @@ std::optional<std::int64_t> number_after(std::string_view message, std::string_v
   throw Error(fmt::format("{}: training failed: {}", kWhere, message));
 }
 
+[[noreturn]] void no_memory(const SentencePieceReport& counts) {
+  throw Error(fmt::format("{}: expected memory and threads for {} sentences, got too few (train on a sample)",
+                          kWhere, counts.used));
+}
+
 }  // namespace
 
 std::string train_sentencepiece_model(const SentencePieceOptions& options, std::int64_t ids_outside,
@@ -188,7 +195,13 @@ std::string train_sentencepiece_model(const SentencePieceOptions& options, std::
   sentencepiece::util::Status status;
   if (!none) {
     const std::int64_t pieces = std::max<std::int64_t>(options.vocab_size - ids_outside, 1);
-    status = sentencepiece::SentencePieceTrainer::Train(arguments(options, pieces), &sentences, &model);
+    try {
+      status = sentencepiece::SentencePieceTrainer::Train(arguments(options, pieces), &sentences, &model);
+    } catch (const std::bad_alloc&) {
+      no_memory(counts);
+    } catch (const std::system_error&) {  // a thread that the system refused
+      no_memory(counts);
+    }
   }
   if (report != nullptr) *report = counts;
   if (none) {
