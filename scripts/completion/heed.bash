@@ -68,7 +68,7 @@ _heed() {
         forward) words="--model --dtype --input --output --hidden-states --attentions --gradients $everywhere" ;;
         info) words="$(_heed_models "${COMP_WORDS[0]}") --model $everywhere" files=yes ;;
         pull) words="--revision --include --exclude $everywhere" ;;
-        train) words="--set --output --resume --init $everywhere" files=yes ;;
+        train) words="--set --output --resume --resume-from --init $everywhere" files=yes ;;
         evaluate) words="--model --source --reference --hypothesis --text --tsv --window --stride --tokenize --lowercase --batch-tokens $search
           $everywhere" ;;
         average) words="--output $everywhere" files=yes ;;

@@ -1,5 +1,6 @@
 // heed average: the mean of checkpoints.
 #include "cli/cli.h"
+#include "cli/models.h"
 #include "cli/terminal.h"
 #include "heed/train/checkpoint.h"
 
@@ -18,6 +19,7 @@ void add_average(CLI::App& app, const Globals& globals) {
   command->footer(
       "Examples:\n  heed average runs/en-fr/checkpoints/9000 runs/en-fr/checkpoints/10000 --output averaged");
   command->callback([a, &globals] {
+    for (const auto& directory : a->directories) refuse_unfinished_run(directory);
     average_models(a->directories, a->output);
     if (!globals.quiet) say("wrote " + a->output.string());
   });

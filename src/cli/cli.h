@@ -18,6 +18,11 @@ class UsageError : public Error {
   using Error::Error;
 };
 
+/// A command that a signal ended in good order; exit status 128 + signal, as shells have it.
+struct Stopped {
+  int signal = 0;
+};
+
 /// Options every command takes.
 struct Globals {
   bool quiet = false;

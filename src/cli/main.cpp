@@ -3,7 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <new>
 #include <stdexcept>
@@ -19,6 +22,7 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kWrongUse = 2;
+constexpr int kSignal = 128;
 constexpr const char* kNoMemory = "memory: expected more, got none (make the batch smaller)";
 
 void add_global_options(CLI::App& app, Globals& globals) {
@@ -78,6 +82,19 @@ int report(const std::filesystem::filesystem_error& error) {
                                    error.path1().string(), error.code().message()));
 }
 
+// For what no catch can reach: SentencePiece's trainer ends the process when one of its threads gets no
+// memory.
+[[noreturn]] void end_at_once() {
+  try {
+    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    std::fputs("heed: error: memory: expected more, got none (use less data, e.g. data.max_pairs)\n", stderr);
+    std::_Exit(kFailed);
+  } catch (...) {  // a bug of ours
+  }
+  std::abort();
+}
+
 int run(int argc, char** argv) {
   CLI::App app("heed trains transformers, runs them, and shows what they attend to.", "heed");
   app.set_version_flag("--version", "heed " HEED_VERSION);
@@ -120,6 +137,8 @@ int run(int argc, char** argv) {
     }
     flush_results();
     return 0;
+  } catch (const Stopped& stopped) {
+    return kSignal + stopped.signal;
   } catch (const CLI::ParseError& error) {
     return fail(kWrongUse, wrong_use(app, error));
   } catch (const UsageError& error) {
@@ -143,4 +162,10 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace heed::cli
 
-int main(int argc, char** argv) { return heed::cli::run(argc, argv); }
+int main(int argc, char** argv) {
+  // A file larger than the limit of the process is an error of write(2) then, which is reported and leaves no
+  // temporary file behind.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::set_terminate(heed::cli::end_at_once);
+  return heed::cli::run(argc, argv);
+}

@@ -8,6 +8,7 @@
 #include "cli/terminal.h"
 #include "heed/io/hub_cache.h"
 #include "heed/models/registry.h"
+#include "heed/train/checkpoint.h"
 
 namespace heed::cli {
 namespace {
@@ -37,10 +38,24 @@ std::vector<fs::path> model_folders() {
 
 }  // namespace
 
+// A run that was interrupted: checkpoints, and no model beside them yet.
+void refuse_unfinished_run(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory / "checkpoints", error)) return;
+  if (fs::exists(directory / "model.safetensors", error)) return;
+  const std::vector<std::int64_t> steps = checkpoint_steps(directory);
+  if (steps.empty()) return;
+  throw Error(directory.string() + ": no final model yet (use " +
+              checkpoint_path(directory, steps.back()).string() +
+              ", or go on with heed train RECIPE --output " + directory.string() + " --resume)");
+}
+
 fs::path locate_model(const std::string& name) {
   if (name.empty())
     throw UsageError("--model: expected a directory or the name of a model, got an empty text");
-  return find_model(name, model_folders(), hub_cache());
+  const fs::path found = find_model(name, model_folders(), hub_cache());
+  refuse_unfinished_run(found);
+  return found;
 }
 
 void warn_of_unknown_settings(const Model& model, const fs::path& directory, const Globals& globals) {

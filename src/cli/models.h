@@ -17,6 +17,9 @@ inline constexpr const char* kDefaultTranslator = "en-fr";
 /// the installed models, and in the Hugging Face cache. Throws Error when it is nowhere.
 std::filesystem::path locate_model(const std::string& name);
 
+/// Throws Error, naming the last checkpoint, when `directory` is a run that has no final model yet.
+void refuse_unfinished_run(const std::filesystem::path& directory);
+
 /// Warns of settings in the config.json of `directory` that the model loaded from there does not know.
 void warn_of_unknown_settings(const Model& model, const std::filesystem::path& directory,
                               const Globals& globals);

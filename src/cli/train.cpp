@@ -2,14 +2,16 @@
 #include "heed/train/train.h"
 
 #include <fmt/core.h>
+#include <signal.h>
 
 #include <atomic>
-#include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <vector>
 
 #include "cli/cli.h"
 #include "cli/models.h"
+#include "cli/option_values.h"
 #include "cli/terminal.h"
 #include "heed/io/json.h"
 #include "heed/train/recipe.h"
@@ -23,14 +25,32 @@ struct TrainArguments {
   std::vector<std::string> overrides;
   std::string init;
   bool resume = false;
+  std::optional<std::int64_t> resume_from;
 };
 
 std::atomic<bool> interrupted{false};
+std::atomic<int> first_signal{0};
+std::atomic<bool> asked_to_end{false};
 
-// The first Ctrl-C (or SIGTERM) ends the run after its step with a checkpoint; the second ends it at once.
+// The first Ctrl-C, SIGTERM or SIGHUP ends the run after its step with a checkpoint; a second one ends it at
+// once. A terminal that closes sends SIGHUP more than once, and others after it: SIGHUP counts as none.
 void interrupt(int signal) {
+  int none = 0;
+  first_signal.compare_exchange_strong(none, signal);
   interrupted = true;
-  std::signal(signal, SIG_DFL);
+  if (signal == SIGHUP || !asked_to_end.exchange(true)) return;
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+// A signal that was ignored when the command began (nohup, a job in the background) stays ignored.
+void handle(int signal) {
+  struct sigaction action {};
+  if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
+  action = {};
+  action.sa_handler = interrupt;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(signal, &action, nullptr);
 }
 
 std::string scores(const Evaluation& e) {
@@ -50,31 +70,45 @@ void add_scores(JsonWriter& json, const char* name, const std::optional<Evaluati
       .end_object();
 }
 
+// Passes over the data, "9.06", or "8" where they are whole.
+std::string count_of_passes(double passes) {
+  std::string text = fmt::format("{:.2f}", passes);
+  if (text.ends_with(".00")) text.resize(text.size() - 3);
+  return text;
+}
+
+std::string summary(const TrainResult& result, const TrainArguments& arguments) {
+  if (result.stopped) return fmt::format("stopped after step {}; go on with --resume\n", result.steps);
+  std::string text =
+      fmt::format("{} steps, {} epochs in {}{}\n", result.steps, count_of_passes(result.passes),
+                  clock_time(result.seconds), result.early_stopped ? ", stopped early" : "");
+  if (result.evaluation) text += fmt::format("development set: {}\n", scores(*result.evaluation));
+  if (result.test) text += fmt::format("test set:        {}\n", scores(*result.test));
+  return text + fmt::format("model: {}\n", arguments.output.string());
+}
+
+std::string summary_json(const TrainResult& result, const TrainArguments& arguments) {
+  JsonWriter json;
+  json.begin_object()
+      .field("output", arguments.output.string())
+      .field("steps", result.steps)
+      .field("epochs", result.epochs)
+      .field("seconds", result.seconds)
+      .field("stopped", result.stopped)
+      .field("early_stopped", result.early_stopped)
+      .field("averaged", result.averaged);
+  add_scores(json, "dev", result.evaluation);
+  add_scores(json, "test", result.test);
+  return json.end_object().text() + "\n";
+}
+
+// By the C library, which throws nothing: a run that was stopped because its terminal is gone has nobody to
+// report to, and its exit status is to say so. What stdout does not take is found at the end of the command.
 void report(const TrainResult& result, const TrainArguments& arguments, bool as_json) {
-  if (as_json) {
-    JsonWriter json;
-    json.begin_object()
-        .field("output", arguments.output.string())
-        .field("steps", result.steps)
-        .field("epochs", result.epochs)
-        .field("seconds", result.seconds)
-        .field("stopped", result.stopped)
-        .field("early_stopped", result.early_stopped)
-        .field("averaged", result.averaged);
-    add_scores(json, "dev", result.evaluation);
-    add_scores(json, "test", result.test);
-    fmt::print("{}\n", json.end_object().text());
-    return;
-  }
-  if (result.stopped) {
-    fmt::print("stopped after step {}; go on with --resume\n", result.steps);
-    return;
-  }
-  fmt::print("{} steps, {} epochs in {}{}\n", result.steps, result.epochs, clock_time(result.seconds),
-             result.early_stopped ? ", stopped early" : "");
-  if (result.evaluation) fmt::print("development set: {}\n", scores(*result.evaluation));
-  if (result.test) fmt::print("test set:        {}\n", scores(*result.test));
-  fmt::print("model: {}\n", arguments.output.string());
+  std::fputs((as_json ? summary_json(result, arguments) : summary(result, arguments)).c_str(), stdout);
+  if (!result.stopped) return;
+  std::fflush(stdout);
+  throw Stopped{first_signal};
 }
 
 void set(Recipe& recipe, const std::string& assignment) {
@@ -95,11 +129,12 @@ void run(const TrainArguments& arguments, const Globals& globals) {
   TrainOptions options;
   options.output = arguments.output;
   options.resume = arguments.resume;
+  options.resume_from = arguments.resume_from;
   if (!arguments.init.empty()) options.init = locate_model(arguments.init);
   options.stop = &interrupted;
   options.on_progress = [&](const ProgressEvent& e) {
     progress.show(e.step, e.total,
-                  fmt::format("epoch {}  loss {:.4f}  lr {:.2e}  {:.0f} tokens/s  {} left", e.epoch + 1,
+                  fmt::format("epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.0f} tokens/s  {} left", e.passes,
                               e.loss, e.lr, e.tokens_per_second, clock_time(e.seconds_left)));
   };
   options.on_evaluation = [&](const EvaluationEvent& e) {
@@ -112,8 +147,7 @@ void run(const TrainArguments& arguments, const Globals& globals) {
     progress.finish();
     say(message);
   };
-  std::signal(SIGINT, interrupt);
-  std::signal(SIGTERM, interrupt);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) handle(signal);
   const TrainResult result = train(recipe, options);
   progress.finish();
   report(result, arguments, globals.json);
@@ -129,6 +163,10 @@ void add_train(CLI::App& app, const Globals& globals) {
   command->add_option("--set", arguments->overrides, "Override a value of the recipe: section.key=value")
       ->allow_extra_args(false);
   command->add_flag("--resume", arguments->resume, "Go on from the newest checkpoint, if there is one");
+  command
+      ->add_option("--resume-from", arguments->resume_from,
+                   "Go on from the checkpoint of this step, and remove later ones")
+      ->transform(whole_number(0));
   command->add_option("--init", arguments->init, "Start from this model instead of random weights");
   command->footer(
       "Examples:\n"

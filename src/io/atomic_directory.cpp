@@ -117,7 +117,7 @@ void AtomicDirectory::move_files(const fs::path& folder, const std::string& last
   for (const fs::path& name : names) {
     if (name == last) io::sync_path(folder);  // the other names are on disk before this one
     if (::rename((temporary_ / name).c_str(), (folder / name).c_str()) != 0) {
-      io::throw_system_error(folder / name, "to give the finished file its name", errno);
+      io::throw_system_error(folder / name, "cannot be renamed into place", errno);
     }
   }
   io::sync_path(folder);

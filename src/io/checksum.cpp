@@ -64,7 +64,7 @@ FileSum sum_of_file(const std::filesystem::path& path) {
   const Descriptor file(open_descriptor(path, O_RDONLY | O_NONBLOCK));
   struct stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
-    throw_system_error(path, "a file that can be read", errno);
+    throw_system_error(path, "cannot be read", errno);
   }
   if (!S_ISREG(status.st_mode)) throw Error(path.string() + ": expected a regular file, got something else");
   std::vector<std::byte> part(std::size_t{1} << 18);
@@ -72,7 +72,7 @@ FileSum sum_of_file(const std::filesystem::path& path) {
   for (;;) {
     const ssize_t got = ::read(file.get(), part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_system_error(path, "a file that can be read", errno);
+    if (got < 0) throw_system_error(path, "cannot be read", errno);
     if (got == 0) return sum;
     sum.bytes += static_cast<std::uint64_t>(got);
     sum.crc = crc32c({part.data(), static_cast<std::size_t>(got)}, sum.crc);

@@ -53,11 +53,11 @@ std::string place_of(int directory) {
 
 FolderLock::FolderLock(const std::filesystem::path& folder) : folder_(folder) {
   io::Descriptor directory(io::open_descriptor(folder, O_RDONLY | O_DIRECTORY));
-  if (directory.get() < 0) io::throw_system_error(folder, "a folder that can be written to", errno);
+  if (directory.get() < 0) io::throw_system_error(folder, "cannot be opened", errno);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     io::Descriptor file(
         ::openat(directory.get(), kName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
-    if (file.get() < 0) io::throw_system_error(folder / kName, "a file that can be written to", errno);
+    if (file.get() < 0) io::throw_system_error(folder / kName, "cannot be created", errno);
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       throw Error(folder.string() + ": expected a folder that nobody else writes to, got one in use by " +
                   holder(file.get()) + " (wait until that has ended, or choose another folder)");
@@ -69,7 +69,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder) : folder_(folder) {
     }
     const std::string text = this_process() + "\n";
     if (::ftruncate(file.get(), 0) != 0 || ::pwrite(file.get(), text.data(), text.size(), 0) < 0) {
-      io::throw_system_error(folder / kName, "to write the lock", errno);
+      io::throw_system_error(folder / kName, "cannot be written", errno);
     }
     directory_ = directory.release();
     file_ = file.release();

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/input_file.h"
 #include "heed/error.h"
 #include "heed/io/file.h"
+#include "heed/io/folder_lock.h"
 #include "heed/io/safetensors.h"
 #include "heed/train/checkpoint.h"
 
@@ -16,14 +18,28 @@ namespace {
 std::vector<TensorFiles> open_all(const std::vector<std::filesystem::path>& directories) {
   if (directories.empty()) throw Error("average: expected at least one model directory, got none");
   std::vector<TensorFiles> models;
-  for (const auto& directory : directories) models.push_back(TensorFiles::open(directory));
+  for (const auto& directory : directories) {
+    if (is_complete(directory)) verify_directory(directory);
+    models.push_back(TensorFiles::open(directory));
+  }
   return models;
+}
+
+// Its numbers in f64.
+std::vector<double> finite_values(const TensorFiles& model, const std::string& name, const Tensor& tensor) {
+  std::vector<double> values = tensor.to(DType::f64).to_vector<double>();
+  const auto wrong = std::find_if(values.begin(), values.end(), [](double v) { return !std::isfinite(v); });
+  if (wrong != values.end()) {
+    throw Error(fmt::format("{}: {}: expected finite weights, got {} (leave this model out)",
+                            model.path_of(name).string(), name, *wrong));
+  }
+  return values;
 }
 
 // f64, of the shape the first model has.
 Tensor mean_of(const std::vector<TensorFiles>& models, const std::string& name) {
   const Tensor first = models.front().get(name);
-  std::vector<double> sum = first.to(DType::f64).to_vector<double>();
+  std::vector<double> sum = finite_values(models.front(), name, first);
   for (std::size_t i = 1; i < models.size(); ++i) {
     if (!models[i].contains(name)) {
       throw Error(fmt::format("{}: expected a tensor {}, as {} has, got none", models[i].path().string(),
@@ -34,7 +50,7 @@ Tensor mean_of(const std::vector<TensorFiles>& models, const std::string& name) 
       throw Error(fmt::format("{}: {}: expected {}, as {} has, got {}", models[i].path().string(), name,
                               first.shape().str(), models.front().path().string(), other.shape().str()));
     }
-    const std::vector<double> values = other.to(DType::f64).to_vector<double>();
+    const std::vector<double> values = finite_values(models[i], name, other);
     for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += values[j];
   }
   for (double& s : sum) s /= static_cast<double>(models.size());
@@ -43,9 +59,9 @@ Tensor mean_of(const std::vector<TensorFiles>& models, const std::string& name) 
 
 // Files of a training run, and weights that the mean replaces.
 bool is_copied(const std::filesystem::directory_entry& entry) {
-  constexpr std::array kOwn{"complete",          "training.json",   "optimizer.safetensors",
-                            "log.jsonl",         "loss.svg",        "dev.source.txt",
-                            "dev.reference.txt", "test.source.txt", "test.reference.txt"};
+  constexpr std::array kOwn{
+      "complete", "lock",           "training.json",     "optimizer.safetensors", "log.jsonl",
+      "loss.svg", "dev.source.txt", "dev.reference.txt", "test.source.txt",       "test.reference.txt"};
   const std::string name = entry.path().filename().string();
   return entry.is_regular_file() && std::find(kOwn.begin(), kOwn.end(), name) == kOwn.end() &&
          !name.ends_with(".safetensors") && !name.ends_with(".safetensors.index.json");
@@ -88,14 +104,16 @@ void average_models(const std::vector<std::filesystem::path>& directories,
     tensors.push_back({name, is_floating(first.dtype()) ? mean_of(models, name).to(first.dtype()) : first});
   }
   std::filesystem::create_directories(output);
-  const AtomicDirectory staging(output / "averaged");
+  const FolderLock lock(output);
+  AtomicDirectory staging(output / "averaged");
   for (const auto& entry : std::filesystem::directory_iterator(directories.front())) {
     if (is_copied(entry))
       write_file(staging.path() / entry.path().filename(),
                  read_regular_file(entry.path(), file_limits::kText));
   }
   save_safetensors(staging.path() / "model.safetensors", tensors);
-  move_model(staging.path(), output);
+  lock.check();
+  staging.move_files(output, "model.safetensors");
 }
 
 }  // namespace heed

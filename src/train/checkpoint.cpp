@@ -25,6 +25,7 @@ std::string to_json(const TrainingState& state) {
   json.field("batch", state.position.batch);
   json.field("generator_position", state.generator_position);
   json.field("tokens", state.tokens);
+  json.field("warmup", state.warmup);
   json.field("seconds", state.seconds);
   json.field("metric", state.metric);
   json.key("ranked").begin_array();
@@ -43,6 +44,14 @@ std::int64_t count_of(const Config& json, std::string_view key) {
   const std::int64_t count = json.required_integer(key);
   if (count < 0 || count > kMostSteps) json.fail(key, "an integer from 0 to 2^53");
   return count;
+}
+
+// Which kept it in the recipe alone, as a number of steps.
+std::int64_t warmup_of_earlier_version(const Config& recipe) {
+  const std::string text = recipe.string("train.warmup", "0");
+  std::int64_t steps = 0;
+  std::from_chars(text.data(), text.data() + text.size(), steps);
+  return std::clamp<std::int64_t>(steps, 0, kMostSteps);
 }
 
 void copy_parameter(const Parameter& p, const TensorFiles& files) {
@@ -85,15 +94,11 @@ void save_checkpoint(const std::filesystem::path& run, const Trainee& trainee, c
   directory.commit();
 }
 
-void move_model(const std::filesystem::path& from, const std::filesystem::path& to) {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(from)) files.push_back(entry.path());
-  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) {
-    const bool a_last = a.filename() == "model.safetensors";
-    const bool b_last = b.filename() == "model.safetensors";
-    return a_last != b_last ? b_last : a < b;
-  });
-  for (const auto& file : files) std::filesystem::rename(file, to / file.filename());
+void verify_checkpoint(const std::filesystem::path& checkpoint) {
+  verify_directory(checkpoint);
+  load_training_state(checkpoint);
+  TensorFiles::open(checkpoint);
+  SafetensorsFile::open(checkpoint / kOptimizerFile);
 }
 
 TrainingState load_training_state(const std::filesystem::path& checkpoint) {
@@ -113,6 +118,7 @@ TrainingState load_training_state(const std::filesystem::path& checkpoint) {
   state.fingerprint = json.required_string("fingerprint");
   const Config recipe = json.sub("recipe");
   for (const std::string& key : recipe.names()) state.recipe[key] = recipe.required_string(key);
+  state.warmup = json.has("warmup") ? count_of(json, "warmup") : warmup_of_earlier_version(recipe);
   return state;
 }
 

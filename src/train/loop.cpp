@@ -16,6 +16,8 @@
 #include "heed/train/checkpoint.h"
 #include "heed/train/schedule.h"
 #include "kernels/reduce.h"
+#include "train/kept_checkpoints.h"
+#include "train/run_folder.h"
 #include "train/run_log.h"
 
 namespace heed {
@@ -57,15 +59,17 @@ double score_of(const Evaluation& evaluation, const std::string& metric) {
 
 class Loop {
  public:
-  Loop(Trainee& trainee, const Recipe& recipe, const TrainOptions& options)
+  Loop(Trainee& trainee, const Recipe& recipe, const TrainOptions& options, const RunFolder& folder)
       : trainee_(trainee),
         recipe_(recipe),
         options_(options),
+        folder_(folder),
         optimizer_(trainee.parameters(), adamw_options(recipe)),
         generator_(static_cast<std::uint64_t>(recipe.train.seed)),
         total_(total_steps(recipe, trainee)),
         schedule_{schedule_from_name(recipe.train.schedule), recipe.train.lr, recipe.train.min_lr,
-                  recipe.train.warmup, total_} {}
+                  warmup_steps(recipe.train.warmup, total_), total_},
+        kept_(options.output, recipe.checkpoint, state_) {}
 
   TrainResult run() {
     start();
@@ -79,11 +83,12 @@ class Loop {
       step();
       const bool improved = evaluation_due() && evaluate();
       const bool last = state_.step == total_ || out_of_patience();
-      if (improved || last || is_scheduled(state_.step)) save();
+      if (improved || last || kept_.is_scheduled(state_.step)) save();
     }
     if (!result.stopped) finish(result);
     result.steps = state_.step;
     result.epochs = state_.position.epoch;
+    result.passes = passes();
     result.seconds = state_.seconds;
     result.early_stopped = out_of_patience();
     return result;
@@ -93,7 +98,12 @@ class Loop {
   void message(const std::string& text) const {
     if (options_.on_message) options_.on_message(text);
   }
-  bool is_scheduled(std::int64_t step) const { return step % recipe_.checkpoint.every == 0; }
+  double passes() const {
+    const double batches = static_cast<double>(trainee_.batches_per_epoch());
+    // An epoch may have a batch more than the first, which its number stands for.
+    const double part = std::min(0.995, static_cast<double>(state_.position.batch) / batches);
+    return static_cast<double>(state_.position.epoch) + part;
+  }
   bool evaluates() const { return recipe_.eval.every > 0 && trainee_.evaluates(); }
   bool evaluation_due() const {
     return evaluates() && (state_.step % recipe_.eval.every == 0 || state_.step == total_);
@@ -106,18 +116,21 @@ class Loop {
   }
 
   void start() {
-    std::filesystem::create_directories(options_.output);
-    remove_stale_temporaries(options_.output);
-    remove_stale_temporaries(options_.output / "checkpoints");
-    const std::vector<std::int64_t> steps = checkpoint_steps(options_.output);
     generator_.seek(kFirstDropoutStream);
-    if (options_.resume && !steps.empty()) {
-      resume(checkpoint_path(options_.output, steps.back()));
-      prune();  // what a run killed after its checkpoint had no time for
+    if (!folder_.checkpoint().empty()) {
+      resume(folder_.checkpoint());
+      kept_.prune(last_saved_);  // later ones, and what a run killed after its checkpoint had no time for
     } else {
       state_.position = trainee_.position();
       state_.generator_position = generator_.position();
       state_.metric = recipe_.eval.metric;
+      state_.warmup = schedule_.warmup;
+    }
+    if (schedule_.warmup > total_) {
+      message(
+          fmt::format("warning: train.warmup: {} steps of warm-up in a run of {}: the learning rate only "
+                      "rises to {:.3g}, not to train.lr, {:.3g}",
+                      schedule_.warmup, total_, schedule_.at(total_), schedule_.lr));
     }
     state_.recipe = recipe_values(recipe_);
     state_.fingerprint = trainee_.fingerprint();
@@ -151,8 +164,24 @@ class Loop {
       state_.ranked.clear();
       state_.not_better = 0;
     }
+    schedule_.warmup = state_.warmup;
+    if (state_.ranked.size() > best_kept()) state_.ranked.resize(best_kept());
+    keep_ranked();
     last_saved_ = state_.step;
     message(fmt::format("resuming at step {} from {}", state_.step, checkpoint.string()));
+  }
+
+  // The best steps whose checkpoints are there. After a later checkpoint was removed, an earlier one that was
+  // among the best until then may have gone before it.
+  void keep_ranked() {
+    const std::vector<std::int64_t> lost = kept_.not_found(kept_.ranked_steps());
+    if (lost.empty()) return;
+    if (!options_.resume_from) kept_.require(kept_.ranked_steps());
+    std::erase_if(state_.ranked, [&](const RankedStep& r) {
+      return std::find(lost.begin(), lost.end(), r.step) != lost.end();
+    });
+    message(fmt::format("without the checkpoints of steps {}, which were among the best and are gone",
+                        fmt::join(lost, ", ")));
   }
 
   [[noreturn]] void not_finite(const char* what, double value, double lr) const {
@@ -214,6 +243,7 @@ class Loop {
     options_.on_progress({.step = record.step,
                           .total = total_,
                           .epoch = record.epoch,
+                          .passes = passes(),
                           .loss = record.loss,
                           .lr = record.lr,
                           .tokens_per_second = recent_tokens_ / recent_seconds_,
@@ -234,18 +264,15 @@ class Loop {
       if (state_.ranked.size() > best_kept()) state_.ranked.resize(best_kept());
     }
     state_.seconds = earlier_seconds_ + run_watch_.seconds();
+    folder_.check();
     log_->add(state_.step, evaluation, best);
     write_file(options_.output / "loss.svg", log_->svg("loss"));
     if (options_.on_evaluation) options_.on_evaluation({state_.step, evaluation, best});
-    return is_ranked(state_.step);
-  }
-
-  bool is_ranked(std::int64_t step) const {
-    return std::any_of(state_.ranked.begin(), state_.ranked.end(),
-                       [&](const RankedStep& r) { return r.step == step; });
+    return kept_.is_ranked(state_.step);
   }
 
   void save() {
+    folder_.check();
     for (const Parameter& p : trainee_.parameters()) {
       const bool finite = dispatch_float("train", p.tensor.dtype(), [&]<class T>() {
         return kernels::all_finite<T>(p.tensor.data<T>(), p.tensor.numel());
@@ -255,51 +282,13 @@ class Loop {
     log_->sync();
     save_checkpoint(options_.output, trainee_, optimizer_, state_);
     last_saved_ = state_.step;
-    prune();
-  }
-
-  // The steps the last ones are counted among: a checkpoint made because a run was stopped is not one, or its
-  // final model would differ from an unbroken run's.
-  std::vector<std::int64_t> regular_steps() const {
-    std::vector<std::int64_t> steps = checkpoint_steps(options_.output);
-    std::erase_if(steps, [&](std::int64_t s) {
-      return s == 0 || s > state_.step || (!is_scheduled(s) && s != last_saved_);
-    });
-    return steps;
-  }
-
-  void prune() {
-    const std::size_t wanted =
-        static_cast<std::size_t>(recipe_.checkpoint.average_of == "last"
-                                     ? std::max(recipe_.checkpoint.keep, recipe_.checkpoint.average)
-                                     : recipe_.checkpoint.keep);
-    std::vector<std::int64_t> kept = regular_steps();
-    if (kept.size() > wanted) kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(wanted));
-    for (const std::int64_t s : checkpoint_steps(options_.output)) {
-      const bool among_last = std::find(kept.begin(), kept.end(), s) != kept.end();
-      if (!among_last && !is_ranked(s) && s != state_.step) {
-        remove_directory(checkpoint_path(options_.output, s));
-      }
-    }
-  }
-
-  // What the final model is the mean of.
-  std::vector<std::int64_t> final_steps() const {
-    std::vector<std::int64_t> steps;
-    if (recipe_.checkpoint.average_of == "best" && !state_.ranked.empty()) {
-      for (const RankedStep& r : state_.ranked) steps.push_back(r.step);
-      std::sort(steps.begin(), steps.end());
-    } else {
-      steps = regular_steps();
-      const auto wanted = static_cast<std::size_t>(recipe_.checkpoint.average);
-      if (steps.size() > wanted)
-        steps.erase(steps.begin(), steps.end() - static_cast<std::ptrdiff_t>(wanted));
-    }
-    return steps;
+    kept_.prune(last_saved_);
   }
 
   void finish(TrainResult& result) {
-    result.averaged = final_steps();
+    folder_.check();
+    result.averaged = kept_.final_steps();
+    kept_.require(result.averaged);
     std::vector<std::filesystem::path> directories;
     for (const std::int64_t s : result.averaged) directories.push_back(checkpoint_path(options_.output, s));
     if (!directories.empty()) load_mean(directories, trainee_.parameters());
@@ -319,17 +308,20 @@ class Loop {
     if (recipe_.checkpoint.dtype == "f16") dtype = DType::f16;
     AtomicDirectory staging(options_.output / "final");
     trainee_.save(staging.path(), dtype);
-    move_model(staging.path(), options_.output);
+    folder_.check();
+    staging.move_files(options_.output, "model.safetensors");
   }
 
   Trainee& trainee_;
   const Recipe& recipe_;
   const TrainOptions& options_;
+  const RunFolder& folder_;
   AdamW optimizer_;
   Generator generator_;
   std::int64_t total_;
   Schedule schedule_;
   TrainingState state_;
+  KeptCheckpoints kept_;
   std::optional<RunLog> log_;
   std::int64_t last_saved_ = -1;
   Stopwatch run_watch_;
@@ -341,24 +333,16 @@ class Loop {
 
 }  // namespace
 
-void check_output(const TrainOptions& options) {
-  if (options.resume) return;
-  for (const char* name : {"log.jsonl", "checkpoints", "model.safetensors", "config.json"}) {
-    if (std::filesystem::exists(options.output / name)) {
-      throw Error(
-          fmt::format("{}: expected a folder without a training run or model, got one with {} (--resume "
-                      "goes on with the run; or choose another folder)",
-                      options.output.string(), name));
-    }
-  }
-}
-
-TrainResult train_loop(Trainee& trainee, const Recipe& recipe, const TrainOptions& options) {
-  check_output(options);
+TrainResult run_loop(Trainee& trainee, const Recipe& recipe, const TrainOptions& options,
+                     const RunFolder& folder) {
   if (total_steps(recipe, trainee) < 1) {
     throw Error("train: expected a length of at least one step, got 0 (set train.steps or train.epochs)");
   }
-  return Loop(trainee, recipe, options).run();
+  return Loop(trainee, recipe, options, folder).run();
+}
+
+TrainResult train_loop(Trainee& trainee, const Recipe& recipe, const TrainOptions& options) {
+  return run_loop(trainee, recipe, options, RunFolder(options));
 }
 
 }  // namespace heed

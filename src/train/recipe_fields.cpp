@@ -95,7 +95,7 @@ void list_run(FieldList& list, Recipe& r) {
   list.number("lr", &r.train.lr, 0, 1e3);
   list.number("min_lr", &r.train.min_lr, 0, 1e3);
   list.choice("schedule", r.train.schedule, {"constant", "linear", "cosine", "inverse_sqrt"});
-  list.count("warmup", r.train.warmup);
+  list.number("warmup", &r.train.warmup, 0, kMany);
   list.length("steps", r.train.steps);
   list.length("epochs", r.train.epochs);
   list.count("batch_tokens", r.train.batch_tokens, 1);

@@ -50,26 +50,30 @@ RunLog::~RunLog() { ::close(descriptor_); }
 void RunLog::keep(std::int64_t last_step) {
   const std::string text = read_regular_file(file_, file_limits::kText);
   std::string kept;
+  std::int64_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = text.find('\n', begin);
     if (end == std::string::npos) break;
     const std::string line = text.substr(begin, end - begin);
     begin = end + 1;
-    const Config json = Config::parse(line, file_.string());
+    const std::string where = fmt::format("{}:{}", file_.string(), ++number);
+    const Config json = Config::parse(line, where);
     if (json.required_integer("step") > last_step || json.boolean("final", false)) continue;
-    remember(line);
+    remember(line, where);
     kept += line + "\n";
   }
   if (kept.size() != text.size()) write_file(file_, kept);
 }
 
-void RunLog::remember(const std::string& line) {
-  const Config json = Config::parse(line, file_.string());
+void RunLog::remember(const std::string& line, const std::string& where) {
+  const Config json = Config::parse(line, where);
   const auto step = static_cast<double>(json.required_integer("step"));
   const std::optional<double> loss = json.optional_number("loss");
   const std::optional<double> dev_loss = json.optional_number("dev_loss");
   if (loss) training_.x.push_back(step), training_.y.push_back(*loss);
+  const std::optional<double> bleu = json.optional_number("bleu");
   if (dev_loss) development_.x.push_back(step), development_.y.push_back(*dev_loss);
+  if (bleu) bleu_.x.push_back(step), bleu_.y.push_back(*bleu);
 }
 
 void RunLog::append(const std::string& line) {
@@ -81,7 +85,7 @@ void RunLog::append(const std::string& line) {
     if (written < 0) fail(file_, "write");
     done += static_cast<std::size_t>(written);
   }
-  remember(line);
+  remember(line, file_.string());
 }
 
 void RunLog::add(const StepRecord& r) {
@@ -120,7 +124,11 @@ std::string RunLog::svg(const std::string& title) const {
   chart.y_label = "loss per target token";
   chart.series.push_back(smoothed("training", training_.x, training_.y));
   if (!development_.x.empty()) {
-    chart.series.push_back({"development", development_.x, development_.y});
+    chart.series.push_back({"development", development_.x, development_.y, true});
+  }
+  if (!bleu_.x.empty()) {
+    chart.lower_label = "BLEU";
+    chart.lower.push_back({"BLEU of the development set", bleu_.x, bleu_.y, true});
   }
   return line_chart_svg(chart);
 }

@@ -33,7 +33,7 @@ class RunLog {
   void add(std::int64_t step, const Evaluation& evaluation, bool best, bool final_model = false);
   /// Puts all lines on disk.
   void sync();
-  /// Training and development loss over steps.
+  /// Training and development loss over steps, and below them BLEU where the log has it.
   std::string svg(const std::string& title) const;
 
  private:
@@ -41,13 +41,14 @@ class RunLog {
     std::vector<double> x, y;
   };
   void keep(std::int64_t last_step);
-  void remember(const std::string& line);
+  void remember(const std::string& line, const std::string& where);
   void append(const std::string& line);
 
   std::filesystem::path file_;
   int descriptor_ = -1;
   Points training_;
   Points development_;
+  Points bleu_;
 };
 
 }  // namespace heed

@@ -25,6 +25,10 @@ double Schedule::at(std::int64_t step) const {
   return lr;
 }
 
+std::int64_t warmup_steps(double warmup, std::int64_t steps) {
+  return std::llround(warmup < 1 ? warmup * static_cast<double>(steps) : warmup);
+}
+
 double vaswani_lr(std::int64_t d_model, std::int64_t warmup, double factor) {
   return factor / std::sqrt(static_cast<double>(d_model) * static_cast<double>(warmup));
 }

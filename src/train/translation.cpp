@@ -13,7 +13,6 @@
 #include "heed/models/registry.h"
 #include "heed/score/bleu.h"
 #include "heed/text/marian.h"
-#include "heed/train/checkpoint.h"
 
 namespace heed {
 namespace {
@@ -81,10 +80,11 @@ std::vector<std::vector<std::string>> reference_streams(const std::vector<Refere
 
 }  // namespace
 
-TranslationTrainee::TranslationTrainee(const Recipe& recipe, const TrainOptions& options)
+TranslationTrainee::TranslationTrainee(const Recipe& recipe, const TrainOptions& options,
+                                       const std::filesystem::path& checkpoint)
     : recipe_(recipe), options_(options) {
   corpora_ = load_corpora(recipe, [this](const std::string& text) { message(text); });
-  load_or_make();
+  load_or_make(checkpoint);
   train_ = tokenize(corpora_.train, "training");
   dev_ = evaluation_set(corpora_.dev, "development", recipe.eval.max_pairs);
   test_ = evaluation_set(corpora_.test, "test", 0);
@@ -113,11 +113,8 @@ void TranslationTrainee::message(const std::string& text) const {
   if (options_.on_message) options_.on_message(text);
 }
 
-void TranslationTrainee::load_or_make() {
-  const std::vector<std::int64_t> steps =
-      options_.resume ? checkpoint_steps(options_.output) : std::vector<std::int64_t>();
-  const std::filesystem::path from =
-      steps.empty() ? options_.init : checkpoint_path(options_.output, steps.back());
+void TranslationTrainee::load_or_make(const std::filesystem::path& checkpoint) {
+  const std::filesystem::path& from = checkpoint.empty() ? options_.init : checkpoint;
   if (from.empty()) {
     make_tokenizer();
     Generator generator(static_cast<std::uint64_t>(recipe_.train.seed));
@@ -125,7 +122,7 @@ void TranslationTrainee::load_or_make() {
   } else {
     tokenizer_ = load_tokenizer(from);
     model_ = load_encoder_decoder(from);
-    if (steps.empty()) {
+    if (checkpoint.empty()) {
       message("starting from the model and tokenizer of " + from.string() +
               "; [model] and [tokenizer] of the recipe are not used");
     }

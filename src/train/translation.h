@@ -26,9 +26,10 @@ struct EvaluationSet {
 
 class TranslationTrainee final : public Trainee {
  public:
-  /// Reads the data and makes tokenizer and model: those of the checkpoint a run is resumed from, else those
-  /// of options.init, else new ones.
-  TranslationTrainee(const Recipe& recipe, const TrainOptions& options);
+  /// Reads the data and makes tokenizer and model: those of `checkpoint`, from which a run is resumed, where
+  /// it is not empty; else those of options.init, else new ones.
+  TranslationTrainee(const Recipe& recipe, const TrainOptions& options,
+                     const std::filesystem::path& checkpoint);
   /// Writes the pairs that were set apart from the training file, one text a line:
   /// dev.source.txt, dev.reference.txt, test.source.txt, test.reference.txt.
   void write_held_out(const std::filesystem::path& directory) const;
@@ -45,7 +46,7 @@ class TranslationTrainee final : public Trainee {
   std::string fingerprint() const override;
 
  private:
-  void load_or_make();
+  void load_or_make(const std::filesystem::path& checkpoint);
   void make_tokenizer();
   TokenizedCorpus tokenize(const CorpusPart& part, const char* name) const;
   EvaluationSet evaluation_set(const CorpusPart& part, const char* name, std::int64_t limit) const;

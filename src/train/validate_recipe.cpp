@@ -1,6 +1,8 @@
 // Which values of a recipe must agree with each other.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "heed/error.h"
 #include "heed/train/recipe.h"
 
@@ -58,6 +60,9 @@ void validate_recipe(const Recipe& r) {
                       r.model.max_positions, r.data.max_tokens));
   require(r.train.steps > 0 || r.train.epochs > 0,
           "train.steps: expected a length of the run, got none (set train.steps or train.epochs)");
+  require(r.train.warmup < 1 || r.train.warmup == std::floor(r.train.warmup),
+          fmt::format("train.warmup: expected a whole number of steps, or a share of the run below 1, got {}",
+                      r.train.warmup));
   require(r.train.min_lr <= r.train.lr,
           fmt::format("train.min_lr: expected at most train.lr, {}, got {}", r.train.lr, r.train.min_lr));
   const bool evaluates = r.eval.every > 0 && has_development_set(r);

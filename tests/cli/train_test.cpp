@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -47,6 +48,117 @@ TEST(Train, KilledAndResumedIsBitIdentical) {
     EXPECT_TRUE(slurp(output + "/" + file) == slurp(tiny_model() + "/" + file)) << file;
   }
   for (const std::string& name : listing(output)) EXPECT_EQ(name.find(".tmp-"), std::string::npos) << name;
+}
+
+// A run that goes on until it is stopped, and has written its first checkpoint.
+pid_t start_endless(const std::string& output, const Words& more = {}) {
+  Words words = training(output, {"--set", "train.steps=1000000", "--set", "eval.every=0", "--set",
+                                  "eval.metric=loss", "--set", "checkpoint.keep=1000"});
+  words.insert(words.end(), more.begin(), more.end());
+  const pid_t process = start(words);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  while (!std::filesystem::exists(output + "/checkpoints/8/complete") &&
+         std::chrono::steady_clock::now() < deadline) {
+    ::usleep(500);
+  }
+  return process;
+}
+
+TEST(Train, ASignalEndsTheRunWithACheckpointAndItsStatus) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const Folder folder;
+    const std::string output = folder / "run";
+    const pid_t process = start_endless(output);
+    ::kill(process, signal);
+    ASSERT_EQ(wait_for(process), 128 + signal);
+    // What its last line of the log is about has a checkpoint.
+    const std::int64_t steps = json_lines(slurp(output + "/log.jsonl")).back().at("step");
+    EXPECT_TRUE(std::filesystem::exists(output + "/checkpoints/" + std::to_string(steps) + "/complete"));
+    EXPECT_FALSE(std::filesystem::exists(output + "/lock"));
+  }
+}
+
+TEST(Train, ASignalThatWasIgnoredStaysIgnored) {
+  const Folder folder;
+  ::signal(SIGINT, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);
+  const pid_t process = start_endless(folder / "run");
+  ::signal(SIGINT, SIG_DFL);
+  ::signal(SIGHUP, SIG_DFL);
+  ::kill(process, SIGINT);
+  ::kill(process, SIGHUP);
+  ::usleep(200000);
+  ::kill(process, SIGTERM);
+  EXPECT_EQ(wait_for(process), 128 + SIGTERM);
+}
+
+TEST(Train, OneRunAtATimeAndAPointerToItsCheckpoint) {
+  const Folder folder;
+  const std::string output = folder / "run";
+  const pid_t process = start_endless(output);
+  const Result second = run(training(output, {"--resume"}));
+  const Result average = run({"average", tiny_model(), "--output", output});
+  ::kill(process, SIGKILL);
+  ASSERT_EQ(wait_for(process), 128 + SIGKILL);
+  for (const Result& refused : {second, average}) {
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_THAT(refused.err, HasSubstr("run: expected a folder that nobody else writes to, got one in use by "
+                                       "process " +
+                                       std::to_string(process)));
+  }
+  const Result translated = run({"translate", "--model", output, "a b"});
+  EXPECT_EQ(translated.status, 1);
+  EXPECT_THAT(translated.err, HasSubstr("run: no final model yet (use " + output + "/checkpoints/"));
+  EXPECT_THAT(translated.err, HasSubstr("--resume"));
+  const Result resumed = run(training(
+      output, {"--resume", "--set", "train.steps=8", "--set", "eval.every=0", "--set", "eval.metric=loss"}));
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+}
+
+TEST(Train, GoesOnFromAnOlderCheckpoint) {
+  const Folder folder;
+  const std::string output = folder / "run";
+  std::filesystem::copy(tiny_model(), output, std::filesystem::copy_options::recursive);
+  const std::string damaged = output + "/checkpoints/24/optimizer.safetensors";
+  std::string bytes = slurp(damaged);
+  bytes.back() ^= 1;
+  spill(damaged, bytes);
+  const Result refused = run(training(output, {"--resume"}));
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("heed: error: " + damaged + ": expected the "));
+  EXPECT_THAT(refused.err, HasSubstr("(checkpoint 12 is whole: --resume-from 12 goes on from it"));
+  const Result resumed = run(training(output, {"--resume-from", "12"}));
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_TRUE(slurp(output + "/model.safetensors") == slurp(tiny_model() + "/model.safetensors"));
+  EXPECT_EQ(run(training(output, {"--resume-from", "last"})).status, 2);
+}
+
+TEST(Train, AFileTooLargeIsAnErrorAndLeavesNothing) {
+  const Folder folder;
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit limit = before;
+  limit.rlim_cur = 8000;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const Result result = run({"average", tiny_model(), "--output", folder / "out"});
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("File too large"));
+  EXPECT_EQ(listing(folder / "out"), Words{});
+}
+
+TEST(Train, ProgressAndSummaryCountEpochsAlike) {
+  const Folder folder;
+  Words words = tiny_training();
+  words.insert(words.end(),
+               {"--output", folder / "run", "--set", "eval.every=0", "--set", "eval.metric=loss"});
+  const Result result = run(words);
+  ASSERT_EQ(result.status, 0) << result.err;
+  const std::string head = "24 steps, ";
+  const std::string epochs = result.out.substr(head.size(), result.out.find(" epochs") - head.size());
+  EXPECT_THAT(result.out, testing::StartsWith(head));
+  EXPECT_NE(epochs.find('.'), std::string::npos) << result.out;
+  EXPECT_THAT(result.err, HasSubstr("24/24 epoch " + epochs + "  loss "));
 }
 
 TEST(Train, AnotherSeedIsAnotherModelAndInitIsRead) {

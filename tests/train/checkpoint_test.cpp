@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "heed/error.h"
+#include "heed/io/folder_lock.h"
 #include "heed/io/safetensors.h"
 #include "run_folder.h"
 
@@ -47,6 +50,47 @@ TEST_F(CheckpointFiles, StateCountsFromZero) {
   EXPECT_THAT(state_error("[{\"step\": 2", "[{\"step\": -2"),
               HasSubstr("training.json: ranked.0.step: expected"));
   EXPECT_THAT(state_error("\"fingerprint\": \"f\",", ""), HasSubstr("training.json: fingerprint: expected"));
+}
+
+TEST_F(CheckpointFiles, WarmUpOfEarlierVersionsIsInTheRecipe) {
+  state_error("\"recipe\": {}", "\"recipe\": {\"train.warmup\": \"1000\"}");
+  EXPECT_EQ(load_training_state(folder_).warmup, 1000);
+  state_error("\"recipe\": {}", "\"warmup\": 7, \"recipe\": {\"train.warmup\": \"0.1\"}");
+  EXPECT_EQ(load_training_state(folder_).warmup, 7);
+}
+
+TEST_F(CheckpointFiles, AverageRefusesWhatIsNotFiniteDamagedOrInUse) {
+  const auto model = [&](const char* name, double value) {
+    std::filesystem::create_directories(folder_ / name);
+    save_safetensors(folder_ / name / "model.safetensors", {{"w", Tensor::full({2}, value)}});
+    return folder_ / name;
+  };
+  const auto good = model("good", 1), nan = model("nan", NAN), out = folder_ / "out";
+  EXPECT_THAT(error_of([&] {
+                average_models({good, nan}, out);
+              }),
+              HasSubstr("nan/model.safetensors: w: expected finite weights, got nan"));
+  EXPECT_THAT(error_of([&] { average_models({nan}, out); }), HasSubstr("expected finite weights"));
+  EXPECT_FALSE(std::filesystem::exists(out / "model.safetensors"));
+  {
+    AtomicDirectory whole(folder_ / "whole");
+    save_safetensors(whole.path() / "model.safetensors", {{"w", Tensor::full({2}, 3)}});
+    whole.commit();
+  }
+  average_models({good, folder_ / "whole"}, out);
+  EXPECT_EQ(SafetensorsFile::open(out / "model.safetensors").get("w").to_vector<float>(),
+            (std::vector<float>{2, 2}));
+  EXPECT_FALSE(std::filesystem::exists(out / "lock"));
+  {
+    const FolderLock lock(out);
+    EXPECT_THAT(error_of([&] { average_models({good}, out); }),
+                HasSubstr("expected a folder that nobody else"));
+  }
+  save_safetensors(folder_ / "whole" / "model.safetensors", {{"w", Tensor::full({2}, 4)}});
+  EXPECT_THAT(error_of([&] {
+                average_models({good, folder_ / "whole"}, out);
+              }),
+              HasSubstr("whole/model.safetensors: expected the "));
 }
 
 TEST_F(CheckpointFiles, TensorsMustFit) {

@@ -257,6 +257,138 @@ TEST_F(LoopTest, RefusesToResumeSomethingElse) {
   expect_whole_log(folder_, 12);
 }
 
+TEST_F(LoopTest, TwoRunsDoNotShareAFolder) {
+  std::string second;
+  TrainOptions options{.output = folder_ / "run"};
+  options.on_progress = [&](const ProgressEvent& e) {
+    if (e.step == 4) second = error_of(Regression(), recipe(30), {.output = folder_ / "run", .resume = true});
+  };
+  run(Regression(), recipe(30), options);
+  EXPECT_THAT(second, HasSubstr("in use by process " + std::to_string(::getpid())));
+  run(Regression(), recipe(30), {.output = folder_ / "alone"});
+  EXPECT_EQ(weights(folder_ / "run"), weights(folder_ / "alone"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run" / "lock"));
+}
+
+TEST_F(LoopTest, TheMeanIsOfAsManyCheckpointsAsAskedFor) {
+  for (const char* average_of : {"best", "last"}) {
+    Recipe r = recipe(30);
+    r.checkpoint.average_of = average_of;
+    const std::filesystem::path output = folder_ / average_of;
+    TrainOptions options{.output = output};
+    options.on_progress = [&](const ProgressEvent& e) {
+      if (e.step == 29) std::filesystem::remove_all(checkpoint_path(output, *average_of == 'b' ? 25 : 27));
+    };
+    EXPECT_THAT(error_of(Regression(), r, options),
+                HasSubstr("not found, though the final model is the mean of"))
+        << average_of;
+    EXPECT_FALSE(std::filesystem::exists(output / "model.safetensors"));
+    r.checkpoint.average = 1;
+    EXPECT_EQ(run(Regression(), r, {.output = output, .resume_from = 30}).averaged.size(), 1u);
+  }
+  Recipe r = recipe(9);  // without evaluations, the best ones are the last
+  r.eval.every = 0;
+  EXPECT_THAT(run(Regression(), r, {.output = folder_ / "blind"}).averaged, ElementsAre(3, 6, 9));
+}
+
+void damage(const std::filesystem::path& file) {
+  std::string bytes = read_file(file);
+  bytes[bytes.size() - 9] ^= 4;
+  write_file(file, bytes);
+}
+
+TEST_F(LoopTest, ADamagedCheckpointIsFoundAndAnOlderOneGoesOn) {
+  Recipe r = recipe(30);
+  r.checkpoint.average_of = "last";
+  run(Regression(), r, {.output = folder_ / "straight"});
+  for (const char* name : {"optimizer.safetensors", "model.safetensors", "training.json"}) {
+    const std::filesystem::path output = folder_ / name;
+    std::atomic<bool> stop = false;
+    TrainOptions options{.output = output, .stop = &stop};
+    options.on_progress = [&](const ProgressEvent& e) { stop = e.step == 13; };
+    EXPECT_TRUE(run(Regression(), r, options).stopped);
+    EXPECT_THAT(checkpoint_steps(output), ElementsAre(9, 10, 12, 13));
+    damage(checkpoint_path(output, 13) / name);
+    damage(checkpoint_path(output, 12) / name);
+    EXPECT_THAT(error_of(Regression(), r, {.output = output, .resume = true}),
+                ::testing::AllOf(HasSubstr((checkpoint_path(output, 13) / name).string() + ": expected the "),
+                                 HasSubstr("CRC-32C"), HasSubstr("--resume-from 10 ")));
+    EXPECT_THAT(error_of(Regression(), r, {.output = output, .resume_from = 12}),
+                HasSubstr("--resume-from 10 "));
+    EXPECT_THAT(error_of(Regression(), r, {.output = output, .resume_from = 7}),
+                HasSubstr("7: not found as a complete checkpoint (there are 9, 10, 12, 13)"));
+    EXPECT_THAT(checkpoint_steps(output), ElementsAre(9, 10, 12, 13));
+    run(Regression(), r, {.output = output, .resume_from = 10});
+    EXPECT_EQ(weights(output), weights(folder_ / "straight"));
+    expect_whole_log(output, 30);
+  }
+  const std::filesystem::path all = folder_ / "straight";
+  for (const std::int64_t s : checkpoint_steps(all)) damage(checkpoint_path(all, s) / "model.safetensors");
+  EXPECT_THAT(error_of(Regression(), r, {.output = all, .resume = true}),
+              HasSubstr("no older checkpoint is whole"));
+}
+
+TEST_F(LoopTest, ADamagedLineOfTheLogIsNamed) {
+  run(Regression(), recipe(6), {.output = folder_});
+  std::string log = read_file(folder_ / "log.jsonl");
+  log.replace(log.find("\"step\": 3,"), 8, "\"step\":: ");
+  write_file(folder_ / "log.jsonl", log);
+  EXPECT_THAT(error_of(Regression(), recipe(6), {.output = folder_, .resume = true}),
+              HasSubstr("log.jsonl:3: "));
+}
+
+TEST_F(LoopTest, AFolderThatIsMovedEndsTheRun) {
+  for (const bool removed : {false, true}) {
+    TrainOptions options{.output = folder_ / "run"};
+    options.on_progress = [&](const ProgressEvent& e) {
+      if (e.step != 7) return;
+      if (removed) std::filesystem::remove_all(folder_ / "run");
+      if (!removed) std::filesystem::rename(folder_ / "run", folder_ / "moved");
+    };
+    EXPECT_THAT(error_of(Regression(), recipe(30), options),
+                HasSubstr(removed ? "it was removed" : "/moved"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+  }
+  EXPECT_EQ(run(Regression(), recipe(30), {.output = folder_ / "moved", .resume = true}).steps, 30);
+}
+
+TEST_F(LoopTest, AWarmUpLongerThanTheRunIsReported) {
+  std::string messages;
+  TrainOptions options{.output = folder_ / "long"};
+  options.on_message = [&](const std::string& text) { messages += text; };
+  Recipe r = recipe(8);
+  r.train.warmup = 80;
+  run(Regression(), r, options);
+  EXPECT_THAT(messages,
+              HasSubstr("80 steps of warm-up in a run of 8: the learning rate only rises to 0.001,"));
+}
+
+// The warm-up that a share of the first length came to stays when the run is made longer.
+TEST_F(LoopTest, AShareOfTheRunAsWarmUpStaysWhenTheRunIsContinued) {
+  Recipe r = recipe(20);
+  r.train.schedule = "constant";
+  r.train.warmup = 0.2;
+  run(Regression(), r, {.output = folder_});
+  r.train.steps = 60;
+  std::vector<double> rates;
+  TrainOptions options{.output = folder_, .resume = true};
+  options.on_progress = [&](const ProgressEvent& e) { rates.push_back(e.lr); };
+  run(Regression(), r, options);
+  EXPECT_EQ(rates, std::vector<double>(40, r.train.lr));
+  const std::string first = log_lines(folder_)[1];
+  EXPECT_NEAR(Config::parse(first, "log").required_number("lr"), r.train.lr / 2, 1e-12);
+}
+
+TEST_F(LoopTest, CountsPassesInPart) {
+  std::vector<double> passes;
+  TrainOptions options{.output = folder_};
+  options.on_progress = [&](const ProgressEvent& e) { passes.push_back(e.passes); };
+  const TrainResult result = run(Regression(), recipe(4), options);  // 2 of 5 micro-batches a step
+  EXPECT_THAT(passes, ElementsAre(0.4, 0.8, 1.2, 1.6));
+  EXPECT_EQ(result.passes, 1.6);
+  EXPECT_EQ(result.epochs, 1);
+}
+
 TEST_F(LoopTest, CountsEpochsInSteps) {
   Recipe r = recipe(0);
   r.train.epochs = 3;  // of 5 micro-batches, 2 a step

@@ -87,6 +87,20 @@ TEST_F(RecipeTest, SaysWhatAWrongValueShouldBe) {
   EXPECT_THAT(error_of("[train\n"), HasSubstr("r.toml:1: expected TOML"));
 }
 
+TEST_F(RecipeTest, WarmUpIsAWholeNumberOrAShare) {
+  const std::string start =
+      "[task]\nkind = \"reverse\"\n[data]\ndev_size = 9\n[train]\nsteps = 10\nwarmup = ";
+  for (const char* good : {"0", "0.25", "1", "1000", "1e3"}) {
+    EXPECT_NO_THROW(validate_recipe(load_recipe(write(start + good + "\n")))) << good;
+  }
+  EXPECT_THAT(error_of(start + "1.5\n"),
+              HasSubstr("train.warmup: expected a whole number of steps, or a share of "
+                        "the run below 1, got 1.5"));
+  EXPECT_THAT(error_of(start + "-1\n"), HasSubstr("train.warmup: expected a number of at least 0, got -1"));
+  // As runs of earlier versions, where it was a whole number, kept it.
+  EXPECT_EQ(recipe_values(load_recipe(write(start + "1000\n"))).at("train.warmup"), "1000");
+}
+
 TEST_F(RecipeTest, ReplacesVariablesInPaths) {
   ::setenv("HEED_RECIPE_TEST", "/somewhere", 1);
   ::unsetenv("HEED_RECIPE_UNSET");

@@ -11,6 +11,14 @@
 namespace heed {
 namespace {
 
+TEST(Schedule, WarmUpIsANumberOfStepsOrAShare) {
+  EXPECT_EQ(warmup_steps(1000, 100), 1000);
+  EXPECT_EQ(warmup_steps(1, 100), 1);
+  EXPECT_EQ(warmup_steps(0.1, 12345), 1235);
+  EXPECT_EQ(warmup_steps(0.1, 3), 0);
+  EXPECT_EQ(warmup_steps(0, 100), 0);
+}
+
 TEST(Schedule, EveryKindWarmsUpLinearly) {
   for (const auto kind :
        {ScheduleKind::constant, ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::inverse_sqrt}) {

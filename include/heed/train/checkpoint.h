@@ -27,6 +27,7 @@ struct TrainingState {
   BatchPosition position;                ///< of the next micro-batch
   std::uint64_t generator_position = 0;  ///< of dropout's random streams
   std::int64_t tokens = 0;               ///< targets seen
+  std::int64_t warmup = 0;               ///< steps; a longer run does not go back to warming up
   double seconds = 0;
   std::string metric;                         ///< what the scores below are
   std::vector<RankedStep> ranked;             ///< the best evaluated steps, best first
@@ -43,9 +44,9 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& run, std::int
 void save_checkpoint(const std::filesystem::path& run, const Trainee& trainee, const AdamW& optimizer,
                      const TrainingState& state);
 
-/// Moves the files of a model that was written beside `to` there, the weights last: a directory with weights
-/// in it is whole.
-void move_model(const std::filesystem::path& from, const std::filesystem::path& to);
+/// Throws Error, naming the file, where a checkpoint is damaged: by the checksums in its file `complete`
+/// (checkpoints of earlier versions have none), and where a file cannot be read as what it is.
+void verify_checkpoint(const std::filesystem::path& checkpoint);
 
 /// Reads training.json of a checkpoint. Throws Error where it is missing or malformed.
 TrainingState load_training_state(const std::filesystem::path& checkpoint);
@@ -55,13 +56,14 @@ void load_checkpoint_tensors(const std::filesystem::path& checkpoint,
                              const std::vector<Parameter>& parameters, AdamW& optimizer);
 
 /// The mean, summed in f64, of each parameter over the model.safetensors of `directories`, copied into
-/// `parameters`. Throws Error where one is missing or of another shape.
+/// `parameters`. Throws Error where one is missing, of another shape or not finite, or a checkpoint damaged.
 void load_mean(const std::vector<std::filesystem::path>& directories,
                const std::vector<Parameter>& parameters);
 
 /// Writes to `output` the mean of models of one shape: model.safetensors (in the dtypes of the first), and
 /// the other files of the first that are not a training run's own. Throws Error when the tensors of a
-/// directory differ in name or shape from the first's.
+/// directory differ in name or shape from the first's or are not finite, when a checkpoint is damaged, and
+/// when a run or another process writes to `output`.
 void average_models(const std::vector<std::filesystem::path>& directories,
                     const std::filesystem::path& output);
 

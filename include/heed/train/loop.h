@@ -19,7 +19,8 @@ namespace heed {
 struct ProgressEvent {
   std::int64_t step = 0;
   std::int64_t total = 0;  ///< steps of the whole run
-  std::int64_t epoch = 0;  ///< from 0
+  std::int64_t epoch = 0;  ///< that the step began in, from 0
+  double passes = 0;       ///< over the data, this step's batches included: 2.5 in the middle of the third
   double loss = 0;         ///< per target token
   double lr = 0;
   double tokens_per_second = 0;  ///< target tokens, over the last steps
@@ -34,7 +35,9 @@ struct EvaluationEvent {
 
 struct TrainOptions {
   std::filesystem::path output{};  ///< made where it is missing
-  bool resume = false;           ///< go on from the newest complete checkpoint, or start where there is none
+  bool resume = false;  ///< go on from the newest complete checkpoint, or start where there is none
+  /// Go on from the checkpoint of this step, which implies `resume`; later ones are removed.
+  std::optional<std::int64_t> resume_from{};
   std::filesystem::path init{};  ///< a model directory to start from; empty: a new model
   std::function<void(const ProgressEvent&)> on_progress{};
   std::function<void(const EvaluationEvent&)> on_evaluation{};
@@ -45,6 +48,7 @@ struct TrainOptions {
 struct TrainResult {
   std::int64_t steps = 0;
   std::int64_t epochs = 0;                 ///< whole passes over the data
+  double passes = 0;                       ///< the same with the part of the last one
   double seconds = 0;                      ///< of all parts of the run together
   bool stopped = false;                    ///< by `stop`: there is a checkpoint and no final model
   bool early_stopped = false;              ///< by eval.patience
@@ -53,14 +57,13 @@ struct TrainResult {
   std::optional<Evaluation> test{};        ///< and on the test set
 };
 
-/// Throws Error when `options.output` holds a run although `options.resume` is false.
-void check_output(const TrainOptions& options);
-
 /// Runs the recipe's [train], [eval] and [checkpoint] on `trainee`, which has the parameters to start with (a
 /// resumed run overwrites them). Leaves in options.output: the final model (Trainee::save),
-/// checkpoints/STEP/, log.jsonl and loss.svg. Throws Error when the loss or the gradient is not finite (the
-/// last good checkpoint stays), when something cannot be written, and when the recipe or the data of a
-/// resumed run changed.
+/// checkpoints/STEP/, log.jsonl and loss.svg. The folder is locked meanwhile. Throws Error when it holds a
+/// run that is not to be resumed or that another process writes to, when it is renamed or removed during the
+/// run, when the loss or the gradient is not finite (the last good checkpoint stays), when something cannot
+/// be written, when the recipe or the data of a resumed run changed, and when a checkpoint is damaged or
+/// missing.
 TrainResult train_loop(Trainee& trainee, const Recipe& recipe, const TrainOptions& options);
 
 }  // namespace heed

@@ -69,7 +69,7 @@ struct Recipe {
     double lr = 5e-4;
     double min_lr = 0;
     std::string schedule = "inverse_sqrt";
-    std::int64_t warmup = 1000;
+    double warmup = 0.1;      ///< steps; below 1: that share of the run
     std::int64_t steps = 0;   ///< 0: given by epochs
     std::int64_t epochs = 0;  ///< passes over the data, turned into steps at the start; 0: given by steps
     std::int64_t batch_tokens = 4096;  ///< per micro-batch: rows * longest side, including padding

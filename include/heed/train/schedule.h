@@ -25,6 +25,9 @@ struct Schedule {
   double at(std::int64_t step) const;
 };
 
+/// The steps of a warm-up: `warmup` itself from 1 on, below 1 that share of the run's `steps`, rounded.
+std::int64_t warmup_steps(double warmup, std::int64_t steps);
+
 /// Vaswani's formula factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5) is inverse_sqrt with this lr:
 /// factor * (d_model * warmup)^-0.5.
 double vaswani_lr(std::int64_t d_model, std::int64_t warmup, double factor = 1);

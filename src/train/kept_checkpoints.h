@@ -1,0 +1,41 @@
+// Which checkpoints of a run stay on disk, and which of them the final model is the mean of.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "heed/train/checkpoint.h"
+#include "heed/train/recipe.h"
+
+namespace heed {
+
+class KeptCheckpoints {
+ public:
+  /// Of the folder `run`, by the recipe's [checkpoint] and the steps that `state` ranks.
+  KeptCheckpoints(const std::filesystem::path& run, const Recipe::Checkpoint& recipe,
+                  const TrainingState& state)
+      : run_(run), recipe_(recipe), state_(state) {}
+
+  bool is_scheduled(std::int64_t step) const { return step % recipe_.every == 0; }
+  bool is_ranked(std::int64_t step) const;
+  std::vector<std::int64_t> ranked_steps() const;  ///< ascending
+
+  /// Removes what is neither among the newest ones nor ranked, and everything later than the state's step.
+  void prune(std::int64_t last_saved) const;
+  /// What the final model is the mean of: the ranked steps, or the last ones that were due.
+  std::vector<std::int64_t> final_steps() const;
+  /// Those of `steps` that have no complete checkpoint.
+  std::vector<std::int64_t> not_found(std::vector<std::int64_t> steps) const;
+  /// Throws Error when one of `steps`, whose mean is to be the final model, has no complete checkpoint.
+  void require(const std::vector<std::int64_t>& steps) const;
+
+ private:
+  std::vector<std::int64_t> regular_steps(std::int64_t last_saved) const;
+
+  const std::filesystem::path& run_;
+  const Recipe::Checkpoint& recipe_;
+  const TrainingState& state_;
+};
+
+}  // namespace heed

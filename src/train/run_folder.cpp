@@ -1,0 +1,83 @@
+// Taking an output folder into use.
+#include "train/run_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "heed/error.h"
+#include "heed/io/file.h"
+#include "heed/train/checkpoint.h"
+
+namespace heed {
+namespace {
+
+void refuse_another_run(const std::filesystem::path& output) {
+  for (const char* name : {"log.jsonl", "checkpoints", "model.safetensors", "config.json"}) {
+    if (std::filesystem::exists(output / name)) {
+      throw Error(
+          fmt::format("{}: expected a folder without a training run or model, got one with {} (--resume "
+                      "goes on with the run; or choose another folder)",
+                      output.string(), name));
+    }
+  }
+}
+
+// What is wrong with a checkpoint; empty where nothing is.
+std::string damage(const std::filesystem::path& checkpoint) {
+  try {
+    verify_checkpoint(checkpoint);
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::filesystem::path checkpoint_to_resume(const TrainOptions& options) {
+  const std::vector<std::int64_t> steps = checkpoint_steps(options.output);
+  if (options.resume_from && std::find(steps.begin(), steps.end(), *options.resume_from) == steps.end()) {
+    throw Error(fmt::format(
+        "{}: not found as a complete checkpoint ({})",
+        checkpoint_path(options.output, *options.resume_from).string(),
+        steps.empty() ? "the run has none" : fmt::format("there are {}", fmt::join(steps, ", "))));
+  }
+  if (steps.empty()) return {};
+  const std::int64_t step = options.resume_from.value_or(steps.back());
+  const std::string found = damage(checkpoint_path(options.output, step));
+  if (found.empty()) return checkpoint_path(options.output, step);
+  for (auto older = steps.rbegin(); older != steps.rend(); ++older) {
+    if (*older >= step || !damage(checkpoint_path(options.output, *older)).empty()) continue;
+    throw Error(
+        fmt::format("{} (checkpoint {} is whole: --resume-from {} goes on from it and removes later ones)",
+                    found, *older, *older));
+  }
+  throw Error(found + " (no older checkpoint is whole: start again in another folder)");
+}
+
+}  // namespace
+
+RunFolder::Made::Made(const std::filesystem::path& path) : path_(path) {
+  std::error_code error;
+  made_ = std::filesystem::create_directories(path, error);
+  if (error) {
+    throw Error(path.string() + ": expected a folder that can be made, got \"" + error.message() +
+                "\" (choose another --output)");
+  }
+}
+
+RunFolder::Made::~Made() {
+  std::error_code error;
+  if (made_) std::filesystem::remove(path_, error);  // only when it is empty
+}
+
+RunFolder::RunFolder(const TrainOptions& options) : made_(options.output), lock_(options.output) {
+  if (!options.resume && !options.resume_from) {
+    refuse_another_run(options.output);
+  } else {
+    checkpoint_ = checkpoint_to_resume(options);
+  }
+  remove_stale_temporaries(options.output);
+  remove_stale_temporaries(options.output / "checkpoints");
+}
+
+}  // namespace heed
