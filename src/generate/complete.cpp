@@ -42,26 +42,30 @@ std::vector<std::vector<Completion>> complete(const DecoderModel& model, const T
     if (stop.empty()) throw Error("generate: expected stop strings with characters, got an empty one");
   }
   SearchOptions watch;
+  watch.stop = options.stop;
   for (std::size_t i = 0; i < prompts.size(); ++i) watch.identities.push_back(options.first_prompt + i);
   if (!options.stop_strings.empty()) {
-    watch.stop = [&](std::size_t, std::span<const std::int64_t> ids) {
+    watch.ends = [&](std::size_t, std::span<const std::int64_t> ids) {
       return holds_any(tokenizer, ids, options.stop_strings);
     };
   }
   std::map<std::pair<std::size_t, std::size_t>, StreamingDecoder> streams;
   if (options.on_text) {
     watch.on_token = [&](std::size_t row, std::size_t copy, std::int64_t id) {
-      StreamingDecoder& stream = streams.try_emplace({row, copy}, tokenizer).first->second;
-      options.on_text(row, copy, stream.push(id));
+      const auto [stream, fresh] = streams.try_emplace({row, copy}, tokenizer);
+      if (fresh) stream->second.begin_after(prompts[row]);
+      if (options.on_text(row, copy, stream->second.push(id))) return true;
+      streams.erase(stream);  // what it holds back is not wanted
+      return false;
     };
   }
   auto found = search_prompts(model, prompts, options.generation, options.batch_tokens, watch);
   for (auto& [key, stream] : streams) options.on_text(key.first, key.second, stream.finish());
   std::vector<std::vector<Completion>> completions;
-  for (auto& hypotheses : found) {
+  for (std::size_t i = 0; i < found.size(); ++i) {
     completions.emplace_back();
-    for (Hypothesis& hypothesis : hypotheses) {
-      std::string text = tokenizer.decode_clean(hypothesis.ids);
+    for (Hypothesis& hypothesis : found[i]) {
+      std::string text = tokenizer.decode_continuation(prompts[i], hypothesis.ids);
       completions.back().push_back({std::move(text), std::move(hypothesis)});
     }
   }

@@ -95,15 +95,16 @@ std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state) {
       const auto offset = static_cast<std::int64_t>(i) * vocabulary;
       const auto token =
           choose(state, row, {scores.data<float>() + offset, static_cast<std::size_t>(vocabulary)});
+      bool ended = !token;
       if (token) {
         row.ids.push_back(*token);
         row.score += static_cast<double>(log_probs.data<float>()[offset + *token]);
         row.trace = state.trace.extend(row.trace, from[i]);
         if (state.watch.on_token)
-          state.watch.on_token(static_cast<std::size_t>(row.source), static_cast<std::size_t>(row.copy),
-                               *token);
+          ended = !state.watch.on_token(static_cast<std::size_t>(row.source),
+                                        static_cast<std::size_t>(row.copy), *token);
       }
-      const bool done = !token || state.is_end(row.source, row.ids) ||
+      const bool done = ended || state.is_end(row.source, row.ids) ||
                         static_cast<std::int64_t>(row.ids.size()) >= state.max_length(row.source);
       if (done) {
         results[static_cast<std::size_t>(row.source)][static_cast<std::size_t>(row.copy)] =

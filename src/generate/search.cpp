@@ -19,7 +19,7 @@ bool SearchState::is_end(std::int64_t source, std::span<const std::int64_t> ids)
   const auto& ends = options.eos_token_id;
   if (std::find(ends.begin(), ends.end(), ids.back()) != ends.end()) return true;
   const auto prompt = static_cast<std::size_t>(prompt_length(source));
-  return watch.stop && watch.stop(static_cast<std::size_t>(source), ids.subspan(prompt));
+  return watch.ends && watch.ends(static_cast<std::size_t>(source), ids.subspan(prompt));
 }
 
 RandomStream SearchState::random(std::int64_t source, std::int64_t length, std::int64_t copy) const {
@@ -94,6 +94,20 @@ void check_inputs(const Decoding& decoding, std::span<const std::vector<std::int
   }
 }
 
+/// The longest sequence after a prompt. Throws Error where that leaves no new token.
+std::int64_t longest_sequence(std::int64_t prompt_length, const GenerationOptions& options,
+                              std::optional<std::int64_t> longest) {
+  std::int64_t max_length = resolved_max_length(options, prompt_length);
+  if (longest) max_length = std::min(max_length, *longest);
+  if (max_length <= prompt_length) {
+    throw Error(fmt::format(
+        "search: expected room for a new token, got at most {} tokens in all for a prompt of {} tokens "
+        "(raise max_length, use max_new_tokens, or shorten the prompt)",
+        max_length, prompt_length));
+  }
+  return max_length;
+}
+
 /// Prompt, longest sequence and source of each row, as its processors know them.
 std::vector<generate::Processors> processors_for(std::span<const std::vector<std::int64_t>> prompts,
                                                  const GenerationOptions& options,
@@ -101,16 +115,8 @@ std::vector<generate::Processors> processors_for(std::span<const std::vector<std
   std::vector<generate::Processors> processors;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const auto length = static_cast<std::int64_t>(prompts[i].size());
-    std::int64_t max_length = resolved_max_length(options, length);
-    if (watch.longest) max_length = std::min(max_length, *watch.longest);
-    if (max_length <= length) {
-      throw Error(fmt::format(
-          "search: expected room for a new token, got at most {} tokens in all for a prompt of {} tokens "
-          "(raise max_length, use max_new_tokens, or shorten the prompt)",
-          max_length, length));
-    }
     const auto& source = watch.sources.empty() ? prompts[i] : watch.sources[i];
-    processors.emplace_back(options, length, max_length, source);
+    processors.emplace_back(options, length, longest_sequence(length, options, watch.longest), source);
   }
   return processors;
 }
@@ -122,6 +128,21 @@ std::vector<std::size_t> by_length(std::span<const std::vector<std::int64_t>> so
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return sources[a].size() > sources[b].size(); });
   return order;
+}
+
+/// Hands what happens to row i of a batch on under the row's own index. `watch` and `rows` must outlive it.
+void watch_rows(SearchOptions& of_batch, const SearchOptions& watch, std::span<const std::size_t> rows) {
+  of_batch.stop = watch.stop;
+  if (watch.ends) {
+    of_batch.ends = [&watch, rows](std::size_t i, std::span<const std::int64_t> ids) {
+      return watch.ends(rows[i], ids);
+    };
+  }
+  if (watch.on_token) {
+    of_batch.on_token = [&watch, rows](std::size_t i, std::size_t copy, std::int64_t id) {
+      return watch.on_token(rows[i], copy, id);
+    };
+  }
 }
 
 SourceBatch pad(std::span<const std::vector<std::int64_t>> sources, std::span<const std::size_t> rows,
@@ -208,7 +229,9 @@ std::vector<std::vector<Hypothesis>> search(Decoding& decoding,
     std::iota(identities.begin(), identities.end(), std::uint64_t{0});
   }
   const std::vector<generate::Processors> processors = processors_for(prompts, options, watch);
-  generate::Trace trace(watch.capture, context);
+  Context watched = context;
+  if (watch.stop != nullptr) watched.stop = watch.stop;
+  generate::Trace trace(watch.capture, watched);
   const generate::SearchState state{decoding, prompts, options, processors, identities, watch, trace};
   auto found = options.num_beams == 1 ? generate::search_rows(state) : generate::search_beams(state);
   if (!found.empty()) trace.require_all_fired();
@@ -228,6 +251,13 @@ std::vector<std::vector<Hypothesis>> search(Decoding& decoding, const Tensor& pr
   return search(decoding, prompts, options, watch, context);
 }
 
+void check_prompt(const DecoderModel& model, std::span<const std::int64_t> prompt,
+                  const GenerationOptions& options) {
+  if (prompt.empty()) throw Error("search: expected a prompt with at least one token, got an empty one");
+  check_ids(prompt, model.vocab_size(), "the prompt");
+  longest_sequence(static_cast<std::int64_t>(prompt.size()), options, most_tokens(options, model));
+}
+
 std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
                                                     std::span<const std::vector<std::int64_t>> prompts,
                                                     const GenerationOptions& options,
@@ -235,14 +265,13 @@ std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
   check_generation_options(options, model.vocab_size());
   if (batch_tokens < 1)
     throw Error(fmt::format("search: expected batch_tokens of at least 1, got {}", batch_tokens));
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
+  for (std::size_t i = 0; i < prompts.size(); ++i) {  // refuses before anything is made
     if (prompts[i].empty())
       throw Error(fmt::format("search: expected prompts with at least one token, got none in prompt {}", i));
-    check_ids(prompts[i], model.vocab_size(), fmt::format("prompt {}", i));
+    check_prompt(model, prompts[i], options);
   }
   SearchOptions of_batch = watch;
   of_batch.longest = most_tokens(options, model);
-  processors_for(prompts, options, {.longest = of_batch.longest});  // refuses before anything is made
   const auto order = by_length(prompts);
   std::vector<std::vector<Hypothesis>> results(prompts.size());
   for (std::size_t first = 0; first < order.size();) {
@@ -258,15 +287,8 @@ std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
       batch.push_back(prompts[row]);
       of_batch.identities.push_back(watch.identities.empty() ? row : watch.identities[row]);
     }
-    if (watch.stop)
-      of_batch.stop = [&](std::size_t i, std::span<const std::int64_t> ids) {
-        return watch.stop(rows[i], ids);
-      };
-    if (watch.on_token)
-      of_batch.on_token = [&](std::size_t i, std::size_t copy, std::int64_t id) {
-        watch.on_token(rows[i], copy, id);
-      };
-    Context context;
+    watch_rows(of_batch, watch, rows);
+    Context context{.stop = watch.stop};
     const auto decoding = model.decode(static_cast<std::int64_t>(rows.size()));
     auto found = search(*decoding, batch, options, of_batch, context);
     for (std::size_t i = 0; i < rows.size(); ++i) results[rows[i]] = std::move(found[i]);
@@ -292,12 +314,13 @@ std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& m
     const std::size_t fitting = std::max<std::size_t>(1, static_cast<std::size_t>(batch_tokens) / row_tokens);
     const auto rows = std::span(order).subspan(first, std::min(fitting, order.size() - first));
     SearchOptions batch_watch{.capture = watch.capture};
+    watch_rows(batch_watch, watch, rows);
     for (const std::size_t row : rows) {
       batch_watch.identities.push_back(watch.identities.empty() ? row : watch.identities[row]);
       if (options.encoder_no_repeat_ngram_size > 0 || options.encoder_repetition_penalty != 1)
         batch_watch.sources.push_back(sources[row]);
     }
-    Context context;
+    Context context{.stop = watch.stop};
     const auto decoding = model.decode(pad(sources, rows, model.pad_id()), 1, context);
     const Tensor prompt = Tensor::full({static_cast<std::int64_t>(rows.size()), 1},
                                        static_cast<double>(*completed.decoder_start_token_id), DType::i64);
@@ -334,13 +357,16 @@ std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& 
   std::vector<std::vector<Hypothesis>> results;
   for (std::int64_t first = 0; first < count; first += fitting) {
     const std::int64_t end = std::min(count, first + fitting);
+    std::vector<std::size_t> rows(static_cast<std::size_t>(end - first));
+    std::iota(rows.begin(), rows.end(), static_cast<std::size_t>(first));
     SearchOptions of_batch{.capture = watch.capture};
-    of_batch.sources.resize(static_cast<std::size_t>(end - first));  // sound has no tokens
+    watch_rows(of_batch, watch, rows);
+    of_batch.sources.resize(rows.size());  // sound has no tokens
     for (std::int64_t row = first; row < end; ++row) {
       const auto at = static_cast<std::size_t>(row);
       of_batch.identities.push_back(watch.identities.empty() ? at : watch.identities[at]);
     }
-    Context context;
+    Context context{.stop = watch.stop};
     const auto decoding =
         model.decode({{}, {}, slice(features, 0, first, end).to(DType::f32).contiguous()}, 1, context);
     const std::vector<std::vector<std::int64_t>> prompts(static_cast<std::size_t>(end - first), prompt);

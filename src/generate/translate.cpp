@@ -26,7 +26,10 @@ struct Sources {
 class Preparation {
  public:
   Preparation(const EncoderDecoderModel& model, const Tokenizer& tokenizer, const TranslateOptions& options)
-      : tokenizer_(tokenizer), options_(options), positions_(model.max_positions()) {
+      : tokenizer_(tokenizer),
+        options_(options),
+        positions_(model.max_positions()),
+        trained_(trained_length(model, tokenizer)) {
     special_tokens_ = static_cast<std::int64_t>(tokenizer.encode("").ids.size());
     fixed_tokens_ = static_cast<std::int64_t>(tokenizer.encode(options.prefix).ids.size());
     if (positions_ && *positions_ <= fixed_tokens_) {
@@ -55,15 +58,22 @@ class Preparation {
     if (encoding.size() <= special_tokens_) return;  // blank: nothing to translate
     if (!options_.prefix.empty()) encoding = tokenizer_.encode(options_.prefix + text);
     const std::int64_t length = encoding.size();
+    if (!positions_ && trained_ && length > *trained_) {
+      warn(line, fmt::format("{} tokens, more than the {} the model was trained on", length, *trained_));
+      trained_.reset();  // one warning is enough
+    }
     if (!positions_ || length <= *positions_) return push(std::move(encoding));
     const std::string told =
         fmt::format("{} tokens, more than the model's {} positions", length, *positions_);
     switch (options_.long_lines) {
-      case LongLines::error:
-        throw Error(fmt::format(
-            "translate: line {}: expected at most {} tokens, got {} (shorten it, or have long lines "
-            "cut or split)",
-            options_.first_line + line + 1, *positions_, length));
+      case LongLines::error: {
+        const std::string message =
+            fmt::format("expected at most {} tokens, got {} (shorten it, or have long lines cut or split)",
+                        *positions_, length);
+        const std::size_t at = options_.first_line + line;
+        if (options_.refuse) return options_.refuse(at, message);
+        throw Error(fmt::format("translate: line {}: {}", at + 1, message));
+      }
       case LongLines::cut: break;  // all lines fit a model without positions
       case LongLines::split: {
         const auto parts = generate::split_text(text, tokenizer_, *positions_ - fixed_tokens_);
@@ -112,7 +122,7 @@ class Preparation {
 
   const Tokenizer& tokenizer_;
   const TranslateOptions& options_;
-  std::optional<std::int64_t> positions_;
+  std::optional<std::int64_t> positions_, trained_;
   std::int64_t special_tokens_ = 0;
   std::int64_t fixed_tokens_ = 0;  // with the prefix
   Sources sources_;
@@ -171,6 +181,7 @@ std::vector<Translation> translate(const EncoderDecoderModel& model, const Token
     generation.max_length = model.max_positions().value_or(kUnlimitedLength);
   Sources sources = Preparation(model, tokenizer, options).prepare(texts);
   SearchOptions watch{.capture = options.capture};
+  watch.stop = options.stop;
   for (std::size_t line = 0; line < texts.size(); ++line) {
     for (std::size_t part = sources.first_part[line]; part < sources.first_part[line + 1]; ++part) {
       watch.identities.push_back((options.first_line + line) << 20 | (part - sources.first_part[line]));

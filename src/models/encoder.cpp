@@ -173,7 +173,8 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
   const std::size_t layers = parts_.encoder.layers.size();
   if (options.hidden_states) collect_hidden_states(taps, stack, layers, "hidden_states", outputs);
   if (options.attentions) collect_attentions(taps, stack, "self_attn", layers, "attentions", outputs);
-  Context listening{context.training, context.generator, &taps};
+  Context listening = context;
+  listening.taps = &taps;
   const Tensor hidden = encode(batch, listening);
   if (config_.head == EncoderHead::none) {
     outputs["last_hidden_state"] = hidden;

@@ -188,7 +188,8 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
     collect_attentions(taps, parts_.decoder.name, "self_attn", decoder_layers, "decoder_attentions", outputs);
     collect_attentions(taps, parts_.decoder.name, "cross_attn", decoder_layers, "cross_attentions", outputs);
   }
-  Context listening{context.training, context.generator, &taps};
+  Context listening = context;
+  listening.taps = &taps;
   const Tensor memory = parts_.encode(source, listening);
   const Tensor hidden =
       parts_.decode(target, memory, self_options, see_only(source.mask), nullptr, listening);

@@ -21,6 +21,7 @@
 #include "heed/models/t5.h"
 #include "heed/models/vit.h"
 #include "heed/models/whisper.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed {
 namespace {
@@ -104,6 +105,11 @@ std::unique_ptr<DecoderModel> load_decoder(const fs::path& directory, DType dtyp
   }
   (void)model.release();
   return std::unique_ptr<DecoderModel>(decoder);
+}
+
+std::optional<std::int64_t> trained_length(const Model& model, const Tokenizer& tokenizer) {
+  const auto positions = model.trained_positions();
+  return positions ? positions : tokenizer.model_max_length();
 }
 
 }  // namespace heed

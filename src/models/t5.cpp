@@ -265,7 +265,8 @@ TensorMap T5Encoder::forward(const TensorMap& inputs, const ForwardOptions& opti
     collect_hidden_states(taps, parts_.encoder.name, layers, "hidden_states", outputs);
   if (options.attentions)
     collect_attentions(taps, parts_.encoder.name, "self_attn", layers, "attentions", outputs);
-  Context listening{context.training, context.generator, &taps};
+  Context listening = context;
+  listening.taps = &taps;
   const Tensor hidden = parts_.encode({ids, mask}, listening);
   if (options.hidden_states) outputs["hidden_states." + std::to_string(layers)] = hidden;  // behind the norm
   outputs["last_hidden_state"] = hidden;

@@ -179,7 +179,8 @@ TensorMap Vit::forward(const TensorMap& inputs, const ForwardOptions& options, C
   const std::size_t layers = encoder_.layers.size();
   if (options.hidden_states) collect_hidden_states(taps, encoder_.name, layers, "hidden_states", outputs);
   if (options.attentions) collect_attentions(taps, encoder_.name, "self_attn", layers, "attentions", outputs);
-  Context listening{context.training, context.generator, &taps};
+  Context listening = context;
+  listening.taps = &taps;
   const Tensor hidden = encoder_(embed(pixels, listening), {}, listening);
   const Tensor first = reshape(slice(hidden, 1, 0, 1), {hidden.size(0), config_.width});
   if (!config_.classifies) {

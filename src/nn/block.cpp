@@ -13,6 +13,7 @@ Tensor FeedForward::operator()(const Tensor& x, Context& context) const {
 }
 
 Tensor EncoderLayer::operator()(const Tensor& x, const AttentionOptions& options, Context& context) const {
+  context.check_stop();
   const Tensor attended = self_attn_residual(
       x, context, [&](const Tensor& input) { return self_attn(input, options, nullptr, context); });
   Tensor result = feed_forward_residual(attended, context,
@@ -24,6 +25,7 @@ Tensor EncoderLayer::operator()(const Tensor& x, const AttentionOptions& options
 Tensor DecoderLayer::operator()(const Tensor& x, const Tensor& memory, const AttentionOptions& self_options,
                                 const AttentionOptions& cross_options, DecoderLayerCache* cache,
                                 Context& context) const {
+  context.check_stop();
   const Tensor attended = self_attn_residual(x, context, [&](const Tensor& input) {
     return self_attn(input, self_options, cache != nullptr ? &cache->self : nullptr, context);
   });

@@ -7,6 +7,7 @@ namespace heed {
 
 Tensor CausalLayer::operator()(const Tensor& x, const AttentionOptions& options, KeyValueCache* cache,
                                Context& context) const {
+  context.check_stop();
   const auto attend = [&](const Tensor& input) {
     return apply_dropout(self_attn(input, options, cache, context), dropout, context);
   };

@@ -1,4 +1,5 @@
 // Text as ids come in, and the spaces that clean_up_tokenization_spaces removes.
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -20,6 +21,27 @@ std::size_t settled(std::string_view text) {
     if (text[at] == ' ' && text[at - 1] != ' ' && text[at - 1] != '\'') return at;
   }
   return 0;
+}
+
+/// How many bytes two texts share at their beginning, in whole characters.
+std::size_t shared_length(std::string_view a, std::string_view b) {
+  const auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
+  auto length = static_cast<std::size_t>(end - a.begin());
+  const auto inside = [](std::string_view text, std::size_t at) {
+    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U;
+  };
+  while (length > 0 && (inside(a, length) || inside(b, length))) --length;
+  return length;
+}
+
+/// The ids that have a text of their own: a model may have more than its tokenizer.
+std::vector<std::int64_t> decodable(const Tokenizer& tokenizer, std::span<const std::int64_t> ids,
+                                    bool skip_special_tokens) {
+  std::vector<std::int64_t> kept;
+  for (const std::int64_t id : ids) {
+    if (id < tokenizer.vocab_size() && !(skip_special_tokens && tokenizer.is_special(id))) kept.push_back(id);
+  }
+  return kept;
 }
 
 void replace_each(std::string& text, std::string_view from, std::string_view to) {
@@ -56,16 +78,34 @@ std::string Tokenizer::decode_clean(std::span<const std::int64_t> ids, bool skip
   return cleans_up_spaces() ? clean_up_spaces(std::move(text)) : text;
 }
 
+std::string Tokenizer::decode_continuation(std::span<const std::int64_t> prompt,
+                                           std::span<const std::int64_t> ids,
+                                           bool skip_special_tokens) const {
+  std::vector<std::int64_t> all = decodable(*this, prompt, skip_special_tokens);
+  const std::string before = decode(all, skip_special_tokens);
+  all.insert(all.end(), ids.begin(), ids.end());
+  std::string text = decode(all, skip_special_tokens);
+  text.erase(0, shared_length(before, text));
+  return cleans_up_spaces() ? clean_up_spaces(std::move(text)) : text;
+}
+
+void StreamingDecoder::begin_after(std::span<const std::int64_t> prompt) {
+  ids_ = decodable(tokenizer_, prompt, skip_special_tokens_);
+  finished_ = ids_.size();
+}
+
 std::string StreamingDecoder::fresh_text(bool last) {
   const std::span<const std::int64_t> ids(ids_);
   const std::string before =
       tokenizer_.decode(ids.subspan(window_, finished_ - window_), skip_special_tokens_);
   const std::string text = tokenizer_.decode(ids.subspan(window_), skip_special_tokens_);
-  if (text.size() <= before.size() || (!last && text.ends_with(kReplacementCharacter))) return {};
+  // A prompt may end inside a character, which then changes with the next token.
+  const std::size_t known = shared_length(before, text);
+  if (known == text.size() || (!last && text.ends_with(kReplacementCharacter))) return {};
   // The next text is decoded behind this one's ids, as what stands at the very beginning is another matter.
   window_ = finished_;
   finished_ = ids_.size();
-  return text.substr(before.size());
+  return text.substr(known);
 }
 
 std::string StreamingDecoder::release(std::string text, bool last) {

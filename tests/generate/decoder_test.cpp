@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "heed/cancelled.h"
 #include "heed/generate/complete.h"
 #include "heed/generate/perplexity.h"
 #include "heed/generate/search.h"
@@ -179,11 +181,14 @@ TEST_P(Gpt2Continuation, EndsWhereItIsTold) {
   const auto free = search_prompts(*model_, prompts, options, 100);
   SearchOptions watch;
   const std::int64_t last = free[1][0].ids[4];
-  watch.stop = [&](std::size_t row, std::span<const std::int64_t> ids) {
+  watch.ends = [&](std::size_t row, std::span<const std::int64_t> ids) {
     return row == 1 && ids.back() == last;
   };
   std::vector<std::vector<std::int64_t>> told(2);
-  watch.on_token = [&](std::size_t row, std::size_t, std::int64_t id) { told[row].push_back(id); };
+  watch.on_token = [&](std::size_t row, std::size_t, std::int64_t id) {
+    told[row].push_back(id);
+    return true;
+  };
   const auto stopped = search_prompts(*model_, prompts, options, 100, watch);
   EXPECT_EQ(stopped[0][0].ids, free[0][0].ids);
   const auto& ids = free[1][0].ids;
@@ -204,7 +209,10 @@ TEST_P(Gpt2Continuation, StreamsTextAndEndsAfterAStopString) {
   const std::string stop = text.substr(text.size() / 2, 3);
   std::vector<std::string> streamed(2);
   options.stop_strings = {"nothing like this", stop};
-  options.on_text = [&](std::size_t i, std::size_t, const std::string& piece) { streamed[i] += piece; };
+  options.on_text = [&](std::size_t i, std::size_t, const std::string& piece) {
+    streamed[i] += piece;
+    return true;
+  };
   const auto stopped = complete(*model_, tokenizer, prompts, options);
   const std::size_t end = text.find(stop) + stop.size();
   EXPECT_EQ(stopped[0][0].text.substr(0, end), text.substr(0, end));
@@ -215,6 +223,60 @@ TEST_P(Gpt2Continuation, StreamsTextAndEndsAfterAStopString) {
   EXPECT_EQ(prompt_ids(tokenizer, "", options.generation), std::vector<std::int64_t>{7});
   options.stop_strings = {""};
   EXPECT_THROW(complete(*model_, tokenizer, prompts, options), Error);
+}
+
+TEST_P(Gpt2Continuation, ACallbackEndsItsSequenceAlone) {
+  const LetterTokenizer tokenizer;
+  CompleteOptions options;
+  options.generation.max_new_tokens = 12;
+  const Prompts prompts = {{5, 6, 7}, {8, 9}};
+  const auto free = complete(*model_, tokenizer, prompts, options);
+  std::vector<int> calls(2, 0);
+  options.on_text = [&](std::size_t i, std::size_t, const std::string&) { return ++calls[i] < 3 || i == 0; };
+  const auto stopped = complete(*model_, tokenizer, prompts, options);
+  EXPECT_EQ(stopped[0][0].hypothesis.ids, free[0][0].hypothesis.ids);
+  const auto& ids = free[1][0].hypothesis.ids;
+  EXPECT_EQ(stopped[1][0].hypothesis.ids, std::vector<std::int64_t>(ids.begin(), ids.begin() + 3));
+  EXPECT_EQ(calls, (std::vector<int>{13, 3}));  // the first one's rest too, and no more after false
+}
+
+// The flag is set while the first layer reads the prompt, and no other layer runs.
+TEST_P(Gpt2Continuation, CancelsWithinThePrompt) {
+  std::atomic<bool> stop{false};
+  int layers = 0;
+  Taps taps;
+  taps.listen("*.layers.*.out", [&](const std::string&, Tensor&) {
+    ++layers;
+    stop = true;
+  });
+  Context context;
+  context.taps = &taps;
+  SearchOptions watch;
+  watch.stop = &stop;
+  bool told = false;
+  watch.on_token = [&](std::size_t, std::size_t, std::int64_t) { return told = true; };
+  const auto decoding = model_->decode(1);
+  EXPECT_THROW(search(*decoding, Prompts{{5, 6, 7}}, {}, watch, context), Cancelled);
+  EXPECT_EQ(layers, 1);
+  EXPECT_FALSE(told);
+  CompleteOptions options;
+  options.stop = &stop;
+  EXPECT_THROW(complete(*model_, LetterTokenizer(), Prompts{{5, 6}}, options), Cancelled);
+  EXPECT_THROW(search_prompts(*model_, Prompts{{5, 6}}, {.num_beams = 2}, 100, {.stop = &stop}), Cancelled);
+}
+
+TEST_P(Gpt2Continuation, CancelsBetweenTokens) {
+  std::atomic<bool> stop{false};
+  std::vector<std::int64_t> made;
+  SearchOptions watch;
+  watch.stop = &stop;
+  watch.on_token = [&](std::size_t, std::size_t, std::int64_t id) {
+    made.push_back(id);
+    stop = made.size() == 3;
+    return true;
+  };
+  EXPECT_THROW(search_prompts(*model_, Prompts{{5, 6, 7}}, {.max_new_tokens = 20}, 100, watch), Cancelled);
+  EXPECT_EQ(made.size(), 3u);
 }
 
 TEST_P(Gpt2Continuation, EndsAtTheLastPosition) {

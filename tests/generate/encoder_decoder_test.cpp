@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "heed/cancelled.h"
 #include "heed/generate/search.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"
@@ -225,6 +227,28 @@ TEST_P(Search, CapturedAttentionIsThatOfTheFinishedHypotheses) {
       }
     }
   }
+}
+
+// The flag is set while the encoder's first layer reads the source, and no other layer runs.
+TEST_P(Search, CancelsWithinTheSource) {
+  const auto model = load_encoder_decoder(fixture_);
+  std::atomic<bool> stop{false};
+  int layers = 0;
+  Taps taps;
+  taps.listen("*.layers.*.out", [&](const std::string&, Tensor&) {
+    ++layers;
+    stop = true;
+  });
+  Context context;
+  context.taps = &taps;
+  context.stop = &stop;
+  const Tensor ids = Tensor::from<std::int64_t>({5, 6, 7}, {1, 3});
+  EXPECT_THROW(model->decode({ids, Tensor::full({1, 3}, 1, DType::i64)}, 1, context), Cancelled);
+  EXPECT_EQ(layers, 1);
+  const std::vector<std::vector<std::int64_t>> sources{{5, 6, 7}};
+  EXPECT_THROW(search_sources(*model, sources, {}, 100, {.stop = &stop}), Cancelled);
+  const TensorMap inputs{{"input_ids", ids}, {"decoder_input_ids", ids}};
+  EXPECT_THROW(model->forward(inputs, {}, context), Cancelled);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Search, ::testing::Values("bart", "marian", "t5", "t5-v1.1"),

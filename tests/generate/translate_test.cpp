@@ -227,6 +227,12 @@ TEST(Translate, LongLinesAreCutSplitOrRefused) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("line 2: expected at most 11 tokens, got 26"));
   }
+  std::map<std::size_t, std::string> refused;
+  options.refuse = [&](std::size_t line, const std::string& message) { refused[line] = message; };
+  options.first_line = 7;
+  EXPECT_THAT(texts_of(translate(model, tokenizer, texts, options)), ElementsAre("SHORT", ""));
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_THAT(refused[8], HasSubstr("expected at most 11 tokens, got 26"));
 }
 
 TEST(Translate, PutsThePrefixBeforeEveryTextThatIsNotBlank) {

@@ -98,6 +98,32 @@ void check_streaming(const Tokenizer& tokenizer, const Json& item) {
   }
 }
 
+// What comes after a prompt joins to its text, wherever the ids are cut: as a whole, and as it comes.
+void check_continuations(const Tokenizer& tokenizer, const Json& item) {
+  for (const Json& expected : item["decode"]) {
+    const Ids ids = list<std::int64_t>(expected[0]);
+    for (std::size_t cut = 0; cut <= ids.size(); ++cut) {
+      const std::span<const std::int64_t> prompt(ids.data(), cut), rest(ids.data() + cut, ids.size() - cut);
+      const std::string where =
+          item["name"].get<std::string>() + " on " + shown(expected[0]) + " cut at " + std::to_string(cut);
+      const std::string added = tokenizer.decode_continuation(prompt, rest);
+      StreamingDecoder stream(tokenizer);
+      stream.begin_after(prompt);
+      std::string streamed;
+      for (const std::int64_t id : rest) streamed += stream.push(id);
+      EXPECT_EQ(streamed + stream.finish(), added) << where;
+      if (tokenizer.cleans_up_spaces()) continue;  // across the cut, too, in the text of all
+      std::string before = tokenizer.decode(prompt);
+      const std::string all = expected[2];  // as the library decodes it, without special tokens
+      while (!all.starts_with(before)) {    // a prompt that ends inside a character
+        ASSERT_TRUE(before.ends_with("\xEF\xBF\xBD")) << where;
+        before.resize(before.size() - 3);
+      }
+      EXPECT_EQ(before + added, all) << where;
+    }
+  }
+}
+
 void check_roles(const Tokenizer& tokenizer, const Json& item) {
   const auto id = [&](const char* role) -> std::optional<std::int64_t> {
     const Json& expected = item["roles"][role];
@@ -133,12 +159,32 @@ void check_file(const char* name, bool streams) {
     if (item.contains("windows")) check_windows(*tokenizer, item);
     if (item.contains("decode")) check_decoding(*tokenizer, item);
     if (item.contains("decode") && streams) check_streaming(*tokenizer, item);
+    if (item.contains("decode") && streams) check_continuations(*tokenizer, item);
   }
 }
 
 TEST(TokenizerComponents, MatchTheTokenizersLibrary) { check_file("components.json", false); }
 
 TEST(TokenizersOfSpaces, MatchTheTokenizersLibrary) { check_file("spaces.json", false); }
+
+TEST(Continuations, KeepTheSpaceThatDecodingAloneDrops) {
+  const Json cases = Json::parse(file_content(tokenizer_fixtures() / "whole.json"))["cases"];
+  for (const Json& item : cases) {
+    if (item["name"] != "llama-bpe") continue;
+    const TemporaryDirectory directory;
+    write_files(item, directory);
+    const auto tokenizer = load_tokenizer(directory.path());
+    const Ids prompt = tokenizer->encode("the cat").ids, all = tokenizer->encode("the cat sat").ids;
+    ASSERT_TRUE(std::equal(prompt.begin(), prompt.end(), all.begin()));
+    const Ids rest(all.begin() + static_cast<std::ptrdiff_t>(prompt.size()), all.end());
+    EXPECT_EQ(tokenizer->decode(rest), "sat");
+    EXPECT_EQ(tokenizer->decode_continuation(prompt, rest), " sat");
+    EXPECT_EQ(tokenizer->decode_continuation({}, all), "the cat sat");
+    EXPECT_EQ(tokenizer->decode_continuation(Ids{1 << 20}, rest), "sat");  // an id of the model's alone
+    return;
+  }
+  ADD_FAILURE() << "no llama-bpe";
+}
 
 TEST(WholeTokenizers, MatchTheTokenizersLibrary) { check_file("whole.json", true); }
 

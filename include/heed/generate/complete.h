@@ -1,6 +1,7 @@
 // Text generation with a decoder, from text to text: tokenize prompts, search, decode.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -19,14 +20,20 @@ struct CompleteOptions {
   std::vector<std::string> stop_strings = {};
   /// Index of the first prompt in a longer input, which determines the random streams.
   std::size_t first_prompt = 0;
-  /// Told the text of prompt `index`, sequence `copy`, as it is made, and at last that it is done. Not with
-  /// beams, whose text is known at their end only.
-  std::function<void(std::size_t index, std::size_t copy, const std::string& text)> on_text = {};
+  /// Called after every token with the text of prompt `index`, sequence `copy`, that has become certain
+  /// (perhaps none), and at last with the rest; the pieces join to Completion::text. Returning false ends
+  /// that sequence, and the call goes on with the others. Not with beams, whose text is known at their end
+  /// only.
+  std::function<bool(std::size_t index, std::size_t copy, const std::string& text)> on_text = {};
+  /// Cancels the call once true, also within the prompt's forward pass: it throws Cancelled.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 /// One continuation of a prompt.
 struct Completion {
-  std::string text;  ///< of the new tokens alone
+  /// What the new tokens add to the prompt's text (Tokenizer::decode_continuation): put behind the prompt, it
+  /// gives the full text, so it mostly begins with a space.
+  std::string text;
   Hypothesis hypothesis;
 };
 

@@ -2,6 +2,7 @@
 // results of Hugging Face transformers 5.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -43,9 +44,13 @@ struct SearchOptions {
   /// Maximum length of a sequence, including the prompt.
   std::optional<std::int64_t> longest = {};
   /// Whether a row's new tokens so far end its sequence, besides end tokens. May be called from any thread.
-  std::function<bool(std::size_t row, std::span<const std::int64_t> ids)> stop = {};
-  /// Told every token as it is made, in greedy search and sampling: row, which of its sequences, token.
-  std::function<void(std::size_t row, std::size_t copy, std::int64_t id)> on_token = {};
+  std::function<bool(std::size_t row, std::span<const std::int64_t> ids)> ends = {};
+  /// Called with every token as it is made, in greedy search and sampling: row, which of its sequences,
+  /// token. Returning false ends that sequence with this token.
+  std::function<bool(std::size_t row, std::size_t copy, std::int64_t id)> on_token = {};
+  /// Cancels the search once true, also within the forward pass of the prompt, where every layer looks: the
+  /// call throws Cancelled. Must outlive the call.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 /// Continues every prompt of at least one token (for encoder-decoders the start token) on a fresh decoding of
@@ -59,6 +64,11 @@ std::vector<std::vector<Hypothesis>> search(Decoding& decoding,
 std::vector<std::vector<Hypothesis>> search(Decoding& decoding, const Tensor& prompt,
                                             const GenerationOptions& options, const SearchOptions& watch,
                                             Context& context);
+
+/// Throws Error for a prompt that search_prompts() refuses: an empty one, tokens outside the vocabulary, or
+/// no position left for a new token.
+void check_prompt(const DecoderModel& model, std::span<const std::int64_t> prompt,
+                  const GenerationOptions& options);
 
 /// Continues prompts of any length with a decoder, in batches of at most `batch_tokens` padded prompt tokens
 /// (counted once per beam). Results are in the order of the prompts; the result of a prompt does not depend

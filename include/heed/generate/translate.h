@@ -1,6 +1,7 @@
 // Translation and other sequence-to-sequence tasks, from text to text: tokenize, search, decode.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -33,6 +34,11 @@ struct TranslateOptions {
   /// Called for every line that was changed before translation, with its index in `texts` plus first_line,
   /// and a message.
   std::function<void(std::size_t line, const std::string& message)> warn = {};
+  /// Called for every line that LongLines::error refuses, counted as for `warn`; its translation is then
+  /// empty and the others are made. Without it, such a line is an Error.
+  std::function<void(std::size_t line, const std::string& message)> refuse = {};
+  /// Cancels the call once true, also while sources are encoded: it throws Cancelled.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 /// One translation of a line.

@@ -62,6 +62,11 @@ class Model {
   virtual std::vector<std::string> unknown_settings() const { return {}; }
 };
 
+class Tokenizer;
+
+/// How many tokens the texts of training had: what the config says, else the tokenizer's model_max_length.
+std::optional<std::int64_t> trained_length(const Model& model, const Tokenizer& tokenizer);
+
 /// The state of decoding: the key-value caches of R rows.
 class Decoding {
  public:

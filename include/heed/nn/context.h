@@ -1,8 +1,10 @@
 // Context: what a forward pass carries besides its tensors.
 #pragma once
 
+#include <atomic>
 #include <string>
 
+#include "heed/cancelled.h"
 #include "heed/nn/tap.h"
 #include "heed/random.h"
 
@@ -11,11 +13,16 @@ namespace heed {
 struct Places;
 
 struct Context {
-  bool training = false;           ///< dropout is active; needs a generator
-  Generator* generator = nullptr;  ///< source of dropout's random streams
-  Taps* taps = nullptr;            ///< listeners, if any
-  const Places* places = nullptr;  ///< where the tokens stand; null is after those of the cache
+  bool training = false;                    ///< dropout is active; needs a generator
+  Generator* generator = nullptr;           ///< source of dropout's random streams
+  Taps* taps = nullptr;                     ///< listeners, if any
+  const Places* places = nullptr;           ///< where the tokens stand; null is after those of the cache
+  const std::atomic<bool>* stop = nullptr;  ///< cancels the pass once true; every layer looks
 
+  /// Throws Cancelled once `stop` is true.
+  void check_stop() const {
+    if (stop != nullptr && stop->load(std::memory_order_relaxed)) throw Cancelled();
+  }
   bool wants(const std::string& name) const { return taps != nullptr && taps->wants(name); }
 };
 

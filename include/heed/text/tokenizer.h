@@ -95,6 +95,11 @@ class Tokenizer {
   virtual std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens = true) const = 0;
   /// The same with clean_up_spaces() if the configuration asks for it, as in Hugging Face transformers.
   std::string decode_clean(std::span<const std::int64_t> ids, bool skip_special_tokens = true) const;
+  /// The text that `ids` add to that of `prompt`: what the text of all has beyond that of the prompt alone,
+  /// so that a space between the two is kept where decoding `ids` alone would drop it. clean_up_spaces()
+  /// where the configuration asks for it, within this text.
+  std::string decode_continuation(std::span<const std::int64_t> prompt, std::span<const std::int64_t> ids,
+                                  bool skip_special_tokens = true) const;
   virtual bool cleans_up_spaces() const { return false; }
 
   /// Number of ids: 0 .. vocab_size() - 1 are tokens, except for gaps in a file.
@@ -146,12 +151,15 @@ class Tokenizer {
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);
 
 /// Turns ids into text as they come. What is handed out joins to what decode_clean() gives for all of them
-/// together. Text is held back while it may still change: incomplete UTF-8, spaces that may be cleaned up.
+/// together; after a prompt, to what decode_continuation() gives. Text is held back while it may still
+/// change: incomplete UTF-8, spaces that may be cleaned up.
 class StreamingDecoder {
  public:
   /// `tokenizer` must outlive this.
   explicit StreamingDecoder(const Tokenizer& tokenizer, bool skip_special_tokens = true)
       : tokenizer_(tokenizer), skip_special_tokens_(skip_special_tokens) {}
+  /// The ids before the first pushed one, whose text is not handed out.
+  void begin_after(std::span<const std::int64_t> prompt);
   /// The text that is certain now. Throws Error when the id is not in the vocabulary.
   std::string push(std::int64_t id);
   /// The rest, after the last id.
