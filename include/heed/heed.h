@@ -4,6 +4,7 @@
 
 #include "heed/autograd.h"
 #include "heed/buffer.h"
+#include "heed/cancelled.h"
 #include "heed/data/background_reader.h"
 #include "heed/data/batch.h"
 #include "heed/data/corpus.h"
@@ -62,6 +63,7 @@
 #include "heed/tasks/classify.h"
 #include "heed/tasks/embed.h"
 #include "heed/tasks/fill.h"
+#include "heed/tasks/similarity.h"
 #include "heed/tasks/tag.h"
 #include "heed/tensor.h"
 #include "heed/text/marian.h"

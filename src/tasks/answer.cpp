@@ -81,21 +81,28 @@ std::vector<Answer> best_answers(Found found, const AnswerOptions& options) {
   return best;
 }
 
-// The context in windows that each begin with the question.
+// Why a question cannot be answered; empty where it can.
+std::string fault_of(const Question& question, std::int64_t asked, std::int64_t room, std::int64_t longest) {
+  if (is_blank(question.question)) return "expected a question, got an empty one";
+  if (is_blank(question.context)) return "expected a context, got an empty one";
+  if (room >= 2) return "";
+  return "expected a question that leaves room for a context among " + std::to_string(longest) +
+         " tokens, got one of " + std::to_string(asked);
+}
+
+// The context in windows that each begin with the question; none where the question is refused.
 std::vector<Encoding> windows_of(const Tokenizer& tokenizer, const Question& question, std::int64_t longest,
-                                 std::int64_t stride, const std::string& where) {
-  if (is_blank(question.question)) throw Error(where + "expected a question, got an empty one");
-  if (is_blank(question.context)) throw Error(where + "expected a context, got an empty one");
+                                 const AnswerOptions& options, std::size_t index) {
   const std::int64_t asked = tokenizer.encode(question.question, false).size();
   const std::int64_t room = longest - tokenizer.added_tokens(true) - asked;
-  if (room < 2) {
-    throw Error(where + "expected a question that leaves room for a context among " +
-                std::to_string(longest) + " tokens, got one of " + std::to_string(asked));
+  if (const std::string fault = fault_of(question, asked, room, longest); !fault.empty()) {
+    refuse("answer", options, index, fault);
+    return {};
   }
   Truncation truncation;
   truncation.max_length = longest;
   truncation.strategy = Truncation::Strategy::only_second;
-  truncation.stride = std::min(stride, room / 2);
+  truncation.stride = std::min(options.stride, room / 2);
   return tokenizer.encode_windows(question.question, question.context, truncation);
 }
 
@@ -108,8 +115,7 @@ std::vector<std::vector<Answer>> answer(const EncoderModel& model, const Tokeniz
   std::vector<Encoding> windows;
   std::vector<std::size_t> question_of;
   for (std::size_t i = 0; i < questions.size(); ++i) {
-    const std::string where = "answer: line " + std::to_string(options.first_line + i + 1) + ": ";
-    for (Encoding& window : windows_of(tokenizer, questions[i], longest, options.stride, where)) {
+    for (Encoding& window : windows_of(tokenizer, questions[i], longest, options, i)) {
       windows.push_back(std::move(window));
       question_of.push_back(i);
     }
@@ -129,8 +135,12 @@ std::vector<std::vector<Answer>> answer(const EncoderModel& model, const Tokeniz
     const tasks::Characters context(questions[question_of[w]].context);
     add_window(found[question_of[w]], context, windows[w], logits[w], options);
   }
-  std::vector<std::vector<Answer>> answers;
-  for (Found& one : found) answers.push_back(best_answers(std::move(one), options));
+  std::vector<std::vector<Answer>> answers(questions.size());
+  std::vector<bool> asked(questions.size(), false);
+  for (const std::size_t i : question_of) asked[i] = true;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (asked[i]) answers[i] = best_answers(std::move(found[i]), options);
+  }
   return answers;
 }
 

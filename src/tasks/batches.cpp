@@ -29,6 +29,13 @@ Encoding encode_cut(const Tokenizer& tokenizer, const TextPair& text, std::int64
   return encoding;
 }
 
+void refuse(const std::string& task, const TaskOptions& options, std::size_t index,
+            const std::string& message) {
+  const std::size_t line = options.first_line + index;
+  if (options.refuse) return options.refuse(line, message);
+  throw Error(task + ": line " + std::to_string(line + 1) + ": " + message);
+}
+
 std::vector<std::vector<std::size_t>> pack_by_length(std::span<const std::int64_t> lengths,
                                                      std::int64_t batch_tokens) {
   std::vector<std::size_t> order(lengths.size());
@@ -76,7 +83,7 @@ void encode_batches(const EncoderModel& model, std::span<const Encoding> encodin
   std::vector<std::int64_t> lengths;
   for (const Encoding& encoding : encodings) lengths.push_back(encoding.size());
   for (const std::vector<std::size_t>& chosen : pack_by_length(lengths, options.batch_tokens)) {
-    Context context;
+    Context context{.stop = options.stop};
     const EncoderBatch batch = padded_batch(encodings, chosen, model.pad_id(), model.type_vocab_size() > 1);
     handle(chosen, model.encode(batch, context));
   }

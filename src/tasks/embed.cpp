@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/ops/activation.h"
 #include "heed/ops/elementwise.h"
+#include "heed/ops/shape.h"
 #include "heed/text/unicode.h"
 #include "kernels/reduce.h"
 #include "tasks/scores.h"
@@ -82,8 +84,8 @@ Tensor after_steps(Tensor x, const std::vector<EmbeddingStep>& steps) {
 }
 
 // The last hidden state [B, T, D] of whatever the model is.
-Tensor last_hidden(const Model& model, const EncoderBatch& batch) {
-  Context context;
+Tensor last_hidden(const Model& model, const EncoderBatch& batch, const std::atomic<bool>* stop) {
+  Context context{.stop = stop};
   if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) return encoder->encode(batch, context);
   if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model))
     return decoder->encode(batch.ids, context);
@@ -110,46 +112,93 @@ std::int64_t prompt_tokens(const Tokenizer& tokenizer, const EmbeddingRecipe& re
   return prompt.size() - (ends ? 1 : 0);
 }
 
+// The texts as the model reads them.
+std::vector<Encoding> encode_texts(const Model& model, const Tokenizer& tokenizer,
+                                   std::span<const std::string> texts, const EmbeddingRecipe& recipe,
+                                   const TaskOptions& options) {
+  const std::int64_t longest =
+      std::min(longest_input(model, tokenizer), recipe.max_length.value_or(longest_input(model, tokenizer)));
+  const std::int64_t trained =
+      trained_length(model, tokenizer).value_or(std::numeric_limits<std::int64_t>::max());
+  bool told = false;  // one warning is enough
+  std::vector<Encoding> encodings;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::string text = recipe.prompt + texts[i];
+    encodings.push_back(
+        encode_cut(tokenizer, {recipe.lower_case ? lower_case(text) : text}, longest, options, i));
+    const std::int64_t length = encodings.back().size();
+    if (!options.warn || told || length <= trained) continue;
+    options.warn(options.first_line + i, std::to_string(length) + " tokens, more than the " +
+                                             std::to_string(trained) + " the model was trained on");
+    told = true;
+  }
+  return encodings;
+}
+
+// Calls `handle` with the last hidden state [B, T, D] of every batch in which there is a token.
+void for_each_hidden(const Model& model, std::span<const Encoding> encodings, const TaskOptions& options,
+                     const BatchHandler& handle) {
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+  const auto* decoder = dynamic_cast<const DecoderModel*>(&model);
+  const bool type_ids = encoder != nullptr && encoder->type_vocab_size() > 1;
+  const bool alone = decoder != nullptr && !decoder->rows_are_independent();
+  std::vector<std::int64_t> lengths;
+  for (const Encoding& encoding : encodings) lengths.push_back(encoding.size());
+  for (const auto& chosen : pack_by_length(lengths, alone ? 1 : options.batch_tokens)) {
+    if (lengths[chosen.front()] == 0) continue;  // the longest: nothing in any of them
+    const EncoderBatch batch = padded_batch(encodings, chosen, pad_id(model), type_ids);
+    handle(chosen, last_hidden(model, batch, options.stop).contiguous());
+  }
+}
+
+void require_numbers(const Tensor& vectors) {
+  if (!kernels::all_finite(vectors.data<float>(), vectors.numel())) tasks::throw_not_numbers();
+}
+
 }  // namespace
 
 Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
              const EmbeddingRecipe& recipe, const TaskOptions& options) {
   const NoGradients guard;
-  const std::int64_t longest =
-      std::min(longest_input(model, tokenizer), recipe.max_length.value_or(longest_input(model, tokenizer)));
   const std::int64_t skipped = prompt_tokens(tokenizer, recipe);
-  std::vector<Encoding> encodings;
-  std::vector<std::int64_t> lengths;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    const std::string text = recipe.prompt + texts[i];
-    encodings.push_back(
-        encode_cut(tokenizer, {recipe.lower_case ? lower_case(text) : text}, longest, options, i));
-    lengths.push_back(encodings.back().size());
-  }
-  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+  const std::vector<Encoding> encodings = encode_texts(model, tokenizer, texts, recipe, options);
   Tensor pooled;  // [texts, poolings * D]
-  const auto* decoder = dynamic_cast<const DecoderModel*>(&model);
-  const bool alone = decoder != nullptr && !decoder->rows_are_independent();
-  for (const auto& chosen : pack_by_length(lengths, alone ? 1 : options.batch_tokens)) {
-    if (lengths[chosen.front()] == 0) continue;  // the longest: nothing in any of them
-    const Tensor hidden =
-        last_hidden(model, padded_batch(encodings, chosen, pad_id(model),
-                                        encoder != nullptr && encoder->type_vocab_size() > 1))
-            .contiguous();
+  for_each_hidden(model, encodings, options, [&](std::span<const std::size_t> chosen, const Tensor& hidden) {
     const std::int64_t width = hidden.size(2), parts = static_cast<std::int64_t>(recipe.poolings.size());
     if (!pooled.defined()) pooled = Tensor::zeros({static_cast<std::int64_t>(texts.size()), parts * width});
     for (std::size_t b = 0; b < chosen.size(); ++b) {
+      const std::int64_t length = encodings[chosen[b]].size();
       const TokenVectors tokens{hidden.data<float>() + static_cast<std::int64_t>(b) * hidden.size(1) * width,
-                                width, std::min(skipped, lengths[chosen[b]]), lengths[chosen[b]]};
+                                width, std::min(skipped, length), length};
       float* out = pooled.data<float>() + static_cast<std::int64_t>(chosen[b]) * parts * width;
       for (std::int64_t p = 0; p < parts; ++p)
         pool(tokens, recipe.poolings[static_cast<std::size_t>(p)], out + p * width);
     }
-  }
+  });
   if (!pooled.defined()) return Tensor::zeros({static_cast<std::int64_t>(texts.size()), 0});
   const Tensor vectors = after_steps(pooled, recipe.steps).contiguous();
-  if (!kernels::all_finite(vectors.data<float>(), vectors.numel())) tasks::throw_not_numbers();
+  require_numbers(vectors);
   return vectors;
+}
+
+std::vector<TokenEmbeddings> embed_tokens(const Model& model, const Tokenizer& tokenizer,
+                                          std::span<const std::string> texts, const EmbeddingRecipe& recipe,
+                                          const TaskOptions& options) {
+  const NoGradients guard;
+  const std::vector<Encoding> encodings = encode_texts(model, tokenizer, texts, recipe, options);
+  std::vector<TokenEmbeddings> results;
+  for (const Encoding& encoding : encodings) results.push_back({encoding.tokens, Tensor::zeros({0, 0})});
+  for_each_hidden(model, encodings, options, [&](std::span<const std::size_t> chosen, const Tensor& hidden) {
+    const std::int64_t time = hidden.size(1), width = hidden.size(2);
+    const Tensor rows = reshape(hidden, {hidden.size(0) * time, width});
+    for (std::size_t b = 0; b < chosen.size(); ++b) {
+      const std::int64_t begin = static_cast<std::int64_t>(b) * time;
+      Tensor& vectors = results[chosen[b]].vectors;
+      vectors = slice(rows, 0, begin, begin + encodings[chosen[b]].size()).clone();
+      require_numbers(vectors);
+    }
+  });
+  return results;
 }
 
 }  // namespace heed

@@ -134,6 +134,7 @@ void read_prompts(EmbeddingRecipe& recipe, const fs::path& file) {
   if (const auto prompts = json.optional_sub("prompts")) {
     for (const std::string& name : prompts->names()) recipe.prompts[name] = prompts->string(name, "");
   }
+  recipe.similarity = json.string("similarity_fn_name", "");
   const std::string chosen = json.string("default_prompt_name", "");
   if (chosen.empty()) return;
   if (!recipe.prompts.contains(chosen)) json.fail("default_prompt_name", "one of the prompts");

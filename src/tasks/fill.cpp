@@ -52,11 +52,11 @@ std::vector<FilledText> fill_masks(const EncoderModel& model, const Tokenizer& t
     encodings.push_back(encode_cut(tokenizer, {texts[i]}, longest, options, i));
     places.push_back(mask_places(encodings.back(), *mask));
     if (places.back().empty()) {
-      throw Error(
-          "fill: line " + std::to_string(options.first_line + i + 1) + ": expected " +
-          tokenizer.token(*mask) + " in the text" +
-          (encodings.back().size() == longest ? "'s first " + std::to_string(longest) + " tokens" : "") +
-          ", got none");
+      refuse(
+          "fill", options, i,
+          "expected " + tokenizer.token(*mask) + " in the text" +
+              (encodings.back().size() == longest ? "'s first " + std::to_string(longest) + " tokens" : "") +
+              ", got none");
     }
   }
   std::vector<FilledText> filled(texts.size());
@@ -67,6 +67,7 @@ std::vector<FilledText> fill_masks(const EncoderModel& model, const Tokenizer& t
         rows.push_back(static_cast<std::int64_t>(b) * hidden.size(1) + place);
     }
     const Tensor flat = reshape(hidden, {hidden.size(0) * hidden.size(1), hidden.size(2)});
+    if (rows.empty()) return;  // of refused texts alone
     Context context;
     const Tensor index = Tensor::from(rows, {static_cast<std::int64_t>(rows.size())});
     const std::vector<float> logits =

@@ -1,6 +1,7 @@
 // Runs many texts through an encoder, sorted by length, in batches of bounded size.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -28,6 +29,11 @@ struct TaskOptions {
   std::size_t first_line = 0;
   /// Called for every text that was truncated, with its index plus first_line, and a message.
   std::function<void(std::size_t line, const std::string& message)> warn = {};
+  /// Called for every text that cannot be used, counted as for `warn`; its result is then empty and the
+  /// others are made. Without it, such a text is an Error.
+  std::function<void(std::size_t line, const std::string& message)> refuse = {};
+  /// Cancels the call once true: it throws Cancelled. Every layer of every batch looks.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 /// Maximum number of tokens of one input: the smaller of the model's positions and the tokenizer's
@@ -38,6 +44,10 @@ std::int64_t longest_input(const Model& model, const Tokenizer& tokenizer);
 /// Error when the special tokens alone do not fit.
 Encoding encode_cut(const Tokenizer& tokenizer, const TextPair& text, std::int64_t longest,
                     const TaskOptions& options, std::size_t index);
+
+/// Reports text `index` as unusable to options.refuse, or throws Error `TASK: line N: MESSAGE` without it.
+void refuse(const std::string& task, const TaskOptions& options, std::size_t index,
+            const std::string& message);
 
 /// Indices of inputs of these lengths in batches of similar lengths, none of which has more than
 /// `batch_tokens` padded tokens unless it holds one input alone.

@@ -47,6 +47,7 @@ struct EmbeddingRecipe {
   std::string prompt;                          ///< prefix of every text
   bool pool_prompt = true;                     ///< whether the prompt's tokens are pooled too
   bool from_files = false;                     ///< read from modules.json
+  std::string similarity;                      ///< how its vectors are compared: see similarity_named()
 };
 
 /// The recipe of a model directory: modules.json and the files it names; without it, mean pooling for
@@ -55,6 +56,17 @@ EmbeddingRecipe load_embedding_recipe(const std::filesystem::path& directory, co
 
 /// The folder of the transformer's files in a model directory (modules.json may name a subfolder).
 std::filesystem::path transformer_directory(const std::filesystem::path& directory);
+
+/// The last hidden state of every token of a text, added special tokens included.
+struct TokenEmbeddings {
+  std::vector<std::string> tokens;
+  Tensor vectors;  ///< f32 [T, D]
+};
+
+/// The token vectors of every text, in their order: embed() without pooling and the steps behind it.
+std::vector<TokenEmbeddings> embed_tokens(const Model& model, const Tokenizer& tokenizer,
+                                          std::span<const std::string> texts, const EmbeddingRecipe& recipe,
+                                          const TaskOptions& options = {});
 
 /// One row for each text, in their order: f32 [texts, D]. Works for encoders, for the encoder of an
 /// encoder-decoder, and for decoders. A text without tokens gives zeros.

@@ -1,0 +1,84 @@
+// Similarities as one matrix product.
+#include "heed/tasks/similarity.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "heed/autograd.h"
+#include "heed/error.h"
+#include "heed/ops/matmul.h"
+#include "heed/ops/shape.h"
+#include "kernels/reduce.h"
+#include "tasks/scores.h"
+
+namespace heed {
+namespace {
+
+void check(const Tensor& a, const Tensor& b) {
+  if (a.rank() == 2 && b.rank() == 2 && a.size(1) == b.size(1) && a.size(1) > 0) return;
+  throw Error("similarity: expected vectors of one length [N, D] and [M, D], got " + a.str() + " and " +
+              b.str());
+}
+
+// Rows of length 1, but for zeros.
+Tensor unit_rows(const Tensor& x) {
+  const Tensor result = x.clone();
+  const std::int64_t width = x.size(1);
+  for (std::int64_t r = 0; r < x.size(0); ++r) {
+    float* row = result.data<float>() + r * width;
+    double squares = 0;
+    for (std::int64_t d = 0; d < width; ++d)
+      squares += static_cast<double>(row[d]) * static_cast<double>(row[d]);
+    const double scale = squares > 0 ? 1.0 / std::sqrt(squares) : 0.0;
+    for (std::int64_t d = 0; d < width; ++d)
+      row[d] = static_cast<float>(static_cast<double>(row[d]) * scale);
+  }
+  return result;
+}
+
+// f32 rows, of length 1 where cosines are asked for.
+Tensor prepared(const Tensor& x, Similarity kind) {
+  const Tensor rows = x.detach().to(DType::f32).contiguous();
+  if (!kernels::all_finite(rows.data<float>(), rows.numel()))
+    throw Error("similarity: expected vectors of finite numbers, got others");
+  return kind == Similarity::cosine ? unit_rows(rows) : rows;
+}
+
+}  // namespace
+
+Similarity similarity_named(std::string_view name) {
+  if (name.empty() || name == "cosine") return Similarity::cosine;
+  if (name == "dot") return Similarity::dot;
+  throw Error("similarity: expected cosine or dot, got " + std::string(name));
+}
+
+Tensor similarity(const Tensor& a, const Tensor& b, Similarity kind) {
+  check(a, b);
+  const NoGradients guard;
+  return matmul(prepared(a, kind), transpose(prepared(b, kind), 0, 1));
+}
+
+std::vector<std::vector<Match>> nearest(const Tensor& queries, const Tensor& vectors, std::int64_t top_k,
+                                        Similarity kind) {
+  check(queries, vectors);
+  if (top_k < 1) throw Error("nearest: expected top_k of at least 1, got " + std::to_string(top_k));
+  const NoGradients guard;
+  const Tensor asked = prepared(queries, kind), searched = transpose(prepared(vectors, kind), 0, 1);
+  constexpr std::int64_t kTogether = 64;  // rows of scores in memory
+  std::vector<std::vector<Match>> results;
+  for (std::int64_t first = 0; first < asked.size(0); first += kTogether) {
+    const Tensor scores =
+        matmul(slice(asked, 0, first, std::min(first + kTogether, asked.size(0))), searched).contiguous();
+    for (std::int64_t q = 0; q < scores.size(0); ++q) {
+      const float* row = scores.data<float>() + q * scores.size(1);
+      const std::vector<double> values(row, row + scores.size(1));
+      results.emplace_back();
+      for (const std::size_t best : tasks::largest(values, static_cast<std::size_t>(top_k)))
+        results.back().push_back({best, values[best]});
+    }
+  }
+  return results;
+}
+
+}  // namespace heed

@@ -1,0 +1,74 @@
+// Similarities and searches against sums in double.
+#include "heed/tasks/similarity.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+constexpr std::int64_t kWidth = 5;
+
+Tensor made_up(std::int64_t rows, int seed) {
+  std::vector<float> numbers;
+  for (std::int64_t i = 0; i < rows * kWidth; ++i)
+    numbers.push_back(std::sin(static_cast<float>((i + 1) * (seed + 3))));
+  return Tensor::from(numbers, {rows, kWidth});
+}
+
+double dot(const Tensor& a, std::int64_t i, const Tensor& b, std::int64_t j) {
+  double sum = 0;
+  for (std::int64_t d = 0; d < kWidth; ++d)
+    sum += static_cast<double>(a.data<float>()[i * kWidth + d]) *
+           static_cast<double>(b.data<float>()[j * kWidth + d]);
+  return sum;
+}
+
+TEST(Similarity, IsTheCosineOrTheDotProduct) {
+  const Tensor a = made_up(3, 1), b = made_up(7, 2);
+  const Tensor cosines = similarity(a, b), dots = similarity(a, b, Similarity::dot);
+  ASSERT_EQ(cosines.shape(), (Shape{3, 7}));
+  const auto c = cosines.to_vector<float>(), d = dots.to_vector<float>();
+  for (std::int64_t i = 0; i < 3; ++i) {
+    for (std::int64_t j = 0; j < 7; ++j) {
+      const auto at = static_cast<std::size_t>(i * 7 + j);
+      EXPECT_NEAR(d[at], dot(a, i, b, j), 1e-6);
+      EXPECT_NEAR(c[at], dot(a, i, b, j) / std::sqrt(dot(a, i, a, i) * dot(b, j, b, j)), 1e-6);
+    }
+  }
+  EXPECT_EQ(similarity(Tensor::zeros({1, kWidth}), b).to_vector<float>(), std::vector<float>(7, 0.0f));
+}
+
+TEST(Similarity, FindsTheNearestRows) {
+  const Tensor queries = made_up(70, 5), vectors = made_up(40, 6);
+  const auto found = nearest(queries, vectors, 3, Similarity::dot);
+  ASSERT_EQ(found.size(), 70u);
+  for (std::int64_t q = 0; q < 70; ++q) {
+    std::vector<double> scores;
+    for (std::int64_t i = 0; i < 40; ++i) scores.push_back(dot(queries, q, vectors, i));
+    std::sort(scores.rbegin(), scores.rend());
+    const auto& matches = found[static_cast<std::size_t>(q)];
+    ASSERT_EQ(matches.size(), 3u);
+    for (std::size_t k = 0; k < 3; ++k) {
+      EXPECT_NEAR(matches[k].score, scores[k], 1e-6);
+      EXPECT_NEAR(dot(queries, q, vectors, static_cast<std::int64_t>(matches[k].row)), scores[k], 1e-6);
+    }
+  }
+  EXPECT_EQ(nearest(queries, vectors, 100).front().size(), 40u);
+}
+
+TEST(Similarity, RefusesWhatCannotBeCompared) {
+  EXPECT_THROW(similarity(made_up(2, 1), Tensor::zeros({2, 4})), Error);
+  EXPECT_THROW(similarity(Tensor::zeros({4}), Tensor::zeros({2, 4})), Error);
+  EXPECT_THROW(nearest(made_up(2, 1), made_up(2, 1), 0), Error);
+  EXPECT_THROW(similarity(made_up(2, 1), Tensor::full({2, kWidth}, NAN)), Error);
+  EXPECT_THROW(similarity_named("euclidean"), Error);
+  EXPECT_EQ(similarity_named(""), Similarity::cosine);
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,140 @@
+// What all tasks over texts keep: refused texts leave the others alone, a flag cancels between batches, and
+// token vectors are the last hidden state.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "heed/autograd.h"
+#include "heed/cancelled.h"
+#include "heed/models/bert.h"
+#include "heed/tasks/answer.h"
+#include "heed/tasks/embed.h"
+#include "heed/tasks/fill.h"
+
+namespace heed {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::filesystem::path encoder(const char* name) {
+  return std::filesystem::path(HEED_FIXTURES) / "encoders" / name;
+}
+
+// A model that counts its forward passes, and sets a flag in one of them.
+class Counting final : public EncoderModel {
+ public:
+  Counting(const EncoderModel& inner, std::atomic<bool>& stop, int at) : inner_(inner), stop_(stop), at_(at) {}
+  mutable int passes = 0;
+
+  Tensor encode(const EncoderBatch& batch, Context& context) const override {
+    if (++passes == at_) stop_ = true;
+    return inner_.encode(batch, context);
+  }
+  std::string family() const override { return inner_.family(); }
+  const std::vector<Parameter>& parameters() const override { return inner_.parameters(); }
+  TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override {
+    return inner_.forward(inputs, options, context);
+  }
+  void save(const std::filesystem::path& directory, DType dtype) const override {
+    inner_.save(directory, dtype);
+  }
+  std::optional<std::int64_t> max_positions() const override { return inner_.max_positions(); }
+  std::int64_t vocab_size() const override { return inner_.vocab_size(); }
+  EncoderHead head() const override { return inner_.head(); }
+  const std::vector<std::string>& labels() const override { return inner_.labels(); }
+  std::optional<LabelProblem> problem() const override { return inner_.problem(); }
+  std::int64_t hidden_size() const override { return inner_.hidden_size(); }
+  std::int64_t type_vocab_size() const override { return inner_.type_vocab_size(); }
+  std::int64_t pad_id() const override { return inner_.pad_id(); }
+  Tensor predict(const Tensor& hidden, Context& context) const override {
+    return inner_.predict(hidden, context);
+  }
+  Tensor loss(const EncoderBatch& batch, const Tensor& labels, const CrossEntropyOptions& options,
+              Context& context) const override {
+    return inner_.loss(batch, labels, options, context);
+  }
+
+ private:
+  const EncoderModel& inner_;
+  std::atomic<bool>& stop_;
+  int at_;
+};
+
+TEST(Texts, AFlagCancelsBetweenBatchesAndWithinThem) {
+  const auto model = load_bert(encoder("bert-mlm"));
+  const auto tokenizer = load_tokenizer(encoder("bert-mlm"));
+  const std::vector<std::string> texts(4, "the [MASK]");
+  std::atomic<bool> stop{false};
+  TaskOptions options;
+  options.batch_tokens = 1;  // a batch for each text
+  options.stop = &stop;
+  const Counting whole(*model, stop, -1);
+  EXPECT_EQ(fill_masks(whole, *tokenizer, texts, 1, options).size(), 4u);
+  EXPECT_EQ(whole.passes, 4);
+  const Counting counting(*model, stop, 2);
+  EXPECT_THROW(fill_masks(counting, *tokenizer, texts, 1, options), Cancelled);
+  EXPECT_EQ(counting.passes, 2);
+  stop = false;
+  const auto bare = load_bert(encoder("bert"));
+  const Counting embedding(*bare, stop, 3);
+  EmbeddingRecipe recipe;
+  recipe.poolings = {Pooling::mean};
+  EXPECT_THROW(embed(embedding, *load_tokenizer(encoder("bert")), texts, recipe, options), Cancelled);
+  EXPECT_EQ(embedding.passes, 3);
+}
+
+TEST(Texts, ThoseThatAreRefusedLeaveTheOthersAsTheyAre) {
+  const auto model = load_bert(encoder("bert-mlm"));
+  const auto tokenizer = load_tokenizer(encoder("bert-mlm"));
+  const std::vector<std::string> good{"the [MASK]", "a [MASK] sat"}, texts{good[0], "no mask", good[1]};
+  EXPECT_THROW(fill_masks(*model, *tokenizer, texts, 2), Error);
+  std::vector<std::string> refused;
+  TaskOptions options;
+  options.first_line = 10;
+  options.refuse = [&](std::size_t line, const std::string& message) {
+    refused.push_back(std::to_string(line) + ": " + message);
+  };
+  const auto filled = fill_masks(*model, *tokenizer, texts, 2, options),
+             alone = fill_masks(*model, *tokenizer, good, 2);
+  EXPECT_THAT(refused, ElementsAre(HasSubstr("11: expected [MASK] in the text, got none")));
+  ASSERT_EQ(filled.size(), 3u);
+  EXPECT_TRUE(filled[1].empty());
+  for (const auto& [at, want] : {std::pair{0u, 0u}, {2u, 1u}}) {
+    ASSERT_EQ(filled[at].size(), 1u);
+    EXPECT_EQ(filled[at][0][0].id, alone[want][0][0].id);
+    EXPECT_EQ(filled[at][0][0].probability, alone[want][0][0].probability);
+  }
+  refused.clear();
+  const auto squad = load_bert(encoder("bert-qa"));
+  const std::vector<Question> questions{{"who?", "Ada wrote it."}, {" ", "Ada wrote it."}};
+  AnswerOptions answering;
+  static_cast<TaskOptions&>(answering) = options;
+  const auto answers = answer(*squad, *load_tokenizer(encoder("bert-qa")), questions, answering);
+  EXPECT_THAT(refused, ElementsAre(HasSubstr("11: expected a question, got an empty one")));
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(answers[0].size(), 1u);
+  EXPECT_TRUE(answers[1].empty());
+}
+
+TEST(EmbedTokens, GivesTheLastHiddenState) {
+  const auto model = load_bert(encoder("bert"));
+  const auto tokenizer = load_tokenizer(encoder("bert"));
+  const std::vector<std::string> texts{"the cat sat on the mat", "tea"};
+  const auto found = embed_tokens(*model, *tokenizer, texts, {});
+  ASSERT_EQ(found.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Encoding encoding = tokenizer->encode(texts[i]);
+    EXPECT_EQ(found[i].tokens, encoding.tokens);
+    const NoGradients guard;
+    Context context;
+    const Tensor ids = Tensor::from(encoding.ids, {1, encoding.size()});
+    const Tensor hidden = model->forward({{"input_ids", ids}}, {}, context).at("last_hidden_state");
+    ASSERT_EQ(found[i].vectors.shape(), (Shape{encoding.size(), hidden.size(2)}));
+    EXPECT_EQ(found[i].vectors.to_vector<float>(), hidden.to_vector<float>());
+  }
+}
+
+}  // namespace
+}  // namespace heed
