@@ -36,7 +36,7 @@ _heed() {
   case $command:$previous in
     *:--model | *:-m | *:--init) words=$(_heed_models "${COMP_WORDS[0]}") files=yes ;;
     *:--attention | *:--config | *:--input | *:-i | *:--output | *:-o | *:--source | *:--reference | *:--hypothesis | \
-      evaluate:--text | *:--tsv | *:--context-file) files=yes ;;
+      evaluate:--text | *:--tsv | *:--context-file | *:--vectors) files=yes ;;
     *:--dtype) words='f32 bf16' ;;
     bench:--shape) words='gpt2 bert-base marian' ;;
     *:--kind) words='cross encoder decoder self' ;;
@@ -45,9 +45,10 @@ _heed() {
     *:--long-lines) words='cut split error' ;;
     *:--early-stopping) words='true false never' ;;
     tag:--aggregation) words='none simple first average max' ;;
-    embed:--pooling) words='mean cls last max mean_sqrt weighted_mean' ;;
+    embed:--pooling) words='mean cls last max mean_sqrt weighted_mean none' ;;
+    embed:--similarity-fn) words='cosine dot' ;;
     evaluate:--tokenize) words='13a intl char none' ;;
-    attend:--target | *:--pair | *:--question | *:--context | *:--prompt | *:--prompt-name | *:--stride | *:--null-threshold) return ;;
+    attend:--target | forward:--target | forward:--text | *:--query | *:--pair | *:--question | *:--context | *:--prompt | *:--prompt-name | *:--stride | *:--null-threshold) return ;;
     *:--threads | *:--seed | *:--batch-tokens | *:--prompt-ids | *:--decoder-input-ids | *:--decode | *:--set | *:--num-* | *:--max-* | \
       *:--min-* | *:--*-penalty | *:--no-repeat-ngram-size | *:--bad-words-ids | *:--suppress-tokens | \
       *:--*-token-id | *:--temperature | *:--top-* | *:--typical-p | *:--*-cutoff | *:--prompt | *:-p | *:--stop | *:--sequence-bias | \
@@ -56,16 +57,17 @@ _heed() {
       case $command in
         '') words="$commands $everywhere --version" ;;
         translate) words="--model --dtype --prompt-ids --input --decoder-input-ids --batch-tokens --prefix --task --long-lines --attention $search $everywhere" ;;
-        generate) words="--model --dtype --prompt --prompt-ids --stop --batch-tokens $search $everywhere" ;;
+        generate) words="--model --dtype --prompt --prompt-ids --stop --full-text --batch-tokens $search $everywhere" ;;
         fill) words="--model --dtype --top-k --batch-tokens $everywhere" ;;
         classify) words="--model --dtype --top-k --pair --batch-tokens $everywhere" ;;
         tag) words="--model --dtype --aggregation --stride --batch-tokens $everywhere" ;;
         answer) words="--model --dtype --question --context --context-file --top-k --max-answer-tokens
           --max-input-tokens --stride --impossible --null-threshold --batch-tokens $everywhere" ;;
         embed) words="--model --dtype --pooling --normalize --prompt --prompt-name --max-length --output
+          --similarity --query --top-k --vectors --similarity-fn
           --batch-tokens $everywhere" ;;
-        tokenize) words="--model --pair --target --decode --skip-special-tokens --no-special-tokens $everywhere" ;;
-        forward) words="--model --dtype --input --output --hidden-states --attentions --gradients $everywhere" ;;
+        tokenize) words="--model --pair --output --target --decode --skip-special-tokens --no-special-tokens $everywhere" ;;
+        forward) words="--model --dtype --text --pair --target --input --output --hidden-states --attentions --gradients $everywhere" ;;
         info) words="$(_heed_models "${COMP_WORDS[0]}") --model $everywhere" files=yes ;;
         pull) words="--revision --include --exclude $everywhere" ;;
         train) words="--set --output --resume --resume-from --init $everywhere" files=yes ;;

@@ -68,19 +68,23 @@ void run(AnswerArguments arguments, const Globals& globals) {
   const auto model =
       load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::span, "answer", globals);
   const auto tokenizer = load_tokenizer(directory);
-  for_each_window(arguments, globals, [&](const std::vector<std::string>& texts, const TaskOptions& options) {
-    static_cast<TaskOptions&>(arguments.answering) = options;
-    std::vector<Question> questions;
-    for (const std::string& text : texts) questions.push_back({text, context});
-    for (auto& answers : answer(*model, *tokenizer, questions, arguments.answering)) {
-      if (globals.json) {
-        print_json(answers, arguments.answering.top_k > 1);
-      } else {
-        for (Answer& one : answers) one.text = on_one_line(one.text);
-        print_text(answers);
-      }
-    }
-  });
+  for_each_window(
+      arguments, globals,
+      [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines& failed) {
+        std::size_t line = options.first_line;
+        static_cast<TaskOptions&>(arguments.answering) = options;
+        std::vector<Question> questions;
+        for (const std::string& text : texts) questions.push_back({text, context});
+        for (auto& answers : answer(*model, *tokenizer, questions, arguments.answering)) {
+          if (failed.print_in_place_of(line++)) continue;
+          if (globals.json) {
+            print_json(answers, arguments.answering.top_k > 1);
+          } else {
+            for (Answer& one : answers) one.text = on_one_line(one.text);
+            print_text(answers);
+          }
+        }
+      });
 }
 
 }  // namespace

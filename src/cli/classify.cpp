@@ -57,16 +57,18 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
   const auto model = load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::sequence,
                                        "classify", globals);
   const auto tokenizer = load_tokenizer(directory);
-  for_each_window(arguments, globals, [&](const std::vector<std::string>& texts, const TaskOptions& options) {
-    const std::vector<TextPair> inputs = with_pairs(texts, pairs, options.first_line);
-    for (const auto& scores : classify(*model, *tokenizer, inputs, arguments.top_k, options)) {
-      if (globals.json) {
-        print_json(*model, scores);
-      } else {
-        print_text(*model, scores);
-      }
-    }
-  });
+  for_each_window(
+      arguments, globals,
+      [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {
+        const std::vector<TextPair> inputs = with_pairs(texts, pairs, options.first_line);
+        for (const auto& scores : classify(*model, *tokenizer, inputs, arguments.top_k, options)) {
+          if (globals.json) {
+            print_json(*model, scores);
+          } else {
+            print_text(*model, scores);
+          }
+        }
+      });
 }
 
 }  // namespace

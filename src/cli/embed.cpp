@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <map>
+
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/models.h"
@@ -11,8 +13,10 @@
 #include "cli/terminal.h"
 #include "heed/io/json.h"
 #include "heed/io/npy.h"
+#include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"
+#include "heed/tasks/similarity.h"
 
 namespace heed::cli {
 namespace {
@@ -24,13 +28,28 @@ struct EmbedArguments : TaskArguments {
   std::string prompt_name;
   std::int64_t max_length = 0;
   std::filesystem::path output;
+  std::vector<std::string> queries;
+  std::filesystem::path vectors;
+  std::optional<std::int64_t> top_k;
+  bool similarity = false;
+  std::string similarity_fn;
+
+  bool by_token() const { return pooling == "none"; }
+};
+
+struct EmbedSession {
+  const EmbedArguments& arguments;
+  const Globals& globals;
+  const Model& model;
+  const Tokenizer& tokenizer;
+  EmbeddingRecipe recipe;
 };
 
 // The directory's recipe with what the command line says instead.
 EmbeddingRecipe recipe_of(const EmbedArguments& arguments, const std::filesystem::path& directory,
                           const Model& model, const Globals& globals) {
   EmbeddingRecipe recipe = load_embedding_recipe(directory, model);
-  if (!arguments.pooling.empty()) {
+  if (!arguments.pooling.empty() && !arguments.by_token()) {
     try {
       recipe.poolings = {pooling_named(arguments.pooling)};
     } catch (const Error& error) {
@@ -64,27 +83,186 @@ void print_rows(const Tensor& vectors) {
   }
 }
 
+void wrote(const EmbedSession& session) {
+  if (!session.globals.quiet) say("wrote " + session.arguments.output.string());
+}
+
+void print_tokens(const TokenEmbeddings& text) {
+  JsonWriter json;
+  json.begin_object().field("tokens", text.tokens).key("vectors").begin_array();
+  const std::vector<float> numbers = text.vectors.to_vector<float>();
+  const std::size_t width = numbers.size() / std::max<std::size_t>(text.tokens.size(), 1);
+  for (std::size_t at = 0; at < numbers.size(); at += width)
+    json.value(std::vector<float>(numbers.begin() + static_cast<std::ptrdiff_t>(at),
+                                  numbers.begin() + static_cast<std::ptrdiff_t>(at + width)));
+  fmt::print("{}\n", json.end_array().end_object().text());
+}
+
+void write_tokens(const std::vector<TokenEmbeddings>& texts, const std::filesystem::path& file) {
+  if (file.extension() == ".npy") {
+    if (texts.size() != 1)
+      throw Error(
+          fmt::format("{}: expected one text, whose vectors are one array, got {} (write to "
+                      "FILE.safetensors)",
+                      file.string(), texts.size()));
+    return write_npy(file, texts.front().vectors);
+  }
+  std::vector<NamedTensor> tensors;
+  std::map<std::string, std::string> metadata{{"format", "pt"}};
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    tensors.push_back({"vectors." + std::to_string(i), texts[i].vectors});
+    metadata["tokens." + std::to_string(i)] = JsonWriter().value(texts[i].tokens).text();
+  }
+  save_safetensors(file, tensors, metadata);
+}
+
+void embed_each_token(const EmbedSession& session) {
+  const EmbedArguments& arguments = session.arguments;
+  std::vector<TokenEmbeddings> all;
+  for_each_window(arguments, session.globals,
+                  [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {
+                    for (TokenEmbeddings& one :
+                         embed_tokens(session.model, session.tokenizer, texts, session.recipe, options)) {
+                      if (arguments.output.empty()) {
+                        print_tokens(one);
+                      } else {
+                        all.push_back(std::move(one));
+                      }
+                    }
+                  });
+  if (arguments.output.empty()) return;
+  write_tokens(all, arguments.output);
+  wrote(session);
+}
+
+// All texts and their vectors [texts, D], which is undefined where there are none.
+Tensor embed_all(const EmbedSession& session, std::vector<std::string>& all) {
+  std::vector<Tensor> windows;
+  for_each_window(
+      session.arguments, session.globals,
+      [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {
+        windows.push_back(embed(session.model, session.tokenizer, texts, session.recipe, options));
+        all.insert(all.end(), texts.begin(), texts.end());
+      });
+  return windows.empty() ? Tensor() : concat(windows, 0);
+}
+
+Similarity similarity_of(const EmbedSession& session) {
+  const std::string& given = session.arguments.similarity_fn;
+  try {
+    return similarity_named(given.empty() ? session.recipe.similarity : given);
+  } catch (const Error& error) {
+    if (!given.empty()) throw UsageError("--similarity-fn: " + std::string(error.what()).substr(12));
+    throw Error("config_sentence_transformers.json: similarity_fn_name: " +
+                std::string(error.what()).substr(12) + " (give --similarity-fn)");
+  }
+}
+
+void print_similarities(const EmbedSession& session) {
+  const Similarity kind = similarity_of(session);
+  std::vector<std::string> texts;
+  const Tensor vectors = embed_all(session, texts);
+  if (!vectors.defined()) return;
+  const Tensor all = similarity(vectors, vectors, kind);
+  if (session.globals.json) return print_rows(all);
+  const std::vector<float> numbers = all.to_vector<float>();
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    fmt::print("{:.4f}{}", numbers[i], (i + 1) % texts.size() == 0 ? "\n" : "\t");
+}
+
+void print_matches(const EmbedSession& session, std::size_t query, const std::vector<Match>& matches,
+                   const std::vector<std::string>& texts) {
+  if (session.globals.json) {
+    JsonWriter json;
+    json.begin_array();
+    for (const Match& one : matches) {
+      json.begin_object().field("score", one.score).field("line", one.row + 1);
+      if (!texts.empty()) json.field("text", texts[one.row]);
+      json.end_object();
+    }
+    fmt::print("{}\n", json.end_array().text());
+    return;
+  }
+  for (const Match& one : matches) {
+    if (session.arguments.queries.size() > 1) fmt::print("{}\t", query + 1);
+    fmt::print("{:.4f}\t{}", one.score, one.row + 1);
+    fmt::print("{}\n", texts.empty() ? "" : "\t" + texts[one.row]);
+  }
+}
+
+void search_texts(const EmbedSession& session) {
+  const EmbedArguments& arguments = session.arguments;
+  const Similarity kind = similarity_of(session);
+  std::vector<std::string> texts, queries;
+  const Tensor vectors = arguments.vectors.empty() ? embed_all(session, texts) : read_npy(arguments.vectors);
+  if (!vectors.defined()) throw Error("embed: expected texts to search, got none");
+  for (const std::string& query : arguments.queries)
+    queries.push_back(valid_text(query, "--query", session.globals.quiet));
+  EmbeddingRecipe recipe = session.recipe;
+  const auto prompt = recipe.prompts.find("query");
+  if (prompt != recipe.prompts.end() && !arguments.prompt && arguments.prompt_name.empty())
+    recipe.prompt = prompt->second;
+  const Tensor asked = embed(session.model, session.tokenizer, queries, recipe);
+  if (vectors.rank() != 2 || vectors.size(1) != asked.size(1)) {
+    throw Error(fmt::format("{}: expected vectors of the model's {} numbers, got {}",
+                            arguments.vectors.string(), asked.size(1), vectors.str()));
+  }
+  const auto found = nearest(asked, vectors, arguments.top_k.value_or(10), kind);
+  for (std::size_t i = 0; i < found.size(); ++i) print_matches(session, i, found[i], texts);
+}
+
+void embed_each(const EmbedSession& session) {
+  const EmbedArguments& arguments = session.arguments;
+  if (!arguments.output.empty()) {
+    std::vector<std::string> texts;
+    const Tensor vectors = embed_all(session, texts);
+    if (!vectors.defined())
+      throw Error("embed: expected texts to write to " + arguments.output.string() + ", got none");
+    write_npy(arguments.output, vectors);
+    return wrote(session);
+  }
+  for_each_window(arguments, session.globals,
+                  [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {
+                    print_rows(embed(session.model, session.tokenizer, texts, session.recipe, options));
+                  });
+}
+
+void check_use(const EmbedArguments& arguments) {
+  const bool search = !arguments.queries.empty();
+  const auto refuse = [](bool wrong, const char* message) {
+    if (wrong) throw UsageError(message);
+  };
+  refuse(search && arguments.similarity, "embed: expected --query or --similarity, got both");
+  refuse((search || arguments.similarity) && !arguments.output.empty(),
+         "--output: expected vectors to write, got --query or --similarity, whose results go to stdout");
+  refuse((search || arguments.similarity) && arguments.by_token(),
+         "--pooling: expected one vector for each text to compare, got none");
+  refuse(arguments.by_token() && arguments.normalize,
+         "--normalize: expected one vector for each text, got --pooling none");
+  refuse(!search && !arguments.vectors.empty(), "--vectors: expected a --query, got none");
+  refuse(!search && arguments.top_k.has_value(), "--top-k: expected a --query, got none");
+  refuse(!search && !arguments.similarity && !arguments.similarity_fn.empty(),
+         "--similarity-fn: expected --query or --similarity, got neither");
+  refuse(!arguments.vectors.empty() && !arguments.texts.empty(),
+         "embed: expected texts or --vectors to search, got both");
+  const auto ending = arguments.output.extension();
+  refuse(arguments.by_token() && !ending.empty() && ending != ".npy" && ending != ".safetensors",
+         "--output: expected FILE.npy or FILE.safetensors for token vectors, got another ending");
+}
+
 void run(const EmbedArguments& arguments, const Globals& globals) {
+  check_use(arguments);
   const std::filesystem::path directory = locate_model(arguments.model),
                               transformer = transformer_directory(directory);
   const auto model = load_model(transformer, weights_dtype(arguments.dtype));
   warn_of_unknown_settings(*model, transformer, globals);
   const auto tokenizer = load_tokenizer(transformer);
-  const EmbeddingRecipe recipe = recipe_of(arguments, directory, *model, globals);
-  std::vector<Tensor> windows;
-  for_each_window(arguments, globals, [&](const std::vector<std::string>& texts, const TaskOptions& options) {
-    const Tensor vectors = embed(*model, *tokenizer, texts, recipe, options);
-    if (arguments.output.empty()) {
-      print_rows(vectors);
-    } else {
-      windows.push_back(vectors);
-    }
-  });
-  if (arguments.output.empty()) return;
-  if (windows.empty())
-    throw Error("embed: expected texts to write to " + arguments.output.string() + ", got none");
-  write_npy(arguments.output, concat(windows, 0));
-  if (!globals.quiet) say("wrote " + arguments.output.string());
+  const EmbedSession session{arguments, globals, *model, *tokenizer,
+                             recipe_of(arguments, directory, *model, globals)};
+  if (!arguments.queries.empty()) return search_texts(session);
+  if (arguments.similarity) return print_similarities(session);
+  if (arguments.by_token()) return embed_each_token(session);
+  embed_each(session);
 }
 
 }  // namespace
@@ -95,19 +273,33 @@ void add_embed(CLI::App& app, const Globals& globals) {
   add_task_options(*command, *a, "Texts; without any, the lines of stdin");
   command->add_option(
       "--pooling", a->pooling,
-      "From tokens to one vector: mean, cls, last, max, mean_sqrt or weighted_mean (default: what "
-      "the model's modules.json says; else mean, and last for models that generate)");
+      "From tokens to one vector: mean, cls, last, max, mean_sqrt or weighted_mean; none for a vector of "
+      "each token (default: what the model's modules.json says; else mean, and last for models that "
+      "generate)");
   command->add_flag("--normalize", a->normalize, "Make every vector 1 long");
   command->add_option("--prompt", a->prompt, "A text to put before every text");
   command->add_option("--prompt-name", a->prompt_name, "One of the prompts the model comes with");
   command->add_option("--max-length", a->max_length, "Tokens of a text; what is longer is cut")
       ->transform(whole_number(1));
   command->add_option("--output,-o", a->output,
-                      "FILE.npy for all vectors instead of a line of JSON for each");
+                      "FILE.npy for all vectors instead of a line of JSON for each; FILE.safetensors with "
+                      "--pooling none");
+  command->add_flag("--similarity", a->similarity, "Print how similar each text is to every text");
+  command->add_option("--query", a->queries, "Print the texts that are most similar to this one (repeatable)")
+      ->allow_extra_args(false);
+  command->add_option("--top-k", a->top_k, "With --query: how many texts (default 10)")
+      ->transform(whole_number(1));
+  command->add_option("--vectors", a->vectors,
+                      "With --query: search the vectors of FILE.npy instead of texts");
+  command->add_option("--similarity-fn", a->similarity_fn,
+                      "cosine or dot (default: what the model's files say, else cosine)");
   command->footer(
       "Examples:\n"
       "  heed embed --model ./all-MiniLM-L6-v2 \"The cat sat on the mat.\"\n"
-      "  heed embed --model bert-base-uncased --pooling cls --normalize --output vectors.npy < texts.txt");
+      "  heed embed --model bert-base-uncased --pooling cls --normalize --output vectors.npy < texts.txt\n"
+      "  heed embed --model ./all-MiniLM-L6-v2 --similarity \"A cat sat.\" \"A cat was sitting.\"\n"
+      "  heed embed --model ./all-MiniLM-L6-v2 --query \"Where do cats sleep?\" --top-k 3 < texts.txt\n"
+      "  heed embed --model ./all-MiniLM-L6-v2 --query \"Where do cats sleep?\" --vectors vectors.npy");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

@@ -58,15 +58,19 @@ void run(const FillArguments& arguments, const Globals& globals) {
   const auto model =
       load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::masked_lm, "fill", globals);
   const auto tokenizer = load_tokenizer(directory);
-  for_each_window(arguments, globals, [&](const std::vector<std::string>& texts, const TaskOptions& options) {
-    for (const FilledText& filled : fill_masks(*model, *tokenizer, texts, arguments.top_k, options)) {
-      if (globals.json) {
-        print_json(filled);
-      } else {
-        print_text(filled);
-      }
-    }
-  });
+  for_each_window(
+      arguments, globals,
+      [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines& failed) {
+        std::size_t line = options.first_line;
+        for (const FilledText& filled : fill_masks(*model, *tokenizer, texts, arguments.top_k, options)) {
+          if (failed.print_in_place_of(line++)) continue;
+          if (globals.json) {
+            print_json(filled);
+          } else {
+            print_text(filled);
+          }
+        }
+      });
 }
 
 }  // namespace

@@ -2,11 +2,14 @@
 #include <fmt/core.h>
 
 #include "cli/cli.h"
+#include "cli/input.h"
 #include "cli/models.h"
 #include "cli/terminal.h"
+#include "cli/text_tensors.h"
 #include "heed/autograd.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
+#include "heed/tasks/batches.h"
 
 namespace heed::cli {
 namespace {
@@ -14,6 +17,7 @@ namespace {
 struct ForwardArguments {
   std::string model;
   std::filesystem::path input, output;
+  std::vector<std::string> texts, pairs, targets;
   std::string dtype = "f32";
   ForwardOptions options;
   bool gradients = false;
@@ -24,6 +28,55 @@ TensorMap read_inputs(const std::filesystem::path& path) {
   TensorMap inputs;
   for (const TensorInfo& info : file.tensors()) inputs[info.name] = file.get(info.name);
   return inputs;
+}
+
+// One for each text, or one for all.
+const std::string& partner(const std::vector<std::string>& given, std::size_t index) {
+  return given.size() == 1 ? given.front() : given[index];
+}
+
+void check_number(const char* option, const std::vector<std::string>& given, std::size_t texts) {
+  if (given.size() <= 1 || given.size() == texts) return;
+  throw UsageError(fmt::format("{}: expected one for all texts or one for each of {}, got {}", option, texts,
+                               given.size()));
+}
+
+// The texts as the model takes them. A decoder's texts need no padding id of their own: it sees none of it.
+TextTensors encode_texts(const ForwardArguments& arguments, const Model& model,
+                         const std::filesystem::path& directory, const Globals& globals) {
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
+  if (both == nullptr && !arguments.targets.empty())
+    throw UsageError("--target: expected an encoder-decoder, got " + model.family());
+  if (both != nullptr && arguments.targets.empty())
+    throw UsageError("--target: expected the text that the decoder of " + model.family() +
+                     " reads, got none");
+  if (model.vocab_size() == 0)
+    throw UsageError("--input: expected tensors for " + model.family() + ", got text");
+  const auto tokenizer = load_tokenizer(directory);
+  const std::vector<std::string> texts = read_texts(arguments.texts, globals.quiet);
+  if (texts.empty()) throw Error("forward: expected texts, got none");
+  check_number("--pair", arguments.pairs, texts.size());
+  check_number("--target", arguments.targets, texts.size());
+  TaskOptions options;
+  options.warn = [&](std::size_t line, const std::string& message) {
+    if (!globals.quiet) warn("line " + std::to_string(line + 1) + ": " + message);
+  };
+  const std::int64_t longest = longest_input(model, *tokenizer);
+  std::vector<Encoding> encodings, targets;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    TextPair pair{texts[i]};
+    if (!arguments.pairs.empty())
+      pair.second = valid_text(partner(arguments.pairs, i), "--pair", globals.quiet);
+    encodings.push_back(encode_cut(*tokenizer, pair, longest, options, i));
+    if (both != nullptr)
+      targets.push_back(
+          tokenizer->encode_target(valid_text(partner(arguments.targets, i), "--target", globals.quiet)));
+  }
+  const std::int64_t pad_id = encoder != nullptr ? encoder->pad_id() : both != nullptr ? both->pad_id() : 0;
+  TextTensors result = side_by_side(encodings, pad_id, encoder != nullptr && encoder->type_vocab_size() > 1);
+  if (both != nullptr) add_targets(result, targets, *both);
+  return result;
 }
 
 void add_gradients(const Model& model, const TensorMap& outputs, std::vector<NamedTensor>& results) {
@@ -39,32 +92,43 @@ void add_gradients(const Model& model, const TensorMap& outputs, std::vector<Nam
 }
 
 void run(const ForwardArguments& arguments, const Globals& globals) {
+  const bool text = !arguments.texts.empty() || !arguments.pairs.empty() || !arguments.targets.empty();
+  if (text && !arguments.input.empty())
+    throw UsageError("forward: expected --input or texts (--text, --pair, --target), got both");
   const std::filesystem::path directory = locate_model(arguments.model);
   if (arguments.gradients && weights_dtype(arguments.dtype) != DType::f32)
     throw UsageError("--gradients: expected weights in f32, got --dtype " + arguments.dtype);
   const auto model = load_model(directory, weights_dtype(arguments.dtype));
   warn_of_unknown_settings(*model, directory, globals);
-  const TensorMap inputs = read_inputs(arguments.input);
+  const TextTensors texts = arguments.input.empty() ? encode_texts(arguments, *model, directory, globals)
+                                                    : TextTensors{{}, {{"format", "pt"}}};
+  const TensorMap inputs = arguments.input.empty() ? texts.tensors : read_inputs(arguments.input);
   Context context;
   std::optional<NoGradients> guard;
   if (!arguments.gradients) guard.emplace();
   const TensorMap outputs = model->forward(inputs, arguments.options, context);
   std::vector<NamedTensor> results;
   for (const auto& [name, tensor] : outputs) results.push_back({name, tensor.detach().contiguous()});
+  for (const auto& [name, tensor] : texts.tensors) results.push_back({name, tensor});
   if (arguments.gradients) add_gradients(*model, outputs, results);
-  save_safetensors(arguments.output, results);
+  save_safetensors(arguments.output, results, texts.metadata);
   if (!globals.quiet) say("wrote " + arguments.output.string());
 }
 
 }  // namespace
 
 void add_forward(CLI::App& app, const Globals& globals) {
-  CLI::App* command =
-      app.add_subcommand("forward", "Run a model on tensors from a file and write what it computes");
+  CLI::App* command = app.add_subcommand(
+      "forward", "Run a model on texts, or tensors from a file, and write what it computes");
   auto a = std::make_shared<ForwardArguments>();
   command->add_option("--model,-m", a->model, "Model directory or name")->required();
-  command->add_option("--input,-i", a->input, "Safetensors file: input_ids, attention_mask, labels, ...")
-      ->required();
+  command->add_option("--input,-i", a->input, "Safetensors file: input_ids, attention_mask, labels, ...");
+  command->add_option("--text", a->texts, "A text (repeatable); without it and --input, the lines of stdin")
+      ->allow_extra_args(false);
+  command->add_option("--pair", a->pairs, "The second text of a pair: one for all texts, or one for each")
+      ->allow_extra_args(false);
+  command->add_option("--target", a->targets, "What the decoder of an encoder-decoder reads, as --pair")
+      ->allow_extra_args(false);
   command->add_option("--output,-o", a->output, "Safetensors file to write: logits, loss, ...")->required();
   command->add_option("--dtype", a->dtype, "Weights in memory: f32 or bf16")->capture_default_str();
   command->add_flag("--hidden-states", a->options.hidden_states, "Also what every layer puts out");
@@ -73,6 +137,9 @@ void add_forward(CLI::App& app, const Globals& globals) {
                     "Also the gradient of the loss for every parameter, as grad.NAME");
   command->footer(
       "Examples:\n"
+      "  heed forward --model bert-base-uncased --text \"Tea is hot.\" --output out.safetensors\n"
+      "  heed forward --model models/en-fr --text \"I like tea.\" --target \"J'aime le thé.\" --output "
+      "out.safetensors\n"
       "  heed forward --model models/en-fr --input in.safetensors --output out.safetensors\n"
       "  heed forward --model models/en-fr --input in.safetensors --output out.safetensors --attentions "
       "--gradients");

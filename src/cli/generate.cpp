@@ -1,16 +1,20 @@
 // heed generate: continues prompts with a decoder, streaming the text of a single one.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 
 #include "cli/cli.h"
+#include "cli/failed_lines.h"
 #include "cli/generation_arguments.h"
 #include "cli/hypotheses.h"
 #include "cli/input.h"
+#include "cli/interrupt.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/terminal.h"
+#include "heed/cancelled.h"
 #include "heed/generate/complete.h"
 #include "heed/models/registry.h"
 
@@ -25,7 +29,15 @@ struct GenerateArguments {
   std::string model;
   std::string dtype = "f32";
   std::int64_t batch_tokens = 4096;
+  bool full_text = false;
   GenerationArguments generation;
+};
+
+// Prompts that are continued together.
+struct Prompts {
+  std::vector<std::vector<std::int64_t>> ids;
+  std::vector<std::string> texts;
+  std::size_t first = 0;  // line of the first
 };
 
 struct GenerateSession {
@@ -34,6 +46,8 @@ struct GenerateSession {
   std::unique_ptr<DecoderModel> model;
   std::unique_ptr<Tokenizer> tokenizer;  // null where the model has none and ids do
   CompleteOptions options;
+  bool one_line = true;      // results share the output line by line
+  bool beyond_told = false;  // a prompt longer than the texts of training has been warned of
 };
 
 GenerationOptions generation_of(const GenerateArguments& arguments, const Globals& globals,
@@ -64,81 +78,119 @@ std::string with_visible_ends(const std::string& text) {
   return line;
 }
 
-void print_completions(const GenerateSession& session, std::size_t index,
+void print_completions(const GenerateSession& session, std::size_t index, const std::string& prompt,
                        const std::vector<Completion>& completions) {
   std::vector<Hypothesis> hypotheses;
   std::vector<std::optional<std::string>> texts;
+  std::vector<std::string> full_texts;
   for (const Completion& completion : completions) {
     hypotheses.push_back(completion.hypothesis);
-    texts.emplace_back(session.globals.json ? completion.text : with_visible_ends(completion.text));
+    const std::string full = prompt + completion.text;
+    if (session.arguments.full_text) full_texts.push_back(full);
+    const std::string& shown = session.arguments.full_text && !session.globals.json ? full : completion.text;
+    texts.emplace_back(session.globals.json || !session.one_line ? shown : with_visible_ends(shown));
   }
   if (session.globals.json) {
-    print_json(hypotheses, texts, session.options.generation);
+    print_json(hypotheses, texts, session.options.generation, full_texts);
   } else {
     print_text(index, texts, hypotheses, session.options.generation);
   }
 }
 
 // The text of one prompt as it comes.
-void stream(GenerateSession& session, std::span<const std::vector<std::int64_t>> prompts) {
-  session.options.on_text = [](std::size_t, std::size_t, const std::string& text) {
+void stream(GenerateSession& session, const Prompts& prompts) {
+  const auto show = [&](const std::string& text) {
     if (text.empty()) return;
-    fmt::print("{}", text);
+    fmt::print("{}", session.one_line ? with_visible_ends(text) : text);
     flush_results();
   };
-  complete(*session.model, *session.tokenizer, prompts, session.options);
+  CompleteOptions options = session.options;
+  options.on_text = [&](std::size_t, std::size_t, const std::string& text) {
+    show(text);
+    return true;
+  };
+  if (session.arguments.full_text) show(prompts.texts.front());
+  try {
+    complete(*session.model, *session.tokenizer, prompts.ids, options);
+  } catch (const Cancelled&) {
+    fmt::print("\n");
+    flush_results();
+    throw;
+  }
   fmt::print("\n");
 }
 
-void continue_ids(GenerateSession& session, const std::vector<std::vector<std::int64_t>>& prompts,
-                  bool whole_input) {
+void continue_prompts(GenerateSession& session, const Prompts& prompts) {
+  if (prompts.ids.empty()) return;
   const GenerationOptions& generation = session.options.generation;
-  const bool one = prompts.size() == 1 && whole_input && !session.globals.json;
-  if (one && generation.num_return_sequences == 1) {
-    if (generation.num_beams == 1) return stream(session, prompts);
-    const auto found = complete(*session.model, *session.tokenizer, prompts, session.options);
-    fmt::print("{}\n", found.front().front().text);
-    return;
-  }
+  session.options.first_prompt = prompts.first;
+  if (prompts.ids.size() == 1 && !session.globals.json && generation.num_return_sequences == 1 &&
+      generation.num_beams == 1)
+    return stream(session, prompts);
   if (session.tokenizer == nullptr) {  // ids in, ids out
-    SearchOptions watch;
-    const auto found = search_prompts(*session.model, prompts, generation, session.options.batch_tokens);
+    const SearchOptions watch{.stop = session.options.stop};
+    const auto found =
+        search_prompts(*session.model, prompts.ids, generation, session.options.batch_tokens, watch);
     for (const auto& hypotheses : found)
       print_json(hypotheses, std::vector<std::optional<std::string>>(hypotheses.size()), generation);
     return;
   }
-  const auto found = complete(*session.model, *session.tokenizer, prompts, session.options);
+  const auto found = complete(*session.model, *session.tokenizer, prompts.ids, session.options);
   for (std::size_t i = 0; i < found.size(); ++i)
-    print_completions(session, session.options.first_prompt + i, found[i]);
+    print_completions(session, prompts.first + i, prompts.texts[i], found[i]);
+}
+
+// Models without a last position read on beyond the texts they were trained on, but not as well.
+void warn_beyond_training(GenerateSession& session, std::size_t line, std::int64_t length) {
+  const auto trained = trained_length(*session.model, *session.tokenizer);
+  if (session.globals.quiet || session.beyond_told || !trained || length <= *trained) return;
+  warn(fmt::format("line {}: {} tokens, more than the {} the model was trained on", line + 1, length,
+                   *trained));
+  session.beyond_told = true;
 }
 
 void continue_lines(GenerateSession& session) {
   constexpr std::size_t kWindow = 64;
   std::vector<std::string> given = session.arguments.texts;
   given.insert(given.end(), session.arguments.prompts.begin(), session.arguments.prompts.end());
-  const bool from_stdin = given.empty();
-  std::size_t at = 0;
-  bool first = true;
-  for (bool more = true; more; first = false) {
-    std::vector<std::vector<std::int64_t>> prompts;
-    std::string line;
-    while (prompts.size() < kWindow) {
-      more = from_stdin ? next_line(line) : at < given.size();
-      if (!more) break;
-      if (!from_stdin) line = given[at];
-      const std::string where = fmt::format("prompt {}", ++at);
-      line = valid_text(line, where, session.globals.quiet);
+  session.one_line = given.empty() ? isatty(STDIN_FILENO) == 0 : given.size() > 1;
+  FailedLines failed(session.globals.json);
+  TextWindows windows(given, kWindow);
+  std::size_t line = 0;
+  for (std::vector<std::string> texts; windows.next(texts);) {
+    Prompts prompts;
+    prompts.first = line;
+    for (std::string& text : texts) {
+      const std::size_t at = line++;
+      text = valid_text(text, fmt::format("line {}", at + 1), session.globals.quiet);
       try {
-        prompts.push_back(prompt_ids(*session.tokenizer, line, session.options.generation));
+        std::vector<std::int64_t> ids = prompt_ids(*session.tokenizer, text, session.options.generation);
+        check_prompt(*session.model, ids, session.options.generation);
+        warn_beyond_training(session, at, static_cast<std::int64_t>(ids.size()));
+        prompts.ids.push_back(std::move(ids));
+        prompts.texts.push_back(std::move(text));
       } catch (const Error& error) {
-        throw Error(where + ": " + error.what());
+        continue_prompts(session, std::exchange(prompts, {}));
+        prompts.first = line;
+        failed.add(at, error.what());
+        failed.print_in_place_of(at);
       }
     }
-    if (prompts.empty()) break;
-    session.options.first_prompt = at - prompts.size();
-    continue_ids(session, prompts, first && (!from_stdin ? !(at < given.size()) : prompts.size() < kWindow));
+    continue_prompts(session, prompts);
     flush_results();
   }
+  failed.finish();
+}
+
+void continue_ids(GenerateSession& session) {
+  Prompts prompts;
+  for (const std::string& list : session.arguments.prompt_ids) {
+    prompts.ids.push_back(token_ids(list, "--prompt-ids", session.model->vocab_size()));
+    const bool wanted = session.arguments.full_text && session.tokenizer != nullptr;
+    prompts.texts.push_back(wanted ? session.tokenizer->decode_clean(prompts.ids.back()) : "");
+  }
+  session.one_line = prompts.ids.size() > 1;
+  continue_prompts(session, prompts);
 }
 
 void run(const GenerateArguments& arguments, const Globals& globals) {
@@ -161,13 +213,12 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
     session.tokenizer = load_tokenizer(directory);
   } catch (const Error&) {
     // Without text in or out none is needed.
-    if (arguments.prompt_ids.empty() || !globals.json || !arguments.stop.empty()) throw;
+    if (arguments.prompt_ids.empty() || !globals.json || !arguments.stop.empty() || arguments.full_text)
+      throw;
   }
+  session.options.stop = &interrupt_flag();
   if (arguments.prompt_ids.empty()) return continue_lines(session);
-  std::vector<std::vector<std::int64_t>> prompts;
-  for (const std::string& list : arguments.prompt_ids)
-    prompts.push_back(token_ids(list, "--prompt-ids", session.model->vocab_size()));
-  continue_ids(session, prompts, true);
+  continue_ids(session);
 }
 
 }  // namespace
@@ -183,6 +234,7 @@ void add_generate(CLI::App& app, const Globals& globals) {
       ->allow_extra_args(false);
   command->add_option("--stop", a->stop, "Text that ends a continuation, which keeps it (repeatable)")
       ->allow_extra_args(false);
+  command->add_flag("--full-text", a->full_text, "Print the prompt before its continuation");
   command->add_option("--dtype", a->dtype, "Weights in memory: f32 or bf16")->capture_default_str();
   command->add_option("--batch-tokens", a->batch_tokens, "Padded prompt tokens continued at a time")
       ->transform(whole_number(1))

@@ -8,25 +8,34 @@
 namespace heed::cli {
 namespace {
 
-void write_hypothesis(JsonWriter& json, const Hypothesis& h, const std::optional<std::string>& text,
-                      bool beams) {
-  json.field("ids", h.ids).field("text", text).field("score", beams ? h.beam_score : h.score);
-  json.field("log_probability", h.score);
+struct Written {
+  const std::vector<Hypothesis>& hypotheses;
+  const std::vector<std::optional<std::string>>& texts;
+  const std::vector<std::string>& full_texts;  // empty: not asked for
+  bool beams;
+};
+
+void write_hypothesis(JsonWriter& json, const Written& all, std::size_t i) {
+  const Hypothesis& h = all.hypotheses[i];
+  json.field("ids", h.ids).field("text", all.texts[i]);
+  if (!all.full_texts.empty()) json.field("full_text", all.full_texts[i]);
+  json.field("score", all.beams ? h.beam_score : h.score).field("log_probability", h.score);
 }
 
 }  // namespace
 
 void print_json(const std::vector<Hypothesis>& hypotheses,
-                const std::vector<std::optional<std::string>>& texts, const GenerationOptions& options) {
-  const bool beams = options.num_beams > 1;
+                const std::vector<std::optional<std::string>>& texts, const GenerationOptions& options,
+                const std::vector<std::string>& full_texts) {
+  const Written all{hypotheses, texts, full_texts, options.num_beams > 1};
   JsonWriter json;
   json.begin_object();
-  write_hypothesis(json, hypotheses.front(), texts.front(), beams);
+  write_hypothesis(json, all, 0);
   if (options.num_return_sequences > 1) {
     json.key("sequences").begin_array();
     for (std::size_t i = 0; i < hypotheses.size(); ++i) {
       json.begin_object();
-      write_hypothesis(json, hypotheses[i], texts[i], beams);
+      write_hypothesis(json, all, i);
       json.end_object();
     }
     json.end_array();

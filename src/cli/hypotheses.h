@@ -11,9 +11,10 @@
 namespace heed::cli {
 
 /// One input's results as a line of JSON: its best as the object itself, and all of them where several were
-/// asked for.
+/// asked for. `full_texts`, where given, are written too.
 void print_json(const std::vector<Hypothesis>& hypotheses,
-                const std::vector<std::optional<std::string>>& texts, const GenerationOptions& options);
+                const std::vector<std::optional<std::string>>& texts, const GenerationOptions& options,
+                const std::vector<std::string>& full_texts = {});
 
 /// The same as text: the best on a line, or `INDEX ||| TEXT ||| SCORE` for each where several were asked for.
 void print_text(std::size_t index, const std::vector<std::optional<std::string>>& texts,

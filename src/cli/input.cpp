@@ -1,13 +1,17 @@
 // Reading what the user gave.
 #include "cli/input.h"
 
+#include <poll.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <iostream>
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <sstream>
 
+#include "cli/interrupt.h"
 #include "cli/terminal.h"
+#include "heed/cancelled.h"
 #include "heed/error.h"
 #include "heed/io/file.h"
 #include "heed/text/unicode.h"
@@ -27,6 +31,73 @@ bool read_line(std::istream& stream, std::string& line) {
   return true;
 }
 
+// The lines of stdin. iostreams cannot tell what can be read without waiting.
+class StdinLines {
+ public:
+  // The next line, waited for; false after the last.
+  bool next(std::string& line) {
+    while (!have_line() && !ended_) fill();
+    if (begin_ == buffer_.size()) return false;
+    const std::size_t end = have_line() ? scanned_ : buffer_.size();
+    line = buffer_.substr(begin_, end - begin_);
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    begin_ = std::min(end + 1, buffer_.size());
+    scanned_ = begin_;
+    return true;
+  }
+  // Whether next() would give a line without waiting. A line that is not yet whole is waited for later.
+  bool ready() {
+    for (;;) {
+      if (have_line()) return true;
+      if (ended_) return begin_ < buffer_.size();
+      pollfd descriptor{STDIN_FILENO, POLLIN, 0};
+      if (poll(&descriptor, 1, 0) <= 0) return false;
+      fill();
+    }
+  }
+  // Whether no line follows, waited for.
+  bool at_end() {
+    while (begin_ == buffer_.size() && !ended_) fill();
+    return begin_ == buffer_.size();
+  }
+
+ private:
+  bool have_line() {
+    scanned_ = std::min(buffer_.find('\n', scanned_), buffer_.size());
+    return scanned_ < buffer_.size();
+  }
+  void fill() {
+    buffer_.erase(0, begin_);
+    scanned_ -= begin_;
+    begin_ = 0;
+    // Whoever sets the flag may do so just before read() would wait, so that waiting is cut short.
+    constexpr int kLookAgainMs = 100;
+    pollfd descriptor{STDIN_FILENO, POLLIN, 0};
+    while (poll(&descriptor, 1, kLookAgainMs) <= 0) {
+      if (interrupt_flag()) throw Cancelled();
+    }
+    std::array<char, 65536> piece;
+    const ssize_t count = read(STDIN_FILENO, piece.data(), piece.size());
+    if (count > 0) {
+      buffer_.append(piece.data(), static_cast<std::size_t>(count));
+    } else if (count == 0) {
+      ended_ = true;
+    } else if (errno != EINTR) {
+      throw Error("stdin: expected text, got an error while reading (is it a folder?)");
+    }
+  }
+
+  std::string buffer_;
+  std::size_t begin_ = 0;    // of the next line
+  std::size_t scanned_ = 0;  // no line ends before this
+  bool ended_ = false;
+};
+
+StdinLines& stdin_lines() {
+  static StdinLines lines;
+  return lines;
+}
+
 }  // namespace
 
 std::vector<std::string> with_brackets_kept(int argc, char** argv) {
@@ -35,13 +106,6 @@ std::vector<std::string> with_brackets_kept(int argc, char** argv) {
     if (word.size() > 1 && word.front() == '[' && word.back() == ']') word.insert(word.begin(), kMark);
   }
   return words;
-}
-
-bool next_line(std::string& line) {
-  if (read_line(std::cin, line)) return true;
-  if (std::ferror(stdin) != 0)
-    throw Error("stdin: expected text, got an error while reading (is it a folder?)");
-  return false;
 }
 
 std::string valid_text(const std::string& text, const std::string& where, bool quiet) {
@@ -57,26 +121,26 @@ std::string valid_text(const std::string& text, const std::string& where, bool q
 std::vector<std::string> read_texts(const std::vector<std::string>& arguments, bool quiet) {
   std::vector<std::string> texts;
   for (const std::string& word : arguments) texts.push_back(without_mark(word));
-  for (std::string line; arguments.empty() && next_line(line);) texts.push_back(line);
+  for (std::string line; arguments.empty() && stdin_lines().next(line);) texts.push_back(line);
   for (std::size_t i = 0; i < texts.size(); ++i)
     texts[i] = valid_text(texts[i], "line " + std::to_string(i + 1), quiet);
   return texts;
 }
 
 bool TextWindows::next(std::vector<std::string>& window) {
-  const std::size_t size = arguments_.empty() && isatty(STDIN_FILENO) == 1 ? 1 : 2048;
   window.clear();
-  while (window.size() < size) {
-    std::string line;
-    if (!arguments_.empty()) {
-      if (at_ == arguments_.size()) break;
-      line = without_mark(arguments_[at_++]);
-    } else if (!next_line(line)) {
-      break;
-    }
-    window.push_back(std::move(line));
+  if (arguments_.empty()) {
+    StdinLines& lines = stdin_lines();
+    for (std::string line; window.size() < most_ && (window.empty() || lines.ready()) && lines.next(line);)
+      window.push_back(std::move(line));
   }
+  while (at_ < arguments_.size() && window.size() < most_) window.push_back(without_mark(arguments_[at_++]));
   return !window.empty();
+}
+
+bool TextWindows::at_end() {
+  if (!arguments_.empty()) return at_ == arguments_.size();
+  return stdin_lines().at_end();
 }
 
 std::vector<std::string> read_lines(const std::string& path, bool quiet) {

@@ -10,27 +10,29 @@ namespace heed::cli {
 /// so that such words are marked. The functions below take the mark off.
 std::vector<std::string> with_brackets_kept(int argc, char** argv);
 
-/// The next line of stdin, without its end (LF or CR LF); false after the last. Throws Error when stdin
-/// cannot be read.
-bool next_line(std::string& line);
-
 /// `text` with invalid UTF-8 replaced, which is told under the name `where` unless `quiet`.
 std::string valid_text(const std::string& text, const std::string& where, bool quiet);
 
 /// `arguments` if there are any, otherwise every line of stdin; all of them valid_text.
 std::vector<std::string> read_texts(const std::vector<std::string>& arguments, bool quiet);
 
-/// The same in windows, so that a long input needs little memory and shows its first results early; line by
-/// line where somebody types.
+/// The same in windows of at most `most` texts, so that a long input needs little memory, and a program (or
+/// somebody) that writes a line and waits gets its answer: a window takes the lines of stdin that are there,
+/// and waits for its first one only.
 class TextWindows {
  public:
   /// `arguments` must outlive this.
-  explicit TextWindows(const std::vector<std::string>& arguments) : arguments_(arguments) {}
-  /// Fills `window` with the next texts as they came; false when there are none left.
+  explicit TextWindows(const std::vector<std::string>& arguments, std::size_t most = 2048)
+      : arguments_(arguments), most_(most) {}
+  /// Fills `window` with the next texts as they came; false when there are none left. Throws Error when stdin
+  /// cannot be read, Cancelled after Ctrl-C.
   bool next(std::vector<std::string>& window);
+  /// Whether there are none left; waits where that is not known yet.
+  bool at_end();
 
  private:
   const std::vector<std::string>& arguments_;
+  std::size_t most_;
   std::size_t at_ = 0;
 };
 

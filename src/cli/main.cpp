@@ -12,9 +12,11 @@
 #include <stdexcept>
 
 #include "cli/cli.h"
+#include "cli/failed_lines.h"
 #include "cli/input.h"
 #include "cli/option_values.h"
 #include "cli/terminal.h"
+#include "heed/cancelled.h"
 #include "heed/threads.h"
 
 namespace heed::cli {
@@ -23,6 +25,7 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kWrongUse = 2;
 constexpr int kSignal = 128;
+constexpr int kInterrupted = 130;  // as shells say it of SIGINT
 constexpr const char* kNoMemory = "memory: expected more, got none (make the batch smaller)";
 
 void add_global_options(CLI::App& app, Globals& globals) {
@@ -143,6 +146,10 @@ int run(int argc, char** argv) {
     return fail(kWrongUse, wrong_use(app, error));
   } catch (const UsageError& error) {
     return fail(kWrongUse, error.what());
+  } catch (const Cancelled&) {
+    return kInterrupted;
+  } catch (const ReportedError&) {
+    return kFailed;
   } catch (const Error& error) {
     return fail(kFailed, error.what());
   } catch (const std::bad_alloc&) {

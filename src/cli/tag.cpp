@@ -54,16 +54,17 @@ void run(const TagArguments& arguments, const Globals& globals) {
   const auto model =
       load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::token, "tag", globals);
   const auto tokenizer = load_tokenizer(directory);
-  for_each_window(arguments, globals, [&](const std::vector<std::string>& texts, const TaskOptions& options) {
-    static_cast<TaskOptions&>(tagging) = options;
-    for (const auto& tagged : tag(*model, *tokenizer, texts, tagging)) {
-      if (globals.json) {
-        print_json(tagged, tagging.aggregation == Aggregation::none);
-      } else {
-        print_text(tagged);
-      }
-    }
-  });
+  for_each_window(arguments, globals,
+                  [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {
+                    static_cast<TaskOptions&>(tagging) = options;
+                    for (const auto& tagged : tag(*model, *tokenizer, texts, tagging)) {
+                      if (globals.json) {
+                        print_json(tagged, tagging.aggregation == Aggregation::none);
+                      } else {
+                        print_text(tagged);
+                      }
+                    }
+                  });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "cli/input.h"
+#include "cli/interrupt.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/terminal.h"
@@ -69,22 +70,25 @@ std::unique_ptr<EncoderModel> load_encoder_with(const std::filesystem::path& dir
   return std::unique_ptr<EncoderModel>(encoder);
 }
 
-void for_each_window(const TaskArguments& arguments, const Globals& globals,
-                     const std::function<void(const std::vector<std::string>&, const TaskOptions&)>& handle) {
+void for_each_window(const TaskArguments& arguments, const Globals& globals, const WindowHandler& handle) {
   TaskOptions options;
   options.batch_tokens = arguments.batch_tokens;
   options.warn = [&](std::size_t line, const std::string& message) {
     if (!globals.quiet) warn("line " + std::to_string(line + 1) + ": " + message);
   };
+  FailedLines failed(globals.json);
+  options.refuse = [&](std::size_t line, const std::string& message) { failed.add(line, message); };
+  options.stop = &interrupt_flag();
   TextWindows windows(arguments.texts);
   for (std::vector<std::string> texts; windows.next(texts); options.first_line += texts.size()) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
       const std::string line = "line " + std::to_string(options.first_line + i + 1);
       texts[i] = valid_text(texts[i], line, globals.quiet);
     }
-    handle(texts, options);
+    handle(texts, options, failed);
     flush_results();
   }
+  failed.finish();
 }
 
 std::string short_score(double score) { return fmt::format("{:.4f}", score); }

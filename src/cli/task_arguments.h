@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/cli.h"
+#include "cli/failed_lines.h"
 #include "heed/models/model.h"
 #include "heed/tasks/batches.h"
 
@@ -30,9 +31,12 @@ std::unique_ptr<EncoderModel> load_encoder_with(const std::filesystem::path& dir
                                                 EncoderHead head, const std::string& command,
                                                 const Globals& globals);
 
-/// Calls `handle` with the valid texts of each window, and with options that count and tell lines.
-void for_each_window(const TaskArguments& arguments, const Globals& globals,
-                     const std::function<void(const std::vector<std::string>&, const TaskOptions&)>& handle);
+/// Works on the valid texts of a window, with options that count lines; lines that are refused are in
+/// `failed` afterwards.
+using WindowHandler = std::function<void(const std::vector<std::string>& texts, const TaskOptions& options,
+                                         const FailedLines& failed)>;
+/// Calls `handle` with each window; throws ReportedError at the end where lines failed.
+void for_each_window(const TaskArguments& arguments, const Globals& globals, const WindowHandler& handle);
 
 /// 0.9731 for people.
 std::string short_score(double score);

@@ -1,6 +1,7 @@
 // heed tokenize: text to token ids and back, one JSON object per text.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
@@ -8,7 +9,10 @@
 #include "cli/input.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
+#include "cli/terminal.h"
+#include "cli/text_tensors.h"
 #include "heed/io/json.h"
+#include "heed/io/safetensors.h"
 #include "heed/text/tokenizer.h"
 
 namespace heed::cli {
@@ -22,6 +26,7 @@ struct TokenizeArguments {
   bool target = false;
   bool no_special_tokens = false;
   bool skip_special_tokens = false;
+  std::filesystem::path output;
 };
 
 void print(const Encoding& encoding) {
@@ -37,13 +42,12 @@ void print(const Encoding& encoding) {
 }
 
 /// A model's directory or name, or the file of a tokenizer.
-std::unique_ptr<Tokenizer> load(const std::string& model) {
+std::filesystem::path locate(const std::string& model) {
   std::error_code error;
-  return load_tokenizer(std::filesystem::is_regular_file(model, error) ? std::filesystem::path(model)
-                                                                       : locate_model(model));
+  return std::filesystem::is_regular_file(model, error) ? std::filesystem::path(model) : locate_model(model);
 }
 
-/// What the tokenizer makes of a text, cut and filled where its file says so.
+/// What the tokenizer makes of a text, cut where its file says so.
 Encoding encode(const Tokenizer& tokenizer, const std::string& text, const TokenizeArguments& arguments) {
   const bool special = !arguments.no_special_tokens;
   if (arguments.target) return tokenizer.encode_target(text, special);
@@ -52,8 +56,30 @@ Encoding encode(const Tokenizer& tokenizer, const std::string& text, const Token
   Encoding encoding = truncation ? tokenizer.encode_truncated(text, pair, *truncation, special)
                       : pair     ? tokenizer.encode_pair(text, *pair, special)
                                  : tokenizer.encode(text, special);
-  if (const auto padding = tokenizer.padding()) pad(encoding, *padding, encoding.size());
   return encoding;
+}
+
+/// Whether the model takes token_type_ids: as its config.json says, or where there is none, if any differ.
+bool takes_types(const std::filesystem::path& location, const std::vector<Encoding>& encodings) {
+  if (std::filesystem::exists(location / "config.json"))
+    return Config::load(location / "config.json").integer("type_vocab_size", 0) > 1;
+  for (const Encoding& encoding : encodings) {
+    if (std::any_of(encoding.type_ids.begin(), encoding.type_ids.end(), [](auto id) { return id != 0; }))
+      return true;
+  }
+  return false;
+}
+
+void write(const Tokenizer& tokenizer, const std::filesystem::path& location,
+           const std::vector<Encoding>& encodings, const TokenizeArguments& arguments) {
+  if (encodings.empty())
+    throw Error("tokenize: expected texts to write to " + arguments.output.string() + ", got none");
+  const auto padding = tokenizer.padding();
+  const std::int64_t pad_id = padding ? padding->pad_id : tokenizer.pad_id().value_or(0);
+  const TextTensors texts = side_by_side(encodings, pad_id, takes_types(location, encodings));
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, tensor] : texts.tensors) tensors.push_back({name, tensor});
+  save_safetensors(arguments.output, tensors, texts.metadata);
 }
 
 void decode(const Tokenizer& tokenizer, const TokenizeArguments& arguments, bool json) {
@@ -72,11 +98,24 @@ void run(const TokenizeArguments& arguments, const Globals& globals) {
   if (arguments.pair && (arguments.target || !arguments.decode.empty()))
     throw UsageError(
         "tokenize: expected --pair with texts of the source side, got it with --target or --decode");
-  const auto tokenizer = load(arguments.model);
+  if (!arguments.output.empty() && !arguments.decode.empty())
+    throw UsageError("tokenize: expected --output with texts, got it with --decode");
+  const std::filesystem::path location = locate(arguments.model);
+  const auto tokenizer = load_tokenizer(location);
   if (!arguments.decode.empty()) return decode(*tokenizer, arguments, globals.json);
+  std::vector<Encoding> encodings;
   for (const std::string& text : read_texts(arguments.texts, globals.quiet)) {
-    print(encode(*tokenizer, text, arguments));
+    Encoding encoding = encode(*tokenizer, text, arguments);
+    if (!arguments.output.empty()) {
+      encodings.push_back(std::move(encoding));
+      continue;
+    }
+    if (const auto padding = tokenizer->padding()) pad(encoding, *padding, encoding.size());
+    print(encoding);
   }
+  if (arguments.output.empty()) return;
+  write(*tokenizer, location, encodings, arguments);
+  if (!globals.quiet) say("wrote " + arguments.output.string());
 }
 
 }  // namespace
@@ -90,6 +129,9 @@ void add_tokenize(CLI::App& app, const Globals& globals) {
   command->add_option("--pair", a->pair, "A second text, put behind each as the model expects it");
   command->add_option("--decode", a->decode, "Ids to turn into text, e.g. 5,6,0 (repeatable)")
       ->allow_extra_args(false);
+  command->add_option(
+      "--output,-o", a->output,
+      "FILE.safetensors for input_ids and attention_mask, as heed forward --input reads them");
   command->add_flag("--target", a->target, "Tokenize for the target side");
   command->add_flag("--no-special-tokens", a->no_special_tokens, "Leave out what the tokenizer adds");
   command->add_flag("--skip-special-tokens", a->skip_special_tokens,
@@ -99,6 +141,7 @@ void add_tokenize(CLI::App& app, const Globals& globals) {
       "  heed tokenize \"The cat sat on the mat.\"\n"
       "  heed tokenize --model bert-base-uncased \"Who wrote it?\" --pair \"She did.\"\n"
       "  heed tokenize --model path/to/tokenizer.json <lines.txt\n"
+      "  heed tokenize --model bert-base-uncased --output in.safetensors \"Tea is hot.\" \"Ice is cold.\"\n"
       "  heed tokenize --decode 52,7,0 --skip-special-tokens");
   command->callback([a, &globals] { run(*a, globals); });
 }

@@ -5,9 +5,11 @@
 #include <algorithm>
 
 #include "cli/cli.h"
+#include "cli/failed_lines.h"
 #include "cli/generation_arguments.h"
 #include "cli/hypotheses.h"
 #include "cli/input.h"
+#include "cli/interrupt.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/pictures.h"
@@ -103,12 +105,16 @@ void translate_texts(const Session& session) {
   options.warn = [&](std::size_t line, const std::string& message) {
     if (!session.globals.quiet) warn("line " + std::to_string(line + 1) + ": " + message);
   };
+  FailedLines failed(session.globals.json);
+  options.refuse = [&](std::size_t line, const std::string& message) { failed.add(line, message); };
+  options.stop = &interrupt_flag();
   TextWindows lines(arguments.texts);
   std::vector<std::string> window;
   while (lines.next(window)) {
     options.first_line = done;
     const std::vector<Translation> translations = translate(*session.model, *tokenizer, window, options);
     for (std::size_t i = 0; i < translations.size(); ++i) {
+      if (failed.print_in_place_of(done + i)) continue;
       std::vector<Hypothesis> hypotheses;
       std::vector<std::optional<std::string>> texts;
       for (const TranslationCandidate& candidate : translations[i].candidates) {
@@ -121,7 +127,8 @@ void translate_texts(const Session& session) {
         print_text(done + i, texts, hypotheses, session.generation);
       }
       if (!arguments.attention.empty()) {
-        const bool only = done == 0 && window.size() == 1;
+        flush_results();
+        const bool only = done == 0 && window.size() == 1 && lines.at_end();
         write_attention(translations[i], window[i],
                         only ? arguments.attention : numbered(arguments.attention, done + i));
       }
@@ -129,6 +136,7 @@ void translate_texts(const Session& session) {
     flush_results();
     done += window.size();
   }
+  failed.finish();
 }
 
 std::vector<std::int64_t> source_ids(const std::string& list, const Model& model) {
@@ -145,7 +153,8 @@ std::vector<std::vector<Hypothesis>> search_ids(const Session& session) {
   std::vector<std::vector<std::int64_t>> sources;
   for (const std::string& list : session.arguments.prompt_ids)
     sources.push_back(source_ids(list, *session.model));
-  return search_sources(*session.model, sources, session.generation, session.arguments.batch_tokens);
+  return search_sources(*session.model, sources, session.generation, session.arguments.batch_tokens,
+                        {.stop = &interrupt_flag()});
 }
 
 std::vector<std::vector<Hypothesis>> search_sound(const Session& session) {
@@ -156,7 +165,7 @@ std::vector<std::vector<Hypothesis>> search_sound(const Session& session) {
   }
   const SafetensorsFile file = SafetensorsFile::open(*arguments.input);
   return search_features(*session.model, file.get("input_features"), prompt, session.generation,
-                         arguments.batch_tokens);
+                         arguments.batch_tokens, {.stop = &interrupt_flag()});
 }
 
 // Numbers in, token ids out; the text too, where the model has a tokenizer.

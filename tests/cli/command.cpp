@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,21 +23,30 @@ void redirect(int descriptor, const std::string& file, int flags) {
   ::close(opened);
 }
 
-pid_t spawn(const Words& words, const std::string& in, const std::string& out, const std::string& err) {
+Words with_threads(const Words& words) {
   Words all{HEED_COMMAND};
   if (std::find(words.begin(), words.end(), "--threads") == words.end())
     all.insert(all.end(), {"--threads", "1"});
   all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
+[[noreturn]] void execute(Words& all) {
   std::vector<char*> arguments;
   for (std::string& word : all) arguments.push_back(word.data());
   arguments.push_back(nullptr);
+  ::execv(HEED_COMMAND, arguments.data());
+  ::_exit(127);
+}
+
+pid_t spawn(const Words& words, const std::string& in, const std::string& out, const std::string& err) {
+  Words all = with_threads(words);
   const pid_t process = ::fork();
   if (process == 0) {
     redirect(STDIN_FILENO, in, O_RDONLY);
     redirect(STDOUT_FILENO, out, O_WRONLY | O_CREAT | O_TRUNC);
     redirect(STDERR_FILENO, err, O_WRONLY | O_CREAT | O_TRUNC);
-    ::execv(HEED_COMMAND, arguments.data());
-    ::_exit(127);
+    execute(all);
   }
   return process;
 }
@@ -60,6 +70,58 @@ int wait_for(pid_t process) {
   int status = 0;
   if (::waitpid(process, &status, 0) != process) throw std::runtime_error("waitpid failed");
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+Dialogue::Dialogue(const Words& words) {
+  int in[2], out[2];
+  if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) throw std::runtime_error("pipe failed");
+  Words all = with_threads(words);
+  process_ = ::fork();
+  if (process_ == 0) {
+    ::dup2(in[0], STDIN_FILENO);
+    ::dup2(out[1], STDOUT_FILENO);
+    redirect(STDERR_FILENO, "/dev/null", O_WRONLY);
+    execute(all);
+  }
+  ::close(in[0]);
+  ::close(out[1]);
+  to_ = in[1];
+  from_ = out[0];
+}
+
+Dialogue::~Dialogue() {
+  if (to_ >= 0) ::close(to_);
+  ::close(from_);
+  if (process_ < 0) return;
+  ::kill(process_, SIGKILL);
+  ::waitpid(process_, nullptr, 0);
+}
+
+void Dialogue::write(const std::string& text) const {
+  if (::write(to_, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    throw std::runtime_error("write failed");
+}
+
+std::string Dialogue::read_line() const {
+  std::string line;
+  for (std::string byte; (byte = read(1)) != "" && byte != "\n";) line += byte;
+  return line;
+}
+
+std::string Dialogue::read(std::size_t count) const {
+  std::string text;
+  for (char byte = 0; text.size() < count && ::read(from_, &byte, 1) == 1;) text += byte;
+  return text;
+}
+
+void Dialogue::signal(int number) const { ::kill(process_, number); }
+
+int Dialogue::finish() {
+  ::close(to_);
+  to_ = -1;
+  const int status = wait_for(process_);
+  process_ = -1;
+  return status;
 }
 
 Words lines(const std::string& text) {

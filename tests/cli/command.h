@@ -29,6 +29,27 @@ pid_t start(const Words& words);
 /// Waits for it; the exit status as in Result.
 int wait_for(pid_t process);
 
+/// A run that is written to and read from while it goes on.
+class Dialogue {
+ public:
+  explicit Dialogue(const Words& words);
+  ~Dialogue();
+  Dialogue(const Dialogue&) = delete;
+  Dialogue& operator=(const Dialogue&) = delete;
+  void write(const std::string& text) const;
+  /// The next line of its stdout, without its line feed; what is left where it ends.
+  std::string read_line() const;
+  /// The next `count` bytes of its stdout, or what is left where it ends.
+  std::string read(std::size_t count) const;
+  void signal(int number) const;
+  /// Closes its stdin, and waits for its end; the exit status as in Result.
+  int finish();
+
+ private:
+  pid_t process_ = -1;
+  int to_ = -1, from_ = -1;
+};
+
 /// The lines of a text, each ended by a line feed.
 Words lines(const std::string& text);
 /// Every line as JSON.

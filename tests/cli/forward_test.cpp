@@ -121,5 +121,121 @@ TEST(Forward, WeightsInBfloat16AreNearby) {
   EXPECT_LT(difference, 0.1);
 }
 
+// The whole header of a safetensors file, and the i64 numbers of a tensor, read without heed.
+Json header_of(const std::string& file) {
+  const std::string bytes = slurp(file);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  return Json::parse(bytes.substr(8, length));
+}
+
+Json integers(const std::string& file, const std::string& name) {
+  const std::string bytes = slurp(file);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  const Json entry = Json::parse(bytes.substr(8, length)).at(name);
+  const std::size_t rows = entry.at("shape")[0], width = entry.at("shape")[1];
+  std::vector<std::int64_t> numbers(rows * width);
+  std::memcpy(numbers.data(), bytes.data() + 8 + length + entry.at("data_offsets")[0].get<std::size_t>(),
+              numbers.size() * sizeof(std::int64_t));
+  Json table = Json::array();
+  for (std::size_t r = 0; r < rows; ++r)
+    table.push_back(
+        std::vector<std::int64_t>(numbers.begin() + static_cast<std::ptrdiff_t>(r * width),
+                                  numbers.begin() + static_cast<std::ptrdiff_t>((r + 1) * width)));
+  return table;
+}
+
+// Texts give what their tokens give as tensors, and the output says which token each position is.
+TEST(Forward, TakesTextsAndNamesTheirPositions) {
+  const Folder folder;
+  const std::string model = HEED_FIXTURES "/encoders/bert", out = folder / "out.safetensors",
+                    in = folder / "in.safetensors", again = folder / "again.safetensors";
+  const Words texts{"the cat sat on the mat", "tea"};
+  const Result result = run({"forward", "--model", model, "--output", out, "--hidden-states", "--text",
+                             texts[0], "--text", texts[1], "--pair", "it is"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json header = header_of(out);
+  std::vector<Json> encoded;
+  for (const std::string& text : texts)
+    encoded.push_back(Json::parse(run({"tokenize", "--model", model, text, "--pair", "it is"}).out));
+  const std::size_t longest = encoded[0].at("ids").size(), shorter = encoded[1].at("ids").size();
+  ASSERT_GT(longest, shorter);
+  Json ids = Json::array(), mask = Json::array();
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(Json::parse(header.at("__metadata__").at("tokens." + std::to_string(i)).get<std::string>()),
+              encoded[i].at("tokens"));
+    Json row = encoded[i].at("ids"), ones = std::vector<int>(row.size(), 1);
+    while (row.size() < longest) {
+      row.push_back(0);
+      ones.push_back(0);
+    }
+    ids.push_back(row);
+    mask.push_back(ones);
+  }
+  EXPECT_EQ(integers(out, "input_ids"), ids);
+  EXPECT_EQ(integers(out, "attention_mask"), mask);
+  EXPECT_EQ(integers(out, "token_type_ids")[0].back(), 1);
+  // tokenize writes what forward reads.
+  const Result tokenized =
+      run({"tokenize", "--model", model, "--output", in, "--pair", "it is", texts[0], texts[1]});
+  ASSERT_EQ(tokenized.status, 0) << tokenized.err;
+  EXPECT_EQ(tokenized.out, "");
+  for (const char* name : {"input_ids", "attention_mask", "token_type_ids"})
+    EXPECT_EQ(integers(in, name), integers(out, name));
+  ASSERT_EQ(run({"forward", "--model", model, "--input", in, "--output", again, "--hidden-states"}).status,
+            0);
+  const auto one = read_tensors(out), other = read_tensors(again);
+  ASSERT_GT(one.size(), 2u);
+  for (const auto& [name, tensor] : one) EXPECT_EQ(tensor.values, other.at(name).values) << name;
+  // The lines of stdin are texts, too.
+  const std::string lines = folder / "lines.safetensors";
+  ASSERT_EQ(run({"forward", "--model", model, "--output", lines, "--pair", "it is"},
+                texts[0] + "\n" + texts[1] + "\n")
+                .status,
+            0);
+  EXPECT_EQ(integers(lines, "input_ids"), ids);
+}
+
+TEST(Forward, TakesTargetsOfEncoderDecoders) {
+  const Folder folder;
+  const std::string out = folder / "out.safetensors";
+  const Words words{"forward", "--model", tiny_model(), "--output", out, "--text", "a b c"};
+  const Result none = run(words);
+  EXPECT_EQ(none.status, 2);
+  EXPECT_NE(none.err.find("--target: expected the text that the decoder"), std::string::npos) << none.err;
+  Words with = words;
+  with.insert(with.end(), {"--text", "d", "--target", "c b", "--target", "d", "--gradients"});
+  const Result result = run(with);
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json labels = integers(out, "labels"), inputs = integers(out, "decoder_input_ids");
+  const Json said = Json::parse(run({"tokenize", "--model", tiny_model(), "--target", "c b"}).out);
+  EXPECT_EQ(labels[0], said.at("ids"));
+  EXPECT_EQ(labels[1].back(), -100);
+  for (std::size_t t = 1; t < labels[0].size(); ++t) EXPECT_EQ(inputs[0][t], labels[0][t - 1]);
+  EXPECT_EQ(Json::parse(header_of(out).at("__metadata__").at("target_tokens.0").get<std::string>()),
+            said.at("tokens"));
+  EXPECT_EQ(read_tensors(out).count("loss"), 1u);
+}
+
+TEST(Forward, RefusesTextsItCannotTake) {
+  const Folder folder;
+  const std::string out = folder / "out.safetensors", model = HEED_FIXTURES "/encoders/bert";
+  const auto refused = [&](Words more, int status, const char* told) {
+    Words words{"forward", "--output", out};
+    words.insert(words.end(), more.begin(), more.end());
+    const Result result = run(words);
+    EXPECT_EQ(result.status, status) << result.err;
+    EXPECT_NE(result.err.find(told), std::string::npos) << result.err;
+    EXPECT_TRUE(listing(folder.path()).empty());
+  };
+  refused({"--model", model, "--text", "a", "--input", "x.safetensors"}, 2, "got both");
+  refused({"--model", model, "--text", "a", "--target", "b"}, 2, "--target: expected an encoder-decoder");
+  refused({"--model", model, "--text", "a", "--text", "b", "--text", "c", "--pair", "d", "--pair", "e"}, 2,
+          "--pair: expected one for all texts or one for each of 3, got 2");
+  refused({"--model", model}, 1, "expected texts, got none");
+  refused({"--model", HEED_FIXTURES "/vit", "--text", "a"}, 2, "--input: expected tensors");
+}
+
 }  // namespace
 }  // namespace heed::cli_test

@@ -1,0 +1,31 @@
+// Reports of lines that failed.
+#include "cli/failed_lines.h"
+
+#include <fmt/core.h>
+
+#include "cli/terminal.h"
+#include "heed/io/json.h"
+
+namespace heed::cli {
+
+void FailedLines::add(std::size_t line, const std::string& message) {
+  say(fmt::format("heed: error: line {}: {}", line + 1, message));
+  messages_[line] = message;
+}
+
+bool FailedLines::print_in_place_of(std::size_t line) const {
+  const auto found = messages_.find(line);
+  if (found == messages_.end()) return false;
+  if (json_) {
+    fmt::print("{}\n", JsonWriter().begin_object().field("error", found->second).end_object().text());
+  } else {
+    fmt::print("\n");
+  }
+  return true;
+}
+
+void FailedLines::finish() const {
+  if (!messages_.empty()) throw ReportedError();
+}
+
+}  // namespace heed::cli

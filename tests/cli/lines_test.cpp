@@ -1,0 +1,194 @@
+// What every command over lines of text keeps: one answer for each line as it comes, lines that fail leave the
+// others alone, Ctrl-C keeps what was written; and the full text of continuations.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+std::string encoder(const std::string& name) { return std::string(HEED_FIXTURES) + "/encoders/" + name; }
+
+// A decoder with a tokenizer of its vocabulary's size: "gpt2" with bytes, "llama" with SentencePiece's spaces.
+struct Decoder {
+  Folder folder;
+  std::string path = folder.path().string();
+  explicit Decoder(const std::string& name, const std::string& tokenizer) {
+    std::filesystem::copy(std::string(HEED_FIXTURES) + "/decoders/" + name, folder.path(),
+                          std::filesystem::copy_options::recursive);
+    spill(path + "/generation_config.json", "{}");
+    const Json cases = Json::parse(slurp(std::string(HEED_FIXTURES) + "/tokenizers/whole.json")).at("cases");
+    for (const Json& one : cases) {
+      if (one.at("name") == tokenizer) spill(path + "/tokenizer.json", one.at("tokenizer").dump());
+    }
+  }
+};
+
+std::string decoded(const std::string& model, const std::string& ids) {
+  const Result result =
+      run({"tokenize", "--model", model, "--decode", ids, "--skip-special-tokens", "--json"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  return Json::parse(result.out);
+}
+
+TEST(FullText, JoinsThePromptAndItsContinuationAsTheTokenizerDoes) {
+  for (const auto& [name, tokenizer] : {std::pair{"llama", "llama-bpe"}, {"gpt2", "gpt2-bytelevel"}}) {
+    SCOPED_TRACE(name);
+    const Decoder model(name, tokenizer);
+    for (const std::string prompt : {"the cat", "the cat sat on"}) {
+      const Words words{"generate", "--model", model.path, "--max-new-tokens", "9", "--full-text", prompt};
+      Words as_json = words;
+      as_json.push_back("--json");
+      const Result result = run(as_json);
+      ASSERT_EQ(result.status, 0) << result.err;
+      const Json got = Json::parse(result.out);
+      EXPECT_EQ(got.at("full_text"), prompt + got.at("text").get<std::string>());
+      const Json ids = Json::parse(run({"tokenize", "--model", model.path, prompt}).out).at("ids");
+      EXPECT_EQ(got.at("full_text"), decoded(model.path, joined(ids) + "," + joined(got.at("ids"))));
+      // Streamed, to the byte; and without the prompt its rest.
+      EXPECT_EQ(run(words).out, got.at("full_text").get<std::string>() + "\n");
+      Words alone = words;
+      std::erase(alone, "--full-text");
+      EXPECT_EQ(prompt + run(alone).out, got.at("full_text").get<std::string>() + "\n");
+      EXPECT_EQ(Json::parse(run({"generate", "--model", model.path, "--max-new-tokens", "9", "--json",
+                                 "--full-text", "--prompt-ids", joined(ids)})
+                                .out)
+                    .at("full_text"),
+                got.at("full_text"));
+    }
+  }
+}
+
+// SentencePiece's decoders drop the first space of whatever they are given.
+TEST(FullText, KeepsTheSpaceBeforeTheFirstWord) {
+  const Decoder model("llama", "llama-bpe");
+  const Json said = Json::parse(run({"tokenize", "--model", model.path, "--no-special-tokens", "the"}).out);
+  const std::string word = std::to_string(said.at("ids").front().get<int>());
+  ASSERT_THAT(said.at("tokens").front().get<std::string>(), StartsWith("\u2581"));
+  const Result result = run({"generate", "--model", model.path, "--max-new-tokens", "1", "--json",
+                             "--sequence-bias", word + ":1000", "on"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(Json::parse(result.out).at("text").get<std::string>(), StartsWith(" "));
+}
+
+TEST(FailedLines, LeaveTheOthersAsTheyAre) {
+  const Decoder model("gpt2", "gpt2-bytelevel");
+  std::string longest;
+  for (int i = 0; i < 80; ++i) longest += "the ";
+  const std::string good = "the cat\nit is\n", bad = "the cat\n" + longest + "\nit is\n";
+  for (const bool json : {false, true}) {
+    Words words{"generate", "--model", model.path, "--max-new-tokens", "5", "--do-sample", "--seed", "1"};
+    if (json) words.push_back("--json");
+    const Result all = run(words, bad), alone = run(words, good);
+    EXPECT_EQ(all.status, 1);
+    EXPECT_EQ(alone.status, 0) << alone.err;
+    const Words got = lines(all.out);
+    ASSERT_EQ(got.size(), 3u) << all.err;
+    EXPECT_EQ(got[0], lines(alone.out)[0]);
+    EXPECT_EQ(lines(all.err).size(), 1u) << all.err;
+    EXPECT_THAT(all.err, HasSubstr("heed: error: line 2: "));
+    EXPECT_THAT(all.err, HasSubstr("room for a new token"));
+    if (json) {
+      EXPECT_THAT(Json::parse(got[1]).at("error").get<std::string>(), HasSubstr("room for a new token"));
+    } else {
+      EXPECT_EQ(got[1], "");
+    }
+    // The random numbers of a line are those of its number.
+    EXPECT_EQ(got[2], lines(run(words, "the cat\nthe cat\nit is\n").out)[2]);
+  }
+}
+
+TEST(FailedLines, OfMasksQuestionsAndTranslations) {
+  const Result fill =
+      run({"fill", "--model", encoder("bert-mlm"), "--top-k", "1"}, "a [MASK]\nno\nthe [MASK]\n");
+  EXPECT_EQ(fill.status, 1);
+  EXPECT_THAT(fill.err, HasSubstr("heed: error: line 2: expected [MASK] in the text"));
+  EXPECT_THAT(lines(fill.out), ElementsAre(Not(""), "", Not("")));
+  const Result answer = run({"answer", "--model", encoder("bert-qa"), "--context", "Ada wrote it.", "--json"},
+                            "who?\n\nwhat?\n");
+  EXPECT_EQ(answer.status, 1);
+  ASSERT_EQ(lines(answer.out).size(), 3u);
+  EXPECT_THAT(lines(answer.out)[1], HasSubstr("{\"error\": \"expected a question"));
+  std::string longest = "a";
+  for (int i = 0; i < 400; ++i) longest += " b";
+  const Result translate = run({"translate", "--model", tiny_model(), "--long-lines", "error"},
+                               "a b\n" + longest + "\nc d\n");
+  EXPECT_EQ(translate.status, 1);
+  EXPECT_THAT(translate.err, HasSubstr("heed: error: line 2: expected at most"));
+  ASSERT_EQ(lines(translate.out).size(), 3u);
+  EXPECT_EQ(lines(translate.out)[1], "");
+}
+
+// A program that writes a line and waits for its answer gets it, and the answers are those of one batch.
+TEST(Lines, AreAnsweredAsTheyCome) {
+  const Decoder decoder("gpt2", "gpt2-bytelevel");
+  const Words texts{"the cat [MASK]", "it [MASK] is", "a [MASK]"};
+  for (const Words& words :
+       {Words{"fill", "--model", encoder("bert-mlm")}, Words{"translate", "--model", tiny_model()},
+        Words{"embed", "--model", encoder("bert")},
+        Words{"generate", "--model", decoder.path, "--max-new-tokens", "4"}}) {
+    SCOPED_TRACE(words[0]);
+    std::string input;
+    for (const std::string& text : texts) input += text + "\n";
+    const Words together = lines(run(words, input).out);
+    ASSERT_EQ(together.size(), 3u);
+    Dialogue dialogue(words);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      dialogue.write(texts[i].substr(0, 2));  // a line may come in parts
+      dialogue.write(texts[i].substr(2) + "\n");
+      EXPECT_EQ(dialogue.read_line(), together[i]);
+    }
+    dialogue.write("the last [MASK] without a line feed");
+    EXPECT_EQ(dialogue.finish(), 0);
+    EXPECT_NE(dialogue.read_line(), "");
+  }
+}
+
+TEST(Interrupt, KeepsTheTextSoFar) {
+  const Decoder model("llama", "llama-bpe");
+  Dialogue working({"generate", "--model", model.path, "--max-new-tokens", "100000", "--min-new-tokens",
+                    "100000", "--full-text", "the cat"});
+  EXPECT_EQ(working.read(12).substr(0, 7), "the cat");
+  working.signal(SIGINT);
+  const int status = working.finish();
+  EXPECT_EQ(status, 130);
+  const std::string rest = working.read(1 << 20);
+  ASSERT_FALSE(rest.empty());
+  EXPECT_EQ(rest.back(), '\n');
+}
+
+TEST(Interrupt, EndsWaitingForALine) {
+  Dialogue waiting({"translate", "--model", tiny_model()});
+  waiting.write("a b c\n");
+  EXPECT_NE(waiting.read_line(), "");
+  waiting.signal(SIGINT);
+  // Its stdin stays open: it must not wait for the next line.
+  std::string rest = waiting.read(1);
+  EXPECT_EQ(rest, "");
+  EXPECT_EQ(waiting.finish(), 130);
+}
+
+TEST(LongTexts, BeyondTheTrainedLengthAreToldOnce) {
+  const Decoder model("llama", "llama-bpe");  // trained on 64 positions, and no limit
+  std::string longest;
+  for (int i = 0; i < 80; ++i) longest += "the ";
+  const Words words{"generate", "--model", model.path, "--max-new-tokens", "2"};
+  const Result result = run(words, "the\n" + longest + "\n" + longest + "\n");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(lines(result.err).size(), 1u) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("warning: line 2: "));
+  EXPECT_THAT(result.err, HasSubstr("more than the 64 the model was trained on"));
+  const Result embed = run({"embed", "--model", model.path}, longest + "\nthe\n" + longest + "\n");
+  EXPECT_EQ(lines(embed.err).size(), 1u) << embed.err;
+  EXPECT_THAT(embed.err, HasSubstr("more than the 64 the model was trained on"));
+}
+
+}  // namespace
+}  // namespace heed::cli_test
