@@ -47,7 +47,7 @@ BEGIN {
     for (i = 1; i <= n; ++i) allowed[module, list[i]] = 1
   }
   # Public headers that stand in include/heed/ itself.
-  n = split("error dtype shape buffer threads random", list, " ")
+  n = split("error cancelled dtype shape buffer threads random", list, " ")
   for (i = 1; i <= n; ++i) top_header[list[i]] = "core"
   top_header["tensor"] = top_header["autograd"] = "tensor"
   for (module in below) if (!(module in top_header)) top_header[module] = module

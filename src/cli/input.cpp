@@ -74,7 +74,7 @@ class StdinLines {
     constexpr int kLookAgainMs = 100;
     pollfd descriptor{STDIN_FILENO, POLLIN, 0};
     while (poll(&descriptor, 1, kLookAgainMs) <= 0) {
-      if (interrupt_flag()) throw Cancelled();
+      if (interrupted()) throw Cancelled();
     }
     std::array<char, 65536> piece;
     const ssize_t count = read(STDIN_FILENO, piece.data(), piece.size());

@@ -9,4 +9,7 @@ namespace heed::cli {
 /// Where the process was started with SIGINT ignored, it stays ignored.
 const std::atomic<bool>& interrupt_flag();
 
+/// Whether the flag is set; catches nothing by itself.
+bool interrupted();
+
 }  // namespace heed::cli

@@ -31,8 +31,7 @@ Tensor unit_rows(const Tensor& x) {
     for (std::int64_t d = 0; d < width; ++d)
       squares += static_cast<double>(row[d]) * static_cast<double>(row[d]);
     const double scale = squares > 0 ? 1.0 / std::sqrt(squares) : 0.0;
-    for (std::int64_t d = 0; d < width; ++d)
-      row[d] = static_cast<float>(static_cast<double>(row[d]) * scale);
+    for (std::int64_t d = 0; d < width; ++d) row[d] = static_cast<float>(static_cast<double>(row[d]) * scale);
   }
   return result;
 }

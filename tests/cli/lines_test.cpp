@@ -1,5 +1,5 @@
-// What every command over lines of text keeps: one answer for each line as it comes, lines that fail leave the
-// others alone, Ctrl-C keeps what was written; and the full text of continuations.
+// What every command over lines of text keeps: one answer for each line as it comes, lines that fail leave
+// the others alone, Ctrl-C keeps what was written; and the full text of continuations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -16,7 +16,8 @@ using testing::StartsWith;
 
 std::string encoder(const std::string& name) { return std::string(HEED_FIXTURES) + "/encoders/" + name; }
 
-// A decoder with a tokenizer of its vocabulary's size: "gpt2" with bytes, "llama" with SentencePiece's spaces.
+// A decoder with a tokenizer of its vocabulary's size: "gpt2" with bytes, "llama" with SentencePiece's
+// spaces.
 struct Decoder {
   Folder folder;
   std::string path = folder.path().string();
@@ -118,8 +119,8 @@ TEST(FailedLines, OfMasksQuestionsAndTranslations) {
   EXPECT_THAT(lines(answer.out)[1], HasSubstr("{\"error\": \"expected a question"));
   std::string longest = "a";
   for (int i = 0; i < 400; ++i) longest += " b";
-  const Result translate = run({"translate", "--model", tiny_model(), "--long-lines", "error"},
-                               "a b\n" + longest + "\nc d\n");
+  const Result translate =
+      run({"translate", "--model", tiny_model(), "--long-lines", "error"}, "a b\n" + longest + "\nc d\n");
   EXPECT_EQ(translate.status, 1);
   EXPECT_THAT(translate.err, HasSubstr("heed: error: line 2: expected at most"));
   ASSERT_EQ(lines(translate.out).size(), 3u);

@@ -25,7 +25,8 @@ std::filesystem::path encoder(const char* name) {
 // A model that counts its forward passes, and sets a flag in one of them.
 class Counting final : public EncoderModel {
  public:
-  Counting(const EncoderModel& inner, std::atomic<bool>& stop, int at) : inner_(inner), stop_(stop), at_(at) {}
+  Counting(const EncoderModel& inner, std::atomic<bool>& stop, int at)
+      : inner_(inner), stop_(stop), at_(at) {}
   mutable int passes = 0;
 
   Tensor encode(const EncoderBatch& batch, Context& context) const override {

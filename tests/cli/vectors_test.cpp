@@ -1,0 +1,106 @@
+// embed: similarities, searches and token vectors, against sums in double over the vectors it prints.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string encoder(const std::string& name) { return std::string(HEED_FIXTURES) + "/encoders/" + name; }
+
+TEST(Embed, ComparesAndSearches) {
+  const Folder folder;
+  const std::string model = encoder("bert"), file = folder / "v.npy";
+  const Words texts{"tea is hot", "the cat sat on the mat", "a cat sat", "Ada"};
+  std::string input;
+  for (const std::string& text : texts) input += text + "\n";
+  const std::vector<Json> vectors = json_lines(run({"embed", "--model", model}, input).out);
+  const Json query = Json::parse(run({"embed", "--model", model, "the cat"}).out);
+  const auto dot = [](const Json& a, const Json& b) {
+    double sum = 0;
+    for (std::size_t d = 0; d < a.size(); ++d) sum += a[d].get<double>() * b[d].get<double>();
+    return sum;
+  };
+  const auto cosine = [&](const Json& a, const Json& b) {
+    return dot(a, b) / std::sqrt(dot(a, a) * dot(b, b));
+  };
+  const Result table = run({"embed", "--model", model, "--similarity", "--json"}, input);
+  ASSERT_EQ(table.status, 0) << table.err;
+  const std::vector<Json> rows = json_lines(table.out);
+  ASSERT_EQ(rows.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    for (std::size_t j = 0; j < 4; ++j) EXPECT_NEAR(rows[i][j], cosine(vectors[i], vectors[j]), 1e-5);
+  }
+  const Words search{"embed", "--model", model, "--query", "the cat", "--top-k", "3"};
+  for (const bool dots : {false, true}) {
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t i = 0; i < 4; ++i)
+      order.emplace_back(dots ? -dot(query, vectors[i]) : -cosine(query, vectors[i]), i);
+    std::sort(order.begin(), order.end());
+    Words words = search;
+    if (dots) words.insert(words.end(), {"--similarity-fn", "dot"});
+    words.push_back("--json");
+    const Result result = run(words, input);
+    ASSERT_EQ(result.status, 0) << result.err;
+    const Json found = Json::parse(result.out);
+    ASSERT_EQ(found.size(), 3u);
+    for (std::size_t k = 0; k < 3; ++k) {
+      EXPECT_EQ(found[k].at("line"), order[k].second + 1);
+      EXPECT_EQ(found[k].at("text"), texts[order[k].second]);
+      EXPECT_NEAR(found[k].at("score"), -order[k].first, 1e-4);
+    }
+  }
+  // The same from vectors made before.
+  ASSERT_EQ(run({"embed", "--model", model, "--output", file}, input).status, 0);
+  Words stored = search;
+  stored.insert(stored.end(), {"--vectors", file});
+  const Words with_texts = lines(run(search, input).out), without = lines(run(stored).out);
+  ASSERT_EQ(without.size(), 3u);
+  for (std::size_t k = 0; k < 3; ++k)
+    EXPECT_EQ(without[k], with_texts[k].substr(0, with_texts[k].rfind('\t')));
+  spill(file, "not vectors, but a text");
+  EXPECT_THAT(run(stored).err, HasSubstr("v.npy: expected an NPY file"));
+  for (const Words& wrong :
+       {Words{"--top-k", "2"}, Words{"--vectors", file}, Words{"--query", "a", "--similarity"},
+        Words{"--query", "a", "--output", file}, Words{"--query", "a", "--similarity-fn", "far"},
+        Words{"--pooling", "none", "--normalize"}}) {
+    Words words{"embed", "--model", model};
+    words.insert(words.end(), wrong.begin(), wrong.end());
+    EXPECT_EQ(run(words, input).status, 2) << wrong[0];
+  }
+}
+
+TEST(Embed, GivesAVectorForEachToken) {
+  const Folder folder;
+  const std::string model = encoder("bert"), one = folder / "one.npy", all = folder / "all.safetensors";
+  const Words words{"embed", "--model", model, "--pooling", "none"};
+  const Result result = run(words, "the cat sat\ntea\n");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const std::vector<Json> got = json_lines(result.out);
+  ASSERT_EQ(got.size(), 2u);
+  const Json encoded = Json::parse(run({"tokenize", "--model", model, "the cat sat"}).out);
+  EXPECT_EQ(got[0].at("tokens"), encoded.at("tokens"));
+  ASSERT_EQ(got[0].at("vectors").size(), encoded.at("tokens").size());
+  const Json first = Json::parse(run({"embed", "--model", model, "--pooling", "cls", "the cat sat"}).out);
+  EXPECT_EQ(got[0].at("vectors")[0], first);
+  Words to_array = words;
+  to_array.insert(to_array.end(), {"--output", one});
+  EXPECT_THAT(run(to_array, "a\nb\n").err, HasSubstr("one.npy: expected one text"));
+  ASSERT_EQ(run(to_array, "the cat sat\n").status, 0);
+  EXPECT_THAT(slurp(one).substr(0, 128),
+              HasSubstr("'shape': (" + std::to_string(encoded.at("tokens").size()) + ", 48)"));
+  Words to_tensors = words;
+  to_tensors.insert(to_tensors.end(), {"--output", all});
+  ASSERT_EQ(run(to_tensors, "the cat sat\ntea\n").status, 0);
+  EXPECT_THAT(slurp(all), HasSubstr("vectors.1"));
+  EXPECT_THAT(slurp(all), HasSubstr("tokens.0"));
+}
+
+}  // namespace
+}  // namespace heed::cli_test
