@@ -148,7 +148,7 @@ TEST(Lines, AreAnsweredAsTheyCome) {
     }
     dialogue.write("the last [MASK] without a line feed");
     EXPECT_EQ(dialogue.finish(), 0);
-    EXPECT_NE(dialogue.read_line(), "");
+    EXPECT_NE(dialogue.read(1), "");  // a line, perhaps an empty one
   }
 }
 
@@ -168,7 +168,7 @@ TEST(Interrupt, KeepsTheTextSoFar) {
 TEST(Interrupt, EndsWaitingForALine) {
   Dialogue waiting({"translate", "--model", tiny_model()});
   waiting.write("a b c\n");
-  EXPECT_NE(waiting.read_line(), "");
+  EXPECT_NE(waiting.read(1), "");  // a line, perhaps an empty one
   waiting.signal(SIGINT);
   // Its stdin stays open: it must not wait for the next line.
   std::string rest = waiting.read(1);
