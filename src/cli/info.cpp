@@ -109,7 +109,7 @@ Summary summarise(const std::filesystem::path& directory, const Globals& globals
 // Biases and norms stay f32.
 std::int64_t bytes_in_bf16(const Summary& s) { return 4 * s.parameters - 2 * s.matrix_parameters; }
 
-void print_json(const Summary& s) {
+void print_summary_json(const Summary& s) {
   JsonWriter json;
   json.begin_object()
       .field("directory", s.directory.string())
@@ -137,7 +137,7 @@ void print_json(const Summary& s) {
   fmt::print("{}\n", json.end_array().end_object().text());
 }
 
-void print_text(const Summary& s) {
+void print_summary(const Summary& s) {
   fmt::print("model       {}\nfamily      {}\nparameters  {}\n", s.directory.string(),
              s.architectures.empty() ? s.family : s.family + ", " + s.architectures.front(), s.parameters);
   fmt::print("file        {:.1f} MB ({}{})\n", static_cast<double>(s.bytes) / 1e6, s.dtype,
@@ -168,9 +168,9 @@ void add_info(CLI::App& app, const Globals& globals) {
   command->callback([name, &globals] {
     const Summary summary = summarise(locate_model(*name), globals);
     if (globals.json) {
-      print_json(summary);
+      print_summary_json(summary);
     } else {
-      print_text(summary);
+      print_summary(summary);
     }
   });
 }

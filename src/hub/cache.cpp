@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 void make_directories(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) io::throw_system_error(folder, "a folder that can be made", error.value());
+  if (error) io::throw_system_error(folder, "cannot be created", error.value());
 }
 
 // Whether the name still leads to the open file: whoever deletes lock files must not split the lock in two.
@@ -39,7 +39,7 @@ bool try_lock(int descriptor, const fs::path& file) {
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return true;
   if (errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK) return true;
   if (errno == EWOULDBLOCK || errno == EINTR) return false;
-  io::throw_system_error(file, "a file that can be locked", errno);
+  io::throw_system_error(file, "cannot be locked", errno);
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ FileLock::FileLock(const fs::path& file, const StopSignal& stop, const std::func
   for (bool waiting = false;;) {
     // The group may write, as Python's locks allow it to.
     io::Descriptor opened(io::open_descriptor(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0664));
-    if (opened.get() < 0) io::throw_system_error(file, "a lock file that can be opened", errno);
+    if (opened.get() < 0) io::throw_system_error(file, "cannot be opened", errno);
     if (try_lock(opened.get(), file)) {
       if (!is_still_named(opened.get(), file)) continue;
       descriptor_ = opened.release();
@@ -98,7 +98,7 @@ void Cache::link(const RemoteFile& remote) const {
       throw Error(parent.string() + ": expected a folder, got a symbolic link");
   }
   const fs::path target = fs::relative(folder_ / "blobs", folder, error) / remote.etag;
-  if (error) io::throw_system_error(name, "a link to the download", error.value());
+  if (error) io::throw_system_error(name, "cannot be linked to the download", error.value());
   for (int attempt = 0;; ++attempt) {
     if (fs::read_symlink(name, error) == target && !error) return;
     fs::remove(name, error);
@@ -107,7 +107,7 @@ void Cache::link(const RemoteFile& remote) const {
     // Another process may have made it in between.
     constexpr int kMostAttempts = 3;
     if (error != std::errc::file_exists || attempt == kMostAttempts)
-      io::throw_system_error(name, "a link to the download", error.value());
+      io::throw_system_error(name, "cannot be linked to the download", error.value());
   }
 }
 

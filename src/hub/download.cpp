@@ -80,7 +80,7 @@ class PartialFile {
   }
 
   [[noreturn]] void fail() const {
-    io::throw_system_error(path_, "to write " + size_text(remote_.size), errno);
+    io::throw_system_error(path_, "cannot write " + size_text(remote_.size), errno);
   }
 
   fs::path path_;
@@ -160,7 +160,7 @@ void download_blob(Client& client, const Repository& repository, const Cache& ca
     std::error_code error;
     if (digest == file.etag) {
       fs::rename(path, blob, error);
-      if (error) io::throw_system_error(blob, "a file that can be renamed", error.value());
+      if (error) io::throw_system_error(blob, "cannot be renamed into place", error.value());
       io::sync_path(blob.parent_path());
       return;
     }

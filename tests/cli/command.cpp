@@ -199,4 +199,6 @@ const std::string& tiny_model() {
 
 std::string marian() { return HEED_FIXTURES "/marian"; }
 
+std::string encoder(const std::string& name) { return HEED_FIXTURES "/encoders/" + name; }
+
 }  // namespace heed::cli_test

@@ -83,5 +83,7 @@ const std::string& tiny_model();
 
 /// The fixture with weights and no tokenizer.
 std::string marian();
+/// The fixture of an encoder, by its name in fixtures/encoders.
+std::string encoder(const std::string& name);
 
 }  // namespace heed::cli_test

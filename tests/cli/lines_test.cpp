@@ -14,8 +14,6 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-std::string encoder(const std::string& name) { return std::string(HEED_FIXTURES) + "/encoders/" + name; }
-
 // A decoder with a tokenizer of its vocabulary's size: "gpt2" with bytes, "llama" with SentencePiece's
 // spaces.
 struct Decoder {

@@ -14,7 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-std::string encoder(const std::string& name) { return std::string(HEED_FIXTURES) + "/encoders/" + name; }
 const Json& expected() {
   static const Json all = Json::parse(slurp(std::string(HEED_FIXTURES) + "/tasks/expected.json"));
   return all;

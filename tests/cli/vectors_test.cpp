@@ -12,8 +12,6 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string encoder(const std::string& name) { return std::string(HEED_FIXTURES) + "/encoders/" + name; }
-
 TEST(Embed, ComparesAndSearches) {
   const Folder folder;
   const std::string model = encoder("bert"), file = folder / "v.npy";
