@@ -315,13 +315,15 @@ SplitBehavior parse_behavior(const JsonField& field) {
 PreTokenizerPointer parse_punctuation(const JsonField& field) {
   const auto given = field.find("behavior");
   const SplitBehavior behavior = given ? parse_behavior(*given) : SplitBehavior::isolated;
-  return simple_pre_tokenizer([behavior](Pieces& pieces) { split_characters(pieces, behavior, is_punctuation); }, 0);
+  return simple_pre_tokenizer(
+      [behavior](Pieces& pieces) { split_characters(pieces, behavior, is_punctuation); }, 0);
 }
 
 PreTokenizerPointer parse_digits(const JsonField& field) {
   const SplitBehavior behavior =
       field.boolean("individual_digits", false) ? SplitBehavior::isolated : SplitBehavior::contiguous;
-  return simple_pre_tokenizer([behavior](Pieces& pieces) { split_characters(pieces, behavior, is_number); }, 0);
+  return simple_pre_tokenizer([behavior](Pieces& pieces) { split_characters(pieces, behavior, is_number); },
+                              0);
 }
 
 PreTokenizerPointer parse_character_split(const JsonField& field) {
@@ -372,8 +374,8 @@ PreTokenizerPointer parse_pre_tokenizer(const JsonField& field, int depth) {
         U' ');
   }
   if (name == "WhitespaceSplit") {
-    return simple_pre_tokenizer([](Pieces& pieces) { split_characters(pieces, SplitBehavior::removed, is_white_space); },
-                  U' ');
+    return simple_pre_tokenizer(
+        [](Pieces& pieces) { split_characters(pieces, SplitBehavior::removed, is_white_space); }, U' ');
   }
   if (name == "Punctuation") return parse_punctuation(field);
   if (name == "Digits") return parse_digits(field);
