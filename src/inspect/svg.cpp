@@ -231,7 +231,7 @@ class SvgWriter {
     put("<text x=\"{}\" y=\"{:.1f}\">0</text>\n", kMargin, top + 10);
     put("<rect x=\"{}\" y=\"{:.1f}\" width=\"{}\" height=\"11\" fill=\"url(#scale)\" stroke=\"#c4c4c4\"/>\n",
         kMargin + 12, top, kWidth);
-    put("<text x=\"{}\" y=\"{:.1f}\">{:.2g} &#160; rows look at columns</text>\n</g>\n",
+    put("<text x=\"{}\" y=\"{:.1f}\">{:.2g} &#160; rows: queries, columns: keys</text>\n</g>\n",
         kMargin + 18 + kWidth, top + 10, largest_);
   }
 

@@ -144,7 +144,7 @@ class TerminalWriter {
     } else {
       out_ += fmt::format("[{}]", kShades);
     }
-    out_ += fmt::format(" {:.3g}   rows look at columns\n", largest_);
+    out_ += fmt::format(" {:.3g}   rows: queries, columns: keys\n", largest_);
   }
 
   const AttentionPicture& picture_;

@@ -133,7 +133,7 @@ TEST(Terminal, ShadesFollowTheWeights) {
   EXPECT_EQ(lines[1], "  x   y   z   ");
   EXPECT_EQ(lines[2], "a     +++ @@@ ") << "0 is blank, a half is the sixth of ten shades, 1 the last";
   EXPECT_EQ(lines[3], "b     @@@ ... ");
-  EXPECT_EQ(lines[5], "0 [ .:-=+*#%@] 1   rows look at columns");
+  EXPECT_EQ(lines[5], "0 [ .:-=+*#%@] 1   rows: queries, columns: keys");
 }
 
 TEST(Terminal, ColoursFollowTheWeights) {
