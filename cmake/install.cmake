@@ -47,9 +47,9 @@ if(TARGET heed_command)
     set_target_properties(heed_command PROPERTIES INSTALL_RPATH "$ORIGIN/${HEED_BIN_TO_LIB}")
   endif()
   install(TARGETS heed_command)
-  install(FILES scripts/completion/heed.bash
+  install(FILES ${PROJECT_BINARY_DIR}/heed.bash
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME heed)
-  install(FILES scripts/completion/_heed DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${PROJECT_BINARY_DIR}/_heed DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
   install(FILES docs/man/heed.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
   install(DIRECTORY models/en-fr DESTINATION ${CMAKE_INSTALL_DATADIR}/heed/models OPTIONAL)
 endif()

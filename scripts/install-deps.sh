@@ -6,7 +6,8 @@ set -euo pipefail
 usage() {
   cat <<'TEXT'
 usage: scripts/install-deps.sh [--ci] [--dry-run]
-  --ci       also what the continuous checks need: clang and its sanitizers, clang-format, ccache
+  --ci       also what the continuous checks need: clang and its sanitizers, clang-format, ccache, and zsh,
+             whose completion is tested
   --dry-run  list what is missing, install nothing
 TEXT
 }
@@ -35,6 +36,7 @@ ci_packages=(
   'libclang-rt-14-dev|libclang-rt-dev'
   'clang-format-14|clang-format'
   ccache
+  zsh
 )
 
 # shellcheck disable=SC1091

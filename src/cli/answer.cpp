@@ -58,15 +58,15 @@ std::string on_one_line(std::string text) {
 
 void run(AnswerArguments arguments, const Globals& globals) {
   if (arguments.context.has_value() == !arguments.context_file.empty())
-    throw UsageError("answer: expected --context or --context-file, got " +
-                     std::string(arguments.context ? "both" : "neither"));
+    throw UsageError(arguments.context ? "answer: expected --context or --context-file, got both"
+                                       : "answer: missing --context or --context-file (the text that holds "
+                                         "the answers)");
   arguments.texts = arguments.questions;
   const std::string context = arguments.context ? valid_text(*arguments.context, "--context", globals.quiet)
                                                 : valid_text(read_file(arguments.context_file),
                                                              arguments.context_file, globals.quiet);
   const std::filesystem::path directory = locate_model(arguments.model);
-  const auto model =
-      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::span, "answer", globals);
+  const auto model = load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::span, globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(
       arguments, globals,
@@ -90,33 +90,57 @@ void run(AnswerArguments arguments, const Globals& globals) {
 }  // namespace
 
 void add_answer(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("answer", "Answer questions about a text");
+  CLI::App* command =
+      app.add_subcommand("answer", "Answer questions with a span of a text (extractive question answering)");
   auto a = std::make_shared<AnswerArguments>();
-  add_model_options(*command, *a);
-  command->add_option("--question", a->questions, "The question (repeatable); without it, the lines of stdin")
-      ->allow_extra_args(false);
-  command->add_option("--context", a->context, "The text that holds the answer");
-  command->add_option("--context-file", a->context_file, "A file with that text");
-  command->add_option("--top-k", a->answering.top_k, "How many answers, the likeliest first")
-      ->transform(whole_number(1))
-      ->capture_default_str();
-  command->add_option("--max-answer-tokens", a->answering.max_answer_tokens, "Longest answer")
-      ->transform(whole_number(1))
-      ->capture_default_str();
+  command->add_option("--question", a->questions, "A question; without any, the lines of stdin")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->group("Input");
+  command->add_option("--context", a->context, "The text to find the answers in")
+      ->type_name("TEXT")
+      ->group("Input");
+  command->add_option("--context-file", a->context_file, "A file with that text")
+      ->type_name("FILE")
+      ->group("Input");
   command
       ->add_option("--max-input-tokens", a->answering.max_input_tokens,
-                   "Tokens of a window, which a long context is read in")
+                   "Tokens of the windows into which a long context is split, question included")
       ->transform(whole_number(1))
-      ->capture_default_str();
-  command->add_option("--stride", a->answering.stride, "Tokens that neighbouring windows share")
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Input");
+  command
+      ->add_option("--stride", a->answering.stride, "Tokens by which the windows of a long context overlap")
       ->transform(whole_number(0))
-      ->capture_default_str();
-  command->add_flag("--impossible", a->answering.impossible, "Allow \"no answer\" as an answer");
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Input");
+  add_encoder_options(*command, *a);
+  command
+      ->add_option("--top-k", a->answering.top_k, "Number of answers to each question, the likeliest first")
+      ->transform(whole_number(1))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Output");
+  command
+      ->add_option("--max-answer-tokens", a->answering.max_answer_tokens,
+                   "Largest number of tokens in an answer")
+      ->transform(whole_number(1))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Output");
+  command
+      ->add_flag("--impossible", a->answering.impossible,
+                 "Allow \"no answer\", for models trained on questions without one (SQuAD 2.0)")
+      ->group("Output");
   command
       ->add_option("--null-threshold", a->answering.null_factor,
-                   "With --impossible: \"no answer\" must be this many times likelier than the best span")
+                   "With --impossible: \"no answer\" wins when it is X times as likely as the best span")
       ->check(finite_number())
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("X")
+      ->group("Output");
   command->footer(
       "Examples:\n"
       "  heed answer --model ./squad --question \"Who wrote it?\" --context \"Mary Shelley wrote it in "

@@ -4,10 +4,13 @@
 #include <algorithm>
 
 #include "cli/cli.h"
+#include "cli/generation_arguments.h"
 #include "cli/input.h"
+#include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/pictures.h"
+#include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "heed/autograd.h"
 #include "heed/generate/translate.h"
@@ -18,7 +21,7 @@ namespace heed::cli {
 namespace {
 
 struct AttendArguments {
-  std::string text;
+  std::vector<std::string> texts;
   std::optional<std::string> target;
   std::string model = kDefaultTranslator;
   std::string kind;  // empty: cross where a model has it, self elsewhere
@@ -28,19 +31,19 @@ struct AttendArguments {
 };
 
 // Where the weights of one kind come from, and what its rows and columns stand for.
-struct Kind {
+struct AttentionKind {
   const char* name;
   const char* stack;
   const char* part;
 };
-constexpr Kind kKinds[] = {{"cross", "decoder", "cross_attn"},
-                           {"encoder", "encoder", "self_attn"},
-                           {"decoder", "decoder", "self_attn"}};
+constexpr AttentionKind kKinds[] = {{"cross", "decoder", "cross_attn"},
+                                    {"encoder", "encoder", "self_attn"},
+                                    {"decoder", "decoder", "self_attn"}};
 
 // The kinds asked for, of a model with both stacks or only one.
-std::vector<Kind> chosen_kinds(const std::string& name, const char* only_stack) {
-  std::vector<Kind> kinds;
-  for (const Kind& kind : kKinds) {
+std::vector<AttentionKind> chosen_kinds(const std::string& name, const char* only_stack) {
+  std::vector<AttentionKind> kinds;
+  for (const AttentionKind& kind : kKinds) {
     const bool self = std::string(kind.part) == "self_attn";
     const bool there = only_stack == nullptr || (self && std::string(kind.stack) == only_stack);
     const bool asked =
@@ -50,7 +53,7 @@ std::vector<Kind> chosen_kinds(const std::string& name, const char* only_stack) 
   if (!kinds.empty()) return kinds;
   throw UsageError("--kind: expected " +
                    (only_stack == nullptr ? std::string("self, cross, encoder or decoder")
-                                          : std::string("self, as the model has no other")) +
+                                          : std::string("self, the only kind of this model")) +
                    ", got " + name);
 }
 
@@ -71,13 +74,21 @@ std::vector<std::string> tokens_of(const Tokenizer& tokenizer, const std::vector
   return tokens;
 }
 
-// The target's ids: of the text given, or of the model's own translation.
-std::vector<std::int64_t> target_ids(const AttendArguments& arguments, const EncoderDecoderModel& model,
-                                     const Tokenizer& tokenizer, const std::filesystem::path& directory) {
+// Where the model's own translation finds its options.
+struct Settings {
+  const std::filesystem::path& directory;
+  const Globals& globals;
+};
+
+// The target's ids: of --target, or of the model's own translation.
+std::vector<std::int64_t> target_ids(const AttendArguments& arguments, const std::string& text,
+                                     const EncoderDecoderModel& model, const Tokenizer& tokenizer,
+                                     const Settings& settings) {
   if (arguments.target) return tokenizer.encode_target(*arguments.target).ids;
   TranslateOptions options;
-  options.generation = load_generation_options(directory);
-  const std::vector<std::string> texts{arguments.text};
+  options.generation = load_generation_options(settings.directory);
+  choose_seed(options.generation, settings.globals);
+  const std::vector<std::string> texts{text};
   return translate(model, tokenizer, texts, options).front().candidates.front().hypothesis.ids;
 }
 
@@ -87,11 +98,11 @@ Tensor one_row(const std::vector<std::int64_t>& ids) {
 
 // Runs `forward` and gathers the maps of the kinds.
 template <class Forward>
-void gather_maps(const AttendArguments& arguments, const std::vector<Kind>& kinds, AttentionPicture& picture,
-                 Forward forward) {
+void gather_maps(const AttendArguments& arguments, const std::vector<AttentionKind>& kinds,
+                 AttentionPicture& picture, Forward forward) {
   const MapChoice choice = choice_of(arguments);
   Taps taps;
-  for (const Kind& kind : kinds) {
+  for (const AttentionKind& kind : kinds) {
     const std::string prefix = std::string(kind.stack) + ".layers.",
                       suffix = std::string(".") + kind.part + ".weights";
     auto listen = [&](const std::string& layer) {
@@ -111,23 +122,25 @@ void gather_maps(const AttendArguments& arguments, const std::vector<Kind>& kind
     taps.require_all_fired();
   } catch (const Error&) {
     if (choice.layers.empty()) throw;
-    throw UsageError("--layers: expected layers the model has, got " + arguments.layers);
+    throw UsageError("--layers: " + arguments.layers +
+                     " not found (heed info MODEL lists the model's layers, counted from 0)");
   }
 }
 
 // A pass over the known target, its decoder fed with the target moved one place behind the start token.
-AttentionPicture attend(const AttendArguments& arguments, const EncoderDecoderModel& model,
-                        const Tokenizer& tokenizer, const std::filesystem::path& directory) {
-  const Encoding source = tokenizer.encode(arguments.text);
-  const std::vector<std::int64_t> target = target_ids(arguments, model, tokenizer, directory);
-  if (target.empty()) throw Error("attend: expected a text with words, got an empty one");
+AttentionPicture attend(const AttendArguments& arguments, const std::string& text,
+                        const EncoderDecoderModel& model, const Tokenizer& tokenizer,
+                        const Settings& settings) {
+  const Encoding source = tokenizer.encode(text);
+  const std::vector<std::int64_t> target = target_ids(arguments, text, model, tokenizer, settings);
+  if (target.empty()) throw Error("attend: missing text (give one with at least one word)");
   std::vector<std::int64_t> fed{model.decoder_start_id()};
   fed.insert(fed.end(), target.begin(), target.end() - 1);
 
   AttentionPicture picture;
-  picture.title = arguments.text + " → " + tokenizer.decode(target);
-  const std::vector<Kind> kinds = chosen_kinds(arguments.kind, nullptr);
-  for (const Kind& kind : kinds) {
+  picture.title = text + " → " + tokenizer.decode(target);
+  const std::vector<AttentionKind> kinds = chosen_kinds(arguments.kind, nullptr);
+  for (const AttentionKind& kind : kinds) {
     const std::vector<std::string> of_target = tokens_of(tokenizer, target),
                                    of_fed = tokens_of(tokenizer, fed);
     const bool cross = std::string(kind.name) == "cross", encoder = std::string(kind.name) == "encoder";
@@ -143,58 +156,84 @@ AttentionPicture attend(const AttendArguments& arguments, const EncoderDecoderMo
 }
 
 // A pass over the text itself, for models of one stack.
-AttentionPicture attend_one_stack(const AttendArguments& arguments, const Model& model,
-                                  const Tokenizer& tokenizer) {
-  if (arguments.target) throw UsageError("--target: expected with an encoder-decoder, got " + model.family());
-  const Encoding text = tokenizer.encode(arguments.text);
-  if (text.ids.empty()) throw Error("attend: expected a text with words, got an empty one");
+AttentionPicture attend_one_stack(const AttendArguments& arguments, const std::string& text,
+                                  const Model& model, const Tokenizer& tokenizer) {
+  if (arguments.target) throw UsageError("--target: expected an encoder-decoder, got " + kind_of(model));
+  const Encoding encoding = tokenizer.encode(text);
+  if (encoding.ids.empty()) throw Error("attend: missing text (give one with at least one word)");
   const bool decoder = dynamic_cast<const DecoderModel*>(&model) != nullptr;
   AttentionPicture picture;
-  picture.title = arguments.text;
-  const std::vector<Kind> kinds = chosen_kinds(arguments.kind, decoder ? "decoder" : "encoder");
-  for (const Kind& kind : kinds) picture.tokens[kind.name] = {text.tokens, text.tokens};
+  picture.title = text;
+  const std::vector<AttentionKind> kinds = chosen_kinds(arguments.kind, decoder ? "decoder" : "encoder");
+  for (const AttentionKind& kind : kinds) picture.tokens[kind.name] = {encoding.tokens, encoding.tokens};
   gather_maps(arguments, kinds, picture, [&](Context& context) {
-    model.forward({{"input_ids", one_row(text.ids)}}, {}, context);
+    model.forward({{"input_ids", one_row(encoding.ids)}}, {}, context);
   });
   return picture;
 }
 
 void run(AttendArguments arguments, const Globals& globals) {
-  arguments.text = valid_text(arguments.text, "text", globals.quiet);
   if (arguments.target) arguments.target = valid_text(*arguments.target, "--target", globals.quiet);
   if (!arguments.output.empty()) check_picture_file(arguments.output);
+  const std::vector<std::string> texts = read_texts(arguments.texts, globals.quiet);
+  if (arguments.target && texts.size() > 1)
+    throw UsageError("--target: expected one text, got " + std::to_string(texts.size()));
   const std::filesystem::path directory = locate_model(arguments.model);
   const auto model = load_model(directory);
   warn_of_unknown_settings(*model, directory, globals);
   const auto tokenizer = load_tokenizer(directory);
   const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(model.get());
-  const AttentionPicture picture = encoder_decoder != nullptr
-                                       ? attend(arguments, *encoder_decoder, *tokenizer, directory)
-                                       : attend_one_stack(arguments, *model, *tokenizer);
-  if (!arguments.output.empty()) {
-    write_picture(picture, arguments.output);
-    if (!globals.quiet) say("wrote " + arguments.output.string());
-  } else if (globals.json) {
-    fmt::print("{}\n", attention_json(picture));
-  } else {
-    fmt::print("{}", attention_terminal(picture, {terminal_width(100), colour_stdout()}));
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const AttentionPicture picture =
+        encoder_decoder != nullptr
+            ? attend(arguments, texts[i], *encoder_decoder, *tokenizer, {directory, globals})
+            : attend_one_stack(arguments, texts[i], *model, *tokenizer);
+    if (!arguments.output.empty()) {
+      const auto file = texts.size() == 1 ? arguments.output : numbered(arguments.output, i);
+      write_picture(picture, file);
+      if (!globals.quiet) say("wrote " + file.string());
+    } else if (globals.json) {
+      std::string json = attention_json(picture);
+      std::erase(json, '\n');  // a value per line
+      fmt::print("{}\n", json);
+    } else {
+      fmt::print("{}", attention_terminal(picture, {terminal_width(100), colour_stdout()}));
+    }
+    flush_results();
   }
 }
 
 }  // namespace
 
 void add_attend(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("attend", "Show the attention of a model over a text");
+  CLI::App* command = app.add_subcommand("attend", "Show which tokens a model attends to");
   auto a = std::make_shared<AttendArguments>();
-  command->add_option("text", a->text, "The text")->required();
-  command->add_option("--model,-m", a->model, "Model directory or name")->capture_default_str();
-  command->add_option("--target", a->target, "A given translation instead of the model's own");
-  command->add_option("--kind", a->kind,
-                      "cross (default where there is one), encoder, decoder, or self for both of these");
-  command->add_option("--layers", a->layers, "Layers to show, e.g. 0,3, or all (default)");
-  command->add_option("--heads", a->heads,
-                      "Heads to show, e.g. 0,3, all (default in files) or mean (default in the terminal)");
-  command->add_option("--output,-o", a->output, "FILE.html, .svg, .json or .npy instead of the terminal");
+  command->add_option("text", a->texts, "Texts; without any, the lines of stdin");
+  command->add_option("--target", a->target, "A given translation of the text, instead of the model's own")
+      ->type_name("TEXT")
+      ->group("Input");
+  add_model_option(*command, a->model)->capture_default_str();
+  command
+      ->add_option("--kind", a->kind,
+                   "Which attention; self is that of encoder and decoder (default: cross where the model has "
+                   "it, else self)")
+      ->type_name("cross|encoder|decoder|self")
+      ->group("Output");
+  command->add_option("--layers", a->layers, "Layers to show, e.g. 0,3 (default: all)")
+      ->type_name("LIST|all")
+      ->group("Output");
+  command
+      ->add_option("--heads", a->heads,
+                   "Heads to show, e.g. 0,3, or their mean (default: all in files, mean in the terminal)")
+      ->type_name("LIST|all|mean")
+      ->group("Output");
+  command
+      ->add_option(
+          "--output,-o", a->output,
+          "Write .html, .svg, .json or .npy instead of a heat map in the terminal; of several texts, "
+          "to FILE-N for the N-th")
+      ->type_name("FILE")
+      ->group("Output");
   command->footer(
       "Examples:\n"
       "  heed attend \"The cat sat on the mat.\"\n"

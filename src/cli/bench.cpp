@@ -102,12 +102,15 @@ void print_text(const BenchWork& work, const BenchResult& result, const Speed& s
 }  // namespace
 
 void add_bench_options(CLI::App& command, BenchOptions& options) {
-  command.add_option("--seconds", options.seconds, "Repeat for about so long")
-      ->check(finite_number())
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command.add_option("--repeats", options.repeats, "Repeat so many times instead")
-      ->transform(whole_number(1));
+  command.add_option("--seconds", options.seconds, "Repeat for about this many seconds")
+      ->check(positive_number())
+      ->capture_default_str()
+      ->type_name("X")
+      ->group("Measurement");
+  command.add_option("--repeats", options.repeats, "Repeat this many times instead")
+      ->transform(whole_number(1))
+      ->type_name("N")
+      ->group("Measurement");
 }
 
 DType bench_dtype(const std::string& name) {
@@ -128,7 +131,8 @@ void bench(const BenchWork& work, const BenchOptions& options, const Globals& gl
 }
 
 void add_bench(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("bench", "Speed on this machine, against its measured limits");
+  CLI::App* command =
+      app.add_subcommand("bench", "Measure speed on this machine, against its measured limits");
   command->require_subcommand(1);
   add_bench_attention(*command, globals);
   add_bench_gemm(*command, globals);

@@ -124,7 +124,10 @@ void bench_gemm(const GemmArguments& a, const Globals& globals) {
 
 CLI::Option* add_size(CLI::App& command, const std::string& name, std::int64_t& value,
                       const std::string& text, std::int64_t least = 1) {
-  return command.add_option(name, value, text)->transform(whole_number(least, std::int64_t{1} << 31));
+  return command.add_option(name, value, text)
+      ->transform(whole_number(least, std::int64_t{1} << 31))
+      ->type_name("N")
+      ->group("Shape");
 }
 
 }  // namespace
@@ -137,19 +140,23 @@ Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t stream) {
 }
 
 void add_bench_attention(CLI::App& bench, const Globals& globals) {
-  CLI::App* command = bench.add_subcommand("attention", "Scaled dot-product attention");
+  CLI::App* command = bench.add_subcommand("attention", "Time scaled dot-product attention");
   auto a = std::make_shared<AttentionShapeArguments>();
   add_size(*command, "--batch", a->batch, "Sequences")->capture_default_str();
   add_size(*command, "--heads", a->heads, "Query heads")->capture_default_str();
-  add_size(*command, "--kv-heads", a->kv_heads, "Key-value heads (default: as many)");
-  add_size(*command, "--head-dim", a->head_dim, "Numbers of a head")->capture_default_str();
+  add_size(*command, "--kv-heads", a->kv_heads, "Key-value heads (default: as many as query heads)");
+  add_size(*command, "--head-dim", a->head_dim, "Dimension of a head")->capture_default_str();
   add_size(*command, "--length", a->length, "Queries")->capture_default_str();
   add_size(*command, "--keys", a->keys, "Keys (default: as many as queries)");
-  add_size(*command, "--window", a->window, "Keys a query sees, itself included; 0 for all", 0)
+  add_size(*command, "--window", a->window, "Sliding window: keys a query sees, itself included; 0 for all",
+           0)
       ->capture_default_str();
-  command->add_flag("--causal", a->causal, "A query sees no later key");
-  command->add_flag("--backward", a->backward, "Also the gradients");
-  command->add_option("--dtype", a->dtype, "f32, bf16, f16 or f64")->capture_default_str();
+  command->add_flag("--causal", a->causal, "Causal mask: a query sees no later key")->group("Shape");
+  command->add_flag("--backward", a->backward, "Also time the backward pass")->group("Measurement");
+  command->add_option("--dtype", a->dtype, "Type of the numbers")
+      ->capture_default_str()
+      ->type_name("f32|bf16|f16|f64")
+      ->group("Shape");
   add_bench_options(*command, a->options);
   command->footer(
       "Examples:\n"
@@ -160,13 +167,17 @@ void add_bench_attention(CLI::App& bench, const Globals& globals) {
 }
 
 void add_bench_gemm(CLI::App& bench, const Globals& globals) {
-  CLI::App* command = bench.add_subcommand("gemm", "A matrix product, as in a linear layer");
+  CLI::App* command = bench.add_subcommand("gemm", "Time a matrix product (GEMM), as in a linear layer");
   auto a = std::make_shared<GemmArguments>();
   add_size(*command, "--m", a->m, "Rows of the input")->capture_default_str();
   add_size(*command, "--n", a->n, "Columns of the output")->capture_default_str();
   add_size(*command, "--k", a->k, "Columns of the input")->capture_default_str();
-  command->add_option("--dtype", a->dtype, "Of the weight: f32, bf16, f16 or f64")->capture_default_str();
-  command->add_flag("--plain", a->plain, "A weight that is packed anew for every product, as in training");
+  command->add_option("--dtype", a->dtype, "Type of the weight")
+      ->capture_default_str()
+      ->type_name("f32|bf16|f16|f64")
+      ->group("Shape");
+  command->add_flag("--plain", a->plain, "Pack the weight again for every product, as training does")
+      ->group("Measurement");
   add_bench_options(*command, a->options);
   command->footer(
       "Examples:\n"

@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/models.h"
+#include "cli/task_arguments.h"
 #include "heed/models/registry.h"
 #include "heed/random.h"
 
@@ -49,7 +50,8 @@ class TemporaryDirectory {
  public:
   TemporaryDirectory() {
     std::string name = (fs::temp_directory_path() / "heed-bench-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw Error(name + ": expected a place to write a model, got none");
+    if (mkdtemp(name.data()) == nullptr)
+      throw Error(name + ": cannot be created (set TMPDIR to a folder that can be written to)");
     path_ = name;
   }
   ~TemporaryDirectory() {
@@ -105,14 +107,19 @@ double cache_numbers(const Config& config) {
 }  // namespace
 
 void BenchModelOptions::add_to(CLI::App& command, const std::string& suitable_shape) {
-  auto* by_model = command.add_option("--model,-m", model, "Model directory or name");
+  auto* by_model = add_model_option(command, model);
   auto* by_config =
-      command.add_option("--config", config, "A config.json: random weights of its family and sizes");
-  auto* by_shape = command.add_option(
-      "--shape", shape, "Random weights: gpt2, bert-base or marian (default: " + suitable_shape + ")");
+      command.add_option("--config", config, "A config.json: random weights of its family and sizes")
+          ->type_name("FILE")
+          ->group("Model");
+  auto* by_shape =
+      command
+          .add_option("--shape", shape, "Random weights of a known model (default: " + suitable_shape + ")")
+          ->type_name("gpt2|bert-base|marian")
+          ->group("Model");
   by_model->excludes(by_config)->excludes(by_shape);
   by_config->excludes(by_shape);
-  command.add_option("--dtype", dtype, "Weights in memory: f32 or bf16")->capture_default_str();
+  add_dtype_option(command, dtype);
   shape = suitable_shape;
 }
 

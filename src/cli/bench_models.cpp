@@ -4,6 +4,7 @@
 
 #include "cli/bench.h"
 #include "cli/bench_model.h"
+#include "cli/model_commands.h"
 #include "cli/option_values.h"
 #include "heed/autograd.h"
 #include "heed/generate/search.h"
@@ -30,9 +31,11 @@ Tensor random_ids(const Model& model, std::int64_t batch, std::int64_t length, s
 }
 
 template <class Kind>
-const Kind& of_kind(const BenchModel& bench, const char* expected) {
+const Kind& of_kind(const BenchModel& bench, const char* task) {
   const auto* model = dynamic_cast<const Kind*>(bench.model.get());
-  if (model == nullptr) throw Error(bench.name + ": expected " + expected + ", got " + bench.model->family());
+  if (model == nullptr)
+    throw Error(bench.name + ": " + kind_of(*bench.model) + " cannot " + task +
+                " (heed bench --help lists all)");
   return *model;
 }
 
@@ -50,8 +53,8 @@ BenchWork model_work(const char* kind, const BenchModel& bench, const ModelArgum
 void bench_encode(const ModelArguments& a, const Globals& globals) {
   const BenchModel bench_model = open_bench_model(a.model);
   if (bench_model.model->vocab_size() == 0) {
-    throw Error(bench_model.name + ": expected a model of token ids, got " + bench_model.model->family() +
-                " (heed bench gemm and attention take any sizes)");
+    throw Error(bench_model.name + ": " + kind_of(*bench_model.model) +
+                " takes no token ids (heed bench gemm and attention take any sizes)");
   }
   BenchWork work = model_work("encode", bench_model, a);
   const ModelSize size = size_of_model(bench_model);
@@ -92,7 +95,7 @@ void count_decoding(BenchWork& work, const ModelArguments& a, const ModelSize& s
 
 void bench_generate(const ModelArguments& a, const Globals& globals) {
   const BenchModel bench_model = open_bench_model(a.model);
-  const auto& model = of_kind<DecoderModel>(bench_model, "a model that continues text");
+  const auto& model = of_kind<DecoderModel>(bench_model, "continue text");
   BenchWork work = model_work("generate", bench_model, a);
   const ModelSize size = size_of_model(bench_model);
   count_decoding(work, a, size, a.length);
@@ -109,7 +112,7 @@ void bench_generate(const ModelArguments& a, const Globals& globals) {
 
 void bench_translate(const ModelArguments& a, const Globals& globals) {
   const BenchModel bench_model = open_bench_model(a.model);
-  const auto& model = of_kind<EncoderDecoderModel>(bench_model, "an encoder-decoder");
+  const auto& model = of_kind<EncoderDecoderModel>(bench_model, "translate");
   BenchWork work = model_work("translate", bench_model, a);
   const ModelSize size = size_of_model(bench_model);
   work.operations = 2 * size.encoder_weights * static_cast<double>(a.batch * a.length);
@@ -135,7 +138,7 @@ std::function<Tensor()> training_loss(const BenchModel& bench, const ModelArgume
     return [=, &context] { return decoder->loss(ids, labels, {}, context); };
   const SourceBatch source{random_ids(model, a.batch, a.length, 2),
                            Tensor::full({a.batch, a.length}, 1, DType::i64)};
-  const auto& encoder_decoder = of_kind<EncoderDecoderModel>(bench, "a model with a loss of its own");
+  const auto& encoder_decoder = of_kind<EncoderDecoderModel>(bench, "be trained here");
   return [=, &encoder_decoder, &context] { return encoder_decoder.loss(source, ids, labels, {}, context); };
 }
 
@@ -167,22 +170,32 @@ CLI::App* add_model_bench(CLI::App& bench, const char* kind, const char* text, c
                           RunModel run, const std::shared_ptr<ModelArguments>& a, const Globals& globals) {
   CLI::App* command = bench.add_subcommand(kind, text);
   a->model.add_to(*command, shape);
-  command->add_option("--batch", a->batch, "Sequences")->transform(whole_number(1))->capture_default_str();
-  command->add_option("--length", a->length, "Tokens of each sequence given")
+  command->add_option("--batch", a->batch, "Sequences in the batch")
       ->transform(whole_number(1))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Shape");
+  command->add_option("--length", a->length, "Tokens of each sequence (prompt or source)")
+      ->transform(whole_number(1))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Shape");
   add_bench_options(*command, a->options);
   command->callback([a, run, &globals] { run(*a, globals); });
   return command;
 }
 
 void add_decoding_options(CLI::App& command, ModelArguments& a) {
-  command.add_option("--new-tokens", a.new_tokens, "Tokens to make for each sequence")
+  command.add_option("--new-tokens", a.new_tokens, "Tokens to generate for each sequence")
       ->transform(whole_number(1))
-      ->capture_default_str();
-  command.add_option("--num-beams", a.beams, "Width of the beam search; 1 is greedy")
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Shape");
+  command.add_option("--num-beams", a.beams, "Number of beams; 1 is greedy search")
       ->transform(whole_number(1))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Shape");
 }
 
 std::shared_ptr<ModelArguments> sizes(std::int64_t batch, std::int64_t length, std::int64_t new_tokens = 0) {
@@ -196,20 +209,21 @@ std::shared_ptr<ModelArguments> sizes(std::int64_t batch, std::int64_t length, s
 }  // namespace
 
 void add_bench_models(CLI::App& bench, const Globals& globals) {
-  add_model_bench(bench, "encode", "One pass of an encoder", "bert-base", bench_encode, sizes(1, 128),
+  add_model_bench(bench, "encode", "Time one pass of an encoder", "bert-base", bench_encode, sizes(1, 128),
                   globals)
-      ->footer("Example:\n  heed bench encode --shape bert-base --batch 8 --length 128 --json");
+      ->footer("Examples:\n  heed bench encode --shape bert-base --batch 8 --length 128 --json");
   const auto to_generate = sizes(1, 8, 32), to_translate = sizes(8, 24, 24);
-  CLI::App* generate =
-      add_model_bench(bench, "generate", "Continue prompts", "gpt2", bench_generate, to_generate, globals);
+  CLI::App* generate = add_model_bench(bench, "generate", "Time generation with a decoder", "gpt2",
+                                       bench_generate, to_generate, globals);
   add_decoding_options(*generate, *to_generate);
-  generate->footer("Example:\n  heed bench generate --shape gpt2 --dtype bf16 --new-tokens 64");
-  CLI::App* translate = add_model_bench(bench, "translate", "Translate sentences", "marian", bench_translate,
-                                        to_translate, globals);
+  generate->footer("Examples:\n  heed bench generate --shape gpt2 --dtype bf16 --new-tokens 64");
+  CLI::App* translate = add_model_bench(bench, "translate", "Time translation with an encoder-decoder",
+                                        "marian", bench_translate, to_translate, globals);
   add_decoding_options(*translate, *to_translate);
-  translate->footer("Example:\n  heed bench translate --model en-fr --batch 8 --length 24 --num-beams 4");
-  add_model_bench(bench, "train", "Training steps with AdamW", "gpt2", bench_train, sizes(4, 256), globals)
-      ->footer("Example:\n  heed bench train --config config.json --batch 4 --length 256");
+  translate->footer("Examples:\n  heed bench translate --model en-fr --batch 8 --length 24 --num-beams 4");
+  add_model_bench(bench, "train", "Time training steps with AdamW", "gpt2", bench_train, sizes(4, 256),
+                  globals)
+      ->footer("Examples:\n  heed bench train --config config.json --batch 4 --length 256");
 }
 
 }  // namespace heed::cli

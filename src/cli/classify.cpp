@@ -54,8 +54,8 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
   std::vector<std::string> pairs;
   for (const std::string& pair : arguments.pairs) pairs.push_back(valid_text(pair, "--pair", globals.quiet));
   const std::filesystem::path directory = locate_model(arguments.model);
-  const auto model = load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::sequence,
-                                       "classify", globals);
+  const auto model =
+      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::sequence, globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(
       arguments, globals,
@@ -74,14 +74,20 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
 }  // namespace
 
 void add_classify(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("classify", "Label texts");
+  CLI::App* command = app.add_subcommand("classify", "Label texts with a sequence classifier");
   auto a = std::make_shared<ClassifyArguments>();
   add_task_options(*command, *a, "Texts; without any, the lines of stdin");
-  command->add_option("--top-k", a->top_k, "How many labels, the likeliest first; 0 for all")
+  command->add_option("--pair", a->pairs, "Second text of a pair: one for all texts, or one for each")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->group("Input");
+  command
+      ->add_option("--top-k", a->top_k,
+                   "Number of labels to list for each text, the likeliest first; 0 for all")
       ->transform(whole_number(0))
-      ->capture_default_str();
-  command->add_option("--pair", a->pairs, "The second text of a pair: one for all texts, or one for each")
-      ->allow_extra_args(false);
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Output");
   command->footer(
       "Examples:\n"
       "  heed classify --model ./sentiment \"What a fine day.\"\n"

@@ -18,14 +18,10 @@ class UsageError : public Error {
   using Error::Error;
 };
 
-/// A command that a signal ended in good order; exit status 128 + signal, as shells have it.
-struct Stopped {
-  int signal = 0;
-};
-
 /// Options every command takes.
 struct Globals {
   bool quiet = false;
+  bool verbose = false;
   bool json = false;
   int threads = 0;  // 0: all the process may use
   std::optional<std::uint64_t> seed;

@@ -45,7 +45,13 @@ struct EmbedSession {
   EmbeddingRecipe recipe;
 };
 
-// The directory's recipe with what the command line says instead.
+std::string names_of(const std::map<std::string, std::string>& prompts) {
+  std::string names;
+  for (const auto& [name, text] : prompts) names += (names.empty() ? "the model has " : ", ") + name;
+  return names.empty() ? "the model has no prompts; give --prompt TEXT" : names;
+}
+
+// The directory's recipe, with the settings of the command line in place of its own.
 EmbeddingRecipe recipe_of(const EmbedArguments& arguments, const std::filesystem::path& directory,
                           const Model& model, const Globals& globals) {
   EmbeddingRecipe recipe = load_embedding_recipe(directory, model);
@@ -66,7 +72,8 @@ EmbeddingRecipe recipe_of(const EmbedArguments& arguments, const std::filesystem
   if (!arguments.prompt_name.empty()) {
     const auto found = recipe.prompts.find(arguments.prompt_name);
     if (found == recipe.prompts.end())
-      throw UsageError("--prompt-name: expected a prompt of the model, got " + arguments.prompt_name);
+      throw UsageError("--prompt-name: " + arguments.prompt_name + " not found (" + names_of(recipe.prompts) +
+                       ")");
     recipe.prompt = found->second;
   }
   if (arguments.prompt) recipe.prompt = valid_text(*arguments.prompt, "--prompt", globals.quiet);
@@ -195,7 +202,8 @@ void search_texts(const EmbedSession& session) {
   const Similarity kind = similarity_of(session);
   std::vector<std::string> texts, queries;
   const Tensor vectors = arguments.vectors.empty() ? embed_all(session, texts) : read_npy(arguments.vectors);
-  if (!vectors.defined()) throw Error("embed: expected texts to search, got none");
+  if (!vectors.defined())
+    throw Error("embed: missing texts to search (give them on stdin, as arguments, or --vectors FILE.npy)");
   for (const std::string& query : arguments.queries)
     queries.push_back(valid_text(query, "--query", session.globals.quiet));
   EmbeddingRecipe recipe = session.recipe;
@@ -204,7 +212,7 @@ void search_texts(const EmbedSession& session) {
     recipe.prompt = prompt->second;
   const Tensor asked = embed(session.model, session.tokenizer, queries, recipe);
   if (vectors.rank() != 2 || vectors.size(1) != asked.size(1)) {
-    throw Error(fmt::format("{}: expected vectors of the model's {} numbers, got {}",
+    throw Error(fmt::format("{}: expected vectors of {} numbers, as the model makes, got {}",
                             arguments.vectors.string(), asked.size(1), vectors.str()));
   }
   const auto found = nearest(asked, vectors, arguments.top_k.value_or(10), kind);
@@ -216,8 +224,7 @@ void embed_each(const EmbedSession& session) {
   if (!arguments.output.empty()) {
     std::vector<std::string> texts;
     const Tensor vectors = embed_all(session, texts);
-    if (!vectors.defined())
-      throw Error("embed: expected texts to write to " + arguments.output.string() + ", got none");
+    if (!vectors.defined()) throw Error("embed: missing texts (give them on stdin or as arguments)");
     write_npy(arguments.output, vectors);
     return wrote(session);
   }
@@ -234,15 +241,16 @@ void check_use(const EmbedArguments& arguments) {
   };
   refuse(search && arguments.similarity, "embed: expected --query or --similarity, got both");
   refuse((search || arguments.similarity) && !arguments.output.empty(),
-         "--output: expected vectors to write, got --query or --similarity, whose results go to stdout");
-  refuse((search || arguments.similarity) && arguments.by_token(),
-         "--pooling: expected one vector for each text to compare, got none");
+         "--output: cannot be combined with --query or --similarity (their results go to stdout)");
+  refuse(
+      (search || arguments.similarity) && arguments.by_token(),
+      "--pooling none: cannot be combined with --query or --similarity (they compare one vector per text)");
   refuse(arguments.by_token() && arguments.normalize,
-         "--normalize: expected one vector for each text, got --pooling none");
-  refuse(!search && !arguments.vectors.empty(), "--vectors: expected a --query, got none");
-  refuse(!search && arguments.top_k.has_value(), "--top-k: expected a --query, got none");
+         "--normalize: cannot be combined with --pooling none (it scales the vectors of texts)");
+  refuse(!search && !arguments.vectors.empty(), "--vectors: missing --query (the text to search for)");
+  refuse(!search && arguments.top_k.has_value(), "--top-k: missing --query (the text to search for)");
   refuse(!search && !arguments.similarity && !arguments.similarity_fn.empty(),
-         "--similarity-fn: expected --query or --similarity, got neither");
+         "--similarity-fn: missing --query or --similarity");
   refuse(!arguments.vectors.empty() && !arguments.texts.empty(),
          "embed: expected texts or --vectors to search, got both");
   const auto ending = arguments.output.extension();
@@ -268,31 +276,55 @@ void run(const EmbedArguments& arguments, const Globals& globals) {
 }  // namespace
 
 void add_embed(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("embed", "Turn texts into vectors");
+  CLI::App* command = app.add_subcommand("embed", "Turn texts into vectors (sentence embeddings)");
   auto a = std::make_shared<EmbedArguments>();
   add_task_options(*command, *a, "Texts; without any, the lines of stdin");
-  command->add_option(
-      "--pooling", a->pooling,
-      "From tokens to one vector: mean, cls, last, max, mean_sqrt or weighted_mean; none for a vector of "
-      "each token (default: what the model's modules.json says; else mean, and last for models that "
-      "generate)");
-  command->add_flag("--normalize", a->normalize, "Make every vector 1 long");
-  command->add_option("--prompt", a->prompt, "A text to put before every text");
-  command->add_option("--prompt-name", a->prompt_name, "One of the prompts the model comes with");
-  command->add_option("--max-length", a->max_length, "Tokens of a text; what is longer is cut")
-      ->transform(whole_number(1));
-  command->add_option("--output,-o", a->output,
-                      "FILE.npy for all vectors instead of a line of JSON for each; FILE.safetensors with "
-                      "--pooling none");
-  command->add_flag("--similarity", a->similarity, "Print how similar each text is to every text");
-  command->add_option("--query", a->queries, "Print the texts that are most similar to this one (repeatable)")
-      ->allow_extra_args(false);
-  command->add_option("--top-k", a->top_k, "With --query: how many texts (default 10)")
-      ->transform(whole_number(1));
-  command->add_option("--vectors", a->vectors,
-                      "With --query: search the vectors of FILE.npy instead of texts");
-  command->add_option("--similarity-fn", a->similarity_fn,
-                      "cosine or dot (default: what the model's files say, else cosine)");
+  command->add_option("--prompt", a->prompt, "Text to put before every text")
+      ->type_name("TEXT")
+      ->group("Input");
+  command->add_option("--prompt-name", a->prompt_name, "Name of one of the model's own prompts to use")
+      ->type_name("NAME")
+      ->group("Input");
+  command
+      ->add_option("--max-length", a->max_length, "Largest number of tokens of a text; longer ones are cut")
+      ->transform(whole_number(1))
+      ->type_name("N")
+      ->group("Input");
+  command
+      ->add_option("--query", a->queries,
+                   "Print the texts that are most similar to this one: score, line number and text")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->group("Similarity and search");
+  command->add_option("--top-k", a->top_k, "With --query: number of texts to print (default: 10)")
+      ->transform(whole_number(1))
+      ->type_name("N")
+      ->group("Similarity and search");
+  command
+      ->add_option("--vectors", a->vectors,
+                   "With --query: search the vectors of this .npy file instead of texts")
+      ->type_name("FILE")
+      ->group("Similarity and search");
+  command->add_flag("--similarity", a->similarity, "Print the similarity of every text to every text")
+      ->group("Similarity and search");
+  command
+      ->add_option("--similarity-fn", a->similarity_fn,
+                   "Similarity of two vectors (default: that of the model's files, else cosine)")
+      ->type_name("cosine|dot")
+      ->group("Similarity and search");
+  command
+      ->add_option("--pooling", a->pooling,
+                   "How token vectors become one vector; none: a vector for each token (default: that of "
+                   "the model's modules.json, else mean, and last for decoders)")
+      ->type_name("mean|cls|last|max|mean_sqrt|weighted_mean|none")
+      ->group("Output");
+  command->add_flag("--normalize", a->normalize, "Scale every vector to length 1")->group("Output");
+  command
+      ->add_option("--output,-o", a->output,
+                   "Write all vectors to this .npy file instead of a line of JSON for each; with --pooling "
+                   "none, to .safetensors, or .npy for one text")
+      ->type_name("FILE")
+      ->group("Output");
   command->footer(
       "Examples:\n"
       "  heed embed --model ./all-MiniLM-L6-v2 \"The cat sat on the mat.\"\n"

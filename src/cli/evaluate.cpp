@@ -10,14 +10,15 @@
 #include "cli/evaluate_labels.h"
 #include "cli/generation_arguments.h"
 #include "cli/input.h"
+#include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
+#include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "heed/generate/perplexity.h"
 #include "heed/generate/translate.h"
 #include "heed/io/file.h"
 #include "heed/io/json.h"
-#include "heed/models/registry.h"
 #include "heed/score/bleu.h"
 #include "heed/score/chrf.h"
 
@@ -37,18 +38,24 @@ struct EvaluateArguments {
   GenerationArguments generation;
 };
 
-std::vector<std::string> translate_lines(const EvaluateArguments& arguments,
-                                         const std::vector<std::string>& sources, const Globals& globals) {
+struct Outputs {
+  std::vector<std::string> texts;
+  std::optional<std::uint64_t> seed;  // of sampling
+};
+
+Outputs translate_lines(const EvaluateArguments& arguments, const std::vector<std::string>& sources,
+                        const Globals& globals) {
   const std::filesystem::path directory = locate_model(arguments.model);
   TranslateOptions options;
   options.generation = load_generation_options(directory);
-  arguments.generation.apply_to(options.generation);
+  arguments.generation.apply_to(options.generation, globals);
   options.batch_tokens = arguments.batch_tokens;
-  const auto model = load_encoder_decoder(directory);
+  const auto model = load_model_to<EncoderDecoderModel>("translate", directory);
   warn_of_unknown_settings(*model, directory, globals);
   check_tokens(arguments.generation, options.generation, model->vocab_size(), directory, globals.quiet);
   const auto tokenizer = load_tokenizer(directory);
-  std::vector<std::string> outputs;
+  Outputs outputs;
+  if (options.generation.do_sample) outputs.seed = options.generation.seed;
   Progress progress(globals.quiet);
   constexpr std::size_t kWindow = 512;
   for (std::size_t begin = 0; begin < sources.size(); begin += kWindow) {
@@ -59,9 +66,9 @@ std::vector<std::string> translate_lines(const EvaluateArguments& arguments,
     const std::size_t count = std::min(kWindow, sources.size() - begin);
     for (const Translation& t :
          translate(*model, *tokenizer, std::span(sources).subspan(begin, count), options)) {
-      outputs.push_back(t.text());
+      outputs.texts.push_back(t.text());
     }
-    progress.show(static_cast<std::int64_t>(outputs.size()), static_cast<std::int64_t>(sources.size()),
+    progress.show(static_cast<std::int64_t>(outputs.texts.size()), static_cast<std::int64_t>(sources.size()),
                   "lines");
   }
   return outputs;
@@ -79,11 +86,11 @@ BleuTokenizer tokenizer_named(const std::string& name) {
 constexpr std::int64_t kDefaultWindow = 1024;
 
 void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
-  if (a.model.empty()) throw UsageError("evaluate: expected --model with --text, got none");
+  if (a.model.empty()) throw UsageError("evaluate: missing --model, which --text needs");
   if (!a.source.empty() || !a.hypothesis.empty() || !a.references.empty())
     throw UsageError("evaluate: expected --text, or --source and --reference, got both");
   const std::filesystem::path directory = locate_model(a.model);
-  const auto model = load_decoder(directory);
+  const auto model = load_model_to<DecoderModel>("continue text", directory);
   warn_of_unknown_settings(*model, directory, globals);
   const auto tokenizer = load_tokenizer(directory);
   const std::string text = valid_text(read_file(a.text), a.text, globals.quiet);
@@ -123,13 +130,13 @@ void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
 }
 
 void check(const EvaluateArguments& a) {
-  if (a.window || a.stride) throw UsageError("--window and --stride: expected with --text, got without it");
-  if (a.references.empty()) throw UsageError("evaluate: expected --reference, got none");
+  if (a.window || a.stride) throw UsageError("--window and --stride: missing --text");
+  if (a.references.empty()) throw UsageError("evaluate: missing --reference (or --text, or --tsv)");
   if (a.hypothesis.empty() == a.source.empty())
-    throw UsageError("evaluate: expected --source (with --model) or --hypothesis, got " +
-                     std::string(a.source.empty() ? "neither" : "both"));
+    throw UsageError(a.source.empty() ? "evaluate: missing --source (with --model) or --hypothesis"
+                                      : "evaluate: expected --source or --hypothesis, got both");
   if (!a.source.empty() && a.model.empty())
-    throw UsageError("evaluate: expected --model with --source, got none");
+    throw UsageError("evaluate: missing --model, which --source needs");
 }
 
 void run(const EvaluateArguments& arguments, const Globals& globals) {
@@ -153,8 +160,9 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
     }
   }
   const auto started = std::chrono::steady_clock::now();
-  const std::vector<std::string> outputs =
-      arguments.source.empty() ? lines : translate_lines(arguments, lines, globals);
+  const Outputs produced =
+      arguments.source.empty() ? Outputs{lines, {}} : translate_lines(arguments, lines, globals);
+  const std::vector<std::string>& outputs = produced.texts;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const BleuScore bleu = corpus_bleu(outputs, references, bleu_options);
   const ChrfScore chrf = corpus_chrf(outputs, references, chrf_options);
@@ -177,8 +185,9 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
         .field("chrf", chrf.score)
         .field("chrf_signature", chrf_name)
         .field("exact", exact_percent)
-        .field("seconds", seconds)
-        .end_object();
+        .field("seconds", seconds);
+    if (produced.seed) json.field("seed", *produced.seed);
+    json.end_object();
     fmt::print("{}\n", json.text());
   } else {
     fmt::print("{}  {}\n{}  {}\nexact matches = {:.2f} % of {} lines\n", bleu.format(), bleu_name,
@@ -190,35 +199,54 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
 
 void add_evaluate(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
-      "evaluate", "Score translations, labels of texts, or how well a decoder predicts a text");
+      "evaluate", "Score translations (BLEU, chrF), a decoder (perplexity) or a classifier (F1)");
   auto a = std::make_shared<EvaluateArguments>();
-  command->add_option("--model,-m", a->model, "Model directory or name, to translate --source with");
-  command->add_option("--source", a->source, "File of texts, one a line");
-  command->add_option("--reference", a->references, "File of translations, line by line (repeatable)")
-      ->allow_extra_args(false);
-  command->add_option("--hypothesis", a->hypothesis,
-                      "File of finished translations to score instead of a model");
-  command->add_option("--tsv", a->tsv,
-                      "File of texts and labels between tabs: accuracy and F1 of a model that labels");
-  command->add_option("--tokenize", a->tokenizer, "BLEU's tokenizer: 13a, intl, char or none")
-      ->capture_default_str();
-  command->add_flag("--lowercase", a->lowercase, "Ignore case");
-  command->add_option("--batch-tokens", a->batch_tokens, "Padded source tokens translated at a time")
-      ->transform(whole_number(1));
-  command->add_option("--text", a->text, "File whose text --model, a decoder, is to predict");
+  const auto file = [&](const char* name, std::string& value, const char* text) {
+    command->add_option(name, value, text)->type_name("FILE")->group("Input");
+  };
+  file("--source", a->source, "Source texts to translate with --model, one per line");
+  command->add_option("--reference", a->references, "Reference translations, line by line")
+      ->allow_extra_args(false)
+      ->type_name("FILE")
+      ->group("Input");
+  file("--hypothesis", a->hypothesis, "Finished translations to score, instead of --source and --model");
+  file("--text", a->text,
+       "A text whose tokens --model, a decoder, predicts: loss, perplexity, bits per byte");
+  file("--tsv", a->tsv,
+       "Lines of one or two texts and a label, separated by tabs, for a sequence classifier: "
+       "accuracy and F1");
+  add_model_option(*command, a->model);
+  command
+      ->add_option("--batch-tokens", a->batch_tokens,
+                   "Largest number of source tokens, padding included, in one batch; bounds memory")
+      ->transform(whole_number(1))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Model");
+  command->add_option("--tokenize", a->tokenizer, "Tokenizer of BLEU, as in sacreBLEU")
+      ->capture_default_str()
+      ->type_name("13a|intl|char|none")
+      ->group("Scores");
+  command->add_flag("--lowercase", a->lowercase, "Ignore case in BLEU and chrF")->group("Scores");
   command
       ->add_option("--window", a->window,
-                   "Tokens of --text fed at a time (default: the model's positions, or 1024)")
-      ->transform(whole_number(1));
-  command->add_option("--stride", a->stride, "Tokens from one window to the next (default: the window)")
-      ->transform(whole_number(1));
+                   "Tokens of --text in one window (default: the model's positions, or 1024)")
+      ->transform(whole_number(1))
+      ->type_name("N")
+      ->group("Scores");
+  command
+      ->add_option("--stride", a->stride,
+                   "Tokens from one window to the next (default: the window); less gives more context")
+      ->transform(whole_number(1))
+      ->type_name("N")
+      ->group("Scores");
   a->generation.add_to(*command);
-  command->footer(
-      "Examples:\n"
-      "  heed evaluate --model gpt2 --text book.txt --stride 512\n"
-      "  heed evaluate --model en-fr --source test.en --reference test.fr --num-beams 5\n"
-      "  heed evaluate --hypothesis output.fr --reference test.fr --json\n"
-      "  heed evaluate --model ./sentiment --tsv dev.tsv");
+  command->footer(std::string(kGenerationNote) +
+                  "Examples:\n"
+                  "  heed evaluate --model gpt2 --text book.txt --stride 512\n"
+                  "  heed evaluate --model en-fr --source test.en --reference test.fr --num-beams 5\n"
+                  "  heed evaluate --hypothesis output.fr --reference test.fr --json\n"
+                  "  heed evaluate --model ./sentiment --tsv dev.tsv");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

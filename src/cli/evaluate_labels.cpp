@@ -34,7 +34,7 @@ std::vector<std::string> columns_of(const std::string& line) {
   return columns;
 }
 
-// The label's number, by its name or as it stands.
+// The label's number, from its name or the number itself.
 std::optional<std::size_t> label_number(const std::string& text, const std::vector<std::string>& names) {
   const auto named = std::find(names.begin(), names.end(), text);
   if (named != names.end()) return static_cast<std::size_t>(named - names.begin());
@@ -51,9 +51,8 @@ LabelledTexts read_labelled(const std::string& file, const std::vector<std::stri
     const std::vector<std::string> columns = columns_of(lines[i]);
     const std::string where = file + ":" + std::to_string(i + 1);
     if (columns.size() < 2 || columns.size() > 3) {
-      throw Error(
-          fmt::format("{}: expected a text, perhaps a second one, and a label between tabs, got {} column{}",
-                      where, columns.size(), columns.size() == 1 ? "" : "s"));
+      throw Error(fmt::format("{}: expected one or two texts and a label, separated by tabs, got {} column{}",
+                              where, columns.size(), columns.size() == 1 ? "" : "s"));
     }
     const std::optional<std::size_t> label = label_number(columns.back(), names);
     if (!label && i == 0) continue;  // a heading
@@ -63,7 +62,7 @@ LabelledTexts read_labelled(const std::string& file, const std::vector<std::stri
     if (columns.size() == 3) read.texts.back().second = columns[1];
     read.labels.push_back(*label);
   }
-  if (read.texts.empty()) throw Error(file + ": expected lines of texts and labels, got none");
+  if (read.texts.empty()) throw Error(file + ": missing lines of texts and labels");
   return read;
 }
 
@@ -102,12 +101,12 @@ void print_text(const LabelReport& report, const std::vector<std::string>& names
 }  // namespace
 
 void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
-  if (arguments.model.empty()) throw UsageError("evaluate: expected --model with --tsv, got none");
+  if (arguments.model.empty()) throw UsageError("evaluate: missing --model, which --tsv needs");
   const std::filesystem::path directory = locate_model(arguments.model);
-  const auto model =
-      load_encoder_with(directory, DType::f32, EncoderHead::sequence, "evaluate --tsv", globals);
+  const auto model = load_encoder_with(directory, DType::f32, EncoderHead::sequence, globals);
   if (label_function(*model) != LabelFunction::softmax)
-    throw Error("evaluate --tsv: expected a model that gives each text one label, got one that does not");
+    throw Error(
+        "evaluate --tsv: expected a model that gives each text one label, got one with several or a score");
   const auto tokenizer = load_tokenizer(directory);
   const LabelledTexts data = read_labelled(arguments.tsv, model->labels(), globals.quiet);
   TaskOptions options;

@@ -20,7 +20,7 @@ class FailedLines {
   explicit FailedLines(bool json) : json_(json) {}
   /// Prints `heed: error: line N: MESSAGE`; `line` counts from 0.
   void add(std::size_t line, const std::string& message);
-  /// Where the line failed, prints what stands for its result (an empty line, or with --json an object
+  /// Where the line failed, prints what replaces its result (an empty line, or with --json an object
   /// `{"error": MESSAGE}`) and returns true.
   bool print_in_place_of(std::size_t line) const;
   /// Throws ReportedError if any line failed.

@@ -56,7 +56,7 @@ void print_text(const FilledText& filled) {
 void run(const FillArguments& arguments, const Globals& globals) {
   const std::filesystem::path directory = locate_model(arguments.model);
   const auto model =
-      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::masked_lm, "fill", globals);
+      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::masked_lm, globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(
       arguments, globals,
@@ -76,12 +76,15 @@ void run(const FillArguments& arguments, const Globals& globals) {
 }  // namespace
 
 void add_fill(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("fill", "Fill the masks of texts with the likeliest tokens");
+  CLI::App* command = app.add_subcommand(
+      "fill", "Fill the masks of texts with the likeliest tokens (BERT-style masked language models)");
   auto a = std::make_shared<FillArguments>();
   add_task_options(*command, *a, "Texts with the model's mask token; without any, the lines of stdin");
-  command->add_option("--top-k", a->top_k, "How many tokens for each mask")
+  command->add_option("--top-k", a->top_k, "Number of tokens to list for each mask, the likeliest first")
       ->transform(whole_number(1))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Output");
   command->footer(
       "Examples:\n"
       "  heed fill --model bert-base-uncased \"Paris is the [MASK] of France.\"\n"

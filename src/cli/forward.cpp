@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/models.h"
+#include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "cli/text_tensors.h"
 #include "heed/autograd.h"
@@ -41,7 +42,7 @@ void check_number(const char* option, const std::vector<std::string>& given, std
                                given.size()));
 }
 
-// The texts as the model takes them. A decoder's texts need no padding id of their own: it sees none of it.
+// The texts as the model takes them. A decoder needs no padding id: its causal mask hides the padding.
 TextTensors encode_texts(const ForwardArguments& arguments, const Model& model,
                          const std::filesystem::path& directory, const Globals& globals) {
   const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
@@ -49,13 +50,12 @@ TextTensors encode_texts(const ForwardArguments& arguments, const Model& model,
   if (both == nullptr && !arguments.targets.empty())
     throw UsageError("--target: expected an encoder-decoder, got " + model.family());
   if (both != nullptr && arguments.targets.empty())
-    throw UsageError("--target: expected the text that the decoder of " + model.family() +
-                     " reads, got none");
+    throw UsageError("--target: missing (the decoder of " + model.family() + " reads a target text)");
   if (model.vocab_size() == 0)
-    throw UsageError("--input: expected tensors for " + model.family() + ", got text");
+    throw UsageError("--input: missing (" + model.family() + " takes tensors, not text)");
   const auto tokenizer = load_tokenizer(directory);
   const std::vector<std::string> texts = read_texts(arguments.texts, globals.quiet);
-  if (texts.empty()) throw Error("forward: expected texts, got none");
+  if (texts.empty()) throw Error("forward: missing texts (give --text, lines on stdin, or --input FILE)");
   check_number("--pair", arguments.pairs, texts.size());
   check_number("--target", arguments.targets, texts.size());
   TaskOptions options;
@@ -82,7 +82,7 @@ TextTensors encode_texts(const ForwardArguments& arguments, const Model& model,
 void add_gradients(const Model& model, const TensorMap& outputs, std::vector<NamedTensor>& results) {
   const auto loss = outputs.find("loss");
   if (loss == outputs.end())
-    throw Error("forward: expected labels among the inputs for --gradients, got none");
+    throw Error("forward: missing labels among the inputs (--gradients needs a loss)");
   loss->second.backward();
   for (const Parameter& parameter : model.parameters()) {
     const Tensor gradient = parameter.tensor.grad();
@@ -119,22 +119,41 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
 
 void add_forward(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
-      "forward", "Run a model on texts, or tensors from a file, and write what it computes");
+      "forward", "Run a model once on texts, or on tensors from a file, and write its outputs");
   auto a = std::make_shared<ForwardArguments>();
-  command->add_option("--model,-m", a->model, "Model directory or name")->required();
-  command->add_option("--input,-i", a->input, "Safetensors file: input_ids, attention_mask, labels, ...");
-  command->add_option("--text", a->texts, "A text (repeatable); without it and --input, the lines of stdin")
-      ->allow_extra_args(false);
-  command->add_option("--pair", a->pairs, "The second text of a pair: one for all texts, or one for each")
-      ->allow_extra_args(false);
-  command->add_option("--target", a->targets, "What the decoder of an encoder-decoder reads, as --pair")
-      ->allow_extra_args(false);
-  command->add_option("--output,-o", a->output, "Safetensors file to write: logits, loss, ...")->required();
-  command->add_option("--dtype", a->dtype, "Weights in memory: f32 or bf16")->capture_default_str();
-  command->add_flag("--hidden-states", a->options.hidden_states, "Also what every layer puts out");
-  command->add_flag("--attentions", a->options.attentions, "Also all attention weights");
-  command->add_flag("--gradients", a->gradients,
-                    "Also the gradient of the loss for every parameter, as grad.NAME");
+  command
+      ->add_option("--input,-i", a->input,
+                   "Safetensors file with the inputs: input_ids, attention_mask, labels, ...")
+      ->type_name("FILE")
+      ->group("Input");
+  command->add_option("--text", a->texts, "A text; without it and --input, the lines of stdin")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->group("Input");
+  command->add_option("--pair", a->pairs, "Second text of a pair: one for all texts, or one for each")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->group("Input");
+  command
+      ->add_option("--target", a->targets,
+                   "Target text, for the decoder of an encoder-decoder: one for all texts, or one for each")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->group("Input");
+  add_model_option(*command, a->model)->required();
+  add_dtype_option(*command, a->dtype);
+  command->add_option("--output,-o", a->output, "Safetensors file to write: logits, loss, ...")
+      ->required()
+      ->type_name("FILE")
+      ->group("Output");
+  command->add_flag("--hidden-states", a->options.hidden_states, "Also write every layer's hidden states")
+      ->group("Output");
+  command->add_flag("--attentions", a->options.attentions, "Also write all attention weights")
+      ->group("Output");
+  command
+      ->add_flag("--gradients", a->gradients,
+                 "Also write the gradient of the loss with respect to every parameter, as grad.NAME")
+      ->group("Output");
   command->footer(
       "Examples:\n"
       "  heed forward --model bert-base-uncased --text \"Tea is hot.\" --output out.safetensors\n"

@@ -10,13 +10,14 @@
 #include "cli/generation_arguments.h"
 #include "cli/hypotheses.h"
 #include "cli/input.h"
-#include "cli/interrupt.h"
+#include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
+#include "cli/signals.h"
+#include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "heed/cancelled.h"
 #include "heed/generate/complete.h"
-#include "heed/models/registry.h"
 
 namespace heed::cli {
 namespace {
@@ -46,8 +47,8 @@ struct GenerateSession {
   std::unique_ptr<DecoderModel> model;
   std::unique_ptr<Tokenizer> tokenizer;  // null where the model has none and ids do
   CompleteOptions options;
-  bool one_line = true;      // results share the output line by line
-  bool beyond_told = false;  // a prompt longer than the texts of training has been warned of
+  bool one_line = true;           // results share the output line by line
+  bool warned_of_length = false;  // a prompt longer than the texts of training has been warned of
 };
 
 GenerationOptions generation_of(const GenerateArguments& arguments, const Globals& globals,
@@ -56,10 +57,9 @@ GenerationOptions generation_of(const GenerateArguments& arguments, const Global
   GenerationOptions options = load_generation_options(directory, &unused);
   if (!globals.quiet) {
     for (const std::string& key : unused)
-      warn((directory / "generation_config.json").string() + ": " + key + " is not followed");
+      warn((directory / "generation_config.json").string() + ": " + key + " is not supported and ignored");
   }
-  arguments.generation.apply_to(options);
-  if (globals.seed) options.seed = *globals.seed;
+  arguments.generation.apply_to(options, globals);
   return options;
 }
 
@@ -143,10 +143,10 @@ void continue_prompts(GenerateSession& session, const Prompts& prompts) {
 // Models without a last position read on beyond the texts they were trained on, but not as well.
 void warn_beyond_training(GenerateSession& session, std::size_t line, std::int64_t length) {
   const auto trained = trained_length(*session.model, *session.tokenizer);
-  if (session.globals.quiet || session.beyond_told || !trained || length <= *trained) return;
+  if (session.globals.quiet || session.warned_of_length || !trained || length <= *trained) return;
   warn(fmt::format("line {}: {} tokens, more than the {} the model was trained on", line + 1, length,
                    *trained));
-  session.beyond_told = true;
+  session.warned_of_length = true;
 }
 
 void continue_lines(GenerateSession& session) {
@@ -155,7 +155,7 @@ void continue_lines(GenerateSession& session) {
   given.insert(given.end(), session.arguments.prompts.begin(), session.arguments.prompts.end());
   session.one_line = given.empty() ? isatty(STDIN_FILENO) == 0 : given.size() > 1;
   FailedLines failed(session.globals.json);
-  TextWindows windows(given, kWindow);
+  TextWindows windows(given, session.globals.quiet, kWindow);
   std::size_t line = 0;
   for (std::vector<std::string> texts; windows.next(texts);) {
     Prompts prompts;
@@ -203,9 +203,9 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
   session.options.batch_tokens = arguments.batch_tokens;
   session.options.stop_strings = arguments.stop;
   for (const std::string& stop : arguments.stop) {
-    if (stop.empty()) throw UsageError("--stop: expected a text with characters, got an empty one");
+    if (stop.empty()) throw UsageError("--stop: expected a text, got an empty one");
   }
-  session.model = load_decoder(directory, weights_dtype(arguments.dtype));
+  session.model = load_model_to<DecoderModel>("continue text", directory, weights_dtype(arguments.dtype));
   warn_of_unknown_settings(*session.model, directory, globals);
   check_tokens(arguments.generation, session.options.generation, session.model->vocab_size(), directory,
                globals.quiet);
@@ -216,7 +216,7 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
     if (arguments.prompt_ids.empty() || !globals.json || !arguments.stop.empty() || arguments.full_text)
       throw;
   }
-  session.options.stop = &interrupt_flag();
+  session.options.stop = &stop_flag();
   if (arguments.prompt_ids.empty()) return continue_lines(session);
   continue_ids(session);
 }
@@ -225,22 +225,34 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
 
 void add_generate(CLI::App& app, const Globals& globals) {
   CLI::App* command =
-      app.add_subcommand("generate", "Continue prompts, given as arguments or line by line on stdin");
+      app.add_subcommand("generate", "Continue prompts with a decoder (a language model such as GPT-2)");
   auto a = std::make_shared<GenerateArguments>();
   command->add_option("text", a->texts, "Prompts; without any, the lines of stdin");
-  command->add_option("--model,-m", a->model, "Model directory or name")->required();
-  command->add_option("--prompt,-p", a->prompts, "A prompt (repeatable)")->allow_extra_args(false);
-  command->add_option("--prompt-ids", a->prompt_ids, "Token ids instead of text, e.g. 5,6,7 (repeatable)")
-      ->allow_extra_args(false);
-  command->add_option("--stop", a->stop, "Text that ends a continuation, which keeps it (repeatable)")
-      ->allow_extra_args(false);
-  command->add_flag("--full-text", a->full_text, "Print the prompt before its continuation");
-  command->add_option("--dtype", a->dtype, "Weights in memory: f32 or bf16")->capture_default_str();
-  command->add_option("--batch-tokens", a->batch_tokens, "Padded prompt tokens continued at a time")
+  command->add_option("--prompt,-p", a->prompts, "A prompt")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->group("Input");
+  command->add_option("--prompt-ids", a->prompt_ids, "A prompt as token ids, e.g. 5,6,7")
+      ->allow_extra_args(false)
+      ->type_name("IDS")
+      ->group("Input");
+  add_model_option(*command, a->model)->required();
+  add_dtype_option(*command, a->dtype);
+  command
+      ->add_option("--batch-tokens", a->batch_tokens,
+                   "Largest number of prompt tokens, padding included, in one batch; bounds memory")
       ->transform(whole_number(1))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Model");
+  command->add_option("--stop", a->stop, "A text that ends the continuation, which includes it")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->group("Generation: lengths");
   a->generation.add_to(*command);
+  command->add_flag("--full-text", a->full_text, "Print the prompt before its continuation")->group("Output");
   command->footer(
+      std::string(kGenerationNote) +
       "Examples:\n"
       "  heed generate --model gpt2 --prompt \"Once upon a time\" --max-new-tokens 50\n"
       "  heed generate --model gpt2 --do-sample --temperature 0.8 --top-p 0.9 --seed 7 \"The sea was\"\n"

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <stdexcept>
 
 #include "cli/cli.h"
+#include "cli/idle_options.h"
 #include "cli/option_values.h"
 #include "cli/terminal.h"
 
@@ -52,112 +54,86 @@ void check_use(const GenerationOptions& options, std::optional<std::int64_t> voc
 }  // namespace
 
 void GenerationArguments::add_to(CLI::App& command) {
-  const char* group = "Generation";
-  command.add_option("--max-new-tokens", max_new_tokens, "Longest output, in tokens")
-      ->transform(whole_number(1))
-      ->group(group);
-  command.add_option("--min-new-tokens", min_new_tokens, "Shortest output, in tokens")
-      ->transform(whole_number(0))
-      ->group(group);
-  command.add_option("--max-length", max_length, "The same, the start token counted")
-      ->transform(whole_number(2))
-      ->group(group);
-  command.add_option("--min-length", min_length, "The same, the start token counted")
-      ->transform(whole_number(0))
-      ->group(group);
-  command.add_option("--num-beams", num_beams, "Beams of the search; 1 is greedy")
-      ->transform(whole_number(1))
-      ->group(group);
-  command.add_option("--num-return-sequences", num_return_sequences, "Best results to give")
-      ->transform(whole_number(1))
-      ->group(group);
-  command.add_option("--length-penalty", length_penalty, "Exponent of the length a score is divided by")
-      ->check(finite_number())
-      ->group(group);
-  command.add_option("--early-stopping", early_stopping, "true, false or never")->group(group);
-  command.add_option("--no-repeat-ngram-size", no_repeat_ngram_size, "No run of so many tokens twice")
-      ->transform(whole_number(0))
-      ->group(group);
-  command
-      .add_option("--encoder-no-repeat-ngram-size", encoder_no_repeat_ngram_size,
-                  "No run of so many tokens that the source has (of a decoder, the prompt)")
-      ->transform(whole_number(0))
-      ->group(group);
-  command.add_option("--repetition-penalty", repetition_penalty, "Above 1: against tokens already there")
-      ->check(finite_number())
-      ->group(group);
-  command
-      .add_option("--encoder-repetition-penalty", encoder_repetition_penalty,
-                  "Above 1: for tokens that the source has (of a decoder, the prompt)")
-      ->check(finite_number())
-      ->group(group);
-  command.add_option("--bad-words-ids", bad_words_ids, "Ids never to say, e.g. 5,6 (repeatable)")
-      ->allow_extra_args(false)
-      ->group(group);
-  command.add_option("--suppress-tokens", suppress_tokens, "Single ids never to say, e.g. 5,6")
-      ->allow_extra_args(false)
-      ->group(group);
-  command.add_option("--begin-suppress-tokens", begin_suppress_tokens, "Ids not to begin with, e.g. 5,6")
-      ->allow_extra_args(false)
-      ->group(group);
-  command
-      .add_option("--sequence-bias", sequence_bias,
-                  "Ids and what to add to their score: 5,6:-2.5 (repeatable)")
-      ->allow_extra_args(false)
-      ->group(group);
+  const char* group = nullptr;
+  const auto count = [&](const char* name, auto& value, const char* text, std::int64_t least = 0) {
+    command.add_option(name, value, text)->transform(whole_number(least))->type_name("N")->group(group);
+  };
+  const auto number = [&](const char* name, auto& value, const char* text) {
+    command.add_option(name, value, text)->check(finite_number())->type_name("X")->group(group);
+  };
+  const auto ids = [&](const char* name, auto& value, const char* text, const char* form = "IDS") {
+    command.add_option(name, value, text)->allow_extra_args(false)->type_name(form)->group(group);
+  };
+  const auto flag = [&](const char* name, auto& value, const char* text) {
+    command.add_flag(name, value, text)->group(group);
+  };
+  command_ = &command;
+
+  group = "Generation: lengths";
+  count("--max-new-tokens", max_new_tokens, "Largest number of tokens to generate", 1);
+  count("--min-new-tokens", min_new_tokens, "Smallest number of tokens to generate");
+  count("--max-length", max_length,
+        "Largest length of the whole sequence: prompt (or decoder start token) and new tokens", 2);
+  count("--min-length", min_length, "Smallest length of the whole sequence");
   command
       .add_option("--exponential-decay-length-penalty", exponential_decay_length_penalty,
-                  "START,FACTOR: after START new tokens the end's score grows by FACTOR a token")
+                  "After START new tokens, raise the end token's score by FACTOR with every token")
+      ->type_name("START,FACTOR")
       ->group(group);
-  command.add_flag("--renormalize-logits", renormalize_logits, "Log-softmax after all other processing")
-      ->group(group);
+
+  group = "Generation: search";
+  count("--num-beams", num_beams, "Number of beams; 1 is greedy search", 1);
+  count("--num-return-sequences", num_return_sequences, "Number of sequences to return for each input", 1);
+  number("--length-penalty", length_penalty,
+         "Beam scores are divided by the length to this power: above 0 favours long sequences");
   command
-      .add_flag("--remove-invalid-values", remove_invalid_values,
-                "Scores that are no numbers become 0, infinite ones the largest numbers")
+      .add_option("--early-stopping", early_stopping,
+                  "When beam search stops: true, once there are as many finished sequences as beams; false, "
+                  "when better ones are unlikely; never, when better ones are impossible")
+      ->type_name("true|false|never")
       ->group(group);
-  command.add_option("--eos-token-id", eos_token_id, "Ids that end the output, e.g. 0,3")
-      ->allow_extra_args(false)
-      ->group(group);
-  command.add_option("--forced-bos-token-id", forced_bos_token_id, "Id of the first token")
-      ->transform(whole_number(0))
-      ->group(group);
-  command.add_option("--forced-eos-token-id", forced_eos_token_id, "Ids of the last possible token")
-      ->allow_extra_args(false)
-      ->group(group);
-  command.add_option("--pad-token-id", pad_token_id, "Id that fills rows up")
-      ->transform(whole_number(0))
-      ->group(group);
-  command.add_option("--decoder-start-token-id", decoder_start_token_id, "Id the decoder starts from")
-      ->transform(whole_number(0))
-      ->group(group);
-  command.add_flag("--do-sample,!--no-do-sample", do_sample, "Draw tokens at random (see --seed), or not")
-      ->group(group);
-  command.add_option("--temperature", temperature, "Below 1: less random")
-      ->check(finite_number())
-      ->group(group);
-  command.add_option("--top-k", top_k, "Draw among so many best tokens; 0: all")
-      ->transform(whole_number(0))
-      ->group(group);
-  command.add_option("--top-p", top_p, "Draw among the best tokens of so much probability")
-      ->check(finite_number())
-      ->group(group);
-  command.add_option("--top-h", top_h, "Draw among the best tokens of so much of the entropy")
-      ->check(finite_number())
-      ->group(group);
-  command.add_option("--min-p", min_p, "Draw among tokens so likely against the best")
-      ->check(finite_number())
-      ->group(group);
+
+  group = "Generation: sampling";
+  // add_flag would set the value to false when neither is given, over the value of the model's files.
   command
-      .add_option("--typical-p", typical_p,
-                  "Draw among the tokens of typical surprise, of so much probability")
-      ->check(finite_number())
+      .add_flag_function(
+          "--do-sample,!--no-do-sample", [this](std::int64_t count) { do_sample = count > 0; },
+          "Sample tokens instead of taking the likeliest, or do not")
       ->group(group);
-  command.add_option("--epsilon-cutoff", epsilon_cutoff, "Draw among tokens at least so likely")
-      ->check(finite_number())
-      ->group(group);
-  command.add_option("--eta-cutoff", eta_cutoff, "The same, less strict where many tokens are likely")
-      ->check(finite_number())
-      ->group(group);
+  number("--temperature", temperature, "Divide the logits by this: below 1 is less random, above 1 more");
+  count("--top-k", top_k, "Sample from the N likeliest tokens; 0 for all");
+  number("--top-p", top_p, "Sample from the likeliest tokens with a total probability of X (nucleus)");
+  number("--top-h", top_h, "Sample from the likeliest tokens with at most X of the distribution's entropy");
+  number("--min-p", min_p, "Sample from tokens at least X times as likely as the likeliest");
+  number("--typical-p", typical_p, "Locally typical sampling, with a total probability of X");
+  number("--epsilon-cutoff", epsilon_cutoff, "Sample from tokens of probability at least X");
+  number("--eta-cutoff", eta_cutoff, "Eta sampling: a cutoff that adapts to the distribution's entropy");
+
+  group = "Generation: constraints";
+  count("--no-repeat-ngram-size", no_repeat_ngram_size,
+        "Never repeat an n-gram of this size; 0 for no limit");
+  count("--encoder-no-repeat-ngram-size", encoder_no_repeat_ngram_size,
+        "Never repeat an n-gram of this size from the source (for a decoder, the prompt)");
+  number("--repetition-penalty", repetition_penalty, "Repetition penalty (> 1 discourages repeats)");
+  number("--encoder-repetition-penalty", encoder_repetition_penalty,
+         "Penalty for tokens that are not in the source (for a decoder, the prompt): > 1 favours its tokens");
+  ids("--bad-words-ids", bad_words_ids, "A sequence of token ids that must not be generated, e.g. 5,6");
+  ids("--suppress-tokens", suppress_tokens, "Token ids that must not be generated, e.g. 5,6");
+  ids("--begin-suppress-tokens", begin_suppress_tokens,
+      "Token ids that must not be generated first, e.g. 5,6");
+  ids("--sequence-bias", sequence_bias,
+      "Bias added to the score of the last of these token ids after the others, e.g. 5,6:-2.5", "IDS:X");
+  count("--forced-bos-token-id", forced_bos_token_id, "Token id that must be generated first");
+  ids("--forced-eos-token-id", forced_eos_token_id,
+      "Token ids one of which must be generated last when the largest length is reached");
+  flag("--renormalize-logits", renormalize_logits, "Apply log-softmax after all other processing of scores");
+  flag("--remove-invalid-values", remove_invalid_values,
+       "Replace NaN scores by 0 and infinite ones by the largest finite numbers");
+
+  group = "Generation: special tokens";
+  ids("--eos-token-id", eos_token_id, "Token ids that end a sequence, e.g. 0,3");
+  count("--pad-token-id", pad_token_id, "Token id of padding");
+  count("--decoder-start-token-id", decoder_start_token_id, "Token id the decoder starts from");
 }
 
 namespace {
@@ -192,7 +168,13 @@ std::pair<std::int64_t, double> decay_of(const std::string& text) {
 
 }  // namespace
 
-void GenerationArguments::apply_to(GenerationOptions& o) const {
+void choose_seed(GenerationOptions& options, const Globals& globals) {
+  if (!options.do_sample) return;
+  options.seed = globals.seed ? *globals.seed : std::random_device()();
+  if (globals.verbose) say(fmt::format("seed {}", options.seed));
+}
+
+void GenerationArguments::apply_to(GenerationOptions& o, const Globals& globals) const {
   // A length on the command line replaces the model's, whichever way either counts.
   if (max_new_tokens || max_length) o.max_new_tokens.reset(), o.max_length.reset();
   if (min_new_tokens || min_length) o.min_new_tokens.reset(), o.min_length = 0;
@@ -236,23 +218,23 @@ void GenerationArguments::apply_to(GenerationOptions& o) const {
   if (remove_invalid_values) o.remove_invalid_values = true;
   overlay(o.do_sample, do_sample);
   check_use(o, {});
+  warn_of_idle_options(*command_, o, globals);
+  choose_seed(o, globals);
 }
 
 void check_tokens(const GenerationArguments& given, const GenerationOptions& options, std::int64_t vocab_size,
                   const std::filesystem::path& directory, bool quiet) {
-  // What a list names beyond the vocabulary is never met: of a model's files, which models made small keep
-  // from larger ones, that is said; of the command line it is a mistake.
+  // Token ids beyond the vocabulary never occur. In a model's files (small models keep those of larger ones)
+  // they give a warning; on the command line they are a mistake.
   struct List {
     const char* name;
     const std::vector<std::int64_t>& ids;
     const std::vector<std::string>& given;
-    const char* does;
   };
   for (const List& list :
-       {List{"eos_token_id", options.eos_token_id, given.eos_token_id, "ends"},
-        List{"suppress_tokens", options.suppress_tokens, given.suppress_tokens, "suppresses"},
-        List{"begin_suppress_tokens", options.begin_suppress_tokens, given.begin_suppress_tokens,
-             "suppresses"}}) {
+       {List{"eos_token_id", options.eos_token_id, given.eos_token_id},
+        List{"suppress_tokens", options.suppress_tokens, given.suppress_tokens},
+        List{"begin_suppress_tokens", options.begin_suppress_tokens, given.begin_suppress_tokens}}) {
     for (const std::int64_t id : list.ids) {
       if (id < vocab_size) continue;
       if (!list.given.empty()) {
@@ -262,8 +244,8 @@ void check_tokens(const GenerationArguments& given, const GenerationOptions& opt
                                      vocab_size, id));
       }
       if (quiet) continue;
-      warn(fmt::format("{}: {} {} is outside the vocabulary of {} tokens and {} nothing", directory.string(),
-                       list.name, id, vocab_size, list.does));
+      warn(fmt::format("{}: {} {} is outside the vocabulary of {} tokens and ignored", directory.string(),
+                       list.name, id, vocab_size));
     }
   }
   try {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/cli.h"
 #include "heed/generate/options.h"
 
 namespace heed::cli {
@@ -25,13 +26,24 @@ struct GenerationArguments {
   bool renormalize_logits = false, remove_invalid_values = false;
 
   void add_to(CLI::App& command);
-  /// Overwrites what the user gave. Throws UsageError for what is malformed, out of range or contradictory.
-  void apply_to(GenerationOptions& options) const;
+  /// Overwrites what the user gave, and chooses the seed. Warns of options that have no effect. Throws
+  /// UsageError for what is malformed, out of range or contradictory.
+  void apply_to(GenerationOptions& options, const Globals& globals) const;
+
+ private:
+  const CLI::App* command_ = nullptr;
 };
 
-/// Throws UsageError for what the command line asks of a vocabulary that has it not, Error where it is the
-/// model's generation_config.json that asks for it. An end token that a model's own files name and its
-/// vocabulary has not ends nothing, in transformers too: that is warned of, unless `quiet`.
+/// For the footers of their commands.
+inline constexpr const char* kGenerationNote =
+    "Generation options replace those of the model's generation_config.json.\n\n";
+
+/// Of sampling, the seed of --seed or else a new one, which --verbose reports.
+void choose_seed(GenerationOptions& options, const Globals& globals);
+
+/// Throws UsageError for token ids of the command line outside the vocabulary, Error for those of the model's
+/// generation_config.json. There, end and suppressed token ids outside the vocabulary are ignored, as
+/// transformers does, with a warning unless `quiet`.
 void check_tokens(const GenerationArguments& given, const GenerationOptions& options, std::int64_t vocab_size,
                   const std::filesystem::path& directory, bool quiet);
 

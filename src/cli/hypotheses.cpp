@@ -40,6 +40,7 @@ void print_json(const std::vector<Hypothesis>& hypotheses,
     }
     json.end_array();
   }
+  if (options.do_sample) json.field("seed", options.seed);
   fmt::print("{}\n", json.end_object().text());
 }
 

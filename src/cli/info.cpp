@@ -6,10 +6,10 @@
 #include <set>
 
 #include "cli/cli.h"
+#include "cli/model_commands.h"
 #include "cli/models.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
-#include "heed/models/registry.h"
 
 namespace heed::cli {
 namespace {
@@ -52,7 +52,7 @@ constexpr const char* kSizes[] = {"d_model",
 struct Summary {
   std::filesystem::path directory;
   std::string family;
-  std::vector<std::string> architectures, unknown_settings;
+  std::vector<std::string> architectures, unknown_settings, commands;
   std::int64_t vocab_size = 0;
   std::optional<std::int64_t> max_positions;
   std::int64_t parameters = 0;
@@ -96,6 +96,7 @@ Summary summarise(const std::filesystem::path& directory, const Globals& globals
   const auto model = load_model(directory, dtype_to_load(s.dtype));  // checks config against tensors
   warn_of_unknown_settings(*model, directory, globals);
   s.unknown_settings = model->unknown_settings();
+  s.commands = commands_for(*model);
   s.vocab_size = model->vocab_size();
   s.max_positions = model->max_positions();
   for (const Parameter& parameter : model->parameters()) {
@@ -115,6 +116,7 @@ void print_summary_json(const Summary& s) {
       .field("directory", s.directory.string())
       .field("model_type", s.family)
       .field("architectures", s.architectures)
+      .field("commands", s.commands)
       .field("unknown_settings", s.unknown_settings)
       .field("vocab_size", s.vocab_size)
       .field("max_positions", s.max_positions)
@@ -140,6 +142,9 @@ void print_summary_json(const Summary& s) {
 void print_summary(const Summary& s) {
   fmt::print("model       {}\nfamily      {}\nparameters  {}\n", s.directory.string(),
              s.architectures.empty() ? s.family : s.family + ", " + s.architectures.front(), s.parameters);
+  std::string commands;
+  for (const std::string& name : s.commands) commands += (commands.empty() ? "" : ", ") + name;
+  fmt::print("commands    {}\n", commands);
   fmt::print("file        {:.1f} MB ({}{})\n", static_cast<double>(s.bytes) / 1e6, s.dtype,
              s.files.files().size() > 1 ? fmt::format(", {} files", s.files.files().size()) : "");
   fmt::print("in memory   {:.1f} MB (f32), {:.1f} MB (bf16)\n", 4e-6 * static_cast<double>(s.parameters),
@@ -161,9 +166,12 @@ void print_summary(const Summary& s) {
 
 void add_info(CLI::App& app, const Globals& globals) {
   CLI::App* command =
-      app.add_subcommand("info", "Describe a model: family, shape, parameters, memory, tensors");
+      app.add_subcommand("info", "Describe a model: family, commands that run it, sizes, memory, tensors");
   auto name = std::make_shared<std::string>();
-  command->add_option("model,--model,-m", *name, "Model directory or name")->required();
+  command->add_option("model,--model,-m", *name, "Model directory, or the name of a model")
+      ->required()
+      ->type_name("MODEL")
+      ->group("Model");
   command->footer("Examples:\n  heed info en-fr\n  heed info ./checkpoint --json");
   command->callback([name, &globals] {
     const Summary summary = summarise(locate_model(*name), globals);

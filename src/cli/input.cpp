@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <sstream>
 
-#include "cli/interrupt.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
 #include "heed/cancelled.h"
 #include "heed/error.h"
@@ -20,10 +20,6 @@ namespace heed::cli {
 namespace {
 
 constexpr char kMark = '\x1f';
-
-std::string without_mark(const std::string& word) {
-  return !word.empty() && word.front() == kMark ? word.substr(1) : word;
-}
 
 bool read_line(std::istream& stream, std::string& line) {
   if (!std::getline(stream, line)) return false;
@@ -70,11 +66,11 @@ class StdinLines {
     buffer_.erase(0, begin_);
     scanned_ -= begin_;
     begin_ = 0;
-    // Whoever sets the flag may do so just before read() would wait, so that waiting is cut short.
+    // The flag may be set just before the wait begins, so it is looked at again and again.
     constexpr int kLookAgainMs = 100;
     pollfd descriptor{STDIN_FILENO, POLLIN, 0};
     while (poll(&descriptor, 1, kLookAgainMs) <= 0) {
-      if (interrupted()) throw Cancelled();
+      if (stop_requested()) throw Cancelled();
     }
     std::array<char, 65536> piece;
     const ssize_t count = read(STDIN_FILENO, piece.data(), piece.size());
@@ -83,7 +79,7 @@ class StdinLines {
     } else if (count == 0) {
       ended_ = true;
     } else if (errno != EINTR) {
-      throw Error("stdin: expected text, got an error while reading (is it a folder?)");
+      throw Error("stdin: cannot be read (is it a folder?)");
     }
   }
 
@@ -93,8 +89,14 @@ class StdinLines {
   bool ended_ = false;
 };
 
-StdinLines& stdin_lines() {
+// Before the first line is read from a terminal, a notice is printed unless `quiet`.
+StdinLines& stdin_lines(bool quiet) {
   static StdinLines lines;
+  static const bool announced = [&] {
+    if (!quiet && isatty(STDIN_FILENO) == 1) say("reading lines from the terminal; end with Ctrl-D");
+    return true;
+  }();
+  (void)announced;
   return lines;
 }
 
@@ -106,6 +108,10 @@ std::vector<std::string> with_brackets_kept(int argc, char** argv) {
     if (word.size() > 1 && word.front() == '[' && word.back() == ']') word.insert(word.begin(), kMark);
   }
   return words;
+}
+
+std::string without_mark(const std::string& word) {
+  return !word.empty() && word.front() == kMark ? word.substr(1) : word;
 }
 
 std::string valid_text(const std::string& text, const std::string& where, bool quiet) {
@@ -121,7 +127,7 @@ std::string valid_text(const std::string& text, const std::string& where, bool q
 std::vector<std::string> read_texts(const std::vector<std::string>& arguments, bool quiet) {
   std::vector<std::string> texts;
   for (const std::string& word : arguments) texts.push_back(without_mark(word));
-  for (std::string line; arguments.empty() && stdin_lines().next(line);) texts.push_back(line);
+  for (std::string line; arguments.empty() && stdin_lines(quiet).next(line);) texts.push_back(line);
   for (std::size_t i = 0; i < texts.size(); ++i)
     texts[i] = valid_text(texts[i], "line " + std::to_string(i + 1), quiet);
   return texts;
@@ -130,7 +136,7 @@ std::vector<std::string> read_texts(const std::vector<std::string>& arguments, b
 bool TextWindows::next(std::vector<std::string>& window) {
   window.clear();
   if (arguments_.empty()) {
-    StdinLines& lines = stdin_lines();
+    StdinLines& lines = stdin_lines(quiet_);
     for (std::string line; window.size() < most_ && (window.empty() || lines.ready()) && lines.next(line);)
       window.push_back(std::move(line));
   }
@@ -140,7 +146,7 @@ bool TextWindows::next(std::vector<std::string>& window) {
 
 bool TextWindows::at_end() {
   if (!arguments_.empty()) return at_ == arguments_.size();
-  return stdin_lines().at_end();
+  return stdin_lines(quiet_).at_end();
 }
 
 std::vector<std::string> read_lines(const std::string& path, bool quiet) {

@@ -10,7 +10,10 @@ namespace heed::cli {
 /// so that such words are marked. The functions below take the mark off.
 std::vector<std::string> with_brackets_kept(int argc, char** argv);
 
-/// `text` with invalid UTF-8 replaced, which is told under the name `where` unless `quiet`.
+/// A word of that command line as it was typed.
+std::string without_mark(const std::string& word);
+
+/// `text` with invalid UTF-8 replaced, with a warning that names `where` unless `quiet`.
 std::string valid_text(const std::string& text, const std::string& where, bool quiet);
 
 /// `arguments` if there are any, otherwise every line of stdin; all of them valid_text.
@@ -22,8 +25,8 @@ std::vector<std::string> read_texts(const std::vector<std::string>& arguments, b
 class TextWindows {
  public:
   /// `arguments` must outlive this.
-  explicit TextWindows(const std::vector<std::string>& arguments, std::size_t most = 2048)
-      : arguments_(arguments), most_(most) {}
+  TextWindows(const std::vector<std::string>& arguments, bool quiet, std::size_t most = 2048)
+      : arguments_(arguments), quiet_(quiet), most_(most) {}
   /// Fills `window` with the next texts as they came; false when there are none left. Throws Error when stdin
   /// cannot be read, Cancelled after Ctrl-C.
   bool next(std::vector<std::string>& window);
@@ -32,6 +35,7 @@ class TextWindows {
 
  private:
   const std::vector<std::string>& arguments_;
+  bool quiet_;
   std::size_t most_;
   std::size_t at_ = 0;
 };

@@ -2,20 +2,23 @@
 // status: 0 done, 1 it failed, 2 the command line is wrong.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <new>
-#include <stdexcept>
 
 #include "cli/cli.h"
+#include "cli/completion.h"
 #include "cli/failed_lines.h"
+#include "cli/failures.h"
+#include "cli/help.h"
+#include "cli/idle_options.h"
 #include "cli/input.h"
 #include "cli/option_values.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/wrong_use.h"
 #include "heed/cancelled.h"
 #include "heed/threads.h"
 
@@ -24,65 +27,25 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kWrongUse = 2;
-constexpr int kSignal = 128;
-constexpr int kInterrupted = 130;  // as shells say it of SIGINT
-constexpr const char* kNoMemory = "memory: expected more, got none (make the batch smaller)";
+constexpr int kSignal = 128;  // and the signal, as shells have it
 
-void add_global_options(CLI::App& app, Globals& globals) {
-  app.add_flag("--quiet,-q", globals.quiet, "No progress and no warnings");
-  app.add_flag("--json", globals.json, "Results as JSON, one value per line where there are several");
+void add_common_options(CLI::App& app, Globals& globals) {
+  app.set_help_flag("--help,-h", "Show this help");
+  app.get_help_ptr()->group(kCommonOptions);
+  app.add_flag("--json", globals.json, "Write results as JSON, one value per line where there are several")
+      ->group(kCommonOptions);
   app.add_option("--threads", globals.threads, "Compute threads (default: all processors)")
-      ->transform(whole_number(1, 4096));
-  app.add_option("--seed", globals.seed, "Seed of everything random")->transform(whole_number(0));
-}
-
-// One line, whatever the message holds, and even where stderr cannot be written to.
-int fail(int status, std::string message) {
-  std::replace_if(
-      message.begin(), message.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
-  std::fputs(("heed: error: " + message + "\n").c_str(), stderr);
-  return status;
-}
-
-std::string before(const std::string& text, const std::string& mark) {
-  return text.substr(0, text.find(mark));
-}
-
-std::string after(const std::string& text, const std::string& mark) {
-  const std::size_t at = text.find(mark);
-  return at == std::string::npos ? text : text.substr(at + mark.size());
-}
-
-// What CLI11 found, in heed's form. Its kinds of error are classes, but their details stand in their texts
-// only.
-std::string wrong_use(const CLI::App& app, const CLI::ParseError& error) {
-  const auto commands = app.get_subcommands();
-  const std::string command = commands.empty() ? "heed" : "heed " + commands.front()->get_name();
-  const std::string help = " (" + command + " --help shows the use)", text = error.what();
-  const bool wants_command = commands.empty() || text.starts_with("A subcommand");
-  if (wants_command && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    const std::vector<std::string> others = app.remaining(true);
-    return "command line: expected a command" + (commands.empty() ? "" : " of " + command) + ", got " +
-           (others.empty() ? "none" : others.front()) + help;
-  }
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    return "command line: expected " + before(text, " is required") + ", got none" + help;
-  }
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    return "command line: expected what " + command + " takes, got " + after(text, "expected: ") + help;
-  }
-  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
-    const bool missing = text.find("missing") != std::string::npos;
-    return before(text, ":") + ": expected one value, got " + (missing ? "none" : "another number of them") +
-           help;
-  }
-  if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) return text;
-  return "command line: expected values the options take, got " + after(text, "Could not convert: ") + help;
-}
-
-int report(const std::filesystem::filesystem_error& error) {
-  return fail(kFailed, fmt::format("{}: expected a place that can be used, got \"{}\"",
-                                   error.path1().string(), error.code().message()));
+      ->transform(whole_number(1, 4096))
+      ->type_name("N")
+      ->group(kCommonOptions);
+  app.add_option("--seed", globals.seed,
+                 "Seed of random numbers (default: a new one for each run; of training, the recipe's)")
+      ->transform(whole_number(0))
+      ->type_name("N")
+      ->group(kCommonOptions);
+  app.add_flag("--quiet,-q", globals.quiet, "Write no progress and no warnings")->group(kCommonOptions);
+  app.add_flag("--verbose,-v", globals.verbose, "Report choices made for you, such as the seed, on stderr")
+      ->group(kCommonOptions);
 }
 
 // For what no catch can reach: SentencePiece's trainer ends the process when one of its threads gets no
@@ -91,28 +54,15 @@ int report(const std::filesystem::filesystem_error& error) {
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::bad_alloc&) {
-    std::fputs("heed: error: memory: expected more, got none (use less data, e.g. data.max_pairs)\n", stderr);
+    std::fputs("heed: error: memory: not enough for this work (use less data, e.g. data.max_pairs)\n",
+               stderr);
     std::_Exit(kFailed);
   } catch (...) {  // a bug of ours
   }
   std::abort();
 }
 
-int run(int argc, char** argv) {
-  CLI::App app("heed trains transformers, runs them, and shows what they attend to.", "heed");
-  app.set_version_flag("--version", "heed " HEED_VERSION);
-  app.require_subcommand(1);
-  app.fallthrough();
-  app.footer(
-      "heed COMMAND --help shows what a command takes, with examples.\n"
-      "Examples:\n"
-      "  heed translate \"The cat sat on the mat.\"\n"
-      "  heed train recipes/reverse.toml --output runs/reverse");
-  Globals globals;
-  add_global_options(app, globals);
-  app.parse_complete_callback([&] {
-    if (globals.threads > 0) set_threads(globals.threads);
-  });
+void add_commands(CLI::App& app, const Globals& globals) {
   add_translate(app, globals);
   add_generate(app, globals);
   add_fill(app, globals);
@@ -129,40 +79,107 @@ int run(int argc, char** argv) {
   add_pull(app, globals);
   add_average(app, globals);
   add_bench(app, globals);
+}
+
+std::string help_of(const CLI::App& command) {
+  return command.get_formatter()->make_help(&command, full_name(command), CLI::AppFormatMode::Normal);
+}
+
+// heed help COMMAND
+void add_help(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("help", "Show the help of a command");
+  auto path = std::make_shared<std::vector<std::string>>();
+  command->add_option("command", *path, "The command, e.g. translate, or bench gemm")->type_name("COMMAND");
+  command->footer("Example:\n  heed help translate");
+  command->callback([&app, path] {
+    const CLI::App* shown = &app;
+    for (const std::string& name : *path) {
+      const CLI::App* next = nullptr;
+      for (const CLI::App* candidate : shown->get_subcommands({})) {
+        if (candidate->get_name() == name) next = candidate;
+      }
+      if (next == nullptr) throw UsageError(unknown_command(*shown, name));
+      shown = next;
+    }
+    fmt::print("{}", help_of(*shown));
+  });
+}
+
+int fail(int status, const std::string& message) {
+  say(printable("heed: error: " + message));
+  return status;
+}
+
+// A command that is missing gets the list of all there are.
+bool misses_command(const CLI::App& app, const std::vector<std::string>& words) {
+  return !chosen_command(app).get_subcommands({}).empty() && left_over(app, words).empty();
+}
+
+int explain(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
+  if (misses_command(app, words) && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    std::fputs(help_of(chosen_command(app)).c_str(), stderr);
+    return kWrongUse;
+  }
+  return fail(kWrongUse, wrong_use(app, error, words));
+}
+
+void parse(CLI::App& app, const std::vector<std::string>& words) {
+  std::vector<const char*> pointers;
+  for (const std::string& word : words) pointers.push_back(word.c_str());
   try {
-    try {
-      const std::vector<std::string> words = with_brackets_kept(argc, argv);
-      std::vector<const char*> pointers;
-      for (const std::string& word : words) pointers.push_back(word.c_str());
-      app.parse(argc, pointers.data());
-    } catch (const CLI::Success& success) {  // --help and --version
-      app.exit(success);
+    app.parse(static_cast<int>(pointers.size()), pointers.data());
+  } catch (const CLI::CallForHelp&) {
+    const std::vector<std::string> others = left_over(app, words);
+    const CLI::App& command = chosen_command(app);
+    if (!command.get_subcommands({}).empty() && !others.empty())
+      throw UsageError(unknown_command(command, others.front()));
+    fmt::print("{}", help_of(command));
+  } catch (const CLI::CallForVersion& version) {
+    fmt::print("{}\n", version.what());
+  }
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("heed trains transformers, runs them, and shows their attention.", "heed");
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.footer(
+      "heed COMMAND --help lists what a command takes, with examples.\n"
+      "\n"
+      "Examples:\n"
+      "  heed translate \"The cat sat on the mat.\"\n"
+      "  heed train recipes/reverse.toml --output runs/reverse");
+  Globals globals;
+  add_common_options(app, globals);
+  app.set_version_flag("--version", "heed " HEED_VERSION, "Show the version");
+  app.get_version_ptr()->group(kCommonOptions);
+  add_commands(app, globals);
+  add_help(app);
+  app.parse_complete_callback([&] {
+    if (globals.threads > 0) set_threads(globals.threads);
+    warn_of_idle_options(chosen_command(app), globals);
+  });
+  const std::vector<std::string> words = with_brackets_kept(argc, argv);
+  try {
+    if (argc > 2 &&
+        words[words.size() - 2] == "--completion") {  // not in the help: the build installs what it prints
+      fmt::print("{}", completion_script(app, words.back()));
+    } else {
+      parse(app, words);
     }
     flush_results();
     return 0;
-  } catch (const Stopped& stopped) {
-    return kSignal + stopped.signal;
   } catch (const CLI::ParseError& error) {
-    return fail(kWrongUse, wrong_use(app, error));
+    return explain(app, error, words);
   } catch (const UsageError& error) {
     return fail(kWrongUse, error.what());
   } catch (const Cancelled&) {
-    return kInterrupted;
+    return kSignal + stop_signal();
   } catch (const ReportedError&) {
     return kFailed;
-  } catch (const Error& error) {
-    return fail(kFailed, error.what());
-  } catch (const std::bad_alloc&) {
-    return fail(kFailed, kNoMemory);
-  } catch (const std::length_error&) {  // of a container asked for more than there are addresses
-    return fail(kFailed, kNoMemory);
-  } catch (const std::filesystem::filesystem_error& error) {
-    return report(error);
-  } catch (const std::system_error& error) {  // fmt's, when stdout takes no more
-    return fail(kFailed,
-                fmt::format("stdout: expected to write the results, got \"{}\"", error.code().message()));
   } catch (const std::exception& error) {
-    return fail(kFailed, error.what());
+    return fail(kFailed, failure(error));
   }
 }
 

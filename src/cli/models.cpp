@@ -47,7 +47,7 @@ void refuse_unfinished_run(const fs::path& directory) {
   if (steps.empty()) return;
   throw Error(directory.string() + ": no final model yet (use " +
               checkpoint_path(directory, steps.back()).string() +
-              ", or go on with heed train RECIPE --output " + directory.string() + " --resume)");
+              ", or continue with heed train RECIPE --output " + directory.string() + " --resume)");
 }
 
 fs::path locate_model(const std::string& name) {
@@ -64,7 +64,7 @@ void warn_of_unknown_settings(const Model& model, const fs::path& directory, con
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   warn((directory / "config.json").string() + ": " + list + (names.size() == 1 ? " is" : " are") +
-       " not known and not followed");
+       " not supported and ignored");
 }
 
 DType weights_dtype(const std::string& name) {

@@ -43,6 +43,16 @@ CLI::Validator finite_number() {
   return CLI::Validator(check, "");
 }
 
+CLI::Validator positive_number() {
+  const auto check = [](std::string& text) -> std::string {
+    double value = 0;
+    return parse(text, value) && std::isfinite(value) && value > 0
+               ? ""
+               : fmt::format("expected a number above 0, got {}", text);
+  };
+  return CLI::Validator(check, "");
+}
+
 std::vector<std::int64_t> parse_ids(const std::string& list, const std::string& option) {
   std::vector<std::int64_t> ids;
   for (std::size_t begin = 0; begin <= list.size();) {

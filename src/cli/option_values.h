@@ -14,6 +14,8 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most = std::numeric
 
 /// A number that is neither infinite nor NaN; for check().
 CLI::Validator finite_number();
+/// The same, above 0.
+CLI::Validator positive_number();
 
 /// "1,2,3" as ids. Throws UsageError that names `option` for anything else.
 std::vector<std::int64_t> parse_ids(const std::string& list, const std::string& option);

@@ -45,8 +45,13 @@ void check_picture_file(const std::filesystem::path& file) {
   }
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
   if (!std::filesystem::is_directory(folder)) {
-    throw Error(file.string() + ": expected a file in a folder that exists, got one in " + folder.string());
+    throw Error(file.string() + ": folder " + folder.string() + " not found (create it first)");
   }
+}
+
+std::filesystem::path numbered(const std::filesystem::path& file, std::size_t index) {
+  return file.parent_path() /
+         (file.stem().string() + "-" + std::to_string(index + 1) + file.extension().string());
 }
 
 void write_picture(const AttentionPicture& picture, const std::filesystem::path& file) {

@@ -29,4 +29,7 @@ void check_picture_file(const std::filesystem::path& file);
 /// Writes a picture in the format of the file's ending.
 void write_picture(const AttentionPicture& picture, const std::filesystem::path& file);
 
+/// FILE with -N before its ending for the N-th of several, counted from 1; `index` is counted from 0.
+std::filesystem::path numbered(const std::filesystem::path& file, std::size_t index);
+
 }  // namespace heed::cli

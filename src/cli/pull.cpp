@@ -4,13 +4,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <vector>
 
 #include "cli/cli.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
+#include "heed/cancelled.h"
 #include "heed/io/hub_cache.h"
 #include "heed/io/json.h"
 #include "hub/cache.h"
@@ -24,22 +24,6 @@ struct PullArguments {
   std::string revision;
   hub::Patterns patterns;
 };
-
-std::atomic<bool> stopped{false};
-std::atomic<int> stop_signal{0};
-
-// The first Ctrl-C (or SIGTERM) ends the downloads so that they can be resumed; the second ends the command
-// at once.
-void stop(int signal) {
-  stop_signal = signal;
-  stopped = true;
-  std::signal(signal, SIG_DFL);
-}
-
-// What runs in the background of a shell ignores Ctrl-C, and goes on doing so.
-void stop_on(int signal) {
-  if (std::signal(signal, stop) == SIG_IGN) std::signal(signal, SIG_IGN);
-}
 
 // All command lines that cannot work are refused before the first connection.
 std::vector<hub::PullOptions> pulls_of(const PullArguments& arguments) {
@@ -87,7 +71,7 @@ void pull_one(const hub::Settings& settings, hub::PullOptions options, const Glo
   using Clock = std::chrono::steady_clock;
   Progress progress(globals.quiet);
   const auto start = Clock::now();
-  options.stop = &stopped;
+  options.stop = &stop_flag();
   options.on_message = [&](const std::string& message) {
     if (globals.quiet) return;
     progress.finish();
@@ -112,13 +96,11 @@ void pull_one(const hub::Settings& settings, hub::PullOptions options, const Glo
 void run(const PullArguments& arguments, const Globals& globals) {
   const std::vector<hub::PullOptions> pulls = pulls_of(arguments);
   const hub::Settings settings = hub::Settings::from_environment();
-  stop_on(SIGINT);
-  stop_on(SIGTERM);
   try {
     for (const hub::PullOptions& options : pulls) pull_one(settings, options, globals);
   } catch (const hub::Stopped& error) {
     say(std::string("heed: ") + error.what());
-    std::exit(128 + stop_signal);
+    throw Cancelled();
   }
 }
 
@@ -131,17 +113,21 @@ void add_pull(CLI::App& app, const Globals& globals) {
       ->add_option("model", arguments->models,
                    "Models as the hub names them: owner/model, or owner/model@revision")
       ->required();
-  command->add_option("--revision", arguments->revision, "Branch, tag or commit (default: main)");
+  command->add_option("--revision", arguments->revision, "Branch, tag or commit (default: main)")
+      ->type_name("REVISION")
+      ->group("Input");
   command
       ->add_option("--include", arguments->patterns.include,
-                   "Download the files that match, instead of those heed reads; may be repeated")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--exclude", arguments->patterns.exclude,
-                   "Leave out the files that match; may be repeated")
-      ->allow_extra_args(false);
+                   "Download the files that match, instead of those heed reads")
+      ->allow_extra_args(false)
+      ->type_name("GLOB")
+      ->group("Input");
+  command->add_option("--exclude", arguments->patterns.exclude, "Leave out the files that match")
+      ->allow_extra_args(false)
+      ->type_name("GLOB")
+      ->group("Input");
   command->footer(
-      "Prints the directory of each model. --model owner/model finds it afterwards.\n"
+      "Prints the directory of each model. --model owner/model finds it afterwards.\n\n"
       "Examples:\n"
       "  heed pull openai-community/gpt2\n"
       "  heed pull google-bert/bert-base-uncased Helsinki-NLP/opus-mt-en-fr\n"

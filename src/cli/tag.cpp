@@ -52,7 +52,7 @@ void run(const TagArguments& arguments, const Globals& globals) {
   tagging.stride = arguments.stride;
   const std::filesystem::path directory = locate_model(arguments.model);
   const auto model =
-      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::token, "tag", globals);
+      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::token, globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(arguments, globals,
                   [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {
@@ -70,16 +70,22 @@ void run(const TagArguments& arguments, const Globals& globals) {
 }  // namespace
 
 void add_tag(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("tag", "Find the entities of texts");
+  CLI::App* command = app.add_subcommand("tag", "Find the entities of texts with a token classifier");
   auto a = std::make_shared<TagArguments>();
   add_task_options(*command, *a, "Texts; without any, the lines of stdin");
   command
-      ->add_option("--aggregation", a->aggregation,
-                   "How labels of tokens become entities: none, simple, first, average or max")
-      ->capture_default_str();
-  command->add_option("--stride", a->stride, "Tokens that the windows of a long text share")
+      ->add_option(
+          "--aggregation", a->aggregation,
+          "How token labels become entities: none (a label per token), simple (join equal labels), or "
+          "the label of a word from its first token, average, or max score")
+      ->capture_default_str()
+      ->type_name("none|simple|first|average|max")
+      ->group("Output");
+  command->add_option("--stride", a->stride, "Tokens by which the windows of a long text overlap")
       ->transform(whole_number(0))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Input");
   command->footer(
       "Examples:\n"
       "  heed tag --model ./ner \"Ada Lovelace lived in London.\"\n"

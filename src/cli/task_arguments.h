@@ -21,15 +21,18 @@ struct TaskArguments {
   std::int64_t batch_tokens = 4096;
 };
 
+/// Adds --model.
+CLI::Option* add_model_option(CLI::App& command, std::string& model);
+/// Adds --dtype, of weights in f32 or bf16.
+void add_dtype_option(CLI::App& command, std::string& dtype);
 /// Adds --model, --dtype and --batch-tokens.
-void add_model_options(CLI::App& command, TaskArguments& arguments);
+void add_encoder_options(CLI::App& command, TaskArguments& arguments);
 /// These and the texts, which the help describes as `texts`.
 void add_task_options(CLI::App& command, TaskArguments& arguments, const char* texts);
 
-/// An encoder with the head that `command` needs. Throws Error that names the command which fits the model.
+/// An encoder with this head. Throws Error that names the command which fits another model.
 std::unique_ptr<EncoderModel> load_encoder_with(const std::filesystem::path& directory, DType dtype,
-                                                EncoderHead head, const std::string& command,
-                                                const Globals& globals);
+                                                EncoderHead head, const Globals& globals);
 
 /// Works on the valid texts of a window, with options that count lines; lines that are refused are in
 /// `failed` afterwards.

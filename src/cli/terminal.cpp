@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -12,8 +13,32 @@
 #include <iostream>
 
 #include "heed/error.h"
+#include "heed/text/unicode.h"
 
 namespace heed::cli {
+namespace {
+
+std::string escaped(char byte) { return fmt::format("\\x{:02x}", static_cast<unsigned char>(byte)); }
+
+// `text` is valid UTF-8.
+void append_without_controls(std::string& out, std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (text[i] == '\n' || text[i] == '\r' || text[i] == '\t') {
+      out += ' ';
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += escaped(text[i]);
+    } else if (byte == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0) {
+      // U+0080 to U+009F, which some terminals take for control characters too.
+      out += escaped(text[i]) + escaped(text[i + 1]);
+      ++i;
+    } else {
+      out += text[i];
+    }
+  }
+}
+
+}  // namespace
 
 bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
 bool stdout_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
@@ -29,16 +54,44 @@ int terminal_width(int otherwise) {
   return otherwise;
 }
 
-void warn(const std::string& message) { say("heed: warning: " + message); }
-// What cannot be said must not end the work: fmt::print would throw.
-void say(const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }
+std::string printable(const std::string& text) {
+  std::string out;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t valid = first_invalid_utf8(rest).value_or(rest.size());
+    append_without_controls(out, rest.substr(0, valid));
+    rest.remove_prefix(valid);
+    if (rest.empty()) break;
+    out += escaped(rest.front());
+    rest.remove_prefix(1);
+  }
+  constexpr std::size_t kHead = 900, kTail = 300;
+  if (out.size() <= kHead + kTail) return out;
+  const auto continues = [&](std::size_t at) { return (static_cast<unsigned char>(out[at]) & 0xC0) == 0x80; };
+  std::size_t head = kHead, tail = out.size() - kTail;
+  while (continues(head)) --head;
+  while (continues(tail)) ++tail;
+  return out.substr(0, head) + " … " + out.substr(tail);
+}
+
+void warn(const std::string& message) { say(printable("heed: warning: " + message)); }
+// A stderr that cannot be written to must not end the work: fmt::print would throw.
+void say(const std::string& lines) {
+  std::string out;
+  for (std::size_t begin = 0; begin <= lines.size();) {
+    const std::size_t end = std::min(lines.find('\n', begin), lines.size());
+    out += printable(lines.substr(begin, end - begin)) + "\n";
+    begin = end + 1;
+  }
+  std::fputs(out.c_str(), stderr);
+}
 
 void flush_results() {
   errno = 0;
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return;
   const std::string reason = errno != 0 ? std::strerror(errno) : "an error";
-  throw Error("stdout: expected to write the results, got \"" + reason + "\"");
+  throw Error("stdout: cannot write the results (" + reason + ")");
 }
 
 std::string clock_time(double seconds) {

@@ -14,10 +14,14 @@ bool colour_stdout();
 /// Columns of the terminal on stdout, or `otherwise`.
 int terminal_width(int otherwise);
 
+/// `text` as one line that any terminal may show: line ends and tabs as spaces, other control characters and
+/// bytes that are no UTF-8 as \x1b, and a long text without its middle.
+std::string printable(const std::string& text);
+
 /// "heed: warning: MESSAGE" on stderr.
 void warn(const std::string& message);
-/// A line on stderr.
-void say(const std::string& line);
+/// One or several lines on stderr, each printable.
+void say(const std::string& lines);
 
 /// Hands what was printed so far to stdout. Throws Error when it takes no more (a full disk).
 void flush_results();

@@ -19,7 +19,7 @@ struct TextTensors {
 /// input_ids, attention_mask and perhaps token_type_ids i64 [B, T], filled up on the right to the longest.
 TextTensors side_by_side(std::span<const Encoding> encodings, std::int64_t pad_id, bool type_ids);
 
-/// Adds what the decoder of an encoder-decoder is to say: labels, -100 where there is no token, and
+/// Adds the targets of the decoder of an encoder-decoder: labels, -100 where there is no token, and
 /// decoder_input_ids, which are the labels one place later.
 void add_targets(TextTensors& texts, std::span<const Encoding> targets, const EncoderDecoderModel& model);
 

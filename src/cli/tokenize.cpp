@@ -47,7 +47,7 @@ std::filesystem::path locate(const std::string& model) {
   return std::filesystem::is_regular_file(model, error) ? std::filesystem::path(model) : locate_model(model);
 }
 
-/// What the tokenizer makes of a text, cut where its file says so.
+/// The encoding of a text, truncated if the tokenizer's file sets it.
 Encoding encode(const Tokenizer& tokenizer, const std::string& text, const TokenizeArguments& arguments) {
   const bool special = !arguments.no_special_tokens;
   if (arguments.target) return tokenizer.encode_target(text, special);
@@ -59,7 +59,7 @@ Encoding encode(const Tokenizer& tokenizer, const std::string& text, const Token
   return encoding;
 }
 
-/// Whether the model takes token_type_ids: as its config.json says, or where there is none, if any differ.
+/// Whether the model takes token_type_ids: from its config.json; without one, whether any type is not 0.
 bool takes_types(const std::filesystem::path& location, const std::vector<Encoding>& encodings) {
   if (std::filesystem::exists(location / "config.json"))
     return Config::load(location / "config.json").integer("type_vocab_size", 0) > 1;
@@ -72,8 +72,7 @@ bool takes_types(const std::filesystem::path& location, const std::vector<Encodi
 
 void write(const Tokenizer& tokenizer, const std::filesystem::path& location,
            const std::vector<Encoding>& encodings, const TokenizeArguments& arguments) {
-  if (encodings.empty())
-    throw Error("tokenize: expected texts to write to " + arguments.output.string() + ", got none");
+  if (encodings.empty()) throw Error("tokenize: missing texts (give them on stdin or as arguments)");
   const auto padding = tokenizer.padding();
   const std::int64_t pad_id = padding ? padding->pad_id : tokenizer.pad_id().value_or(0);
   const TextTensors texts = side_by_side(encodings, pad_id, takes_types(location, encodings));
@@ -96,10 +95,9 @@ void run(const TokenizeArguments& arguments, const Globals& globals) {
   if (!arguments.decode.empty() && !arguments.texts.empty())
     throw UsageError("tokenize: expected text or --decode, got both");
   if (arguments.pair && (arguments.target || !arguments.decode.empty()))
-    throw UsageError(
-        "tokenize: expected --pair with texts of the source side, got it with --target or --decode");
+    throw UsageError("--pair: cannot be combined with --target or --decode");
   if (!arguments.output.empty() && !arguments.decode.empty())
-    throw UsageError("tokenize: expected --output with texts, got it with --decode");
+    throw UsageError("--output: cannot be combined with --decode (its text goes to stdout)");
   const std::filesystem::path location = locate(arguments.model);
   const auto tokenizer = load_tokenizer(location);
   if (!arguments.decode.empty()) return decode(*tokenizer, arguments, globals.json);
@@ -121,21 +119,33 @@ void run(const TokenizeArguments& arguments, const Globals& globals) {
 }  // namespace
 
 void add_tokenize(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("tokenize", "Show the tokens of a text, or the text of tokens");
+  CLI::App* command = app.add_subcommand("tokenize", "Turn texts into token ids, or token ids into texts");
   auto a = std::make_shared<TokenizeArguments>();
   command->add_option("text", a->texts, "Texts; without any, the lines of stdin");
-  command->add_option("--model,-m", a->model, "Model directory or name, or a tokenizer's file")
-      ->capture_default_str();
-  command->add_option("--pair", a->pair, "A second text, put behind each as the model expects it");
-  command->add_option("--decode", a->decode, "Ids to turn into text, e.g. 5,6,0 (repeatable)")
-      ->allow_extra_args(false);
-  command->add_option(
-      "--output,-o", a->output,
-      "FILE.safetensors for input_ids and attention_mask, as heed forward --input reads them");
-  command->add_flag("--target", a->target, "Tokenize for the target side");
-  command->add_flag("--no-special-tokens", a->no_special_tokens, "Leave out what the tokenizer adds");
-  command->add_flag("--skip-special-tokens", a->skip_special_tokens,
-                    "With --decode: leave special tokens out");
+  command->add_option("--pair", a->pair, "Second text of a pair with each text, joined as the model expects")
+      ->type_name("TEXT")
+      ->group("Input");
+  command->add_option("--decode", a->decode, "Token ids to turn into text, e.g. 5,6,0")
+      ->allow_extra_args(false)
+      ->type_name("IDS")
+      ->group("Input");
+  command->add_option("--model,-m", a->model, "Model directory, name of a model, or a tokenizer's file")
+      ->capture_default_str()
+      ->type_name("MODEL")
+      ->group("Model");
+  command->add_flag("--target", a->target, "Tokenize as the target language of a translation model")
+      ->group("Model");
+  command
+      ->add_option("--output,-o", a->output,
+                   "Write input_ids and attention_mask to this .safetensors file, for heed forward --input")
+      ->type_name("FILE")
+      ->group("Output");
+  command->add_flag("--no-special-tokens", a->no_special_tokens, "Add no special tokens such as [CLS]")
+      ->group("Output");
+  command
+      ->add_flag("--skip-special-tokens", a->skip_special_tokens,
+                 "With --decode: leave special tokens out of the text")
+      ->group("Output");
   command->footer(
       "Examples:\n"
       "  heed tokenize \"The cat sat on the mat.\"\n"

@@ -2,9 +2,7 @@
 #include "heed/train/train.h"
 
 #include <fmt/core.h>
-#include <signal.h>
 
-#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <vector>
@@ -12,7 +10,9 @@
 #include "cli/cli.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
+#include "heed/cancelled.h"
 #include "heed/io/json.h"
 #include "heed/train/recipe.h"
 
@@ -27,31 +27,6 @@ struct TrainArguments {
   bool resume = false;
   std::optional<std::int64_t> resume_from;
 };
-
-std::atomic<bool> interrupted{false};
-std::atomic<int> first_signal{0};
-std::atomic<bool> asked_to_end{false};
-
-// The first Ctrl-C, SIGTERM or SIGHUP ends the run after its step with a checkpoint; a second one ends it at
-// once. A terminal that closes sends SIGHUP more than once, and others after it: SIGHUP counts as none.
-void interrupt(int signal) {
-  int none = 0;
-  first_signal.compare_exchange_strong(none, signal);
-  interrupted = true;
-  if (signal == SIGHUP || !asked_to_end.exchange(true)) return;
-  ::signal(signal, SIG_DFL);
-  ::raise(signal);
-}
-
-// A signal that was ignored when the command began (nohup, a job in the background) stays ignored.
-void handle(int signal) {
-  struct sigaction action {};
-  if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
-  action = {};
-  action.sa_handler = interrupt;
-  action.sa_flags = SA_RESTART;
-  ::sigaction(signal, &action, nullptr);
-}
 
 std::string scores(const Evaluation& e) {
   std::string text = fmt::format("loss {:.4f}", e.loss);
@@ -78,7 +53,7 @@ std::string count_of_passes(double passes) {
 }
 
 std::string summary(const TrainResult& result, const TrainArguments& arguments) {
-  if (result.stopped) return fmt::format("stopped after step {}; go on with --resume\n", result.steps);
+  if (result.stopped) return fmt::format("stopped after step {}; continue with --resume\n", result.steps);
   std::string text =
       fmt::format("{} steps, {} epochs in {}{}\n", result.steps, count_of_passes(result.passes),
                   clock_time(result.seconds), result.early_stopped ? ", stopped early" : "");
@@ -102,13 +77,13 @@ std::string summary_json(const TrainResult& result, const TrainArguments& argume
   return json.end_object().text() + "\n";
 }
 
-// By the C library, which throws nothing: a run that was stopped because its terminal is gone has nobody to
-// report to, and its exit status is to say so. What stdout does not take is found at the end of the command.
+// With the C library, which throws nothing: after SIGHUP the terminal may be gone, and the exit status must
+// still be that of the signal. main reports what stdout did not take.
 void report(const TrainResult& result, const TrainArguments& arguments, bool as_json) {
   std::fputs((as_json ? summary_json(result, arguments) : summary(result, arguments)).c_str(), stdout);
   if (!result.stopped) return;
   std::fflush(stdout);
-  throw Stopped{first_signal};
+  throw Cancelled();
 }
 
 void set(Recipe& recipe, const std::string& assignment) {
@@ -131,7 +106,7 @@ void run(const TrainArguments& arguments, const Globals& globals) {
   options.resume = arguments.resume;
   options.resume_from = arguments.resume_from;
   if (!arguments.init.empty()) options.init = locate_model(arguments.init);
-  options.stop = &interrupted;
+  options.stop = &stop_flag();
   options.on_progress = [&](const ProgressEvent& e) {
     progress.show(e.step, e.total,
                   fmt::format("epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.0f} tokens/s  {} left", e.passes,
@@ -147,7 +122,6 @@ void run(const TrainArguments& arguments, const Globals& globals) {
     progress.finish();
     say(message);
   };
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) handle(signal);
   const TrainResult result = train(recipe, options);
   progress.finish();
   report(result, arguments, globals.json);
@@ -156,18 +130,28 @@ void run(const TrainArguments& arguments, const Globals& globals) {
 }  // namespace
 
 void add_train(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("train", "Train or fine-tune a model by a recipe");
+  CLI::App* command = app.add_subcommand("train", "Train or fine-tune a model from a recipe");
   auto arguments = std::make_shared<TrainArguments>();
-  command->add_option("recipe", arguments->recipe, "The recipe, a TOML file")->required();
-  command->add_option("--output,-o", arguments->output, "Directory of the run and its model")->required();
-  command->add_option("--set", arguments->overrides, "Override a value of the recipe: section.key=value")
-      ->allow_extra_args(false);
-  command->add_flag("--resume", arguments->resume, "Go on from the newest checkpoint, if there is one");
+  command->add_option("recipe", arguments->recipe, "The recipe, a TOML file")->required()->type_name("FILE");
+  command->add_option("--set", arguments->overrides, "Override a value of the recipe, e.g. train.lr=3e-4")
+      ->allow_extra_args(false)
+      ->type_name("SECTION.KEY=VALUE")
+      ->group("Input");
+  command->add_option("--init", arguments->init, "Start from this model instead of random weights")
+      ->type_name("MODEL")
+      ->group("Input");
+  command->add_flag("--resume", arguments->resume, "Continue from the newest checkpoint, if there is one")
+      ->group("Input");
   command
       ->add_option("--resume-from", arguments->resume_from,
-                   "Go on from the checkpoint of this step, and remove later ones")
-      ->transform(whole_number(0));
-  command->add_option("--init", arguments->init, "Start from this model instead of random weights");
+                   "Continue from the checkpoint of this step, and remove later ones")
+      ->transform(whole_number(0))
+      ->type_name("STEP")
+      ->group("Input");
+  command->add_option("--output,-o", arguments->output, "Directory for the model, checkpoints and logs")
+      ->required()
+      ->type_name("DIR")
+      ->group("Output");
   command->footer(
       "Examples:\n"
       "  heed train recipes/reverse.toml --output runs/reverse\n"

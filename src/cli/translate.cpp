@@ -9,13 +9,14 @@
 #include "cli/generation_arguments.h"
 #include "cli/hypotheses.h"
 #include "cli/input.h"
-#include "cli/interrupt.h"
+#include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/pictures.h"
+#include "cli/signals.h"
+#include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "heed/io/safetensors.h"
-#include "heed/models/registry.h"
 #include "heed/text/unicode.h"
 
 namespace heed::cli {
@@ -64,25 +65,18 @@ std::pair<GenerationOptions, std::string> generation_options(const TranslateArgu
   GenerationOptions options = load_generation_options(directory, &unused);
   if (!globals.quiet) {
     for (const std::string& key : unused)
-      warn((directory / "generation_config.json").string() + ": " + key + " is not followed");
+      warn((directory / "generation_config.json").string() + ": " + key + " is not supported and ignored");
   }
   std::string prefix;
   if (!arguments.task.empty()) prefix = apply_task(directory, arguments.task, options);
-  arguments.generation.apply_to(options);
-  if (globals.seed) options.seed = *globals.seed;
+  arguments.generation.apply_to(options, globals);
   return {options, arguments.prefix.value_or(prefix)};
-}
-
-// FILE with -N before its ending for the N-th of several.
-std::filesystem::path numbered(const std::filesystem::path& file, std::size_t index) {
-  return file.parent_path() /
-         (file.stem().string() + "-" + std::to_string(index + 1) + file.extension().string());
 }
 
 void write_attention(const Translation& translation, const std::string& text,
                      const std::filesystem::path& file) {
   const TranslationCandidate& best = translation.candidates.front();
-  if (best.hypothesis.ids.empty()) return;  // an empty line has nothing to look at
+  if (best.hypothesis.ids.empty()) return;  // an empty line has no attention
   AttentionPicture picture;
   picture.title = replace_invalid_utf8(text) + " → " + best.text;
   picture.tokens["cross"] = {best.tokens, translation.source_tokens};
@@ -107,8 +101,8 @@ void translate_texts(const Session& session) {
   };
   FailedLines failed(session.globals.json);
   options.refuse = [&](std::size_t line, const std::string& message) { failed.add(line, message); };
-  options.stop = &interrupt_flag();
-  TextWindows lines(arguments.texts);
+  options.stop = &stop_flag();
+  TextWindows lines(arguments.texts, session.globals.quiet);
   std::vector<std::string> window;
   while (lines.next(window)) {
     options.first_line = done;
@@ -154,7 +148,7 @@ std::vector<std::vector<Hypothesis>> search_ids(const Session& session) {
   for (const std::string& list : session.arguments.prompt_ids)
     sources.push_back(source_ids(list, *session.model));
   return search_sources(*session.model, sources, session.generation, session.arguments.batch_tokens,
-                        {.stop = &interrupt_flag()});
+                        {.stop = &stop_flag()});
 }
 
 std::vector<std::vector<Hypothesis>> search_sound(const Session& session) {
@@ -165,7 +159,7 @@ std::vector<std::vector<Hypothesis>> search_sound(const Session& session) {
   }
   const SafetensorsFile file = SafetensorsFile::open(*arguments.input);
   return search_features(*session.model, file.get("input_features"), prompt, session.generation,
-                         arguments.batch_tokens, {.stop = &interrupt_flag()});
+                         arguments.batch_tokens, {.stop = &stop_flag()});
 }
 
 // Numbers in, token ids out; the text too, where the model has a tokenizer.
@@ -195,23 +189,28 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
   if ((arguments.texts.empty() ? 0 : 1) + (ids ? 1 : 0) + (sound ? 1 : 0) > 1)
     throw UsageError("translate: expected one of text, --prompt-ids and --input, got several");
   if (!sound && arguments.decoder_input_ids)
-    throw UsageError("--decoder-input-ids: expected --input, got none");
+    throw UsageError("--decoder-input-ids: missing --input (the features to transcribe)");
   const char* numbers = ids ? "--prompt-ids" : "--input";
   if (arguments.prefix && (ids || sound))
-    throw UsageError(fmt::format("--prefix: expected text to put it before, got {}", numbers));
+    throw UsageError(fmt::format("--prefix: cannot be combined with {} (it goes before a text)", numbers));
   const LongLines long_lines = long_lines_named(arguments.long_lines);
   if (!arguments.attention.empty()) {
-    if (ids || sound) throw UsageError(fmt::format("--attention: expected text, got {}", numbers));
+    if (ids || sound)
+      throw UsageError(fmt::format("--attention: cannot be combined with {} (it takes texts)", numbers));
     if (long_lines == LongLines::split)
-      throw UsageError("--attention: expected lines that are cut or refused, got --long-lines split");
+      throw UsageError("--attention: cannot be combined with --long-lines split (use cut or error)");
     check_picture_file(arguments.attention);
   }
   const std::filesystem::path directory = locate_model(arguments.model);
   const auto options = generation_options(arguments, globals, directory);
-  const Session session{arguments,     globals,
-                        directory,     load_encoder_decoder(directory, weights_dtype(arguments.dtype)),
-                        options.first, options.second,
-                        long_lines};
+  const Session session{
+      arguments,
+      globals,
+      directory,
+      load_model_to<EncoderDecoderModel>("translate", directory, weights_dtype(arguments.dtype)),
+      options.first,
+      options.second,
+      long_lines};
   warn_of_unknown_settings(*session.model, directory, globals);
   check_tokens(arguments.generation, options.first, session.model->vocab_size(), directory, globals.quiet);
   if (ids || sound) {
@@ -224,34 +223,60 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
 }  // namespace
 
 void add_translate(CLI::App& app, const Globals& globals) {
-  CLI::App* command =
-      app.add_subcommand("translate", "Translate text, given as arguments or line by line on stdin");
+  CLI::App* command = app.add_subcommand(
+      "translate", "Translate or summarise texts, or transcribe speech, with an encoder-decoder");
   auto a = std::make_shared<TranslateArguments>();
-  command->add_option("text", a->texts, "Texts to translate; without any, the lines of stdin");
-  command->add_option("--model,-m", a->model, "Model directory or name")->capture_default_str();
-  command->add_option("--dtype", a->dtype, "Weights in memory: f32 or bf16")->capture_default_str();
+  command->add_option("text", a->texts, "Source texts; without any, the lines of stdin");
+  command->add_option("--prompt-ids", a->prompt_ids, "A source text as token ids, e.g. 5,6,0")
+      ->allow_extra_args(false)
+      ->type_name("IDS")
+      ->group("Input");
   command
-      ->add_option("--prompt-ids", a->prompt_ids, "Source token ids instead of text, e.g. 5,6,0 (repeatable)")
-      ->allow_extra_args(false);
-  command->add_option("--input,-i", a->input,
-                      "Safetensors file with input_features [B, bins, frames] instead of text, for Whisper");
-  command->add_option("--decoder-input-ids", a->decoder_input_ids,
-                      "With --input: ids the transcript starts with, e.g. 50258,50259,50359,50363");
-  command->add_option("--batch-tokens", a->batch_tokens, "Padded source tokens translated at a time")
-      ->transform(whole_number(1))
-      ->capture_default_str();
+      ->add_option("--input,-i", a->input,
+                   "Safetensors file with input_features [B, bins, frames] instead of text, for Whisper")
+      ->type_name("FILE")
+      ->group("Input");
+  command
+      ->add_option("--decoder-input-ids", a->decoder_input_ids,
+                   "With --input: token ids the transcript starts with, e.g. 50258,50259,50359,50363")
+      ->type_name("IDS")
+      ->group("Input");
+  command
+      ->add_option("--prefix", a->prefix,
+                   "Text to put before every source text, e.g. \"translate English to German: \" for T5")
+      ->type_name("TEXT")
+      ->group("Input");
+  command
+      ->add_option(
+          "--task", a->task,
+          "Use the settings of this name in the config's task_specific_params: prefix, lengths, beams")
+      ->type_name("NAME")
+      ->group("Input");
   command
       ->add_option("--long-lines", a->long_lines,
-                   "Lines longer than the model's positions: cut, split or error")
-      ->capture_default_str();
-  command->add_option("--prefix", a->prefix, "Put before every text, e.g. \"translate English to German: \"");
-  command->add_option("--task", a->task,
-                      "Follow the config's task_specific_params of this name: its prefix, lengths and beams");
-  command->add_option(
-      "--attention", a->attention,
-      "Also write the cross-attention: FILE.html, .svg, .json or .npy; FILE-N for the N-th of several texts");
+                   "Source texts longer than the model's largest number of positions are cut, split, or an "
+                   "error")
+      ->capture_default_str()
+      ->type_name("cut|split|error")
+      ->group("Input");
+  add_model_option(*command, a->model)->capture_default_str();
+  add_dtype_option(*command, a->dtype);
+  command
+      ->add_option("--batch-tokens", a->batch_tokens,
+                   "Largest number of source tokens, padding included, in one batch; bounds memory")
+      ->transform(whole_number(1))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Model");
   a->generation.add_to(*command);
+  command
+      ->add_option("--attention", a->attention,
+                   "Also write the cross-attention, as .html, .svg, .json or .npy; of several texts, to "
+                   "FILE-N for the N-th")
+      ->type_name("FILE")
+      ->group("Output");
   command->footer(
+      std::string(kGenerationNote) +
       "Examples:\n"
       "  heed translate \"The cat sat on the mat.\"\n"
       "  heed translate --num-beams 5 < english.txt > french.txt\n"

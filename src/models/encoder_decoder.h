@@ -72,6 +72,7 @@ class AssembledEncoderDecoder : public EncoderDecoderModel {
   std::vector<std::string> unknown_settings() const override { return files_.config.unused(); }
   std::optional<std::int64_t> max_positions() const override { return facts_.max_positions; }
   std::int64_t vocab_size() const override { return facts_.vocab_size; }
+  bool takes_features() const override { return parts_.sound.has_value(); }
   std::int64_t decoder_start_id() const override { return facts_.decoder_start_id; }
   std::int64_t pad_id() const override { return facts_.pad_id; }
   std::int64_t eos_id() const override { return facts_.eos_id; }

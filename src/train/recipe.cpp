@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <numeric>
 #include <optional>
 #include <sstream>
 
+#include "core/edit_distance.h"
 #include "core/input_file.h"
 #include "heed/error.h"
 #include "heed/io/file.h"
@@ -18,21 +18,6 @@
 
 namespace heed {
 namespace {
-
-// Levenshtein's distance.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
-    }
-  }
-  return row.back();
-}
 
 std::string_view name_part(std::string_view key) { return key.substr(key.find('.') + 1); }
 

@@ -110,8 +110,7 @@ TEST(Bench, TellsPeopleTheSame) {
 }
 
 TEST(Bench, RefusesWrongUse) {
-  for (const Words& words : std::vector<Words>{{"bench"},
-                                               {"bench", "dreams"},
+  for (const Words& words : std::vector<Words>{{"bench", "dreams"},
                                                {"bench", "attention", "--heads", "0"},
                                                {"bench", "attention", "--heads", "3", "--kv-heads", "2"},
                                                {"bench", "attention", "--dtype", "f8"},

@@ -103,7 +103,7 @@ TEST(Forward, TellsSettingsThatNothingFollows) {
                     folder / "out.safetensors"};
   const Result result = run(words);
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_NE(result.err.find("model/config.json: colour is not known and not followed\n"), std::string::npos)
+  EXPECT_NE(result.err.find("model/config.json: colour is not supported and ignored\n"), std::string::npos)
       << result.err;
   Words quiet = words;
   quiet.push_back("--quiet");
@@ -203,7 +203,7 @@ TEST(Forward, TakesTargetsOfEncoderDecoders) {
   const Words words{"forward", "--model", tiny_model(), "--output", out, "--text", "a b c"};
   const Result none = run(words);
   EXPECT_EQ(none.status, 2);
-  EXPECT_NE(none.err.find("--target: expected the text that the decoder"), std::string::npos) << none.err;
+  EXPECT_NE(none.err.find("--target: missing (the decoder"), std::string::npos) << none.err;
   Words with = words;
   with.insert(with.end(), {"--text", "d", "--target", "c b", "--target", "d", "--gradients"});
   const Result result = run(with);
@@ -233,8 +233,9 @@ TEST(Forward, RefusesTextsItCannotTake) {
   refused({"--model", model, "--text", "a", "--target", "b"}, 2, "--target: expected an encoder-decoder");
   refused({"--model", model, "--text", "a", "--text", "b", "--text", "c", "--pair", "d", "--pair", "e"}, 2,
           "--pair: expected one for all texts or one for each of 3, got 2");
-  refused({"--model", model}, 1, "expected texts, got none");
-  refused({"--model", HEED_FIXTURES "/vit", "--text", "a"}, 2, "--input: expected tensors");
+  refused({"--model", model}, 1, "missing texts");
+  refused({"--model", HEED_FIXTURES "/vit", "--text", "a"}, 2,
+          "--input: missing (vit takes tensors, not text)");
 }
 
 }  // namespace

@@ -119,6 +119,53 @@ TEST(Generate, DrawsTheSameFromTheSameSeed) {
   EXPECT_NE(with("1"), with("2"));
 }
 
+TEST(Generate, WithoutASeedEveryRunIsAnotherAndCanBeRepeated) {
+  const auto draw = [&](const Words& more) {
+    Words words =
+        generate({"--prompt-ids", "5,6,7", "--do-sample", "--top-k", "0", "--max-new-tokens", "30"});
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  const Result first = draw({}), second = draw({"--verbose"});
+  EXPECT_NE(first.out, second.out);
+  EXPECT_EQ(first.err, "");
+  const std::string seed = json_lines(second.out).at(0).at("seed").dump();
+  EXPECT_EQ(second.err, "seed " + seed + "\n");
+  EXPECT_EQ(draw({"--seed", seed}).out, second.out);
+  EXPECT_FALSE(json_lines(run(generate({"--prompt-ids", "5"})).out).at(0).contains("seed"));
+}
+
+TEST(Generate, WarnsOfOptionsWithoutEffect) {
+  const auto warnings = [&](const Words& more) {
+    Words words = generate({"--prompt-ids", "5,6,7", "--max-new-tokens", "2"});
+    words.insert(words.end(), more.begin(), more.end());
+    const Result result = run(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.err;
+  };
+  const auto warning = [](const std::string& text) { return "heed: warning: " + text + "\n"; };
+  EXPECT_EQ(warnings({"--temperature", "1.9"}), warning("--temperature has no effect without --do-sample"));
+  EXPECT_EQ(warnings({"--seed", "1"}), warning("--seed has no effect without --do-sample"));
+  EXPECT_EQ(warnings({"--length-penalty", "2"}),
+            warning("--length-penalty has no effect without --num-beams above 1"));
+  EXPECT_EQ(warnings({"--temperature", "1.9", "--quiet"}), "");
+  EXPECT_EQ(warnings({"--top-k", "5", "--seed", "1", "--do-sample"}), "");
+  EXPECT_EQ(warnings({"--length-penalty", "2", "--num-beams", "2"}), "");
+  EXPECT_EQ(run({"info", gpt2(), "--seed", "1"}).err, warning("--seed has no effect on heed info"));
+  EXPECT_EQ(run({"tokenize", "--model", HEED_FIXTURES "/tokenizers/words/tokenizer.json",
+                 "--skip-special-tokens", "one"})
+                .err,
+            warning("--skip-special-tokens has no effect without --decode"));
+  // A model whose own file asks for sampling needs no option for it.
+  const Folder folder;
+  for (const char* file : {"config.json", "model.safetensors"})
+    std::filesystem::copy_file(gpt2() + "/" + file, folder / file);
+  spill(folder / "generation_config.json", R"({"do_sample": true})");
+  EXPECT_EQ(
+      run({"generate", "--model", folder.path().string(), "--prompt-ids", "5", "--json", "--top-k", "3"}).err,
+      "");
+}
+
 TEST(Generate, RefusesWhatDoesNotFit) {
   const auto refuses = [](const Words& options, int status, const char* told) {
     const Result result = run(generate(options));
@@ -136,7 +183,8 @@ TEST(Generate, RefusesWhatDoesNotFit) {
   refuses({"--prompt-ids", "5,6", "--max-length", "2"}, 1, "room for a new token");
   const Result translator = run({"generate", "--model", marian(), "--prompt-ids", "5", "--json"});
   EXPECT_EQ(translator.status, 1);
-  EXPECT_THAT(translator.err, HasSubstr("continues text, got marian"));
+  EXPECT_THAT(translator.err,
+              HasSubstr(": a marian encoder-decoder cannot continue text (use heed translate)"));
 }
 
 }  // namespace

@@ -150,20 +150,21 @@ TEST(Lines, AreAnsweredAsTheyCome) {
   }
 }
 
-TEST(Interrupt, KeepsTheTextSoFar) {
+TEST(Signals, KeepTheTextSoFar) {
   const Decoder model("llama", "llama-bpe");
-  Dialogue working({"generate", "--model", model.path, "--max-new-tokens", "100000", "--min-new-tokens",
-                    "100000", "--full-text", "the cat"});
-  EXPECT_EQ(working.read(12).substr(0, 7), "the cat");
-  working.signal(SIGINT);
-  const int status = working.finish();
-  EXPECT_EQ(status, 130);
-  const std::string rest = working.read(1 << 20);
-  ASSERT_FALSE(rest.empty());
-  EXPECT_EQ(rest.back(), '\n');
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    Dialogue working({"generate", "--model", model.path, "--max-new-tokens", "100000", "--min-new-tokens",
+                      "100000", "--full-text", "the cat"});
+    EXPECT_EQ(working.read(12).substr(0, 7), "the cat");
+    working.signal(signal);
+    EXPECT_EQ(working.finish(), 128 + signal);
+    const std::string rest = working.read(1 << 20);
+    ASSERT_FALSE(rest.empty());
+    EXPECT_EQ(rest.back(), '\n');
+  }
 }
 
-TEST(Interrupt, EndsWaitingForALine) {
+TEST(Signals, EndWaitingForALine) {
   Dialogue waiting({"translate", "--model", tiny_model()});
   waiting.write("a b c\n");
   EXPECT_NE(waiting.read(1), "");  // a line, perhaps an empty one

@@ -82,7 +82,7 @@ TEST(Fill, ReadsLinesAndTellsWhatIsWrong) {
   EXPECT_THAT(none.err, HasSubstr("line 2: expected [MASK] in the text, got none"));
   const Result wrong = run({"fill", "--model", encoder("bert-classify"), "[MASK]"});
   EXPECT_EQ(wrong.status, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("got BertForSequenceClassification (heed classify runs it)"));
+  EXPECT_THAT(wrong.err, HasSubstr("a bert sequence classifier cannot fill masks (use heed classify)"));
   EXPECT_EQ(run({"fill", "--model", encoder("bert-mlm")}, "").out, "");
 }
 
@@ -109,7 +109,7 @@ TEST(Classify, CutsWhatIsTooLongWithAWarning) {
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(lines(result.out).size(), 2u);
   EXPECT_THAT(result.err, HasSubstr("line 1: "));
-  EXPECT_THAT(result.err, HasSubstr("more than the 40 the model takes"));
+  EXPECT_THAT(result.err, HasSubstr("more than the 40 tokens the model takes"));
 }
 
 TEST(Tag, GivesThePipelinesEntities) {

@@ -100,12 +100,12 @@ TEST(Translate, InputFeaturesGiveTheIdsOfHuggingFace) {
   refused({"--prompt-ids", "3,4"}, 1, "expected input_features");
   refused({"--input", input, "--prompt-ids", "3,4"}, 2, "got several");
   refused({"--input", input, "some text"}, 2, "got several");
-  refused({"--prompt-ids", "3,4", "--decoder-input-ids", "5"}, 2, "expected --input");
+  refused({"--prompt-ids", "3,4", "--decoder-input-ids", "5"}, 2, "missing --input");
   refused({"--input", input, "--decoder-input-ids", "61"}, 2, "--decoder-input-ids");
   refused({"--input", input, "--decoder-input-ids", ""}, 2, "--decoder-input-ids");
   refused({"--input", ""}, 1, "\"\" is not a file name");
-  refused({"--input", input, "--prefix", "a"}, 2, "got --input");
-  refused({"--input", input, "--attention", "a.svg"}, 2, "got --input");
+  refused({"--input", input, "--prefix", "a"}, 2, "cannot be combined with --input");
+  refused({"--input", input, "--attention", "a.svg"}, 2, "cannot be combined with --input");
   refused({"--input", whisper + "/model.safetensors"}, 1, "input_features");
   refused({"--input", whisper + "/none.safetensors"}, 1, "none.safetensors");
 }
@@ -222,9 +222,8 @@ TEST(Translate, SaysWhenTheResultsCannotBeWritten) {
                              Words{"--help"}, Words{"attend", "--model", tiny_model(), "a b"}}) {
     const Result result = run(words, "", "/dev/full");
     EXPECT_EQ(result.status, 1) << words.front();
-    EXPECT_THAT(
-        result.err,
-        HasSubstr("heed: error: stdout: expected to write the results, got \"No space left on device\""));
+    EXPECT_THAT(result.err,
+                HasSubstr("heed: error: stdout: cannot write the results (No space left on device)"));
   }
 }
 

@@ -75,9 +75,11 @@ TEST(FolderLock, NoticesThatItsFolderIsGone) {
 
 TEST(FolderLock, WantsAFolder) {
   const TemporaryFolder folder;
-  EXPECT_THAT(error_of([&] { FolderLock lock(folder / "none"); }), HasSubstr("none: cannot be opened: No such file"));
+  EXPECT_THAT(error_of([&] { FolderLock lock(folder / "none"); }),
+              HasSubstr("none: cannot be opened: No such file"));
   spill(folder / "file", "1");
-  EXPECT_THAT(error_of([&] { FolderLock lock(folder / "file"); }), HasSubstr("file: cannot be opened: Not a directory"));
+  EXPECT_THAT(error_of([&] { FolderLock lock(folder / "file"); }),
+              HasSubstr("file: cannot be opened: Not a directory"));
 }
 
 }  // namespace

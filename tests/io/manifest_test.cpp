@@ -36,7 +36,8 @@ TEST(Checksum, OfAFileOfManyParts) {
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 2654435761u >> 11);
   spill(folder / "file", text);
   EXPECT_EQ(io::sum_of_file(folder / "file"), (io::FileSum{text.size(), crc(text)}));
-  EXPECT_THAT(error_of([&] { io::sum_of_file(folder / "none"); }), HasSubstr("none: cannot be read: No such file"));
+  EXPECT_THAT(error_of([&] { io::sum_of_file(folder / "none"); }),
+              HasSubstr("none: cannot be read: No such file"));
   EXPECT_THAT(error_of([&] { io::sum_of_file(folder.path()); }), HasSubstr("expected a regular file"));
 }
 
@@ -58,7 +59,8 @@ TEST(Manifest, FindsEveryChange) {
   EXPECT_THAT(error_of([&] { verify_directory(step); }),
               HasSubstr("step/weights: expected the 9 bytes of CRC-32C e3069283"));
   std::filesystem::remove(step / "weights");
-  EXPECT_THAT(error_of([&] { verify_directory(step); }), HasSubstr("step/weights: cannot be read: No such file"));
+  EXPECT_THAT(error_of([&] { verify_directory(step); }),
+              HasSubstr("step/weights: cannot be read: No such file"));
 }
 
 TEST(Manifest, IsReadWithCare) {

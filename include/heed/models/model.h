@@ -118,6 +118,8 @@ struct SourceBatch {
 
 class EncoderDecoderModel : public Model {
  public:
+  /// Whether the source is features of sound instead of token ids.
+  virtual bool takes_features() const { return false; }
   virtual std::int64_t decoder_start_id() const = 0;
   virtual std::int64_t pad_id() const = 0;
   virtual std::int64_t eos_id() const = 0;

@@ -1,0 +1,29 @@
+// Errors of the standard library name no place: their type and the state of stdout tell what failed.
+#include "cli/failures.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <new>
+#include <stdexcept>
+#include <system_error>
+
+namespace heed::cli {
+
+std::string failure(const std::exception& error) {
+  // A container asked for more elements than there are addresses throws length_error.
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+      dynamic_cast<const std::length_error*>(&error) != nullptr)
+    return "memory: not enough for this work (make the batch or the input smaller)";
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
+    return file->path1().string() + ": cannot be used (" + file->code().message() + ")";
+  if (const auto* system = dynamic_cast<const std::system_error*>(&error)) {
+    const std::string reason = system->code().message();
+    if (std::ferror(stdout) != 0) return "stdout: cannot write the results (" + reason + ")";
+    if (system->code() == std::errc::resource_unavailable_try_again)
+      return "threads: cannot start another (" + reason + "; use fewer with --threads)";
+    return std::string("system: ") + system->what();
+  }
+  return error.what();
+}
+
+}  // namespace heed::cli

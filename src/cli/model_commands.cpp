@@ -1,0 +1,59 @@
+// The one place that goes from a model's kind to the commands that run it.
+#include "cli/model_commands.h"
+
+#include "heed/error.h"
+
+namespace heed::cli {
+namespace {
+
+struct ModelKind {
+  const char* name;
+  std::vector<std::string> commands;
+};
+
+bool takes_features(const Model& model) {
+  const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(&model);
+  return encoder_decoder != nullptr && encoder_decoder->takes_features();
+}
+
+ModelKind encoder_kind(EncoderHead head) {
+  switch (head) {
+    case EncoderHead::none: return {"encoder", {"embed"}};
+    case EncoderHead::masked_lm: return {"masked language model", {"fill", "embed"}};
+    case EncoderHead::sequence: return {"sequence classifier", {"classify", "evaluate --tsv", "embed"}};
+    case EncoderHead::token: return {"token classifier", {"tag", "embed"}};
+    case EncoderHead::span: return {"question answering model", {"answer", "embed"}};
+  }
+  HEED_ASSERT(false, "unknown head");
+}
+
+ModelKind kind(const Model& model) {
+  ModelKind kind{"model", {}};
+  if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr)
+    kind = takes_features(model) ? ModelKind{"encoder-decoder", {"translate --input"}}
+                                 : ModelKind{"encoder-decoder", {"translate", "evaluate --source"}};
+  if (dynamic_cast<const DecoderModel*>(&model) != nullptr)
+    kind = {"decoder", {"generate", "evaluate --text", "embed"}};
+  if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) kind = encoder_kind(encoder->head());
+  const bool takes_text = model.vocab_size() > 0 && !takes_features(model);
+  if (takes_text) kind.commands.emplace_back("attend");
+  kind.commands.emplace_back("forward");
+  return kind;
+}
+
+}  // namespace
+
+std::vector<std::string> commands_for(const Model& model) { return kind(model).commands; }
+
+std::string kind_of(const Model& model) {
+  const std::string family = model.family();
+  const bool vowel = std::string("aeio").find(family.front()) != std::string::npos;
+  return (vowel ? "an " : "a ") + family + " " + kind(model).name;
+}
+
+void refuse(const Model& model, const std::string& where, const std::string& task) {
+  throw Error(where + ": " + kind_of(model) + " cannot " + task + " (use heed " +
+              commands_for(model).front() + ")");
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,35 @@
+// Which commands run which kind of model.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "heed/dtype.h"
+#include "heed/models/model.h"
+#include "heed/models/registry.h"
+
+namespace heed::cli {
+
+/// The commands that run a model as it is, the one made for it first: {"generate", "evaluate --text", …}.
+std::vector<std::string> commands_for(const Model& model);
+
+/// "a gpt2 decoder"
+std::string kind_of(const Model& model);
+
+/// Throws Error "WHERE: a gpt2 decoder cannot translate (use heed generate)"; `task` is "translate".
+[[noreturn]] void refuse(const Model& model, const std::string& where, const std::string& task);
+
+/// load_model for a command that needs a DecoderModel, an EncoderDecoderModel …; otherwise refuses.
+template <class Wanted>
+std::unique_ptr<Wanted> load_model_to(const std::string& task, const std::filesystem::path& directory,
+                                      DType dtype = DType::f32) {
+  std::unique_ptr<Model> model = load_model(directory, dtype);
+  auto* wanted = dynamic_cast<Wanted*>(model.get());
+  if (wanted == nullptr) refuse(*model, directory.string(), task);
+  (void)model.release();
+  return std::unique_ptr<Wanted>(wanted);
+}
+
+}  // namespace heed::cli

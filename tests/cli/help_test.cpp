@@ -1,0 +1,237 @@
+// The front door: help, completion, and messages about words that no command takes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdlib.h>
+
+#include <set>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+const std::vector<Words>& all_commands() {
+  static const std::vector<Words> list{{"translate"},
+                                       {"generate"},
+                                       {"fill"},
+                                       {"classify"},
+                                       {"tag"},
+                                       {"answer"},
+                                       {"embed"},
+                                       {"train"},
+                                       {"evaluate"},
+                                       {"attend"},
+                                       {"tokenize"},
+                                       {"forward"},
+                                       {"info"},
+                                       {"average"},
+                                       {"bench", "attention"},
+                                       {"bench"},
+                                       {"bench", "generate"},
+                                       {"bench", "gemm"},
+                                       {"bench", "translate"},
+                                       {"bench", "train"},
+                                       {"bench", "encode"}};
+  return list;
+}
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::string joined_words(const Words& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+/// The long options at the beginning of the lines of a help text.
+std::set<std::string> options_of(const std::string& help) {
+  std::set<std::string> options;
+  for (const std::string& line : lines(help)) {
+    if (line.rfind("  -", 0) != 0 && line.rfind("      -", 0) != 0) continue;
+    std::string label = line.substr(0, line.find("  ", line.find_first_not_of(' ')));
+    for (std::size_t at = 0; (at = label.find("--", at)) != std::string::npos;) {
+      const std::size_t end = std::min(label.find_first_of(" ,", at), label.size());
+      options.insert(label.substr(at, end - at));
+      at = end;
+    }
+  }
+  return options;
+}
+
+TEST(Help, EveryCommandShowsExamplesAndTheCommonOptions) {
+  const std::string overview = run({"--help"}).out;
+  for (const Words& command : all_commands()) {
+    const Result result = run(with(command, {"--help"}));
+    EXPECT_EQ(result.status, 0);
+    EXPECT_THAT(result.out, HasSubstr("Examples:\n  heed " + joined_words(command)));
+    EXPECT_THAT(overview, HasSubstr("\n  " + command.front()));
+    EXPECT_THAT(result.out, AllOf(HasSubstr("\nCommon options:\n"), Not(HasSubstr("{false}"))));
+    const std::set<std::string> options = options_of(result.out);
+    for (const char* common : {"--help", "--json", "--threads", "--seed", "--quiet", "--verbose"})
+      EXPECT_TRUE(options.contains(common)) << joined_words(command) << common;
+    for (const std::string& line : lines(result.out)) EXPECT_LE(line.size(), 130u) << line;
+    EXPECT_EQ(run(with({"help"}, command)).out, result.out);
+  }
+  EXPECT_THAT(run({"--version"}).out, testing::MatchesRegex("heed [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_EQ(run({"help"}).out, overview);
+  const std::string translate = run({"translate", "--help"}).out;
+  for (const char* group : {"Input", "Model", "Generation: lengths", "Generation: search",
+                            "Generation: sampling", "Generation: constraints", "Output"})
+    EXPECT_THAT(translate, HasSubstr("\n" + std::string(group) + ":\n"));
+  EXPECT_TRUE(options_of(translate).contains("--no-do-sample"));
+  EXPECT_THAT(run({"info", "--help"}).out, Not(HasSubstr("required")));
+}
+
+TEST(Help, WithoutACommandItIsPrintedWithStatusTwo) {
+  for (const Words& words : {Words{}, Words{"bench"}}) {
+    const Result result = run(words);
+    EXPECT_EQ(result.status, 2);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.err, run(with(words, {"--help"})).out);
+  }
+}
+
+TEST(Help, TheManualKnowsEveryOption) {
+  const std::string manual = slurp(HEED_SOURCE "/docs/man/heed.1");
+  std::size_t options = 0;
+  for (const Words& command : all_commands()) {
+    for (const std::string& option : options_of(run(with(command, {"--help"})).out)) {
+      EXPECT_THAT(manual, HasSubstr("Fl Fl " + option.substr(2))) << joined_words(command);
+      ++options;
+    }
+  }
+  EXPECT_GT(options, 250u);
+}
+
+/// What a shell prints; empty where it is not installed.
+std::string shell_output(const std::string& shell, const Folder& folder, const std::string& script) {
+  spill(folder / "script", script);
+  const std::string command = "command -v " + shell + " >/dev/null && " + shell + " " + (folder / "script") +
+                              " > " + (folder / "printed") + " 2>&1 < /dev/null";
+  if (::system(command.c_str()) != 0) return slurp(folder / "printed");
+  return slurp(folder / "printed");
+}
+
+// What bash offers after the words of a command line, the last of which is being typed.
+std::string bash_completions(const std::vector<Words>& command_lines) {
+  const Folder folder;
+  spill(folder / "completion", run({"--completion", "bash"}).out);
+  std::string script =
+      "compopt() { :; }\nsource " + (folder / "completion") + "\ncd " + folder.path().string() + "\n";
+  for (const Words& words : command_lines) {
+    script += "COMP_WORDS=(";
+    for (const std::string& word : words) script += "'" + word + "' ";
+    script += ") COMP_CWORD=" + std::to_string(words.size() - 1) + "\n_heed\necho \"${COMPREPLY[*]}\"\n";
+  }
+  return shell_output("bash", folder, script);
+}
+
+TEST(Completion, BashOffersEveryOption) {
+  std::vector<Words> command_lines;
+  for (const Words& command : all_commands()) command_lines.push_back(with(with({"heed"}, command), {"--"}));
+  const Words offered = lines(bash_completions(command_lines));
+  ASSERT_EQ(offered.size(), all_commands().size());
+  for (std::size_t i = 0; i < offered.size(); ++i) {
+    std::set<std::string> words;
+    std::istringstream stream(offered[i]);
+    for (std::string word; stream >> word;) words.insert(word);
+    EXPECT_EQ(words, options_of(run(with(all_commands()[i], {"--help"})).out))
+        << joined_words(all_commands()[i]);
+  }
+}
+
+TEST(Completion, BashOffersCommandsAndValues) {
+  const Words offered = lines(bash_completions({{"heed", "tra"},
+                                                {"heed", "bench", "ge"},
+                                                {"heed", "--quiet", "help", "tok"},
+                                                {"heed", "translate", "--early-stopping", ""},
+                                                {"heed", "translate", "--early-stopping", "=", "n"},
+                                                {"heed", "generate", "--temperature", ""},
+                                                {"heed", "attend", "--heads", ""},
+                                                {"heed", "train", "comp"}}));
+  EXPECT_EQ(offered, (Words{"translate train", "gemm generate", "tokenize", "true false never", "never", "",
+                            "all mean", "completion"}));
+}
+
+// zsh's own _arguments needs a terminal; what it would be given says what it would offer.
+TEST(Completion, ZshOffersEveryOption) {
+  const Folder folder;
+  if (shell_output("zsh", folder, "print zsh") != "zsh\n") GTEST_SKIP() << "zsh is not installed";
+  spill(folder / "_heed", run({"--completion", "zsh"}).out);
+  std::string script = "_arguments() { print -rl -- \"$@\"; return 1 }\nwords=(heed) CURRENT=2\nsource " +
+                       (folder / "_heed") + "\n";
+  for (const Words& command : all_commands()) {
+    std::string name = "_heed";
+    for (const std::string& word : command) name += "_" + word;
+    script += "print '# " + joined_words(command) + "'\n" + name + "\n";
+  }
+  std::string printed = shell_output("zsh", folder, script);
+  for (const Words& command : all_commands()) {
+    const std::string heading = "# " + joined_words(command) + "\n";
+    const std::size_t begin = printed.find(heading);
+    ASSERT_NE(begin, std::string::npos) << printed;
+    const std::string table = printed.substr(begin, printed.find("\n# ", begin) - begin);
+    for (const std::string& option : options_of(run(with(command, {"--help"})).out))
+      EXPECT_THAT(table, testing::ContainsRegex("[)*]" + option + "\\[")) << joined_words(command);
+  }
+}
+
+struct Wrong {
+  Words words;
+  std::string message;
+};
+
+TEST(UnknownWords, AreNamedWithTheNearest) {
+  for (const Wrong& wrong : std::vector<Wrong>{
+           {{"translate", "--num-beam", "4", "a"},
+            "command line: unknown option --num-beam for heed translate (did you mean --num-beams? heed "
+            "translate "
+            "--help lists all)"},
+           {{"translate", "--max-new", "4", "a"},
+            "--max-new for heed translate (did you mean --max-new-tokens?"},
+           {{"generate", "--modle", "x"}, "unknown option --modle for heed generate (did you mean --model?"},
+           {{"info", "x", "--zzz", "--aaa=1"},
+            "unknown options --zzz, --aaa for heed info (heed info --help"},
+           {{"info", "x", "--qiuet"}, "did you mean --quiet?"},
+           {{"forward", "--skip-special-tokens"},
+            "unknown option --skip-special-tokens for heed forward (heed tokenize takes it; heed forward "
+            "--help"},
+           {{"bench", "gemm", "--causal"}, "for heed bench gemm (heed bench attention takes it;"},
+           {{"info", "x", "second", "third"}, "unexpected arguments second, third for heed info"},
+           {{"transalte", "a"}, "unknown command transalte (did you mean translate? heed --help lists all)"},
+           {{"transalte", "--help"}, "unknown command transalte (did you mean translate?"},
+           {{"help", "tranlate"}, "unknown command tranlate (did you mean translate?"},
+           {{"bench", "gem"}, "unknown command gem of heed bench (did you mean gemm? heed bench --help"},
+           {{"qqqqqq"}, "unknown command qqqqqq (heed --help lists all)"},
+           {{"--completion", "fish"}, "--completion: expected bash or zsh, got fish"},
+       }) {
+    const Result result = run(wrong.words);
+    EXPECT_EQ(result.status, 2) << wrong.message;
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, AllOf(StartsWith("heed: error: "), HasSubstr(wrong.message)));
+  }
+}
+
+TEST(Messages, HoldNoControlCharacters) {
+  const Result result = run({"info",
+                             "/nowhere/\x1b[2Ja\nb\xc2\x9b\xff"
+                             "é"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("/nowhere/\\x1b[2Ja b\\xc2\\x9b\\xffé"));
+  EXPECT_EQ(result.err.find('\n') + 1, result.err.size());
+  const Result longer = run({"info", "/nowhere/" + std::string(100000, 'a')});
+  EXPECT_LT(longer.err.size(), 1400u);
+  EXPECT_THAT(longer.err, HasSubstr(" … "));
+}
+
+}  // namespace
+}  // namespace heed::cli_test

@@ -1,0 +1,19 @@
+// Distances counted by hand.
+#include "core/edit_distance.h"
+
+#include <gtest/gtest.h>
+
+namespace heed {
+namespace {
+
+TEST(EditDistance, CountsEditsAndSwaps) {
+  EXPECT_EQ(edit_distance("", ""), 0u);
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+  EXPECT_EQ(edit_distance("saturday", "sunday"), 3u);
+  EXPECT_EQ(edit_distance("transalte", "translate"), 1u);
+  EXPECT_EQ(edit_distance("ca", "abc"), 3u);  // nothing is inserted between swapped letters
+}
+
+}  // namespace
+}  // namespace heed
