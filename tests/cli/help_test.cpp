@@ -84,9 +84,10 @@ TEST(Help, EveryCommandShowsExamplesAndTheCommonOptions) {
   EXPECT_THAT(run({"--version"}).out, testing::MatchesRegex("heed [0-9]+\\.[0-9]+\\.[0-9]+\n"));
   EXPECT_EQ(run({"help"}).out, overview);
   const std::string translate = run({"translate", "--help"}).out;
-  for (const char* group : {"Input", "Model", "Generation: lengths", "Generation: search",
-                            "Generation: sampling", "Generation: constraints", "Output"})
-    EXPECT_THAT(translate, HasSubstr("\n" + std::string(group) + ":\n"));
+  for (const std::string group : {"Input", "Model", "Generation: lengths", "Generation: search",
+                                  "Generation: sampling", "Generation: constraints", "Output"}) {
+    EXPECT_THAT(translate, HasSubstr("\n" + group + ":\n"));
+  }
   EXPECT_TRUE(options_of(translate).contains("--no-do-sample"));
   EXPECT_THAT(run({"info", "--help"}).out, Not(HasSubstr("required")));
 }

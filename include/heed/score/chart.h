@@ -15,12 +15,12 @@ struct ChartSeries {
 };
 
 struct LineChart {
-  std::string title, x_label, y_label;
-  std::vector<ChartSeries> series;
+  std::string title = {}, x_label = {}, y_label = {};
+  std::vector<ChartSeries> series = {};
   bool log_y = false;
   int width = 760, height = 420;            // in pixels
-  std::string lower_label;                  ///< of the y axis of a second, lower panel over the same x
-  std::vector<ChartSeries> lower;           ///< its lines; none: no such panel
+  std::string lower_label = {};             ///< of the y axis of a second, lower panel over the same x
+  std::vector<ChartSeries> lower = {};      ///< its lines; none: no such panel
   static constexpr int kLowerHeight = 150;  // what it adds to the height
 };
 
