@@ -274,6 +274,54 @@ HWY_INLINE Rows<const T> rows_of(const S* from, int64_t stride, int64_t count, i
   return {room, wide};
 }
 
+/// Keys or values in the type they are stored in, which attention learns by one call for many rows: so its
+/// loops are compiled only for the type it calculates in.
+template <class T>
+class Stored {
+ public:
+  template <class S>
+  Stored(const S* data, const AttentionStrides& strides) : data_(data), strides_(strides), read_(&read<S>) {}
+  /// Rows [which.begin, which.end) of one head, as rows_of gives them.
+  Rows<const T> rows(HeadIndex at, Interval which, int64_t width, T* room) const {
+    return read_(data_, strides_, at, which, width, room);
+  }
+
+ private:
+  template <class S>
+  static HWY_NOINLINE Rows<const T> read(const void* data, const AttentionStrides& strides, HeadIndex at,
+                                         Interval which, int64_t width, T* room) {
+    const S* from = head_of(static_cast<const S*>(data), strides, at.b, at.h) + which.begin * strides.row;
+    return rows_of<T>(from, strides.row, which.size(), width, room);
+  }
+
+  const void* data_;
+  const AttentionStrides& strides_;
+  Rows<const T> (*read_)(const void*, const AttentionStrides&, HeadIndex, Interval, int64_t, T*);
+};
+
+/// AttentionForward for keys and values of any type.
+template <class T>
+struct ForwardArgs {
+  template <class S>
+  ForwardArgs(const AttentionShape& shape, const AttentionForward<S>& a)
+      : q(a.q),
+        k(a.k, shape.k),
+        v(a.v, shape.v),
+        o(a.o),
+        logsumexp(a.logsumexp),
+        weights(a.weights),
+        weight_heads(a.weight_heads),
+        weight_rows(a.weight_rows),
+        weight_row_count(a.weight_row_count) {}
+
+  const T* q;
+  Stored<T> k, v;
+  T *o, *logsumexp, *weights;
+  const bool* weight_heads;
+  const int64_t* weight_rows;
+  int64_t weight_row_count;
+};
+
 /// x[i] *= factor for i < n.
 template <class T>
 HWY_INLINE void scale_row(T factor, int64_t n, T* x) {

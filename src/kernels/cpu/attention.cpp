@@ -27,9 +27,8 @@ struct GroupTile {
 };
 
 /// What one thread needs.
-template <class S>
+template <class T>
 struct GroupRoom {
-  using T = AttentionCompute<S>;
   static constexpr int64_t W = kTileQueries<T>;
 
   static int64_t numbers(const AttentionShape& s) {
@@ -55,14 +54,13 @@ struct GroupRoom {
   std::vector<GroupTile<T>> tiles;
 };
 
-template <class S>
+template <class T>
 class TileForward {
  public:
-  using T = AttentionCompute<S>;
   static constexpr int64_t W = kTileQueries<T>;
 
-  TileForward(const AttentionShape& shape, const AttentionOptions<T>& options,
-              const AttentionForward<S>& args, const Rules<T>& rules)
+  TileForward(const AttentionShape& shape, const AttentionOptions<T>& options, const ForwardArgs<T>& args,
+              const Rules<T>& rules)
       : s_(shape), o_(options), a_(args), rules_(rules), keep_(options.random, options.dropout) {}
 
   void run() const {
@@ -74,9 +72,9 @@ class TileForward {
     const int64_t work = std::min(size, s_.queries) * s_.keys * (s_.head_dim + s_.value_dim) / 8;
     const int64_t tasks = s_.batch * s_.heads * groups, grain = row_grain(work);
     const int64_t team = team_size(tasks, grain);
-    const Rooms<T> rooms(team, GroupRoom<S>::numbers(s_));
+    const Rooms<T> rooms(team, GroupRoom<T>::numbers(s_));
     parallel_for_team(team, tasks, grain, [&](int64_t member, int64_t begin, int64_t end) HWY_ATTR {
-      GroupRoom<S> room(s_, rooms.at(member));
+      GroupRoom<T> room(s_, rooms.at(member));
       for (int64_t task = begin; task < end; ++task) {
         const int64_t head = task / groups, group = task % groups * step % groups;
         const Interval queries{group * size, std::min((group + 1) * size, s_.queries)};
@@ -92,7 +90,7 @@ class TileForward {
 
  private:
   /// Fills in the tiles of the queries; returns how many there are.
-  int64_t place_tiles(HeadIndex at, Interval queries, GroupRoom<S>& room) const {
+  int64_t place_tiles(HeadIndex at, Interval queries, GroupRoom<T>& room) const {
     int64_t tiles = 0;
     for (int64_t t = queries.begin; t < queries.end; t += W) {
       GroupTile<T>& tile = room.tiles[static_cast<std::size_t>(tiles++)];
@@ -106,7 +104,7 @@ class TileForward {
   }
 
   /// Takes the tiles over all keys; returns whether those lay in one span, which then is the whole.
-  bool walk(int64_t tiles, GroupRoom<S>& room) const {
+  bool walk(int64_t tiles, GroupRoom<T>& room) const {
     const GroupTile<T>&front = room.tiles.front(), &back = room.tiles[static_cast<std::size_t>(tiles - 1)];
     const HeadIndex at = front.queries.at;
     const Interval seen{front.keys.begin, back.keys.end};
@@ -132,12 +130,10 @@ class TileForward {
   }
 
   /// All tiles with the keys `here` of one block.
-  void take_block(HeadIndex at, int64_t block, Interval here, int64_t tiles, GroupRoom<S>& room) const {
+  void take_block(HeadIndex at, int64_t block, Interval here, int64_t tiles, GroupRoom<T>& room) const {
     const int64_t kv = at.h / (s_.heads / s_.kv_heads);
-    const S* k = head_of(a_.k, s_.k, at.b, kv) + here.begin * s_.k.row;
-    const S* v = head_of(a_.v, s_.v, at.b, kv) + here.begin * s_.v.row;
-    const Rows<const T> keys = rows_of<T>(k, s_.k.row, here.size(), s_.head_dim, room.keys);
-    const Rows<const T> values = rows_of<T>(v, s_.v.row, here.size(), s_.value_dim, room.values);
+    const Rows<const T> keys = a_.k.rows({at.b, kv}, here, s_.head_dim, room.keys);
+    const Rows<const T> values = a_.v.rows({at.b, kv}, here, s_.value_dim, room.values);
     for (int64_t i = 0; i < tiles; ++i) {
       const GroupTile<T>& tile = room.tiles[static_cast<std::size_t>(i)];
       const Interval seen = both(here, tile.keys);
@@ -147,7 +143,7 @@ class TileForward {
 
   /// One tile with the keys `seen` of a block; those at hand start at key `first`.
   void take_tile(const GroupTile<T>& tile, int64_t block, Interval seen, Rows<const T> keys,
-                 Rows<const T> values, int64_t first, GroupRoom<S>& room) const {
+                 Rows<const T> values, int64_t first, GroupRoom<T>& room) const {
     const TileParts parts = cut_tile(rules_, tile.queries, block, seen);
     T largest[W];
     std::copy(tile.span.largest, tile.span.largest + W, largest);
@@ -157,9 +153,9 @@ class TileForward {
       T* scores = room.scores + (part.keys.begin - block) * W + lane;
       T before[W];
       std::copy(largest, largest + W, before);
-      tile_multiply<Into::c_and_largest, T>(n, part.lanes.size(), s_.head_dim,
-                                            {keys.data + skip * keys.stride, keys.stride, 1},
-                                            {tile.q + lane, W}, {scores, W}, largest + lane);
+      tile_multiply<Into::c_and_largest, false, T>(n, part.lanes.size(), s_.head_dim,
+                                                   {keys.data + skip * keys.stride, keys.stride, 1},
+                                                   {tile.q + lane, W}, {scores, W}, largest + lane);
       if (finish_tile(rules_, queries, part.keys, room.tile_room, scores)) {
         find_largest(n, part.lanes.size(), before + lane, scores, largest + lane);
       }
@@ -175,9 +171,10 @@ class TileForward {
           store<T>(hn::Mul(load(p + at), load(room.tile_room.by_key + at)), p + at);
         });
       }
-      tile_multiply<Into::sum, T>(s_.value_dim, part.lanes.size(), part.keys.size(),
-                                  {values.data + (part.keys.begin - first) * values.stride, 1, values.stride},
-                                  {p, W}, {tile.span.o + lane, W});
+      tile_multiply<Into::sum, true, T>(
+          s_.value_dim, part.lanes.size(), part.keys.size(),
+          {values.data + (part.keys.begin - first) * values.stride, 1, values.stride}, {p, W},
+          {tile.span.o + lane, W});
     }
   }
 
@@ -197,30 +194,34 @@ class TileForward {
 
   const AttentionShape& s_;
   const AttentionOptions<T>& o_;
-  const AttentionForward<S>& a_;
+  const ForwardArgs<T>& a_;
   const Rules<T>& rules_;
   Keep keep_;
 };
+
+template <class T>
+void attention_of(const AttentionShape& shape, const AttentionOptions<T>& options, ForwardArgs<T> args) {
+  if (shape.batch * shape.heads * shape.queries == 0) return;
+  const Rules<T> rules(shape, options);
+  std::shared_ptr<Buffer> logsumexp;  // weights need it
+  if (args.weights != nullptr && args.logsumexp == nullptr) {
+    const int64_t count = shape.batch * shape.heads * shape.queries;
+    logsumexp = Buffer::allocate(static_cast<std::size_t>(count) * sizeof(T));
+    args.logsumexp = reinterpret_cast<T*>(logsumexp->data());
+  }
+  if (RowForward<T>::suits(shape)) {
+    RowForward<T>(shape, options, args, rules).run();
+  } else {
+    TileForward<T>(shape, options, args, rules).run();
+  }
+  if (args.weights != nullptr) RowWeights<T>(shape, args, rules).run();
+}
 
 template <class S>
 void attention(const AttentionShape& shape, const AttentionOptions<AttentionCompute<S>>& options,
                const AttentionForward<S>& args) {
   using T = AttentionCompute<S>;
-  if (shape.batch * shape.heads * shape.queries == 0) return;
-  const Rules<T> rules(shape, options);
-  AttentionForward<S> wanted = args;
-  std::shared_ptr<Buffer> logsumexp;  // weights need it
-  if (args.weights != nullptr && args.logsumexp == nullptr) {
-    const int64_t count = shape.batch * shape.heads * shape.queries;
-    logsumexp = Buffer::allocate(static_cast<std::size_t>(count) * sizeof(T));
-    wanted.logsumexp = reinterpret_cast<T*>(logsumexp->data());
-  }
-  if (RowForward<S>::suits(shape)) {
-    RowForward<S>(shape, options, wanted, rules).run();
-  } else {
-    TileForward<S>(shape, options, wanted, rules).run();
-  }
-  if (args.weights != nullptr) RowWeights<S>(shape, wanted, rules).run();
+  attention_of<T>(shape, options, ForwardArgs<T>(shape, args));
 }
 
 }  // namespace heed::kernels::HWY_NAMESPACE

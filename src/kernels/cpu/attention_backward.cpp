@@ -243,8 +243,10 @@ class Backward {
     const int64_t width = part.lanes.size();
     T *p = w.p + rows_of_part(part, block), *ds = w.ds + rows_of_part(part, block);
     const T *kb = k.data + skip * k.stride, *vb = v.data + skip * v.stride;
-    tile_multiply<Into::c, T>(n, width, s_.head_dim, {kb, k.stride, 1}, {w.q_turned + lane, W}, {p, W});
-    tile_multiply<Into::c, T>(n, width, s_.value_dim, {vb, v.stride, 1}, {w.do_turned + lane, W}, {ds, W});
+    tile_multiply<Into::c, false, T>(n, width, s_.head_dim, {kb, k.stride, 1}, {w.q_turned + lane, W},
+                                     {p, W});
+    tile_multiply<Into::c, false, T>(n, width, s_.value_dim, {vb, v.stride, 1}, {w.do_turned + lane, W},
+                                     {ds, W});
     const T *shift = w.shift + lane, *level = w.level + lane;
     finish_tile(rules_, q, part.keys, w.tile_room, p);
     const bool drops = o_.dropout > 0;
@@ -311,9 +313,9 @@ class Backward {
     const Rows<const T> kb{k.data + skip * k.stride, k.stride};
     const Rows<const T> q_rows{w.q_from.data + lane * w.q_from.stride, w.q_from.stride};
     const Rows<const T> do_rows{w.do_from.data + lane * w.do_from.stride, w.do_from.stride};
-    tile_multiply<Into::sum, T>(n, w.e, q.count, {p, W, 1}, do_rows, {w.dv + skip * w.e, w.e});
-    tile_multiply<Into::sum, T>(n, w.d, q.count, {ds, W, 1}, q_rows, {w.dk + skip * w.d, w.d});
-    tile_multiply<Into::sum, T>(q.count, w.d, n, {ds, 1, W}, kb, {w.dq + lane * w.d, w.d});
+    tile_multiply<Into::sum, false, T>(n, w.e, q.count, {p, W, 1}, do_rows, {w.dv + skip * w.e, w.e});
+    tile_multiply<Into::sum, false, T>(n, w.d, q.count, {ds, W, 1}, q_rows, {w.dk + skip * w.d, w.d});
+    tile_multiply<Into::sum, true, T>(q.count, w.d, n, {ds, 1, W}, kb, {w.dq + lane * w.d, w.d});
     if (a_.dbias != nullptr) add_dbias(q, part.keys, ds, w);
     if (by_distance != nullptr) {
       T* from = by_distance + lane + (span.end - part.keys.end);

@@ -24,11 +24,9 @@ struct RowQuery {
 };
 
 /// Products of some queries of one key-value head with its keys, a block at a time.
-template <class S>
+template <class T>
 class RowScores {
  public:
-  using T = AttentionCompute<S>;
-
   static int64_t numbers(const AttentionShape& s) {
     return kMostRows * (Room<T>::whole(s.head_dim) + kRowStride) + kKeyBlock * (s.head_dim + 1) +
            kKeyBlock * padded<T>(s.head_dim);
@@ -61,17 +59,16 @@ class RowScores {
   Interval keys_seen() const { return keys_seen_; }
 
   /// Calculates with the keys of the block that starts at `block`, of which some are seen.
-  void multiply(const S* k, int64_t block) {
+  void multiply(const Stored<T>& k, int64_t block) {
     const int64_t n = std::min(kKeyBlock, s_.keys - block);
     const Interval keys = both({block, block + n}, keys_seen_);
     const int64_t kv = queries_->front().h / (s_.heads / s_.kv_heads);
-    const S* from = head_of(k, s_.k, b_, kv) + keys.begin * s_.k.row;
     const int64_t columns = padded<T>(keys.size());
-    pack_transposed<T>(keys.size(), s_.head_dim, rows_of<T>(from, s_.k.row, keys.size(), s_.head_dim, room_),
-                       {keys_, columns}, columns);
-    tile_multiply<Into::c, T>(static_cast<int64_t>(queries_->size()), columns, s_.head_dim,
-                              Left<T>{q_, stride(), 1}, {keys_, columns},
-                              {scores_ + keys.begin - block, kRowStride});
+    pack_transposed<T>(keys.size(), s_.head_dim, k.rows({b_, kv}, keys, s_.head_dim, room_), {keys_, columns},
+                       columns);
+    tile_multiply<Into::c, false, T>(static_cast<int64_t>(queries_->size()), columns, s_.head_dim,
+                                     Left<T>{q_, stride(), 1}, {keys_, columns},
+                                     {scores_ + keys.begin - block, kRowStride});
     block_ = block;
   }
   /// The numbers of query i with the keys of the block, the first being the block's.
@@ -159,15 +156,13 @@ HWY_NOINLINE void join_row(int64_t value_dim, const RowSoftmax<T>& part, RowSoft
 
 /// Attention of a few queries per key-value head. A task is one span of the keys of one key-value head, for
 /// all the queries that read it; a second round joins the spans.
-template <class S>
+template <class T>
 class RowForward {
  public:
-  using T = AttentionCompute<S>;
-
   static bool suits(const AttentionShape& s) {
     return s.queries * (s.heads / std::max<int64_t>(s.kv_heads, 1)) <= kMostRows;
   }
-  RowForward(const AttentionShape& shape, const AttentionOptions<T>& options, const AttentionForward<S>& args,
+  RowForward(const AttentionShape& shape, const AttentionOptions<T>& options, const ForwardArgs<T>& args,
              const Rules<T>& rules)
       : s_(shape), o_(options), a_(args), rules_(rules), keep_(options.random, options.dropout) {
     wide_ = Room<T>::whole(s_.value_dim);
@@ -183,10 +178,10 @@ class RowForward {
     const int64_t work = rows_ * std::min(kSpan, s_.keys) * (s_.head_dim + s_.value_dim) / 8;
     const int64_t tasks = heads * spans_, grain = row_grain(work);
     const int64_t team = team_size(tasks, grain);
-    const Rooms<T> rooms(team, RowScores<S>::numbers(s_) + kKeyBlock * (padded<T>(s_.value_dim) + 1));
+    const Rooms<T> rooms(team, RowScores<T>::numbers(s_) + kKeyBlock * (padded<T>(s_.value_dim) + 1));
     parallel_for_team(team, tasks, grain, [&](int64_t member, int64_t begin, int64_t end) HWY_ATTR {
       Room<T> room = rooms.at(member);
-      RowScores<S> scores(s_, rules_, room);
+      RowScores<T> scores(s_, rules_, room);
       T* values = room.take(kKeyBlock * padded<T>(s_.value_dim));
       T* factors = room.take(kKeyBlock);
       std::vector<RowQuery> queries;
@@ -216,7 +211,7 @@ class RowForward {
             const_cast<T*>(parts) + i * wide_};
   }
 
-  void span(int64_t head, int64_t first, const std::vector<RowQuery>& queries, RowScores<S>& scores,
+  void span(int64_t head, int64_t first, const std::vector<RowQuery>& queries, RowScores<T>& scores,
             T* values, T* factors, T* parts) const {
     const int64_t b = head / s_.kv_heads, kv = head % s_.kv_heads;
     std::fill(parts, parts + rows_ * wide_, T(0));
@@ -231,10 +226,9 @@ class RowForward {
       for (std::size_t i = 0; i < queries.size(); ++i) {
         soften(b, queries[i], i, block, rows, scores, factors, states[i]);
       }
-      const S* v = head_of(a_.v, s_.v, b, kv) + keys.begin * s_.v.row;
-      tile_multiply<Into::sum, T>(rows_, padded<T>(s_.value_dim), keys.size(),
-                                  Left<T>{scores.row(0) + rows.begin, kRowStride, 1},
-                                  rows_of<T>(v, s_.v.row, keys.size(), s_.value_dim, values), {parts, wide_});
+      tile_multiply<Into::sum, false, T>(rows_, padded<T>(s_.value_dim), keys.size(),
+                                         Left<T>{scores.row(0) + rows.begin, kRowStride, 1},
+                                         a_.v.rows({b, kv}, keys, s_.value_dim, values), {parts, wide_});
     }
     for (int64_t i = 0; i < rows_; ++i) {
       parts[rows_ * wide_ + 2 * i] = states[i].largest;
@@ -244,7 +238,7 @@ class RowForward {
 
   /// Probabilities of one query with a block, 0 in the rest of `rows`.
   void soften(int64_t b, const RowQuery& query, std::size_t i, int64_t block, Interval rows,
-              const RowScores<S>& scores, T* factors, RowSoftmax<T>& state) const {
+              const RowScores<T>& scores, T* factors, RowSoftmax<T>& state) const {
     T* p = scores.row(i);
     const Interval seen = scores.finish_row(i);
     if (seen.empty()) {
@@ -285,19 +279,17 @@ class RowForward {
 
   const AttentionShape& s_;
   const AttentionOptions<T>& o_;
-  const AttentionForward<S>& a_;
+  const ForwardArgs<T>& a_;
   const Rules<T>& rules_;
   Keep keep_;
   int64_t wide_, rows_, spans_;
 };
 
 /// The weights that somebody asked for, from the scores and their logsumexp.
-template <class S>
+template <class T>
 class RowWeights {
  public:
-  using T = AttentionCompute<S>;
-
-  RowWeights(const AttentionShape& shape, const AttentionForward<S>& args, const Rules<T>& rules)
+  RowWeights(const AttentionShape& shape, const ForwardArgs<T>& args, const Rules<T>& rules)
       : s_(shape), a_(args), rules_(rules) {
     for (int64_t h = 0; h < s_.heads; ++h) {
       if (a_.weight_heads == nullptr || a_.weight_heads[h]) heads_.push_back(h);
@@ -311,10 +303,10 @@ class RowWeights {
     const int64_t work = kMostRows * s_.keys * s_.head_dim / 8;
     const int64_t tasks = s_.batch * wanted * pieces, grain = row_grain(work);
     const int64_t team = team_size(tasks, grain);
-    const Rooms<T> rooms(team, RowScores<S>::numbers(s_));
+    const Rooms<T> rooms(team, RowScores<T>::numbers(s_));
     parallel_for_team(team, tasks, grain, [&](int64_t member, int64_t begin, int64_t end) HWY_ATTR {
       Room<T> room = rooms.at(member);
-      RowScores<S> scores(s_, rules_, room);
+      RowScores<T> scores(s_, rules_, room);
       for (int64_t task = begin; task < end; ++task) {
         piece(task / pieces / wanted, task / pieces % wanted, task % pieces * kMostRows, scores);
       }
@@ -322,7 +314,7 @@ class RowWeights {
   }
 
  private:
-  void piece(int64_t b, int64_t slot, int64_t first, RowScores<S>& scores) const {
+  void piece(int64_t b, int64_t slot, int64_t first, RowScores<T>& scores) const {
     const int64_t h = heads_[static_cast<std::size_t>(slot)];
     std::vector<RowQuery> queries;
     for (int64_t i = first; i < std::min(first + kMostRows, rows_); ++i) {
@@ -348,7 +340,7 @@ class RowWeights {
   }
 
   const AttentionShape& s_;
-  const AttentionForward<S>& a_;
+  const ForwardArgs<T>& a_;
   const Rules<T>& rules_;
   std::vector<int64_t> heads_;  // those whose weights are wanted
   int64_t rows_;                // queries of each

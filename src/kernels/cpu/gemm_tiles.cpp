@@ -31,12 +31,19 @@ HWY_INLINE void multiply_block(const detail::GemmTiles<T>& g, int64_t i, int64_t
   for (int64_t l = 0; l < g.k; l += kDepth) {
     const int64_t depth = std::min(kDepth, g.k - l);
     pack_panel(g, l, depth, j, width, panel);
-    const Left<T> a =
-        g.transpose_a ? Left<T>{g.a + l * g.lda + i, 1, g.lda} : Left<T>{g.a + i * g.lda + l, g.lda, 1};
-    if (l == 0) {
-      tile_multiply<Into::c, T>(height, width, depth, a, {panel, kWidth}, {block, kWidth});
+    const auto multiply = [&](auto columns, Left<T> a) {
+      const Rows<const T> b{panel, kWidth};
+      const Rows<T> c{block, kWidth};
+      if (l == 0) {
+        tile_multiply<Into::c, columns()>(height, width, depth, a, b, c);
+      } else {
+        tile_multiply<Into::sum, columns()>(height, width, depth, a, b, c);
+      }
+    };
+    if (g.transpose_a) {
+      multiply(std::true_type(), {g.a + l * g.lda + i, 1, g.lda});
     } else {
-      tile_multiply<Into::sum, T>(height, width, depth, a, {panel, kWidth}, {block, kWidth});
+      multiply(std::false_type(), {g.a + i * g.lda + l, g.lda, 1});
     }
   }
   for (int64_t r = 0; r < height; ++r) {

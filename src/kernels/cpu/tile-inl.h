@@ -102,9 +102,11 @@ HWY_INLINE void tile_rows(int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows
   if (n > 0) step(std::integral_constant<int, 1>());
 }
 
+/// The product of A[m, k] and B[k, n] into C[m, n]; n is rounded up to whole vectors. `Columns`: a.row is 1,
+/// else a.col is. `largest` [n] holds numbers to start from when the largest of each column are asked for.
 template <Into To, bool Columns, class T>
-HWY_NOINLINE void tile_walk(int64_t m, int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows<T> c,
-                            T* largest) {
+HWY_NOINLINE void tile_multiply(int64_t m, int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows<T> c,
+                                T* largest = nullptr) {
   int64_t i = 0;
   const auto step = [&](auto height) HWY_ATTR {
     tile_rows<To, height(), Columns>(n, k, Left<T>{a.data + i * a.row, a.row, a.col}, b,
@@ -118,16 +120,18 @@ HWY_NOINLINE void tile_walk(int64_t m, int64_t n, int64_t k, Left<T> a, Rows<con
   if (i < m) step(std::integral_constant<int, 1>());
 }
 
-/// The product of A[m, k] and B[k, n] into C[m, n]; n is rounded up to whole vectors. `largest` [n] holds
-/// numbers to start from when the largest of each column are asked for.
-template <Into To, class T>
-HWY_INLINE void tile_multiply(int64_t m, int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows<T> c,
-                              T* largest = nullptr) {
-  if constexpr (To != Into::c_and_largest) {
-    if (a.row == 1) return tile_walk<To, true>(m, n, k, a, b, c, largest);
-  }
-  tile_walk<To, false>(m, n, k, a, b, c, largest);
-}
+/// The products take long to compile: kernels/cpu/tile.cpp holds them for every other file.
+#define HEED_TILE_PRODUCT(prefix, to, columns, T)                                                       \
+  prefix template void tile_multiply<to, columns, T>(int64_t, int64_t, int64_t, Left<T>, Rows<const T>, \
+                                                     Rows<T>, T*)
+#define HEED_TILE_PRODUCTS(prefix, T)             \
+  HEED_TILE_PRODUCT(prefix, Into::c, false, T);   \
+  HEED_TILE_PRODUCT(prefix, Into::c, true, T);    \
+  HEED_TILE_PRODUCT(prefix, Into::sum, false, T); \
+  HEED_TILE_PRODUCT(prefix, Into::sum, true, T);  \
+  HEED_TILE_PRODUCT(prefix, Into::c_and_largest, false, T)
+HEED_TILE_PRODUCTS(extern, float);
+HEED_TILE_PRODUCTS(extern, double);
 
 /// What row j of a transposed matrix is multiplied by: data[j * step].
 template <class T>
