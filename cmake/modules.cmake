@@ -1,13 +1,17 @@
 # A module is an object library, so that a module's tests need only the modules below it; libheed is all of them.
 
-# heed_module(NAME SOURCES files... MODULES modules below... PRIVATE third-party targets...)
+# heed_module(NAME [COLD] SOURCES files... MODULES modules below... PRIVATE third-party targets...)
+# COLD: the time goes into the modules below it; optimising this one would only take time to compile.
 function(heed_module name)
-  cmake_parse_arguments(MODULE "" "" "SOURCES;MODULES;PRIVATE" ${ARGN})
+  cmake_parse_arguments(MODULE "COLD" "" "SOURCES;MODULES;PRIVATE" ${ARGN})
   set_property(GLOBAL PROPERTY HEED_${name}_MODULES ${MODULE_MODULES})
   set_property(GLOBAL PROPERTY HEED_${name}_PRIVATE ${MODULE_PRIVATE})
   add_library(heed_${name} OBJECT ${MODULE_SOURCES})
   target_include_directories(heed_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(heed_${name} PRIVATE ${MODULE_PRIVATE})
+  if(MODULE_COLD)
+    target_compile_options(heed_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
 endfunction()
 
 # All modules that the given ones depend on, including themselves.

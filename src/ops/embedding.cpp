@@ -12,7 +12,7 @@
 namespace heed {
 namespace {
 
-void check(const Tensor& table, const Tensor& ids) {
+void check_lookup(const Tensor& table, const Tensor& ids) {
   if (table.rank() != 2) throw Error("embedding: expected a table [V, D], got " + table.str());
   const std::int64_t* values = ids.data<std::int64_t>();
   const std::int64_t outside = kernels::first_outside(values, ids.numel(), table.size(0), 0);
@@ -64,7 +64,7 @@ Tensor embedding(const Tensor& table, const Tensor& ids, double scale,
   if (table.rank() == 2 && table.size(0) == 0 && ids.numel() > 0) {
     throw Error("embedding: expected a table with rows, got " + table.str());
   }
-  check(table, index);
+  check_lookup(table, index);
   Shape shape = ids.shape();
   shape.push_back(table.size(1));
   if (Tensor rows = loaded_rows(table, index, scale, shape); rows.defined()) return rows;

@@ -9,7 +9,7 @@
 namespace heed {
 namespace {
 
-void check(const Tensor& x, const Tensor& turns) {
+void check_turns(const Tensor& x, const Tensor& turns) {
   bool fits = x.rank() == 4 && (turns.rank() == 2 || turns.rank() == 3) && turns.dtype() == x.dtype();
   if (fits) {
     fits = turns.size(-2) == x.size(2) && turns.size(-1) % 2 == 0 && turns.size(-1) <= x.size(3) &&
@@ -54,7 +54,7 @@ Tensor turned(const Tensor& x, const Tensor& turns, RotaryLayout layout, bool tr
 }  // namespace
 
 Tensor rotary(const Tensor& x, const Tensor& turns, RotaryLayout layout) {
-  check(x, turns);
+  check_turns(x, turns);
   const Tensor dense = turns.detach().contiguous();
   Tensor y = turned(x, dense, layout, false);
   if (needs_gradient({x})) {
@@ -66,7 +66,7 @@ Tensor rotary(const Tensor& x, const Tensor& turns, RotaryLayout layout) {
 }
 
 Tensor rotary_by_formula(const Tensor& x, const Tensor& turns, RotaryLayout layout) {
-  check(x, turns);
+  check_turns(x, turns);
   const std::int64_t r = turns.size(-1), half = r / 2;
   const Tensor each = turns.rank() == 3 ? unsqueeze(turns, 1) : turns;  // [B, 1, T, r] or [T, r]
   const Tensor c = slice(each, -1, 0, half), s = slice(each, -1, half, r);

@@ -47,7 +47,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 }
 
 /// The bytes that characters of the byte alphabet stand for; a token with others is text as it is.
-void byte_level(Tokens& tokens) {
+void undo_byte_level(Tokens& tokens) {
   std::string bytes;
   for (const std::string& token : tokens) {
     const std::size_t before = bytes.size();
@@ -223,7 +223,7 @@ DecoderPointer parse_decoder(const JsonField& field, int depth) {
   const std::string& name = type.string();
   if (depth > kMaxNesting) type.fail(fmt::format("sequences nested at most {} deep", kMaxNesting));
   if (name == "Sequence") return std::make_unique<DecoderSequence>(field, depth);
-  if (name == "ByteLevel") return simple_decoder(byte_level);
+  if (name == "ByteLevel") return simple_decoder(undo_byte_level);
   if (name == "WordPiece") return parse_word_piece_decoder(field);
   if (name == "Metaspace") return parse_metaspace_decoder(field);
   if (name == "BPEDecoder") return parse_bpe_decoder(field);
