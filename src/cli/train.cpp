@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <vector>
@@ -40,7 +41,7 @@ void add_scores(JsonWriter& json, const char* name, const std::optional<Evaluati
   json.key(name)
       .begin_object()
       .field("loss", e->loss)
-      .field("bleu", e->bleu)
+      .field("bleu", e->bleu ? std::optional(std::min(*e->bleu, 100.0)) : e->bleu)  // a sum of rounded logs
       .field("exact", e->exact)
       .end_object();
 }
@@ -53,10 +54,10 @@ std::string count_of_passes(double passes) {
 }
 
 std::string summary(const TrainResult& result, const TrainArguments& arguments) {
-  if (result.stopped) return fmt::format("stopped after step {}; continue with --resume\n", result.steps);
-  std::string text =
-      fmt::format("{} steps, {} epochs in {}{}\n", result.steps, count_of_passes(result.passes),
-                  clock_time(result.seconds), result.early_stopped ? ", stopped early" : "");
+  const std::string passes = count_of_passes(result.passes);
+  std::string text = fmt::format("{} step{}, {} epoch{} in {}{}\n", result.steps,
+                                 result.steps == 1 ? "" : "s", passes, passes == "1" ? "" : "s",
+                                 clock_time(result.seconds), result.early_stopped ? ", stopped early" : "");
   if (result.evaluation) text += fmt::format("development set: {}\n", scores(*result.evaluation));
   if (result.test) text += fmt::format("test set:        {}\n", scores(*result.test));
   return text + fmt::format("model: {}\n", arguments.output.string());
@@ -80,8 +81,14 @@ std::string summary_json(const TrainResult& result, const TrainArguments& argume
 // With the C library, which throws nothing: after SIGHUP the terminal may be gone, and the exit status must
 // still be that of the signal. main reports what stdout did not take.
 void report(const TrainResult& result, const TrainArguments& arguments, bool as_json) {
-  std::fputs((as_json ? summary_json(result, arguments) : summary(result, arguments)).c_str(), stdout);
+  if (as_json) {
+    std::fputs(summary_json(result, arguments).c_str(), stdout);
+  } else if (!result.stopped) {
+    std::fputs(summary(result, arguments).c_str(), stdout);
+  }
   if (!result.stopped) return;
+  std::fprintf(stderr, "stopped after step %lld; continue with --resume\n",
+               static_cast<long long>(result.steps));
   std::fflush(stdout);
   throw Cancelled();
 }

@@ -60,11 +60,11 @@ double round_step(double range, int count) {
   return 10 * power;
 }
 
-void set_linear_ticks(Axis& axis, int count, bool widen) {
+void set_linear_ticks(Axis& axis, int count, bool widen, double most) {
   const double step = round_step(axis.high - axis.low, count);
   if (widen) {
     axis.low = std::floor(axis.low / step) * step;
-    axis.high = std::ceil(axis.high / step) * step;
+    axis.high = std::min(std::ceil(axis.high / step) * step, most);
   }
   for (double k = std::ceil(axis.low / step - 1e-9); k * step <= axis.high + 1e-9 * step; ++k) {
     axis.ticks.push_back(k * step);
@@ -95,8 +95,10 @@ void set_log_ticks(Axis& axis) {
   }
 }
 
-/// The axis that holds all values, vertical or not, of the points of `series` that can be shown.
-Axis make_axis(const std::vector<ChartSeries>& all, bool log_y, bool vertical, int ticks) {
+/// The axis that holds all values, vertical or not, of the points of `series` that can be shown. A linear
+/// vertical one ends at `most` at most.
+Axis make_axis(const std::vector<ChartSeries>& all, bool log_y, bool vertical, int ticks,
+               double most = std::numeric_limits<double>::infinity()) {
   Axis axis, other;
   axis.log = vertical && log_y;
   other.log = !vertical && log_y;
@@ -123,7 +125,7 @@ Axis make_axis(const std::vector<ChartSeries>& all, bool log_y, bool vertical, i
   if (axis.log) {
     set_log_ticks(axis);
   } else {
-    set_linear_ticks(axis, vertical ? ticks : 8, vertical);
+    set_linear_ticks(axis, vertical ? ticks : 8, vertical, most);
   }
   return axis;
 }
@@ -192,7 +194,8 @@ class ChartWriter {
     panels_.push_back(
         {chart.series, chart.y_label, make_axis(chart.series, chart.log_y, true, 6), kTop, height, 0});
     if (chart.lower.empty()) return;
-    panels_.push_back({chart.lower, chart.lower_label, make_axis(chart.lower, false, true, 3),
+    const double most = chart.lower_most.value_or(std::numeric_limits<double>::infinity());
+    panels_.push_back({chart.lower, chart.lower_label, make_axis(chart.lower, false, true, 3, most),
                        kTop + height + kGap, LineChart::kLowerHeight - kGap, chart.series.size()});
   }
 

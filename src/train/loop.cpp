@@ -73,6 +73,8 @@ class Loop {
 
   TrainResult run() {
     start();
+    if (state_.step > 0 && (state_.step >= total_ || out_of_patience()))
+      message("the run is already finished: no steps are left");
     TrainResult result;
     while (state_.step < total_ && !out_of_patience()) {
       if (options_.stop != nullptr && options_.stop->load()) {
@@ -121,6 +123,7 @@ class Loop {
       resume(folder_.checkpoint());
       kept_.prune(last_saved_);  // later ones, and what a run killed after its checkpoint had no time for
     } else {
+      if (options_.resume) message("warning: no run to resume: starting anew");
       state_.position = trainee_.position();
       state_.generator_position = generator_.position();
       state_.metric = recipe_.eval.metric;

@@ -33,6 +33,21 @@ std::string nearest_key(const std::vector<RecipeField>& fields, std::string_view
       ->key;
 }
 
+std::string section_of(std::string_view key) { return std::string(key.substr(0, key.find('.'))); }
+
+// A section that no key has.
+void refuse_unknown_section(const std::string& where, const std::vector<RecipeField>& fields,
+                            const std::string& section) {
+  std::string nearest = section_of(fields.front().key);
+  for (const RecipeField& field : fields) {
+    const std::string known = section_of(field.key);
+    if (known == section) return;
+    if (edit_distance(known, section) < edit_distance(nearest, section)) nearest = known;
+  }
+  throw Error(
+      fmt::format("{}: expected a known section, got [{}] (did you mean [{}]?)", where, section, nearest));
+}
+
 [[noreturn]] void unknown_key(const std::string& where, const std::vector<RecipeField>& fields,
                               const std::string& key) {
   throw Error(fmt::format("{}: expected a known key, got {} (did you mean {}?)", where, key,
@@ -178,13 +193,7 @@ Recipe load_recipe(const std::filesystem::path& file) {
     const std::string section_where = fmt::format("{}:{}", file.string(), section_key.source().begin.line);
     const toml::table* table = section_node.as_table();
     if (table == nullptr) unknown_key(section_where, fields, section);
-    const auto in_section = [&](const RecipeField& f) { return f.key.starts_with(section + "."); };
-    if (std::none_of(fields.begin(), fields.end(), in_section)) {
-      std::string nearest = nearest_key(fields, section + ".");
-      nearest = nearest.substr(0, nearest.find('.'));
-      throw Error(fmt::format("{}: expected a known section, got [{}] (did you mean [{}]?)", section_where,
-                              section, nearest));
-    }
+    refuse_unknown_section(section_where, fields, section);
     for (auto&& [key, node] : *table) {
       const std::string name = section + "." + std::string(key.str());
       const std::string where = fmt::format("{}:{}", file.string(), key.source().begin.line);
@@ -209,7 +218,10 @@ void apply_override(Recipe& recipe, std::string_view assignment) {
   }
   const std::vector<RecipeField> fields = recipe_fields(recipe);
   const RecipeField* field = find_field(fields, key);
-  if (field == nullptr) unknown_key("override", fields, key);
+  if (field == nullptr) {
+    if (key.find('.') != std::string::npos) refuse_unknown_section("override", fields, section_of(key));
+    unknown_key("override", fields, key);
+  }
   const std::string value = trim(assignment.substr(equals + 1));
   toml::table table;
   const bool wants_text = std::holds_alternative<std::string*>(field->target) ||

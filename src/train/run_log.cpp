@@ -128,6 +128,7 @@ std::string RunLog::svg(const std::string& title) const {
   }
   if (!bleu_.x.empty()) {
     chart.lower_label = "BLEU";
+    chart.lower_most = 100;
     chart.lower.push_back({"BLEU of the development set", bleu_.x, bleu_.y, true});
   }
   return line_chart_svg(chart);

@@ -48,6 +48,11 @@ TEST(Train, KilledAndResumedIsBitIdentical) {
     EXPECT_TRUE(slurp(output + "/" + file) == slurp(tiny_model() + "/" + file)) << file;
   }
   for (const std::string& name : listing(output)) EXPECT_EQ(name.find(".tmp-"), std::string::npos) << name;
+  Words again = tiny_training();
+  again.insert(again.end(), {"--output", output, "--resume"});
+  EXPECT_THAT(run(again).err, HasSubstr("already finished"));
+  again[again.size() - 2] = folder / "new";
+  EXPECT_THAT(run(again).err, HasSubstr("warning: no run to resume: starting anew"));
 }
 
 // A run that goes on until it is stopped, and has written its first checkpoint.

@@ -12,7 +12,9 @@
 namespace heed {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t n = 0;
@@ -106,6 +108,11 @@ TEST(Chart, MarksPointsAndHasALowerPanelOfItsOwnScale) {
   EXPECT_THAT(svg, HasSubstr(">score</text>"));
   // The first panel ends at 368, the second goes from 402 to 518: 0 is at its foot, 40 at its head.
   EXPECT_THAT(svg, HasSubstr("points=\"404.0,518.0 740.0,402.0\""));
+  // Scores of 100, to the last bit or a little above, on an axis that can end there.
+  chart.lower[0].y = {97, 100 + 1e-13};
+  EXPECT_THAT(line_chart_svg(chart), HasSubstr(">101</text>"));
+  chart.lower_most = 100;
+  EXPECT_THAT(line_chart_svg(chart), AllOf(HasSubstr(">100</text>"), Not(HasSubstr(">101</text>"))));
   chart.lower[0].x.push_back(1);
   EXPECT_THROW(line_chart_svg(chart), Error);
 }

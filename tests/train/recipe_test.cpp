@@ -66,6 +66,7 @@ TEST_F(RecipeTest, NamesTheNearestKey) {
   EXPECT_THAT(error_of("\n[trian]\nlr = 1\n"),
               HasSubstr("r.toml:2: expected a known section, got [trian] (did "
                         "you mean [train]?)"));
+  EXPECT_THAT(error_of("[modl]\nheads = 1\n"), HasSubstr("got [modl] (did you mean [model]?)"));
   EXPECT_THAT(error_of("lr = 1\n"),
               HasSubstr("r.toml:1: expected a known key, got lr (did you mean train.lr?)"));
 }
@@ -124,6 +125,7 @@ TEST_F(RecipeTest, TakesOverrides) {
   EXPECT_FALSE(r.eval.bleu);
   EXPECT_EQ(r.data.train, std::filesystem::current_path() / "x=y.tsv");
   EXPECT_THAT(override_error("train.lr"), HasSubstr("expected section.key=value, got \"train.lr\""));
+  EXPECT_THAT(override_error("foo.bar=1"), HasSubstr("expected a known section, got [foo]"));
   EXPECT_THAT(override_error("train.rl=1"), HasSubstr("did you mean train.lr?"));
   EXPECT_THAT(override_error("train.lr=fast"), HasSubstr("train.lr: expected a number from 0 to 1000, got"));
   EXPECT_THAT(override_error("train.steps="), HasSubstr("train.steps: expected a whole number"));

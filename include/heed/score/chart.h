@@ -1,6 +1,7 @@
 // A small line chart as SVG, for loss curves: one self-contained document without scripts or fonts.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct LineChart {
   int width = 760, height = 420;            // in pixels
   std::string lower_label = {};             ///< of the y axis of a second, lower panel over the same x
   std::vector<ChartSeries> lower = {};      ///< its lines; none: no such panel
+  std::optional<double> lower_most = {};    ///< the greatest value there can be: its axis ends there at most
   static constexpr int kLowerHeight = 150;  // what it adds to the height
 };
 
