@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/cli.h"
+#include "cli/failed_lines.h"
 #include "cli/generation_arguments.h"
 #include "cli/input.h"
 #include "cli/model_commands.h"
@@ -13,6 +14,7 @@
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "heed/autograd.h"
+#include "heed/cancelled.h"
 #include "heed/generate/translate.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"
@@ -29,6 +31,8 @@ struct AttendArguments {
   std::string heads;
   std::filesystem::path output;
 };
+
+constexpr const char* kMissingText = "missing text (give one with at least one word)";
 
 // Where the weights of one kind come from, and what its rows and columns stand for.
 struct AttentionKind {
@@ -133,7 +137,7 @@ AttentionPicture attend(const AttendArguments& arguments, const std::string& tex
                         const Settings& settings) {
   const Encoding source = tokenizer.encode(text);
   const std::vector<std::int64_t> target = target_ids(arguments, text, model, tokenizer, settings);
-  if (target.empty()) throw Error("attend: missing text (give one with at least one word)");
+  if (target.empty()) throw Error(kMissingText);
   std::vector<std::int64_t> fed{model.decoder_start_id()};
   fed.insert(fed.end(), target.begin(), target.end() - 1);
 
@@ -160,7 +164,7 @@ AttentionPicture attend_one_stack(const AttendArguments& arguments, const std::s
                                   const Model& model, const Tokenizer& tokenizer) {
   if (arguments.target) throw UsageError("--target: expected an encoder-decoder, got " + kind_of(model));
   const Encoding encoding = tokenizer.encode(text);
-  if (encoding.ids.empty()) throw Error("attend: missing text (give one with at least one word)");
+  if (encoding.ids.empty()) throw Error(kMissingText);
   const bool decoder = dynamic_cast<const DecoderModel*>(&model) != nullptr;
   AttentionPicture picture;
   picture.title = text;
@@ -170,6 +174,20 @@ AttentionPicture attend_one_stack(const AttendArguments& arguments, const std::s
     model.forward({{"input_ids", one_row(encoding.ids)}}, {}, context);
   });
   return picture;
+}
+
+void show(const AttentionPicture& picture, const std::filesystem::path& file, const Globals& globals) {
+  if (!file.empty()) {
+    write_picture(picture, file);
+    if (!globals.quiet) say("wrote " + file.string());
+  } else if (globals.json) {
+    std::string json = attention_json(picture);
+    std::erase(json, '\n');  // a value per line
+    fmt::print("{}\n", json);
+  } else {
+    fmt::print("{}", attention_terminal(picture, {terminal_width(100), colour_stdout()}));
+  }
+  flush_results();
 }
 
 void run(AttendArguments arguments, const Globals& globals) {
@@ -183,24 +201,27 @@ void run(AttendArguments arguments, const Globals& globals) {
   warn_of_unknown_settings(*model, directory, globals);
   const auto tokenizer = load_tokenizer(directory);
   const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(model.get());
+  FailedLines failed(globals.json);
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    const AttentionPicture picture =
-        encoder_decoder != nullptr
-            ? attend(arguments, texts[i], *encoder_decoder, *tokenizer, {directory, globals})
-            : attend_one_stack(arguments, texts[i], *model, *tokenizer);
-    if (!arguments.output.empty()) {
-      const auto file = texts.size() == 1 ? arguments.output : numbered(arguments.output, i);
-      write_picture(picture, file);
-      if (!globals.quiet) say("wrote " + file.string());
-    } else if (globals.json) {
-      std::string json = attention_json(picture);
-      std::erase(json, '\n');  // a value per line
-      fmt::print("{}\n", json);
-    } else {
-      fmt::print("{}", attention_terminal(picture, {terminal_width(100), colour_stdout()}));
+    AttentionPicture picture;
+    try {
+      picture = encoder_decoder != nullptr
+                    ? attend(arguments, texts[i], *encoder_decoder, *tokenizer, {directory, globals})
+                    : attend_one_stack(arguments, texts[i], *model, *tokenizer);
+    } catch (const UsageError&) {
+      throw;
+    } catch (const Cancelled&) {
+      throw;
+    } catch (const Error& error) {
+      failed.add(i, error.what());
+      if (arguments.output.empty()) failed.print_in_place_of(i);
+      flush_results();
+      continue;
     }
-    flush_results();
+    const bool single = texts.size() == 1 || arguments.output.empty();
+    show(picture, single ? arguments.output : numbered(arguments.output, i), globals);
   }
+  failed.finish();
 }
 
 }  // namespace

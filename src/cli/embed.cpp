@@ -225,7 +225,11 @@ void embed_each(const EmbedSession& session) {
     std::vector<std::string> texts;
     const Tensor vectors = embed_all(session, texts);
     if (!vectors.defined()) throw Error("embed: missing texts (give them on stdin or as arguments)");
-    write_npy(arguments.output, vectors);
+    if (arguments.output.extension() == ".safetensors") {
+      save_safetensors(arguments.output, {{"embeddings", vectors}});
+    } else {
+      write_npy(arguments.output, vectors);
+    }
     return wrote(session);
   }
   for_each_window(arguments, session.globals,
@@ -254,8 +258,10 @@ void check_use(const EmbedArguments& arguments) {
   refuse(!arguments.vectors.empty() && !arguments.texts.empty(),
          "embed: expected texts or --vectors to search, got both");
   const auto ending = arguments.output.extension();
-  refuse(arguments.by_token() && !ending.empty() && ending != ".npy" && ending != ".safetensors",
-         "--output: expected FILE.npy or FILE.safetensors for token vectors, got another ending");
+  if (!ending.empty() && ending != ".npy" && ending != ".safetensors") {
+    throw UsageError("--output: expected a file ending in .npy or .safetensors, got " +
+                     arguments.output.string());
+  }
 }
 
 void run(const EmbedArguments& arguments, const Globals& globals) {
@@ -321,8 +327,8 @@ void add_embed(CLI::App& app, const Globals& globals) {
   command->add_flag("--normalize", a->normalize, "Scale every vector to length 1")->group("Output");
   command
       ->add_option("--output,-o", a->output,
-                   "Write all vectors to this .npy file instead of a line of JSON for each; with --pooling "
-                   "none, to .safetensors, or .npy for one text")
+                   "Write all vectors to this .npy or .safetensors file instead of a line of JSON for each; "
+                   "with --pooling none, .npy takes one text")
       ->type_name("FILE")
       ->group("Output");
   command->footer(

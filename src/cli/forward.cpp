@@ -82,7 +82,7 @@ TextTensors encode_texts(const ForwardArguments& arguments, const Model& model,
 void add_gradients(const Model& model, const TensorMap& outputs, std::vector<NamedTensor>& results) {
   const auto loss = outputs.find("loss");
   if (loss == outputs.end())
-    throw Error("forward: missing labels among the inputs (--gradients needs a loss)");
+    throw Error("forward: --gradients needs a loss, whose labels come with --input (or --target)");
   loss->second.backward();
   for (const Parameter& parameter : model.parameters()) {
     const Tensor gradient = parameter.tensor.grad();
@@ -95,6 +95,9 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
   const bool text = !arguments.texts.empty() || !arguments.pairs.empty() || !arguments.targets.empty();
   if (text && !arguments.input.empty())
     throw UsageError("forward: expected --input or texts (--text, --pair, --target), got both");
+  const auto ending = arguments.output.extension();
+  if (!ending.empty() && ending != ".safetensors")
+    throw UsageError("--output: expected a file ending in .safetensors, got " + arguments.output.string());
   const std::filesystem::path directory = locate_model(arguments.model);
   if (arguments.gradients && weights_dtype(arguments.dtype) != DType::f32)
     throw UsageError("--gradients: expected weights in f32, got --dtype " + arguments.dtype);
@@ -103,6 +106,11 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
   const TextTensors texts = arguments.input.empty() ? encode_texts(arguments, *model, directory, globals)
                                                     : TextTensors{{}, {{"format", "pt"}}};
   const TensorMap inputs = arguments.input.empty() ? texts.tensors : read_inputs(arguments.input);
+  if (dynamic_cast<const EncoderDecoderModel*>(model.get()) != nullptr && inputs.contains("input_ids") &&
+      !inputs.contains("decoder_input_ids") && !inputs.contains("labels"))
+    throw Error(arguments.input.string() + ": expected decoder_input_ids or labels for the decoder of " +
+                model->family() +
+                ", got neither (add one of them to the file, or use --text ... --target ...)");
   Context context;
   std::optional<NoGradients> guard;
   if (!arguments.gradients) guard.emplace();
@@ -159,9 +167,10 @@ void add_forward(CLI::App& app, const Globals& globals) {
       "  heed forward --model bert-base-uncased --text \"Tea is hot.\" --output out.safetensors\n"
       "  heed forward --model models/en-fr --text \"I like tea.\" --target \"J'aime le thé.\" --output "
       "out.safetensors\n"
-      "  heed forward --model models/en-fr --input in.safetensors --output out.safetensors\n"
-      "  heed forward --model models/en-fr --input in.safetensors --output out.safetensors --attentions "
-      "--gradients");
+      "  heed tokenize --model bert-base-uncased \"Tea is hot.\" --output in.safetensors\n"
+      "  heed forward --model bert-base-uncased --input in.safetensors --output out.safetensors\n"
+      "  heed forward --model models/en-fr --text \"I like tea.\" --target \"J'aime le thé.\" --output "
+      "out.safetensors --gradients");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

@@ -165,7 +165,9 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
   const Tensor labels = optional_ids(inputs, "labels", nullptr);
   Tensor target = optional_ids(inputs, "decoder_input_ids", nullptr);
   const CrossEntropyOptions loss_options;
-  if (!target.defined() && !labels.defined()) required_input(inputs, "decoder_input_ids");
+  if (!target.defined() && !labels.defined())
+    throw Error(
+        "forward: expected an input decoder_input_ids or labels, got neither (the decoder reads a target)");
   if (!target.defined()) target = decoder_inputs(labels, loss_options.ignore_index);
   if (target.size(0) != source.size()) {
     throw Error("forward: decoder_input_ids: expected a batch of " + std::to_string(source.size()) +

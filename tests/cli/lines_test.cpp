@@ -125,6 +125,22 @@ TEST(FailedLines, OfMasksQuestionsAndTranslations) {
   EXPECT_EQ(lines(translate.out)[1], "");
 }
 
+TEST(FailedLines, LeaveTheOtherPicturesAsTheyAre) {
+  std::string longest = "the";
+  for (int i = 0; i < 400; ++i) longest += " cat";
+  const Words attend{"attend", "--model", encoder("bert"), "--json"};
+  const Result result = run(attend, "the cat\n" + longest + "\nit is\n");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("heed: error: line 2: "));
+  const Words got = lines(result.out);
+  ASSERT_EQ(got.size(), 3u) << result.err;
+  EXPECT_THAT(got[1], StartsWith("{\"error\": "));
+  const Words alone = lines(run(attend, "the cat\nit is\n").out);
+  ASSERT_EQ(alone.size(), 2u);
+  EXPECT_EQ(got[0], alone[0]);
+  EXPECT_EQ(got[2], alone[1]);
+}
+
 // A program that writes a line and waits for its answer gets it, and the answers are those of one batch.
 TEST(Lines, AreAnsweredAsTheyCome) {
   const Decoder decoder("gpt2", "gpt2-bytelevel");

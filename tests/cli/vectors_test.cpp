@@ -62,6 +62,13 @@ TEST(Embed, ComparesAndSearches) {
   ASSERT_EQ(without.size(), 3u);
   for (std::size_t k = 0; k < 3; ++k)
     EXPECT_EQ(without[k], with_texts[k].substr(0, with_texts[k].rfind('\t')));
+  // And as safetensors, which hold the numbers of the .npy file.
+  const std::string tensors = folder / "v.safetensors", npy = slurp(file);
+  ASSERT_EQ(run({"embed", "--model", model, "--output", tensors}, input).status, 0);
+  const std::string stored_bytes = slurp(tensors);
+  EXPECT_THAT(stored_bytes, HasSubstr("\"embeddings\""));
+  const std::size_t bytes = 4 * 4 * query.size();
+  EXPECT_EQ(stored_bytes.substr(stored_bytes.size() - bytes), npy.substr(npy.size() - bytes));
   spill(file, "not vectors, but a text");
   EXPECT_THAT(run(stored).err, HasSubstr("v.npy: expected an NPY file"));
   for (const Words& wrong :
