@@ -127,7 +127,7 @@ BenchModel open_bench_model(const BenchModelOptions& options) {
   const DType dtype = weights_dtype(options.dtype);
   if (!options.model.empty()) {
     const fs::path directory = locate_model(options.model);
-    return {options.model, Config::load(directory / "config.json"), load_model(directory, dtype)};
+    return {options.model, load_model_config(directory), load_model(directory, dtype)};
   }
   if (!options.config.empty()) {
     const Config config = Config::load(options.config);

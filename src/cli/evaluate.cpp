@@ -122,10 +122,10 @@ void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
         .end_object();
     fmt::print("{}\n", json.text());
   } else {
-    fmt::print("loss = {:.4f} nats a token  perplexity = {:.4f}  bits per byte = {:.4f}\n", loss.loss(),
+    fmt::print("loss = {:.4f} nats per token  perplexity = {:.4f}  bits per byte = {:.4f}\n", loss.loss(),
                loss.perplexity(), bits_per_byte);
-    fmt::print("{} tokens predicted of {} bytes, in windows of {} every {}\n", loss.predicted, text.size(),
-               window, stride);
+    fmt::print("{} tokens of {} bytes predicted, in windows of {} tokens, one every {} tokens\n",
+               loss.predicted, text.size(), window, stride);
   }
 }
 
@@ -179,7 +179,7 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
     JsonWriter json;
     json.begin_object()
         .field("lines", outputs.size())
-        .field("bleu", bleu.score)
+        .field("bleu", std::min(bleu.score, 100.0))  // the logarithms are rounded
         .field("bleu_signature", bleu_name)
         .field("bleu_details", bleu.format())
         .field("chrf", chrf.score)
@@ -190,8 +190,8 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
     json.end_object();
     fmt::print("{}\n", json.text());
   } else {
-    fmt::print("{}  {}\n{}  {}\nexact matches = {:.2f} % of {} lines\n", bleu.format(), bleu_name,
-               chrf.format(), chrf_name, exact_percent, outputs.size());
+    fmt::print("{}  {}\n{}  {}\nexact matches = {:.2f} % of {} line{}\n", bleu.format(), bleu_name,
+               chrf.format(), chrf_name, exact_percent, outputs.size(), outputs.size() == 1 ? "" : "s");
   }
 }
 

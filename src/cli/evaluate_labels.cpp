@@ -89,12 +89,14 @@ void print_json(const LabelReport& report, const std::vector<std::string>& names
 }
 
 void print_text(const LabelReport& report, const std::vector<std::string>& names, std::size_t lines) {
-  fmt::print("accuracy = {:.2f} %, macro F1 = {:.2f} %, weighted F1 = {:.2f} % of {} lines\n",
-             100 * report.accuracy, 100 * report.macro_f1, 100 * report.weighted_f1, lines);
+  fmt::print("accuracy = {:.2f} %, macro F1 = {:.2f} %, weighted F1 = {:.2f} % of {} line{}\n",
+             100 * report.accuracy, 100 * report.macro_f1, 100 * report.weighted_f1, lines,
+             lines == 1 ? "" : "s");
   for (std::size_t i = 0; i < names.size(); ++i) {
     const LabelStatistics& label = report.labels[i];
-    fmt::print("{}: precision {:.2f} %, recall {:.2f} %, F1 {:.2f} %, {} lines\n", names[i],
-               100 * label.precision, 100 * label.recall, 100 * label.f1, label.support);
+    fmt::print("{}: precision {:.2f} %, recall {:.2f} %, F1 {:.2f} %, {} line{}\n", names[i],
+               100 * label.precision, 100 * label.recall, 100 * label.f1, label.support,
+               label.support == 1 ? "" : "s");
   }
 }
 

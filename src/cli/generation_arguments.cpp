@@ -70,7 +70,8 @@ void GenerationArguments::add_to(CLI::App& command) {
   command_ = &command;
 
   group = "Generation: lengths";
-  count("--max-new-tokens", max_new_tokens, "Largest number of tokens to generate", 1);
+  count("--max-new-tokens", max_new_tokens,
+        "Largest number of tokens to generate (default: the limit of generation_config.json, else 20)", 1);
   count("--min-new-tokens", min_new_tokens, "Smallest number of tokens to generate");
   count("--max-length", max_length,
         "Largest length of the whole sequence: prompt (or decoder start token) and new tokens", 2);
@@ -82,7 +83,8 @@ void GenerationArguments::add_to(CLI::App& command) {
       ->group(group);
 
   group = "Generation: search";
-  count("--num-beams", num_beams, "Number of beams; 1 is greedy search", 1);
+  count("--num-beams", num_beams,
+        "Number of beams; 1 is greedy search (default: that of generation_config.json, else 1)", 1);
   count("--num-return-sequences", num_return_sequences, "Number of sequences to return for each input", 1);
   number("--length-penalty", length_penalty,
          "Beam scores are divided by the length to this power: above 0 favours long sequences");

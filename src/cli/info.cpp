@@ -54,7 +54,7 @@ struct Summary {
   std::string family;
   std::vector<std::string> architectures, unknown_settings, commands;
   std::int64_t vocab_size = 0;
-  std::optional<std::int64_t> max_positions;
+  std::optional<std::int64_t> max_positions, trained_positions;
   std::int64_t parameters = 0;
   std::int64_t matrix_parameters = 0;  // what --dtype bf16 makes smaller
   std::uint64_t bytes = 0;
@@ -78,7 +78,7 @@ DType dtype_to_load(const std::string& stored) {
 }
 
 Summary summarise(const std::filesystem::path& directory, const Globals& globals) {
-  const Config config = Config::load(directory / "config.json");
+  const Config config = load_model_config(directory);
   Summary s;
   s.directory = directory;
   s.family = config.required_string("model_type");
@@ -99,6 +99,7 @@ Summary summarise(const std::filesystem::path& directory, const Globals& globals
   s.commands = commands_for(*model);
   s.vocab_size = model->vocab_size();
   s.max_positions = model->max_positions();
+  s.trained_positions = model->trained_positions();
   for (const Parameter& parameter : model->parameters()) {
     s.parameters += parameter.tensor.numel();
     if (parameter.tensor.rank() > 1) s.matrix_parameters += parameter.tensor.numel();
@@ -120,6 +121,7 @@ void print_summary_json(const Summary& s) {
       .field("unknown_settings", s.unknown_settings)
       .field("vocab_size", s.vocab_size)
       .field("max_positions", s.max_positions)
+      .field("trained_positions", s.trained_positions)
       .field("parameters", s.parameters)
       .field("dtype", s.dtype)
       .field("files", s.files.files().size())
@@ -139,6 +141,11 @@ void print_summary_json(const Summary& s) {
   fmt::print("{}\n", json.end_array().end_object().text());
 }
 
+std::string positions(const Summary& s) {
+  if (s.max_positions) return std::to_string(*s.max_positions);
+  return s.trained_positions ? fmt::format("trained on {}; no hard limit", *s.trained_positions) : "no limit";
+}
+
 void print_summary(const Summary& s) {
   fmt::print("model       {}\nfamily      {}\nparameters  {}\n", s.directory.string(),
              s.architectures.empty() ? s.family : s.family + ", " + s.architectures.front(), s.parameters);
@@ -149,7 +156,7 @@ void print_summary(const Summary& s) {
              s.files.files().size() > 1 ? fmt::format(", {} files", s.files.files().size()) : "");
   fmt::print("in memory   {:.1f} MB (f32), {:.1f} MB (bf16)\n", 4e-6 * static_cast<double>(s.parameters),
              1e-6 * static_cast<double>(bytes_in_bf16(s)));
-  fmt::print("positions   {}\n\n", s.max_positions ? std::to_string(*s.max_positions) : "no limit");
+  fmt::print("positions   {}\n\n", positions(s));
   const Config config = Config::load(s.directory / "config.json");
   for (const char* key : kSizes) {
     if (config.has(key)) fmt::print("{:<26}{}\n", key, config.integer(key, 0));

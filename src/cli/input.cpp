@@ -152,8 +152,20 @@ bool TextWindows::at_end() {
 std::vector<std::string> read_lines(const std::string& path, bool quiet) {
   std::istringstream stream(read_file(path));
   std::vector<std::string> lines;
+  std::size_t invalid = 0, first = 0, replaced = 0;
   for (std::string line; read_line(stream, line);) {
-    lines.push_back(valid_text(line, path + ":" + std::to_string(lines.size() + 1), quiet));
+    std::size_t here = 0;
+    lines.push_back(replace_invalid_utf8(line, &here));
+    if (here == 0) continue;
+    if (invalid++ == 0) first = lines.size();
+    replaced += here;
+  }
+  if (invalid > 0 && !quiet) {
+    warn(path + ":" + std::to_string(first) + ": " + std::to_string(replaced) + " invalid UTF-8 sequence" +
+         (replaced == 1 ? "" : "s") + " replaced" +
+         (invalid == 1
+              ? ""
+              : ", in this and " + std::to_string(invalid - 1) + " later line" + (invalid == 2 ? "" : "s")));
   }
   return lines;
 }

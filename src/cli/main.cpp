@@ -162,9 +162,10 @@ int run(int argc, char** argv) {
   });
   const std::vector<std::string> words = with_brackets_kept(argc, argv);
   try {
-    if (argc > 2 &&
-        words[words.size() - 2] == "--completion") {  // not in the help: the build installs what it prints
+    if (argc > 2 && words[words.size() - 2] == "--completion") {  // not in the help: it completes no word
       fmt::print("{}", completion_script(app, words.back()));
+    } else if (words.size() > 1 && words.back() == "--completion") {
+      throw UsageError("--completion: missing value: bash or zsh");
     } else {
       parse(app, words);
     }

@@ -30,8 +30,9 @@ ModelKind encoder_kind(EncoderHead head) {
 ModelKind kind(const Model& model) {
   ModelKind kind{"model", {}};
   if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr)
-    kind = takes_features(model) ? ModelKind{"encoder-decoder", {"translate --input"}}
-                                 : ModelKind{"encoder-decoder", {"translate", "evaluate --source"}};
+    kind = takes_features(model)
+               ? ModelKind{"encoder-decoder", {"translate --input"}}
+               : ModelKind{"encoder-decoder", {"translate", "evaluate --source", "train --init", "embed"}};
   if (dynamic_cast<const DecoderModel*>(&model) != nullptr)
     kind = {"decoder", {"generate", "evaluate --text", "embed"}};
   if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) kind = encoder_kind(encoder->head());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/terminal.h"
+#include "cli/wrong_use.h"
 #include "heed/io/hub_cache.h"
 #include "heed/models/registry.h"
 #include "heed/train/checkpoint.h"
@@ -36,6 +37,28 @@ std::vector<fs::path> model_folders() {
   return folders;
 }
 
+std::vector<std::string> installed_models() {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const fs::path& folder : model_folders()) {
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      if (fs::exists(entry.path() / "config.json", error)) names.push_back(entry.path().filename().string());
+    }
+  }
+  return names;
+}
+
+fs::path find(const std::string& name) {
+  std::error_code error;
+  try {
+    return find_model(name, model_folders(), hub_cache());
+  } catch (const Error&) {
+    const std::string near = fs::exists(name, error) ? "" : nearest(name, installed_models());
+    if (near.empty()) throw;
+    throw Error("model " + name + ": not found (did you mean " + near + "?)");
+  }
+}
+
 }  // namespace
 
 // A run that was interrupted: checkpoints, and no model beside them yet.
@@ -53,7 +76,7 @@ void refuse_unfinished_run(const fs::path& directory) {
 fs::path locate_model(const std::string& name) {
   if (name.empty())
     throw UsageError("--model: expected a directory or the name of a model, got an empty text");
-  const fs::path found = find_model(name, model_folders(), hub_cache());
+  const fs::path found = find(name);
   refuse_unfinished_run(found);
   return found;
 }

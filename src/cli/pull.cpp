@@ -25,14 +25,30 @@ struct PullArguments {
   hub::Patterns patterns;
 };
 
+// "owner/model" of the address of a model's page; empty for anything else.
+std::string model_of_address(const std::string& text) {
+  const std::size_t scheme = text.find("://");
+  const std::size_t host = scheme == std::string::npos ? scheme : text.find('/', scheme + 3);
+  if (host == std::string::npos) return {};
+  const std::string path = text.substr(host + 1);
+  const std::size_t model = path.find('/');
+  const std::string name = model == std::string::npos
+                               ? path
+                               : path.substr(0, std::min(path.find_first_of("/?#", model + 1), path.size()));
+  return is_repository_name(name) ? name : "";
+}
+
 // All command lines that cannot work are refused before the first connection.
 std::vector<hub::PullOptions> pulls_of(const PullArguments& arguments) {
   std::vector<hub::PullOptions> pulls;
   for (const std::string& text : arguments.models) {
     const auto [repository, revision] = split_revision(text);
     if (!is_repository_name(repository)) {
-      throw UsageError("model: expected owner/model as on the hub, got \"" + text +
-                       "\" (for example: heed pull openai-community/gpt2)");
+      const std::string meant = model_of_address(text);
+      throw UsageError("model: expected owner/model as on the hub, got " +
+                       (meant.empty()
+                            ? "\"" + text + "\" (for example: heed pull openai-community/gpt2)"
+                            : "the address " + text + " (give owner/model: heed pull " + meant + ")"));
     }
     if (!revision.empty() && !arguments.revision.empty())
       throw UsageError("--revision: expected one revision, got two (" + text + ")");

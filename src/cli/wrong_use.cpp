@@ -136,8 +136,12 @@ std::string wrong_use(const CLI::App& app, const CLI::ParseError& error,
     if (other != others.end() && !is_option(others.front())) return unknown_command(command, *other);
   }
   if (!others.empty()) return "command line: " + about_left_over(app, command, others);
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
-    return "command line: missing " + before(text, " is required") + " for " + full_name(command) + help;
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    std::string name = before(text, " is required");
+    const CLI::Option* option = command.get_option_no_throw(name);
+    if (option != nullptr && option->get_positional()) name = option->get_name(true);
+    return "command line: missing " + name + " for " + full_name(command) + help;
+  }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
     const bool missing = text.find("missing") != std::string::npos;
     return before(text, ":") + ": " + (missing ? "missing its value" : "expected one value, got several") +

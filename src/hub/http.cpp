@@ -186,7 +186,8 @@ void Http::fail(int code, const Request& request, const Transfer& transfer) cons
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
       throw ConnectionError(
-          where + "not reached, the name has no address (check the network, HTTPS_PROXY and HF_ENDPOINT)",
+          where +
+              "not reached: the name could not be resolved (check the network, HTTPS_PROXY and HF_ENDPOINT)",
           true, true);
     case CURLE_COULDNT_CONNECT:
       throw ConnectionError(

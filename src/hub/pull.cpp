@@ -123,7 +123,7 @@ PullResult pull_offline(const Settings& settings, const PullOptions& options) {
   result.path = find_snapshot(settings.cache, options.model, is_default ? "" : options.revision);
   if (result.path.empty()) {
     throw Error(options.model + ": not found in " + settings.cache.string() +
-                ", and HF_HUB_OFFLINE forbids to download (unset it, or set it to 0)");
+                ", and HF_HUB_OFFLINE forbids downloading (unset it, or set it to 0)");
   }
   result.commit = result.path.filename().string();
   for (const auto& entry : fs::recursive_directory_iterator(result.path)) {

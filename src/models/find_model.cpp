@@ -19,10 +19,8 @@ struct Format {
 constexpr Format kFormats[] = {
     {"GGUF", ".gguf", "a GGUF file (llama.cpp)"},
     {"\x89HDF", ".h5", "an HDF5 file (Keras)"},
-    {"PK\x03\x04", ".bin", "a pickled PyTorch checkpoint"},
-    {"", ".bin", "a pickled PyTorch checkpoint"},
-    {"", ".pt", "a pickled PyTorch checkpoint"},
-    {"", ".pth", "a pickled PyTorch checkpoint"},
+    {"PK\x03\x04", "", "a pickled PyTorch checkpoint"},  // in a zip archive
+    {"\x80\x02", "", "a pickled PyTorch checkpoint"},    // of before 1.6
     {"", ".onnx", "an ONNX file"},
     {"", ".msgpack", "a MessagePack file (Flax)"},
 };
@@ -32,10 +30,11 @@ const char* other_format(const fs::path& file) {
   char begin[4] = {};
   std::ifstream(file, std::ios::binary).read(begin, sizeof begin);
   for (const Format& format : kFormats) {
-    if (!format.magic.empty() && std::string_view(begin, sizeof begin) == format.magic) return format.name;
+    if (!format.magic.empty() && std::string_view(begin, sizeof begin).starts_with(format.magic))
+      return format.name;
   }
   for (const Format& format : kFormats) {
-    if (file.native().ends_with(format.ending)) return format.name;
+    if (!format.ending.empty() && file.native().ends_with(format.ending)) return format.name;
   }
   return nullptr;
 }

@@ -79,8 +79,18 @@ std::vector<std::string> model_families() {
   return names;
 }
 
+Config load_model_config(const fs::path& directory) {
+  std::error_code error;
+  if (fs::is_directory(directory, error) && !fs::exists(directory / "config.json", error)) {
+    throw Error(directory.string() +
+                ": no model: config.json not found in it (give a model's directory; heed pull OWNER/MODEL "
+                "downloads one)");
+  }
+  return Config::load(directory / "config.json");
+}
+
 std::unique_ptr<Model> load_model(const fs::path& directory, DType dtype) {
-  return family_of(Config::load(directory / "config.json")).load(directory, dtype);
+  return family_of(load_model_config(directory)).load(directory, dtype);
 }
 
 std::unique_ptr<Model> make_model(const Config& config, Generator& generator) {

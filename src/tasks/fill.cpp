@@ -56,7 +56,7 @@ std::vector<FilledText> fill_masks(const EncoderModel& model, const Tokenizer& t
           "fill", options, i,
           "expected " + tokenizer.token(*mask) + " in the text" +
               (encodings.back().size() == longest ? "'s first " + std::to_string(longest) + " tokens" : "") +
-              ", got none");
+              ", got none (put it where a word is to be filled in)");
     }
   }
   std::vector<FilledText> filled(texts.size());

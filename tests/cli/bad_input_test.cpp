@@ -50,7 +50,7 @@ Words training(const Words& more) {
 TEST(BadInput, WrongCommandLines) {
   expect_errors({
       {2, {"translat"}, "command line: unknown command translat (did you mean translate?"},
-      {2, {"info"}, "command line: missing --model for heed info"},
+      {2, {"info"}, "command line: missing model for heed info"},
       {2, {"average", "x"}, "missing --output for heed average"},
       {2, translate({"--bogus"}), "unknown option --bogus for heed translate"},
       {2, translate({"--model"}), "--model: missing its value"},
@@ -131,7 +131,7 @@ TEST(BadInput, Models) {
   std::filesystem::create_directory(folder / "empty");
   expect_errors({
       {1, {"info", "/nowhere"}, "model /nowhere: not found (check the path)"},
-      {1, {"info", folder / "empty"}, "config.json: not found"},
+      {1, {"info", folder / "empty"}, "empty: no model: config.json not found in it ("},
       {1,
        {"info", broken("cut", weights, [](std::string s) { return s.substr(0, 100000); })},
        "the file is cut off"},
@@ -171,6 +171,8 @@ TEST(BadInput, Models) {
 TEST(BadInput, Files) {
   const Folder folder;
   const std::string inputs = marian() + "/inputs.safetensors", out = folder / "out.safetensors";
+  const std::string ids = folder / "ids.safetensors";
+  ASSERT_EQ(run({"tokenize", "--model", tiny_model(), "--output", ids, "a b"}).status, 0);
   spill(folder / "two", "a\nb\n");
   spill(folder / "one", "a\n");
   spill(folder / "none", "");
@@ -178,6 +180,11 @@ TEST(BadInput, Files) {
       {2,
        {"forward", "--model", marian(), "--input", inputs, "--output", out, "--gradients", "--dtype", "bf16"},
        "--gradients: expected weights in f32, got --dtype bf16"},
+      {1,
+       {"forward", "--model", tiny_model(), "--input", ids, "--output", out},
+       "ids.safetensors: expected decoder_input_ids or labels for the decoder of marian, got neither (add "
+       "one of "
+       "them to the file, or use --text ... --target ...)"},
       {1,
        {"forward", "--model", marian(), "--input", folder / "missing", "--output", out},
        "missing: not found"},
@@ -209,7 +216,7 @@ TEST(BadInput, Files) {
       {2, translate({"--attention", folder / "map.png"}), "expected a file ending in .html"},
       {1, translate({"--attention", folder / "no/map.svg"}), "/no not found (create it first)"},
   });
-  EXPECT_EQ(listing(folder.path()), (Words{"none", "one", "two"}));
+  EXPECT_EQ(listing(folder.path()), (Words{"ids.safetensors", "none", "one", "two"}));
 }
 
 std::string fixture(const std::string& name) { return std::string(HEED_FIXTURES) + "/" + name; }
@@ -264,6 +271,15 @@ TEST(BadInput, OtherCommands) {
       {1, ask({"--question", "a", "--context-file", folder / "no"}), ": not found"},
       {2, {"embed", "--model", embed, "--pooling", "most", "a"}, "--pooling: expected cls"},
       {2, {"embed", "--model", embed, "--max-length", "0", "a"}, "--max-length: expected"},
+      {2,
+       {"embed", "--model", embed, "--output", folder / "v.txt", "a"},
+       "--output: expected a file ending in .npy or .safetensors, got "},
+      {2,
+       {"forward", "--model", embed, "--output", folder / "o.npy", "--text", "a"},
+       "--output: expected a file ending in .safetensors, got "},
+      {1,
+       {"forward", "--model", embed, "--output", folder / "o", "--text", "a", "--gradients"},
+       "labels come with --input"},
       {1, {"embed", "--model", embed, "--output", "/dev/full", "a"}, "No space left on device"},
       {1, {"embed", "--model", embed, "--output", folder.path().string(), "a"}, "expected a file to write"},
       {1,
@@ -300,7 +316,8 @@ TEST(BadInput, OtherCommands) {
 TEST(BadInput, LinesWithoutAnAnswer) {
   const std::string fill = fixture("encoders/bert-mlm"), answer = fixture("encoders/bert-qa");
   for (const auto& [words, message] : std::vector<std::pair<Words, std::string>>{
-           {{"fill", "--model", fill, "a"}, "expected [MASK] in the text, got none"},
+           {{"fill", "--model", fill, "a"},
+            "expected [MASK] in the text, got none (put it where a word is to be filled in)"},
            {{"answer", "--model", answer, "--question", "a", "--context", ""},
             "expected a context, got an empty one"},
            {{"answer", "--model", answer, "--question", "", "--context", "a"},
@@ -356,6 +373,8 @@ TEST(BadInput, Recipes) {
        "/nowhere.tsv: not found"},
       {2, training({"--set", "train.stpes=3"}),
        "--set: expected a known key, got train.stpes (did you mean train.steps?)"},
+      {2, training({"--set", "modl.heads=3"}),
+       "--set: expected a known section, got [modl] (did you mean [model]?)"},
       {2, training({"--set", "train.lr=nan"}), "--set: train.lr: expected a number"},
       {2, training({"--set", "train.lr"}), "--set: expected section.key=value"},
       {1, training({"--set", "model.heads=5"}), "model.heads: expected a divisor"},

@@ -135,12 +135,18 @@ TEST(Average, TheMeanOfOneModelIsThatModel) {
 
 TEST(Info, TellsWhatTheModelIs) {
   const Result text = run({"info", tiny_model()});
-  EXPECT_THAT(text.out, AllOf(HasSubstr("family      marian"),
-                              HasSubstr("commands    translate, evaluate --source, attend"),
-                              HasSubstr("[36, 16]       model.shared.weight")));
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr("family      marian"),
+                    HasSubstr("commands    translate, evaluate --source, train --init, embed, attend"),
+                    HasSubstr("[36, 16]       model.shared.weight")));
+  EXPECT_EQ(run({"embed", "--model", tiny_model(), "a b"}).status, 0);
+  EXPECT_THAT(run({"info", std::string(HEED_FIXTURES) + "/decoders/llama"}).out,
+              HasSubstr("positions   trained on 64; no hard limit"));
+  EXPECT_THAT(run({"info"}).err, HasSubstr("command line: missing model for heed info"));
   const Json info = Json::parse(run({"info", "--json", marian()}).out);
   EXPECT_EQ(info.at("model_type"), "marian");
-  EXPECT_EQ(info.at("commands"), Json::parse(R"(["translate","evaluate --source","attend","forward"])"));
+  EXPECT_EQ(info.at("commands"),
+            Json::parse(R"(["translate","evaluate --source","train --init","embed","attend","forward"])"));
   EXPECT_EQ(info.at("bytes"), 460596);
   std::int64_t elements = 0;
   for (const Json& tensor : info.at("tensors")) {

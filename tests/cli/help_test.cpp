@@ -213,6 +213,7 @@ TEST(UnknownWords, AreNamedWithTheNearest) {
            {{"help", "tranlate"}, "unknown command tranlate (did you mean translate?"},
            {{"bench", "gem"}, "unknown command gem of heed bench (did you mean gemm? heed bench --help"},
            {{"qqqqqq"}, "unknown command qqqqqq (heed --help lists all)"},
+           {{"--completion"}, "--completion: missing value: bash or zsh"},
            {{"--completion", "fish"}, "--completion: expected bash or zsh, got fish"},
        }) {
     const Result result = run(wrong.words);

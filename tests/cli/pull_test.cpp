@@ -87,12 +87,14 @@ TEST_F(PullCommand, TellsWrongUseFromFailure) {
     EXPECT_EQ(result.status, 2) << words.back() << result.err;
     EXPECT_EQ(lines(result.err).size(), 1u) << result.err;
   }
+  EXPECT_THAT(run({"pull", "https://example.org/owner/model/tree/main"}).err,
+              HasSubstr("(give owner/model: heed pull owner/model)"));
   EXPECT_TRUE(hub.hub.calls().empty());
   const Result missing = run({"pull", "owner/none"});
   EXPECT_EQ(missing.status, 1);
   EXPECT_THAT(missing.err, HasSubstr("heed: error: owner/none: not found at"));
   set("HF_HUB_OFFLINE", "1");
-  EXPECT_THAT(run({"pull", "owner/model"}).err, HasSubstr("HF_HUB_OFFLINE forbids to download"));
+  EXPECT_THAT(run({"pull", "owner/model"}).err, HasSubstr("HF_HUB_OFFLINE forbids downloading"));
 }
 
 TEST_F(PullCommand, CtrlCLeavesWhatCanBeResumed) {
@@ -130,6 +132,11 @@ TEST_F(PullCommand, AModelThatIsNowhereNamesTheCommandThatGetsIt) {
     EXPECT_THAT(result.err,
                 HasSubstr(std::string("model ") + name + ": not found (run: heed pull " + name + ";"));
   }
+  const std::string models = folder / "models";
+  fs::create_directories(models + "/my-model");
+  spill(models + "/my-model/config.json", "{}");
+  set("HEED_MODELS", models);
+  EXPECT_THAT(run({"info", "my-modle"}).err, HasSubstr("model my-modle: not found (did you mean my-model?)"));
   EXPECT_THAT(run({"info", "/no/such/folder"}).err,
               HasSubstr("model /no/such/folder: not found (check the path)"));
 }
@@ -145,6 +152,10 @@ TEST_F(PullCommand, FilesOfOtherToolsAreNamed) {
     EXPECT_THAT(result.err, HasSubstr("got a GGUF file (llama.cpp)")) << name;
     EXPECT_THAT(result.err, HasSubstr("model.safetensors")) << name;
   }
+  spill(folder / "junk.bin", "nothing that is known");
+  EXPECT_THAT(run({"info", folder / "junk.bin"}).err, HasSubstr("got a file\n"));
+  spill(folder / "pickle.bin", "\x80\x02\x8a");
+  EXPECT_THAT(run({"info", folder / "pickle.bin"}).err, HasSubstr("got a pickled PyTorch checkpoint"));
   EXPECT_THAT(run({"info", folder / "onnx"}).err, HasSubstr("got an ONNX file (model.onnx)"));
   spill(folder / "onnx/config.json", slurp(marian() + "/config.json"));
   EXPECT_THAT(run({"info", folder / "onnx"}).err, HasSubstr("model.onnx: expected safetensors, got ONNX"));

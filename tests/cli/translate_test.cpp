@@ -185,6 +185,13 @@ TEST(Translate, ReplacesInvalidUtf8AndTells) {
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.err, "heed: warning: line 2: 1 invalid UTF-8 sequence replaced\n");
   EXPECT_EQ(lines(result.out).size(), 2u);
+  const Folder folder;
+  spill(folder / "garbage", "a\n\xff\n\xff\xff\n\xff\n");
+  const std::string file = folder / "garbage";
+  EXPECT_EQ(run({"evaluate", "--hypothesis", file, "--reference", file, "--quiet"}).err, "");
+  EXPECT_THAT(lines(run({"evaluate", "--hypothesis", file, "--reference", file}).err),
+              testing::Each("heed: warning: " + file +
+                            ":2: 4 invalid UTF-8 sequences replaced, in this and 2 later lines"));
   const Result quiet = translate("a b\n a \xff b\n", {"--quiet"});
   EXPECT_EQ(quiet.err, "");
   EXPECT_EQ(quiet.out, result.out);

@@ -121,7 +121,7 @@ TEST_F(PullTest, ConnectionsThatFail) {
   settings.endpoint = closed;
   EXPECT_THAT(error(), AllOf(HasSubstr(closed + ": not reached"), HasSubstr("check the network")));
   settings.endpoint = "http://heed.invalid";
-  EXPECT_THAT(error(), HasSubstr("http://heed.invalid: not reached, the name has no address"));
+  EXPECT_THAT(error(), HasSubstr("http://heed.invalid: not reached: the name could not be resolved"));
 }
 
 TEST_F(PullTest, ASilentServerIsGivenUp) {

@@ -12,6 +12,9 @@
 
 namespace heed {
 
+/// The config.json of a model's directory. Throws Error when there is none, or it is no JSON object.
+Config load_model_config(const std::filesystem::path& directory);
+
 /// Loads the model of a directory in Hugging Face layout: the family is config.json's model_type. `dtype` f32
 /// or bf16 is that of the weights in memory. Throws Error when the directory or a tensor is missing or
 /// invalid, or the family is unknown.
