@@ -60,7 +60,8 @@ TEST_F(PullTest, RefusesAWrongHash) {
     server.files[name].content[5] ^= 1;
     EXPECT_THAT(error(), AllOf(HasSubstr(std::string(name) + ": expected the hash"), HasSubstr("try again")));
     EXPECT_FALSE(fs::exists(snapshot() / name));
-    // With a wrong config.json, the weights may have been stopped on their way, which is no reason to drop them.
+    // With a wrong config.json, the weights may have been stopped on their way, which is no reason to drop
+    // them.
     if (std::string(name) == "model.safetensors") {
       EXPECT_FALSE(fs::exists(partial()));
     }
