@@ -14,12 +14,11 @@ constexpr std::int64_t kEnd = 10, kPad = 11;  // after the digits 0 to 9; kPad a
 struct Pairs {
   heed::SourceBatch source;  // digits and kEnd
   heed::Tensor labels;       // the reversed digits and kEnd
-  heed::Tensor fed;          // decoder input: the labels shifted right
 };
 
 Pairs random_pairs(std::int64_t count, heed::RandomStream random) {
   const heed::Shape shape{count, kDigits + 1};
-  std::vector<std::int64_t> source, labels, fed;
+  std::vector<std::int64_t> source, labels;
   for (std::int64_t row = 0; row < count; ++row) {
     std::vector<std::int64_t> digits;
     for (std::int64_t i = 0; i < kDigits; ++i) {
@@ -27,31 +26,33 @@ Pairs random_pairs(std::int64_t count, heed::RandomStream random) {
     }
     source.insert(source.end(), digits.begin(), digits.end());
     source.push_back(kEnd);
-    fed.push_back(kPad);
-    fed.insert(fed.end(), digits.rbegin(), digits.rend());
     labels.insert(labels.end(), digits.rbegin(), digits.rend());
     labels.push_back(kEnd);
   }
   const std::vector<std::int64_t> all_tokens(source.size(), 1);  // every row has the same length: no padding
   return {{heed::Tensor::from(source, shape), heed::Tensor::from(all_tokens, shape)},
-          heed::Tensor::from(labels, shape),
-          heed::Tensor::from(fed, shape)};
+          heed::Tensor::from(labels, shape)};
 }
 
-heed::MarianConfig small_model() {
-  heed::MarianConfig config;
-  config.vocab_size = config.decoder_vocab_size = 12;
-  config.d_model = 64;
-  config.encoder_layers = config.decoder_layers = 1;
-  config.encoder_attention_heads = config.decoder_attention_heads = 4;
-  config.encoder_ffn_dim = config.decoder_ffn_dim = 128;
-  config.max_position_embeddings = 16;
-  config.activation_function = "relu";
-  config.dropout = 0.0;
-  config.eos_token_id = kEnd;
-  config.pad_token_id = config.decoder_start_token_id = kPad;
-  return config;
-}
+// The config.json of a small model: tokens 0 to 9, the end token 10, padding 11.
+const char* const kConfig = R"({
+  "model_type": "marian",
+  "vocab_size": 12,
+  "d_model": 64,
+  "encoder_layers": 1,
+  "decoder_layers": 1,
+  "encoder_attention_heads": 4,
+  "decoder_attention_heads": 4,
+  "encoder_ffn_dim": 128,
+  "decoder_ffn_dim": 128,
+  "max_position_embeddings": 16,
+  "activation_function": "relu",
+  "dropout": 0.0,
+  "scale_embedding": true,
+  "eos_token_id": 10,
+  "pad_token_id": 11,
+  "decoder_start_token_id": 11
+})";
 
 void decode(const heed::EncoderDecoderModel& model, const std::vector<std::int64_t>& digits) {
   std::vector<std::int64_t> source = digits;
@@ -72,7 +73,7 @@ void decode(const heed::EncoderDecoderModel& model, const std::vector<std::int64
 
 int main() {
   heed::Generator generator(1);  // the seed of weights and data
-  const auto model = heed::make_marian(small_model(), generator);
+  const auto model = heed::make_encoder_decoder(heed::Config::parse(kConfig, "kConfig"), generator);
   heed::AdamWOptions adamw;
   adamw.beta2 = 0.98;
   heed::AdamW optimizer(model->parameters(), adamw);
@@ -80,7 +81,7 @@ int main() {
   for (std::int64_t step = 1; step <= kSteps; ++step) {
     const Pairs pairs = random_pairs(kBatch, generator.next());
     heed::Context context;  // the default: no dropout, no taps
-    const heed::Tensor loss = model->loss(pairs.source, pairs.fed, pairs.labels, {}, context);
+    const heed::Tensor loss = model->loss(pairs.source, pairs.labels, {}, context);
     loss.backward();
     const double norm = heed::gradient_norm(model->parameters());
     optimizer.step(schedule.at(step), heed::clip_scale(norm, 1.0));

@@ -138,8 +138,8 @@ AttentionPicture attend(const AttendArguments& arguments, const std::string& tex
   const Encoding source = tokenizer.encode(text);
   const std::vector<std::int64_t> target = target_ids(arguments, text, model, tokenizer, settings);
   if (target.empty()) throw Error(kMissingText);
-  std::vector<std::int64_t> fed{model.decoder_start_id()};
-  fed.insert(fed.end(), target.begin(), target.end() - 1);
+  const auto fed =
+      model.decoder_inputs(one_row(target), CrossEntropyOptions().ignore_index).to_vector<std::int64_t>();
 
   AttentionPicture picture;
   picture.title = text + " → " + tokenizer.decode(target);

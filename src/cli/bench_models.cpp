@@ -139,7 +139,7 @@ std::function<Tensor()> training_loss(const BenchModel& bench, const ModelArgume
   const SourceBatch source{random_ids(model, a.batch, a.length, 2),
                            Tensor::full({a.batch, a.length}, 1, DType::i64)};
   const auto& encoder_decoder = of_kind<EncoderDecoderModel>(bench, "be trained here");
-  return [=, &encoder_decoder, &context] { return encoder_decoder.loss(source, ids, labels, {}, context); };
+  return [=, &encoder_decoder, &context] { return encoder_decoder.loss(source, labels, {}, context); };
 }
 
 void bench_train(const ModelArguments& a, const Globals& globals) {

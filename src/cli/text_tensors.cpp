@@ -31,16 +31,13 @@ void add_targets(TextTensors& texts, std::span<const Encoding> targets, const En
   std::vector<std::size_t> all(targets.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   const EncoderBatch batch = padded_batch(targets, all, model.pad_id(), false);
-  const Tensor labels = batch.ids.clone(), inputs = batch.ids.clone();
-  const std::int64_t time = labels.size(1);
+  const Tensor labels = batch.ids.clone();
+  const std::int64_t ignored = CrossEntropyOptions().ignore_index;
   for (std::int64_t i = 0; i < labels.numel(); ++i) {
-    if (batch.mask.data<std::int64_t>()[i] == 0)
-      labels.data<std::int64_t>()[i] = CrossEntropyOptions().ignore_index;
-    inputs.data<std::int64_t>()[i] =
-        i % time == 0 ? model.decoder_start_id() : batch.ids.data<std::int64_t>()[i - 1];
+    if (batch.mask.data<std::int64_t>()[i] == 0) labels.data<std::int64_t>()[i] = ignored;
   }
   texts.tensors["labels"] = labels;
-  texts.tensors["decoder_input_ids"] = inputs;
+  texts.tensors["decoder_input_ids"] = model.decoder_inputs(labels, ignored);
   add_tokens(texts, "target_tokens", targets);
 }
 

@@ -133,7 +133,6 @@ Batch Batcher::build(const Range& range) const {
   const auto rows = static_cast<std::int64_t>(batch.rows.size());
   batch.source_ids = Tensor::full({rows, source_length}, static_cast<double>(options_.pad_id), DType::i64);
   batch.source_mask = Tensor::zeros({rows, source_length}, DType::i64);
-  batch.decoder_ids = Tensor::full({rows, target_length}, static_cast<double>(options_.pad_id), DType::i64);
   batch.labels = Tensor::full({rows, target_length}, static_cast<double>(kIgnoredLabel), DType::i64);
   for (std::int64_t i = 0; i < rows; ++i) {
     const std::int64_t row = batch.rows[static_cast<std::size_t>(i)];
@@ -141,9 +140,6 @@ Batch Batcher::build(const Range& range) const {
     const auto target = corpus_->target(row);
     fill_row(source, batch.source_ids.data<std::int64_t>() + i * source_length);
     std::fill_n(batch.source_mask.data<std::int64_t>() + i * source_length, source.size(), 1);
-    std::int64_t* decoder = batch.decoder_ids.data<std::int64_t>() + i * target_length;
-    decoder[0] = options_.decoder_start_id;
-    fill_row(target.first(target.size() - 1), decoder + 1);
     fill_row(target, batch.labels.data<std::int64_t>() + i * target_length);
   }
   return batch;

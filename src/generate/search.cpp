@@ -321,7 +321,7 @@ std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& m
         batch_watch.sources.push_back(sources[row]);
     }
     Context context{.stop = watch.stop};
-    const auto decoding = model.decode(pad(sources, rows, model.pad_id()), 1, context);
+    const auto decoding = model.decode(pad(sources, rows, model.pad_id()), context);
     const Tensor prompt = Tensor::full({static_cast<std::int64_t>(rows.size()), 1},
                                        static_cast<double>(*completed.decoder_start_token_id), DType::i64);
     auto found = search(*decoding, prompt, completed, batch_watch, context);
@@ -368,7 +368,7 @@ std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& 
     }
     Context context{.stop = watch.stop};
     const auto decoding =
-        model.decode({{}, {}, slice(features, 0, first, end).to(DType::f32).contiguous()}, 1, context);
+        model.decode({{}, {}, slice(features, 0, first, end).to(DType::f32).contiguous()}, context);
     const std::vector<std::vector<std::int64_t>> prompts(static_cast<std::size_t>(end - first), prompt);
     for (auto& found : search(*decoding, prompts, completed, of_batch, context))
       results.push_back(std::move(found));

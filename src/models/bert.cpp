@@ -1,9 +1,8 @@
 // BERT: its table of tensors and its heads.
-#include "heed/models/bert.h"
-
-#include "models/bert_layout.h"
+#include "models/bert_common.h"
 #include "models/config_fields.h"
-#include "models/rows.h"
+#include "models/families.h"
+#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -23,31 +22,32 @@ EncoderConfig parse_bert(const Config& json) {
   return c;
 }
 
-EncoderTable bert_table(const EncoderConfig& c, const HasTensor& has) {
-  EncoderTable encoder;
-  TensorTable& table = encoder.table;
+TensorTable bert_table(const EncoderConfig& c, const HasTensor& has) {
+  TensorTable table;
   const bool pooler = has("pooler.dense.weight") || has("bert.pooler.dense.weight");
   const bool bare_with_pooler = c.head == EncoderHead::none && pooler;
   add_bert_body(table, c, bert_prefix(c), c.head == EncoderHead::sequence || bare_with_pooler);
-  encoder.body_rows = table.rows.size();
+  table.body_rows = table.rows.size();
+  table.architecture = c.architecture;
   if (c.head == EncoderHead::masked_lm) {
-    add_linear(table, kTransform + "dense", c.width, c.width);
-    add_norm(table, kTransform + "LayerNorm", c.width);
+    add_linear(table, kTransform + "dense", c.d_model, c.d_model);
+    add_norm(table, kTransform + "LayerNorm", c.d_model);
     add_vocabulary_head(table, c, kBertOutput, kBertOutputBias, kBertWords);
   }
   add_label_head(table, c, "classifier");
   add_other_names(
-      encoder, "bert.",
+      table, "bert.",
       {"embeddings.position_ids", "embeddings.token_type_ids", "pooler.dense.weight", "pooler.dense.bias",
        kTransform + "dense.weight", kTransform + "dense.bias", kTransform + "LayerNorm.weight",
        kTransform + "LayerNorm.bias", kBertOutput + ".weight", kBertOutput + ".bias", kBertOutputBias,
        "cls.seq_relationship.weight", "cls.seq_relationship.bias", "classifier.weight", "classifier.bias",
        "qa_outputs.weight", "qa_outputs.bias"});
-  return encoder;
+  return table;
 }
 
-EncoderParts build_bert(const EncoderConfig& c, const Weights& weights) {
-  EncoderParts parts = build_bert_body(c, weights, bert_prefix(c));
+std::unique_ptr<Model> build_bert(const EncoderConfig& c, ModelFiles files) {
+  const Weights& weights = files.weights;
+  EncoderParts parts = bert_body(c, weights, bert_prefix(c));
   if (c.head == EncoderHead::masked_lm) {
     EncoderHeadParts head;
     head.dense = linear_part(weights, kTransform + "dense");
@@ -56,25 +56,17 @@ EncoderParts build_bert(const EncoderConfig& c, const Weights& weights) {
     head.output = linear_part(weights, kBertOutput);
     parts.head = head;
   } else if (c.head != EncoderHead::none) {
-    parts.head = build_label_head(c, weights, "classifier");
+    parts.head = label_head(c, weights, "classifier");
     if (c.head == EncoderHead::sequence) {  // the pooler is this head's first layer
       parts.head->dense = parts.pooler;
       parts.head->activation = Activation::tanh;
     }
   }
-  return parts;
+  return assemble_encoder(c, std::move(files), std::move(parts));
 }
-
-constexpr EncoderFamily kBert{parse_bert, bert_table, build_bert};
 
 }  // namespace
 
-std::unique_ptr<EncoderModel> make_bert(const Config& config, Generator& generator) {
-  return make_encoder(kBert, config, generator);
-}
-
-std::unique_ptr<EncoderModel> load_bert(const std::filesystem::path& directory, DType dtype) {
-  return load_encoder(kBert, directory, dtype);
-}
+Family bert_family() { return family<parse_bert, bert_table, build_bert>({"bert"}); }
 
 }  // namespace heed

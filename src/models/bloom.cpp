@@ -1,9 +1,10 @@
 // The BLOOM family: its config, its table of tensors, and the model built from parts.
-#include "heed/models/bloom.h"
-
+#include "heed/nn/attention.h"
+#include "heed/nn/feed_forward.h"
 #include "models/config_fields.h"
 #include "models/decoder.h"
-#include "models/rows.h"
+#include "models/families.h"
+#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 struct BloomConfig {
   std::int64_t vocab_size, hidden_size, n_layer, n_head;
   double layer_norm_epsilon, hidden_dropout, attention_dropout;
-  bool apply_residual_connection_post_layernorm, tie_word_embeddings, biased_sums;
+  bool apply_residual_connection_post_layernorm, tie_word_embeddings, biased_sums, headless;
 
   static BloomConfig parse(const Config& json);
 };
@@ -38,14 +39,14 @@ BloomConfig BloomConfig::parse(const Config& json) {
   json.ignore({"attention_softmax_in_fp32", "bias_dropout_fusion", "initializer_range",
                "masked_softmax_fusion", "n_inner", "offset_alibi", "seq_length", "skip_bias_add",
                "skip_bias_add_qkv", "unk_token_id"});
+  c.headless = is_headless(json);
   ignore_common_keys(json);
   return c;
 }
 
 std::string bloom_layer(std::int64_t i) { return "transformer.h." + std::to_string(i) + "."; }
 
-TensorTable bloom_table(const Config& json) {
-  const BloomConfig c = BloomConfig::parse(json);
+TensorTable bloom_table(const BloomConfig& c, const HasTensor&) {
   const std::int64_t width = c.hidden_size;
   TensorTable table;
   table.prefix = "transformer.";
@@ -62,59 +63,49 @@ TensorTable bloom_table(const Config& json) {
     add_linear(table, layer + "mlp.dense_4h_to_h", width, 4 * width);
   }
   add_norm(table, "transformer.ln_f", width);
-  if (!c.tie_word_embeddings) add_output(table, json, "lm_head.weight", {c.vocab_size, width});
+  if (!c.tie_word_embeddings) add_output(table, c.headless, "lm_head.weight", {c.vocab_size, width});
   return table;
 }
 
-class Bloom final : public AssembledDecoder {
- public:
-  explicit Bloom(ModelFiles files);
-};
-
-Bloom::Bloom(ModelFiles files) : AssembledDecoder(std::move(files)) {
-  const BloomConfig c = BloomConfig::parse(config());
+std::unique_ptr<Model> build_bloom(const BloomConfig& c, ModelFiles files) {
+  const Weights& weights = files.weights;
   const auto norm = [&](const std::string& name) {
-    return norm_part(weights(), name, NormKind::layer, c.layer_norm_epsilon);
+    return norm_part(weights, name, NormKind::layer, c.layer_norm_epsilon);
   };
-  const auto linear = [&](const std::string& name) { return linear_part(weights(), name); };
+  const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
   const auto summed = [&](const std::string& name) {
-    return c.biased_sums ? linear(name) : Linear{weights()[name + ".weight"], {}};
+    return c.biased_sums ? linear(name) : Linear{weights[name + ".weight"], {}};
   };
-  parts_.embedding.table = weights()["transformer.word_embeddings.weight"];
-  parts_.embedding_norm = norm("transformer.word_embeddings_layernorm");
-  parts_.positions = std::make_shared<AlibiPositions>(alibi_slopes(c.n_head), true);
-  parts_.takes_position_ids = false;
+  DecoderParts parts;
+  parts.embeddings.tokens.table = weights["transformer.word_embeddings.weight"];
+  parts.embeddings.token_norm = norm("transformer.word_embeddings_layernorm");
+  const auto alibi = std::make_shared<AlibiPositions>(alibi_slopes(c.n_head), true);
   for (std::int64_t i = 0; i < c.n_layer; ++i) {
-    const std::string file = bloom_layer(i), name = parts_.stack.name + ".layers." + std::to_string(i);
-    parts_.stack.layers.push_back(
-        {.name = name,
-         .attn_norm = norm(file + "input_layernorm"),
-         .self_attn = {.name = name + ".self_attn",
-                       .out = summed(file + "self_attention.dense"),
-                       .heads = c.n_head,
-                       .kv_heads = c.n_head,
-                       .dropout = c.attention_dropout,
-                       .positions = parts_.positions.get(),
-                       .fused = FusedQkv{linear(file + "self_attention.query_key_value"), QkvOrder::by_head}},
-         .feed_forward_norm = norm(file + "post_attention_layernorm"),
-         .feed_forward = {linear(file + "mlp.dense_h_to_4h"), summed(file + "mlp.dense_4h_to_h"),
-                          Activation::gelu_tanh},
-         .order = c.apply_residual_connection_post_layernorm ? ResidualOrder::from_norm
-                                                             : ResidualOrder::sequential,
-         .dropout = c.hidden_dropout});
+    const std::string file = bloom_layer(i);
+    const SelfAttention attention{
+        {.out = summed(file + "self_attention.dense"),
+         .heads = c.n_head,
+         .kv_heads = c.n_head,
+         .dropout = c.attention_dropout,
+         .bias = alibi,
+         .fused = qkv_by_head(linear(file + "self_attention.query_key_value"), c.hidden_size / c.n_head)}};
+    const FeedForward feed_forward{linear(file + "mlp.dense_h_to_4h"), summed(file + "mlp.dense_4h_to_h"),
+                                   Activation::gelu_tanh};
+    Layer layer{
+        {pre_norm("self_attn", norm(file + "input_layernorm"), attention, c.hidden_dropout),
+         pre_norm("feed_forward", norm(file + "post_attention_layernorm"), feed_forward, c.hidden_dropout)}};
+    if (c.apply_residual_connection_post_layernorm) {
+      for (ResidualStep& step : layer.steps) std::swap(step.norm_input, step.sublayers[0].norm_before);
+    }
+    parts.stack.layers.push_back(std::move(layer));
   }
-  parts_.stack.final_norm = norm("transformer.ln_f");
-  parts_.output.weight = weights().find("lm_head.weight");
+  parts.stack.final_norm = norm("transformer.ln_f");
+  parts.output.weight = weights.find("lm_head.weight");
+  return assemble_decoder(std::move(files), std::move(parts), {.takes_position_ids = false});
 }
 
 }  // namespace
 
-std::unique_ptr<DecoderModel> load_bloom(const std::filesystem::path& directory, DType dtype) {
-  return std::make_unique<Bloom>(ModelFiles::load(directory, dtype, bloom_table));
-}
-
-std::unique_ptr<DecoderModel> make_bloom(const Config& config, Generator& generator) {
-  return std::make_unique<Bloom>(ModelFiles::make(config, generator, bloom_table));
-}
+Family bloom_family() { return family<&BloomConfig::parse, bloom_table, build_bloom>({"bloom"}); }
 
 }  // namespace heed

@@ -1,5 +1,5 @@
-// The decoder-only model that families assemble: embedding, positions, a causal stack and an output
-// projection. A family fills `parts_`; forward, loss, decoding and saving are the same for all.
+// The decoder that families assemble: embeddings, a stack and an output projection. It is a model of its own
+// or the second half of an encoder-decoder.
 #pragma once
 
 #include <memory>
@@ -7,63 +7,45 @@
 #include <string>
 
 #include "heed/models/model.h"
-#include "heed/nn/decoder_block.h"
-#include "heed/nn/positions.h"
+#include "heed/nn/stack.h"
+#include "models/embeddings.h"
 #include "models/model_files.h"
 
 namespace heed {
 
 struct DecoderParts {
-  Embedding embedding;
-  std::optional<Norm> embedding_norm;
-  std::shared_ptr<Positions> positions;
+  InputEmbeddings embeddings = {};
+  Stack stack{.name = "decoder"};
+  double stack_dropout = 0.0;  // on the stack's output
+  double output_scale = 1.0;   // on the input of the output projection
+  Linear output = {};          // [V, D]; without a weight in a model that was saved without its head
+
+  /// Ids i64 [B, T] to the last hidden state [B, T, D]; each token attends to itself and those before it. The
+  /// pass says the rest: position ids, masks, memory. With a state, the ids follow the earlier ones.
+  Tensor operator()(const Tensor& ids, Pass& pass, StackState* state = nullptr) const;
+  /// What enters the output projection.
+  Tensor output_input(const Tensor& hidden) const;
+  /// The logits [..., V] of hidden [..., D].
+  Tensor logits(const Tensor& hidden) const { return output(output_input(hidden)); }
+};
+
+/// What search and training ask a decoder-only model.
+struct DecoderFacts {
   bool takes_position_ids = true;  // false where positions act on distances alone
-  double embedding_dropout = 0.0;
-  CausalStack stack;
-  Linear output;  // [V, D]; without a weight in a model that was saved without its head
-
-  /// Ids i64 [B, T] to the final norm's output [B, T, D]. With caches, the ids continue what they hold; the
-  /// context's places, where given, win over those.
-  Tensor operator()(const Tensor& ids, const AttentionOptions& options, std::vector<KeyValueCache>* caches,
-                    Context& context) const;
+  std::optional<std::int64_t> max_positions = {}, trained_positions = {};
+  bool rows_are_independent = true;
 };
 
-/// Adds the row of an output map that is not tied to the embedding. A model that was saved without its head
-/// (`architectures`: LlamaModel) has none.
-void add_output(TensorTable& table, const Config& json, const std::string& name, const Shape& shape);
+std::unique_ptr<Model> assemble_decoder(ModelFiles files, DecoderParts parts, const DecoderFacts& facts);
 
-class AssembledDecoder : public DecoderModel {
- public:
-  std::string family() const override { return files_.config.required_string("model_type"); }
-  const std::vector<Parameter>& parameters() const override { return files_.weights.parameters(); }
-  void save(const std::filesystem::path& directory, DType dtype) const override {
-    files_.save(directory, dtype);
-  }
-  std::vector<std::string> unknown_settings() const override { return files_.config.unused(); }
-  std::optional<std::int64_t> max_positions() const override { return max_positions_; }
-  std::optional<std::int64_t> trained_positions() const override { return trained_positions_; }
-  std::int64_t vocab_size() const override { return parts_.embedding.table.size(0); }
+/// Starts decoding. With `memory` [B, S, D] and the mask i64 [B, S] of its positions (or undefined), row b
+/// attends to memory[b]. `parts` must outlive the result.
+std::unique_ptr<Decoding> start_decoding(const DecoderParts& parts, std::int64_t rows,
+                                         const Tensor& memory = {}, const Tensor& memory_mask = {});
 
-  TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
-  Tensor loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options,
-              Context& context) const override;
-  Tensor encode(const Tensor& ids, Context& context) const override;
-  std::unique_ptr<Decoding> decode(std::int64_t rows) const override;
-  bool rows_are_independent() const override { return rows_are_independent_; }
-
- protected:
-  explicit AssembledDecoder(ModelFiles files) : files_(std::move(files)) {}
-  const Config& config() const { return files_.config; }
-  const Weights& weights() const { return files_.weights; }
-  /// Throws Error where there is no output map.
-  void check_output() const;
-
-  DecoderParts parts_;
-  std::optional<std::int64_t> max_positions_, trained_positions_;
-  bool rows_are_independent_ = true;
-
- private:
-  ModelFiles files_;
-};
+/// Whether the config's `architectures` names a decoder without its head (LlamaModel).
+bool is_headless(const Config& json);
+/// Adds the row of an output map that is not tied to the embedding. A headless model does not read it.
+void add_output(TensorTable& table, bool headless, const std::string& name, const Shape& shape);
 
 }  // namespace heed

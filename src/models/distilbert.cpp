@@ -1,10 +1,11 @@
 // DistilBERT: its config, its table of tensors and its heads.
-#include "heed/models/distilbert.h"
-
+#include "heed/nn/attention.h"
+#include "heed/nn/feed_forward.h"
 #include "heed/nn/positions.h"
-#include "models/bert_layout.h"
+#include "models/bert_common.h"
 #include "models/config_fields.h"
-#include "models/rows.h"
+#include "models/families.h"
+#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -24,11 +25,11 @@ EncoderConfig parse_distilbert(const Config& json) {
   EncoderConfig c = EncoderConfig::parse_common(json);
   const char* heads = common_or_own(json, "num_attention_heads", "n_heads");
   c.vocab_size = json.required_positive_integer("vocab_size");
-  c.width = json.positive_integer(common_or_own(json, "hidden_size", "dim"), 768);
-  c.embedding_width = c.width;
+  c.d_model = json.positive_integer(common_or_own(json, "hidden_size", "dim"), 768);
+  c.d_embedding = c.d_model;
   c.layers = layer_count(json, common_or_own(json, "num_hidden_layers", "n_layers"), 6);
   c.heads = json.positive_integer(heads, 12);
-  c.inner = json.positive_integer("hidden_dim", 3072);
+  c.d_ff = json.positive_integer("hidden_dim", 3072);
   c.positions = json.positive_integer("max_position_embeddings", 512);
   c.activation = activation_setting(json, "activation", json.string("activation", "gelu"));
   c.dropout = probability(json, "dropout", 0.1);
@@ -38,95 +39,92 @@ EncoderConfig parse_distilbert(const Config& json) {
   c.head_dropout = c.head == EncoderHead::sequence ? sequence
                    : c.head == EncoderHead::span   ? span
                                                    : c.dropout;
-  json.ignore({"sinusoidal_pos_embds"});  // how a new table begins; files hold it
+  c.sinusoidal = json.boolean("sinusoidal_pos_embds", false);
+  c.max_positions = c.positions;
   c.padding = padding_setting(json, 0, c.vocab_size);
-  check_heads(json, heads, c.width, c.heads);
+  check_heads(json, heads, c.d_model, c.heads);
   ignore_common_keys(json);
   return c;
 }
 
-EncoderTable distilbert_table(const EncoderConfig& c, const HasTensor&) {
-  EncoderTable encoder;
-  TensorTable& table = encoder.table;
+TensorTable distilbert_table(const EncoderConfig& c, const HasTensor&) {
+  TensorTable table;
   add_bert_embeddings(table, c, distilbert_prefix(c));
+  if (c.sinusoidal) {
+    table.rows[1].fill = [](Tensor positions) {
+      positions.copy_from(
+          sinusoidal_table(positions.size(0), positions.size(1), SinusoidLayout::interleaved));
+    };
+  }
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const std::string layer = distilbert_layer(c, i);
     for (const char* part : {"q_lin", "k_lin", "v_lin", "out_lin"})
-      add_linear(table, layer + "attention." + part, c.width, c.width);
-    add_norm(table, layer + "sa_layer_norm", c.width);
-    add_linear(table, layer + "ffn.lin1", c.inner, c.width);
-    add_linear(table, layer + "ffn.lin2", c.width, c.inner);
-    add_norm(table, layer + "output_layer_norm", c.width);
+      add_linear(table, layer + "attention." + part, c.d_model, c.d_model);
+    add_norm(table, layer + "sa_layer_norm", c.d_model);
+    add_linear(table, layer + "ffn.lin1", c.d_ff, c.d_model);
+    add_linear(table, layer + "ffn.lin2", c.d_model, c.d_ff);
+    add_norm(table, layer + "output_layer_norm", c.d_model);
   }
-  encoder.body_rows = table.rows.size();
+  table.body_rows = table.rows.size();
+  table.architecture = c.architecture;
   if (c.head == EncoderHead::masked_lm) {
-    add_linear(table, "vocab_transform", c.width, c.width);
-    add_norm(table, "vocab_layer_norm", c.width);
+    add_linear(table, "vocab_transform", c.d_model, c.d_model);
+    add_norm(table, "vocab_layer_norm", c.d_model);
     add_vocabulary_head(table, c, kDistilbertOutput, kDistilbertOutput + ".bias", kDistilbertWords);
   }
-  if (c.head == EncoderHead::sequence) add_linear(table, "pre_classifier", c.width, c.width);
+  if (c.head == EncoderHead::sequence) add_linear(table, "pre_classifier", c.d_model, c.d_model);
   add_label_head(table, c, "classifier");
-  add_other_names(encoder, "distilbert.",
+  add_other_names(table, "distilbert.",
                   {"embeddings.position_ids", "vocab_transform.weight", "vocab_transform.bias",
                    "vocab_layer_norm.weight", "vocab_layer_norm.bias", kDistilbertOutput + ".weight",
                    kDistilbertOutput + ".bias", "pre_classifier.weight", "pre_classifier.bias",
                    "classifier.weight", "classifier.bias", "qa_outputs.weight", "qa_outputs.bias"});
-  return encoder;
+  return table;
 }
 
-EncoderParts build_distilbert(const EncoderConfig& c, const Weights& weights) {
-  EncoderParts parts;
-  build_bert_embeddings(parts, c, weights, distilbert_prefix(c));
-  const auto part = [&](const std::string& name) { return linear_part(weights, name); };
+std::unique_ptr<Model> build_distilbert(const EncoderConfig& c, ModelFiles files) {
+  const Weights& weights = files.weights;
+  EncoderParts parts{.embeddings = bert_embeddings(c, weights, distilbert_prefix(c))};
+  const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
   const auto norm = [&](const std::string& name) {
     return norm_part(weights, name, NormKind::layer, c.norm_eps);
   };
   for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string file = distilbert_layer(c, i), attention = file + "attention.";
-    const std::string name = "encoder.layers." + std::to_string(i);
-    parts.encoder.layers.push_back(
-        {name,
-         {name + ".self_attn", part(attention + "q_lin"), part(attention + "k_lin"),
-          part(attention + "v_lin"), part(attention + "out_lin"), c.heads, c.heads, c.attention_dropout},
-         {norm(file + "sa_layer_norm"), NormPlace::post, 0.0},
-         {part(file + "ffn.lin1"), part(file + "ffn.lin2"), c.activation, 0.0},
-         {norm(file + "output_layer_norm"), NormPlace::post, c.dropout}});
+    const std::string file = distilbert_layer(c, i), self = file + "attention.";
+    const SelfAttention attention{{.q = linear(self + "q_lin"),
+                                   .k = linear(self + "k_lin"),
+                                   .v = linear(self + "v_lin"),
+                                   .out = linear(self + "out_lin"),
+                                   .heads = c.heads,
+                                   .kv_heads = c.heads,
+                                   .dropout = c.attention_dropout}};
+    const FeedForward feed_forward{linear(file + "ffn.lin1"), linear(file + "ffn.lin2"), c.activation};
+    parts.stack.layers.push_back(
+        {{post_norm("self_attn", norm(file + "sa_layer_norm"), attention),
+          post_norm("feed_forward", norm(file + "output_layer_norm"), feed_forward, c.dropout)}});
   }
   if (c.head == EncoderHead::masked_lm) {
     EncoderHeadParts head;
-    head.dense = part("vocab_transform");
+    head.dense = linear("vocab_transform");
     head.activation = c.activation;
     head.norm = norm("vocab_layer_norm");
     head.output = linear_part(weights, kDistilbertOutput);
     parts.head = head;
   } else if (c.head != EncoderHead::none) {
-    parts.head = build_label_head(c, weights, "classifier");
+    parts.head = label_head(c, weights, "classifier");
     parts.head->dropout = c.head_dropout;
     if (c.head == EncoderHead::sequence) {
-      parts.head->dense = part("pre_classifier");
+      parts.head->dense = linear("pre_classifier");
       parts.head->activation = Activation::relu;
     }
   }
-  return parts;
+  return assemble_encoder(c, std::move(files), std::move(parts));
 }
-
-constexpr EncoderFamily kDistilbert{parse_distilbert, distilbert_table, build_distilbert};
 
 }  // namespace
 
-std::unique_ptr<EncoderModel> make_distilbert(const Config& config, Generator& generator) {
-  std::unique_ptr<EncoderModel> model = make_encoder(kDistilbert, config, generator);
-  if (!config.boolean("sinusoidal_pos_embds", false)) return model;
-  for (const Parameter& p : model->parameters()) {
-    if (!p.name.ends_with("position_embeddings.weight")) continue;
-    p.tensor.detach().copy_from(
-        sinusoidal_table(p.tensor.size(0), p.tensor.size(1), SinusoidLayout::interleaved));
-  }
-  return model;
-}
-
-std::unique_ptr<EncoderModel> load_distilbert(const std::filesystem::path& directory, DType dtype) {
-  return load_encoder(kDistilbert, directory, dtype);
+Family distilbert_family() {
+  return family<parse_distilbert, distilbert_table, build_distilbert>({"distilbert"});
 }
 
 }  // namespace heed

@@ -1,40 +1,18 @@
-// Forward pass, loss, loading and saving of assembled encoders.
+// Forward pass and loss of assembled encoders.
 #include "models/encoder.h"
 
 #include <algorithm>
 #include <set>
 
-#include "heed/io/file.h"
 #include "heed/ops/elementwise.h"
-#include "heed/ops/embedding.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
-#include "models/config_fields.h"
+#include "models/assembled.h"
 #include "models/labels.h"
 #include "models/named_tensors.h"
 
 namespace heed {
 namespace {
-
-// Places counted over the ids that are not `padding`, from padding + 1 on; padding stands at its own number.
-Tensor counted_positions(const Tensor& ids, std::int64_t padding) {
-  Tensor positions = Tensor::empty(ids.shape(), DType::i64);
-  const std::int64_t* id = ids.data<std::int64_t>();
-  std::int64_t* position = positions.data<std::int64_t>();
-  const std::int64_t length = ids.size(1);
-  for (std::int64_t i = 0, count = 0; i < ids.numel(); ++i) {
-    if (i % length == 0) count = 0;
-    if (id[i] != padding) ++count;
-    position[i] = id[i] == padding ? padding : padding + count;
-  }
-  return positions;
-}
-
-Tensor first_positions(std::int64_t length) {
-  std::vector<std::int64_t> places(static_cast<std::size_t>(length));
-  for (std::int64_t i = 0; i < length; ++i) places[static_cast<std::size_t>(i)] = i;
-  return Tensor::from(places, {length});
-}
 
 // The attention's options; none where nothing is hidden, which is the faster way.
 AttentionOptions visible(const Tensor& mask) {
@@ -48,28 +26,19 @@ Tensor first_token(const Tensor& hidden) {
   return reshape(slice(hidden, 1, 0, 1), {hidden.size(0), hidden.size(2)});
 }
 
-class AssembledEncoder final : public EncoderModel {
+class AssembledEncoder final : public Assembled<EncoderModel> {
  public:
-  AssembledEncoder(Config json, EncoderConfig config, Weights weights, EncoderParts parts)
-      : json_(std::move(json)),
-        config_(std::move(config)),
-        weights_(std::move(weights)),
-        parts_(std::move(parts)) {}
+  AssembledEncoder(EncoderConfig config, ModelFiles files, EncoderParts parts)
+      : Assembled(std::move(files)), config_(std::move(config)), parts_(std::move(parts)) {}
 
-  std::string family() const override { return json_.required_string("model_type"); }
-  const std::vector<Parameter>& parameters() const override { return weights_.parameters(); }
-  std::optional<std::int64_t> max_positions() const override {
-    return config_.positions - (parts_.counted ? *parts_.counted + 1 : 0);
-  }
+  std::optional<std::int64_t> max_positions() const override { return config_.max_positions; }
   std::int64_t vocab_size() const override { return config_.vocab_size; }
   EncoderHead head() const override { return config_.head; }
   const std::vector<std::string>& labels() const override { return config_.labels; }
   std::optional<LabelProblem> problem() const override { return config_.problem; }
-  std::int64_t hidden_size() const override { return config_.width; }
-  std::int64_t type_vocab_size() const override { return parts_.types.defined() ? config_.types : 0; }
+  std::int64_t hidden_size() const override { return config_.d_model; }
+  std::int64_t type_vocab_size() const override { return config_.token_types; }
   std::int64_t pad_id() const override { return config_.padding.value_or(0); }
-  void save(const std::filesystem::path& directory, DType dtype) const override;
-  std::vector<std::string> unknown_settings() const override { return json_.unused(); }
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
   Tensor encode(const EncoderBatch& batch, Context& context) const override;
   Tensor predict(const Tensor& hidden, Context& context) const override;
@@ -86,16 +55,17 @@ class AssembledEncoder final : public EncoderModel {
   }
   void add_loss(const TensorMap& inputs, TensorMap& outputs) const;
 
-  Config json_;
   EncoderConfig config_;
-  Weights weights_;
   EncoderParts parts_;
 };
 
 Tensor AssembledEncoder::encode(const EncoderBatch& batch, Context& context) const {
   if (batch.ids.size(0) == 0 || batch.ids.size(1) == 0)
     throw Error("encode: expected at least one row and one token, got " + batch.ids.str());
-  return parts_.encoder(parts_.embed(batch, context), visible(batch.mask), context);
+  Pass pass(context);
+  pass.self = visible(batch.mask);
+  const Tensor x = parts_.embeddings(batch.ids, pass.positions, context, batch.type_ids);
+  return apply_dropout(parts_.stack(x, pass), parts_.stack_dropout, context);
 }
 
 Tensor AssembledEncoder::predict(const Tensor& hidden, Context& context) const {
@@ -165,35 +135,26 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
   batch.mask = optional_ids(inputs, "attention_mask", &batch.ids.shape());
   batch.type_ids = optional_ids(inputs, "token_type_ids", &batch.ids.shape());
   check_ids(batch.ids, "input_ids", vocab_size());
-  check_ids(batch.type_ids, "token_type_ids", config_.types);
+  check_ids(batch.type_ids, "token_type_ids", config_.token_types);
 
-  TensorMap outputs;
-  Taps taps(context.taps);
-  const std::string& stack = parts_.encoder.name;
-  const std::size_t layers = parts_.encoder.layers.size();
-  if (options.hidden_states) collect_hidden_states(taps, stack, layers, "hidden_states", outputs);
-  if (options.attentions) collect_attentions(taps, stack, "self_attn", layers, "attentions", outputs);
-  Context listening = context;
-  listening.taps = &taps;
-  const Tensor hidden = encode(batch, listening);
+  Collector collector(context, options);
+  collector.listen(parts_.stack, "");
+  const Tensor hidden = encode(batch, collector.context);
+  collector.replace_last(parts_.stack, "", hidden);
+  TensorMap& outputs = collector.outputs;
   if (config_.head == EncoderHead::none) {
     outputs["last_hidden_state"] = hidden;
     if (parts_.pooler) outputs["pooler_output"] = (*parts_.pooler)(first_token(hidden), Activation::tanh);
   } else if (config_.head == EncoderHead::span) {
-    const Tensor logits = predict(hidden, listening);  // [B, T, 2]
+    const Tensor logits = predict(hidden, collector.context);  // [B, T, 2]
     const Shape tokens{logits.size(0), logits.size(1)};
     outputs["start_logits"] = reshape(slice(logits, 2, 0, 1), tokens);
     outputs["end_logits"] = reshape(slice(logits, 2, 1, 2), tokens);
   } else {
-    outputs["logits"] = predict(hidden, listening);
+    outputs["logits"] = predict(hidden, collector.context);
   }
   add_loss(inputs, outputs);
   return outputs;
-}
-
-void AssembledEncoder::save(const std::filesystem::path& directory, DType dtype) const {
-  write_file(directory / "config.json", config_for_saving(json_, dtype) + "\n");
-  save_safetensors(directory / "model.safetensors", weights_.stored(dtype));
 }
 
 EncoderHead head_of(const Config& json, const std::string& architecture) {
@@ -238,36 +199,13 @@ Tensor EncoderHeadParts::features(const Tensor& x, Context& context) const {
   return apply_dropout(result, dropout, context);
 }
 
-Tensor EncoderParts::embed(const EncoderBatch& batch, Context& context) const {
-  const std::int64_t length = batch.ids.size(1), rows = positions.table.size(0);
-  const std::int64_t places = rows - (counted ? *counted + 1 : 0);
-  if (length > places && !counted) {
-    throw Error("positions: expected at most " + std::to_string(places) + " tokens, got " +
-                std::to_string(length) + " (cut the text, or use a model with more positions)");
-  }
-  const Tensor at = counted ? counted_positions(batch.ids, *counted) : first_positions(length);
-  if (counted) {
-    const std::int64_t last =
-        *std::max_element(at.data<std::int64_t>(), at.data<std::int64_t>() + at.numel());
-    if (last >= rows) {
-      throw Error("positions: expected at most " + std::to_string(places) +
-                  " tokens that are not padding, "
-                  "got " +
-                  std::to_string(last - *counted) + " (cut the text, or use a model with more positions)");
-    }
-  }
-  Tensor x = words(batch.ids);  // [B, T, E]
-  if (types.defined()) {
-    x = x + embedding(types, batch.type_ids.defined() ? batch.type_ids : Tensor::zeros({1}, DType::i64));
-  }
-  x = apply_dropout(norm(x + positions(at)), dropout, context);
-  return projection ? (*projection)(x) : x;  // [B, T, D]
+std::unique_ptr<Model> assemble_encoder(const EncoderConfig& config, ModelFiles files, EncoderParts parts) {
+  return std::make_unique<AssembledEncoder>(config, std::move(files), std::move(parts));
 }
 
-void add_other_names(EncoderTable& encoder, const std::string& prefix,
-                     const std::vector<std::string>& unused) {
-  const bool bare = !encoder.table.rows.front().name.starts_with(prefix);
-  if (!bare) encoder.table.prefix = prefix;
+void add_other_names(TensorTable& table, const std::string& prefix, const std::vector<std::string>& unused) {
+  const bool bare = !table.rows.front().name.starts_with(prefix);
+  if (!bare) table.prefix = prefix;
   const auto all_names = [&](const std::string& name) {
     constexpr std::string_view weight = "LayerNorm.weight", bias = "LayerNorm.bias";
     std::vector<std::string> names{name};
@@ -277,7 +215,7 @@ void add_other_names(EncoderTable& encoder, const std::string& prefix,
     return names;
   };
   std::set<std::string> read;
-  for (TensorRow& row : encoder.table.rows) {
+  for (TensorRow& row : table.rows) {
     for (const std::string& name : all_names(row.name)) {
       if (name != row.name) row.aliases.push_back(name);
     }
@@ -287,44 +225,10 @@ void add_other_names(EncoderTable& encoder, const std::string& prefix,
   }
   for (const std::string& name : unused) {
     for (const std::string& one : all_names(name)) {
-      if (!read.contains(one)) encoder.table.computed.push_back(one);
-      if (!bare && !read.contains(prefix + one)) encoder.table.computed.push_back(prefix + one);
+      if (!read.contains(one)) table.ignored_names.push_back(one);
+      if (!bare && !read.contains(prefix + one)) table.ignored_names.push_back(prefix + one);
     }
   }
-}
-
-std::unique_ptr<EncoderModel> make_encoder(const EncoderFamily& family, const Config& json,
-                                           Generator& generator) {
-  const EncoderConfig config = family.parse(json);
-  refuse_unknown_keys(json);
-  const EncoderTable table = family.table(config, [](const std::string&) { return true; });
-  Weights weights = Weights::initialise(table.table, generator);
-  EncoderParts parts = family.build(config, weights);
-  return std::make_unique<AssembledEncoder>(json, config, std::move(weights), std::move(parts));
-}
-
-std::unique_ptr<EncoderModel> load_encoder(const EncoderFamily& family,
-                                           const std::filesystem::path& directory, DType dtype) {
-  const Config json = Config::load(directory / "config.json");
-  const EncoderConfig config = family.parse(json);
-  const TensorFiles files = TensorFiles::open(directory);
-  const EncoderTable table =
-      family.table(config, [&](const std::string& name) { return files.contains(name); });
-  for (std::size_t i = table.body_rows; i < table.table.rows.size(); ++i) {
-    const TensorRow& row = table.table.rows[i];
-    if (!row.required) continue;
-    std::vector<std::string> names = row.tied;
-    names.insert(names.end(), row.aliases.begin(), row.aliases.end());
-    names.push_back(row.name);
-    if (std::none_of(names.begin(), names.end(), [&](const auto& name) { return files.contains(name); })) {
-      throw Error(files.path().string() + ": expected the head of " + config.architecture +
-                  " (config.json: architectures), got no tensor " + row.name +
-                  " (train the head first, or name an architecture the file holds)");
-    }
-  }
-  Weights weights = Weights::load(files, table.table, dtype);
-  EncoderParts parts = family.build(config, weights);
-  return std::make_unique<AssembledEncoder>(json, config, std::move(weights), std::move(parts));
 }
 
 }  // namespace heed

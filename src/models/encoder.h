@@ -1,9 +1,7 @@
-// The encoder that families assemble: embeddings, a stack of layers, a pooler and a head. A family says how
-// its config is read, which tensors its files hold, and how the parts are made of them; forward, loss and
-// saving are the same for all.
+// The encoder that families assemble: embeddings, a stack of layers, a pooler and a head. A family's `parse`
+// fills an EncoderConfig, its `build` the parts; forward, loss and encode are the same for all.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,8 +10,9 @@
 #include "heed/io/json.h"
 #include "heed/models/model.h"
 #include "heed/models/tensor_table.h"
-#include "heed/nn/block.h"
-#include "heed/nn/linear.h"
+#include "heed/nn/stack.h"
+#include "models/embeddings.h"
+#include "models/model_files.h"
 
 namespace heed {
 
@@ -24,13 +23,14 @@ struct EncoderConfig {
   std::vector<std::string> labels;
   std::optional<LabelProblem> problem;
   std::int64_t vocab_size = 0;
-  std::int64_t width = 0;
-  std::int64_t embedding_width = 0;  // ALBERT's differs from the width
+  std::int64_t d_model = 0;
+  std::int64_t d_embedding = 0;  // ALBERT's differs from d_model
   std::int64_t layers = 0;
   std::int64_t heads = 0;
-  std::int64_t inner = 0;
+  std::int64_t d_ff = 0;
   std::int64_t positions = 0;  // rows of the table
-  std::int64_t types = 0;
+  std::int64_t token_types = 0;
+  bool sinusoidal = false;        // position embeddings of a new model, in DistilBERT
   std::int64_t groups = 1;        // of layers that share their tensors, in ALBERT
   std::int64_t group_layers = 1;  // in each of them
   Activation activation = Activation::gelu;
@@ -40,6 +40,7 @@ struct EncoderConfig {
   double head_dropout = 0.0;
   bool tied = true;  // the output map of a masked_lm head is the word embedding
   std::optional<std::int64_t> padding;
+  std::optional<std::int64_t> max_positions;  // tokens that a sequence may have
 
   /// Reads head, labels and problem from `architectures`, `id2label` and `problem_type`, and checks what
   /// makes every encoder: that it is no decoder and that its positions are absolute.
@@ -59,43 +60,17 @@ struct EncoderHeadParts {
 };
 
 struct EncoderParts {
-  Embedding words;
-  Tensor types;                         // [types, D], or undefined
-  Embedding positions;                  // [positions, D]
-  std::optional<std::int64_t> counted;  // positions count the ids that are not this one, from it + 1 on
-  Norm norm;
-  double dropout = 0.0;
-  std::optional<Linear> projection;  // from the embeddings' width to the layers'
-  Encoder encoder;
-  std::optional<Linear> pooler;
-  std::optional<EncoderHeadParts> head;
-
-  /// Ids i64 [B, T] and type_ids to [B, T, D].
-  Tensor embed(const EncoderBatch& batch, Context& context) const;
+  InputEmbeddings embeddings = {};
+  Stack stack = {};
+  double stack_dropout = 0.0;  // on the stack's output
+  std::optional<Linear> pooler = {};
+  std::optional<EncoderHeadParts> head = {};
 };
 
-/// The tensors of an encoder: those of its body come first, those of its head behind them.
-struct EncoderTable {
-  TensorTable table;
-  std::size_t body_rows = 0;
-};
-
-/// Whether a checkpoint holds a tensor of this name (a new model holds all).
-using HasTensor = std::function<bool(const std::string&)>;
-
-struct EncoderFamily {
-  EncoderConfig (*parse)(const Config&);
-  EncoderTable (*table)(const EncoderConfig&, const HasTensor&);
-  EncoderParts (*build)(const EncoderConfig&, const Weights&);
-};
-
-std::unique_ptr<EncoderModel> make_encoder(const EncoderFamily& family, const Config& config,
-                                           Generator& generator);
-std::unique_ptr<EncoderModel> load_encoder(const EncoderFamily& family,
-                                           const std::filesystem::path& directory, DType dtype);
+std::unique_ptr<Model> assemble_encoder(const EncoderConfig& config, ModelFiles files, EncoderParts parts);
 
 /// Lets every row be found with the prefix or without it, and every norm under its first names gamma and
-/// beta. `unused` are tensors of other heads and buffers, which a file may hold without being read.
-void add_other_names(EncoderTable& table, const std::string& prefix, const std::vector<std::string>& unused);
+/// beta. `unused` are tensors of other heads and buffers, which a file may contain and which are not read.
+void add_other_names(TensorTable& table, const std::string& prefix, const std::vector<std::string>& unused);
 
 }  // namespace heed

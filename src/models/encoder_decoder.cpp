@@ -1,161 +1,104 @@
-// Forward pass, loss and cached decoding of assembled encoder-decoders.
+// Forward pass and loss of assembled encoder-decoders.
 #include "models/encoder_decoder.h"
 
+#include <algorithm>
+
 #include "heed/autograd.h"
-#include "heed/ops/elementwise.h"
-#include "heed/ops/matmul.h"
-#include "heed/ops/shape.h"
+#include "models/assembled.h"
 #include "models/named_tensors.h"
 
 namespace heed {
 namespace {
 
-AttentionOptions causal_options() {
-  AttentionOptions options;
-  options.causal = true;
-  return options;
-}
-
-class CachedDecoding final : public Decoding {
+class AssembledEncoderDecoder final : public Assembled<EncoderDecoderModel> {
  public:
-  CachedDecoding(const EncoderDecoderParts& parts, const SourceBatch& source, std::int64_t beams,
-                 Context& context)
-      : parts_(parts), caches_(parts.decoder.layers.size()), mask_(source.mask) {
-    const NoGradients guard;
-    const Tensor memory = parts.encode(source, context);
-    for (std::size_t i = 0; i < caches_.size(); ++i)
-      parts.decoder.layers[i].cross_attn.remember(memory, caches_[i].cross);
-    for (std::int64_t b = 0; b < source.size(); ++b)
-      sources_.insert(sources_.end(), static_cast<std::size_t>(beams), b);
-    gather_sources(Tensor::from(sources_, {rows()}));
-  }
+  AssembledEncoderDecoder(ModelFiles files, EncoderDecoderParts parts, const EncoderDecoderFacts& facts)
+      : Assembled(std::move(files)), parts_(std::move(parts)), facts_(facts) {}
 
-  Tensor step(const Tensor& ids, Context& context) override {
-    if (ids.rank() != 2 || ids.size(0) != rows() || ids.size(1) < 1) {
-      throw Error("decoding: expected ids [" + std::to_string(rows()) + ", T], got " + ids.str());
-    }
-    const NoGradients guard;
-    const Tensor hidden = parts_.decode(ids, {}, causal_options(), cross_options_, &caches_, context);
-    length_ += ids.size(1);
-    const Tensor last = reshape(slice(hidden, 1, ids.size(1) - 1, ids.size(1)), {rows(), hidden.size(2)});
-    return parts_.output(parts_.scaled(last));  // [R, V]
-  }
+  std::optional<std::int64_t> max_positions() const override { return facts_.max_positions; }
+  std::int64_t vocab_size() const override { return facts_.vocab_size; }
+  bool takes_features() const override { return parts_.audio.has_value(); }
+  std::int64_t decoder_start_id() const override { return facts_.decoder_start_id; }
+  std::int64_t pad_id() const override { return facts_.pad_id; }
+  std::int64_t eos_id() const override { return facts_.eos_id; }
 
-  void reorder(std::span<const std::int64_t> rows) override {
-    std::vector<std::int64_t> sources;
-    for (const std::int64_t row : rows) {
-      if (row < 0 || row >= this->rows())
-        throw Error("decoding: expected rows below " + std::to_string(this->rows()) + ", got " +
-                    std::to_string(row));
-      sources.push_back(sources_[static_cast<std::size_t>(row)]);
-    }
-    const Tensor index = Tensor::from(rows, {static_cast<std::int64_t>(rows.size())});
-    for (DecoderLayerCache& cache : caches_) cache.self.reorder(index);
-    // Beams of one sentence share its source, so a reordering among them leaves the cross caches as they are.
-    if (sources != sources_) gather_sources(index);
-    sources_ = std::move(sources);
+  TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
+  Tensor decoder_inputs(const Tensor& labels, std::int64_t ignored) const override;
+  Tensor loss(const SourceBatch& source, const Tensor& labels, const CrossEntropyOptions& options,
+              Context& context) const override;
+  Tensor encode(const SourceBatch& source, Context& context) const override {
+    return parts_.encode(source, context);
   }
-
-  std::int64_t rows() const override { return static_cast<std::int64_t>(sources_.size()); }
-  std::int64_t length() const override { return length_; }
+  std::unique_ptr<Decoding> decode(const SourceBatch& source, Context& context) const override;
 
  private:
-  void gather_sources(const Tensor& index) {
-    for (DecoderLayerCache& cache : caches_) cache.cross.reorder(index);
-    if (mask_.defined()) mask_ = gather(mask_, 0, index);
-    cross_options_ = see_only(mask_);
-  }
+  // The source among named inputs, which are checked.
+  SourceBatch source_of(const TensorMap& inputs) const;
+  // The last hidden state of the decoder.
+  Tensor hidden(const Tensor& ids, const AttentionOptions& self, const Tensor& memory,
+                const Tensor& memory_mask, Context& context) const;
 
-  const EncoderDecoderParts& parts_;
-  std::vector<DecoderLayerCache> caches_;
-  Tensor mask_;  // [R, S]
-  AttentionOptions cross_options_;
-  std::vector<std::int64_t> sources_;  // which source each row decodes
-  std::int64_t length_ = 0;
+  EncoderDecoderParts parts_;
+  EncoderDecoderFacts facts_;
 };
 
-}  // namespace
-
-Tensor EmbeddingParts::operator()(const Tensor& ids, std::int64_t first, double dropout,
-                                  Context& context) const {
-  const Tensor x = positions->embed(embedding(ids), first);
-  return apply_dropout(norm ? (*norm)(x) : x, dropout, context);
-}
-
-Tensor SoundParts::operator()(const Tensor& features, double dropout, Context& context) const {
-  if (features.rank() != 3 || features.size(1) != bins || features.size(2) != frames) {
-    throw Error("encode: expected input_features f32[B, " + std::to_string(bins) + ", " +
-                std::to_string(frames) + "], got " + features.str());
-  }
-  const Tensor x = second(first(transpose(features, 1, 2), Activation::gelu), Activation::gelu);
-  return apply_dropout(positions->embed(x, 0), dropout, context);
-}
-
-Tensor EncoderDecoderParts::encode(const SourceBatch& batch, Context& context) const {
-  if (batch.features.defined() != sound.has_value()) {
-    throw Error(sound ? "encode: expected input_features, as this model hears, got token ids (heed translate "
-                        "--input takes them)"
-                      : "encode: expected token ids, as this model reads, got input_features (heed translate "
-                        "takes text and --prompt-ids)");
-  }
-  const Tensor x = sound ? (*sound)(batch.features, embedding_dropout, context)
-                         : source(batch.ids, 0, embedding_dropout, context);
-  return apply_dropout(encoder(x, see_only(batch.mask), context), stack_dropout, context);
-}
-
-Tensor EncoderDecoderParts::decode(const Tensor& ids, const Tensor& memory,
-                                   const AttentionOptions& self_options,
-                                   const AttentionOptions& cross_options,
-                                   std::vector<DecoderLayerCache>* caches, Context& context) const {
-  const std::int64_t first = caches != nullptr && !caches->empty() ? caches->front().self.length : 0;
-  const Tensor x = target(ids, first, embedding_dropout, context);
-  return apply_dropout(decoder(x, memory, self_options, cross_options, caches, context), stack_dropout,
-                       context);
-}
-
-Tensor EncoderDecoderParts::scaled(const Tensor& hidden) const {
-  return output_scale == 1.0 ? hidden : hidden * output_scale;
-}
-
 Tensor AssembledEncoderDecoder::decoder_inputs(const Tensor& labels, std::int64_t ignored) const {
+  if (labels.rank() != 2 || labels.dtype() != DType::i64)
+    throw Error("labels: expected i64[B, T], got " + labels.str());
   Tensor shifted = Tensor::empty(labels.shape(), DType::i64);
-  const std::int64_t* from = labels.data<std::int64_t>();
-  std::int64_t* to = shifted.data<std::int64_t>();
   const std::int64_t length = labels.size(1);
-  for (std::int64_t i = 0; i < labels.numel(); ++i) {
-    to[i] = i % length == 0 ? decoder_start_id() : from[i - 1] == ignored ? pad_id() : from[i - 1];
+  const Tensor dense = labels.contiguous();
+  const std::int64_t* from = dense.data<std::int64_t>();
+  std::int64_t* to = shifted.data<std::int64_t>();
+  const auto read = [&](std::int64_t label) { return label == ignored ? pad_id() : label; };
+  const auto absent = [&](std::int64_t label) { return label == ignored || label == pad_id(); };
+  for (std::int64_t b = 0; b < labels.size(0); ++b, from += length, to += length) {
+    to[0] = decoder_start_id();
+    if (facts_.starts_with_last_label) {
+      const auto count = length - std::count_if(from, from + length, absent);
+      // Without a token in the row, the one before the first is its last, as transformers takes it.
+      to[0] = read(from[count > 0 ? count - 1 : length - 1]);
+    }
+    for (std::int64_t t = 1; t < length; ++t) to[t] = read(from[t - 1]);
   }
   return shifted;
 }
 
-Tensor AssembledEncoderDecoder::loss(const SourceBatch& source, const Tensor& decoder_ids,
-                                     const Tensor& labels, const CrossEntropyOptions& options,
-                                     Context& context) const {
-  const Tensor memory = parts_.encode(source, context);
-  const Tensor hidden =
-      parts_.decode(decoder_ids, memory, causal_options(), see_only(source.mask), nullptr, context);
-  return linear_cross_entropy(parts_.scaled(hidden), parts_.output.weight, parts_.output.bias, labels,
-                              options);
+Tensor AssembledEncoderDecoder::hidden(const Tensor& ids, const AttentionOptions& self, const Tensor& memory,
+                                       const Tensor& memory_mask, Context& context) const {
+  Pass pass(context);
+  pass.self = self;
+  pass.cross = see_only(memory_mask);
+  pass.memory = memory;
+  return parts_.decoder(ids, pass);
 }
 
-std::unique_ptr<Decoding> AssembledEncoderDecoder::decode(const SourceBatch& source, std::int64_t beams,
-                                                          Context& context) const {
-  if (beams < 1) throw Error("decoding: expected at least 1 beam, got " + std::to_string(beams));
-  return std::make_unique<CachedDecoding>(parts_, source, beams, context);
+Tensor AssembledEncoderDecoder::loss(const SourceBatch& source, const Tensor& labels,
+                                     const CrossEntropyOptions& options, Context& context) const {
+  const Tensor memory = parts_.encode(source, context);
+  const Tensor target = decoder_inputs(labels, options.ignore_index);
+  const Tensor last = hidden(target, {}, memory, source.mask, context);
+  const Linear& output = parts_.decoder.output;
+  return linear_cross_entropy(parts_.decoder.output_input(last), output.weight, output.bias, labels, options);
+}
+
+std::unique_ptr<Decoding> AssembledEncoderDecoder::decode(const SourceBatch& source, Context& context) const {
+  const NoGradients guard;
+  return start_decoding(parts_.decoder, source.size(), parts_.encode(source, context), source.mask);
 }
 
 SourceBatch AssembledEncoderDecoder::source_of(const TensorMap& inputs) const {
   std::set<std::string> known{"decoder_input_ids", "decoder_attention_mask", "labels"};
-  if (parts_.sound) {
+  if (parts_.audio) {
     known.insert("input_features");
     refuse_unknown_inputs(inputs, known);
-    return {{}, {}, floats_input(inputs, "input_features", {parts_.sound->bins, parts_.sound->frames})};
+    return {{}, {}, floats_input(inputs, "input_features", {parts_.audio->bins, parts_.audio->frames})};
   }
   known.insert({"input_ids", "attention_mask"});
   refuse_unknown_inputs(inputs, known);
   SourceBatch source{ids_input(required_input(inputs, "input_ids"), "input_ids"), {}};
   source.mask = optional_ids(inputs, "attention_mask", &source.ids.shape());
-  check_ids(source.ids, "input_ids", parts_.source.embedding.table.size(0));
+  check_ids(source.ids, "input_ids", parts_.source.tokens.table.size(0));
   return source;
 }
 
@@ -173,37 +116,42 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
     throw Error("forward: decoder_input_ids: expected a batch of " + std::to_string(source.size()) +
                 ", got " + target.str());
   }
-  check_ids(target, "decoder_input_ids", parts_.target.embedding.table.size(0));
-  AttentionOptions self_options = see_only(optional_ids(inputs, "decoder_attention_mask", &target.shape()));
-  self_options.causal = true;
+  check_ids(target, "decoder_input_ids", parts_.decoder.embeddings.tokens.table.size(0));
+  const Tensor target_mask = optional_ids(inputs, "decoder_attention_mask", &target.shape());
 
-  TensorMap outputs;
-  Taps taps(context.taps);
-  const std::size_t encoder_layers = parts_.encoder.layers.size(),
-                    decoder_layers = parts_.decoder.layers.size();
-  if (options.hidden_states) {
-    collect_hidden_states(taps, parts_.encoder.name, encoder_layers, "encoder_hidden_states", outputs);
-    collect_hidden_states(taps, parts_.decoder.name, decoder_layers, "decoder_hidden_states", outputs);
-  }
-  if (options.attentions) {
-    collect_attentions(taps, parts_.encoder.name, "self_attn", encoder_layers, "encoder_attentions", outputs);
-    collect_attentions(taps, parts_.decoder.name, "self_attn", decoder_layers, "decoder_attentions", outputs);
-    collect_attentions(taps, parts_.decoder.name, "cross_attn", decoder_layers, "cross_attentions", outputs);
-  }
-  Context listening = context;
-  listening.taps = &taps;
-  const Tensor memory = parts_.encode(source, listening);
-  const Tensor hidden =
-      parts_.decode(target, memory, self_options, see_only(source.mask), nullptr, listening);
-  if (options.hidden_states) {  // the last ones come after the final norm, where there is one
-    outputs[parts_.encoder.name + "_hidden_states." + std::to_string(encoder_layers)] = memory;
-    outputs[parts_.decoder.name + "_hidden_states." + std::to_string(decoder_layers)] = hidden;
-  }
+  Collector collector(context, options);
+  collector.listen(parts_.encoder, "encoder_");
+  collector.listen(parts_.decoder.stack, "decoder_");
+  const Tensor memory = parts_.encode(source, collector.context);
+  const Tensor last = hidden(target, see_only(target_mask), memory, source.mask, collector.context);
+  collector.replace_last(parts_.encoder, "encoder_", memory);
+  collector.replace_last(parts_.decoder.stack, "decoder_", last);
+  TensorMap& outputs = collector.outputs;
   outputs["encoder_last_hidden_state"] = memory;
-  outputs["last_hidden_state"] = hidden;
-  outputs["logits"] = parts_.output(parts_.scaled(hidden));  // [B, T, V]
+  outputs["last_hidden_state"] = last;
+  outputs["logits"] = parts_.decoder.logits(last);  // [B, T, V]
   if (labels.defined()) outputs["loss"] = cross_entropy(outputs["logits"], labels, loss_options);
   return outputs;
+}
+
+}  // namespace
+
+Tensor EncoderDecoderParts::encode(const SourceBatch& batch, Context& context) const {
+  if (batch.features.defined() != audio.has_value()) {
+    throw Error(audio ? "encode: expected input_features, as this model hears, got token ids (heed translate "
+                        "--input takes them)"
+                      : "encode: expected token ids, as this model reads, got input_features (heed translate "
+                        "takes text and --prompt-ids)");
+  }
+  Pass pass(context);
+  pass.self = see_only(batch.mask);
+  const Tensor x = audio ? (*audio)(batch.features, context) : source(batch.ids, pass.positions, context);
+  return apply_dropout(encoder(x, pass), encoder_dropout, context);
+}
+
+std::unique_ptr<Model> assemble_encoder_decoder(ModelFiles files, EncoderDecoderParts parts,
+                                                const EncoderDecoderFacts& facts) {
+  return std::make_unique<AssembledEncoderDecoder>(std::move(files), std::move(parts), facts);
 }
 
 }  // namespace heed

@@ -1,12 +1,13 @@
 // The GPT-2 family: its config, its table of tensors, and the model built from parts.
-#include "heed/models/gpt2.h"
-
 #include <cmath>
 
+#include "heed/nn/attention.h"
+#include "heed/nn/feed_forward.h"
 #include "heed/ops/activation.h"
 #include "models/config_fields.h"
 #include "models/decoder.h"
-#include "models/rows.h"
+#include "models/families.h"
+#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -15,7 +16,7 @@ struct Gpt2Config {
   std::int64_t vocab_size, n_positions, n_embd, n_layer, n_head, n_inner;
   std::string activation_function;
   double resid_pdrop, embd_pdrop, attn_pdrop, layer_norm_epsilon;
-  bool scale_attn_weights, scale_attn_by_inverse_layer_idx, tie_word_embeddings;
+  bool scale_attn_weights, scale_attn_by_inverse_layer_idx, tie_word_embeddings, headless;
 
   static Gpt2Config parse(const Config& json);
 };
@@ -44,6 +45,7 @@ Gpt2Config Gpt2Config::parse(const Config& json) {
   json.ignore({"reorder_and_upcast_attn", "initializer_range", "n_ctx", "n_special", "predict_special_tokens",
                "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
                "summary_use_proj", "is_decoder", "is_encoder_decoder"});
+  c.headless = is_headless(json);
   ignore_common_keys(json);
   return c;
 }
@@ -56,8 +58,7 @@ void add_conv1d(TensorTable& table, const std::string& name, std::int64_t in, st
   table.rows.push_back({name + ".bias", {out}, Init::zeros});
 }
 
-TensorTable gpt2_table(const Config& json) {
-  const Gpt2Config c = Gpt2Config::parse(json);
+TensorTable gpt2_table(const Gpt2Config& c, const HasTensor&) {
   TensorTable table;
   table.rows.push_back({"transformer.wte.weight", {c.vocab_size, c.n_embd}, Init::embedding});
   if (c.tie_word_embeddings) table.rows.back().tied.push_back("lm_head.weight");
@@ -70,65 +71,55 @@ TensorTable gpt2_table(const Config& json) {
     add_norm(table, layer + "ln_2", c.n_embd);
     add_conv1d(table, layer + "mlp.c_fc", c.n_embd, c.n_inner);
     add_conv1d(table, layer + "mlp.c_proj", c.n_inner, c.n_embd);
-    table.computed.push_back(layer + "attn.bias");  // the causal mask, in early files
-    table.computed.push_back(layer + "attn.masked_bias");
+    table.ignored_names.push_back(layer + "attn.bias");  // the causal mask, in early files
+    table.ignored_names.push_back(layer + "attn.masked_bias");
   }
   add_norm(table, "transformer.ln_f", c.n_embd);
-  if (!c.tie_word_embeddings) add_output(table, json, "lm_head.weight", {c.vocab_size, c.n_embd});
+  if (!c.tie_word_embeddings) add_output(table, c.headless, "lm_head.weight", {c.vocab_size, c.n_embd});
   table.prefix = "transformer.";
   return table;
 }
 
-class Gpt2 final : public AssembledDecoder {
- public:
-  explicit Gpt2(ModelFiles files);
-};
-
-Gpt2::Gpt2(ModelFiles files) : AssembledDecoder(std::move(files)) {
-  const Gpt2Config c = Gpt2Config::parse(config());
+std::unique_ptr<Model> build_gpt2(const Gpt2Config& c, ModelFiles files) {
+  const Weights& weights = files.weights;
   const auto norm = [&](const std::string& name) {
-    return norm_part(weights(), name, NormKind::layer, c.layer_norm_epsilon);
+    return norm_part(weights, name, NormKind::layer, c.layer_norm_epsilon);
   };
   const auto conv1d = [&](const std::string& name) {
-    Linear part = linear_part(weights(), name);
+    Linear part = linear_part(weights, name);
     part.layout = WeightLayout::in_out;
     return part;
   };
-  parts_.embedding.table = weights()["transformer.wte.weight"];
-  parts_.positions = std::make_shared<AdditivePositions>(weights()["transformer.wpe.weight"]);
-  parts_.embedding_dropout = c.embd_pdrop;
-  max_positions_ = trained_positions_ = c.n_positions;
+  const std::int64_t head_dim = c.n_embd / c.n_head;
+  DecoderParts parts;
+  parts.embeddings.tokens.table = weights["transformer.wte.weight"];
+  parts.embeddings.positions = AdditivePositions(weights["transformer.wpe.weight"]);
+  parts.embeddings.dropout = c.embd_pdrop;
   for (std::int64_t i = 0; i < c.n_layer; ++i) {
-    const std::string file = gpt2_layer(i), name = parts_.stack.name + ".layers." + std::to_string(i);
-    double scale = c.scale_attn_weights ? 1.0 / std::sqrt(static_cast<double>(c.n_embd / c.n_head)) : 1.0;
+    const std::string file = gpt2_layer(i);
+    double scale = c.scale_attn_weights ? 1.0 / std::sqrt(static_cast<double>(head_dim)) : 1.0;
     if (c.scale_attn_by_inverse_layer_idx) scale /= static_cast<double>(i + 1);
-    parts_.stack.layers.push_back(
-        {.name = name,
-         .attn_norm = norm(file + "ln_1"),
-         .self_attn = {.name = name + ".self_attn",
-                       .out = conv1d(file + "attn.c_proj"),
-                       .heads = c.n_head,
-                       .kv_heads = c.n_head,
-                       .dropout = c.attn_pdrop,
-                       .scale = scale,
-                       .fused = FusedQkv{conv1d(file + "attn.c_attn"), QkvOrder::by_part}},
-         .feed_forward_norm = norm(file + "ln_2"),
-         .feed_forward = {conv1d(file + "mlp.c_fc"), conv1d(file + "mlp.c_proj"),
-                          activation_named(c.activation_function)},
-         .dropout = c.resid_pdrop});
+    const SelfAttention attention{
+        {.out = conv1d(file + "attn.c_proj"),
+         .heads = c.n_head,
+         .kv_heads = c.n_head,
+         .dropout = c.attn_pdrop,
+         .scale = scale,
+         .fused = qkv_by_kind(conv1d(file + "attn.c_attn"), c.n_head, c.n_head, head_dim)}};
+    const FeedForward feed_forward{conv1d(file + "mlp.c_fc"), conv1d(file + "mlp.c_proj"),
+                                   activation_named(c.activation_function)};
+    parts.stack.layers.push_back(
+        {{pre_norm("self_attn", norm(file + "ln_1"), attention, c.resid_pdrop),
+          pre_norm("feed_forward", norm(file + "ln_2"), feed_forward, c.resid_pdrop)}});
   }
-  parts_.stack.final_norm = norm("transformer.ln_f");
-  parts_.output.weight = weights().find("lm_head.weight");
+  parts.stack.final_norm = norm("transformer.ln_f");
+  parts.output.weight = weights.find("lm_head.weight");
+  return assemble_decoder(std::move(files), std::move(parts),
+                          {.max_positions = c.n_positions, .trained_positions = c.n_positions});
 }
 
 }  // namespace
 
-std::unique_ptr<DecoderModel> load_gpt2(const std::filesystem::path& directory, DType dtype) {
-  return std::make_unique<Gpt2>(ModelFiles::load(directory, dtype, gpt2_table));
-}
-
-std::unique_ptr<DecoderModel> make_gpt2(const Config& config, Generator& generator) {
-  return std::make_unique<Gpt2>(ModelFiles::make(config, generator, gpt2_table));
-}
+Family gpt2_family() { return family<&Gpt2Config::parse, gpt2_table, build_gpt2>({"gpt2"}); }
 
 }  // namespace heed

@@ -1,11 +1,12 @@
 // The GPT-NeoX family: its config, its table of tensors, and the model built from parts.
-#include "heed/models/gpt_neox.h"
-
+#include "heed/nn/attention.h"
+#include "heed/nn/feed_forward.h"
 #include "heed/ops/activation.h"
 #include "models/config_fields.h"
 #include "models/decoder.h"
+#include "models/families.h"
 #include "models/rope_config.h"
-#include "models/rows.h"
+#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -14,7 +15,7 @@ struct NeoxConfig {
   std::int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
   std::string hidden_act;
   double attention_dropout, hidden_dropout, layer_norm_eps;
-  bool use_parallel_residual, attention_bias, tie_word_embeddings;
+  bool use_parallel_residual, attention_bias, tie_word_embeddings, headless;
   std::int64_t max_position_embeddings;
   RotaryOptions rotary;
 
@@ -42,14 +43,14 @@ NeoxConfig NeoxConfig::parse(const Config& json) {
                             {.theta = "rotary_emb_base", .partial = "rotary_pct", .partial_default = 0.25});
   json.ignore({"attention_probs_dropout_prob", "classifier_dropout", "hidden_dropout_prob",
                "initializer_range", "is_decoder", "partial_rotary_factor", "rope_theta"});
+  c.headless = is_headless(json);
   ignore_common_keys(json);
   return c;
 }
 
 std::string neox_layer(std::int64_t i) { return "gpt_neox.layers." + std::to_string(i) + "."; }
 
-TensorTable neox_table(const Config& json) {
-  const NeoxConfig c = NeoxConfig::parse(json);
+TensorTable neox_table(const NeoxConfig& c, const HasTensor&) {
   TensorTable table;
   table.prefix = "gpt_neox.";
   table.rows.push_back({"gpt_neox.embed_in.weight", {c.vocab_size, c.hidden_size}, Init::embedding});
@@ -64,59 +65,53 @@ TensorTable neox_table(const Config& json) {
     add_linear(table, layer + "mlp.dense_h_to_4h", c.intermediate_size, c.hidden_size);
     add_linear(table, layer + "mlp.dense_4h_to_h", c.hidden_size, c.intermediate_size);
     for (const char* buffer : {"bias", "masked_bias", "rotary_emb.inv_freq"})  // in early files
-      table.computed.push_back(layer + "attention." + buffer);
+      table.ignored_names.push_back(layer + "attention." + buffer);
   }
   add_norm(table, "gpt_neox.final_layer_norm", c.hidden_size);
-  if (!c.tie_word_embeddings) add_output(table, json, "embed_out.weight", {c.vocab_size, c.hidden_size});
+  if (!c.tie_word_embeddings)
+    add_output(table, c.headless, "embed_out.weight", {c.vocab_size, c.hidden_size});
   return table;
 }
 
-class Neox final : public AssembledDecoder {
- public:
-  explicit Neox(ModelFiles files);
-};
-
-Neox::Neox(ModelFiles files) : AssembledDecoder(std::move(files)) {
-  const NeoxConfig c = NeoxConfig::parse(config());
+std::unique_ptr<Model> build_neox(const NeoxConfig& c, ModelFiles files) {
+  const Weights& weights = files.weights;
   const auto norm = [&](const std::string& name) {
-    return norm_part(weights(), name, NormKind::layer, c.layer_norm_eps);
+    return norm_part(weights, name, NormKind::layer, c.layer_norm_eps);
   };
-  const auto linear = [&](const std::string& name) { return linear_part(weights(), name); };
-  parts_.embedding.table = weights()["gpt_neox.embed_in.weight"];
-  parts_.embedding_dropout = c.hidden_dropout;
-  if (c.rotary.dim > 0) parts_.positions = std::make_shared<RotaryPositions>(c.rotary);
-  rows_are_independent_ = !follows_length(c.rotary);
-  trained_positions_ = c.max_position_embeddings;
+  const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
+  DecoderParts parts;
+  parts.embeddings.tokens.table = weights["gpt_neox.embed_in.weight"];
+  parts.embeddings.dropout = c.hidden_dropout;
+  const auto rotary = c.rotary.dim > 0 ? std::make_shared<RotaryPositions>(c.rotary) : nullptr;
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
-    const std::string file = neox_layer(i), name = parts_.stack.name + ".layers." + std::to_string(i);
-    parts_.stack.layers.push_back(
-        {.name = name,
-         .attn_norm = norm(file + "input_layernorm"),
-         .self_attn = {.name = name + ".self_attn",
-                       .out = linear(file + "attention.dense"),
-                       .heads = c.num_attention_heads,
-                       .kv_heads = c.num_attention_heads,
-                       .dropout = c.attention_dropout,
-                       .positions = parts_.positions.get(),
-                       .fused = FusedQkv{linear(file + "attention.query_key_value"), QkvOrder::by_head}},
-         .feed_forward_norm = norm(file + "post_attention_layernorm"),
-         .feed_forward = {linear(file + "mlp.dense_h_to_4h"), linear(file + "mlp.dense_4h_to_h"),
-                          activation_named(c.hidden_act)},
-         .order = c.use_parallel_residual ? ResidualOrder::parallel : ResidualOrder::sequential,
-         .dropout = c.hidden_dropout});
+    const std::string file = neox_layer(i);
+    const SelfAttention attention{{.out = linear(file + "attention.dense"),
+                                   .heads = c.num_attention_heads,
+                                   .kv_heads = c.num_attention_heads,
+                                   .dropout = c.attention_dropout,
+                                   .rotary = rotary,
+                                   .fused = qkv_by_head(linear(file + "attention.query_key_value"),
+                                                        c.hidden_size / c.num_attention_heads)}};
+    const FeedForward feed_forward{linear(file + "mlp.dense_h_to_4h"), linear(file + "mlp.dense_4h_to_h"),
+                                   activation_named(c.hidden_act)};
+    Layer layer{
+        {pre_norm("self_attn", norm(file + "input_layernorm"), attention, c.hidden_dropout),
+         pre_norm("feed_forward", norm(file + "post_attention_layernorm"), feed_forward, c.hidden_dropout)}};
+    if (c.use_parallel_residual) {
+      layer.steps[0].sublayers.push_back(std::move(layer.steps[1].sublayers[0]));
+      layer.steps.pop_back();
+    }
+    parts.stack.layers.push_back(std::move(layer));
   }
-  parts_.stack.final_norm = norm("gpt_neox.final_layer_norm");
-  parts_.output.weight = weights().find("embed_out.weight");
+  parts.stack.final_norm = norm("gpt_neox.final_layer_norm");
+  parts.output.weight = weights.find("embed_out.weight");
+  return assemble_decoder(
+      std::move(files), std::move(parts),
+      {.trained_positions = c.max_position_embeddings, .rows_are_independent = !follows_length(c.rotary)});
 }
 
 }  // namespace
 
-std::unique_ptr<DecoderModel> load_gpt_neox(const std::filesystem::path& directory, DType dtype) {
-  return std::make_unique<Neox>(ModelFiles::load(directory, dtype, neox_table));
-}
-
-std::unique_ptr<DecoderModel> make_gpt_neox(const Config& config, Generator& generator) {
-  return std::make_unique<Neox>(ModelFiles::make(config, generator, neox_table));
-}
+Family gpt_neox_family() { return family<&NeoxConfig::parse, neox_table, build_neox>({"gpt_neox"}); }
 
 }  // namespace heed

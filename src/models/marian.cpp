@@ -1,32 +1,27 @@
 // The Marian family: its config, its table of tensors, and the model built from parts.
-#include "heed/models/marian.h"
-
 #include <cmath>
 
 #include "heed/ops/activation.h"
 #include "heed/ops/shape.h"
-#include "models/bart_layout.h"
+#include "models/bart_common.h"
 #include "models/config_fields.h"
-#include "models/encoder_decoder.h"
+#include "models/families.h"
 
 namespace heed {
 namespace {
 
 constexpr std::int64_t kMostMarianPositions = 65536;
 
-BartLayout layout_of(const MarianConfig& c) {
-  return {.width = c.d_model,
-          .encoder_layers = c.encoder_layers,
-          .decoder_layers = c.decoder_layers,
-          .encoder_heads = c.encoder_attention_heads,
-          .decoder_heads = c.decoder_attention_heads,
-          .encoder_inner = c.encoder_ffn_dim,
-          .decoder_inner = c.decoder_ffn_dim,
-          .activation = activation_named(c.activation_function),
-          .dropout = c.dropout,
-          .attention_dropout = c.attention_dropout,
-          .activation_dropout = c.activation_dropout};
-}
+/// The settings of config.json, under its names.
+struct MarianConfig {
+  BartLayers layers;
+  std::int64_t vocab_size = 0, decoder_vocab_size = 0, max_position_embeddings = 0;
+  bool scale_embedding = false, share_encoder_decoder_embeddings = true, tie_word_embeddings = true;
+  std::int64_t pad_token_id = 0, eos_token_id = 0, decoder_start_token_id = 0;
+  std::optional<std::int64_t> forced_eos_token_id;
+
+  static MarianConfig parse(const Config& json);
+};
 
 bool one_table(const MarianConfig& c) { return c.share_encoder_decoder_embeddings && c.tie_word_embeddings; }
 
@@ -38,11 +33,11 @@ void add_embeddings(TensorTable& table, const MarianConfig& c) {
   const std::string decoder = "model.decoder.embed_tokens.weight", output = "lm_head.weight";
   if (one_table(c)) {
     table.rows.push_back(
-        {shared, {c.vocab_size, c.d_model}, Init::embedding, true, true, {encoder, decoder, output}});
+        {shared, {c.vocab_size, c.layers.d_model}, Init::embedding, true, true, {encoder, decoder, output}});
     return;
   }
-  TensorRow source{encoder, {c.vocab_size, c.d_model}, Init::embedding};
-  TensorRow target{decoder, {c.decoder_vocab_size, c.d_model}, Init::embedding};
+  TensorRow source{encoder, {c.vocab_size, c.layers.d_model}, Init::embedding};
+  TensorRow target{decoder, {c.decoder_vocab_size, c.layers.d_model}, Init::embedding};
   if (c.share_encoder_decoder_embeddings) {
     source.aliases.push_back(shared);
     target.aliases.push_back(shared);
@@ -50,67 +45,20 @@ void add_embeddings(TensorTable& table, const MarianConfig& c) {
   if (c.tie_word_embeddings) target.tied.push_back(output);
   table.rows.push_back(source);
   table.rows.push_back(target);
-  if (!c.tie_word_embeddings) table.rows.push_back({output, {c.decoder_vocab_size, c.d_model}, Init::xavier});
+  if (!c.tie_word_embeddings)
+    table.rows.push_back({output, {c.decoder_vocab_size, c.layers.d_model}, Init::xavier});
 }
 
-TensorTable tensor_table(const MarianConfig& c) {
+TensorTable marian_table(const MarianConfig& c, const HasTensor&) {
   TensorTable table;
   table.prefix = "model.";
   add_embeddings(table, c);
-  add_bart_layers(table, layout_of(c));
+  add_bart_layers(table, c.layers);
   TensorRow bias{"final_logits_bias", {1, c.decoder_vocab_size}, Init::zeros, false};
   bias.required = false;
   table.rows.push_back(bias);
-  table.computed = {"model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"};
+  table.ignored_names = {"model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"};
   return table;
-}
-
-class Marian final : public AssembledEncoderDecoder {
- public:
-  explicit Marian(ModelFiles files) : AssembledEncoderDecoder(std::move(files)) {
-    const MarianConfig c = MarianConfig::parse(config());
-    facts_ = {c.decoder_vocab_size, c.pad_token_id, c.eos_token_id, c.decoder_start_token_id,
-              c.max_position_embeddings};
-    const double scale = c.scale_embedding ? std::sqrt(static_cast<double>(c.d_model)) : 1.0;
-    const auto positions = std::make_shared<AdditivePositions>(
-        sinusoidal_table(c.max_position_embeddings, c.d_model, SinusoidLayout::halves));
-    parts_.source = {{weights()["model.encoder.embed_tokens.weight"], scale, c.pad_token_id}, positions};
-    parts_.target = {{weights()["model.decoder.embed_tokens.weight"], scale, c.pad_token_id}, positions};
-    build_bart_layers(parts_, layout_of(c), weights());
-    const Tensor& bias = weights()["final_logits_bias"];
-    parts_.output = {weights()["lm_head.weight"], reshape(bias, {bias.numel()})};
-  }
-};
-
-std::string config_json(const MarianConfig& c) {
-  JsonWriter json(2);
-  json.begin_object()
-      .field("architectures", std::vector<std::string>{"MarianMTModel"})
-      .field("model_type", "marian")
-      .field("vocab_size", c.vocab_size)
-      .field("decoder_vocab_size", c.decoder_vocab_size)
-      .field("d_model", c.d_model)
-      .field("encoder_layers", c.encoder_layers)
-      .field("decoder_layers", c.decoder_layers)
-      .field("encoder_attention_heads", c.encoder_attention_heads)
-      .field("decoder_attention_heads", c.decoder_attention_heads)
-      .field("encoder_ffn_dim", c.encoder_ffn_dim)
-      .field("decoder_ffn_dim", c.decoder_ffn_dim)
-      .field("max_position_embeddings", c.max_position_embeddings)
-      .field("activation_function", c.activation_function)
-      .field("dropout", c.dropout)
-      .field("attention_dropout", c.attention_dropout)
-      .field("activation_dropout", c.activation_dropout)
-      .field("scale_embedding", c.scale_embedding)
-      .field("share_encoder_decoder_embeddings", c.share_encoder_decoder_embeddings)
-      .field("tie_word_embeddings", c.tie_word_embeddings)
-      .field("is_encoder_decoder", true)
-      .field("pad_token_id", c.pad_token_id)
-      .field("eos_token_id", c.eos_token_id)
-      .field("decoder_start_token_id", c.decoder_start_token_id)
-      .field("forced_eos_token_id", c.forced_eos_token_id)
-      .end_object();
-  return json.text();
 }
 
 std::string generation_json(const MarianConfig& c) {
@@ -126,12 +74,9 @@ std::string generation_json(const MarianConfig& c) {
   return json.text() + "\n";
 }
 
-TensorTable marian_table(const Config& json) { return tensor_table(MarianConfig::parse(json)); }
-
-}  // namespace
-
 MarianConfig MarianConfig::parse(const Config& json) {
   MarianConfig c;
+  BartLayers& l = c.layers;
   const char* heads = common_or_own(json, "num_attention_heads", "encoder_attention_heads");
   c.vocab_size = json.required_positive_integer("vocab_size");
   c.share_encoder_decoder_embeddings = json.boolean("share_encoder_decoder_embeddings", true);
@@ -140,20 +85,20 @@ MarianConfig MarianConfig::parse(const Config& json) {
     json.fail("decoder_vocab_size",
               "vocab_size " + std::to_string(c.vocab_size) + ", as embeddings are shared");
   }
-  c.d_model = json.positive_integer(common_or_own(json, "hidden_size", "d_model"), 1024);
-  c.encoder_layers = layer_count(json, common_or_own(json, "num_hidden_layers", "encoder_layers"), 12);
-  c.decoder_layers = layer_count(json, "decoder_layers", 12);
-  c.encoder_attention_heads = json.positive_integer(heads, 16);
-  c.decoder_attention_heads = json.positive_integer("decoder_attention_heads", 16);
-  c.encoder_ffn_dim = json.positive_integer("encoder_ffn_dim", 4096);
-  c.decoder_ffn_dim = json.positive_integer("decoder_ffn_dim", 4096);
+  l.d_model = json.positive_integer(common_or_own(json, "hidden_size", "d_model"), 1024);
+  l.encoder_layers = layer_count(json, common_or_own(json, "num_hidden_layers", "encoder_layers"), 12);
+  l.decoder_layers = layer_count(json, "decoder_layers", 12);
+  l.encoder_heads = json.positive_integer(heads, 16);
+  l.decoder_heads = json.positive_integer("decoder_attention_heads", 16);
+  l.encoder_d_ff = json.positive_integer("encoder_ffn_dim", 4096);
+  l.decoder_d_ff = json.positive_integer("decoder_ffn_dim", 4096);
   c.max_position_embeddings = json.positive_integer("max_position_embeddings", 1024);
-  if (c.max_position_embeddings > kMostMarianPositions)  // their table is made before a token is seen
+  if (c.max_position_embeddings > kMostMarianPositions)  // their table is computed before a token is read
     json.fail("max_position_embeddings", "at most " + std::to_string(kMostMarianPositions));
-  c.activation_function = json.string("activation_function", "gelu");
-  c.dropout = probability(json, "dropout", 0.1);
-  c.attention_dropout = probability(json, "attention_dropout", 0.0);
-  c.activation_dropout = probability(json, "activation_dropout", 0.0);
+  l.activation = activation_setting(json, "activation_function", json.string("activation_function", "gelu"));
+  l.dropout = probability(json, "dropout", 0.1);
+  l.attention_dropout = probability(json, "attention_dropout", 0.0);
+  l.activation_dropout = probability(json, "activation_dropout", 0.0);
   c.scale_embedding = json.boolean("scale_embedding", false);
   c.tie_word_embeddings = json.boolean("tie_word_embeddings", true);
   c.pad_token_id = json.integer("pad_token_id", 58100);
@@ -161,12 +106,11 @@ MarianConfig MarianConfig::parse(const Config& json) {
   c.decoder_start_token_id = json.integer("decoder_start_token_id", c.pad_token_id);
   if (json.has("forced_eos_token_id"))
     c.forced_eos_token_id = single_id(json, "forced_eos_token_id", c.eos_token_id);
-  check_heads(json, heads, c.d_model, c.encoder_attention_heads);
-  check_heads(json, "decoder_attention_heads", c.d_model, c.decoder_attention_heads);
+  check_heads(json, heads, l.d_model, l.encoder_heads);
+  check_heads(json, "decoder_attention_heads", l.d_model, l.decoder_heads);
   check_id(json, "pad_token_id", c.pad_token_id, c.decoder_vocab_size);
   check_id(json, "eos_token_id", c.eos_token_id, c.decoder_vocab_size);
   check_id(json, "decoder_start_token_id", c.decoder_start_token_id, c.decoder_vocab_size);
-  activation_setting(json, "activation_function", c.activation_function);
   // Settings of training only, and those that MarianMTModel itself does not read.
   json.ignore({"add_bias_logits", "add_final_layer_norm", "classif_dropout", "classifier_dropout",
                "decoder_layerdrop", "encoder_layerdrop", "extra_pos_embeddings", "init_std", "is_decoder",
@@ -176,15 +120,33 @@ MarianConfig MarianConfig::parse(const Config& json) {
   return c;
 }
 
-std::unique_ptr<EncoderDecoderModel> make_marian(const MarianConfig& config, Generator& generator) {
-  ModelFiles files =
-      ModelFiles::make(Config::parse(config_json(config), "config.json"), generator, marian_table);
-  files.generation = generation_json(config);
-  return std::make_unique<Marian>(std::move(files));
+std::unique_ptr<Model> build_marian(const MarianConfig& c, ModelFiles files) {
+  if (files.generation.empty()) files.generation = generation_json(c);
+  const Weights& weights = files.weights;
+  const double scale = c.scale_embedding ? std::sqrt(static_cast<double>(c.layers.d_model)) : 1.0;
+  const AdditivePositions positions(
+      sinusoidal_table(c.max_position_embeddings, c.layers.d_model, SinusoidLayout::halves));
+  const auto embeddings = [&](const std::string& stack) -> InputEmbeddings {
+    return {.tokens = {weights[stack + "embed_tokens.weight"], scale, c.pad_token_id},
+            .positions = positions,
+            .dropout = c.layers.dropout};
+  };
+  EncoderDecoderParts parts;
+  parts.source = embeddings("model.encoder.");
+  parts.decoder.embeddings = embeddings("model.decoder.");
+  build_bart_layers(parts, c.layers, weights);
+  parts.decoder.output = {weights["lm_head.weight"],
+                          reshape(weights["final_logits_bias"], {c.decoder_vocab_size})};
+  return assemble_encoder_decoder(std::move(files), std::move(parts),
+                                  {.vocab_size = c.decoder_vocab_size,
+                                   .pad_id = c.pad_token_id,
+                                   .eos_id = c.eos_token_id,
+                                   .decoder_start_id = c.decoder_start_token_id,
+                                   .max_positions = c.max_position_embeddings});
 }
 
-std::unique_ptr<EncoderDecoderModel> load_marian(const std::filesystem::path& directory, DType dtype) {
-  return std::make_unique<Marian>(ModelFiles::load(directory, dtype, marian_table));
-}
+}  // namespace
+
+Family marian_family() { return family<&MarianConfig::parse, marian_table, build_marian>({"marian"}); }
 
 }  // namespace heed

@@ -1,31 +1,24 @@
-// The Mistral family: its config; table and parts are those of llama_layout.h.
-#include "heed/models/mistral.h"
-
+// The Mistral family: its config; table and parts are those of llama_common.h.
 #include "models/config_fields.h"
-#include "models/llama_layout.h"
+#include "models/families.h"
+#include "models/llama_common.h"
 #include "models/rope_config.h"
 
 namespace heed {
 namespace {
 
-LlamaShape mistral_shape(const Config& json) {
-  LlamaShape s = LlamaShape::parse(json, 8);
-  s.positions = json.positive_integer("max_position_embeddings", 131072);
-  s.rotary = rotary_options(json, s.head_dim, s.positions);
+LlamaConfig parse_mistral(const Config& json) {
+  LlamaConfig c = LlamaConfig::parse(json, 8);
+  c.positions = json.positive_integer("max_position_embeddings", 131072);
+  c.rotary = rotary_options(json, c.head_dim, c.positions);
   const std::int64_t window = integer_or_null(json, "sliding_window", 0, 4096);
-  s.windows.assign(s.windows.size(), window);
+  c.windows.assign(c.windows.size(), window);
   ignore_common_keys(json);
-  return s;
+  return c;
 }
 
 }  // namespace
 
-std::unique_ptr<DecoderModel> load_mistral(const std::filesystem::path& directory, DType dtype) {
-  return load_llama_like(directory, dtype, mistral_shape);
-}
-
-std::unique_ptr<DecoderModel> make_mistral(const Config& config, Generator& generator) {
-  return make_llama_like(config, generator, mistral_shape);
-}
+Family mistral_family() { return family<parse_mistral, llama_table, build_llama>({"mistral"}); }
 
 }  // namespace heed

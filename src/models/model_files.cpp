@@ -23,23 +23,29 @@ std::string generation_of(const Config& config) {
 
 }  // namespace
 
-ModelFiles ModelFiles::load(const std::filesystem::path& directory, DType dtype, const TableOfConfig& table) {
+ModelFiles ModelFiles::load(const std::filesystem::path& directory, DType dtype, TableOfConfig table) {
   const Config config = Config::load(directory / "config.json");
-  const TensorTable rows = table(config);
+  std::optional<TensorFiles> files;  // opened once the config is read, whose errors come first
+  const auto open = [&]() -> const TensorFiles& {
+    if (!files) files = TensorFiles::open(directory);
+    return *files;
+  };
+  const TensorTable rows = table(config, [&](const std::string& name) { return open().contains(name); });
   const std::filesystem::path generation = directory / "generation_config.json";
   return {config, has_entry(generation) ? read_regular_file(generation, file_limits::kConfig) : std::string(),
-          Weights::load(TensorFiles::open(directory), rows, dtype)};
+          Weights::load(open(), rows, dtype)};
 }
 
-ModelFiles ModelFiles::make(const Config& config, Generator& generator, const TableOfConfig& table) {
-  const TensorTable rows = table(config);
+ModelFiles ModelFiles::make(const Config& config, Generator& generator, TableOfConfig table) {
+  const TensorTable rows = table(config, [](const std::string&) { return true; });
   refuse_unknown_keys(config);
   return {config, "", Weights::initialise(rows, generator)};
 }
 
-void ModelFiles::save(const std::filesystem::path& directory, DType dtype) const {
+void ModelFiles::save(const std::filesystem::path& directory, DType dtype, bool generates) const {
   write_file(directory / "config.json", config_for_saving(config, dtype) + "\n");
-  write_file(directory / "generation_config.json", generation.empty() ? generation_of(config) : generation);
+  if (generates)
+    write_file(directory / "generation_config.json", generation.empty() ? generation_of(config) : generation);
   save_safetensors(directory / "model.safetensors", weights.stored(dtype));
 }
 

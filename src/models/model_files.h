@@ -1,8 +1,9 @@
-// What a model's directory says and what it weighs: read by a family's table, written back as it was.
+// What a model's directory contains: read by a family's table, written back as it was.
 #pragma once
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "heed/io/json.h"
@@ -10,8 +11,9 @@
 
 namespace heed {
 
-/// A family's way from config.json, whose every key it accounts for, to the table of its tensors.
-using TableOfConfig = std::function<TensorTable(const Config&)>;
+/// Whether the files of a checkpoint have a tensor of this name. A new model has all.
+using HasTensor = std::function<bool(const std::string&)>;
+using TableOfConfig = TensorTable (*)(const Config&, const HasTensor&);
 
 struct ModelFiles {
   Config config;
@@ -19,11 +21,11 @@ struct ModelFiles {
   Weights weights;
 
   /// The model of a directory, its weights held as `dtype`.
-  static ModelFiles load(const std::filesystem::path& directory, DType dtype, const TableOfConfig& table);
+  static ModelFiles load(const std::filesystem::path& directory, DType dtype, TableOfConfig table);
   /// A new model with random weights.
-  static ModelFiles make(const Config& config, Generator& generator, const TableOfConfig& table);
-  /// Writes config.json, generation_config.json and model.safetensors.
-  void save(const std::filesystem::path& directory, DType dtype) const;
+  static ModelFiles make(const Config& config, Generator& generator, TableOfConfig table);
+  /// Writes config.json, model.safetensors and, if the model `generates`, generation_config.json.
+  void save(const std::filesystem::path& directory, DType dtype, bool generates) const;
 };
 
 }  // namespace heed

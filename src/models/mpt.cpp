@@ -1,11 +1,12 @@
 // The MPT family: its config, its table of tensors, and the model built from parts.
-#include "heed/models/mpt.h"
-
 #include <cmath>
 
+#include "heed/nn/attention.h"
+#include "heed/nn/feed_forward.h"
 #include "models/config_fields.h"
 #include "models/decoder.h"
-#include "models/rows.h"
+#include "models/families.h"
+#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -17,7 +18,7 @@ struct MptConfig {
   std::int64_t vocab_size, d_model, n_layers, n_heads;
   double layer_norm_epsilon, attn_pdrop = 0;
   std::optional<double> clip_qkv, softmax_scale;
-  bool tie_word_embeddings;
+  bool tie_word_embeddings, headless;
 
   static MptConfig parse(const Config& json);
 
@@ -57,14 +58,14 @@ MptConfig MptConfig::parse(const Config& json) {
   json.ignore({"emb_pdrop", "embedding_fraction", "expansion_ratio", "init_config", "init_device",
                "initializer_range", "learned_pos_emb", "logit_scale", "max_seq_len", "no_bias", "norm_type",
                "resid_pdrop", "tokenizer_name", "verbose"});
+  c.headless = is_headless(json);
   ignore_common_keys(json);
   return c;
 }
 
 std::string mpt_layer(std::int64_t i) { return "transformer.blocks." + std::to_string(i) + "."; }
 
-TensorTable mpt_table(const Config& json) {
-  const MptConfig c = MptConfig::parse(json);
+TensorTable mpt_table(const MptConfig& c, const HasTensor&) {
   TensorTable table;
   table.prefix = "transformer.";
   table.rows.push_back({"transformer.wte.weight", {c.vocab_size, c.d_model}, Init::embedding});
@@ -79,53 +80,43 @@ TensorTable mpt_table(const Config& json) {
     add_linear(table, layer + "ffn.down_proj", c.d_model, 4 * c.d_model, false);
   }
   add_norm(table, "transformer.norm_f", c.d_model, false);
-  if (!c.tie_word_embeddings) add_output(table, json, "lm_head.weight", {c.vocab_size, c.d_model});
+  if (!c.tie_word_embeddings) add_output(table, c.headless, "lm_head.weight", {c.vocab_size, c.d_model});
   return table;
 }
 
-class Mpt final : public AssembledDecoder {
- public:
-  explicit Mpt(ModelFiles files);
-};
-
-Mpt::Mpt(ModelFiles files) : AssembledDecoder(std::move(files)) {
-  const MptConfig c = MptConfig::parse(config());
+std::unique_ptr<Model> build_mpt(const MptConfig& c, ModelFiles files) {
+  const Weights& weights = files.weights;
   const auto norm = [&](const std::string& name) {
-    return norm_part(weights(), name, NormKind::layer, c.layer_norm_epsilon);
+    return norm_part(weights, name, NormKind::layer, c.layer_norm_epsilon);
   };
-  const auto linear = [&](const std::string& name) { return linear_part(weights(), name); };
-  parts_.embedding.table = weights()["transformer.wte.weight"];
-  parts_.positions = std::make_shared<AlibiPositions>(alibi_slopes(c.n_heads, kAlibiBiasMax));
-  parts_.takes_position_ids = false;
+  const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
+  DecoderParts parts;
+  parts.embeddings.tokens.table = weights["transformer.wte.weight"];
+  const auto alibi = std::make_shared<AlibiPositions>(alibi_slopes(c.n_heads, kAlibiBiasMax));
   for (std::int64_t i = 0; i < c.n_layers; ++i) {
-    const std::string file = mpt_layer(i), name = parts_.stack.name + ".layers." + std::to_string(i);
-    parts_.stack.layers.push_back(
-        {.name = name,
-         .attn_norm = norm(file + "norm_1"),
-         .self_attn = {.name = name + ".self_attn",
-                       .out = linear(file + "attn.out_proj"),
-                       .heads = c.n_heads,
-                       .kv_heads = c.n_heads,
-                       .dropout = c.attn_pdrop,
-                       .positions = parts_.positions.get(),
-                       .scale = c.softmax_scale,
-                       .fused = FusedQkv{linear(file + "attn.Wqkv"), QkvOrder::by_part, c.clip_qkv}},
-         .feed_forward_norm = norm(file + "norm_2"),
-         .feed_forward = {linear(file + "ffn.up_proj"), linear(file + "ffn.down_proj"), Activation::gelu},
-         .dropout = c.attn_pdrop});
+    const std::string file = mpt_layer(i);
+    FusedQkv qkv = qkv_by_kind(linear(file + "attn.Wqkv"), c.n_heads, c.n_heads, c.d_model / c.n_heads);
+    qkv.clip = c.clip_qkv;
+    const SelfAttention attention{{.out = linear(file + "attn.out_proj"),
+                                   .heads = c.n_heads,
+                                   .kv_heads = c.n_heads,
+                                   .dropout = c.attn_pdrop,
+                                   .bias = alibi,
+                                   .scale = c.softmax_scale,
+                                   .fused = qkv}};
+    const FeedForward feed_forward{linear(file + "ffn.up_proj"), linear(file + "ffn.down_proj"),
+                                   Activation::gelu};
+    parts.stack.layers.push_back(
+        {{pre_norm("self_attn", norm(file + "norm_1"), attention, c.attn_pdrop),
+          pre_norm("feed_forward", norm(file + "norm_2"), feed_forward, c.attn_pdrop)}});
   }
-  parts_.stack.final_norm = norm("transformer.norm_f");
-  parts_.output.weight = weights().find("lm_head.weight");
+  parts.stack.final_norm = norm("transformer.norm_f");
+  parts.output.weight = weights.find("lm_head.weight");
+  return assemble_decoder(std::move(files), std::move(parts), {.takes_position_ids = false});
 }
 
 }  // namespace
 
-std::unique_ptr<DecoderModel> load_mpt(const std::filesystem::path& directory, DType dtype) {
-  return std::make_unique<Mpt>(ModelFiles::load(directory, dtype, mpt_table));
-}
-
-std::unique_ptr<DecoderModel> make_mpt(const Config& config, Generator& generator) {
-  return std::make_unique<Mpt>(ModelFiles::make(config, generator, mpt_table));
-}
+Family mpt_family() { return family<&MptConfig::parse, mpt_table, build_mpt>({"mpt"}); }
 
 }  // namespace heed

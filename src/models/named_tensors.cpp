@@ -69,23 +69,29 @@ AttentionOptions see_only(const Tensor& mask) {
   return options;
 }
 
-void collect_hidden_states(Taps& taps, const std::string& stack, std::size_t layers,
-                           const std::string& prefix, TensorMap& outputs) {
-  const auto put = [&](const std::string& tap_name, std::size_t index) {
-    const std::string name = prefix + "." + std::to_string(index);
-    taps.listen(tap_name, [&outputs, name](const std::string&, Tensor& value) { outputs[name] = value; });
-  };
-  put(stack + ".embed", 0);
-  for (std::size_t i = 0; i < layers; ++i) put(stack + ".layers." + std::to_string(i) + ".out", i + 1);
+Collector::Collector(const Context& user, const ForwardOptions& options)
+    : context(user), options_(options), taps_(user.taps) {
+  context.taps = &taps_;
 }
 
-void collect_attentions(Taps& taps, const std::string& stack, const std::string& part, std::size_t layers,
-                        const std::string& prefix, TensorMap& outputs) {
-  for (std::size_t i = 0; i < layers; ++i) {
-    const std::string name = prefix + "." + std::to_string(i);
-    taps.listen(stack + ".layers." + std::to_string(i) + "." + part + ".weights",
-                [&outputs, name](const std::string&, Tensor& value) { outputs[name] = value; });
+void Collector::put(const std::string& tap, const std::string& name) {
+  taps_.listen(tap, [this, name](const std::string&, Tensor& value) { outputs[name] = value; });
+}
+
+void Collector::listen(const Stack& stack, const std::string& prefix) {
+  if (options_.hidden_states) put(stack.name + ".embed", prefix + "hidden_states.0");
+  for (std::size_t i = 0; i < stack.layers.size(); ++i) {
+    const std::string layer = stack.name + ".layers." + std::to_string(i), number = "." + std::to_string(i);
+    if (options_.hidden_states) put(layer + ".out", prefix + "hidden_states." + std::to_string(i + 1));
+    if (!options_.attentions) continue;
+    put(layer + ".self_attn.weights", prefix + "attentions" + number);
+    put(layer + ".cross_attn.weights", "cross_attentions" + number);
   }
+}
+
+void Collector::replace_last(const Stack& stack, const std::string& prefix, const Tensor& hidden) {
+  if (options_.hidden_states)
+    outputs[prefix + "hidden_states." + std::to_string(stack.layers.size())] = hidden;
 }
 
 }  // namespace heed

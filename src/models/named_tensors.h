@@ -6,6 +6,7 @@
 #include <string>
 
 #include "heed/models/model.h"
+#include "heed/nn/stack.h"
 #include "heed/ops/attention.h"
 
 namespace heed {
@@ -28,11 +29,25 @@ void refuse_unknown_inputs(const TensorMap& inputs, const std::set<std::string>&
 /// undefined.
 AttentionOptions see_only(const Tensor& mask);
 
-/// Puts what enters the first layer of a stack and what each layer gives into `outputs` as PREFIX.0, 1, ...
-void collect_hidden_states(Taps& taps, const std::string& stack, std::size_t layers,
-                           const std::string& prefix, TensorMap& outputs);
-/// Puts the weights of `part` (self_attn, cross_attn) of each layer into `outputs` as PREFIX.0, 1, ...
-void collect_attentions(Taps& taps, const std::string& stack, const std::string& part, std::size_t layers,
-                        const std::string& prefix, TensorMap& outputs);
+/// Collects the hidden states and attention weights of a forward pass, as far as the options ask for them.
+class Collector {
+ public:
+  Collector(const Context& user, const ForwardOptions& options);
+  Collector(const Collector&) = delete;
+  /// Collects the input of the stack's first layer and the output of each as PREFIXhidden_states.0, 1, ...,
+  /// the weights of self-attention as PREFIXattentions.0, ..., those of cross-attention as
+  /// cross_attentions.0, ...
+  void listen(const Stack& stack, const std::string& prefix);
+  /// Replaces the stack's last hidden state by that after its final norm.
+  void replace_last(const Stack& stack, const std::string& prefix, const Tensor& hidden);
+
+  Context context;  ///< the user's, whose listeners are called first
+  TensorMap outputs;
+
+ private:
+  void put(const std::string& tap, const std::string& name);
+  ForwardOptions options_;
+  Taps taps_;
+};
 
 }  // namespace heed

@@ -1,83 +1,51 @@
-// The list of families. A new one adds its header and its line.
+// The list of families: a new one adds its function here and in families.h.
 #include "heed/models/registry.h"
 
-#include <functional>
+#include <set>
 #include <utility>
 
 #include "heed/io/json.h"
-#include "heed/models/albert.h"
-#include "heed/models/bart.h"
-#include "heed/models/bert.h"
-#include "heed/models/bloom.h"
-#include "heed/models/distilbert.h"
-#include "heed/models/gpt2.h"
-#include "heed/models/gpt_neox.h"
-#include "heed/models/llama.h"
-#include "heed/models/marian.h"
-#include "heed/models/mistral.h"
-#include "heed/models/mpt.h"
-#include "heed/models/qwen2.h"
-#include "heed/models/roberta.h"
-#include "heed/models/t5.h"
-#include "heed/models/vit.h"
-#include "heed/models/whisper.h"
 #include "heed/text/tokenizer.h"
+#include "models/families.h"
 
 namespace heed {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Family {
-  const char* model_type;
-  std::function<std::unique_ptr<Model>(const fs::path&, DType)> load;
-  std::function<std::unique_ptr<Model>(const Config&, Generator&)> make;
-};
-
 const std::vector<Family>& families() {
   static const std::vector<Family> list = {
-      {"albert", load_albert, make_albert},
-      {"bart", load_bart, make_bart},
-      {"bert", load_bert, make_bert},
-      {"bloom", load_bloom, make_bloom},
-      {"camembert", load_roberta, make_roberta},
-      {"distilbert", load_distilbert, make_distilbert},
-      {"gpt2", load_gpt2, make_gpt2},
-      {"gpt_neox", load_gpt_neox, make_gpt_neox},
-      {"llama", load_llama, make_llama},
-      {"mistral", load_mistral, make_mistral},
-      {"mpt", load_mpt, make_mpt},
-      {"qwen2", load_qwen2, make_qwen2},
-      {"marian", load_marian,
-       [](const Config& config, Generator& g) { return make_marian(MarianConfig::parse(config), g); }},
-      {"mbart", load_bart, make_bart},
-      {"mt5", load_t5, make_t5},
-      {"roberta", load_roberta, make_roberta},
-      {"t5", load_t5, make_t5},
-      {"vit", load_vit, make_vit},
-      {"whisper", load_whisper, make_whisper},
-      {"xlm-roberta", load_roberta, make_roberta},
+      albert_family(),     bart_family(),    bert_family(),     bloom_family(),
+      distilbert_family(), gpt2_family(),    gpt_neox_family(), llama_family(),
+      marian_family(),     mistral_family(), mpt_family(),      qwen2_family(),
+      roberta_family(),    t5_family(),      vit_family(),      whisper_family(),
   };
   return list;
 }
 
 const Family& family_of(const Config& config) {
   const std::string type = config.required_string("model_type");
-  std::string known;
+  std::set<std::string> known;
   for (const Family& family : families()) {
-    if (type == family.model_type) return family;
-    known += (known.empty() ? "" : ", ") + std::string(family.model_type);
+    for (const std::string& name : family.model_types) {
+      if (type == name) return family;
+      known.insert(name);
+    }
   }
-  throw Error(config.where() + ": model_type: expected one of " + known + ", got \"" + type + "\"");
+  std::string names;
+  for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+  throw Error(config.where() + ": model_type: expected one of " + names + ", got \"" + type + "\"");
+}
+
+template <class Kind>
+std::unique_ptr<Kind> of_kind(std::unique_ptr<Model> model, const std::string& where, const char* expected) {
+  auto* kind = dynamic_cast<Kind*>(model.get());
+  if (kind == nullptr) throw Error(where + ": expected " + expected + ", got " + model->family());
+  (void)model.release();
+  return std::unique_ptr<Kind>(kind);
 }
 
 }  // namespace
-
-std::vector<std::string> model_families() {
-  std::vector<std::string> names;
-  for (const Family& family : families()) names.emplace_back(family.model_type);
-  return names;
-}
 
 Config load_model_config(const fs::path& directory) {
   std::error_code error;
@@ -90,31 +58,32 @@ Config load_model_config(const fs::path& directory) {
 }
 
 std::unique_ptr<Model> load_model(const fs::path& directory, DType dtype) {
-  return family_of(load_model_config(directory)).load(directory, dtype);
+  const Family& family = family_of(load_model_config(directory));
+  return family.build(ModelFiles::load(directory, dtype, family.table));
 }
 
 std::unique_ptr<Model> make_model(const Config& config, Generator& generator) {
-  return family_of(config).make(config, generator);
+  const Family& family = family_of(config);
+  return family.build(ModelFiles::make(config, generator, family.table));
 }
 
 std::unique_ptr<EncoderDecoderModel> load_encoder_decoder(const fs::path& directory, DType dtype) {
-  std::unique_ptr<Model> model = load_model(directory, dtype);
-  auto* encoder_decoder = dynamic_cast<EncoderDecoderModel*>(model.get());
-  if (encoder_decoder == nullptr) {
-    throw Error(directory.string() + ": expected an encoder-decoder model, got " + model->family());
-  }
-  (void)model.release();
-  return std::unique_ptr<EncoderDecoderModel>(encoder_decoder);
+  return of_kind<EncoderDecoderModel>(load_model(directory, dtype), directory.string(),
+                                      "an encoder-decoder model");
+}
+
+std::unique_ptr<EncoderDecoderModel> make_encoder_decoder(const Config& config, Generator& generator) {
+  return of_kind<EncoderDecoderModel>(make_model(config, generator), config.where(),
+                                      "an encoder-decoder model");
 }
 
 std::unique_ptr<DecoderModel> load_decoder(const fs::path& directory, DType dtype) {
-  std::unique_ptr<Model> model = load_model(directory, dtype);
-  auto* decoder = dynamic_cast<DecoderModel*>(model.get());
-  if (decoder == nullptr) {
-    throw Error(directory.string() + ": expected a model that continues text, got " + model->family());
-  }
-  (void)model.release();
-  return std::unique_ptr<DecoderModel>(decoder);
+  return of_kind<DecoderModel>(load_model(directory, dtype), directory.string(),
+                               "a model that continues text");
+}
+
+std::unique_ptr<EncoderModel> load_encoder(const fs::path& directory, DType dtype) {
+  return of_kind<EncoderModel>(load_model(directory, dtype), directory.string(), "an encoder model");
 }
 
 std::optional<std::int64_t> trained_length(const Model& model, const Tokenizer& tokenizer) {

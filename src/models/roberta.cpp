@@ -1,9 +1,8 @@
 // RoBERTa: its table of tensors and its heads.
-#include "heed/models/roberta.h"
-
-#include "models/bert_layout.h"
+#include "models/bert_common.h"
 #include "models/config_fields.h"
-#include "models/rows.h"
+#include "models/families.h"
+#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -20,37 +19,40 @@ EncoderConfig parse_roberta(const Config& json) {
     json.fail("max_position_embeddings",
               std::string("more than pad_token_id + 1 = ") + std::to_string(*c.padding + 1));
   }
+  c.max_positions = c.positions - *c.padding - 1;
   ignore_common_keys(json);
   return c;
 }
 
-EncoderTable roberta_table(const EncoderConfig& c, const HasTensor& has) {
-  EncoderTable encoder;
-  TensorTable& table = encoder.table;
+TensorTable roberta_table(const EncoderConfig& c, const HasTensor& has) {
+  TensorTable table;
   const bool pooler = has("pooler.dense.weight") || has("roberta.pooler.dense.weight");
   add_bert_body(table, c, roberta_prefix(c), c.head == EncoderHead::none && pooler);
-  encoder.body_rows = table.rows.size();
+  table.body_rows = table.rows.size();
+  table.architecture = c.architecture;
   if (c.head == EncoderHead::masked_lm) {
-    add_linear(table, "lm_head.dense", c.width, c.width);
-    add_norm(table, "lm_head.layer_norm", c.width);
+    add_linear(table, "lm_head.dense", c.d_model, c.d_model);
+    add_norm(table, "lm_head.layer_norm", c.d_model);
     add_vocabulary_head(table, c, kRobertaOutput, kRobertaOutputBias, kRobertaWords);
   }
-  if (c.head == EncoderHead::sequence) add_linear(table, "classifier.dense", c.width, c.width);
+  if (c.head == EncoderHead::sequence) add_linear(table, "classifier.dense", c.d_model, c.d_model);
   add_label_head(table, c, c.head == EncoderHead::sequence ? "classifier.out_proj" : "classifier");
   add_other_names(
-      encoder, "roberta.",
+      table, "roberta.",
       {"embeddings.position_ids", "embeddings.token_type_ids", "pooler.dense.weight", "pooler.dense.bias",
        "lm_head.dense.weight", "lm_head.dense.bias", "lm_head.layer_norm.weight", "lm_head.layer_norm.bias",
        kRobertaOutput + ".weight", kRobertaOutput + ".bias", kRobertaOutputBias, "classifier.dense.weight",
        "classifier.dense.bias", "classifier.out_proj.weight", "classifier.out_proj.bias", "classifier.weight",
        "classifier.bias", "qa_outputs.weight", "qa_outputs.bias"});
-  return encoder;
+  return table;
 }
 
-EncoderParts build_roberta(const EncoderConfig& c, const Weights& weights) {
-  EncoderParts parts = build_bert_body(c, weights, roberta_prefix(c));
-  parts.counted = c.padding;
-  parts.positions.padding_id = c.padding;
+std::unique_ptr<Model> build_roberta(const EncoderConfig& c, ModelFiles files) {
+  const Weights& weights = files.weights;
+  EncoderParts parts = bert_body(c, weights, roberta_prefix(c));
+  parts.embeddings.unpositioned = c.padding;
+  parts.embeddings.positions = AdditivePositions(
+      weights[roberta_prefix(c) + "embeddings.position_embeddings.weight"], *c.padding + 1, c.padding);
   if (c.head == EncoderHead::masked_lm) {
     EncoderHeadParts head;
     head.dense = linear_part(weights, "lm_head.dense");
@@ -59,26 +61,20 @@ EncoderParts build_roberta(const EncoderConfig& c, const Weights& weights) {
     head.output = linear_part(weights, kRobertaOutput);
     parts.head = head;
   } else if (c.head == EncoderHead::sequence) {
-    parts.head = build_label_head(c, weights, "classifier.out_proj");
+    parts.head = label_head(c, weights, "classifier.out_proj");
     parts.head->first_dropout = c.head_dropout;
     parts.head->dense = linear_part(weights, "classifier.dense");
     parts.head->activation = Activation::tanh;
   } else if (c.head != EncoderHead::none) {
-    parts.head = build_label_head(c, weights, "classifier");
+    parts.head = label_head(c, weights, "classifier");
   }
-  return parts;
+  return assemble_encoder(c, std::move(files), std::move(parts));
 }
-
-constexpr EncoderFamily kRoberta{parse_roberta, roberta_table, build_roberta};
 
 }  // namespace
 
-std::unique_ptr<EncoderModel> make_roberta(const Config& config, Generator& generator) {
-  return make_encoder(kRoberta, config, generator);
-}
-
-std::unique_ptr<EncoderModel> load_roberta(const std::filesystem::path& directory, DType dtype) {
-  return load_encoder(kRoberta, directory, dtype);
+Family roberta_family() {
+  return family<parse_roberta, roberta_table, build_roberta>({"roberta", "xlm-roberta", "camembert"});
 }
 
 }  // namespace heed

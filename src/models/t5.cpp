@@ -1,13 +1,14 @@
 // The T5 and mT5 families: config, table of tensors, and the model built from parts.
-#include "heed/models/t5.h"
-
 #include <cmath>
 
+#include "heed/nn/attention.h"
+#include "heed/nn/feed_forward.h"
 #include "heed/ops/activation.h"
 #include "models/config_fields.h"
+#include "models/encoder.h"
 #include "models/encoder_decoder.h"
-#include "models/named_tensors.h"
-#include "models/rows.h"
+#include "models/families.h"
+#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -20,13 +21,14 @@ struct T5Config {
   bool gated = false;
   double dropout = 0.0, norm_eps = 0.0, output_scale = 1.0;
   std::int64_t pad = 0, eos = 0, start = 0;
+  bool encoder_only = false;  // T5EncoderModel: for vectors of texts
 
   static T5Config parse(const Config& json);
 };
 
 // "relu", "gated-gelu", ...: the activation and whether it is that of a gate.
-void parse_feed_forward(const Config& json, T5Config& c, const char* otherwise) {
-  std::string name = json.string("feed_forward_proj", otherwise);
+void parse_feed_forward(const Config& json, T5Config& c, const char* default_value) {
+  std::string name = json.string("feed_forward_proj", default_value);
   c.gated = name.starts_with("gated-");
   if (c.gated) name.erase(0, 6);
   if (name.find('-') != std::string::npos) json.fail("feed_forward_proj", "ACTIVATION or gated-ACTIVATION");
@@ -67,6 +69,8 @@ T5Config T5Config::parse(const Config& json) {
   check_id(json, "pad_token_id", c.pad, c.vocab_size);
   check_id(json, "eos_token_id", c.eos, c.vocab_size);
   check_id(json, "decoder_start_token_id", c.start, c.vocab_size);
+  const std::vector<std::string> architectures = json.strings("architectures");
+  c.encoder_only = !architectures.empty() && architectures.front().ends_with("EncoderModel");
   json.ignore({"classifier_dropout", "initializer_factor", "is_decoder", "is_encoder_decoder", "n_positions",
                "output_past", "tokenizer_class"});
   ignore_common_keys(json);
@@ -78,10 +82,10 @@ std::string t5_block(const std::string& stack, std::int64_t i) {
 }
 
 void add_t5_attention(TensorTable& table, const std::string& layer, const char* part, const T5Config& c) {
-  const std::int64_t inner = c.heads * c.d_kv;
+  const std::int64_t d_heads = c.heads * c.d_kv;
   for (const char* input : {".q", ".k", ".v"})
-    add_linear(table, layer + part + input, inner, c.d_model, false);
-  add_linear(table, layer + part + ".o", c.d_model, inner, false);
+    add_linear(table, layer + part + input, d_heads, c.d_model, false);
+  add_linear(table, layer + part + ".o", c.d_model, d_heads, false);
   add_norm(table, layer + "layer_norm", c.d_model, false);
 }
 
@@ -104,30 +108,24 @@ void add_t5_stack(TensorTable& table, const std::string& stack, std::int64_t lay
   add_norm(table, stack + ".final_layer_norm", c.d_model, false);
 }
 
-// T5EncoderModel: the encoder alone, for vectors of texts.
-bool is_encoder(const Config& json) {
-  const std::vector<std::string> names = json.strings("architectures");
-  return !names.empty() && names.front().ends_with("EncoderModel");
-}
-
-TensorTable t5_table(const Config& json) {
-  const T5Config c = T5Config::parse(json);
+TensorTable t5_table(const T5Config& c, const HasTensor&) {
   TensorTable table;
   TensorRow shared{"shared.weight", {c.vocab_size, c.d_model}, Init::embedding};
   shared.tied = {"encoder.embed_tokens.weight"};
-  if (!is_encoder(json))
+  if (!c.encoder_only)
     shared.tied.insert(shared.tied.end(), {"decoder.embed_tokens.weight", "lm_head.weight"});
   table.rows.push_back(shared);
   add_t5_stack(table, "encoder", c.encoder_layers, c);
-  if (is_encoder(json)) {  // which may be that of a file of the whole model
+  if (c.encoder_only) {  // which may be that of a file of the whole model
     TensorTable rest;
     add_t5_stack(rest, "decoder", c.decoder_layers, c);
-    for (const TensorRow& row : rest.rows) table.computed.push_back(row.name);
-    table.computed.insert(table.computed.end(), {"decoder.embed_tokens.weight", "lm_head.weight"});
+    for (const TensorRow& row : rest.rows) table.ignored_names.push_back(row.name);
+    table.ignored_names.insert(table.ignored_names.end(), {"decoder.embed_tokens.weight", "lm_head.weight"});
     return table;
   }
   add_t5_stack(table, "decoder", c.decoder_layers, c);
-  table.computed = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};  // never used
+  table.ignored_names = {
+      "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};  // never used
   return table;
 }
 
@@ -135,51 +133,48 @@ class T5Builder {
  public:
   T5Builder(const T5Config& config, const Weights& weights) : c_(config), weights_(weights) {}
 
-  EmbeddingParts embedding(const std::string& stack) const {
-    return {{weights_[stack + ".embed_tokens.weight"], 1.0, std::nullopt},
-            std::make_shared<RelativePositions>(
-                weights_[t5_block(stack, 0) + "0.SelfAttention.relative_attention_bias.weight"],
-                RelativeBuckets{c_.buckets, c_.max_distance, stack == "encoder"})};
+  InputEmbeddings embeddings(const std::string& stack) const {
+    InputEmbeddings embeddings;
+    embeddings.tokens.table = weights_[stack + ".embed_tokens.weight"];
+    embeddings.dropout = c_.dropout;
+    return embeddings;
   }
-  Encoder encoder(const Positions* positions) const {
-    Encoder stack;
-    for (std::int64_t i = 0; i < c_.encoder_layers; ++i) {
-      const std::string file = t5_block("encoder", i), name = "encoder.layers." + std::to_string(i);
-      stack.layers.push_back({name, attention(file + "0.SelfAttention", name + ".self_attn", positions),
-                              residual(file + "0."), feed_forward(file + "1."), residual(file + "1.")});
+  Stack stack(const std::string& name, std::int64_t layers) const {
+    const bool decoder = name == "decoder";
+    const auto bias = std::make_shared<RelativePositions>(
+        weights_[t5_block(name, 0) + "0.SelfAttention.relative_attention_bias.weight"],
+        RelativeBuckets{c_.buckets, c_.max_distance, !decoder});
+    Stack stack{.name = name};
+    for (std::int64_t i = 0; i < layers; ++i) {
+      const std::string file = t5_block(name, i);
+      MultiHeadAttention self = attention(file + "0.SelfAttention");
+      self.bias = bias;
+      Layer layer{{step("self_attn", file + "0.", SelfAttention{self})}};
+      if (decoder) {
+        const CrossAttention cross{attention(file + "1.EncDecAttention")};
+        layer.steps.push_back(step("cross_attn", file + "1.", cross));
+      }
+      const std::string last = file + (decoder ? "2." : "1.");
+      layer.steps.push_back(step("feed_forward", last, feed_forward(last)));
+      stack.layers.push_back(std::move(layer));
     }
-    stack.final_norm = norm("encoder.final_layer_norm");
-    return stack;
-  }
-  Decoder decoder(const Positions* positions) const {
-    Decoder stack;
-    for (std::int64_t i = 0; i < c_.decoder_layers; ++i) {
-      const std::string file = t5_block("decoder", i), name = "decoder.layers." + std::to_string(i);
-      stack.layers.push_back({name, attention(file + "0.SelfAttention", name + ".self_attn", positions),
-                              residual(file + "0."),
-                              attention(file + "1.EncDecAttention", name + ".cross_attn", nullptr),
-                              residual(file + "1."), feed_forward(file + "2."), residual(file + "2.")});
-    }
-    stack.final_norm = norm("decoder.final_layer_norm");
+    stack.final_norm = norm(name + ".final_layer_norm");
     return stack;
   }
 
  private:
   Norm norm(const std::string& name) const { return norm_part(weights_, name, NormKind::rms, c_.norm_eps); }
-  Residual residual(const std::string& layer) const {
-    return {norm(layer + "layer_norm"), NormPlace::pre, c_.dropout};
+  ResidualStep step(const char* name, const std::string& file, Part part) const {
+    return pre_norm(name, norm(file + "layer_norm"), std::move(part), c_.dropout);
   }
-  MultiHeadAttention attention(const std::string& file, const std::string& name,
-                               const Positions* positions) const {
-    return {.name = name,
-            .q = linear_part(weights_, file + ".q"),
+  MultiHeadAttention attention(const std::string& file) const {
+    return {.q = linear_part(weights_, file + ".q"),
             .k = linear_part(weights_, file + ".k"),
             .v = linear_part(weights_, file + ".v"),
             .out = linear_part(weights_, file + ".o"),
             .heads = c_.heads,
             .kv_heads = c_.heads,
             .dropout = c_.dropout,
-            .positions = positions,
             .scale = 1.0};
   }
   FeedForward feed_forward(const std::string& layer) const {
@@ -194,98 +189,38 @@ class T5Builder {
   const Weights& weights_;
 };
 
-class T5 final : public AssembledEncoderDecoder {
- public:
-  explicit T5(ModelFiles files) : AssembledEncoderDecoder(std::move(files)) {
-    const T5Config c = T5Config::parse(config());
-    const T5Builder build(c, weights());
-    facts_ = {c.vocab_size, c.pad, c.eos, c.start, std::nullopt};
-    parts_.source = build.embedding("encoder");
-    parts_.target = build.embedding("decoder");
-    parts_.embedding_dropout = parts_.stack_dropout = c.dropout;
-    parts_.encoder = build.encoder(parts_.source.positions.get());
-    parts_.decoder = build.decoder(parts_.target.positions.get());
-    parts_.output_scale = c.output_scale;
-    parts_.output = {weights()["lm_head.weight"], {}};
-  }
-};
-
-class T5Encoder final : public EncoderModel {
- public:
-  explicit T5Encoder(ModelFiles files) : files_(std::move(files)), c_(T5Config::parse(files_.config)) {
-    const T5Builder build(c_, files_.weights);
-    parts_.source = build.embedding("encoder");
-    parts_.embedding_dropout = parts_.stack_dropout = c_.dropout;
-    parts_.encoder = build.encoder(parts_.source.positions.get());
-  }
-
-  std::string family() const override { return files_.config.required_string("model_type"); }
-  const std::vector<Parameter>& parameters() const override { return files_.weights.parameters(); }
-  void save(const std::filesystem::path& directory, DType dtype) const override {
-    files_.save(directory, dtype);
-  }
-  std::vector<std::string> unknown_settings() const override { return files_.config.unused(); }
-  std::optional<std::int64_t> max_positions() const override { return std::nullopt; }
-  std::int64_t vocab_size() const override { return c_.vocab_size; }
-  EncoderHead head() const override { return EncoderHead::none; }
-  const std::vector<std::string>& labels() const override { return labels_; }
-  std::optional<LabelProblem> problem() const override { return std::nullopt; }
-  std::int64_t hidden_size() const override { return c_.d_model; }
-  std::int64_t type_vocab_size() const override { return 0; }
-  std::int64_t pad_id() const override { return c_.pad; }
-  Tensor encode(const EncoderBatch& batch, Context& context) const override {
-    return parts_.encode({batch.ids, batch.mask}, context);
-  }
-  Tensor predict(const Tensor&, Context&) const override { refuse_head(); }
-  Tensor loss(const EncoderBatch&, const Tensor&, const CrossEntropyOptions&, Context&) const override {
-    refuse_head();
-  }
-  TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
-
- private:
-  [[noreturn]] static void refuse_head() {
-    throw Error("predict: expected a model with a head, got an encoder alone");
-  }
-
-  ModelFiles files_;
-  T5Config c_;
-  EncoderDecoderParts parts_;
-  std::vector<std::string> labels_;
-};
-
-TensorMap T5Encoder::forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const {
-  refuse_unknown_inputs(inputs, {"input_ids", "attention_mask"});
-  const Tensor ids = ids_input(required_input(inputs, "input_ids"), "input_ids");
-  check_ids(ids, "input_ids", c_.vocab_size);
-  const Tensor mask = optional_ids(inputs, "attention_mask", &ids.shape());
-  TensorMap outputs;
-  Taps taps(context.taps);
-  const std::size_t layers = parts_.encoder.layers.size();
-  if (options.hidden_states)
-    collect_hidden_states(taps, parts_.encoder.name, layers, "hidden_states", outputs);
-  if (options.attentions)
-    collect_attentions(taps, parts_.encoder.name, "self_attn", layers, "attentions", outputs);
-  Context listening = context;
-  listening.taps = &taps;
-  const Tensor hidden = parts_.encode({ids, mask}, listening);
-  if (options.hidden_states) outputs["hidden_states." + std::to_string(layers)] = hidden;  // behind the norm
-  outputs["last_hidden_state"] = hidden;
-  return outputs;
+std::unique_ptr<Model> build_t5_encoder(const T5Config& c, ModelFiles files) {
+  const T5Builder build(c, files.weights);
+  EncoderParts parts;
+  parts.embeddings = build.embeddings("encoder");
+  parts.stack = build.stack("encoder", c.encoder_layers);
+  parts.stack_dropout = c.dropout;
+  EncoderConfig config;
+  config.architecture = "an encoder alone";
+  config.vocab_size = c.vocab_size;
+  config.d_model = c.d_model;
+  config.padding = c.pad;
+  return assemble_encoder(config, std::move(files), std::move(parts));
 }
 
-std::unique_ptr<Model> t5_of(ModelFiles files) {
-  if (is_encoder(files.config)) return std::make_unique<T5Encoder>(std::move(files));
-  return std::make_unique<T5>(std::move(files));
+std::unique_ptr<Model> build_t5(const T5Config& c, ModelFiles files) {
+  if (c.encoder_only) return build_t5_encoder(c, std::move(files));
+  const T5Builder build(c, files.weights);
+  EncoderDecoderParts parts;
+  parts.source = build.embeddings("encoder");
+  parts.encoder = build.stack("encoder", c.encoder_layers);
+  parts.decoder.embeddings = build.embeddings("decoder");
+  parts.decoder.stack = build.stack("decoder", c.decoder_layers);
+  parts.encoder_dropout = parts.decoder.stack_dropout = c.dropout;
+  parts.decoder.output_scale = c.output_scale;
+  parts.decoder.output.weight = files.weights["lm_head.weight"];
+  return assemble_encoder_decoder(
+      std::move(files), std::move(parts),
+      {.vocab_size = c.vocab_size, .pad_id = c.pad, .eos_id = c.eos, .decoder_start_id = c.start});
 }
 
 }  // namespace
 
-std::unique_ptr<Model> load_t5(const std::filesystem::path& directory, DType dtype) {
-  return t5_of(ModelFiles::load(directory, dtype, t5_table));
-}
-
-std::unique_ptr<Model> make_t5(const Config& config, Generator& generator) {
-  return t5_of(ModelFiles::make(config, generator, t5_table));
-}
+Family t5_family() { return family<&T5Config::parse, t5_table, build_t5>({"t5", "mt5"}); }
 
 }  // namespace heed

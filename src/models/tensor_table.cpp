@@ -59,9 +59,20 @@ std::vector<TensorRow> rows_of(const TensorFiles& files, const TensorTable& tabl
   return rows;
 }
 
+void check_head(const TensorFiles& files, const TensorTable& table) {
+  for (std::size_t i = table.body_rows; i < table.rows.size(); ++i) {
+    const TensorRow& row = table.rows[i];
+    if (!row.required || !stored_name(files, table, row).empty()) continue;
+    throw Error(files.path().string() + ": expected the head of " + table.architecture +
+                " (config.json: architectures), got no tensor " + row.name +
+                " (train the head first, or name an architecture the file holds)");
+  }
+}
+
 void check_complete(const TensorFiles& files, const TensorTable& table) {
+  check_head(files, table);
   std::vector<std::string> missing, unused;
-  std::set<std::string> known(table.computed.begin(), table.computed.end());
+  std::set<std::string> known(table.ignored_names.begin(), table.ignored_names.end());
   for (const TensorRow& row : table.rows) {
     known.insert(row.name);
     known.insert(row.tied.begin(), row.tied.end());
@@ -83,6 +94,11 @@ void check_complete(const TensorFiles& files, const TensorTable& table) {
 }
 
 Tensor initial_tensor(const TensorRow& row, RandomStream stream) {
+  if (row.fill) {
+    Tensor tensor = Tensor::empty(row.shape);
+    row.fill(tensor);
+    return tensor;
+  }
   if (row.init == Init::zeros) return Tensor::zeros(row.shape);
   if (row.init == Init::ones) return Tensor::full(row.shape, 1.0);
   Tensor tensor = Tensor::empty(row.shape);

@@ -1,12 +1,10 @@
 // Whisper: its config, its table of tensors, and the model built from parts.
-#include "heed/models/whisper.h"
-
 #include <cmath>
 
-#include "models/bart_layout.h"
+#include "models/bart_common.h"
 #include "models/config_fields.h"
-#include "models/encoder_decoder.h"
-#include "models/rows.h"
+#include "models/families.h"
+#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -14,12 +12,12 @@ namespace {
 constexpr double kWhisperNormEps = 1e-5;
 constexpr std::int64_t kMostWhisperPositions = 65536;
 const std::string kWords = "model.decoder.embed_tokens.weight", kOutput = "proj_out.weight",
-                  kSoundPositions = "model.encoder.embed_positions.weight",
+                  kAudioPositions = "model.encoder.embed_positions.weight",
                   kTextPositions = "model.decoder.embed_positions.weight";
 
 struct WhisperConfig {
-  BartLayout layout;
-  std::int64_t vocab_size = 0, bins = 0, sound_positions = 0, text_positions = 0;
+  BartLayers layers;
+  std::int64_t vocab_size = 0, bins = 0, audio_positions = 0, text_positions = 0;
   std::int64_t pad = 0, eos = 0, start = 0;
   bool tied = true;
 
@@ -34,30 +32,30 @@ WhisperConfig WhisperConfig::parse(const Config& json) {
     json.fail("architectures", "WhisperForConditionalGeneration or WhisperModel");
   c.vocab_size = json.positive_integer("vocab_size", 51865);
   c.bins = json.positive_integer("num_mel_bins", 80);
-  c.sound_positions = json.positive_integer("max_source_positions", 1500);
+  c.audio_positions = json.positive_integer("max_source_positions", 1500);
   c.text_positions = json.positive_integer("max_target_positions", 448);
-  if (c.sound_positions > kMostWhisperPositions)
+  if (c.audio_positions > kMostWhisperPositions)
     json.fail("max_source_positions", "at most " + std::to_string(kMostWhisperPositions));
-  BartLayout& l = c.layout;
-  l.width = json.positive_integer("d_model", 384);
+  BartLayers& l = c.layers;
+  l.d_model = json.positive_integer("d_model", 384);
   l.encoder_layers = layer_count(json, "encoder_layers", 4);
   l.decoder_layers = layer_count(json, "decoder_layers", 4);
   l.encoder_heads = json.positive_integer("encoder_attention_heads", 6);
   l.decoder_heads = json.positive_integer("decoder_attention_heads", 6);
-  l.encoder_inner = json.positive_integer("encoder_ffn_dim", 1536);
-  l.decoder_inner = json.positive_integer("decoder_ffn_dim", 1536);
+  l.encoder_d_ff = json.positive_integer("encoder_ffn_dim", 1536);
+  l.decoder_d_ff = json.positive_integer("decoder_ffn_dim", 1536);
   l.activation = activation_setting(json, "activation_function", json.string("activation_function", "gelu"));
   l.dropout = probability(json, "dropout", 0.0);
   l.attention_dropout = probability(json, "attention_dropout", 0.0);
   l.activation_dropout = probability(json, "activation_dropout", 0.0);
-  l.norm_place = NormPlace::pre;
+  l.norm_first = true;
   l.key_bias = false;
   c.tied = json.boolean("tie_word_embeddings", true);
   c.pad = json.integer("pad_token_id", 50256);
   c.eos = single_id(json, "eos_token_id", 50256);
   c.start = json.integer("decoder_start_token_id", 50257);
-  check_heads(json, "encoder_attention_heads", l.width, l.encoder_heads);
-  check_heads(json, "decoder_attention_heads", l.width, l.decoder_heads);
+  check_heads(json, "encoder_attention_heads", l.d_model, l.encoder_heads);
+  check_heads(json, "decoder_attention_heads", l.d_model, l.decoder_heads);
   check_id(json, "pad_token_id", c.pad, c.vocab_size);
   check_id(json, "eos_token_id", c.eos, c.vocab_size);
   check_id(json, "decoder_start_token_id", c.start, c.vocab_size);
@@ -71,56 +69,6 @@ WhisperConfig WhisperConfig::parse(const Config& json) {
   ignore_common_keys(json);
   return c;
 }
-
-TensorTable whisper_table(const Config& json) {
-  const WhisperConfig c = WhisperConfig::parse(json);
-  const std::int64_t width = c.layout.width;
-  TensorTable table;
-  table.prefix = "model.";
-  TensorRow words{kWords, {c.vocab_size, width}, Init::embedding};
-  if (c.tied) words.tied.push_back(kOutput);
-  table.rows.push_back(words);
-  if (!c.tied) table.rows.push_back({kOutput, {c.vocab_size, width}, Init::xavier});
-  table.rows.push_back({kTextPositions, {c.text_positions, width}, Init::embedding});
-  table.rows.push_back({kSoundPositions, {c.sound_positions, width}, Init::zeros, false});
-  const auto add_convolution = [&](const std::string& name, std::int64_t in) {
-    table.rows.push_back({name + ".weight", {width, in, 3}, Init::xavier});
-    table.rows.push_back({name + ".bias", {width}, Init::zeros});
-  };
-  add_convolution("model.encoder.conv1", c.bins);
-  add_convolution("model.encoder.conv2", width);
-  add_norm(table, "model.encoder.layer_norm", width);
-  add_norm(table, "model.decoder.layer_norm", width);
-  add_bart_layers(table, c.layout);
-  return table;
-}
-
-class Whisper final : public AssembledEncoderDecoder {
- public:
-  explicit Whisper(ModelFiles files) : AssembledEncoderDecoder(std::move(files)) {
-    const WhisperConfig c = WhisperConfig::parse(config());
-    facts_ = {c.vocab_size, c.pad, c.eos, c.start, c.text_positions};
-    const auto convolution = [&](const std::string& name, std::int64_t stride) -> Conv1d {
-      return {weights()[name + ".weight"], weights()[name + ".bias"], stride, 1};
-    };
-    const auto positions = [&](const std::string& name) {
-      return std::make_shared<AdditivePositions>(weights()[name]);
-    };
-    parts_.sound = {c.bins, 2 * c.sound_positions, convolution("model.encoder.conv1", 1),
-                    convolution("model.encoder.conv2", 2), positions(kSoundPositions)};
-    parts_.target.embedding = {weights()[kWords], 1.0, c.pad};
-    parts_.target.positions = positions(kTextPositions);
-    build_bart_layers(parts_, c.layout, weights());
-    parts_.encoder.final_norm = norm("model.encoder.layer_norm");
-    parts_.decoder.final_norm = norm("model.decoder.layer_norm");
-    parts_.output = {weights()[kOutput], {}};
-  }
-
- private:
-  Norm norm(const std::string& name) const {
-    return norm_part(weights(), name, NormKind::layer, kWhisperNormEps);
-  }
-};
 
 // The encoder's positions in a new model: all sines before all cosines, the last of wavelength 2 pi 10000.
 void fill_sinusoids(Tensor table) {
@@ -136,16 +84,61 @@ void fill_sinusoids(Tensor table) {
   }
 }
 
+TensorTable whisper_table(const WhisperConfig& c, const HasTensor&) {
+  const std::int64_t width = c.layers.d_model;
+  TensorTable table;
+  table.prefix = "model.";
+  TensorRow words{kWords, {c.vocab_size, width}, Init::embedding};
+  if (c.tied) words.tied.push_back(kOutput);
+  table.rows.push_back(words);
+  if (!c.tied) table.rows.push_back({kOutput, {c.vocab_size, width}, Init::xavier});
+  table.rows.push_back({kTextPositions, {c.text_positions, width}, Init::embedding});
+  table.rows.push_back({kAudioPositions, {c.audio_positions, width}, Init::zeros, false});
+  table.rows.back().fill = fill_sinusoids;
+  const auto add_convolution = [&](const std::string& name, std::int64_t in) {
+    table.rows.push_back({name + ".weight", {width, in, 3}, Init::xavier});
+    table.rows.push_back({name + ".bias", {width}, Init::zeros});
+  };
+  add_convolution("model.encoder.conv1", c.bins);
+  add_convolution("model.encoder.conv2", width);
+  add_norm(table, "model.encoder.layer_norm", width);
+  add_norm(table, "model.decoder.layer_norm", width);
+  add_bart_layers(table, c.layers);
+  return table;
+}
+
+std::unique_ptr<Model> build_whisper(const WhisperConfig& c, ModelFiles files) {
+  const Weights& weights = files.weights;
+  const auto convolution = [&](const std::string& name, std::int64_t stride) -> Conv1d {
+    return {weights[name + ".weight"], weights[name + ".bias"], stride, 1};
+  };
+  const auto norm = [&](const std::string& name) {
+    return norm_part(weights, name, NormKind::layer, kWhisperNormEps);
+  };
+  EncoderDecoderParts parts;
+  parts.audio = AudioFrontend{c.bins,
+                              2 * c.audio_positions,
+                              convolution("model.encoder.conv1", 1),
+                              convolution("model.encoder.conv2", 2),
+                              AdditivePositions(weights[kAudioPositions]),
+                              c.layers.dropout};
+  parts.decoder.embeddings.tokens = {weights[kWords], 1.0, c.pad};
+  parts.decoder.embeddings.positions = AdditivePositions(weights[kTextPositions]);
+  parts.decoder.embeddings.dropout = c.layers.dropout;
+  parts.decoder.output.weight = weights[kOutput];
+  build_bart_layers(parts, c.layers, weights);
+  parts.encoder.final_norm = norm("model.encoder.layer_norm");
+  parts.decoder.stack.final_norm = norm("model.decoder.layer_norm");
+  return assemble_encoder_decoder(std::move(files), std::move(parts),
+                                  {.vocab_size = c.vocab_size,
+                                   .pad_id = c.pad,
+                                   .eos_id = c.eos,
+                                   .decoder_start_id = c.start,
+                                   .max_positions = c.text_positions});
+}
+
 }  // namespace
 
-std::unique_ptr<EncoderDecoderModel> load_whisper(const std::filesystem::path& directory, DType dtype) {
-  return std::make_unique<Whisper>(ModelFiles::load(directory, dtype, whisper_table));
-}
-
-std::unique_ptr<EncoderDecoderModel> make_whisper(const Config& config, Generator& generator) {
-  ModelFiles files = ModelFiles::make(config, generator, whisper_table);
-  fill_sinusoids(files.weights[kSoundPositions]);
-  return std::make_unique<Whisper>(std::move(files));
-}
+Family whisper_family() { return family<&WhisperConfig::parse, whisper_table, build_whisper>({"whisper"}); }
 
 }  // namespace heed

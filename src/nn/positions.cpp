@@ -1,4 +1,4 @@
-// Positions: where tokens stand, sinusoidal and learned tables, and ALiBi's slopes.
+// Position ids, sinusoidal and learned tables, and score biases.
 #include "heed/nn/positions.h"
 
 #include <algorithm>
@@ -12,46 +12,42 @@
 
 namespace heed {
 
-Places::Places(Tensor of_rows) : each(std::move(of_rows)) {
-  if (each.dtype() != DType::i64 || (each.rank() != 1 && each.rank() != 2)) {
-    throw Error("places: expected i64[B] or i64[B, T], got " + each.str());
+PositionIds::PositionIds(Tensor of_rows) : ids(std::move(of_rows)) {
+  if (ids.dtype() != DType::i64 || (ids.rank() != 1 && ids.rank() != 2)) {
+    throw Error("position ids: expected i64[B] or i64[B, T], got " + ids.str());
   }
-  each = each.contiguous();
+  ids = ids.contiguous();
 }
 
-Tensor Places::of_tokens(std::int64_t batch, std::int64_t time) const {
-  if (each.defined() && each.shape() == Shape{batch, time}) return each;
-  if (each.defined() && each.shape() != Shape{batch}) {
-    throw Error("places: expected those of " + std::to_string(batch) + " rows of " + std::to_string(time) +
-                " tokens, got " + each.str());
+Tensor PositionIds::of_tokens(std::int64_t batch, std::int64_t time) const {
+  if (ids.defined() && ids.shape() == Shape{batch, time}) return ids;
+  if (ids.defined() && ids.shape() != Shape{batch}) {
+    throw Error("position ids: expected those of " + std::to_string(batch) + " rows of " +
+                std::to_string(time) + " tokens, got " + ids.str());
   }
-  Tensor places = Tensor::empty({batch, time}, DType::i64);
+  Tensor positions = Tensor::empty({batch, time}, DType::i64);
   for (std::int64_t b = 0; b < batch; ++b) {
-    const std::int64_t start = each.defined() ? each.data<std::int64_t>()[b] : first;
-    for (std::int64_t t = 0; t < time; ++t) places.data<std::int64_t>()[b * time + t] = start + t;
+    const std::int64_t start = ids.defined() ? ids.data<std::int64_t>()[b] : first;
+    for (std::int64_t t = 0; t < time; ++t) positions.data<std::int64_t>()[b * time + t] = start + t;
   }
-  return places;
+  return positions;
 }
 
-Tensor counted_places(const Tensor& present, std::int64_t absent) {
+Tensor unpadded_positions(const Tensor& present, std::int64_t absent) {
   if (present.dtype() != DType::boolean || present.rank() != 2) {
-    throw Error("counted places: expected bool[B, T], got " + present.str());
+    throw Error("unpadded positions: expected bool[B, T], got " + present.str());
   }
   const Tensor dense = present.contiguous();
-  Tensor places = Tensor::empty(present.shape(), DType::i64);
+  Tensor positions = Tensor::empty(present.shape(), DType::i64);
   const std::int64_t time = present.size(1);
   for (std::int64_t b = 0; b < present.size(0); ++b) {
     std::int64_t count = 0;
     for (std::int64_t i = b * time; i < (b + 1) * time; ++i) {
-      places.data<std::int64_t>()[i] = dense.data<bool>()[i] ? count++ : absent;
+      positions.data<std::int64_t>()[i] = dense.data<bool>()[i] ? count++ : absent;
     }
   }
-  return places;
+  return positions;
 }
-
-Tensor Positions::embed(const Tensor& x, const Places&) const { return x; }
-Tensor Positions::rotate(const Tensor& x, const Places&) const { return x; }
-void Positions::bias(AttentionOptions&, const Tensor&, const Tensor&) const {}
 
 Tensor sinusoidal_table(std::int64_t count, std::int64_t width, SinusoidLayout layout) {
   Tensor table = Tensor::empty({count, width});
@@ -70,12 +66,12 @@ Tensor sinusoidal_table(std::int64_t count, std::int64_t width, SinusoidLayout l
   return table;
 }
 
-Tensor AdditivePositions::embed(const Tensor& x, const Places& places) const {
+Tensor AdditivePositions::embed(const Tensor& x, const PositionIds& positions) const {
   const std::int64_t time = x.size(1), available = table_.size(0) - offset_;
-  std::int64_t lowest = places.first, end = places.first + time;
+  std::int64_t lowest = positions.first, end = positions.first + time;
   Tensor rows;
-  if (places.each.defined()) {
-    rows = places.of_tokens(x.size(0), time).clone();
+  if (positions.ids.defined()) {
+    rows = positions.of_tokens(x.size(0), time).clone();
     std::int64_t* row = rows.data<std::int64_t>();
     for (std::int64_t i = 0; i < rows.numel(); ++i) {
       lowest = i == 0 ? row[i] : std::min(lowest, row[i]);
@@ -83,13 +79,14 @@ Tensor AdditivePositions::embed(const Tensor& x, const Places& places) const {
       row[i] += offset_;
     }
   }
-  if (lowest < -offset_) throw Error("positions: expected places from 0 on, got " + std::to_string(lowest));
+  if (lowest < -offset_)
+    throw Error("positions: expected position ids of at least 0, got " + std::to_string(lowest));
   if (end > available) {
     throw Error("positions: expected at most " + std::to_string(available) + " tokens, got " +
                 std::to_string(end) + " (cut the text, or use a model with more positions)");
   }
-  const Tensor added =
-      rows.defined() ? embedding(table_, rows) : slice(table_, 0, offset_ + lowest, offset_ + end);
+  const Tensor added = rows.defined() ? embedding(table_, rows, 1.0, padding_row_)
+                                      : slice(table_, 0, offset_ + lowest, offset_ + end);
   return x + (added.dtype() == x.dtype() ? added : added.to(x.dtype()));
 }
 
@@ -110,13 +107,13 @@ std::vector<double> alibi_slopes(std::int64_t heads, double flattest) {
   return slopes;
 }
 
-AlibiPositions::AlibiPositions(const std::vector<double>& slopes, bool counted)
+AlibiPositions::AlibiPositions(const std::vector<double>& slopes, bool skips_padding)
     : slopes_(Tensor::from(slopes, {static_cast<std::int64_t>(slopes.size())}).to(DType::f32)),
-      counted_(counted) {}
+      skips_padding_(skips_padding) {}
 
 namespace {
 
-// Whether a token that is there has one that is not between it and the first of its row.
+// Whether a row has padding between two tokens.
 bool has_holes(const Tensor& present) {
   const bool* row = present.data<bool>();
   for (std::int64_t b = 0; b < present.size(0); ++b, row += present.size(1)) {
@@ -128,14 +125,13 @@ bool has_holes(const Tensor& present) {
 
 }  // namespace
 
-void AlibiPositions::bias(AttentionOptions& options, const Tensor& queries, const Tensor&) const {
-  if (counted_ && options.key_mask.defined() && has_holes(options.key_mask.contiguous())) {
-    // What is the same for all keys of a query changes nothing, so the key's own place stands for the
-    // distance.
-    const Tensor places = counted_places(options.key_mask).to(DType::f32);  // [B, S]
-    const std::int64_t batch = places.size(0), keys = places.size(1), heads = slopes_.size(0);
+void AlibiPositions::add_to(AttentionOptions& options, const Tensor& queries, const Tensor&) const {
+  if (skips_padding_ && options.key_mask.defined() && has_holes(options.key_mask.contiguous())) {
+    // Softmax is shift-invariant, so the key's position replaces the distance.
+    const Tensor positions = unpadded_positions(options.key_mask).to(DType::f32);  // [B, S]
+    const std::int64_t batch = positions.size(0), keys = positions.size(1), heads = slopes_.size(0);
     options.mask =
-        (reshape(places, {batch, 1, 1, keys}) * reshape(slopes_, {1, heads, 1, 1})).to(queries.dtype());
+        (reshape(positions, {batch, 1, 1, keys}) * reshape(slopes_, {1, heads, 1, 1})).to(queries.dtype());
     return;
   }
   options.alibi_slopes = slopes_.to(queries.dtype());
@@ -164,7 +160,7 @@ RelativePositions::RelativePositions(Tensor table, const RelativeBuckets& bucket
   }
 }
 
-void RelativePositions::bias(AttentionOptions& options, const Tensor& queries, const Tensor& keys) const {
+void RelativePositions::add_to(AttentionOptions& options, const Tensor& queries, const Tensor& keys) const {
   const std::int64_t last = keys.size(2) - 1, count = queries.size(2) + last;
   const Tensor rows = Tensor::empty({count}, DType::i64);
   for (std::int64_t i = 0; i < count; ++i) rows.data<std::int64_t>()[i] = buckets_.of(i - last);

@@ -1,6 +1,6 @@
 // Rotary positions: frequencies, their scalings, and tables of cosines and sines. Frequencies and angles are
-// computed in float, step by step as the checkpoints' own code does: at place 10,000 a last bit more or less
-// is an angle of half a thousandth.
+// computed in float, step by step as the checkpoints' own code does: at position 10,000 a last bit more or
+// less is an angle of half a thousandth.
 #include "heed/nn/rotary.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ std::vector<float> llama3_frequencies(const RotaryOptions& options) {
 std::vector<float> yarn_frequencies(const RotaryOptions& options) {
   const RotaryScaling& s = options.scaling;
   const auto dim = static_cast<double>(options.dim);
-  // The pair that turns `turns` times within the original length.
+  // The pair that rotates `turns` times within the original length.
   const auto pair_of = [&](double turns) {
     return dim * std::log(static_cast<double>(s.original_length) / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(options.theta));
@@ -105,8 +105,8 @@ double dynamic_theta(const RotaryOptions& options, std::int64_t length) {
   return options.theta * std::pow(s.factor * ratio - (s.factor - 1), dim / (dim - 2));
 }
 
-// Elements that turn: an odd number takes one more to make pairs.
-std::int64_t turned(const RotaryOptions& options) { return options.dim + options.dim % 2; }
+// The dims that rotate: an odd number takes one more to make pairs.
+std::int64_t rotary_dim(const RotaryOptions& options) { return options.dim + options.dim % 2; }
 
 void check(const RotaryOptions& options) {
   using Kind = RotaryScalingKind;
@@ -114,7 +114,7 @@ void check(const RotaryOptions& options) {
   const auto fail = [](const std::string& expected, const std::string& got) {
     throw Error("rotary positions: expected " + expected + ", got " + got);
   };
-  if (options.dim < 1) fail("elements that turn", std::to_string(options.dim));
+  if (options.dim < 1) fail("rotary dims", std::to_string(options.dim));
   if (!(options.theta > 0)) fail("theta above 0", std::to_string(options.theta));
   if (s.kind == Kind::none) return;
   if (!(s.factor > 0)) fail("a factor above 0", std::to_string(s.factor));
@@ -126,7 +126,7 @@ void check(const RotaryOptions& options) {
     fail("the length of training texts", std::to_string(s.original_length));
   }
   if (s.kind == Kind::dynamic && options.dim < 3) {
-    fail("at least 3 elements for dynamic scaling", std::to_string(options.dim));
+    fail("at least 3 rotary dims for dynamic scaling", std::to_string(options.dim));
   }
   if (s.kind == Kind::llama3 && !(s.high_freq_factor > s.low_freq_factor && s.low_freq_factor > 0)) {
     fail("0 < low_freq_factor < high_freq_factor",
@@ -137,25 +137,26 @@ void check(const RotaryOptions& options) {
          std::to_string(s.beta_fast) + " and " + std::to_string(s.beta_slow));
   }
   if (s.kind == Kind::yarn && options.dim % 2 != 0) {
-    fail("an even number of elements for YaRN", std::to_string(options.dim));
+    fail("an even number of rotary dims for YaRN", std::to_string(options.dim));
   }
-  const auto pairs = static_cast<std::size_t>(turned(options) / 2);
+  const auto pairs = static_cast<std::size_t>(rotary_dim(options) / 2);
   if (s.kind == Kind::longrope && (s.short_factor.size() != pairs || s.long_factor.size() != pairs)) {
     fail(std::to_string(pairs) + " short and long factors",
          std::to_string(s.short_factor.size()) + " and " + std::to_string(s.long_factor.size()));
   }
 }
 
-// Row i holds the cosines and sines of place places[i].
-template <class PlaceOf>
-Tensor turns_at(const std::vector<float>& frequencies, float factor, std::int64_t count, PlaceOf place) {
+// Row i holds the cosines and sines of position(i).
+template <class PositionOf>
+Tensor cos_sin_table(const std::vector<float>& frequencies, float factor, std::int64_t count,
+                     PositionOf position) {
   const auto half = static_cast<std::int64_t>(frequencies.size());
   Tensor table = Tensor::empty({count, 2 * half});
   float* to = table.data<float>();
   parallel_for(count, 1 + 1024 / half, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       for (std::int64_t i = 0; i < half; ++i) {
-        const float angle = frequencies[static_cast<std::size_t>(i)] * static_cast<float>(place(r));
+        const float angle = frequencies[static_cast<std::size_t>(i)] * static_cast<float>(position(r));
         to[r * 2 * half + i] = std::cos(angle) * factor;
         to[r * 2 * half + half + i] = std::sin(angle) * factor;
       }
@@ -197,7 +198,7 @@ double rotary_attention_factor(const RotaryScaling& s) {
   return both ? longer(*s.mscale) / longer(*s.mscale_all_dim) : longer(1);
 }
 
-/// Tables from place 0 on, of texts within the original length and (LongRoPE) beyond it.
+/// Tables from position 0 on, of texts within the original length and (LongRoPE) beyond it.
 struct RotaryPositions::Tables {
   std::mutex mutex;
   Tensor within, beyond;
@@ -209,18 +210,18 @@ RotaryPositions::RotaryPositions(RotaryOptions options)
 }
 RotaryPositions::~RotaryPositions() = default;
 
-Tensor RotaryPositions::turns(const Places& places, std::int64_t batch, std::int64_t time) const {
-  const std::int64_t r = turned(options_);
-  std::int64_t lowest = places.first, end = places.first + time;
+Tensor RotaryPositions::cos_sin(const PositionIds& positions, std::int64_t batch, std::int64_t time) const {
+  const std::int64_t r = rotary_dim(options_);
+  std::int64_t lowest = positions.first, end = positions.first + time;
   Tensor rows;
-  if (places.each.defined()) {
-    rows = places.of_tokens(batch, time);
+  if (positions.ids.defined()) {
+    rows = positions.of_tokens(batch, time);
     const std::int64_t *begin = rows.data<std::int64_t>(), *last = begin + rows.numel();
     lowest = begin == last ? 0 : *std::min_element(begin, last);
     end = begin == last ? 0 : *std::max_element(begin, last) + 1;
   }
   if (lowest < 0) {
-    throw Error("rotary positions: expected places from 0 on, got " + std::to_string(lowest));
+    throw Error("rotary positions: expected position ids of at least 0, got " + std::to_string(lowest));
   }
   const RotaryScaling& scaling = options_.scaling;
   const auto factor = static_cast<float>(rotary_attention_factor(scaling));
@@ -228,24 +229,26 @@ Tensor RotaryPositions::turns(const Places& places, std::int64_t batch, std::int
   if (scaling.kind == RotaryScalingKind::dynamic && beyond) {  // every length has its own frequencies
     const std::vector<float> frequencies = rotary_frequencies(options_, end);
     if (!rows.defined()) {
-      return turns_at(frequencies, factor, time, [&](std::int64_t t) { return lowest + t; });
+      return cos_sin_table(frequencies, factor, time, [&](std::int64_t t) { return lowest + t; });
     }
-    const std::int64_t* place = rows.data<std::int64_t>();
-    return reshape(turns_at(frequencies, factor, rows.numel(), [=](std::int64_t i) { return place[i]; }),
-                   {batch, time, r});
+    const std::int64_t* position = rows.data<std::int64_t>();
+    return reshape(
+        cos_sin_table(frequencies, factor, rows.numel(), [=](std::int64_t i) { return position[i]; }),
+        {batch, time, r});
   }
   const std::lock_guard lock(tables_->mutex);
   Tensor& table = scaling.kind == RotaryScalingKind::longrope && beyond ? tables_->beyond : tables_->within;
   if (!table.defined() || table.size(0) < end) {
     const auto length = static_cast<std::int64_t>(
         std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(end, 256))));
-    table = turns_at(rotary_frequencies(options_, end), factor, length, [](std::int64_t p) { return p; });
+    table =
+        cos_sin_table(rotary_frequencies(options_, end), factor, length, [](std::int64_t p) { return p; });
   }
   return rows.defined() ? embedding(table, rows) : slice(table, 0, lowest, end);
 }
 
-Tensor RotaryPositions::rotate(const Tensor& x, const Places& places) const {
-  return rotary(x, turns(places, x.size(0), x.size(2)).to(x.dtype()), options_.layout);
+Tensor RotaryPositions::rotate(const Tensor& x, const PositionIds& positions) const {
+  return rotary(x, cos_sin(positions, x.size(0), x.size(2)).to(x.dtype()), options_.layout);
 }
 
 }  // namespace heed

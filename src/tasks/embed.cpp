@@ -91,10 +91,7 @@ Tensor last_hidden(const Model& model, const EncoderBatch& batch, const std::ato
     return decoder->encode(batch.ids, context);
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
   if (both == nullptr) throw Error("embed: expected a model of texts, got " + model.family());
-  TensorMap inputs{{"input_ids", batch.ids}, {"attention_mask", batch.mask}};
-  inputs["decoder_input_ids"] =
-      Tensor::full({batch.ids.size(0), 1}, static_cast<double>(both->decoder_start_id()), DType::i64);
-  return model.forward(inputs, {}, context).at("encoder_last_hidden_state");
+  return both->encode({batch.ids, batch.mask}, context);
 }
 
 std::int64_t pad_id(const Model& model) {

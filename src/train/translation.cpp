@@ -9,7 +9,7 @@
 #include "heed/error.h"
 #include "heed/generate/search.h"
 #include "heed/io/file.h"
-#include "heed/models/marian.h"
+#include "heed/io/json.h"
 #include "heed/models/registry.h"
 #include "heed/score/bleu.h"
 #include "heed/text/marian.h"
@@ -47,23 +47,38 @@ void mix(std::uint64_t& hash, std::span<const std::int32_t> ids) {
   mix(hash, ids.size() << 32);
 }
 
-MarianConfig marian_config(const Recipe::Model& m, const Tokenizer& tokenizer) {
-  MarianConfig config;
-  config.vocab_size = config.decoder_vocab_size = tokenizer.vocab_size();
-  config.d_model = m.d_model;
-  config.encoder_layers = m.encoder_layers;
-  config.decoder_layers = m.decoder_layers;
-  config.encoder_attention_heads = config.decoder_attention_heads = m.heads;
-  config.encoder_ffn_dim = config.decoder_ffn_dim = m.ffn;
-  config.max_position_embeddings = m.max_positions;
-  config.activation_function = m.activation;
-  config.dropout = m.dropout;
-  config.attention_dropout = m.attention_dropout;
-  config.activation_dropout = m.activation_dropout;
-  config.pad_token_id = config.decoder_start_token_id = tokenizer.pad_id().value();
-  config.eos_token_id = tokenizer.eos_id().value();
-  config.forced_eos_token_id = config.eos_token_id;
-  return config;
+// The config.json of a new model.
+Config marian_config(const Recipe::Model& m, const Tokenizer& tokenizer) {
+  const std::int64_t vocab_size = tokenizer.vocab_size(), pad = tokenizer.pad_id().value(),
+                     eos = tokenizer.eos_id().value();
+  JsonWriter json(2);
+  json.begin_object()
+      .field("architectures", std::vector<std::string>{"MarianMTModel"})
+      .field("model_type", "marian")
+      .field("vocab_size", vocab_size)
+      .field("decoder_vocab_size", vocab_size)
+      .field("d_model", m.d_model)
+      .field("encoder_layers", m.encoder_layers)
+      .field("decoder_layers", m.decoder_layers)
+      .field("encoder_attention_heads", m.heads)
+      .field("decoder_attention_heads", m.heads)
+      .field("encoder_ffn_dim", m.ffn)
+      .field("decoder_ffn_dim", m.ffn)
+      .field("max_position_embeddings", m.max_positions)
+      .field("activation_function", m.activation)
+      .field("dropout", m.dropout)
+      .field("attention_dropout", m.attention_dropout)
+      .field("activation_dropout", m.activation_dropout)
+      .field("scale_embedding", true)
+      .field("share_encoder_decoder_embeddings", true)
+      .field("tie_word_embeddings", true)
+      .field("is_encoder_decoder", true)
+      .field("pad_token_id", pad)
+      .field("eos_token_id", eos)
+      .field("decoder_start_token_id", pad)
+      .field("forced_eos_token_id", eos)
+      .end_object();
+  return Config::parse(json.text(), "config.json");
 }
 
 std::vector<std::vector<std::string>> reference_streams(const std::vector<ReferenceGroup>& groups) {
@@ -118,7 +133,7 @@ void TranslationTrainee::load_or_make(const std::filesystem::path& checkpoint) {
   if (from.empty()) {
     make_tokenizer();
     Generator generator(static_cast<std::uint64_t>(recipe_.train.seed));
-    model_ = make_marian(marian_config(recipe_.model, *tokenizer_), generator);
+    model_ = make_encoder_decoder(marian_config(recipe_.model, *tokenizer_), generator);
   } else {
     tokenizer_ = load_tokenizer(from);
     model_ = load_encoder_decoder(from);
@@ -188,7 +203,6 @@ EvaluationSet TranslationTrainee::evaluation_set(const CorpusPart& part, const c
 BatcherOptions TranslationTrainee::batcher_options(bool shuffle) const {
   return {.batch_tokens = recipe_.train.batch_tokens,
           .pad_id = model_->pad_id(),
-          .decoder_start_id = model_->decoder_start_id(),
           .seed = static_cast<std::uint64_t>(recipe_.train.seed),
           .shuffle = shuffle};
 }
@@ -206,9 +220,8 @@ SummedLoss TranslationTrainee::next_loss(Context& context) {
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
                                     .ignore_index = kIgnoredLabel,
                                     .reduction = Reduction::sum};
-  return {
-      model_->loss({batch.source_ids, batch.source_mask}, batch.decoder_ids, batch.labels, options, context),
-      batch.target_tokens};
+  return {model_->loss({batch.source_ids, batch.source_mask}, batch.labels, options, context),
+          batch.target_tokens};
 }
 
 double TranslationTrainee::mean_loss(const TokenizedCorpus& pairs) const {
@@ -219,9 +232,7 @@ double TranslationTrainee::mean_loss(const TokenizedCorpus& pairs) const {
   for (std::int64_t left = batcher.batches_in_epoch(); left > 0; --left) {
     const Batch batch = batcher.next();
     Context context;
-    sum +=
-        model_->loss({batch.source_ids, batch.source_mask}, batch.decoder_ids, batch.labels, options, context)
-            .item();
+    sum += model_->loss({batch.source_ids, batch.source_mask}, batch.labels, options, context).item();
     tokens += batch.target_tokens;
   }
   return sum / static_cast<double>(tokens);

@@ -78,13 +78,12 @@ TEST(Batcher, PadsShiftsAndMasks) {
   TokenizedCorpus corpus;
   corpus.add(std::vector<std::int32_t>{11, 12, 0}, std::vector<std::int32_t>{21, 0});
   corpus.add(std::vector<std::int32_t>{13, 0}, std::vector<std::int32_t>{22, 23, 24, 0});
-  Batcher batcher(corpus, {.batch_tokens = 8, .pad_id = 99, .decoder_start_id = 98, .shuffle = false});
+  Batcher batcher(corpus, {.batch_tokens = 8, .pad_id = 99, .shuffle = false});
   ASSERT_EQ(batcher.batches_in_epoch(), 1);
   const Batch batch = batcher.next();
   EXPECT_THAT(batch.rows, ElementsAre(0, 1));
   EXPECT_THAT(batch.source_ids.to_vector<std::int64_t>(), ElementsAre(11, 12, 0, 13, 0, 99));
   EXPECT_THAT(batch.source_mask.to_vector<std::int64_t>(), ElementsAre(1, 1, 1, 1, 1, 0));
-  EXPECT_THAT(batch.decoder_ids.to_vector<std::int64_t>(), ElementsAre(98, 21, 99, 99, 98, 22, 23, 24));
   EXPECT_THAT(batch.labels.to_vector<std::int64_t>(), ElementsAre(21, 0, -100, -100, 22, 23, 24, 0));
   EXPECT_EQ(batch.source_tokens, 5);
   EXPECT_EQ(batch.target_tokens, 6);

@@ -243,7 +243,7 @@ TEST_P(Search, CancelsWithinTheSource) {
   context.taps = &taps;
   context.stop = &stop;
   const Tensor ids = Tensor::from<std::int64_t>({5, 6, 7}, {1, 3});
-  EXPECT_THROW(model->decode({ids, Tensor::full({1, 3}, 1, DType::i64)}, 1, context), Cancelled);
+  EXPECT_THROW(model->decode({ids, Tensor::full({1, 3}, 1, DType::i64)}, context), Cancelled);
   EXPECT_GE(first, 1);
   EXPECT_EQ(later, 0);
   const std::vector<std::vector<std::int64_t>> sources{{5, 6, 7}};

@@ -60,11 +60,11 @@ class CharacterTokenizer final : public Tokenizer {
 /// would.
 class EchoDecoding final : public Decoding {
  public:
-  EchoDecoding(const SourceBatch& source, std::int64_t beams) {
+  explicit EchoDecoding(const SourceBatch& source) {
     width_ = source.ids.size(1);
-    for (std::int64_t b = 0; b < source.ids.size(0) * beams; ++b) {
-      const auto* ids = source.ids.data<std::int64_t>() + b / beams * width_;
-      const auto* mask = source.mask.data<std::int64_t>() + b / beams * width_;
+    for (std::int64_t b = 0; b < source.ids.size(0); ++b) {
+      const auto* ids = source.ids.data<std::int64_t>() + b * width_;
+      const auto* mask = source.mask.data<std::int64_t>() + b * width_;
       sources_.emplace_back(ids, ids + std::count(mask, mask + width_, 1));
     }
   }
@@ -112,13 +112,14 @@ class EchoModel final : public EncoderDecoderModel {
   std::int64_t decoder_start_id() const override { return kPad; }
   std::int64_t pad_id() const override { return kPad; }
   std::int64_t eos_id() const override { return kEnd; }
-  Tensor loss(const SourceBatch&, const Tensor&, const Tensor&, const CrossEntropyOptions&,
-              Context&) const override {
+  Tensor decoder_inputs(const Tensor&, std::int64_t) const override { return {}; }
+  Tensor loss(const SourceBatch&, const Tensor&, const CrossEntropyOptions&, Context&) const override {
     return {};
   }
-  std::unique_ptr<Decoding> decode(const SourceBatch& source, std::int64_t beams, Context&) const override {
+  Tensor encode(const SourceBatch&, Context&) const override { return {}; }
+  std::unique_ptr<Decoding> decode(const SourceBatch& source, Context&) const override {
     largest_batch = std::max(largest_batch, source.ids.numel());
-    return std::make_unique<EchoDecoding>(source, beams);
+    return std::make_unique<EchoDecoding>(source);
   }
   mutable std::int64_t largest_batch = 0;
 

@@ -241,7 +241,7 @@ TEST(Whisper, CachedStepsEqualTheFullPass) {
                   expected = read_tensors(fixture / "expected.safetensors");
   const Tensor ids = inputs.at("decoder_input_ids"), logits = expected.at("logits");
   Context context;
-  const auto decoding = model->decode({{}, {}, inputs.at("input_features")}, 1, context);
+  const auto decoding = model->decode({{}, {}, inputs.at("input_features")}, context);
   for (std::int64_t at = 0, count = 1; at < ids.size(1); at += count, count = count % 3 + 1) {
     count = std::min(count, ids.size(1) - at);
     const Tensor got = decoding->step(slice(ids, 1, at, at + count).contiguous(), context);
@@ -257,7 +257,7 @@ TEST(Whisper, ReadsNoTextAndTextModelsHearNothing) {
              bart = load_encoder_decoder(fs::path(HEED_FIXTURES) / "bart");
   const auto error = [&](const EncoderDecoderModel& model, const SourceBatch& source) -> std::string {
     try {
-      model.decode(source, 1, context);
+      model.decode(source, context);
     } catch (const Error& error) {
       return error.what();
     }

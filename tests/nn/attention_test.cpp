@@ -1,4 +1,5 @@
-// Multi-head attention: against heads computed one by one, with a cache, grouped heads, and gradients.
+// Multi-head attention: against heads computed one by one, fused projections, decoding with a state, grouped
+// heads, and gradients.
 #include "heed/nn/attention.h"
 
 #include <gtest/gtest.h>
@@ -35,73 +36,108 @@ Tensor head_by_head(const MultiHeadAttention& m, const Tensor& x, const Tensor& 
 }
 
 TEST(MultiHeadAttention, EqualsItsHeadsOneByOne) {
-  const MultiHeadAttention m = random_attention("a", 12, 3, 1);
+  const MultiHeadAttention m = random_attention(12, 3, 1);
   const Tensor x = random_tensor({2, 5, 12}, 20), memory = random_tensor({2, 7, 12}, 21);
   Context context;
-  expect_near(m(x, {}, nullptr, context), head_by_head(m, x, x), 1e-12);
-  expect_near(m.cross(x, memory, {}, nullptr, context), head_by_head(m, x, memory), 1e-12);
+  Pass pass(context);
+  pass.memory = memory;
+  expect_near(SelfAttention{m}(x, pass), head_by_head(m, x, x), 1e-12);
+  expect_near(CrossAttention{m}(x, pass), head_by_head(m, x, memory), 1e-12);
 }
 
 TEST(MultiHeadAttention, Gradients) {
-  MultiHeadAttention m = random_attention("a", 4, 2, 2);
+  const MultiHeadAttention m = random_attention(4, 2, 2);
   Context context;
-  AttentionOptions causal;
-  causal.causal = true;
   check_gradients(
       [&](const auto& in) {
-        MultiHeadAttention n = m;
-        n.q.weight = in[1];
-        n.k.weight = in[2];
-        n.v.bias = in[3];
-        n.out.weight = in[4];
-        return n(in[0], causal, nullptr, context);
+        SelfAttention n{m};
+        n.attention.q.weight = in[1];
+        n.attention.k.weight = in[2];
+        n.attention.v.bias = in[3];
+        n.attention.out.weight = in[4];
+        Pass pass(context);
+        pass.self.causal = true;
+        return n(in[0], pass);
       },
       {random_tensor({2, 3, 4}, 22), m.q.weight, m.k.weight, m.v.bias, m.out.weight});
 }
 
-TEST(MultiHeadAttention, CachedPartsEqualTheWhole) {
+// A fused projection is the concatenation of three, in the order that its split says.
+TEST(MultiHeadAttention, FusedProjectionsAreSplitByKindOrByHead) {
+  MultiHeadAttention m = random_attention(8, 4, 9);
+  m.kv_heads = 2;
+  m.k = random_linear(4, 8, 30);
+  m.v = random_linear(4, 8, 40);
+  Context context;
+  Pass pass(context);
+  const Tensor x = random_tensor({2, 3, 8}, 41);
+  MultiHeadAttention grouped = m;
+  grouped.fused = qkv_by_kind(
+      {concat({m.q.weight, m.k.weight, m.v.weight}, 0), concat({m.q.bias, m.k.bias, m.v.bias}, 0)}, 4, 2, 2);
+  expect_near(SelfAttention{grouped}(x, pass), SelfAttention{m}(x, pass), 1e-12);
+  MultiHeadAttention whole = random_attention(8, 4, 9), by_head = whole;
+  std::vector<Tensor> weights, biases;
+  for (std::int64_t head = 0; head < 4; ++head) {
+    for (const Linear& part : {whole.q, whole.k, whole.v}) {
+      weights.push_back(slice(part.weight, 0, 2 * head, 2 * head + 2));
+      biases.push_back(slice(part.bias, 0, 2 * head, 2 * head + 2));
+    }
+  }
+  by_head.fused = qkv_by_head({concat(weights, 0), concat(biases, 0)}, 2);
+  expect_near(SelfAttention{by_head}(x, pass), SelfAttention{whole}(x, pass), 1e-12);
+}
+
+TEST(MultiHeadAttention, DecodedPartsEqualTheWhole) {
   const NoGradients guard;
-  MultiHeadAttention m = random_attention("a", 8, 4, 3);
+  MultiHeadAttention m = random_attention(8, 4, 3);
   m.kv_heads = 2;  // grouped: two query heads read each key head
   m.k = random_linear(4, 8, 50);
   m.v = random_linear(4, 8, 60);
-  const Tensor x = random_tensor({2, 40, 8}, 23);  // more than one growth of the cache
-  Context context;
+  Stack stack;
+  stack.layers.push_back({{{.sublayers = {{.name = "self_attn", .part = SelfAttention{m}}}}}});
+  const Tensor x = random_tensor({2, 40, 8}, 23);  // more than one growth of the state
   AttentionOptions causal;
   causal.causal = true;
-  const Tensor whole = m(x, causal, nullptr, context);
-  KeyValueCache cache;
+  const Tensor whole = reference::run(stack, x, causal);
+  StackState state(stack, 2);
+  Context context;
   std::int64_t at = 0;
   for (const std::int64_t count : {1, 16, 1, 5, 1, 9, 7}) {
-    expect_near(m(slice(x, 1, at, at + count), causal, &cache, context), slice(whole, 1, at, at + count),
-                1e-12);
+    Pass pass(context);
+    pass.self.causal = true;
+    expect_near(stack(slice(x, 1, at, at + count), pass, &state), slice(whole, 1, at, at + count), 1e-12);
     at += count;
   }
   ASSERT_EQ(at, 40);
-  EXPECT_EQ(cache.length, 40);
+  EXPECT_EQ(state.lengths().longest, 40);
 }
 
-TEST(MultiHeadAttention, CachesTakeNoGradients) {
-  const MultiHeadAttention m = random_attention("a", 4, 2, 4);
+TEST(MultiHeadAttention, StatesTakeNoGradients) {
+  Stack stack;
+  stack.layers.push_back(
+      {{{.sublayers = {{.name = "self_attn", .part = SelfAttention{random_attention(4, 2, 4)}}}}}});
   Tensor x = random_tensor({1, 2, 4}, 24);
   x.set_requires_grad();
-  KeyValueCache cache;
+  StackState state(stack, 1);
   Context context;
-  EXPECT_THROW(m(x, {}, &cache, context), Error);
+  Pass pass(context);
+  EXPECT_THROW(stack(x, pass, &state), Error);
 }
 
 TEST(MultiHeadAttention, TrainingNeedsAGenerator) {
-  MultiHeadAttention m = random_attention("a", 4, 2, 5);
+  MultiHeadAttention m = random_attention(4, 2, 5);
   m.dropout = 0.5;
   const Tensor x = random_tensor({1, 2, 4}, 25);
   Context training{true, nullptr, nullptr};
-  EXPECT_THROW(m(x, {}, nullptr, training), Error);
+  Pass pass(training);
+  const SelfAttention attention{m};
+  EXPECT_THROW(attention(x, pass), Error);
   Generator generator(1);
   training.generator = &generator;
-  const auto first = m(x, {}, nullptr, training).to_vector<double>();
+  const auto first = attention(x, pass).to_vector<double>();
   generator.seek(0);
-  EXPECT_EQ(m(x, {}, nullptr, training).to_vector<double>(), first);  // the stream decides
-  EXPECT_NE(m(x, {}, nullptr, training).to_vector<double>(), first);
+  EXPECT_EQ(attention(x, pass).to_vector<double>(), first);  // the stream decides
+  EXPECT_NE(attention(x, pass).to_vector<double>(), first);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace {
 
 using reference::random_encoder;
 using reference::random_tensor;
+using reference::run;
 
 TEST(Positions, SinusoidTableOfTheLiterature) {
   // d = 4, positions 0..2: sin and cos of p, then of p / 100.
@@ -51,32 +52,29 @@ Tensor reversed(const Tensor& x) {
 
 TEST(Positions, WithoutThemTheEncoderIsBlindToOrder) {
   const TwoSentences s;
-  const Encoder encoder = random_encoder(8, 2, NormPlace::post);
-  Context context;
-  const Tensor a = encoder(s.dog_bites_man, {}, context), b = encoder(s.man_bites_dog, {}, context);
+  const Stack encoder = random_encoder(8, 2, post_norm);
+  const Tensor a = run(encoder, s.dog_bites_man), b = run(encoder, s.man_bites_dog);
   EXPECT_LT(largest_difference(a, reversed(b)), 1e-12);
 }
 
 TEST(Positions, WithThemItIsNot) {
   const TwoSentences s;
-  const Encoder encoder = random_encoder(8, 2, NormPlace::post);
+  const Stack encoder = random_encoder(8, 2, post_norm);
   const AdditivePositions positions(sinusoidal_table(3, 8, SinusoidLayout::interleaved));
-  Context context;
-  const Tensor a = encoder(positions.embed(s.dog_bites_man, 0), {}, context);
-  const Tensor b = encoder(positions.embed(s.man_bites_dog, 0), {}, context);
+  const Tensor a = run(encoder, positions.embed(s.dog_bites_man, 0));
+  const Tensor b = run(encoder, positions.embed(s.man_bites_dog, 0));
   EXPECT_GT(largest_difference(a, reversed(b)), 0.1);
 }
 
 TEST(Positions, AlibiTellsOrderApartInACausalEncoder) {
   const TwoSentences s;
-  Encoder encoder = random_encoder(8, 1, NormPlace::pre);
+  const Stack encoder = random_encoder(8, 1, pre_norm);
   AttentionOptions options;
   const Tensor heads = Tensor::zeros({1, 2, 3, 4}, DType::f64);
-  AlibiPositions(alibi_slopes(2)).bias(options, heads, heads);
+  AlibiPositions(alibi_slopes(2)).add_to(options, heads, heads);
   options.causal = true;
-  Context context;
-  EXPECT_GT(largest_difference(encoder(s.dog_bites_man, options, context),
-                               reversed(encoder(s.man_bites_dog, options, context))),
+  EXPECT_GT(largest_difference(run(encoder, s.dog_bites_man, options),
+                               reversed(run(encoder, s.man_bites_dog, options))),
             1e-3);
 }
 
@@ -139,7 +137,7 @@ TEST(Positions, RelativeBiasIsAddedToTheScoresAndLearns) {
                v = random_tensor({1, 2, 7, 4}, 12);
   const auto biased = [&](const Tensor& table) {
     AttentionOptions options;
-    RelativePositions(table, buckets).bias(options, q, k);
+    RelativePositions(table, buckets).add_to(options, q, k);
     return scaled_dot_product_attention(q, k, v, options);
   };
   const Tensor table = random_tensor({8, 2}, 9);
@@ -164,7 +162,7 @@ TEST(Positions, CountedOverWhatIsNoPadding) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     present.data<bool>()[i] = static_cast<std::int64_t>(ids[i]) != padding;
   }
-  const Tensor places = counted_places(present, -1);
+  const Tensor places = unpadded_positions(present, -1);
   const auto want = c.at("positions").get<std::vector<std::int64_t>>();
   for (std::size_t i = 0; i < want.size(); ++i) {
     EXPECT_EQ(places.data<std::int64_t>()[i] + padding + 1, want[i]) << i;
@@ -175,7 +173,7 @@ TEST(Positions, CountedOverWhatIsNoPadding) {
   table.set_requires_grad();
   const AdditivePositions positions(table, padding + 1);
   const Tensor x = Tensor::zeros({3, 5, 2}, DType::f64);
-  const Tensor y = positions.embed(x, Places(places));
+  const Tensor y = positions.embed(x, PositionIds(places));
   std::vector<double> visits(7, 0);
   for (std::size_t i = 0; i < want.size(); ++i) {
     const auto row = static_cast<std::size_t>(want[i]);
@@ -188,21 +186,21 @@ TEST(Positions, CountedOverWhatIsNoPadding) {
   for (std::size_t row = 0; row < 7; ++row) EXPECT_EQ(table.grad().data<double>()[2 * row], visits[row]);
 }
 
-TEST(Positions, EachRowItsOwnPlaces) {
+TEST(Positions, EachRowItsOwnPositions) {
   const AdditivePositions positions(random_tensor({6, 2}, 6));
   const Tensor x = random_tensor({2, 3, 2}, 7);
   const Tensor starts = Tensor::from(std::vector<std::int64_t>{3, 0}, {2});
-  const Tensor y = positions.embed(x, Places(starts));
+  const Tensor y = positions.embed(x, PositionIds(starts));
   for (std::int64_t b = 0; b < 2; ++b) {
     const Tensor row = positions.embed(slice(x, 0, b, b + 1), starts.data<std::int64_t>()[b]);
     EXPECT_EQ(slice(y, 0, b, b + 1).to_vector<double>(), row.to_vector<double>());
   }
   const auto at = [](std::int64_t place) {
-    return Places(Tensor::from(std::vector<std::int64_t>{place, 0}, {2}));
+    return PositionIds(Tensor::from(std::vector<std::int64_t>{place, 0}, {2}));
   };
   EXPECT_THROW(positions.embed(x, at(4)), Error);
   EXPECT_THROW(positions.embed(x, at(-1)), Error);
-  EXPECT_THROW(positions.embed(x, Places(Tensor::zeros({3}, DType::i64))), Error);
+  EXPECT_THROW(positions.embed(x, PositionIds(Tensor::zeros({3}, DType::i64))), Error);
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ Tensor floats(const json& values, const Shape& shape) {
   return Tensor::from(values.get<std::vector<float>>(), shape);
 }
 
-Places starts(const json& places) {
-  return Places(Tensor::from(places.get<std::vector<std::int64_t>>(), {2}));
+PositionIds starts(const json& places) {
+  return PositionIds(Tensor::from(places.get<std::vector<std::int64_t>>(), {2}));
 }
 
 RotaryOptions options_of(const json& c) {
@@ -70,10 +70,10 @@ TEST(Rotary, EveryScalingHasTheNumbersOfTransformers) {
     EXPECT_NEAR(rotary_attention_factor(options.scaling), c.at("attention_factor"), 1e-7);
 
     const RotaryPositions positions(options);
-    const Places places = starts(c.at("starts"));
+    const PositionIds places = starts(c.at("starts"));
     // A frequency's last bit is an angle of length * 6e-8.
     const double tolerance = 1e-6 + 1e-7 * c.at("length").get<double>();
-    expect_near(positions.turns(places, 2, 2), floats(c.at("turns"), {2, 2, r}), tolerance);
+    expect_near(positions.cos_sin(places, 2, 2), floats(c.at("turns"), {2, 2, r}), tolerance);
     Tensor x = floats(c.at("x"), {2, 1, 2, r});
     x.set_requires_grad();
     const Tensor y = positions.rotate(x, places);
@@ -101,8 +101,8 @@ TEST(Rotary, OneFirstPlaceEqualsEachPlace) {
     for (const std::int64_t first : {0, 3, 1000, 300}) {
       std::vector<std::int64_t> each;
       for (std::int64_t i = 0; i < 6; ++i) each.push_back(first + i % 3);
-      const Tensor one = positions.turns(first, 2, 3);
-      const Tensor all = positions.turns(Places(Tensor::from(each, {2, 3})), 2, 3);
+      const Tensor one = positions.cos_sin(first, 2, 3);
+      const Tensor all = positions.cos_sin(PositionIds(Tensor::from(each, {2, 3})), 2, 3);
       expect_near(slice(all, 0, 1, 2), unsqueeze(one, 0), 0);
     }
   }
@@ -125,9 +125,9 @@ TEST(Rotary, RefusesWhatHasNoMeaning) {
   EXPECT_THROW(RotaryPositions{o}, Error);  // the long factors are missing
   const RotaryPositions plain({.dim = 8});
   const Tensor x = Tensor::zeros({2, 1, 3, 8});
-  EXPECT_THROW(plain.rotate(x, Places(-1)), Error);
-  EXPECT_THROW(plain.rotate(x, Places(Tensor::zeros({3}, DType::i64))), Error);
-  EXPECT_THROW(Places(Tensor::zeros({3})), Error);
+  EXPECT_THROW(plain.rotate(x, PositionIds(-1)), Error);
+  EXPECT_THROW(plain.rotate(x, PositionIds(Tensor::zeros({3}, DType::i64))), Error);
+  EXPECT_THROW(PositionIds(Tensor::zeros({3})), Error);
 }
 
 }  // namespace

@@ -51,18 +51,22 @@ TEST(Taps, SilentPatternsAreNamed) {
 }
 
 TEST(Taps, WeightsOfAGroupedAttentionCanBeReplaced) {
-  MultiHeadAttention m = reference::random_attention("a", 8, 4, 1);
+  MultiHeadAttention m = reference::random_attention(8, 4, 1);
   m.kv_heads = 2;
   m.k = reference::random_linear(4, 8, 2);
   m.v = reference::random_linear(4, 8, 4);
   const Tensor x = reference::random_tensor({2, 3, 8}, 5);
   Context silent;
-  const auto want = m(x, {}, nullptr, silent).to_vector<double>();
+  Pass silent_pass(silent);
+  const auto want = SelfAttention{m}(x, silent_pass).to_vector<double>();
   Taps taps;
   taps.listen("a.weights",
               [](const std::string&, Tensor& weights) { weights = weights.clone(); });  // same numbers
   Context context{false, nullptr, &taps};
-  const auto got = m(x, {}, nullptr, context).to_vector<double>();
+  Pass pass(context);
+  pass.name = "a";
+  const auto got = SelfAttention{m}(x, pass).to_vector<double>();
+  taps.require_all_fired();
   for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-12);
 }
 

@@ -7,7 +7,7 @@
 
 #include "heed/autograd.h"
 #include "heed/cancelled.h"
-#include "heed/models/bert.h"
+#include "heed/models/registry.h"
 #include "heed/tasks/answer.h"
 #include "heed/tasks/embed.h"
 #include "heed/tasks/fill.h"
@@ -64,7 +64,7 @@ class Counting final : public EncoderModel {
 };
 
 TEST(Texts, AFlagCancelsBetweenBatchesAndWithinThem) {
-  const auto model = load_bert(encoder("bert-mlm"));
+  const auto model = load_encoder(encoder("bert-mlm"));
   const auto tokenizer = load_tokenizer(encoder("bert-mlm"));
   const std::vector<std::string> texts(4, "the [MASK]");
   std::atomic<bool> stop{false};
@@ -78,7 +78,7 @@ TEST(Texts, AFlagCancelsBetweenBatchesAndWithinThem) {
   EXPECT_THROW(fill_masks(counting, *tokenizer, texts, 1, options), Cancelled);
   EXPECT_EQ(counting.passes, 2);
   stop = false;
-  const auto bare = load_bert(encoder("bert"));
+  const auto bare = load_encoder(encoder("bert"));
   const Counting embedding(*bare, stop, 3);
   EmbeddingRecipe recipe;
   recipe.poolings = {Pooling::mean};
@@ -87,7 +87,7 @@ TEST(Texts, AFlagCancelsBetweenBatchesAndWithinThem) {
 }
 
 TEST(Texts, ThoseThatAreRefusedLeaveTheOthersAsTheyAre) {
-  const auto model = load_bert(encoder("bert-mlm"));
+  const auto model = load_encoder(encoder("bert-mlm"));
   const auto tokenizer = load_tokenizer(encoder("bert-mlm"));
   const std::vector<std::string> good{"the [MASK]", "a [MASK] sat"}, texts{good[0], "no mask", good[1]};
   EXPECT_THROW(fill_masks(*model, *tokenizer, texts, 2), Error);
@@ -108,7 +108,7 @@ TEST(Texts, ThoseThatAreRefusedLeaveTheOthersAsTheyAre) {
     EXPECT_EQ(filled[at][0][0].probability, alone[want][0][0].probability);
   }
   refused.clear();
-  const auto squad = load_bert(encoder("bert-qa"));
+  const auto squad = load_encoder(encoder("bert-qa"));
   const std::vector<Question> questions{{"who?", "Ada wrote it."}, {" ", "Ada wrote it."}};
   AnswerOptions answering;
   static_cast<TaskOptions&>(answering) = options;
@@ -120,7 +120,7 @@ TEST(Texts, ThoseThatAreRefusedLeaveTheOthersAsTheyAre) {
 }
 
 TEST(EmbedTokens, GivesTheLastHiddenState) {
-  const auto model = load_bert(encoder("bert"));
+  const auto model = load_encoder(encoder("bert"));
   const auto tokenizer = load_tokenizer(encoder("bert"));
   const std::vector<std::string> texts{"the cat sat on the mat", "tea"};
   const auto found = embed_tokens(*model, *tokenizer, texts, {});

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "heed/buffer.h"
-#include "heed/nn/block.h"
+#include "heed/nn/attention.h"
+#include "heed/nn/feed_forward.h"
+#include "heed/nn/stack.h"
 #include "heed/ops/embedding.h"
 #include "heed/ops/loss.h"
 #include "heed/train/adamw.h"
@@ -25,9 +27,9 @@ class Learner {
     Tensor ids = Tensor::empty({batch, time}, DType::i64);
     for (std::int64_t i = 0; i < ids.numel(); ++i) ids.data<std::int64_t>()[i] = i * 7919 % kWords;
     Context context;
-    AttentionOptions options;
-    options.causal = true;
-    linear_cross_entropy(stack_(embedding(table_, ids), options, context), table_, {}, ids).backward();
+    Pass pass(context);
+    pass.self.causal = true;
+    linear_cross_entropy(stack_(embedding(table_, ids), pass), table_, {}, ids).backward();
     optimizer_->step(1e-3);
     optimizer_->zero_grad();
   }
@@ -54,25 +56,16 @@ class Learner {
   Norm norm() {
     return {NormKind::layer, parameter(Tensor::full({kWidth}, 1)), parameter(Tensor::zeros({kWidth}))};
   }
-  EncoderLayer layer() {
-    EncoderLayer l;
-    l.name = "layer";
-    l.self_attn = {"attn",
-                   linear(kWidth, kWidth),
-                   linear(kWidth, kWidth),
-                   linear(kWidth, kWidth),
-                   linear(kWidth, kWidth),
-                   4,
-                   4};
-    l.self_attn_residual = {norm(), NormPlace::pre};
-    l.feed_forward = {linear(4 * kWidth, kWidth), linear(kWidth, 4 * kWidth), Activation::gelu};
-    l.feed_forward_residual = {norm(), NormPlace::pre};
-    return l;
+  Layer layer() {
+    const SelfAttention attention{{linear(kWidth, kWidth), linear(kWidth, kWidth), linear(kWidth, kWidth),
+                                   linear(kWidth, kWidth), 4, 4}};
+    const FeedForward feed_forward{linear(4 * kWidth, kWidth), linear(kWidth, 4 * kWidth), Activation::gelu};
+    return {{pre_norm("attn", norm(), attention), pre_norm("feed_forward", norm(), feed_forward)}};
   }
 
   std::vector<Parameter> parameters_;
   Tensor table_;
-  Encoder stack_;
+  Stack stack_;
   std::optional<AdamW> optimizer_;
 };
 

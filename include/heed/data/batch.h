@@ -66,7 +66,6 @@ struct BatchPosition {
 struct Batch {
   Tensor source_ids;               ///< i64 [B, S]
   Tensor source_mask;              ///< i64 [B, S]; 1 = token, 0 = padding
-  Tensor decoder_ids;              ///< i64 [B, T]; the target shifted right, the start token first
   Tensor labels;                   ///< i64 [B, T]; the target, padded with kIgnoredLabel
   std::int64_t source_tokens = 0;  ///< without padding
   std::int64_t target_tokens = 0;
@@ -80,7 +79,6 @@ constexpr std::int64_t kIgnoredLabel = -100;
 struct BatcherOptions {
   std::int64_t batch_tokens = 4096;  ///< rows * max(S, T) of a batch is at most this
   std::int64_t pad_id = 0;
-  std::int64_t decoder_start_id = 0;
   std::uint64_t seed = 0;
   bool shuffle = true;      ///< false: by length, the same in every epoch
   std::int64_t window = 0;  ///< after shuffling, each run of this many pairs is sorted by length; 0 = all

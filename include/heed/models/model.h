@@ -67,7 +67,7 @@ class Tokenizer;
 /// How many tokens the texts of training had: what the config says, else the tokenizer's model_max_length.
 std::optional<std::int64_t> trained_length(const Model& model, const Tokenizer& tokenizer);
 
-/// The state of decoding: the key-value caches of R rows.
+/// Decoding step by step: R rows of tokens, and what the model remembers of them.
 class Decoding {
  public:
   virtual ~Decoding() = default;
@@ -123,13 +123,16 @@ class EncoderDecoderModel : public Model {
   virtual std::int64_t decoder_start_id() const = 0;
   virtual std::int64_t pad_id() const = 0;
   virtual std::int64_t eos_id() const = 0;
-  /// Mean cross-entropy over the labels that are not options.ignore_index. `decoder_ids` i64 [B, T] are the
-  /// labels shifted right; `labels` i64 [B, T].
-  virtual Tensor loss(const SourceBatch& source, const Tensor& decoder_ids, const Tensor& labels,
-                      const CrossEntropyOptions& options, Context& context) const = 0;
-  /// Encodes the source once and starts decoding; row b * beams + i belongs to source b.
-  virtual std::unique_ptr<Decoding> decode(const SourceBatch& source, std::int64_t beams,
-                                           Context& context) const = 0;
+  /// What the decoder reads to predict the labels i64 [B, T]: the labels shifted right after the start token,
+  /// with padding in the place of `ignored`; i64 [B, T]. loss() and forward() make their inputs the same way.
+  virtual Tensor decoder_inputs(const Tensor& labels, std::int64_t ignored) const = 0;
+  /// Mean cross-entropy over the labels i64 [B, T] that are not options.ignore_index.
+  virtual Tensor loss(const SourceBatch& source, const Tensor& labels, const CrossEntropyOptions& options,
+                      Context& context) const = 0;
+  /// The encoder's last hidden state [B, S, D].
+  virtual Tensor encode(const SourceBatch& source, Context& context) const = 0;
+  /// Encodes the source once and starts decoding: row b decodes source b.
+  virtual std::unique_ptr<Decoding> decode(const SourceBatch& source, Context& context) const = 0;
 };
 
 /// The head of an encoder, which computes its predictions.

@@ -28,11 +28,14 @@ std::unique_ptr<Model> make_model(const Config& config, Generator& generator);
 std::unique_ptr<EncoderDecoderModel> load_encoder_decoder(const std::filesystem::path& directory,
                                                           DType dtype = DType::f32);
 
+/// make_model that throws Error when the config is not that of an encoder-decoder.
+std::unique_ptr<EncoderDecoderModel> make_encoder_decoder(const Config& config, Generator& generator);
+
 /// load_model that throws Error when the model is not a decoder.
 std::unique_ptr<DecoderModel> load_decoder(const std::filesystem::path& directory, DType dtype = DType::f32);
 
-/// The supported values of model_type.
-std::vector<std::string> model_families();
+/// load_model that throws Error when the model is not an encoder.
+std::unique_ptr<EncoderModel> load_encoder(const std::filesystem::path& directory, DType dtype = DType::f32);
 
 /// The directory that a name refers to: a directory itself; else NAME under each of `folders` (in order);
 /// else the snapshot of the repository NAME (`owner/name`, `name`, or `owner/name@revision`; default

@@ -2,6 +2,8 @@
 // initialize a new model and save it, so that loading and saving cannot disagree.
 #pragma once
 
+#include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -29,13 +31,17 @@ struct TensorRow {
   bool required = true;                   ///< false: initialized by `init` if the file lacks it
   std::vector<std::string> tied = {};     ///< other names in the model that share this tensor
   std::vector<std::string> aliases = {};  ///< alternative names in files
+  /// Fills the tensor of a new model, in the place of `init`.
+  std::function<void(Tensor)> fill = {};
 };
 
 struct TensorTable {
   std::vector<TensorRow> rows;
-  std::vector<std::string>
-      computed;  ///< names that files may contain but that are not read: heed computes these tensors
-  std::string prefix = "";  ///< prefix of names that files of the model without its head omit
+  std::vector<std::string> ignored_names;  ///< tensors that files may contain but that are not read
+  std::string prefix = "";                 ///< prefix of names that files of the model without its head omit
+  /// Rows from this one on are those of a head, which a file of the body lacks; `architecture` asks for it.
+  std::size_t body_rows = std::numeric_limits<std::size_t>::max();
+  std::string architecture = "";
 };
 
 /// The tensors of a model by the names of its table.

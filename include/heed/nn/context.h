@@ -10,13 +10,10 @@
 
 namespace heed {
 
-struct Places;
-
 struct Context {
   bool training = false;                    ///< dropout is active; needs a generator
   Generator* generator = nullptr;           ///< source of dropout's random streams
   Taps* taps = nullptr;                     ///< listeners, if any
-  const Places* places = nullptr;           ///< where the tokens stand; null is after those of the cache
   const std::atomic<bool>* stop = nullptr;  ///< cancels the pass once true; every layer looks
 
   /// Throws Cancelled once `stop` is true.

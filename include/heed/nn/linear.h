@@ -22,9 +22,9 @@ struct Linear {
 
 /// scale * table[ids]: ids i64 [B, T], result [B, T, D]. Vaswani et al. 2017, section 3.4, scale by sqrt(D).
 struct Embedding {
-  Tensor table;  // [V, D]
+  Tensor table = {};  // [V, D]
   double scale = 1.0;
-  std::optional<std::int64_t> padding_id;  ///< this row gets no gradient
+  std::optional<std::int64_t> padding_id = {};  ///< this row gets no gradient
   Tensor operator()(const Tensor& ids) const;
 };
 

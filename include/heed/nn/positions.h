@@ -1,10 +1,9 @@
 // Positions: how a model represents the order of its tokens. Each kind acts in one of three ways: on the
 // embeddings (sinusoidal, learned), on queries and keys (rotary, in heed/nn/rotary.h), or on the scores
-// (ALiBi, relative bias). A model calls its Positions at all three points and does not depend on the kind.
-// Without positions, attention ignores order.
+// (ALiBi, relative bias). Without positions, attention ignores order.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "heed/ops/attention.h"
@@ -13,33 +12,21 @@
 namespace heed {
 
 /// Position ids of the T tokens of each of B rows. An integer p converts to p, p + 1, ... for every row.
-struct Places {
-  Places(std::int64_t from = 0) : first(from) {}
-  /// i64 [B]: row b has positions each[b], each[b] + 1, ...; i64 [B, T]: one position per token.
-  explicit Places(Tensor of_rows);
+struct PositionIds {
+  PositionIds(std::int64_t from = 0) : first(from) {}
+  /// i64 [B]: row b has positions ids[b], ids[b] + 1, ...; i64 [B, T]: one position per token.
+  explicit PositionIds(Tensor of_rows);
 
   std::int64_t first = 0;
-  Tensor each;  ///< undefined when all rows have positions first, first + 1, ...
+  Tensor ids;  ///< undefined when all rows have positions first, first + 1, ...
 
-  /// The position of every token, i64 [B, T]. Throws Error when `each` has another shape.
+  /// The position of every token, i64 [B, T]. Throws Error when `ids` has another shape.
   Tensor of_tokens(std::int64_t batch, std::int64_t time) const;
 };
 
 /// Positions that skip padding: for `present` bool [B, T], the number of true entries before each in its row,
 /// and `absent` where it is false; i64 [B, T].
-Tensor counted_places(const Tensor& present, std::int64_t absent = 0);
-
-class Positions {
- public:
-  virtual ~Positions() = default;
-  /// Adds positions to the embeddings x [B, T, D] of the tokens at `places`.
-  virtual Tensor embed(const Tensor& x, const Places& places) const;
-  /// Rotates queries or keys [B, H, T, d] of the tokens at `places`.
-  virtual Tensor rotate(const Tensor& x, const Places& places) const;
-  /// Adds the position-dependent terms of the scores, for queries [B, H, T, d] and keys [B, K, S, d], to the
-  /// options.
-  virtual void bias(AttentionOptions& options, const Tensor& queries, const Tensor& keys) const;
-};
+Tensor unpadded_positions(const Tensor& present, std::int64_t absent = 0);
 
 /// Column order of a sinusoidal table: sines and cosines alternate (Vaswani et al. 2017, section 3.5), or all
 /// sines come before all cosines (Marian).
@@ -52,27 +39,39 @@ Tensor sinusoidal_table(std::int64_t count, std::int64_t width, SinusoidLayout l
 /// Adds a row of a table to each embedding: sinusoidal if the table is computed, learned if it is a
 /// parameter. Position p uses row p + offset (2 in BART; in RoBERTa, where padding has position -1, one more
 /// than the padding id). Throws Error for a position outside the table.
-class AdditivePositions : public Positions {
+class AdditivePositions {
  public:
-  explicit AdditivePositions(Tensor table, std::int64_t offset = 0)
-      : table_(std::move(table)), offset_(offset) {}
-  Tensor embed(const Tensor& x, const Places& places) const override;
+  /// `padding_row` gets no gradient.
+  explicit AdditivePositions(Tensor table, std::int64_t offset = 0,
+                             std::optional<std::int64_t> padding_row = {})
+      : table_(std::move(table)), offset_(offset), padding_row_(padding_row) {}
+  /// Adds positions to the embeddings x [B, T, D] of the tokens at `positions`.
+  Tensor embed(const Tensor& x, const PositionIds& positions) const;
 
  private:
   Tensor table_;  // [P, D]
   std::int64_t offset_;
+  std::optional<std::int64_t> padding_row_;
 };
 
-/// ALiBi (Press et al. 2022): adds -slope * distance to the scores, with one slope per head. If `counted`,
-/// distances count only the tokens that the key mask allows (BLOOM).
-class AlibiPositions : public Positions {
+/// A term of the attention scores that depends on the distance of query and key.
+class ScoreBias {
  public:
-  explicit AlibiPositions(const std::vector<double>& slopes, bool counted = false);
-  void bias(AttentionOptions& options, const Tensor& queries, const Tensor& keys) const override;
+  virtual ~ScoreBias() = default;
+  /// Adds the term to the options, for queries [B, H, T, d] and keys [B, K, S, d].
+  virtual void add_to(AttentionOptions& options, const Tensor& queries, const Tensor& keys) const = 0;
+};
+
+/// ALiBi (Press et al. 2022): adds -slope * distance to the scores, with one slope per head. If
+/// `skips_padding`, distances count only the tokens that the key mask allows (BLOOM).
+class AlibiPositions : public ScoreBias {
+ public:
+  explicit AlibiPositions(const std::vector<double>& slopes, bool skips_padding = false);
+  void add_to(AttentionOptions& options, const Tensor& queries, const Tensor& keys) const override;
 
  private:
   Tensor slopes_;  // f32 [H]
-  bool counted_;
+  bool skips_padding_;
 };
 
 /// The slopes of the ALiBi paper: 2^(-m/n), 2^(-2m/n), ... for n heads when n is a power of two; otherwise
@@ -92,10 +91,10 @@ struct RelativeBuckets {
 
 /// Adds a learned bias per bucket and head to the scores. Throws Error when the table [buckets, H] has
 /// another number of buckets, or when there are too few.
-class RelativePositions : public Positions {
+class RelativePositions : public ScoreBias {
  public:
   RelativePositions(Tensor table, const RelativeBuckets& buckets);
-  void bias(AttentionOptions& options, const Tensor& queries, const Tensor& keys) const override;
+  void add_to(AttentionOptions& options, const Tensor& queries, const Tensor& keys) const override;
 
  private:
   Tensor table_;  // [buckets, H]

@@ -56,15 +56,17 @@ std::vector<float> rotary_frequencies(const RotaryOptions& options, std::int64_t
 double rotary_attention_factor(const RotaryScaling& scaling);
 
 /// Rotary positions for texts of any length: cosines and sines are computed when a text first needs them.
-class RotaryPositions : public Positions {
+class RotaryPositions {
  public:
   /// Throws Error when dim is 0, or when a setting that the scaling needs is missing.
   explicit RotaryPositions(RotaryOptions options);
-  ~RotaryPositions() override;
-  Tensor rotate(const Tensor& x, const Places& places) const override;
-  /// cos_sin: cosines, then sines, times the attention factor, for `time` tokens: f32 [T, r], or [B, T, r]
+  ~RotaryPositions();
+  RotaryLayout layout() const { return options_.layout; }
+  /// Cosines, then sines, times the attention factor, for `time` tokens: f32 [T, r], or [B, T, r]
   /// where rows have their own positions.
-  Tensor turns(const Places& places, std::int64_t batch, std::int64_t time) const;
+  Tensor cos_sin(const PositionIds& positions, std::int64_t batch, std::int64_t time) const;
+  /// Rotates queries or keys [B, H, T, d] of the tokens at `positions`.
+  Tensor rotate(const Tensor& x, const PositionIds& positions) const;
 
  private:
   struct Tables;

@@ -1,5 +1,5 @@
 // Linear maps and norms, as rows of a table and as parts.
-#include "models/rows.h"
+#include "models/tensor_rows.h"
 
 namespace heed {
 

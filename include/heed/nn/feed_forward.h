@@ -1,0 +1,22 @@
+// The position-wise feed-forward network (Vaswani et al. 2017, section 3.3), plain or gated.
+#pragma once
+
+#include <optional>
+
+#include "heed/nn/linear.h"
+#include "heed/nn/part.h"
+
+namespace heed {
+
+/// Two linear maps with an activation between them: down(f(up(x))). With a gate, down(f(gate(x)) * up(x))
+/// (Shazeer 2020, "GLU variants improve Transformer").
+struct FeedForward {
+  Linear up;    // [F, D]
+  Linear down;  // [D, F]
+  Activation activation = Activation::relu;
+  double dropout = 0.0;             ///< before `down`
+  std::optional<Linear> gate = {};  // [F, D]
+  Tensor operator()(const Tensor& x, Pass& pass, PartState* state = nullptr) const;
+};
+
+}  // namespace heed

@@ -1,0 +1,95 @@
+// Transformer layers and stacks of them. A layer consists of residual steps; a step adds the results of one
+// or more sublayers to their input. Where the norms are is what distinguishes most architectures:
+//
+//   pre-norm            x + f(norm(x))                   Sublayer::norm_before (Xiong et al. 2020)
+//   post-norm           norm(x + f(x))                   ResidualStep::norm_sum (Vaswani et al. 2017)
+//   before and after    x + norm'(f(norm(x)))            Sublayer::norm_before and norm_after
+//   parallel            x + f(norm(x)) + g(norm'(x))     two sublayers of one step (Wang and Komatsuzaki 2021)
+//   residual from norm  n + f(n) with n = norm(x)        ResidualStep::norm_input (Shoeybi et al. 2019)
+//
+// Taps: `STACK.embed` [B, T, D], the input of the first layer; `STACK.layers.I.out` [B, T, D], the output of
+// layer I; those of a sublayer's part begin with `STACK.layers.I.SUBLAYER`.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heed/nn/norm.h"
+#include "heed/nn/part.h"
+
+namespace heed {
+
+/// dropout(multiplier * norm_after(part(norm_before(x)))).
+struct Sublayer {
+  std::string name;  ///< in the taps of the part: "self_attn", "cross_attn", "feed_forward"
+  std::optional<Norm> norm_before = {};
+  Part part;
+  std::optional<Norm> norm_after = {};
+  double multiplier = 1.0;
+  double dropout = 0.0;
+};
+
+/// norm_sum(n + the sum of the sublayers of n), where n = norm_input(x).
+struct ResidualStep {
+  std::vector<Sublayer> sublayers;
+  std::optional<Norm> norm_input = {};
+  std::optional<Norm> norm_sum = {};
+};
+
+/// x + dropout(part(norm(x))).
+ResidualStep pre_norm(std::string name, Norm norm, Part part, double dropout = 0.0);
+/// norm(x + dropout(part(x))).
+ResidualStep post_norm(std::string name, Norm norm, Part part, double dropout = 0.0);
+
+/// Layers that share their weights are copies of one another.
+struct Layer {
+  std::vector<ResidualStep> steps;
+};
+
+class StackState;
+
+struct Stack {
+  std::string name = "encoder";
+  std::vector<Layer> layers = {};
+  std::optional<Norm> final_norm = {};
+  /// x [B, T, D] -> [B, T, D]. With a state, the T tokens follow those of earlier passes.
+  Tensor operator()(Tensor x, Pass& pass, StackState* state = nullptr) const;
+};
+
+/// What a stack remembers of R rows of tokens while decoding.
+class StackState {
+ public:
+  /// No tokens yet. With `memory` [R, S, D'], cross-attention of row i attends to memory[i].
+  StackState(const Stack& stack, std::int64_t rows, const Tensor& memory = {});
+
+  std::int64_t rows() const { return static_cast<std::int64_t>(sources_.size()); }
+  const SequenceLengths& lengths() const { return lengths_; }
+  /// Those of the tokens that follow.
+  PositionIds positions() const;
+  /// The row of `memory` that each row attends to.
+  const std::vector<std::int64_t>& sources() const { return sources_; }
+  /// Row i becomes a copy of the old row rows[i]; the number of rows may change. Throws Error when there is
+  /// no such row.
+  void reorder(std::span<const std::int64_t> rows);
+  /// Memory of all parts.
+  std::size_t bytes() const;
+
+ private:
+  friend struct Stack;
+  /// Tells the pass about the earlier tokens.
+  void begin(Pass& pass, std::int64_t time) const;
+  /// Counts the tokens of a finished pass.
+  void advance(const Pass& pass, std::int64_t time);
+
+  std::vector<std::unique_ptr<PartState>> parts_;  // of all sublayers in order; null for those without
+  SequenceLengths lengths_;
+  std::vector<std::int64_t> sources_;
+  // For each row, a number for every token: equal prefixes mean that the tokens come from the same pass and
+  // row, so that their keys and values are equal.
+  std::vector<std::vector<std::int64_t>> history_;
+  std::int64_t tokens_seen_ = 0;
+};
+
+}  // namespace heed

@@ -1,0 +1,25 @@
+// The families of models, each defined at the end of its file.
+#pragma once
+
+#include "models/family.h"
+
+namespace heed {
+
+Family albert_family();
+Family bart_family();
+Family bert_family();
+Family bloom_family();
+Family distilbert_family();
+Family gpt2_family();
+Family gpt_neox_family();
+Family llama_family();
+Family marian_family();
+Family mistral_family();
+Family mpt_family();
+Family qwen2_family();
+Family roberta_family();
+Family t5_family();
+Family vit_family();
+Family whisper_family();
+
+}  // namespace heed

@@ -1,0 +1,101 @@
+// The table and the parts of LLaMA and its descendants.
+#include "models/llama_common.h"
+
+#include "heed/nn/attention.h"
+#include "heed/nn/feed_forward.h"
+#include "heed/ops/activation.h"
+#include "models/config_fields.h"
+#include "models/rope_config.h"
+#include "models/tensor_rows.h"
+
+namespace heed {
+namespace {
+
+std::string llama_layer(std::int64_t i) { return "model.layers." + std::to_string(i) + "."; }
+
+}  // namespace
+
+TensorTable llama_table(const LlamaConfig& c, const HasTensor&) {
+  TensorTable table;
+  table.prefix = "model.";
+  table.rows.push_back({"model.embed_tokens.weight", {c.vocab_size, c.d_model}, Init::embedding});
+  if (c.tied) table.rows.back().tied.push_back("lm_head.weight");
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const std::string layer = llama_layer(i), attention = layer + "self_attn.";
+    add_linear(table, attention + "q_proj", c.heads * c.head_dim, c.d_model, c.qkv_bias);
+    add_linear(table, attention + "k_proj", c.kv_heads * c.head_dim, c.d_model, c.qkv_bias);
+    add_linear(table, attention + "v_proj", c.kv_heads * c.head_dim, c.d_model, c.qkv_bias);
+    add_linear(table, attention + "o_proj", c.d_model, c.heads * c.head_dim, c.out_bias);
+    add_linear(table, layer + "mlp.gate_proj", c.d_ff, c.d_model, c.mlp_bias);
+    add_linear(table, layer + "mlp.up_proj", c.d_ff, c.d_model, c.mlp_bias);
+    add_linear(table, layer + "mlp.down_proj", c.d_model, c.d_ff, c.mlp_bias);
+    add_norm(table, layer + "input_layernorm", c.d_model, false);
+    add_norm(table, layer + "post_attention_layernorm", c.d_model, false);
+    table.ignored_names.push_back(attention + "rotary_emb.inv_freq");  // in early files
+  }
+  add_norm(table, "model.norm", c.d_model, false);
+  if (!c.tied) add_output(table, c.headless, "lm_head.weight", {c.vocab_size, c.d_model});
+  return table;
+}
+
+std::unique_ptr<Model> build_llama(const LlamaConfig& c, ModelFiles files) {
+  const Weights& weights = files.weights;
+  const auto norm = [&](const std::string& name) {
+    return norm_part(weights, name, NormKind::rms, c.norm_eps);
+  };
+  const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
+  DecoderParts parts;
+  parts.embeddings.tokens = {weights["model.embed_tokens.weight"], 1.0, c.padding};
+  const auto rotary = std::make_shared<RotaryPositions>(c.rotary);
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const std::string file = llama_layer(i);
+    const SelfAttention attention{{.q = linear(file + "self_attn.q_proj"),
+                                   .k = linear(file + "self_attn.k_proj"),
+                                   .v = linear(file + "self_attn.v_proj"),
+                                   .out = linear(file + "self_attn.o_proj"),
+                                   .heads = c.heads,
+                                   .kv_heads = c.kv_heads,
+                                   .dropout = c.attention_dropout,
+                                   .rotary = rotary,
+                                   .window = c.windows[static_cast<std::size_t>(i)]}};
+    const FeedForward feed_forward{.up = linear(file + "mlp.up_proj"),
+                                   .down = linear(file + "mlp.down_proj"),
+                                   .activation = activation_named(c.activation),
+                                   .gate = linear(file + "mlp.gate_proj")};
+    parts.stack.layers.push_back(
+        {{pre_norm("self_attn", norm(file + "input_layernorm"), attention),
+          pre_norm("feed_forward", norm(file + "post_attention_layernorm"), feed_forward)}});
+  }
+  parts.stack.final_norm = norm("model.norm");
+  parts.output.weight = weights.find("lm_head.weight");
+  return assemble_decoder(
+      std::move(files), std::move(parts),
+      {.trained_positions = c.positions, .rows_are_independent = !follows_length(c.rotary)});
+}
+
+LlamaConfig LlamaConfig::parse(const Config& json, std::int64_t kv_heads_default) {
+  LlamaConfig c;
+  c.vocab_size = json.required_positive_integer("vocab_size");
+  c.d_model = json.required_positive_integer("hidden_size");
+  c.d_ff = json.required_positive_integer("intermediate_size");
+  c.layers = layer_count(json, "num_hidden_layers", json.required_positive_integer("num_hidden_layers"));
+  c.heads = json.required_positive_integer("num_attention_heads");
+  c.kv_heads = integer_or_null(json, "num_key_value_heads", c.heads,
+                               kv_heads_default > 0 ? kv_heads_default : c.heads);
+  if (c.heads % c.kv_heads != 0)
+    json.fail("num_key_value_heads", "a divisor of num_attention_heads " + std::to_string(c.heads));
+  if (!json.has("head_dim")) check_heads(json, "num_attention_heads", c.d_model, c.heads);
+  c.head_dim = json.positive_integer("head_dim", c.d_model / c.heads);
+  c.activation = json.string("hidden_act", "silu");
+  activation_setting(json, "hidden_act", c.activation);
+  c.norm_eps = norm_epsilon(json, "rms_norm_eps", 1e-6);
+  c.attention_dropout = probability(json, "attention_dropout", 0);
+  c.tied = json.boolean("tie_word_embeddings", false);
+  c.padding = padding_setting(json, std::nullopt, c.vocab_size);
+  c.headless = is_headless(json);
+  c.windows.assign(static_cast<std::size_t>(c.layers), 0);
+  json.ignore({"initializer_range", "pretraining_tp", "is_decoder"});
+  return c;
+}
+
+}  // namespace heed

@@ -1,0 +1,33 @@
+// What LLaMA and the families after it share: RMS norms before attention and a gated feed-forward, rotary
+// positions, grouped heads, the names of their tensors. A family reads its config into a LlamaConfig; table
+// and parts follow from it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/nn/rotary.h"
+#include "models/decoder.h"
+
+namespace heed {
+
+struct LlamaConfig {
+  std::int64_t vocab_size = 0, d_model = 0, d_ff = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  std::string activation = "silu";
+  double norm_eps = 1e-6, attention_dropout = 0;
+  bool tied = false, qkv_bias = false, out_bias = false, mlp_bias = false, headless = false;
+  std::vector<std::int64_t> windows;    // per layer; 0: none
+  std::optional<std::int64_t> padding;  // lookups of this id give no gradient
+  std::int64_t positions = 0;           // of training
+  RotaryOptions rotary;
+
+  /// The keys all these families have. `kv_heads_default` 0 means as many as heads.
+  static LlamaConfig parse(const Config& json, std::int64_t kv_heads_default);
+};
+
+TensorTable llama_table(const LlamaConfig& config, const HasTensor& has);
+std::unique_ptr<Model> build_llama(const LlamaConfig& config, ModelFiles files);
+
+}  // namespace heed
