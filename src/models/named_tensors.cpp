@@ -81,11 +81,11 @@ void Collector::put(const std::string& tap, const std::string& name) {
 void Collector::listen(const Stack& stack, const std::string& prefix) {
   if (options_.hidden_states) put(stack.name + ".embed", prefix + "hidden_states.0");
   for (std::size_t i = 0; i < stack.layers.size(); ++i) {
-    const std::string layer = stack.name + ".layers." + std::to_string(i), number = "." + std::to_string(i);
+    const std::string number = std::to_string(i), layer = stack.name + ".layers." + number;
     if (options_.hidden_states) put(layer + ".out", prefix + "hidden_states." + std::to_string(i + 1));
     if (!options_.attentions) continue;
-    put(layer + ".self_attn.weights", prefix + "attentions" + number);
-    put(layer + ".cross_attn.weights", "cross_attentions" + number);
+    put(layer + ".self_attn.weights", prefix + "attentions." + number);
+    put(layer + ".cross_attn.weights", "cross_attentions." + number);
   }
 }
 

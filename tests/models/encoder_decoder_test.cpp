@@ -227,6 +227,31 @@ TEST(MarianEmbeddings, UntiedOnesStayApart) {
   EXPECT_EQ(tables("false", "false"), (Names{encoder, decoder, "lm_head.weight"}));
 }
 
+// mBART has no start token: its decoder begins with the last label, the language, in training as in forward().
+TEST(Mbart, TrainingAndForwardStartTheDecoderWithTheLastLabel) {
+  std::ifstream file(fs::path(HEED_FIXTURES) / "bart" / "config.json");
+  auto json = nlohmann::ordered_json::parse(file);
+  json["model_type"] = "mbart";
+  Generator generator(1);
+  const auto model = make_encoder_decoder(Config::parse(json.dump(), "config.json"), generator);
+  const auto ids = [](std::vector<std::int64_t> values) { return Tensor::from(values, {2, 4}); };
+  const Tensor labels = ids({7, 8, 9, -100, 5, 6, 4, 3}), source = ids({5, 6, 7, 8, 9, 10, 11, 12});
+  const Tensor wanted = ids({9, 7, 8, 9, 3, 5, 6, 4});
+  EXPECT_EQ(model->decoder_inputs(labels, -100).to_vector<std::int64_t>(), wanted.to_vector<std::int64_t>());
+  Context context;
+  TensorMap inputs{{"input_ids", source}, {"labels", labels}, {"decoder_input_ids", wanted}};
+  const double explicit_loss = model->forward(inputs, {}, context).at("loss").item();
+  inputs.erase("decoder_input_ids");
+  EXPECT_EQ(model->forward(inputs, {}, context).at("loss").item(), explicit_loss);
+  const Tensor all = Tensor::full({2, 4}, 1, DType::i64);
+  EXPECT_NEAR(model->loss({source, all}, labels, {}, context).item(), explicit_loss, 1e-6 * explicit_loss);
+}
+
+TEST_P(EncoderDecoder, EncodesWithoutItsDecoder) {
+  const Tensor memory = model->encode(source, context);
+  EXPECT_LE(relative_error(memory, expected.at("encoder_last_hidden_state")), 1e-5);
+}
+
 // Before a tensor is looked at, and before memory is asked for.
 TEST(EncoderDecoderConfig, RefusesWhatMakesNoModelByName) {
   struct {
