@@ -5,20 +5,20 @@
 
 namespace heed {
 
-std::int64_t layer_count(const Config& json, const char* key, std::int64_t otherwise) {
-  const std::int64_t layers = json.positive_integer(key, otherwise);
+std::int64_t layer_count(const Config& json, const char* key, std::int64_t default_value) {
+  const std::int64_t layers = json.positive_integer(key, default_value);
   if (layers > 1000) json.fail(key, "at most 1000 layers");
   return layers;
 }
 
-double probability(const Config& json, const char* key, double otherwise) {
-  const double p = json.number(key, otherwise);
+double probability(const Config& json, const char* key, double default_value) {
+  const double p = json.number(key, default_value);
   if (!(p >= 0.0 && p < 1.0)) json.fail(key, "a probability in [0, 1)");
   return p;
 }
 
-double norm_epsilon(const Config& json, const char* key, double otherwise) {
-  const double epsilon = json.number(key, otherwise);
+double norm_epsilon(const Config& json, const char* key, double default_value) {
+  const double epsilon = json.number(key, default_value);
   if (!(epsilon >= 0.0)) json.fail(key, "a number of at least 0");
   return epsilon;
 }
@@ -29,12 +29,12 @@ const char* common_or_own(const Config& json, const char* alias, const char* key
   return alias;
 }
 
-std::optional<std::int64_t> padding_setting(const Config& json, std::optional<std::int64_t> otherwise,
+std::optional<std::int64_t> padding_setting(const Config& json, std::optional<std::int64_t> default_value,
                                             std::int64_t vocab_size) {
   const char* key = "pad_token_id";
   const std::vector<std::string> names = json.names();
   if (!json.has(key))
-    return std::find(names.begin(), names.end(), key) != names.end() ? std::nullopt : otherwise;
+    return std::find(names.begin(), names.end(), key) != names.end() ? std::nullopt : default_value;
   const std::int64_t id = json.required_integer(key);
   check_id(json, key, id < 0 ? id + vocab_size : id, vocab_size);
   return id < 0 ? id + vocab_size : id;
@@ -66,9 +66,9 @@ void check_id(const Config& json, const char* key, std::int64_t id, std::int64_t
   if (id < 0 || id >= vocab) json.fail(key, std::string("an id in [0, ") + std::to_string(vocab) + ")");
 }
 
-std::int64_t single_id(const Config& json, const char* key, std::int64_t otherwise) {
+std::int64_t single_id(const Config& json, const char* key, std::int64_t default_value) {
   const std::vector<std::int64_t> ids = json.integers(key);
-  return ids.empty() ? otherwise : ids.front();
+  return ids.empty() ? default_value : ids.front();
 }
 
 void ignore_common_keys(const Config& json) {

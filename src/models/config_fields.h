@@ -13,17 +13,17 @@
 namespace heed {
 
 /// A number of layers: at most 1000, as every layer has rows in the table before a file is looked at.
-std::int64_t layer_count(const Config& json, const char* key, std::int64_t otherwise);
+std::int64_t layer_count(const Config& json, const char* key, std::int64_t default_value);
 /// The number under `key`, which must lie in [0, 1).
-double probability(const Config& json, const char* key, double otherwise);
+double probability(const Config& json, const char* key, double default_value);
 /// The number under `key`, which must be at least 0.
-double norm_epsilon(const Config& json, const char* key, double otherwise);
+double norm_epsilon(const Config& json, const char* key, double default_value);
 /// `alias` where the config has it, else `key`: transformers lets the common name of a setting (hidden_size)
 /// win over a family's own (n_embd).
 const char* common_or_own(const Config& json, const char* alias, const char* key);
 /// The row of the embedding that learns nothing from lookups, under `pad_token_id`: null is none, and a
 /// negative id counts from the end.
-std::optional<std::int64_t> padding_setting(const Config& json, std::optional<std::int64_t> otherwise,
+std::optional<std::int64_t> padding_setting(const Config& json, std::optional<std::int64_t> default_value,
                                             std::int64_t vocab_size);
 /// The integer of at least 1 under `key`; null and absent may mean different things.
 std::int64_t integer_or_null(const Config& json, const char* key, std::int64_t when_null,
@@ -35,7 +35,7 @@ void check_heads(const Config& json, const char* key, std::int64_t width, std::i
 /// Throws Error unless 0 <= id < vocab.
 void check_id(const Config& json, const char* key, std::int64_t id, std::int64_t vocab);
 /// The token under `key`, or the first where there are several.
-std::int64_t single_id(const Config& json, const char* key, std::int64_t otherwise);
+std::int64_t single_id(const Config& json, const char* key, std::int64_t default_value);
 /// Marks the keys that may stand in any config and that change nothing in the model itself: names, versions,
 /// labels, settings of generation and of other tools. Throws Error for quantised weights.
 void ignore_common_keys(const Config& json);

@@ -13,14 +13,14 @@ namespace heed {
 
 /// The sum of token, token type and position embeddings, with a norm and dropout.
 struct InputEmbeddings {
-  Embedding tokens = {};                          // [V, E]
-  std::optional<Norm> token_norm = {};            // of the tokens alone (BLOOM)
-  Tensor token_types = {};                        // [token types, E], or undefined
+  Embedding tokens = {};                // [V, E]
+  std::optional<Norm> token_norm = {};  // of the tokens alone (BLOOM)
+  Tensor token_types = {};              // [token types, E], or undefined
   std::optional<AdditivePositions> positions = {};
   std::optional<std::int64_t> unpositioned = {};  // position ids skip this id, which gets -1 (RoBERTa)
   std::optional<Norm> norm = {};                  // of the sum
   double dropout = 0.0;
-  std::optional<Linear> projection = {};          // from E to D (ALBERT)
+  std::optional<Linear> projection = {};  // from E to D (ALBERT)
 
   /// ids and type_ids (or undefined for all 0) i64 [B, T] to [B, T, D].
   Tensor operator()(const Tensor& ids, const PositionIds& position_ids, Context& context,

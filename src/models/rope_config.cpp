@@ -6,15 +6,15 @@
 namespace heed {
 namespace {
 
-double positive(const Config& json, const char* key, std::optional<double> otherwise) {
-  if (!otherwise) json.required_number(key);
-  const double value = json.number(key, otherwise.value_or(0));
+double positive(const Config& json, const char* key, std::optional<double> default_value) {
+  if (!default_value) json.required_number(key);
+  const double value = json.number(key, default_value.value_or(0));
   if (!(value > 0 && std::isfinite(value))) json.fail(key, "a number above 0");
   return value;
 }
 
-double part_of_head(const Config& json, const char* key, double otherwise) {
-  const double part = json.number(key, otherwise);
+double part_of_head(const Config& json, const char* key, double default_value) {
+  const double part = json.number(key, default_value);
   if (!(part >= 0 && part <= 1)) json.fail(key, "a number from 0 to 1");
   return part;
 }

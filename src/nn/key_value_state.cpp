@@ -94,7 +94,8 @@ MemoryState::MemoryState(const Tensor& memory_keys, const Tensor& memory_values)
 
 void MemoryState::reorder(const RowReorder& rows) {
   // Beams of one source share its memory, so a reordering among them changes nothing.
-  const bool same = std::find(rows.same_source.begin(), rows.same_source.end(), false) == rows.same_source.end();
+  const bool same =
+      std::find(rows.same_source.begin(), rows.same_source.end(), false) == rows.same_source.end();
   const auto count = static_cast<std::int64_t>(rows.from.size());
   if (same && count <= keys_.size(0)) {
     keys_ = slice(keys_, 0, 0, count);

@@ -106,10 +106,9 @@ void StackState::reorder(std::span<const std::int64_t> rows) {
     const auto from = static_cast<std::size_t>(rows[row]);
     const std::vector<std::int64_t>& taken = history_[from];
     const bool old = row < history_.size();
-    const auto common = !old ? taken.begin()
-                             : std::mismatch(taken.begin(), taken.end(), history_[row].begin(),
-                                             history_[row].end())
-                                   .first;
+    const auto common =
+        !old ? taken.begin()
+             : std::mismatch(taken.begin(), taken.end(), history_[row].begin(), history_[row].end()).first;
     order.common.push_back(common - taken.begin());
     order.lengths.push_back(lengths_.of(rows[row]));
     order.same_source.push_back(old && sources_[row] == sources_[from]);

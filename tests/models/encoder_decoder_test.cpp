@@ -227,7 +227,8 @@ TEST(MarianEmbeddings, UntiedOnesStayApart) {
   EXPECT_EQ(tables("false", "false"), (Names{encoder, decoder, "lm_head.weight"}));
 }
 
-// mBART has no start token: its decoder begins with the last label, the language, in training as in forward().
+// mBART has no start token: its decoder begins with the last label, the language, in training as in
+// forward().
 TEST(Mbart, TrainingAndForwardStartTheDecoderWithTheLastLabel) {
   std::ifstream file(fs::path(HEED_FIXTURES) / "bart" / "config.json");
   auto json = nlohmann::ordered_json::parse(file);

@@ -37,8 +37,8 @@ class PartState {
 class Part {
  public:
   template <class Kind>
-    requires(!std::same_as<Kind, Part>)
-  Part(Kind kind) : held_(std::make_shared<const Holder<Kind>>(std::move(kind))) {}
+  requires(!std::same_as<Kind, Part>) Part(Kind kind)
+      : held_(std::make_shared<const Holder<Kind>>(std::move(kind))) {}
 
   Tensor operator()(const Tensor& x, Pass& pass, PartState* state) const {
     return held_->run(x, pass, state);

@@ -26,17 +26,19 @@ class Pass {
  public:
   explicit Pass(Context& user_context) : context(user_context) {}
 
-  Context& context;                   ///< taps, dropout and cancellation
-  PositionIds positions = {};         ///< of the tokens of this pass
-  AttentionOptions self = {};         ///< which tokens self-attention may attend to
-  AttentionOptions cross = {};        ///< which positions of `memory` cross-attention may attend to
-  Tensor memory = {};                 ///< [B, S, D']; undefined without cross-attention, or when states hold it
+  Context& context;             ///< taps, dropout and cancellation
+  PositionIds positions = {};   ///< of the tokens of this pass
+  AttentionOptions self = {};   ///< which tokens self-attention may attend to
+  AttentionOptions cross = {};  ///< which positions of `memory` cross-attention may attend to
+  Tensor memory = {};           ///< [B, S, D']; undefined without cross-attention, or when states hold it
   std::vector<std::int64_t> lengths;  ///< tokens of each row that are not padding; empty: all of them
   SequenceLengths past = {};          ///< tokens of earlier passes, which states hold
   std::string name = {};              ///< of the running part: the prefix of its taps
 
   /// Whether `name`.what has a listener.
-  bool wants(const char* what) const { return context.taps != nullptr && context.taps->wants(name + "." + what); }
+  bool wants(const char* what) const {
+    return context.taps != nullptr && context.taps->wants(name + "." + what);
+  }
   /// Passes `value` to the listeners of `name`.what, if there are any; they may replace it.
   void tap(const char* what, Tensor& value);
   /// The cosines and sines of the tokens of x [B, H, T, d], in its dtype.

@@ -4,8 +4,8 @@
 //   pre-norm            x + f(norm(x))                   Sublayer::norm_before (Xiong et al. 2020)
 //   post-norm           norm(x + f(x))                   ResidualStep::norm_sum (Vaswani et al. 2017)
 //   before and after    x + norm'(f(norm(x)))            Sublayer::norm_before and norm_after
-//   parallel            x + f(norm(x)) + g(norm'(x))     two sublayers of one step (Wang and Komatsuzaki 2021)
-//   residual from norm  n + f(n) with n = norm(x)        ResidualStep::norm_input (Shoeybi et al. 2019)
+//   parallel            x + f(norm(x)) + g(norm'(x))     two sublayers of one step (Wang and Komatsuzaki
+//   2021) residual from norm  n + f(n) with n = norm(x)        ResidualStep::norm_input (Shoeybi et al. 2019)
 //
 // Taps: `STACK.embed` [B, T, D], the input of the first layer; `STACK.layers.I.out` [B, T, D], the output of
 // layer I; those of a sublayer's part begin with `STACK.layers.I.SUBLAYER`.
