@@ -14,11 +14,11 @@
 namespace heed {
 
 struct DecoderParts {
-  InputEmbeddings embeddings = {};
+  InputEmbeddings embeddings;
   Stack stack{.name = "decoder"};
   double stack_dropout = 0.0;  // on the stack's output
   double output_scale = 1.0;   // on the input of the output projection
-  Linear output = {};          // [V, D]; without a weight in a model that was saved without its head
+  Linear output;               // [V, D]; without a weight in a model that was saved without its head
 
   /// Ids i64 [B, T] to the last hidden state [B, T, D]; each token attends to itself and those before it. The
   /// pass says the rest: position ids, masks, memory. With a state, the ids follow the earlier ones.

@@ -13,7 +13,7 @@ namespace heed {
 
 /// The sum of token, token type and position embeddings, with a norm and dropout.
 struct InputEmbeddings {
-  Embedding tokens = {};                // [V, E]
+  Embedding tokens;                     // [V, E]
   std::optional<Norm> token_norm = {};  // of the tokens alone (BLOOM)
   Tensor token_types = {};              // [token types, E], or undefined
   std::optional<AdditivePositions> positions = {};

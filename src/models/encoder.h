@@ -60,7 +60,7 @@ struct EncoderHeadParts {
 };
 
 struct EncoderParts {
-  InputEmbeddings embeddings = {};
+  InputEmbeddings embeddings;
   Stack stack = {};
   double stack_dropout = 0.0;  // on the stack's output
   std::optional<Linear> pooler = {};

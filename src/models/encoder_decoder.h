@@ -14,11 +14,11 @@
 namespace heed {
 
 struct EncoderDecoderParts {
-  InputEmbeddings source = {};
-  std::optional<AudioFrontend> audio = {};  // in the place of `source`
-  Stack encoder = {};
+  InputEmbeddings source;
+  std::optional<AudioFrontend> audio;  // in the place of `source`
+  Stack encoder;
   double encoder_dropout = 0.0;  // on the encoder's output
-  DecoderParts decoder = {};
+  DecoderParts decoder;
 
   /// The source to memory [B, S, D]. Throws Error where it is not of the kind the model takes.
   Tensor encode(const SourceBatch& batch, Context& context) const;

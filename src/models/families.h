@@ -17,6 +17,7 @@ Family marian_family();
 Family mistral_family();
 Family mpt_family();
 Family qwen2_family();
+Family qwen3_family();
 Family roberta_family();
 Family t5_family();
 Family vit_family();

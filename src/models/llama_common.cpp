@@ -26,6 +26,10 @@ TensorTable llama_table(const LlamaConfig& c, const HasTensor&) {
     add_linear(table, attention + "k_proj", c.kv_heads * c.head_dim, c.d_model, c.qkv_bias);
     add_linear(table, attention + "v_proj", c.kv_heads * c.head_dim, c.d_model, c.qkv_bias);
     add_linear(table, attention + "o_proj", c.d_model, c.heads * c.head_dim, c.out_bias);
+    if (c.qk_norm) {
+      add_norm(table, attention + "q_norm", c.head_dim, false);
+      add_norm(table, attention + "k_norm", c.head_dim, false);
+    }
     add_linear(table, layer + "mlp.gate_proj", c.d_ff, c.d_model, c.mlp_bias);
     add_linear(table, layer + "mlp.up_proj", c.d_ff, c.d_model, c.mlp_bias);
     add_linear(table, layer + "mlp.down_proj", c.d_model, c.d_ff, c.mlp_bias);
@@ -49,15 +53,19 @@ std::unique_ptr<Model> build_llama(const LlamaConfig& c, ModelFiles files) {
   const auto rotary = std::make_shared<RotaryPositions>(c.rotary);
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const std::string file = llama_layer(i);
-    const SelfAttention attention{{.q = linear(file + "self_attn.q_proj"),
-                                   .k = linear(file + "self_attn.k_proj"),
-                                   .v = linear(file + "self_attn.v_proj"),
-                                   .out = linear(file + "self_attn.o_proj"),
-                                   .heads = c.heads,
-                                   .kv_heads = c.kv_heads,
-                                   .dropout = c.attention_dropout,
-                                   .rotary = rotary,
-                                   .window = c.windows[static_cast<std::size_t>(i)]}};
+    SelfAttention attention{{.q = linear(file + "self_attn.q_proj"),
+                             .k = linear(file + "self_attn.k_proj"),
+                             .v = linear(file + "self_attn.v_proj"),
+                             .out = linear(file + "self_attn.o_proj"),
+                             .heads = c.heads,
+                             .kv_heads = c.kv_heads,
+                             .dropout = c.attention_dropout,
+                             .rotary = rotary,
+                             .window = c.windows[static_cast<std::size_t>(i)]}};
+    if (c.qk_norm) {
+      attention.attention.q_norm = norm(file + "self_attn.q_norm");
+      attention.attention.k_norm = norm(file + "self_attn.k_norm");
+    }
     const FeedForward feed_forward{.up = linear(file + "mlp.up_proj"),
                                    .down = linear(file + "mlp.down_proj"),
                                    .activation = activation_named(c.activation),
@@ -96,6 +104,24 @@ LlamaConfig LlamaConfig::parse(const Config& json, std::int64_t kv_heads_default
   c.windows.assign(static_cast<std::size_t>(c.layers), 0);
   json.ignore({"initializer_range", "pretraining_tp", "is_decoder"});
   return c;
+}
+
+void LlamaConfig::read_layer_windows(const Config& json) {
+  const std::int64_t first = json.integer("max_window_layers", 28);
+  std::int64_t window = integer_or_null(json, "sliding_window", 0, 4096);
+  if (!json.boolean("use_sliding_window", false)) window = 0;
+  const std::vector<std::string> types = json.strings("layer_types");
+  if (!types.empty() && types.size() != windows.size())
+    json.fail("layer_types", "one for each of " + std::to_string(layers) + " layers");
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    bool slides = static_cast<std::int64_t>(i) >= first;
+    if (!types.empty()) {
+      slides = types[i] == "sliding_attention";
+      if (!slides && types[i] != "full_attention")
+        json.fail("layer_types", "full_attention and sliding_attention only");
+    }
+    if (slides) windows[i] = window;
+  }
 }
 
 }  // namespace heed

@@ -17,7 +17,7 @@ struct LlamaConfig {
   std::int64_t vocab_size = 0, d_model = 0, d_ff = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
   std::string activation = "silu";
   double norm_eps = 1e-6, attention_dropout = 0;
-  bool tied = false, qkv_bias = false, out_bias = false, mlp_bias = false, headless = false;
+  bool tied = false, qkv_bias = false, out_bias = false, mlp_bias = false, headless = false, qk_norm = false;
   std::vector<std::int64_t> windows;    // per layer; 0: none
   std::optional<std::int64_t> padding;  // lookups of this id give no gradient
   std::int64_t positions = 0;           // of training
@@ -25,6 +25,8 @@ struct LlamaConfig {
 
   /// The keys all these families have. `kv_heads_default` 0 means as many as heads.
   static LlamaConfig parse(const Config& json, std::int64_t kv_heads_default);
+  /// Which layers have a window, in Qwen's configs: named one by one, or all from max_window_layers on.
+  void read_layer_windows(const Config& json);
 };
 
 TensorTable llama_table(const LlamaConfig& config, const HasTensor& has);

@@ -13,9 +13,14 @@ struct Projected {
   Tensor queries, keys, values;  // [B, H, T, d], [B, K, T, d], views
 };
 
+// [B, T, H, d] -> [B, H, T, d], a view
+Tensor heads_first(const Tensor& x, const std::optional<Norm>& norm) {
+  return permute(norm ? (*norm)(x) : x, {0, 2, 1, 3});
+}
+
 // [B, T, H*d] -> [B, H, T, d], a view
-Tensor split_heads(const Tensor& x, std::int64_t heads) {
-  return permute(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), {0, 2, 1, 3});
+Tensor split_heads(const Tensor& x, std::int64_t heads, const std::optional<Norm>& norm = {}) {
+  return heads_first(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), norm);
 }
 
 // [B, H, T, d] -> [B, T, H*d]
@@ -24,19 +29,21 @@ Tensor join_heads(const Tensor& x) {
 }
 
 Projected project(const MultiHeadAttention& a, const Tensor& x) {
-  if (!a.fused)
-    return {split_heads(a.q(x), a.heads), split_heads(a.k(x), a.kv_heads), split_heads(a.v(x), a.kv_heads)};
+  if (!a.fused) {
+    return {split_heads(a.q(x), a.heads, a.q_norm), split_heads(a.k(x), a.kv_heads, a.k_norm),
+            split_heads(a.v(x), a.kv_heads)};
+  }
   const FusedQkv& fused = *a.fused;
   Tensor all = fused.projection(x);  // [B, T, (H + 2K)*d]
   if (fused.clip) all = clamp(all, -*fused.clip, *fused.clip);
   all = reshape(all, {x.size(0), x.size(1), all.size(2) / fused.stride, fused.stride});
-  const auto kind = [&](std::size_t i, std::int64_t heads) {
+  const auto kind = [&](std::size_t i, std::int64_t heads, const std::optional<Norm>& norm) {
     const std::int64_t head = fused.first[i] / fused.stride, column = fused.first[i] % fused.stride;
     Tensor part = all.size(2) == heads ? all : slice(all, 2, head, head + heads);
     if (fused.head_dim < fused.stride) part = slice(part, 3, column, column + fused.head_dim);
-    return permute(part, {0, 2, 1, 3});
+    return heads_first(part, norm);
   };
-  return {kind(0, a.heads), kind(1, a.kv_heads), kind(2, a.kv_heads)};
+  return {kind(0, a.heads, a.q_norm), kind(1, a.kv_heads, a.k_norm), kind(2, a.kv_heads, {})};
 }
 
 }  // namespace
@@ -113,17 +120,18 @@ std::unique_ptr<PartState> SelfAttention::make_state(const Tensor&) const {
 }
 
 Tensor CrossAttention::operator()(const Tensor& x, Pass& pass, PartState* state) const {
-  const Tensor queries = split_heads(attention.q(x), attention.heads);
+  const Tensor queries = split_heads(attention.q(x), attention.heads, attention.q_norm);
   if (state != nullptr) {
     const auto& memory = static_cast<const MemoryState&>(*state);
     return attention.attend(queries, memory.keys(), memory.values(), pass.cross, pass);
   }
-  return attention.attend(queries, split_heads(attention.k(pass.memory), attention.kv_heads),
+  return attention.attend(queries,
+                          split_heads(attention.k(pass.memory), attention.kv_heads, attention.k_norm),
                           split_heads(attention.v(pass.memory), attention.kv_heads), pass.cross, pass);
 }
 
 std::unique_ptr<PartState> CrossAttention::make_state(const Tensor& memory) const {
-  return std::make_unique<MemoryState>(split_heads(attention.k(memory), attention.kv_heads),
+  return std::make_unique<MemoryState>(split_heads(attention.k(memory), attention.kv_heads, attention.k_norm),
                                        split_heads(attention.v(memory), attention.kv_heads));
 }
 

@@ -37,7 +37,7 @@ const DecoderCase kDecoderCases[] = {
     {"llama", "llama", 21},       {"llama3", "llama", 20},
     {"mistral", "mistral", 21},   {"qwen2", "qwen2", 27},
     {"bloom", "bloom", 29},       {"mpt", "mpt", 14},
-    {"gpt-neox", "gpt_neox", 28},
+    {"gpt-neox", "gpt_neox", 28}, {"qwen3", "qwen3", 25},
 };
 
 class DecoderTest : public testing::TestWithParam<DecoderCase> {
@@ -319,7 +319,7 @@ TEST(DecoderConfig, AnOddPartOfAHeadTurns) {
 }
 
 class DecoderTraining : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(All, DecoderTraining, testing::Values("gpt2", "llama"));
+INSTANTIATE_TEST_SUITE_P(All, DecoderTraining, testing::Values("gpt2", "llama", "qwen3"));
 
 TEST_P(DecoderTraining, StepsOfAdamWFollowPyTorch) {
   const fs::path directory = kDecoders / GetParam();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "heed/autograd.h"
 #include "heed/ops/shape.h"
@@ -85,6 +86,28 @@ TEST(MultiHeadAttention, FusedProjectionsAreSplitByKindOrByHead) {
   }
   by_head.fused = qkv_by_head({concat(weights, 0), concat(biases, 0)}, 2);
   expect_near(SelfAttention{by_head}(x, pass), SelfAttention{whole}(x, pass), 1e-12);
+}
+
+TEST(MultiHeadAttention, QueriesAndKeysAreNormedHeadByHead) {
+  MultiHeadAttention m = random_attention(8, 4, 9);
+  const Norm q_norm{NormKind::rms, random_tensor({2}, 31, 0.5, 1.5), {}, 1e-6},
+      k_norm{NormKind::rms, random_tensor({2}, 32, 0.5, 1.5), {}, 1e-6};
+  const Tensor x = random_tensor({2, 3, 8}, 41);
+  std::map<std::string, Tensor> plain, normed;
+  const auto listen = [&](std::map<std::string, Tensor>& heard) {
+    Taps taps;
+    taps.listen("*", [&](const std::string& name, Tensor& value) { heard[name] = value; });
+    Context listening{.taps = &taps};
+    Pass pass(listening);
+    SelfAttention{m}(x, pass);
+  };
+  listen(plain);
+  m.q_norm = q_norm;
+  m.k_norm = k_norm;
+  listen(normed);
+  expect_near(normed.at(".q").contiguous(), q_norm(plain.at(".q").contiguous()), 1e-12);
+  expect_near(normed.at(".k").contiguous(), k_norm(plain.at(".k").contiguous()), 1e-12);
+  expect_near(normed.at(".v").contiguous(), plain.at(".v").contiguous(), 0);
 }
 
 TEST(MultiHeadAttention, DecodedPartsEqualTheWhole) {

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "heed/nn/linear.h"
+#include "heed/nn/norm.h"
 #include "heed/nn/part.h"
 
 namespace heed {
@@ -40,6 +41,9 @@ struct MultiHeadAttention {
   std::optional<double> scale = {};                         ///< factor on the scores; 1/sqrt(d) when absent
   std::int64_t window = 0;  ///< if > 0, a query attends to this many keys, its own position included
   std::optional<FusedQkv> fused = {};  ///< replaces q, k and v, for self-attention
+  /// Of each query and key over its d dims, before the rotation (Henry et al. 2020, "Query-key
+  /// normalization").
+  std::optional<Norm> q_norm = {}, k_norm = {};
 
   /// The output projection of softmax(scores) v, for queries [B, H, T, d] and keys and values [B, K, S, d].
   Tensor attend(Tensor queries, Tensor keys, Tensor values, AttentionOptions options, Pass& pass) const;
