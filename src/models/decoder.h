@@ -19,6 +19,9 @@ struct DecoderParts {
   double stack_dropout = 0.0;  // on the stack's output
   double output_scale = 1.0;   // on the input of the output projection
   Linear output;               // [V, D]; without a weight in a model that was saved without its head
+  /// While decoding, the step that takes a row past this many tokens computes the earlier ones again, because
+  /// their rotary frequencies change (Phi-3); 0: never.
+  std::int64_t recompute_beyond = 0;
 
   /// Ids i64 [B, T] to the last hidden state [B, T, D]; each token attends to itself and those before it. The
   /// pass says the rest: position ids, masks, memory. With a state, the ids follow the earlier ones.

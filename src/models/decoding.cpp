@@ -1,4 +1,6 @@
 // Decoding step by step, of decoders and encoder-decoders.
+#include <algorithm>
+
 #include "heed/autograd.h"
 #include "heed/ops/shape.h"
 #include "models/decoder.h"
@@ -12,10 +14,12 @@ class StackDecoding final : public Decoding {
   StackDecoding(const DecoderParts& parts, std::int64_t rows, const Tensor& memory, Tensor memory_mask)
       : parts_(parts), state_(parts.stack, rows, memory), memory_mask_(std::move(memory_mask)) {
     cross_ = see_only(memory_mask_);
+    fed_.resize(parts.recompute_beyond > 0 ? static_cast<std::size_t>(rows) : 0);
   }
 
   Tensor step(const Tensor& ids, Context& context) override {
     const NoGradients guard;
+    if (crosses(ids, {})) return recompute(ids, {}, context);
     const Tensor hidden = feed(ids, {}, context);
     const std::int64_t time = ids.size(1);
     return parts_.logits(reshape(slice(hidden, 1, time - 1, time), {rows(), hidden.size(2)}));  // [R, V]
@@ -29,6 +33,7 @@ class StackDecoding final : public Decoding {
                   " rows at least one of the ids " + ids.str() + ", got other lengths");
     }
     const NoGradients guard;
+    if (crosses(ids, lengths)) return recompute(ids, lengths, context);
     const Tensor hidden = feed(ids, lengths, context);
     const std::int64_t time = ids.size(1);
     std::vector<std::int64_t> last;
@@ -41,6 +46,11 @@ class StackDecoding final : public Decoding {
   void reorder(std::span<const std::int64_t> rows) override {
     const std::vector<std::int64_t> before = state_.sources();
     state_.reorder(rows);
+    if (!fed_.empty()) {
+      std::vector<std::vector<std::int64_t>> taken;
+      for (const std::int64_t row : rows) taken.push_back(fed_[static_cast<std::size_t>(row)]);
+      fed_ = std::move(taken);
+    }
     if (!memory_mask_.defined() || state_.sources() == before) return;
     cross_ = see_only(gather(memory_mask_, 0, Tensor::from(state_.sources(), {this->rows()})));
   }
@@ -49,6 +59,41 @@ class StackDecoding final : public Decoding {
   std::int64_t length() const override { return state_.lengths().longest; }
 
  private:
+  // Whether this step takes the longest row past the length from which on frequencies differ.
+  bool crosses(const Tensor& ids, std::span<const std::int64_t> lengths) const {
+    std::int64_t longest = 0;
+    for (std::size_t row = 0; row < fed_.size(); ++row) {
+      const std::int64_t more = lengths.empty() ? ids.size(1) : lengths[row];
+      longest = std::max(longest, static_cast<std::int64_t>(fed_[row].size()) + more);
+    }
+    return length() > 0 && length() <= parts_.recompute_beyond && longest > parts_.recompute_beyond;
+  }
+
+  // Feeds the earlier tokens and the new ones in one pass, to an empty state.
+  Tensor recompute(const Tensor& ids, std::span<const std::int64_t> lengths, Context& context) {
+    remember(ids, lengths);
+    const std::vector<std::vector<std::int64_t>> rows = std::move(fed_);
+    std::vector<std::int64_t> ends;
+    for (const auto& row : rows) ends.push_back(static_cast<std::int64_t>(row.size()));
+    const std::int64_t longest = *std::max_element(ends.begin(), ends.end());
+    const Tensor all = Tensor::zeros({this->rows(), longest}, DType::i64);
+    for (std::size_t row = 0; row < rows.size(); ++row)
+      std::copy(rows[row].begin(), rows[row].end(),
+                all.data<std::int64_t>() + static_cast<std::int64_t>(row) * longest);
+    state_ = StackState(parts_.stack, this->rows());
+    fed_.assign(rows.size(), {});
+    const bool even = std::all_of(ends.begin(), ends.end(), [&](std::int64_t end) { return end == longest; });
+    return even ? step(all, context) : step_ragged(all, ends, context);
+  }
+
+  void remember(const Tensor& ids, std::span<const std::int64_t> lengths) {
+    const Tensor dense = ids.contiguous();
+    for (std::size_t row = 0; row < fed_.size(); ++row) {
+      const std::int64_t* from = dense.data<std::int64_t>() + static_cast<std::int64_t>(row) * ids.size(1);
+      fed_[row].insert(fed_[row].end(), from, from + (lengths.empty() ? ids.size(1) : lengths[row]));
+    }
+  }
+
   // The last hidden state [R, T, D].
   Tensor feed(const Tensor& ids, std::span<const std::int64_t> lengths, Context& context) {
     if (ids.rank() != 2 || ids.size(0) != rows() || ids.size(1) < 1) {
@@ -58,6 +103,7 @@ class StackDecoding final : public Decoding {
     pass.positions = state_.positions();
     pass.lengths.assign(lengths.begin(), lengths.end());
     pass.cross = cross_;
+    remember(ids, lengths);
     return parts_(ids, pass, &state_);
   }
 
@@ -65,6 +111,7 @@ class StackDecoding final : public Decoding {
   StackState state_;
   Tensor memory_mask_;  // [B, S]
   AttentionOptions cross_;
+  std::vector<std::vector<std::int64_t>> fed_;  // the tokens of each row, where they may be computed again
 };
 
 }  // namespace

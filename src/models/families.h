@@ -16,6 +16,7 @@ Family llama_family();
 Family marian_family();
 Family mistral_family();
 Family mpt_family();
+Family phi3_family();
 Family qwen2_family();
 Family qwen3_family();
 Family roberta_family();

@@ -22,16 +22,25 @@ TensorTable llama_table(const LlamaConfig& c, const HasTensor&) {
   if (c.tied) table.rows.back().tied.push_back("lm_head.weight");
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const std::string layer = llama_layer(i), attention = layer + "self_attn.";
-    add_linear(table, attention + "q_proj", c.heads * c.head_dim, c.d_model, c.qkv_bias);
-    add_linear(table, attention + "k_proj", c.kv_heads * c.head_dim, c.d_model, c.qkv_bias);
-    add_linear(table, attention + "v_proj", c.kv_heads * c.head_dim, c.d_model, c.qkv_bias);
+    if (c.fused_projections) {
+      add_linear(table, attention + "qkv_proj", (c.heads + 2 * c.kv_heads) * c.head_dim, c.d_model,
+                 c.qkv_bias);
+    } else {
+      add_linear(table, attention + "q_proj", c.heads * c.head_dim, c.d_model, c.qkv_bias);
+      add_linear(table, attention + "k_proj", c.kv_heads * c.head_dim, c.d_model, c.qkv_bias);
+      add_linear(table, attention + "v_proj", c.kv_heads * c.head_dim, c.d_model, c.qkv_bias);
+    }
     add_linear(table, attention + "o_proj", c.d_model, c.heads * c.head_dim, c.out_bias);
     if (c.qk_norm) {
       add_norm(table, attention + "q_norm", c.head_dim, false);
       add_norm(table, attention + "k_norm", c.head_dim, false);
     }
-    add_linear(table, layer + "mlp.gate_proj", c.d_ff, c.d_model, c.mlp_bias);
-    add_linear(table, layer + "mlp.up_proj", c.d_ff, c.d_model, c.mlp_bias);
+    if (c.fused_projections) {
+      add_linear(table, layer + "mlp.gate_up_proj", 2 * c.d_ff, c.d_model, c.mlp_bias);
+    } else {
+      add_linear(table, layer + "mlp.gate_proj", c.d_ff, c.d_model, c.mlp_bias);
+      add_linear(table, layer + "mlp.up_proj", c.d_ff, c.d_model, c.mlp_bias);
+    }
     add_linear(table, layer + "mlp.down_proj", c.d_model, c.d_ff, c.mlp_bias);
     add_norm(table, layer + "input_layernorm", c.d_model, false);
     add_norm(table, layer + "post_attention_layernorm", c.d_model, false);
@@ -50,32 +59,39 @@ std::unique_ptr<Model> build_llama(const LlamaConfig& c, ModelFiles files) {
   const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
   DecoderParts parts;
   parts.embeddings.tokens = {weights["model.embed_tokens.weight"], 1.0, c.padding};
-  const auto rotary = std::make_shared<RotaryPositions>(c.rotary);
+  const auto rotary = c.rotary.dim > 0 ? std::make_shared<RotaryPositions>(c.rotary) : nullptr;
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const std::string file = llama_layer(i);
-    SelfAttention attention{{.q = linear(file + "self_attn.q_proj"),
-                             .k = linear(file + "self_attn.k_proj"),
-                             .v = linear(file + "self_attn.v_proj"),
-                             .out = linear(file + "self_attn.o_proj"),
+    SelfAttention attention{{.out = linear(file + "self_attn.o_proj"),
                              .heads = c.heads,
                              .kv_heads = c.kv_heads,
                              .dropout = c.attention_dropout,
                              .rotary = rotary,
                              .window = c.windows[static_cast<std::size_t>(i)]}};
+    if (c.fused_projections) {
+      attention.attention.fused =
+          qkv_by_kind(linear(file + "self_attn.qkv_proj"), c.heads, c.kv_heads, c.head_dim);
+    } else {
+      attention.attention.q = linear(file + "self_attn.q_proj");
+      attention.attention.k = linear(file + "self_attn.k_proj");
+      attention.attention.v = linear(file + "self_attn.v_proj");
+    }
     if (c.qk_norm) {
       attention.attention.q_norm = norm(file + "self_attn.q_norm");
       attention.attention.k_norm = norm(file + "self_attn.k_norm");
     }
-    const FeedForward feed_forward{.up = linear(file + "mlp.up_proj"),
-                                   .down = linear(file + "mlp.down_proj"),
-                                   .activation = activation_named(c.activation),
-                                   .gate = linear(file + "mlp.gate_proj")};
+    FeedForward feed_forward{.up = linear(file + (c.fused_projections ? "mlp.gate_up_proj" : "mlp.up_proj")),
+                             .down = linear(file + "mlp.down_proj"),
+                             .activation = activation_named(c.activation),
+                             .fused_gate = c.fused_projections};
+    if (!c.fused_projections) feed_forward.gate = linear(file + "mlp.gate_proj");
     parts.stack.layers.push_back(
-        {{pre_norm("self_attn", norm(file + "input_layernorm"), attention),
-          pre_norm("feed_forward", norm(file + "post_attention_layernorm"), feed_forward)}});
+        {{pre_norm("self_attn", norm(file + "input_layernorm"), attention, c.dropout),
+          pre_norm("feed_forward", norm(file + "post_attention_layernorm"), feed_forward, c.dropout)}});
   }
   parts.stack.final_norm = norm("model.norm");
   parts.output.weight = weights.find("lm_head.weight");
+  parts.recompute_beyond = c.recompute_beyond;
   return assemble_decoder(
       std::move(files), std::move(parts),
       {.trained_positions = c.positions, .rows_are_independent = !follows_length(c.rotary)});

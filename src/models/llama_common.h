@@ -18,10 +18,13 @@ struct LlamaConfig {
   std::string activation = "silu";
   double norm_eps = 1e-6, attention_dropout = 0;
   bool tied = false, qkv_bias = false, out_bias = false, mlp_bias = false, headless = false, qk_norm = false;
+  bool fused_projections = false;       // qkv_proj and gate_up_proj (Phi-3)
+  double dropout = 0;                   // on the sublayers' results
   std::vector<std::int64_t> windows;    // per layer; 0: none
   std::optional<std::int64_t> padding;  // lookups of this id give no gradient
   std::int64_t positions = 0;           // of training
   RotaryOptions rotary;
+  std::int64_t recompute_beyond = 0;  // DecoderParts::recompute_beyond
 
   /// The keys all these families have. `kv_heads_default` 0 means as many as heads.
   static LlamaConfig parse(const Config& json, std::int64_t kv_heads_default);

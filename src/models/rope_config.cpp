@@ -1,6 +1,7 @@
 // Reading rotary settings.
 #include "models/rope_config.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace heed {
@@ -23,6 +24,8 @@ RotaryScalingKind kind_of(const Config& json) {
   const char* key = json.has("rope_type") ? "rope_type" : "type";
   const std::string name = json.string(key, "default");
   json.ignore({"type"});  // some files have both
+  const bool has_factors = json.has("long_factor");
+  if (name == "su" || (name == "yarn" && has_factors)) return RotaryScalingKind::longrope;  // early Phi-3
   if (name == "default") return RotaryScalingKind::none;
   if (name == "linear") return RotaryScalingKind::linear;
   if (name == "dynamic") return RotaryScalingKind::dynamic;
@@ -71,6 +74,17 @@ RotaryScaling scaling_of(const Config& outer, const Config& json, std::int64_t m
   return s;
 }
 
+void check_factors(const Config& json, const RotaryOptions& options) {
+  const auto pairs = static_cast<std::size_t>(options.dim + 1) / 2;
+  const auto check = [&](const char* key, const std::vector<double>& factors) {
+    const bool positive = std::all_of(factors.begin(), factors.end(), [](double f) { return f > 0; });
+    if (factors.size() != pairs || !positive)
+      json.fail(key, std::to_string(pairs) + " numbers above 0, one for each pair of rotary dims");
+  };
+  check("short_factor", options.scaling.short_factor);
+  check("long_factor", options.scaling.long_factor);
+}
+
 // The object under `key`, where it says something.
 std::optional<Config> settings(const Config& json, const char* key) {
   std::optional<Config> inner = json.optional_sub(key);
@@ -102,6 +116,7 @@ RotaryOptions rotary_options(const Config& json, std::int64_t head_dim, std::int
   }
   options.dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * part);
   if (options.dim == 0) return options;  // nothing turns
+  if (options.scaling.kind == RotaryScalingKind::longrope) check_factors(*inner, options);
   if (options.dim + options.dim % 2 > head_dim) {
     throw Error(json.where() + ": rotary positions: expected pairs of the " + std::to_string(head_dim) +
                 " elements of a head to turn, got " + std::to_string(options.dim) + " elements");

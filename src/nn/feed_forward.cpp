@@ -1,12 +1,24 @@
 // The feed-forward network.
 #include "heed/nn/feed_forward.h"
 
-#include "heed/ops/elementwise.h"
+#include "heed/ops/shape.h"
 
 namespace heed {
 
+namespace {
+
+// The halves of [..., 2F]: the gate's, then the other.
+Tensor gated_halves(const Tensor& both, Activation activation) {
+  const std::int64_t d_ff = both.size(-1) / 2;
+  return gated(slice(both, -1, 0, d_ff), slice(both, -1, d_ff, 2 * d_ff), activation);
+}
+
+}  // namespace
+
 Tensor FeedForward::operator()(const Tensor& x, Pass& pass, PartState*) const {
-  const Tensor inner = gate ? gated((*gate)(x), up(x), activation) : up(x, activation);  // [..., F]
+  const Tensor inner = fused_gate ? gated_halves(up(x), activation)
+                       : gate     ? gated((*gate)(x), up(x), activation)
+                                  : up(x, activation);  // [..., F]
   return down(apply_dropout(inner, dropout, pass.context));
 }
 

@@ -16,6 +16,7 @@ struct FeedForward {
   Activation activation = Activation::relu;
   double dropout = 0.0;             ///< before `down`
   std::optional<Linear> gate = {};  // [F, D]
+  bool fused_gate = false;          ///< `up` is [2F, D]: the gate's rows, then its own
   Tensor operator()(const Tensor& x, Pass& pass, PartState* state = nullptr) const;
 };
 

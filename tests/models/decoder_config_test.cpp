@@ -1,0 +1,144 @@
+// Settings of decoders' configs: what changes the numbers, what does not, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "heed/autograd.h"
+#include "heed/io/safetensors.h"
+#include "heed/models/registry.h"
+#include "heed/ops.h"
+#include "reference/tensors.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kDecoderFixtures = fs::path(HEED_FIXTURES) / "decoders";
+
+// The logits of a fixture whose config is changed so.
+std::vector<float> logits_with(const char* fixture, const nlohmann::json& changes) {
+  const fs::path from = kDecoderFixtures / fixture;
+  const auto folder = fs::temp_directory_path() / ("heed_decoder_test_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  fs::copy_file(from / "model.safetensors", folder / "model.safetensors",
+                fs::copy_options::overwrite_existing);
+  std::ifstream file(from / "config.json");
+  auto config = nlohmann::json::parse(file);
+  config.update(changes);
+  std::ofstream(folder / "config.json") << config;
+  const NoGradients guard;
+  Context context;
+  const TensorMap inputs = read_tensors(from / "inputs.safetensors");
+  auto logits = load_decoder(folder)->forward(inputs, {}, context).at("logits").to_vector<float>();
+  fs::remove_all(folder);
+  return logits;
+}
+
+// As LlamaModel and its like are saved, which give vectors only.
+TEST(DecoderConfig, WithoutAnOutputMapThereAreHiddenStatesAlone) {
+  for (const auto& [fixture, output] :
+       {std::pair("llama", "lm_head.weight"), std::pair("gpt-neox", "embed_out.weight")}) {
+    SCOPED_TRACE(fixture);
+    const auto folder = fs::temp_directory_path() / ("heed_decoder_test_" + std::to_string(::getpid()));
+    fs::create_directories(folder);
+    std::ifstream file(kDecoderFixtures / fixture / "config.json");
+    auto config = nlohmann::json::parse(file);
+    ASSERT_FALSE(config.value("tie_word_embeddings", false));
+    config["architectures"] = {"XModel"};
+    std::ofstream(folder / "config.json") << config;
+    std::vector<NamedTensor> tensors;
+    for (const auto& [name, tensor] : read_tensors(kDecoderFixtures / fixture / "model.safetensors")) {
+      if (name != output) tensors.push_back({name, tensor});
+    }
+    save_safetensors(folder / "model.safetensors", tensors);
+    TensorMap inputs = read_tensors(kDecoderFixtures / fixture / "inputs.safetensors");
+    const TensorMap expected = read_tensors(kDecoderFixtures / fixture / "expected.safetensors");
+    const NoGradients guard;
+    Context context;
+    const auto model = load_decoder(folder);
+    EXPECT_THROW(model->forward(inputs, {}, context), Error);  // there are labels
+    inputs.erase("labels");
+    const TensorMap outputs = model->forward(inputs, {}, context);
+    const std::string last = "hidden_states." + config["num_hidden_layers"].dump();
+    EXPECT_LE(relative_error(outputs.at("last_hidden_state"), expected.at(last)), 1e-5);
+    EXPECT_FALSE(outputs.contains("logits"));
+    EXPECT_THROW(model->decode(1), Error);
+    fs::remove_all(folder);
+  }
+}
+
+TEST(DecoderConfig, OfTwoRotaryScalingsTheOlderKeyCounts) {
+  using nlohmann::json;
+  const json linear = {{"type", "linear"}, {"factor", 2.0}},
+             other = {{"rope_type", "linear"}, {"factor", 3.0}};
+  const auto want = logits_with("llama", {{"rope_scaling", linear}, {"rope_parameters", nullptr}});
+  EXPECT_EQ(logits_with("llama", {{"rope_scaling", linear}, {"rope_parameters", other}}), want);
+  EXPECT_EQ(logits_with("llama", {{"rope_scaling", json::object()}, {"rope_parameters", linear}}), want);
+  EXPECT_NE(logits_with("llama", {{"rope_scaling", other}}), want);
+}
+
+TEST(DecoderConfig, MptHasTheSlopesOfTransformersWhateverTheirMaximum) {
+  EXPECT_EQ(logits_with("mpt", {{"attn_config", {{"alibi_bias_max", 16}}}}),
+            logits_with("mpt", nlohmann::json::object()));
+}
+
+// 5 of 16 elements turn as three pairs, at other frequencies than 6.
+TEST(DecoderConfig, AnOddPartOfAHeadTurns) {
+  const auto with_part = [](double part) {
+    return logits_with("gpt-neox", {{"rope_parameters", {{"partial_rotary_factor", part}}}});
+  };
+  EXPECT_NE(with_part(0.32), with_part(0.375));
+  EXPECT_EQ(with_part(0.01), with_part(0));  // no element is left to turn
+  EXPECT_THROW(with_part(-0.1), Error);
+}
+
+// LongRoPE: the step that takes the longest row past 16 tokens computes the others again, with its
+// frequencies.
+TEST(DecoderConfig, TokensAreComputedAgainWhenFrequenciesChange) {
+  const fs::path directory = kDecoderFixtures / "phi3-longrope";
+  const auto model = load_decoder(directory);
+  const Tensor ids = read_tensors(directory / "inputs.safetensors").at("input_ids");  // [2, 24]
+  const NoGradients guard;
+  Context context;
+  const auto decoding = model->decode(2);
+  decoding->step_ragged(slice(ids, 1, 0, 12).contiguous(), std::vector<std::int64_t>{12, 7}, context);
+  decoding->reorder(std::vector<std::int64_t>{1, 0});
+  const Tensor more = Tensor::full({2, 5}, 9, DType::i64);
+  const Tensor got = decoding->step(more, context);
+  const Tensor rows = Tensor::full({2, 17}, 9, DType::i64);
+  slice(slice(rows, 0, 0, 1), 1, 0, 7).copy_from(slice(slice(ids, 0, 1, 2), 1, 0, 7));
+  slice(slice(rows, 0, 1, 2), 1, 0, 12).copy_from(slice(slice(ids, 0, 0, 1), 1, 0, 12));
+  const Tensor want = model->forward({{"input_ids", rows}}, {}, context).at("logits");
+  for (const auto& [row, last] : {std::pair(0, 11), std::pair(1, 16)}) {
+    const Tensor expected = slice(slice(want, 0, row, row + 1), 1, last, last + 1);
+    EXPECT_LE(relative_error(slice(got, 0, row, row + 1), reshape(expected, {1, got.size(1)})), 1e-5) << row;
+  }
+  EXPECT_EQ(decoding->length(), 17);
+}
+
+TEST(DecoderConfig, LongRopeHasAFactorForEachPair) {
+  const auto with_factors = [](const char* key, std::vector<double> factors) {
+    nlohmann::json rope = {{"type", "su"}, {"short_factor", {1, 1, 1, 1}}, {"long_factor", {1, 2, 3, 4}}};
+    rope[key] = factors;
+    return logits_with("phi3-longrope", {{"rope_scaling", rope}});
+  };
+  EXPECT_NE(with_factors("long_factor", {1, 2, 3, 5}), with_factors("long_factor", {1, 2, 3, 4}));
+  for (const char* key : {"short_factor", "long_factor"}) {
+    for (const std::vector<double>& factors : {std::vector<double>{1, 2, 3}, {1, 2, 3, 0}}) {
+      try {
+        with_factors(key, factors);
+        ADD_FAILURE() << key;
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("config.json: rope_scaling." + std::string(key) +
+                                                     ": expected 4 numbers above 0"));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed
