@@ -2,6 +2,7 @@
 #include "models/config_fields.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace heed {
 
@@ -21,6 +22,12 @@ double norm_epsilon(const Config& json, const char* key, double default_value) {
   const double epsilon = json.number(key, default_value);
   if (!(epsilon >= 0.0)) json.fail(key, "a number of at least 0");
   return epsilon;
+}
+
+double positive_number(const Config& json, const char* key, double default_value) {
+  const double value = json.number(key, default_value);
+  if (!(value > 0 && std::isfinite(value))) json.fail(key, "a number above 0");
+  return value;
 }
 
 const char* common_or_own(const Config& json, const char* alias, const char* key) {

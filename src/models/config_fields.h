@@ -18,6 +18,8 @@ std::int64_t layer_count(const Config& json, const char* key, std::int64_t defau
 double probability(const Config& json, const char* key, double default_value);
 /// The number under `key`, which must be at least 0.
 double norm_epsilon(const Config& json, const char* key, double default_value);
+/// The number under `key`, which must be above 0.
+double positive_number(const Config& json, const char* key, double default_value);
 /// `alias` where the config has it, else `key`: transformers lets the common name of a setting (hidden_size)
 /// win over a family's own (n_embd).
 const char* common_or_own(const Config& json, const char* alias, const char* key);

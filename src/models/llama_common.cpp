@@ -13,6 +13,19 @@ namespace {
 
 std::string llama_layer(std::int64_t i) { return "model.layers." + std::to_string(i) + "."; }
 
+// The norms before and after a sublayer; an empty name: there is none.
+struct NormNames {
+  std::string before, after;
+};
+NormNames attention_norms(const LlamaConfig& c) {
+  return {c.norm_before ? "input_layernorm" : "", c.norm_after ? "post_attention_layernorm" : ""};
+}
+// Without norms after the sublayers, the one before the feed-forward has the name of the place it is in.
+NormNames feed_forward_norms(const LlamaConfig& c) {
+  if (!c.norm_after) return {"post_attention_layernorm", ""};
+  return {c.norm_before ? "pre_feedforward_layernorm" : "", "post_feedforward_layernorm"};
+}
+
 }  // namespace
 
 TensorTable llama_table(const LlamaConfig& c, const HasTensor&) {
@@ -32,8 +45,9 @@ TensorTable llama_table(const LlamaConfig& c, const HasTensor&) {
     }
     add_linear(table, attention + "o_proj", c.d_model, c.heads * c.head_dim, c.out_bias);
     if (c.qk_norm) {
-      add_norm(table, attention + "q_norm", c.head_dim, false);
-      add_norm(table, attention + "k_norm", c.head_dim, false);
+      add_norm(table, attention + "q_norm", c.qk_norm_joins_heads ? c.heads * c.head_dim : c.head_dim, false);
+      add_norm(table, attention + "k_norm", c.qk_norm_joins_heads ? c.kv_heads * c.head_dim : c.head_dim,
+               false);
     }
     if (c.fused_projections) {
       add_linear(table, layer + "mlp.gate_up_proj", 2 * c.d_ff, c.d_model, c.mlp_bias);
@@ -42,8 +56,10 @@ TensorTable llama_table(const LlamaConfig& c, const HasTensor&) {
       add_linear(table, layer + "mlp.up_proj", c.d_ff, c.d_model, c.mlp_bias);
     }
     add_linear(table, layer + "mlp.down_proj", c.d_model, c.d_ff, c.mlp_bias);
-    add_norm(table, layer + "input_layernorm", c.d_model, false);
-    add_norm(table, layer + "post_attention_layernorm", c.d_model, false);
+    for (const NormNames& names : {attention_norms(c), feed_forward_norms(c)}) {
+      if (!names.before.empty()) add_norm(table, layer + names.before, c.d_model, false);
+      if (!names.after.empty()) add_norm(table, layer + names.after, c.d_model, false);
+    }
     table.ignored_names.push_back(attention + "rotary_emb.inv_freq");  // in early files
   }
   add_norm(table, "model.norm", c.d_model, false);
@@ -58,16 +74,25 @@ std::unique_ptr<Model> build_llama(const LlamaConfig& c, ModelFiles files) {
   };
   const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
   DecoderParts parts;
-  parts.embeddings.tokens = {weights["model.embed_tokens.weight"], 1.0, c.padding};
+  parts.embeddings.tokens = {weights["model.embed_tokens.weight"], c.embedding_scale, c.padding};
   const auto rotary = c.rotary.dim > 0 ? std::make_shared<RotaryPositions>(c.rotary) : nullptr;
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const std::string file = llama_layer(i);
+    const auto place = static_cast<std::size_t>(i);
+    const auto step = [&](const char* name, Part part, const NormNames& names) {
+      Sublayer sublayer{
+          .name = name, .part = std::move(part), .multiplier = c.residual_scale, .dropout = c.dropout};
+      if (!names.before.empty()) sublayer.norm_before = norm(file + names.before);
+      if (!names.after.empty()) sublayer.norm_after = norm(file + names.after);
+      return ResidualStep{.sublayers = {std::move(sublayer)}};
+    };
     SelfAttention attention{{.out = linear(file + "self_attn.o_proj"),
                              .heads = c.heads,
                              .kv_heads = c.kv_heads,
                              .dropout = c.attention_dropout,
-                             .rotary = rotary,
-                             .window = c.windows[static_cast<std::size_t>(i)]}};
+                             .rotary = c.unrotated.empty() || !c.unrotated[place] ? rotary : nullptr,
+                             .scale = c.attention_scale,
+                             .window = c.windows[place]}};
     if (c.fused_projections) {
       attention.attention.fused =
           qkv_by_kind(linear(file + "self_attn.qkv_proj"), c.heads, c.kv_heads, c.head_dim);
@@ -85,11 +110,11 @@ std::unique_ptr<Model> build_llama(const LlamaConfig& c, ModelFiles files) {
                              .activation = activation_named(c.activation),
                              .fused_gate = c.fused_projections};
     if (!c.fused_projections) feed_forward.gate = linear(file + "mlp.gate_proj");
-    parts.stack.layers.push_back(
-        {{pre_norm("self_attn", norm(file + "input_layernorm"), attention, c.dropout),
-          pre_norm("feed_forward", norm(file + "post_attention_layernorm"), feed_forward, c.dropout)}});
+    parts.stack.layers.push_back({{step("self_attn", attention, attention_norms(c)),
+                                   step("feed_forward", feed_forward, feed_forward_norms(c))}});
   }
   parts.stack.final_norm = norm("model.norm");
+  parts.output_scale = c.logit_scale;
   parts.output.weight = weights.find("lm_head.weight");
   parts.recompute_beyond = c.recompute_beyond;
   return assemble_decoder(
@@ -126,17 +151,22 @@ void LlamaConfig::read_layer_windows(const Config& json) {
   const std::int64_t first = json.integer("max_window_layers", 28);
   std::int64_t window = integer_or_null(json, "sliding_window", 0, 4096);
   if (!json.boolean("use_sliding_window", false)) window = 0;
+  std::vector<bool> slides;
+  for (std::int64_t i = 0; i < layers; ++i) slides.push_back(i >= first);
+  set_windows(json, window, std::move(slides));
+}
+
+void LlamaConfig::set_windows(const Config& json, std::int64_t window, std::vector<bool> slides) {
   const std::vector<std::string> types = json.strings("layer_types");
   if (!types.empty() && types.size() != windows.size())
     json.fail("layer_types", "one for each of " + std::to_string(layers) + " layers");
   for (std::size_t i = 0; i < windows.size(); ++i) {
-    bool slides = static_cast<std::int64_t>(i) >= first;
     if (!types.empty()) {
-      slides = types[i] == "sliding_attention";
-      if (!slides && types[i] != "full_attention")
+      slides[i] = types[i] == "sliding_attention";
+      if (!slides[i] && types[i] != "full_attention")
         json.fail("layer_types", "full_attention and sliding_attention only");
     }
-    if (slides) windows[i] = window;
+    if (slides[i]) windows[i] = window;
   }
 }
 

@@ -1,5 +1,5 @@
-// The Phi-3 family (Abdin et al. 2024, "Phi-3 technical report"; Phi-3.5 and Phi-4 as well): its config; table
-// and parts are those of llama_common.h, with fused projections.
+// The Phi-3 family (Abdin et al. 2024, "Phi-3 technical report"; Phi-3.5 and Phi-4 as well): its config;
+// table and parts are those of llama_common.h, with fused projections.
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/llama_common.h"
@@ -20,8 +20,8 @@ LlamaConfig parse_phi3(const Config& json) {
     c.recompute_beyond = c.rotary.scaling.original_length;
   c.windows.assign(c.windows.size(), integer_or_null(json, "sliding_window", 0, 0));
   // Phi3ForCausalLM reads none of these.
-  json.ignore({"attention_bias", "embd_pdrop", "full_attn_mod", "interpolate_factor", "lm_head_bias", "mlp_bias",
-               "original_max_position_embeddings"});
+  json.ignore({"attention_bias", "embd_pdrop", "full_attn_mod", "interpolate_factor", "lm_head_bias",
+               "mlp_bias", "original_max_position_embeddings"});
   ignore_common_keys(json);
   return c;
 }

@@ -2,16 +2,15 @@
 #include "models/rope_config.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "models/config_fields.h"
 
 namespace heed {
 namespace {
 
 double positive(const Config& json, const char* key, std::optional<double> default_value) {
   if (!default_value) json.required_number(key);
-  const double value = json.number(key, default_value.value_or(0));
-  if (!(value > 0 && std::isfinite(value))) json.fail(key, "a number above 0");
-  return value;
+  return positive_number(json, key, default_value.value_or(0));
 }
 
 double part_of_head(const Config& json, const char* key, double default_value) {

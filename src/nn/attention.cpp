@@ -20,6 +20,7 @@ Tensor heads_first(const Tensor& x, const std::optional<Norm>& norm) {
 
 // [B, T, H*d] -> [B, H, T, d], a view
 Tensor split_heads(const Tensor& x, std::int64_t heads, const std::optional<Norm>& norm = {}) {
+  if (heads > 1 && norm && norm->weight.size(0) == x.size(2)) return split_heads((*norm)(x), heads);
   return heads_first(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), norm);
 }
 

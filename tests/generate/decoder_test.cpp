@@ -89,8 +89,8 @@ class Continuation : public ::testing::TestWithParam<const char*> {
 };
 INSTANTIATE_TEST_SUITE_P(All, Continuation,
                          ::testing::Values("gpt2", "gpt2-inverse-layer-scale", "llama", "llama3", "mistral",
-                                           "qwen2", "qwen3", "qwen3-tied", "phi3", "phi3-longrope", "bloom",
-                                           "mpt", "gpt-neox"));
+                                           "qwen2", "qwen3", "qwen3-tied", "phi3", "phi3-longrope", "smollm3",
+                                           "granite", "olmo2", "bloom", "mpt", "gpt-neox"));
 
 TEST_P(Continuation, EveryRunFindsWhatTransformersFound) {
   const Json runs = read_fixture(directory_ / "generation.json").at("runs");

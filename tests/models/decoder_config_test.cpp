@@ -96,6 +96,48 @@ TEST(DecoderConfig, AnOddPartOfAHeadTurns) {
   EXPECT_THROW(with_part(-0.1), Error);
 }
 
+// The error of making a model from a fixture's config that is changed so.
+std::string refusal_of(const char* fixture, const nlohmann::json& changes) {
+  auto config = nlohmann::json::parse(std::ifstream(kDecoderFixtures / fixture / "config.json"));
+  config.update(changes);
+  try {
+    Generator generator(1);
+    make_model(Config::parse(config.dump(), "a/config.json"), generator);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(DecoderConfig, WhatMakesNoModelIsRefusedByName) {
+  using testing::HasSubstr;
+  EXPECT_THAT(refusal_of("smollm3", {{"no_rope_layer_interval", 0}}),
+              HasSubstr("a/config.json: no_rope_layer_interval: expected"));
+  EXPECT_THAT(refusal_of("smollm3", {{"no_rope_layers", {1, 0}}}),
+              HasSubstr("a/config.json: no_rope_layers: expected 0 or 1 for each of 3 layers"));
+  EXPECT_THAT(refusal_of("smollm3", {{"layer_types", {"full_attention"}}}),
+              HasSubstr("a/config.json: layer_types: expected one for each of 3 layers"));
+  EXPECT_THAT(refusal_of("granite", {{"logits_scaling", 0}}),
+              HasSubstr("a/config.json: logits_scaling: expected a number above 0, got 0"));
+  EXPECT_THAT(refusal_of("granite", {{"residual_multiplier", -1}}), HasSubstr("residual_multiplier"));
+  EXPECT_THAT(refusal_of("olmo2", {{"hidden_act", "prelu"}}), HasSubstr("a/config.json: hidden_act: "));
+}
+
+// By default, every fourth layer has no rotary positions; layers without them are the ones with a window.
+TEST(DecoderConfig, SmolLM3LayersWithoutPositionsFollowFromTheInterval) {
+  const auto with = [](nlohmann::json changes) { return logits_with("smollm3", changes); };
+  const auto plain = with(nlohmann::json::object());
+  EXPECT_EQ(with({{"no_rope_layers", nullptr}}), plain);  // no_rope_layer_interval is 2
+  EXPECT_EQ(with({{"no_rope_layers", nullptr}, {"no_rope_layer_interval", 4}}),
+            with({{"no_rope_layers", {1, 1, 1}}}));
+  const nlohmann::json window = {{"use_sliding_window", true}, {"sliding_window", 3}};
+  nlohmann::json by_default = window, by_name = window;
+  by_default["layer_types"] = nullptr;
+  by_name["layer_types"] = {"full_attention", "sliding_attention", "full_attention"};
+  EXPECT_EQ(with(by_default), with(by_name));
+  EXPECT_NE(with(by_default), plain);
+}
+
 // LongRoPE: the step that takes the longest row past 16 tokens computes the others again, with its
 // frequencies.
 TEST(DecoderConfig, TokensAreComputedAgainWhenFrequenciesChange) {

@@ -40,7 +40,8 @@ const DecoderCase kDecoderCases[] = {
     {"bloom", "bloom", 29},         {"mpt", "mpt", 14},
     {"gpt-neox", "gpt_neox", 28},   {"qwen3", "qwen3", 25},
     {"qwen3-tied", "qwen3", 35, 3}, {"phi3", "phi3", 15},
-    {"phi3-longrope", "phi3", 15},
+    {"phi3-longrope", "phi3", 15},  {"smollm3", "smollm3", 29, 3},
+    {"granite", "granite", 20},     {"olmo2", "olmo2", 25},
 };
 
 class DecoderTest : public testing::TestWithParam<DecoderCase> {

@@ -110,6 +110,20 @@ TEST(MultiHeadAttention, QueriesAndKeysAreNormedHeadByHead) {
   expect_near(normed.at(".v").contiguous(), plain.at(".v").contiguous(), 0);
 }
 
+TEST(MultiHeadAttention, AWeightForEveryRowNormsAllHeadsTogether) {
+  MultiHeadAttention m = random_attention(8, 4, 9);
+  const Norm norm{NormKind::rms, random_tensor({8}, 31, 0.5, 1.5), {}, 1e-6};
+  const Tensor x = random_tensor({2, 3, 8}, 41);
+  Tensor heard;
+  Taps taps;
+  taps.listen(".q", [&](const std::string&, Tensor& value) { heard = value; });
+  Context listening{.taps = &taps};
+  Pass pass(listening);
+  m.q_norm = norm;
+  SelfAttention{m}(x, pass);
+  expect_near(reshape(permute(heard, {0, 2, 1, 3}), {2, 3, 8}), norm(m.q(x)), 1e-12);
+}
+
 TEST(MultiHeadAttention, DecodedPartsEqualTheWhole) {
   const NoGradients guard;
   MultiHeadAttention m = random_attention(8, 4, 3);

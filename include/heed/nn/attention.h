@@ -42,7 +42,7 @@ struct MultiHeadAttention {
   std::int64_t window = 0;  ///< if > 0, a query attends to this many keys, its own position included
   std::optional<FusedQkv> fused = {};  ///< replaces q, k and v, for self-attention
   /// Of each query and key over its d dims, before the rotation (Henry et al. 2020, "Query-key
-  /// normalization").
+  /// normalization"); with a weight for each row of q and k, over the dims of all heads together (OLMo 2).
   std::optional<Norm> q_norm = {}, k_norm = {};
 
   /// The output projection of softmax(scores) v, for queries [B, H, T, d] and keys and values [B, K, S, d].
