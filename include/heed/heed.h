@@ -28,6 +28,7 @@
 #include "heed/nn/attention.h"
 #include "heed/nn/context.h"
 #include "heed/nn/convolution.h"
+#include "heed/nn/experts.h"
 #include "heed/nn/feed_forward.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/norm.h"

@@ -2,6 +2,7 @@
 #include "models/decoder.h"
 
 #include "heed/autograd.h"
+#include "heed/nn/experts.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "models/assembled.h"
@@ -16,6 +17,19 @@ Tensor shift_left(const Tensor& labels, std::int64_t ignored) {
   const std::int64_t last = labels.size(1) - 1;
   if (last > 0) slice(shifted, 1, 0, last).copy_from(slice(labels, 1, 1, last + 1));
   return shifted;
+}
+
+// 1 for tokens, 0 for the padding at the ends of rows; undefined where there is no padding id.
+Tensor without_padding(const Tensor& ids, const std::optional<std::int64_t>& padding) {
+  if (!padding) return {};
+  const Tensor dense = ids.contiguous(), mask = Tensor::full(ids.shape(), 1, DType::i64);
+  const std::int64_t time = ids.size(1);
+  for (std::int64_t row = 0; row < ids.size(0); ++row) {
+    const std::int64_t* id = dense.data<std::int64_t>() + row * time;
+    for (std::int64_t t = time; t > 0 && id[t - 1] == *padding; --t)
+      mask.data<std::int64_t>()[row * time + t - 1] = 0;
+  }
+  return mask;
 }
 
 class AssembledDecoder final : public Assembled<DecoderModel> {
@@ -58,8 +72,15 @@ void AssembledDecoder::check_output() const {
 Tensor AssembledDecoder::loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options,
                               Context& context) const {
   check_output();
-  return linear_cross_entropy(parts_.output_input(encode(ids, context)), parts_.output.weight,
-                              parts_.output.bias, labels, options);
+  Pass pass(context);
+  const Tensor hidden = parts_(ids, pass);
+  const Tensor loss = linear_cross_entropy(parts_.output_input(hidden), parts_.output.weight,
+                                           parts_.output.bias, labels, options);
+  if (!context.training || !parts_.load_balance) return loss;
+  const LoadBalance& balance = *parts_.load_balance;
+  return loss + load_balancing_loss(pass.collected["router_logits"], balance.chosen,
+                                    without_padding(ids, balance.padding)) *
+                    balance.coefficient;
 }
 
 TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOptions& options,
@@ -84,10 +105,16 @@ TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOption
   TensorMap& outputs = collector.outputs;
   outputs["last_hidden_state"] = hidden;
   if (parts_.output.weight.defined()) outputs["logits"] = parts_.logits(hidden);  // [B, T, V]
+  const std::vector<Tensor>& router_logits = pass.collected["router_logits"];
+  for (std::size_t i = 0; i < router_logits.size(); ++i)
+    outputs["router_logits." + std::to_string(i)] = router_logits[i];
+  const auto& balance = parts_.load_balance;
+  if (balance) outputs["aux_loss"] = load_balancing_loss(router_logits, balance->chosen, mask);
   if (labels.defined()) {
     const CrossEntropyOptions loss_options;
     outputs["loss"] =
         cross_entropy(outputs["logits"], shift_left(labels, loss_options.ignore_index), loss_options);
+    if (balance) outputs["loss"] = outputs["loss"] + outputs["aux_loss"] * balance->coefficient;
   }
   return outputs;
 }

@@ -13,6 +13,13 @@
 
 namespace heed {
 
+/// The load-balancing loss of mixtures of experts, as a term of the loss.
+struct LoadBalance {
+  std::int64_t chosen = 0;  // experts per token
+  double coefficient = 0.0;
+  std::optional<std::int64_t> padding = {};  // of batches without a mask, at the ends of rows
+};
+
 struct DecoderParts {
   InputEmbeddings embeddings;
   Stack stack{.name = "decoder"};
@@ -22,6 +29,7 @@ struct DecoderParts {
   /// While decoding, the step that takes a row past this many tokens computes the earlier ones again, because
   /// their rotary frequencies change (Phi-3); 0: never.
   std::int64_t recompute_beyond = 0;
+  std::optional<LoadBalance> load_balance = {};
 
   /// Ids i64 [B, T] to the last hidden state [B, T, D]; each token attends to itself and those before it. The
   /// pass says the rest: position ids, masks, memory. With a state, the ids follow the earlier ones.

@@ -2,7 +2,6 @@
 #include "models/llama_common.h"
 
 #include "heed/nn/attention.h"
-#include "heed/nn/feed_forward.h"
 #include "heed/ops/activation.h"
 #include "models/config_fields.h"
 #include "models/rope_config.h"
@@ -24,6 +23,30 @@ NormNames attention_norms(const LlamaConfig& c) {
 NormNames feed_forward_norms(const LlamaConfig& c) {
   if (!c.norm_after) return {"post_attention_layernorm", ""};
   return {c.norm_before ? "pre_feedforward_layernorm" : "", "post_feedforward_layernorm"};
+}
+
+void add_llama_feed_forward(TensorTable& table, const std::string& layer, const LlamaConfig& c,
+                            std::int64_t i) {
+  if (c.experts.in_layer(i)) return add_experts(table, layer, c.d_model, c.experts);
+  if (c.fused_projections) {
+    add_linear(table, layer + "mlp.gate_up_proj", 2 * c.d_ff, c.d_model, c.mlp_bias);
+  } else {
+    add_linear(table, layer + "mlp.gate_proj", c.d_ff, c.d_model, c.mlp_bias);
+    add_linear(table, layer + "mlp.up_proj", c.d_ff, c.d_model, c.mlp_bias);
+  }
+  add_linear(table, layer + "mlp.down_proj", c.d_model, c.d_ff, c.mlp_bias);
+}
+
+Part llama_feed_forward(const LlamaConfig& c, const Weights& weights, std::int64_t i) {
+  const Activation activation = activation_named(c.activation);
+  if (c.experts.in_layer(i)) return experts_part(weights, llama_layer(i), activation, c.experts);
+  const std::string file = llama_layer(i) + "mlp.";
+  FeedForward part{.up = linear_part(weights, file + (c.fused_projections ? "gate_up_proj" : "up_proj")),
+                   .down = linear_part(weights, file + "down_proj"),
+                   .activation = activation,
+                   .fused_gate = c.fused_projections};
+  if (!c.fused_projections) part.gate = linear_part(weights, file + "gate_proj");
+  return part;
 }
 
 }  // namespace
@@ -49,13 +72,7 @@ TensorTable llama_table(const LlamaConfig& c, const HasTensor&) {
       add_norm(table, attention + "k_norm", c.qk_norm_joins_heads ? c.kv_heads * c.head_dim : c.head_dim,
                false);
     }
-    if (c.fused_projections) {
-      add_linear(table, layer + "mlp.gate_up_proj", 2 * c.d_ff, c.d_model, c.mlp_bias);
-    } else {
-      add_linear(table, layer + "mlp.gate_proj", c.d_ff, c.d_model, c.mlp_bias);
-      add_linear(table, layer + "mlp.up_proj", c.d_ff, c.d_model, c.mlp_bias);
-    }
-    add_linear(table, layer + "mlp.down_proj", c.d_model, c.d_ff, c.mlp_bias);
+    add_llama_feed_forward(table, layer, c, i);
     for (const NormNames& names : {attention_norms(c), feed_forward_norms(c)}) {
       if (!names.before.empty()) add_norm(table, layer + names.before, c.d_model, false);
       if (!names.after.empty()) add_norm(table, layer + names.after, c.d_model, false);
@@ -105,18 +122,16 @@ std::unique_ptr<Model> build_llama(const LlamaConfig& c, ModelFiles files) {
       attention.attention.q_norm = norm(file + "self_attn.q_norm");
       attention.attention.k_norm = norm(file + "self_attn.k_norm");
     }
-    FeedForward feed_forward{.up = linear(file + (c.fused_projections ? "mlp.gate_up_proj" : "mlp.up_proj")),
-                             .down = linear(file + "mlp.down_proj"),
-                             .activation = activation_named(c.activation),
-                             .fused_gate = c.fused_projections};
-    if (!c.fused_projections) feed_forward.gate = linear(file + "mlp.gate_proj");
-    parts.stack.layers.push_back({{step("self_attn", attention, attention_norms(c)),
-                                   step("feed_forward", feed_forward, feed_forward_norms(c))}});
+    parts.stack.layers.push_back(
+        {{step("self_attn", attention, attention_norms(c)),
+          step("feed_forward", llama_feed_forward(c, weights, i), feed_forward_norms(c))}});
   }
   parts.stack.final_norm = norm("model.norm");
   parts.output_scale = c.logit_scale;
   parts.output.weight = weights.find("lm_head.weight");
   parts.recompute_beyond = c.recompute_beyond;
+  if (c.experts.loss_coefficient)
+    parts.load_balance = {c.experts.chosen, *c.experts.loss_coefficient, c.padding};
   return assemble_decoder(
       std::move(files), std::move(parts),
       {.trained_positions = c.positions, .rows_are_independent = !follows_length(c.rotary)});

@@ -10,6 +10,7 @@
 
 #include "heed/nn/rotary.h"
 #include "models/decoder.h"
+#include "models/experts_common.h"
 
 namespace heed {
 
@@ -27,6 +28,7 @@ struct LlamaConfig {
   std::optional<std::int64_t> padding;                // lookups of this id give no gradient
   std::int64_t positions = 0;                         // of training
   RotaryOptions rotary;
+  ExpertsConfig experts;
   double embedding_scale = 1, residual_scale = 1, logit_scale = 1;
   std::optional<double> attention_scale;  // 1/sqrt(head_dim) when absent
   std::int64_t recompute_beyond = 0;      // DecoderParts::recompute_beyond

@@ -89,8 +89,9 @@ class Continuation : public ::testing::TestWithParam<const char*> {
 };
 INSTANTIATE_TEST_SUITE_P(All, Continuation,
                          ::testing::Values("gpt2", "gpt2-inverse-layer-scale", "llama", "llama3", "mistral",
-                                           "qwen2", "qwen3", "qwen3-tied", "phi3", "phi3-longrope", "smollm3",
-                                           "granite", "olmo2", "bloom", "mpt", "gpt-neox"));
+                                           "qwen2", "qwen3", "qwen3-tied", "phi3", "phi3-longrope", "mixtral",
+                                           "qwen3-moe", "qwen3-moe-mixed", "smollm3", "granite", "olmo2",
+                                           "bloom", "mpt", "gpt-neox"));
 
 TEST_P(Continuation, EveryRunFindsWhatTransformersFound) {
   const Json runs = read_fixture(directory_ / "generation.json").at("runs");
@@ -142,6 +143,7 @@ TEST_P(Continuation, PromptsGiveTheSameTogetherAndAlone) {
 TEST_P(Continuation, LossesOfWindowsAddUp) {
   std::vector<std::int64_t> ids;
   for (std::int64_t i = 0; i < 50; ++i) ids.push_back(3 + (i * 37) % 200);
+  const Json config = read_fixture(directory_ / "config.json");
   const auto nats_after = [&](std::int64_t begin, std::int64_t first, std::int64_t end) {  // by forward()
     TensorMap inputs;
     std::vector<std::int64_t> labels(ids.begin() + begin, ids.begin() + end);
@@ -150,8 +152,11 @@ TEST_P(Continuation, LossesOfWindowsAddUp) {
         Tensor::from(std::vector<std::int64_t>(ids.begin() + begin, ids.begin() + end), {1, end - begin});
     inputs["labels"] = Tensor::from(labels, {1, end - begin});
     Context context;
-    return model_->forward(inputs, {}, context).at("loss").item() *
-           static_cast<double>(end - std::max(first, begin + 1));
+    const TensorMap outputs = model_->forward(inputs, {}, context);
+    double loss = outputs.at("loss").item();
+    if (outputs.contains("aux_loss"))  // the load-balancing term of mixtures of experts
+      loss -= outputs.at("aux_loss").item() * config.value("router_aux_loss_coef", 0.0);
+    return loss * static_cast<double>(end - std::max(first, begin + 1));
   };
   const TextLoss whole = text_loss(*model_, ids, 60, 60), apart = text_loss(*model_, ids, 20, 20),
                  sliding = text_loss(*model_, ids, 20, 5);

@@ -182,5 +182,50 @@ TEST(DecoderConfig, LongRopeHasAFactorForEachPair) {
   }
 }
 
+TEST(DecoderConfig, ImpossibleExpertsAreRefusedByNameAndFile) {
+  const auto error_with = [](const char* fixture, const nlohmann::json& changes) -> std::string {
+    try {
+      logits_with(fixture, changes);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const auto refused = [](const char* text) {
+    return testing::HasSubstr(std::string("config.json: ") + text);
+  };
+  EXPECT_THAT(error_with("mixtral", {{"num_experts_per_tok", 5}}),
+              refused("num_experts_per_tok: expected at most the 4 experts there are, got 5"));
+  EXPECT_THAT(error_with("mixtral", {{"num_experts_per_tok", 0}}), refused("num_experts_per_tok"));
+  EXPECT_THAT(error_with("mixtral", {{"num_local_experts", 0}}), refused("num_local_experts"));
+  EXPECT_THAT(error_with("mixtral", {{"num_local_experts", 40000}}),
+              refused("num_local_experts: expected at most 65536 experts in all layers"));
+  EXPECT_THAT(error_with("mixtral", {{"router_jitter_noise", 0.1}}), refused("router_jitter_noise"));
+  EXPECT_THAT(error_with("qwen3-moe", {{"num_local_experts", nullptr}, {"num_experts", 0}}),
+              refused("num_experts"));
+  EXPECT_THAT(error_with("qwen3-moe", {{"mlp_only_layers", {2}}}),
+              refused("mlp_only_layers: expected layers from 0 to 1"));
+  EXPECT_THAT(error_with("qwen3-moe", {{"mlp_only_layers", {-1}}}), refused("mlp_only_layers"));
+  EXPECT_THAT(error_with("qwen3-moe", {{"decoder_sparse_step", 0}}), refused("decoder_sparse_step"));
+  EXPECT_THAT(error_with("qwen3-moe", {{"moe_intermediate_size", 0}}), refused("moe_intermediate_size"));
+  // Every other layer has experts, so the first is expected to be dense.
+  EXPECT_THAT(error_with("qwen3-moe", {{"decoder_sparse_step", 2}}),
+              testing::HasSubstr("model.layers.0.mlp.gate_proj.weight"));
+}
+
+// The term counts no padding, at the ends of rows, and only training has it.
+TEST(DecoderConfig, TheLoadBalancingLossIsPartOfTheTrainingLoss) {
+  const auto model = load_decoder(kDecoderFixtures / "mixtral");
+  const auto loss_of = [&](std::vector<std::int64_t> ids, std::vector<std::int64_t> labels, bool training) {
+    const auto time = static_cast<std::int64_t>(ids.size());
+    Context context{.training = training};
+    return model->loss(Tensor::from(ids, {1, time}), Tensor::from(labels, {1, time}), {}, context).item();
+  };
+  const double plain = loss_of({5, 6, 7, 8}, {6, 7, 8, -100}, false);
+  const double balanced = loss_of({5, 6, 7, 8}, {6, 7, 8, -100}, true);
+  EXPECT_GT(balanced, plain + 0.05);  // coefficient 0.05; the term is at least about the 2 choices per token
+  EXPECT_EQ(loss_of({5, 6, 7, 8, 3, 3}, {6, 7, 8, -100, -100, -100}, true), balanced);
+}
+
 }  // namespace
 }  // namespace heed

@@ -94,7 +94,8 @@ class Decoding {
 class DecoderModel : public Model {
  public:
   /// Mean cross-entropy over the labels that are not options.ignore_index. `labels` i64 [B, T] are the
-  /// next tokens of `ids` i64 [B, T].
+  /// next tokens of `ids` i64 [B, T]. While training, a mixture of experts whose config says so
+  /// (output_router_logits) adds its load-balancing loss, without the padding at the ends of rows.
   virtual Tensor loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options,
                       Context& context) const = 0;
   /// The last hidden state [B, T, D] of ids i64 [B, T], after the final norm.

@@ -34,6 +34,8 @@ class Pass {
   std::vector<std::int64_t> lengths;  ///< tokens of each row that are not padding; empty: all of them
   SequenceLengths past = {};          ///< tokens of earlier passes, which states hold
   std::string name = {};              ///< of the running part: the prefix of its taps
+  /// What parts hand to the model, by kind, in the order of the layers: `router_logits`.
+  std::map<std::string, std::vector<Tensor>> collected = {};
 
   /// Whether `name`.what has a listener.
   bool wants(const char* what) const {
