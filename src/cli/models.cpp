@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/terminal.h"
-#include "cli/wrong_use.h"
+#include "core/edit_distance.h"
 #include "heed/io/hub_cache.h"
 #include "heed/models/registry.h"
 #include "heed/train/checkpoint.h"
@@ -53,7 +53,7 @@ fs::path find(const std::string& name) {
   try {
     return find_model(name, model_folders(), hub_cache());
   } catch (const Error&) {
-    const std::string near = fs::exists(name, error) ? "" : nearest(name, installed_models());
+    const std::string near = fs::exists(name, error) ? "" : nearest_word(name, installed_models());
     if (near.empty()) throw;
     throw Error("model " + name + ": not found (did you mean " + near + "?)");
   }

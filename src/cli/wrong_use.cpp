@@ -54,7 +54,7 @@ std::string unknown_options(const CLI::App& app, const CLI::App& command,
   for (const CLI::Option* option : listed_options(command)) {
     for (const std::string& name : option_names(*option)) known.push_back(name);
   }
-  const std::string near = nearest(options.front(), known);
+  const std::string near = nearest_word(options.front(), known);
   if (!takers.empty()) {
     constexpr std::size_t kMost = 3;
     const bool more = takers.size() > kMost;
@@ -82,21 +82,6 @@ std::string about_left_over(const CLI::App& app, const CLI::App& command,
 
 }  // namespace
 
-std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
-  std::string best;
-  std::size_t least = std::max<std::size_t>(2, word.size() / 4) + 1;
-  std::vector<std::string> longer;
-  for (const std::string& candidate : candidates) {
-    if (candidate.size() > word.size() && candidate.rfind(word, 0) == 0) longer.push_back(candidate);
-    const std::size_t distance = edit_distance(word, candidate);
-    if (distance < least && 2 * distance < word.size()) {
-      least = distance;
-      best = candidate;
-    }
-  }
-  return longer.size() == 1 ? longer.front() : best;
-}
-
 const CLI::App& chosen_command(const CLI::App& app) {
   const auto commands = app.get_subcommands();
   return commands.empty() ? app : chosen_command(*commands.front());
@@ -110,7 +95,7 @@ std::string full_name(const CLI::App& command) {
 std::string unknown_command(const CLI::App& parent, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* command : parent.get_subcommands({})) names.push_back(command->get_name());
-  const std::string near = nearest(word, names), name = full_name(parent);
+  const std::string near = nearest_word(word, names), name = full_name(parent);
   return "command line: unknown command " + word + (parent.get_parent() == nullptr ? "" : " of " + name) +
          " (" + (near.empty() ? "" : "did you mean " + near + "? ") + name + " --help lists all)";
 }

@@ -7,10 +7,6 @@
 
 namespace heed::cli {
 
-/// The one of `candidates` that `word` was probably meant to be: the nearest by edit distance, where it is
-/// near, or the only one that begins with it; empty for none.
-std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
-
 /// The innermost command that was chosen; `app` itself when there is none.
 const CLI::App& chosen_command(const CLI::App& app);
 

@@ -24,4 +24,19 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+std::string nearest_word(const std::string& word, const std::vector<std::string>& candidates) {
+  std::string best;
+  std::size_t least = std::max<std::size_t>(2, word.size() / 4) + 1;
+  std::vector<std::string> longer;
+  for (const std::string& candidate : candidates) {
+    if (candidate.size() > word.size() && candidate.rfind(word, 0) == 0) longer.push_back(candidate);
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < least && 2 * distance < word.size()) {
+      least = distance;
+      best = candidate;
+    }
+  }
+  return longer.size() == 1 ? longer.front() : best;
+}
+
 }  // namespace heed

@@ -2,6 +2,7 @@
 #include "heed/train/recipe.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <toml++/toml.h>
 #include <algorithm>
@@ -38,14 +39,17 @@ std::string section_of(std::string_view key) { return std::string(key.substr(0, 
 // A section that no key has.
 void refuse_unknown_section(const std::string& where, const std::vector<RecipeField>& fields,
                             const std::string& section) {
-  std::string nearest = section_of(fields.front().key);
+  std::vector<std::string> known;
   for (const RecipeField& field : fields) {
-    const std::string known = section_of(field.key);
-    if (known == section) return;
-    if (edit_distance(known, section) < edit_distance(nearest, section)) nearest = known;
+    if (const std::string name = section_of(field.key); known.empty() || known.back() != name)
+      known.push_back(name);
   }
-  throw Error(
-      fmt::format("{}: expected a known section, got [{}] (did you mean [{}]?)", where, section, nearest));
+  if (std::find(known.begin(), known.end(), section) != known.end()) return;
+  const std::string near = nearest_word(section, known);
+  throw Error(near.empty() ? fmt::format("{}: expected one of the sections [{}], got [{}]", where,
+                                         fmt::join(known, "], ["), section)
+                           : fmt::format("{}: expected a known section, got [{}] (did you mean [{}]?)", where,
+                                         section, near));
 }
 
 [[noreturn]] void unknown_key(const std::string& where, const std::vector<RecipeField>& fields,
@@ -81,8 +85,7 @@ std::string expand_variables(const std::string& text, const std::string& where) 
     const char* value = std::getenv(name.c_str());
     if (value == nullptr || *value == '\0') {
       throw Error(
-          fmt::format("{}: expected the environment variable {} to be set, got none (export {}=... or "
-                      "write the path out)",
+          fmt::format("{}: the environment variable {} is not set (export {}=... or write the path out)",
                       where, name, name));
     }
     out += text.substr(at, open - at) + value;

@@ -15,5 +15,13 @@ TEST(EditDistance, CountsEditsAndSwaps) {
   EXPECT_EQ(edit_distance("ca", "abc"), 3u);  // nothing is inserted between swapped letters
 }
 
+TEST(NearestWord, IsOneThatWasProbablyMeant) {
+  const std::vector<std::string> words{"translate", "train", "generate", "tag"};
+  EXPECT_EQ(nearest_word("transalte", words), "translate");
+  EXPECT_EQ(nearest_word("gen", words), "generate");  // the only one that begins with it
+  EXPECT_EQ(nearest_word("tra", words), "");          // two begin with it
+  EXPECT_EQ(nearest_word("evaluate", words), "");     // too far from all of them
+}
+
 }  // namespace
 }  // namespace heed
