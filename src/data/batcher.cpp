@@ -26,14 +26,6 @@ std::int64_t longer_side(const TokenizedCorpus& corpus, std::int64_t row) {
 
 void check(const TokenizedCorpus& corpus, const BatcherOptions& options) {
   if (corpus.size() == 0) throw Error("batches: expected a corpus with at least one pair, got an empty one");
-  if (options.window < 0) {
-    throw Error(
-        fmt::format("batches: expected window >= 0, got {} (0 means the whole corpus)", options.window));
-  }
-  if (options.shards < 1 || options.shard < 0 || options.shard >= options.shards) {
-    throw Error(fmt::format("batches: expected 0 <= shard < shards, got shard {} of {}", options.shard,
-                            options.shards));
-  }
   for (std::int64_t row = 0; row < corpus.size(); ++row) {
     if (longer_side(corpus, row) > options.batch_tokens) {
       throw Error(
@@ -62,43 +54,31 @@ void Batcher::plan_epoch(std::int64_t epoch) {
   const auto stream = static_cast<std::uint64_t>(epoch) * 2;
   if (options_.shuffle) shuffle(order_, RandomStream{options_.seed, stream});
 
-  const std::int64_t total = corpus_->size();
-  const std::int64_t window = options_.window == 0 ? total : options_.window;
+  // Stable, so that pairs of the same lengths stay shuffled.
+  std::stable_sort(order_.begin(), order_.end(), [this](std::int64_t a, std::int64_t b) {
+    return std::pair(longer_side(*corpus_, a), corpus_->source_length(a) + corpus_->target_length(a)) <
+           std::pair(longer_side(*corpus_, b), corpus_->source_length(b) + corpus_->target_length(b));
+  });
   plan_.clear();
-  for (std::int64_t first = 0; first < total; first += window) {
-    const std::int64_t last = std::min(total, first + window);
-    // Stable, so that pairs of the same lengths stay shuffled.
-    std::stable_sort(order_.begin() + first, order_.begin() + last, [this](std::int64_t a, std::int64_t b) {
-      return std::pair(longer_side(*corpus_, a), corpus_->source_length(a) + corpus_->target_length(a)) <
-             std::pair(longer_side(*corpus_, b), corpus_->source_length(b) + corpus_->target_length(b));
-    });
-    // Sorted upwards, so the last row added is the longest of its batch.
-    Range range{first, first};
-    for (std::int64_t i = first; i < last; ++i) {
-      const std::int64_t longest = longer_side(*corpus_, order_[static_cast<std::size_t>(i)]);
-      if ((i + 1 - range.begin) * longest > options_.batch_tokens) {
-        plan_.push_back(range);
-        range.begin = i;
-      }
-      range.end = i + 1;
+  // Sorted upwards, so the last row added is the longest of its batch.
+  Range range{0, 0};
+  for (std::int64_t i = 0; i < corpus_->size(); ++i) {
+    const std::int64_t longest = longer_side(*corpus_, order_[static_cast<std::size_t>(i)]);
+    if ((i + 1 - range.begin) * longest > options_.batch_tokens) {
+      plan_.push_back(range);
+      range.begin = i;
     }
-    plan_.push_back(range);
+    range.end = i + 1;
   }
+  plan_.push_back(range);
   if (options_.shuffle) shuffle(plan_, RandomStream{options_.seed, stream + 1});
   position_ = {epoch, 0};
 }
 
-void Batcher::advance() {
+Batch Batcher::next() {
+  Batch batch = build(plan_[static_cast<std::size_t>(position_.batch)]);
   ++position_.batch;
   if (position_.batch >= batches_in_epoch()) plan_epoch(position_.epoch + 1);
-}
-
-Batch Batcher::next() {
-  Batch batch;
-  for (std::int64_t shard = 0; shard < options_.shards; ++shard) {
-    if (shard == options_.shard) batch = build(plan_[static_cast<std::size_t>(position_.batch)]);
-    advance();
-  }
   batch.next = position_;
   return batch;
 }

@@ -65,20 +65,6 @@ const TokenizedCorpus::Row& TokenizedCorpus::at(std::int64_t row) const {
   return rows_[static_cast<std::size_t>(row)];
 }
 
-TextEncoder source_encoder(const Tokenizer& tokenizer) {
-  return [&tokenizer](std::string_view text) {
-    const Encoding encoding = tokenizer.encode(text);
-    return std::vector<std::int32_t>(encoding.ids.begin(), encoding.ids.end());
-  };
-}
-
-TextEncoder target_encoder(const Tokenizer& tokenizer) {
-  return [&tokenizer](std::string_view text) {
-    const Encoding encoding = tokenizer.encode_target(text);
-    return std::vector<std::int32_t>(encoding.ids.begin(), encoding.ids.end());
-  };
-}
-
 TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const std::int64_t> rows,
                                 const TextEncoder& encode_source, const TextEncoder& encode_target,
                                 const TokenLimits& limits, DataReport& report) {

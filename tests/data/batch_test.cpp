@@ -60,18 +60,16 @@ void expect_permutation(std::vector<std::int64_t> rows, std::int64_t size) {
 
 TEST(Batcher, HasEveryPairOncePerEpochWithinTheTokenLimit) {
   const TokenizedCorpus corpus = random_corpus(500, 40);
-  for (const std::int64_t window : {0, 64}) {
-    Batcher batcher(corpus, {.batch_tokens = 160, .seed = 5, .window = window});
-    const EpochCheck first = walk_epoch(batcher, 160);
-    EXPECT_EQ(batcher.position(), (BatchPosition{1, 0}));
-    const EpochCheck second = walk_epoch(batcher, 160);
-    expect_permutation(first.rows, 500);
-    expect_permutation(second.rows, 500);
-    EXPECT_NE(first.rows, second.rows);
-    // Independent side lengths waste a quarter on average however well pairs are sorted; unsorted, it is over
-    // half.
-    EXPECT_LT(first.padded / first.real, window == 0 ? 1.4 : 1.6);
-  }
+  Batcher batcher(corpus, {.batch_tokens = 160, .seed = 5});
+  const EpochCheck first = walk_epoch(batcher, 160);
+  EXPECT_EQ(batcher.position(), (BatchPosition{1, 0}));
+  const EpochCheck second = walk_epoch(batcher, 160);
+  expect_permutation(first.rows, 500);
+  expect_permutation(second.rows, 500);
+  EXPECT_NE(first.rows, second.rows);
+  // Independent side lengths waste a quarter on average however well pairs are sorted; unsorted, it is over
+  // half.
+  EXPECT_LT(first.padded / first.real, 1.4);
 }
 
 TEST(Batcher, PadsShiftsAndMasks) {
@@ -127,23 +125,10 @@ TEST(Batcher, OrderIsTheSameEverywhere) {
   EXPECT_EQ(take(batcher, 4), (std::vector<std::vector<std::int64_t>>{{4, 5}, {3, 6}, {1, 7}, {2, 0}}));
 }
 
-TEST(Batcher, ShardsDivideTheSameSequence) {
-  const TokenizedCorpus corpus = random_corpus(90, 20);
-  Batcher whole(corpus, {.batch_tokens = 100, .seed = 2});
-  const auto all = take(whole, 30);
-  for (std::int64_t shard = 0; shard < 3; ++shard) {
-    Batcher part(corpus, {.batch_tokens = 100, .seed = 2, .shard = shard, .shards = 3});
-    const auto rows = take(part, 10);
-    for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(rows[i], all[3 * i + static_cast<std::size_t>(shard)]);
-  }
-}
-
 TEST(Batcher, RefusesWhatCannotWork) {
   const TokenizedCorpus corpus = random_corpus(10, 20);
   EXPECT_THROW(Batcher(TokenizedCorpus{}, {}), Error);
   EXPECT_THROW(Batcher(corpus, {.batch_tokens = 5}), Error);
-  EXPECT_THROW(Batcher(corpus, {.window = -1}), Error);
-  EXPECT_THROW(Batcher(corpus, {.shard = 2, .shards = 2}), Error);
 }
 
 TEST(BackgroundReader, GivesTheSameBatchesAsTheForeground) {

@@ -44,10 +44,6 @@ struct TokenLimits {
 
 /// Turns a text into ids. Called from several threads at once.
 using TextEncoder = std::function<std::vector<std::int32_t>(std::string_view)>;
-/// Encoders for the tokenizer's source and target side, including special tokens. The tokenizer must outlive
-/// them.
-TextEncoder source_encoder(const Tokenizer& tokenizer);
-TextEncoder target_encoder(const Tokenizer& tokenizer);
 
 /// Tokenizes `rows` of the corpus, in order. Rows beyond the limits are counted in `report` as skipped (and
 /// no longer as kept). Throws Error when no row is left.
@@ -80,10 +76,7 @@ struct BatcherOptions {
   std::int64_t batch_tokens = 4096;  ///< rows * max(S, T) of a batch is at most this
   std::int64_t pad_id = 0;
   std::uint64_t seed = 0;
-  bool shuffle = true;      ///< false: by length, the same in every epoch
-  std::int64_t window = 0;  ///< after shuffling, each run of this many pairs is sorted by length; 0 = all
-  std::int64_t shard = 0;   ///< with several processes: of every `shards` consecutive batches, use this one
-  std::int64_t shards = 1;
+  bool shuffle = true;  ///< false: by length, the same in every epoch
 };
 
 /// An endless sequence of batches; every epoch contains every pair exactly once.
@@ -97,7 +90,7 @@ class Batcher {
   /// Goes to a position; `batch` may be the number of batches of that epoch. Throws Error beyond.
   void seek(const BatchPosition& position);
   BatchPosition position() const { return position_; }
-  /// Number of batches (of all shards) in the epoch of position().
+  /// Number of batches in the epoch of position().
   std::int64_t batches_in_epoch() const { return static_cast<std::int64_t>(plan_.size()); }
 
  private:
@@ -106,7 +99,6 @@ class Batcher {
     std::int64_t end;
   };
   void plan_epoch(std::int64_t epoch);
-  void advance();
   Batch build(const Range& range) const;
 
   const TokenizedCorpus* corpus_;
