@@ -47,8 +47,7 @@ Outputs translate_lines(const EvaluateArguments& arguments, const std::vector<st
                         const Globals& globals) {
   const std::filesystem::path directory = locate_model(arguments.model);
   TranslateOptions options;
-  options.generation = load_generation_options(directory);
-  arguments.generation.apply_to(options.generation, globals);
+  options.generation = arguments.generation.load(directory, globals);
   options.batch_tokens = arguments.batch_tokens;
   const auto model = load_model_to<EncoderDecoderModel>("translate", directory);
   warn_of_unknown_settings(*model, directory, globals);

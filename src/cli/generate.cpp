@@ -51,18 +51,6 @@ struct GenerateSession {
   bool warned_of_length = false;  // a prompt longer than the texts of training has been warned of
 };
 
-GenerationOptions generation_of(const GenerateArguments& arguments, const Globals& globals,
-                                const std::filesystem::path& directory) {
-  std::vector<std::string> unused;
-  GenerationOptions options = load_generation_options(directory, &unused);
-  if (!globals.quiet) {
-    for (const std::string& key : unused)
-      warn((directory / "generation_config.json").string() + ": " + key + " is not supported and ignored");
-  }
-  arguments.generation.apply_to(options, globals);
-  return options;
-}
-
 // Several results share the output line by line, so a text's own line ends are written as \n.
 std::string with_visible_ends(const std::string& text) {
   std::string line;
@@ -128,9 +116,9 @@ void continue_prompts(GenerateSession& session, const Prompts& prompts) {
       generation.num_beams == 1)
     return stream(session, prompts);
   if (session.tokenizer == nullptr) {  // ids in, ids out
-    const SearchOptions watch{.stop = session.options.stop};
+    const SearchHooks hooks{.stop = session.options.stop};
     const auto found =
-        search_prompts(*session.model, prompts.ids, generation, session.options.batch_tokens, watch);
+        search_prompts(*session.model, prompts.ids, generation, session.options.batch_tokens, hooks);
     for (const auto& hypotheses : found)
       print_json(hypotheses, std::vector<std::optional<std::string>>(hypotheses.size()), generation);
     return;
@@ -199,7 +187,7 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
     throw UsageError("generate: expected text or --prompt-ids, got both");
   const std::filesystem::path directory = locate_model(arguments.model);
   GenerateSession session{arguments, globals, nullptr, nullptr, {}};
-  session.options.generation = generation_of(arguments, globals, directory);
+  session.options.generation = arguments.generation.load(directory, globals);
   session.options.batch_tokens = arguments.batch_tokens;
   session.options.stop_strings = arguments.stop;
   for (const std::string& stop : arguments.stop) {

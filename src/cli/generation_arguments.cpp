@@ -176,6 +176,22 @@ void choose_seed(GenerationOptions& options, const Globals& globals) {
   if (globals.verbose) say(fmt::format("seed {}", options.seed));
 }
 
+GenerationOptions GenerationArguments::load(const std::filesystem::path& directory, const Globals& globals,
+                                            const std::string& task, std::string* prefix) const {
+  std::vector<std::string> unused;
+  GenerationOptions options = load_generation_options(directory, &unused);
+  if (!globals.quiet) {
+    for (const std::string& key : unused)
+      warn((directory / "generation_config.json").string() + ": " + key + " is not supported and ignored");
+  }
+  if (!task.empty()) {
+    const std::string of_task = apply_task(directory, task, options);
+    if (prefix != nullptr) *prefix = of_task;
+  }
+  apply_to(options, globals);
+  return options;
+}
+
 void GenerationArguments::apply_to(GenerationOptions& o, const Globals& globals) const {
   // A length on the command line replaces the model's, whichever way either counts.
   if (max_new_tokens || max_length) o.max_new_tokens.reset(), o.max_length.reset();

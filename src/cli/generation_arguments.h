@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,11 +27,15 @@ struct GenerationArguments {
   bool renormalize_logits = false, remove_invalid_values = false;
 
   void add_to(CLI::App& command);
-  /// Overwrites what the user gave, and chooses the seed. Warns of options that have no effect. Throws
-  /// UsageError for what is malformed, out of range or contradictory.
-  void apply_to(GenerationOptions& options, const Globals& globals) const;
+  /// The options of the model's generation_config.json, replaced by those of `task` (see apply_task) and by
+  /// what the user gave, and the seed; `prefix` gets the task's. Warns of settings that are not supported or
+  /// have no effect. Throws UsageError for what is malformed, out of range or contradictory.
+  GenerationOptions load(const std::filesystem::path& directory, const Globals& globals,
+                         const std::string& task = "", std::string* prefix = nullptr) const;
 
  private:
+  void apply_to(GenerationOptions& options, const Globals& globals) const;
+
   const CLI::App* command_ = nullptr;
 };
 

@@ -56,23 +56,6 @@ LongLines long_lines_named(const std::string& name) {
   throw UsageError("--long-lines: expected cut, split or error, got " + name);
 }
 
-// The model's options, under those of the task, under those of the command line; and the prefix of every
-// text.
-std::pair<GenerationOptions, std::string> generation_options(const TranslateArguments& arguments,
-                                                             const Globals& globals,
-                                                             const std::filesystem::path& directory) {
-  std::vector<std::string> unused;
-  GenerationOptions options = load_generation_options(directory, &unused);
-  if (!globals.quiet) {
-    for (const std::string& key : unused)
-      warn((directory / "generation_config.json").string() + ": " + key + " is not supported and ignored");
-  }
-  std::string prefix;
-  if (!arguments.task.empty()) prefix = apply_task(directory, arguments.task, options);
-  arguments.generation.apply_to(options, globals);
-  return {options, arguments.prefix.value_or(prefix)};
-}
-
 void write_attention(const Translation& translation, const std::string& text,
                      const std::filesystem::path& file) {
   const TranslationCandidate& best = translation.candidates.front();
@@ -202,17 +185,15 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
     check_picture_file(arguments.attention);
   }
   const std::filesystem::path directory = locate_model(arguments.model);
-  const auto options = generation_options(arguments, globals, directory);
+  std::string prefix;
+  const GenerationOptions options = arguments.generation.load(directory, globals, arguments.task, &prefix);
   const Session session{
-      arguments,
-      globals,
-      directory,
-      load_model_to<EncoderDecoderModel>("translate", directory, weights_dtype(arguments.dtype)),
-      options.first,
-      options.second,
+      arguments, globals,
+      directory, load_model_to<EncoderDecoderModel>("translate", directory, weights_dtype(arguments.dtype)),
+      options,   arguments.prefix.value_or(prefix),
       long_lines};
   warn_of_unknown_settings(*session.model, directory, globals);
-  check_tokens(arguments.generation, options.first, session.model->vocab_size(), directory, globals.quiet);
+  check_tokens(arguments.generation, options, session.model->vocab_size(), directory, globals.quiet);
   if (ids || sound) {
     translate_numbers(session);
   } else {

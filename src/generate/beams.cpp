@@ -23,7 +23,7 @@ struct Beam {
   std::vector<std::int64_t> ids;
   float score = 0;       ///< sum of log-probabilities
   std::int64_t row = 0;  ///< of the decoding
-  std::int64_t trace = kRoot;
+  std::int64_t path = kRoot;
 };
 
 struct Finished {
@@ -120,7 +120,7 @@ std::vector<Candidate> BeamSearch::rank(const Tensor& log_probs) const {
 
 Beam BeamSearch::extend(const Candidate& candidate) const {
   const Beam& parent = running_[static_cast<std::size_t>(candidate.beam)];
-  Beam beam{parent.ids, candidate.score, parent.row, state_.trace.extend(parent.trace, parent.row)};
+  Beam beam{parent.ids, candidate.score, parent.row, state_.recorder.extend(parent.path, parent.row)};
   beam.ids.push_back(candidate.token);
   return beam;
 }
@@ -180,7 +180,7 @@ std::vector<Hypothesis> BeamSearch::results() const {
     results.push_back({{beam.ids.begin() + state_.prompt_length(source_), beam.ids.end()},
                        beam.score,
                        finished_[i].beam_score,
-                       state_.trace.collect(beam.trace)});
+                       state_.recorder.collect(beam.path)});
   }
   return results;
 }

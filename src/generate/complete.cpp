@@ -41,17 +41,17 @@ std::vector<std::vector<Completion>> complete(const DecoderModel& model, const T
   for (const std::string& stop : options.stop_strings) {
     if (stop.empty()) throw Error("generate: expected stop strings with characters, got an empty one");
   }
-  SearchOptions watch;
-  watch.stop = options.stop;
-  for (std::size_t i = 0; i < prompts.size(); ++i) watch.identities.push_back(options.first_prompt + i);
+  SearchHooks hooks;
+  hooks.stop = options.stop;
+  for (std::size_t i = 0; i < prompts.size(); ++i) hooks.identities.push_back(options.first_prompt + i);
   if (!options.stop_strings.empty()) {
-    watch.ends = [&](std::size_t, std::span<const std::int64_t> ids) {
+    hooks.ends = [&](std::size_t, std::span<const std::int64_t> ids) {
       return holds_any(tokenizer, ids, options.stop_strings);
     };
   }
   std::map<std::pair<std::size_t, std::size_t>, StreamingDecoder> streams;
   if (options.on_text) {
-    watch.on_token = [&](std::size_t row, std::size_t copy, std::int64_t id) {
+    hooks.on_token = [&](std::size_t row, std::size_t copy, std::int64_t id) {
       const auto [stream, fresh] = streams.try_emplace({row, copy}, tokenizer);
       if (fresh) stream->second.begin_after(prompts[row]);
       if (options.on_text(row, copy, stream->second.push(id))) return true;
@@ -59,7 +59,7 @@ std::vector<std::vector<Completion>> complete(const DecoderModel& model, const T
       return false;
     };
   }
-  auto found = search_prompts(model, prompts, options.generation, options.batch_tokens, watch);
+  auto found = search_prompts(model, prompts, options.generation, options.batch_tokens, hooks);
   for (auto& [key, stream] : streams) options.on_text(key.first, key.second, stream.finish());
   std::vector<std::vector<Completion>> completions;
   for (std::size_t i = 0; i < found.size(); ++i) {

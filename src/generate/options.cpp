@@ -269,8 +269,7 @@ std::string apply_task(const std::filesystem::path& directory, const std::string
     if (tasks) {
       for (const std::string& name : tasks->names()) known += (known.empty() ? "" : ", ") + name;
     }
-    throw Error(fmt::format("{}: task_specific_params: expected {}, got none of that name ({})",
-                            config.where(), task,
+    throw Error(fmt::format("{}: task_specific_params: {} not found ({})", config.where(), task,
                             known.empty() ? "there are no tasks" : "there are " + known));
   }
   const Config settings = tasks->sub(task);

@@ -87,13 +87,31 @@ void ban_bad_words(std::span<const std::int64_t> sequence, const GenerationOptio
   }
 }
 
-/// The indices of the scores, best first.
-std::vector<std::size_t> ranked(std::span<const float> scores) {
-  std::vector<std::size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
-  return order;
+/// The tokens that are not ruled out, best first, equal ones by id. Sorted at most once, when first needed:
+/// what drops the worst tokens keeps the order.
+class Ranking {
+ public:
+  explicit Ranking(std::span<const float> scores) : scores_(scores) {}
+  const std::vector<std::size_t>& order() {
+    if (!order_.empty()) return order_;
+    for (std::size_t i = 0; i < scores_.size(); ++i) {
+      if (scores_[i] > kNever) order_.push_back(i);
+    }
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](std::size_t a, std::size_t b) { return scores_[a] > scores_[b]; });
+    return order_;
+  }
+
+ private:
+  std::span<const float> scores_;
+  std::vector<std::size_t> order_;
+};
+
+float kth_largest(std::size_t k, std::span<const float> scores) {
+  std::vector<float> sorted(scores.begin(), scores.end());
+  const auto kth = sorted.begin() + static_cast<std::ptrdiff_t>(k - 1);
+  std::nth_element(sorted.begin(), kth, sorted.end(), std::greater<>());
+  return *kth;
 }
 
 double sum_of_exponentials(std::span<const float> scores, float maximum) {
@@ -104,16 +122,15 @@ double sum_of_exponentials(std::span<const float> scores, float maximum) {
 
 void keep_top_k(std::size_t k, std::span<float> scores) {
   if (k >= scores.size()) return;
-  std::vector<float> sorted(scores.begin(), scores.end());
-  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(k - 1), sorted.end(),
-                   std::greater<>());
+  const float least = kth_largest(k, scores);
   for (float& score : scores) {
-    if (score < sorted[k - 1]) score = kNever;
+    if (score < least) score = kNever;
   }
 }
 
-void keep_top_p(double p, std::size_t keep, std::span<float> scores) {
-  const auto order = ranked(scores);
+void keep_top_p(double p, std::size_t keep, Ranking& ranking, std::span<float> scores) {
+  const auto& order = ranking.order();
+  if (order.empty()) return;
   const float maximum = scores[order[0]];
   const double total = sum_of_exponentials(scores, maximum);
   // From the least likely upwards, tokens are dropped while together they have at most 1 - p.
@@ -126,9 +143,10 @@ void keep_top_p(double p, std::size_t keep, std::span<float> scores) {
 }
 
 // Of the 100 best tokens those, from the best on, whose shares of the entropy come to at most `part` of it.
-void keep_top_h(double part, std::span<float> scores) {
+void keep_top_h(double part, Ranking& ranking, std::span<float> scores) {
   constexpr std::size_t kConsidered = 100;
-  const auto order = ranked(scores);
+  const auto& order = ranking.order();
+  if (order.empty()) return;
   const std::size_t count = std::min(kConsidered, order.size());
   const float maximum = scores[order[0]];
   double total = 0, entropy = 0;
@@ -146,8 +164,9 @@ void keep_top_h(double part, std::span<float> scores) {
   for (std::size_t i = kept; i < order.size(); ++i) scores[order[i]] = kNever;
 }
 
-void keep_min_p(double p, std::size_t keep, std::span<float> scores) {
-  const auto order = ranked(scores);
+void keep_min_p(double p, std::size_t keep, Ranking& ranking, std::span<float> scores) {
+  const auto& order = ranking.order();
+  if (order.empty()) return;
   const double threshold = static_cast<double>(scores[order[0]]) + std::log(p);
   for (std::size_t i = keep; i < order.size(); ++i) {
     if (scores[order[i]] < threshold) scores[order[i]] = kNever;
@@ -197,7 +216,7 @@ void keep_typical(double mass, std::size_t keep, std::span<float> scores) {
 
 // Drops tokens less likely than `least`, but never the `keep` best.
 void cut_below(double least, const std::vector<double>& p, std::size_t keep, std::span<float> scores) {
-  const float worst_kept = scores[ranked(scores)[keep - 1]];
+  const float worst_kept = kth_largest(keep, scores);
   for (std::size_t i = 0; i < scores.size(); ++i) {
     if (p[i] < least && scores[i] < worst_kept) scores[i] = kNever;
   }
@@ -285,11 +304,12 @@ void Processors::warp(std::span<float> scores) const {
     for (float& score : scores) score /= static_cast<float>(options_.temperature);
   }
   require_drawable(scores);
-  if (options_.top_h) keep_top_h(*options_.top_h, scores);
+  Ranking ranking(scores);
+  if (options_.top_h) keep_top_h(*options_.top_h, ranking, scores);
   const auto keep = std::min(static_cast<std::size_t>(min_candidates_), scores.size());
   if (options_.top_k > 0) keep_top_k(std::max(static_cast<std::size_t>(options_.top_k), keep), scores);
-  if (options_.top_p < 1) keep_top_p(options_.top_p, keep, scores);
-  if (options_.min_p && *options_.min_p > 0) keep_min_p(*options_.min_p, keep, scores);
+  if (options_.top_p < 1) keep_top_p(options_.top_p, keep, ranking, scores);
+  if (options_.min_p && *options_.min_p > 0) keep_min_p(*options_.min_p, keep, ranking, scores);
   if (options_.typical_p < 1) keep_typical(options_.typical_p, keep, scores);
   double entropy = 0;
   if (options_.epsilon_cutoff > 0)

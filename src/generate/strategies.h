@@ -1,11 +1,12 @@
 // The two ways to search, behind one face: one sequence per row (greedy or sampled), and beams.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "generate/attention_recorder.h"
 #include "generate/processors.h"
-#include "generate/trace.h"
 #include "heed/generate/search.h"
 #include "heed/random.h"
 
@@ -18,8 +19,8 @@ struct SearchState {
   const GenerationOptions& options;
   const std::vector<Processors>& processors;     ///< one per prompt, with its lengths
   const std::vector<std::uint64_t>& identities;  ///< one per prompt
-  const SearchOptions& watch;
-  Trace& trace;
+  const SearchHooks& hooks;
+  AttentionRecorder& recorder;
 
   std::int64_t sources() const { return static_cast<std::int64_t>(prompts.size()); }
   const std::vector<std::int64_t>& prompt_of(std::int64_t source) const {
@@ -44,6 +45,10 @@ struct SearchState {
 
 /// Scores to look through that make a thread worth waking.
 constexpr std::int64_t kScoresPerThread = 32768;
+
+/// The longest sequence after a prompt, prompt included. Throws Error where that leaves no new token.
+std::int64_t longest_sequence(std::int64_t prompt_length, const GenerationOptions& options,
+                              std::optional<std::int64_t> longest);
 
 /// Gumbel noise: added to scores, it makes their argmax a draw from softmax, and the k largest a draw of k
 /// without replacement (Kool et al., "Stochastic beams and where to find them").

@@ -180,14 +180,14 @@ std::vector<Translation> translate(const EncoderDecoderModel& model, const Token
   if (!generation.max_new_tokens && !generation.max_length)
     generation.max_length = model.max_positions().value_or(kUnlimitedLength);
   Sources sources = Preparation(model, tokenizer, options).prepare(texts);
-  SearchOptions watch{.capture = options.capture};
-  watch.stop = options.stop;
+  SearchHooks hooks{.capture = options.capture};
+  hooks.stop = options.stop;
   for (std::size_t line = 0; line < texts.size(); ++line) {
     for (std::size_t part = sources.first_part[line]; part < sources.first_part[line + 1]; ++part) {
-      watch.identities.push_back((options.first_line + line) << 20 | (part - sources.first_part[line]));
+      hooks.identities.push_back((options.first_line + line) << 20 | (part - sources.first_part[line]));
     }
   }
-  auto found = search_sources(model, sources.ids, generation, options.batch_tokens, watch);
+  auto found = search_sources(model, sources.ids, generation, options.batch_tokens, hooks);
   std::vector<Translation> translations;
   for (std::size_t line = 0; line < texts.size(); ++line) {
     std::vector<Translation> parts;

@@ -115,18 +115,23 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   const Shape rows_shape = without_last(logits.shape());
   const std::int64_t vocab = logits.size(-1), rows = rows_shape.numel();
   check("cross_entropy", rows_shape, vocab, labels, options);
+  const bool per_row = options.reduction == Reduction::none;
   const Tensor logsumexp = Tensor::empty({rows}, logits.dtype());
+  Tensor losses = per_row ? Tensor::empty(rows_shape, logits.dtype()) : Tensor();
   kernels::CrossEntropySum sum;
   dispatch_float("cross_entropy", logits.dtype(), [&]<class T>() {
-    sum = kernels::cross_entropy<T>(input.data<T>(), labels.data<std::int64_t>(), nullptr,
-                                    logsumexp.data<T>(), rows, vocab, kernel_options(options));
+    sum = kernels::cross_entropy<T>(input.data<T>(), labels.data<std::int64_t>(),
+                                    per_row ? losses.data<T>() : nullptr, logsumexp.data<T>(), rows, vocab,
+                                    kernel_options(options));
   });
   const double factor = reduction_factor(options, sum.count);
-  Tensor y = Tensor::scalar(sum.loss * factor, logits.dtype());
+  Tensor y = per_row ? losses : Tensor::scalar(sum.loss * factor, logits.dtype());
   if (needs_gradient({logits})) {
     record(y, "cross_entropy", {input},
-           [logits = input.detach(), labels, logsumexp, rows, vocab, factor, options](const Tensor& dy) {
-             const Tensor scale = Tensor::full({rows}, dy.item() * factor, dy.dtype());
+           [logits = input.detach(), labels, logsumexp, rows, vocab, factor, per_row,
+            options](const Tensor& dy) {
+             const Tensor scale =
+                 per_row ? dy.contiguous() : Tensor::full({rows}, dy.item() * factor, dy.dtype());
              Tensor dx = Tensor::empty(logits.shape(), logits.dtype());
              dispatch_float("cross_entropy", logits.dtype(), [&]<class T>() {
                kernels::cross_entropy_backward<T>(logits.data<T>(), labels.data<std::int64_t>(),
@@ -151,6 +156,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   const Shape rows_shape = without_last(x.shape());
   const std::int64_t vocab = weight.size(0), rows = rows_shape.numel();
   check("linear_cross_entropy", rows_shape, vocab, labels, options);
+  if (options.reduction == Reduction::none)
+    throw Error("linear_cross_entropy: expected a reduction, mean or sum, got none");
 
   ProjectedLoss p{input, w, b, labels, {}, kernel_options(options)};
   p.scale = reduction_factor(options, counted_rows(labels, options.ignore_index));

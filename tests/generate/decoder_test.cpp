@@ -185,17 +185,17 @@ TEST_P(Gpt2Continuation, EndsWhereItIsTold) {
   GenerationOptions options;
   options.max_new_tokens = 10;
   const auto free = search_prompts(*model_, prompts, options, 100);
-  SearchOptions watch;
+  SearchHooks hooks;
   const std::int64_t last = free[1][0].ids[4];
-  watch.ends = [&](std::size_t row, std::span<const std::int64_t> ids) {
+  hooks.ends = [&](std::size_t row, std::span<const std::int64_t> ids) {
     return row == 1 && ids.back() == last;
   };
   std::vector<std::vector<std::int64_t>> told(2);
-  watch.on_token = [&](std::size_t row, std::size_t, std::int64_t id) {
+  hooks.on_token = [&](std::size_t row, std::size_t, std::int64_t id) {
     told[row].push_back(id);
     return true;
   };
-  const auto stopped = search_prompts(*model_, prompts, options, 100, watch);
+  const auto stopped = search_prompts(*model_, prompts, options, 100, hooks);
   EXPECT_EQ(stopped[0][0].ids, free[0][0].ids);
   const auto& ids = free[1][0].ids;
   const auto end = std::find(ids.begin(), ids.end(), last) + 1;
@@ -257,12 +257,12 @@ TEST_P(Gpt2Continuation, CancelsWithinThePrompt) {
   });
   Context context;
   context.taps = &taps;
-  SearchOptions watch;
-  watch.stop = &stop;
+  SearchHooks hooks;
+  hooks.stop = &stop;
   bool told = false;
-  watch.on_token = [&](std::size_t, std::size_t, std::int64_t) { return told = true; };
+  hooks.on_token = [&](std::size_t, std::size_t, std::int64_t) { return told = true; };
   const auto decoding = model_->decode(1);
-  EXPECT_THROW(search(*decoding, Prompts{{5, 6, 7}}, {}, watch, context), Cancelled);
+  EXPECT_THROW(search(*decoding, Prompts{{5, 6, 7}}, {}, hooks, context), Cancelled);
   EXPECT_GE(first, 1);
   EXPECT_EQ(later, 0);
   EXPECT_FALSE(told);
@@ -275,14 +275,14 @@ TEST_P(Gpt2Continuation, CancelsWithinThePrompt) {
 TEST_P(Gpt2Continuation, CancelsBetweenTokens) {
   std::atomic<bool> stop{false};
   std::vector<std::int64_t> made;
-  SearchOptions watch;
-  watch.stop = &stop;
-  watch.on_token = [&](std::size_t, std::size_t, std::int64_t id) {
+  SearchHooks hooks;
+  hooks.stop = &stop;
+  hooks.on_token = [&](std::size_t, std::size_t, std::int64_t id) {
     made.push_back(id);
     stop = made.size() == 3;
     return true;
   };
-  EXPECT_THROW(search_prompts(*model_, Prompts{{5, 6, 7}}, {.max_new_tokens = 20}, 100, watch), Cancelled);
+  EXPECT_THROW(search_prompts(*model_, Prompts{{5, 6, 7}}, {.max_new_tokens = 20}, 100, hooks), Cancelled);
   EXPECT_EQ(made.size(), 3u);
 }
 

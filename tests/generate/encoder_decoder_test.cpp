@@ -141,9 +141,9 @@ TEST(SearchFeatures, DrawsAndCapturesTheSameInAnyBatch) {
   const Tensor features = read_tensors(fixture / "inputs.safetensors").at("input_features");
   const Tensor same = gather(features, 0, Tensor::zeros({3}, DType::i64));  // what differs is the drawing
   const GenerationOptions options{.max_new_tokens = 8, .do_sample = true};
-  const SearchOptions watch{.capture = {"decoder.layers.0.cross_attn.weights"}};
-  const auto whole = search_features(*model, same, {59, 3}, options, 4096, watch),
-             alone = search_features(*model, same, {59, 3}, options, 1, watch);
+  const SearchHooks hooks{.capture = {"decoder.layers.0.cross_attn.weights"}};
+  const auto whole = search_features(*model, same, {59, 3}, options, 4096, hooks),
+             alone = search_features(*model, same, {59, 3}, options, 1, hooks);
   ASSERT_EQ(whole.size(), 3u);
   EXPECT_NE(whole[0].front().ids, whole[1].front().ids);
   for (std::size_t i = 0; i < whole.size(); ++i) {
@@ -153,7 +153,7 @@ TEST(SearchFeatures, DrawsAndCapturesTheSameInAnyBatch) {
   }
   const auto wide = search_features(*model, same.to(DType::f64), {59, 3}, options, 4096);
   EXPECT_EQ(wide[1].front().ids, whole[1].front().ids);
-  SearchOptions named = watch;
+  SearchHooks named = hooks;
   named.identities = {7, 0, 7};
   const auto found = search_features(*model, same, {59, 3}, options, 4096, named);
   EXPECT_EQ(found[1].front().ids, whole[0].front().ids);

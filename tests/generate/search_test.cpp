@@ -21,11 +21,11 @@ using testing::HashModel;
 constexpr std::int64_t kStart = 1;
 
 std::vector<std::vector<Hypothesis>> run(const HashModel& model, const std::vector<std::int64_t>& sources,
-                                         const GenerationOptions& options, const SearchOptions& watch = {}) {
+                                         const GenerationOptions& options, const SearchHooks& hooks = {}) {
   HashDecoding decoding(model, sources);
   const Tensor prompt = Tensor::full({static_cast<std::int64_t>(sources.size()), 1}, kStart, DType::i64);
   Context context;
-  return search(decoding, prompt, options, watch, context);
+  return search(decoding, prompt, options, hooks, context);
 }
 
 struct Scored {

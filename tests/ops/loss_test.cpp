@@ -5,7 +5,9 @@
 
 #include <cmath>
 
+#include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
+#include "heed/ops/reduce.h"
 #include "reference/gradient_check.h"
 
 namespace heed {
@@ -49,6 +51,24 @@ TEST(CrossEntropy, EqualsItsFormula) {
                 1e-5);
     check_gradients([&](const auto& in) { return cross_entropy(in[0], ids, options); }, {logits});
   }
+}
+
+TEST(CrossEntropy, WithoutReductionIsTheLossOfEveryRow) {
+  const Ids targets{1, -100, 0, 6, 3, -100};
+  const Tensor logits = random_tensor({2, 3, 7}, 95), ids = Tensor::from(targets, {2, 3});
+  const CrossEntropyOptions options{.label_smoothing = 0.1, .reduction = Reduction::none};
+  const Tensor losses = cross_entropy(logits, ids, options);
+  ASSERT_EQ(losses.shape(), Shape({2, 3}));
+  for (std::int64_t i = 0; i < 6; ++i) {
+    Ids one(6, -100);
+    one[static_cast<std::size_t>(i)] = targets[static_cast<std::size_t>(i)];
+    EXPECT_NEAR(losses.data<double>()[i],
+                by_loops(logits, one, {.label_smoothing = 0.1, .reduction = Reduction::sum}), 1e-10);
+  }
+  const Tensor weights = random_tensor({2, 3}, 96);
+  check_gradients([&](const auto& in) { return sum(cross_entropy(in[0], ids, options) * weights); },
+                  {logits});
+  EXPECT_THROW(linear_cross_entropy(logits, random_tensor({7, 7}, 97), {}, ids, options), Error);
 }
 
 TEST(CrossEntropy, FusedWithTheProjectionEqualsThePlainForm) {

@@ -31,7 +31,7 @@ struct Hypothesis {
 };
 
 /// Hooks and settings of a search.
-struct SearchOptions {
+struct SearchHooks {
   /// Names of attention taps, `*` matches any characters: `decoder.layers.*.cross_attn.weights`. A
   /// pattern that matches no tap is an Error.
   std::vector<std::string> capture = {};
@@ -58,11 +58,11 @@ struct SearchOptions {
 /// allow fewer. Finished rows leave the batch. Throws Error for options out of range.
 std::vector<std::vector<Hypothesis>> search(Decoding& decoding,
                                             std::span<const std::vector<std::int64_t>> prompts,
-                                            const GenerationOptions& options, const SearchOptions& watch,
+                                            const GenerationOptions& options, const SearchHooks& hooks,
                                             Context& context);
 /// The same for prompts of one length, i64 [B, P].
 std::vector<std::vector<Hypothesis>> search(Decoding& decoding, const Tensor& prompt,
-                                            const GenerationOptions& options, const SearchOptions& watch,
+                                            const GenerationOptions& options, const SearchHooks& hooks,
                                             Context& context);
 
 /// Throws Error for a prompt that search_prompts() refuses: an empty one, tokens outside the vocabulary, or
@@ -77,8 +77,7 @@ void check_prompt(const DecoderModel& model, std::span<const std::int64_t> promp
 std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
                                                     std::span<const std::vector<std::int64_t>> prompts,
                                                     const GenerationOptions& options,
-                                                    std::int64_t batch_tokens,
-                                                    const SearchOptions& watch = {});
+                                                    std::int64_t batch_tokens, const SearchHooks& hooks = {});
 
 /// Translates token ids: sources of any length, in batches of at most `batch_tokens` padded source tokens
 /// (counted once per beam). Results are in the order of the sources. Throws Error for an empty source, one
@@ -86,8 +85,7 @@ std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
 std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& model,
                                                     std::span<const std::vector<std::int64_t>> sources,
                                                     const GenerationOptions& options,
-                                                    std::int64_t batch_tokens,
-                                                    const SearchOptions& watch = {});
+                                                    std::int64_t batch_tokens, const SearchHooks& hooks = {});
 
 /// Transcribes audio with a model that has an audio frontend: features f32 [B, bins, frames], each decoded
 /// from the same prompt (if empty, from decoder_start_token_id), in batches of at most `batch_tokens` frames
@@ -98,6 +96,6 @@ std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& 
                                                      const std::vector<std::int64_t>& decoder_prompt,
                                                      const GenerationOptions& options,
                                                      std::int64_t batch_tokens,
-                                                     const SearchOptions& watch = {});
+                                                     const SearchHooks& hooks = {});
 
 }  // namespace heed

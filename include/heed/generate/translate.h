@@ -29,7 +29,7 @@ struct TranslateOptions {
   /// Number of texts before these in a longer input, so that messages and random streams are those of the
   /// whole.
   std::size_t first_line = 0;
-  /// Taps to keep, see SearchOptions; not together with LongLines::split.
+  /// Taps to keep, see SearchHooks; not together with LongLines::split.
   std::vector<std::string> capture = {};
   /// Called for every line that was changed before translation, with its index in `texts` plus first_line,
   /// and a message.

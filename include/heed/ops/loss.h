@@ -7,7 +7,7 @@
 
 namespace heed {
 
-enum class Reduction { mean, sum };
+enum class Reduction { mean, sum, none };
 
 struct CrossEntropyOptions {
   double label_smoothing = 0.0;           ///< in [0, 1)
@@ -19,12 +19,14 @@ struct CrossEntropyOptions {
 /// Cross-entropy of `logits` [..., V] (f32 or f64) against `targets` i64 [...]:
 ///   (1 - e) * -log p(target) + e / V * sum_v -log p(v)  [+ z * logsumexp^2],  p = softmax(logits), e =
 ///   label_smoothing.
-/// Returns a scalar; the mean over no rows is 0. Throws Error for a target outside [0, V) that is not
-/// ignore_index. Szegedy et al., "Rethinking the Inception architecture" (label smoothing).
+/// Returns a scalar, or without reduction the loss of every row [...], 0 where ignored; the mean over no rows
+/// is 0. Throws Error for a target outside [0, V) that is not ignore_index. Szegedy et al., "Rethinking the
+/// Inception architecture" (label smoothing).
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
 /// cross_entropy(linear(x, weight, bias), targets), computed in chunks of rows, so that the logits of all
-/// rows are never in memory at once. x [..., D], weight [V, D], bias [V] or undefined, targets i64 [...].
+/// rows are never in memory at once. x [..., D], weight [V, D], bias [V] or undefined, targets i64 [...]. A
+/// reduction is required.
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& targets,
                             const CrossEntropyOptions& options = {});
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "generate/strategies.h"
-#include "heed/ops/softmax.h"
+#include "heed/ops/loss.h"
 #include "heed/threads.h"
 
 namespace heed::generate {
@@ -17,7 +17,7 @@ struct Row {
   std::int64_t copy;    ///< which of the sequences asked for
   std::vector<std::int64_t> ids;
   double score = 0;
-  std::int64_t trace = kRoot;
+  std::int64_t path = kRoot;
 };
 
 /// The best token, or a drawn one; none when every token is ruled out.
@@ -37,6 +37,23 @@ std::optional<std::int64_t> choose(const SearchState& state, const Row& row, std
     }
   }
   return best;
+}
+
+std::vector<std::optional<std::int64_t>> choose(const SearchState& state, const std::vector<Row>& rows,
+                                                const Tensor& scores) {
+  const auto vocabulary = static_cast<std::size_t>(scores.size(1));
+  std::vector<std::optional<std::int64_t>> tokens;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    tokens.push_back(choose(state, rows[i], {scores.data<float>() + i * vocabulary, vocabulary}));
+  return tokens;
+}
+
+/// -log p of the token chosen in each row of the scores [rows, V]; 0 where there is none.
+std::vector<float> losses_of(const Tensor& scores, const std::vector<std::optional<std::int64_t>>& tokens) {
+  const CrossEntropyOptions options{.reduction = Reduction::none};
+  std::vector<std::int64_t> targets;
+  for (const auto& token : tokens) targets.push_back(token.value_or(options.ignore_index));
+  return cross_entropy(scores, Tensor::from(targets, {scores.size(0)}), options).to_vector<float>();
 }
 
 /// Scores [rows, V] after the processors; row i goes on from row from[i] of the logits.
@@ -72,7 +89,7 @@ Hypothesis finish(const SearchState& state, const Row& row) {
   return {{row.ids.begin() + state.prompt_length(row.source), row.ids.end()},
           row.score,
           row.score,
-          state.trace.collect(row.trace)};
+          state.recorder.collect(row.path)};
 }
 
 }  // namespace
@@ -86,22 +103,20 @@ std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state) {
   Tensor logits = state.begin();
   for (;;) {
     const Tensor scores = process(state, rows, from, logits);
-    const Tensor log_probs = log_softmax(scores, 1);
-    const std::int64_t vocabulary = scores.size(1);
+    const std::vector<std::optional<std::int64_t>> chosen = choose(state, rows, scores);
+    const std::vector<float> losses = losses_of(scores, chosen);
     std::vector<Row> going;
     std::vector<std::int64_t> going_from, tokens;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       Row& row = rows[i];
-      const auto offset = static_cast<std::int64_t>(i) * vocabulary;
-      const auto token =
-          choose(state, row, {scores.data<float>() + offset, static_cast<std::size_t>(vocabulary)});
+      const std::optional<std::int64_t> token = chosen[i];
       bool ended = !token;
       if (token) {
         row.ids.push_back(*token);
-        row.score += static_cast<double>(log_probs.data<float>()[offset + *token]);
-        row.trace = state.trace.extend(row.trace, from[i]);
-        if (state.watch.on_token)
-          ended = !state.watch.on_token(static_cast<std::size_t>(row.source),
+        row.score -= static_cast<double>(losses[i]);
+        row.path = state.recorder.extend(row.path, from[i]);
+        if (state.hooks.on_token)
+          ended = !state.hooks.on_token(static_cast<std::size_t>(row.source),
                                         static_cast<std::size_t>(row.copy), *token);
       }
       const bool done = ended || state.is_end(row.source, row.ids) ||

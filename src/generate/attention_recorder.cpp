@@ -1,4 +1,4 @@
-#include "generate/trace.h"
+#include "generate/attention_recorder.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 namespace heed::generate {
 
-Trace::Trace(const std::vector<std::string>& patterns, const Context& context)
+AttentionRecorder::AttentionRecorder(const std::vector<std::string>& patterns, const Context& context)
     : taps_(context.taps), context_(context), active_(!patterns.empty()) {
   if (!active_) return;
   for (const std::string& pattern : patterns) {
@@ -16,7 +16,7 @@ Trace::Trace(const std::vector<std::string>& patterns, const Context& context)
   context_.taps = &taps_;
 }
 
-Tensor Trace::step(Decoding& decoding, const Tensor& ids, std::span<const std::int64_t> lengths) {
+Tensor AttentionRecorder::step(Decoding& decoding, const Tensor& ids, std::span<const std::int64_t> lengths) {
   if (active_) steps_.emplace_back();
   const bool ragged =
       std::any_of(lengths.begin(), lengths.end(), [&](std::int64_t length) { return length != ids.size(1); });
@@ -26,7 +26,7 @@ Tensor Trace::step(Decoding& decoding, const Tensor& ids, std::span<const std::i
   return decoding.step_ragged(ids, lengths, context_).contiguous();
 }
 
-void Trace::keep(const std::string& name, const Tensor& value) {
+void AttentionRecorder::keep(const std::string& name, const Tensor& value) {
   if (value.rank() != 4) {
     throw Error("search: expected " + name + " to be attention [rows, heads, queries, keys], got " +
                 value.str());
@@ -41,13 +41,13 @@ void Trace::keep(const std::string& name, const Tensor& value) {
   steps_.back()[name] = last;
 }
 
-std::int64_t Trace::extend(std::int64_t parent, std::int64_t row) {
+std::int64_t AttentionRecorder::extend(std::int64_t parent, std::int64_t row) {
   if (!active_) return kRoot;
   nodes_.push_back({parent, static_cast<std::int64_t>(steps_.size()) - 1, row});
   return static_cast<std::int64_t>(nodes_.size()) - 1;
 }
 
-TensorMap Trace::collect(std::int64_t hypothesis) const {
+TensorMap AttentionRecorder::collect(std::int64_t hypothesis) const {
   TensorMap collected;
   if (!active_ || hypothesis == kRoot) return collected;
   std::vector<Node> chain;

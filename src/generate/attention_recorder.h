@@ -18,12 +18,12 @@ namespace heed::generate {
 /// A hypothesis that has no token yet.
 constexpr std::int64_t kRoot = -1;
 
-class Trace {
+class AttentionRecorder {
  public:
   /// Listens beside the listeners that `context` has.
-  Trace(const std::vector<std::string>& patterns, const Context& context);
-  Trace(const Trace&) = delete;
-  Trace& operator=(const Trace&) = delete;
+  AttentionRecorder(const std::vector<std::string>& patterns, const Context& context);
+  AttentionRecorder(const AttentionRecorder&) = delete;
+  AttentionRecorder& operator=(const AttentionRecorder&) = delete;
 
   /// A decoding step, of the first lengths[i] ids of row i where lengths are given: what the taps emit in it
   /// is kept, where anybody asked.

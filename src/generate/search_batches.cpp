@@ -1,0 +1,241 @@
+// Searches for any number of rows: sorted by length, cut into batches, and each batch decoded from its own
+// start.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "generate/strategies.h"
+#include "heed/autograd.h"
+#include "heed/error.h"
+#include "heed/generate/search.h"
+#include "heed/ops/shape.h"
+#include "heed/threads.h"
+
+namespace heed {
+namespace {
+
+using Sequences = std::vector<std::vector<std::int64_t>>;
+
+/// What is searched for: one row per result.
+struct Rows {
+  const Sequences& prompts;
+  std::vector<std::int64_t> lengths;                        ///< of each row, in units of `batch_tokens`
+  std::span<const std::vector<std::int64_t>> sources = {};  ///< see SearchHooks; empty: those of the hooks
+  std::optional<std::int64_t> longest = {};                 ///< see SearchHooks
+  bool together = true;                                     ///< whether rows may share a batch
+};
+
+/// Starts decoding the rows `chosen`.
+using Start = FunctionRef<std::unique_ptr<Decoding>(std::span<const std::size_t> chosen, Context& context)>;
+
+/// The indices of the rows, longest first: the largest batch comes first, and rows of a batch are alike.
+std::vector<std::size_t> longest_first(const std::vector<std::int64_t>& lengths) {
+  std::vector<std::size_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return lengths[a] > lengths[b]; });
+  return order;
+}
+
+/// The hooks for a batch, which call those of the rows by the rows' own indices. `hooks` and `chosen` must
+/// outlive them.
+SearchHooks hooks_of_batch(const SearchHooks& hooks, const Rows& rows, std::span<const std::size_t> chosen) {
+  SearchHooks batch{.capture = hooks.capture, .longest = rows.longest, .stop = hooks.stop};
+  const auto sources = hooks.sources.empty() ? rows.sources : std::span(hooks.sources);
+  for (const std::size_t row : chosen) {
+    batch.identities.push_back(hooks.identities.empty() ? row : hooks.identities[row]);
+    if (!sources.empty()) batch.sources.push_back(sources[row]);
+  }
+  if (hooks.ends) {
+    batch.ends = [&hooks, chosen](std::size_t i, std::span<const std::int64_t> ids) {
+      return hooks.ends(chosen[i], ids);
+    };
+  }
+  if (hooks.on_token) {
+    batch.on_token = [&hooks, chosen](std::size_t i, std::size_t copy, std::int64_t id) {
+      return hooks.on_token(chosen[i], copy, id);
+    };
+  }
+  return batch;
+}
+
+/// Searches in batches of at most `batch_tokens`, counted once per beam; results are in the order of the
+/// rows.
+std::vector<std::vector<Hypothesis>> search_in_batches(const Rows& rows, const GenerationOptions& options,
+                                                       std::int64_t batch_tokens, const SearchHooks& hooks,
+                                                       Start start) {
+  if (batch_tokens < 1)
+    throw Error(fmt::format("search: expected batch_tokens of at least 1, got {}", batch_tokens));
+  const NoGradients no_gradients;
+  const std::vector<std::size_t> order = longest_first(rows.lengths);
+  std::vector<std::vector<Hypothesis>> results(order.size());
+  for (std::size_t first = 0; first < order.size();) {
+    const std::int64_t longest = std::max<std::int64_t>(rows.lengths[order[first]], 1);
+    const std::int64_t fitting = rows.together ? batch_tokens / longest / options.num_beams : 1;
+    const auto count = static_cast<std::size_t>(std::max<std::int64_t>(fitting, 1));
+    const auto chosen =
+        std::span<const std::size_t>(order).subspan(first, std::min(count, order.size() - first));
+    Sequences prompts;
+    for (const std::size_t row : chosen) prompts.push_back(rows.prompts[row]);
+    Context context{.stop = hooks.stop};
+    const auto decoding = start(chosen, context);
+    auto found = search(*decoding, prompts, options, hooks_of_batch(hooks, rows, chosen), context);
+    for (std::size_t i = 0; i < chosen.size(); ++i) results[chosen[i]] = std::move(found[i]);
+    first += chosen.size();
+  }
+  return results;
+}
+
+std::vector<std::int64_t> lengths_of(std::span<const std::vector<std::int64_t>> sequences) {
+  std::vector<std::int64_t> lengths;
+  for (const auto& sequence : sequences) lengths.push_back(static_cast<std::int64_t>(sequence.size()));
+  return lengths;
+}
+
+SourceBatch pad(std::span<const std::vector<std::int64_t>> sources, std::span<const std::size_t> chosen,
+                std::int64_t pad_id) {
+  const auto count = static_cast<std::int64_t>(chosen.size());
+  const auto longest = static_cast<std::int64_t>(sources[chosen.front()].size());
+  SourceBatch batch{Tensor::full({count, longest}, static_cast<double>(pad_id), DType::i64),
+                    Tensor::zeros({count, longest}, DType::i64)};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto& source = sources[chosen[static_cast<std::size_t>(i)]];
+    std::copy(source.begin(), source.end(), batch.ids.data<std::int64_t>() + i * longest);
+    std::fill_n(batch.mask.data<std::int64_t>() + i * longest, source.size(), 1);
+  }
+  return batch;
+}
+
+/// The longest sequence that the positions allow. The last token is never fed, so it needs no position; but
+/// unless somebody says how long a sequence may be, it keeps to those of training.
+std::optional<std::int64_t> most_tokens(const GenerationOptions& options, const Model& model) {
+  if (!options.max_new_tokens && !options.max_length) return model.trained_positions();
+  const auto positions = model.max_positions();
+  return positions ? std::optional(*positions + 1) : std::nullopt;
+}
+
+/// The options with everything filled in that the model knows, for prompts of that many tokens.
+GenerationOptions complete(GenerationOptions options, const EncoderDecoderModel& model,
+                           std::int64_t prompt_length) {
+  if (options.eos_token_id.empty()) options.eos_token_id = {model.eos_id()};
+  if (!options.decoder_start_token_id) options.decoder_start_token_id = model.decoder_start_id();
+  if (const auto positions = model.max_positions()) {
+    const std::int64_t longest =
+        std::min(resolved_max_length(options, prompt_length), most_tokens(options, model).value());
+    if (longest <= prompt_length) {
+      throw Error(fmt::format(
+          "search: expected room for a new token, got at most {} tokens in all for a decoder prompt of {} "
+          "tokens (raise max_length, use max_new_tokens, or shorten the prompt)",
+          longest, prompt_length));
+    }
+    options.max_new_tokens = longest - prompt_length;
+  }
+  return options;
+}
+
+void check_ids(std::span<const std::int64_t> ids, std::int64_t vocab_size, const std::string& where) {
+  for (const std::int64_t id : ids) {
+    if (id < 0 || id >= vocab_size)
+      throw Error(fmt::format("search: expected tokens below {}, got {} in {}", vocab_size, id, where));
+  }
+}
+
+void check_sources(std::span<const std::vector<std::int64_t>> sources, const EncoderDecoderModel& model) {
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const auto length = static_cast<std::int64_t>(sources[i].size());
+    if (length == 0) throw Error(fmt::format("search: source {} has no tokens (expected at least one)", i));
+    if (const auto positions = model.max_positions(); positions && length > *positions) {
+      throw Error(
+          fmt::format("search: expected sources of at most {} tokens, got {} in source {} (cut or split it)",
+                      *positions, length, i));
+    }
+  }
+}
+
+/// Attention to padding, which is 0, leaves with the padding.
+void drop_padding(Hypothesis& hypothesis, std::int64_t source_length) {
+  for (auto& entry : hypothesis.captured) {
+    if (entry.first.find("cross_attn") == std::string::npos) continue;
+    entry.second = slice(entry.second, 2, 0, source_length).contiguous();
+  }
+}
+
+}  // namespace
+
+void check_prompt(const DecoderModel& model, std::span<const std::int64_t> prompt,
+                  const GenerationOptions& options) {
+  if (prompt.empty()) throw Error("search: expected a prompt with at least one token, got an empty one");
+  check_ids(prompt, model.vocab_size(), "the prompt");
+  generate::longest_sequence(static_cast<std::int64_t>(prompt.size()), options, most_tokens(options, model));
+}
+
+std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
+                                                    std::span<const std::vector<std::int64_t>> prompts,
+                                                    const GenerationOptions& options,
+                                                    std::int64_t batch_tokens, const SearchHooks& hooks) {
+  check_generation_options(options, model.vocab_size());
+  for (std::size_t i = 0; i < prompts.size(); ++i) {  // refuses before anything is generated
+    if (prompts[i].empty())
+      throw Error(fmt::format("search: prompt {} has no tokens (expected at least one)", i));
+    check_prompt(model, prompts[i], options);
+  }
+  const Sequences own(prompts.begin(), prompts.end());
+  const Rows rows{.prompts = own,
+                  .lengths = lengths_of(prompts),
+                  .longest = most_tokens(options, model),
+                  .together = model.rows_are_independent()};
+  return search_in_batches(rows, options, batch_tokens, hooks,
+                           [&](std::span<const std::size_t> chosen, Context&) {
+                             return model.decode(static_cast<std::int64_t>(chosen.size()));
+                           });
+}
+
+std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& model,
+                                                    std::span<const std::vector<std::int64_t>> sources,
+                                                    const GenerationOptions& options,
+                                                    std::int64_t batch_tokens, const SearchHooks& hooks) {
+  const GenerationOptions completed = complete(options, model, 1);
+  check_generation_options(completed, model.vocab_size());
+  check_sources(sources, model);
+  const Sequences prompts(sources.size(), {*completed.decoder_start_token_id});
+  const Rows rows{.prompts = prompts, .lengths = lengths_of(sources), .sources = sources};
+  auto results = search_in_batches(rows, completed, batch_tokens, hooks,
+                                   [&](std::span<const std::size_t> chosen, Context& context) {
+                                     return model.decode(pad(sources, chosen, model.pad_id()), context);
+                                   });
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    for (Hypothesis& hypothesis : results[i]) drop_padding(hypothesis, rows.lengths[i]);
+  }
+  return results;
+}
+
+std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& model, const Tensor& features,
+                                                     const std::vector<std::int64_t>& decoder_prompt,
+                                                     const GenerationOptions& options,
+                                                     std::int64_t batch_tokens, const SearchHooks& hooks) {
+  if (features.rank() != 3 || features.numel() == 0 || !is_floating(features.dtype())) {
+    throw Error(
+        "search: expected input_features, floating numbers [B, bins, frames] of at least one row, got " +
+        features.str());
+  }
+  const auto prompt_length = std::max<std::int64_t>(1, static_cast<std::int64_t>(decoder_prompt.size()));
+  const GenerationOptions completed = complete(options, model, prompt_length);
+  check_generation_options(completed, model.vocab_size());
+  std::vector<std::int64_t> prompt = decoder_prompt;
+  if (prompt.empty()) prompt = {*completed.decoder_start_token_id};
+  check_ids(prompt, model.vocab_size(), "the decoder's prompt");
+  const auto count = static_cast<std::size_t>(features.size(0));
+  const Sequences prompts(count, prompt), no_sources(count);
+  const Rows rows{.prompts = prompts,
+                  .lengths = std::vector<std::int64_t>(count, features.size(2)),
+                  .sources = no_sources};
+  return search_in_batches(
+      rows, completed, batch_tokens, hooks, [&](std::span<const std::size_t> chosen, Context& context) {
+        const auto first = static_cast<std::int64_t>(chosen.front());  // rows of one length keep their order
+        const Tensor batch = slice(features, 0, first, first + static_cast<std::int64_t>(chosen.size()));
+        return model.decode({{}, {}, batch.to(DType::f32).contiguous()}, context);
+      });
+}
+
+}  // namespace heed
