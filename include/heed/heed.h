@@ -64,4 +64,4 @@
 #include "heed/train/recipe.h"
 #include "heed/train/schedule.h"
 #include "heed/train/train.h"
-#include "heed/train/trainee.h"
+#include "heed/train/training_task.h"

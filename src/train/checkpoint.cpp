@@ -83,10 +83,10 @@ std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& run) {
   return steps;
 }
 
-void save_checkpoint(const std::filesystem::path& run, const Trainee& trainee, const AdamW& optimizer,
+void save_checkpoint(const std::filesystem::path& run, const TrainingTask& task, const AdamW& optimizer,
                      const TrainingState& state) {
   AtomicDirectory directory(checkpoint_path(run, state.step));
-  trainee.save(directory.path(), DType::f32);
+  task.save(directory.path(), DType::f32);
   std::vector<NamedTensor> tensors;
   for (const auto& entry : optimizer.state()) tensors.push_back({entry.first, entry.second});
   save_safetensors(directory.path() / kOptimizerFile, tensors);

@@ -44,8 +44,8 @@ AdamWOptions adamw_options(const Recipe& recipe) {
 }
 
 // Steps of the whole run: as many as asked for, or as the epochs take.
-std::int64_t total_steps(const Recipe& recipe, const Trainee& trainee) {
-  const std::int64_t batches = recipe.train.epochs * trainee.batches_per_epoch();
+std::int64_t total_steps(const Recipe& recipe, const TrainingTask& task) {
+  const std::int64_t batches = recipe.train.epochs * task.batches_per_epoch();
   const std::int64_t by_epochs = (batches + recipe.train.accumulate - 1) / recipe.train.accumulate;
   if (recipe.train.epochs == 0) return recipe.train.steps;
   return recipe.train.steps == 0 ? by_epochs : std::min(recipe.train.steps, by_epochs);
@@ -59,14 +59,14 @@ double score_of(const Evaluation& evaluation, const std::string& metric) {
 
 class Loop {
  public:
-  Loop(Trainee& trainee, const Recipe& recipe, const TrainOptions& options, const RunFolder& folder)
-      : trainee_(trainee),
+  Loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options, const RunFolder& folder)
+      : task_(task),
         recipe_(recipe),
         options_(options),
         folder_(folder),
-        optimizer_(trainee.parameters(), adamw_options(recipe)),
+        optimizer_(task.parameters(), adamw_options(recipe)),
         generator_(static_cast<std::uint64_t>(recipe.train.seed)),
-        total_(total_steps(recipe, trainee)),
+        total_(total_steps(recipe, task)),
         schedule_{schedule_from_name(recipe.train.schedule), recipe.train.lr, recipe.train.min_lr,
                   warmup_steps(recipe.train.warmup, total_), total_},
         kept_(options.output, recipe.checkpoint, state_) {}
@@ -101,12 +101,12 @@ class Loop {
     if (options_.on_message) options_.on_message(text);
   }
   double passes() const {
-    const double batches = static_cast<double>(trainee_.batches_per_epoch());
+    const double batches = static_cast<double>(task_.batches_per_epoch());
     // An epoch may have a batch more than the first, which its number stands for.
     const double part = std::min(0.995, static_cast<double>(state_.position.batch) / batches);
     return static_cast<double>(state_.position.epoch) + part;
   }
-  bool evaluates() const { return recipe_.eval.every > 0 && trainee_.evaluates(); }
+  bool evaluates() const { return recipe_.eval.every > 0 && task_.evaluates(); }
   bool evaluation_due() const {
     return evaluates() && (state_.step % recipe_.eval.every == 0 || state_.step == total_);
   }
@@ -124,7 +124,7 @@ class Loop {
       kept_.prune(last_saved_);  // later ones, and what a run killed after its checkpoint had no time for
     } else {
       if (options_.resume) message("warning: no run to resume: starting anew");
-      state_.position = trainee_.position();
+      state_.position = task_.position();
       state_.generator_position = generator_.position();
       state_.metric = recipe_.eval.metric;
       state_.warmup = schedule_.warmup;
@@ -136,7 +136,7 @@ class Loop {
                       schedule_.warmup, total_, schedule_.at(total_), schedule_.lr));
     }
     state_.recipe = recipe_values(recipe_);
-    state_.fingerprint = trainee_.fingerprint();
+    state_.fingerprint = task_.fingerprint();
     log_.emplace(options_.output / "log.jsonl", state_.step);
     earlier_seconds_ = state_.seconds;
     if (state_.step == 0) save();
@@ -153,14 +153,14 @@ class Loop {
                       changed, before == state_.recipe.end() ? "no such key" : before->second,
                       checkpoint.string(), recipe_values(recipe_)[changed]));
     }
-    if (state_.fingerprint != trainee_.fingerprint()) {
+    if (state_.fingerprint != task_.fingerprint()) {
       throw Error(
           fmt::format("train: expected the data that {} was trained on, got other data (give back the "
                       "old files, or start a new run in another folder)",
                       checkpoint.string()));
     }
-    load_checkpoint_tensors(checkpoint, trainee_.parameters(), optimizer_);
-    trainee_.seek(state_.position);
+    load_checkpoint_tensors(checkpoint, task_.parameters(), optimizer_);
+    task_.seek(state_.position);
     generator_.seek(state_.generator_position);
     if (state_.metric != recipe_.eval.metric) {  // scores of another metric mean nothing any more
       state_.metric = recipe_.eval.metric;
@@ -201,25 +201,25 @@ class Loop {
   void step() {
     const Stopwatch watch;
     const double lr = schedule_.at(state_.step + 1);
-    const std::int64_t epoch = trainee_.position().epoch;
+    const std::int64_t epoch = task_.position().epoch;
     double loss = 0;
     std::int64_t tokens = 0;
     for (std::int64_t i = 0; i < recipe_.train.accumulate; ++i) {
       Context context{.training = true, .generator = &generator_};
-      const SummedLoss micro = trainee_.next_loss(context);
+      const SummedLoss micro = task_.next_loss(context);
       loss += micro.sum.item();
       tokens += micro.tokens;
       if (!std::isfinite(loss)) not_finite("loss", loss / static_cast<double>(tokens), lr);
       micro.sum.backward();
     }
     const double mean = 1.0 / static_cast<double>(tokens);
-    const double norm = gradient_norm(trainee_.parameters()) * mean;
+    const double norm = gradient_norm(task_.parameters()) * mean;
     if (!std::isfinite(norm)) not_finite("gradient", norm, lr);
     optimizer_.step(lr, mean * clip_scale(norm, recipe_.train.clip_norm));
     optimizer_.zero_grad();
 
     ++state_.step;
-    state_.position = trainee_.position();
+    state_.position = task_.position();
     state_.generator_position = generator_.position();
     state_.tokens += tokens;
     state_.seconds = earlier_seconds_ + run_watch_.seconds();
@@ -255,7 +255,7 @@ class Loop {
 
   // Whether the step belongs to the best ones.
   bool evaluate() {
-    const Evaluation evaluation = trainee_.evaluate();
+    const Evaluation evaluation = task_.evaluate();
     const RankedStep now{state_.step, score_of(evaluation, recipe_.eval.metric)};
     const bool best =
         std::isfinite(now.score) && (state_.ranked.empty() || now.score > state_.ranked[0].score);
@@ -276,14 +276,14 @@ class Loop {
 
   void save() {
     folder_.check();
-    for (const Parameter& p : trainee_.parameters()) {
+    for (const Parameter& p : task_.parameters()) {
       const bool finite = dispatch_float("train", p.tensor.dtype(), [&]<class T>() {
         return kernels::all_finite<T>(p.tensor.data<T>(), p.tensor.numel());
       });
       if (!finite) not_finite(p.name.c_str(), NAN, schedule_.at(state_.step));
     }
     log_->sync();
-    save_checkpoint(options_.output, trainee_, optimizer_, state_);
+    save_checkpoint(options_.output, task_, optimizer_, state_);
     last_saved_ = state_.step;
     kept_.prune(last_saved_);
   }
@@ -294,12 +294,12 @@ class Loop {
     kept_.require(result.averaged);
     std::vector<std::filesystem::path> directories;
     for (const std::int64_t s : result.averaged) directories.push_back(checkpoint_path(options_.output, s));
-    if (!directories.empty()) load_mean(directories, trainee_.parameters());
+    if (!directories.empty()) load_mean(directories, task_.parameters());
     if (evaluates()) {
-      result.evaluation = trainee_.evaluate();
+      result.evaluation = task_.evaluate();
       log_->add(state_.step, *result.evaluation, false, true);
     }
-    result.test = trainee_.test();
+    result.test = task_.test();
     save_final_model();
     write_file(options_.output / "loss.svg", log_->svg("loss"));
     log_->sync();
@@ -310,12 +310,12 @@ class Loop {
     if (recipe_.checkpoint.dtype == "bf16") dtype = DType::bf16;
     if (recipe_.checkpoint.dtype == "f16") dtype = DType::f16;
     AtomicDirectory staging(options_.output / "final");
-    trainee_.save(staging.path(), dtype);
+    task_.save(staging.path(), dtype);
     folder_.check();
     staging.move_files(options_.output, "model.safetensors");
   }
 
-  Trainee& trainee_;
+  TrainingTask& task_;
   const Recipe& recipe_;
   const TrainOptions& options_;
   const RunFolder& folder_;
@@ -336,16 +336,16 @@ class Loop {
 
 }  // namespace
 
-TrainResult run_loop(Trainee& trainee, const Recipe& recipe, const TrainOptions& options,
+TrainResult run_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options,
                      const RunFolder& folder) {
-  if (total_steps(recipe, trainee) < 1) {
+  if (total_steps(recipe, task) < 1) {
     throw Error("train: expected a length of at least one step, got 0 (set train.steps or train.epochs)");
   }
-  return Loop(trainee, recipe, options, folder).run();
+  return Loop(task, recipe, options, folder).run();
 }
 
-TrainResult train_loop(Trainee& trainee, const Recipe& recipe, const TrainOptions& options) {
-  return run_loop(trainee, recipe, options, RunFolder(options));
+TrainResult train_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options) {
+  return run_loop(task, recipe, options, RunFolder(options));
 }
 
 }  // namespace heed

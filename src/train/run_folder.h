@@ -39,7 +39,7 @@ class RunFolder {
 };
 
 /// train_loop in a folder that is held already.
-TrainResult run_loop(Trainee& trainee, const Recipe& recipe, const TrainOptions& options,
+TrainResult run_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options,
                      const RunFolder& folder);
 
 }  // namespace heed

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "heed/train/trainee.h"
+#include "heed/train/training_task.h"
 
 namespace heed {
 

@@ -9,7 +9,7 @@ namespace heed {
 TrainResult train(const Recipe& recipe, const TrainOptions& options) {
   validate_recipe(recipe);
   const RunFolder folder(options);
-  TranslationTrainee translation(recipe, options, folder.checkpoint());
+  TranslationTask translation(recipe, options, folder.checkpoint());
   translation.write_held_out(options.output);
   return run_loop(translation, recipe, options, folder);
 }

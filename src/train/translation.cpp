@@ -95,8 +95,8 @@ std::vector<std::vector<std::string>> reference_streams(const std::vector<Refere
 
 }  // namespace
 
-TranslationTrainee::TranslationTrainee(const Recipe& recipe, const TrainOptions& options,
-                                       const std::filesystem::path& checkpoint)
+TranslationTask::TranslationTask(const Recipe& recipe, const TrainOptions& options,
+                                 const std::filesystem::path& checkpoint)
     : recipe_(recipe), options_(options) {
   corpora_ = load_corpora(recipe, [this](const std::string& text) { message(text); });
   load_or_make(checkpoint);
@@ -108,7 +108,7 @@ TranslationTrainee::TranslationTrainee(const Recipe& recipe, const TrainOptions&
   seek({});
 }
 
-void TranslationTrainee::write_held_out(const std::filesystem::path& directory) const {
+void TranslationTask::write_held_out(const std::filesystem::path& directory) const {
   const auto write = [&](const CorpusPart& part, const std::string& name) {
     if (part.empty() || part.corpus != corpora_.train.corpus) return;
     std::string sources;
@@ -124,11 +124,11 @@ void TranslationTrainee::write_held_out(const std::filesystem::path& directory) 
   write(corpora_.test, "test");
 }
 
-void TranslationTrainee::message(const std::string& text) const {
+void TranslationTask::message(const std::string& text) const {
   if (options_.on_message) options_.on_message(text);
 }
 
-void TranslationTrainee::load_or_make(const std::filesystem::path& checkpoint) {
+void TranslationTask::load_or_make(const std::filesystem::path& checkpoint) {
   const std::filesystem::path& from = checkpoint.empty() ? options_.init : checkpoint;
   if (from.empty()) {
     make_tokenizer();
@@ -148,7 +148,7 @@ void TranslationTrainee::load_or_make(const std::filesystem::path& checkpoint) {
                       tokenizer_->vocab_size()));
 }
 
-void TranslationTrainee::make_tokenizer() {
+void TranslationTask::make_tokenizer() {
   MarianTokenizerOptions options;
   options.sentencepiece.model_type = recipe_.tokenizer.type;
   options.sentencepiece.vocab_size = recipe_.tokenizer.vocab_size;
@@ -163,7 +163,7 @@ void TranslationTrainee::make_tokenizer() {
   tokenizer_ = train_marian_tokenizer(options, Sentences(corpora_.train));
 }
 
-TokenizedCorpus TranslationTrainee::tokenize(const CorpusPart& part, const char* name) const {
+TokenizedCorpus TranslationTask::tokenize(const CorpusPart& part, const char* name) const {
   if (part.empty()) return {};
   std::int64_t longest = recipe_.data.max_tokens;
   const std::int64_t positions = model_->max_positions().value_or(recipe_.train.batch_tokens);
@@ -179,8 +179,8 @@ TokenizedCorpus TranslationTrainee::tokenize(const CorpusPart& part, const char*
   return pairs;
 }
 
-EvaluationSet TranslationTrainee::evaluation_set(const CorpusPart& part, const char* name,
-                                                 std::int64_t limit) const {
+EvaluationSet TranslationTask::evaluation_set(const CorpusPart& part, const char* name,
+                                              std::int64_t limit) const {
   EvaluationSet set;
   set.pairs = tokenize(part, name);
   if (part.empty()) return set;
@@ -200,21 +200,21 @@ EvaluationSet TranslationTrainee::evaluation_set(const CorpusPart& part, const c
   return set;
 }
 
-BatcherOptions TranslationTrainee::batcher_options(bool shuffle) const {
+BatcherOptions TranslationTask::batcher_options(bool shuffle) const {
   return {.batch_tokens = recipe_.train.batch_tokens,
           .pad_id = model_->pad_id(),
           .seed = static_cast<std::uint64_t>(recipe_.train.seed),
           .shuffle = shuffle};
 }
 
-void TranslationTrainee::seek(const BatchPosition& position) {
+void TranslationTask::seek(const BatchPosition& position) {
   Batcher batcher(train_, batcher_options(true));
   batcher.seek(position);
   position_ = position;
   reader_ = std::make_unique<BackgroundReader>(std::move(batcher));
 }
 
-SummedLoss TranslationTrainee::next_loss(Context& context) {
+SummedLoss TranslationTask::next_loss(Context& context) {
   const Batch batch = reader_->next();
   position_ = batch.next;
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
@@ -224,7 +224,7 @@ SummedLoss TranslationTrainee::next_loss(Context& context) {
           batch.target_tokens};
 }
 
-double TranslationTrainee::mean_loss(const TokenizedCorpus& pairs) const {
+double TranslationTask::mean_loss(const TokenizedCorpus& pairs) const {
   Batcher batcher(pairs, batcher_options(false));
   const CrossEntropyOptions options{.ignore_index = kIgnoredLabel, .reduction = Reduction::sum};
   double sum = 0;
@@ -238,7 +238,7 @@ double TranslationTrainee::mean_loss(const TokenizedCorpus& pairs) const {
   return sum / static_cast<double>(tokens);
 }
 
-void TranslationTrainee::decode(const EvaluationSet& set, Evaluation& evaluation) const {
+void TranslationTask::decode(const EvaluationSet& set, Evaluation& evaluation) const {
   std::size_t longest = 0;
   for (const auto& source : set.sources) longest = std::max(longest, source.size());
   std::int64_t limit = recipe_.eval.max_new_tokens;
@@ -263,24 +263,24 @@ void TranslationTrainee::decode(const EvaluationSet& set, Evaluation& evaluation
   evaluation.exact = 100.0 * static_cast<double>(exact) / static_cast<double>(outputs.size());
 }
 
-Evaluation TranslationTrainee::evaluate(const EvaluationSet& set) const {
+Evaluation TranslationTask::evaluate(const EvaluationSet& set) const {
   const NoGradients off;
   Evaluation evaluation{.loss = mean_loss(set.pairs)};
   if (recipe_.eval.bleu && !set.sources.empty()) decode(set, evaluation);
   return evaluation;
 }
 
-std::optional<Evaluation> TranslationTrainee::test() {
+std::optional<Evaluation> TranslationTask::test() {
   if (test_.pairs.size() == 0) return std::nullopt;
   return evaluate(test_);
 }
 
-void TranslationTrainee::save(const std::filesystem::path& directory, DType dtype) const {
+void TranslationTask::save(const std::filesystem::path& directory, DType dtype) const {
   tokenizer_->save(directory);
   model_->save(directory, dtype);
 }
 
-std::string TranslationTrainee::fingerprint() const {
+std::string TranslationTask::fingerprint() const {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   for (const TokenizedCorpus* pairs : {&train_, &dev_.pairs}) {
     for (std::int64_t row = 0; row < pairs->size(); ++row) {

@@ -12,7 +12,7 @@
 #include "heed/text/tokenizer.h"
 #include "heed/train/loop.h"
 #include "heed/train/recipe.h"
-#include "heed/train/trainee.h"
+#include "heed/train/training_task.h"
 #include "train/corpora.h"
 
 namespace heed {
@@ -24,12 +24,11 @@ struct EvaluationSet {
   std::vector<ReferenceGroup> references;          ///< of each of them
 };
 
-class TranslationTrainee final : public Trainee {
+class TranslationTask final : public TrainingTask {
  public:
   /// Reads the data and makes tokenizer and model: those of `checkpoint`, from which a run is resumed, where
   /// it is not empty; else those of options.init, else new ones.
-  TranslationTrainee(const Recipe& recipe, const TrainOptions& options,
-                     const std::filesystem::path& checkpoint);
+  TranslationTask(const Recipe& recipe, const TrainOptions& options, const std::filesystem::path& checkpoint);
   /// Writes the pairs that were set apart from the training file, one text a line:
   /// dev.source.txt, dev.reference.txt, test.source.txt, test.reference.txt.
   void write_held_out(const std::filesystem::path& directory) const;

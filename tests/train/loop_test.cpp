@@ -43,12 +43,12 @@ class LoopTest : public RunFolder {
     r.checkpoint.average = 3;
     return r;
   }
-  static TrainResult run(Regression trainee, const Recipe& r, const TrainOptions& options) {
-    return train_loop(trainee, r, options);
+  static TrainResult run(Regression task, const Recipe& r, const TrainOptions& options) {
+    return train_loop(task, r, options);
   }
-  static std::string error_of(Regression trainee, const Recipe& r, const TrainOptions& options) {
+  static std::string error_of(Regression task, const Recipe& r, const TrainOptions& options) {
     try {
-      train_loop(trainee, r, options);
+      train_loop(task, r, options);
     } catch (const Error& e) {
       return e.what();
     }
@@ -146,14 +146,14 @@ TEST_F(LoopTest, StoppedBeforeTheFirstStepAndResumedEqualsUnbroken) {
 
 // Run by the test below in a process of its own.
 TEST(LoopChild, DISABLED_Trains) {
-  Regression trainee;
+  Regression task;
   Recipe r;
   r.train.steps = 60;
   r.train.warmup = 5;
   r.eval.every = 7;
   r.checkpoint.every = 4;
   r.checkpoint.average = 3;
-  train_loop(trainee, r, {.output = std::getenv("HEED_TRAIN_CHILD"), .resume = true});
+  train_loop(task, r, {.output = std::getenv("HEED_TRAIN_CHILD"), .resume = true});
 }
 
 pid_t spawn_child(const std::filesystem::path& run) {
@@ -206,9 +206,9 @@ TEST_F(LoopTest, KilledAndResumedEqualsUnbroken) {
 }
 
 TEST_F(LoopTest, StopsAtALossThatIsNotANumber) {
-  Regression trainee;
-  trainee.poisoned_call = 2 * 10 + 1;  // the first micro-batch of step 11
-  EXPECT_THAT(error_of(std::move(trainee), recipe(30), {.output = folder_ / "run"}),
+  Regression task;
+  task.poisoned_call = 2 * 10 + 1;  // the first micro-batch of step 11
+  EXPECT_THAT(error_of(std::move(task), recipe(30), {.output = folder_ / "run"}),
               ::testing::AllOf(HasSubstr("expected a finite loss at step 11, got nan at a learning rate of"),
                                HasSubstr("train.clip_norm"), HasSubstr("run/checkpoints/10")));
   EXPECT_EQ(checkpoint_steps(folder_ / "run").back(), 10);
@@ -221,9 +221,9 @@ TEST_F(LoopTest, EndsEarlyWhenNothingGetsBetter) {
   Recipe r = recipe(100);
   r.eval.patience = 3;
   r.checkpoint.average = 1;
-  Regression trainee;
-  trainee.losses = {5, 4, 4.5, 4, 4.2, 1};
-  const TrainResult result = run(std::move(trainee), r, {.output = folder_});
+  Regression task;
+  task.losses = {5, 4, 4.5, 4, 4.2, 1};
+  const TrainResult result = run(std::move(task), r, {.output = folder_});
   EXPECT_TRUE(result.early_stopped);
   EXPECT_EQ(result.steps, 25);
   EXPECT_THAT(result.averaged, ElementsAre(10));

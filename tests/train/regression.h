@@ -1,4 +1,4 @@
-// A trainee of a few lines: y = W dropout(x) + b fitted to fixed random data, so that tests of the loop take
+// A task of a few lines: y = W dropout(x) + b fitted to fixed random data, so that tests of the loop take
 // milliseconds.
 #pragma once
 
@@ -11,11 +11,11 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
-#include "heed/train/trainee.h"
+#include "heed/train/training_task.h"
 
 namespace heed {
 
-class Regression final : public Trainee {
+class Regression final : public TrainingTask {
  public:
   /// `batches`: rows of each micro-batch of an epoch. The order of an epoch's batches depends on the epoch.
   explicit Regression(std::vector<std::int64_t> batches = {8, 8, 8, 8, 8}, double dropout = 0.2)

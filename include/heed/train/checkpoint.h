@@ -11,7 +11,7 @@
 
 #include "heed/data/batch.h"
 #include "heed/train/adamw.h"
-#include "heed/train/trainee.h"
+#include "heed/train/training_task.h"
 
 namespace heed {
 
@@ -41,7 +41,7 @@ std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& run);
 std::filesystem::path checkpoint_path(const std::filesystem::path& run, std::int64_t step);
 
 /// Writes `run`/checkpoints/`state.step`. Throws Error when it cannot be written whole; nothing is left then.
-void save_checkpoint(const std::filesystem::path& run, const Trainee& trainee, const AdamW& optimizer,
+void save_checkpoint(const std::filesystem::path& run, const TrainingTask& task, const AdamW& optimizer,
                      const TrainingState& state);
 
 /// Throws Error, naming the file, where a checkpoint is damaged: by the checksums in its file `complete`

@@ -1,5 +1,5 @@
-// The training loop for any Trainee: steps, evaluations, checkpoints, early stopping, and the final model. A
-// run that was interrupted and resumed ends with the same bytes as an uninterrupted one.
+// The training loop for any TrainingTask: steps, evaluations, checkpoints, early stopping, and the final
+// model. A run that was interrupted and resumed ends with the same bytes as an uninterrupted one.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "heed/train/recipe.h"
-#include "heed/train/trainee.h"
+#include "heed/train/training_task.h"
 
 namespace heed {
 
@@ -57,13 +57,13 @@ struct TrainResult {
   std::optional<Evaluation> test{};        ///< and on the test set
 };
 
-/// Runs the recipe's [train], [eval] and [checkpoint] on `trainee`, which has the parameters to start with (a
-/// resumed run overwrites them). Leaves in options.output: the final model (Trainee::save),
+/// Runs the recipe's [train], [eval] and [checkpoint] on `task`, which has the parameters to start with (a
+/// resumed run overwrites them). Leaves in options.output: the final model (TrainingTask::save),
 /// checkpoints/STEP/, log.jsonl and loss.svg. The folder is locked meanwhile. Throws Error when it holds a
 /// run that is not to be resumed or that another process writes to, when it is renamed or removed during the
 /// run, when the loss or the gradient is not finite (the last good checkpoint stays), when something cannot
 /// be written, when the recipe or the data of a resumed run changed, and when a checkpoint is damaged or
 /// missing.
-TrainResult train_loop(Trainee& trainee, const Recipe& recipe, const TrainOptions& options);
+TrainResult train_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options);
 
 }  // namespace heed

@@ -1,5 +1,5 @@
-// Trainee: a training task, as the training loop uses it. The loop owns steps, learning rate, checkpoints and
-// logs; a trainee owns a model and its data.
+// TrainingTask: a training task, as the training loop uses it. The loop owns steps, learning rate,
+// checkpoints and logs; a task owns a model and its data.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ struct Evaluation {
   std::optional<double> exact{};  ///< percentage of outputs that equal a reference
 };
 
-class Trainee {
+class TrainingTask {
  public:
-  virtual ~Trainee() = default;
+  virtual ~TrainingTask() = default;
 
   virtual const std::vector<Parameter>& parameters() const = 0;
   /// The loss of the next micro-batch; advances position().
