@@ -119,8 +119,8 @@ std::vector<std::string> files_to_download(const Repository& repository, const P
   if (patterns.include.empty()) require_a_model(repository, chosen);
   std::erase_if(chosen, [&](const std::string& name) { return matches_one(patterns.exclude, name); });
   if (chosen.empty()) {
-    throw Error(repository.name + ": expected files that --include and --exclude leave, got none of " +
-                std::to_string(repository.files.size()));
+    throw Error(repository.name + ": --include and --exclude leave none of its " +
+                std::to_string(repository.files.size()) + " files");
   }
   return chosen;
 }

@@ -122,14 +122,12 @@ std::string map_title(const AttentionMap& map) {
 
 void check_picture(const AttentionPicture& picture) {
   if (picture.maps.empty()) {
-    throw Error(
-        "attention picture: expected at least one map, got none (choose other layers, heads or kinds)");
+    throw Error("attention picture: no maps (choose other layers, heads or kinds)");
   }
   for (const AttentionMap& map : picture.maps) {
     const auto tokens = picture.tokens.find(map.kind);
     if (tokens == picture.tokens.end()) {
-      throw Error(fmt::format("attention picture: expected tokens for kind `{}` of {}, got none", map.kind,
-                              map.name));
+      throw Error(fmt::format("attention picture: no tokens given for kind `{}` of {}", map.kind, map.name));
     }
     const std::size_t queries = tokens->second.queries.size(), keys = tokens->second.keys.size();
     if (map.queries < 1 || map.keys < 1 || static_cast<std::size_t>(map.queries) != queries ||

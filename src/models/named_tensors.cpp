@@ -9,7 +9,7 @@ namespace heed {
 
 const Tensor& required_input(const TensorMap& inputs, const char* name) {
   const auto found = inputs.find(name);
-  if (found == inputs.end()) throw Error(std::string("forward: expected an input ") + name + ", got none");
+  if (found == inputs.end()) throw Error(std::string("forward: input ") + name + " not found");
   return found->second;
 }
 

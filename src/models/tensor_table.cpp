@@ -85,7 +85,7 @@ void check_complete(const TensorFiles& files, const TensorTable& table) {
   }
   const std::string where = files.path().string();
   if (!missing.empty()) {
-    throw Error(where + ": expected the tensors config.json describes, got none named " + list(missing));
+    throw Error(where + ": tensors that config.json describes not found: " + list(missing));
   }
   if (!unused.empty()) {
     throw Error(where + ": expected only the tensors config.json describes, got also " + list(unused) +

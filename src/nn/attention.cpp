@@ -72,7 +72,8 @@ Tensor MultiHeadAttention::attend(Tensor queries, Tensor keys, Tensor values, At
   if (window > 0) options.window = window;
   Context& context = pass.context;
   if (context.training && dropout > 0.0) {
-    if (context.generator == nullptr) throw Error("dropout: expected a generator while training, got none");
+    if (context.generator == nullptr)
+      throw Error("dropout: no random generator (set Context::generator for training)");
     options.dropout = dropout;
     options.stream = context.generator->next();
   }

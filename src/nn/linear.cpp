@@ -10,7 +10,8 @@ Tensor Embedding::operator()(const Tensor& ids) const { return embedding(table, 
 
 Tensor apply_dropout(const Tensor& x, double p, Context& context) {
   if (!context.training || p == 0.0) return x;
-  if (context.generator == nullptr) throw Error("dropout: expected a generator while training, got none");
+  if (context.generator == nullptr)
+    throw Error("dropout: no random generator (set Context::generator for training)");
   return dropout(x, p, context.generator->next());
 }
 

@@ -58,7 +58,7 @@ void Taps::require_all_fired() const {
     if (!entry.fired) silent += (silent.empty() ? "" : ", ") + entry.pattern;
   }
   if (!silent.empty())
-    throw Error("taps: expected every pattern to match a value of the model, got none for " + silent);
+    throw Error("taps: no value of the model matches " + silent + " (docs/attention.md lists the names)");
 }
 
 }  // namespace heed

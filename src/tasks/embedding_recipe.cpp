@@ -44,7 +44,8 @@ void add_pooling(EmbeddingRecipe& recipe, const Config& json) {
     recipe.poolings.push_back(known->pooling);
   }
   recipe.pool_prompt = json.boolean("include_prompt", true);
-  if (recipe.poolings.empty()) throw Error(json.where() + ": expected a pooling mode that is true, got none");
+  if (recipe.poolings.empty())
+    throw Error(json.where() + ": no pooling mode is true (set one, such as pooling_mode_mean_tokens)");
 }
 
 // What torch.nn calls its activations, by the last part of the class's name.
@@ -60,8 +61,7 @@ Activation torch_activation(const Config& json) {
 }
 
 Tensor f32_tensor(const TensorFiles& files, const std::string& name, const Shape& shape) {
-  if (!files.contains(name))
-    throw Error(files.path().string() + ": expected a tensor " + name + ", got none");
+  if (!files.contains(name)) throw Error(files.path().string() + ": tensor " + name + " not found");
   const Tensor tensor = files.get(name);
   if (tensor.shape() != shape || !is_floating(tensor.dtype())) {
     throw Error(files.path().string() + ": " + name + ": expected floating numbers " + shape.str() +
@@ -182,7 +182,7 @@ EmbeddingRecipe load_embedding_recipe(const fs::path& directory, const Model& mo
   recipe.from_files = true;
   for_each_module(directory, [&](const Config& module) { add_module(recipe, module, directory); });
   if (recipe.poolings.empty())
-    throw Error((directory / "modules.json").string() + ": expected a Pooling module, got none");
+    throw Error((directory / "modules.json").string() + ": no Pooling module found");
   read_transformer_settings(recipe, transformer_directory(directory));
   read_prompts(recipe, directory / "config_sentence_transformers.json");
   return recipe;

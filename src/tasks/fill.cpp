@@ -54,9 +54,9 @@ std::vector<FilledText> fill_masks(const EncoderModel& model, const Tokenizer& t
     if (places.back().empty()) {
       refuse(
           "fill", options, i,
-          "expected " + tokenizer.token(*mask) + " in the text" +
+          "no " + tokenizer.token(*mask) + " in the text" +
               (encodings.back().size() == longest ? "'s first " + std::to_string(longest) + " tokens" : "") +
-              ", got none (put it where a word is to be filled in)");
+              " (put it where a word is to be filled in)");
     }
   }
   std::vector<FilledText> filled(texts.size());

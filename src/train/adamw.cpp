@@ -27,7 +27,7 @@ void check(const AdamWOptions& o) {
 
 Tensor take(const TensorMap& state, const std::string& name, const Shape& shape, DType dtype) {
   const auto found = state.find(name);
-  if (found == state.end()) throw Error("AdamW: expected the optimiser state to have " + name + ", got none");
+  if (found == state.end()) throw Error("AdamW: " + name + " not found in the optimiser state");
   const Tensor& tensor = found->second;
   if (tensor.shape() != shape || tensor.dtype() != dtype) {
     throw Error("AdamW: " + name + ": expected " + std::string(name_of(dtype)) + shape.str() + ", got " +

@@ -16,7 +16,7 @@ namespace heed {
 namespace {
 
 std::vector<TensorFiles> open_all(const std::vector<std::filesystem::path>& directories) {
-  if (directories.empty()) throw Error("average: expected at least one model directory, got none");
+  if (directories.empty()) throw Error("average: no model directories given");
   std::vector<TensorFiles> models;
   for (const auto& directory : directories) {
     if (is_complete(directory)) verify_directory(directory);
@@ -42,8 +42,8 @@ Tensor mean_of(const std::vector<TensorFiles>& models, const std::string& name) 
   std::vector<double> sum = finite_values(models.front(), name, first);
   for (std::size_t i = 1; i < models.size(); ++i) {
     if (!models[i].contains(name)) {
-      throw Error(fmt::format("{}: expected a tensor {}, as {} has, got none", models[i].path().string(),
-                              name, models.front().path().string()));
+      throw Error(fmt::format("{}: tensor {} not found ({} has it; average models of one shape)",
+                              models[i].path().string(), name, models.front().path().string()));
     }
     const Tensor other = models[i].get(name);
     if (other.shape() != first.shape()) {

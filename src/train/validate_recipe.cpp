@@ -21,8 +21,7 @@ void validate_data(const Recipe& r) {
     return;
   }
   const bool tsv = r.data.format == "tsv";
-  require(!tsv || !r.data.train.empty(),
-          "data.train: expected a file of source and target columns, got none");
+  require(!tsv || !r.data.train.empty(), "data.train: not set (give a file of source and target columns)");
   require(tsv || (!r.data.train_source.empty() && !r.data.train_target.empty()),
           "data.train_source, data.train_target: expected both files (data.format is \"lines\"), got fewer");
   require(!tsv || (r.data.train_source.empty() && r.data.train_target.empty() && r.data.dev_source.empty() &&
@@ -59,17 +58,16 @@ void validate_recipe(const Recipe& r) {
           fmt::format("data.max_tokens: expected at most model.max_positions, {}, got {}",
                       r.model.max_positions, r.data.max_tokens));
   require(r.train.steps > 0 || r.train.epochs > 0,
-          "train.steps: expected a length of the run, got none (set train.steps or train.epochs)");
+          "train.steps: no length of the run (set train.steps or train.epochs)");
   require(r.train.warmup < 1 || r.train.warmup == std::floor(r.train.warmup),
           fmt::format("train.warmup: expected a whole number of steps, or a share of the run below 1, got {}",
                       r.train.warmup));
   require(r.train.min_lr <= r.train.lr,
           fmt::format("train.min_lr: expected at most train.lr, {}, got {}", r.train.lr, r.train.min_lr));
   const bool evaluates = r.eval.every > 0 && has_development_set(r);
-  require(
-      r.eval.every == 0 || has_development_set(r),
-      "eval.every: expected a development set to evaluate on, got none (set data.dev_size or data.dev, or "
-      "eval.every = 0)");
+  require(r.eval.every == 0 || has_development_set(r),
+          "eval.every: no development set to evaluate on (set data.dev_size or data.dev, or "
+          "eval.every = 0)");
   require(
       r.eval.metric == "loss" || (r.eval.bleu && evaluates),
       fmt::format("eval.metric: expected eval.bleu = true beside \"{}\", got evaluations that do not decode",

@@ -145,7 +145,7 @@ TEST(BadInput, Models) {
        "model.shared.weight: expected floating numbers [541, 64]"},
       {1,
        {"info", broken("layers", config, replaced("\"encoder_layers\": 2", "\"encoder_layers\": 3"))},
-       "none named model.encoder.layers.2"},
+       "not found: model.encoder.layers.2"},
       {1,
        {"info", broken("family", config, replaced("\"marian\"", "\"grandma\""))},
        "config.json: model_type: expected one of "},
@@ -316,8 +316,7 @@ TEST(BadInput, OtherCommands) {
 TEST(BadInput, LinesWithoutAnAnswer) {
   const std::string fill = fixture("encoders/bert-mlm"), answer = fixture("encoders/bert-qa");
   for (const auto& [words, message] : std::vector<std::pair<Words, std::string>>{
-           {{"fill", "--model", fill, "a"},
-            "expected [MASK] in the text, got none (put it where a word is to be filled in)"},
+           {{"fill", "--model", fill, "a"}, "no [MASK] in the text (put it where a word is to be filled in)"},
            {{"answer", "--model", answer, "--question", "a", "--context", ""},
             "expected a context, got an empty one"},
            {{"answer", "--model", answer, "--question", "", "--context", "a"},
@@ -348,7 +347,7 @@ TEST(BadInput, TextsThatAreNone) {
   }
   const Result fill = run({"fill", "--model", fixture("encoders/bert-mlm"), "--quiet"}, bytes);
   EXPECT_EQ(fill.status, 1);
-  EXPECT_THAT(fill.err, StartsWith("heed: error: line 1: expected [MASK]"));
+  EXPECT_THAT(fill.err, StartsWith("heed: error: line 1: no [MASK]"));
 }
 
 TEST(BadInput, Recipes) {
@@ -364,7 +363,7 @@ TEST(BadInput, Recipes) {
        "expected a known key, got train.stpes (did you mean train.steps?)"},
       {1, recipe("kind.toml", "[train]\nsteps = \"many\"\n"), "kind.toml:2: train.steps: expected"},
       {1, recipe("toml.toml", "[train\n"), "toml.toml:1: expected TOML"},
-      {1, recipe("nothing.toml", ""), "data.train: expected"},
+      {1, recipe("nothing.toml", ""), "data.train: not set"},
       {1,
        recipe("corpus.toml",
               "[data]\ntrain = \"" + (folder / "empty.tsv") + "\"\n[train]\nsteps = 1\n[eval]\nevery = 0\n"),

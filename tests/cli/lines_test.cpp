@@ -108,7 +108,7 @@ TEST(FailedLines, OfMasksQuestionsAndTranslations) {
   const Result fill =
       run({"fill", "--model", encoder("bert-mlm"), "--top-k", "1"}, "a [MASK]\nno\nthe [MASK]\n");
   EXPECT_EQ(fill.status, 1);
-  EXPECT_THAT(fill.err, HasSubstr("heed: error: line 2: expected [MASK] in the text"));
+  EXPECT_THAT(fill.err, HasSubstr("heed: error: line 2: no [MASK] in the text"));
   EXPECT_THAT(lines(fill.out), ElementsAre(Not(""), "", Not("")));
   const Result answer = run({"answer", "--model", encoder("bert-qa"), "--context", "Ada wrote it.", "--json"},
                             "who?\n\nwhat?\n");

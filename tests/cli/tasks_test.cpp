@@ -79,7 +79,7 @@ TEST(Fill, ReadsLinesAndTellsWhatIsWrong) {
   EXPECT_THAT(lines(result.out)[1], HasSubstr("\t|\t"));
   const Result none = run(words, "The [MASK] sat.\nNothing here.\n");
   EXPECT_EQ(none.status, 1);
-  EXPECT_THAT(none.err, HasSubstr("line 2: expected [MASK] in the text, got none"));
+  EXPECT_THAT(none.err, HasSubstr("line 2: no [MASK] in the text"));
   const Result wrong = run({"fill", "--model", encoder("bert-classify"), "[MASK]"});
   EXPECT_EQ(wrong.status, 1);
   EXPECT_THAT(wrong.err, HasSubstr("a bert sequence classifier cannot fill masks (use heed classify)"));

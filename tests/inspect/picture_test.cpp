@@ -264,10 +264,10 @@ TEST(Picture, BadInputIsNamed) {
             "empty, got 1 x 1");
   picture.maps[0].kind = "self";
   EXPECT_EQ(message_of([&] { attention_html(picture); }),
-            "attention picture: expected tokens for kind `self` of decoder.layers.0.cross_attn, got none");
+            "attention picture: no tokens given for kind `self` of decoder.layers.0.cross_attn");
   picture.maps.clear();
   EXPECT_EQ(message_of([&] { attention_npy(picture); }),
-            "attention picture: expected at least one map, got none (choose other layers, heads or kinds)");
+            "attention picture: no maps (choose other layers, heads or kinds)");
 }
 
 TEST(Picture, WeightsThatAreNoNumbersAreShownAsSuch) {

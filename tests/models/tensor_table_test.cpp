@@ -70,11 +70,11 @@ TEST_F(TensorTableTest, FindsNamesWithoutThePrefixAndAliases) {
     EXPECT_EQ(weights["model.a"].to_vector<float>(), std::vector<float>(2, 7.0f)) << name;
     EXPECT_TRUE(weights["head"].is_same(weights["model.a"])) << name;
   }
-  EXPECT_THAT(error_of({{"other.a", Tensor::zeros({2})}}), testing::HasSubstr("got none named model.a"));
+  EXPECT_THAT(error_of({{"other.a", Tensor::zeros({2})}}), testing::HasSubstr("not found: model.a"));
 }
 
 TEST_F(TensorTableTest, NamesWhatIsMissingUnusedOrOfAnotherShape) {
-  EXPECT_THAT(error_of({{"a", Tensor::zeros({2, 3})}}), testing::HasSubstr("got none named b"));
+  EXPECT_THAT(error_of({{"a", Tensor::zeros({2, 3})}}), testing::HasSubstr("not found: b"));
   EXPECT_THAT(error_of({{"a", Tensor::zeros({2, 3})}, {"b", Tensor::zeros({3})}, {"c", Tensor::zeros({1})}}),
               testing::HasSubstr("got also c"));
   EXPECT_THAT(error_of({{"a", Tensor::zeros({3, 2})}, {"b", Tensor::zeros({3})}}),

@@ -134,12 +134,12 @@ TEST_F(RecipeTest, TakesOverrides) {
 TEST_F(RecipeTest, ComparesValuesWithEachOther) {
   const std::string data = "[data]\ntrain = \"x.tsv\"\ndev_size = 10\n[train]\nsteps = 5\n";
   EXPECT_EQ(error_of(data), "no error");
-  EXPECT_THAT(error_of("[train]\nsteps = 5\n"), HasSubstr("data.train: expected a file"));
-  EXPECT_THAT(error_of("[data]\ntrain = \"x.tsv\"\ndev_size = 10\n"),
-              HasSubstr("train.steps: expected a length"));
+  EXPECT_THAT(error_of("[train]\nsteps = 5\n"), HasSubstr("data.train: not set"));
+  EXPECT_THAT(error_of("[data]\ntrain = \"x.tsv\"\ndev_size = 10\n"), HasSubstr("train.steps: no length"));
   EXPECT_THAT(error_of(data + "[model]\nheads = 3\n"), HasSubstr("model.heads: expected a divisor of "
                                                                  "model.d_model, 256, got 3"));
-  EXPECT_THAT(error_of("[data]\ntrain = \"x.tsv\"\n[train]\nsteps = 5\n"), HasSubstr("eval.every: expected"));
+  EXPECT_THAT(error_of("[data]\ntrain = \"x.tsv\"\n[train]\nsteps = 5\n"),
+              HasSubstr("eval.every: no development set"));
   EXPECT_THAT(error_of("[data]\nformat = \"lines\"\ntrain_source = \"x\"\n"), HasSubstr("data.train_target"));
   EXPECT_THAT(error_of(data + "[eval]\nmetric = \"bleu\"\nbleu = false\n"), HasSubstr("eval.metric"));
 }
