@@ -322,7 +322,7 @@ TEST_P(Gpt2Continuation, RefusesWhatDoesNotFit) {
       EXPECT_THAT(error.what(), ::testing::HasSubstr(told));
     }
   };
-  refuses({{}}, {}, "at least one token");
+  refuses({{}}, {}, "has no tokens");
   refuses({{5}, {512}}, {}, "below 512");
   refuses({{-1}}, {}, "below 512");
   refuses({std::vector<std::int64_t>(65, 5)}, {}, "room for a new token");
