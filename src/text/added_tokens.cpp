@@ -19,7 +19,7 @@ std::size_t white_space_end(std::string_view text, std::size_t at) {
   return at;
 }
 
-/// Where the white space that ends at `end` begins, but not before `least`.
+/// Returns where the white space that ends at `end` begins, but at least `least`.
 std::size_t white_space_begin(std::string_view text, std::size_t end, std::size_t least) {
   while (end > least && is_white_space(character_before(text, end))) {
     do --end;
@@ -76,7 +76,7 @@ void AddedTokens::prepare(const Normalizer* normalizer, const std::string& where
   }
 }
 
-/// The leftmost matches, the longest of those that begin at the same place.
+/// Returns the leftmost matches; of those that begin at the same position, the longest.
 std::vector<AddedPart> AddedTokens::matches(std::string_view text, const Trie& trie) const {
   std::vector<AddedPart> found;
   if (trie.empty()) return found;
@@ -96,7 +96,7 @@ std::vector<AddedPart> AddedTokens::matches(std::string_view text, const Trie& t
 
 std::vector<AddedPart> AddedTokens::split(std::string_view text, bool normalized) const {
   std::vector<AddedPart> parts;
-  std::size_t last = 0, space_begin = 0, space_end = 0;  // of the white space that was last walked over
+  std::size_t last = 0, space_begin = 0, space_end = 0;  // last run of white space that was scanned
   for (AddedPart match : matches(text, normalized ? normalized_ : original_)) {
     const AddedToken& token = tokens_.at(match.id);
     if (token.single_word && !stands_alone(text, match.begin, match.end)) continue;
@@ -108,7 +108,7 @@ std::vector<AddedPart> AddedTokens::split(std::string_view text, bool normalized
       }
       match.end = space_end;
     }
-    if (match.begin >= match.end) continue;  // all of it went to the token before
+    if (match.begin >= match.end) continue;  // the token before took all of it
     if (last < match.begin) parts.push_back({-1, last, match.begin});
     last = match.end;
     parts.push_back(match);

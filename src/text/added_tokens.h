@@ -1,4 +1,4 @@
-// Added tokens: those of a tokenizer file that are found in a text before it is cut, whole and unchanged.
+// Added tokens: the tokens of a tokenizer file that are matched whole in a text before it is pre-tokenized.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace heed {
 struct AddedToken {
   std::int32_t id = 0;
   std::string content;
-  bool single_word = false;  ///< not inside a word
-  bool lstrip = false;       ///< takes the white space before it
-  bool rstrip = false;       ///< and behind it
-  bool normalized = true;    ///< looked for in the normalised text instead of the original
+  bool single_word = false;  ///< matches only outside of words
+  bool lstrip = false;       ///< includes the white space before it
+  bool rstrip = false;       ///< includes the white space after it
+  bool normalized = true;    ///< matched in the normalized text instead of the original
   bool special = false;
 };
 
-/// A part of a text: an added token, or what lies between two (id -1).
+/// A part of a text: an added token, or the text between two of them (id -1).
 struct AddedPart {
   std::int32_t id;
   std::size_t begin;
@@ -33,21 +33,23 @@ struct AddedPart {
 
 class AddedTokens {
  public:
-  /// Adds a token, or changes the one of the same content. One that the vocabulary has keeps its id, others
-  /// get the next free one, as the tokenizers library has it; `token.id` counts for nothing.
+  /// Adds a token, or changes the existing one with the same content. A token of the vocabulary keeps its id;
+  /// others get the next free one, as in the tokenizers library. `token.id` is ignored.
   void add(AddedToken token, const TokenTable& vocabulary);
-  /// To be called after the last add(). `normalizer` may be null; `where` names its file.
+  /// Must be called after the last add(). `normalizer` may be null; `where` names its file.
   void prepare(const Normalizer* normalizer, const std::string& where);
 
-  /// Cuts a text at the tokens that are looked for in the original, or in the normalised text.
+  /// Splits a text at the tokens that are matched in the original or, if `normalized`, in the normalized
+  /// text.
   std::vector<AddedPart> split(std::string_view text, bool normalized) const;
 
-  /// Whether none of them can match or strip across a word end (text/word_ends.h). After prepare().
+  /// Returns true if no added token can match or strip across a word end (text/word_ends.h). Valid after
+  /// prepare().
   bool keep_word_ends() const { return keep_word_ends_; }
 
   const AddedToken* find(std::int64_t id) const;
   const AddedToken* find(std::string_view content) const;
-  /// All of them by id.
+  /// All added tokens by id.
   const std::map<std::int32_t, AddedToken>& tokens() const { return tokens_; }
 
  private:
@@ -59,7 +61,7 @@ class AddedTokens {
   bool keep_word_ends_ = true;
 };
 
-/// Reads an element of `added_tokens`, or a value of `added_tokens_decoder`, whose id is its key.
+/// Parses an element of `added_tokens`, or a value of `added_tokens_decoder`, whose key is the id.
 AddedToken parse_added_token(const JsonField& field, std::int32_t id);
 
 }  // namespace heed

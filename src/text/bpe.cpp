@@ -14,8 +14,8 @@
 namespace heed {
 namespace {
 
-constexpr std::size_t kShort = 32;      // words up to here are merged by looking at all pairs each time
-constexpr std::size_t kDirect = 0x250;  // code points whose ids stand in a table
+constexpr std::size_t kShort = 32;      // bytes; up to here, each merge scans all pairs
+constexpr std::size_t kDirect = 0x250;  // code points below this have their ids in a table
 
 struct BpeSettings {
   std::string unknown, prefix, suffix;
@@ -39,7 +39,7 @@ class Bpe final : public TokenModel {
 
   void read_merges(const JsonField& field);
   void add_merge(std::string_view left, std::string_view right, const std::function<JsonField()>& field);
-  /// The symbols a piece starts with: its characters, or what stands for unknown ones.
+  /// Splits a piece into its initial symbols: its characters, or the replacements of unknown ones.
   void split(std::string_view piece, Symbols& symbols) const;
   std::int32_t id_of(std::string_view piece, std::size_t begin, std::size_t end) const;
   bool add_bytes(std::string_view character, Symbols& symbols) const;
@@ -51,9 +51,9 @@ class Bpe final : public TokenModel {
 
   BpeSettings settings_;
   std::int32_t unknown_id_ = -1;
-  PairMap merges_;                              // a pair of ids to its place in the list
-  std::vector<std::int32_t> merged_;            // per place in the list: what the pair becomes
-  std::array<std::int32_t, kDirect> direct_{};  // ids of characters that stand alone
+  PairMap merges_;                              // pair of ids to its rank
+  std::vector<std::int32_t> merged_;            // per rank: the id of the merged pair
+  std::array<std::int32_t, kDirect> direct_{};  // ids of single characters
   std::vector<std::int32_t> bytes_;
 };
 
@@ -84,7 +84,7 @@ void Bpe::add_merge(std::string_view left, std::string_view right, const std::fu
 
 void Bpe::read_merges(const JsonField& field) {
   if (field.value().is_object() && field.value().empty())
-    return;  // a vocabulary alone, as some tools write it
+    return;  // a vocabulary without merges, as some tools write it
   const std::size_t count = field.array_size();
   merges_ = PairMap(count);
   merged_.reserve(count);
@@ -142,7 +142,7 @@ void Bpe::split(std::string_view piece, Symbols& symbols) const {
       flush();
       symbols.push_back({id, length, 0, 0});
     } else if (settings_.byte_fallback && add_bytes(piece.substr(at, length), symbols)) {
-      // Unknown characters before it come after its bytes, as the tokenizers library has it.
+      // Unknown characters before this one are added after its bytes, as in the tokenizers library.
     } else if (!settings_.unknown.empty()) {
       if (unknown_id_ < 0) {
         throw Error(
@@ -158,7 +158,7 @@ void Bpe::split(std::string_view piece, Symbols& symbols) const {
   flush();
 }
 
-/// Looks at all pairs for each merge: the fastest for words.
+/// Scans all pairs for each merge, which is fastest for words.
 void Bpe::merge_short(Symbols& symbols) const {
   std::array<std::uint32_t, kShort> ranks;
   std::size_t count = symbols.size();
@@ -179,7 +179,7 @@ void Bpe::merge_short(Symbols& symbols) const {
   symbols.resize(count);
 }
 
-/// Keeps the pairs that can be merged in a queue, by rank and then place.
+/// Keeps the pairs that can be merged in a queue, ordered by rank and then by position.
 void Bpe::merge_long(Symbols& symbols) const {
   std::vector<std::uint64_t> found;
   const auto count = static_cast<std::int32_t>(symbols.size());
@@ -203,7 +203,7 @@ void Bpe::merge_long(Symbols& symbols) const {
     queue.pop();
     const auto place = static_cast<std::int32_t>(top & 0xFFFFFFFF);
     Symbol& left = symbols[static_cast<std::size_t>(place)];
-    // What stood here may have been merged meanwhile.
+    // The symbol may have been merged since the entry was queued.
     if (left.length == 0 || left.next < 0 || entry(place) != top) continue;
     Symbol& right = symbols[static_cast<std::size_t>(left.next)];
     left = {merged_[static_cast<std::size_t>(top >> 32)], left.length + right.length, left.previous,

@@ -1,5 +1,5 @@
-// The alphabet of byte-level tokenizers: each byte stands as a visible character (Radford et al., "Language
-// Models are Unsupervised Multitask Learners", 2019).
+// The alphabet of byte-level tokenizers, which represents each byte by a visible character (Radford et al.,
+// "Language Models are Unsupervised Multitask Learners", 2019).
 #pragma once
 
 #include <array>
@@ -9,13 +9,13 @@
 
 namespace heed {
 
-/// The character that stands for a byte; below U+0144.
+/// The character that represents each byte; all are below U+0144.
 extern const std::array<char16_t, 256> kByteCharacters;
 
-/// The byte a character stands for, -1 where it stands for none.
+/// Returns the byte that a character represents, or -1 if it represents none.
 int byte_of_character(char32_t c);
 
-/// Puts the character of `byte` behind `text`.
+/// Appends the character of `byte` to `text`.
 inline void append_byte_character(std::string& text, unsigned char byte) {
   const char16_t c = kByteCharacters[byte];
   if (c < 0x80) {

@@ -7,9 +7,9 @@
 namespace heed {
 namespace {
 
-// The version of Unicode behind the categories of BERT's normalizer and of punctuation.
+// The Unicode version of the categories that BERT's normalizer and the punctuation test use.
 constexpr int kCategoriesVersion = 8;
-// The version behind combining marks.
+// The Unicode version of the combining marks.
 constexpr int kMarksVersion = 9;
 
 bool in(char32_t c, std::uint32_t mask) { return (U_MASK(u_charType(static_cast<UChar32>(c))) & mask) != 0; }
@@ -25,7 +25,7 @@ std::uint8_t detail::class_beyond_ascii(char32_t c) {
 
 bool is_punctuation(char32_t c) {
   if (c < 0x80) return c > ' ' && c < 0x7F && character_class(c) == 0;
-  // Two characters have changed their category since.
+  // Two characters have changed their category since that version.
   if (c == 0x166D || c == 0x111C9) return true;
   return in(c, U_GC_P_MASK) && unicode_age(c) <= kCategoriesVersion;
 }

@@ -1,5 +1,4 @@
-// What kind of character a code point is, as the tokenizers library and the regular expressions of tokenizer
-// files see it.
+// Character classes as the tokenizers library and the regular expressions of tokenizer files define them.
 #pragma once
 
 #include <array>
@@ -27,24 +26,25 @@ constexpr std::array<std::uint8_t, 128> ascii_classes() {
 inline constexpr auto kAsciiClasses = ascii_classes();
 }  // namespace detail
 
-/// Letter (L), number (N), white space or none of these (0).
+/// Returns letter (L), number (N), white space or 0 for any other character.
 inline std::uint8_t character_class(char32_t c) {
   return c < 128 ? detail::kAsciiClasses[c] : detail::class_beyond_ascii(c);
 }
 
 inline bool is_white_space(char32_t c) { return character_class(c) == kSpace; }
 inline bool is_number(char32_t c) { return character_class(c) == kNumber; }
-/// ASCII punctuation and symbols, and Unicode's punctuation.
+/// Returns true for ASCII punctuation and symbols, and for Unicode's punctuation.
 bool is_punctuation(char32_t c);
-/// What \w stands for: letters, marks, digits and connectors.
+/// Returns true for what \w matches: letters, marks, digits and connectors.
 bool is_word(char32_t c);
-/// What BERT takes for a control character: U+0000, U+FFFD, controls, formats and private use.
+/// Returns true for what BERT treats as a control character: U+0000, U+FFFD, controls, formats and private
+/// use.
 bool is_bert_control(char32_t c);
-/// What BERT takes for an accent.
+/// Returns true for what BERT treats as an accent.
 bool is_bert_accent(char32_t c);
-/// Marks of all kinds.
+/// Returns true for marks of all kinds.
 bool is_combining_mark(char32_t c);
-/// The small letter of a capital that has one of one character, others as they are.
+/// Returns the lower-case form of a capital if that is a single character, otherwise `c`.
 char32_t lower_case(char32_t c);
 
 }  // namespace heed

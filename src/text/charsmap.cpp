@@ -10,7 +10,7 @@
 namespace heed {
 namespace {
 
-constexpr std::size_t kLongestCluster = 5;  // bytes; longer ones are mapped character by character
+constexpr std::size_t kLongestCluster = 5;  // bytes; longer clusters are mapped character by character
 
 int break_class(char32_t c) {
   return u_getIntPropertyValue(static_cast<UChar32>(c), UCHAR_GRAPHEME_CLUSTER_BREAK);
@@ -18,8 +18,8 @@ int break_class(char32_t c) {
 
 bool is_control(int kind) { return kind == U_GCB_CONTROL || kind == U_GCB_CR || kind == U_GCB_LF; }
 
-/// Whether two neighbours of a cluster of Unicode's (UAX 29) belong together; `pictograph` tells whether the
-/// cluster is a pictograph with extensions, `flags` how many regional indicators end it.
+/// Returns true if two neighbouring characters belong to one grapheme cluster (UAX 29). `pictograph`: the
+/// cluster so far is a pictograph with extensions. `flags`: the number of regional indicators at its end.
 bool joined(int a, int b, char32_t second, bool pictograph, int flags) {
   if (a == U_GCB_CR && b == U_GCB_LF) return true;
   if (is_control(a) || is_control(b)) return false;
@@ -32,7 +32,7 @@ bool joined(int a, int b, char32_t second, bool pictograph, int flags) {
          u_hasBinaryProperty(static_cast<UChar32>(second), UCHAR_EXTENDED_PICTOGRAPHIC);
 }
 
-/// Where the grapheme cluster that begins at `at` ends.
+/// Returns where the grapheme cluster that begins at `at` ends.
 std::size_t cluster_end(std::string_view text, std::size_t at) {
   char32_t c = next_character(text, at);
   if (at == text.size() || (c < 0x80 && c != '\r' && static_cast<unsigned char>(text[at]) < 0x80)) return at;
@@ -59,8 +59,8 @@ std::size_t count_of(std::string_view text) {
   return count;
 }
 
-/// `replacement` instead of `count` characters. The last characters count as inserted where there are more
-/// than before; where there are fewer, the last one written takes the places of the rest, whatever it is.
+/// Records `replacement` in place of `count` characters. If the replacement has more characters, the last
+/// ones count as inserted; if it has fewer, the change written last also replaces the remaining characters.
 void replace(std::vector<CharacterChange>& changes, std::string_view replacement, std::size_t count) {
   const std::size_t first = changes.size();
   for (std::size_t at = 0; at < replacement.size();) changes.push_back({next_character(replacement, at), 0});

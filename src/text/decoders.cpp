@@ -46,7 +46,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
-/// The bytes that characters of the byte alphabet stand for; a token with others is text as it is.
+/// Converts characters of the byte alphabet back to bytes. A token with any other character is kept as it is.
 void undo_byte_level(Tokens& tokens) {
   std::string bytes;
   for (const std::string& token : tokens) {
@@ -64,7 +64,7 @@ void undo_byte_level(Tokens& tokens) {
   tokens = {replace_invalid_utf8(bytes)};
 }
 
-/// The spaces that WordPiece's clean-up takes away.
+/// Removes the spaces that WordPiece's clean-up removes.
 void clean_word(std::string& token) {
   constexpr std::pair<const char*, const char*> kRules[] = {
       {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
@@ -105,7 +105,7 @@ DecoderPointer parse_bpe_decoder(const JsonField& field) {
   });
 }
 
-/// The byte of a token <0xNN>; -1 for other tokens.
+/// Returns the byte of a token <0xNN>, or -1 for other tokens.
 int byte_token(const std::string& token) {
   if (token.size() != 6 || token.compare(0, 3, "<0x") != 0 || token[5] != '>') return -1;
   int byte = -1;
@@ -113,7 +113,8 @@ int byte_token(const std::string& token) {
   return parsed.ec == std::errc() && parsed.ptr == token.data() + 5 && byte >= 0 ? byte : -1;
 }
 
-/// Runs of byte tokens as the text they spell; a U+FFFD for each where they spell none.
+/// Replaces each run of byte tokens by the text of its bytes, or by one U+FFFD per byte if they are not valid
+/// UTF-8.
 void byte_fallback(Tokens& tokens) {
   Tokens result;
   std::string bytes;
@@ -181,7 +182,8 @@ class ReplaceDecoder final : public TokenDecoder {
   std::string content_;
 };
 
-/// Connectionist temporal classification: repetitions and padding go, word delimiters are spaces.
+/// Connectionist temporal classification: drops repetitions and padding, and replaces word delimiters by
+/// spaces.
 DecoderPointer parse_ctc(const JsonField& field) {
   return simple_decoder([pad = field.string("pad_token", "<pad>"),
                          delimiter = field.string("word_delimiter_token", "|"),

@@ -1,4 +1,4 @@
-// Decoders: how a tokenizer file joins tokens to text.
+// Decoders: join tokens to text, as a tokenizer file describes.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@ namespace heed {
 class TokenDecoder {
  public:
   virtual ~TokenDecoder() = default;
-  /// Turns tokens into parts of the text, which are then joined as they are.
+  /// Converts tokens to parts of the text, which the caller concatenates.
   virtual void apply(std::vector<std::string>& tokens) const = 0;
 };
 
-/// The decoder that a `decoder` object describes. Throws Error naming file and field where the kind is
-/// unknown or its settings are wrong. `depth` counts nested sequences.
+/// Parses a `decoder` object. Throws Error naming file and field if the kind is unknown or its settings are
+/// invalid. `depth` counts nested sequences.
 std::unique_ptr<const TokenDecoder> parse_decoder(const JsonField& field, int depth = 0);
 
 }  // namespace heed

@@ -1,4 +1,4 @@
-// Encodings put together, cut into windows and filled up; what every tokenizer does the same way.
+// Joins, truncates and pads encodings: what every tokenizer does the same way.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,22 +26,21 @@ void fill(std::vector<T>& values, std::int64_t count, bool left, const T& value)
   values.insert(left ? values.begin() : values.end(), static_cast<std::size_t>(count), value);
 }
 
-/// `text` as valid UTF-8, repaired in `storage` where it has to be.
+/// Returns `text` as valid UTF-8; if it must be repaired, the result is in `storage`.
 std::string_view valid(std::string_view text, std::string& storage) {
   if (!first_invalid_utf8(text)) return text;
   storage = replace_invalid_utf8(text);
   return storage;
 }
 
-/// What a text is before anything is added: its place in the pair, which is its type too, and nothing
-/// special.
+/// Sets the fields of a text without special tokens: its index in the pair, which is also its type id.
 void mark(Encoding& encoding, std::int8_t sequence) {
   encoding.type_ids.assign(encoding.ids.size(), sequence);
   encoding.special_tokens_mask.assign(encoding.ids.size(), 0);
   encoding.sequence_ids.assign(encoding.ids.size(), sequence);
 }
 
-/// `encoding` in parts of `room` tokens; the first is what stays of it.
+/// Splits `encoding` into windows of `room` tokens; the first is the truncated encoding.
 std::vector<Encoding> split(Encoding encoding, std::int64_t room, const Truncation& truncation) {
   const std::int64_t size = encoding.size();
   std::vector<Encoding> parts;
@@ -66,7 +65,7 @@ std::vector<Encoding> split(Encoding encoding, std::int64_t room, const Truncati
   }
 }
 
-/// How many tokens of each of two texts may stay.
+/// Returns how many tokens each of two texts may keep.
 std::pair<std::int64_t, std::int64_t> rooms(std::int64_t first, std::int64_t second, std::int64_t total,
                                             Truncation::Strategy strategy) {
   if (first + second <= total) return {first, second};
@@ -85,7 +84,7 @@ std::pair<std::int64_t, std::int64_t> rooms(std::int64_t first, std::int64_t sec
   return cut_first ? std::pair(total - fixed, fixed) : std::pair(fixed, total - fixed);
 }
 
-/// Tokens of the text that there is room for beside those that are added.
+/// Returns how many tokens of the text fit beside the `added` special tokens.
 std::int64_t room_for_text(const Truncation& truncation, std::int64_t added) {
   if (truncation.max_length < added || truncation.stride < 0) {
     throw Error(
@@ -195,7 +194,7 @@ std::vector<Encoding> Tokenizer::encode_windows(std::string_view first,
     windows.push_back(
         assemble(parts_a[i], second ? std::optional(parts_b[k]) : std::nullopt, add_special_tokens));
   };
-  // The order is the tokenizers library's: what stays of the first text with the rest of the second comes
+  // The order is the tokenizers library's: the truncated first text with the windows of the second comes
   // last.
   add(0, 0);
   for (std::size_t i = 1; i < parts_a.size(); ++i) {
@@ -214,7 +213,7 @@ Encoding Tokenizer::encode_truncated(std::string_view first, std::optional<std::
   std::string storage_a, storage_b;
   const std::string_view text_a = valid(first, storage_a);
   const std::string_view text_b = second ? valid(*second, storage_b) : std::string_view();
-  // The text that must stay whole is needed whole, for the message at least.
+  // The text that must not be truncated is tokenized whole, at least for the error message.
   const bool part_a = !truncation.left && !(second && truncation.strategy == Strategy::only_second);
   const bool part_b = !truncation.left && truncation.strategy != Strategy::only_first;
   std::int64_t count = total < INT64_MAX ? total + 1 : total;
@@ -222,7 +221,7 @@ Encoding Tokenizer::encode_truncated(std::string_view first, std::optional<std::
   for (;; count *= 4) {
     a = part_a ? cut_beginning(text_a, count) : cut(text_a);
     if (second) b = part_b ? cut_beginning(text_b, count) : cut(text_b);
-    // Which of two long texts is the longer one decides who gets an odd token.
+    // If both texts are too long, the longer one gets the odd token, so their lengths must be known.
     const bool undecided = part_a && part_b && total % 2 != 0 && a.size() >= count && b.size() >= count;
     if (!undecided || count > INT64_MAX / 4) break;
   }

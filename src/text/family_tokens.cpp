@@ -9,13 +9,13 @@ struct RoleKey {
   SpecialRole role;
   const char* key;
 };
-/// In the order in which tokens that the vocabulary has not are added.
+/// In the order in which tokens missing from the vocabulary are added.
 constexpr RoleKey kRoles[] = {{SpecialRole::bos, "bos_token"},  {SpecialRole::eos, "eos_token"},
                               {SpecialRole::unk, "unk_token"},  {SpecialRole::sep, "sep_token"},
                               {SpecialRole::pad, "pad_token"},  {SpecialRole::cls, "cls_token"},
                               {SpecialRole::mask, "mask_token"}};
 
-/// A token that is special whatever its entry says: a string, or an object.
+/// Parses a token, given as a string or an object, that is special regardless of its own `special` entry.
 AddedToken special_token(const JsonField& field) {
   if (!field.value().is_object()) return plain_token(field.string(), true);
   AddedToken token = parse_added_token(field, 0);
@@ -65,7 +65,7 @@ void FamilyTokens::read_role(std::size_t index, const UsualTokens& usual,
 }
 
 void FamilyTokens::read_extra(const std::optional<JsonField>& list, bool of_map) {
-  if (!list || list->value().is_object()) return;  // named ones, which are special by their names elsewhere
+  if (!list || list->value().is_object()) return;  // named tokens: special through their own keys
   if (!extra_) extra_.emplace();
   for (std::size_t i = 0; i < list->array_size(); ++i) {
     const JsonField field = list->at(i);

@@ -1,5 +1,5 @@
-// FamilyTokens: the special and added tokens that stand beside a SentencePiece model whose pieces a family
-// numbers in a way of its own, read as transformers 5.12.1 reads them.
+// FamilyTokens: the special and added tokens of tokenizers whose family numbers the pieces of a SentencePiece
+// model in its own way, read as transformers 5.12.1 reads them.
 #pragma once
 
 #include <array>
@@ -14,31 +14,31 @@
 
 namespace heed {
 
-/// A token as files name it by its content alone: a special one is looked for in the text as it is.
+/// Makes a token that files give by its content alone. A special token is matched in the original text.
 AddedToken plain_token(std::string_view content, bool special);
 
-/// What a family calls its special tokens, by SpecialRole; null where it has none.
+/// A family's default special tokens, by SpecialRole; null if it has none.
 struct UsualTokens {
   std::array<const char*, kSpecialRoles> roles;
-  bool mask_strips = false;  ///< whether its mask takes the white space before it
+  bool mask_strips = false;  ///< whether its mask token includes the white space before it
 };
 
 class FamilyTokens {
  public:
-  /// The objects of tokenizer_config.json, special_tokens_map.json and added_tokens.json; `decoder` are the
-  /// tokens of the first one's added_tokens_decoder, which stands in for both other files. Of the map,
-  /// additional_special_tokens counts for nothing. Throws Error naming file and field.
+  /// Takes the objects of tokenizer_config.json, special_tokens_map.json and added_tokens.json. `decoder` has
+  /// the tokens of added_tokens_decoder in tokenizer_config.json; if that key exists, both other files are
+  /// ignored. additional_special_tokens of the map is ignored. Throws Error naming file and field.
   FamilyTokens(const UsualTokens& usual, const JsonField& config, const JsonField& map,
                const JsonField& added, const std::vector<AddedToken>& decoder);
 
-  /// The content of a role's token; nothing where the family and the files name none.
+  /// Returns the content of a role's token, or nullopt if neither the family nor the files name one.
   const std::optional<std::string>& role(SpecialRole which) const {
     return contents_[static_cast<std::size_t>(which)];
   }
   const std::array<std::optional<std::string>, kSpecialRoles>& roles() const { return contents_; }
 
-  /// All tokens in the order in which they are added. `own` are those that the model itself brings, which a
-  /// list of additional tokens in tokenizer_config.json replaces.
+  /// Returns all tokens in the order in which they are added. `own` are the model's own tokens, which a list
+  /// of additional tokens in tokenizer_config.json replaces.
   std::vector<AddedToken> tokens(const std::vector<AddedToken>& own) const;
 
  private:
@@ -48,7 +48,7 @@ class FamilyTokens {
 
   std::array<std::optional<AddedToken>, kSpecialRoles> roles_;
   std::array<std::optional<std::string>, kSpecialRoles> contents_;
-  std::set<std::string, std::less<>> named_;  // what the files call special
+  std::set<std::string, std::less<>> named_;  // tokens that the files name as special
   std::vector<AddedToken> added_;
   std::optional<std::vector<AddedToken>> extra_;
 };

@@ -1,4 +1,4 @@
-// Files written whole, and JSON files read, with errors that name them.
+// Writes whole files and reads JSON files, with errors that name the file.
 #pragma once
 
 #include <filesystem>
@@ -8,16 +8,16 @@
 
 namespace heed {
 
-/// Writes `content`, replacing what was there. Throws Error when it cannot be written in full.
+/// Writes `content` and replaces any previous file. Throws Error if it cannot be written in full.
 void write_text_file(const std::filesystem::path& path, std::string_view content);
 
-/// JSON text as a document, whose objects keep all their members in order, repeated ones too. Throws Error,
-/// starting with `where`, when it is malformed or nested more than 100 deep. Floating numbers are read as the
-/// tokenizers library reads them, which is not always the nearest double: scores that differ in their last
-/// bit make another choice among equals.
+/// Parses JSON text to a document whose objects keep all members in order, including repeated ones. Throws
+/// Error, starting with `where`, if the text is malformed or nested more than 100 deep. Floating-point
+/// numbers are read as the tokenizers library reads them, which is not always the nearest double: scores that
+/// differ in the last bit would resolve ties differently.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& where);
 
-/// The JSON object in a configuration file. Throws Error when it is malformed or no object.
+/// Reads the JSON object of a configuration file. Throws Error if the file is malformed or not an object.
 nlohmann::ordered_json read_json_object(const std::filesystem::path& path);
 
 }  // namespace heed

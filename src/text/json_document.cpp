@@ -1,5 +1,5 @@
-// JSON text as a document, for tokenizer files: large objects of tokens in order, and numbers as the
-// tokenizers library reads them.
+// Parses the JSON of tokenizer files: large objects of tokens in order, and numbers as the tokenizers library
+// reads them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxDepth = 100;
 
-/// The double nearest to a power of ten.
+/// Returns the double nearest to a power of ten.
 double power_of_ten(int exponent) {
   static const auto kPowers = [] {
     std::array<double, 309> powers{};
@@ -29,7 +29,7 @@ double power_of_ten(int exponent) {
   return kPowers[static_cast<std::size_t>(exponent)];
 }
 
-/// The digits as an integer, as far as it fits 64 bits, times or by a power of ten: two roundings.
+/// Multiplies or divides the digits, as an integer truncated to 64 bits, by a power of ten: two roundings.
 double read_number(std::string_view text) {
   constexpr std::uint64_t kMost = ~std::uint64_t{0};
   const bool negative = text[0] == '-';
@@ -61,7 +61,7 @@ double read_number(std::string_view text) {
   return negative ? -value : value;
 }
 
-/// Builds the document as the parser goes.
+/// Builds the document from the parser's events.
 class DocumentBuilder : public nlohmann::json_sax<Json> {
  public:
   DocumentBuilder(Json& root, const std::string& where) : root_(root), where_(where) {}
@@ -100,7 +100,7 @@ class DocumentBuilder : public nlohmann::json_sax<Json> {
       parent.push_back(std::move(value));
       return &parent.back();
     }
-    // Not through the object's own way, which looks for the key among all the others each time.
+    // Not by the object's own insertion, which compares the key with all others each time.
     auto& members = parent.get_ref<Json::object_t&>();
     members.Container::emplace_back(std::move(key_), std::move(value));
     return &members.back().second;

@@ -9,7 +9,7 @@
 namespace heed {
 namespace {
 
-/// A value as a message shows it: not all of a vocabulary.
+/// Returns a value as shown in messages: shortened, since it may be a whole vocabulary.
 std::string shown(const nlohmann::ordered_json& value) {
   if (value.is_array()) return fmt::format("an array of {}", value.size());
   if (value.is_object()) return fmt::format("an object of {}", value.size());

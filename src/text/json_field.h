@@ -1,4 +1,4 @@
-// JsonField: a value in a JSON file with the way to it, so that a complaint names file and field.
+// JsonField: a value in a JSON file together with its path, so that errors name file and field.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,30 @@ namespace heed {
 
 class JsonField {
  public:
-  /// `value` must outlive this. `where` begins messages: the file.
+  /// `value` must outlive this. `where` begins messages; it names the file.
   JsonField(const nlohmann::ordered_json& value, std::string where, std::string path = {})
       : value_(&value), where_(std::move(where)), path_(std::move(path)) {}
 
   const nlohmann::ordered_json& value() const { return *value_; }
-  /// The file this is from.
+  /// The file that contains this value.
   const std::string& where() const { return where_; }
   bool is_null() const { return value_->is_null(); }
-  /// A member of this object; absent and null are the same. Throws Error when this is no object.
+  /// Returns a member of this object, or nullopt if it is absent or null. Throws Error if this is not an
+  /// object.
   std::optional<JsonField> find(std::string_view key) const;
   JsonField at(std::string_view key) const;
-  /// An element of this array.
+  /// Returns an element of this array.
   JsonField at(std::size_t index) const;
-  /// Visits the members of this object in order. Throws Error when this is no object.
+  /// Visits the members of this object in order. Throws Error if this is not an object.
   void each_member(FunctionRef<void(const std::string& key, const JsonField& member)> visit) const;
-  /// Number of elements. Throws Error when this is no array.
+  /// Returns the number of elements. Throws Error if this is not an array.
   std::size_t array_size() const;
 
   const std::string& string() const;
   bool boolean() const;
   double number() const;
   std::int64_t integer(std::int64_t least, std::int64_t most) const;
-  /// A string of exactly one character.
+  /// Returns the character of a string of exactly one character.
   char32_t character() const;
 
   bool boolean(std::string_view key, bool otherwise) const;

@@ -1,5 +1,4 @@
-// Tokenizers from before tokenizer.json: their files are put together to the tokenizer.json they stand for,
-// and that is executed.
+// Tokenizers without tokenizer.json: converts their files to the equivalent tokenizer.json and loads that.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kConfigFiles[] = {"tokenizer_config.json", "special_tokens_map.json"};
 
-/// The lines of a text file, without their ends. Throws Error where it is not UTF-8.
+/// Splits a text file into lines without their ends. Throws Error if it is not UTF-8.
 std::vector<std::string_view> lines_of(std::string_view text, const std::string& where) {
   if (const auto invalid = first_invalid_utf8(text)) {
     throw Error(fmt::format("{}: expected UTF-8, got an invalid sequence at byte {}", where, *invalid));
@@ -49,7 +48,7 @@ Json added_token(const std::string& content, std::int64_t id, bool strips_left =
           {"single_word", false}};
 }
 
-/// Adds what the configuration names as special, and its added tokens as they stand there.
+/// Adds the special tokens that the configuration names, and its added tokens unchanged.
 void add_tokens(Json& document, const TokenizerConfig& config) {
   Json& list = document["added_tokens"];
   if (!list.is_array()) list = Json::array();
@@ -84,7 +83,7 @@ const Json& id_in(const Json& vocabulary, const std::string& token, const std::s
   return *place;
 }
 
-/// `<s> A </s>` and the pair, as RoBERTa has it.
+/// `<s> A </s>` and RoBERTa's form of the pair.
 Json roberta_processing(const Json& vocabulary, const TokenizerConfig& config, const std::string& where) {
   const std::string cls = config.role(SpecialRole::cls).value_or("<s>"),
                     sep = config.role(SpecialRole::sep).value_or("</s>");
@@ -104,7 +103,7 @@ std::unique_ptr<Tokenizer> load_word_piece(const std::filesystem::path& director
   Json vocabulary = Json::object();
   std::int64_t id = 0;
   for (const std::string_view line : lines_of(files.read(directory, name), where)) {
-    // Of a token that stands twice, the later place counts. Not by [], which looks at all the others.
+    // If a token occurs twice, the later position counts. Not by [], which compares the key with all others.
     vocabulary.get_ref<Json::object_t&>().Container::emplace_back(std::string(line), id++);
   }
   default_role(config, SpecialRole::unk, "[UNK]");

@@ -1,4 +1,6 @@
-// One function per layout of tokenizer files; load_tokenizer() chooses among them.
+// One loader per layout of tokenizer files. load_tokenizer() chooses among them. Each reads
+// tokenizer_config.json and special_tokens_map.json of the directory if they exist, and throws Error naming
+// file and field.
 #pragma once
 
 #include <filesystem>
@@ -9,22 +11,21 @@
 
 namespace heed {
 
-/// A tokenizer.json; `name` is that of the file. All of these read tokenizer_config.json and
-/// special_tokens_map.json beside it where they are there, and throw Error naming file and field.
+/// Loads a tokenizer.json whose file name is `name`.
 std::unique_ptr<Tokenizer> load_tokenizer_json(const std::filesystem::path& directory, const char* name);
-/// BERT's vocab.txt, a token a line.
+/// Loads BERT's vocab.txt, which has one token per line.
 std::unique_ptr<Tokenizer> load_word_piece(const std::filesystem::path& directory, const char* name);
-/// GPT-2's and RoBERTa's vocab.json and merges.txt, first called encoder.json and vocab.bpe.
+/// Loads the vocab.json and merges.txt of GPT-2 and RoBERTa, originally called encoder.json and vocab.bpe.
 std::unique_ptr<Tokenizer> load_byte_level_bpe(const std::filesystem::path& directory, const char* vocabulary,
                                                const char* merges);
-/// A SentencePiece model whose pieces a family numbers in a way of its own: XLM-RoBERTa, CamemBERT, mBART and
-/// mBART-50 (sentencepiece.bpe.model), ALBERT and T5 (spiece.model). config.json or tokenizer_config.json
-/// beside it tell which; throws Error where they do not.
+/// Loads a SentencePiece model whose pieces the family numbers in its own way: XLM-RoBERTa, CamemBERT, mBART
+/// and mBART-50 (sentencepiece.bpe.model), ALBERT and T5 (spiece.model). The family follows from config.json
+/// or tokenizer_config.json. Throws Error if it does not.
 std::unique_ptr<Tokenizer> load_family_sentencepiece(const std::filesystem::path& directory,
                                                      const char* name);
-/// Whether a file of this name is one of these.
+/// Returns true if a file of this name belongs to one of these families.
 bool is_of_family(std::string_view name);
-/// Any other SentencePiece model, as LLaMA comes with.
+/// Loads any other SentencePiece model, such as LLaMA's.
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& directory, const char* name);
 
 }  // namespace heed

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
   throw Error(fmt::format("{}: {}: expected {}, got {}", where, key, expected, got.dump()));
 }
 
-/// A special token is given as a string, or as an object with its `content`.
+/// Reads a special token, given as a string or as an object with its `content`.
 bool read_token(const Json& json, const char* key, const std::string& where, std::string& token) {
   const auto place = json.find(key);
   if (place == json.end() || place->is_null()) return false;
@@ -76,7 +76,7 @@ MarianTokenizerConfig MarianTokenizerConfig::load(const std::filesystem::path& d
   config.separate_vocabs = read_flag(config.json, "separate_vocabs", where);
   config.clean_up_spaces = read_flag(config.json, "clean_up_tokenization_spaces", where);
   if (const auto length = config.json.find("model_max_length"); length != config.json.end()) {
-    // Some files hold 1e30 here, for "as long as you like".
+    // Some files have 1e30 here, which means no limit.
     if (!length->is_number()) refuse(where, "model_max_length", "a number", *length);
     if (length->is_number_unsigned() && length->get<std::uint64_t>() < (1u << 31)) {
       config.model_max_length = length->get<std::int64_t>();

@@ -15,7 +15,7 @@
 namespace heed {
 namespace {
 
-/// A copy of `text` with every `from` turned into `to`.
+/// Returns a copy of `text` with every `from` replaced by `to`.
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
   std::string result;
   for (std::size_t begin = 0;;) {
@@ -27,7 +27,7 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
   }
 }
 
-/// The end of a language code `>>xx<<` at the start of a text; 0 where there is none.
+/// Returns the end of a language code `>>xx<<` at the start of a text, or 0 if there is none.
 std::size_t language_code_end(std::string_view text) {
   if (text.substr(0, 2) != ">>") return 0;
   const std::size_t close = text.find("<<");
@@ -87,7 +87,7 @@ void MarianSide::encode_segment(std::string_view text, std::size_t begin, std::s
   }
   model_->encode(text.substr(begin, end - begin), [&](std::string_view piece, int id, std::size_t piece_begin,
                                                       std::size_t piece_end) {
-    // An unknown piece is the text itself, which the vocabulary may hold all the same.
+    // An unknown piece is the text itself, which may be in vocab.json nevertheless.
     const bool unknown = model_->is_unknown(id);
     encoding.push(unknown ? id_of(piece) : ids_[static_cast<std::size_t>(id)], std::string(piece),
                   {characters[begin + piece_begin], characters[begin + piece_end]});

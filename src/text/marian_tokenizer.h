@@ -1,4 +1,4 @@
-// MarianTokenizer: SentencePiece models that cut, vocabularies that number.
+// MarianTokenizer: SentencePiece models split text into pieces; vocabularies map the pieces to ids.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace heed {
 
-/// What tokenizer_config.json says, as far as it changes what the tokenizer does.
+/// The settings of tokenizer_config.json that change the tokenizer's behaviour.
 struct MarianTokenizerConfig {
   struct AddedToken {
     std::int64_t id;
@@ -29,22 +29,24 @@ struct MarianTokenizerConfig {
   std::string eos = "</s>";
   std::string unk = "<unk>";
   std::string pad = "<pad>";
-  std::vector<AddedToken> added;  // ascending ids
+  std::vector<AddedToken> added;  // by ascending id
   bool separate_vocabs = false;
   bool clean_up_spaces = false;
   std::optional<std::int64_t> model_max_length;
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();  // all of it, to be saved again
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();  // the whole file, to be saved again
 
-  /// Reads tokenizer_config.json, and special_tokens_map.json for what that leaves open; both may be missing.
+  /// Reads tokenizer_config.json, and special_tokens_map.json for settings that the former lacks. Both may be
+  /// missing.
   static MarianTokenizerConfig load(const std::filesystem::path& directory);
-  /// `vocabulary` with the added tokens that come after it. Throws Error where both disagree.
+  /// Returns `vocabulary` with the added tokens that follow it. Throws Error if the two contradict each
+  /// other.
   Vocabulary extend(Vocabulary vocabulary, const std::string& where) const;
 };
 
-/// One language's half: its pieces, their ids, and what is special among them.
+/// One language's side: its pieces, their ids, and its special tokens.
 class MarianSide {
  public:
-  /// `where` names the vocabulary's file. Throws Error when the vocabulary lacks the end or unknown token.
+  /// `where` names the vocabulary's file. Throws Error if the vocabulary lacks the end or unknown token.
   MarianSide(std::shared_ptr<const SentencePieceModel> model, std::shared_ptr<const Vocabulary> vocabulary,
              const MarianTokenizerConfig& config, const std::string& where);
 
@@ -63,18 +65,18 @@ class MarianSide {
   }
 
  private:
-  /// A marker in a text: where it begins, and which; the end and nothing where there is none.
+  /// Returns the next marker from `from` on and where it begins, or the end of the text and an empty string.
   std::pair<std::size_t, std::string_view> find_marker(std::string_view text, std::size_t from) const;
-  /// Cuts text[begin, end), which holds no marker.
+  /// Tokenizes text[begin, end), which contains no marker.
   void encode_segment(std::string_view text, std::size_t begin, std::size_t end,
                       const CharacterOffsets& characters, Encoding& encoding) const;
   std::int64_t id_of(std::string_view token) const { return vocabulary_->find(token).value_or(unk_); }
 
   std::shared_ptr<const SentencePieceModel> model_;
   std::shared_ptr<const Vocabulary> vocabulary_;
-  std::vector<std::string> markers_;  // tokens that are found in a text before it is cut; longest first
-  bool markers_keep_words_ = true;    // none reaches across a word end
-  std::string marker_starts_;         // their first bytes
+  std::vector<std::string> markers_;  // tokens that are matched in a text before it is split; longest first
+  bool markers_keep_words_ = true;    // no marker reaches across a word end
+  std::string marker_starts_;         // the markers' first bytes
   std::vector<bool> special_;         // per id
   std::vector<std::int64_t> ids_;     // per piece of the model
   std::int64_t eos_ = 0;

@@ -14,7 +14,7 @@ namespace heed {
 GrowthLimit::GrowthLimit(const std::string& where, std::size_t bytes)
     : where_(where),
       bytes_(bytes),
-      // Positions are 32 bits.
+      // Positions have 32 bits.
       limit_(std::min<std::size_t>(64 * bytes + (std::size_t{1} << 20),
                                    std::numeric_limits<std::uint32_t>::max())) {}
 

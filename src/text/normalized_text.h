@@ -1,7 +1,7 @@
-// NormalizedText: text on its way to tokens, which remembers where in the original each of its bytes comes
-// from; and Pieces, the parts a pre-tokenizer cuts it into. The rules of alignment are those of the
-// tokenizers library: a character that takes another's place takes its position, one that is inserted takes
-// the position of what stands before it.
+// NormalizedText: text during normalization, with the alignment of each byte to the original; and Pieces, the
+// parts that a pre-tokenizer splits it into. The alignment rules are those of the tokenizers library: a
+// character that replaces another takes its position; an inserted one takes the position of the character
+// before it.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@ struct ByteSpan {
   std::uint32_t end;
 };
 
-/// How long a text may become on its way: far longer than Unicode's normalization forms make any (11 times),
-/// so that only a damaged or hostile tokenizer file reaches it.
+/// Limits how long a text may become by normalization. The limit is far above the growth of Unicode's
+/// normalization forms (at most 11 times), so that only a damaged or hostile tokenizer file reaches it.
 class GrowthLimit {
  public:
-  /// Of a text of `bytes` bytes; `where` names the tokenizer's file and must outlive this.
+  /// For a text of `bytes` bytes. `where` names the tokenizer's file and must outlive this.
   GrowthLimit(const std::string& where, std::size_t bytes);
-  /// Throws Error when `bytes` is above the limit.
+  /// Throws Error if `bytes` is above the limit.
   void check(std::size_t bytes) const {
     if (bytes > limit_) refuse();
   }
@@ -40,36 +40,36 @@ class GrowthLimit {
 class NormalizedText {
  public:
   NormalizedText() = default;
-  /// The original itself, from byte `origin` of it on. Must be valid UTF-8. `limit`, which may be null, must
-  /// outlive this and all that is made of it.
+  /// The original itself, from its byte `origin` on, unchanged. Must be valid UTF-8. `limit`, which may be
+  /// null, must outlive this and all texts made from it.
   NormalizedText(std::string_view original, std::uint32_t origin, const GrowthLimit* limit)
       : text_(original), origin_(origin), limit_(limit) {}
 
   const std::string& text() const { return text_; }
-  /// Where in the original the whole begins.
+  /// Returns where this text begins in the original.
   std::uint32_t origin() const { return origin_; }
-  /// The original characters from that of byte `begin` to that of byte `end` - 1; `begin` < `end`.
+  /// Returns the original characters from that of byte `begin` to that of byte `end` - 1; `begin` < `end`.
   ByteSpan original(std::size_t begin, std::size_t end) const;
-  /// Where in the original the character at byte `begin`, its first, comes from.
+  /// Returns the position in the original of the character whose first byte is `begin`.
   std::uint32_t origin_of(std::size_t begin) const {
     return spans_.empty() ? origin_ + static_cast<std::uint32_t>(begin) : spans_[begin].begin;
   }
-  /// Throws Error when the text would have `bytes` bytes and that is more than it may have.
+  /// Throws Error if `bytes` is more than the text may have.
   void check_growth(std::size_t bytes) const {
     if (limit_ != nullptr) limit_->check(bytes);
   }
-  /// A part with positions of its own.
+  /// Returns a part, which keeps its positions.
   NormalizedText slice(std::size_t begin, std::size_t end) const;
 
  private:
   friend class Rewrite;
   std::string text_;
-  std::vector<ByteSpan> spans_;  // per byte; empty while the text is the original
+  std::vector<ByteSpan> spans_;  // per byte; empty while the text equals the original
   std::uint32_t origin_ = 0;
   const GrowthLimit* limit_ = nullptr;
 };
 
-/// Writes a text anew, from its beginning to its end.
+/// Rewrites a text from its beginning to its end.
 class Rewrite {
  public:
   explicit Rewrite(const NormalizedText& source);
@@ -77,18 +77,18 @@ class Rewrite {
   bool done() const { return at_ >= source_.text_.size(); }
   std::size_t at() const { return at_; }
   std::size_t written() const { return text_.size(); }
-  /// The next character, without moving on.
+  /// Returns the next character without consuming it.
   char32_t peek() const;
 
   void keep() { keep(1); }
-  /// Takes over the next characters.
+  /// Copies the next characters.
   void keep(std::size_t characters);
   void keep_bytes(std::size_t bytes);
-  /// Puts `c` in the place of the next character and leaves out `dropped` characters behind that.
+  /// Writes `c` in place of the next character and drops the `dropped` characters after it.
   void replace(char32_t c, std::size_t dropped = 0);
-  /// Puts `c` between what was written and what comes next.
+  /// Inserts `c` before the next character.
   void insert(char32_t c);
-  /// Puts all of `text` in front of the next character, as part of it.
+  /// Inserts all of `text` before the next character, aligned to that character.
   void prepend(std::string_view text);
   void drop(std::size_t characters);
   void skip_to(std::size_t at) { at_ = at; }
@@ -107,23 +107,23 @@ class Rewrite {
   std::size_t at_ = 0;
 };
 
-/// A character and how it changes the text: 0 takes the place of the next character, -n of that and n more,
-/// 1 is inserted.
+/// One character of the result and how it changes the text: 0 replaces the next character, -n replaces it and
+/// drops n more, 1 is inserted.
 struct CharacterChange {
   char32_t character;
   std::int32_t change;
 };
-/// `source` with its characters changed, the first `dropped` of them left out. Characters past the end have
+/// Applies `changes` to `source`, after dropping its first `dropped` characters. Characters past the end get
 /// the position of the end.
 NormalizedText change_characters(const NormalizedText& source, const std::vector<CharacterChange>& changes,
                                  std::size_t dropped = 0);
 
-/// A text cut into pieces: ascending ranges of its bytes, none empty.
+/// A text split into pieces: ascending, non-empty ranges of its bytes.
 struct Pieces {
   struct Piece {
     std::uint32_t begin;
     std::uint32_t end;
-    std::uint32_t origin;  // where in the original it begins
+    std::uint32_t origin;  // where it begins in the original
   };
   NormalizedText text;
   std::vector<Piece> list;

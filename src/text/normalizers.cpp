@@ -49,7 +49,7 @@ void lowercase(NormalizedText& text) {
   Rewrite rewrite(text);
   while (!rewrite.done()) {
     const char32_t c = rewrite.peek();
-    if (c == 0x130) {  // the one capital whose small letter is two characters
+    if (c == 0x130) {  // the only capital whose lower-case form has two characters
       rewrite.replace('i');
       rewrite.insert(0x307);
     } else {
@@ -114,7 +114,7 @@ void prepend(NormalizedText& text, const std::string& what) {
   text = rewrite.finish();
 }
 
-/// Replaces what a pattern matches; all of the replacement has the position of the last character replaced.
+/// Replaces the matches of a pattern. The whole replacement is aligned to the last replaced character.
 class Replace final : public Normalizer {
  public:
   explicit Replace(const JsonField& field)
@@ -160,7 +160,7 @@ class Precompiled final : public Normalizer {
   Charsmap map_;
 };
 
-/// The map is text in a tokenizer.json, and bytes where it comes from a SentencePiece model.
+/// The map is text in a tokenizer.json, and bytes if it comes from a SentencePiece model.
 NormalizerPointer parse_precompiled(const JsonField& field) {
   const JsonField map = field.at("precompiled_charsmap");
   std::optional<std::string> bytes;
@@ -175,7 +175,7 @@ NormalizerPointer parse_precompiled(const JsonField& field) {
   return std::make_unique<Precompiled>(*bytes, map);
 }
 
-/// What BERT does: cleaning, spaces around Chinese characters, accents, capitals.
+/// BERT's normalizer: cleaning, spaces around Chinese characters, accents, lower case.
 class BertNormalizer final : public Normalizer {
  public:
   explicit BertNormalizer(const JsonField& field)

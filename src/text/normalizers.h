@@ -1,4 +1,4 @@
-// Normalizers: what a tokenizer file does to a text before it is cut.
+// Normalizers: change a text before it is pre-tokenized, as a tokenizer file describes.
 #pragma once
 
 #include <memory>
@@ -12,23 +12,23 @@ class Normalizer {
  public:
   virtual ~Normalizer() = default;
   virtual void apply(NormalizedText& text) const = 0;
-  /// Whether the two sides of a word end (text/word_ends.h) are normalized on their own, as long as letters
-  /// and digits stay such there.
+  /// Returns true if the two sides of a word end (text/word_ends.h) are normalized independently, provided
+  /// that letters and digits there remain letters and digits.
   virtual bool keeps_word_ends() const { return true; }
 };
 
-/// The normalizer that a `normalizer` object describes. Throws Error naming file and field where the kind is
-/// unknown or its settings are wrong. `depth` counts nested sequences.
+/// Parses a `normalizer` object. Throws Error naming file and field if the kind is unknown or its settings
+/// are invalid. `depth` counts nested sequences.
 std::unique_ptr<const Normalizer> parse_normalizer(const JsonField& field, int depth = 0);
 
-/// How deep sequences may be nested in sequences.
+/// Maximum depth of nested sequences.
 inline constexpr int kMaxNesting = 16;
 
-/// Unicode's normalisation forms, aligned.
+/// Unicode's normalization forms, with alignment.
 enum class UnicodeForm { nfd, nfc, nfkd, nfkc };
 void normalize_unicode(NormalizedText& text, UnicodeForm form);
 
-/// Leaves out the characters for which `keep` is false.
+/// Removes the characters for which `keep` is false.
 template <class Keep>
 void filter_characters(NormalizedText& text, Keep keep) {
   Rewrite rewrite(text);

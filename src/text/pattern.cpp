@@ -1,5 +1,5 @@
-// Strings and regular expressions to search for. Expressions come in the notation of Oniguruma (Ruby's),
-// which is translated where ICU's differs; what ICU cannot execute is refused.
+// Searches for strings and regular expressions. Expressions use Oniguruma's (Ruby's) syntax, which is
+// translated where ICU's differs. Expressions that ICU cannot execute are rejected.
 #include "text/pattern.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace heed {
 namespace {
 
-constexpr std::int32_t kTimeLimit = 1000;       // in ICU's units, some thousands of steps each
+constexpr std::int32_t kTimeLimit = 1000;       // in ICU's units of some thousands of steps each
 constexpr std::int32_t kStackLimit = 64 << 20;  // bytes of backtracking
 
 class StringPattern final : public Pattern {
@@ -71,7 +71,7 @@ class ScannerPattern final : public Pattern {
   Scanner scanner_;
 };
 
-/// Executes an expression on UTF-8: ICU sees UTF-16, whose positions are mapped back.
+/// Executes an expression on UTF-8 text. ICU works on UTF-16, so positions are mapped back.
 class RegexSearch final : public PatternSearch {
  public:
   explicit RegexSearch(const icu::RegexPattern& pattern, const std::string& expression)
@@ -92,7 +92,7 @@ class RegexSearch final : public PatternSearch {
     UErrorCode status = U_ZERO_ERROR;
     for (std::int32_t last = -1; matcher_->find(status);) {
       const std::int32_t begin = matcher_->start(status), end = matcher_->end(status);
-      if (begin == end && begin == last) continue;  // Oniguruma's users skip an empty match behind a match
+      if (begin == end && begin == last) continue;  // as in Oniguruma, none directly after a match
       last = end;
       visit(bytes_[static_cast<std::size_t>(begin)], bytes_[static_cast<std::size_t>(end)]);
     }
@@ -100,7 +100,7 @@ class RegexSearch final : public PatternSearch {
   }
 
  private:
-  /// Fills the units of UTF-16, ended by a zero, and the byte each begins at.
+  /// Converts the text to UTF-16 with a terminating zero, and records the byte at which each unit begins.
   void widen(std::string_view text) {
     units_.clear();
     bytes_.clear();

@@ -1,5 +1,5 @@
-// Pattern: what a tokenizer file searches text for, a string or a regular expression in Oniguruma's notation,
-// which ICU executes.
+// Pattern: a string or a regular expression (in Oniguruma's syntax, executed by ICU) that a tokenizer file
+// searches for in text.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace heed {
 
 class JsonField;
 
-/// A match: bytes begin .. end - 1 of the text searched.
+/// A match: bytes begin .. end - 1 of the searched text.
 using MatchVisitor = FunctionRef<void(std::size_t begin, std::size_t end)>;
 
-/// Searches text after text; not for use by several threads.
+/// Searches one text after another. Not thread-safe.
 class PatternSearch {
  public:
   virtual ~PatternSearch() = default;
-  /// Visits the matches in `text` (valid UTF-8) from left to right; none overlap. Throws Error where the
+  /// Visits the matches in `text` (valid UTF-8) from left to right, without overlaps. Throws Error if the
   /// search takes too long.
   virtual void find(std::string_view text, MatchVisitor visit) = 0;
 };
@@ -29,24 +29,25 @@ class Pattern {
  public:
   virtual ~Pattern() = default;
   virtual std::unique_ptr<PatternSearch> search() const = 0;
-  /// Whether it is known that a match ends at every word end (text/word_ends.h), and another begins there.
+  /// Returns true if, for every text, a match ends at each word end (text/word_ends.h) and another begins
+  /// there.
   virtual bool cuts_words() const { return false; }
 
-  /// A `{"String": …}` or `{"Regex": …}` object. Throws Error naming the field where it is none, or is no
-  /// regular expression. Well-known expressions get a scanner of their own.
+  /// Parses a `{"String": …}` or `{"Regex": …}` object. Throws Error naming the field if it is neither, or if
+  /// the expression is malformed. Well-known expressions use a hand-written scanner.
   static std::unique_ptr<const Pattern> parse(const JsonField& field);
-  /// The same from the expression; `scanner` false: executed by ICU whatever it is.
+  /// The same from the expression itself. With `scanner` false, ICU executes every expression.
   static std::unique_ptr<const Pattern> regex(std::string_view expression, const JsonField& field,
                                               bool scanner = true);
 };
 
-/// What the byte-level pre-tokenizer of GPT-2 splits by.
+/// The expression of GPT-2's byte-level pre-tokenizer.
 inline constexpr std::string_view kGpt2Expression =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-/// Finds where the match at byte `at` of a text ends; `at` itself where there is none.
+/// Returns where the match that begins at byte `at` ends, or `at` if there is none.
 using Scanner = std::size_t (*)(std::string_view text, std::size_t at);
-/// The scanner made for an expression; null where there is none.
+/// Returns the hand-written scanner for an expression, or null if there is none.
 Scanner known_scanner(std::string_view expression);
 
 }  // namespace heed

@@ -10,7 +10,7 @@
 namespace heed {
 namespace {
 
-/// What models call their special tokens where no configuration tells.
+/// The usual special tokens of models, for tokenizers without a configuration.
 constexpr std::array<std::array<const char*, 3>, kSpecialRoles> kUsualNames = {{
     {"<s>", "<|begin_of_text|>", "<|endoftext|>"},
     {"</s>", "<|end_of_text|>", "<|endoftext|>"},
@@ -26,8 +26,7 @@ constexpr std::array<std::array<const char*, 3>, kSpecialRoles> kUsualNames = {{
 PipelineTokenizer::PipelineTokenizer(Pipeline pipeline, TokenizerConfig config, TokenizerFiles files)
     : pipeline_(std::move(pipeline)), config_(std::move(config)), files_(std::move(files)) {
   const TokenTable& vocabulary = pipeline_.model->vocabulary();
-  // The tokenizer.json has the word on what is found in a text; only tokens it does not know at all are
-  // added.
+  // The tokenizer.json decides what is matched in a text; only tokens that it lacks are added.
   const auto unknown = [&](const std::string& token) {
     return pipeline_.added.find(token) == nullptr && vocabulary.find(token) < 0;
   };
@@ -98,7 +97,7 @@ bool PipelineTokenizer::separates(std::string_view text, std::size_t at) const {
 }
 
 Encoding PipelineTokenizer::cut_beginning(std::string_view text, std::int64_t count) const {
-  constexpr int kTries = 64;  // places looked at before the whole text is taken
+  constexpr int kTries = 64;  // word ends tried before the whole text is tokenized
   if (!pipeline_.pre_tokenizer || !pipeline_.added.keep_word_ends() ||
       (pipeline_.normalizer && !pipeline_.normalizer->keeps_word_ends())) {
     return cut(text);

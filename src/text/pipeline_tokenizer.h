@@ -1,5 +1,5 @@
-// PipelineTokenizer: what a tokenizer.json describes, executed: added tokens, normalizer, pre-tokenizer,
-// model, post-processor and decoder, any of which but the model may be missing.
+// PipelineTokenizer: executes a tokenizer.json: added tokens, normalizer, pre-tokenizer, model,
+// post-processor and decoder. All but the model are optional.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@
 namespace heed {
 
 struct Pipeline {
-  std::string where;  ///< the file it is from
+  std::string where;  ///< the file it was loaded from
   std::unique_ptr<const Normalizer> normalizer;
   std::unique_ptr<const PreTokenizer> pre_tokenizer;
   std::unique_ptr<const TokenModel> model;
@@ -34,13 +34,13 @@ struct Pipeline {
   std::optional<Padding> padding;
 };
 
-/// The pipeline of a whole tokenizer.json. Throws Error naming file and field where it is malformed, or holds
-/// a kind of component that is unknown.
+/// Parses a whole tokenizer.json. Throws Error naming file and field if it is malformed or has a component of
+/// an unknown kind.
 Pipeline parse_pipeline(const JsonField& document);
 
 class PipelineTokenizer final : public Tokenizer {
  public:
-  /// `config` may change what the pipeline adds, and tells which tokens are what.
+  /// `config` names the roles of tokens and may change which tokens the pipeline adds.
   PipelineTokenizer(Pipeline pipeline, TokenizerConfig config, TokenizerFiles files);
 
   std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const override;
@@ -73,13 +73,14 @@ class PipelineTokenizer final : public Tokenizer {
     return roles_[static_cast<std::size_t>(role)];
   }
   void find_roles();
-  /// Normalises, cuts and splits what holds no added token of the original text.
+  /// Normalizes, pre-tokenizes and tokenizes a part without added tokens of the original text.
   void cut_part(std::string_view part, std::uint32_t origin, const CharacterOffsets& characters,
                 Encoding& encoding) const;
-  /// Whether the tokens of text[0, at) are the first tokens of `text`, where find_word_end() found `at`.
+  /// Returns true if the tokens of text[0, at) are the first tokens of `text`, for an `at` from
+  /// find_word_end().
   bool separates(std::string_view text, std::size_t at) const;
   void cut_pieces(Pieces pieces, const CharacterOffsets& characters, Encoding& encoding) const;
-  /// The token of an id; nothing where it has none.
+  /// Returns the token of an id, or nullopt if the id has none.
   std::optional<std::string_view> find_token(std::int64_t id) const;
 
   Pipeline pipeline_;

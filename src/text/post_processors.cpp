@@ -27,7 +27,7 @@ bool is_blank_character(char32_t c) {
   return c == kByteCharacters[static_cast<unsigned char>(' ')] || is_white_space(c);
 }
 
-/// Takes the white space at the ends of byte-level tokens out of their offsets.
+/// Removes the white space at the ends of byte-level tokens from their offsets.
 void trim_offsets(Encoding& text, bool prefix_space) {
   for (std::size_t i = 0; i < text.tokens.size(); ++i) {
     const std::string& token = text.tokens[i];
@@ -39,7 +39,7 @@ void trim_offsets(Encoding& text, bool prefix_space) {
       while (!is_utf8_start(token[end]));
     }
     auto& [begin, end] = text.offsets[i];
-    // A single space at the start is taken for the one that was put in front, which is not in the text.
+    // A single space at the start is assumed to be the added prefix, which is not in the text.
     if (leading == 1 && prefix_space && (i == 0 || begin == 0)) leading = 0;
     begin = std::min(begin + leading, end);
     if (end >= trailing) end = std::max(end - trailing, begin);
@@ -106,7 +106,7 @@ class PairProcessor final : public PostProcessor {
   bool roberta_, trim_, prefix_space_;
 };
 
-/// A text, or special tokens, at one place of a template.
+/// One item of a template: a text, or special tokens.
 struct TemplatePart {
   int text = -1;  // 0 or 1; -1 for tokens
   std::vector<EndToken> tokens;

@@ -1,4 +1,5 @@
-// Post-processors: what a tokenizer file adds around the tokens of one text or two, and how it trims offsets.
+// Post-processors: add special tokens around one text or two, and trim offsets, as a tokenizer file
+// describes.
 #pragma once
 
 #include <memory>
@@ -12,19 +13,19 @@ namespace heed {
 class PostProcessor {
  public:
   virtual ~PostProcessor() = default;
-  /// Changes the encodings of one text or two, and adds special tokens to their ends where it is to.
+  /// Changes the encodings of one text or two, and adds special tokens to them if `add_special_tokens`.
   virtual void apply(std::vector<Encoding>& texts, bool add_special_tokens) const = 0;
 };
 
-/// The post-processor that a `post_processor` object describes. Throws Error naming file and field where the
-/// kind is unknown or its settings are wrong. `depth` counts nested sequences.
+/// Parses a `post_processor` object. Throws Error naming file and field if the kind is unknown or its
+/// settings are invalid. `depth` counts nested sequences.
 std::unique_ptr<const PostProcessor> parse_post_processor(const JsonField& field, int depth = 0);
 
-/// Encoding::append() that copies nothing of the longer one: a text of a million tokens is not copied for the
-/// token before it.
+/// Appends `second` to `first` without copying the longer of the two: adding one token before a text of a
+/// million tokens does not copy the text.
 void join(Encoding& first, Encoding second);
 
-/// TemplateProcessing that puts a first and a last token around each text.
+/// A TemplateProcessing that adds one token before and one after each text.
 struct EndToken {
   std::int64_t id;
   std::string token;

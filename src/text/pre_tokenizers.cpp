@@ -18,7 +18,7 @@ namespace {
 
 using PreTokenizerPointer = std::unique_ptr<const PreTokenizer>;
 
-/// What becomes of the matches of a split.
+/// What happens to the matches of a split.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 struct Part {
@@ -27,7 +27,7 @@ struct Part {
   bool match;
 };
 
-/// Parts of one piece as a behaviour joins them; those that are empty or removed are left out later.
+/// Merges the parts of one piece as `behavior` requires. Empty and removed parts are dropped later.
 void join(std::vector<Part>& parts, SplitBehavior behavior) {
   if (behavior == SplitBehavior::removed || behavior == SplitBehavior::isolated) return;
   std::vector<Part> joined;
@@ -51,7 +51,7 @@ void join(std::vector<Part>& parts, SplitBehavior behavior) {
   parts = std::move(joined);
 }
 
-/// Cuts every piece at what `find(view, visit)` visits.
+/// Splits every piece at the ranges that `find(view, visit)` visits.
 template <class Find>
 void split_pieces(Pieces& pieces, SplitBehavior behavior, bool invert, Find find) {
   std::vector<Pieces::Piece> list;
@@ -78,7 +78,7 @@ void split_pieces(Pieces& pieces, SplitBehavior behavior, bool invert, Find find
   pieces.list = std::move(list);
 }
 
-/// Cuts every piece at characters for which `matches` is true, each a match of its own.
+/// Splits every piece at each character for which `matches` is true.
 template <class Matches>
 void split_characters(Pieces& pieces, SplitBehavior behavior, Matches matches) {
   split_pieces(pieces, behavior, false, [&](std::string_view view, MatchVisitor visit) {
@@ -89,7 +89,7 @@ void split_characters(Pieces& pieces, SplitBehavior behavior, Matches matches) {
   });
 }
 
-/// Writes every piece anew by `write(rewrite, view)`, which has to use up the piece.
+/// Rewrites every piece by `write(rewrite, view)`, which must consume the whole piece.
 template <class Write>
 void rewrite_pieces(Pieces& pieces, Write write) {
   Rewrite rewrite(pieces.text);
@@ -105,7 +105,7 @@ void rewrite_pieces(Pieces& pieces, Write write) {
 
 using WordEnd = PreTokenizer::WordEnd;
 
-/// `cutter`: the space that it cuts words at; 0 where it keeps them together.
+/// `cutter`: the space at which it splits words, or 0 if it does not split them.
 template <class Function>
 class SimplePreTokenizer final : public PreTokenizer {
  public:
@@ -215,7 +215,7 @@ class Metaspace final : public PreTokenizer {
   MetaspaceSettings settings_;
 };
 
-/// Runs of word characters, and runs of what is neither that nor white space.
+/// Runs of word characters, and runs of characters that are neither word characters nor white space.
 void whitespace(Pieces& pieces) {
   split_pieces(pieces, SplitBehavior::isolated, false, [](std::string_view view, MatchVisitor visit) {
     int last = -1;
@@ -240,7 +240,7 @@ void bert(Pieces& pieces) {
 
 constexpr int kAnyScript = -1;
 
-/// Kana counts as Han; the space, and what has no script, goes with whatever stands before it.
+/// Kana counts as Han. The space, and characters without a script, join the text before them.
 int script_of(char32_t c) {
   if (c == ' ') return kAnyScript;
   if (c == 0x30FC) return USCRIPT_HAN;
@@ -250,7 +250,7 @@ int script_of(char32_t c) {
   return script == USCRIPT_HIRAGANA || script == USCRIPT_KATAKANA ? USCRIPT_HAN : script;
 }
 
-/// Cuts where the script changes. What stands before the first character that has a script is left out.
+/// Splits where the script changes. Text before the first character that has a script is dropped.
 void unicode_scripts(Pieces& pieces) {
   split_pieces(pieces, SplitBehavior::removed, true, [](std::string_view view, MatchVisitor visit) {
     std::vector<std::size_t> cuts;

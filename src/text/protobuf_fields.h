@@ -1,4 +1,4 @@
-// ProtobufFields: a message of Protocol Buffers read field by field, as SentencePiece models are written.
+// ProtobufFields: reads a message of Protocol Buffers, the format of SentencePiece models, field by field.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace heed {
 
-/// Reads fields one after another; wire types 0, 1, 2 and 5, which are all that models have.
+/// Reads one field after another. Supports wire types 0, 1, 2 and 5, the only ones in such models.
 class ProtobufFields {
  public:
   explicit ProtobufFields(std::string_view bytes) : bytes_(bytes) {}
 
-  /// The next field's number and what it holds: bytes, or the bits of a number of at most 32 bits. Nothing at
-  /// the end or where it is damaged.
+  /// A field's number and its value: bytes, or the bits of a number of at most 32 bits. next() returns
+  /// nullopt at the end, or if the message is damaged.
   struct Field {
     std::uint32_t number = 0;
     std::optional<std::string_view> bytes;

@@ -10,7 +10,7 @@
 namespace heed {
 namespace {
 
-/// A named class as members of a set.
+/// Returns a named class as members of a set.
 std::u16string members(std::string_view name) {
   if (name == "s" || name == "space") return u"\\p{White_Space}";
   if (name == "h" || name == "xdigit") return u"0-9a-fA-F";
@@ -27,10 +27,10 @@ std::u16string members(std::string_view name) {
   return {};
 }
 
-/// Outside of sets six more characters of Latin-1 count as those of words: superscript digits and fractions.
+/// Outside of sets, \w also matches six more characters of Latin-1: superscript digits and fractions.
 std::u16string word_members() { return members("w") + u"\\u00B2\\u00B3\\u00B9\\u00BC-\\u00BE"; }
 
-/// \b and \B: ICU's own look through marks and formats.
+/// \b and \B; ICU's own versions ignore marks and formats.
 std::u16string boundary(bool wanted) {
   const std::u16string word = std::u16string(u"[") + word_members() + u"])";
   const std::u16string after = u"(?<=" + word, not_after = u"(?<!" + word, before = u"(?=" + word,
@@ -85,7 +85,7 @@ class Translation {
     ++depth_;
     take(1);
     if (in_.substr(at_, 1) == "^") take(1);
-    if (in_.substr(at_, 1) == "]") out_ += u'\\';  // a bracket that comes first stands for itself
+    if (in_.substr(at_, 1) == "]") out_ += u'\\';  // a bracket in first position is literal
     if (in_.substr(at_, 1) == "]") take(1);
   }
 
@@ -107,7 +107,7 @@ class Translation {
     at_ = end + 2;
   }
 
-  /// \p{Name}, \p{^Name} and \P{Name}; of general categories with what ICU does not know yet.
+  /// \p{Name}, \p{^Name} and \P{Name}. General categories are extended by characters newer than ICU.
   void property() {
     const std::size_t end = in_.find('}', at_);
     if (end == in_.npos || in_.substr(at_ + 2, 1) != "{") return take(2);

@@ -1,4 +1,4 @@
-// Regular expressions in the notation of Oniguruma (Ruby's), written in that of ICU.
+// Translates regular expressions from Oniguruma's (Ruby's) syntax to ICU's.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace heed {
 
-/// What differs: classes whose members differ, \\h and \\v, [:names:], (?m) for a dot that matches line ends,
-/// {,n}. Everything else is left as it is, for ICU to take or to refuse.
+/// Translates what differs: classes with other members, \\h and \\v, [:names:], (?m) for a dot that matches
+/// line ends, {,n}. Everything else is unchanged; ICU accepts or rejects it.
 std::u16string regex_for_icu(std::string_view expression);
 
 }  // namespace heed

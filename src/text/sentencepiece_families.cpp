@@ -1,5 +1,5 @@
-// SentencePiece models whose pieces a family numbers in a way of its own, behind tokens that are not in the
-// file: they are put together to the pipeline that transformers 5.12.1 makes of them, and that is executed.
+// SentencePiece models whose family numbers the pieces in its own way and adds tokens that are not in the
+// file. They are converted to the pipeline that transformers 5.12.1 builds for them, which is then executed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ enum class Family { xlm_roberta, camembert, mbart, mbart50, albert, t5 };
 struct FamilyName {
   Family family;
   const char* tokenizer_class;
-  const char* model_type;  // of config.json
+  const char* model_type;  // as in config.json
   const char* file;
 };
 constexpr const char *kFairseqFile = "sentencepiece.bpe.model", *kPlainFile = "spiece.model";
@@ -33,7 +33,7 @@ constexpr FamilyName kFamilies[] = {
     {Family::xlm_roberta, "XLMRobertaTokenizer", "xlm-roberta", kFairseqFile},
     {Family::camembert, "CamembertTokenizer", "camembert", kFairseqFile},
     {Family::mbart, "MBartTokenizer", "mbart", kFairseqFile},
-    {Family::mbart50, "MBart50Tokenizer", "", kFairseqFile},  // its models are mbart's
+    {Family::mbart50, "MBart50Tokenizer", "", kFairseqFile},  // its models have model_type mbart
     {Family::albert, "AlbertTokenizer", "albert", kPlainFile},
     {Family::t5, "T5Tokenizer", "t5", kPlainFile},
     {Family::t5, "MT5Tokenizer", "mt5", kPlainFile},
@@ -47,7 +47,7 @@ constexpr UsualTokens kAlbertTokens = {{"[CLS]", "[SEP]", "<unk>", "<pad>", "[MA
                                        false};
 constexpr UsualTokens kT5Tokens = {{nullptr, "</s>", "<unk>", "<pad>", nullptr, nullptr, nullptr}, false};
 
-// Behind the pieces of mBART, the first 25, and of mBART-50.
+// The language codes after the pieces: mBART has the first 25, mBART-50 all.
 constexpr std::array kLanguages = {
     "ar_AR", "cs_CZ", "de_DE", "en_XX", "es_XX", "et_EE", "fi_FI", "fr_XX", "gu_IN", "hi_IN", "it_IT",
     "ja_XX", "kk_KZ", "ko_KR", "lt_LT", "lv_LV", "my_MM", "ne_NP", "nl_XX", "ro_RO", "ru_RU", "si_LK",
@@ -60,7 +60,7 @@ std::span<const char* const> languages_of(Family family) {
   return all.first(family == Family::mbart50 ? all.size() : family == Family::mbart ? 25 : 0);
 }
 
-/// What tells a directory's family: a tokenizer_class, which counts first, or a model_type.
+/// What identifies a directory's family: a tokenizer_class, which takes precedence, or a model_type.
 struct FamilyHint {
   const char* key = nullptr;
   std::string value;
@@ -101,7 +101,8 @@ std::optional<Family> family_of(const FamilyHint& hint, std::string_view file) {
       hint.value.empty() ? "neither" : fmt::format("the {} {}", hint.key, hint.value)));
 }
 
-/// The family of a model's file. Nothing said, a spiece.model is T5's unless it has a piece of ALBERT's.
+/// Returns the family of a model's file. Without a hint, a spiece.model is T5's unless it has a piece of
+/// ALBERT's.
 Family told_family(const FamilyHint& hint, const SentencePieceFile& file, const char* name,
                    const std::string& where) {
   if (const auto family = family_of(hint, name)) return *family;
@@ -113,7 +114,7 @@ Family told_family(const FamilyHint& hint, const SentencePieceFile& file, const 
   return Family::t5;
 }
 
-/// A JSON file that may be missing: an object without members then.
+/// A JSON file that may be missing, which counts as an empty object.
 class OptionalFile {
  public:
   OptionalFile(TokenizerFiles& files, const std::filesystem::path& directory, const char* name)
@@ -129,10 +130,10 @@ class OptionalFile {
 
 bool has_fairseq_numbers(Family family) { return family != Family::albert && family != Family::t5; }
 
-/// T5's marks of what is missing from a text, which count downwards behind the pieces.
+/// T5's sentinel tokens for masked spans, whose ids count downwards after the pieces.
 std::string sentinel(std::int64_t number) { return fmt::format("<extra_id_{}>", number); }
 
-/// The pieces in the family's numbering, with their scores.
+/// Returns the pieces in the family's numbering, with their scores.
 Json vocabulary_of(Family family, const SentencePieceFile& file, const FamilyTokens& tokens,
                    std::int64_t sentinels) {
   Json vocabulary = Json::array();
@@ -141,7 +142,7 @@ Json vocabulary_of(Family family, const SentencePieceFile& file, const FamilyTok
     entry.push_back(score);
     vocabulary.push_back(std::move(entry));
   };
-  std::size_t replaced = 0;  // pieces for which the family has its own
+  std::size_t replaced = 0;  // pieces that the family replaces by its own
   if (family == Family::camembert) {
     replaced = 1;
     add("<s>NOTUSED");
@@ -166,7 +167,7 @@ Json vocabulary_of(Family family, const SentencePieceFile& file, const FamilyTok
   return vocabulary;
 }
 
-/// The tokens that are found in a text because the model says so.
+/// Returns the model's own added tokens, which are matched in a text.
 std::vector<AddedToken> own_tokens(Family family, const SentencePieceFile& file, std::int64_t sentinels) {
   std::vector<AddedToken> own;
   for (std::int64_t i = 0; family == Family::t5 && i < sentinels; ++i)
@@ -185,8 +186,7 @@ Json replace(const char* kind, const char* pattern, const char* content) {
   return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
 }
 
-/// What is done to a text first. mBART leaves its model's character map aside, and so do CamemBERT and
-/// ALBERT.
+/// Returns the family's normalizer. mBART, CamemBERT and ALBERT ignore the character map of the model.
 Json normalizer_of(Family family, const SentencePieceFile& file) {
   const Json join_spaces = replace("Regex", " {2,}", " ");
   Json parts = Json::array();
@@ -205,7 +205,7 @@ Json normalizer_of(Family family, const SentencePieceFile& file) {
       break;
     }
     case Family::albert:
-      // Accents and capitals go whatever do_lower_case and keep_accents say.
+      // Accents and capitals are removed regardless of do_lower_case and keep_accents, as in transformers.
       for (const char* quotes : {"``", "''"}) parts.push_back(replace("String", quotes, "\""));
       for (const char* type : {"NFKD", "StripAccents", "Lowercase"}) parts.push_back({{"type", type}});
       parts.push_back(join_spaces);
@@ -235,7 +235,7 @@ Json document_of(Family family, const SentencePieceFile& file, const FamilyToken
             {"vocab", vocabulary_of(family, file, tokens, sentinels)}}}};
 }
 
-/// A template of which every token is of type 0; `special` are [token, id].
+/// Returns a template whose tokens all have type id 0; `special` are pairs [token, id].
 Json template_processing(Json single, Json pair, std::initializer_list<Json> special) {
   Json tokens = Json::object();
   for (const Json& token : special)
@@ -256,7 +256,7 @@ Json end_processing(const Json& end) {
   return template_processing(Json::array({first, mark}), Json::array({first, mark, second, mark}), {end});
 }
 
-/// mBART's `A </s> en_XX` and mBART-50's `en_XX A </s>`; a second text follows the first at once.
+/// mBART's `A </s> en_XX` and mBART-50's `en_XX A </s>`. A second text follows the first without a separator.
 Json language_processing(Family family, const Json& end, const Json& language) {
   const auto around = [&](std::initializer_list<const char*> texts) {
     Json parts = Json::array();
@@ -270,7 +270,7 @@ Json language_processing(Family family, const Json& end, const Json& language) {
   return template_processing(around({"A"}), around({"A", "B"}), {end, language});
 }
 
-/// What stands around the texts; null where the configuration has the word on it.
+/// Returns the post-processor, or null if the configuration defines it.
 Json post_processor_of(Family family, const Pipeline& pipeline, const FamilyTokens& tokens,
                        const JsonField& config, const std::string& where) {
   const TokenTable& vocabulary = pipeline.model->vocabulary();
@@ -331,7 +331,7 @@ std::unique_ptr<Tokenizer> load_family_sentencepiece(const std::filesystem::path
   const Json post_processor = post_processor_of(family, pipeline, tokens, config_field, where);
   if (!post_processor.is_null())
     pipeline.post_processor = parse_post_processor(JsonField(post_processor, where, "post_processor"));
-  // The pipeline has all the tokens there are.
+  // The pipeline already has all tokens.
   config.roles = tokens.roles();
   config.names_roles = true;
   config.additional_special_tokens.clear();

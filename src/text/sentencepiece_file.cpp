@@ -11,7 +11,7 @@
 namespace heed {
 namespace {
 
-// The numbers of fields in sentencepiece_model.proto.
+// Field numbers of sentencepiece_model.proto.
 constexpr std::uint32_t kPieces = 1, kTrainer = 2, kNormalizer = 3;
 constexpr std::uint32_t kText = 1, kScore = 2, kKind = 3;  // of a piece
 constexpr std::uint32_t kModelType = 3, kSuffix = 24, kByteFallback = 35;
@@ -31,7 +31,7 @@ SentencePieceFile::Piece read_piece(ProtobufFields fields, bool& damaged) {
   return piece;
 }
 
-// Whether the message is whole.
+// Returns false if the message is damaged.
 bool read_trainer(ProtobufFields fields, SentencePieceFile& file) {
   while (const auto field = fields.next()) {
     if (field->number == kModelType) file.unigram = field->bits == 1;

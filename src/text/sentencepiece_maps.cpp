@@ -1,5 +1,5 @@
-// A character map is a double array of the strings that are replaced, as in charsmap.cpp, and the
-// replacements. Every place that a text could lead the library to is visited.
+// A character map is a double-array trie of the strings that are replaced, as in charsmap.cpp, and the
+// replacements. The check visits every unit that a text could lead the library to.
 #include "text/sentencepiece_maps.h"
 
 #include <fmt/format.h>
@@ -16,16 +16,16 @@
 namespace heed {
 namespace {
 
-constexpr int kMostPrefixes = 32;                 // what the library has room for
-constexpr std::size_t kLongestReplacement = 256;  // bytes; Unicode's longest has 33
+constexpr int kMostPrefixes = 32;                 // capacity of the library's result array
+constexpr std::size_t kLongestReplacement = 256;  // bytes; the longest in Unicode's maps has 33
 
 class MapWalk {
  public:
   MapWalk(std::vector<std::uint32_t> units, std::size_t replacement_bytes)
       : units_(std::move(units)), replacement_bytes_(replacement_bytes), nodes_(units_.size()) {}
 
-  /// Whether no text leads out of the map, or past more prefixes than there is room for. A node is where the
-  /// units of its continuations lie, each at the node's place XOR the byte.
+  /// Returns true if no text leads outside the map, or to more prefixes than the library has room for. A node
+  /// is the index that its children's units are relative to: each child is at this index XOR its byte.
   bool sound() {
     const std::uint32_t root = offset(units_[0]);
     if (!enter(root)) return false;
@@ -42,10 +42,10 @@ class MapWalk {
       if ((unit & (1u << 31 | 0xFF)) == byte) {
         const bool ends = (unit >> 8 & 1) != 0;
         if (!inside(child) || (ends && (units_[child] & 0x7FFFFFFF) >= replacement_bytes_)) return false;
-        if (nodes_[child].state == State::open) return false;  // round and round
+        if (nodes_[child].state == State::open) return false;  // a cycle
         if (nodes_[child].state == State::unseen) {
           enter(child);
-          continue;  // this byte again, once the child is done
+          continue;  // resume at this byte once the child is done
         }
         node.prefixes = std::max(node.prefixes, nodes_[child].prefixes + (ends ? 1 : 0));
         if (node.prefixes > kMostPrefixes) return false;
@@ -60,7 +60,7 @@ class MapWalk {
   struct Node {
     State state = State::unseen;
     std::uint16_t next_byte = 0;
-    int prefixes = 0;  // on the longest way down
+    int prefixes = 0;  // on the longest path below the node
   };
 
   static std::uint32_t offset(std::uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }

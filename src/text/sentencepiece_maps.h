@@ -1,4 +1,4 @@
-// The character maps of a SentencePiece model, looked at before the library gets it.
+// Checks the character maps of a SentencePiece model before the library uses them.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace heed {
 
-/// Whether the bytes are fields of a protocol buffer. Throws Error naming `where` when one of the model's
-/// character maps would lead the library, which follows them unchecked, outside the map or past the 32
-/// prefixes it has room for.
+/// Returns true if the bytes are fields of a protocol buffer. Throws Error naming `where` if one of the
+/// model's character maps would lead the library, which follows them unchecked, outside the map or past the
+/// 32 prefixes that it has room for.
 bool check_character_maps(std::string_view serialized, const std::string& where);
 
 }  // namespace heed

@@ -16,8 +16,8 @@
 namespace heed {
 
 void silence_sentencepiece() {
-  // The library's own headers offer the log level among the training options only, so a training that fails
-  // for want of input sets it.
+  // The library's public headers offer the log level only as a training option, so a training that fails for
+  // lack of input sets it.
   static const bool done = [] {
     sentencepiece::SentencePieceTrainer::Train(
         std::unordered_map<std::string, std::string>{{"minloglevel", "3"}})
@@ -36,7 +36,7 @@ SentencePieceModel::SentencePieceModel(std::string serialized, const std::string
   try {
     loaded =
         has_fields && processor_->LoadFromSerializedProto(serialized_).ok() && processor_->GetPieceSize() > 0;
-  } catch (const std::exception&) {  // thrown where its search tree cannot be made: an empty piece
+  } catch (const std::exception&) {  // thrown if its trie cannot be built: an empty piece
   }
   if (!loaded) refuse_sentencepiece_file(serialized_, where);
   const SentencePieceFile file = read_sentencepiece_file(serialized_, where);

@@ -1,4 +1,4 @@
-// SentencePieceModel: a loaded SentencePiece model, and what heed asks of the library behind it.
+// SentencePieceModel: a loaded SentencePiece model and the operations of the library that heed uses.
 #pragma once
 
 #include <cstddef>
@@ -19,40 +19,41 @@ class SentencePieceProcessor;
 
 namespace heed {
 
-/// Keeps SentencePiece, which logs to stderr on its own account, silent from now on.
+/// Stops SentencePiece from logging to stderr.
 void silence_sentencepiece();
 
 class SentencePieceModel {
  public:
-  /// Takes the bytes of a .model or .spm file. Throws Error, starting with `where`, when they are none.
+  /// Parses the bytes of a .model or .spm file. Throws Error, starting with `where`, if they are malformed.
   SentencePieceModel(std::string serialized, const std::string& where);
   static SentencePieceModel load(const std::filesystem::path& path);
   ~SentencePieceModel();
   SentencePieceModel(SentencePieceModel&&) noexcept;
   SentencePieceModel& operator=(SentencePieceModel&&) noexcept;
 
-  /// A piece, its id, and the bytes of the text it covers. The piece is valid during the call only; an
-  /// unknown one is the (normalised) text itself.
+  /// Receives a piece, its id, and the range of bytes of the text that it covers. The piece is valid during
+  /// the call only; an unknown piece is the (normalized) text itself.
   using PieceVisitor = FunctionRef<void(std::string_view piece, int id, std::size_t begin, std::size_t end)>;
   void encode(std::string_view text, PieceVisitor visit) const;
-  /// See SentencePieceUnigram::safe_end; the text's size for models of other kinds, which look at all of it.
+  /// See SentencePieceUnigram::safe_end. For other kinds of models, which need the whole text, returns its
+  /// size.
   std::size_t safe_end(std::string_view text, std::size_t from) const {
     return unigram_ ? unigram_->safe_end(text, from) : text.size();
   }
-  /// The text of pieces; those that are not in the model stand for themselves.
+  /// Returns the text of pieces. Pieces that are not in the model are copied.
   std::string decode(const std::vector<std::string_view>& pieces) const;
 
   int size() const;
   const std::string& piece(int id) const;
   bool is_unknown(int id) const;
   bool is_control(int id) const;
-  /// The bytes it was made from.
+  /// The bytes that this was made from.
   const std::string& serialized() const { return serialized_; }
 
  private:
   std::string serialized_;
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
-  std::optional<SentencePieceUnigram> unigram_;  // cuts in its place where the model is of that kind
+  std::optional<SentencePieceUnigram> unigram_;  // for unigram models: tokenizes instead of the library
 };
 
 }  // namespace heed

@@ -1,7 +1,7 @@
-// Tokenizers that are a SentencePiece model and little else, as LLaMA's tokenizer.model.
-// Special tokens are found in the text first; what lies between is SentencePiece's, piece by piece as if it
-// stood alone, which is what Hugging Face transformers calls the legacy behaviour. A model that comes without
-// any configuration is SentencePiece's alone: nothing in a text is special.
+// Tokenizers that consist of a SentencePiece model and little else, such as LLaMA's tokenizer.model. Special
+// tokens are matched in the text first; SentencePiece tokenizes each part between them as if it stood alone,
+// which Hugging Face transformers calls the legacy behaviour. A model without any configuration is used by
+// SentencePiece's own rules: no special tokens are matched in a text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 class SentencePieceTokenizer final : public Tokenizer {
  public:
-  /// `plain`: without special tokens in texts.
+  /// `plain`: special tokens are not matched in texts.
   SentencePieceTokenizer(SentencePieceModel model, TokenizerConfig config, TokenizerFiles files, bool plain)
       : model_(std::move(model)), config_(std::move(config)), files_(std::move(files)) {
     for (int id = 0; id < model_.size(); ++id) pieces_.insert(model_.piece(id), id);

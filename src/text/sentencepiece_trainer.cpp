@@ -18,15 +18,16 @@ namespace heed {
 namespace {
 
 constexpr const char* kWhere = "SentencePiece training";
-// Sums over sentences are split by thread, so the count is part of the result: fixed, not the machine's.
+// Sums over sentences are split by thread, so the result depends on the number of threads. It is fixed to be
+// independent of the machine.
 constexpr const char* kThreads = "16";
-// The trainer writes this character for unknown ones and leaves out sentences that hold it.
+// The trainer uses this character for unknown ones and skips sentences that contain it.
 constexpr std::string_view kReserved = "\xE2\x96\x85";
-// Past this the trainer's suffix array, whose indices have 32 bits, ends the process.
+// Above this size the trainer's suffix array, which has 32-bit indices, aborts the process.
 constexpr std::int64_t kMaxBytes = std::numeric_limits<std::int32_t>::max() / 2;
 
-/// The unigram trainer ends the process where all sentences do. Normalisation maps U+2581 and U+FFFD to
-/// spaces.
+/// The unigram trainer aborts the process if all sentences are empty after normalization, which maps U+2581
+/// and U+FFFD to spaces.
 bool normalizes_to_nothing(std::string sentence) {
   for (const std::string_view space : {"\xE2\x96\x81", "\xEF\xBF\xBD"}) {
     for (std::size_t at = sentence.find(space); at != std::string::npos; at = sentence.find(space, at)) {
@@ -36,7 +37,7 @@ bool normalizes_to_nothing(std::string sentence) {
   return is_blank(sentence);
 }
 
-/// Hands the trainer the sentences it can use and counts the others.
+/// Passes the trainer the sentences it can use and counts the others.
 class Sentences : public sentencepiece::SentenceIterator {
  public:
   Sentences(const SentenceSource& source, std::int64_t max_bytes, SentencePieceReport& report)
@@ -111,7 +112,7 @@ void check(const SentencePieceOptions& options) {
   }
 }
 
-/// The trainer takes lists as one line of comma-separated values.
+/// Joins values to one line of comma-separated values, the form in which the trainer takes lists.
 std::string comma_separated(const std::vector<std::string>& values) {
   std::string line;
   for (const std::string& value : values) {
@@ -147,7 +148,7 @@ std::unordered_map<std::string, std::string> arguments(const SentencePieceOption
   return result;
 }
 
-/// The number that follows `phrase` in the trainer's message.
+/// Returns the number that follows `phrase` in the trainer's message.
 std::optional<std::int64_t> number_after(std::string_view message, std::string_view phrase) {
   const std::size_t begin = message.find(phrase);
   if (begin == std::string_view::npos) return std::nullopt;
@@ -199,7 +200,7 @@ std::string train_sentencepiece_model(const SentencePieceOptions& options, std::
       status = sentencepiece::SentencePieceTrainer::Train(arguments(options, pieces), &sentences, &model);
     } catch (const std::bad_alloc&) {
       no_memory(counts);
-    } catch (const std::system_error&) {  // a thread that the system refused
+    } catch (const std::system_error&) {  // the system refused to start a thread
       no_memory(counts);
     }
   }

@@ -1,4 +1,4 @@
-// What train_sentencepiece and the tokenizers that train their own models share.
+// Shared by train_sentencepiece and the tokenizers that train their own models.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace heed {
 
-/// As train_sentencepiece, for a vocabulary of which `ids_outside` ids belong to no piece of the model: it
-/// has options.vocab_size - ids_outside pieces, and errors speak of the whole vocabulary's size.
+/// As train_sentencepiece, for a vocabulary with `ids_outside` ids that belong to no piece of the model. The
+/// model has options.vocab_size - ids_outside pieces; errors give the size of the whole vocabulary.
 std::string train_sentencepiece_model(const SentencePieceOptions& options, std::int64_t ids_outside,
                                       const SentenceSource& sentences, SentencePieceReport* report);
 

@@ -18,16 +18,17 @@ using Kind = SentencePieceFile::Kind;
 
 constexpr std::string_view kEscapedSpace = "\xE2\x96\x81";
 constexpr float kUnknownPiecePenalty = 10.0f;
-/// A user-defined piece of n bytes scores 0.1 n - 0.1, more than any other.
+/// A user-defined piece of n bytes scores 0.1 n - 0.1, more than any other piece.
 constexpr float kUserDefined = 0.1f;
 
-/// Bytes of the character a text begins with; 0 where it begins with none.
+/// Returns the length in bytes of the first character of a text, or 0 if it does not begin with a valid one.
 std::size_t first_character(std::string_view text) {
   const std::size_t length = utf8_length(text[0]);
   return length <= text.size() && !first_invalid_utf8(text.substr(0, length)) ? length : 0;
 }
 
-/// Where the units of a node's continuations lie, each at the node's place XOR the byte.
+/// Decodes the index that the children of a unit's node are relative to: each child is at this index XOR its
+/// byte.
 std::uint32_t offset(std::uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
 
 }  // namespace
@@ -48,7 +49,7 @@ SentencePieceNormalizer::SentencePieceNormalizer(const SentencePieceFile& file)
   units_.resize(size / sizeof(std::uint32_t));
   std::memcpy(units_.data(), file.charsmap.data() + sizeof size, size);
   replacements_ = file.charsmap.substr(sizeof size + size);
-  // A unit whose label is a space continues a string by one; at the root, it begins with it.
+  // A unit labelled with a space continues a string by a space; at the root, it begins a string with one.
   for (std::size_t at = 0; at < units_.size(); ++at) {
     if ((units_[at] & (1u << 31 | 0xFF)) == ' ' && (at ^ ' ') != offset(units_[0])) keeps_word_ends_ = false;
   }
@@ -133,7 +134,8 @@ SentencePieceUnigram::SentencePieceUnigram(const SentencePieceFile& file) : norm
     }
   }
   unknown_score_ = lowest - kUnknownPiecePenalty;
-  // Without a piece for the space, unknown characters on its two sides would be one piece with it.
+  // Without a piece for the space, unknown characters on both sides of it would be merged with it into one
+  // piece.
   cuts_words_ = space && !across && file.escape_whitespaces && normalize_.keeps_word_ends();
 }
 
@@ -163,10 +165,10 @@ void SentencePieceUnigram::encode(std::string_view text, PieceVisitor visit) con
     std::size_t begin, end;
     std::int32_t id;
   };
-  std::vector<Piece> pieces;  // from the last on
+  std::vector<Piece> pieces;  // from the last to the first
   for (std::size_t end = normalized.size(); end > 0; end = path[end].begin) {
     const Piece piece{path[end].begin, end, path[end].id};
-    // Neighbouring unknown characters are one piece, or a piece for each byte.
+    // Neighbouring unknown characters become one piece, or one piece per byte.
     if (piece.id == unknown_id_ && bytes_.empty() && !pieces.empty() && pieces.back().id == unknown_id_) {
       pieces.back().begin = piece.begin;
     } else {
@@ -181,7 +183,7 @@ void SentencePieceUnigram::encode(std::string_view text, PieceVisitor visit) con
       visit(shown, piece->id, begin, end);
       continue;
     }
-    for (std::size_t i = 0; i < shown.size(); ++i) {  // the last byte stands for the text
+    for (std::size_t i = 0; i < shown.size(); ++i) {  // the last byte covers the text
       const auto byte = static_cast<unsigned char>(shown[i]);
       visit(fmt::format("<0x{:02X}>", byte), bytes_[byte] < 0 ? unknown_id_ : bytes_[byte], begin,
             i + 1 < shown.size() ? begin : end);

@@ -1,4 +1,4 @@
-// Text as ids come in, and the spaces that clean_up_tokenization_spaces removes.
+// Streaming decoding, and the spaces that clean_up_tokenization_spaces removes.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -9,13 +9,14 @@
 namespace heed {
 namespace {
 
-/// A token like <0x0A>.
+/// Returns true for a token like <0x0A>.
 bool is_byte_token(std::string_view token) {
   return token.size() == 6 && token.substr(0, 3) == "<0x" && token[5] == '>';
 }
 
-/// How much of a text no later text can change when spaces are cleaned up: each rule begins with a space, and
-/// none reaches over a space that follows another character than a space or an apostrophe.
+/// Returns how many bytes of a text are final when spaces are cleaned up, whatever text follows. Each rule
+/// begins with a space, and none reaches past a space that follows another character than a space or an
+/// apostrophe.
 std::size_t settled(std::string_view text) {
   for (std::size_t at = text.size(); at-- > 1;) {
     if (text[at] == ' ' && text[at - 1] != ' ' && text[at - 1] != '\'') return at;
@@ -23,7 +24,7 @@ std::size_t settled(std::string_view text) {
   return 0;
 }
 
-/// How many bytes two texts share at their beginning, in whole characters.
+/// Returns the length in bytes of the common prefix of two texts, in whole characters.
 std::size_t shared_length(std::string_view a, std::string_view b) {
   const auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
   auto length = static_cast<std::size_t>(end - a.begin());
@@ -34,7 +35,7 @@ std::size_t shared_length(std::string_view a, std::string_view b) {
   return length;
 }
 
-/// The ids that have a text of their own: a model may have more than its tokenizer.
+/// Returns the ids that have text. A model may have more ids than its tokenizer.
 std::vector<std::int64_t> decodable(const Tokenizer& tokenizer, std::span<const std::int64_t> ids,
                                     bool skip_special_tokens) {
   std::vector<std::int64_t> kept;
@@ -99,10 +100,10 @@ std::string StreamingDecoder::fresh_text(bool last) {
   const std::string before =
       tokenizer_.decode(ids.subspan(window_, finished_ - window_), skip_special_tokens_);
   const std::string text = tokenizer_.decode(ids.subspan(window_), skip_special_tokens_);
-  // A prompt may end inside a character, which then changes with the next token.
+  // A prompt may end inside a character, whose text then changes with the next token.
   const std::size_t known = shared_length(before, text);
   if (known == text.size() || (!last && text.ends_with(kReplacementCharacter))) return {};
-  // The next text is decoded behind this one's ids, as what stands at the very beginning is another matter.
+  // The next text is decoded together with these ids, because decoders treat the first token differently.
   window_ = finished_;
   finished_ = ids_.size();
   return text.substr(known);
@@ -120,7 +121,7 @@ std::string StreamingDecoder::release(std::string text, bool last) {
 std::string StreamingDecoder::push(std::int64_t id) {
   if (skip_special_tokens_ && tokenizer_.is_special(id)) return {};
   ids_.push_back(id);
-  // What a run of byte tokens spells is certain only when it ends.
+  // The text of a run of byte tokens is final only when the run ends.
   if (id < tokenizer_.vocab_size() && is_byte_token(tokenizer_.token(id))) return {};
   return release(fresh_text(false), false);
 }

@@ -1,4 +1,4 @@
-// TokenModel: what splits the pieces of a text into the tokens of a vocabulary.
+// TokenModel: splits pieces of text into tokens of a vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace heed {
 
-/// A token and the bytes of the piece it stands for.
+/// A token and the range of bytes that it covers in the piece.
 struct ModelToken {
   std::int32_t id;
   std::uint32_t begin;
@@ -22,11 +22,12 @@ class TokenModel {
  public:
   explicit TokenModel(TokenTable vocabulary) : vocabulary_(std::move(vocabulary)) {}
   virtual ~TokenModel() = default;
-  /// Puts the tokens of `piece`, which is not empty, behind `tokens`.
+  /// Appends the tokens of `piece`, which is not empty, to `tokens`.
   virtual void tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const = 0;
-  /// The id whose tokens are shown as the text they stand for; -1 where there is none.
+  /// Returns the id whose tokens are shown as the text they cover, or -1 if there is none.
   virtual std::int32_t shown_as_text() const { return -1; }
-  /// Whether the spaces of decoded text are the text's own, which clean_up_tokenization_spaces would spoil.
+  /// Returns true if the spaces of decoded text are the original ones, which clean_up_tokenization_spaces
+  /// would corrupt.
   virtual bool keeps_spaces() const { return false; }
 
   const TokenTable& vocabulary() const { return vocabulary_; }
@@ -36,20 +37,21 @@ class TokenModel {
 };
 
 /// Byte pair encoding (Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units", ACL
-/// 2016): merges neighbours, the pair that comes first in the list first, the leftmost of several.
+/// 2016): repeatedly merges the neighbours whose pair comes first in the list, the leftmost first.
 std::unique_ptr<const TokenModel> parse_bpe(const JsonField& field);
-/// WordPiece: the longest token that fits, from left to right; all or nothing.
+/// WordPiece: takes the longest matching token from left to right. If a part has no match, the whole piece is
+/// unknown.
 std::unique_ptr<const TokenModel> parse_word_piece(const JsonField& field);
-/// Unigram (Kudo, "Subword Regularization", ACL 2018): the tokens whose scores have the highest sum.
+/// Unigram (Kudo, "Subword Regularization", ACL 2018): takes the tokens with the highest sum of scores.
 std::unique_ptr<const TokenModel> parse_unigram(const JsonField& field);
-/// WordLevel: each piece is a token or unknown.
+/// WordLevel: each piece is one token, or unknown.
 std::unique_ptr<const TokenModel> parse_word_level(const JsonField& field);
 
-/// The model that a `model` object describes; where it has no `type`, that follows from what it holds. Throws
-/// Error naming file and field where something is missing, wrong or unknown.
+/// Parses a `model` object. Without a `type`, the kind follows from its members. Throws Error naming file and
+/// field if something is missing, invalid or unknown.
 std::unique_ptr<const TokenModel> parse_model(const JsonField& field);
 
-/// The ids of the 256 tokens <0x00> … <0xFF>; -1 where one is missing.
+/// Returns the ids of the 256 tokens <0x00> … <0xFF>; -1 for missing ones.
 std::vector<std::int32_t> byte_tokens(const TokenTable& vocabulary);
 
 }  // namespace heed

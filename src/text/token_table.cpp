@@ -91,7 +91,7 @@ bool TokenTable::insert(std::string_view token, std::int32_t id) {
   if (static_cast<std::size_t>(count_) * 2 >= slots_.size()) grow();
   if (static_cast<std::size_t>(id) >= places_.size()) places_.resize(static_cast<std::size_t>(id) + 1);
   if (const std::int32_t before = find(token); before >= 0) {
-    // The token moves: its former id is left without one.
+    // The token gets the new id; its former id no longer has a token.
     std::size_t at = hash(token) & (slots_.size() - 1);
     while (slots_[at].second != before) at = (at + 1) & (slots_.size() - 1);
     slots_[at].second = id;
@@ -132,7 +132,7 @@ std::string_view TokenTable::token(std::int32_t id) const {
 TokenTable parse_vocabulary(const JsonField& field) {
   const nlohmann::ordered_json& entries = field.value();
   if (!entries.is_object()) field.fail("an object of tokens and ids");
-  // An id far beyond their number would ask for memory that the file does not account for.
+  // Limits memory: an id far beyond the number of entries would need more than the file's size justifies.
   const auto most = static_cast<std::int64_t>(entries.size()) * 4 + 100000;
   TokenTable table;
   table.reserve(entries.size(), entries.size() * 8);

@@ -1,5 +1,5 @@
-// TokenTable: the vocabulary of a tokenizer file, tokens to ids and back; and PairMap, the hash map of 64-bit
-// keys under merges and tries.
+// TokenTable: the vocabulary of a tokenizer file, which maps tokens to ids and back; and PairMap, the hash
+// map with 64-bit keys that merges and tries use.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace heed {
 
-/// Keys to numbers, by linear probing. The key ~0 is not to be used.
+/// A hash map with linear probing. The key ~0 is reserved.
 class PairMap {
  public:
   static constexpr std::uint32_t kNone = 0xFFFFFFFF;
@@ -24,7 +24,7 @@ class PairMap {
       if (slots_[at].key == kFree) return kNone;
     }
   }
-  /// Sets the number of a key, whether it had one or not.
+  /// Inserts a key or replaces its value.
   void set(std::uint64_t key, std::uint32_t value);
   std::size_t size() const { return size_; }
 
@@ -49,17 +49,17 @@ class PairMap {
 class Trie {
  public:
   static constexpr std::uint32_t kNone = PairMap::kNone;
-  /// Later values of the same key win.
+  /// A later value of the same key replaces the earlier one.
   void insert(std::string_view key, std::uint32_t value);
   bool empty() const { return values_.size() == 1; }
 
   std::uint32_t root() const { return 0; }
-  /// The node behind a byte; kNone where no key goes on so.
+  /// Returns the child of a node by `byte`, or kNone if no key continues this way.
   std::uint32_t next(std::uint32_t node, char byte) const {
     const auto c = static_cast<unsigned char>(byte);
     return node == 0 ? roots_[c] : edges_.find(std::uint64_t{node} << 8 | c);
   }
-  /// The value of the key that ends at a node; kNone where none does.
+  /// Returns the value of the key that ends at a node, or kNone if none does.
   std::uint32_t value(std::uint32_t node) const { return values_[node]; }
 
  private:
@@ -70,16 +70,15 @@ class Trie {
 
 class TokenTable {
  public:
-  /// Ids stay below 2^31. A token that comes again gets the later id; an id that comes again is a false
-  /// return.
+  /// Ids must be below 2^31. A repeated token gets the later id. Returns false if the id is already in use.
   bool insert(std::string_view token, std::int32_t id);
-  /// The id of a token; -1 where it is none.
+  /// Returns the id of a token, or -1 if the token is not in the vocabulary.
   std::int32_t find(std::string_view token) const;
-  /// Whether an id has a token.
+  /// Returns true if an id has a token.
   bool has(std::int64_t id) const;
-  /// The token of an id that has one.
+  /// Returns the token of an id, which must have one.
   std::string_view token(std::int32_t id) const;
-  /// How many tokens there are, and one past the highest id.
+  /// The number of tokens, and one past the highest id.
   std::int64_t count() const { return count_; }
   std::int64_t end_id() const { return static_cast<std::int64_t>(places_.size()); }
   void reserve(std::size_t tokens, std::size_t bytes);
@@ -93,14 +92,13 @@ class TokenTable {
   static std::uint64_t hash(std::string_view token);
   void grow();
 
-  std::string bytes_;          // all tokens, one behind the other
-  std::vector<Place> places_;  // per id
-  std::vector<std::pair<std::uint32_t, std::int32_t>>
-      slots_;  // a part of the hash, and the id; -1 where free
+  std::string bytes_;                                          // all tokens, concatenated
+  std::vector<Place> places_;                                  // per id
+  std::vector<std::pair<std::uint32_t, std::int32_t>> slots_;  // part of the hash, and the id; -1 if free
   std::int64_t count_ = 0;
 };
 
-/// Reads `{"token": id, …}`. Throws Error naming the token where ids are no numbers, are used twice, or are
+/// Parses `{"token": id, …}`. Throws Error naming the token if an id is not a number, is used twice, or is
 /// far beyond the number of tokens.
 TokenTable parse_vocabulary(const JsonField& field);
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::array<const char*, kSpecialRoles> kRoleKeys = {
     "bos_token", "eos_token", "unk_token", "pad_token", "mask_token", "cls_token", "sep_token"};
 
-/// A token is given as a string, or as an object with its `content`.
+/// Returns a token, given as a string or as an object with its `content`.
 std::string token_content(const JsonField& field) {
   return field.value().is_object() ? field.at("content").string() : field.string();
 }
@@ -30,7 +30,7 @@ void read_roles(const JsonField& document, TokenizerConfig& config) {
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
     const auto list = document.find(key);
     if (!list || !config.additional_special_tokens.empty()) continue;
-    if (list->value().is_object()) continue;  // named ones, which are special by their names elsewhere
+    if (list->value().is_object()) continue;  // named tokens: special through their own keys
     for (std::size_t i = 0; i < list->array_size(); ++i) {
       config.additional_special_tokens.push_back(token_content(list->at(i)));
     }
@@ -55,7 +55,7 @@ std::optional<bool> optional_flag(const JsonField& document, std::string_view ke
   return field->boolean();
 }
 
-/// A length that means something: some files hold 1e30, for "as long as you like".
+/// Returns the maximum length. Some files have 1e30, which means no limit.
 std::optional<std::int64_t> read_length(const JsonField& document) {
   const auto field = document.find("model_max_length");
   if (!field) return std::nullopt;
@@ -73,7 +73,8 @@ TokenizerConfig TokenizerConfig::load(const std::filesystem::path& directory) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   if (has_entry(path)) json = read_json_object(path);
   const JsonField document(json, path.string());
-  // The map counts first, but for nothing beside added_tokens_decoder, as in transformers.
+  // special_tokens_map.json takes precedence, but is ignored if there is an added_tokens_decoder, as in
+  // transformers.
   if (has_entry(map_path) && !json.contains("added_tokens_decoder")) {
     const nlohmann::ordered_json map = read_json_object(map_path);
     read_roles(JsonField(map, map_path.string()), config);
@@ -104,7 +105,7 @@ std::vector<std::string> TokenizerConfig::special_tokens() const {
 
 bool TokenizerConfig::replaces_post_processor(bool has_one) const {
   if (!add_bos && !add_eos) return false;
-  // Other classes put more around a text than the flags tell of, and leave that to the file.
+  // Other classes add more around a text than these flags describe, and leave that to tokenizer.json.
   constexpr std::array<const char*, 8> kFollowing = {
       "LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer", "CodeLlamaTokenizerFast",
       "GemmaTokenizer", "GemmaTokenizerFast", "CohereTokenizer",    "CohereTokenizerFast"};

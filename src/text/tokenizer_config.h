@@ -1,4 +1,5 @@
-// tokenizer_config.json and special_tokens_map.json: which tokens are what, and how legacy files are used.
+// tokenizer_config.json and special_tokens_map.json: the roles of tokens, and settings of tokenizers in
+// legacy files.
 #pragma once
 
 #include <array>
@@ -17,9 +18,9 @@ inline constexpr std::size_t kSpecialRoles = 7;
 
 struct TokenizerConfig {
   std::array<std::optional<std::string>, kSpecialRoles> roles;
-  bool names_roles = false;  ///< whether any of them is named
+  bool names_roles = false;  ///< true if any role is named
   std::vector<std::string> additional_special_tokens;
-  std::vector<AddedToken> added_tokens;  ///< of added_tokens_decoder, by id
+  std::vector<AddedToken> added_tokens;  ///< from added_tokens_decoder, by id
   std::optional<bool> add_bos, add_eos;
   bool clean_up_spaces = false;
   std::optional<std::int64_t> model_max_length;
@@ -30,26 +31,26 @@ struct TokenizerConfig {
   bool prefix_space = false;
   std::int64_t extra_ids = 100;
 
-  /// Reads both files of a directory, each of which may be missing. Throws Error naming file and field where
-  /// a value is of the wrong type.
+  /// Reads both files of a directory. Each may be missing. Throws Error naming file and field if a value has
+  /// the wrong type.
   static TokenizerConfig load(const std::filesystem::path& directory);
   const std::optional<std::string>& role(SpecialRole which) const {
     return roles[static_cast<std::size_t>(which)];
   }
-  /// All tokens that are named as special.
+  /// Returns all tokens that are named as special.
   std::vector<std::string> special_tokens() const;
-  /// Whether add_bos_token and add_eos_token say what is added, in place of the tokenizer.json's
-  /// post-processor (where it `has_one`).
+  /// Returns true if add_bos_token and add_eos_token define the added tokens instead of the post-processor of
+  /// the tokenizer.json (if it `has_one`).
   bool replaces_post_processor(bool has_one) const;
 };
 
-/// The files a tokenizer was made from, byte by byte, to be written again.
+/// The files that a tokenizer was loaded from, byte for byte, so that they can be saved again.
 struct TokenizerFiles {
-  std::vector<std::pair<std::string, std::string>> contents;  // name and bytes
+  std::vector<std::pair<std::string, std::string>> contents;  // file name and bytes
 
-  /// Reads a file of a directory and keeps it. Throws Error where it is missing.
+  /// Reads a file of a directory and keeps it. Throws Error if it is missing.
   const std::string& read(const std::filesystem::path& directory, const char* name);
-  /// The same for one of the smaller files beside it; nothing where it is missing.
+  /// The same for one of the small configuration files. Returns null if it is missing.
   const std::string* read_config(const std::filesystem::path& directory, const char* name);
   void save(const std::filesystem::path& directory) const;
 };

@@ -1,4 +1,4 @@
-// tokenizer.json as a whole.
+// Parses a whole tokenizer.json.
 #include <fmt/format.h>
 
 #include "heed/error.h"
@@ -37,7 +37,7 @@ Padding parse_padding(const JsonField& section) {
   Padding padding;
   if (const auto strategy = section.find("strategy")) {
     if (strategy->value().is_object()) {
-      // A text would be filled up to this length: bounded, as memory is.
+      // Texts are padded to this length, so it is limited to what fits in memory.
       padding.length = strategy->at("Fixed").integer(0, 1 << 24);
     } else if (strategy->string() != "BatchLongest") {
       strategy->fail("BatchLongest or an object with Fixed");

@@ -14,13 +14,13 @@
 namespace heed {
 namespace {
 
-/// A well-formed sequence, or a maximal invalid part, at the start of a text.
+/// The well-formed sequence, or the maximal invalid part, at the start of a text.
 struct Sequence {
   std::size_t bytes;
   bool valid;
 };
 
-/// Table 3-7 of the Unicode Standard: the first byte gives the length and the range of the second.
+/// Table 3-7 of the Unicode Standard: the first byte gives the length and the range of the second byte.
 Sequence next_sequence(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -40,7 +40,7 @@ Sequence next_sequence(std::string_view text) {
   return {length, true};
 }
 
-/// Length of the ASCII text that starts at `begin`, looked at eight bytes a time.
+/// Returns the length of the ASCII text that starts at `begin`. Reads eight bytes at a time.
 std::size_t ascii_run(std::string_view text, std::size_t begin) {
   std::size_t i = begin;
   for (; i + 8 <= text.size(); i += 8) {
@@ -77,7 +77,8 @@ int columns(UChar32 c) {
     case U_FORMAT_CHAR: return c == 0x00AD ? 1 : 0;  // terminals show the soft hyphen
     default: break;
   }
-  // Vowels and final consonants of decomposed Hangul are drawn into the syllable's first cell pair.
+  // In decomposed Hangul, vowels and final consonants are drawn into the two cells of the syllable's first
+  // consonant.
   const int hangul = u_getIntPropertyValue(c, UCHAR_HANGUL_SYLLABLE_TYPE);
   if (hangul == U_HST_VOWEL_JAMO || hangul == U_HST_TRAILING_JAMO) return 0;
   const int width = u_getIntPropertyValue(c, UCHAR_EAST_ASIAN_WIDTH);

@@ -1,5 +1,5 @@
-// NFD, NFC, NFKD and NFKC with alignment: decomposed characters are inserted behind the first of them, and a
-// composed character takes the place of as many as it is made of.
+// NFD, NFC, NFKD and NFKC with alignment. A decomposition's further characters count as inserted after its
+// first; a composed character replaces all characters that it is composed of.
 #include <unicode/normalizer2.h>
 #include <unicode/uchar.h>
 
@@ -26,7 +26,7 @@ const icu::Normalizer2& form_data(bool compatibility) {
   return *data;
 }
 
-// The version of Unicode behind the tokenizers library's normalisation forms.
+// The Unicode version of the tokenizers library's normalization forms.
 constexpr int kFormsVersion = 9;
 
 std::uint8_t combining_class(char32_t c) {
@@ -34,7 +34,7 @@ std::uint8_t combining_class(char32_t c) {
   return own != 0 && unicode_age(c) > kFormsVersion ? 0 : own;
 }
 
-/// Puts runs of combining characters into canonical order, from `from` on.
+/// Puts the runs of combining characters from `from` on into canonical order.
 void order(Changes& changes, std::size_t from) {
   for (std::size_t i = from; i < changes.size();) {
     std::size_t end = i;
@@ -69,12 +69,12 @@ Changes decompose(const std::string& text, const icu::Normalizer2& data) {
   return changes;
 }
 
-/// Joins each starter with what follows and composes with it, as far as nothing of the same or a higher
-/// combining class stands between.
+/// Composes each starter with the characters that follow it and are not blocked by one of the same or a
+/// higher combining class.
 Changes compose(const Changes& parts, const icu::Normalizer2& data) {
   Changes result;
   result.reserve(parts.size());
-  std::size_t starter = parts.size();  // in `result`; none yet
+  std::size_t starter = parts.size();  // index in `result`; none yet
   std::uint8_t last_class = 0;
   for (const CharacterChange& part : parts) {
     const std::uint8_t own_class = combining_class(part.character);
@@ -102,7 +102,7 @@ Changes compose(const Changes& parts, const icu::Normalizer2& data) {
 void normalize_unicode(NormalizedText& text, UnicodeForm form) {
   const bool compatibility = form == UnicodeForm::nfkd || form == UnicodeForm::nfkc;
   const bool composed = form == UnicodeForm::nfc || form == UnicodeForm::nfkc;
-  // Nothing below changes by decomposition, composition or order.
+  // Decomposition, composition and reordering change no character below this.
   const char32_t harmless = composed && !compatibility ? 0x300 : 0xA0;
   const std::string& bytes = text.text();
   bool quick = true;

@@ -1,6 +1,7 @@
-// Unicode as the parts of the tokenizers library know it: each of them carries tables of its own, from
-// version 8 to version 17 of the standard, while ICU here is of one version. Where it matters, what ICU does
-// not know yet is told by a table, and what a part does not know yet is left out by the age of the character.
+// Character properties in the Unicode versions that the parts of the tokenizers library use. Each part has
+// its own tables, from version 8 to version 17 of the standard, while the installed ICU has a single version.
+// Characters that ICU does not know yet are in tables here; characters that a part does not know yet are
+// excluded by their age.
 #include "text/unicode_versions.h"
 
 #include <unicode/uchar.h>
@@ -112,7 +113,7 @@ const Range* newer(char32_t c) {
 struct CasePair {
   char32_t first;
   char32_t last;
-  char32_t lower;  // of the first; the others follow
+  char32_t lower;  // of `first`; the others follow in order
 };
 
 /// Capitals of Unicode 16 and 17.
@@ -122,7 +123,7 @@ constexpr CasePair kNewerCapitals[] = {{0x1C89, 0x1C89, 0x1C8A},    {0xA7CB, 0xA
                                        {0xA7DA, 0xA7DA, 0xA7DB},    {0xA7DC, 0xA7DC, 0x19B},
                                        {0x10D50, 0x10D65, 0x10D70}, {0x16EA0, 0x16EB8, 0x16EBB}};
 
-/// Code points whose categories are written in two letters, in the order of ICU's numbers.
+/// The two-letter names of the general categories, in the order of ICU's numbers.
 constexpr std::array<const char*, 30> kCategoryNames = {
     "Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Me", "Mc", "Nd", "Nl", "No", "Zs", "Zl", "Zp",
     "Cc", "Cf", "Co", "Cs", "Pd", "Ps", "Pe", "Pc", "Po", "Sm", "Sc", "Sk", "So", "Pi", "Pf"};

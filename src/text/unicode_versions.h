@@ -1,4 +1,4 @@
-// What kind a character is, for those versions of Unicode that the tokenizers library's parts are of.
+// Character properties for the Unicode versions that the parts of the tokenizers library use.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace heed {
 
-/// The general category as a bit, as ICU's U_MASK has it, with characters newer than ICU's tables.
+/// Returns the general category as a bit, like ICU's U_MASK. Includes characters newer than ICU's tables.
 std::uint32_t category_mask(char32_t c);
 
 inline constexpr int kUnassigned = 1000;
-/// The version of Unicode that brought a character; kUnassigned where ICU knows none.
+/// Returns the Unicode version that introduced a character, or kUnassigned if ICU does not know it.
 int unicode_age(char32_t c);
 
-/// The small letter of a capital that is newer than ICU's tables; others as they are.
+/// Returns the lower-case form of a capital that is newer than ICU's tables, otherwise `c`.
 char32_t newer_lower_case(char32_t c);
 
-/// The characters of a category (`L`, `Nd`) that ICU does not know, as ranges inside a set.
+/// Returns the characters of a category (`L`, `Nd`) that ICU does not know, as ranges of a set.
 std::u16string newer_members(std::string_view category);
 
 }  // namespace heed

@@ -11,7 +11,7 @@
 namespace heed {
 namespace {
 
-constexpr double kUnknownPenalty = 10.0;  // below the lowest score of the vocabulary, as SentencePiece has it
+constexpr double kUnknownPenalty = 10.0;  // below the lowest score of the vocabulary, as in SentencePiece
 
 struct UnigramEntries {
   TokenTable vocabulary;
@@ -40,7 +40,7 @@ class Unigram final : public TokenModel {
     const std::size_t first = tokens.size();
     for (std::size_t end = piece.size(); end > 0; end = best[end].begin) {
       const auto& node = best[end];
-      // Neighbouring unknown tokens are one.
+      // Neighbouring unknown tokens are merged.
       if (node.id == unknown_id_ && tokens.size() > first && tokens.back().id == unknown_id_) {
         tokens.back().begin = node.begin;
       } else {
@@ -54,7 +54,7 @@ class Unigram final : public TokenModel {
   std::int32_t shown_as_text() const override { return unknown_id_; }
 
  private:
-  /// Unknown text may be a token all the same, or be spelled in bytes.
+  /// Replaces unknown text by a token with the same text if there is one, or by its bytes.
   void settle_unknown(std::string_view piece, std::size_t first, std::vector<ModelToken>& tokens) const {
     for (std::size_t i = first; i < tokens.size(); ++i) {
       const ModelToken token = tokens[i];

@@ -1,6 +1,6 @@
-// UnigramPath: the tokens of a text whose scores have the highest sum (Kudo, "Subword Regularization", ACL
-// 2018), of equal sums the one found first. `Score` is the type sums are kept in, on which equality hangs:
-// f64 in the tokenizers library, f32 in SentencePiece.
+// UnigramPath: finds the segmentation of a text with the highest sum of scores (Kudo, "Subword
+// Regularization", ACL 2018); of equal sums, the one found first. `Score` is the type of the sums, which
+// decides what counts as equal: f64 in the tokenizers library, f32 in SentencePiece.
 #pragma once
 
 #include <algorithm>
@@ -17,16 +17,16 @@ template <class Score>
 class UnigramPath {
  public:
   static constexpr std::uint32_t kNowhere = 0xFFFFFFFF;
-  /// The best way to a place: its score, where its last token begins, and which that is.
+  /// The best path to a position: its score, where its last token begins, and that token's id.
   struct Node {
     Score score;
     std::uint32_t begin;
     std::int32_t id;
   };
 
-  /// Offers every token of the trie wherever it begins, with the score that `score_of(id, bytes)` gives it;
-  /// and where no token is just one character, the unknown one. Returns false at a character that only an
-  /// unknown token fits, when `unknown_id` is below 0.
+  /// Considers every token of the trie at every position, with the score `score_of(id, bytes)`, and the
+  /// unknown token wherever no token matches exactly one character. If `unknown_id` is negative, returns
+  /// false at a character that only an unknown token would match.
   template <class ScoreOf>
   bool find(std::string_view text, const Trie& trie, ScoreOf&& score_of, std::int32_t unknown_id,
             Score unknown_score) {
@@ -51,7 +51,8 @@ class UnigramPath {
     return true;
   }
 
-  /// The node of the token that ends at a place of the path, from the text's end backwards.
+  /// Returns the node of the path's token that ends at `end`. Walk the path from the end of the text
+  /// backwards.
   const Node& operator[](std::size_t end) const { return best_[end]; }
 
  private:

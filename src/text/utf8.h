@@ -1,4 +1,4 @@
-// Walking over valid UTF-8, and writing it.
+// Reads and writes valid UTF-8 character by character.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace heed {
 
-/// U+FFFD, for what is no character.
+/// U+FFFD, which replaces invalid characters.
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
-/// Bytes of the character that begins with `first`, in valid UTF-8.
+/// Returns the length in bytes of the character that begins with `first`, in valid UTF-8.
 inline std::size_t utf8_length(char first) {
   const auto byte = static_cast<unsigned char>(first);
   return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
@@ -18,7 +18,7 @@ inline std::size_t utf8_length(char first) {
 
 inline bool is_utf8_start(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
-/// The character of valid UTF-8 that begins at `at`, which moves behind it.
+/// Returns the character at `at` of valid UTF-8 and advances `at` past it.
 inline char32_t next_character(std::string_view text, std::size_t& at) {
   const auto byte = [&text](std::size_t i) {
     return static_cast<char32_t>(static_cast<unsigned char>(text[i]));
@@ -41,7 +41,7 @@ inline char32_t next_character(std::string_view text, std::size_t& at) {
          (byte(at - 1) & 0x3F);
 }
 
-/// The character of valid UTF-8 that ends before `end`.
+/// Returns the character of valid UTF-8 that ends before `end`.
 inline char32_t character_before(std::string_view text, std::size_t end) {
   std::size_t at = end - 1;
   while (at > 0 && !is_utf8_start(text[at])) --at;

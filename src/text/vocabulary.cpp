@@ -14,7 +14,7 @@ namespace {
 
 using Entry = std::pair<std::string, std::int64_t>;
 
-/// Collects the entries as they are read: a document tree would hide keys that come twice, and cost more.
+/// Collects the entries while parsing: a document tree would hide repeated keys and use more memory.
 class EntryReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit EntryReader(std::string where) : where_(std::move(where)) {}

@@ -1,5 +1,4 @@
-// Vocabulary: tokens and their ids, which are 0, 1, 2 … without gaps, as vocab.json of Hugging Face holds
-// them.
+// Vocabulary: tokens and their ids, which are 0, 1, 2 … without gaps, as in vocab.json of Hugging Face.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +13,10 @@ namespace heed {
 
 class Vocabulary {
  public:
-  /// The i-th token gets id i. Throws Error (starting with `where`) when a token comes twice.
+  /// The i-th token gets id i. Throws Error (starting with `where`) if a token occurs twice.
   Vocabulary(std::vector<std::string> tokens, std::string_view where);
-  /// Reads `{"token": id, …}`, in any order. Throws Error when the JSON is malformed or has a key twice, or
-  /// ids are no integers, negative, used twice or leave gaps.
+  /// Reads `{"token": id, …}`, in any order. Throws Error if the JSON is malformed or repeats a key, or if
+  /// ids are not integers, negative, used twice or leave gaps.
   static Vocabulary load(const std::filesystem::path& path);
 
   Vocabulary(Vocabulary&&) = default;
@@ -25,7 +24,7 @@ class Vocabulary {
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
   std::optional<std::int64_t> find(std::string_view token) const;
-  /// Throws Error (starting with `where`) when there is no such id.
+  /// Returns the token of an id. Throws Error (starting with `where`) if the id does not exist.
   const std::string& token(std::int64_t id, const char* where) const;
   const std::vector<std::string>& tokens() const { return tokens_; }
   void save(const std::filesystem::path& path) const;

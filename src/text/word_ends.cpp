@@ -18,7 +18,7 @@ std::size_t find_word_end(std::string_view text, std::size_t from) {
     if (at + 1 == text.size() || !is_plain_letter(character_before(text, at))) continue;
     std::size_t next = at + 1;
     if (!is_plain_letter(next_character(text, next))) continue;
-    // The letter before the space must not be part of a cluster that began earlier.
+    // The letter before the space must not be part of a grapheme cluster that began earlier.
     std::size_t letter = at - 1;
     while (!is_utf8_start(text[letter])) --letter;
     const char32_t before = letter == 0 ? U' ' : character_before(text, letter);

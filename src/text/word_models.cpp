@@ -1,4 +1,4 @@
-// WordPiece and WordLevel, and the choice of a model by its name.
+// WordPiece and WordLevel, and the choice of a model by its type.
 #include <fmt/format.h>
 
 #include "heed/error.h"
@@ -8,7 +8,7 @@
 namespace heed {
 namespace {
 
-/// The id of the token that `key` names, which `field` must have in its vocabulary.
+/// Returns the id of the token, which the vocabulary of `field` must contain.
 std::int32_t required_token(const TokenTable& vocabulary, const std::string& token, const JsonField& field) {
   const std::int32_t id = vocabulary.find(token);
   if (id < 0) field.fail(fmt::format("a vocabulary with the unknown token {}", token));

@@ -1,5 +1,5 @@
-// Each component of tokenizer.json against the tokenizers library, and families of SentencePiece models
-// against transformers (see fixtures/tokenizers/README.md).
+// Checks each component of tokenizer.json against the tokenizers library, and families of SentencePiece
+// models against transformers (see fixtures/tokenizers/README.md).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -86,7 +86,7 @@ void check_decoding(const Tokenizer& tokenizer, const Json& item) {
   }
 }
 
-/// Text as it streams in is the text of all ids.
+/// The streamed text equals the text of all ids.
 void check_streaming(const Tokenizer& tokenizer, const Json& item) {
   for (const Json& expected : item["decode"]) {
     const Ids ids = list<std::int64_t>(expected[0]);
@@ -98,7 +98,7 @@ void check_streaming(const Tokenizer& tokenizer, const Json& item) {
   }
 }
 
-// What comes after a prompt joins to its text, wherever the ids are cut: as a whole, and as it comes.
+// The continuation of a prompt joins to its text, wherever the ids are split, both as a whole and streamed.
 void check_continuations(const Tokenizer& tokenizer, const Json& item) {
   for (const Json& expected : item["decode"]) {
     const Ids ids = list<std::int64_t>(expected[0]);
@@ -112,12 +112,13 @@ void check_continuations(const Tokenizer& tokenizer, const Json& item) {
       std::string streamed;
       for (const std::int64_t id : rest) streamed += stream.push(id);
       EXPECT_EQ(streamed + stream.finish(), added) << where;
-      if (tokenizer.cleans_up_spaces()) continue;  // across the cut, too, in the text of all
+      if (tokenizer.cleans_up_spaces()) continue;  // the text of all is also cleaned up across the split
       std::string before = tokenizer.decode(prompt);
       const std::string all = expected[2];  // as the library decodes it, without special tokens
-      // A prompt that ends inside a character.
+      // The prompt ends inside a character.
       while (!all.starts_with(before) && before.ends_with("\xEF\xBF\xBD")) before.resize(before.size() - 3);
-      // A run of byte tokens that is no UTF-8 as a whole changes back to its beginning, in the prompt.
+      // A run of byte tokens that is not valid UTF-8 as a whole changes back to its beginning, which is in
+      // the prompt.
       if (!all.starts_with(before)) continue;
       EXPECT_EQ(before + added, all) << where;
     }
@@ -180,7 +181,7 @@ TEST(Continuations, KeepTheSpaceThatDecodingAloneDrops) {
     EXPECT_EQ(tokenizer->decode(rest), "sat");
     EXPECT_EQ(tokenizer->decode_continuation(prompt, rest), " sat");
     EXPECT_EQ(tokenizer->decode_continuation({}, all), "the cat sat");
-    EXPECT_EQ(tokenizer->decode_continuation(Ids{1 << 20}, rest), "sat");  // an id of the model's alone
+    EXPECT_EQ(tokenizer->decode_continuation(Ids{1 << 20}, rest), "sat");  // not an id of the tokenizer
     return;
   }
   ADD_FAILURE() << "no llama-bpe";

@@ -1,4 +1,4 @@
-// What the text tests share: the fixtures' JSON, and a directory that goes away.
+// Shared by the text tests: the JSON of the fixtures, and a temporary directory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-/// Sentences of words made of a few syllables, always the same ones.
+/// Makes reproducible sentences of words of a few syllables.
 inline std::vector<std::string> made_up_sentences(int count) {
   const char* syllables[] = {"ba", "lo", "mi",        "tre", "sou", "na",
                              "ke", "vi", "\xC3\xA9t", "gra", "pon", "du"};

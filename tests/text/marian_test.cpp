@@ -1,4 +1,5 @@
-// The Marian tokenizer against MarianTokenizer of Hugging Face transformers (see fixtures/text/README.md).
+// Checks the Marian tokenizer against MarianTokenizer of Hugging Face transformers (see
+// fixtures/text/README.md).
 #include "heed/text/marian.h"
 
 #include <gmock/gmock.h>
@@ -48,7 +49,7 @@ TEST(Marian, OffsetsAreSentencePieces) {
   const auto vectors = read_vectors("sentencepiece_unigram_vectors.json");
   for (const auto& expected : vectors["strings"]) {
     const auto text = expected["text"].get<std::string>();
-    // Special tokens in the text are Marian's, not SentencePiece's.
+    // Special tokens in the text are matched by Marian, not by SentencePiece.
     if (text.find("</s>") != text.npos || text.find("<unk>") != text.npos || text.find("<pad>") != text.npos)
       continue;
     auto offsets = expected["offsets"].get<Offsets>();

@@ -1,5 +1,5 @@
-// Oniguruma's notation in that of ICU, as the manuals of the two define them (Oniguruma's doc/RE; ICU's
-// "Regular Expressions"), construct by construct.
+// Checks the translation from Oniguruma's syntax to ICU's, construct by construct, as the manuals define them
+// (Oniguruma's doc/RE; ICU's "Regular Expressions").
 #include "text/regex_translation.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ TEST(RegexTranslation, WritesWhatDiffersTheWayOfIcu) {
   EXPECT_EQ(regex_for_icu("[[:^space:]]"), u"[[^\\p{White_Space}]]");
   EXPECT_EQ(regex_for_icu("(?m:.)"), u"(?s:.)");  // a dot that matches line ends
   EXPECT_EQ(regex_for_icu("a{,3}"), u"a{0,3}");
-  EXPECT_EQ(regex_for_icu("[]a]"), u"[\\]a]");  // a bracket that comes first is a member
+  EXPECT_EQ(regex_for_icu("[]a]"), u"[\\]a]");  // a bracket in first position is a member
   EXPECT_EQ(regex_for_icu("[^]a]"), u"[^\\]a]");
 }
 
@@ -32,7 +32,7 @@ TEST(RegexTranslation, LeavesTheRestAsItIs) {
   EXPECT_EQ(regex_for_icu(""), u"");
 }
 
-// What a translated expression finds in a text.
+// Returns the matches of a translated expression in a text.
 std::vector<std::string> found(const std::string& expression, const std::string& text) {
   const nlohmann::ordered_json nothing;
   const auto pattern = Pattern::regex(expression, JsonField(nothing, "test"), false);

@@ -1,4 +1,4 @@
-// SentencePiece models of sentencepiece 0.2.2 and what that version makes of texts; and training.
+// Checks the tokenization of SentencePiece models against sentencepiece 0.2.2, and training.
 #include "heed/text/sentencepiece.h"
 
 #include <gmock/gmock.h>
@@ -96,7 +96,7 @@ class TrainSentencePiece : public testing::TestWithParam<const char*> {
     options.vocab_size = vocab_size;
     return options;
   }
-  /// The error's message.
+  /// Returns the error's message.
   static std::string error_of(const SentencePieceOptions& options,
                               const std::vector<std::string>& sentences) {
     try {

@@ -1,4 +1,5 @@
-// Files that are missing, malformed or contradict each other: an Error that names the file, never a crash.
+// Files that are missing, malformed or contradict each other cause an Error that names the file, never a
+// crash.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@ constexpr const char* kSmallVocabulary = R"({"</s>": 0, "<unk>": 1, "<pad>": 2})
 class TokenizerErrors : public testing::Test {
  protected:
   TokenizerErrors() {
-    // Both sides take the smaller model.
+    // Both sides get the smaller model.
     for (const char* name : {"source.spm", "target.spm"}) {
       std::filesystem::copy_file(text_fixtures() / "marian" / "target.spm", directory_.path() / name);
     }
@@ -51,7 +52,7 @@ TEST_F(TokenizerErrors, NamesMissingFiles) {
   EXPECT_THROW(load_tokenizer(directory_.path() / "tokenizer.json"), Error);
 }
 
-// SentencePiece models whose pieces a family numbers in a way of its own.
+// SentencePiece models whose family numbers the pieces in its own way.
 class FamilyErrors : public TokenizerErrors {
  protected:
   FamilyErrors() {
@@ -93,14 +94,14 @@ TEST_F(FamilyErrors, NamesWhatTellsNoFamily) {
   remove("config.json");
   EXPECT_EQ(error(), "no error");  // T5's
   directory_.write("spiece.model", file_content(directory_.path() / "spiece.model") + "\n\x07\n\x05<cls>");
-  EXPECT_THAT(error(), HasSubstr("got neither"));  // XLNet's has such a piece
+  EXPECT_THAT(error(), HasSubstr("got neither"));  // XLNet's model has such a piece
   remove("spiece.model");
   put("albert.model", "spiece.model");
   directory_.write("config.json", R"({"model_type": "albert"})");
   EXPECT_EQ(error(), "no error");
   put("albert.model", "tokenizer.model");
   remove("spiece.model");
-  EXPECT_EQ(error(), "no error");  // which is SentencePiece's alone
+  EXPECT_EQ(error(), "no error");  // a plain SentencePiece model
 }
 
 TEST_F(FamilyErrors, NamesWhatIsWrong) {
@@ -127,7 +128,7 @@ TEST_F(FamilyErrors, NamesWhatIsWrong) {
   expect("added_tokens.json", "[]", "expected an object, got an array");
   expect("added_tokens.json", R"({"<x>": -1})", "<x>: expected an integer from 0");
   expect("sentencepiece.bpe.model", "none", "expected a SentencePiece model, got 4 other bytes");
-  expect("sentencepiece.bpe.model", "\n\x02\n", "expected a SentencePiece model");  // cut off
+  expect("sentencepiece.bpe.model", "\n\x02\n", "expected a SentencePiece model");  // truncated
   const std::string piece = "\n\x03\n\x01",
                     others = file_content(tokenizer_fixtures() / "families" / "fairseq.model");
   const std::string ninth_kind = "\n\x05\n\x01x\x18\x09";
@@ -143,7 +144,7 @@ TEST_F(FamilyErrors, NamesWhatIsWrong) {
   EXPECT_THAT(error(), HasSubstr("spiece.model: token <cls>, which is added around texts, not found"));
 }
 
-// A damaged model is refused, or works after a fashion.
+// A damaged model is rejected, or loads and does not crash.
 TEST_F(FamilyErrors, SurviveDamage) {
   const std::string model = file_content(directory_.path() / "sentencepiece.bpe.model");
   std::mt19937 random(3);
@@ -243,7 +244,7 @@ TEST_F(TokenizerErrors, NamesModelsThatAreNone) {
   EXPECT_THAT(error(), HasSubstr("source.spm: expected a file, got a directory"));
 }
 
-// The library behind it throws an exception of its own where a piece begins with a zero byte.
+// For a piece that begins with a zero byte, the library throws its own exception.
 TEST(SentencePieceModel, RefusesPiecesThatBeginWithZero) {
   using namespace std::string_literals;
   const std::string model =
@@ -261,7 +262,7 @@ std::string bytes_of(const std::vector<std::uint32_t>& units) {
   return std::string(reinterpret_cast<const char*>(units.data()), units.size() * 4);
 }
 
-// A model of two pieces with a character map: the units of a double array and what is replaced.
+// Makes a model of two pieces with a character map: the units of a double array, and the replacements.
 std::string model_with_map(const std::vector<std::uint32_t>& units, const std::string& replacements) {
   using namespace std::string_literals;
   const auto field = [](char tag, const std::string& bytes) {
@@ -279,13 +280,13 @@ std::uint32_t unit(char byte, std::uint32_t offset, std::uint32_t flags = 0) {
   return static_cast<unsigned char>(byte) | offset << 10 | flags;
 }
 
-// The library follows a character map without looking where it leads.
+// The library follows a character map without bounds checks.
 TEST(SentencePieceModel, RefusesCharacterMapsThatLeadOutside) {
   const std::vector<std::uint32_t> empty(512, unit(0, 0, kValue));
   std::vector<std::uint32_t> good = empty, far_root = empty, far_child = empty, far_value = empty,
                              circle = empty, chain = empty;
   for (auto* map : {&good, &far_child, &far_value, &circle, &chain}) (*map)[0] = unit(0, 256);
-  good[256 ^ 'a'] = unit('a', 2, kEnds);  // the value of "a" stands at 256 ^ 'a' ^ 2
+  good[256 ^ 'a'] = unit('a', 2, kEnds);  // the value of "a" is at 256 ^ 'a' ^ 2
   far_root[0] = unit(0, (1u << 21) - 1, 1u << 9);
   far_child[256 ^ 'a'] = unit('a', 512);
   far_value[256 ^ 'a'] = unit('a', 2, kEnds);
@@ -311,7 +312,7 @@ TEST(SentencePieceModel, RefusesCharacterMapsThatLeadOutside) {
   }
 }
 
-// A damaged model is refused, or works after a fashion.
+// A damaged model is rejected, or loads and does not crash.
 TEST(SentencePieceModel, SurvivesDamage) {
   for (const char* name : {"source.spm", "target.spm"}) {
     const std::string model = file_content(text_fixtures() / "marian" / name);

@@ -1,5 +1,5 @@
-// tokenizer.json and legacy files that are wrong: an Error that names file and field, never a crash. Legacy
-// files that are right, what tokenizer_config.json changes, scanners against ICU, and saving.
+// Invalid tokenizer.json and legacy files cause an Error that names file and field, never a crash. Also tests
+// valid legacy files, the effects of tokenizer_config.json, scanners against ICU, and saving.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ std::string load_error(const std::filesystem::path& path) {
   return "no error";
 }
 
-/// A tokenizer.json with one section in the place of what a whole one has.
+/// Returns a complete tokenizer.json with one section replaced.
 std::string with(const std::string& section, const std::string& content) {
   Json document = Json::parse(R"({"version": "1.0", "model": {"type": "WordLevel", "unk_token": "<unk>",
       "vocab": {"<unk>": 0, "a": 1, "b": 2}}})");
@@ -155,7 +155,7 @@ TEST(TokenizerJson, NamesWhatIsWrong) {
   }
 }
 
-// What transformers 5.12.1 takes from which file.
+// Which file transformers 5.12.1 reads each role from.
 TEST(TokenizerJson, RolesComeFromTheMapUnlessTheConfigurationHasTheTokens) {
   const TemporaryDirectory directory;
   directory.write("tokenizer.json", R"({"model": {"type": "WordLevel", "unk_token": "u",
@@ -172,7 +172,7 @@ TEST(TokenizerJson, RolesComeFromTheMapUnlessTheConfigurationHasTheTokens) {
   EXPECT_EQ(tokenizer->eos_id(), std::nullopt);
 }
 
-// A damaged file is refused, or works after a fashion.
+// A damaged file is rejected, or loads and does not crash.
 TEST(TokenizerJson, SurvivesDamage) {
   const Json cases = Json::parse(file_content(tokenizer_fixtures() / "whole.json"))["cases"];
   const TemporaryDirectory directory;
@@ -217,7 +217,7 @@ TEST(TokenizerJson, EndsExpressionsThatTakeTooLong) {
   EXPECT_EQ(tokenizer->encode("a").ids, Ids{1});
 }
 
-// Each scanner against ICU's execution of the same expression.
+// Compares each scanner with ICU's execution of the same expression.
 TEST(TokenizerJson, ScannersMatchTheirExpressions) {
   const std::string tail = R"([\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
   const std::string expressions[] = {

@@ -1,5 +1,5 @@
-// encode_truncated() against the first of encode_windows(), which tokenizes all of a text; and texts and
-// tokenizer files that would take memory or time out of all proportion.
+// Checks encode_truncated() against the first of encode_windows(), which tokenizes the whole text; and texts
+// and tokenizer files that could take excessive memory or time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -61,7 +61,7 @@ constexpr const char* kGaps[] = {" ",  " ",      " ",  " ",    " ", " ",      " 
 
 std::string made_up_text(std::mt19937& random, std::size_t bytes) {
   std::string text = random() % 3 == 0 ? " " : "";
-  // A few words a text, so that what follows the same place differs.
+  // A few words per text, so that the texts after the same position differ.
   const std::size_t words = 2 + random() % std::size(kWords);
   const std::size_t first = random() % std::size(kWords);
   while (text.size() < bytes) {
@@ -98,7 +98,7 @@ void check_truncation(const Tokenizer& tokenizer, std::mt19937& random, const st
       }
     };
     std::vector<Encoding> windows;
-    // Where a part that is cut off cannot be tokenized at all, only the whole fails.
+    // If the part that is cut off cannot be tokenized, only the tokenization of the whole text fails.
     if (!outcome([&] { windows = tokenizer.encode_windows(first, text_b, truncation); }).empty()) continue;
     bool shortened = false;
     const Encoding got = tokenizer.encode_truncated(first, text_b, truncation, true, &shortened);
@@ -110,7 +110,7 @@ void check_truncation(const Tokenizer& tokenizer, std::mt19937& random, const st
 
 TEST(Truncation, IsTheFirstWindowForEveryKindOfTokenizer) {
   std::mt19937 random(7);
-  // Of components.json every third: most differ in what has no part in this.
+  // Every third case of components.json: most differ only in ways that do not matter here.
   for (const char* file : {"components.json", "spaces.json", "whole.json"}) {
     const Json cases = Json::parse(file_content(tokenizer_fixtures() / file))["cases"];
     for (std::size_t i = 0; i<cases.size(); i += cases.size()> 100 ? 3 : 1) {
@@ -138,7 +138,8 @@ TEST(Truncation, IsTheFirstWindowForSentencePieceModels) {
   for (int round = 0; round < 3; ++round) check_truncation(*load_tokenizer(directory.path()), random, "t5");
 }
 
-/// Words cut apart, and a model that cannot tokenize a text with "!": proof that no more was looked at.
+/// A pipeline that splits words and cannot tokenize a text with "!": success proves that the rest was not
+/// tokenized.
 constexpr const char* kStrict = R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "\u0120": 2}, "merges": [], "unk_token": "<unk>"}})";
 
@@ -156,7 +157,7 @@ TEST(Truncation, LooksNoFurtherThanItNeeds) {
   const Encoding one = tokenizer->encode_truncated(text, std::nullopt, truncation, true, &shortened);
   EXPECT_EQ(one.ids, (std::vector<std::int64_t>{0, 2, 1, 2, 1, 2, 0}));
   EXPECT_TRUE(shortened);
-  // Of two texts too, and where the longer one gets the odd token.
+  // The same for two texts, and for which of them gets the odd token.
   const std::string longer = text + text;
   EXPECT_EQ(tokenizer->encode_truncated(text.substr(0, 50000), longer.substr(0, 60000), truncation).ids,
             (std::vector<std::int64_t>{0, 2, 1, 0, 2, 1, 2}));
@@ -199,7 +200,7 @@ TEST(Tokenizers, BoundWhatNormalizersMakeOfAText) {
     EXPECT_THAT(error.what(),
                 AllOf(HasSubstr("tokenizer.json: "), HasSubstr("a text of 1 bytes into at most 1048640")));
   }
-  // Unicode's own growth is far below: this character becomes 18, and each of their bytes two.
+  // Normalization by Unicode is far below the limit: this character becomes 18, whose bytes become two each.
   document["normalizer"] =
       Json::parse(R"({"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "ByteLevel"}]})");
   directory.write("tokenizer.json", document.dump());
@@ -212,7 +213,7 @@ TEST(Tokenizers, SpacesThatStripOnBothSidesTakeLinearTime) {
   const TemporaryDirectory directory;
   directory.write("tokenizer.json", R"({"model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0}},
       "added_tokens": [{"id": 1, "content": " ", "lstrip": true, "rstrip": true, "normalized": false}]})");
-  // The square of this would be hours.
+  // A quadratic algorithm would take hours.
   const std::string text(4'000'000, ' ');
   EXPECT_EQ(load_tokenizer(directory.path())->encode("a" + text + "a").ids,
             (std::vector<std::int64_t>{0, 1, 0}));

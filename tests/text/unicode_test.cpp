@@ -34,7 +34,7 @@ TEST(Unicode, FindsTheFirstInvalidByte) {
   EXPECT_EQ(first_invalid_utf8(std::string_view("a\0\x80", 3)), 2u);
 }
 
-// ICU's decoder as the oracle, on bytes that are often valid and often nearly so.
+// Compares with ICU's decoder on bytes that are often valid and often nearly valid.
 TEST(Unicode, AgreesWithIcuOnRandomBytes) {
   std::mt19937 random(3);
   const std::string alphabet = "ab\x80\xBF\xC2\xC3\xE0\xE2\xED\xEF\xF0\xF4\xA0\x9F\x90\x8F\xF5\xC1";

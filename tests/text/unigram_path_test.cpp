@@ -1,4 +1,4 @@
-// The path with the highest score, against all segmentations of short texts.
+// Compares the path with the highest score with all segmentations of short texts.
 #include "text/unigram_path.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,8 @@ struct Model {
   }
 };
 
-// Of all segmentations of text[at, ...), the highest sum. One character that is no token is unknown.
+// Returns the highest sum over all segmentations of text[at, ...). A single character that is not a token is
+// unknown.
 double best_by_enumeration(const Model& model, const std::string& text, std::size_t at = 0) {
   if (at == text.size()) return 0;
   double best = -std::numeric_limits<double>::infinity();
@@ -47,7 +48,7 @@ std::optional<double> best_by_path(const Model& model, const std::string& text, 
   if (!path.find(text, model.trie, score_of, unknown, kUnknownScore)) return std::nullopt;
   double sum = 0;
   for (std::size_t end = text.size(); end > 0;
-       end = path[end].begin) {  // what the path's own tokens add up to
+       end = path[end].begin) {  // the sum of the scores of the path's tokens
     const std::int32_t id = path[end].id;
     sum += id == kUnknown ? kUnknownScore : score_of(id, 0);
   }
@@ -79,7 +80,7 @@ TEST(UnigramPath, OfEqualSumsTheOneFoundFirst) {
       "aa", model.trie,
       [&](std::int32_t id, std::size_t) { return model.scores[static_cast<std::size_t>(id) - 1]; }, kUnknown,
       kUnknownScore));
-  EXPECT_EQ(path[2].id, 2);  // offered at the text's begin, before the second "a"
+  EXPECT_EQ(path[2].id, 2);  // found at the text's beginning, before the second "a"
 }
 
 TEST(UnigramPath, UnknownCharactersAreWholeCharacters) {

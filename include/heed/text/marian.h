@@ -14,29 +14,28 @@
 
 namespace heed {
 
-/// Loads source.spm, target.spm and vocab.json; if they exist, tokenizer_config.json and
-/// special_tokens_map.json; and target_vocab.json, if tokenizer_config.json sets `separate_vocabs`.
+/// Loads source.spm, target.spm and vocab.json; tokenizer_config.json and special_tokens_map.json if they
+/// exist; and target_vocab.json if tokenizer_config.json sets `separate_vocabs`.
 ///
-/// Encoding appends `</s>`. A language code `>>xx<<` at the start of a text, and special tokens anywhere in
-/// it, are one token each. Pieces that are not in the vocabulary become `<unk>`. Decoding takes target
-/// ids, joins their pieces by target.spm and strips white space at both ends. With separate vocabularies,
-/// vocab_size() and the special ids are the source's, while decode() and token() take target ids.
+/// Encoding appends `</s>`. A language code `>>xx<<` at the start of a text is one token, and so are special
+/// tokens anywhere in it. Pieces that are not in the vocabulary become `<unk>`. Decoding takes target ids,
+/// joins their pieces with target.spm and strips white space at both ends. With separate vocabularies,
+/// vocab_size() and the special ids are those of the source, while decode() and token() take target ids.
 ///
 /// Throws Error naming the file and the field if something is missing, malformed or contradictory.
 std::unique_ptr<Tokenizer> load_marian_tokenizer(const std::filesystem::path& directory);
 
 struct MarianTokenizerOptions {
-  /// Its vocab_size is that of the translation model: it includes `<pad>`, which is not a SentencePiece
-  /// piece.
+  /// vocab_size here is the translation model's: it includes `<pad>`, which is not a SentencePiece piece.
   SentencePieceOptions sentencepiece;
   std::string source_language;
   std::string target_language;
   std::int64_t model_max_length = 512;
 };
 
-/// Trains one SentencePiece model for both sides on sentences of both. Ids are those of Marian:
-/// `</s>` = 0, `<unk>` = 1, the pieces, and `<pad>`, which also starts the decoder, = vocab_size - 1. Throws
-/// Error as train_sentencepiece does.
+/// Trains one SentencePiece model for both sides on sentences of both. The ids follow Marian: `</s>` = 0,
+/// `<unk>` = 1, then the pieces, and `<pad>` = vocab_size - 1, which also starts the decoder. Throws Error as
+/// train_sentencepiece does.
 std::unique_ptr<Tokenizer> train_marian_tokenizer(const MarianTokenizerOptions& options,
                                                   const SentenceSource& sentences,
                                                   SentencePieceReport* report = nullptr);

@@ -15,9 +15,9 @@ using SentenceSource = std::function<bool(std::string& sentence)>;
 struct SentencePieceOptions {
   std::string model_type = "unigram";  ///< unigram or bpe
   std::int64_t vocab_size =
-      8000;  ///< number of pieces, including those that the options below and the id layout add
+      8000;  ///< number of pieces, including those added by the options below and by the id layout
   double character_coverage = 0.9995;      ///< fraction of the text's characters that get a piece, 0.98 to 1
-  bool byte_fallback = false;              ///< encode other characters by 256 byte pieces; otherwise <unk>
+  bool byte_fallback = false;              ///< encode other characters as byte pieces instead of <unk>
   std::int64_t max_sentence_bytes = 4192;  ///< longer sentences are skipped (and counted)
   std::vector<std::string> user_defined_symbols;  ///< always one piece each, never split or merged
   std::string normalization = "nmt_nfkc";  ///< nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf (case folded) or identity
@@ -32,14 +32,14 @@ struct SentencePieceReport {
   std::int64_t reserved_character = 0;  ///< contain U+2585, which the trainer reserves
 };
 
-/// Trains a model and returns it as the bytes of a .model or .spm file, `</s>` = 0 and `<unk>` = 1. The same
-/// sentences and options give the same bytes, for any number of processors. Throws Error when an option is
-/// out of range, when there is no text, and when the text is too small for vocab_size pieces (the message
-/// gives the possible number).
+/// Trains a model and returns it as the bytes of a .model or .spm file, with `</s>` = 0 and `<unk>` = 1. The
+/// same sentences and options give the same bytes on any number of processors. Throws Error if an option is
+/// out of range, if there is no text, or if the text is too small for vocab_size pieces (the message gives
+/// the possible number).
 std::string train_sentencepiece(const SentencePieceOptions& options, const SentenceSource& sentences,
                                 SentencePieceReport* report = nullptr);
 
-/// A source that iterates over `sentences`, which must outlive it.
+/// Returns a source that iterates over `sentences`, which must outlive it.
 SentenceSource sentences_of(const std::vector<std::string>& sentences);
 
 }  // namespace heed

@@ -11,46 +11,49 @@
 
 namespace heed {
 
-/// Index of the first byte that is not part of a well-formed UTF-8 sequence (overlong forms, surrogates and
-/// values above U+10FFFF are not well-formed); nullopt if all of `text` is valid.
+/// Returns the index of the first byte that is not part of a well-formed UTF-8 sequence (overlong forms,
+/// surrogates and values above U+10FFFF are not well-formed), or nullopt if all of `text` is valid.
 std::optional<std::size_t> first_invalid_utf8(std::string_view text);
 
-/// `text` with each maximal invalid part replaced by U+FFFD, as the Unicode Standard recommends (section 3.9,
-/// "U+FFFD Substitution of Maximal Subparts"). `replaced`, if given, receives the number of replacements.
+/// Returns `text` with each maximal invalid part replaced by U+FFFD, as the Unicode Standard recommends
+/// (section 3.9, "U+FFFD Substitution of Maximal Subparts"). `replaced`, if given, receives the number of
+/// replacements.
 std::string replace_invalid_utf8(std::string_view text, std::size_t* replaced = nullptr);
 
-/// Number of characters. A maximal invalid part counts as one, so repair does not change the count.
+/// Returns the number of characters. A maximal invalid part counts as one, so repair does not change the
+/// count.
 std::int64_t count_characters(std::string_view text);
 
-/// Whether nothing is visible: only white space, control, format and unassigned characters, or no character.
-/// Invalid bytes are visible.
+/// Returns true if nothing is visible: `text` is empty, or has only white space, control, format and
+/// unassigned characters. Invalid bytes are visible.
 bool is_blank(std::string_view text);
 
-/// Whether the first character of valid UTF-8 text is a letter, mark or digit of a script that separates
-/// words by spaces (so not an ideograph).
+/// Returns true if the first character of valid UTF-8 text is a letter, mark or digit of a script that
+/// separates words by spaces (so not an ideograph).
 bool is_word_character(std::string_view text);
 
-/// `text` in lower case, by language-independent rules.
+/// Returns `text` in lower case, by language-independent rules.
 std::string lower_case(std::string_view text);
 
-/// `text` without the white space (and the separators U+001C to U+001F) at its ends.
+/// Returns `text` without the white space (and the separators U+001C to U+001F) at its ends.
 std::string_view strip(std::string_view text);
 
 /// Maps byte offsets of a text to character offsets. `text` must be valid UTF-8; it need not outlive the map.
 class CharacterOffsets {
  public:
   explicit CharacterOffsets(std::string_view text);
-  /// The number of characters that end at or before `byte`, which is 0 to the length of the text. Throws
-  /// Error beyond.
+  /// Returns the number of characters that end at or before `byte`. Throws Error if `byte` is past the end of
+  /// the text.
   std::int64_t operator[](std::size_t byte) const;
 
  private:
   std::size_t bytes_ = 0;
-  std::vector<std::uint32_t> characters_;  // per byte offset; empty where the text is ASCII
+  std::vector<std::uint32_t> characters_;  // per byte offset; empty if the text is ASCII
 };
 
-/// Columns that `text` takes in a terminal, code point by code point: 2 for East Asian wide and full-width
-/// characters, 0 for combining marks, format and control characters, 1 for all others.
+/// Returns the number of columns that `text` takes in a terminal. Each code point counts by itself: 2 for
+/// East Asian wide and full-width characters, 0 for combining marks, format and control characters, 1 for all
+/// others.
 int display_width(std::string_view text);
 
 }  // namespace heed
