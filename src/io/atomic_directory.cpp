@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr int kDirectoryAttempts = 100;
 
-// "out/" and "out" are the same folder, but only the second has a name to put a suffix on.
+// "out/" and "out" are the same folder, but a suffix can only be added to the second.
 fs::path without_trailing_slash(const fs::path& path) {
   const fs::path normal = fs::absolute(path).lexically_normal();
   return normal.has_filename() ? normal : normal.parent_path();
@@ -38,7 +38,7 @@ void sync_tree(const fs::path& folder) {
   io::sync_path(folder);
 }
 
-// `target` stands for the folder in messages.
+// `target` is the folder's name in messages.
 void sync_all(const fs::path& target, const fs::path& folder) {
   try {
     sync_tree(folder);
@@ -68,7 +68,7 @@ AtomicDirectory::AtomicDirectory(const fs::path& target)
   for (int attempt = 0; attempt < kDirectoryAttempts; ++attempt) {
     temporary_ = io::temporary_beside(resolved_);
     if (::mkdir(temporary_.c_str(), 0777) != 0) {
-      if (errno == EEXIST) continue;  // left by a killed process that had our number
+      if (errno == EEXIST) continue;  // left by a killed process with the same id
       io::throw_system_error(target, "cannot be created", errno);
     }
     io::Descriptor opened(io::open_descriptor(temporary_, O_RDONLY | O_DIRECTORY));
@@ -100,7 +100,7 @@ void AtomicDirectory::commit() {
   const fs::path old = replaces ? temporary_ : fs::path();
   temporary_.clear();
   io::sync_path(resolved_.parent_path());
-  // The new folder stands; what cannot be removed of the old one is cleaned up as stale later.
+  // The new folder is in place. Whatever of the old one cannot be removed is removed as stale later.
   if (replaces) fs::remove_all(old, error);
 }
 
@@ -115,7 +115,7 @@ void AtomicDirectory::move_files(const fs::path& folder, const std::string& last
     return (a == last) != (b == last) ? b == last : a < b;
   });
   for (const fs::path& name : names) {
-    if (name == last) io::sync_path(folder);  // the other names are on disk before this one
+    if (name == last) io::sync_path(folder);  // the other names must be on disk before this one
     if (::rename((temporary_ / name).c_str(), (folder / name).c_str()) != 0) {
       io::throw_system_error(folder / name, "cannot be renamed into place", errno);
     }

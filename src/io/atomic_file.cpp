@@ -19,7 +19,7 @@ std::filesystem::path follow_links(const std::filesystem::path& target) {
   std::error_code error;
   if (!std::filesystem::is_symlink(target, error) || error) return target;
   const std::filesystem::path resolved = std::filesystem::canonical(target, error);
-  return error ? target : resolved;  // a dangling link is itself replaced
+  return error ? target : resolved;  // a dangling link is replaced itself
 }
 
 // Opens a new locked file beside `resolved` and returns its descriptor.
@@ -29,7 +29,7 @@ int open_temporary(const std::filesystem::path& target, const std::filesystem::p
   for (int attempt = 0; attempt < kFileAttempts; ++attempt) {
     temporary = io::temporary_beside(resolved);
     io::Descriptor file(io::open_descriptor(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666));
-    if (file.get() < 0 && errno == EEXIST) continue;  // left by a killed process that had our number
+    if (file.get() < 0 && errno == EEXIST) continue;  // left by a killed process with the same id
     if (file.get() < 0) io::throw_system_error(target, "cannot be created", errno);
     if (io::lock_temporary(file.get())) return file.release();
   }
@@ -51,7 +51,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& target)
     return;
   }
   descriptor_ = open_temporary(target_, resolved_, temporary_);
-  // A replaced file keeps its permissions; where the system will not have that, the defaults are good enough.
+  // A replaced file keeps its permissions. If the system does not allow that, the defaults are used.
   if (exists && ::fchmod(descriptor_, status.st_mode & 07777) != 0) errno = 0;
 }
 

@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t kPolynomial = 0x82f63b78;  // 0x1edc6f41, lowest bit first
 using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
 
-// tables[k][b]: the remainder of byte b with k zero bytes behind it.
+// tables[k][b]: the remainder of byte b followed by k zero bytes.
 constexpr Tables make_tables() {
   Tables tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
@@ -59,7 +59,7 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
   return ~crc;
 }
 
-// Read, not mapped: a sector that cannot be read is an Error then, not a signal.
+// The file is read, not mapped, so that an unreadable sector is an Error and not a signal.
 FileSum sum_of_file(const std::filesystem::path& path) {
   const Descriptor file(open_descriptor(path, O_RDONLY | O_NONBLOCK));
   struct stat status {};

@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli), the checksum of iSCSI, ext4 and SSE 4.2: finds every burst of up to 32 wrong bits,
-// and any other damage but one case in 2^32.
+// CRC-32C (Castagnoli), the checksum of iSCSI, ext4 and SSE 4.2. It detects every burst error of up to 32
+// bits, and misses any other damage with probability 2^-32.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace heed::io {
 
-/// The checksum of more bytes, given the one of those before (0 where there are none).
+/// Extends the checksum `before` of the preceding bytes (0 if there are none) by `bytes`.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
 
 struct FileSum {
@@ -18,7 +18,8 @@ struct FileSum {
   bool operator==(const FileSum&) const = default;
 };
 
-/// Length and checksum of a whole file. Throws Error where it is missing, unreadable or no regular file.
+/// Returns length and checksum of a whole file. Throws Error if it is missing, unreadable or not a regular
+/// file.
 FileSum sum_of_file(const std::filesystem::path& path);
 
 }  // namespace heed::io

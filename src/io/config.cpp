@@ -8,17 +8,17 @@ namespace io {
 
 struct JsonMembers {
   std::vector<std::string> keys;                          // in the file's order
-  std::map<std::string, std::size_t, std::less<>> index;  // key to place
+  std::map<std::string, std::size_t, std::less<>> index;  // key to index
 };
 
-// Kept small: a file may hold millions of them.
+// Kept small, because a file may have millions of values.
 struct JsonValue {
   JsonReader::Kind kind = JsonReader::Kind::null;
   bool truth = false;
   mutable bool used = false;
-  std::string text;                      // a string's content, a number as it is written
-  std::vector<JsonValue> elements;       // an array's, or an object's values
-  std::unique_ptr<JsonMembers> members;  // an object's
+  std::string text;                      // a string's content, or a number as written
+  std::vector<JsonValue> elements;       // those of an array, or the values of an object
+  std::unique_ptr<JsonMembers> members;  // for objects only
 };
 
 }  // namespace io
@@ -110,7 +110,7 @@ void write_value(JsonWriter& json, const JsonValue& value) {
   }
 }
 
-// The place of an array's element named by its index.
+// Returns the index of an array's element from its name.
 std::optional<std::size_t> element_index(std::string_view name, std::size_t count) {
   const std::optional<std::uint64_t> place = io::json_unsigned(name);
   if (!place || *place >= count) return std::nullopt;
@@ -134,7 +134,7 @@ std::vector<std::string> names_of(const JsonValue& value) {
   return names;
 }
 
-// `used` of an object or array means that sub() was called: then its own members are accounted for.
+// `used` of an object or array means that sub() was called, so its own members are checked.
 void collect_unused(const JsonValue& value, const std::string& prefix, std::vector<std::string>& out) {
   const std::vector<std::string> names = names_of(value);
   for (std::size_t i = 0; i < names.size(); ++i) {

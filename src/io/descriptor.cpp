@@ -93,7 +93,7 @@ bool is_temporary_name(std::string_view name) {
 }
 
 bool lock_temporary(int descriptor) {
-  // A file system without locks is no reason to fail: cleaning leaves alone what it cannot lock.
+  // A file system without locks is not an error: cleaning skips what it cannot lock.
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
   struct stat status {};
   return ::fstat(descriptor, &status) == 0 && status.st_nlink > 0;

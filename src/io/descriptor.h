@@ -1,5 +1,5 @@
-// What the file sources share: an open descriptor that closes itself, the system's errors as heed::Error, and
-// the temporary names.
+// Shared by the file sources: a file descriptor that closes itself, system errors as heed::Error, and
+// temporary names.
 #pragma once
 
 #include <filesystem>
@@ -15,37 +15,37 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return value_; }
-  /// Gives the descriptor to the caller, who closes it.
+  /// Transfers ownership of the descriptor to the caller.
   int release();
 
  private:
   int value_;
 };
 
-/// `PATH: FAILURE: Permission denied`, e.g. "cannot be removed"; adds the free space when the disk is full.
+/// Throws `PATH: FAILURE: Permission denied`, where FAILURE is e.g. "cannot be removed". Adds the free space
+/// if the disk is full.
 [[noreturn]] void throw_system_error(const std::filesystem::path& path, std::string_view failure, int error);
 
-/// open(2), repeated when interrupted; -1 and errno on failure.
+/// open(2), repeated when interrupted. Returns -1 and sets errno on failure.
 int open_descriptor(const std::filesystem::path& path, int flags, unsigned mode = 0);
 
-/// fsync(2) of an open file or folder; file systems that cannot sync this kind of thing are no error.
+/// fsync(2) of an open file or folder. A file system that cannot sync this kind of file is not an error.
 void sync_descriptor(int descriptor, const std::filesystem::path& path);
 /// Opens, syncs and closes a file or folder.
 void sync_path(const std::filesystem::path& path);
 
-/// Where the files beside `target` live ("." for a bare name).
+/// Returns the folder that contains `target` ("." for a bare name).
 std::filesystem::path folder_of(const std::filesystem::path& target);
-/// A name beside `target` that was never given out before by this process: `TARGET.tmp-PID-N`.
+/// Returns a name beside `target` that this process has not used before: `TARGET.tmp-PID-N`.
 std::filesystem::path temporary_beside(const std::filesystem::path& target);
-/// Whether a file name ends as temporary_beside() makes it.
+/// Returns true if a file name ends as temporary_beside() makes it.
 bool is_temporary_name(std::string_view name);
-/// Locks an entry that was just made under a temporary name; false when a cleaning process was faster and the
-/// entry is gone.
+/// Locks an entry that was just created under a temporary name. Returns false if a cleaning process has
+/// already removed it.
 bool lock_temporary(int descriptor);
-/// Removes the temporaries in `folder` whose names begin with `prefix` and that nobody holds locked; returns
-/// how many.
+/// Removes the unlocked temporaries in `folder` whose names begin with `prefix`. Returns their number.
 std::size_t remove_stale(const std::filesystem::path& folder, std::string_view prefix);
-/// Those that temporary_beside() named for `target`.
+/// Removes those that temporary_beside() named for `target`.
 void remove_stale_temporaries_of(const std::filesystem::path& target);
 
 }  // namespace heed::io

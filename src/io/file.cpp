@@ -24,7 +24,7 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path) 
   const InputFile file(path, InputFile::Accept::regular);
   std::shared_ptr<MappedFile> mapped(new MappedFile);
   const auto bytes = static_cast<std::size_t>(file.bytes());
-  if (bytes == 0) return mapped;  // mmap refuses empty mappings
+  if (bytes == 0) return mapped;  // mmap rejects empty mappings
   void* data =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.descriptor(), 0);
   if (data == MAP_FAILED)

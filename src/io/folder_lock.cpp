@@ -26,7 +26,8 @@ std::string this_process() {
   return "process " + std::to_string(::getpid()) + " on " + host.data();
 }
 
-// What the holder wrote; another process where it has not written yet or the file is not ours.
+// Returns the holder from the lock file, or "another process" if the holder has not written it yet or the
+// file is not heed's.
 std::string holder(int file) {
   std::array<char, 400> text{};
   const ssize_t read = ::pread(file, text.data(), text.size(), 0);
@@ -41,7 +42,7 @@ bool same_entry(int opened, const struct stat& found) {
   return ::fstat(opened, &status) == 0 && status.st_dev == found.st_dev && status.st_ino == found.st_ino;
 }
 
-// Where the folder is now, as the system tells; empty where it is removed.
+// Returns the current path of an open folder, or an empty path if it has been removed.
 std::string place_of(int directory) {
   std::error_code error;
   const std::string link = "/proc/self/fd/" + std::to_string(directory);
@@ -62,7 +63,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder) : folder_(folder) {
       throw Error(folder.string() + ": expected a folder that nobody else writes to, got one in use by " +
                   holder(file.get()) + " (wait until that has ended, or choose another folder)");
     }
-    struct stat status {};  // a holder that was just ending may have removed the file that was opened
+    struct stat status {};  // an ending holder may have removed the opened file
     if (::fstatat(directory.get(), kName, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
         !same_entry(file.get(), status)) {
       continue;
@@ -79,7 +80,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder) : folder_(folder) {
 }
 
 FolderLock::~FolderLock() {
-  // Relative to the folder that was locked: its name may stand for another one by now.
+  // Relative to the locked folder: its name may refer to another folder by now.
   ::unlinkat(directory_, kName, 0);
   ::close(file_);
   ::close(directory_);

@@ -21,7 +21,7 @@ std::string environment(const std::string& name) {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// $NAME and ${NAME}; a name that is not set stays as it is written.
+// Replaces $NAME and ${NAME}. A name that is not set is kept as written.
 std::string with_variables(const std::string& text) {
   std::string result;
   for (std::size_t i = 0; i < text.size();) {
@@ -52,7 +52,7 @@ bool holds_tokenizer(const fs::path& folder) {
   return false;
 }
 
-// Sentence-transformers may keep the transformer in a folder of its own.
+// Sentence-transformers may store the transformer in a subfolder.
 bool holds_config(const fs::path& folder) {
   std::error_code error;
   return fs::exists(folder / "config.json", error) || fs::exists(folder / "modules.json", error);
@@ -68,7 +68,7 @@ std::string pull_command(const std::string& repository, const std::string& revis
               " is missing (" + pull_command(repository, revision) + ")");
 }
 
-// The names below refs, such as main or refs/pr/1, in order.
+// Returns the names under refs, such as main or refs/pr/1, in order.
 std::vector<std::string> revisions_in(const fs::path& refs) {
   std::vector<std::string> names;
   std::error_code error;

@@ -99,7 +99,7 @@ void JsonReader::enter(char c, std::string_view expected) {
   first_ = true;
 }
 
-// After an element: reads the comma, or the closing bracket and returns true.
+// After an element: reads the comma, or reads the closing bracket and returns true.
 bool JsonReader::leave(char c, std::string_view expected) {
   skip_space();
   const bool ends = at_ < text_.size() && text_[at_] == c;

@@ -1,6 +1,6 @@
-// JsonReader: reads JSON (RFC 8259) value by value, in the order the caller expects, without building a tree.
-// So a file can be checked while it is read, memory stays small whatever the file claims, and every error can
-// say where it is. Strict: UTF-8 only, no comments, no trailing commas, no NaN, nesting of at most 64.
+// JsonReader: reads JSON (RFC 8259) value by value, in the order that the caller expects, without building a
+// tree. A file is checked while it is read, memory use does not depend on what the file claims, and every
+// error has its position. Strict: UTF-8 only, no comments, no trailing commas, no NaN, nesting of at most 64.
 #pragma once
 
 #include <cstddef>
@@ -15,31 +15,31 @@ class JsonReader {
  public:
   enum class Kind { null, boolean, number, string, array, object };
 
-  /// `text` must outlive the reader. Throws Error `where: expected ...` when it is not UTF-8; so do all
-  /// functions below when the text is not JSON or not what they read.
+  /// `text` must outlive the reader. Throws Error `where: expected ...` if it is not UTF-8. All functions
+  /// below do so if the text is not JSON or not the expected value.
   JsonReader(std::string where, std::string_view text);
 
-  /// The kind of the value that comes next.
+  /// Returns the kind of the next value.
   Kind peek();
 
   void begin_object();
-  /// Reads the next key of the object; false when the object ends. Repeated keys are the caller's to refuse.
+  /// Reads the next key of the object, or returns false at its end. The caller must check for repeated keys.
   bool next_key(std::string& key);
   void begin_array();
-  /// Goes to the next element of the array; false when the array ends.
+  /// Advances to the next element of the array, or returns false at its end.
   bool next_element();
 
   std::string string();
-  /// The number as it is written, e.g. "-1.5e3".
+  /// Returns the number as written, e.g. "-1.5e3".
   std::string_view number();
   bool boolean();
   void null();
-  /// Reads over one value of any kind.
+  /// Skips one value of any kind.
   void skip();
-  /// Checks that nothing but white space is left.
+  /// Checks that only white space is left.
   void finish();
 
-  /// Throws `where: expected EXPECTED, got GOT (line L, column C)` for the place last read.
+  /// Throws `where: expected EXPECTED, got GOT (line L, column C)` for the position last read.
   [[noreturn]] void fail(std::string_view expected, std::string_view got) const;
   const std::string& where() const { return where_; }
 
@@ -57,16 +57,17 @@ class JsonReader {
   std::string_view text_;
   std::size_t at_ = 0;
   int depth_ = 0;
-  bool first_ = false;  // nothing was read yet of the object or array entered last
+  bool first_ = false;  // nothing of the innermost object or array has been read yet
 };
 
-/// The number, when it is written as an integer (no point, no exponent) that fits.
+/// Returns the value of a number that is written as an integer (no point, no exponent) and fits.
 std::optional<std::int64_t> json_integer(std::string_view number);
 std::optional<std::uint64_t> json_unsigned(std::string_view number);
-/// The nearest double; none when it is too large, or not zero but too small, for one.
+/// Returns the nearest double, or nullopt if the number overflows, or underflows to zero.
 std::optional<double> json_double(std::string_view number);
 
-/// Where the bytes stop being UTF-8 (no overlong forms, no surrogates); none when all of them are.
+/// Returns the index of the first byte that is not valid UTF-8 (overlong forms and surrogates are invalid),
+/// or nullopt.
 std::optional<std::size_t> invalid_utf8(std::string_view text);
 
 }  // namespace heed::io

@@ -32,7 +32,7 @@ void JsonWriter::new_line() {
   text_.append(empty_.size() * static_cast<std::size_t>(indent_), ' ');
 }
 
-// What stands between the previous token and a new key or value.
+// Writes what separates a new key or value from the previous token.
 void JsonWriter::separate() {
   if (after_key_) {
     after_key_ = false;

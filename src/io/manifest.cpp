@@ -1,4 +1,4 @@
-// Checksums of a folder's files: writing them, and comparing them.
+// Writes and compares the checksums of a folder's files.
 #include "io/manifest.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct Entry {
   fs::path name;
 };
 
-// "BYTES CRC NAME"; false for anything else.
+// Parses "BYTES CRC NAME". Returns false for anything else.
 bool parse(std::string_view line, Entry& entry) {
   const char* const end = line.data() + line.size();
   const auto bytes = std::from_chars(line.data(), end, entry.sum.bytes);

@@ -1,5 +1,4 @@
-// The file `complete` of a folder: written last, with length and checksum of every file that was there
-// before.
+// The file `complete` of a folder. It is written last and lists length and checksum of every other file.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +8,7 @@ namespace heed::io {
 
 inline constexpr const char* kManifest = "complete";
 
-/// What the file `complete` of `folder` is to hold.
+/// Returns the content for the file `complete` of `folder`.
 std::string manifest_of(const std::filesystem::path& folder);
 
 }  // namespace heed::io

@@ -28,7 +28,7 @@ const char* descriptor_of(const std::filesystem::path& path, DType dtype) {
   throw Error(path.string() + ": expected a dtype that NumPy supports, got bf16 (convert it to f32 first)");
 }
 
-// A tuple as Python writes it: "()", "(3,)", "(2, 3)".
+// Returns a tuple in Python's notation: "()", "(3,)", "(2, 3)".
 std::string tuple_of(const Shape& shape) {
   std::string text = "(";
   for (const std::int64_t size : shape) text += std::to_string(size) + (shape.rank() == 1 ? "," : ", ");
@@ -38,7 +38,7 @@ std::string tuple_of(const Shape& shape) {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-// What stands behind `'KEY': ` in the header, a dictionary as Python writes it.
+// Returns what follows `'KEY': ` in the header, which is a dictionary in Python's notation.
 std::string_view entry(const std::filesystem::path& path, std::string_view header, std::string_view key) {
   const std::string quoted = std::string("'").append(key).append("': ");
   const std::size_t at = header.find(quoted);
@@ -58,7 +58,7 @@ DType dtype_of(const std::filesystem::path& path, std::string_view descriptor) {
               std::string(got));
 }
 
-// "(2, 3), ..." as a shape; nothing where it is malformed or too large to be in memory.
+// Parses "(2, 3), ..." as a shape. Returns nullopt if it is malformed or too large for memory.
 std::optional<Shape> shape_of(std::string_view text) {
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
   if (text.empty() || text.front() != '(') return std::nullopt;
@@ -80,7 +80,7 @@ std::optional<Shape> shape_of(std::string_view text) {
   return Shape(sizes);
 }
 
-// The header's text, and where the numbers begin.
+// Returns the header's text and the offset of the numbers.
 std::pair<std::string_view, std::size_t> header_of(const std::filesystem::path& path, std::string_view file) {
   constexpr std::size_t kVersion = 6, kLength = 8;
   const bool known =
@@ -123,7 +123,7 @@ Tensor read_npy(const std::filesystem::path& path) {
 
 void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
   constexpr std::size_t kPreamble = 10,
-                        kAlignment = 64;  // magic, version and length; where the numbers start
+                        kAlignment = 64;  // magic, version and length; alignment of the numbers
   std::string header = std::string("{'descr': '") + descriptor_of(path, tensor.dtype()) +
                        "', 'fortran_order': False, 'shape': " + tuple_of(tensor.shape()) + ", }";
   header.append(kAlignment - 1 - (kPreamble + header.size()) % kAlignment, ' ');

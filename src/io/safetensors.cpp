@@ -23,10 +23,11 @@ static_assert(std::endian::native == std::endian::little,
 struct SafetensorsFile::Contents {
   std::filesystem::path path;
   std::shared_ptr<MappedFile> file;
-  std::byte* data = nullptr;  // first byte behind the header
+  std::byte* data = nullptr;  // first byte after the header
   io::SafetensorsHeader header;
-  std::unordered_map<std::string_view, std::size_t> index;  // names live in header.tensors
-  // One buffer for each tensor's bytes, however often it is asked for: who writes to them is known to all.
+  std::unordered_map<std::string_view, std::size_t> index;  // the names are owned by header.tensors
+  // One buffer per tensor, however often it is requested, so that writes to it are visible to all its
+  // tensors.
   mutable std::mutex mutex;
   mutable std::unordered_map<const TensorInfo*, std::shared_ptr<Buffer>> buffers;
 
@@ -43,7 +44,7 @@ struct SafetensorsFile::Contents {
 
 namespace {
 
-// Numbers that cannot be used where they lie in the file: copied when they are needed.
+// Numbers that are misaligned in the file: copied when they are needed.
 struct Unaligned : Buffer::Form {
   std::shared_ptr<MappedFile> file;
   const std::byte* data = nullptr;
@@ -53,7 +54,7 @@ struct Unaligned : Buffer::Form {
   }
 };
 
-// The header's bytes, once the file is known to hold that many.
+// Returns the header's bytes, after checking that the file has that many.
 std::string_view header_text(const std::filesystem::path& path, const MappedFile& file) {
   constexpr std::size_t kLengthBytes = 8;
   if (file.bytes() < kLengthBytes) {

@@ -46,7 +46,7 @@ const FormatDType* find_dtype(std::string_view name) {
   return found == std::end(kDTypes) ? nullptr : found;
 }
 
-// Reads one header. Remembers what is being read (name and field) for messages.
+// Reads one header. Keeps the current name and field for messages.
 class HeaderReader {
  public:
   HeaderReader(const std::string& where, std::string_view text) : json_(where, text), where_(where) {}
@@ -180,7 +180,7 @@ class HeaderReader {
   std::string_view field_;
 };
 
-// The bytes must be used by exactly one tensor each, from the first to the last.
+// Checks that each byte belongs to exactly one tensor, from the first to the last byte.
 void check_places(const std::string& where, const std::vector<TensorInfo>& tensors,
                   std::uint64_t data_bytes) {
   std::uint64_t reached = 0;

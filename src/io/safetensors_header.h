@@ -1,4 +1,4 @@
-// The header of a safetensors file: its dtypes, and reading it with every check of the format.
+// The header of a safetensors file: its dtypes, and a reader that makes every check of the format.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,12 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-/// Reads the JSON `text` of a file whose numbers take `data_bytes` bytes. Throws Error naming `where`.
+/// Parses the JSON `text` of the header of a file with `data_bytes` bytes of data. Throws Error naming
+/// `where`.
 SafetensorsHeader read_safetensors_header(const std::string& where, std::string_view text,
                                           std::uint64_t data_bytes);
 
-/// heed's dtype of that name in the format; none for those heed has not.
+/// Returns heed's dtype for a dtype of the format, or nullopt if heed does not support it.
 std::optional<DType> dtype_of_format(std::string_view name);
 std::string_view format_name(DType dtype);
 

@@ -19,7 +19,7 @@ struct Index {
   std::map<std::string, std::string, std::less<>> owner;  // tensor to shard
 };
 
-// An index may only name its neighbours: "../x" would read files the user never pointed at.
+// An index may only name files in its own folder: "../x" would read files that the user did not choose.
 void check_shard_name(const std::string& where, const std::string& tensor, const std::string& shard) {
   const bool plain = !shard.empty() && shard != "." && shard != ".." &&
                      shard.find('/') == std::string::npos && shard.find('\\') == std::string::npos &&
@@ -62,7 +62,7 @@ Index read_index(const std::filesystem::path& path) {
   return index;
 }
 
-// Weights of other libraries, by the end of their files' names.
+// Weight formats of other libraries, by the extension of their files.
 struct OtherFormat {
   std::string_view ending;
   const char* name;

@@ -3,7 +3,8 @@
 namespace heed::io {
 namespace {
 
-// Bytes of the character that starts at text[at], 0 when it is not well formed (Unicode 15, table 3-7).
+// Returns the length in bytes of the character that starts at text[at], or 0 if it is malformed (Unicode 15,
+// table 3-7).
 std::size_t character_length(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) -> unsigned {
     return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;

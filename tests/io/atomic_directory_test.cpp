@@ -106,7 +106,7 @@ TEST(StaleTemporaries, WritingClearsThoseOfItsOwnTarget) {
               UnorderedElementsAre("page.html", "page.html.tmp-old", "other.html.tmp-12-3", "step"));
 }
 
-// What a training run does: a checkpoint folder under a fixed name, and a file, replaced again and again.
+// Does what a training run does: replaces a checkpoint folder under a fixed name, and a file.
 void save(const TemporaryFolder& folder, int step) {
   AtomicDirectory directory(folder / "latest");
   const Tensor numbers = Tensor::full({3000}, step, DType::f64);

@@ -78,7 +78,7 @@ TEST(ReadRegularFile, TakesNothingElseAndDoesNotWait) {
   ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   EXPECT_THAT(error(name), HasSubstr("socket: expected a regular file, got a socket"));
   ::close(listener);
-  // Files whose size is not known before they are read.
+  // Files whose size is unknown before they are read.
   EXPECT_THAT(error("/proc/self/maps"), HasSubstr("at most 5 bytes"));
   EXPECT_FALSE(read_regular_file("/proc/self/stat", 1 << 16).empty());
 }
@@ -167,13 +167,13 @@ TEST(AtomicFile, SaysWhyItCannotBegin) {
   EXPECT_THAT(error_of([&] { AtomicFile file(folder.path()); }), HasSubstr("got a directory"));
   EXPECT_THAT(error_of([&] { AtomicFile file(folder.path().string() + "/"); }), HasSubstr("got a directory"));
   EXPECT_THAT(error_of([&] { AtomicFile(folder / std::string(300, 'n')); }), HasSubstr("File name too long"));
-  if (::geteuid() == 0) return;  // root writes where it likes
+  if (::geteuid() == 0) return;  // root may write anywhere
   ::chmod(folder.path().c_str(), 0500);
   EXPECT_THAT(error_of([&] { AtomicFile(folder / "file"); }), HasSubstr("Permission denied"));
   ::chmod(folder.path().c_str(), 0700);
 }
 
-// A limit on the size of files fails in the middle of a write, as a full disk does, and needs no rights.
+// A file size limit fails in the middle of a write, like a full disk, and needs no privileges.
 TEST(AtomicFile, FailureInTheMiddleKeepsTheOldFile) {
   const TemporaryFolder folder;
   spill(folder / "file", "old");
@@ -190,7 +190,7 @@ TEST(AtomicFile, FailureInTheMiddleKeepsTheOldFile) {
   EXPECT_THAT(listing(folder.path()), ElementsAre("file"));
 }
 
-// Runs in a process of its own, whose mounts nobody else sees. 0: passed, 77: not allowed to mount.
+// Runs in a separate process with private mounts. 0: passed, 77: not allowed to mount.
 int fill_a_disk(const TemporaryFolder& folder) {
   if (::unshare(CLONE_NEWNS) != 0) return 77;
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return 77;

@@ -61,7 +61,7 @@ TEST(FolderLock, NoticesThatItsFolderIsGone) {
   EXPECT_THAT(error_of([&] { lock->check(); }),
               AllOf(HasSubstr((folder / "run").string() + ": expected the folder that was locked"),
                     HasSubstr("moved to " + (folder / "moved").string())));
-  // Another folder has the name now, and another lock in it.
+  // Now another folder, with its own lock, has the name.
   std::filesystem::create_directory(folder / "run");
   spill(folder / "run" / "lock", "another's");
   EXPECT_THAT(error_of([&] { lock->check(); }), HasSubstr("moved to"));

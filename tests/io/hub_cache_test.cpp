@@ -1,4 +1,4 @@
-// Looking up models in the Hugging Face cache: what refs name, and what is incomplete.
+// Finding models in the Hugging Face cache: what refs name, and what is incomplete.
 #include "heed/io/hub_cache.h"
 
 #include <gmock/gmock.h>

@@ -50,7 +50,7 @@ TEST(Config, ReadsEveryKindOfValue) {
 TEST(Config, AccountsForEveryKey) {
   const Config config = parse(R"({"z": 1, "rope": {"type": "x", "factor": 2, "deep": {"a": 1, "b": 2}},
     "ignored": {"a": 1}, "list": [[1, 2], "x"], "a": null})");
-  EXPECT_THAT(config.unused(), ElementsAre("z", "rope", "ignored", "list"));  // null is absent
+  EXPECT_THAT(config.unused(), ElementsAre("z", "rope", "ignored", "list"));  // a null value counts as absent
   config.ignore({"ignored", "not there"});
   EXPECT_EQ(config.sub("rope").required_string("type"), "x");
   EXPECT_EQ(config.sub("rope").sub("deep").required_integer("a"), 1);
@@ -130,7 +130,7 @@ TEST(Config, LoadsFilesWithinALimit) {
   EXPECT_THAT(error_of([&] { Config::load(folder / "long"); }), HasSubstr("at most 8388608 bytes"));
 }
 
-// nlohmann-json is the oracle: both must call the same texts JSON.
+// nlohmann-json is the oracle: both must accept the same texts.
 TEST(JsonReader, AcceptsExactlyJson) {
   const std::string original =
       R"({"a": [1, -2.5e+3, 0, "x\n\u00e9\ud83d\ude00é", true, false, null, {}], "b": {"c": []}})";
@@ -157,7 +157,7 @@ TEST(JsonReader, AcceptsExactlyJson) {
       theirs = !nlohmann::json::parse(text).is_discarded();
     } catch (const nlohmann::json::parse_error&) {
       theirs = false;
-    } catch (const nlohmann::json::out_of_range&) {  // JSON, but no double holds the number
+    } catch (const nlohmann::json::out_of_range&) {  // valid JSON, but the number overflows a double
     }
     ASSERT_EQ(mine, theirs) << text;
     accepted += mine ? 1 : 0;

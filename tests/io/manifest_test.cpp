@@ -72,7 +72,7 @@ TEST(Manifest, IsReadWithCare) {
   spill(folder / "a", "123456789");
   const std::string first = "Every file of this folder was written before this one. Bytes, CRC-32C, name:\n";
   EXPECT_EQ(error_with("Every file of this folder was written before this one.\n"),
-            "");  // of earlier versions
+            "");  // written by earlier versions
   EXPECT_EQ(error_with(first + "9 e3069283 a\n"), "");
   EXPECT_THAT(error_with(""), HasSubstr("complete: expected a list of checksums"));
   for (const char* line : {"", "9", "9 e3069283", "9 e3069283 ", "-9 e3069283 a", "9 g3069283 a",

@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 
 const std::filesystem::path kFixtures = std::filesystem::path(HEED_FIXTURES) / "io";
 
-// A file with this header and data; nlohmann-json writes and reads headers independently of heed.
+// Makes a file from a header and data. nlohmann-json writes and reads headers independently of heed.
 std::string file_of(const std::string& header, const std::string& data) {
   const std::uint64_t length = header.size();
   std::string content(8, '\0');
@@ -71,7 +71,7 @@ TEST(Safetensors, ReadsWhatTheReferenceWrote) {
   EXPECT_FALSE(file.contains("none"));
 }
 
-// Every case with the verdict of the reference (safetensors 0.8.0). heed refuses a little more.
+// Every case with the verdict of the reference (safetensors 0.8.0). heed is slightly stricter.
 TEST(Safetensors, RefusesEveryMalformedHeaderTheReferenceRefuses) {
   const auto cases = nlohmann::json::parse(slurp(kFixtures / "headers.json"));
   ASSERT_GT(cases.size(), 70u);
@@ -212,14 +212,14 @@ TEST(Safetensors, OpensTenThousandTensorsInNoTime) {
         {"model.layers." + std::to_string(i) + ".self_attn.q_proj.weight", Tensor::full({2, 2}, i)});
   }
   save_safetensors(folder / "file", tensors);
-  const std::clock_t start = std::clock();  // processor time: other programs do not count
+  const std::clock_t start = std::clock();  // processor time, so that other programs do not count
   const SafetensorsFile file = SafetensorsFile::open(folder / "file");
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_EQ(file.get("model.layers.9999.self_attn.q_proj.weight").to_vector<float>()[3], 9999.0f);
-  EXPECT_LT(seconds, 1.0);  // takes about 10 ms; the room is for sanitizers
+  EXPECT_LT(seconds, 1.0);  // takes about 10 ms; the margin is for sanitizers
 }
 
-// Flips, cuts, inserts or replaces: what a broken download or a hostile file may look like.
+// Flips, cuts, inserts or replaces bytes, like a broken download or a hostile file.
 std::string mutate(const std::string& original, std::size_t header_bytes, Choices& choices) {
   constexpr std::string_view kTokens = "{}[]\",:0123456789-.eE \\u\x00\xff";
   std::string content = original;
@@ -235,8 +235,7 @@ std::string mutate(const std::string& original, std::size_t header_bytes, Choice
       default: content.insert(at, content.substr(choices.below(content.size()), choices.below(60))); break;
     }
   }
-  if (content.size() >= 8 &&
-      choices.below(2) == 0) {  // make the length fit again, to get past the first check
+  if (content.size() >= 8 && choices.below(2) == 0) {  // correct the length, to get past the first check
     const std::uint64_t data = original.size() - 8 - header_bytes;
     const std::uint64_t length = content.size() - 8 - std::min<std::uint64_t>(data, content.size() - 8);
     std::memcpy(content.data(), &length, 8);

@@ -1,5 +1,5 @@
-// What must be on disk before the names appear. The test stands in for the system's fsync and rename, and
-// writes down the order they are called in.
+// What must be on disk before the names appear. The test replaces the system's fsync and rename, and records
+// the order of the calls.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -28,7 +28,7 @@ class TemporaryFolder {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  /// In memory where the system has such a folder: for tests that wait for the disk too often.
+  /// In memory if the system has such a folder, for tests that would wait for the disk too often.
   static std::filesystem::path fast_parent() {
     return ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path();
   }
@@ -39,7 +39,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// Reading and writing that shares nothing with the code under test.
+// Reads and writes files independently of the code under test.
 inline std::string slurp(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -53,7 +53,7 @@ inline std::vector<std::string> listing(const std::filesystem::path& folder) {
     names.push_back(entry.path().filename());
   return names;
 }
-// The message of the Error that `action` throws; empty when it throws none.
+// Returns the message of the Error that `action` throws, or an empty string if it throws none.
 inline std::string error_of(const std::function<void()>& action) {
   try {
     action();

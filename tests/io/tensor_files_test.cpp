@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 
 Tensor numbers(float first) { return Tensor::from<float>({first, first + 1}, {2}); }
 
-// Two files and their index, as save_pretrained writes large models.
+// Writes two files and their index, as save_pretrained does for large models.
 void write_shards(const TemporaryFolder& folder) {
   save_safetensors(folder / "model-00001-of-00002.safetensors", {{"a", numbers(1)}, {"b", numbers(2)}});
   save_safetensors(folder / "model-00002-of-00002.safetensors", {{"c", numbers(3)}});

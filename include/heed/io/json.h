@@ -1,5 +1,5 @@
-// JSON: Config reads a configuration and records which keys were used, so that unknown settings are reported
-// instead of ignored; JsonWriter writes configurations, logs and `--json` output.
+// JSON: Config reads a configuration and records which keys are used, so that unknown settings are reported
+// instead of ignored. JsonWriter writes configurations, logs and `--json` output.
 #pragma once
 
 #include <charconv>
@@ -20,26 +20,26 @@ namespace io {
 struct JsonValue;
 }
 
-/// One JSON object (or an array, whose keys are "0", "1", ...) of a configuration. Copies share the record
-/// of used keys. A key whose value is null is absent. Getters mark their key as used; a value of the wrong
-/// type throws Error: `config.json: rope_scaling.factor: expected a number, got "abc"`.
+/// A JSON object of a configuration, or an array, whose keys are "0", "1", ... Copies share the record of
+/// used keys. A key whose value is null counts as absent. Getters mark their key as used. They throw Error if
+/// a value has the wrong type: `config.json: rope_scaling.factor: expected a number, got "abc"`.
 class Config {
  public:
-  /// Throws Error when the file cannot be read, is longer than 8 MiB, or is not one JSON object: strict JSON
-  /// in UTF-8, no comments, no key twice in an object, nesting of at most 64.
+  /// Throws Error if the file cannot be read, is longer than 8 MiB, or is not one JSON object: strict JSON in
+  /// UTF-8, without comments or repeated keys, nested at most 64 deep.
   static Config load(const std::filesystem::path& file);
-  /// The same from text; messages name `where` instead of the file.
+  /// The same from text. Messages name `where` instead of the file.
   static Config parse(std::string_view text, std::string where);
 
-  /// Whether the key exists and is not null. Does not mark it.
+  /// Returns true if the key exists and is not null. Does not mark the key as used.
   bool has(std::string_view name) const;
-  /// All keys in the file's order, nulls included. Marks nothing.
+  /// Returns all keys in the file's order, including null ones. Does not mark any key.
   std::vector<std::string> names() const;
 
   std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
   std::int64_t required_integer(std::string_view name) const;
   std::optional<std::int64_t> optional_integer(std::string_view name) const;
-  /// Sizes: integers from 1 to 2^30, so that the product of two of them never overflows.
+  /// For sizes: integers from 1 to 2^30, so that the product of two of them never overflows.
   std::int64_t positive_integer(std::string_view name, std::int64_t otherwise) const;
   std::int64_t required_positive_integer(std::string_view name) const;
 
@@ -54,36 +54,36 @@ class Config {
   std::string required_string(std::string_view name) const;
   std::optional<std::string> optional_string(std::string_view name) const;
 
-  /// An array of integers; a single integer stands for an array of one (`"eos_token_id": 2`); empty when
+  /// Returns an array of integers. A single integer counts as an array of one (`"eos_token_id": 2`). Empty if
   /// absent.
   std::vector<std::int64_t> integers(std::string_view name) const;
   std::vector<double> numbers(std::string_view name) const;
-  /// An array of strings; a single one stands for an array of one.
+  /// Returns an array of strings. A single string counts as an array of one.
   std::vector<std::string> strings(std::string_view name) const;
 
-  /// The object or array of that name; throws Error when it is absent.
+  /// Returns the object or array of that name. Throws Error if it is absent.
   Config sub(std::string_view name) const;
   std::optional<Config> optional_sub(std::string_view name) const;
 
-  /// Marks keys that are known to be irrelevant, whatever their values. Keys may be absent.
+  /// Marks keys that are known to be irrelevant, with any value, as used. The keys may be absent.
   void ignore(std::initializer_list<std::string_view> names) const;
-  /// The keys that were not used, in the file's order, without nulls; keys of objects read through sub() as
-  /// "outer.inner".
+  /// Returns the unused keys in the file's order, without null ones; keys of objects that were read through
+  /// sub() as "outer.inner".
   std::vector<std::string> unused() const;
 
-  /// Throws Error `FILE: NAME: expected EXPECTED, got VALUE`, with the key's value as in the file, for checks
-  /// by the caller.
+  /// For checks by the caller: throws Error `FILE: NAME: expected EXPECTED, got VALUE`, with the key's value
+  /// as written in the file.
   [[noreturn]] void fail(std::string_view name, std::string_view expected) const;
-  /// This object as JSON text, every key in its order and numbers as they are written, with a string under
-  /// `name` in the place of what was there, or at the end.
+  /// Returns this object as JSON text with the string `value` as the value of `name`, which is added at the
+  /// end if it is absent. Keeps the order of keys and the notation of numbers.
   std::string text_with(std::string_view name, std::string_view value) const;
-  /// The file (or `where`) this was read from.
+  /// The file (or `where`) that this was read from.
   const std::string& where() const;
 
  private:
   struct Document;
   Config(std::shared_ptr<const Document> document, const io::JsonValue* value, std::string prefix);
-  /// The value of a key, marked as used; nullptr when it is absent or null.
+  /// Returns the value of a key and marks the key as used; nullptr if it is absent or null.
   const io::JsonValue* find(std::string_view name) const;
 
   std::shared_ptr<const Document> document_;
@@ -91,9 +91,9 @@ class Config {
   std::string prefix_;
 };
 
-/// Builds JSON text in the order of the calls. Numbers are written with the fewest digits that read back as
-/// the same value (a whole floating number keeps its ".0"); NaN and infinities, which JSON lacks, become
-/// null; bytes that are not UTF-8 become U+FFFD. Keys are not checked for repetition.
+/// Builds JSON text in the order of the calls. Numbers have the fewest digits that read back as the same
+/// value (a whole floating-point number keeps its ".0"). NaN and infinities, which JSON lacks, become null;
+/// bytes that are not UTF-8 become U+FFFD. Repeated keys are not detected.
 class JsonWriter {
  public:
   /// With `indent` 0 the text is one line, otherwise one line per member.
@@ -110,7 +110,7 @@ class JsonWriter {
   JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
   JsonWriter& value(bool truth) { return raw(truth ? "true" : "false"); }
   JsonWriter& value(std::nullptr_t) { return raw("null"); }
-  /// A number as it is written, which must be JSON.
+  /// Writes a number in the given notation, which must be valid JSON.
   JsonWriter& written_number(std::string_view number) { return raw(number); }
   JsonWriter& value(double number);
   JsonWriter& value(float number);
@@ -135,13 +135,13 @@ class JsonWriter {
   JsonWriter& value(const std::optional<T>& maybe) {
     return maybe ? value(*maybe) : value(nullptr);
   }
-  /// A key and its value.
+  /// Writes a key and its value.
   template <class T>
   JsonWriter& field(std::string_view name, const T& content) {
     return key(name).value(content);
   }
 
-  /// The text written so far; every object and array must have been closed.
+  /// Returns the text written so far. Every object and array must have been closed.
   const std::string& text() const;
 
  private:
@@ -154,7 +154,7 @@ class JsonWriter {
 
   std::string text_;
   int indent_;
-  std::vector<bool> empty_;  // per open bracket: nothing in it yet
+  std::vector<bool> empty_;  // per open bracket: no content yet
   bool after_key_ = false;
 };
 
