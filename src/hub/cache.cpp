@@ -26,7 +26,8 @@ void make_directories(const fs::path& folder) {
   if (error) io::throw_system_error(folder, "cannot be created", error.value());
 }
 
-// Whether the name still leads to the open file: whoever deletes lock files must not split the lock in two.
+// Returns true if the name still refers to the open file. Otherwise somebody deleted the lock file, and two
+// processes would hold different locks.
 bool is_still_named(int descriptor, const fs::path& file) {
   struct stat open {
   }, named{};
@@ -34,7 +35,8 @@ bool is_still_named(int descriptor, const fs::path& file) {
          open.st_ino == named.st_ino && open.st_dev == named.st_dev;
 }
 
-// True when locked, or when the file system knows no locks: contents are checked by their hash in any case.
+// Returns true if the file is locked, or if the file system does not support locks: contents are checked by
+// their hash in any case.
 bool try_lock(int descriptor, const fs::path& file) {
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return true;
   if (errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK) return true;
@@ -46,7 +48,7 @@ bool try_lock(int descriptor, const fs::path& file) {
 
 FileLock::FileLock(const fs::path& file, const StopSignal& stop, const std::function<void()>& on_wait) {
   for (bool waiting = false;;) {
-    // The group may write, as Python's locks allow it to.
+    // Group-writable, as Python's locks are.
     io::Descriptor opened(io::open_descriptor(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0664));
     if (opened.get() < 0) io::throw_system_error(file, "cannot be opened", errno);
     if (try_lock(opened.get(), file)) {
@@ -91,7 +93,7 @@ void Cache::require_space(const std::vector<RemoteFile>& files) const {
 void Cache::link(const RemoteFile& remote) const {
   const fs::path name = file(remote.name), folder = name.parent_path();
   make_directories(folder);
-  // Through a link, a file would land outside the snapshot.
+  // Through a link, a file would be written outside the snapshot.
   std::error_code error;
   for (fs::path parent = folder; parent != snapshot(); parent = parent.parent_path()) {
     if (fs::is_symlink(parent, error))
@@ -104,7 +106,7 @@ void Cache::link(const RemoteFile& remote) const {
     fs::remove(name, error);
     fs::create_symlink(target, name, error);
     if (!error) return;
-    // Another process may have made it in between.
+    // Another process may have created it in the meantime.
     constexpr int kMostAttempts = 3;
     if (error != std::errc::file_exists || attempt == kMostAttempts)
       io::throw_system_error(name, "cannot be linked to the download", error.value());

@@ -1,5 +1,5 @@
-// Writing into the cache of heed/io/hub_cache.h, beside other processes (and Python's huggingface_hub) that
-// write into it at the same time.
+// Writes into the cache of heed/io/hub_cache.h, into which other processes (and Python's huggingface_hub) may
+// write at the same time.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace heed::hub {
 
-/// An exclusive lock on a file, flock(2) as Python's filelock takes it, held until the end of the object.
+/// An exclusive lock on a file for the lifetime of the object: flock(2), as in Python's filelock.
 class FileLock {
  public:
-  /// Waits for the lock; `on_wait` is called once when another process holds it. Throws Stopped and Error.
+  /// Waits for the lock. Calls `on_wait` once if another process holds it. Throws Stopped and Error.
   FileLock(const std::filesystem::path& file, const StopSignal& stop, const std::function<void()>& on_wait);
   ~FileLock();
   FileLock(const FileLock&) = delete;
@@ -38,13 +38,13 @@ class Cache {
   }
   std::filesystem::path lock(const std::string& etag) const { return locks_ / (etag + ".lock"); }
 
-  /// Makes the folders that downloads go to.
+  /// Creates the folders for downloads.
   void make_folders() const;
-  /// Throws Error when the disk has not room for what is left to download of these files.
+  /// Throws Error if the disk lacks space for the missing parts of these files.
   void require_space(const std::vector<RemoteFile>& files) const;
-  /// Makes the name in the snapshot a link to the blob.
+  /// Makes the file's name in the snapshot a link to the blob.
   void link(const RemoteFile& file) const;
-  /// Records which commit a branch or tag names. A commit needs no record.
+  /// Records the commit of a branch or tag. A commit as revision needs no record.
   void record_revision(const std::string& revision) const;
 
  private:

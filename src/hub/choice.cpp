@@ -23,7 +23,7 @@ constexpr std::string_view kNames[] = {
     "chat_template.jinja", "chat_template.json", "vocab.json", "vocab.txt", "merges.txt", "encoder.json",
     "vocab.bpe", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm", "target.spm",
     "target_vocab.json", "normalizer.json",
-    // vectors of sentences
+    // sentence embeddings
     "modules.json", "config_sentence_transformers.json"};
 
 std::string_view folder_of(std::string_view name) {
@@ -36,7 +36,7 @@ std::string_view base_of(std::string_view name) {
   return slash == name.npos ? name : name.substr(slash + 1);
 }
 
-// 1_Pooling, 2_Dense: where sentence-transformers keeps a module.
+// Matches 1_Pooling, 2_Dense, ...: the folders of sentence-transformers' modules.
 bool is_module_folder(std::string_view folder) {
   const std::size_t mark = folder.find('_');
   const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
@@ -67,7 +67,7 @@ bool matches_one(const std::vector<std::string>& patterns, const std::string& na
                      [&name](const std::string& pattern) { return matches(pattern, name); });
 }
 
-// What stands in the place of safetensors, for the message.
+// Returns which weights the repository has instead of safetensors, for the message.
 std::string other_weights(const std::vector<std::string>& files) {
   constexpr std::string_view kEndings[] = {".bin",     ".pt",   ".pth",         ".gguf", ".onnx", ".h5",
                                            ".msgpack", ".ckpt", ".safetensors", ".ot",   ".npz"};

@@ -1,4 +1,4 @@
-// Which files of a repository are downloaded.
+// Selects which files of a repository are downloaded.
 #pragma once
 
 #include <filesystem>
@@ -11,26 +11,27 @@
 namespace heed::hub {
 
 struct Patterns {
-  std::vector<std::string> include;  // empty: what heed reads
+  std::vector<std::string> include;  // empty: the files that heed reads
   std::vector<std::string> exclude;
 };
 
-/// Whether a shell pattern matches: * (slashes too), ? and [a-z], as Python's fnmatch; a pattern that ends
-/// with a slash matches what lies in the folder.
+/// Returns true if a shell pattern matches: * (also matches slashes), ? and [a-z], as in Python's fnmatch. A
+/// pattern that ends with a slash matches the content of the folder.
 bool matches(const std::string& pattern, const std::string& name);
 
-/// The files to download, without those that only an index of weights names. Without include patterns: the
-/// configuration, the tokenizer, the weights in safetensors, and the same in the folders of
-/// sentence-transformers' modules. Throws Error when that leaves nothing, and, without include patterns, when
-/// the repository has no config.json or no safetensors.
+/// Returns the files to download, except those that are only named by an index of weights. Without include
+/// patterns: the configuration, the tokenizer, the weights in safetensors, and the same in the folders of
+/// sentence-transformers' modules. Throws Error if no file is left and, without include patterns, if the
+/// repository has no config.json or no safetensors.
 std::vector<std::string> files_to_download(const Repository& repository, const Patterns& patterns);
 
-/// The files of weights that `index`, a downloaded model.safetensors.index.json named `name` in the
-/// repository, adds to them. Throws Error when the repository lacks one.
+/// Returns the weights files that an index adds. `index` is the downloaded model.safetensors.index.json with
+/// the name `name` in the repository. Throws Error if the repository lacks one of them.
 std::vector<std::string> shards_to_download(const Repository& repository, const Patterns& patterns,
                                             const std::string& name, const std::filesystem::path& index);
 
-/// The indexes of weights among the files chosen, unless include patterns name every file themselves.
+/// Returns the indexes of weights among the selected files; none if include patterns name all files
+/// explicitly.
 std::vector<std::string> indexes_among(const std::vector<std::string>& files, const Patterns& patterns);
 
 }  // namespace heed::hub

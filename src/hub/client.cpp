@@ -18,7 +18,8 @@ double number_in(const std::string& text) {
   return value;
 }
 
-// Retry-After: 30, or of RateLimit: "api";r=0;t=55 the seconds until requests are counted anew; -1: neither.
+// Returns the delay in seconds that the server asks for: that of `Retry-After: 30`, or of `RateLimit:
+// "api";r=0;t=55` the time until the next window. Returns -1 if there is neither.
 double asked_delay(const Response& response) {
   const double seconds = number_in(response.header("retry-after"));
   if (seconds >= 0) return seconds;
@@ -47,7 +48,7 @@ bool Retries::wait(double asked) {
 }
 
 void Retries::after(const ConnectionError& error) {
-  // Without a network there is no point in asking again; in a long download a network may come back.
+  // Without a network, retrying is pointless; during a long download, the network may come back.
   const bool hopeless = !error.transient || (error.unreached && !conversation_.reached);
   if (hopeless || !wait(-1)) throw error;
 }

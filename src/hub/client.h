@@ -1,4 +1,4 @@
-// A conversation with the hub: redirects, the token, repetitions, and what its answers mean.
+// Requests to the hub: redirects, the token, retries, and errors from its answers.
 #pragma once
 
 #include <atomic>
@@ -9,24 +9,24 @@
 
 namespace heed::hub {
 
-/// What several connections of one pull share.
+/// State shared by the connections of one pull.
 struct Conversation {
   const Settings& settings;
   StopSignal stop;
-  std::function<void(const std::string&)> on_message;  // may be called by several threads at once
-  std::atomic<bool> reached{false};                    // whether the hub has answered anything yet
+  std::function<void(const std::string&)> on_message;  // several threads may call it at once
+  std::atomic<bool> reached{false};                    // true once the hub has answered
 };
 
-/// Repeats what failed for the moment: up to five times without progress, each time after twice the delay, or
-/// after the time the server asks for.
+/// Retries transient failures: up to five times without progress. Each delay is twice the previous one, or as
+/// long as the server asks for.
 class Retries {
  public:
   explicit Retries(Conversation& conversation) : conversation_(conversation) {}
-  /// Waits, or throws the error where another attempt does not help.
+  /// Waits, or throws the error if another attempt cannot help.
   void after(const ConnectionError& error);
   /// Waits and returns true for an answer that another attempt may change (408, 429, 5xx).
   bool after(const Response& response);
-  /// Something arrived: counting starts again.
+  /// Resets the count because data arrived.
   void progress() { attempts_ = 0; }
 
  private:
@@ -44,10 +44,10 @@ class Client {
   Conversation& conversation() { return conversation_; }
   const Settings& settings() const { return conversation_.settings; }
 
-  /// Sends once, following redirects (at most ten); the token goes to the hub's own scheme, host and port
-  /// only. With `within_hub`, a redirect to anywhere else is returned as the answer.
+  /// Sends once and follows redirects (at most ten). The token is sent to the hub's own scheme, host and port
+  /// only. With `within_hub`, a redirect to any other origin is returned as the answer.
   Response send(Request request, bool within_hub);
-  /// The same, repeated as Retries says.
+  /// The same, retried by the rules of Retries.
   Response ask(const Request& request, bool within_hub);
 
  private:
@@ -55,13 +55,13 @@ class Client {
   Http http_;
 };
 
-/// Throws what an answer other than success means for `repository` at `revision` (and `file`, if any), with
+/// Throws the Error for an unsuccessful answer about `repository` at `revision` (and `file`, if any), with
 /// what to do about it.
 [[noreturn]] void throw_refusal(const Response& response, const Settings& settings,
                                 const std::string& repository, const std::string& revision,
                                 const std::string& file);
 
-/// A text from a server, for messages: one line, cut where it is long.
+/// Returns a text from a server for use in messages: as one line, shortened if it is long.
 std::string quoted_text(std::string text);
 
 }  // namespace heed::hub

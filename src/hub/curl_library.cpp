@@ -16,7 +16,7 @@ void find(void* library, const char* name, Function& function) {
 
 CurlLibrary load() {
   void* library = nullptr;
-  // Debian's two builds, which differ in their TLS library.
+  // Debian has two builds, which differ in their TLS library.
   for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4"}) {
     if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
   }

@@ -1,5 +1,5 @@
-// libcurl, loaded when the first connection is opened: it brings thirty libraries along, and linking them
-// would make every command start 5 ms later.
+// libcurl, loaded when the first connection is opened. It depends on thirty libraries; linking them would
+// delay the start of every command by 5 ms.
 #pragma once
 
 #include <curl/curl.h>
@@ -18,7 +18,7 @@ struct CurlLibrary {
   decltype(&::curl_slist_free_all) slist_free_all;
 };
 
-/// The library, loaded and initialised by the first call. Throws Error when it is not installed.
+/// Returns the library, which the first call loads and initializes. Throws Error if it is not installed.
 const CurlLibrary& curl_library();
 
 }  // namespace heed::hub

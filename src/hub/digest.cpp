@@ -14,7 +14,7 @@ std::uint32_t big_endian(const unsigned char* bytes) {
          bytes[3];
 }
 
-// Hands whole blocks of 64 bytes to `block` and keeps the rest for the next call.
+// Passes whole blocks of 64 bytes to `block` and keeps the rest for the next call.
 template <class Block>
 void in_blocks(std::string_view bytes, std::array<unsigned char, 64>& rest, std::uint64_t& length,
                Block block) {
@@ -40,7 +40,7 @@ void in_blocks(std::string_view bytes, std::array<unsigned char, 64>& rest, std:
   }
 }
 
-// The bit 1, zeros up to 8 bytes before the end of a block, and the length in bits.
+// Adds the padding: the bit 1, zeros up to 8 bytes before the end of a block, and the length in bits.
 template <class Digest>
 void pad(Digest& digest, std::uint64_t length) {
   std::string padding(1, '\x80');
@@ -144,7 +144,7 @@ std::string Sha256::hex() {
 }
 
 EtagCheck::EtagCheck(std::string_view etag, std::uint64_t size) : kind_(Kind::none), etag_(etag) {
-  if (!is_commit(etag)) return;  // no hexadecimal digits of either length
+  if (!is_commit(etag)) return;  // not hexadecimal digits of either length
   kind_ = etag.size() == 40 ? Kind::git : Kind::sha256;
   if (kind_ == Kind::git) sha1_.update("blob " + std::to_string(size) + std::string(1, '\0'));
 }

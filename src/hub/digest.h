@@ -1,4 +1,4 @@
-// SHA-1 and SHA-256 (FIPS 180-4), which name and check the files of the hub.
+// SHA-1 and SHA-256 (FIPS 180-4), which the hub uses to name and check files.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace heed::hub {
 class Sha1 {
  public:
   void update(std::string_view bytes);
-  /// The digest as 40 hexadecimal digits. Nothing may be added afterwards.
+  /// Returns the digest as 40 hexadecimal digits. Nothing may be added afterwards.
   std::string hex();
 
  private:
@@ -24,7 +24,7 @@ class Sha1 {
 class Sha256 {
  public:
   void update(std::string_view bytes);
-  /// The digest as 64 hexadecimal digits. Nothing may be added afterwards.
+  /// Returns the digest as 64 hexadecimal digits. Nothing may be added afterwards.
   std::string hex();
 
  private:
@@ -35,14 +35,14 @@ class Sha256 {
   std::uint64_t length_ = 0;
 };
 
-/// Checks a file of `size` bytes against the ETag that the hub gave it: 64 hexadecimal digits are the
-/// SHA-256 of a large file (LFS), 40 the hash that git gives a small one (SHA-1 of "blob SIZE\0" and the
-/// bytes). Any other ETag checks nothing.
+/// Checks a file of `size` bytes against its ETag from the hub. 64 hexadecimal digits are the SHA-256 of a
+/// large file (LFS). 40 digits are git's hash of a small one: the SHA-1 of "blob SIZE\0" and the bytes. Any
+/// other ETag passes unchecked.
 class EtagCheck {
  public:
   EtagCheck(std::string_view etag, std::uint64_t size);
   void update(std::string_view bytes);
-  /// The digest of what was added, or the ETag itself where it is none.
+  /// Returns the digest of the added bytes, or the ETag itself if it is not a digest.
   std::string digest();
 
  private:

@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The file that grows: its bytes are hashed as they come, those of an earlier attempt when it is opened.
+// A partially downloaded file. Its bytes are hashed as they arrive; those of an earlier attempt when it is
+// opened.
 class PartialFile {
  public:
   PartialFile(const fs::path& path, const RemoteFile& remote)
@@ -60,7 +61,7 @@ class PartialFile {
     check_ = EtagCheck(remote_.etag, remote_.size);
   }
 
-  /// Of a whole file: puts it on disk and returns what its ETag should be.
+  /// For a complete file: syncs it to disk and returns the ETag it should have.
   std::string finish() {
     io::sync_descriptor(descriptor_.get(), path_);
     return check_.digest();
@@ -90,7 +91,7 @@ class PartialFile {
   std::uint64_t bytes_ = 0;
 };
 
-// Whether a "206 Partial Content" begins where the file ends: "bytes 100-199/200".
+// Returns true if a "206 Partial Content" begins where the file ends: "bytes 100-199/200".
 bool continues(const Response& response, std::uint64_t at, std::uint64_t size) {
   const std::string range = response.header("content-range");
   const std::string begin = std::string("bytes ") + std::to_string(at) + "-";
@@ -98,8 +99,8 @@ bool continues(const Response& response, std::uint64_t at, std::uint64_t size) {
   return range.starts_with(begin) && range.ends_with(end);
 }
 
-// One request for what is left. No If-Range: the address names a commit, whose files never change, and the
-// hash of the whole is checked in any case.
+// Requests the rest once. Sends no If-Range: the address contains the commit, whose files never change, and
+// the hash of the whole file is checked in any case.
 Response request_rest(Client& client, const Repository& repository, PartialFile& part, const RemoteFile& file,
                       const OnBytes& on_bytes, Retries& retries) {
   const std::uint64_t start = part.bytes();
@@ -114,7 +115,7 @@ Response request_rest(Client& client, const Repository& repository, PartialFile&
         first && start > 0 && !(response.status == 206 && continues(response, start, file.size));
     if (anew && response.status == 206)
       throw Error(file.name + ": expected the range from " + std::to_string(start) + ", got another one");
-    if (anew) {  // the server gives the whole file, whatever was asked for
+    if (anew) {  // the server sends the whole file, not the requested range
       part.clear();
       on_bytes(-static_cast<std::int64_t>(start), 0);
     }
@@ -135,7 +136,7 @@ void fill(Client& client, const Repository& repository, PartialFile& part, const
       if (part.is_whole()) return;
       const bool good = response.status == 200 || response.status == 206;
       if (good) throw ConnectionError(file.name + ": the connection ended early (try again)", true, false);
-      if (response.status == 416 && part.bytes() > 0) {  // what is there is not a part of what the server has
+      if (response.status == 416 && part.bytes() > 0) {  // the part is not a part of the server's file
         on_bytes(-static_cast<std::int64_t>(part.bytes()), 0);
         part.clear();
       } else if (!retries.after(response)) {
@@ -166,7 +167,7 @@ void download_blob(Client& client, const Repository& repository, const Cache& ca
     }
     fs::remove(path, error);
     on_bytes(-static_cast<std::int64_t>(file.size), 0);
-    if (resumed) continue;  // the older part may be what is wrong
+    if (resumed) continue;  // the earlier part may be the wrong one
     throw Error(repository.name + ": " + file.name + ": expected the hash " + file.etag + ", got " + digest +
                 " (the download was damaged and is deleted; try again)");
   }

@@ -23,7 +23,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// What a server sends may hold anything; messages are one line.
+// Makes a server's text printable on one line, for messages.
 std::string printable(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
@@ -40,7 +40,7 @@ struct Http::Transfer {
   std::exception_ptr thrown;
   char message[CURL_ERROR_SIZE] = {};
 
-  // The callbacks are called from C: nothing may be thrown through it.
+  // C code calls the callbacks: exceptions must not pass through it.
   template <class Action>
   std::size_t guarded(std::size_t bytes, Action action) noexcept {
     try {
@@ -48,7 +48,7 @@ struct Http::Transfer {
       return bytes;
     } catch (...) {
       thrown = std::current_exception();
-      return bytes + 1;  // any other number than all of them ends the transfer
+      return bytes + 1;  // any number other than `bytes` ends the transfer
     }
   }
 
@@ -63,7 +63,7 @@ struct Http::Transfer {
     header_bytes += line.size();
     if (header_bytes > kMostBytes)
       throw Error(origin_of(request.url) + ": the answer's headers are too long");
-    if (line.starts_with("HTTP/")) {  // of a proxy first, then of the server
+    if (line.starts_with("HTTP/")) {  // a proxy's first, then the server's
       response = Response();
       const std::size_t space = line.find(' ');
       if (space != line.npos) response.status = std::atol(std::string(line.substr(space + 1, 3)).c_str());
@@ -84,7 +84,7 @@ struct Http::Transfer {
     const bool good = response.status >= 200 && response.status < 300;
     if (request.on_body && good) return request.on_body(response, bytes);
     constexpr std::size_t kErrorText = 64 << 10;
-    if (!good) {  // pages that explain an error may be cut
+    if (!good) {  // bodies of error pages may be truncated
       response.body.append(bytes.substr(0, kErrorText - std::min(kErrorText, response.body.size())));
       return;
     }

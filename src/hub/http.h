@@ -1,5 +1,5 @@
-// One HTTP request and its answer, over libcurl. Redirects are not followed here: whether the token may go
-// along is the caller's decision (client.h).
+// A single HTTP request and its answer, using libcurl. Redirects are not followed here, because the caller
+// decides whether the token may be sent along (client.h).
 #pragma once
 
 #include <atomic>
@@ -18,14 +18,13 @@ namespace heed::hub {
 
 struct CurlLibrary;
 
-/// Thrown when the work is to stop (Ctrl-C): what is downloaded so far stays, to be resumed.
+/// Thrown when the work is cancelled (Ctrl-C). What has been downloaded is kept, so that it can be resumed.
 class Stopped : public Error {
  public:
   Stopped() : Error("download: stopped (run the same command again to resume)") {}
 };
 
-/// A connection that failed. `transient`: another attempt may help. `unreached`: the other end never
-/// answered.
+/// A failed connection. `transient`: another attempt may help. `unreached`: the server never answered.
 class ConnectionError : public Error {
  public:
   ConnectionError(const std::string& message, bool transient, bool unreached)
@@ -34,7 +33,7 @@ class ConnectionError : public Error {
   const bool unreached;
 };
 
-/// When to give up: the user asked to, or another connection of the same work failed.
+/// Cancels the work: the user asked for it, or another connection of the same work failed.
 struct StopSignal {
   const std::atomic<bool>* asked = nullptr;
   std::atomic<bool> failed{false};
@@ -43,11 +42,11 @@ struct StopSignal {
 
 struct Response {
   long status = 0;
-  std::map<std::string, std::string> headers;  // names in lower case; the last one of several
-  std::string body;                            // empty where the request has an on_body
-  std::string redirect;                        // of a 3xx: where to, as an absolute URL
+  std::map<std::string, std::string> headers;  // names in lower case; the last of repeated ones
+  std::string body;                            // empty if the request has an on_body
+  std::string redirect;                        // of a 3xx: the target as an absolute URL
 
-  /// A header, or an empty text.
+  /// Returns a header, or an empty string.
   std::string header(const std::string& name) const;
   bool is_redirect() const { return status >= 300 && status < 400 && !redirect.empty(); }
 };
@@ -56,16 +55,17 @@ struct Request {
   std::string url;
   bool head = false;                 // headers only
   std::vector<std::string> headers;  // "Name: value"
-  int silence_seconds = 10;          // longest time without a byte
-  std::size_t limit = 0;             // of the body, where it is collected
-  /// Takes the body of a successful answer piece by piece; what it throws ends the request and is thrown on.
+  int silence_seconds = 10;          // longest time without data
+  std::size_t limit = 0;             // of the body, if it is collected
+  /// Receives the body of a successful answer piece by piece. An exception from it ends the request and is
+  /// rethrown.
   std::function<void(const Response&, std::string_view)> on_body;
 };
 
-/// "https://host:port" of a URL, in lower case.
+/// Returns "https://host:port" of a URL, in lower case.
 std::string origin_of(std::string_view url);
 
-/// A connection that is kept open between requests. For one thread.
+/// A connection that is kept open between requests. Not thread-safe.
 class Http {
  public:
   Http(const Settings& settings, const StopSignal& stop);
@@ -73,8 +73,8 @@ class Http {
   Http(const Http&) = delete;
   Http& operator=(const Http&) = delete;
 
-  /// Sends a request. Throws ConnectionError, Stopped, Error for a body longer than the limit, and what
-  /// on_body throws.
+  /// Sends a request. Throws ConnectionError, Stopped, Error if the body exceeds the limit, and what on_body
+  /// throws.
   Response send(const Request& request);
 
  private:
@@ -85,7 +85,7 @@ class Http {
   const CurlLibrary& library_;
   const Settings& settings_;
   const StopSignal& stop_;
-  void* handle_;  // curl's
+  void* handle_;  // a CURL*
 };
 
 }  // namespace heed::hub

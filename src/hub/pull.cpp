@@ -42,13 +42,13 @@ class Pull {
   }
 
  private:
-  // Asks for sizes and hashes first, so that a full disk shows before the first byte.
+  // Requests sizes and hashes first, so that lack of disk space is reported before the download starts.
   void get(const Cache& cache, const std::vector<std::string>& names) {
     std::vector<RemoteFile> files(names.size());
     in_parallel(names.size(), [&](Client& client, std::size_t i) {
       std::error_code error;
       const auto size = fs::file_size(cache.file(names[i]), error);
-      // What a commit holds never changes: a file that is there needs no question.
+      // The files of a commit never change: a file that is present needs no request.
       files[i] = error ? ask_file(client, repository_, names[i]) : RemoteFile{names[i], "", size};
     });
     for (const RemoteFile& file : files) {
@@ -60,8 +60,8 @@ class Pull {
     progress_.files += files.size();
     std::erase_if(files, [](const RemoteFile& file) { return file.etag.empty(); });
     cache.require_space(files);
-    // The largest first: they last longest. Of files with the same content one is downloaded, the others are
-    // links to it.
+    // The largest first, since they take longest. Of files with the same content one is downloaded, the
+    // others are links to it.
     std::stable_sort(files.begin(), files.end(),
                      [](const auto& a, const auto& b) { return a.size > b.size; });
     std::set<std::string> etags;
@@ -85,7 +85,8 @@ class Pull {
     if (options_.on_progress) options_.on_progress(progress_);
   }
 
-  // Calls `action` for 0 to count-1 over a few connections. The first failure ends the others and is thrown.
+  // Calls `action` for 0 .. count - 1 over several connections. The first failure cancels the others and is
+  // thrown.
   template <class Action>
   void in_parallel(std::size_t count, const Action& action) {
     std::atomic<std::size_t> next{0};

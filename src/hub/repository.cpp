@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kLongestAnswer = std::size_t{16} << 20;
 
-// Everything but the letters that may stand in a path; `also` stays as it is.
+// Percent-encodes everything except letters, digits and other characters that are safe in a path; those in
+// `also` are kept too.
 std::string percent_encoded(std::string_view text, std::string_view also) {
   std::string result;
   for (const char c : text) {

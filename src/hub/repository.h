@@ -1,4 +1,4 @@
-// What the hub says about a repository and its files. Its answers are not trusted: names become paths of the
+// The hub's description of a repository and its files. Answers are not trusted: names become paths of the
 // cache only after these checks.
 #pragma once
 
@@ -15,33 +15,33 @@ struct Repository {
   std::string name;      // owner/model
   std::string revision;  // a branch, tag or commit
   std::string commit;
-  std::vector<std::string> files;  // every one, in the hub's order; each a path inside the snapshot
+  std::vector<std::string> files;  // all files, in the hub's order; each is a path inside the snapshot
 };
 
 struct RemoteFile {
   std::string name;
-  std::string etag;  // names the blob, and checks it
+  std::string etag;  // name and checksum of the blob
   std::uint64_t size = 0;
 };
 
-/// Whether a name is a path inside a folder, spelled in one way only: no "..", nothing absolute, no
+/// Returns true if a name is a path inside a folder in its only spelling: no "..", not absolute, no
 /// backslash, no control character.
 bool is_file_name(std::string_view name);
-/// Whether an ETag can be the name of a blob.
+/// Returns true if an ETag can be the name of a blob.
 bool is_etag(std::string_view etag);
-/// An ETag without its quotes and the W/ before them.
+/// Returns an ETag without its quotes and a leading W/.
 std::string plain_etag(std::string_view etag);
 
-/// Reads the answer of /api/models/NAME/revision/REVISION. Throws Error, starting with `where`, when it is no
-/// such answer or names a file that is_file_name() refuses.
+/// Parses the answer of /api/models/NAME/revision/REVISION. Throws Error, starting with `where`, if it is not
+/// such an answer or names a file that is_file_name() rejects.
 Repository parse_repository(std::string_view answer, const std::string& where);
 
-/// Asks for a repository at a revision.
+/// Requests the description of a repository at a revision.
 Repository ask_repository(Client& client, const std::string& name, const std::string& revision);
-/// Asks for one file of it.
+/// Requests the description of one of its files.
 RemoteFile ask_file(Client& client, const Repository& repository, const std::string& file);
 
-/// The address of a file at the repository's commit.
+/// Returns the URL of a file at the repository's commit.
 std::string file_url(const Settings& settings, const Repository& repository, const std::string& file);
 
 }  // namespace heed::hub

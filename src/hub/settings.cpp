@@ -47,7 +47,7 @@ std::string token() {
     where = file.string();
     token = trimmed(read_file(file, kLongest));
   }
-  // A line break would begin another header.
+  // A line break would start another header.
   if (token.size() > kLongest || !is_printable(token))
     throw Error(where + ": expected a token of letters and digits, got another text (copy it again)");
   return token;

@@ -1,4 +1,4 @@
-// Hashes against those of sha1sum, sha256sum and git hash-object.
+// Compares hashes with those of sha1sum, sha256sum and git hash-object.
 #include "hub/digest.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ std::string pattern(int count) {
 }
 
 struct Expected {
-  int bytes;  // around the sizes where padding changes
+  int bytes;  // around the sizes at which the padding changes
   const char *sha1, *sha256;
 };
 constexpr Expected kExpected[] = {
@@ -67,7 +67,7 @@ TEST(Digest, AnEtagSaysWhichHashItIs) {
   EtagCheck lfs("538ef51710c8aa1392e476baaf07b3ba47b1b5b8ce2122538ef51710c8aa1392", 1000);
   lfs.update(pattern(1000));
   EXPECT_EQ(lfs.digest(), "538598f63668de8854ac1110196abe75ff5743e8f434d5c78b4fded44d73d141");
-  EtagCheck other("33a64df5", 3);  // of a server with ETags of its own
+  EtagCheck other("33a64df5", 3);  // from a server with its own kind of ETags
   other.update("abc");
   EXPECT_EQ(other.digest(), "33a64df5");
 }

@@ -1,4 +1,4 @@
-// Pulls that fail: one line each, with what to do, and nothing half-written under a name.
+// Pulls that fail: each gives one line with what to do, and leaves no incomplete file under its final name.
 #include <sys/resource.h>
 
 #include <csignal>
@@ -60,8 +60,8 @@ TEST_F(PullTest, RefusesAWrongHash) {
     server.files[name].content[5] ^= 1;
     EXPECT_THAT(error(), AllOf(HasSubstr(std::string(name) + ": expected the hash"), HasSubstr("try again")));
     EXPECT_FALSE(fs::exists(snapshot() / name));
-    // With a wrong config.json, the weights may have been stopped on their way, which is no reason to drop
-    // them.
+    // If config.json is wrong, the download of the weights may have been interrupted, which is no reason to
+    // delete their part.
     if (std::string(name) == "model.safetensors") {
       EXPECT_FALSE(fs::exists(partial()));
     }
@@ -104,7 +104,7 @@ TEST_F(PullTest, HostileNamesStayOutside) {
 }
 
 TEST_F(PullTest, ANameCannotLeadThroughALink) {
-  // "a" is a link to a blob: a file "a/b" would lie where the link leads.
+  // "a" is a link to a blob: a file "a/b" would be written where the link points.
   server.files["a"] = server.files["config.json"];
   server.files["a/b"] = server.files["tokenizer.json"];
   options.patterns.include = {"a*"};
@@ -159,7 +159,7 @@ TEST_F(PullTest, AnEncryptedHubNeverLeadsToAPlainOne) {
   EXPECT_TRUE(server.hub.calls().empty());
 }
 
-// A file size limit stands for a full disk: the same write fails, here with EFBIG.
+// A file size limit simulates a full disk: the same write fails, here with EFBIG.
 TEST_F(PullTest, AFullDiskLeavesWhatCanBeResumed) {
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};

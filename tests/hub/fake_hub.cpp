@@ -21,7 +21,8 @@ std::string lower(std::string text) {
   return text;
 }
 
-// The head of a request: until an empty line. Empty when the other end closes.
+// Reads the head of a request, up to an empty line. Returns an empty string if the client closes the
+// connection.
 std::string read_head(int connection, const std::atomic<bool>& closing) {
   std::string head;
   while (head.find("\r\n\r\n") == std::string::npos) {

@@ -1,5 +1,5 @@
-// A stand-in for the hub on 127.0.0.1: a server of plain sockets that answers what a handler says, and on top
-// of it a repository that answers as the hub does, large files by a redirect to another port.
+// A fake hub on 127.0.0.1: a server on plain sockets whose handler gives the answers, and a repository that
+// answers as the hub does, with large files behind a redirect to another port.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,8 @@ struct Answer {
   std::vector<std::pair<std::string, std::string>> headers;
   std::string body;
   std::optional<std::size_t> cut = {};     // close the connection after so many bytes of the body
-  std::optional<std::size_t> length = {};  // the Content-Length where it is not the body's
-  int wait_ms = 0;                         // before the answer
+  std::optional<std::size_t> length = {};  // Content-Length, if not the body's
+  int wait_ms = 0;                         // delay before the answer
 };
 
 class Server {
@@ -36,7 +36,7 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  /// What was asked so far.
+  /// Returns the requests so far.
   std::vector<Call> calls() const;
 
  private:
@@ -55,7 +55,7 @@ class Server {
 
 struct HubFile {
   std::string content;
-  std::string etag;    // made by other programs: git hash-object, sha256sum
+  std::string etag;    // computed by other programs: git hash-object, sha256sum
   bool large = false;  // stored elsewhere, behind a redirect
 };
 
@@ -72,17 +72,17 @@ class FakeHub {
   std::string url() const { return hub.url(); }
 
   std::map<std::string, HubFile> files;
-  /// Asked first, for both servers; an answer is given in place of the usual one.
+  /// Called first, for both servers. If it returns an answer, that replaces the usual one.
   std::function<std::optional<Answer>(const Call&)> on_hub, on_storage;
   bool ignore_ranges = false;
 
   Answer answer(const Call& call);
   Answer answer_from_storage(const Call& call);
-  /// How often a server was asked something that contains `text`.
+  /// Returns the number of requests to a server that contain `text`.
   static int count(const Server& server, const std::string& method, const std::string& text);
 
   Server storage;
-  Server hub;  // last: it is the first to be closed
+  Server hub;  // declared last, so that it is closed first
 };
 
 }  // namespace heed::hub_test

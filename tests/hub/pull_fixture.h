@@ -1,4 +1,4 @@
-// Pulls from a FakeHub into a cache of one test.
+// Pulls from a FakeHub into a temporary cache.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ struct PullTest : testing::Test {
   fs::path snapshot() const { return repository() / "snapshots" / kCommit; }
   fs::path partial() const { return repository() / "blobs" / (std::string(kWeightsHash) + ".incomplete"); }
   int gets(const std::string& file) { return FakeHub::count(server.storage, "GET", file); }
-  /// Every path of the cache, links with their targets.
+  /// Returns every path of the cache; links with their targets.
   std::vector<std::string> tree() const {
     std::vector<std::string> paths;
     for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {

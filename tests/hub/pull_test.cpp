@@ -1,4 +1,4 @@
-// Pulls that succeed: the cache's layout, what is asked of whom, resuming.
+// Pulls that succeed: the layout of the cache, the requests to each server, resuming.
 #include <algorithm>
 #include <thread>
 
@@ -24,7 +24,7 @@ TEST_F(PullTest, LeavesTheCacheAsPythonsLibraryDoes) {
   const std::string config = "dc1fb7b6703fe03317c1a080b523bf475f3d4818",
                     list = "fe51488c7066f6687ef680d6bfaa4f7768ef205c",
                     object = "0967ef424bce6791893e9a57bb952f80fd536e93", large = kWeightsHash;
-  // The tree that huggingface_hub's snapshot_download makes of the same repository.
+  // The tree that huggingface_hub's snapshot_download creates for the same repository.
   EXPECT_THAT(
       tree(),
       testing::UnorderedElementsAre(
@@ -45,8 +45,8 @@ TEST_F(PullTest, AsksForNothingThatIsThere) {
   const hub::PullResult again = pull();
   EXPECT_EQ(again.received, 0u);
   EXPECT_EQ(again.files.size(), 3u);
-  EXPECT_EQ(server.hub.calls().size(), asked + 1);  // which commit main is
-  // A name that leads nowhere is made again from the blob, or downloaded again without it.
+  EXPECT_EQ(server.hub.calls().size(), asked + 1);  // for the commit of main
+  // A dangling or missing name is recreated from the blob, or downloaded again if there is none.
   fs::remove(snapshot() / "model.safetensors");
   EXPECT_EQ(pull().received, 0u);
   fs::remove(repository() / "blobs" / kWeightsHash);
@@ -73,7 +73,7 @@ TEST_F(PullTest, TheTokenStaysHereWhenTheHubSendsAQuestionElsewhere) {
   };
   server.on_hub = elsewhere;
   server.on_storage = [this](const Call& call) -> std::optional<Answer> { return server.answer(call); };
-  (void)error();  // whether this works is another question
+  (void)error();  // whether this succeeds does not matter here
   ASSERT_FALSE(server.storage.calls().empty());
   for (const Call& call : server.storage.calls()) EXPECT_EQ(call.header("authorization"), "") << call.target;
 }
@@ -172,7 +172,7 @@ TEST_F(PullTest, TakesTheShardsOfAnIndex) {
   server.files["model-00002-of-00002.safetensors"] = server.files["model-00001-of-00002.safetensors"];
   EXPECT_EQ(pull().files.size(), 5u);
   EXPECT_EQ(slurp(snapshot() / "model-00002-of-00002.safetensors"), weights());
-  EXPECT_EQ(gets("model-0000"), 1);  // the same content is one blob
+  EXPECT_EQ(gets("model-0000"), 1);  // files with the same content share one blob
 }
 
 TEST_F(PullTest, TwoAtOnceDownloadEachFileOnce) {

@@ -1,4 +1,4 @@
-// Names and answers that nobody should trust, and the choice of files.
+// Untrusted names and answers, and the selection of files.
 #include "hub/repository.h"
 
 #include <gmock/gmock.h>
@@ -113,7 +113,7 @@ TEST(Choice, FollowsPatterns) {
                 files_to_download(repository, {{"*.txt"}, {}});
               }),
               HasSubstr("leave none of its 4 files"));
-  // As Python's fnmatch: a star matches slashes too.
+  // As in Python's fnmatch, a star also matches slashes.
   EXPECT_TRUE(matches("*.json", "a/b.json"));
   EXPECT_TRUE(matches("model-0000[12]*", "model-00002-of-00003.safetensors"));
   EXPECT_FALSE(matches("*.json", "a.jsonl"));

@@ -1,4 +1,4 @@
-// The environment, by the names and rules of Python's huggingface_hub.
+// The environment, under the names and rules of Python's huggingface_hub.
 #include "hub/settings.h"
 
 #include <gmock/gmock.h>
