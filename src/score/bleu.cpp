@@ -15,7 +15,7 @@ namespace heed {
 namespace {
 
 constexpr int kOrders = 4;
-/// Stands for log 0: large enough to make the score vanish, finite so that sums stay numbers.
+/// Replaces log 0: large enough to make the score vanish, finite so that sums are not NaN.
 constexpr double kLogOfZero = -9999999999.0;
 
 struct BleuCounts {
@@ -23,7 +23,7 @@ struct BleuCounts {
   std::int64_t hypothesis_length = 0, reference_length = 0;
 };
 
-/// Of the lengths nearest to `length` the smallest.
+/// Returns the reference length nearest to `length`, the smaller one in a tie.
 std::int64_t nearest_length(std::int64_t length, const std::vector<score::Words>& references) {
   std::int64_t nearest = references.front().size();
   for (const score::Words& reference : references) {
@@ -64,7 +64,7 @@ double smooth_value(const BleuOptions& options) {
   return options.smooth_value.value_or(options.smoothing == BleuSmoothing::kFloor ? 0.1 : 1.0);
 }
 
-/// Fills the precisions and returns how many orders count.
+/// Computes the precisions and returns the number of orders to average.
 int smooth_precisions(std::array<double, kOrders>& precisions, const BleuCounts& counts,
                       const BleuOptions& options) {
   int orders = kOrders;

@@ -1,4 +1,4 @@
-// Line charts: the scale of each axis with round ticks, then the lines, then the legend.
+// Draws line charts: the scale of each axis with round ticks, then the lines, then the legend.
 #include "heed/score/chart.h"
 
 #include <fmt/format.h>
@@ -15,12 +15,13 @@
 namespace heed {
 namespace {
 
-// Okabe and Ito's palette, distinguishable for colour-blind readers (yellow left out: too faint on white).
+// Okabe and Ito's palette, distinguishable for colour-blind readers (without yellow, which is too faint on
+// white).
 constexpr std::array<const char*, 7> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                  "#e69f00", "#56b4e9", "#333333"};
 constexpr double kLeft = 68, kTop = 60, kBottom = 52, kRight = 20;
 constexpr double kGap = 34;      // between the panels
-constexpr double kMarkRoom = 9;  // pixels to the next dot, at least
+constexpr double kMarkRoom = 9;  // minimum distance between dots, in pixels
 
 std::string escape(const std::string& text) {
   std::string out;
@@ -31,14 +32,14 @@ std::string escape(const std::string& text) {
       case '>': out += "&gt;"; break;
       case '"': out += "&quot;"; break;
       default:
-        // XML has no way to write control characters.
+        // XML cannot represent control characters.
         out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
     }
   }
   return out;
 }
 
-/// A linear or logarithmic map from values to 0..1, widened to round ends, with its ticks.
+/// A linear or logarithmic map from values to [0, 1], extended to round ends, with its ticks.
 struct Axis {
   double low = 0, high = 1;
   bool log = false;
@@ -51,7 +52,7 @@ struct Axis {
   }
 };
 
-/// 1, 2 or 5 times a power of ten, so that `range` has about `count` steps.
+/// Returns 1, 2 or 5 times a power of ten such that `range` has about `count` steps.
 double round_step(double range, int count) {
   const double raw = range / count, power = std::pow(10.0, std::floor(std::log10(raw)));
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -82,7 +83,8 @@ void set_log_ticks(Axis& axis) {
     if (exponent % stride != 0) continue;
     for (const double factor : factors) candidates.push_back(factor * std::pow(10.0, exponent));
   }
-  // The ends go out to the nearest candidates, so that every line has a labelled tick above and below it.
+  // The ends are extended to the nearest candidates, so that every line has a labelled tick above and below
+  // it.
   const double low = axis.low, high = axis.high;
   for (const double tick : candidates) {
     if (tick <= low * 1.0000001) axis.low = tick;
@@ -95,8 +97,8 @@ void set_log_ticks(Axis& axis) {
   }
 }
 
-/// The axis that holds all values, vertical or not, of the points of `series` that can be shown. A linear
-/// vertical one ends at `most` at most.
+/// Returns an axis that covers the drawable points of all series. A linear vertical axis ends at `most` or
+/// below.
 Axis make_axis(const std::vector<ChartSeries>& all, bool log_y, bool vertical, int ticks,
                double most = std::numeric_limits<double>::infinity()) {
   Axis axis, other;
@@ -133,7 +135,7 @@ Axis make_axis(const std::vector<ChartSeries>& all, bool log_y, bool vertical, i
 std::string tick_label(double value) {
   if (std::abs(value) >= 1e6) return fmt::format("{:.6g}M", value / 1e6);
   if (std::abs(value) >= 1e3) return fmt::format("{:.6g}k", value / 1e3);
-  // A tick at zero can come out as 1e-17.
+  // A tick at zero may come out as 1e-17.
   return std::abs(value) < 1e-12 ? "0" : fmt::format("{:.6g}", value);
 }
 
@@ -141,7 +143,7 @@ struct Point {
   double x, y;
 };
 
-/// Lines over one y axis.
+/// The lines that share one y axis.
 struct Panel {
   const std::vector<ChartSeries>& series;
   const std::string& label;
@@ -150,7 +152,7 @@ struct Panel {
   std::size_t first_colour;
 };
 
-/// Every run of neighbouring points that can be shown, in pixels.
+/// Returns every run of consecutive drawable points, in pixels.
 std::vector<std::vector<Point>> runs_of(const ChartSeries& series, const Axis& x, const Panel& panel,
                                         double width) {
   std::vector<std::vector<Point>> runs(1);
@@ -166,7 +168,7 @@ std::vector<std::vector<Point>> runs_of(const ChartSeries& series, const Axis& x
   return runs;
 }
 
-/// Of the neighbours that fall on one pixel column the first, lowest, highest and last.
+/// Of consecutive points in the same pixel column, keeps the first, lowest, highest and last.
 std::vector<Point> thin(const std::vector<Point>& run) {
   std::vector<Point> kept;
   std::size_t begin = 0;
@@ -225,7 +227,7 @@ class ChartWriter {
         escape(words));
   }
 
-  /// Of all panels together, so that a step is at the same place in each.
+  /// Shared by all panels, so that a step is at the same x in each.
   static Axis x_axis(const LineChart& chart) {
     if (chart.lower.empty()) return make_axis(chart.series, chart.log_y, false, 0);
     std::vector<ChartSeries> all = chart.series;
@@ -285,7 +287,7 @@ class ChartWriter {
     }
   }
 
-  /// In a row under the title, where no line can pass.
+  /// Draws the legend in a row under the title, where it covers no line.
   void legend() {
     double left = kLeft;
     for (const Panel& panel : panels_) {

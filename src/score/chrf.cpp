@@ -21,7 +21,7 @@ bool is_ascii_punctuation(char32_t c) {
          (c >= U'{' && c <= U'~');
 }
 
-/// Words with one punctuation mark taken off, the last one if there is one, else the first.
+/// Returns words with one punctuation mark removed: the last character if it is one, otherwise the first.
 std::vector<std::u32string_view> words_without_punctuation(std::u32string_view text) {
   std::vector<std::u32string_view> words;
   for (const std::u32string_view word : score::split(text)) {
@@ -73,7 +73,7 @@ double f_score(const ChrfCounts& counts, int beta) {
   return 100.0 * (1 + factor) * precision * recall / (factor * precision + recall);
 }
 
-/// ChrfCounts against the reference that scores best, the first of equals.
+/// Returns the counts against the reference with the best score, the first one in a tie.
 ChrfCounts count_line(const std::string& hypothesis, const std::vector<std::string>& references,
                       const ChrfOptions& options) {
   const Line line(hypothesis, options);
@@ -84,7 +84,7 @@ ChrfCounts count_line(const std::string& hypothesis, const std::vector<std::stri
     ChrfCounts counts;
     for (std::size_t i = 0; i < line.orders().size(); ++i) {
       const score::NGrams &found = line.orders()[i], &wanted = reference.orders()[i];
-      // An order that the reference is too short for counts for nothing, also in the pooled sums.
+      // An order that the reference is too short for is not counted, also in the pooled sums.
       counts.push_back({wanted.empty() ? 0 : static_cast<std::int64_t>(found.size()),
                         static_cast<std::int64_t>(wanted.size()), score::count_common(found, wanted)});
     }

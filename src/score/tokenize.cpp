@@ -1,6 +1,6 @@
-// BLEU's tokenisers. Each is a few substitutions over code points, made one after the other: what one
-// inserts, the next one sees. A rule that looks at two neighbours consumes both, so that in `...` the second
-// point is no longer there to start a pair; scores depend on it.
+// BLEU's tokenizers. Each is a sequence of substitutions over code points; each substitution sees the result
+// of the previous one. A rule for two neighbours consumes both, so that in `...` the second point cannot
+// start another pair. Scores depend on this.
 #include "score/tokenize.h"
 
 #include <unicode/uchar.h>
@@ -17,7 +17,7 @@ bool is_no_digit(char32_t c) { return !is_digit(c); }
 bool is_stop(char32_t c) { return c == U'.' || c == U','; }
 bool is_hyphen(char32_t c) { return c == U'-'; }
 
-/// ASCII punctuation but for the apostrophe, comma, hyphen and full stop.
+/// Returns true for ASCII punctuation except apostrophe, comma, hyphen and full stop.
 bool is_mark(char32_t c) {
   return (c >= U'{' && c <= U'~') || (c >= U'[' && c <= U'`') || (c >= U' ' && c <= U'&') ||
          (c >= U'(' && c <= U'+') || (c >= U':' && c <= U'@') || c == U'/';
@@ -34,7 +34,7 @@ void replace_all(std::u32string& text, std::u32string_view from, std::u32string_
   }
 }
 
-/// Spaces around every code point that is one.
+/// Puts spaces around every code point for which `is_one` is true.
 std::u32string set_apart(std::u32string_view text, Predicate is_one) {
   std::u32string out;
   for (const char32_t c : text) {
@@ -49,7 +49,8 @@ std::u32string set_apart(std::u32string_view text, Predicate is_one) {
 
 enum class Space { kAfterBoth, kBeforeBoth };
 
-/// A space inside every pair (a, b) of neighbours, and one after or before it. Pairs do not overlap.
+/// Inserts a space into every pair (a, b) of neighbours, and another one after or before it. Pairs do not
+/// overlap.
 std::u32string split_pairs(std::u32string_view text, Predicate is_a, Predicate is_b, Space outer) {
   std::u32string out;
   std::size_t i = 0;
@@ -71,7 +72,7 @@ std::u32string tokenize_13a(std::u32string_view line) {
   replace_all(text, U"<skipped>", U"");
   replace_all(text, U"-\n", U"");
   replace_all(text, U"\n", U" ");
-  // In this order: `&amp;lt;` ends as `<`.
+  // The order matters: `&amp;lt;` becomes `<`.
   replace_all(text, U"&quot;", U"\"");
   replace_all(text, U"&amp;", U"&");
   replace_all(text, U"&lt;", U"<");

@@ -1,4 +1,4 @@
-// BLEU's tokenisers.
+// BLEU's tokenizers.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace heed::score {
 
-/// The words of a line, after lower-casing if asked, with the end's white space removed first.
+/// Splits a line into words after removing white space at its end and lower-casing it on request.
 Words bleu_words(const std::string& line, const BleuOptions& options);
 
 }  // namespace heed::score

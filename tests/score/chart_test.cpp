@@ -1,4 +1,4 @@
-// Line charts: what is drawn, where, and that nothing breaks the picture.
+// Line charts: what is drawn and where, and that no input breaks the picture.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return n;
 }
 
-/// The pixel coordinates of the first polyline.
+/// Returns the pixel coordinates of the first polyline.
 std::vector<std::pair<double, double>> polyline(const std::string& svg) {
   const std::string start = "points=\"";
   const std::size_t begin = svg.find(start) + start.size();
@@ -106,9 +106,9 @@ TEST(Chart, MarksPointsAndHasALowerPanelOfItsOwnScale) {
   EXPECT_THAT(svg, HasSubstr("viewBox=\"0 0 760 570\""));
   EXPECT_THAT(svg, HasSubstr(">BLEU</text>"));
   EXPECT_THAT(svg, HasSubstr(">score</text>"));
-  // The first panel ends at 368, the second goes from 402 to 518: 0 is at its foot, 40 at its head.
+  // The first panel ends at y = 368; the second is between 402 (value 40) and 518 (value 0).
   EXPECT_THAT(svg, HasSubstr("points=\"404.0,518.0 740.0,402.0\""));
-  // Scores of 100, to the last bit or a little above, on an axis that can end there.
+  // Scores that reach or slightly exceed 100, on an axis that may end there.
   chart.lower[0].y = {97, 100 + 1e-13};
   EXPECT_THAT(line_chart_svg(chart), HasSubstr(">101</text>"));
   chart.lower_most = 100;

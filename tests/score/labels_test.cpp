@@ -1,4 +1,4 @@
-// Accuracy and F1 against numbers worked out by hand.
+// Accuracy and F1 against hand-computed numbers.
 #include "heed/score/labels.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 using Labels = std::vector<std::size_t>;
 
-// Label 0: 2 of 3 predicted right, 2 of 2 found; label 1: all; label 2: none predicted, 1 to find.
+// Label 0: 2 of 3 predictions correct, 2 of 2 found. Label 1: all. Label 2: never predicted, 1 to find.
 TEST(LabelReport, CountsWhatAgrees) {
   const LabelReport report = label_report(Labels{0, 0, 0, 1, 1}, Labels{0, 0, 2, 1, 1}, 4);
   EXPECT_DOUBLE_EQ(report.accuracy, 4.0 / 5);
@@ -21,7 +21,7 @@ TEST(LabelReport, CountsWhatAgrees) {
   EXPECT_DOUBLE_EQ(report.labels[2].f1, 0);
   EXPECT_DOUBLE_EQ(report.labels[2].precision, 0);
   EXPECT_EQ(report.labels[2].support, 1);
-  EXPECT_DOUBLE_EQ(report.macro_f1, (0.8 + 1 + 0) / 3);  // the fourth label is nowhere
+  EXPECT_DOUBLE_EQ(report.macro_f1, (0.8 + 1 + 0) / 3);  // the fourth label does not occur
   EXPECT_DOUBLE_EQ(report.weighted_f1, 0.8 * 2 / 5 + 1.0 * 2 / 5);
 }
 

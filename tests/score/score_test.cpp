@@ -30,7 +30,7 @@ void expect_close(double got, double expected, const std::string& what) {
   EXPECT_NEAR(got, expected, 1e-10 * std::max(1.0, std::abs(expected))) << what;
 }
 
-/// sacreBLEU's signature up to the version, which is each package's own.
+/// Returns a signature without its version, which differs between packages.
 std::string without_version(const std::string& signature) {
   return signature.substr(0, signature.rfind('|'));
 }
@@ -128,7 +128,7 @@ TEST(Bleu, SignatureNamesHeedAsTheVersion) {
   EXPECT_EQ(chrf_signature(2).rfind("nrefs:2|case:mixed|eff:yes|nc:6|nw:0|space:no|version:heed-", 0), 0u);
 }
 
-// Worked by hand: 5 of 6 words match, 3 of 5 pairs, 2 of 4 triples, 1 of 3 quadruples, equal lengths.
+// Computed by hand: 5 of 6 words match, 3 of 5 bigrams, 2 of 4 trigrams, 1 of 3 4-grams; equal lengths.
 TEST(Bleu, WorkedExample) {
   const BleuScore score = corpus_bleu({"a b c d x f"}, {{"a b c d e f"}});
   EXPECT_EQ(score.matches, (std::array<std::int64_t, 4>{5, 3, 2, 1}));

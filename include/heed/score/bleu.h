@@ -1,7 +1,7 @@
 // BLEU (Papineni et al., "BLEU: a method for automatic evaluation of machine translation", ACL 2002) as
 // sacreBLEU defines it (Post, "A call for clarity in reporting BLEU scores", WMT 2018): tokenization is part
-// of the score, lines are plain untokenized text, and a signature identifies the variant of BLEU. N-gram
-// order is 4. Invalid UTF-8 is read as U+FFFD.
+// of the score, lines are plain untokenized text, and a signature identifies the variant of BLEU. The maximum
+// n-gram order is 4. Invalid UTF-8 is read as U+FFFD.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ enum class BleuSmoothing { kExp, kFloor, kAddK, kNone };
 struct BleuOptions {
   BleuTokenizer tokenizer = BleuTokenizer::k13a;
   BleuSmoothing smoothing = BleuSmoothing::kExp;
-  std::optional<double> smooth_value;  // of floor and add-k; their defaults otherwise
+  std::optional<double> smooth_value;  // for floor and add-k; nullopt: their defaults
   bool lowercase = false;
   bool effective_order = false;  // average only over the orders that the hypothesis is long enough for
 };
@@ -33,30 +33,31 @@ struct BleuOptions {
 struct BleuScore {
   double score = 0;                       // 0 to 100
   std::array<double, 4> precisions{};     // of each n-gram order, smoothed, 0 to 100
-  std::array<std::int64_t, 4> matches{};  // n-grams found in a reference, before smoothing
+  std::array<std::int64_t, 4> matches{};  // n-grams that occur in a reference, before smoothing
   std::array<std::int64_t, 4> totals{};   // n-grams of the hypotheses
   double brevity_penalty = 1;
   std::int64_t hypothesis_length = 0;  // in words
-  std::int64_t reference_length = 0;   // of the reference nearest in length, summed
+  std::int64_t reference_length = 0;   // of the reference nearest in length, summed over lines
 
   /// `BLEU = 45.12 70.1/50.2/40.3/31.4 (BP = 1.000 ratio = 1.002 hyp_len = 990 ref_len = 988)`
   std::string format() const;
 };
 
-/// BLEU = BP · exp(¼ Σₙ log pₙ), BP = min(1, exp(1 − r/c)), pₙ and lengths pooled over all lines.
-/// `references` holds one or more streams, each with one line per hypothesis.
-/// Throws Error when there are no hypotheses, no references, or a stream of another length.
+/// BLEU = BP · exp(¼ Σₙ log pₙ), BP = min(1, exp(1 − r/c)), with pₙ and the lengths pooled over all lines.
+/// `references` holds one or more streams, each with one line per hypothesis. Throws Error if there are no
+/// hypotheses or no references, or if a stream has another length.
 BleuScore corpus_bleu(const std::vector<std::string>& hypotheses,
                       const std::vector<std::vector<std::string>>& references,
                       const BleuOptions& options = {});
 
-/// BLEU of one line against its references. Set `effective_order` for single lines.
-/// Throws Error when there are no references.
+/// Returns the BLEU of one line against its references. Set `effective_order` for single lines. Throws Error
+/// if there are no references.
 BleuScore sentence_bleu(const std::string& hypothesis, const std::vector<std::string>& references,
                         const BleuOptions& options = {});
 
-/// The signature with sacreBLEU's fields, `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.1.0`;
-/// the version shows that heed computed the score.
+/// Returns the signature with sacreBLEU's fields,
+/// `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.1.0`; the version shows that heed computed
+/// the score.
 std::string bleu_signature(std::int64_t references, const BleuOptions& options = {});
 
 /// sacreBLEU's names: `13a`, `intl`, `char`, `none`. Throws Error for any other.

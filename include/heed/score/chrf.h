@@ -1,6 +1,6 @@
 // chrF (Popović, "chrF: character n-gram F-score for automatic MT evaluation", WMT 2015) and chrF++ (Popović,
-// WMT 2017) as sacreBLEU computes them: white space removed, precisions and recalls averaged over the orders
-// for which both sides have n-grams. Invalid UTF-8 is read as U+FFFD.
+// WMT 2017) as sacreBLEU computes them: white space is removed, and precisions and recalls are averaged over
+// the orders for which both sides have n-grams. Invalid UTF-8 is read as U+FFFD.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace heed {
 
 struct ChrfOptions {
   int char_order = 6;
-  int word_order = 0;  // 2 makes it chrF++
+  int word_order = 0;  // 2 gives chrF++
   int beta = 2;        // weight of recall relative to precision
   bool lowercase = false;
 };
@@ -24,21 +24,21 @@ struct ChrfScore {
   std::string format() const;
 };
 
-/// chrF = 100 · (1 + β²) P R / (β² P + R), with P and R the mean precision and recall over the n-gram orders,
-/// counts pooled over all lines; of several references, the one with the best score of the line is used.
-/// `references` holds one or more streams, each with one line per hypothesis.
-/// Throws Error when there are no hypotheses, no references, a stream of another length, or no positive
-/// order.
+/// chrF = 100 · (1 + β²) P R / (β² P + R), where P and R are the mean precision and recall over the n-gram
+/// orders, with counts pooled over all lines. Each line counts against the reference with its best score.
+/// `references` holds one or more streams, each with one line per hypothesis. Throws Error if there are no
+/// hypotheses, no references or no positive order, or if a stream has another length.
 ChrfScore corpus_chrf(const std::vector<std::string>& hypotheses,
                       const std::vector<std::vector<std::string>>& references,
                       const ChrfOptions& options = {});
 
-/// chrF of one line. Throws Error when there are no references.
+/// Returns the chrF of one line. Throws Error if there are no references.
 ChrfScore sentence_chrf(const std::string& hypothesis, const std::vector<std::string>& references,
                         const ChrfOptions& options = {});
 
-/// The signature with sacreBLEU's fields, `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:heed-0.1.0`;
-/// the version shows that heed computed the score.
+/// Returns the signature with sacreBLEU's fields,
+/// `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:heed-0.1.0`; the version shows that heed computed
+/// the score.
 std::string chrf_signature(std::int64_t references, const ChrfOptions& options = {});
 
 }  // namespace heed

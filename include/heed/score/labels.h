@@ -23,7 +23,7 @@ struct LabelReport {
   std::vector<LabelStatistics> labels;
 };
 
-/// Compares labels 0 .. count - 1. Throws Error when the lists differ in length, are empty, or contain other
+/// Compares labels 0 .. count - 1. Throws Error if the lists differ in length, are empty, or contain other
 /// labels.
 LabelReport label_report(std::span<const std::size_t> predicted, std::span<const std::size_t> right,
                          std::size_t count);
