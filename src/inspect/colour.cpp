@@ -1,4 +1,4 @@
-// OKLCh to sRGB for the scale of weights.
+// Converts OKLCh to sRGB for the colour scale of weights.
 #include "inspect/colour.h"
 
 #include <fmt/format.h>

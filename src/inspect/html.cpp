@@ -1,6 +1,6 @@
 // The HTML page: a fixed page (attention_page.html) and its data, a JSON value inside a script element.
 // Weights are bytes in base64, so that many heads over long texts stay small; the page decodes a map when it
-// shows it.
+// is shown.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -89,7 +89,7 @@ json page_data(const AttentionPicture& picture) {
           {"kinds", std::move(kinds)}};
 }
 
-/// JSON in which no character can end the script element or the string.
+/// Returns JSON in which no character can end the script element or the string.
 std::string script_safe(const json& value) {
   std::string out;
   for (const char c : value.dump(-1, ' ', true, json::error_handler_t::replace)) {

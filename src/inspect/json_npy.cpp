@@ -21,7 +21,7 @@ std::string quoted(const std::vector<std::string>& texts) {
   return nlohmann::json(texts).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Written by hand: as float32 the shortest digits are few, and no tree of millions of numbers is built.
+/// Written directly: float32 values need few digits, and no tree of millions of numbers is built.
 void append_weights(std::string& out, const AttentionMap& map) {
   for (std::int64_t query = 0; query < map.queries; ++query) {
     out += query == 0 ? "[" : ",\n[";
@@ -83,7 +83,7 @@ std::string attention_npy(const AttentionPicture& picture) {
   }
   std::string header = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}, {}), }}",
                                    picture.maps.size(), first.queries, first.keys);
-  // Magic, version and length take 10 bytes; the data begins at a multiple of 64.
+  // Magic, version and length take 10 bytes; the data begin at a multiple of 64.
   while ((10 + header.size() + 1) % 64 != 0) header += ' ';
   header += '\n';
   std::string out = "\x93NUMPY";

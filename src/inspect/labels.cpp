@@ -1,4 +1,4 @@
-// Labels of tokens and maps, and the checks that all pictures share.
+// Labels of tokens and maps, and the checks that all renderers share.
 #include "inspect/labels.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace heed::inspect {
 namespace {
 
-/// Valid UTF-8 cut into its code points.
+/// Splits valid UTF-8 into code points.
 std::vector<std::string_view> code_points(std::string_view text) {
   std::vector<std::string_view> points;
   std::size_t begin = 0;
@@ -23,7 +23,7 @@ std::vector<std::string_view> code_points(std::string_view text) {
   return points;
 }
 
-/// A code point as something to see; empty where it would only steer the writing direction.
+/// Returns a visible form of a code point, or an empty string if it only controls the writing direction.
 std::string visible_point(std::string_view point) {
   const unsigned char first = static_cast<unsigned char>(point[0]);
   if (point.size() == 1 && first < 0x20)
@@ -100,7 +100,7 @@ std::string escape_markup(std::string_view text) {
     } else if (point == "'") {
       out += "&#39;";
     } else if (point == "\uFFFE" || point == "\uFFFF") {
-      out += "\uFFFD";  // XML has no place for these two either
+      out += "\uFFFD";  // XML allows neither of these two
     } else {
       out += visible_point(point);
     }

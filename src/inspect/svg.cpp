@@ -1,6 +1,5 @@
-// The SVG figure: one section for each kind, in it a grid of maps with layers downwards and heads to the
-// right (a single layer's heads wrap). Maps of a kind share their tokens, so only the outer maps carry
-// labels.
+// The SVG figure: one section per kind, each a grid of maps with one row per layer and one column per head (a
+// single layer's heads wrap). Maps of a kind share their tokens, so only the outer maps have labels.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,13 +20,13 @@ constexpr double kMargin = 20, kGap = 18, kCaption = 22, kSectionTitle = 26, kPa
 constexpr double kTiltCosine = 0.5, kTiltSine = 0.866;  // column labels rise at 60 degrees
 constexpr int kLongestLabel = 20;
 
-/// The maps of one kind, in rows and columns of panels, and their measures.
+/// The maps of one kind in rows and columns of panels, with their dimensions.
 struct Section {
   std::string kind;
   const AttentionTokens* tokens = nullptr;
   std::vector<std::string> rows, columns;                     // labels
-  std::vector<std::vector<const AttentionMap*>> panels;       // a missing head is null
-  double cell = 0, font = 0, left = 0, above = 0, right = 0;  // room for the labels beside the panels
+  std::vector<std::vector<const AttentionMap*>> panels;       // null for a missing head
+  double cell = 0, font = 0, left = 0, above = 0, right = 0;  // space for the labels beside the panels
   std::size_t panels_across = 0;
 
   double panel_width() const { return cell * static_cast<double>(columns.size()); }
@@ -47,7 +46,7 @@ std::vector<std::string> labels_of(const std::vector<std::string>& tokens) {
   return labels;
 }
 
-/// Width of the widest label in pixels, by an average character: SVG cannot measure.
+/// Estimates the width of the widest label in pixels from an average character: SVG cannot measure text.
 double label_room(const std::vector<std::string>& labels, double font) {
   int columns = 0;
   for (const std::string& label : labels) columns = std::max(columns, display_width(label));
@@ -62,7 +61,7 @@ std::size_t index_of(std::vector<T>& values, const T& value) {
   return values.size() - 1;
 }
 
-/// The widest cell with which `across` panels of `keys` columns fill the page.
+/// Returns the widest cell with which `across` panels of `keys` columns fit the page.
 double cell_for(std::size_t across, std::size_t keys, double largest) {
   const double panel = (kPanelsWidth - kGap * static_cast<double>(across - 1)) / static_cast<double>(across);
   return std::clamp(std::floor(panel / static_cast<double>(keys)), 3.0, largest);
@@ -81,7 +80,7 @@ void place_panels(Section& section, const std::vector<const AttentionMap*>& maps
     }
     return;
   }
-  // Four across, unless that leaves the cells of a longer sentence too small for labels.
+  // Four panels per row, unless the cells of a longer sentence would be too small for labels.
   std::size_t across = std::min<std::size_t>(maps.size(), 4);
   while (across > 1 && cell_for(across, section.columns.size(), 30) < 13) --across;
   for (std::size_t i = 0; i < maps.size(); ++i) {
@@ -168,7 +167,7 @@ class SvgWriter {
     }
   }
 
-  /// Of cells smaller than their labels only every n-th is labelled.
+  /// If cells are smaller than their labels, only every n-th is labelled.
   static std::size_t label_step(const Section& section) {
     return static_cast<std::size_t>(std::max(1.0, std::ceil((section.font + 1) / section.cell)));
   }

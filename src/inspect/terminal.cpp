@@ -1,5 +1,5 @@
-// Heat maps for terminals. Column labels stand upright over their columns when all of them fit so, else they
-// are written downwards, which real sentences need.
+// Heat maps for terminals. Column labels are horizontal above their columns if all of them fit, otherwise
+// vertical, which real sentences need.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,11 +20,11 @@ constexpr int kLongestRowLabel = 18;
 constexpr int kLongestColumnLabel = 14;
 constexpr int kWidestUprightCell = 9;
 
-/// How one map is laid out.
+/// The layout of one map.
 struct Layout {
   std::vector<std::string> rows, columns;  // labels
   int row_width = 0;                       // of the longest row label
-  int cell = 2;                            // columns of the screen that a key takes
+  int cell = 2;                            // screen columns per key
   std::int64_t keys_per_block = 0;
   bool upright = false;
 };
@@ -119,13 +119,13 @@ class TerminalWriter {
     out_ += style_.colour ? "\x1b[0m\n" : "\n";
   }
 
-  /// `value` is relative to the largest weight. Something that is not a number is a question mark.
+  /// Appends a cell. `value` is relative to the largest weight; NaN is shown as a question mark.
   void cell(float value, int width) {
     const std::size_t size = static_cast<std::size_t>(width);
     if (!std::isfinite(value)) {
       out_ += (style_.colour ? "\x1b[0m?" : "?") + std::string(size - 1, ' ');
     } else if (style_.colour) {
-      // Dark for nothing and bright for much: most of a map is nothing, and most terminals are dark.
+      // Dark for small and bright for large weights: most weights are near zero, and most terminals are dark.
       const inspect::Rgb colour = inspect::shade(1.0 - static_cast<double>(value));
       out_ += fmt::format("\x1b[48;2;{};{};{}m", colour.r, colour.g, colour.b) + std::string(size, ' ');
     } else {

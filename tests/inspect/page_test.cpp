@@ -1,4 +1,4 @@
-// The HTML page: its data come back out of it as they went in, and no token ends what it stands in.
+// The HTML page: the data can be read back unchanged, and no token ends the element that contains it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ std::size_t occurrences(const std::string& text, const std::string& part) {
   return n;
 }
 
-/// What a browser takes for the content of the data element: all up to the first end tag.
+/// Returns the content of the data element as a browser sees it: everything up to the first end tag.
 nlohmann::json data_of(const std::string& page) {
   const std::string start = "<script type=\"application/json\" id=\"data\">";
   const std::size_t begin = page.find(start) + start.size();

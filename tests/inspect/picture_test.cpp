@@ -30,7 +30,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Without the escape sequences that set colours; no other escape may be there.
+/// Removes the escape sequences that set colours, and fails on any other escape.
 std::string without_colour(const std::string& line) {
   std::string out;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -55,8 +55,8 @@ std::string message_of(Call call) {
   return "no error";
 }
 
-/// Whether `text` is one well-formed XML element, with tags that nest, quoted attributes and known entities
-/// only.
+/// Returns whether `text` is one well-formed XML element: properly nested tags, quoted attributes, and known
+/// entities only.
 ::testing::AssertionResult well_formed(const std::string& text) {
   std::vector<std::string> open;
   std::size_t i = 0, elements = 0;
@@ -108,7 +108,7 @@ TEST(Terminal, EveryRowOfABlockHasTheSameWidth) {
       const auto lines = lines_of(attention_terminal(nasty_picture(), {width, colour}));
       std::size_t block = 0;
       int expected = -1;
-      // The first lines are the title, an empty one, and the map's name; the last is the legend.
+      // The first lines are the title, an empty line, and the map's name; the last line is the legend.
       for (std::size_t i = 3; i + 1 < lines.size(); ++i) {
         if (lines[i].empty()) {
           expected = -1;
@@ -279,7 +279,7 @@ TEST(Picture, WeightsThatAreNoNumbersAreShownAsSuch) {
   EXPECT_EQ(lines_of(attention_terminal(zeros)).at(2), "a     ");
 }
 
-// Lightness of CIE L*, another space than the one that made the colours.
+// Uses the lightness of CIE L*, a different space from the one in which the colours are defined.
 TEST(Colour, LightnessFallsEvenly) {
   const auto lightness = [](inspect::Rgb c) {
     const auto linear = [](std::uint8_t v) {

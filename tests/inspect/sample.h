@@ -1,4 +1,4 @@
-// Pictures that several tests draw.
+// Pictures shared by several tests.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ inline std::string numbered(const char* name, std::int64_t number) {
   return std::string(name).append(std::to_string(number));
 }
 
-/// Two layers of two heads with tokens q0… and k0…; each weight is another.
+/// Makes two layers of two heads with tokens q0… and k0…; all weights differ.
 inline AttentionPicture sample_picture(std::int64_t queries, std::int64_t keys) {
   AttentionPicture picture;
   picture.title = "sample";
@@ -41,7 +41,7 @@ inline AttentionPicture sample_picture(std::int64_t queries, std::int64_t keys) 
   return picture;
 }
 
-/// Tokens that break out of pages and rows where they can.
+/// Makes a picture whose tokens try to break out of pages and rows.
 inline AttentionPicture nasty_picture() {
   const std::vector<std::string> tokens = {"</script>",
                                            "\x1b[31m",
