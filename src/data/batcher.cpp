@@ -10,8 +10,8 @@ namespace heed {
 
 namespace {
 
-/// Fisher-Yates with Philox words: the same order on every platform, unlike std::shuffle. The bias of taking
-/// the upper half of word * count is below count / 2^32.
+/// Fisher-Yates with Philox words: the same order on every platform, unlike std::shuffle. Taking the upper
+/// half of word * count has a bias below count / 2^32.
 template <class T>
 void shuffle(std::vector<T>& items, const RandomStream& random) {
   for (std::size_t i = items.size(); i > 1; --i) {
@@ -54,13 +54,13 @@ void Batcher::plan_epoch(std::int64_t epoch) {
   const auto stream = static_cast<std::uint64_t>(epoch) * 2;
   if (options_.shuffle) shuffle(order_, RandomStream{options_.seed, stream});
 
-  // Stable, so that pairs of the same lengths stay shuffled.
+  // A stable sort, so that pairs of equal lengths stay shuffled.
   std::stable_sort(order_.begin(), order_.end(), [this](std::int64_t a, std::int64_t b) {
     return std::pair(longer_side(*corpus_, a), corpus_->source_length(a) + corpus_->target_length(a)) <
            std::pair(longer_side(*corpus_, b), corpus_->source_length(b) + corpus_->target_length(b));
   });
   plan_.clear();
-  // Sorted upwards, so the last row added is the longest of its batch.
+  // The rows are in ascending order of length, so the last row added is the longest of its batch.
   Range range{0, 0};
   for (std::int64_t i = 0; i < corpus_->size(); ++i) {
     const std::int64_t longest = longer_side(*corpus_, order_[static_cast<std::size_t>(i)]);

@@ -39,7 +39,7 @@ void check_columns(const std::string& where, const CorpusOptions& options) {
   }
 }
 
-/// Why a pair of valid texts cannot be used, if so.
+/// Returns why a pair of valid texts cannot be used, or nullopt if it can.
 std::optional<SkipReason> reject(std::string_view source, std::string_view target,
                                  const CorpusOptions& options) {
   if (source.empty() || target.empty()) return SkipReason::empty_side;
@@ -63,7 +63,7 @@ void take(std::string_view source, std::string_view target, std::int64_t line, c
   ++report.kept;
 }
 
-/// The two columns of a line; none when it has too few or too many.
+/// Returns the two columns of a line, or nullopt if it has too few or too many.
 std::optional<std::pair<std::string_view, std::string_view>> pick_columns(std::string_view line,
                                                                           const CorpusOptions& options) {
   const int last = std::max(options.source_column, options.target_column);
@@ -145,7 +145,7 @@ ParallelCorpus load_line_aligned(const std::filesystem::path& source_file,
     const bool has_source = sources.next(source);
     const bool has_target = targets.next(target);
     if (!has_source && !has_target) break;
-    if (!has_source || !has_target) continue;  // read on, so that the message below has both counts
+    if (!has_source || !has_target) continue;  // count all lines for the message below
     ++report.lines;
     if (first_invalid_utf8(source) || first_invalid_utf8(target)) {
       report.skip(SkipReason::not_utf8, sources.count());

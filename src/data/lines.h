@@ -1,4 +1,4 @@
-// Reading a text file line by line: the byte order mark and carriage returns are dropped.
+// Reads a text file line by line, without a byte order mark and carriage returns.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace heed::data {
 
 class Lines {
  public:
-  /// Throws Error when the file cannot be opened.
+  /// Throws Error if the file cannot be opened.
   explicit Lines(std::filesystem::path file);
-  /// Reads the next line; false at the end. Throws Error when reading fails.
+  /// Reads the next line, or returns false at the end. Throws Error if reading fails.
   bool next(std::string& line);
-  /// Number of lines read so far.
+  /// The number of lines read so far.
   std::int64_t count() const { return count_; }
   const std::filesystem::path& file() const { return file_; }
 

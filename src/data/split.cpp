@@ -21,7 +21,7 @@ std::uint64_t hash_text(std::string_view text, std::uint64_t seed) {
   return (static_cast<std::uint64_t>(words[0]) << 32) | words[1];
 }
 
-/// The distinct sources, each with its hash, smallest first.
+/// Returns the distinct sources with their hashes, in ascending order of the hash.
 std::vector<std::pair<std::uint64_t, std::string_view>> ranked_sources(const ParallelCorpus& corpus,
                                                                        std::uint64_t seed) {
   std::unordered_set<std::string_view> seen;

@@ -15,7 +15,7 @@ struct Encoded {
   std::vector<std::int32_t> target;
 };
 
-/// Texts encoded at a time: enough for all threads, little beside the ids kept.
+/// Texts encoded at a time: enough for all threads, but little memory compared with the ids.
 constexpr std::int64_t kChunk = 8192;
 
 std::optional<SkipReason> reject(const Encoded& pair, const TokenLimits& limits) {

@@ -16,7 +16,8 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Pairs of random lengths 1..longest whose ids tell the row: source = 1000 + row, target = 5000 + row.
+/// Makes pairs of random lengths 1 .. longest whose ids identify the row: source = 1000 + row, target = 5000
+/// + row.
 TokenizedCorpus random_corpus(int pairs, int longest) {
   const RandomStream random{3, 0};
   TokenizedCorpus corpus;
@@ -67,8 +68,8 @@ TEST(Batcher, HasEveryPairOncePerEpochWithinTheTokenLimit) {
   expect_permutation(first.rows, 500);
   expect_permutation(second.rows, 500);
   EXPECT_NE(first.rows, second.rows);
-  // Independent side lengths waste a quarter on average however well pairs are sorted; unsorted, it is over
-  // half.
+  // With independent lengths of the two sides, even the best sorting wastes a quarter on average; without
+  // sorting, more than half is wasted.
   EXPECT_LT(first.padded / first.real, 1.4);
 }
 
@@ -115,12 +116,12 @@ TEST(Batcher, GoesOnFromAnyPosition) {
   EXPECT_THROW(end.seek({-1, 0}), Error);
 }
 
-// The order belongs to the seed for good: runs are resumed on other machines and by later versions.
+// The order for a seed must never change: runs are resumed on other machines and by later versions.
 TEST(Batcher, OrderIsTheSameEverywhere) {
   TokenizedCorpus corpus;
   for (std::int32_t i = 0; i < 8; ++i) corpus.add(std::vector{i}, std::vector{i});
   Batcher batcher(corpus, {.batch_tokens = 2, .seed = 42});
-  // Worked out with an independent Philox in Python: Fisher-Yates over rows (stream 0), pairs, then over
+  // Computed with an independent Philox in Python: Fisher-Yates over rows (stream 0), pairs, then over
   // batches (stream 1).
   EXPECT_EQ(take(batcher, 4), (std::vector<std::vector<std::int64_t>>{{4, 5}, {3, 6}, {1, 7}, {2, 0}}));
 }

@@ -11,18 +11,18 @@ namespace heed {
 
 class BackgroundReader {
  public:
-  /// Immediately starts to call `make` on its own thread, with at most `capacity` (>= 1) batches in the
+  /// Immediately starts to call `make` on its own thread, keeping at most `capacity` (>= 1) batches in the
   /// queue.
   explicit BackgroundReader(std::function<Batch()> make, std::size_t capacity = 4);
-  /// Reads from the batcher's position.
+  /// Reads batches from the batcher's current position.
   explicit BackgroundReader(Batcher batcher, std::size_t capacity = 4);
-  /// Stops the thread; batches in the queue are discarded.
+  /// Stops the thread and discards the batches in the queue.
   ~BackgroundReader();
   BackgroundReader(const BackgroundReader&) = delete;
   BackgroundReader& operator=(const BackgroundReader&) = delete;
 
-  /// The next batch, in the order they were made. If making a batch threw, rethrows after the batches before
-  /// it.
+  /// Returns the next batch, in the order in which they were made. If making a batch threw, rethrows the
+  /// exception after the batches before it.
   Batch next();
 
  private:

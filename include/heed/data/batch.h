@@ -1,5 +1,5 @@
 // From texts to batches: tokenized pairs in one block of memory, packed into batches with about the same
-// number of tokens. The order depends only on (seed, epoch), so that training can resume anywhere.
+// number of tokens. The order depends only on (seed, epoch), so that training can resume at any batch.
 #pragma once
 
 #include <cstdint>
@@ -42,11 +42,11 @@ struct TokenLimits {
   double max_ratio = 0;  ///< longer side / shorter side
 };
 
-/// Turns a text into ids. Called from several threads at once.
+/// Converts a text to ids. Called from several threads at once.
 using TextEncoder = std::function<std::vector<std::int32_t>(std::string_view)>;
 
 /// Tokenizes `rows` of the corpus, in order. Rows beyond the limits are counted in `report` as skipped (and
-/// no longer as kept). Throws Error when no row is left.
+/// no longer as kept). Throws Error if no row is left.
 TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const std::int64_t> rows,
                                 const TextEncoder& encode_source, const TextEncoder& encode_target,
                                 const TokenLimits& limits, DataReport& report);
@@ -79,18 +79,19 @@ struct BatcherOptions {
   bool shuffle = true;  ///< false: by length, the same in every epoch
 };
 
-/// An endless sequence of batches; every epoch contains every pair exactly once.
+/// An endless sequence of batches. Every epoch contains every pair exactly once.
 class Batcher {
  public:
-  /// `corpus` must outlive the batcher. Throws Error for an empty corpus, for options out of range, and for a
-  /// pair that alone has more than batch_tokens tokens.
+  /// `corpus` must outlive the batcher. Throws Error if the corpus is empty, if an option is out of range, or
+  /// if a single pair has more than batch_tokens tokens.
   Batcher(const TokenizedCorpus& corpus, const BatcherOptions& options);
-  /// The next batch; continues with the next epoch at the end of this one.
+  /// Returns the next batch. Continues with the next epoch at the end of the current one.
   Batch next();
-  /// Goes to a position; `batch` may be the number of batches of that epoch. Throws Error beyond.
+  /// Moves to a position, whose `batch` may equal the number of batches of that epoch. Throws Error if it is
+  /// larger.
   void seek(const BatchPosition& position);
   BatchPosition position() const { return position_; }
-  /// Number of batches in the epoch of position().
+  /// Returns the number of batches in the epoch of position().
   std::int64_t batches_in_epoch() const { return static_cast<std::int64_t>(plan_.size()); }
 
  private:

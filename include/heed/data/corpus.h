@@ -41,8 +41,8 @@ struct DataReport {
   void skip(SkipReason reason, std::int64_t line);
   const Skipped& operator[](SkipReason reason) const { return skipped[static_cast<std::size_t>(reason)]; }
   std::int64_t skipped_count() const { return lines - kept; }
-  /// One line for the total, then one for each reason that occurred:
-  /// "1000 lines, 998 kept, 2 skipped\n  not UTF-8: 2 (lines 7, 31)". No newline at the end.
+  /// Returns one line for the total, then one for each reason that occurred: "1000 lines, 998 kept, 2
+  /// skipped\n  not UTF-8: 2 (lines 7, 31)". Does not end with a newline.
   std::string summary() const;
 };
 
@@ -50,8 +50,8 @@ struct DataReport {
 struct CorpusOptions {
   int source_column = 0;
   int target_column = 1;
-  bool allow_extra_columns = true;  ///< false: a line must have no column beyond the two
-  std::int64_t max_characters = 0;  ///< of either side; 0 = no limit
+  bool allow_extra_columns = true;  ///< false: lines with more than two columns are skipped
+  std::int64_t max_characters = 0;  ///< maximum on either side; 0 = no limit
   double max_character_ratio = 0;   ///< longer side / shorter side; 0 = no limit
 };
 
@@ -61,14 +61,14 @@ class ParallelCorpus {
   std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
   std::string_view source(std::int64_t row) const;
   std::string_view target(std::int64_t row) const;
-  /// Number of the line, from 1, that the row came from.
+  /// Returns the number of the line, from 1, that the row came from.
   std::int64_t line(std::int64_t row) const;
   void add(std::string_view source, std::string_view target, std::int64_t line);
 
  private:
   struct Row {
     std::uint64_t begin;
-    std::uint64_t middle;  ///< end of the source, begin of the target
+    std::uint64_t middle;  ///< end of the source, beginning of the target
     std::uint64_t end;
     std::int64_t line;
   };
@@ -77,13 +77,13 @@ class ParallelCorpus {
   std::vector<Row> rows_;
 };
 
-/// Reads tab-separated columns. A byte order mark, carriage returns at line ends and spaces around a
-/// text are removed. Adds to `report`. Throws Error when the file cannot be read, when the options are
-/// invalid, or when no line is usable.
+/// Reads tab-separated columns. Removes a byte order mark, carriage returns at line ends, and spaces around
+/// texts. Adds to `report`. Throws Error if the file cannot be read, if the options are invalid, or if no
+/// line is usable.
 ParallelCorpus load_tsv(const std::filesystem::path& file, const CorpusOptions& options, DataReport& report);
 
 /// Reads line i of both files as a pair; the column options are ignored. Throws Error as load_tsv does, and
-/// when the files have different numbers of lines.
+/// if the files have different numbers of lines.
 ParallelCorpus load_line_aligned(const std::filesystem::path& source_file,
                                  const std::filesystem::path& target_file, const CorpusOptions& options,
                                  DataReport& report);
@@ -104,7 +104,7 @@ struct SplitOptions {
 
 /// Splits by a hash of the source text: rows with the same source are in the same set, and the selection
 /// depends only on the set of source texts and the seed, not on the order of the lines. Rows keep their order
-/// within a set. Throws Error when no row would be left for training.
+/// within a set. Throws Error if no row would be left for training.
 CorpusSplit split_corpus(const ParallelCorpus& corpus, const SplitOptions& options);
 
 /// One source text with all its distinct targets, in the order of the corpus.
@@ -113,7 +113,7 @@ struct ReferenceGroup {
   std::vector<std::string> references;
 };
 
-/// The distinct sources among `rows`, in the order of their first appearance.
+/// Returns the distinct sources among `rows`, in the order of their first appearance.
 std::vector<ReferenceGroup> group_references(const ParallelCorpus& corpus,
                                              std::span<const std::int64_t> rows);
 
