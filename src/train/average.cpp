@@ -1,4 +1,4 @@
-// Means of models: for the end of a run, and for directories a user names.
+// Averages models: at the end of a run, and for directories that a user names.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::vector<TensorFiles> open_all(const std::vector<std::filesystem::path>& dire
   return models;
 }
 
-// Its numbers in f64.
+// Returns the tensor's numbers in f64.
 std::vector<double> finite_values(const TensorFiles& model, const std::string& name, const Tensor& tensor) {
   std::vector<double> values = tensor.to(DType::f64).to_vector<double>();
   const auto wrong = std::find_if(values.begin(), values.end(), [](double v) { return !std::isfinite(v); });
@@ -36,7 +36,7 @@ std::vector<double> finite_values(const TensorFiles& model, const std::string& n
   return values;
 }
 
-// f64, of the shape the first model has.
+// Returns the mean in f64, with the shape in the first model.
 Tensor mean_of(const std::vector<TensorFiles>& models, const std::string& name) {
   const Tensor first = models.front().get(name);
   std::vector<double> sum = finite_values(models.front(), name, first);
@@ -57,7 +57,7 @@ Tensor mean_of(const std::vector<TensorFiles>& models, const std::string& name) 
   return Tensor::from(sum, first.shape());
 }
 
-// Files of a training run, and weights that the mean replaces.
+// Returns false for files of a training run, and for weights, which the mean replaces.
 bool is_copied(const std::filesystem::directory_entry& entry) {
   constexpr std::array kOwn{
       "complete", "lock",           "training.json",     "optimizer.safetensors", "log.jsonl",

@@ -1,4 +1,4 @@
-// Writing checkpoints and reading them back.
+// Writes and reads checkpoints.
 #include "heed/train/checkpoint.h"
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ std::int64_t count_of(const Config& json, std::string_view key) {
   return count;
 }
 
-// Which kept it in the recipe alone, as a number of steps.
+// Earlier versions stored the warm-up only in the recipe, as a number of steps.
 std::int64_t warmup_of_earlier_version(const Config& recipe) {
   const std::string text = recipe.string("train.warmup", "0");
   std::int64_t steps = 0;

@@ -1,4 +1,4 @@
-// From a recipe's [task] and [data] to rows of corpora.
+// Loads the corpora that a recipe's [task] and [data] describe.
 #include "train/corpora.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ CorpusPart all_of(ParallelCorpus corpus) {
   return part;
 }
 
-// `target` is used by two-file formats only. No file, no part.
+// Only two-file formats use `target`. Returns an empty part if there is no file.
 CorpusPart read_part(const Recipe::Data& data, const std::filesystem::path& source,
                      const std::filesystem::path& target, const Message& message) {
   if (source.empty()) return {};
@@ -49,7 +49,7 @@ Corpora read_corpora(const Recipe::Data& data, const Message& message) {
   return corpora;
 }
 
-// Number of different sequences, as a double because it overflows quickly.
+// Returns the number of different sequences, as a double because it overflows quickly.
 double possible_sequences(const Recipe::Task& task) {
   double sum = 0;
   for (std::int64_t n = task.min_length; n <= task.max_length; ++n) {
@@ -58,7 +58,7 @@ double possible_sequences(const Recipe::Task& task) {
   return sum;
 }
 
-// A random number below `limit` (small against 2^32).
+// Returns a random number below `limit`, which must be small compared with 2^32.
 std::int64_t below(Generator& generator, std::int64_t limit) {
   return static_cast<std::int64_t>(generator.next().word(0)) * limit >> 32;
 }
@@ -69,7 +69,7 @@ std::vector<std::int64_t> random_choice(std::int64_t size, std::int64_t count, s
   std::vector<std::int64_t> chosen(static_cast<std::size_t>(size));
   std::iota(chosen.begin(), chosen.end(), std::int64_t{0});
   if (count == 0 || count >= size) return chosen;
-  // Each number has a random key; the smallest keys win.
+  // Each number has a random key; the smallest keys are selected.
   const RandomStream keys{seed, 0};
   const auto key = [&](std::int64_t i) { return std::pair(keys.word(static_cast<std::uint64_t>(i)), i); };
   std::nth_element(chosen.begin(), chosen.begin() + count, chosen.end(),

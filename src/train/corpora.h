@@ -1,4 +1,4 @@
-// The pairs a recipe trains and evaluates on: read from its files, or made up.
+// The pairs that a recipe trains and evaluates on, read from files or generated.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace heed {
 
-/// Rows of a corpus; none where `corpus` is null.
+/// Rows of a corpus; empty if `corpus` is null.
 struct CorpusPart {
   std::shared_ptr<const ParallelCorpus> corpus;
   std::vector<std::int64_t> rows;
@@ -24,15 +24,16 @@ struct Corpora {
   CorpusPart test;
 };
 
-/// `count` of the numbers 0 .. `size` - 1, chosen at random by `seed`, ascending; all of them where `count`
-/// is 0 or not below `size`.
+/// Returns `count` of the numbers 0 .. `size` - 1, chosen at random by `seed`, in ascending order; all of
+/// them if `count` is 0 or at least `size`.
 std::vector<std::int64_t> random_choice(std::int64_t size, std::int64_t count, std::uint64_t seed);
 
-/// Reads or makes the corpora of a recipe and tells `message` what was read and skipped.
+/// Reads or generates the corpora of a recipe, and reports to `message` what was read and skipped.
 Corpora load_corpora(const Recipe& recipe, const std::function<void(const std::string&)>& message);
 
-/// Sequences of task.symbols letters, min_length to max_length of them, separated by spaces, and the same
-/// backwards: task.pairs + data.dev_size + data.test_size different ones, the same for the same seed.
+/// Generates pairs of a sequence and its reversal: min_length to max_length letters out of task.symbols,
+/// separated by spaces. There are task.pairs + data.dev_size + data.test_size different ones, which depend
+/// only on the seed.
 ParallelCorpus make_reversals(const Recipe& recipe);
 
 }  // namespace heed

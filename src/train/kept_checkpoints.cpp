@@ -1,4 +1,4 @@
-// Choosing among a run's checkpoints.
+// Selects among a run's checkpoints.
 #include "train/kept_checkpoints.h"
 
 #include <fmt/format.h>
@@ -22,8 +22,8 @@ std::vector<std::int64_t> KeptCheckpoints::ranked_steps() const {
   return steps;
 }
 
-// The steps the last ones are counted among: a checkpoint made because a run was stopped is not one, or its
-// final model would differ from an unbroken run's.
+// Returns the steps that count as the last ones. A checkpoint that was written because the run was stopped
+// does not count; otherwise the final model would differ from that of an uninterrupted run.
 std::vector<std::int64_t> KeptCheckpoints::regular_steps(std::int64_t last_saved) const {
   std::vector<std::int64_t> steps = checkpoint_steps(run_);
   std::erase_if(steps, [&](std::int64_t s) {
@@ -45,7 +45,8 @@ void KeptCheckpoints::prune(std::int64_t last_saved) const {
 
 std::vector<std::int64_t> KeptCheckpoints::final_steps() const {
   if (recipe_.average_of == "best" && !state_.ranked.empty()) return ranked_steps();
-  // The last step, and before it those that were due: not those that are there, which may be fewer.
+  // The last step and the scheduled ones before it. Based on the schedule because some checkpoints may be
+  // missing.
   std::vector<std::int64_t> steps;
   for (std::int64_t s = state_.step; s > 0 && std::ssize(steps) < recipe_.average;
        s = (s - 1) / recipe_.every * recipe_.every) {

@@ -1,4 +1,4 @@
-// Which checkpoints of a run stay on disk, and which of them the final model is the mean of.
+// KeptCheckpoints: decides which checkpoints of a run stay on disk, and whose mean is the final model.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace heed {
 
 class KeptCheckpoints {
  public:
-  /// Of the folder `run`, by the recipe's [checkpoint] and the steps that `state` ranks.
+  /// For the folder `run`, by the recipe's [checkpoint] and the steps ranked in `state`.
   KeptCheckpoints(const std::filesystem::path& run, const Recipe::Checkpoint& recipe,
                   const TrainingState& state)
       : run_(run), recipe_(recipe), state_(state) {}
@@ -21,13 +21,13 @@ class KeptCheckpoints {
   bool is_ranked(std::int64_t step) const;
   std::vector<std::int64_t> ranked_steps() const;  ///< ascending
 
-  /// Removes what is neither among the newest ones nor ranked, and everything later than the state's step.
+  /// Removes checkpoints that are neither among the newest nor ranked, and those after the state's step.
   void prune(std::int64_t last_saved) const;
-  /// What the final model is the mean of: the ranked steps, or the last ones that were due.
+  /// Returns the steps whose mean is the final model: the ranked ones, or the last scheduled ones.
   std::vector<std::int64_t> final_steps() const;
-  /// Those of `steps` that have no complete checkpoint.
+  /// Returns those of `steps` that have no complete checkpoint.
   std::vector<std::int64_t> not_found(std::vector<std::int64_t> steps) const;
-  /// Throws Error when one of `steps`, whose mean is to be the final model, has no complete checkpoint.
+  /// Throws Error if one of `steps`, whose mean is to become the final model, has no complete checkpoint.
   void require(const std::vector<std::int64_t>& steps) const;
 
  private:

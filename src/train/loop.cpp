@@ -1,6 +1,6 @@
-// The training loop. A step is: losses of `accumulate` micro-batches summed, one backward each, the gradient
-// divided by the number of targets and clipped, one step of the optimiser, one line in the log; then whatever
-// is due: an evaluation, a checkpoint, the end.
+// The training loop. One step: sum the losses of `accumulate` micro-batches, with one backward pass each;
+// divide the gradient by the number of target tokens and clip it; update the parameters; write one line to
+// the log. Then, if due: an evaluation, a checkpoint, the end of the run.
 #include "heed/train/loop.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@
 namespace heed {
 namespace {
 
-// Initialisation draws from the first streams of the same seed.
+// Initialization uses the first random streams of the same seed.
 constexpr std::uint64_t kFirstDropoutStream = std::uint64_t{1} << 32;
 
 class Stopwatch {
@@ -43,7 +43,7 @@ AdamWOptions adamw_options(const Recipe& recipe) {
           .weight_decay = recipe.train.weight_decay};
 }
 
-// Steps of the whole run: as many as asked for, or as the epochs take.
+// Returns the number of steps of the whole run: as given, or as the epochs need.
 std::int64_t total_steps(const Recipe& recipe, const TrainingTask& task) {
   const std::int64_t batches = recipe.train.epochs * task.batches_per_epoch();
   const std::int64_t by_epochs = (batches + recipe.train.accumulate - 1) / recipe.train.accumulate;
@@ -102,7 +102,7 @@ class Loop {
   }
   double passes() const {
     const double batches = static_cast<double>(task_.batches_per_epoch());
-    // An epoch may have a batch more than the first, which its number stands for.
+    // An epoch may have one batch more than the first epoch, whose number of batches is used here.
     const double part = std::min(0.995, static_cast<double>(state_.position.batch) / batches);
     return static_cast<double>(state_.position.epoch) + part;
   }
@@ -121,7 +121,7 @@ class Loop {
     generator_.seek(kFirstDropoutStream);
     if (!folder_.checkpoint().empty()) {
       resume(folder_.checkpoint());
-      kept_.prune(last_saved_);  // later ones, and what a run killed after its checkpoint had no time for
+      kept_.prune(last_saved_);  // later ones, and leftovers of a run killed after its checkpoint
     } else {
       if (options_.resume) message("warning: no run to resume: starting anew");
       state_.position = task_.position();
@@ -162,7 +162,7 @@ class Loop {
     load_checkpoint_tensors(checkpoint, task_.parameters(), optimizer_);
     task_.seek(state_.position);
     generator_.seek(state_.generator_position);
-    if (state_.metric != recipe_.eval.metric) {  // scores of another metric mean nothing any more
+    if (state_.metric != recipe_.eval.metric) {  // scores of another metric are not comparable
       state_.metric = recipe_.eval.metric;
       state_.ranked.clear();
       state_.not_better = 0;
@@ -174,8 +174,8 @@ class Loop {
     message(fmt::format("resuming at step {} from {}", state_.step, checkpoint.string()));
   }
 
-  // The best steps whose checkpoints are there. After a later checkpoint was removed, an earlier one that was
-  // among the best until then may have gone before it.
+  // Keeps the best steps whose checkpoints exist. If a later checkpoint was removed, an earlier one that
+  // ranked among the best before it may already have been deleted.
   void keep_ranked() {
     const std::vector<std::int64_t> lost = kept_.not_found(kept_.ranked_steps());
     if (lost.empty()) return;
@@ -236,7 +236,7 @@ class Loop {
 
   void report(const StepRecord& record, double step_seconds) {
     log_->add(record);
-    constexpr double kMemory = 0.95;  // of the rates shown
+    constexpr double kMemory = 0.95;  // smoothing factor of the displayed rate
     const double weight = recent_tokens_ == 0 ? 0 : kMemory;
     recent_tokens_ = weight * recent_tokens_ + (1 - weight) * static_cast<double>(record.tokens);
     recent_seconds_ = weight * recent_seconds_ + (1 - weight) * step_seconds;
@@ -253,7 +253,7 @@ class Loop {
                           .seconds_left = left});
   }
 
-  // Whether the step belongs to the best ones.
+  // Evaluates the model. Returns true if the step is one of the best.
   bool evaluate() {
     const Evaluation evaluation = task_.evaluate();
     const RankedStep now{state_.step, score_of(evaluation, recipe_.eval.metric)};

@@ -1,4 +1,4 @@
-// Reading recipes: TOML values into fields, with a message for everything that is not as it should be.
+// Reads recipes: TOML values into fields, with a message for every kind of mistake.
 #include "heed/train/recipe.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ namespace {
 
 std::string_view name_part(std::string_view key) { return key.substr(key.find('.') + 1); }
 
-// A wrong section and a misspelt name are equally likely, so both the whole key and its name alone are
+// A wrong section and a misspelt name are equally likely, so both the full key and its name alone are
 // compared.
 std::string nearest_key(const std::vector<RecipeField>& fields, std::string_view wrong) {
   const auto distance = [&](const RecipeField& f) {
@@ -36,7 +36,7 @@ std::string nearest_key(const std::vector<RecipeField>& fields, std::string_view
 
 std::string section_of(std::string_view key) { return std::string(key.substr(0, key.find('.'))); }
 
-// A section that no key has.
+// Throws Error for a section that no key belongs to.
 void refuse_unknown_section(const std::string& where, const std::vector<RecipeField>& fields,
                             const std::string& section) {
   std::vector<std::string> known;
@@ -70,7 +70,7 @@ std::string show(const toml::node& node) {
 
 std::string show(double number) { return fmt::format("{}", number); }
 
-// "${NAME}" replaced by the environment's value.
+// Replaces "${NAME}" by the environment variable.
 std::string expand_variables(const std::string& text, const std::string& where) {
   std::string out;
   std::size_t at = 0;
@@ -93,7 +93,7 @@ std::string expand_variables(const std::string& text, const std::string& where) 
   }
 }
 
-// Puts a TOML value into a field; `where` stands before the message, `base` is where relative paths start.
+// Assigns a TOML value to a field. `where` begins messages; relative paths start at `base`.
 class Assignment {
  public:
   Assignment(const RecipeField& field, const toml::node& node, std::string where, std::filesystem::path base)
@@ -236,7 +236,7 @@ void apply_override(Recipe& recipe, std::string_view assignment) {
     try {
       table = toml::parse("x = " + value);
     } catch (const toml::parse_error&) {
-      table.insert("x", value);  // fails below as text where a number belongs, which is what it is
+      table.insert("x", value);  // a number was expected: the check below reports a text
     }
   }
   Assignment(*field, *table.get("x"), "override", std::filesystem::current_path()).run();

@@ -1,4 +1,4 @@
-// Every key of a recipe, in the order of the documentation.
+// All keys of a recipe, in the order of the documentation.
 #include "train/recipe_fields.h"
 
 namespace heed {

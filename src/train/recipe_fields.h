@@ -1,5 +1,5 @@
-// The one list of recipe keys: where each value lives, what it may be, and whether a resumed run may change
-// it.
+// The single list of recipe keys: where each value is stored, which values are valid, and whether a resumed
+// run may change it.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Taking an output folder into use.
+// Opens an output folder for a run.
 #include "train/run_folder.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ void refuse_another_run(const std::filesystem::path& output) {
   }
 }
 
-// What is wrong with a checkpoint; empty where nothing is.
+// Returns what is wrong with a checkpoint, or an empty string.
 std::string damage(const std::filesystem::path& checkpoint) {
   try {
     verify_checkpoint(checkpoint);
@@ -67,7 +67,7 @@ RunFolder::Made::Made(const std::filesystem::path& path) : path_(path) {
 
 RunFolder::Made::~Made() {
   std::error_code error;
-  if (made_) std::filesystem::remove(path_, error);  // only when it is empty
+  if (made_) std::filesystem::remove(path_, error);  // fails unless it is empty
 }
 
 RunFolder::RunFolder(const TrainOptions& options) : made_(options.output), lock_(options.output) {

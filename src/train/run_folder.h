@@ -1,4 +1,4 @@
-// The output folder of a run: made, locked for this run alone, and the checkpoint in it to go on from.
+// RunFolder: creates the output folder of a run, locks it, and finds the checkpoint to continue from.
 #pragma once
 
 #include <filesystem>
@@ -11,18 +11,18 @@ namespace heed {
 
 class RunFolder {
  public:
-  /// Throws Error when the folder cannot be made or another run uses it, when it holds a run that is not to
-  /// be resumed, and when the checkpoint to resume is missing or damaged; names an older one that is whole.
+  /// Throws Error if the folder cannot be created or another run uses it, if it contains a run that is not to
+  /// be resumed, or if the checkpoint to resume is missing or damaged; the message names an older intact one.
   explicit RunFolder(const TrainOptions& options);
 
-  /// The checkpoint to go on from; empty for a new run.
+  /// The checkpoint to continue from; empty for a new run.
   const std::filesystem::path& checkpoint() const { return checkpoint_; }
-  /// Throws Error when the folder was renamed or removed since the run began.
+  /// Throws Error if the folder was renamed or removed since the run began.
   void check() const { lock_.check(); }
 
  private:
-  // Made before the data is read, so that a folder that cannot be made is reported at once; removed again in
-  // the end when nothing was written.
+  // Creates the folder before the data is read, so that a failure is reported at once. Removes it again at
+  // the end if nothing was written.
   class Made {
    public:
     explicit Made(const std::filesystem::path& path);
@@ -38,7 +38,7 @@ class RunFolder {
   std::filesystem::path checkpoint_;
 };
 
-/// train_loop in a folder that is held already.
+/// train_loop in a folder that is already locked.
 TrainResult run_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options,
                      const RunFolder& folder);
 

@@ -1,4 +1,4 @@
-// Appending to log.jsonl, cutting it back on resuming, and drawing it.
+// Appends to log.jsonl, truncates it when a run is resumed, and draws it.
 #include "train/run_log.h"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@ constexpr std::size_t kChartPoints = 300;
   throw Error(fmt::format("{}: expected to {} the log, got {}", file.string(), what, std::strerror(errno)));
 }
 
-// Steps are noisy: means of equal runs of them show where the loss goes.
+// Averages consecutive steps in groups of equal size, because the loss of single steps is noisy.
 ChartSeries smoothed(const std::string& name, const std::vector<double>& x, const std::vector<double>& y) {
   ChartSeries series{name, {}, {}};
   const std::size_t width = x.size() / kChartPoints + 1;

@@ -1,4 +1,4 @@
-// log.jsonl of a run, one line per step and per evaluation, and the picture drawn from it.
+// RunLog: log.jsonl of a run, with one line per step and per evaluation, and the chart of it.
 #pragma once
 
 #include <filesystem>
@@ -22,18 +22,18 @@ struct StepRecord {
 
 class RunLog {
  public:
-  /// Opens `file`, keeping only the lines of steps up to `last_step` (a line cut short by a crash goes too).
+  /// Opens `file` and keeps only the lines of steps up to `last_step`. Drops a line truncated by a crash.
   RunLog(const std::filesystem::path& file, std::int64_t last_step);
   ~RunLog();
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
 
   void add(const StepRecord& record);
-  /// `final_model`: the evaluation is of the model as it was saved in the end.
+  /// `final_model`: the evaluation is of the saved final model.
   void add(std::int64_t step, const Evaluation& evaluation, bool best, bool final_model = false);
-  /// Puts all lines on disk.
+  /// Syncs all lines to disk.
   void sync();
-  /// Training and development loss over steps, and below them BLEU where the log has it.
+  /// Draws training and development loss over steps, and below them BLEU if the log has it.
   std::string svg(const std::string& title) const;
 
  private:

@@ -1,4 +1,4 @@
-// From recipe to model: the one way in.
+// Trains a model from a recipe.
 #include "heed/train/train.h"
 
 #include "train/run_folder.h"

@@ -1,4 +1,4 @@
-// The translation task: data, tokenizer and model as the loop needs them.
+// The translation task: data, tokenizer and model for the training loop.
 #include "train/translation.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kDecodeBatchTokens = 4096;
 
-// Walks over the sources, then the targets of a part.
+// Iterates over the sources, then the targets of a part.
 class Sentences {
  public:
   explicit Sentences(const CorpusPart& part) : part_(part) {}
@@ -47,7 +47,7 @@ void mix(std::uint64_t& hash, std::span<const std::int32_t> ids) {
   mix(hash, ids.size() << 32);
 }
 
-// The config.json of a new model.
+// Returns the config.json of a new model.
 Config marian_config(const Recipe::Model& m, const Tokenizer& tokenizer) {
   const std::int64_t vocab_size = tokenizer.vocab_size(), pad = tokenizer.pad_id().value(),
                      eos = tokenizer.eos_id().value();
@@ -86,7 +86,7 @@ std::vector<std::vector<std::string>> reference_streams(const std::vector<Refere
   for (const ReferenceGroup& g : groups) most = std::max(most, g.references.size());
   std::vector<std::vector<std::string>> streams(most);
   for (const ReferenceGroup& g : groups) {
-    // A reference given twice changes neither n-gram matches nor the length that counts.
+    // Repeating a reference changes neither the n-gram matches nor the reference length.
     for (std::size_t i = 0; i < most; ++i)
       streams[i].push_back(g.references[i < g.references.size() ? i : 0]);
   }
@@ -192,7 +192,7 @@ EvaluationSet TranslationTask::evaluation_set(const CorpusPart& part, const char
     std::vector<std::int64_t> ids = tokenizer_->encode(group.source).ids;
     if (static_cast<std::int64_t>(ids.size()) >
         model_->max_positions().value_or(recipe_.train.batch_tokens)) {
-      continue;  // counted among the pairs that are too long
+      continue;  // already counted as too long
     }
     set.sources.push_back(std::move(ids));
     set.references.push_back(group);

@@ -1,4 +1,4 @@
-// Training an encoder-decoder on pairs of texts.
+// TranslationTask: trains an encoder-decoder on pairs of texts.
 #pragma once
 
 #include <memory>
@@ -17,20 +17,20 @@
 
 namespace heed {
 
-/// Pairs to evaluate on.
+/// Pairs for evaluation.
 struct EvaluationSet {
-  TokenizedCorpus pairs;                           ///< all of them, for the loss
+  TokenizedCorpus pairs;                           ///< all pairs, for the loss
   std::vector<std::vector<std::int64_t>> sources;  ///< ids of the distinct sources that are decoded
   std::vector<ReferenceGroup> references;          ///< of each of them
 };
 
 class TranslationTask final : public TrainingTask {
  public:
-  /// Reads the data and makes tokenizer and model: those of `checkpoint`, from which a run is resumed, where
-  /// it is not empty; else those of options.init, else new ones.
+  /// Reads the data, and loads or creates tokenizer and model: those of `checkpoint`, from which a run is
+  /// resumed, if it is not empty; otherwise those of options.init, or new ones.
   TranslationTask(const Recipe& recipe, const TrainOptions& options, const std::filesystem::path& checkpoint);
-  /// Writes the pairs that were set apart from the training file, one text a line:
-  /// dev.source.txt, dev.reference.txt, test.source.txt, test.reference.txt.
+  /// Writes the pairs that were held out from the training file, one text per line: dev.source.txt,
+  /// dev.reference.txt, test.source.txt, test.reference.txt.
   void write_held_out(const std::filesystem::path& directory) const;
 
   const std::vector<Parameter>& parameters() const override { return model_->parameters(); }

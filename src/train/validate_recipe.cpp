@@ -1,4 +1,4 @@
-// Which values of a recipe must agree with each other.
+// Checks that the values of a recipe agree with each other.
 #include <fmt/format.h>
 
 #include <cmath>

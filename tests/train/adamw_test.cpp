@@ -15,8 +15,8 @@ Tensor tensor_of(const std::vector<double>& values, DType dtype) {
   return Tensor::from(values, {static_cast<std::int64_t>(values.size())}).to(dtype);
 }
 
-// Ten steps with a changing learning rate, decay on one parameter, none on another, and one parameter that
-// has a gradient only now and then.
+// Ten steps with a changing learning rate. One parameter has weight decay, one has none, and one has a
+// gradient only in some steps.
 TEST(AdamW, TakesTheStepsOfPyTorch) {
   const Config cases = Config::load(HEED_FIXTURES "/train/adamw.json").sub("cases");
   ASSERT_EQ(cases.names().size(), 3u);

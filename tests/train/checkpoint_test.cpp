@@ -1,4 +1,4 @@
-// The files a run is resumed from, damaged: an Error that names file and field.
+// Damaged files of a checkpoint cause an Error that names file and field.
 #include "heed/train/checkpoint.h"
 
 #include <gmock/gmock.h>

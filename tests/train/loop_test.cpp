@@ -1,5 +1,4 @@
-// The training loop: what it leaves behind, that interruptions leave no trace, and what it says when it must
-// stop.
+// The training loop: its output, that interruptions do not change the result, and its errors.
 #include "heed/train/loop.h"
 
 #include <fcntl.h>
@@ -96,7 +95,7 @@ TEST_F(LoopTest, FinalModelIsTheMeanOfItsCheckpoints) {
 }
 
 TEST_F(LoopTest, AccumulatedBatchesEqualTheBigBatch) {
-  Recipe r = recipe(3);  // one epoch: later ones visit the rows in another order
+  Recipe r = recipe(3);  // one epoch: later ones have another order
   r.eval.every = 0;
   run(Regression({5, 3, 6, 2, 1, 7}, 0), r, {.output = folder_ / "small"});
   r.train.accumulate = 1;
@@ -133,7 +132,7 @@ TEST_F(LoopTest, StoppedAndResumedEqualsUnbroken) {
   }
 }
 
-// What a run that is killed before its first step leaves behind is the checkpoint of step 0.
+// A run that is killed before its first step leaves the checkpoint of step 0.
 TEST_F(LoopTest, StoppedBeforeTheFirstStepAndResumedEqualsUnbroken) {
   const Recipe r = recipe(12);
   run(Regression(), r, {.output = folder_ / "straight"});
@@ -144,7 +143,7 @@ TEST_F(LoopTest, StoppedBeforeTheFirstStepAndResumedEqualsUnbroken) {
   EXPECT_EQ(weights(folder_ / "straight"), weights(folder_ / "broken"));
 }
 
-// Run by the test below in a process of its own.
+// Run by the test below in a separate process.
 TEST(LoopChild, DISABLED_Trains) {
   Regression task;
   Recipe r;
@@ -188,8 +187,8 @@ TEST_F(LoopTest, KilledAndResumedEqualsUnbroken) {
   for (std::uint64_t attempt = 0; status != 0; ++attempt) {
     ASSERT_LT(attempt, 60u);
     const pid_t child = spawn_child(broken);
-    // At first so soon that no run has ended yet; then longer and longer, so that the run gets on even where
-    // starting takes most of the time.
+    // Kills the first attempts before any run can finish, and later ones after increasing delays, so that the
+    // run progresses even if starting takes most of the time.
     const double later = attempt == 0 ? 0 : 0.5 * delays.uniform(attempt);
     std::this_thread::sleep_for(whole * (0.05 + 0.02 * static_cast<double>(attempt) + later));
     ::kill(child, SIGKILL);
@@ -228,7 +227,7 @@ TEST_F(LoopTest, EndsEarlyWhenNothingGetsBetter) {
   EXPECT_EQ(result.steps, 25);
   EXPECT_THAT(result.averaged, ElementsAre(10));
   EXPECT_EQ(weights(folder_), weights(checkpoint_path(folder_, 10)));
-  // Going on from there with the same recipe changes nothing.
+  // Continuing from there with the same recipe changes nothing.
   const TrainResult again = run(Regression(), r, {.output = folder_, .resume = true});
   EXPECT_EQ(again.steps, 25);
   EXPECT_EQ(weights(folder_), weights(checkpoint_path(folder_, 10)));
@@ -286,7 +285,7 @@ TEST_F(LoopTest, TheMeanIsOfAsManyCheckpointsAsAskedFor) {
     r.checkpoint.average = 1;
     EXPECT_EQ(run(Regression(), r, {.output = output, .resume_from = 30}).averaged.size(), 1u);
   }
-  Recipe r = recipe(9);  // without evaluations, the best ones are the last
+  Recipe r = recipe(9);  // without evaluations, "best" means the last ones
   r.eval.every = 0;
   EXPECT_THAT(run(Regression(), r, {.output = folder_ / "blind"}).averaged, ElementsAre(3, 6, 9));
 }
@@ -363,7 +362,7 @@ TEST_F(LoopTest, AWarmUpLongerThanTheRunIsReported) {
               HasSubstr("80 steps of warm-up in a run of 8: the learning rate only rises to 0.001,"));
 }
 
-// The warm-up that a share of the first length came to stays when the run is made longer.
+// A warm-up given as a fraction of the first length keeps its number of steps when the run is made longer.
 TEST_F(LoopTest, AShareOfTheRunAsWarmUpStaysWhenTheRunIsContinued) {
   Recipe r = recipe(20);
   r.train.schedule = "constant";
@@ -383,7 +382,7 @@ TEST_F(LoopTest, CountsPassesInPart) {
   std::vector<double> passes;
   TrainOptions options{.output = folder_};
   options.on_progress = [&](const ProgressEvent& e) { passes.push_back(e.passes); };
-  const TrainResult result = run(Regression(), recipe(4), options);  // 2 of 5 micro-batches a step
+  const TrainResult result = run(Regression(), recipe(4), options);  // 2 of 5 micro-batches per step
   EXPECT_THAT(passes, ElementsAre(0.4, 0.8, 1.2, 1.6));
   EXPECT_EQ(result.passes, 1.6);
   EXPECT_EQ(result.epochs, 1);
@@ -391,11 +390,11 @@ TEST_F(LoopTest, CountsPassesInPart) {
 
 TEST_F(LoopTest, CountsEpochsInSteps) {
   Recipe r = recipe(0);
-  r.train.epochs = 3;  // of 5 micro-batches, 2 a step
+  r.train.epochs = 3;  // of 5 micro-batches, 2 per step
   EXPECT_EQ(run(Regression(), r, {.output = folder_}).steps, 8);
 }
 
-// Files of limited size stand in for a full disk: the system refuses the write in the same place.
+// A file size limit simulates a full disk: the system refuses the same write.
 TEST_F(LoopTest, AFullDiskLeavesTheLastCheckpoint) {
   struct rlimit before {};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);

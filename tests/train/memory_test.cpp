@@ -1,5 +1,5 @@
-// Memory of a training step: after the first one nothing comes from the system, and batches of ever new
-// shapes do not pile up.
+// Memory of training steps: after the first one, no memory is requested from the system, and batches of ever
+// new shapes do not accumulate memory.
 #include <gtest/gtest.h>
 
 #include "heed/buffer.h"
@@ -13,7 +13,7 @@
 namespace heed {
 namespace {
 
-// A small decoder over 3000 words of width 128, its table tied, and its optimiser.
+// A small decoder with a vocabulary of 3000, d_model 128 and tied embeddings, and its optimizer.
 class Learner {
  public:
   Learner() {

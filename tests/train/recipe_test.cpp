@@ -1,4 +1,4 @@
-// Recipes: what is read, and what is said about what cannot be.
+// Recipes: valid values, and messages for invalid ones.
 #include "heed/train/recipe.h"
 
 #include <gmock/gmock.h>
@@ -98,7 +98,7 @@ TEST_F(RecipeTest, WarmUpIsAWholeNumberOrAShare) {
               HasSubstr("train.warmup: expected a whole number of steps, or a share of "
                         "the run below 1, got 1.5"));
   EXPECT_THAT(error_of(start + "-1\n"), HasSubstr("train.warmup: expected a number of at least 0, got -1"));
-  // As runs of earlier versions, where it was a whole number, kept it.
+  // In the form stored by runs of earlier versions, where warmup was an integer.
   EXPECT_EQ(recipe_values(load_recipe(write(start + "1000\n"))).at("train.warmup"), "1000");
 }
 

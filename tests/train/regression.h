@@ -1,4 +1,4 @@
-// A task of a few lines: y = W dropout(x) + b fitted to fixed random data, so that tests of the loop take
+// A small task: y = W dropout(x) + b fitted to fixed random data, so that tests of the loop take
 // milliseconds.
 #pragma once
 
@@ -17,7 +17,8 @@ namespace heed {
 
 class Regression final : public TrainingTask {
  public:
-  /// `batches`: rows of each micro-batch of an epoch. The order of an epoch's batches depends on the epoch.
+  /// `batches`: the number of rows of each micro-batch of an epoch. The order of an epoch's batches depends
+  /// on the epoch.
   explicit Regression(std::vector<std::int64_t> batches = {8, 8, 8, 8, 8}, double dropout = 0.2)
       : batches_(std::move(batches)), dropout_(dropout) {
     std::int64_t rows = 0;
@@ -61,8 +62,8 @@ class Regression final : public TrainingTask {
   }
   std::string fingerprint() const override { return data_name; }
 
-  std::int64_t poisoned_call = -1;  ///< whose loss is not a number
-  std::vector<double> losses;       ///< what evaluations find, instead of the truth
+  std::int64_t poisoned_call = -1;  ///< the call whose loss is NaN
+  std::vector<double> losses;       ///< results of evaluations, instead of the real ones
   std::size_t evaluations = 0;
   std::string data_name = "regression";
 

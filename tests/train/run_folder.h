@@ -1,4 +1,4 @@
-// A folder for a test's runs, and what tests ask of the files in it.
+// A folder for a test's runs, and checks of its files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class RunFolder : public ::testing::Test {
     return lines;
   }
 
-  /// Every step from 1 to `steps` has one line of training, in order.
+  /// Checks that the log has one training line for every step from 1 to `steps`, in order.
   static void expect_whole_log(const std::filesystem::path& run, std::int64_t steps) {
     std::int64_t next = 1;
     for (const std::string& line : log_lines(run)) {

@@ -1,4 +1,4 @@
-// Schedules against their closed forms.
+// Compares schedules with their closed formulas.
 #include "heed/train/schedule.h"
 
 #include <gtest/gtest.h>

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 class TrainTest : public RunFolder {
  protected:
-  // A model and data so small that a step takes milliseconds.
+  // Returns a recipe whose model and data are so small that a step takes milliseconds.
   static Recipe tiny() {
     Recipe r;
     r.task.kind = "reverse";
@@ -112,7 +112,7 @@ TEST_F(TrainTest, ReadsPairsAndSaysWhatItSkipped) {
   EXPECT_EQ(std::count(held_out.begin(), held_out.end(), '\n'), 4);
   EXPECT_EQ(std::count(held_out.begin(), held_out.end(), ' '), 4);
 
-  // Fine-tuning takes model and tokenizer as they are.
+  // Fine-tuning uses the model's own configuration and tokenizer.
   TrainOptions tuning{.output = folder_ / "tuned", .init = options.output};
   tuning.on_message = options.on_message;
   messages.clear();

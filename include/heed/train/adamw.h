@@ -1,5 +1,5 @@
-// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019), with the same
-// steps as torch.optim.AdamW, and the global gradient norm for clipping.
+// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019), with the same updates as
+// torch.optim.AdamW, and the global gradient norm for clipping.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct AdamWOptions {
   double weight_decay = 0.01;  ///< not applied to parameters whose `decays` is false
 };
 
-/// Upper bound of counts in a run's files; larger ones mean a damaged file.
+/// Upper bound of counters in a run's files. Larger values mean that a file is damaged.
 inline constexpr std::int64_t kMostSteps = std::int64_t{1} << 53;
 
 class AdamW {
  public:
-  /// Throws Error when a beta is outside [0, 1), eps or weight_decay is negative, or a parameter is not f32
-  /// or f64.
+  /// Throws Error if a beta is outside [0, 1), if eps or weight_decay is negative, or if a parameter is not
+  /// f32 or f64.
   AdamW(std::vector<Parameter> parameters, const AdamWOptions& options);
 
   /// With g = grad_scale * grad(p), t the number of steps p has taken, for every parameter p that has a
@@ -33,10 +33,11 @@ class AdamW {
   void step(double lr, double grad_scale = 1);
   void zero_grad() const;
 
-  /// The optimizer's state: `m.NAME` and `v.NAME` in the parameter's dtype, and `steps` i64 [parameters].
+  /// Returns the optimizer's state: `m.NAME` and `v.NAME` in the parameter's dtype, and `steps` i64
+  /// [parameters].
   TensorMap state() const;
-  /// Copies such a state. Throws Error when a tensor is missing, unknown, or of another shape or
-  /// dtype.
+  /// Copies such a state into the optimizer. Throws Error if a tensor is missing, unknown, or of another
+  /// shape or dtype.
   void load_state(const TensorMap& state);
 
  private:
@@ -47,12 +48,12 @@ class AdamW {
   std::vector<std::int64_t> steps_;
 };
 
-/// sqrt of the sum over all gradients of g^2, summed in double in an order that does not depend on the number
-/// of threads. Parameters without a gradient count as 0.
+/// Returns the square root of the sum of g^2 over all gradients, summed in double in an order that does not
+/// depend on the number of threads. Parameters without a gradient count as 0.
 double gradient_norm(std::span<const Parameter> parameters);
 
-/// The factor that scales a gradient of norm `norm` to at most `max_norm`: min(1, max_norm / (norm + 1e-6)),
-/// as in torch.nn.utils.clip_grad_norm_; 1 when max_norm is 0 (no clipping).
+/// Returns the factor that scales a gradient of norm `norm` to at most `max_norm`: min(1, max_norm / (norm +
+/// 1e-6)), as in torch.nn.utils.clip_grad_norm_. Returns 1 if max_norm is 0 (no clipping).
 double clip_scale(double norm, double max_norm);
 
 }  // namespace heed

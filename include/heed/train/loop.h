@@ -19,11 +19,12 @@ namespace heed {
 struct ProgressEvent {
   std::int64_t step = 0;
   std::int64_t total = 0;  ///< steps of the whole run
-  std::int64_t epoch = 0;  ///< that the step began in, from 0
-  double passes = 0;       ///< over the data, this step's batches included: 2.5 in the middle of the third
+  std::int64_t epoch = 0;  ///< in which the step began, counted from 0
+  double passes = 0;       ///< over the data, including this step's batches: 2.5 halfway through the third
+                           ///< pass
   double loss = 0;         ///< per target token
   double lr = 0;
-  double tokens_per_second = 0;  ///< target tokens, over the last steps
+  double tokens_per_second = 0;  ///< target tokens, over the latest steps
   double seconds_left = 0;
 };
 
@@ -34,36 +35,35 @@ struct EvaluationEvent {
 };
 
 struct TrainOptions {
-  std::filesystem::path output{};  ///< made where it is missing
-  bool resume = false;  ///< go on from the newest complete checkpoint, or start where there is none
-  /// Go on from the checkpoint of this step, which implies `resume`; later ones are removed.
+  std::filesystem::path output{};  ///< created if missing
+  bool resume = false;  ///< continue from the newest complete checkpoint, or start a new run if there is none
+  /// Continue from the checkpoint of this step. Implies `resume`; later checkpoints are removed.
   std::optional<std::int64_t> resume_from{};
   std::filesystem::path init{};  ///< a model directory to start from; empty: a new model
   std::function<void(const ProgressEvent&)> on_progress{};
   std::function<void(const EvaluationEvent&)> on_evaluation{};
-  std::function<void(const std::string&)> on_message{};  ///< what was done or skipped, in a line or more
+  std::function<void(const std::string&)> on_message{};  ///< what was done or skipped, in one or more lines
   const std::atomic<bool>* stop = nullptr;  ///< when true: finish the step, write a checkpoint, return
 };
 
 struct TrainResult {
   std::int64_t steps = 0;
-  std::int64_t epochs = 0;                 ///< whole passes over the data
-  double passes = 0;                       ///< the same with the part of the last one
-  double seconds = 0;                      ///< of all parts of the run together
+  std::int64_t epochs = 0;                 ///< complete passes over the data
+  double passes = 0;                       ///< the same, including the fraction of the last pass
+  double seconds = 0;                      ///< total of all parts of the run
   bool stopped = false;                    ///< by `stop`: there is a checkpoint and no final model
   bool early_stopped = false;              ///< by eval.patience
-  std::vector<std::int64_t> averaged{};    ///< steps of the checkpoints the final model is the mean of
+  std::vector<std::int64_t> averaged{};    ///< steps of the checkpoints whose mean is the final model
   std::optional<Evaluation> evaluation{};  ///< of the final model, on the development set
   std::optional<Evaluation> test{};        ///< and on the test set
 };
 
-/// Runs the recipe's [train], [eval] and [checkpoint] on `task`, which has the parameters to start with (a
-/// resumed run overwrites them). Leaves in options.output: the final model (TrainingTask::save),
-/// checkpoints/STEP/, log.jsonl and loss.svg. The folder is locked meanwhile. Throws Error when it holds a
-/// run that is not to be resumed or that another process writes to, when it is renamed or removed during the
-/// run, when the loss or the gradient is not finite (the last good checkpoint stays), when something cannot
-/// be written, when the recipe or the data of a resumed run changed, and when a checkpoint is damaged or
-/// missing.
+/// Runs the recipe's [train], [eval] and [checkpoint] on `task`, which has the initial parameters (a resumed
+/// run overwrites them). Writes to options.output: the final model (TrainingTask::save), checkpoints/STEP/,
+/// log.jsonl and loss.svg. The folder is locked during the run. Throws Error if the folder contains a run
+/// that is not to be resumed or that another process is writing to, if it is renamed or removed during the
+/// run, if the loss or the gradient is not finite (the last good checkpoint is kept), if something cannot be
+/// written, if the recipe or the data of a resumed run changed, or if a checkpoint is damaged or missing.
 TrainResult train_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options);
 
 }  // namespace heed

@@ -14,9 +14,9 @@ struct Recipe {
   struct Task {
     std::string kind = "translate";  ///< translate: pairs from files; reverse: generated pairs, see below
     std::int64_t symbols = 16;       ///< reverse: size of the alphabet
-    std::int64_t min_length = 3;     ///< reverse: symbols per sequence, at least
-    std::int64_t max_length = 12;    ///< reverse: and at most
-    std::int64_t pairs = 20000;      ///< reverse: pairs to train on
+    std::int64_t min_length = 3;     ///< reverse: minimum number of symbols per sequence
+    std::int64_t max_length = 12;    ///< reverse: maximum number
+    std::int64_t pairs = 20000;      ///< reverse: number of training pairs
   } task;
 
   struct Data {
@@ -33,12 +33,12 @@ struct Recipe {
     std::int64_t source_column = 1;  ///< tsv, counted from 1
     std::int64_t target_column = 2;
     std::int64_t dev_size = 0;    ///< source texts held out from train if there is no dev file
-    std::int64_t test_size = 0;   ///< the same for the test
+    std::int64_t test_size = 0;   ///< the same for the test set
     std::int64_t split_seed = 1;  ///< seed of this selection, and of data.max_pairs and eval.max_pairs
     std::int64_t max_tokens =
-        0;                 ///< pairs with a longer side are skipped; 0: the number of the model's positions
-    double max_ratio = 0;  ///< longer side / shorter side, in tokens; 0: no limit
-    std::int64_t max_pairs = 0;   ///< train on a random selection of this size; 0: all
+        0;                       ///< pairs with a longer side are skipped; 0: the model's number of positions
+    double max_ratio = 0;        ///< longer side / shorter side, in tokens; 0: no limit
+    std::int64_t max_pairs = 0;  ///< train on a random selection of this size; 0: all
     std::string source_language;  ///< recorded with the model, e.g. en
     std::string target_language;
   } data;
@@ -61,7 +61,7 @@ struct Recipe {
     std::string activation = "relu";
     double dropout = 0.1;           ///< on embeddings and the outputs of sublayers
     double attention_dropout = 0;   ///< on attention weights
-    double activation_dropout = 0;  ///< after the activation of the feed-forward
+    double activation_dropout = 0;  ///< after the activation of the feed-forward block
     std::int64_t max_positions = 512;
   } model;
 
@@ -71,7 +71,7 @@ struct Recipe {
     std::string schedule = "inverse_sqrt";
     double warmup = 0.1;      ///< steps; below 1: that share of the run
     std::int64_t steps = 0;   ///< 0: given by epochs
-    std::int64_t epochs = 0;  ///< passes over the data, turned into steps at the start; 0: given by steps
+    std::int64_t epochs = 0;  ///< passes over the data, converted to steps at the start; 0: given by steps
     std::int64_t batch_tokens = 4096;  ///< per micro-batch: rows * longest side, including padding
     std::int64_t accumulate = 1;       ///< micro-batches per step
     double label_smoothing = 0;
@@ -79,7 +79,7 @@ struct Recipe {
     double weight_decay = 0;
     std::array<double, 2> betas{0.9, 0.98};
     double eps = 1e-9;
-    std::int64_t seed = 1;  ///< of initialisation, dropout and the order of the data
+    std::int64_t seed = 1;  ///< for initialization, dropout and the order of the data
   } train;
 
   struct Eval {
@@ -87,41 +87,42 @@ struct Recipe {
     bool bleu = true;          ///< also decode the development set: BLEU and exact matches
     std::int64_t beams = 1;
     std::int64_t max_pairs =
-        500;  ///< sources decoded at an evaluation, a random choice; 0: all. The loss always takes all
+        500;  ///< sources decoded per evaluation, selected at random; 0: all. The loss always uses all
     std::int64_t max_new_tokens = 0;  ///< 0: twice the longest source plus 10
-    std::string metric = "loss";      ///< loss, bleu or exact: what "best" means
+    std::string metric = "loss";      ///< loss, bleu or exact: decides which step is best
     std::int64_t patience = 0;  ///< end the run after this many evaluations without improvement; 0: no limit
   } eval;
 
   struct Checkpoint {
     std::int64_t every = 500;         ///< steps
-    std::int64_t keep = 2;            ///< newest ones on disk, besides those the final model needs
+    std::int64_t keep = 2;            ///< newest checkpoints on disk, besides those that the final model
+                                      ///< needs
     std::int64_t average = 1;         ///< number of checkpoints averaged for the final model
     std::string average_of = "best";  ///< best (by eval.metric) or last
-    std::string dtype = "f32";        ///< of the final model's file: f32, bf16 or f16
+    std::string dtype = "f32";        ///< dtype of the final model's file: f32, bf16 or f16
   } checkpoint;
 };
 
 /// Reads a recipe. Relative paths in it start at the recipe's folder, and `${NAME}` in a path is replaced by
-/// that environment variable. Throws Error `FILE:LINE: KEY: expected ..., got ...` for what is not TOML, for
-/// an unknown key or section (naming the nearest known one), for a value of the wrong type or out of range,
-/// and for an unset variable. Does not check values against each other: validate_recipe does, after
-/// overrides.
+/// that environment variable. Throws Error `FILE:LINE: KEY: expected ..., got ...` if the file is not TOML,
+/// for an unknown key or section (naming the nearest known one), for a value of the wrong type or out of
+/// range, and for an unset variable. Does not check values against each other; call validate_recipe after
+/// applying overrides.
 Recipe load_recipe(const std::filesystem::path& file);
 
 /// Sets one value from `section.key=value`, e.g. `train.lr=3e-4` or `data.dev=dev.tsv` (text needs no
 /// quotes). Relative paths start at the current folder. Throws Error as load_recipe does.
 void apply_override(Recipe& recipe, std::string_view assignment);
 
-/// Throws Error when values contradict each other or a required one is missing.
+/// Throws Error if values contradict each other or a required one is missing.
 void validate_recipe(const Recipe& recipe);
 
-/// Every key in full (`train.lr`) with its value as text.
+/// Returns every full key (`train.lr`) with its value as text.
 std::map<std::string, std::string> recipe_values(const Recipe& recipe);
 
-/// The first key in which a run's recipe, kept as recipe_values, differs from `recipe` although a resumed run
-/// may not change it; empty when there is none. Free to change are: the length of the run, eval.*,
-/// checkpoint.*, and paths (what is in the files is compared instead).
+/// Compares a run's recipe, stored as recipe_values, with `recipe`. Returns the first key that differs
+/// although a resumed run may not change it, or an empty string. May change: the length of the run, eval.*,
+/// checkpoint.*, and paths (the content of the files is compared instead).
 std::string first_fixed_difference(const std::map<std::string, std::string>& kept, const Recipe& recipe);
 
 }  // namespace heed

@@ -1,5 +1,5 @@
-// TrainingTask: a training task, as the training loop uses it. The loop owns steps, learning rate,
-// checkpoints and logs; a task owns a model and its data.
+// TrainingTask: what the training loop needs from a task. The loop owns steps, learning rate, checkpoints and
+// logs; a task owns a model and its data.
 #pragma once
 
 #include <cstdint>
@@ -33,21 +33,21 @@ class TrainingTask {
   virtual ~TrainingTask() = default;
 
   virtual const std::vector<Parameter>& parameters() const = 0;
-  /// The loss of the next micro-batch; advances position().
+  /// Computes the loss of the next micro-batch and advances position().
   virtual SummedLoss next_loss(Context& context) = 0;
   /// Gets and sets the position of the next micro-batch.
   virtual BatchPosition position() const = 0;
   virtual void seek(const BatchPosition& position) = 0;
-  /// Micro-batches of the first epoch.
+  /// Returns the number of micro-batches in the first epoch.
   virtual std::int64_t batches_per_epoch() const = 0;
-  /// Whether there is a development set.
+  /// Returns true if there is a development set.
   virtual bool evaluates() const = 0;
   virtual Evaluation evaluate() = 0;
   /// Scores the final model on the test set, if there is one.
   virtual std::optional<Evaluation> test() = 0;
-  /// Writes a directory from which the model can be used.
+  /// Writes a usable model directory.
   virtual void save(const std::filesystem::path& directory, DType dtype) const = 0;
-  /// A hash of the training data: changes whenever the data change.
+  /// Returns a hash of the training data, which changes whenever the data change.
   virtual std::string fingerprint() const = 0;
 };
 
