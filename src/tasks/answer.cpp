@@ -1,4 +1,4 @@
-// The best spans over the windows of a context.
+// Finds the best spans over the windows of a context.
 #include "heed/tasks/answer.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace heed {
 namespace {
 
-// The softmax of one side's logits over the first token and the context's, 0 elsewhere.
+// Returns the softmax of the start or end logits over the first token and the context's tokens; 0 elsewhere.
 std::vector<double> side_probabilities(std::span<const float> logits, std::size_t side,
                                        const Encoding& encoding) {
   std::vector<float> seen;
@@ -27,17 +27,17 @@ std::vector<double> side_probabilities(std::span<const float> logits, std::size_
   return probabilities;
 }
 
-// Grown to whole words: tokens of words can begin and end inside them.
+// Extends a span to whole words, because tokens can begin and end inside words.
 Answer whole_words(const tasks::Characters& context, double score, std::int64_t start, std::int64_t end) {
   while (start > 0 && start < end && context.in_word(start) && context.in_word(start - 1)) --start;
   while (end < context.count() && end > start && context.in_word(end - 1) && context.in_word(end)) ++end;
   return {context.text(start, end), score, start, end};
 }
 
-// What a question has been answered with so far.
+// The candidates found for a question so far.
 struct Found {
   std::vector<Answer> answers;
-  double null_score = 1.0;  // the least over the windows
+  double null_score = 1.0;  // minimum over the windows
 };
 
 void add_window(Found& found, const tasks::Characters& context, const Encoding& encoding,
@@ -63,7 +63,8 @@ void add_window(Found& found, const tasks::Characters& context, const Encoding& 
   }
 }
 
-// The best of all windows; what two windows (or two tokens of a word) both found counts once.
+// Returns the best answers of all windows. A span found by two windows (or by two tokens of a word) counts
+// once.
 std::vector<Answer> best_answers(Found found, const AnswerOptions& options) {
   std::stable_sort(found.answers.begin(), found.answers.end(),
                    [](const Answer& a, const Answer& b) { return a.score > b.score; });
@@ -81,7 +82,7 @@ std::vector<Answer> best_answers(Found found, const AnswerOptions& options) {
   return best;
 }
 
-// Why a question cannot be answered; empty where it can.
+// Returns why a question cannot be answered, or an empty string.
 std::string fault_of(const Question& question, std::int64_t asked, std::int64_t room, std::int64_t longest) {
   if (is_blank(question.question)) return "expected a question, got an empty one";
   if (is_blank(question.context)) return "expected a context, got an empty one";
@@ -90,7 +91,7 @@ std::string fault_of(const Question& question, std::int64_t asked, std::int64_t 
          " tokens, got one of " + std::to_string(asked);
 }
 
-// The context in windows that each begin with the question; none where the question is refused.
+// Returns the windows of the context, each beginning with the question; empty if the question is refused.
 std::vector<Encoding> windows_of(const Tokenizer& tokenizer, const Question& question, std::int64_t longest,
                                  const AnswerOptions& options, std::size_t index) {
   const std::int64_t asked = tokenizer.encode(question.question, false).size();

@@ -1,4 +1,4 @@
-// Cutting, packing and padding.
+// Truncates, packs and pads texts.
 #include "heed/tasks/batches.h"
 
 #include <algorithm>

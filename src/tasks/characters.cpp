@@ -1,4 +1,4 @@
-// Walking over code points.
+// Iterates over code points.
 #include "tasks/characters.h"
 
 #include <algorithm>

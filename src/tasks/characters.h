@@ -1,4 +1,4 @@
-// A text by its characters (code points).
+// Characters: access to a text by character (code point).
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ class Characters {
   /// `text`, which must be valid UTF-8 and outlive this.
   explicit Characters(std::string_view text);
   std::int64_t count() const { return static_cast<std::int64_t>(starts_.size()) - 1; }
-  /// Characters first .. end - 1, cut to what there is.
+  /// Returns characters first .. end - 1, limited to those that exist.
   std::string text(std::int64_t first, std::int64_t end) const;
-  /// Whether one of these is a blank (U+0020).
+  /// Returns true if one of these characters is a space (U+0020).
   bool has_space(std::int64_t first, std::int64_t end) const;
   /// See is_word_character.
   bool in_word(std::int64_t index) const;
 
  private:
   std::string_view text_;
-  std::vector<std::size_t> starts_;  // of each character, and the end of the text
+  std::vector<std::size_t> starts_;  // of each character; the last is the end of the text
 };
 
 }  // namespace heed::tasks

@@ -1,4 +1,4 @@
-// Hidden states of any kind of model, pooled.
+// Pools the hidden states of any kind of model.
 #include "heed/tasks/embed.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace heed {
 namespace {
 
-// The tokens' vectors [T, D] in memory, and which of them are pooled.
+// The token vectors [T, D] of a text in memory, and the range that is pooled.
 struct TokenVectors {
   const float* rows;
   std::int64_t width;
@@ -83,7 +83,7 @@ Tensor after_steps(Tensor x, const std::vector<EmbeddingStep>& steps) {
   return x;
 }
 
-// The last hidden state [B, T, D] of whatever the model is.
+// Returns the last hidden state [B, T, D] of any kind of model.
 Tensor last_hidden(const Model& model, const EncoderBatch& batch, const std::atomic<bool>* stop) {
   Context context{.stop = stop};
   if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) return encoder->encode(batch, context);
@@ -100,7 +100,8 @@ std::int64_t pad_id(const Model& model) {
   return 0;
 }
 
-// Tokens of the prompt that pooling leaves out: all that the prompt alone has but the end token.
+// Returns the number of the prompt's tokens that pooling excludes: all tokens of the prompt alone, except the
+// end token.
 std::int64_t prompt_tokens(const Tokenizer& tokenizer, const EmbeddingRecipe& recipe) {
   if (recipe.pool_prompt || recipe.prompt.empty()) return 0;
   const Encoding prompt = tokenizer.encode(recipe.prompt);
@@ -109,7 +110,7 @@ std::int64_t prompt_tokens(const Tokenizer& tokenizer, const EmbeddingRecipe& re
   return prompt.size() - (ends ? 1 : 0);
 }
 
-// The texts as the model reads them.
+// Returns the encodings of the texts with the prompt, as the model expects them.
 std::vector<Encoding> encode_texts(const Model& model, const Tokenizer& tokenizer,
                                    std::span<const std::string> texts, const EmbeddingRecipe& recipe,
                                    const TaskOptions& options) {
@@ -132,7 +133,7 @@ std::vector<Encoding> encode_texts(const Model& model, const Tokenizer& tokenize
   return encodings;
 }
 
-// Calls `handle` with the last hidden state [B, T, D] of every batch in which there is a token.
+// Calls `handle` with the last hidden state [B, T, D] of every batch that contains a token.
 void for_each_hidden(const Model& model, std::span<const Encoding> encodings, const TaskOptions& options,
                      const BatchHandler& handle) {
   const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
@@ -142,7 +143,7 @@ void for_each_hidden(const Model& model, std::span<const Encoding> encodings, co
   std::vector<std::int64_t> lengths;
   for (const Encoding& encoding : encodings) lengths.push_back(encoding.size());
   for (const auto& chosen : pack_by_length(lengths, alone ? 1 : options.batch_tokens)) {
-    if (lengths[chosen.front()] == 0) continue;  // the longest: nothing in any of them
+    if (lengths[chosen.front()] == 0) continue;  // the longest is empty, so all are
     const EncoderBatch batch = padded_batch(encodings, chosen, pad_id(model), type_ids);
     handle(chosen, last_hidden(model, batch, options.stop).contiguous());
   }

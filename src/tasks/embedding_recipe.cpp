@@ -1,5 +1,5 @@
-// The pooling recipes of sentence-transformers: modules.json lists a transformer, a pooling and what follows,
-// each with a folder that holds its settings.
+// Reads the pooling recipes of sentence-transformers: modules.json lists a transformer, a pooling and further
+// steps, each with a folder that contains its settings.
 #include <algorithm>
 
 #include "core/input_file.h"
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A module's kind is the last part of its class's name: sentence_transformers.models.Pooling.
+// Returns a module's kind: the last part of its class name, as in sentence_transformers.models.Pooling.
 std::string kind_of(const std::string& type) { return type.substr(type.rfind('.') + 1); }
 
 struct PoolingKey {
@@ -21,7 +21,7 @@ struct PoolingKey {
   const char* name;
   Pooling pooling;
 };
-// In the order in which several are joined.
+// In the order in which several are concatenated.
 constexpr PoolingKey kPoolings[] = {
     {"pooling_mode_cls_token", "cls", Pooling::cls},
     {"pooling_mode_max_tokens", "max", Pooling::max},
@@ -35,7 +35,7 @@ void add_pooling(EmbeddingRecipe& recipe, const Config& json) {
   for (const PoolingKey& one : kPoolings) {
     if (json.boolean(one.key, false)) recipe.poolings.push_back(one.pooling);
   }
-  // Newer files name the modes instead: one, or a list.
+  // Newer files give the modes by name instead: one, or a list.
   for (const std::string& name : json.strings("pooling_mode")) {
     const auto known = std::find_if(std::begin(kPoolings), std::end(kPoolings),
                                     [&](const PoolingKey& one) { return name == one.name; });
@@ -48,7 +48,7 @@ void add_pooling(EmbeddingRecipe& recipe, const Config& json) {
     throw Error(json.where() + ": no pooling mode is true (set one, such as pooling_mode_mean_tokens)");
 }
 
-// What torch.nn calls its activations, by the last part of the class's name.
+// Parses the class name of an activation of torch.nn, by its last part.
 Activation torch_activation(const Config& json) {
   const std::string name = kind_of(json.string("activation_function", "torch.nn.modules.activation.Tanh"));
   if (name == "Tanh") return Activation::tanh;
@@ -92,7 +92,8 @@ void add_norm_step(EmbeddingRecipe& recipe, const fs::path& folder) {
   recipe.steps.push_back(step);
 }
 
-// The folder of a module: nothing outside the model's own, which is all that the user pointed at.
+// Returns the folder of a module. Throws Error if it is outside the model's folder, which is all that the
+// user chose to read.
 fs::path folder_of(const Config& module, const fs::path& directory) {
   const fs::path path = module.string("path", "");
   const bool outside = path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end();
@@ -107,7 +108,7 @@ void add_module(EmbeddingRecipe& recipe, const Config& module, const fs::path& d
   if (kind == "Pooling") return add_pooling(recipe, Config::load(folder / "config.json"));
   if (kind == "Dense") return add_dense(recipe, folder);
   if (kind == "LayerNorm") return add_norm_step(recipe, folder);
-  if (kind == "Dropout") return;  // of training
+  if (kind == "Dropout") return;  // used in training only
   if (kind != "Normalize")
     module.fail("type", "a Transformer, Pooling, Dense, LayerNorm, Dropout or Normalize module");
   EmbeddingStep step;

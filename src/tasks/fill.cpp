@@ -1,4 +1,4 @@
-// Filling masked places.
+// Fills masks.
 #include "heed/tasks/fill.h"
 
 #include <algorithm>
@@ -19,12 +19,12 @@ std::vector<std::int64_t> mask_places(const Encoding& encoding, std::int64_t mas
   return places;
 }
 
-// The candidates for the mask at `place`.
+// Returns the candidates for the mask at position `place`.
 std::vector<FillCandidate> candidates_for(const Tokenizer& tokenizer, const Encoding& encoding,
                                           std::int64_t place, std::span<const float> logits,
                                           std::size_t top_k, bool only_mask) {
   std::vector<double> scores = tasks::log_softmax(logits);
-  // Rows of the vocabulary that no token has cannot be spelled.
+  // The vocabulary may be padded with rows that have no token.
   scores.resize(std::min(scores.size(), static_cast<std::size_t>(tokenizer.vocab_size())));
   std::vector<FillCandidate> candidates;
   std::vector<std::int64_t> ids = encoding.ids;
@@ -67,7 +67,7 @@ std::vector<FilledText> fill_masks(const EncoderModel& model, const Tokenizer& t
         rows.push_back(static_cast<std::int64_t>(b) * hidden.size(1) + place);
     }
     const Tensor flat = reshape(hidden, {hidden.size(0) * hidden.size(1), hidden.size(2)});
-    if (rows.empty()) return;  // of refused texts alone
+    if (rows.empty()) return;  // all texts were refused
     Context context;
     const Tensor index = Tensor::from(rows, {static_cast<std::int64_t>(rows.size())});
     const std::vector<float> logits =

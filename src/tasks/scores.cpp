@@ -38,7 +38,7 @@ std::vector<double> log_softmax(std::span<const float> logits) {
   const double highest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float x : logits) sum += std::exp(static_cast<double>(x) - highest);
-  if (std::isnan(sum)) throw_not_numbers();  // one that is none, one without end, or all without end below
+  if (std::isnan(sum)) throw_not_numbers();  // NaN or +inf among the logits, or all are -inf
   std::vector<double> scores;
   scores.reserve(logits.size());
   for (const float x : logits) scores.push_back(static_cast<double>(x) - highest - std::log(sum));

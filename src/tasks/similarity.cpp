@@ -1,4 +1,4 @@
-// Similarities as one matrix product.
+// Computes similarities by one matrix product.
 #include "heed/tasks/similarity.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ void check(const Tensor& a, const Tensor& b) {
               b.str());
 }
 
-// Rows of length 1, but for zeros.
+// Returns the rows scaled to unit length, except zeros.
 Tensor unit_rows(const Tensor& x) {
   const Tensor result = x.clone();
   const std::int64_t width = x.size(1);
@@ -36,7 +36,7 @@ Tensor unit_rows(const Tensor& x) {
   return result;
 }
 
-// f32 rows, of length 1 where cosines are asked for.
+// Returns f32 rows, scaled to unit length for cosines.
 Tensor prepared(const Tensor& x, Similarity kind) {
   const Tensor rows = x.detach().to(DType::f32).contiguous();
   if (!kernels::all_finite(rows.data<float>(), rows.numel()))
@@ -64,7 +64,7 @@ std::vector<std::vector<Match>> nearest(const Tensor& queries, const Tensor& vec
   if (top_k < 1) throw Error("nearest: expected top_k of at least 1, got " + std::to_string(top_k));
   const NoGradients guard;
   const Tensor asked = prepared(queries, kind), searched = transpose(prepared(vectors, kind), 0, 1);
-  constexpr std::int64_t kTogether = 64;  // rows of scores in memory
+  constexpr std::int64_t kTogether = 64;  // query rows whose scores are in memory at a time
   std::vector<std::vector<Match>> results;
   for (std::int64_t first = 0; first < asked.size(0); first += kTogether) {
     const Tensor scores =

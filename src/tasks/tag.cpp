@@ -1,4 +1,4 @@
-// Labels of tokens, joined to entities.
+// Labels tokens and merges them to entities.
 #include "heed/tasks/tag.h"
 
 #include <algorithm>
@@ -12,20 +12,20 @@
 namespace heed {
 namespace {
 
-// A token of the text with its scores, or several that were joined.
+// One token of the text with its scores, or several merged tokens.
 struct Piece {
   std::vector<std::int64_t> ids;
-  std::vector<double> scores;  // by label; only the best is left once a word was aggregated
+  std::vector<double> scores;  // by label; after the aggregation of a word, only the best
   std::size_t label = 0;
   double score = 0;
-  std::string word;  // set where it is not what the ids decode to: an unknown token stands for its text
+  std::string word;  // set if it differs from the decoded ids: an unknown token is shown as its text
   std::int64_t start = 0;
   std::int64_t end = 0;
   std::int64_t index = 0;
   bool continues_word = false;
 };
 
-// Whether the vocabulary marks tokens inside words, as WordPiece does.
+// Returns true if the vocabulary marks tokens inside words, as WordPiece does.
 bool marks_continuation(const Tokenizer& tokenizer) {
   for (const char* token : {"##s", "##e", "##a", "##1"}) {
     if (tokenizer.token_to_id(token)) return true;
@@ -38,7 +38,7 @@ class Tagger {
   Tagger(const EncoderModel& model, const Tokenizer& tokenizer, const TagOptions& options)
       : model_(model), tokenizer_(tokenizer), options_(options), marked_(marks_continuation(tokenizer)) {}
 
-  // What the tokens of a text become.
+  // Merges the tokens of a text to entities.
   std::vector<TaggedText> entities(const std::string& text, std::vector<Piece> pieces) const {
     const tasks::Characters characters(text);
     for (Piece& piece : pieces) describe(piece, characters);
@@ -74,7 +74,7 @@ class Tagger {
     }
   }
 
-  // Without its B- or I-, and whether it was B-.
+  // Returns a label without B- or I-, and whether it had B-.
   static std::pair<std::string, bool> entity_of(const std::string& label) {
     if (label.starts_with("B-")) return {label.substr(2), true};
     return {label.starts_with("I-") ? label.substr(2) : label, false};
@@ -121,7 +121,8 @@ class Tagger {
     return whole;
   }
 
-  // Tokens as text: runs of known ones decoded together, unknown ones as they stand in the text.
+  // Returns tokens as text: runs of known tokens are decoded together; unknown tokens are copied from the
+  // text.
   std::string spelled(std::span<const Piece> parts) const {
     std::string text;
     std::vector<std::int64_t> run;
@@ -163,7 +164,7 @@ class Tagger {
   bool marked_;
 };
 
-// A text's windows among all encodings, and where each begins among the text's tokens.
+// The windows of a text among all encodings, and where each begins among the text's tokens.
 struct Windows {
   std::vector<Encoding> encodings;
   std::vector<std::size_t> text_of;
@@ -185,8 +186,8 @@ Windows windows_of(const Tokenizer& tokenizer, std::span<const std::string> text
   return windows;
 }
 
-// The pieces of a window joined to those of the windows before it: of the tokens both have, the first half is
-// taken from before and the second from here, as each then has context on both sides.
+// Appends the pieces of a window to those of the windows before it. Of the tokens in both, the first half is
+// taken from the earlier window and the second half from this one, so that each has context on both sides.
 void join_window(std::vector<Piece>& pieces, std::vector<Piece> window, std::int64_t stride) {
   std::size_t shared = pieces.empty() ? 0 : static_cast<std::size_t>(stride);
   shared = std::min({shared, pieces.size(), window.size()});

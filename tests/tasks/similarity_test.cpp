@@ -1,4 +1,4 @@
-// Similarities and searches against sums in double.
+// Compares similarities and searches with sums in double.
 #include "heed/tasks/similarity.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// What all tasks over texts keep: refused texts leave the others alone, a flag cancels between batches, and
-// token vectors are the last hidden state.
+// What all tasks over texts have in common: refused texts do not affect others, a flag cancels between
+// batches, and token vectors are the last hidden state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::filesystem::path encoder(const char* name) {
   return std::filesystem::path(HEED_FIXTURES) / "encoders" / name;
 }
 
-// A model that counts its forward passes, and sets a flag in one of them.
+// A model that counts its forward passes and sets a flag in one of them.
 class Counting final : public EncoderModel {
  public:
   Counting(const EncoderModel& inner, std::atomic<bool>& stop, int at)
@@ -69,7 +69,7 @@ TEST(Texts, AFlagCancelsBetweenBatchesAndWithinThem) {
   const std::vector<std::string> texts(4, "the [MASK]");
   std::atomic<bool> stop{false};
   TaskOptions options;
-  options.batch_tokens = 1;  // a batch for each text
+  options.batch_tokens = 1;  // one batch per text
   options.stop = &stop;
   const Counting whole(*model, stop, -1);
   EXPECT_EQ(fill_masks(whole, *tokenizer, texts, 1, options).size(), 4u);

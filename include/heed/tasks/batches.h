@@ -15,7 +15,7 @@
 
 namespace heed {
 
-/// A text, or a pair that forms one input (a question and its context, a premise and a hypothesis).
+/// A text, or a pair that forms one input (a question and its context, or a premise and a hypothesis).
 struct TextPair {
   std::string first;
   std::optional<std::string> second = {};
@@ -29,32 +29,32 @@ struct TaskOptions {
   std::size_t first_line = 0;
   /// Called for every text that was truncated, with its index plus first_line, and a message.
   std::function<void(std::size_t line, const std::string& message)> warn = {};
-  /// Called for every text that cannot be used, counted as for `warn`; its result is then empty and the
-  /// others are made. Without it, such a text is an Error.
+  /// Called for every text that cannot be used, with its index plus first_line, and a message. Its result is
+  /// then empty, and the other texts are processed. Without this callback, such a text is an Error.
   std::function<void(std::size_t line, const std::string& message)> refuse = {};
-  /// Cancels the call once true: it throws Cancelled. Every layer of every batch looks.
+  /// Cancels the call once true: it throws Cancelled. Checked before every layer of every batch.
   const std::atomic<bool>* stop = nullptr;
 };
 
-/// Maximum number of tokens of one input: the smaller of the model's positions and the tokenizer's
-/// model_max_length.
+/// Returns the maximum number of tokens of one input: the smaller of the model's positions and the
+/// tokenizer's model_max_length.
 std::int64_t longest_input(const Model& model, const Tokenizer& tokenizer);
 
-/// The tokens of a text, truncated to `longest` with a warning (of a pair, the longer text first). Throws
-/// Error when the special tokens alone do not fit.
+/// Returns the tokens of a text, truncated to `longest` with a warning (of a pair, the longer text first).
+/// Throws Error if the special tokens alone do not fit.
 Encoding encode_cut(const Tokenizer& tokenizer, const TextPair& text, std::int64_t longest,
                     const TaskOptions& options, std::size_t index);
 
-/// Reports text `index` as unusable to options.refuse, or throws Error `TASK: line N: MESSAGE` without it.
+/// Reports text `index` as unusable to options.refuse. Without it, throws Error `TASK: line N: MESSAGE`.
 void refuse(const std::string& task, const TaskOptions& options, std::size_t index,
             const std::string& message);
 
-/// Indices of inputs of these lengths in batches of similar lengths, none of which has more than
-/// `batch_tokens` padded tokens unless it holds one input alone.
+/// Groups inputs of these lengths into batches of similar lengths and returns their indices. A batch has at
+/// most `batch_tokens` padded tokens, unless it contains a single input.
 std::vector<std::vector<std::size_t>> pack_by_length(std::span<const std::int64_t> lengths,
                                                      std::int64_t batch_tokens);
 
-/// A batch of the chosen encodings, padded with `pad_id`.
+/// Returns a batch of the chosen encodings, padded with `pad_id`.
 EncoderBatch padded_batch(std::span<const Encoding> encodings, std::span<const std::size_t> chosen,
                           std::int64_t pad_id, bool type_ids);
 

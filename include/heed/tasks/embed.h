@@ -1,5 +1,5 @@
 // Text embeddings: the last hidden states of the tokens, pooled to one vector per text. The directory of a
-// sentence-transformers model (modules.json) defines how.
+// sentence-transformers model (modules.json) defines the pooling.
 #pragma once
 
 #include <filesystem>
@@ -26,10 +26,10 @@ enum class Pooling : std::uint8_t {
   last,           ///< h_n
 };
 
-/// cls, max, mean, mean_sqrt, weighted_mean or last. Throws Error for another name.
+/// Parses cls, max, mean, mean_sqrt, weighted_mean or last. Throws Error for any other name.
 Pooling pooling_named(std::string_view name);
 
-/// A step after the pooling: a dense layer, a norm, or scaling to length 1.
+/// A step after the pooling: a dense layer, a norm, or scaling to unit length.
 struct EmbeddingStep {
   std::optional<Linear> dense;
   Activation activation = Activation::none;
@@ -45,30 +45,30 @@ struct EmbeddingRecipe {
   bool lower_case = false;                     ///< before tokenizing
   std::map<std::string, std::string> prompts;  ///< named prefixes
   std::string prompt;                          ///< prefix of every text
-  bool pool_prompt = true;                     ///< whether the prompt's tokens are pooled too
+  bool pool_prompt = true;                     ///< include the prompt's tokens in the pooling
   bool from_files = false;                     ///< read from modules.json
-  std::string similarity;                      ///< how its vectors are compared: see similarity_named()
+  std::string similarity;                      ///< default similarity of the vectors: see similarity_named()
 };
 
-/// The recipe of a model directory: modules.json and the files it names; without it, mean pooling for
-/// encoders and last for decoders. Throws Error for an unknown module.
+/// Loads the recipe of a model directory from modules.json and the files it names. Without modules.json: mean
+/// pooling for encoders, last for decoders. Throws Error for an unknown module.
 EmbeddingRecipe load_embedding_recipe(const std::filesystem::path& directory, const Model& model);
 
-/// The folder of the transformer's files in a model directory (modules.json may name a subfolder).
+/// Returns the folder of the transformer's files in a model directory (modules.json may name a subfolder).
 std::filesystem::path transformer_directory(const std::filesystem::path& directory);
 
-/// The last hidden state of every token of a text, added special tokens included.
+/// The last hidden state of every token of a text, including added special tokens.
 struct TokenEmbeddings {
   std::vector<std::string> tokens;
   Tensor vectors;  ///< f32 [T, D]
 };
 
-/// The token vectors of every text, in their order: embed() without pooling and the steps behind it.
+/// Returns the token vectors of every text, in order: embed() without the pooling and the steps after it.
 std::vector<TokenEmbeddings> embed_tokens(const Model& model, const Tokenizer& tokenizer,
                                           std::span<const std::string> texts, const EmbeddingRecipe& recipe,
                                           const TaskOptions& options = {});
 
-/// One row for each text, in their order: f32 [texts, D]. Works for encoders, for the encoder of an
+/// Returns f32 [texts, D], one row per text, in order. Works for encoders, for the encoder of an
 /// encoder-decoder, and for decoders. A text without tokens gives zeros.
 Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
              const EmbeddingRecipe& recipe, const TaskOptions& options = {});

@@ -1,4 +1,5 @@
-// Token classification: labels of tokens, and the entities they form, by a model with a token head.
+// Token classification: predicts labels of tokens, and the entities they form, using a model with a token
+// head.
 #pragma once
 
 #include <span>
@@ -12,7 +13,7 @@ namespace heed {
 /// How token labels are merged into entities, as in Hugging Face's pipeline.
 enum class Aggregation : std::uint8_t {
   none,     ///< one result per token
-  simple,   ///< adjacent tokens with one label are merged
+  simple,   ///< adjacent tokens with the same label are merged
   first,    ///< each word takes the label of its first token, then as `simple`
   average,  ///< each word takes the label with the best mean score over its tokens, then as `simple`
   max,      ///< each word takes the label of its highest-scoring token, then as `simple`
@@ -29,14 +30,15 @@ struct TaggedText {
 
 struct TagOptions : TaskOptions {
   Aggregation aggregation = Aggregation::simple;
-  /// Overlap, in tokens, of the windows of a text that is too long for the model; each token is labelled in
-  /// the window where it has more context.
+  /// Overlap, in tokens, of the windows of a text that is too long for the model. Each token is labelled in
+  /// the window in which it has more context.
   std::int64_t stride = 64;
   std::vector<std::string> ignored_labels = {"O"};  ///< omitted from the result
 };
 
-/// For every text, in order, its entities. A label with B- starts an entity; one with I- or without a prefix
-/// continues the previous entity if that has the same name. Throws Error when the model has another head.
+/// Returns the entities of every text, in order. A label with B- starts an entity; one with I- or without a
+/// prefix continues the previous entity if that has the same name. Throws Error if the model has another
+/// head.
 std::vector<std::vector<TaggedText>> tag(const EncoderModel& model, const Tokenizer& tokenizer,
                                          std::span<const std::string> texts, const TagOptions& options = {});
 
