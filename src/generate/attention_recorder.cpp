@@ -59,7 +59,7 @@ TensorMap AttentionRecorder::collect(std::int64_t hypothesis) const {
   for (const auto& last : steps_[static_cast<std::size_t>(chain.back().step)]) {
     const std::string& name = last.first;
     const std::int64_t heads = last.second.size(1);
-    std::int64_t keys = 0;  // longer rows may have left, and padding with them
+    std::int64_t keys = 0;  // longer rows and their padding may have been removed
     for (const Node& node : chain)
       keys = std::max(keys, steps_[static_cast<std::size_t>(node.step)].at(name).size(2));
     Tensor all = Tensor::zeros({heads, length, keys});

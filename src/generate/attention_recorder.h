@@ -1,7 +1,7 @@
-// Remembers what taps showed at every step of a search, and which row of which step each hypothesis came
-// through. Rows change their places (and their parents) from step to step, so a hypothesis's attention can
-// only be put together at its end, walking its chain of parents back: reading column i of the last order is
-// the classic bug.
+// AttentionRecorder: records attention at every step of a search, and the row of each step that each
+// hypothesis came from. Rows change their indices (and parents) from step to step, so a hypothesis's
+// attention can only be collected at its end, by following its chain of parents back. (Reading column i of
+// the final order is a common bug.)
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,25 @@
 
 namespace heed::generate {
 
-/// A hypothesis that has no token yet.
+/// A hypothesis without tokens.
 constexpr std::int64_t kRoot = -1;
 
 class AttentionRecorder {
  public:
-  /// Listens beside the listeners that `context` has.
+  /// Records in addition to the listeners that `context` already has.
   AttentionRecorder(const std::vector<std::string>& patterns, const Context& context);
   AttentionRecorder(const AttentionRecorder&) = delete;
   AttentionRecorder& operator=(const AttentionRecorder&) = delete;
 
-  /// A decoding step, of the first lengths[i] ids of row i where lengths are given: what the taps emit in it
-  /// is kept, where anybody asked.
+  /// Executes a decoding step and keeps the values of the requested taps. If `lengths` is given, the step has
+  /// the first lengths[i] ids of row i.
   Tensor step(Decoding& decoding, const Tensor& ids, std::span<const std::int64_t> lengths);
-  /// The last step made a token for hypothesis `parent` in row `row`; returns the longer hypothesis.
+  /// Records that the last step generated a token for hypothesis `parent` in row `row`. Returns the extended
+  /// hypothesis.
   std::int64_t extend(std::int64_t parent, std::int64_t row);
-  /// Per tap f32 [H, T, S] for the T tokens of a hypothesis.
+  /// Returns f32 [H, T, S] per tap, for the T tokens of a hypothesis.
   TensorMap collect(std::int64_t hypothesis) const;
-  /// Throws Error when a pattern matched no tap.
+  /// Throws Error if a pattern matched no tap.
   void require_all_fired() const { taps_.require_all_fired(); }
 
  private:
@@ -46,8 +47,8 @@ class AttentionRecorder {
   Taps taps_;
   Context context_;
   bool active_;
-  std::vector<std::int64_t> lengths_;  // of the step under way; empty when all have the ids' length
-  std::vector<TensorMap> steps_;       // per step and tap the attention of the last position, f32 [R, H, S]
+  std::vector<std::int64_t> lengths_;  // of the current step; empty if all rows have the length of `ids`
+  std::vector<TensorMap> steps_;       // per step: the last position's attention, f32 [R, H, S]
   std::vector<Node> nodes_;
 };
 

@@ -1,12 +1,12 @@
-// Beam search with the rules of Hugging Face transformers 5. Per source, each step
-//   1. adds the log-probabilities of every next token to the running beams' scores and takes the best
-//      max(2, 1 + number of end tokens) * num_beams, so that num_beams of them are sure to go on;
-//   2. those among the first num_beams that end join the finished hypotheses, ranked by
-//      score / length^length_penalty, of which num_beams are kept;
-//   3. the best num_beams of those that do not end run on.
-// A source is done when its finished hypotheses are num_beams and early_stopping says so, or at the maximum
-// length. Equal scores are ranked by beam, then by token. Sources do not influence each other, so one that is
-// done leaves.
+// Beam search with the rules of Hugging Face transformers 5. For each source, each step
+//   1. adds the log-probabilities of every next token to the running beams' scores and takes the best max(2,
+//      1 + number of end tokens) * num_beams candidates, so that at least num_beams of them do not end;
+//   2. adds those among the first num_beams that end to the finished hypotheses, ranked by score /
+//      length^length_penalty, of which num_beams are kept;
+//   3. continues with the best num_beams candidates that do not end.
+// A source is done when it has num_beams finished hypotheses and early_stopping allows it to stop, or at the
+// maximum length. Equal scores are ranked by beam, then by token. Sources do not influence each other, so
+// finished ones are removed from the batch.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -22,7 +22,7 @@ namespace {
 struct Beam {
   std::vector<std::int64_t> ids;
   float score = 0;       ///< sum of log-probabilities
-  std::int64_t row = 0;  ///< of the decoding
+  std::int64_t row = 0;  ///< row of the decoding
   std::int64_t path = kRoot;
 };
 
@@ -32,7 +32,7 @@ struct Finished {
 };
 
 struct Candidate {
-  float key;  ///< what candidates are ranked by: the score, with noise when sampling
+  float key;  ///< ranks candidates: the score, plus noise when sampling
   float score;
   std::int64_t beam;
   std::int64_t token;
@@ -50,9 +50,9 @@ class BeamSearch {
     running_.push_back({state.prompt_of(source), 0, source});
   }
 
-  /// Ranks the continuations; `log_probs` [R, V] are changed by the processors.
+  /// Ranks the continuations. The processors modify `log_probs` [R, V].
   std::vector<Candidate> rank(const Tensor& log_probs) const;
-  /// Goes one token on; false when the search is done.
+  /// Advances by one token. Returns false when the search is done.
   bool advance(const std::vector<Candidate>& candidates);
   std::vector<Beam>& running() { return running_; }
   std::int64_t source() const { return source_; }
@@ -87,7 +87,7 @@ std::vector<Candidate> BeamSearch::rank(const Tensor& log_probs) const {
   const auto wanted = static_cast<std::size_t>(
       std::max<std::int64_t>(2, 1 + static_cast<std::int64_t>(options.eos_token_id.size())) *
       options.num_beams);
-  std::vector<Candidate> heap;  // the worst of the best in front
+  std::vector<Candidate> heap;  // the worst of the kept candidates is at the front
   for (std::size_t b = 0; b < running_.size(); ++b) {
     const Beam& beam = running_[b];
     const std::span scores(log_probs.data<float>() + beam.row * vocabulary,
@@ -157,14 +157,14 @@ bool BeamSearch::advance(const std::vector<Candidate>& candidates) {
       ended.push_back(extend(candidates[i]));
     }
   }
-  if (state_.options.do_sample) {  // drawn in random order, but the best lead
+  if (state_.options.do_sample) {  // sampled in random order, then ranked by score
     std::stable_sort(going.begin(), going.end(),
                      [](const Candidate* a, const Candidate* b) { return a->score > b->score; });
   }
   if (going.size() > beams) going.resize(beams);
   std::vector<Beam> next;
   for (const Candidate* candidate : going) next.push_back(extend(*candidate));
-  // With every token ruled out, the beams end as they are.
+  // If every token is excluded, the beams end as they are.
   if (candidates.empty() && finished_.empty()) ended = running_;
   for (Beam& beam : ended) add_finished(std::move(beam));
   running_ = std::move(next);
@@ -185,12 +185,12 @@ std::vector<Hypothesis> BeamSearch::results() const {
   return results;
 }
 
-/// Sources that make a thread worth waking.
+/// Returns the minimum number of sources per thread that is worth waking a thread.
 std::int64_t sources_per_thread(const SearchState& state, std::int64_t vocabulary) {
   return kScoresPerThread / (state.options.num_beams * vocabulary) + 1;
 }
 
-/// Tells the decoding which rows go on, and the beams their new rows; returns the tokens to feed.
+/// Selects the decoding's rows that continue and assigns beams to them. Returns the tokens to feed.
 std::vector<std::int64_t> rearrange(const SearchState& state, std::vector<BeamSearch>& searches) {
   std::vector<std::int64_t> rows, tokens;
   for (BeamSearch& search : searches) {

@@ -8,13 +8,13 @@
 namespace heed {
 namespace {
 
-/// Whether the end of a text of these ids holds one of the strings: only as many ids are decoded as can
-/// matter.
+/// Returns true if the end of the ids' text contains one of the strings. Decodes only as many ids as
+/// necessary.
 bool holds_any(const Tokenizer& tokenizer, std::span<const std::int64_t> ids,
                const std::vector<std::string>& strings) {
   std::size_t longest = 0;
   for (const std::string& text : strings) longest = std::max(longest, text.size());
-  constexpr std::size_t kMargin = 8;  // tokens whose text depends on those before them
+  constexpr std::size_t kMargin = 8;  // tokens whose text may depend on those before them
   const std::string text = tokenizer.decode_clean(ids.last(std::min(ids.size(), longest + kMargin)));
   return std::any_of(strings.begin(), strings.end(),
                      [&](const std::string& string) { return text.find(string) != std::string::npos; });
@@ -55,7 +55,7 @@ std::vector<std::vector<Completion>> complete(const DecoderModel& model, const T
       const auto [stream, fresh] = streams.try_emplace({row, copy}, tokenizer);
       if (fresh) stream->second.begin_after(prompts[row]);
       if (options.on_text(row, copy, stream->second.push(id))) return true;
-      streams.erase(stream);  // what it holds back is not wanted
+      streams.erase(stream);  // discards the text that it holds back
       return false;
     };
   }

@@ -1,4 +1,4 @@
-// Greedy search and sampling: every row goes its own way until its end token or the maximum length.
+// Greedy search and sampling: every row is independent until its end token or the maximum length.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,13 +14,13 @@ namespace {
 
 struct Row {
   std::int64_t source;  ///< row of the prompt
-  std::int64_t copy;    ///< which of the sequences asked for
+  std::int64_t copy;    ///< index among the requested sequences
   std::vector<std::int64_t> ids;
   double score = 0;
   std::int64_t path = kRoot;
 };
 
-/// The best token, or a drawn one; none when every token is ruled out.
+/// Returns the best or a sampled token, or nullopt if every token is excluded.
 std::optional<std::int64_t> choose(const SearchState& state, const Row& row, std::span<const float> scores) {
   const RandomStream random = state.random(row.source, static_cast<std::int64_t>(row.ids.size()), row.copy);
   std::optional<std::int64_t> best;
@@ -48,7 +48,7 @@ std::vector<std::optional<std::int64_t>> choose(const SearchState& state, const 
   return tokens;
 }
 
-/// -log p of the token chosen in each row of the scores [rows, V]; 0 where there is none.
+/// Returns -log p of the token chosen in each row of the scores [rows, V]; 0 if there is none.
 std::vector<float> losses_of(const Tensor& scores, const std::vector<std::optional<std::int64_t>>& tokens) {
   const CrossEntropyOptions options{.reduction = Reduction::none};
   std::vector<std::int64_t> targets;
@@ -56,7 +56,7 @@ std::vector<float> losses_of(const Tensor& scores, const std::vector<std::option
   return cross_entropy(scores, Tensor::from(targets, {scores.size(0)}), options).to_vector<float>();
 }
 
-/// Scores [rows, V] after the processors; row i goes on from row from[i] of the logits.
+/// Returns the processed scores [rows, V]; those of row i come from row from[i] of the logits.
 Tensor process(const SearchState& state, const std::vector<Row>& rows, const std::vector<std::int64_t>& from,
                const Tensor& logits) {
   const std::int64_t vocabulary = logits.size(1);
@@ -97,7 +97,7 @@ Hypothesis finish(const SearchState& state, const Row& row) {
 std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state) {
   std::vector<std::vector<Hypothesis>> results(state.prompts.size());
   for (auto& result : results) result.resize(static_cast<std::size_t>(state.options.num_return_sequences));
-  std::vector<std::int64_t> from;  // rows of the decoding as it stands
+  std::vector<std::int64_t> from;  // rows of the decoding before reordering
   std::vector<Row> rows = start(state, from);
   if (rows.empty()) return results;
   Tensor logits = state.begin();

@@ -14,16 +14,16 @@ namespace heed {
 
 namespace {
 
-/// More beams than anybody searched with, few enough not to run out of memory by a slip of the finger.
+/// More beams than any practical search uses, but few enough that a typing error does not exhaust the memory.
 constexpr std::int64_t kMaxBeams = 1000;
-// The same for drawn sequences.
+// The same for sampled sequences.
 constexpr std::int64_t kMaxReturned = 10000;
 constexpr std::int64_t kDefaultNewTokens = 20;
 
 EarlyStopping read_early_stopping(const Config& config) {
   try {
     return config.boolean("early_stopping", false) ? EarlyStopping::yes : EarlyStopping::no;
-  } catch (const Error&) {  // not a boolean; the only string it may be is "never"
+  } catch (const Error&) {  // not a boolean; the only valid string is "never"
     std::string word;
     try {
       word = config.string("early_stopping", "");
@@ -60,7 +60,7 @@ std::optional<std::pair<std::int64_t, double>> read_decay(const Config& config) 
   return std::pair(pair->required_integer("0"), pair->required_number("1"));
 }
 
-/// Settings that change nothing about which tokens come out.
+/// Ignores settings that do not change which tokens are generated.
 void ignore_irrelevant(const Config& config) {
   config.ignore({"transformers_version",
                  "_from_model_config",
@@ -89,8 +89,8 @@ void ignore_irrelevant(const Config& config) {
                  "max_matching_ngram_size"});
 }
 
-/// Names of the settings that ask for what heed does not do: all of these are harmless at the value that
-/// means "off".
+/// Returns the names of settings that request unsupported features. All of them are harmless at the value
+/// that means "off".
 std::vector<std::string> settings_not_done(const Config& config) {
   std::vector<std::string> names;
   const auto expect_number = [&](const char* name, double off) {
@@ -186,7 +186,7 @@ void check_sampling(const GenerationOptions& o, const Checker& check) {
   if (o.min_p) check.require(*o.min_p >= 0 && *o.min_p <= 1, "min_p", "0 to 1", *o.min_p);
 }
 
-/// Puts what a config says over the options; returns the names of what it says that heed does not do.
+/// Overrides the options by those of a config. Returns the names of settings that are not supported.
 std::vector<std::string> read_options(const Config& config, GenerationOptions& o) {
   const auto overlay = [](auto& option, const auto& value) {
     if (value) option = value;
@@ -236,7 +236,7 @@ std::vector<std::string> read_options(const Config& config, GenerationOptions& o
   return names;
 }
 
-/// check_generation_options with the file's name.
+/// check_generation_options with the file's name in the message.
 void check_as_of(const Config& config, const GenerationOptions& options) {
   try {
     check_generation_options(options);
@@ -288,7 +288,7 @@ void check_generation_options(const GenerationOptions& options, std::optional<st
     check.require(!word.empty(), "bad_words_ids", "lists of at least one token", "an empty one");
     check.tokens("bad_words_ids", word);
   }
-  const Checker any_vocabulary({});  // a token that is never said ends nothing, and need not be suppressed
+  const Checker any_vocabulary({});  // end and suppressed tokens outside the vocabulary have no effect
   any_vocabulary.tokens("suppress_tokens", options.suppress_tokens);
   any_vocabulary.tokens("begin_suppress_tokens", options.begin_suppress_tokens);
   any_vocabulary.tokens("eos_token_id", options.eos_token_id);

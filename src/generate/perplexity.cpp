@@ -48,7 +48,7 @@ TextLoss text_loss(const DecoderModel& model, std::span<const std::int64_t> ids,
     const auto fed = ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(length));
     std::vector<std::int64_t> labels(fed.begin() + 1, fed.end());
     labels.push_back(ids[static_cast<std::size_t>(begin + length)]);
-    const std::int64_t known = result.predicted - begin;  // by the windows before
+    const std::int64_t known = result.predicted - begin;  // predicted in earlier windows
     std::fill_n(labels.begin(), known, options.ignore_index);
     Context context;
     result.nats +=

@@ -15,7 +15,7 @@ namespace heed::generate {
 
 namespace {
 
-// An end token outside the vocabulary, which a model's file may name, is never said anyway.
+// A file of the model may name an end token outside the vocabulary, which is never generated anyway.
 void ban(std::span<const std::int64_t> tokens, std::span<float> scores) {
   for (const std::int64_t token : tokens) {
     if (static_cast<std::size_t>(token) < scores.size()) scores[static_cast<std::size_t>(token)] = kNever;
@@ -42,7 +42,7 @@ void penalize_repetition(std::span<const std::int64_t> sequence, float penalty, 
   }
 }
 
-// Bans what would complete an n-gram of `text` after `sequence`.
+// Bans the tokens that would complete an n-gram of `text` after `sequence`.
 void ban_ngrams_of(std::span<const std::int64_t> text, std::span<const std::int64_t> sequence, std::size_t n,
                    std::span<float> scores) {
   if (sequence.size() + 1 < n) return;
@@ -57,12 +57,12 @@ void ban_ngrams_of(std::span<const std::int64_t> text, std::span<const std::int6
 void add_sequence_biases(std::span<const std::int64_t> sequence, const std::vector<SequenceBias>& biases,
                          std::span<float> scores) {
   std::map<std::int64_t, float> sums;
-  for (const SequenceBias& bias : biases) {  // of several for the same tokens the last counts
+  for (const SequenceBias& bias : biases) {  // of several biases for the same tokens, the last counts
     if (bias.ids.size() == 1) sums[bias.ids.front()] = static_cast<float>(bias.bias);
   }
   for (const SequenceBias& bias : biases) {
     const auto& ids = bias.ids;
-    // transformers asks for the whole sequence's length, though its last token is yet to come.
+    // transformers requires the length of the whole sequence, although its last token is yet to come.
     if (ids.size() == 1 || ids.size() > sequence.size()) continue;
     const auto prefix = sequence.last(ids.size() - 1);
     if (!std::equal(prefix.begin(), prefix.end(), ids.begin())) continue;
@@ -79,7 +79,7 @@ void ban_bad_words(std::span<const std::int64_t> sequence, const GenerationOptio
     const bool is_end =
         word.size() == 1 && std::find(options.eos_token_id.begin(), options.eos_token_id.end(), word[0]) !=
                                 options.eos_token_id.end();
-    // transformers asks for the whole word's length, though its last token is yet to come.
+    // transformers requires the length of the whole word, although its last token is yet to come.
     if (is_end || (word.size() > 1 && word.size() > sequence.size())) continue;
     const auto prefix = sequence.last(word.size() - 1);
     if (std::equal(prefix.begin(), prefix.end(), word.begin()))
@@ -87,8 +87,8 @@ void ban_bad_words(std::span<const std::int64_t> sequence, const GenerationOptio
   }
 }
 
-/// The tokens that are not ruled out, best first, equal ones by id. Sorted at most once, when first needed:
-/// what drops the worst tokens keeps the order.
+/// The tokens that are not excluded, best first, in a tie by id. Sorted at most once, when first needed:
+/// dropping the worst tokens keeps the order.
 class Ranking {
  public:
   explicit Ranking(std::span<const float> scores) : scores_(scores) {}
@@ -133,7 +133,7 @@ void keep_top_p(double p, std::size_t keep, Ranking& ranking, std::span<float> s
   if (order.empty()) return;
   const float maximum = scores[order[0]];
   const double total = sum_of_exponentials(scores, maximum);
-  // From the least likely upwards, tokens are dropped while together they have at most 1 - p.
+  // Drops the least likely tokens as long as their total probability is at most 1 - p.
   double mass = 0;
   for (std::size_t i = order.size(); i > keep; --i) {
     mass += std::exp(static_cast<double>(scores[order[i - 1]]) - maximum) / total;
@@ -142,7 +142,8 @@ void keep_top_p(double p, std::size_t keep, Ranking& ranking, std::span<float> s
   }
 }
 
-// Of the 100 best tokens those, from the best on, whose shares of the entropy come to at most `part` of it.
+// Keeps the best of the 100 best tokens, as long as their total contribution to the entropy is at most `part`
+// of it.
 void keep_top_h(double part, Ranking& ranking, std::span<float> scores) {
   constexpr std::size_t kConsidered = 100;
   const auto& order = ranking.order();
@@ -173,7 +174,8 @@ void keep_min_p(double p, std::size_t keep, Ranking& ranking, std::span<float> s
   }
 }
 
-// Probabilities are not defined where a score is NaN, or infinite as a tiny temperature makes them.
+// Checks that probabilities are defined: they are not if a score is NaN, or infinite, as a tiny temperature
+// makes it.
 void require_drawable(std::span<const float> scores) {
   for (const float score : scores) {
     if (score < std::numeric_limits<float>::infinity()) continue;
@@ -184,7 +186,7 @@ void require_drawable(std::span<const float> scores) {
   }
 }
 
-// Probabilities, and their entropy in nats.
+// Returns the probabilities, and sets `entropy` in nats.
 std::vector<double> probabilities(std::span<const float> scores, double& entropy) {
   const float maximum = *std::max_element(scores.begin(), scores.end());
   const double total = sum_of_exponentials(scores, maximum);
@@ -197,7 +199,8 @@ std::vector<double> probabilities(std::span<const float> scores, double& entropy
   return p;
 }
 
-// Keeps the tokens whose surprise is nearest to the expected one, until they have the mass together.
+// Keeps the tokens whose information content is nearest to the entropy, until their total probability reaches
+// `mass`.
 void keep_typical(double mass, std::size_t keep, std::span<float> scores) {
   double entropy = 0;
   const std::vector<double> p = probabilities(scores, entropy);
@@ -214,7 +217,7 @@ void keep_typical(double mass, std::size_t keep, std::span<float> scores) {
   for (std::size_t i = std::max(kept, keep); i < order.size(); ++i) scores[order[i]] = kNever;
 }
 
-// Drops tokens less likely than `least`, but never the `keep` best.
+// Drops tokens with a probability below `least`, but never the `keep` best.
 void cut_below(double least, const std::vector<double>& p, std::size_t keep, std::span<float> scores) {
   const float worst_kept = kth_largest(keep, scores);
   for (std::size_t i = 0; i < scores.size(); ++i) {
@@ -294,7 +297,7 @@ void Processors::force(std::int64_t length, std::span<float> scores) const {
   for (const std::int64_t token : options_.eos_token_id) {
     if (static_cast<std::size_t>(token) >= scores.size()) continue;
     float& score = scores[static_cast<std::size_t>(token)];
-    if (std::isinf(score)) continue;  // what is banned stays so
+    if (std::isinf(score)) continue;  // banned tokens stay banned
     score += std::abs(score) * static_cast<float>(std::pow(factor, static_cast<double>(steps)) - 1);
   }
 }

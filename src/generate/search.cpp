@@ -1,4 +1,4 @@
-// One search: prompts, processors and strategy around one decoding.
+// Runs a single search: prompts, processors and strategy around one decoding.
 #include "heed/generate/search.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ bool SearchState::is_end(std::int64_t source, std::span<const std::int64_t> ids)
 }
 
 RandomStream SearchState::random(std::int64_t source, std::int64_t length, std::int64_t copy) const {
-  // One block of Philox turns the three numbers into a stream of its own.
+  // One block of Philox maps the three numbers to a separate stream.
   const auto words = philox4x32(options.seed, identities[static_cast<std::size_t>(source)],
                                 static_cast<std::uint64_t>(length) << 32 | static_cast<std::uint64_t>(copy));
   return {options.seed, static_cast<std::uint64_t>(words[0]) << 32 | words[1]};
@@ -108,7 +108,7 @@ void check_inputs(const Decoding& decoding, std::span<const std::vector<std::int
   }
 }
 
-/// Prompt, longest sequence and source of each row, as its processors know them.
+/// Returns the processors of each row, which depend on its prompt, its maximum length and its source.
 std::vector<generate::Processors> processors_for(std::span<const std::vector<std::int64_t>> prompts,
                                                  const GenerationOptions& options, const SearchHooks& hooks) {
   std::vector<generate::Processors> processors;

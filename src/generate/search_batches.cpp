@@ -1,5 +1,5 @@
-// Searches for any number of rows: sorted by length, cut into batches, and each batch decoded from its own
-// start.
+// Searches for any number of rows: sorts them by length, splits them into batches, and searches each batch
+// with its own decoding.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace {
 
 using Sequences = std::vector<std::vector<std::int64_t>>;
 
-/// What is searched for: one row per result.
+/// The inputs of a search, one row per result.
 struct Rows {
   const Sequences& prompts;
-  std::vector<std::int64_t> lengths;                        ///< of each row, in units of `batch_tokens`
+  std::vector<std::int64_t> lengths;                        ///< per row, in units of `batch_tokens`
   std::span<const std::vector<std::int64_t>> sources = {};  ///< see SearchHooks; empty: those of the hooks
   std::optional<std::int64_t> longest = {};                 ///< see SearchHooks
   bool together = true;                                     ///< whether rows may share a batch
@@ -29,7 +29,8 @@ struct Rows {
 /// Starts decoding the rows `chosen`.
 using Start = FunctionRef<std::unique_ptr<Decoding>(std::span<const std::size_t> chosen, Context& context)>;
 
-/// The indices of the rows, longest first: the largest batch comes first, and rows of a batch are alike.
+/// Returns the indices of the rows, longest first, so that the largest batch is first and rows of a batch
+/// have similar lengths.
 std::vector<std::size_t> longest_first(const std::vector<std::int64_t>& lengths) {
   std::vector<std::size_t> order(lengths.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -38,7 +39,7 @@ std::vector<std::size_t> longest_first(const std::vector<std::int64_t>& lengths)
   return order;
 }
 
-/// The hooks for a batch, which call those of the rows by the rows' own indices. `hooks` and `chosen` must
+/// Returns hooks for a batch that call `hooks` with the original row indices. `hooks` and `chosen` must
 /// outlive them.
 SearchHooks hooks_of_batch(const SearchHooks& hooks, const Rows& rows, std::span<const std::size_t> chosen) {
   SearchHooks batch{.capture = hooks.capture, .longest = rows.longest, .stop = hooks.stop};
@@ -60,7 +61,7 @@ SearchHooks hooks_of_batch(const SearchHooks& hooks, const Rows& rows, std::span
   return batch;
 }
 
-/// Searches in batches of at most `batch_tokens`, counted once per beam; results are in the order of the
+/// Searches in batches of at most `batch_tokens`, counted once per beam. Returns results in the order of the
 /// rows.
 std::vector<std::vector<Hypothesis>> search_in_batches(const Rows& rows, const GenerationOptions& options,
                                                        std::int64_t batch_tokens, const SearchHooks& hooks,
@@ -107,15 +108,15 @@ SourceBatch pad(std::span<const std::vector<std::int64_t>> sources, std::span<co
   return batch;
 }
 
-/// The longest sequence that the positions allow. The last token is never fed, so it needs no position; but
-/// unless somebody says how long a sequence may be, it keeps to those of training.
+/// Returns the maximum length that the positions allow. The last token is never fed, so it needs no position;
+/// but unless the options set a length, sequences keep to the trained positions.
 std::optional<std::int64_t> most_tokens(const GenerationOptions& options, const Model& model) {
   if (!options.max_new_tokens && !options.max_length) return model.trained_positions();
   const auto positions = model.max_positions();
   return positions ? std::optional(*positions + 1) : std::nullopt;
 }
 
-/// The options with everything filled in that the model knows, for prompts of that many tokens.
+/// Returns the options with the model's defaults filled in, for prompts of that many tokens.
 GenerationOptions complete(GenerationOptions options, const EncoderDecoderModel& model,
                            std::int64_t prompt_length) {
   if (options.eos_token_id.empty()) options.eos_token_id = {model.eos_id()};
@@ -153,7 +154,7 @@ void check_sources(std::span<const std::vector<std::int64_t>> sources, const Enc
   }
 }
 
-/// Attention to padding, which is 0, leaves with the padding.
+/// Removes the attention to padding, which is 0.
 void drop_padding(Hypothesis& hypothesis, std::int64_t source_length) {
   for (auto& entry : hypothesis.captured) {
     if (entry.first.find("cross_attn") == std::string::npos) continue;
@@ -175,7 +176,7 @@ std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
                                                     const GenerationOptions& options,
                                                     std::int64_t batch_tokens, const SearchHooks& hooks) {
   check_generation_options(options, model.vocab_size());
-  for (std::size_t i = 0; i < prompts.size(); ++i) {  // refuses before anything is generated
+  for (std::size_t i = 0; i < prompts.size(); ++i) {  // rejects invalid prompts before generating
     if (prompts[i].empty())
       throw Error(fmt::format("search: prompt {} has no tokens (expected at least one)", i));
     check_prompt(model, prompts[i], options);
@@ -232,7 +233,7 @@ std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& 
                   .sources = no_sources};
   return search_in_batches(
       rows, completed, batch_tokens, hooks, [&](std::span<const std::size_t> chosen, Context& context) {
-        const auto first = static_cast<std::int64_t>(chosen.front());  // rows of one length keep their order
+        const auto first = static_cast<std::int64_t>(chosen.front());  // equal lengths: rows keep their order
         const Tensor batch = slice(features, 0, first, first + static_cast<std::int64_t>(chosen.size()));
         return model.decode({{}, {}, batch.to(DType::f32).contiguous()}, context);
       });

@@ -15,7 +15,8 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-/// Whether a sentence ends where `text` does: its mark may be followed by closing quotes and brackets.
+/// Returns true if a sentence ends where `text` ends: closing quotes and brackets may follow its punctuation
+/// mark.
 bool ends_sentence(std::string_view text) {
   constexpr std::array<std::string_view, 6> kClosing{"\"", "'", ")", "]", "\u00bb", "\u201d"};
   constexpr std::array<std::string_view, 7> kMarks{".", "!", "?", "\u2026", "\u3002", "\uff01", "\uff1f"};
@@ -28,7 +29,7 @@ bool ends_sentence(std::string_view text) {
   return std::any_of(kMarks.begin(), kMarks.end(), ends_with);
 }
 
-/// Byte offset of character `count` of a text.
+/// Returns the byte offset of character `count` of a text.
 std::size_t byte_of_character(std::string_view text, std::int64_t count) {
   std::size_t byte = 0;
   for (; count > 0 && byte < text.size(); --count) {
@@ -38,14 +39,14 @@ std::size_t byte_of_character(std::string_view text, std::int64_t count) {
   return byte;
 }
 
-/// The last start of a character at or before `byte`.
+/// Returns the last start of a character at or before `byte`.
 std::size_t character_start(std::string_view text, std::size_t byte) {
   while (byte > 0 && byte < text.size() && (static_cast<unsigned char>(text[byte]) & 0xC0) == 0x80) --byte;
   return byte;
 }
 
-/// Where to cut within the first `limit` bytes (less than all): after a sentence, else at a space, else at
-/// the limit.
+/// Returns where to split within the first `limit` bytes (fewer than all): after a sentence if possible,
+/// otherwise at a space, otherwise at the limit.
 std::size_t cut_before(std::string_view text, std::size_t limit) {
   std::size_t space = 0;
   for (std::size_t i = limit; i > 0; --i) {
@@ -56,8 +57,8 @@ std::size_t cut_before(std::string_view text, std::size_t limit) {
   return space > 0 ? space : limit;
 }
 
-/// Byte offset where token `count` of the text starts; the text's size when it has no more than `count`
-/// tokens. Looks no further into the text than it needs to.
+/// Returns the byte offset of the start of token `count`, or the text's size if it has at most `count`
+/// tokens. Tokenizes no more of the text than necessary.
 std::size_t start_of_token(std::string_view text, const Tokenizer& tokenizer, std::size_t count) {
   for (std::size_t window = count * 16;; window *= 2) {
     const std::string_view begin =
@@ -68,12 +69,12 @@ std::size_t start_of_token(std::string_view text, const Tokenizer& tokenizer, st
   }
 }
 
-/// Bytes of the next part; always at least one character.
+/// Returns the number of bytes of the next part; at least one character.
 std::size_t next_part(std::string_view text, const Tokenizer& tokenizer, std::size_t max_tokens) {
   const std::size_t least = byte_of_character(text, 1);
   std::size_t limit = start_of_token(text, tokenizer, max_tokens);
   if (limit == text.size()) return limit;
-  // A cut may change how the text before it is tokenised, so every part is counted again.
+  // Splitting may change how the text before is tokenized, so every part is counted again.
   while (limit > least) {
     const std::size_t cut = cut_before(text, limit);
     if (tokenizer.encode(trim(text.substr(0, cut)), false).ids.size() <= max_tokens) return cut;

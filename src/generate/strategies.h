@@ -1,4 +1,4 @@
-// The two ways to search, behind one face: one sequence per row (greedy or sampled), and beams.
+// The two search strategies: one sequence per row (greedy or sampled), and beams.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace heed::generate {
 
-/// What a strategy works with. The options have been checked.
+/// The input of a strategy. The options have been checked.
 struct SearchState {
   Decoding& decoding;
   std::span<const std::vector<std::int64_t>> prompts;  ///< one or more tokens each
@@ -31,30 +31,31 @@ struct SearchState {
   const Processors& processors_of(std::int64_t source) const {
     return processors[static_cast<std::size_t>(source)];
   }
-  /// Whether the last of `ids`, prompt included, ends the sequence.
+  /// Returns true if the last of `ids`, which include the prompt, ends the sequence.
   bool is_end(std::int64_t source, std::span<const std::int64_t> ids) const;
-  /// Random numbers for the token after a sequence of this length; `copy` tells apart rows of one identity.
+  /// Returns the random numbers for the token after a sequence of this length. `copy` distinguishes rows with
+  /// the same identity.
   RandomStream random(std::int64_t source, std::int64_t length, std::int64_t copy) const;
-  /// Goes on with what rows `rows` were.
+  /// Replaces row i of the decoding by its former row rows[i].
   void reorder(const std::vector<std::int64_t>& rows) const;
-  /// Feeds the prompts. Throws Error when they or the options name tokens that the scores do not have.
+  /// Feeds the prompts. Throws Error if they or the options contain tokens without a score.
   Tensor begin() const;
   /// Feeds one token per row.
   Tensor feed(const std::vector<std::int64_t>& tokens) const;
 };
 
-/// Scores to look through that make a thread worth waking.
+/// The minimum number of scores to scan that is worth waking a thread.
 constexpr std::int64_t kScoresPerThread = 32768;
 
-/// The longest sequence after a prompt, prompt included. Throws Error where that leaves no new token.
+/// Returns the maximum length of a sequence, including the prompt. Throws Error if no new token fits.
 std::int64_t longest_sequence(std::int64_t prompt_length, const GenerationOptions& options,
                               std::optional<std::int64_t> longest);
 
-/// Gumbel noise: added to scores, it makes their argmax a draw from softmax, and the k largest a draw of k
-/// without replacement (Kool et al., "Stochastic beams and where to find them").
+/// Returns Gumbel noise. The argmax of scores with such noise is a sample from their softmax, and the k
+/// largest are a sample of k without replacement (Kool et al., "Stochastic beams and where to find them").
 float gumbel(const RandomStream& random, std::uint64_t index);
 
-/// Throws Error when the scores are not numbers.
+/// Throws Error if the score is not a number.
 void require_number(float score);
 
 std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state);

@@ -13,14 +13,14 @@ namespace heed {
 
 namespace {
 
-/// The longest translation of a model whose positions have no end.
+/// The maximum length of a translation for a model without a maximum position.
 constexpr std::int64_t kUnlimitedLength = 512;
 
-/// The parts of all lines, one after another, and which belong to which line.
+/// The parts of all lines, concatenated, and the line that each belongs to.
 struct Sources {
   std::vector<std::vector<std::int64_t>> ids;
   std::vector<std::vector<std::string>> tokens;
-  std::vector<std::size_t> first_part;  ///< of each line, and one past the last
+  std::vector<std::size_t> first_part;  ///< index of each line's first part, and one past the last
 };
 
 class Preparation {
@@ -74,7 +74,7 @@ class Preparation {
         if (options_.refuse) return options_.refuse(at, message);
         throw Error(fmt::format("translate: line {}: {}", at + 1, message));
       }
-      case LongLines::cut: break;  // all lines fit a model without positions
+      case LongLines::cut: break;  // models without positions accept all lines
       case LongLines::split: {
         const auto parts = generate::split_text(text, tokenizer_, *positions_ - fixed_tokens_);
         warn(line, told + fmt::format(": translated in {} parts", parts.size()));
@@ -83,7 +83,7 @@ class Preparation {
     }
   }
 
-  /// A line of which no more than the model's positions is used; a long one is not tokenized to its end.
+  /// Adds a line of which only the model's positions are used. A long line is not tokenized to its end.
   void add_cut(std::size_t line, const std::string& text, std::int64_t positions) {
     const auto encode = [this](const std::string& input, std::int64_t length, bool& shortened) {
       Truncation truncation;
@@ -98,7 +98,7 @@ class Preparation {
     push(std::move(encoding));
   }
 
-  /// Keeps what fits, and the end token.
+  /// Keeps the tokens that fit, and the end token.
   Encoding cut(Encoding encoding) const {
     if (static_cast<std::int64_t>(encoding.ids.size()) <= *positions_) return encoding;
     const auto keep = static_cast<std::size_t>(*positions_);
@@ -124,7 +124,7 @@ class Preparation {
   const TranslateOptions& options_;
   std::optional<std::int64_t> positions_, trained_;
   std::int64_t special_tokens_ = 0;
-  std::int64_t fixed_tokens_ = 0;  // with the prefix
+  std::int64_t fixed_tokens_ = 0;  // including those of the prefix
   Sources sources_;
 };
 
@@ -146,7 +146,7 @@ void append(TranslationCandidate& whole, TranslationCandidate part) {
   whole.hypothesis.score += part.hypothesis.score;
 }
 
-/// One translation from those of its parts: candidate i of the whole has candidate i of every part.
+/// Joins the translations of parts. Candidate i of the whole consists of candidate i of every part.
 Translation join(std::vector<Translation> parts, const GenerationOptions& options) {
   if (parts.empty())
     return {{}, std::vector<TranslationCandidate>(static_cast<std::size_t>(options.num_return_sequences))};

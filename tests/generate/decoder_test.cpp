@@ -1,5 +1,6 @@
-// Continuations by decoders against what Hugging Face transformers made of the same prompts
-// (tests/fixtures/decoders), prompts of different lengths together and alone, ends, sampling, text losses.
+// Compares continuations of decoders with those of Hugging Face transformers for the same prompts
+// (tests/fixtures/decoders): prompts of different lengths together and alone, end tokens, sampling, text
+// losses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -40,7 +41,7 @@ GenerationOptions options_for(const std::filesystem::path& directory, const Json
   return options;
 }
 
-/// The prompts of a run without their padding on the left.
+/// Returns the prompts of a run without their left padding.
 Prompts prompts_of(const Json& run) {
   const auto ids = run.at("inputs").at("input_ids").get<Prompts>();
   const auto mask = run.at("inputs").at("attention_mask").get<Prompts>();
@@ -52,7 +53,7 @@ Prompts prompts_of(const Json& run) {
   return prompts;
 }
 
-/// A letter for every id; two-letter tokens too, so that texts may end inside one.
+/// One letter per id, and tokens of two letters too, so that stop texts may end inside a token.
 class LetterTokenizer final : public Tokenizer {
  public:
   std::string decode(std::span<const std::int64_t> ids, bool) const override {
@@ -100,7 +101,7 @@ TEST_P(Continuation, EveryRunFindsWhatTransformersFound) {
     const auto name = run.at("name").get<std::string>();
     const GenerationOptions options = options_for(directory_, run);
     const auto expected = run.at("new_tokens").get<Prompts>();
-    // All prompts in one batch, then each by itself.
+    // All prompts in one batch, then each one alone.
     for (const std::int64_t batch_tokens : {100000, 1}) {
       std::vector<Hypothesis> found;
       for (auto& hypotheses : search_prompts(*model_, prompts_of(run), options, batch_tokens))
@@ -222,7 +223,7 @@ TEST_P(Gpt2Continuation, StreamsTextAndEndsAfterAStopString) {
   const auto stopped = complete(*model_, tokenizer, prompts, options);
   const std::size_t end = text.find(stop) + stop.size();
   EXPECT_EQ(stopped[0][0].text.substr(0, end), text.substr(0, end));
-  EXPECT_LE(stopped[0][0].text.size(), end + 1);  // the last token may reach one letter further
+  EXPECT_LE(stopped[0][0].text.size(), end + 1);  // the last token may extend one letter further
   for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(streamed[i], stopped[i][0].text);
   EXPECT_THROW(prompt_ids(tokenizer, "", options.generation), Error);
   options.generation.bos_token_id = 7;
@@ -243,10 +244,10 @@ TEST_P(Gpt2Continuation, ACallbackEndsItsSequenceAlone) {
   EXPECT_EQ(stopped[0][0].hypothesis.ids, free[0][0].hypothesis.ids);
   const auto& ids = free[1][0].hypothesis.ids;
   EXPECT_EQ(stopped[1][0].hypothesis.ids, std::vector<std::int64_t>(ids.begin(), ids.begin() + 3));
-  EXPECT_EQ(calls, (std::vector<int>{13, 3}));  // the first one's rest too, and no more after false
+  EXPECT_EQ(calls, (std::vector<int>{13, 3}));  // also the rest of the first, and no calls after false
 }
 
-// The flag is set while the first layer reads the prompt, and no other layer runs.
+// The flag is set while the first layer processes the prompt; no further layer is run.
 TEST_P(Gpt2Continuation, CancelsWithinThePrompt) {
   std::atomic<bool> stop{false};
   int first = 0, later = 0;
@@ -295,7 +296,7 @@ TEST_P(Gpt2Continuation, EndsAtTheLastPosition) {
   EXPECT_EQ(found[1][0].ids.size(), 63u);
 }
 
-// As transformers: without a length 20 new tokens, but no more in all than max_position_embeddings.
+// As in transformers: 20 new tokens if no length is set, but at most max_position_embeddings in total.
 TEST(Continuation, WithoutALengthTextsKeepToThePositionsOfTraining) {
   for (const char* fixture : {"gpt2", "llama", "mistral", "qwen2", "gpt-neox"}) {
     SCOPED_TRACE(fixture);

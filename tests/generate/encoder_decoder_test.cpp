@@ -1,5 +1,5 @@
-// Search with real models against what Hugging Face transformers found with them (tests/fixtures), and the
-// attention that search captures against a full pass over the finished hypothesis.
+// Compares searches with real models with the results of Hugging Face transformers (tests/fixtures), and the
+// captured attention with a full pass over the finished hypothesis.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ Json read_json(const std::filesystem::path& file) {
   return Json::parse(stream);
 }
 
-/// The model's own options with those of a run on top.
+/// Returns the model's options, overridden by those of a run.
 GenerationOptions options_of(const std::filesystem::path& fixture, const Json& run) {
   Json merged = read_json(fixture / "generation_config.json");
   merged.update(run.at("options"));
@@ -38,7 +38,7 @@ GenerationOptions options_of(const std::filesystem::path& fixture, const Json& r
   return options;
 }
 
-/// The sources of a run without their padding.
+/// Returns the sources of a run without their padding.
 std::vector<std::vector<std::int64_t>> sources_of(const Json& run) {
   const auto ids = run.at("inputs").at("input_ids").get<std::vector<std::vector<std::int64_t>>>();
   const auto mask = run.at("inputs").at("attention_mask").get<std::vector<std::vector<std::int64_t>>>();
@@ -50,8 +50,8 @@ std::vector<std::vector<std::int64_t>> sources_of(const Json& run) {
   return sources;
 }
 
-/// The models are too small to share out, and idle threads that wait for each other would slow tests that run
-/// side by side.
+/// The models are too small for several threads, and idle threads waiting for each other would slow down
+/// tests that run in parallel.
 class Search : public ::testing::TestWithParam<const char*> {
  protected:
   std::filesystem::path fixture_ = std::filesystem::path(HEED_FIXTURES) / GetParam();
@@ -69,7 +69,7 @@ TEST_P(Search, EveryRunFindsWhatTransformersFound) {
     const auto sources = sources_of(run);
     const GenerationOptions options = options_of(fixture_, run);
     const auto expected = run.at("new_tokens").get<std::vector<std::vector<std::int64_t>>>();
-    // All sources in one batch, then each by itself.
+    // All sources in one batch, then each one alone.
     for (const std::int64_t batch_tokens : {100000, 1}) {
       std::vector<Hypothesis> found;
       for (auto& hypotheses : search_sources(*model, sources, options, batch_tokens)) {
@@ -87,7 +87,7 @@ TEST_P(Search, EveryRunFindsWhatTransformersFound) {
   }
 }
 
-// Sound in: all rows in one batch, then each by itself.
+// Audio input: all rows in one batch, then each one alone.
 TEST(SearchFeatures, EveryRunFindsWhatTransformersFound) {
   for (const char* name : {"whisper", "whisper-untied"}) {
     const auto fixture = std::filesystem::path(HEED_FIXTURES) / name;
@@ -117,7 +117,7 @@ TEST(SearchFeatures, EveryRunFindsWhatTransformersFound) {
   }
 }
 
-// As in transformers: the decoder's prompt is no source, and sound has no tokens.
+// As in transformers: the decoder's prompt is not a source, and audio has no tokens.
 TEST(SearchFeatures, OptionsOfTheSourcesTokensDoNothing) {
   const auto fixture = std::filesystem::path(HEED_FIXTURES) / "whisper-untied";
   const auto model = load_encoder_decoder(fixture);
@@ -139,7 +139,7 @@ TEST(SearchFeatures, DrawsAndCapturesTheSameInAnyBatch) {
   const auto fixture = std::filesystem::path(HEED_FIXTURES) / "whisper-untied";
   const auto model = load_encoder_decoder(fixture);
   const Tensor features = read_tensors(fixture / "inputs.safetensors").at("input_features");
-  const Tensor same = gather(features, 0, Tensor::zeros({3}, DType::i64));  // what differs is the drawing
+  const Tensor same = gather(features, 0, Tensor::zeros({3}, DType::i64));  // only the sampling differs
   const GenerationOptions options{.max_new_tokens = 8, .do_sample = true};
   const SearchHooks hooks{.capture = {"decoder.layers.0.cross_attn.weights"}};
   const auto whole = search_features(*model, same, {59, 3}, options, 4096, hooks),
@@ -182,7 +182,7 @@ TEST(SearchFeatures, EndsAtTheLastPositionAndRefusesWhatDoesNotFit) {
   EXPECT_THROW(search_sources(*model, std::vector<std::vector<std::int64_t>>{{3, 4}}, options, 4096), Error);
 }
 
-/// What the decoder looks at when it is made to say `hypothesis`.
+/// Returns the decoder's attention when it is fed `hypothesis` (teacher forcing).
 TensorMap teacher_forced(const EncoderDecoderModel& model, const std::vector<std::int64_t>& source,
                          const std::vector<std::int64_t>& ids) {
   const auto length = static_cast<std::int64_t>(source.size());
@@ -229,7 +229,7 @@ TEST_P(Search, CapturedAttentionIsThatOfTheFinishedHypotheses) {
   }
 }
 
-// The flag is set while the encoder's first layer reads the source, and no other layer runs.
+// The flag is set while the encoder's first layer processes the source; no further layer is run.
 TEST_P(Search, CancelsWithinTheSource) {
   const auto model = load_encoder_decoder(fixture_);
   std::atomic<bool> stop{false};

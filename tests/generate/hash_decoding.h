@@ -39,7 +39,7 @@ struct HashModel {
     }
     return result;
   }
-  /// What the tap shows for head h and key k of a query that ends in `state`.
+  /// Returns the attention of head h to key k, for a query whose prefix has the hash `state`.
   static float attention(std::uint64_t state, std::int64_t h, std::int64_t k) {
     return RandomStream{state, 2}.uniform(static_cast<std::uint64_t>(h * 100 + k));
   }
@@ -54,7 +54,7 @@ class HashDecoding final : public Decoding {
     for (const std::int64_t source : sources) states_.push_back(model.start(source));
   }
 
-  /// Taps: `fixed.weights` has kKeys keys, `growing.weights` one more every step.
+  /// Taps: `fixed.weights` has kKeys keys; `growing.weights` has one more in every step.
   Tensor step(const Tensor& ids, Context& context) override {
     const std::int64_t steps = ids.size(1);
     Tensor fixed = Tensor::zeros({rows(), kHeads, steps, kKeys});

@@ -38,7 +38,7 @@ class OptionsFile : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-// As published translation models have it.
+// In the form that published translation models use.
 TEST_F(OptionsFile, ReadsEveryKeyOfAPublishedModel) {
   std::vector<std::string> unused;
   const GenerationOptions options = load(
@@ -105,7 +105,7 @@ TEST_F(OptionsFile, MayBeMissing) {
   EXPECT_EQ(resolved_max_length(options, 1), 21);
 }
 
-// As summarisers and T5 had it before there was a generation_config.json.
+// In the form that summarization models and T5 used before generation_config.json existed.
 TEST_F(OptionsFile, OlderModelsHaveThemInTheirConfig) {
   std::ofstream(folder_ / "config.json") << R"({"model_type": "bart", "d_model": 1024, "eos_token_id": 2,
       "forced_eos_token_id": 2, "max_length": 142, "min_length": 56, "num_beams": 4, "length_penalty": 2.0,
@@ -114,7 +114,7 @@ TEST_F(OptionsFile, OlderModelsHaveThemInTheirConfig) {
         "translation_en_to_de": {"max_length": 300, "prefix": "translate English to German: "}}})";
   std::vector<std::string> unused;
   GenerationOptions options = load_generation_options(folder_, &unused);
-  EXPECT_TRUE(unused.empty());  // the rest is the model's
+  EXPECT_TRUE(unused.empty());  // the other keys belong to the model
   EXPECT_EQ(options.max_length, 142);
   EXPECT_EQ(options.min_length, 56);
   EXPECT_EQ(options.num_beams, 4);
@@ -135,7 +135,7 @@ TEST_F(OptionsFile, OlderModelsHaveThemInTheirConfig) {
     EXPECT_THAT(error.what(), HasSubstr("there are summarization, translation_en_to_de"));
   }
   EXPECT_EQ(load(R"({"num_beams": 2})").max_length,
-            std::nullopt);  // where there is the new file, it alone counts
+            std::nullopt);  // if the new file exists, only it is read
 }
 
 TEST_F(OptionsFile, ErrorsNameFileAndKey) {
@@ -174,7 +174,7 @@ TEST(Options, OutOfRangeIsRefusedByName) {
   EXPECT_THAT(complaint({.bad_words_ids = {{3, 100}}}), HasSubstr("bad_words_ids"));
   EXPECT_THAT(complaint({.suppress_tokens = {-1}}), HasSubstr("suppress_tokens"));
   EXPECT_THAT(complaint({.eos_token_id = {-1}}), HasSubstr("eos_token_id"));
-  EXPECT_NO_THROW(check_generation_options({.eos_token_id = {100}}, 100));  // never said, so it ends nothing
+  EXPECT_NO_THROW(check_generation_options({.eos_token_id = {100}}, 100));  // never generated
   EXPECT_THAT(complaint({.encoder_repetition_penalty = 0}), HasSubstr("encoder_repetition_penalty"));
   EXPECT_THAT(complaint({.top_h = 0}), HasSubstr("top_h"));
   EXPECT_THAT(complaint({.top_h = NAN}), HasSubstr("top_h"));

@@ -12,7 +12,7 @@
 namespace heed {
 namespace {
 
-/// The options of a case, read as a model's own would be.
+/// Returns the options of a case, read as if from a model's file.
 GenerationOptions options_of(const std::string& json) {
   const auto folder =
       std::filesystem::path(::testing::TempDir()) / ("heed_processors_" + std::to_string(::getpid()));

@@ -34,7 +34,7 @@ struct Scored {
   double beam_score;
 };
 
-/// All sequences that end, by score / length^penalty.
+/// Returns all finished sequences, sorted by score / length^penalty.
 std::vector<Scored> enumerate(const HashModel& model, std::int64_t source, const GenerationOptions& options) {
   std::vector<Scored> all;
   std::vector<std::int64_t> ids;
@@ -82,8 +82,8 @@ TEST(BeamSearch, FindsTheBestOfAllSequencesWhenBeamsAreEnough) {
   }
 }
 
-/// Beam search once more, for one source, as it is usually written: a fixed number of slots, empty ones
-/// scored -1e9, everything computed from the whole sequences and sorted in full.
+/// Beam search for one source in its usual form: a fixed number of slots, empty ones scored -1e9, everything
+/// computed from the whole sequences and fully sorted.
 std::vector<Scored> plain_beam_search(const HashModel& model, std::int64_t source,
                                       const GenerationOptions& options) {
   struct Slot {
@@ -241,7 +241,7 @@ TEST(Search, PromptsMayHaveSeveralTokens) {
   }
 }
 
-/// The attention that a hypothesis must have, from its own tokens alone.
+/// Compares a hypothesis's attention with the values computed from its tokens alone.
 void expect_attention(const HashModel& model, std::int64_t source, const Hypothesis& h) {
   ASSERT_EQ(h.captured.size(), 2u);
   const auto length = static_cast<std::int64_t>(h.ids.size());
@@ -298,7 +298,7 @@ TEST(Sampling, FollowsTheDistribution) {
     const double expected = kDraws * std::exp(static_cast<double>(log_probs[v]));
     chi_square += (counts[v] - expected) * (counts[v] - expected) / expected;
   }
-  EXPECT_LT(chi_square, 20.5);  // 0.1 % of fair draws exceed it with 5 degrees of freedom
+  EXPECT_LT(chi_square, 20.5);  // exceeded by 0.1 % of correct samples with 5 degrees of freedom
 }
 
 TEST(Sampling, DependsOnSeedAndIdentityOnly) {
@@ -320,7 +320,7 @@ TEST(Sampling, BeamsAreDrawnWithoutReplacement) {
   const HashModel model{6, 2, 1.0f};
   const auto log_probs = model.log_probs(model.state_after(0, {kStart}));
   constexpr int kDraws = 4000;
-  // All six tokens are drawn in random order; the hypotheses are then the better of the first two.
+  // All six tokens are sampled in random order; the hypotheses are then the better ones of the first two.
   double first_pair = 0;
   GenerationOptions options{
       .max_new_tokens = 1, .num_beams = 2, .num_return_sequences = 2, .do_sample = true};
@@ -370,7 +370,7 @@ TEST(Search, RefusesScoresThatAreNoNumbers) {
   const Tensor prompt = Tensor::full({1, 1}, 1, DType::i64);
   for (const std::int64_t beams : {1, 2}) {
     for (const bool draws : {false, true}) {
-      BrokenDecoding decoding(NAN);  // one score of four is enough
+      BrokenDecoding decoding(NAN);  // one of four scores is enough
       EXPECT_THROW(search(decoding, prompt, {.max_new_tokens = 3, .num_beams = beams, .do_sample = draws}, {},
                           context),
                    Error);

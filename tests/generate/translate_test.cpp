@@ -19,7 +19,7 @@ constexpr std::int64_t kEnd = 0;
 constexpr std::int64_t kPad = 1;
 constexpr std::int64_t kVocabulary = 130;
 
-/// One token per character: its code, or 127 for what is not ASCII. Adds an end token.
+/// One token per character: its code, or 127 if it is not ASCII. Appends an end token.
 class CharacterTokenizer final : public Tokenizer {
  public:
   std::string decode(std::span<const std::int64_t> ids, bool) const override {
@@ -56,8 +56,8 @@ class CharacterTokenizer final : public Tokenizer {
   }
 };
 
-/// Says the source again, in capitals; looks at the character it says. Rows carry their source, as a cache
-/// would.
+/// Repeats the source in capitals and attends to the character that it repeats. Rows contain their source, as
+/// a cache would.
 class EchoDecoding final : public Decoding {
  public:
   explicit EchoDecoding(const SourceBatch& source) {
@@ -77,7 +77,7 @@ class EchoDecoding final : public Decoding {
       const std::int64_t lower = source[at];
       const std::int64_t token = lower >= 'a' && lower <= 'z' ? lower - 32 : lower;
       logits.data<float>()[r * kVocabulary + token] = 20;
-      logits.data<float>()[r * kVocabulary + '#'] = 10;  // a second best
+      logits.data<float>()[r * kVocabulary + '#'] = 10;  // the second-best token
       attention.data<float>()[r * width_ + static_cast<std::int64_t>(at)] = 1;
     }
     length_ += ids.size(1);

@@ -10,7 +10,7 @@
 
 namespace heed {
 
-/// When beam search stops although running beams could still improve.
+/// When beam search stops although running beams could still improve the result.
 enum class EarlyStopping : std::uint8_t {
   no,     ///< when the best running beam, at its current length, scores below the worst finished one
   yes,    ///< as soon as num_beams hypotheses are finished
@@ -73,16 +73,16 @@ struct GenerationOptions {
   std::uint64_t seed = 0;
 };
 
-/// Reads generation_config.json from a model's directory; if there is none, the generation options that older
-/// models have in config.json. Unknown keys of generation_config.json, and those that ask for what heed does
-/// not support, are added to `unused`, if given. Throws Error when the file is malformed, or a value has the
-/// wrong type or is out of range.
+/// Reads generation_config.json from a model's directory, or, if there is none, the generation options that
+/// older models have in config.json. Adds to `unused`, if given, the keys of generation_config.json that are
+/// unknown or request an unsupported feature. Throws Error if the file is malformed, or a value has the wrong
+/// type or is out of range.
 GenerationOptions load_generation_options(const std::filesystem::path& directory,
                                           std::vector<std::string>* unused = nullptr);
 
 /// Overrides the options by config.json's `task_specific_params` for a task (`summarization`,
-/// `translation_en_to_de`), and returns the prefix that the task puts before every text. Throws Error when
-/// there is no such task.
+/// `translation_en_to_de`). Returns the prefix that the task puts before every text. Throws Error if there is
+/// no such task.
 std::string apply_task(const std::filesystem::path& directory, const std::string& task,
                        GenerationOptions& options);
 
@@ -90,7 +90,7 @@ std::string apply_task(const std::filesystem::path& directory, const std::string
 /// contains a token id outside a vocabulary of `vocab_size`, if given.
 void check_generation_options(const GenerationOptions& options, std::optional<std::int64_t> vocab_size = {});
 
-/// Longest sequence, prompt included, that the options allow after a prompt of this length.
+/// Returns the maximum length of a sequence, including the prompt, after a prompt of this length.
 std::int64_t resolved_max_length(const GenerationOptions& options, std::int64_t prompt_length);
 
 }  // namespace heed

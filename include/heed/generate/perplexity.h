@@ -16,12 +16,12 @@ struct TextLoss {
   double perplexity() const;   ///< exp(loss())
 };
 
-/// Predicts every token but the first of one text, in windows of at most `window` tokens, each beginning
-/// `stride` tokens after the previous one. Tokens in the overlap of two windows count in the first and are
-/// context in the second. With stride = window there is no overlap: faster, but predictions at the beginning
-/// of a window have little context. Throws Error for fewer than two tokens, for ids outside the vocabulary,
-/// and unless 1 <= stride <= window and the window fits the model's positions. `progress` receives the number
-/// of processed tokens.
+/// Predicts every token of a text except the first, in windows of at most `window` tokens that each begin
+/// `stride` tokens after the previous one. Tokens in the overlap of two windows are predicted in the first
+/// and are context in the second. With stride = window there is no overlap, which is faster, but predictions
+/// at the beginning of a window have little context. Throws Error if there are fewer than two tokens or ids
+/// outside the vocabulary, and unless 1 <= stride <= window and the window fits the model's positions.
+/// `progress` receives the number of processed tokens.
 TextLoss text_loss(const DecoderModel& model, std::span<const std::int64_t> ids, std::int64_t window,
                    std::int64_t stride, const std::function<void(std::int64_t)>& progress = {});
 

@@ -1,5 +1,5 @@
-// Search for the best continuations: greedy, sampling and beam search over any Decoding, in batches, with the
-// results of Hugging Face transformers 5.
+// Searches for the best continuations: greedy search, sampling and beam search over any Decoding, in batches,
+// with the results of Hugging Face transformers 5.
 #pragma once
 
 #include <atomic>
@@ -23,56 +23,58 @@ struct Hypothesis {
   std::vector<std::int64_t> ids;
   /// Sum of their log-probabilities, after the logits processors.
   double score = 0;
-  /// Beam search: score / length^length_penalty, by which hypotheses are ranked. Elsewhere equal to `score`.
+  /// Beam search: score / length^length_penalty, by which hypotheses are ranked. Otherwise equal to `score`.
   double beam_score = 0;
-  /// Values of the captured taps, f32 [H, T, S]: row t has the attention weights from the step that generated
+  /// Values of the captured taps, f32 [H, T, S]: row t has the attention weights of the step that generated
   /// token t. Keys that did not exist at that step (self-attention grows) are 0.
   TensorMap captured;
 };
 
 /// Hooks and settings of a search.
 struct SearchHooks {
-  /// Names of attention taps, `*` matches any characters: `decoder.layers.*.cross_attn.weights`. A
-  /// pattern that matches no tap is an Error.
+  /// Names of attention taps, in which `*` matches any characters:
+  /// `decoder.layers.*.cross_attn.weights`. A pattern without a match is an Error.
   std::vector<std::string> capture = {};
-  /// Sampling: a number per row that selects its random stream, so that it does not depend on the batch.
-  /// Empty: the row's index.
+  /// Sampling: a number per row that selects its random stream, which makes the result independent of the
+  /// batch. Empty: the row's index.
   std::vector<std::uint64_t> identities = {};
   /// The source tokens of each row, for encoder_no_repeat_ngram_size and encoder_repetition_penalty. Empty:
   /// the prompts.
   std::vector<std::vector<std::int64_t>> sources = {};
   /// Maximum length of a sequence, including the prompt.
   std::optional<std::int64_t> longest = {};
-  /// Whether a row's new tokens so far end its sequence, besides end tokens. May be called from any thread.
+  /// Returns true if a row's new tokens so far end its sequence, in addition to end tokens. May be called
+  /// from any thread.
   std::function<bool(std::size_t row, std::span<const std::int64_t> ids)> ends = {};
-  /// Called with every token as it is made, in greedy search and sampling: row, which of its sequences,
-  /// token. Returning false ends that sequence with this token.
+  /// Called with every token as it is generated, in greedy search and sampling: the row, the index of the
+  /// sequence in the row, and the token. Returning false ends that sequence with this token.
   std::function<bool(std::size_t row, std::size_t copy, std::int64_t id)> on_token = {};
-  /// Cancels the search once true, also within the forward pass of the prompt, where every layer looks: the
-  /// call throws Cancelled. Must outlive the call.
+  /// Cancels the search once true: the call throws Cancelled. Also checked before every layer of the prompt's
+  /// forward pass. Must outlive the call.
   const std::atomic<bool>* stop = nullptr;
 };
 
-/// Continues every prompt of at least one token (for encoder-decoders the start token) on a fresh decoding of
-/// as many rows. Returns for each row num_return_sequences hypotheses, best first; fewer only if the options
-/// allow fewer. Finished rows leave the batch. Throws Error for options out of range.
+/// Continues every prompt of at least one token (for encoder-decoders the start token). `decoding` must be
+/// fresh and have as many rows. Returns num_return_sequences hypotheses per row, best first; fewer only if
+/// the options allow fewer. Finished rows are removed from the batch. Throws Error if an option is out of
+/// range.
 std::vector<std::vector<Hypothesis>> search(Decoding& decoding,
                                             std::span<const std::vector<std::int64_t>> prompts,
                                             const GenerationOptions& options, const SearchHooks& hooks,
                                             Context& context);
-/// The same for prompts of one length, i64 [B, P].
+/// The same for prompts of equal length, i64 [B, P].
 std::vector<std::vector<Hypothesis>> search(Decoding& decoding, const Tensor& prompt,
                                             const GenerationOptions& options, const SearchHooks& hooks,
                                             Context& context);
 
-/// Throws Error for a prompt that search_prompts() refuses: an empty one, tokens outside the vocabulary, or
+/// Throws Error for a prompt that search_prompts() rejects: an empty one, tokens outside the vocabulary, or
 /// no position left for a new token.
 void check_prompt(const DecoderModel& model, std::span<const std::int64_t> prompt,
                   const GenerationOptions& options);
 
 /// Continues prompts of any length with a decoder, in batches of at most `batch_tokens` padded prompt tokens
-/// (counted once per beam). Results are in the order of the prompts; the result of a prompt does not depend
-/// on the others. Sequences end at the model's last position. Throws Error for an empty prompt, tokens
+/// (counted once per beam). Returns results in the order of the prompts. The result of a prompt does not
+/// depend on the others. Sequences end at the model's last position. Throws Error for an empty prompt, tokens
 /// outside the vocabulary, a prompt that leaves no position, and options out of range.
 std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
                                                     std::span<const std::vector<std::int64_t>> prompts,
@@ -80,18 +82,19 @@ std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
                                                     std::int64_t batch_tokens, const SearchHooks& hooks = {});
 
 /// Translates token ids: sources of any length, in batches of at most `batch_tokens` padded source tokens
-/// (counted once per beam). Results are in the order of the sources. Throws Error for an empty source, one
-/// longer than the model's positions, and options out of range.
+/// (counted once per beam). Returns results in the order of the sources. Throws Error for an empty source,
+/// one longer than the model's positions, and options out of range.
 std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& model,
                                                     std::span<const std::vector<std::int64_t>> sources,
                                                     const GenerationOptions& options,
                                                     std::int64_t batch_tokens, const SearchHooks& hooks = {});
 
-/// Transcribes audio with a model that has an audio frontend: features f32 [B, bins, frames], each decoded
-/// from the same prompt (if empty, from decoder_start_token_id), in batches of at most `batch_tokens` frames
-/// (counted once per beam). Options about the source's tokens (encoder_no_repeat_ngram_size,
-/// encoder_repetition_penalty) have no effect. Throws Error for features of another shape, a prompt that
-/// leaves no position or has ids outside the vocabulary, and options out of range.
+/// Transcribes audio with a model that has an audio frontend. `features` is f32 [B, bins, frames]. Every row
+/// is decoded from the same prompt (if empty, from decoder_start_token_id), in batches of at most
+/// `batch_tokens` frames (counted once per beam). Options about the source's tokens
+/// (encoder_no_repeat_ngram_size, encoder_repetition_penalty) have no effect. Throws Error for features of
+/// another shape, a prompt that leaves no position or has ids outside the vocabulary, and options out of
+/// range.
 std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& model, const Tensor& features,
                                                      const std::vector<std::int64_t>& decoder_prompt,
                                                      const GenerationOptions& options,

@@ -1,4 +1,4 @@
-// Translation and other sequence-to-sequence tasks, from text to text: tokenize, search, decode.
+// Translation and other sequence-to-sequence tasks, from text to text: tokenizes, searches, and decodes.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace heed {
 
-/// What to do with a line that has more tokens than the model has positions.
+/// What happens to a line that has more tokens than the model has positions.
 enum class LongLines : std::uint8_t {
   cut,    ///< truncate the line
   split,  ///< translate it in parts, split at sentence ends if possible, and join the translations
@@ -26,16 +26,16 @@ struct TranslateOptions {
   LongLines long_lines = LongLines::cut;
   /// Prefix of every text that is not blank, e.g. "translate English to German: ".
   std::string prefix = {};
-  /// Number of texts before these in a longer input, so that messages and random streams are those of the
-  /// whole.
+  /// Number of texts before these in a longer input, for line numbers in messages and for random streams.
   std::size_t first_line = 0;
-  /// Taps to keep, see SearchHooks; not together with LongLines::split.
+  /// Taps to capture, see SearchHooks. Not together with LongLines::split.
   std::vector<std::string> capture = {};
   /// Called for every line that was changed before translation, with its index in `texts` plus first_line,
   /// and a message.
   std::function<void(std::size_t line, const std::string& message)> warn = {};
-  /// Called for every line that LongLines::error refuses, counted as for `warn`; its translation is then
-  /// empty and the others are made. Without it, such a line is an Error.
+  /// Called for every line that LongLines::error rejects, with its index plus first_line, and a message. Its
+  /// translation is then empty, and the other lines are translated. Without this callback, such a line is an
+  /// Error.
   std::function<void(std::size_t line, const std::string& message)> refuse = {};
   /// Cancels the call once true, also while sources are encoded: it throws Cancelled.
   const std::atomic<bool>* stop = nullptr;
@@ -44,19 +44,19 @@ struct TranslateOptions {
 /// One translation of a line.
 struct TranslationCandidate {
   std::string text;
-  std::vector<std::string> tokens;  ///< one for each of hypothesis.ids
+  std::vector<std::string> tokens;  ///< one per id of hypothesis.ids
   Hypothesis hypothesis;            ///< cross-attention without the source's padding
 };
 
 struct Translation {
   std::vector<std::string> source_tokens;
-  std::vector<TranslationCandidate> candidates;  ///< the best first, never empty
+  std::vector<TranslationCandidate> candidates;  ///< best first, never empty
   const std::string& text() const { return candidates.front().text; }
 };
 
-/// Translates every text; the result has one entry per text, in order. An empty (or blank) text gives empty
-/// candidates. Invalid UTF-8 is replaced by U+FFFD. Without a maximum length in the options, the maximum is
-/// the number of the model's positions, or 512 tokens for a model without a limit.
+/// Translates every text. Returns one entry per text, in order. An empty (or blank) text gives empty
+/// candidates. Invalid UTF-8 is replaced by U+FFFD. If the options set no maximum length, it is the number of
+/// the model's positions, or 512 tokens for a model without a limit.
 std::vector<Translation> translate(const EncoderDecoderModel& model, const Tokenizer& tokenizer,
                                    std::span<const std::string> texts, const TranslateOptions& options);
 
