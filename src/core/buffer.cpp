@@ -1,4 +1,4 @@
-// The pool behind every tensor's memory.
+// The memory pool of all tensors.
 #include "heed/buffer.h"
 
 #include <sys/mman.h>
@@ -27,13 +27,13 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kSmallest = 256;
-constexpr std::size_t kLarge = 1 << 20;  // from here on blocks are mapped, so that freeing one gives it back
+constexpr std::size_t kLarge = 1 << 20;  // larger blocks are mapped: freeing one returns it to the system
 constexpr std::size_t kPage = 1 << 16;
 constexpr std::size_t kHugePage = 2 << 20;
 constexpr std::size_t kCacheFloor = 64 << 20;
 
-// Small sizes are powers of two with four steps between, so that at most a fifth of a block is unused; large
-// ones are whole pages.
+// Small sizes are powers of two with four steps between them, so that at most a fifth of a block is unused.
+// Large ones are whole pages.
 std::size_t size_class(std::size_t bytes) {
   if (bytes <= kSmallest) return kSmallest;
   if (bytes >= kLarge) return (bytes + kPage - 1) / kPage * kPage;
@@ -41,8 +41,8 @@ std::size_t size_class(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// Large blocks lie on huge pages where the system has them: a product that walks over a wide matrix otherwise
-// waits for the translation of addresses.
+// Maps large blocks on huge pages if the system has them: otherwise a matrix product over a wide matrix is
+// slowed down by TLB misses.
 std::byte* map_large(std::size_t size) {
   const std::size_t room = size + kHugePage;
   void* mapped = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -52,7 +52,7 @@ std::byte* map_large(std::size_t size) {
   if (before > 0) munmap(begin, before);
   munmap(begin + before + size, room - before - size);
 #ifdef MADV_HUGEPAGE
-  madvise(begin + before, size, MADV_HUGEPAGE);  // advice: refusing it changes nothing but the speed
+  madvise(begin + before, size, MADV_HUGEPAGE);  // only a hint: failure affects nothing but speed
 #endif
   return begin + before;
 }
@@ -73,7 +73,7 @@ void give_back(std::byte* block, std::size_t size) {
 
 struct FreeBlock {
   std::byte* data = nullptr;
-  std::uint64_t released = 0;  // when, counted in releases
+  std::uint64_t released = 0;  // time of release, counted in releases
 };
 
 struct BufferPool {
@@ -83,8 +83,8 @@ struct BufferPool {
   std::size_t most_in_use = 0;
   std::uint64_t releases = 0;
 
-  // The smallest free block that holds `size` and wastes no more than a quarter of it: the one released
-  // last, which the processor's cache may still hold.
+  // Returns the smallest free block of at least `size` bytes that wastes at most a quarter of it; of several,
+  // the one released last, which may still be in the processor's cache.
   std::multimap<std::size_t, FreeBlock>::iterator find(std::size_t size) {
     const auto fits = free_blocks.lower_bound(size);
     if (fits == free_blocks.end() || fits->first > size + size / 4) return free_blocks.end();
@@ -101,8 +101,9 @@ struct BufferPool {
     while (!free_blocks.empty()) release(free_blocks.begin());
   }
 
-  // Gives back the blocks that were not wanted for longest, until one more of `size` keeps the memory held
-  // within a quarter above the most that was ever in use: batches of ever new shapes must not pile up.
+  // Returns the least recently used blocks to the system until, with another block of `size`, the pool holds
+  // at most a quarter more than the peak memory in use: batches of ever new shapes must not accumulate
+  // memory.
   void make_room(std::size_t size) {
     const std::size_t needed = std::max(most_in_use, statistics.bytes_in_use + size);
     const std::size_t limit = needed + needed / 4 + kCacheFloor;
@@ -114,7 +115,7 @@ struct BufferPool {
   }
 };
 
-// Never destroyed: tensors with static storage may outlive any other object.
+// Never destroyed, because tensors with static storage may outlive any other object.
 BufferPool& buffer_pool() {
   static BufferPool* instance = new BufferPool;
   return *instance;
@@ -126,8 +127,8 @@ struct Buffer::Movable {
   std::mutex mutex;
   std::atomic<bool> settled = false;
   std::shared_ptr<const Form> form;
-  std::byte* data = nullptr;        // null while the numbers are only in their form
-  std::shared_ptr<Buffer> storage;  // of data, unless that is a file's
+  std::byte* data = nullptr;        // null while the numbers exist only in their storage form
+  std::shared_ptr<Buffer> storage;  // owner of data, unless data is in a mapped file
   Forget forget = nullptr;
 };
 
@@ -160,7 +161,8 @@ std::shared_ptr<Buffer> Buffer::allocate(std::size_t bytes) {
     }
     ++p.statistics.system_allocations;
   }
-  // The sanitizer sees use of what was not asked for, and of what was given back, as if there were no pool.
+  // Lets the address sanitizer detect accesses beyond the requested size and after release, as if there were
+  // no pool.
   ASAN_POISON_MEMORY_REGION(buffer->data_, size);
   ASAN_UNPOISON_MEMORY_REGION(buffer->data_, bytes);
   buffer->pooled_bytes_ = size;
@@ -222,7 +224,7 @@ bool Buffer::keep_as(std::shared_ptr<const Form> form) const {
   const std::lock_guard lock(m.mutex);
   if (m.settled) return false;
   m.form = std::move(form);
-  // Nobody has written to the file's pages: their content can be read again.
+  // The pages of the file are unmodified: their content can be read again.
   if (m.data != nullptr) m.forget(m.data, bytes_);
   return true;
 }

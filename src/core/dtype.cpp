@@ -11,7 +11,7 @@ float16::float16(float value) {
   std::uint32_t half;
   if (magnitude >= 0x7f800000u) {
     half = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
-  } else if (magnitude >= 0x477ff000u) {  // rounds past the largest half
+  } else if (magnitude >= 0x477ff000u) {  // rounds to more than the largest f16
     half = 0x7c00u;
   } else if (magnitude < 0x38800000u) {  // subnormal: let float addition do the rounding
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;

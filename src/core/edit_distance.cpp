@@ -1,4 +1,4 @@
-// The distance between two words, one row of the table of all prefixes after the other.
+// Computes the edit distance row by row of the table over all prefixes.
 #include "core/edit_distance.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How far two words are apart, for messages that name the word that was probably meant.
+// Edit distance of words, for messages that suggest the word that was probably meant.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace heed {
 
-/// The least number of edits that turn one word into the other: a letter inserted, removed or replaced, or
-/// two neighbours swapped (optimal string alignment).
+/// Returns the minimum number of edits between two words: inserting, removing or replacing a letter, or
+/// swapping two neighbours (optimal string alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The one of `candidates` that `word` was probably meant to be: the nearest by edit distance, where it is
-/// near, or the only one that begins with it; empty for none.
+/// Returns the candidate that `word` was probably meant to be: the nearest by edit distance if it is near, or
+/// the only one that begins with `word`. Returns an empty string if there is none.
 std::string nearest_word(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace heed

@@ -75,7 +75,7 @@ std::string InputFile::read(std::size_t limit) const {
   constexpr std::size_t kStep = 1 << 16;
   std::string content;
   std::size_t used = 0;
-  // One byte more than announced: the read that finds the end needs no larger buffer.
+  // One byte more than the reported size, so that the read that finds the end needs no larger buffer.
   content.resize(regular_ ? static_cast<std::size_t>(bytes_) + 1 : kStep);
   for (;;) {
     const ssize_t got = ::read(descriptor_, content.data() + used, content.size() - used);

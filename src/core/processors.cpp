@@ -22,13 +22,14 @@ void take_least(std::optional<double>& least, double value) {
   least = std::min(least.value_or(value), value);
 }
 
-/// What two files or two words of one file say: time granted in each period; "max" and -1 are no limit.
+/// Reads a limit from two files, or from two words of one file: the time granted in each period; "max" and -1
+/// mean no limit.
 void take_quota(std::istream& quota, std::istream& period, std::optional<double>& least) {
   double granted = 0, length = 0;
   if (quota >> granted && period >> length && granted > 0 && length > 0) take_least(least, granted / length);
 }
 
-/// A group is limited by its own settings and by those of the groups it is in.
+/// A group is limited by its own settings and those of its ancestors.
 void walk_up(const fs::path& mount, const std::string& group, std::optional<double>& least) {
   for (fs::path at = fs::path(group).relative_path();; at = at.parent_path()) {
     std::ifstream both(mount / at / "cpu.max");
@@ -43,10 +44,10 @@ bool names_cpu(const std::string& controllers) {
   return ("," + controllers + ",").find(",cpu,") != std::string::npos;
 }
 
-/// The processors that the scheduler may place this thread on.
+/// Returns the processors on which the scheduler may run this thread.
 std::vector<int> affinity() {
   std::vector<int> processors;
-  for (int places = 1024; places <= 1 << 20; places *= 4) {  // machines with more processors want larger sets
+  for (int places = 1024; places <= 1 << 20; places *= 4) {  // machines with more processors need larger sets
     cpu_set_t* const set = CPU_ALLOC(static_cast<std::size_t>(places));
     if (set == nullptr) break;
     const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(places));

@@ -1,4 +1,4 @@
-// How many processors the process may keep busy.
+// How many processors the process may use.
 #pragma once
 
 #include <filesystem>
@@ -6,18 +6,19 @@
 
 namespace heed::detail {
 
-/// Processors' worth of time that the process's control groups (versions 1 and 2) grant it, the least of
-/// them; nothing where they set no limit. `root` is "/" except in tests.
+/// Returns the minimum processor quota, in processors, of the process's control groups (versions 1 and 2), or
+/// nullopt if they set no limit. `root` is "/" except in tests.
 std::optional<double> processor_quota(const std::filesystem::path& root);
 
-/// The processors that the scheduler may place the calling thread on, and no more than the quota, rounded up.
+/// Returns the number of processors on which the scheduler may run the calling thread, but at most the quota,
+/// rounded up.
 int available_processors();
 
-/// Where OMP_PROC_BIND asks for it, has this thread keep to one processor, number `index` of those that the
-/// first caller had.
+/// If OMP_PROC_BIND requests it, binds this thread to one processor: number `index` of those available to the
+/// first caller.
 void bind_if_asked(int index);
 
-/// The first number of OMP_NUM_THREADS where that is set, else available_processors().
+/// Returns the first number of OMP_NUM_THREADS if that is set, otherwise available_processors().
 int default_threads();
 
 }  // namespace heed::detail

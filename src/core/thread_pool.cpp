@@ -20,21 +20,22 @@
 namespace heed::detail {
 namespace {
 
-/// How long a thread looks for what it waits for before it sleeps: as long as waking it takes, so that the
-/// steps of a model, which follow each other within microseconds, find their threads awake, and a thread that
-/// another program has pushed from its processor gets a free one soon.
+/// How long a thread spins before it sleeps: about as long as waking it takes. The steps of a model follow
+/// each other within microseconds, so they find their threads awake; and a thread that another program has
+/// displaced from its processor soon gets a free one.
 constexpr std::chrono::microseconds kSpin{50};
 
-constexpr int kMostHelpers = 255;  // of one call
+constexpr int kMostHelpers = 255;  // per call
 
-/// What a thread of the pool is doing; its state is this and, above it, the number of offers made to it.
+/// The phase of a pool thread. Its state consists of this and, in the higher bits, the number of offers made
+/// to it.
 enum Phase : std::uint32_t {
-  awake,     // free, and looking for an offer
+  awake,     // free, and polling for an offer
   asleep,    // free
-  reserved,  // a caller is writing down an offer
-  offered,   // not yet begun, can be taken back
+  reserved,  // a caller is writing an offer
+  offered,   // not started yet; can be withdrawn
   running,
-  awaited,  // running, and the caller sleeps until it has ended
+  awaited,  // running, and the caller sleeps until it ends
   ended,
 };
 constexpr std::uint32_t kPhases = 8;
@@ -51,7 +52,7 @@ struct alignas(64) Worker {
   std::atomic<Worker*> next{nullptr};
 };
 
-/// An offer made: `state` is the worker's as it then was.
+/// An offer. `state` is the worker's state when the offer was made.
 struct Offer {
   Worker* worker;
   std::uint32_t state;
@@ -61,9 +62,10 @@ struct Pool {
   std::atomic<Worker*> first{nullptr};
   std::atomic<int> computing{0};  // callers and the threads that work for them
   std::mutex growing;
-  int made = 0;             // under `growing`, as is the next
-  bool refused = false;     // the system gave no more threads
-  Pool* parents = nullptr;  // the pool of the process that this one was forked from: its threads are not here
+  int made = 0;             // guarded by `growing`, like the next member
+  bool refused = false;     // the system could not create more threads
+  Pool* parents = nullptr;  // pool of the process that this one was forked from; its threads do not exist
+                            // here
 };
 
 std::atomic<Pool*> current{nullptr};
@@ -78,8 +80,8 @@ void pause() {
 #endif
 }
 
-/// Whether `done` comes true within kSpin. With more threads than processors, looking would keep the others
-/// from working.
+/// Returns true if `done` becomes true within kSpin. If there are more threads than processors, does not
+/// spin, since that would keep the others from running.
 template <class Done>
 bool spin_until(Done done) {
   static const int processors = available_processors();
@@ -95,7 +97,7 @@ bool spin_until(Done done) {
   return false;
 }
 
-/// Returns the state in which there is an offer, or the last.
+/// Waits for an offer and returns the state with it, or the final state if the pool is closing.
 std::uint32_t wait_for_offer(Worker& worker) {
   std::uint32_t state = awake;
   const auto called = [&] {
@@ -120,14 +122,14 @@ void serve(Worker& worker, int number) {
   for (;;) {
     std::uint32_t state = wait_for_offer(worker);
     if (phase(state) == ended) return;
-    if (!worker.state.compare_exchange_strong(state, in_phase(state, running))) continue;  // taken back
+    if (!worker.state.compare_exchange_strong(state, in_phase(state, running))) continue;  // withdrawn
     (*worker.share)(worker.member);
     const std::uint32_t before = worker.state.exchange(in_phase(state, awake));
     if (phase(before) == awaited) worker.state.notify_all();
   }
 }
 
-/// Signals are for the program's own threads.
+/// Blocks signals, which the program's own threads must handle.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -143,7 +145,7 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-/// Has the pool have `count` threads, or as many as the system gives.
+/// Grows the pool to `count` threads, or as many as the system allows.
 void grow(Pool& pool, int count) {
   const std::lock_guard lock(pool.growing);
   if (pool.refused || closed) return;
@@ -164,7 +166,7 @@ void grow(Pool& pool, int count) {
   }
 }
 
-/// The state of a worker that has been made the offer; nothing where it is not free.
+/// Makes an offer to a worker. Returns its new state, or nullopt if the worker is not free.
 std::optional<std::uint32_t> make_offer(Worker& worker, const FunctionRef<void(int)>& share, int member) {
   std::uint32_t state = worker.state.load(std::memory_order_relaxed);
   if (!is_free(state) || !worker.state.compare_exchange_strong(state, in_phase(state + kPhases, reserved)))
@@ -177,7 +179,7 @@ std::optional<std::uint32_t> make_offer(Worker& worker, const FunctionRef<void(i
   return offer;
 }
 
-/// Takes an offer back, or waits until what it led to has ended.
+/// Withdraws an offer, or waits until its execution has ended.
 void settle(const Offer& offer) {
   std::atomic<std::uint32_t>& state = offer.worker->state;
   std::uint32_t now = offer.state;
@@ -192,16 +194,16 @@ void settle(const Offer& offer) {
   }
 }
 
-/// Ends the pool's threads with the process, or when the library is unloaded. Afterwards callers work alone.
+/// Ends the pool's threads at process exit, or when the library is unloaded. Afterwards, callers work alone.
 class Closer {
  public:
   ~Closer() {
     closed = true;
     Pool* const pool = current.load();
     if (pool == nullptr) return;
-    { const std::lock_guard lock(pool->growing); }  // whoever makes threads is done
+    { const std::lock_guard lock(pool->growing); }  // wait until no thread is being created
     for (Worker* worker = pool->first; worker != nullptr; worker = worker->next) {
-      if (worker == self) continue;  // it is what ends the process
+      if (worker == self) continue;  // this thread is the one that ends the process
       end(*worker);
     }
   }
@@ -239,7 +241,7 @@ Pool& pool() {
     pthread_atfork(lock_before_fork, unlock_in_parent, start_anew_in_child);
     return true;
   }();
-  static const Closer closer;  // made after, so destroyed before, all that the work needs
+  static const Closer closer;  // created after everything that the work needs, so destroyed before it
   (void)once;
   return *current;
 }

@@ -1,6 +1,6 @@
-// parallel_for cuts its range into pieces, several for each thread, which the threads take as they come to
-// them: first those of their own part, which lie together and are the same in every call of the same size,
-// then what others have left. A thread that lost its processor keeps nobody waiting for more than one piece.
+// parallel_for splits its range into pieces, several per thread. Each thread first takes the pieces of its
+// own part, which are adjacent and the same in every call of equal size, then the remaining pieces of others.
+// A thread that lost its processor delays the others by at most one piece.
 #include "heed/threads.h"
 
 #include <algorithm>
@@ -20,11 +20,11 @@ namespace {
 constexpr std::int64_t kPiecesEach = 4;
 constexpr int kMostParts = 16;
 
-std::atomic<int> thread_count{0};  // 0: not asked for yet
+std::atomic<int> thread_count{0};  // 0: not determined yet
 
 thread_local bool in_parallel = false;
 
-/// Notes that this thread runs a body.
+/// Marks this thread as running a body for the lifetime of the object.
 class InParallel {
  public:
   InParallel() { in_parallel = true; }
@@ -33,7 +33,7 @@ class InParallel {
   InParallel& operator=(const InParallel&) = delete;
 };
 
-/// The pieces of [0, count), cut into parts that threads begin at.
+/// The pieces of [0, count), divided into one part per thread.
 class Pieces {
  public:
   Pieces(std::int64_t count, std::int64_t pieces, int team)
@@ -42,7 +42,7 @@ class Pieces {
       part(i).next = pieces * i / parts_, part(i).end = pieces * (i + 1) / parts_;
   }
 
-  /// Calls body(begin, end) for pieces until none is left, the member's own part first.
+  /// Calls body(begin, end) for pieces until none is left, starting with the member's own part.
   template <class Body>
   void work(int member, Body body) {
     for (int i = 0; i < parts_; ++i) {
@@ -66,7 +66,7 @@ class Pieces {
   std::array<Part, kMostParts> storage_;
 };
 
-/// Of several failures the one that stands first, whoever comes to it first.
+/// Keeps the exception of the lowest range, regardless of which thread fails first.
 class Failure {
  public:
   void keep(std::int64_t begin) {
@@ -121,7 +121,7 @@ void parallel_for_team(std::int64_t team, std::int64_t count, std::int64_t grain
     pieces.work(member, [&](std::int64_t begin, std::int64_t end) {
       try {
         body(member, begin, end);
-      } catch (...) {  // it must reach the caller, whichever thread this is
+      } catch (...) {  // rethrown in the caller, on whichever thread it occurred
         failure.keep(begin);
       }
     });

@@ -91,14 +91,14 @@ TEST(Buffer, BlocksOfEveryShapeDoNotPileUp) {
   const MemoryStatistics after = memory_statistics();
   EXPECT_EQ(after.bytes_in_use, before);
   EXPECT_LE(after.bytes_cached, largest + largest / 4 + before / 4 + (65 << 20));
-  // Sizes that a cached block holds with little waste ask the system no more.
+  // Sizes that a cached block holds with little waste request no memory from the system.
   Buffer::allocate(largest - (1 << 20));
   EXPECT_EQ(memory_statistics().system_allocations, after.system_allocations);
   release_cached_memory();
   EXPECT_EQ(memory_statistics().bytes_cached, 0U);
 }
 
-// Counts how often it is asked; its numbers are 0, 1, 2, ...
+// Counts its calls; its numbers are 0, 1, 2, ...
 struct Counting : Buffer::Form {
   mutable int writes = 0;
   void write(std::byte* to) const override {

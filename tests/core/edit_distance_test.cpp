@@ -1,4 +1,4 @@
-// Distances counted by hand.
+// Compares with distances counted by hand.
 #include "core/edit_distance.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ TEST(EditDistance, CountsEditsAndSwaps) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
   EXPECT_EQ(edit_distance("saturday", "sunday"), 3u);
   EXPECT_EQ(edit_distance("transalte", "translate"), 1u);
-  EXPECT_EQ(edit_distance("ca", "abc"), 3u);  // nothing is inserted between swapped letters
+  EXPECT_EQ(edit_distance("ca", "abc"), 3u);  // nothing may be inserted between swapped letters
 }
 
 TEST(NearestWord, IsOneThatWasProbablyMeant) {

@@ -1,4 +1,4 @@
-// The default number of threads, against made-up control groups.
+// The default number of threads, tested with artificial control groups.
 #include "core/processors.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TEST_F(Processors, ThreadsKeepToOneWhereTheEnvironmentAsksForIt) {
   const char* const before = std::getenv("OMP_PROC_BIND");
   const std::string kept = before == nullptr ? "" : before;
   const int all = available_processors();
-  const auto with = [](const char* value) {  // how many processors a thread has that was bound
+  const auto with = [](const char* value) {  // number of processors available to a bound thread
     setenv("OMP_PROC_BIND", value, 1);
     int processors = 0;
     std::thread([&] {

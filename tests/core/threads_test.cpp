@@ -1,5 +1,6 @@
-// The thread pool: what parallel_for promises its callers, and how they share it. Nothing here is timed, so
-// that a busy machine changes nothing; a body that waits, waits for what another thread is certain to do.
+// The thread pool: the guarantees of parallel_for, and how several callers share it. No test depends on
+// timing, so a busy machine does not matter: a body that waits, waits for something that another thread is
+// certain to do.
 #include "heed/threads.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ namespace {
 
 using std::int64_t;
 
-/// A number of threads for the time of a test.
+/// Sets the number of threads for the duration of a test.
 class ThreadCount {
  public:
   explicit ThreadCount(int count) { set_threads(count); }
@@ -152,14 +153,15 @@ TEST(Threads, TheNumberIsTheProcesss) {
   EXPECT_EQ(heed::threads(), 3);
 }
 
-// A range that waits until all others are done, as one whose thread has lost its processor: the others are
-// done by whoever is there.
+// A range that waits until all others are done, as if its thread had lost its processor: any other threads do
+// the rest.
 TEST(Threads, ARangeThatIsHeldUpHoldsUpNoOther) {
   const ThreadCount threads(2);
   for (const int64_t slow : {0, 1, 3, 4, 6, 7}) {
     std::atomic<int> done = 0;
     parallel_for(8, 1, [&](int64_t begin, int64_t) {
-      // Alone, a thread comes to the ranges before the slow one; wait only for those that another must do.
+      // A single thread reaches the ranges before the slow one itself; wait only for those that another
+      // thread must do.
       if (begin == slow) {
         while (done < 7 && threads_of_the_pool() > 0) std::this_thread::yield();
       }
@@ -170,7 +172,7 @@ TEST(Threads, ARangeThatIsHeldUpHoldsUpNoOther) {
 }
 
 TEST(Threads, CallersShareOneBudget) {
-  // In a process of its own, whose threads are no other test's.
+  // In a separate process, without the threads of other tests.
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -250,7 +252,7 @@ TEST(Threads, WorkersHaveNamesAndTakeNoSignals) {
 TEST(Threads, AForkedChildComputes) {
   const ThreadCount threads(3);
   for (int round = 0; round < 20; ++round) {
-    ASSERT_EQ(sum_squares(1000), squares(1000));  // so that the parent has threads
+    ASSERT_EQ(sum_squares(1000), squares(1000));  // so that the parent has pool threads
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
@@ -269,7 +271,7 @@ TEST(Threads, AForkedChildComputes) {
   }
 }
 
-/// Status of a child that calls `leave` once it has computed.
+/// Returns the exit status of a child that calls `leave` after computing.
 template <class Leave>
 int status_of_child(Leave leave) {
   std::fflush(nullptr);
