@@ -13,7 +13,7 @@ namespace heed {
 
 /// The weights of one head, or the mean of a layer's heads.
 struct AttentionMap {
-  std::string name;  // of the activation, e.g. `decoder.layers.2.cross_attn`
+  std::string name;  // of the tap, e.g. `decoder.layers.2.cross_attn`
   std::string kind;  // `cross`, `encoder`, `decoder`, or `self` for a model with one stack
   std::int64_t layer = 0;
   std::int64_t head = kMeanOfHeads;
