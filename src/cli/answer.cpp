@@ -1,4 +1,4 @@
-// heed answer: the answer to a question in a context.
+// heed answer: answers a question from a context.
 #include "heed/tasks/answer.h"
 
 #include <fmt/core.h>
@@ -30,7 +30,7 @@ void write_answer(JsonWriter& json, const Answer& one) {
       .end_object();
 }
 
-// One answer as an object, several as a list.
+// Prints one answer as an object, or several as a list.
 void print_json(const std::vector<Answer>& answers, bool list) {
   JsonWriter json;
   if (list) json.begin_array();
@@ -48,7 +48,8 @@ void print_text(const std::vector<Answer>& answers) {
   fmt::print("{}\n", line);
 }
 
-// A line of output for each question: what an answer holds beyond spaces must not break lines.
+// Returns the text on one line: each question has one line of output, which white space in an answer must not
+// break.
 std::string on_one_line(std::string text) {
   for (char& c : text) {
     if (c == '\n' || c == '\r' || c == '\t') c = ' ';

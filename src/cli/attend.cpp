@@ -1,4 +1,4 @@
-// heed attend: which tokens each token looked at, as a heat map in the terminal or as a file.
+// heed attend: shows which tokens each token attends to, as a heat map in the terminal or as a file.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct AttendArguments {
   std::vector<std::string> texts;
   std::optional<std::string> target;
   std::string model = kDefaultTranslator;
-  std::string kind;  // empty: cross where a model has it, self elsewhere
+  std::string kind;  // empty: cross if the model has it, otherwise self
   std::string layers;
   std::string heads;
   std::filesystem::path output;
@@ -34,7 +34,7 @@ struct AttendArguments {
 
 constexpr const char* kMissingText = "missing text (give one with at least one word)";
 
-// Where the weights of one kind come from, and what its rows and columns stand for.
+// Where the weights of one kind come from, and what its rows and columns represent.
 struct AttentionKind {
   const char* name;
   const char* stack;
@@ -44,7 +44,7 @@ constexpr AttentionKind kKinds[] = {{"cross", "decoder", "cross_attn"},
                                     {"encoder", "encoder", "self_attn"},
                                     {"decoder", "decoder", "self_attn"}};
 
-// The kinds asked for, of a model with both stacks or only one.
+// Returns the requested kinds, for a model with both stacks or only one.
 std::vector<AttentionKind> chosen_kinds(const std::string& name, const char* only_stack) {
   std::vector<AttentionKind> kinds;
   for (const AttentionKind& kind : kKinds) {
@@ -78,13 +78,13 @@ std::vector<std::string> tokens_of(const Tokenizer& tokenizer, const std::vector
   return tokens;
 }
 
-// Where the model's own translation finds its options.
+// Where the options for the model's own translation come from.
 struct Settings {
   const std::filesystem::path& directory;
   const Globals& globals;
 };
 
-// The target's ids: of --target, or of the model's own translation.
+// Returns the target's ids: those of --target, or of the model's own translation.
 std::vector<std::int64_t> target_ids(const AttendArguments& arguments, const std::string& text,
                                      const EncoderDecoderModel& model, const Tokenizer& tokenizer,
                                      const Settings& settings) {
@@ -100,7 +100,7 @@ Tensor one_row(const std::vector<std::int64_t>& ids) {
   return Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())});
 }
 
-// Runs `forward` and gathers the maps of the kinds.
+// Runs `forward` and collects the maps of the requested kinds.
 template <class Forward>
 void gather_maps(const AttendArguments& arguments, const std::vector<AttentionKind>& kinds,
                  AttentionPicture& picture, Forward forward) {
@@ -131,7 +131,8 @@ void gather_maps(const AttendArguments& arguments, const std::vector<AttentionKi
   }
 }
 
-// A pass over the known target, its decoder fed with the target moved one place behind the start token.
+// Runs a pass over the known target: the decoder input is the target shifted by one position after the start
+// token.
 AttentionPicture attend(const AttendArguments& arguments, const std::string& text,
                         const EncoderDecoderModel& model, const Tokenizer& tokenizer,
                         const Settings& settings) {
@@ -159,7 +160,7 @@ AttentionPicture attend(const AttendArguments& arguments, const std::string& tex
   return picture;
 }
 
-// A pass over the text itself, for models of one stack.
+// Runs a pass over the text itself, for models with one stack.
 AttentionPicture attend_one_stack(const AttendArguments& arguments, const std::string& text,
                                   const Model& model, const Tokenizer& tokenizer) {
   if (arguments.target) throw UsageError("--target: expected an encoder-decoder, got " + kind_of(model));
@@ -182,7 +183,7 @@ void show(const AttentionPicture& picture, const std::filesystem::path& file, co
     if (!globals.quiet) say("wrote " + file.string());
   } else if (globals.json) {
     std::string json = attention_json(picture);
-    std::erase(json, '\n');  // a value per line
+    std::erase(json, '\n');  // one value per line
     fmt::print("{}\n", json);
   } else {
     fmt::print("{}", attention_terminal(picture, {terminal_width(100), colour_stdout()}));

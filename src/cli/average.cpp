@@ -1,4 +1,4 @@
-// heed average: the mean of checkpoints.
+// heed average: averages checkpoints.
 #include "cli/cli.h"
 #include "cli/models.h"
 #include "cli/terminal.h"

@@ -1,4 +1,5 @@
-// heed bench: how fast attention, products and whole models run here, beside what the machine can do at most.
+// heed bench: measures how fast attention, matrix products and whole models run, compared with the limits of
+// the machine.
 #include "cli/bench.h"
 
 #include <fmt/core.h>
@@ -18,8 +19,8 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-/// How near the work comes to what the machine can do: the time its operations and its bytes take at the
-/// least, whichever is longer, by the time it took.
+/// The fraction of the machine's limit that is reached: the minimum time for the operations or for the bytes,
+/// whichever is longer, divided by the measured time.
 struct Speed {
   Speed(const BenchWork& work, const BenchResult& result)
       : seconds(median(result.seconds)),

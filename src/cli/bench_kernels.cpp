@@ -18,7 +18,7 @@ struct AttentionShapeArguments {
   BenchOptions options;
 };
 
-/// Pairs of a query and a key it may see.
+/// Returns the number of pairs of a query and a key that it may attend to.
 double visible_pairs(const AttentionShapeArguments& a) {
   double pairs = 0;
   for (std::int64_t t = 0; t < a.length; ++t) {
@@ -41,15 +41,15 @@ BenchWork attention_work(const AttentionShapeArguments& a) {
                 {"dtype", a.dtype}};
   const DType dtype = bench_dtype(a.dtype);
   work.arithmetic = dtype == DType::f64 ? DType::f64 : DType::f32;
-  // A pair costs a product of head_dim numbers for its score and one for its value. Backward computes the
-  // score again and four more: the gradients of weights, values, queries and keys.
+  // Each pair costs one dot product of length head_dim for its score and one for its value. Backward
+  // recomputes the score and needs four more: the gradients of weights, values, queries and keys.
   const double product = 2.0 * static_cast<double>(a.batch * a.heads * a.head_dim) * visible_pairs(a);
   work.backward_operations = a.backward ? 5 * product : 0;
   work.operations = 2 * product + work.backward_operations;
   const double queries = static_cast<double>(a.batch * a.heads * a.length * a.head_dim * size_of(dtype));
   const double keys = static_cast<double>(a.batch * a.kv_heads * a.keys * a.head_dim * size_of(dtype));
   work.bytes =
-      (a.backward ? 3 : 1) * 2 * (queries + keys);  // q and o, k and v; again as inputs, as gradients
+      (a.backward ? 3 : 1) * 2 * (queries + keys);  // q and o, k and v; again as inputs and as gradients
   work.items = {{"tokens", static_cast<double>(a.batch * a.length)}};
   return work;
 }
@@ -96,7 +96,7 @@ struct GemmArguments {
   BenchOptions options;
 };
 
-// As a linear layer has it: x [m, k] times the transpose of a weight [n, k].
+// As in a linear layer: x [m, k] times the transpose of a weight [n, k].
 void bench_gemm(const GemmArguments& a, const Globals& globals) {
   const DType dtype = bench_dtype(a.dtype);
   BenchWork work;
@@ -104,12 +104,12 @@ void bench_gemm(const GemmArguments& a, const Globals& globals) {
   work.shape = {{"m", a.m}, {"n", a.n}, {"k", a.k}, {"dtype", a.dtype}, {"plain", a.plain}};
   work.arithmetic = dtype == DType::f64 ? DType::f64 : DType::f32;
   work.operations = 2.0 * static_cast<double>(a.m) * static_cast<double>(a.n) * static_cast<double>(a.k);
-  const DType outside = work.arithmetic;  // only weights are held in 16 bits
+  const DType outside = work.arithmetic;  // only weights are stored in 16 bits
   work.bytes = static_cast<double>(a.n * a.k) * static_cast<double>(size_of(dtype)) +
                static_cast<double>(a.m * (a.k + a.n)) * static_cast<double>(size_of(outside));
   const std::int64_t copies = operand_copies(work.operations, work.bytes);
   const Tensor x = random_tensor({a.m, a.k}, outside, 0);
-  // Weights of a model that is loaded are packed by the first product; numbers of one's own stay as they are.
+  // The weights of a loaded model are packed by the first matrix product; other tensors are not.
   const Tensor numbers = random_tensor({a.n, a.k}, dtype == DType::f32 ? DType::bf16 : DType::f32, 1);
   const NoGradients guard;
   std::vector<Tensor> weights;

@@ -1,5 +1,5 @@
-// Measuring work beside the machine's limits. Clocks change with temperature and neighbours, so the limits
-// are measured in the same run as the work, before, between and after its repeats.
+// Measures work together with the machine's limits. Clock rates change with temperature and other load, so
+// the limits are measured in the same run as the work: before, between and after its repeats.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,14 +16,14 @@ namespace heed::cli {
 namespace {
 
 constexpr double kProbeSeconds = 0.02;
-constexpr std::int64_t kRounds = 3;  // of repeats, with the limits measured around each
+constexpr std::int64_t kRounds = 3;  // of repeats, with the limits measured before and after each
 constexpr std::int64_t kMegabyte = 1 << 20;
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// A line of /proc/self/status that is in kB, in bytes; 0 where there is none.
+/// Returns a line of /proc/self/status, which is in kB, in bytes; 0 if it does not exist.
 std::int64_t process_status(const std::string& name) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -32,10 +32,10 @@ std::int64_t process_status(const std::string& name) {
   return 0;
 }
 
-/// Has the process's peak memory start from what it uses now, where the system lets it.
+/// Resets the process's peak memory to its current use, if the system allows it.
 void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
-/// Twice what the caches hold, within a quarter of the memory.
+/// Returns twice the size of the caches, but at most a quarter of the memory.
 std::int64_t beyond_caches() {
   const std::int64_t caches = std::max({sysconf(_SC_LEVEL2_CACHE_SIZE), sysconf(_SC_LEVEL3_CACHE_SIZE),
                                         sysconf(_SC_LEVEL4_CACHE_SIZE), long{64 * kMegabyte}});
@@ -43,7 +43,7 @@ std::int64_t beyond_caches() {
   return std::clamp<std::int64_t>(2 * caches, kMegabyte, memory / 4);
 }
 
-/// Memory to read, in pages as large as the system gives, so that looking up addresses costs little.
+/// Memory to read, in the largest pages that the system provides, so that TLB misses cost little.
 class ReadProbe {
  public:
   ReadProbe() : bytes_(beyond_caches()) {
@@ -86,9 +86,9 @@ void run_once(const BenchWork& work, std::int64_t repeat, BenchResult& result) {
 }  // namespace
 
 std::int64_t operand_copies(double operations, double bytes) {
-  constexpr double kIntensity = 16;  // operations a byte, above which no processor waits for memory
+  constexpr double kIntensity = 16;  // operations per byte; above it, no processor is memory-bound
   if (operations > kIntensity * bytes) return 1;
-  constexpr double kMost = 255;  // smaller operands cost less than the call
+  constexpr double kMost = 255;  // for smaller operands, the call itself would dominate
   return 1 + static_cast<std::int64_t>(std::min(kMost, static_cast<double>(beyond_caches()) / bytes));
 }
 

@@ -1,4 +1,4 @@
-// Finding or making the model of a bench, and counting what it must do.
+// Finds or creates the model of a benchmark, and counts its minimum work.
 #include "cli/bench_model.h"
 
 #include <unistd.h>
@@ -21,7 +21,7 @@ struct NamedShape {
   const char* config;
 };
 
-// Sizes that everybody measures, as their config.json states them.
+// Sizes of common models, as in their config.json.
 constexpr NamedShape kShapes[] = {
     {"gpt2",
      R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 50257, "n_positions": 1024,
@@ -45,7 +45,7 @@ const char* config_of(const std::string& shape) {
   throw UsageError("--shape: expected one of " + names + ", got " + shape);
 }
 
-/// A directory that lives as long as this.
+/// A directory that is removed by the destructor.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
@@ -68,7 +68,8 @@ class TemporaryDirectory {
 
 std::unique_ptr<Model> random_model(const Config& config, DType dtype) {
   Generator generator(7);
-  // A loaded model is what users run: its weights may be of 16 bits, and lie packed for products.
+  // The model is saved and loaded as a user's would be: its weights may have 16 bits and be packed for matrix
+  // products.
   const TemporaryDirectory directory;
   make_model(config, generator)->save(directory.path(), dtype);
   return load_model(directory.path(), dtype);
@@ -76,7 +77,7 @@ std::unique_ptr<Model> random_model(const Config& config, DType dtype) {
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-// Tables in which tokens, places and kinds of token are looked up, whatever the family calls them.
+// Returns true for embedding tables of tokens, positions and token types, under the names of any family.
 bool is_lookup(const Parameter& parameter) {
   if (contains(parameter.name, "embed_out")) return false;  // an output layer
   for (const char* part : {"embeddings.", "embed_", "embed.", "wte.", "wpe.", "shared."}) {
@@ -146,7 +147,7 @@ ModelSize size_of_model(const BenchModel& bench) {
   ModelSize size;
   double bytes = 0, output_table = 0;
   bool has_output_layer = false;
-  double uses = 1;  // of every weight: layers that share theirs run one after another
+  double uses = 1;  // uses of each weight: layers that share weights run one after another
   if (bench.config.has("num_hidden_groups")) {
     uses = static_cast<double>(first_of(bench.config, {"num_hidden_layers"}, 1)) /
            static_cast<double>(first_of(bench.config, {"num_hidden_groups"}, 1));
@@ -154,7 +155,7 @@ ModelSize size_of_model(const BenchModel& bench) {
   for (const Parameter& parameter : bench.model->parameters()) {
     const double count = static_cast<double>(parameter.tensor.numel());
     if (parameter.tensor.rank() != 2) continue;
-    if (is_lookup(parameter)) {  // the largest serves as the output layer where there is no other
+    if (is_lookup(parameter)) {  // the largest is the output layer if there is no separate one
       output_table = std::max(output_table, count);
       continue;
     }

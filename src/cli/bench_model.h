@@ -1,4 +1,4 @@
-// The model that a bench of a model runs: one of a directory, or one of random weights.
+// The model of a benchmark: from a directory, or with random weights.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,11 +12,11 @@
 
 namespace heed::cli {
 
-/// Which model. Without any of the three it is the shape that suits the kind of bench.
+/// Selects the model. If none of the first three is given, it is a shape that suits the kind of benchmark.
 struct BenchModelOptions {
   std::string model;             // a directory or a name
-  std::filesystem::path config;  // a config.json: random weights of its sizes
-  std::string shape;             // random weights of a known size
+  std::filesystem::path config;  // a config.json: random weights with its sizes
+  std::string shape;             // random weights with the sizes of a known model
   std::string dtype = "f32";     // of the weights in memory
   void add_to(CLI::App& command, const std::string& suitable_shape);
 };
@@ -28,12 +28,12 @@ struct BenchModel {
 };
 BenchModel open_bench_model(const BenchModelOptions& options);
 
-/// What a token costs at least, from the sizes of the tensors alone.
+/// The minimum cost of a token, computed from the sizes of the tensors alone.
 struct ModelSize {
-  double encoder_weights = 0;  // numbers that every source token is multiplied by; of an encoder, every token
-  double decoder_weights = 0;  // of a decoder, output layer included
-  double weight_bytes = 0;     // by which one number is stored, on average
-  double cache_numbers = 0;    // that one position adds to a decoder's caches
+  double encoder_weights = 0;  // weights multiplied by each source token (of an encoder: each token)
+  double decoder_weights = 0;  // the same for a decoder, including the output layer
+  double weight_bytes = 0;     // average storage of one weight
+  double cache_numbers = 0;    // numbers that one position adds to a decoder's caches
 };
 ModelSize size_of_model(const BenchModel& model);
 

@@ -19,8 +19,8 @@ struct ModelArguments {
   std::int64_t batch = 1, length = 1, new_tokens = 1, beams = 1;
 };
 
-/// Ids of tokens i64 [batch, length] below the model's vocabulary. The first ids are often special; left out
-/// where there are others.
+/// Returns token ids i64 [batch, length] from the model's vocabulary. The first ids are often special tokens;
+/// they are excluded if there are others.
 Tensor random_ids(const Model& model, std::int64_t batch, std::int64_t length, std::uint64_t stream) {
   const RandomStream random{7, stream};
   const std::int64_t first = std::min<std::int64_t>(10, model.vocab_size() - 1);
@@ -71,7 +71,7 @@ void bench_encode(const ModelArguments& a, const Globals& globals) {
   bench(work, a.options, globals);
 }
 
-// Every row makes all its tokens: there is no id that ends it.
+// Every row generates all its tokens: no id ends it.
 GenerationOptions full_length(const ModelArguments& a) {
   GenerationOptions options;
   options.max_new_tokens = options.min_new_tokens = a.new_tokens;
@@ -79,7 +79,7 @@ GenerationOptions full_length(const ModelArguments& a) {
   return options;
 }
 
-// A step multiplies every row's token by every weight, and reads all weights and all that the caches hold,
+// A step multiplies every row's token by every weight, and reads all weights and the whole caches, which have
 // half of their final length on average.
 void count_decoding(BenchWork& work, const ModelArguments& a, const ModelSize& size, std::int64_t prompt) {
   const double steps = static_cast<double>(a.new_tokens), rows = static_cast<double>(a.batch * a.beams);
@@ -117,7 +117,7 @@ void bench_translate(const ModelArguments& a, const Globals& globals) {
   const ModelSize size = size_of_model(bench_model);
   work.operations = 2 * size.encoder_weights * static_cast<double>(a.batch * a.length);
   work.bytes = size.encoder_weights * size.weight_bytes;
-  count_decoding(work, a, size, a.length);  // the caches of the source too, which are of its length
+  count_decoding(work, a, size, a.length);  // also the caches of the source, which has this length
   const std::vector<std::int64_t> ids = random_ids(model, a.batch, a.length, 0).to_vector<std::int64_t>();
   std::vector<std::vector<std::int64_t>> sources;
   for (std::int64_t i = 0; i < a.batch; ++i)
@@ -129,7 +129,7 @@ void bench_translate(const ModelArguments& a, const Globals& globals) {
   bench(work, a.options, globals);
 }
 
-/// The mean loss of one batch of random tokens; an encoder-decoder has sources of the same length.
+/// Returns the mean loss of one batch of random tokens. For an encoder-decoder, sources have the same length.
 std::function<Tensor()> training_loss(const BenchModel& bench, const ModelArguments& a, Context& context) {
   const Model& model = *bench.model;
   const Tensor ids = random_ids(model, a.batch, a.length, 0),
@@ -145,12 +145,13 @@ std::function<Tensor()> training_loss(const BenchModel& bench, const ModelArgume
 void bench_train(const ModelArguments& a, const Globals& globals) {
   const BenchModel bench_model = open_bench_model(a.model);
   BenchWork work = model_work("train", bench_model, a);
-  // Forward takes 2 operations a parameter and token, backward twice as many: the count everybody uses.
+  // The usual count: 2 operations per parameter and token in the forward pass, twice as many in the backward
+  // pass.
   const auto parameters = static_cast<double>(std::get<std::int64_t>(work.shape[2].second));
   work.items = {{"tokens", static_cast<double>(a.batch * a.length)}, {"steps", 1}};
   work.operations = 6 * parameters * work.items[0].second;
   work.bytes =
-      parameters * 7 * sizeof(float);  // the optimizer reads weight, gradient and moments, writes three
+      parameters * 7 * sizeof(float);  // the optimizer reads weight, gradient and moments, and writes three
   Context context;
   const auto loss = training_loss(bench_model, a, context);
   for (const Parameter& parameter : bench_model.model->parameters())

@@ -1,4 +1,4 @@
-// heed classify: labels of texts.
+// heed classify: predicts labels of texts.
 #include "heed/tasks/classify.h"
 
 #include <fmt/core.h>
@@ -33,7 +33,7 @@ void print_text(const EncoderModel& model, const std::vector<LabelScore>& scores
   fmt::print("{}\n", line);
 }
 
-// Second texts: none, one for all, or one for each.
+// Adds the second texts: none, one for all, or one per text.
 std::vector<TextPair> with_pairs(const std::vector<std::string>& texts, const std::vector<std::string>& pairs,
                                  std::size_t first) {
   std::vector<TextPair> result;

@@ -1,4 +1,4 @@
-// What the commands share: the options every one takes, and the functions that add each to the program.
+// Shared by the commands: the common options, and the functions that add each command to the program.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,18 +12,18 @@
 
 namespace heed::cli {
 
-/// Wrong use that only shows when the command runs; exit status 2 instead of 1.
+/// Wrong use that is only detected while the command runs. The exit status is 2 instead of 1.
 class UsageError : public Error {
  public:
   using Error::Error;
 };
 
-/// Options every command takes.
+/// The options that every command has.
 struct Globals {
   bool quiet = false;
   bool verbose = false;
   bool json = false;
-  int threads = 0;  // 0: all the process may use
+  int threads = 0;  // 0: all that the process may use
   std::optional<std::uint64_t> seed;
 };
 

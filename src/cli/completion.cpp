@@ -1,5 +1,5 @@
-// Completion scripts: a table of what every command takes, and a function for each shell that reads it. An
-// option's type name decides how its value is completed: FILE, DIR, MODEL, or choices as f32|bf16.
+// Completion scripts: a table of every command's words and options, and a function per shell that reads it.
+// An option's type name decides how its value is completed: FILE, DIR, MODEL, or choices such as f32|bf16.
 #include "cli/completion.h"
 
 #include <algorithm>
@@ -24,8 +24,7 @@ std::string joined(const std::vector<std::string>& words, const char* between = 
   return text;
 }
 
-// file, directory, model, none, or the choices themselves between bars; a choice in capitals stands for
-// values.
+// Returns file, directory, model, none, or the choices separated by bars, without placeholders (in capitals).
 std::string value_kind(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   if (type.rfind("FILE", 0) == 0) return "file";
@@ -40,7 +39,7 @@ std::string value_kind(const CLI::Option& option) {
   return joined(words, "|") + (words.size() == 1 ? "|" : "");
 }
 
-// In single quotes, for either shell.
+// Returns the text in single quotes, for either shell.
 std::string single_quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) {
@@ -59,7 +58,7 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-// All about a command, as lines of a case statement: NAME) words='…' values='…' ;;
+// Returns a command's table as lines of a case statement: NAME) words='…' values='…' ;;
 std::string bash_table(const CLI::App& app) {
   std::vector<const CLI::App*> commands;
   collect(app, commands);
@@ -68,7 +67,7 @@ std::string bash_table(const CLI::App& app) {
     std::vector<std::string> options, values;
     for (const CLI::Option* option : listed_options(*command)) {
       for (const std::string& name : option_names(*option)) {
-        if (name.size() > 2) options.push_back(name);  // short ones are known, not looked up
+        if (name.size() > 2) options.push_back(name);  // short options are not offered
         if (takes_value(*option)) values.push_back(name + "=" + value_kind(*option));
       }
     }
@@ -162,7 +161,7 @@ _heed() {
 complete -F _heed heed
 )sh";
 
-// A text in a specification of _arguments, where brackets and colons have a meaning.
+// Escapes a text for a specification of _arguments, in which brackets and colons have a meaning.
 std::string zsh_text(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -183,7 +182,8 @@ std::string zsh_value(const CLI::Option& option) {
   return ":value:(" + choices + ")";
 }
 
-// An option of _arguments: its names exclude each other, unless it may be repeated.
+// Returns the specification of an option for _arguments. Its names exclude each other, unless it may be
+// repeated.
 std::string zsh_option(const CLI::Option& option, bool repeats) {
   const std::vector<std::string> names = option_names(option);
   const std::string text =
@@ -203,7 +203,7 @@ std::string zsh_argument(const CLI::Option& option) {
 constexpr const char* kZshProgram =
     "  local _heed_program=${commands[${words[1]}]:-${words[1]/#\\~/$HOME}}\n";
 
-// The functions of `app` and its commands; a name is "_heed_bench_gemm".
+// Returns the functions of `app` and its commands. A name is "_heed_bench_gemm".
 std::string zsh_functions(const CLI::App& app) {
   std::string name = full_name(app);
   std::replace(name.begin(), name.end(), ' ', '_');

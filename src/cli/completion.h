@@ -1,4 +1,4 @@
-// Shell completion, written from the commands' own options, so that the two cannot differ.
+// Shell completion, generated from the commands' own options, so that the two cannot differ.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,7 +6,8 @@
 
 namespace heed::cli {
 
-/// The script for `shell`, bash or zsh, that completes `app` and its commands. Throws UsageError for others.
+/// Returns the script for `shell`, bash or zsh, that completes `app` and its commands. Throws UsageError for
+/// other shells.
 std::string completion_script(const CLI::App& app, const std::string& shell);
 
 }  // namespace heed::cli

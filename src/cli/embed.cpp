@@ -1,4 +1,4 @@
-// heed embed: texts as vectors.
+// heed embed: computes vectors of texts.
 #include "heed/tasks/embed.h"
 
 #include <fmt/core.h>
@@ -51,7 +51,7 @@ std::string names_of(const std::map<std::string, std::string>& prompts) {
   return names.empty() ? "the model has no prompts; give --prompt TEXT" : names;
 }
 
-// The directory's recipe, with the settings of the command line in place of its own.
+// Returns the directory's recipe, overridden by the command line.
 EmbeddingRecipe recipe_of(const EmbedArguments& arguments, const std::filesystem::path& directory,
                           const Model& model, const Globals& globals) {
   EmbeddingRecipe recipe = load_embedding_recipe(directory, model);
@@ -142,7 +142,7 @@ void embed_each_token(const EmbedSession& session) {
   wrote(session);
 }
 
-// All texts and their vectors [texts, D], which is undefined where there are none.
+// Returns the vectors [texts, D] of all texts, undefined if there are none, and appends the texts to `all`.
 Tensor embed_all(const EmbedSession& session, std::vector<std::string>& all) {
   std::vector<Tensor> windows;
   for_each_window(

@@ -1,5 +1,5 @@
-// heed evaluate: how good translations are, by BLEU and chrF as sacreBLEU computes them, or how well a
-// decoder predicts a text.
+// heed evaluate: scores translations by BLEU and chrF as sacreBLEU computes them, or how well a decoder
+// predicts a text.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ struct EvaluateArguments {
 
 struct Outputs {
   std::vector<std::string> texts;
-  std::optional<std::uint64_t> seed;  // of sampling
+  std::optional<std::uint64_t> seed;  // for sampling
 };
 
 Outputs translate_lines(const EvaluateArguments& arguments, const std::vector<std::string>& sources,
@@ -81,7 +81,7 @@ BleuTokenizer tokenizer_named(const std::string& name) {
   }
 }
 
-// Longest window for models that name no last position.
+// The maximum window for models without a maximum position.
 constexpr std::int64_t kDefaultWindow = 1024;
 
 void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
@@ -178,7 +178,7 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
     JsonWriter json;
     json.begin_object()
         .field("lines", outputs.size())
-        .field("bleu", std::min(bleu.score, 100.0))  // the logarithms are rounded
+        .field("bleu", std::min(bleu.score, 100.0))  // rounded logarithms may give more
         .field("bleu_signature", bleu_name)
         .field("bleu_details", bleu.format())
         .field("chrf", chrf.score)

@@ -1,4 +1,4 @@
-// heed evaluate --tsv: accuracy and F1 of a model that labels texts.
+// heed evaluate --tsv: computes accuracy and F1 of a model that labels texts.
 #include "cli/evaluate_labels.h"
 
 #include <fmt/core.h>
@@ -34,7 +34,7 @@ std::vector<std::string> columns_of(const std::string& line) {
   return columns;
 }
 
-// The label's number, from its name or the number itself.
+// Returns a label's number, given its name or the number itself.
 std::optional<std::size_t> label_number(const std::string& text, const std::vector<std::string>& names) {
   const auto named = std::find(names.begin(), names.end(), text);
   if (named != names.end()) return static_cast<std::size_t>(named - names.begin());
@@ -55,7 +55,7 @@ LabelledTexts read_labelled(const std::string& file, const std::vector<std::stri
                               where, columns.size(), columns.size() == 1 ? "" : "s"));
     }
     const std::optional<std::size_t> label = label_number(columns.back(), names);
-    if (!label && i == 0) continue;  // a heading
+    if (!label && i == 0) continue;  // a header line
     if (!label)
       throw Error(fmt::format("{}: expected one of the model's labels, got \"{}\"", where, columns.back()));
     read.texts.push_back({columns.front(), std::nullopt});

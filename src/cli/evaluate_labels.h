@@ -14,8 +14,8 @@ struct LabelEvaluation {
 };
 
 /// Labels the texts of a file and prints accuracy and F1. A line is TEXT<TAB>LABEL, or
-/// TEXT<TAB>TEXT<TAB>LABEL for pairs; labels are the model's names or numbers; a first line whose label is
-/// neither is taken for a heading.
+/// TEXT<TAB>TEXT<TAB>LABEL for pairs. Labels are the model's names or numbers. A first line with any other
+/// label counts as a header.
 void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals);
 
 }  // namespace heed::cli

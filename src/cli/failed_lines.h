@@ -1,4 +1,4 @@
-// Lines of input that cannot be answered: the others are, and the command fails at its end.
+// Input lines that cannot be processed: the other lines are, and the command fails at its end.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace heed::cli {
 
-/// The errors of a command have been printed: only the exit status is left.
+/// Thrown when the command's errors have been printed and only the exit status is left to set.
 class ReportedError : public Error {
  public:
   ReportedError() : Error("some lines could not be answered") {}
@@ -20,7 +20,7 @@ class FailedLines {
   explicit FailedLines(bool json) : json_(json) {}
   /// Prints `heed: error: line N: MESSAGE`; `line` counts from 0.
   void add(std::size_t line, const std::string& message);
-  /// Where the line failed, prints what replaces its result (an empty line, or with --json an object
+  /// If the line failed, prints a replacement for its result (an empty line, or with --json an object
   /// `{"error": MESSAGE}`) and returns true.
   bool print_in_place_of(std::size_t line) const;
   /// Throws ReportedError if any line failed.

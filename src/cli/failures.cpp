@@ -1,4 +1,4 @@
-// Errors of the standard library name no place: their type and the state of stdout tell what failed.
+// Errors of the standard library do not say what failed; their type and the state of stdout do.
 #include "cli/failures.h"
 
 #include <cstdio>
@@ -10,7 +10,7 @@
 namespace heed::cli {
 
 std::string failure(const std::exception& error) {
-  // A container asked for more elements than there are addresses throws length_error.
+  // A container that is asked for more elements than can be addressed throws length_error.
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
       dynamic_cast<const std::length_error*>(&error) != nullptr)
     return "memory: not enough for this work (make the batch or the input smaller)";

@@ -1,4 +1,4 @@
-// What went wrong, in words, for errors that are not heed's own.
+// Messages for errors that are not heed's own.
 #pragma once
 
 #include <exception>
@@ -6,7 +6,7 @@
 
 namespace heed::cli {
 
-/// The message of an error of the standard library, of the system or of heed.
+/// Returns the message of an error of the standard library, of the system or of heed.
 std::string failure(const std::exception& error);
 
 }  // namespace heed::cli

@@ -1,4 +1,4 @@
-// heed fill: which tokens belong where a text has its mask.
+// heed fill: predicts the masked tokens of a text.
 #include "heed/tasks/fill.h"
 
 #include <fmt/core.h>
@@ -30,7 +30,7 @@ void write_candidates(JsonWriter& json, const std::vector<FillCandidate>& candid
   json.end_array();
 }
 
-// A list of candidates, or where there are several masks a list of such lists.
+// Prints a list of candidates, or, for several masks, a list of such lists.
 void print_json(const FilledText& filled) {
   JsonWriter json;
   if (filled.size() == 1) {

@@ -1,4 +1,4 @@
-// heed forward: named tensors through a model, with hidden states, attentions and gradients on demand.
+// heed forward: runs named tensors through a model, with hidden states, attentions and gradients on request.
 #include <fmt/core.h>
 
 #include "cli/cli.h"
@@ -31,7 +31,7 @@ TensorMap read_inputs(const std::filesystem::path& path) {
   return inputs;
 }
 
-// One for each text, or one for all.
+// Returns the text's partner: one is given per text, or one for all.
 const std::string& partner(const std::vector<std::string>& given, std::size_t index) {
   return given.size() == 1 ? given.front() : given[index];
 }
@@ -42,7 +42,7 @@ void check_number(const char* option, const std::vector<std::string>& given, std
                                given.size()));
 }
 
-// The texts as the model takes them. A decoder needs no padding id: its causal mask hides the padding.
+// Returns the texts as the model's input. A decoder needs no padding id: its causal mask hides the padding.
 TextTensors encode_texts(const ForwardArguments& arguments, const Model& model,
                          const std::filesystem::path& directory, const Globals& globals) {
   const auto* encoder = dynamic_cast<const EncoderModel*>(&model);

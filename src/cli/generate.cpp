@@ -1,4 +1,4 @@
-// heed generate: continues prompts with a decoder, streaming the text of a single one.
+// heed generate: continues prompts with a decoder. The text of a single prompt is streamed.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -34,24 +34,24 @@ struct GenerateArguments {
   GenerationArguments generation;
 };
 
-// Prompts that are continued together.
+// A batch of prompts.
 struct Prompts {
   std::vector<std::vector<std::int64_t>> ids;
   std::vector<std::string> texts;
-  std::size_t first = 0;  // line of the first
+  std::size_t first = 0;  // line number of the first
 };
 
 struct GenerateSession {
   const GenerateArguments& arguments;
   const Globals& globals;
   std::unique_ptr<DecoderModel> model;
-  std::unique_ptr<Tokenizer> tokenizer;  // null where the model has none and ids do
+  std::unique_ptr<Tokenizer> tokenizer;  // null if the model has none and ids suffice
   CompleteOptions options;
-  bool one_line = true;           // results share the output line by line
-  bool warned_of_length = false;  // a prompt longer than the texts of training has been warned of
+  bool one_line = true;           // one line of output per result
+  bool warned_of_length = false;  // a prompt beyond the trained positions has been warned of
 };
 
-// Several results share the output line by line, so a text's own line ends are written as \n.
+// With one line of output per result, line ends within a text are written as \n.
 std::string with_visible_ends(const std::string& text) {
   std::string line;
   for (const char c : text) {
@@ -85,7 +85,7 @@ void print_completions(const GenerateSession& session, std::size_t index, const 
   }
 }
 
-// The text of one prompt as it comes.
+// Prints the text of one prompt while it is generated.
 void stream(GenerateSession& session, const Prompts& prompts) {
   const auto show = [&](const std::string& text) {
     if (text.empty()) return;
@@ -128,7 +128,7 @@ void continue_prompts(GenerateSession& session, const Prompts& prompts) {
     print_completions(session, prompts.first + i, prompts.texts[i], found[i]);
 }
 
-// Models without a last position read on beyond the texts they were trained on, but not as well.
+// Models without a maximum position accept texts longer than those they were trained on, but work less well.
 void warn_beyond_training(GenerateSession& session, std::size_t line, std::int64_t length) {
   const auto trained = trained_length(*session.model, *session.tokenizer);
   if (session.globals.quiet || session.warned_of_length || !trained || length <= *trained) return;
@@ -200,7 +200,7 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
   try {
     session.tokenizer = load_tokenizer(directory);
   } catch (const Error&) {
-    // Without text in or out none is needed.
+    // If neither input nor output is text, no tokenizer is needed.
     if (arguments.prompt_ids.empty() || !globals.json || !arguments.stop.empty() || arguments.full_text)
       throw;
   }

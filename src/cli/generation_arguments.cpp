@@ -37,7 +37,7 @@ EarlyStopping early_stopping_named(const std::string& name) {
   throw UsageError("--early-stopping: expected true, false or never, got " + name);
 }
 
-// The library's message, its option spelt as on the command line.
+// Checks the options, with the library's message and the option's name as on the command line.
 void check_use(const GenerationOptions& options, std::optional<std::int64_t> vocab_size) {
   try {
     check_generation_options(options, vocab_size);
@@ -96,7 +96,7 @@ void GenerationArguments::add_to(CLI::App& command) {
       ->group(group);
 
   group = "Generation: sampling";
-  // add_flag would set the value to false when neither is given, over the value of the model's files.
+  // add_flag would set the value to false if neither is given, and so override the model's files.
   command
       .add_flag_function(
           "--do-sample,!--no-do-sample", [this](std::int64_t count) { do_sample = count > 0; },
@@ -193,7 +193,7 @@ GenerationOptions GenerationArguments::load(const std::filesystem::path& directo
 }
 
 void GenerationArguments::apply_to(GenerationOptions& o, const Globals& globals) const {
-  // A length on the command line replaces the model's, whichever way either counts.
+  // A length on the command line replaces the model's, whether or not either includes the prompt.
   if (max_new_tokens || max_length) o.max_new_tokens.reset(), o.max_length.reset();
   if (min_new_tokens || min_length) o.min_new_tokens.reset(), o.min_length = 0;
   overlay(o.max_new_tokens, max_new_tokens);
@@ -242,8 +242,8 @@ void GenerationArguments::apply_to(GenerationOptions& o, const Globals& globals)
 
 void check_tokens(const GenerationArguments& given, const GenerationOptions& options, std::int64_t vocab_size,
                   const std::filesystem::path& directory, bool quiet) {
-  // Token ids beyond the vocabulary never occur. In a model's files (small models keep those of larger ones)
-  // they give a warning; on the command line they are a mistake.
+  // Token ids outside the vocabulary never occur. In a model's files (small models keep those of larger ones)
+  // they cause a warning; on the command line, an error.
   struct List {
     const char* name;
     const std::vector<std::int64_t>& ids;

@@ -1,4 +1,4 @@
-// The generation options of the command line, under Hugging Face's names, laid over those of the model.
+// The generation options of the command line, under Hugging Face's names. They override those of the model.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -27,9 +27,10 @@ struct GenerationArguments {
   bool renormalize_logits = false, remove_invalid_values = false;
 
   void add_to(CLI::App& command);
-  /// The options of the model's generation_config.json, replaced by those of `task` (see apply_task) and by
-  /// what the user gave, and the seed; `prefix` gets the task's. Warns of settings that are not supported or
-  /// have no effect. Throws UsageError for what is malformed, out of range or contradictory.
+  /// Returns the options of the model's generation_config.json, overridden by those of `task` (see
+  /// apply_task) and by those of the command line, and the seed. Sets `prefix` to the task's. Warns of
+  /// settings that are not supported or have no effect. Throws UsageError for options that are malformed, out
+  /// of range or contradictory.
   GenerationOptions load(const std::filesystem::path& directory, const Globals& globals,
                          const std::string& task = "", std::string* prefix = nullptr) const;
 
@@ -39,16 +40,16 @@ struct GenerationArguments {
   const CLI::App* command_ = nullptr;
 };
 
-/// For the footers of their commands.
+/// For the end of the commands' help texts.
 inline constexpr const char* kGenerationNote =
     "Generation options replace those of the model's generation_config.json.\n\n";
 
-/// Of sampling, the seed of --seed or else a new one, which --verbose reports.
+/// For sampling, sets the seed to that of --seed, or to a new one, which --verbose reports.
 void choose_seed(GenerationOptions& options, const Globals& globals);
 
-/// Throws UsageError for token ids of the command line outside the vocabulary, Error for those of the model's
-/// generation_config.json. There, end and suppressed token ids outside the vocabulary are ignored, as
-/// transformers does, with a warning unless `quiet`.
+/// Throws UsageError if token ids of the command line are outside the vocabulary, and Error for those of the
+/// model's generation_config.json. In the latter, end and suppressed token ids outside the vocabulary are
+/// ignored, as in transformers, with a warning unless `quiet`.
 void check_tokens(const GenerationArguments& given, const GenerationOptions& options, std::int64_t vocab_size,
                   const std::filesystem::path& directory, bool quiet);
 

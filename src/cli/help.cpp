@@ -1,5 +1,5 @@
-// Help texts. CLI11's own list a command's options without those of the commands around it, show the values
-// of flags and do not break long lines.
+// Help texts. CLI11's own help lists a command's options without those of its parent commands, shows the
+// values of flags, and does not break long lines.
 #include "cli/help.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kTextColumn = 32;
 
-// A label, and beside it its text in lines that fit.
+// Returns a label and its text in two columns, with lines that fit.
 std::string row(const std::string& label, const std::string& text) {
   const std::size_t width = static_cast<std::size_t>(std::clamp(terminal_width(100), 60, 110));
   const std::string indent(kTextColumn, ' ');

@@ -7,19 +7,21 @@
 
 namespace heed::cli {
 
-/// Group of the options every command takes.
+/// The group of the options that every command has.
 inline constexpr const char* kCommonOptions = "Common options";
 
-/// "-m" and "--model" of an option, short names first; none for what is positional only.
+/// Returns the names of an option, such as "-m" and "--model", short names first; empty for a positional
+/// argument.
 std::vector<std::string> option_names(const CLI::Option& option);
 
-/// Whether an option takes a value; flags do not.
+/// Returns true if an option takes a value; flags do not.
 bool takes_value(const CLI::Option& option);
 
-/// Options `command` takes and --help lists: its own in their order, then those of the commands around it.
+/// Returns the options of `command` that --help lists: its own in their order, then those of its parent
+/// commands.
 std::vector<const CLI::Option*> listed_options(const CLI::App& command);
 
-/// The positional arguments of a command.
+/// Returns the positional arguments of a command.
 std::vector<const CLI::Option*> positionals(const CLI::App& command);
 
 class HelpFormatter : public CLI::Formatter {

@@ -1,4 +1,4 @@
-// Results of generation as JSON and as text.
+// Prints results of generation as JSON and as text.
 #include "cli/hypotheses.h"
 
 #include <fmt/core.h>
@@ -11,7 +11,7 @@ namespace {
 struct Written {
   const std::vector<Hypothesis>& hypotheses;
   const std::vector<std::optional<std::string>>& texts;
-  const std::vector<std::string>& full_texts;  // empty: not asked for
+  const std::vector<std::string>& full_texts;  // empty: not requested
   bool beams;
 };
 

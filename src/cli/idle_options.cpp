@@ -1,4 +1,4 @@
-// Which options need which.
+// Which options need which other options.
 #include "cli/idle_options.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ constexpr const char *kSampling = "--do-sample", *kBeams = "--num-beams above 1"
 
 struct Need {
   const char* option;
-  const char* needs;  // another option; kSampling and kBeams may also be set by the model's files
+  const char* needs;  // another option; kSampling and kBeams may also be enabled by the model's files
 };
 constexpr Need kNeeds[] = {
     {"--seed", kSampling},
@@ -32,7 +32,7 @@ constexpr Need kNeeds[] = {
     {"--null-threshold", "--impossible"},
 };
 
-// Commands with random numbers beside those of generation: training, and attend, which may sample a target.
+// Commands that use random numbers outside of generation: train, and attend, which may sample a target.
 constexpr const char* kRandomCommands[] = {"train", "attend"};
 
 bool is_setting(const Need& need) { return need.needs == kSampling || need.needs == kBeams; }

@@ -1,4 +1,4 @@
-// Options that were given but cannot change anything, because another one that they need was not.
+// Warnings about options that have no effect because another option that they need is missing.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,11 +8,11 @@
 
 namespace heed::cli {
 
-/// Warns of options of `command` that need another option, which is missing.
+/// Warns of options of `command` whose required option is missing.
 void warn_of_idle_options(const CLI::App& command, const Globals& globals);
 
-/// Warns of generation options of `command` that cannot act under `options`, the model's with those of the
-/// command line over them.
+/// Warns of generation options of `command` that have no effect under `options`: those of the model,
+/// overridden by the command line.
 void warn_of_idle_options(const CLI::App& command, const GenerationOptions& options, const Globals& globals);
 
 }  // namespace heed::cli

@@ -1,4 +1,4 @@
-// heed info: what a model is made of.
+// heed info: describes a model.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace heed::cli {
 namespace {
 
-// The sizes of a model, as the configs of the families call them.
+// The names of a model's sizes in the configurations of the families.
 constexpr const char* kSizes[] = {"d_model",
                                   "hidden_size",
                                   "n_embd",
@@ -56,9 +56,9 @@ struct Summary {
   std::int64_t vocab_size = 0;
   std::optional<std::int64_t> max_positions, trained_positions;
   std::int64_t parameters = 0;
-  std::int64_t matrix_parameters = 0;  // what --dtype bf16 makes smaller
+  std::int64_t matrix_parameters = 0;  // those that --dtype bf16 makes smaller
   std::uint64_t bytes = 0;
-  std::string dtype;  // of most of the bytes, as the format spells it
+  std::string dtype;  // of most of the bytes, as named by the format
   std::set<std::string> trained;
   TensorFiles files;
 };
@@ -70,7 +70,7 @@ std::string shape_text(const TensorInfo& info) {
   return text + "]";
 }
 
-// Loaded as they are stored, tensors stay in the mapped file and are not read.
+// Tensors that are loaded as they are stored stay in the mapped file and are not read.
 DType dtype_to_load(const std::string& stored) {
   if (stored == "BF16") return DType::bf16;
   if (stored == "F16") return DType::f16;

@@ -1,4 +1,4 @@
-// Reading what the user gave.
+// Reads the user's texts.
 #include "cli/input.h"
 
 #include <poll.h>
@@ -27,10 +27,10 @@ bool read_line(std::istream& stream, std::string& line) {
   return true;
 }
 
-// The lines of stdin. iostreams cannot tell what can be read without waiting.
+// The lines of stdin. iostreams cannot tell what can be read without blocking.
 class StdinLines {
  public:
-  // The next line, waited for; false after the last.
+  // Waits for the next line. Returns false after the last.
   bool next(std::string& line) {
     while (!have_line() && !ended_) fill();
     if (begin_ == buffer_.size()) return false;
@@ -41,7 +41,7 @@ class StdinLines {
     scanned_ = begin_;
     return true;
   }
-  // Whether next() would give a line without waiting. A line that is not yet whole is waited for later.
+  // Returns true if next() would return a line without blocking. For an incomplete line, returns false.
   bool ready() {
     for (;;) {
       if (have_line()) return true;
@@ -51,7 +51,7 @@ class StdinLines {
       fill();
     }
   }
-  // Whether no line follows, waited for.
+  // Waits until another line or the end is known. Returns true if no line follows.
   bool at_end() {
     while (begin_ == buffer_.size() && !ended_) fill();
     return begin_ == buffer_.size();
@@ -66,7 +66,7 @@ class StdinLines {
     buffer_.erase(0, begin_);
     scanned_ -= begin_;
     begin_ = 0;
-    // The flag may be set just before the wait begins, so it is looked at again and again.
+    // The flag may be set just before the wait begins, so it is polled.
     constexpr int kLookAgainMs = 100;
     pollfd descriptor{STDIN_FILENO, POLLIN, 0};
     while (poll(&descriptor, 1, kLookAgainMs) <= 0) {
@@ -84,12 +84,12 @@ class StdinLines {
   }
 
   std::string buffer_;
-  std::size_t begin_ = 0;    // of the next line
+  std::size_t begin_ = 0;    // start of the next line
   std::size_t scanned_ = 0;  // no line ends before this
   bool ended_ = false;
 };
 
-// Before the first line is read from a terminal, a notice is printed unless `quiet`.
+// Before the first line is read from a terminal, prints a notice unless `quiet`.
 StdinLines& stdin_lines(bool quiet) {
   static StdinLines lines;
   static const bool announced = [&] {

@@ -1,4 +1,4 @@
-// The texts a command works on: its arguments, the lines of stdin, or those of a file.
+// The texts that a command processes: its arguments, the lines of stdin, or those of a file.
 #pragma once
 
 #include <string>
@@ -6,31 +6,31 @@
 
 namespace heed::cli {
 
-/// The command line as CLI11 may see it: it would take the brackets of a text "[MASK]" for those of a list,
-/// so that such words are marked. The functions below take the mark off.
+/// Returns the command line for CLI11 with marks on words in brackets: CLI11 would parse a text "[MASK]" as a
+/// list. The functions below remove the mark.
 std::vector<std::string> with_brackets_kept(int argc, char** argv);
 
-/// A word of that command line as it was typed.
+/// Returns a word of that command line as it was typed.
 std::string without_mark(const std::string& word);
 
-/// `text` with invalid UTF-8 replaced, with a warning that names `where` unless `quiet`.
+/// Returns `text` with invalid UTF-8 replaced, with a warning that names `where` unless `quiet`.
 std::string valid_text(const std::string& text, const std::string& where, bool quiet);
 
-/// `arguments` if there are any, otherwise every line of stdin; all of them valid_text.
+/// Returns `arguments` if there are any, otherwise every line of stdin, each passed through valid_text.
 std::vector<std::string> read_texts(const std::vector<std::string>& arguments, bool quiet);
 
-/// The same in windows of at most `most` texts, so that a long input needs little memory, and a program (or
-/// somebody) that writes a line and waits gets its answer: a window takes the lines of stdin that are there,
-/// and waits for its first one only.
+/// The same in windows of at most `most` texts, so that a long input needs little memory. A window takes the
+/// lines of stdin that are available and waits only for its first line, so that a program (or a person) that
+/// writes a line and waits gets its answer.
 class TextWindows {
  public:
   /// `arguments` must outlive this.
   TextWindows(const std::vector<std::string>& arguments, bool quiet, std::size_t most = 2048)
       : arguments_(arguments), quiet_(quiet), most_(most) {}
-  /// Fills `window` with the next texts as they came; false when there are none left. Throws Error when stdin
-  /// cannot be read, Cancelled after Ctrl-C.
+  /// Fills `window` with the next texts, unchanged. Returns false if there are none left. Throws Error if
+  /// stdin cannot be read, and Cancelled after Ctrl-C.
   bool next(std::vector<std::string>& window);
-  /// Whether there are none left; waits where that is not known yet.
+  /// Returns true if there are no texts left. Waits if that is not known yet.
   bool at_end();
 
  private:
@@ -40,7 +40,7 @@ class TextWindows {
   std::size_t at_ = 0;
 };
 
-/// All lines of a file, valid_text.
+/// Returns all lines of a file, each passed through valid_text.
 std::vector<std::string> read_lines(const std::string& path, bool quiet);
 
 }  // namespace heed::cli

@@ -1,5 +1,5 @@
-// The heed command: reads the command line, runs one command, and turns errors into one line and an exit
-// status: 0 done, 1 it failed, 2 the command line is wrong.
+// The heed command: parses the command line, runs one command, and reports an error as one line and an exit
+// status: 0 for success, 1 for failure, 2 for a wrong command line.
 #include <fmt/core.h>
 
 #include <csignal>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kWrongUse = 2;
-constexpr int kSignal = 128;  // and the signal, as shells have it
+constexpr int kSignal = 128;  // plus the signal's number, as in shells
 
 void add_common_options(CLI::App& app, Globals& globals) {
   app.set_help_flag("--help,-h", "Show this help");
@@ -48,8 +48,8 @@ void add_common_options(CLI::App& app, Globals& globals) {
       ->group(kCommonOptions);
 }
 
-// For what no catch can reach: SentencePiece's trainer ends the process when one of its threads gets no
-// memory.
+// For failures that no catch can handle: SentencePiece's trainer terminates the process if one of its threads
+// gets no memory.
 [[noreturn]] void end_at_once() {
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
@@ -57,7 +57,7 @@ void add_common_options(CLI::App& app, Globals& globals) {
     std::fputs("heed: error: memory: not enough for this work (use less data, e.g. data.max_pairs)\n",
                stderr);
     std::_Exit(kFailed);
-  } catch (...) {  // a bug of ours
+  } catch (...) {  // a bug in heed
   }
   std::abort();
 }
@@ -110,7 +110,7 @@ int fail(int status, const std::string& message) {
   return status;
 }
 
-// A command that is missing gets the list of all there are.
+// If the command is missing, all commands are listed.
 bool misses_command(const CLI::App& app, const std::vector<std::string>& words) {
   return !chosen_command(app).get_subcommands({}).empty() && left_over(app, words).empty();
 }
@@ -162,7 +162,7 @@ int run(int argc, char** argv) {
   });
   const std::vector<std::string> words = with_brackets_kept(argc, argv);
   try {
-    if (argc > 2 && words[words.size() - 2] == "--completion") {  // not in the help: it completes no word
+    if (argc > 2 && words[words.size() - 2] == "--completion") {  // not in the help
       fmt::print("{}", completion_script(app, words.back()));
     } else if (words.size() > 1 && words.back() == "--completion") {
       throw UsageError("--completion: missing value: bash or zsh");
@@ -188,7 +188,7 @@ int run(int argc, char** argv) {
 }  // namespace heed::cli
 
 int main(int argc, char** argv) {
-  // A file larger than the limit of the process is an error of write(2) then, which is reported and leaves no
+  // Exceeding the process's file size limit is then an error of write(2), which is reported and leaves no
   // temporary file behind.
   std::signal(SIGXFSZ, SIG_IGN);
   std::set_terminate(heed::cli::end_at_once);

@@ -1,4 +1,4 @@
-// The one place that goes from a model's kind to the commands that run it.
+// The only mapping from a model's kind to the commands that run it.
 #include "cli/model_commands.h"
 
 #include "heed/error.h"

@@ -12,16 +12,16 @@
 
 namespace heed::cli {
 
-/// The commands that run a model as it is, the one made for it first: {"generate", "evaluate --text", …}.
+/// Returns the commands that run a model as it is, the main one first: {"generate", "evaluate --text", …}.
 std::vector<std::string> commands_for(const Model& model);
 
-/// "a gpt2 decoder"
+/// Returns a description such as "a gpt2 decoder".
 std::string kind_of(const Model& model);
 
-/// Throws Error "WHERE: a gpt2 decoder cannot translate (use heed generate)"; `task` is "translate".
+/// Throws Error "WHERE: a gpt2 decoder cannot translate (use heed generate)"; here, `task` is "translate".
 [[noreturn]] void refuse(const Model& model, const std::string& where, const std::string& task);
 
-/// load_model for a command that needs a DecoderModel, an EncoderDecoderModel …; otherwise refuses.
+/// load_model for a command that needs a DecoderModel, an EncoderDecoderModel …; refuses any other kind.
 template <class Wanted>
 std::unique_ptr<Wanted> load_model_to(const std::string& task, const std::filesystem::path& directory,
                                       DType dtype = DType::f32) {

@@ -1,4 +1,4 @@
-// Looking models up.
+// Locates models.
 #include "cli/models.h"
 
 #include <cstdlib>
@@ -31,7 +31,7 @@ std::vector<fs::path> model_folders() {
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (error) return folders;
   folders.push_back(program.parent_path().parent_path() / "share/heed/models");
-  // An installed command leaves the tree it was built from alone.
+  // An installed command does not use the source tree it was built from.
   if (fs::equivalent(program.parent_path(), HEED_BUILD_DIRECTORY, error))
     folders.emplace_back(HEED_SOURCE_MODELS);
   return folders;
@@ -61,7 +61,7 @@ fs::path find(const std::string& name) {
 
 }  // namespace
 
-// A run that was interrupted: checkpoints, and no model beside them yet.
+// Throws Error for an interrupted run, which has checkpoints but no final model yet.
 void refuse_unfinished_run(const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(directory / "checkpoints", error)) return;

@@ -1,4 +1,4 @@
-// Checks of values on the command line.
+// Checks values on the command line.
 #include "cli/option_values.h"
 
 #include <fmt/core.h>
@@ -11,7 +11,7 @@
 namespace heed::cli {
 namespace {
 
-// All of `text` as a T; false for anything around the number and for numbers that do not fit.
+// Parses all of `text` as a T. Returns false if there is anything around the number, or if it does not fit.
 template <class T>
 bool parse(const std::string& text, T& value) {
   const char* end = text.data() + text.size();
@@ -29,7 +29,7 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
     std::int64_t value = 0;
     if (!parse(text, value) || value < least || value > most)
       return fmt::format("expected a whole number {}, got {}", range, text);
-    text = std::to_string(value);  // CLI11 would take a leading zero for octal
+    text = std::to_string(value);  // CLI11 would parse a leading zero as octal
     return "";
   };
   return CLI::Validator(check, "");

@@ -1,4 +1,4 @@
-// Choosing maps and writing pictures.
+// Selects maps and writes pictures.
 #include "cli/pictures.h"
 
 #include <algorithm>

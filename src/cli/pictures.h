@@ -1,4 +1,4 @@
-// From captured attention to the file (or terminal) the user asked for.
+// From captured attention to the requested file or terminal.
 #pragma once
 
 #include <filesystem>
@@ -18,18 +18,18 @@ struct MapChoice {
   bool mean_of_heads = false;
 };
 
-/// Adds the maps of one tap, weights f32 [H, T, S], to a picture. Throws UsageError for a head that is not
-/// there.
+/// Adds the maps of one tap, weights f32 [H, T, S], to a picture. Throws UsageError if a requested head does
+/// not exist.
 void add_maps(AttentionPicture& picture, const std::string& tap, const std::string& kind, std::int64_t layer,
               const Tensor& weights, const MapChoice& choice);
 
-/// Throws UsageError unless the file's ending is one that can be written: .html .svg .json .npy; Error when
-/// its folder is missing.
+/// Throws UsageError unless the file's extension is supported: .html .svg .json .npy. Throws Error if its
+/// folder is missing.
 void check_picture_file(const std::filesystem::path& file);
-/// Writes a picture in the format of the file's ending.
+/// Writes a picture in the format of the file's extension.
 void write_picture(const AttentionPicture& picture, const std::filesystem::path& file);
 
-/// FILE with -N before its ending for the N-th of several, counted from 1; `index` is counted from 0.
+/// Returns FILE with -N before its extension, where N = `index` + 1 counts several files from 1.
 std::filesystem::path numbered(const std::filesystem::path& file, std::size_t index);
 
 }  // namespace heed::cli

@@ -1,4 +1,4 @@
-// heed pull: models from the Hugging Face hub.
+// heed pull: downloads models from the Hugging Face hub.
 #include "hub/pull.h"
 
 #include <fmt/core.h>
@@ -25,7 +25,7 @@ struct PullArguments {
   hub::Patterns patterns;
 };
 
-// "owner/model" of the address of a model's page; empty for anything else.
+// Returns "owner/model" from the URL of a model's page, or an empty string for anything else.
 std::string model_of_address(const std::string& text) {
   const std::size_t scheme = text.find("://");
   const std::size_t host = scheme == std::string::npos ? scheme : text.find('/', scheme + 3);
@@ -38,7 +38,7 @@ std::string model_of_address(const std::string& text) {
   return is_repository_name(name) ? name : "";
 }
 
-// All command lines that cannot work are refused before the first connection.
+// Rejects all invalid command lines before the first connection.
 std::vector<hub::PullOptions> pulls_of(const PullArguments& arguments) {
   std::vector<hub::PullOptions> pulls;
   for (const std::string& text : arguments.models) {

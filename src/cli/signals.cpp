@@ -10,7 +10,8 @@ std::atomic<bool> requested{false};
 std::atomic<int> first_signal{0};
 std::atomic<bool> asked_before{false};
 
-// A terminal that closes sends SIGHUP more than once, and others after it: SIGHUP does not count as asking.
+// A closing terminal sends SIGHUP repeatedly, and other signals after it, so SIGHUP does not count as a first
+// request.
 void request_stop(int signal) {
   int none = 0;
   first_signal.compare_exchange_strong(none, signal);
@@ -25,7 +26,7 @@ void handle(int signal) {
   if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
   action = {};
   action.sa_handler = request_stop;
-  action.sa_flags = SA_RESTART;  // files are written to their end; what waits for input polls
+  action.sa_flags = SA_RESTART;  // files are written completely; waits for input poll
   ::sigaction(signal, &action, nullptr);
 }
 

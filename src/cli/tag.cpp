@@ -1,4 +1,4 @@
-// heed tag: labels of tokens, and the entities they make.
+// heed tag: predicts labels of tokens, and the entities they form.
 #include "heed/tasks/tag.h"
 
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-// Shared options of the commands over encoders.
+// Shared options of the commands that run encoders.
 #include "cli/task_arguments.h"
 
 #include <fmt/core.h>
@@ -13,7 +13,7 @@
 namespace heed::cli {
 namespace {
 
-// What a head's command does, for the message about a model that lacks it.
+// Returns what a head's command does, for the message about a model without that head.
 const char* task_of(EncoderHead head) {
   switch (head) {
     case EncoderHead::masked_lm: return "fill masks";

@@ -1,5 +1,5 @@
-// What the commands over encoders share: their options, the model with the head a command needs, and the
-// texts in windows.
+// Shared by the commands that run encoders: their options, the model with the required head, and the texts in
+// windows.
 #pragma once
 
 #include <functional>
@@ -23,25 +23,25 @@ struct TaskArguments {
 
 /// Adds --model.
 CLI::Option* add_model_option(CLI::App& command, std::string& model);
-/// Adds --dtype, of weights in f32 or bf16.
+/// Adds --dtype for the weights, f32 or bf16.
 void add_dtype_option(CLI::App& command, std::string& dtype);
 /// Adds --model, --dtype and --batch-tokens.
 void add_encoder_options(CLI::App& command, TaskArguments& arguments);
-/// These and the texts, which the help describes as `texts`.
+/// Adds these and the texts, which the help describes as `texts`.
 void add_task_options(CLI::App& command, TaskArguments& arguments, const char* texts);
 
-/// An encoder with this head. Throws Error that names the command which fits another model.
+/// Loads an encoder with this head. For another model, throws Error naming the command that fits it.
 std::unique_ptr<EncoderModel> load_encoder_with(const std::filesystem::path& directory, DType dtype,
                                                 EncoderHead head, const Globals& globals);
 
-/// Works on the valid texts of a window, with options that count lines; lines that are refused are in
-/// `failed` afterwards.
+/// Processes the valid texts of a window, with options that count lines. Once the task has run, `failed`
+/// contains the refused lines.
 using WindowHandler = std::function<void(const std::vector<std::string>& texts, const TaskOptions& options,
                                          const FailedLines& failed)>;
-/// Calls `handle` with each window; throws ReportedError at the end where lines failed.
+/// Calls `handle` with each window. Throws ReportedError at the end if any line failed.
 void for_each_window(const TaskArguments& arguments, const Globals& globals, const WindowHandler& handle);
 
-/// 0.9731 for people.
+/// Returns a score in short form, such as 0.9731.
 std::string short_score(double score);
 
 }  // namespace heed::cli

@@ -20,7 +20,7 @@ namespace {
 
 std::string escaped(char byte) { return fmt::format("\\x{:02x}", static_cast<unsigned char>(byte)); }
 
-// `text` is valid UTF-8.
+// `text` must be valid UTF-8.
 void append_without_controls(std::string& out, std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
@@ -29,7 +29,7 @@ void append_without_controls(std::string& out, std::string_view text) {
     } else if (byte < 0x20 || byte == 0x7F) {
       out += escaped(text[i]);
     } else if (byte == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0) {
-      // U+0080 to U+009F, which some terminals take for control characters too.
+      // U+0080 to U+009F, which some terminals also interpret as control characters.
       out += escaped(text[i]) + escaped(text[i + 1]);
       ++i;
     } else {
@@ -75,7 +75,7 @@ std::string printable(const std::string& text) {
 }
 
 void warn(const std::string& message) { say(printable("heed: warning: " + message)); }
-// A stderr that cannot be written to must not end the work: fmt::print would throw.
+// A failing stderr must not end the work: fmt::print would throw.
 void say(const std::string& lines) {
   std::string out;
   for (std::size_t begin = 0; begin <= lines.size();) {

@@ -1,4 +1,4 @@
-// Talking to people: warnings on stderr, and progress that suits a terminal or a log file.
+// Warnings on stderr, and progress that suits a terminal or a log file.
 #pragma once
 
 #include <chrono>
@@ -9,34 +9,34 @@ namespace heed::cli {
 
 bool stderr_is_terminal();
 bool stdout_is_terminal();
-/// Whether to colour what goes to stdout: a terminal, and NO_COLOR not set.
+/// Returns true if stdout may be coloured: it is a terminal, and NO_COLOR is not set.
 bool colour_stdout();
-/// Columns of the terminal on stdout, or `otherwise`.
+/// Returns the number of columns of the terminal on stdout, or `otherwise`.
 int terminal_width(int otherwise);
 
-/// `text` as one line that any terminal may show: line ends and tabs as spaces, other control characters and
-/// bytes that are no UTF-8 as \x1b, and a long text without its middle.
+/// Returns `text` as one line that is safe for any terminal: line ends and tabs become spaces, other control
+/// characters and invalid UTF-8 are escaped as in \x1b, and a long text loses its middle.
 std::string printable(const std::string& text);
 
-/// "heed: warning: MESSAGE" on stderr.
+/// Prints "heed: warning: MESSAGE" to stderr.
 void warn(const std::string& message);
-/// One or several lines on stderr, each printable.
+/// Prints one or several lines to stderr, each made printable.
 void say(const std::string& lines);
 
-/// Hands what was printed so far to stdout. Throws Error when it takes no more (a full disk).
+/// Flushes stdout. Throws Error if it cannot be written to (a full disk).
 void flush_results();
 
-/// "1:05" or "2:03:20"
+/// Returns a duration such as "1:05" or "2:03:20".
 std::string clock_time(double seconds);
 
-/// A bar that redraws itself on a terminal, and a plain line every `kLineSeconds` elsewhere.
+/// A progress bar that redraws itself on a terminal; elsewhere, a plain line every `kLineSeconds`.
 class Progress {
  public:
   explicit Progress(bool quiet) : quiet_(quiet) {}
   ~Progress() { finish(); }
-  /// Shows how far the work is (done of total), with `text` behind the bar.
+  /// Shows the progress (done of total), with `text` after the bar.
   void show(std::int64_t done, std::int64_t total, const std::string& text);
-  /// The same with the whole text given.
+  /// The same with the complete text given.
   void show_text(std::int64_t done, std::int64_t total, const std::string& text);
   /// Ends the bar's line, so that other lines can follow.
   void finish();

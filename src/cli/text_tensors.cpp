@@ -1,4 +1,4 @@
-// Encodings put side by side.
+// Combines encodings to tensors.
 #include "cli/text_tensors.h"
 
 #include <numeric>

@@ -1,4 +1,4 @@
-// Texts as the named tensors that models take: what forward feeds, and what tokenize writes for it.
+// Texts as named input tensors of models, for forward and for the files that tokenize writes.
 #pragma once
 
 #include <map>
@@ -16,11 +16,12 @@ struct TextTensors {
   std::map<std::string, std::string> metadata;  ///< tokens.N: the tokens of row N as a JSON list
 };
 
-/// input_ids, attention_mask and perhaps token_type_ids i64 [B, T], filled up on the right to the longest.
+/// Returns input_ids, attention_mask and possibly token_type_ids, i64 [B, T], padded on the right to the
+/// longest.
 TextTensors side_by_side(std::span<const Encoding> encodings, std::int64_t pad_id, bool type_ids);
 
-/// Adds the targets of the decoder of an encoder-decoder: labels, -100 where there is no token, and
-/// decoder_input_ids, which are the labels one place later.
+/// Adds the decoder's targets for an encoder-decoder: labels, with -100 for padding, and decoder_input_ids,
+/// which are the labels shifted right by one position.
 void add_targets(TextTensors& texts, std::span<const Encoding> targets, const EncoderDecoderModel& model);
 
 }  // namespace heed::cli

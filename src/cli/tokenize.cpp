@@ -1,4 +1,4 @@
-// heed tokenize: text to token ids and back, one JSON object per text.
+// heed tokenize: converts text to token ids and back, one JSON object per text.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -41,13 +41,13 @@ void print(const Encoding& encoding) {
   fmt::print("{}\n", json.end_array().end_object().text());
 }
 
-/// A model's directory or name, or the file of a tokenizer.
+/// Returns the location of a tokenizer: a model's directory or name, or a tokenizer file.
 std::filesystem::path locate(const std::string& model) {
   std::error_code error;
   return std::filesystem::is_regular_file(model, error) ? std::filesystem::path(model) : locate_model(model);
 }
 
-/// The encoding of a text, truncated if the tokenizer's file sets it.
+/// Returns the encoding of a text, truncated if the tokenizer's file requires it.
 Encoding encode(const Tokenizer& tokenizer, const std::string& text, const TokenizeArguments& arguments) {
   const bool special = !arguments.no_special_tokens;
   if (arguments.target) return tokenizer.encode_target(text, special);
@@ -59,7 +59,8 @@ Encoding encode(const Tokenizer& tokenizer, const std::string& text, const Token
   return encoding;
 }
 
-/// Whether the model takes token_type_ids: from its config.json; without one, whether any type is not 0.
+/// Returns true if the model has token_type_ids: according to its config.json, or, without one, if any type
+/// is not 0.
 bool takes_types(const std::filesystem::path& location, const std::vector<Encoding>& encodings) {
   if (std::filesystem::exists(location / "config.json"))
     return Config::load(location / "config.json").integer("type_vocab_size", 0) > 1;

@@ -1,4 +1,4 @@
-// heed train: from a recipe to a model, with a progress bar.
+// heed train: trains a model from a recipe, with a progress bar.
 #include "heed/train/train.h"
 
 #include <fmt/core.h>
@@ -46,7 +46,7 @@ void add_scores(JsonWriter& json, const char* name, const std::optional<Evaluati
       .end_object();
 }
 
-// Passes over the data, "9.06", or "8" where they are whole.
+// Formats passes over the data as "9.06", or as "8" for whole numbers.
 std::string count_of_passes(double passes) {
   std::string text = fmt::format("{:.2f}", passes);
   if (text.ends_with(".00")) text.resize(text.size() - 3);
@@ -78,8 +78,8 @@ std::string summary_json(const TrainResult& result, const TrainArguments& argume
   return json.end_object().text() + "\n";
 }
 
-// With the C library, which throws nothing: after SIGHUP the terminal may be gone, and the exit status must
-// still be that of the signal. main reports what stdout did not take.
+// Uses the C library, which does not throw: after SIGHUP the terminal may be gone, and the exit status must
+// still be that of the signal. main reports a failure of stdout.
 void report(const TrainResult& result, const TrainArguments& arguments, bool as_json) {
   if (as_json) {
     std::fputs(summary_json(result, arguments).c_str(), stdout);

@@ -1,4 +1,4 @@
-// heed translate: text (or token ids) through an encoder-decoder, line by line.
+// heed translate: translates text (or token ids) with an encoder-decoder, line by line.
 #include "heed/generate/translate.h"
 
 #include <fmt/core.h>
@@ -145,7 +145,7 @@ std::vector<std::vector<Hypothesis>> search_sound(const Session& session) {
                          arguments.batch_tokens, {.stop = &stop_flag()});
 }
 
-// Numbers in, token ids out; the text too, where the model has a tokenizer.
+// Translates token ids to token ids, and to text too if the model has a tokenizer.
 void translate_numbers(const Session& session) {
   std::unique_ptr<Tokenizer> tokenizer;
   try {

@@ -1,5 +1,5 @@
-// Messages about the command line. CLI11's kinds of error are classes, but their details are in their texts
-// only.
+// Messages about the command line. CLI11's errors are distinguished by class, but their details are only in
+// their texts.
 #include "cli/wrong_use.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ bool has_option(const CLI::App& command, const std::string& name) {
   return false;
 }
 
-// Names of the commands below `app` that take an option.
+// Collects the names of the commands below `app` that have an option.
 void find_takers(const CLI::App& app, const std::string& option, std::vector<std::string>& names) {
   for (const CLI::App* command : app.get_subcommands({})) {
     if (has_option(*command, option)) names.push_back(full_name(*command));

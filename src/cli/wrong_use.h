@@ -1,4 +1,4 @@
-// What is wrong with a command line, in one line.
+// Describes what is wrong with a command line, in one line.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,19 +7,19 @@
 
 namespace heed::cli {
 
-/// The innermost command that was chosen; `app` itself when there is none.
+/// Returns the innermost selected command, or `app` itself if there is none.
 const CLI::App& chosen_command(const CLI::App& app);
 
-/// "heed bench gemm"
+/// Returns a command's full name, such as "heed bench gemm".
 std::string full_name(const CLI::App& command);
 
-/// The message for a word in the place of a command of `parent`.
+/// Returns the message for a word that is not a command of `parent`.
 std::string unknown_command(const CLI::App& parent, const std::string& word);
 
-/// The words, in the order typed, that no command and no option of `app` took.
+/// Returns the words, in the order typed, that neither a command nor an option of `app` consumed.
 std::vector<std::string> left_over(const CLI::App& app, const std::vector<std::string>& words);
 
-/// What CLI11 found wrong with `words`, the words of the command line.
+/// Returns the message for an error that CLI11 found in `words`, the words of the command line.
 std::string wrong_use(const CLI::App& app, const CLI::ParseError& error,
                       const std::vector<std::string>& words);
 

@@ -1,5 +1,5 @@
-// What bad input gets: one line that says what was expected, status 1 (2 for a wrong command line), and no
-// file.
+// Bad input gives one line that states what was expected, status 1 (2 for a wrong command line), and no
+// output file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "command.h"
 
 namespace heed::cli_test {
-namespace bad_input {  // here a command is its words, in other tests of the command its result
+namespace bad_input {  // here a command is its words; in other tests, its result
 namespace {
 
 using testing::HasSubstr;
@@ -111,7 +111,7 @@ TEST(BadInput, GenerationOptions) {
   std::string ids = "5";
   for (int i = 0; i < 64; ++i) ids += ",5";
   expect_errors({{2, prompt(ids), "--prompt-ids: expected at most 64 ids, the model's positions, got 65"}});
-  // More beams than words, and a length past all positions, are no mistakes.
+  // More beams than words, and a length beyond all positions, are not errors.
   EXPECT_EQ(run(translate({"--num-beams", "50", "--max-new-tokens", "4"})).status, 0);
   EXPECT_EQ(run(translate({"--max-new-tokens", "9223372036854775807"})).status, 0);
 }
@@ -302,7 +302,7 @@ TEST(BadInput, OtherCommands) {
       {2, {"bench", "speed"}, "unknown command speed of heed bench"},
       {2, {"bench", "gemm", "--m", "0"}, "--m: expected a whole number from 1"},
       {2, {"bench", "gemm", "--seconds", "nan"}, "--seconds: expected a number above 0, got nan"},
-#ifndef __SANITIZE_ADDRESS__  // the sanitizer's operator new ends the program, where others throw
+#ifndef __SANITIZE_ADDRESS__  // the sanitizer's operator new aborts instead of throwing
       {1,
        {"bench", "gemm", "--m", "2147483648", "--n", "2147483648", "--repeats", "1"},
        "memory: not enough"},
@@ -328,7 +328,7 @@ TEST(BadInput, LinesWithoutAnAnswer) {
   }
 }
 
-// Bytes of any kind on stdin: a result for each line, in UTF-8, or one line that says why not.
+// Arbitrary bytes on stdin: each line gives a result in UTF-8, or one line that states why not.
 TEST(BadInput, TextsThatAreNone) {
   std::string bytes;
   for (int i = 0; i < 2000; ++i) bytes += static_cast<char>((i * i * 7 + i / 3) & 0xFF);

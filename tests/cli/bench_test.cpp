@@ -1,4 +1,4 @@
-// heed bench: a report with every number of the contract, each one that a machine can have.
+// heed bench: a report with every documented number, each with a plausible value.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ Json bench(Words words) {
   return Json::parse(result.out);
 }
 
-// That a limit is a limit is not asked here: a busy machine disturbs it and the work in turns.
+// Does not check that a limit is a limit: a busy machine disturbs it and the work at different times.
 void expect_sane(const Json& report) {
   for (const char* key : {"median_s", "min_s", "max_s", "gflops", "gbps", "peak_gflops", "peak_gbps"})
     EXPECT_GT(report.at(key).get<double>(), 0) << key;
@@ -35,7 +35,8 @@ void expect_sane(const Json& report) {
   EXPECT_GT(report.at("peak_memory_bytes").get<std::int64_t>(), 1 << 20);
 }
 
-// Operations by hand: 2 products of 2 * 8 operations for each pair of a query and a key that it sees.
+// Operations counted by hand: 2 dot products of 2 * 8 operations per pair of a query and a key that it
+// attends to.
 TEST(Bench, AttentionCountsWhatIsSeen) {
   const Words shape{"attention", "--heads", "2", "--head-dim", "8", "--length", "40"};
   const auto with = [&](const Words& more) {
@@ -84,7 +85,7 @@ TEST(Bench, RunsWholeModels) {
       bench({"encode", "--model", HEED_FIXTURES "/encoders/bert-mlm", "--batch", "3", "--length", "6"});
   expect_sane(encoded);
   EXPECT_NEAR(encoded.at("tokens_per_s").get<double>() * encoded.at("median_s").get<double>(), 3 * 6, 1e-6);
-  // Two layers of width 48 and 512 tokens: the weights of a step. Caches hold keys and values of 5.5
+  // The weights of a step: two layers with d_model 48, and 512 tokens. The caches hold keys and values of 5.5
   // positions on average.
   const Json generated = bench({"generate", "--model", HEED_FIXTURES "/decoders/gpt2", "--batch", "2",
                                 "--length", "4", "--new-tokens", "3"});

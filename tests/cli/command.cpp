@@ -1,4 +1,4 @@
-// Processes and files for the tests of the command.
+// Runs processes and handles files for the tests of the command.
 #include "command.h"
 
 #include <fcntl.h>

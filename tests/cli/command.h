@@ -1,4 +1,4 @@
-// Runs the real heed command, as a shell would, and what its tests share: folders, files and a tiny model.
+// Runs the real heed command as a shell would. Also shared by its tests: folders, files and a tiny model.
 #pragma once
 
 #include <sys/types.h>
@@ -13,23 +13,23 @@ namespace heed::cli_test {
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
-/// What a run left: its exit status (128 + signal for one that was killed) and what it wrote.
+/// The result of a run: its exit status (128 + signal if it was killed) and its output.
 struct Result {
   int status = -1;
   std::string out;
   std::string err;
 };
 
-/// Runs `heed --threads 1 WORDS...` (without --threads where the words have it) with `input` on stdin. Its
-/// stdout goes to `out_file` where that is given.
+/// Runs `heed --threads 1 WORDS...` (without --threads if the words contain it) with `input` on stdin. Its
+/// stdout goes to `out_file` if given.
 Result run(const Words& words, const std::string& input = "", const std::string& out_file = "");
 
-/// The same without waiting; its output is thrown away.
+/// The same without waiting; the output is discarded.
 pid_t start(const Words& words);
-/// Waits for it; the exit status as in Result.
+/// Waits for the process. Returns the exit status as in Result.
 int wait_for(pid_t process);
 
-/// A run that is written to and read from while it goes on.
+/// A running command with pipes to its stdin and from its stdout.
 class Dialogue {
  public:
   explicit Dialogue(const Words& words);
@@ -37,12 +37,12 @@ class Dialogue {
   Dialogue(const Dialogue&) = delete;
   Dialogue& operator=(const Dialogue&) = delete;
   void write(const std::string& text) const;
-  /// The next line of its stdout, without its line feed; what is left where it ends.
+  /// Returns the next line of its stdout, without the line feed, or the rest at the end.
   std::string read_line() const;
-  /// The next `count` bytes of its stdout, or what is left where it ends.
+  /// Returns the next `count` bytes of its stdout, or the rest at the end.
   std::string read(std::size_t count) const;
   void signal(int number) const;
-  /// Closes its stdin, and waits for its end; the exit status as in Result.
+  /// Closes its stdin and waits for its end. Returns the exit status as in Result.
   int finish();
 
  private:
@@ -50,19 +50,19 @@ class Dialogue {
   int to_ = -1, from_ = -1;
 };
 
-/// The lines of a text, each ended by a line feed.
+/// Splits a text into its lines, each of which must end with a line feed.
 Words lines(const std::string& text);
-/// Every line as JSON.
+/// Parses every line as JSON.
 std::vector<Json> json_lines(const std::string& text);
 
-/// Ids as the command line takes them: "5,6,0".
+/// Formats ids for the command line: "5,6,0".
 std::string joined(const Json& ids);
 
 std::string slurp(const std::filesystem::path& file);
 void spill(const std::filesystem::path& file, const std::string& content);
 Words listing(const std::filesystem::path& folder);
 
-/// A folder for one test, removed afterwards.
+/// A temporary folder for one test.
 class Folder {
  public:
   Folder();
@@ -76,14 +76,14 @@ class Folder {
   std::filesystem::path path_;
 };
 
-/// The reverse recipe cut down to a second of work; `--set` and `--output` may follow.
+/// Returns the reverse recipe reduced to a second of work; `--set` and `--output` may follow.
 Words tiny_training();
-/// What tiny_training() trains, trained once: it knows letters, but little about reversing.
+/// Returns the model of tiny_training(), trained once: it has learned letters, but little about reversing.
 const std::string& tiny_model();
 
-/// The fixture with weights and no tokenizer.
+/// Returns the fixture with weights and without a tokenizer.
 std::string marian();
-/// The fixture of an encoder, by its name in fixtures/encoders.
+/// Returns the fixture of an encoder, by its name in fixtures/encoders.
 std::string encoder(const std::string& name);
 
 }  // namespace heed::cli_test

@@ -1,4 +1,4 @@
-// attend, evaluate, average, info and tokenize on a model that was just trained, and the help of all.
+// attend, evaluate, average, info and tokenize on a freshly trained model, and the help of all commands.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ TEST(Attend, ShowsTheLayersAndHeadsAskedFor) {
   ASSERT_EQ(picture.at("maps").size(), 1u);
   EXPECT_EQ(picture.at("maps")[0].at("layer"), 1);
   EXPECT_EQ(picture.at("maps")[0].at("head"), 0);
-  EXPECT_EQ(picture.at("maps")[0].at("queries"), 3);  // two letters and the end
+  EXPECT_EQ(picture.at("maps")[0].at("queries"), 3);  // two letters and the end token
   EXPECT_EQ(picture.at("maps")[0].at("keys"), 4);
   EXPECT_EQ(picture.at("tokens").at("cross").at("keys").back(), "</s>");
 }
@@ -104,7 +104,7 @@ TEST(Evaluate, ScoresFilesAndModels) {
                                     folder / "text", "--reference", folder / "other"})
                                    .out);
   EXPECT_EQ(two.at("exact"), 100.0);
-  // A model's score is that of its translations.
+  // The score of a model is that of its translations.
   spill(folder / "translated",
         run({"translate", "--model", tiny_model(), "--max-new-tokens", "6"}, slurp(folder / "text")).out);
   const Json scored = Json::parse(
@@ -157,7 +157,7 @@ TEST(Info, TellsWhatTheModelIs) {
   EXPECT_EQ(4 * elements, 460596);
   EXPECT_EQ(info.at("dtype"), "F32");
   EXPECT_EQ(info.at("max_positions"), 48);
-  EXPECT_EQ(info.at("parameters"), elements - 541);  // the bias of the logits is not trained
+  EXPECT_EQ(info.at("parameters"), elements - 541);  // the bias of the logits is not a parameter
 }
 
 TEST(Info, FindsModelsByName) {
@@ -191,7 +191,7 @@ TEST(Tokenize, TakesATokenizerFileAndPairs) {
   const std::string file = HEED_FIXTURES "/tokenizers/words/tokenizer.json";
   const auto pair = json_lines(run({"tokenize", "--model", file, "--pair", "two", "one two", "three"}).out);
   ASSERT_EQ(pair.size(), 2u);
-  // Cut to five and filled up to five, as the file says.
+  // Truncated to five and padded to five, as the file specifies.
   EXPECT_EQ(pair[0].at("tokens"), Json::parse(R"(["[CLS]","one","[SEP]","two","[SEP]"])"));
   EXPECT_EQ(pair[1].at("offsets"), Json::parse("[[0,0],[0,5],[0,0],[0,3],[0,0]]"));
   EXPECT_EQ(json_lines(run({"tokenize", "--model", file, "one"}).out)[0].at("ids"),

@@ -1,4 +1,4 @@
-// Errors that are not heed's own: what they say failed.
+// Messages for errors that are not heed's own.
 #include "cli/failures.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// heed forward against the numbers of Hugging Face transformers (tests/fixtures/marian).
+// Compares heed forward with the numbers of Hugging Face transformers (tests/fixtures/marian).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct Floats {
   std::vector<float> values;
 };
 
-// The f32 tensors of a safetensors file, read without heed.
+// Reads the f32 tensors of a safetensors file without heed.
 std::map<std::string, Floats> read_tensors(const std::string& file) {
   const std::string bytes = slurp(file);
   std::uint64_t length = 0;
@@ -46,7 +46,7 @@ double difference_of(const Floats& actual, const Floats& expected) {
   for (std::size_t i = 0; i < expected.values.size(); ++i) {
     const double step =
         std::abs(static_cast<double>(actual.values.at(i)) - static_cast<double>(expected.values[i]));
-    if (!(step <= difference)) difference = step;  // NaN stays
+    if (!(step <= difference)) difference = step;  // also keeps NaN
   }
   return difference;
 }
@@ -70,8 +70,8 @@ TEST(Forward, OutputsAndGradientsEqualHuggingFace) {
   for (const auto& [name, tensor] : expected) {
     SCOPED_TRACE(name);
     ASSERT_TRUE(actual.count(name));
-    // The gradient of key biases is zero but for rounding: a constant added to all scores of a row changes
-    // nothing.
+    // The gradient of key biases is zero apart from rounding: a constant added to all scores of a row has no
+    // effect on the softmax.
     const bool noise = name.rfind("grad.", 0) == 0 && name.find("k_proj.bias") != std::string::npos;
     const double tolerance = noise ? 1e-6 : (name.rfind("grad.", 0) == 0 ? 1e-3 : 1e-4) * largest_of(tensor);
     EXPECT_LE(difference_of(actual.at(name), tensor), tolerance);
@@ -117,11 +117,11 @@ TEST(Forward, WeightsInBfloat16AreNearby) {
   const Floats expected = read_tensors(marian() + "/expected.safetensors").at("logits");
   const Floats actual = read_tensors(folder / "out.safetensors").at("logits");
   const double difference = difference_of(actual, expected) / largest_of(expected);
-  EXPECT_GT(difference, 1e-5);  // eight bits of the weights are less than f32's
+  EXPECT_GT(difference, 1e-5);  // the weights have fewer bits than f32
   EXPECT_LT(difference, 0.1);
 }
 
-// The whole header of a safetensors file, and the i64 numbers of a tensor, read without heed.
+// Reads the whole header of a safetensors file, and an i64 tensor, without heed.
 Json header_of(const std::string& file) {
   const std::string bytes = slurp(file);
   std::uint64_t length = 0;
@@ -146,7 +146,7 @@ Json integers(const std::string& file, const std::string& name) {
   return table;
 }
 
-// Texts give what their tokens give as tensors, and the output says which token each position is.
+// Texts give the same result as their tokens as tensors, and the output names the token of each position.
 TEST(Forward, TakesTextsAndNamesTheirPositions) {
   const Folder folder;
   const std::string model = HEED_FIXTURES "/encoders/bert", out = folder / "out.safetensors",
@@ -176,7 +176,7 @@ TEST(Forward, TakesTextsAndNamesTheirPositions) {
   EXPECT_EQ(integers(out, "input_ids"), ids);
   EXPECT_EQ(integers(out, "attention_mask"), mask);
   EXPECT_EQ(integers(out, "token_type_ids")[0].back(), 1);
-  // tokenize writes what forward reads.
+  // forward reads what tokenize writes.
   const Result tokenized =
       run({"tokenize", "--model", model, "--output", in, "--pair", "it is", texts[0], texts[1]});
   ASSERT_EQ(tokenized.status, 0) << tokenized.err;

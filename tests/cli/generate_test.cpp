@@ -1,4 +1,4 @@
-// generate, with a small GPT-2 whose continuations Hugging Face transformers made too.
+// Compares generate, on a small GPT-2, with the continuations of Hugging Face transformers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ Words generate(const Words& options) {
   return words;
 }
 
-/// A run of the fixture, and the options that ask for it.
+/// Returns a run of the fixture, and the options that request it.
 Json fixture_run(const std::string& name) {
   const Json runs = Json::parse(slurp(gpt2() + "/generation.json")).at("runs");
   for (const Json& run : runs) {
@@ -41,8 +41,8 @@ Words prompts_of(const Json& run) {
   return options;
 }
 
-// As a config made small keeps GPT-2's own end of 50256, or Whisper's tokens to suppress: transformers never
-// meets them either.
+// For example, a small config keeps GPT-2's end token 50256, or Whisper's suppressed tokens. In transformers
+// they have no effect either.
 TEST(Generate, TokensOutsideTheVocabularyEndAndSuppressNothing) {
   const Folder folder;
   for (const char* file : {"config.json", "model.safetensors"})
@@ -68,7 +68,7 @@ TEST(Generate, TokensOutsideTheVocabularyEndAndSuppressNothing) {
               HasSubstr("--eos-token-id: expected token ids below the vocabulary's size 512, got 512"));
 }
 
-// What the command line says of words replaces what the model's file says, as an argument of generate() does.
+// The bad words of the command line replace those of the model's file, as an argument of generate() does.
 TEST(Generate, BadWordsOfTheCommandLineReplaceTheModels) {
   const Folder folder;
   for (const char* file : {"config.json", "model.safetensors"})
@@ -156,7 +156,7 @@ TEST(Generate, WarnsOfOptionsWithoutEffect) {
                  "--skip-special-tokens", "one"})
                 .err,
             warning("--skip-special-tokens has no effect without --decode"));
-  // A model whose own file asks for sampling needs no option for it.
+  // A model whose own file enables sampling needs no option for it.
   const Folder folder;
   for (const char* file : {"config.json", "model.safetensors"})
     std::filesystem::copy_file(gpt2() + "/" + file, folder / file);

@@ -1,4 +1,4 @@
-// The front door: help, completion, and messages about words that no command takes.
+// Help, completion, and messages about words that no command accepts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ std::string joined_words(const Words& words) {
   return text;
 }
 
-/// The long options at the beginning of the lines of a help text.
+/// Returns the long options at the beginning of the lines of a help text.
 std::set<std::string> options_of(const std::string& help) {
   std::set<std::string> options;
   for (const std::string& line : lines(help)) {
@@ -113,7 +113,7 @@ TEST(Help, TheManualKnowsEveryOption) {
   EXPECT_GT(options, 250u);
 }
 
-/// What a shell prints; empty where it is not installed.
+/// Returns the output of a shell, or an empty string if it is not installed.
 std::string shell_output(const std::string& shell, const Folder& folder, const std::string& script) {
   spill(folder / "script", script);
   const std::string command = "command -v " + shell + " >/dev/null && " + shell + " " + (folder / "script") +
@@ -122,7 +122,7 @@ std::string shell_output(const std::string& shell, const Folder& folder, const s
   return slurp(folder / "printed");
 }
 
-// What bash offers after the words of a command line, the last of which is being typed.
+// Returns bash's completions for command lines whose last word is being typed.
 std::string bash_completions(const std::vector<Words>& command_lines) {
   const Folder folder;
   spill(folder / "completion", run({"--completion", "bash"}).out);
@@ -163,7 +163,7 @@ TEST(Completion, BashOffersCommandsAndValues) {
                             "all mean", "completion"}));
 }
 
-// zsh's own _arguments needs a terminal; what it would be given says what it would offer.
+// zsh's own _arguments needs a terminal; its arguments show what it would offer.
 TEST(Completion, ZshOffersEveryOption) {
   const Folder folder;
   if (shell_output("zsh", folder, "print zsh") != "zsh\n") GTEST_SKIP() << "zsh is not installed";

@@ -1,5 +1,5 @@
-// What every command over lines of text keeps: one answer for each line as it comes, lines that fail leave
-// the others alone, Ctrl-C keeps what was written; and the full text of continuations.
+// What all commands that process lines have in common: each line is answered as it arrives, failing lines do
+// not affect others, and Ctrl-C keeps what was written. Also the full text of continuations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -14,8 +14,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// A decoder with a tokenizer of its vocabulary's size: "gpt2" with bytes, "llama" with SentencePiece's
-// spaces.
+// A decoder with a tokenizer that fits its vocabulary: byte-level BPE for "gpt2", SentencePiece for "llama".
 struct Decoder {
   Folder folder;
   std::string path = folder.path().string();
@@ -51,7 +50,7 @@ TEST(FullText, JoinsThePromptAndItsContinuationAsTheTokenizerDoes) {
       EXPECT_EQ(got.at("full_text"), prompt + got.at("text").get<std::string>());
       const Json ids = Json::parse(run({"tokenize", "--model", model.path, prompt}).out).at("ids");
       EXPECT_EQ(got.at("full_text"), decoded(model.path, joined(ids) + "," + joined(got.at("ids"))));
-      // Streamed, to the byte; and without the prompt its rest.
+      // The streamed text is the same, byte for byte; without the prompt, its rest.
       EXPECT_EQ(run(words).out, got.at("full_text").get<std::string>() + "\n");
       Words alone = words;
       std::erase(alone, "--full-text");
@@ -65,7 +64,7 @@ TEST(FullText, JoinsThePromptAndItsContinuationAsTheTokenizerDoes) {
   }
 }
 
-// SentencePiece's decoders drop the first space of whatever they are given.
+// SentencePiece's decoders drop the first space of any text.
 TEST(FullText, KeepsTheSpaceBeforeTheFirstWord) {
   const Decoder model("llama", "llama-bpe");
   const Json said = Json::parse(run({"tokenize", "--model", model.path, "--no-special-tokens", "the"}).out);
@@ -99,7 +98,7 @@ TEST(FailedLines, LeaveTheOthersAsTheyAre) {
     } else {
       EXPECT_EQ(got[1], "");
     }
-    // The random numbers of a line are those of its number.
+    // The random numbers of a line depend on its number only.
     EXPECT_EQ(got[2], lines(run(words, "the cat\nthe cat\nit is\n").out)[2]);
   }
 }
@@ -141,7 +140,7 @@ TEST(FailedLines, LeaveTheOtherPicturesAsTheyAre) {
   EXPECT_EQ(got[2], alone[1]);
 }
 
-// A program that writes a line and waits for its answer gets it, and the answers are those of one batch.
+// A program that writes a line and waits gets its answer, and the answers equal those of one batch.
 TEST(Lines, AreAnsweredAsTheyCome) {
   const Decoder decoder("gpt2", "gpt2-bytelevel");
   const Words texts{"the cat [MASK]", "it [MASK] is", "a [MASK]"};
@@ -156,7 +155,7 @@ TEST(Lines, AreAnsweredAsTheyCome) {
     ASSERT_EQ(together.size(), 3u);
     Dialogue dialogue(words);
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      dialogue.write(texts[i].substr(0, 2));  // a line may come in parts
+      dialogue.write(texts[i].substr(0, 2));  // a line may arrive in parts
       dialogue.write(texts[i].substr(2) + "\n");
       EXPECT_EQ(dialogue.read_line(), together[i]);
     }
@@ -185,14 +184,14 @@ TEST(Signals, EndWaitingForALine) {
   waiting.write("a b c\n");
   EXPECT_NE(waiting.read(1), "");  // a line, perhaps an empty one
   waiting.signal(SIGINT);
-  // Its stdin stays open: it must not wait for the next line.
+  // Its stdin stays open; it must not wait for the next line.
   std::string rest = waiting.read(1);
   EXPECT_EQ(rest, "");
   EXPECT_EQ(waiting.finish(), 130);
 }
 
 TEST(LongTexts, BeyondTheTrainedLengthAreToldOnce) {
-  const Decoder model("llama", "llama-bpe");  // trained on 64 positions, and no limit
+  const Decoder model("llama", "llama-bpe");  // trained on 64 positions, but without a limit
   std::string longest;
   for (int i = 0; i < 80; ++i) longest += "the ";
   const Words words{"generate", "--model", model.path, "--max-new-tokens", "2"};

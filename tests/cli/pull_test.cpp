@@ -1,4 +1,4 @@
-// heed pull against a hub on 127.0.0.1, and what --model then finds.
+// heed pull with a hub on 127.0.0.1, and which models --model then finds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ struct PullCommand : testing::Test {
     for (const char* name :
          {"HF_TOKEN", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE", "HEED_MODELS"})
       ::unsetenv(name);
-    // A model that loads. Its ETags are no hashes, so nothing checks them.
+    // A loadable model. Its ETags are not hashes, so nothing checks them.
     for (const char* name : {"config.json", "model.safetensors"})
       hub.files[name] = {slurp(marian() + "/" + name), std::string("etag-of-") + name};
   }
@@ -117,7 +117,7 @@ TEST_F(PullCommand, CtrlCLeavesWhatCanBeResumed) {
   EXPECT_EQ(wait_for(process), 130);
   ::unsetenv("HF_HUB_DOWNLOAD_TIMEOUT");
   EXPECT_EQ(fs::file_size(repository() + "/blobs/" + hub_test::kWeightsHash + ".incomplete"), 100000u);
-  // Not complete: a name that was never pulled whole is not found.
+  // Incomplete: a model that was never pulled completely is not found.
   const Result info = run({"info", "owner/model"});
   EXPECT_EQ(info.status, 1);
   hub.on_storage = nullptr;
@@ -163,7 +163,7 @@ TEST_F(PullCommand, FilesOfOtherToolsAreNamed) {
               HasSubstr("give the directory that holds it"));
 }
 
-// Found by its name from the build directory, but not by a copy elsewhere, as `make install` makes it.
+// Found by its name from the build directory, but not by a copy elsewhere, as installed by `make install`.
 TEST_F(PullCommand, AnInstalledCommandLeavesTheSourceTreeAlone) {
   ASSERT_TRUE(fs::exists(HEED_SOURCE "/models/en-fr/config.json"));
   EXPECT_EQ(run({"info", "en-fr"}).status, 0);

@@ -1,5 +1,5 @@
-// fill, classify, tag, answer, embed and evaluate --tsv on small encoders, against what the pipelines of
-// transformers make of the same texts (tests/fixtures/tasks/README.md).
+// Compares fill, classify, tag, answer, embed and evaluate --tsv on small encoders with the pipelines of
+// transformers on the same texts (tests/fixtures/tasks/README.md).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ Words texts_of(const Json& rows) {
   return texts;
 }
 
-// A copy of an encoder whose config.json is changed.
+// A copy of an encoder with a changed config.json.
 struct Changed {
   Folder folder;
   std::string path = folder.path().string();
@@ -140,7 +140,7 @@ TEST(Tag, GivesThePipelinesEntities) {
   }
 }
 
-// Windows of a long text cover all of it once.
+// The windows of a long text cover each of its tokens once.
 TEST(Tag, LabelsEveryTokenOfALongText) {
   const Changed model("bert-tag",
                       {{"id2label", {{"0", "A"}, {"1", "B"}, {"2", "C"}, {"3", "D"}, {"4", "E"}}}});
@@ -254,7 +254,7 @@ TEST(Embed, FollowsModulesJson) {
   EXPECT_THAT(run({"embed", "--model", model.path, "a"}).err, HasSubstr("modules.json: expected one list"));
 }
 
-// A copy of an encoder with NaN as the first number of a tensor.
+// A copy of an encoder in which the first number of a tensor is NaN.
 struct Damaged : Changed {
   Damaged(const std::string& name, const std::string& tensor) : Changed(name, Json::object()) {
     const std::string file = path + "/model.safetensors";
@@ -283,7 +283,8 @@ TEST(Tasks, RefuseOutputsThatAreNoNumbers) {
   }
 }
 
-// The numbers of a text do not depend on its neighbours beyond rounding, and files hold what lines do.
+// The numbers of a text do not depend on its neighbours, except for rounding, and files have the same content
+// as lines.
 TEST(Embed, WritesAnArrayInTheOrderOfTheLines) {
   const Folder folder;
   const std::string file = folder / "v.npy", input = "tea\nthe cat sat on the mat\n\na b c d e f\n";

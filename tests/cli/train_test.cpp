@@ -1,4 +1,4 @@
-// heed train: what it leaves behind, and that a killed run goes on to the very same model.
+// heed train: its output, and that a killed run resumes to exactly the same model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -39,7 +39,7 @@ TEST(Train, KilledAndResumedIsBitIdentical) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   while (!std::filesystem::exists(first) && std::chrono::steady_clock::now() < deadline) ::usleep(500);
   ::kill(process, SIGKILL);
-  ASSERT_EQ(wait_for(process), 128 + SIGKILL);  // else it was done before it could be killed
+  ASSERT_EQ(wait_for(process), 128 + SIGKILL);  // otherwise it ended before it could be killed
   ASSERT_FALSE(std::filesystem::exists(output + "/model.safetensors"));
   const Result resumed = run(training(output, {"--resume", "--json"}));
   ASSERT_EQ(resumed.status, 0) << resumed.err;
@@ -55,7 +55,7 @@ TEST(Train, KilledAndResumedIsBitIdentical) {
   EXPECT_THAT(run(again).err, HasSubstr("warning: no run to resume: starting anew"));
 }
 
-// A run that goes on until it is stopped, and has written its first checkpoint.
+// Starts a run that continues until it is stopped, and waits for its first checkpoint.
 pid_t start_endless(const std::string& output, const Words& more = {}) {
   Words words = training(output, {"--set", "train.steps=1000000", "--set", "eval.every=0", "--set",
                                   "eval.metric=loss", "--set", "checkpoint.keep=1000"});
@@ -76,7 +76,7 @@ TEST(Train, ASignalEndsTheRunWithACheckpointAndItsStatus) {
     const pid_t process = start_endless(output);
     ::kill(process, signal);
     ASSERT_EQ(wait_for(process), 128 + signal);
-    // What its last line of the log is about has a checkpoint.
+    // The step of the log's last line has a checkpoint.
     const std::int64_t steps = json_lines(slurp(output + "/log.jsonl")).back().at("step");
     EXPECT_TRUE(std::filesystem::exists(output + "/checkpoints/" + std::to_string(steps) + "/complete"));
     EXPECT_FALSE(std::filesystem::exists(output + "/lock"));

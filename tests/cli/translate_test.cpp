@@ -1,5 +1,5 @@
-// heed translate: the ids Hugging Face transformers found (tests/fixtures/marian/generation.json), and lines
-// of text.
+// Compares heed translate with the ids from Hugging Face transformers
+// (tests/fixtures/marian/generation.json); also tests lines of text.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The options of a run as flags: "num_beams": 4 is --num-beams 4.
+// Returns the options of a run as flags: "num_beams": 4 becomes --num-beams 4.
 Words flags(const Json& options) {
   Words words;
   for (const auto& [name, value] : options.items()) {
@@ -110,7 +110,7 @@ TEST(Translate, InputFeaturesGiveTheIdsOfHuggingFace) {
   refused({"--input", whisper + "/none.safetensors"}, 1, "none.safetensors");
 }
 
-// A bias beyond the largest number makes a score infinite.
+// A bias beyond the largest finite number makes a score infinite.
 TEST(Translate, InvalidScoresAreRemovedWhereThatIsAskedFor) {
   Words words{"translate", "--json",      "--model",         marian(), "--prompt-ids",
               "5,6,0",     "--do-sample", "--sequence-bias", "7:1e39"};
@@ -220,8 +220,8 @@ TEST(Translate, WritesAttentionOfEveryText) {
   ASSERT_EQ(translate("a b c\nd e\n", {"--attention", folder / "map.svg"}).status, 0);
   EXPECT_EQ(listing(folder.path()), (Words{"map-1.svg", "map-2.svg"}));
   ASSERT_EQ(translate("a b \xff\n", {"--attention", folder / "one.json"}).status, 0);
-  const Json picture = Json::parse(slurp(folder / "one.json"));  // throws for what is not UTF-8
-  ASSERT_EQ(picture.at("maps").size(), 4u);                      // two layers of two heads
+  const Json picture = Json::parse(slurp(folder / "one.json"));  // throws if it is not UTF-8
+  ASSERT_EQ(picture.at("maps").size(), 4u);                      // two layers with two heads each
 }
 
 TEST(Translate, SaysWhenTheResultsCannotBeWritten) {

@@ -1,4 +1,5 @@
-// embed: similarities, searches and token vectors, against sums in double over the vectors it prints.
+// Checks the similarities, searches and token vectors of embed against sums in double over the vectors that
+// it prints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +55,7 @@ TEST(Embed, ComparesAndSearches) {
       EXPECT_NEAR(found[k].at("score"), -order[k].first, 1e-4);
     }
   }
-  // The same from vectors made before.
+  // The same from previously computed vectors.
   ASSERT_EQ(run({"embed", "--model", model, "--output", file}, input).status, 0);
   Words stored = search;
   stored.insert(stored.end(), {"--vectors", file});
@@ -62,7 +63,7 @@ TEST(Embed, ComparesAndSearches) {
   ASSERT_EQ(without.size(), 3u);
   for (std::size_t k = 0; k < 3; ++k)
     EXPECT_EQ(without[k], with_texts[k].substr(0, with_texts[k].rfind('\t')));
-  // And as safetensors, which hold the numbers of the .npy file.
+  // The same as safetensors, which contain the numbers of the .npy file.
   const std::string tensors = folder / "v.safetensors", npy = slurp(file);
   ASSERT_EQ(run({"embed", "--model", model, "--output", tensors}, input).status, 0);
   const std::string stored_bytes = slurp(tensors);
