@@ -64,8 +64,7 @@ struct Pool {
   std::mutex growing;
   int made = 0;             // guarded by `growing`, like the next member
   bool refused = false;     // the system could not create more threads
-  Pool* parents = nullptr;  // pool of the process that this one was forked from; its threads do not exist
-                            // here
+  Pool* parents = nullptr;  // the pool before fork(); its threads do not exist here
 };
 
 std::atomic<Pool*> current{nullptr};

@@ -92,7 +92,7 @@ class RegexSearch final : public PatternSearch {
     UErrorCode status = U_ZERO_ERROR;
     for (std::int32_t last = -1; matcher_->find(status);) {
       const std::int32_t begin = matcher_->start(status), end = matcher_->end(status);
-      if (begin == end && begin == last) continue;  // as in Oniguruma, none directly after a match
+      if (begin == end && begin == last) continue;  // callers of Oniguruma skip it
       last = end;
       visit(bytes_[static_cast<std::size_t>(begin)], bytes_[static_cast<std::size_t>(end)]);
     }

@@ -27,8 +27,7 @@ struct TrainingState {
   BatchPosition position;                ///< of the next micro-batch
   std::uint64_t generator_position = 0;  ///< of dropout's random streams
   std::int64_t tokens = 0;               ///< target tokens processed so far
-  std::int64_t warmup = 0;               ///< in steps; fixed, so that a run made longer does not warm up
-                                         ///< again
+  std::int64_t warmup = 0;               ///< in steps; a longer run does not warm up again
   double seconds = 0;
   std::string metric;                         ///< the metric of the scores below
   std::vector<RankedStep> ranked;             ///< the best evaluated steps, best first

@@ -95,8 +95,7 @@ struct Recipe {
 
   struct Checkpoint {
     std::int64_t every = 500;         ///< steps
-    std::int64_t keep = 2;            ///< newest checkpoints on disk, besides those that the final model
-                                      ///< needs
+    std::int64_t keep = 2;            ///< newest ones to keep, besides those of the final model
     std::int64_t average = 1;         ///< number of checkpoints averaged for the final model
     std::string average_of = "best";  ///< best (by eval.metric) or last
     std::string dtype = "f32";        ///< dtype of the final model's file: f32, bf16 or f16
