@@ -16,6 +16,7 @@ namespace {
 struct ClassifyArguments : TaskArguments {
   std::int64_t top_k = 1;
   std::vector<std::string> pairs;
+  bool tab_pairs = false;
 };
 
 void print_json(const EncoderModel& model, const std::vector<LabelScore>& scores) {
@@ -31,6 +32,21 @@ void print_text(const EncoderModel& model, const std::vector<LabelScore>& scores
   for (const LabelScore& one : scores)
     line += (line.empty() ? "" : "\t") + model.labels()[one.index] + " " + short_score(one.score);
   fmt::print("{}\n", line);
+}
+
+// Each text split at its first tab; one without a tab is refused.
+std::vector<TextPair> split_at_tabs(const std::vector<std::string>& texts, const TaskOptions& options) {
+  std::vector<TextPair> result;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::size_t tab = texts[i].find('\t');
+    if (tab == std::string::npos) {
+      options.refuse(options.first_line + i, "expected two texts with a tab between them, got one");
+      result.push_back({"", ""});
+    } else {
+      result.push_back({texts[i].substr(0, tab), texts[i].substr(tab + 1)});
+    }
+  }
+  return result;
 }
 
 // Adds the second texts: none, one for all, or one per text.
@@ -51,6 +67,8 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
     throw UsageError(fmt::format("--pair: expected one for all texts or one for each of {}, got {}",
                                  arguments.texts.size(), arguments.pairs.size()));
   }
+  if (arguments.tab_pairs && !arguments.pairs.empty())
+    throw UsageError("--tab-pairs: expected no --pair beside it, got one");
   std::vector<std::string> pairs;
   for (const std::string& pair : arguments.pairs) pairs.push_back(valid_text(pair, "--pair", globals.quiet));
   const std::filesystem::path directory = locate_model(arguments.model);
@@ -59,9 +77,13 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(
       arguments, globals,
-      [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {
-        const std::vector<TextPair> inputs = with_pairs(texts, pairs, options.first_line);
+      [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines& failed) {
+        const std::vector<TextPair> inputs = arguments.tab_pairs
+                                                 ? split_at_tabs(texts, options)
+                                                 : with_pairs(texts, pairs, options.first_line);
+        std::size_t line = options.first_line;
         for (const auto& scores : classify(*model, *tokenizer, inputs, arguments.top_k, options)) {
+          if (failed.print_in_place_of(line++)) continue;
           if (globals.json) {
             print_json(*model, scores);
           } else {
@@ -81,6 +103,8 @@ void add_classify(CLI::App& app, const Globals& globals) {
       ->allow_extra_args(false)
       ->type_name("TEXT")
       ->group("Input");
+  command->add_flag("--tab-pairs", a->tab_pairs, "Each text is a pair: two texts with a tab between them")
+      ->group("Input");
   command
       ->add_option("--top-k", a->top_k,
                    "Number of labels to list for each text, the likeliest first; 0 for all")
@@ -91,7 +115,8 @@ void add_classify(CLI::App& app, const Globals& globals) {
   command->footer(
       "Examples:\n"
       "  heed classify --model ./sentiment \"What a fine day.\"\n"
-      "  heed classify --model ./entailment \"A man sleeps.\" --pair \"Nobody is awake.\" --top-k 0 --json");
+      "  heed classify --model ./entailment \"A man sleeps.\" --pair \"Nobody is awake.\" --top-k 0 --json\n"
+      "  heed classify --model ./reranker --tab-pairs < queries-and-passages.tsv");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

@@ -268,7 +268,7 @@ void run(const EmbedArguments& arguments, const Globals& globals) {
   check_use(arguments);
   const std::filesystem::path directory = locate_model(arguments.model),
                               transformer = transformer_directory(directory);
-  const auto model = load_model(transformer, weights_dtype(arguments.dtype));
+  const auto model = load_model_body(transformer, weights_dtype(arguments.dtype));
   warn_of_unknown_settings(*model, transformer, globals);
   const auto tokenizer = load_tokenizer(transformer);
   const EmbedSession session{arguments, globals, *model, *tokenizer,

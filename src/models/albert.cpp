@@ -3,16 +3,32 @@
 #include "heed/nn/feed_forward.h"
 #include "models/bert_common.h"
 #include "models/config_fields.h"
+#include "models/encoder_heads.h"
 #include "models/families.h"
 #include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
 
-const std::string kAlbertOutput = "predictions.decoder", kAlbertOutputBias = "predictions.bias",
-                  kAlbertWords = "albert.embeddings.word_embeddings.weight";
+const std::string kAlbert = "albert.";
 
-std::string albert_prefix(const EncoderConfig& c) { return c.head == EncoderHead::none ? "" : "albert."; }
+std::string albert_prefix(const EncoderConfig& c) { return body_prefix(c, kAlbert); }
+
+EncoderHeads albert_heads(const EncoderConfig& c) {
+  return {.prefix = kAlbert,
+          .words = kAlbert + "embeddings.word_embeddings.weight",
+          .masked_lm = {.dense = "predictions.dense",
+                        .activation = c.activation,
+                        .norm = "predictions.LayerNorm",
+                        .output = "predictions.decoder"},
+          .output_bias = "predictions.bias",
+          .sequence = {.dense = kAlbert + "pooler",
+                       .activation = Activation::tanh,
+                       .dropout = c.head_dropout,
+                       .output = "classifier"},
+          .token = {.dropout = c.head_dropout, .output = "classifier"},
+          .unused = {"sop_classifier.classifier"}};
+}
 
 std::string albert_layer(const EncoderConfig& c, std::int64_t group, std::int64_t layer) {
   return albert_prefix(c) + "encoder.albert_layer_groups." + std::to_string(group) + ".albert_layers." +
@@ -63,20 +79,7 @@ TensorTable albert_table(const EncoderConfig& c, const HasTensor& has) {
   const bool pooler = has("pooler.weight") || has("albert.pooler.weight");
   if (c.head == EncoderHead::sequence || (c.head == EncoderHead::none && pooler))
     add_linear(table, albert_prefix(c) + "pooler", c.d_model, c.d_model);
-  table.body_rows = table.rows.size();
-  table.architecture = c.architecture;
-  if (c.head == EncoderHead::masked_lm) {
-    add_linear(table, "predictions.dense", c.d_embedding, c.d_model);
-    add_norm(table, "predictions.LayerNorm", c.d_embedding);
-    add_vocabulary_head(table, c, kAlbertOutput, kAlbertOutputBias, kAlbertWords);
-  }
-  add_label_head(table, c, "classifier");
-  add_other_names(table, "albert.",
-                  {"embeddings.position_ids", "embeddings.token_type_ids", "pooler.weight", "pooler.bias",
-                   "predictions.dense.weight", "predictions.dense.bias", "predictions.LayerNorm.weight",
-                   "predictions.LayerNorm.bias", kAlbertOutput + ".weight", kAlbertOutput + ".bias",
-                   kAlbertOutputBias, "sop_classifier.classifier.weight", "sop_classifier.classifier.bias",
-                   "classifier.weight", "classifier.bias", "qa_outputs.weight", "qa_outputs.bias"});
+  add_head(table, c, albert_heads(c));
   return table;
 }
 
@@ -109,20 +112,7 @@ std::unique_ptr<Model> build_albert(const EncoderConfig& c, ModelFiles files) {
   }
   const std::string pooler = albert_prefix(c) + "pooler";
   if (weights.find(pooler + ".weight").defined()) parts.pooler = linear_part(weights, pooler);
-  if (c.head == EncoderHead::masked_lm) {
-    EncoderHeadParts head;
-    head.dense = linear_part(weights, "predictions.dense");
-    head.activation = c.activation;
-    head.norm = norm_part(weights, "predictions.LayerNorm", NormKind::layer, c.norm_eps);
-    head.output = linear_part(weights, kAlbertOutput);
-    parts.head = head;
-  } else if (c.head != EncoderHead::none) {
-    parts.head = label_head(c, weights, "classifier");
-    if (c.head == EncoderHead::sequence) {
-      parts.head->dense = parts.pooler;
-      parts.head->activation = Activation::tanh;
-    }
-  }
+  parts.head = head_parts(c, weights, albert_heads(c));
   return assemble_encoder(c, std::move(files), std::move(parts));
 }
 

@@ -2,34 +2,57 @@
 // tensors of their body, and the parts made of these.
 #pragma once
 
+#include <functional>
 #include <string>
-#include <vector>
 
+#include "heed/nn/attention.h"
 #include "models/encoder.h"
+#include "models/encoder_heads.h"
 
 namespace heed {
 
-/// Reads BERT's settings on top of EncoderConfig::parse_common, without checking for unknown keys. The
-/// padding id is `padding` where the config says nothing of it, and none where it says null.
-EncoderConfig parse_bert_settings(const Config& json, std::int64_t padding);
+/// What a family's config means where it says nothing.
+struct BertDefaults {
+  std::int64_t padding = 0, token_types = 2;  // without token types, 0 is a value too
+  std::int64_t d_model = 768, layers = 12, heads = 12, d_ff = 3072;
+  double norm_eps = 1e-12;
+};
+
+/// Reads BERT's settings on top of EncoderConfig::parse_common, without checking for unknown keys. There is
+/// no padding id where the config says null.
+EncoderConfig parse_bert_settings(const Config& json, const BertDefaults& defaults);
 
 /// The embeddings (word, position, type) and their norm below `prefix`.
 void add_bert_embeddings(TensorTable& table, const EncoderConfig& config, const std::string& prefix);
 InputEmbeddings bert_embeddings(const EncoderConfig& config, const Weights& weights,
                                 const std::string& prefix);
 
+/// The names of a layer's attention, where descendants have others.
+struct BertLayerNames {
+  std::string query = "attention.self.query", key = "attention.self.key", value = "attention.self.value",
+              out = "attention.output.dense", norm = "attention.output.LayerNorm";
+};
+
+/// The self-attention of the layer whose names begin with `file`, as a part.
+using BertAttention = std::function<Part(MultiHeadAttention attention, const std::string& file)>;
+
 /// Embeddings, layers and, with `pooler`, the pooler, below `prefix`.
-void add_bert_body(TensorTable& table, const EncoderConfig& config, const std::string& prefix, bool pooler);
-EncoderParts bert_body(const EncoderConfig& config, const Weights& weights, const std::string& prefix);
+void add_bert_body(TensorTable& table, const EncoderConfig& config, const std::string& prefix, bool pooler,
+                   const BertLayerNames& names = {});
+/// `self` makes a layer's part of its attention; SelfAttention if there is none.
+EncoderParts bert_body(const EncoderConfig& config, const Weights& weights, const std::string& prefix,
+                       const BertLayerNames& names = {}, const BertAttention& self = {});
 
-/// A map over labels (of a sequence or of tokens) or, for spans, to first and last: named `classifier` and
-/// `qa_outputs`.
-void add_label_head(TensorTable& table, const EncoderConfig& config, const std::string& classifier);
-EncoderHeadParts label_head(const EncoderConfig& config, const Weights& weights,
-                            const std::string& classifier);
+/// The layer of number `layer` below `prefix`.
+std::string bert_layer(const std::string& prefix, std::int64_t layer);
 
-/// The output of a masked_lm head: NAME.weight, tied to `words` or not, and NAME.bias, which is also `bias`.
-void add_vocabulary_head(TensorTable& table, const EncoderConfig& config, const std::string& name,
-                         const std::string& bias, const std::string& words);
+/// RoBERTa's positions: they count the tokens that are not padding, from padding id + 1. Checks that the
+/// config has a padding id and rows for at least one token, and sets max_positions.
+void count_positions_from_padding(const Config& json, EncoderConfig& config);
+void embed_positions_from_padding(const EncoderConfig& config, const Weights& weights,
+                                  const std::string& prefix, InputEmbeddings& embeddings);
+
+/// RoBERTa's heads, whose body has names that begin with `prefix`.
+EncoderHeads roberta_heads(const EncoderConfig& config, const std::string& prefix);
 
 }  // namespace heed

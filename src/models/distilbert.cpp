@@ -4,17 +4,30 @@
 #include "heed/nn/positions.h"
 #include "models/bert_common.h"
 #include "models/config_fields.h"
+#include "models/encoder_heads.h"
 #include "models/families.h"
 #include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
 
-const std::string kDistilbertOutput = "vocab_projector",
-                  kDistilbertWords = "distilbert.embeddings.word_embeddings.weight";
+const std::string kDistilbert = "distilbert.";
 
-std::string distilbert_prefix(const EncoderConfig& c) {
-  return c.head == EncoderHead::none ? "" : "distilbert.";
+std::string distilbert_prefix(const EncoderConfig& c) { return body_prefix(c, kDistilbert); }
+
+EncoderHeads distilbert_heads(const EncoderConfig& c) {
+  return {.prefix = kDistilbert,
+          .words = kDistilbert + "embeddings.word_embeddings.weight",
+          .masked_lm = {.dense = "vocab_transform",
+                        .activation = c.activation,
+                        .norm = "vocab_layer_norm",
+                        .output = "vocab_projector"},
+          .sequence = {.dense = "pre_classifier",
+                       .activation = Activation::relu,
+                       .dropout = c.head_dropout,
+                       .output = "classifier"},
+          .token = {.dropout = c.head_dropout, .output = "classifier"},
+          .span = {.dropout = c.head_dropout, .output = "qa_outputs"}};
 }
 
 std::string distilbert_layer(const EncoderConfig& c, std::int64_t layer) {
@@ -65,20 +78,7 @@ TensorTable distilbert_table(const EncoderConfig& c, const HasTensor&) {
     add_linear(table, layer + "ffn.lin2", c.d_model, c.d_ff);
     add_norm(table, layer + "output_layer_norm", c.d_model);
   }
-  table.body_rows = table.rows.size();
-  table.architecture = c.architecture;
-  if (c.head == EncoderHead::masked_lm) {
-    add_linear(table, "vocab_transform", c.d_model, c.d_model);
-    add_norm(table, "vocab_layer_norm", c.d_model);
-    add_vocabulary_head(table, c, kDistilbertOutput, kDistilbertOutput + ".bias", kDistilbertWords);
-  }
-  if (c.head == EncoderHead::sequence) add_linear(table, "pre_classifier", c.d_model, c.d_model);
-  add_label_head(table, c, "classifier");
-  add_other_names(table, "distilbert.",
-                  {"embeddings.position_ids", "vocab_transform.weight", "vocab_transform.bias",
-                   "vocab_layer_norm.weight", "vocab_layer_norm.bias", kDistilbertOutput + ".weight",
-                   kDistilbertOutput + ".bias", "pre_classifier.weight", "pre_classifier.bias",
-                   "classifier.weight", "classifier.bias", "qa_outputs.weight", "qa_outputs.bias"});
+  add_head(table, c, distilbert_heads(c));
   return table;
 }
 
@@ -103,21 +103,7 @@ std::unique_ptr<Model> build_distilbert(const EncoderConfig& c, ModelFiles files
         {{post_norm("self_attn", norm(file + "sa_layer_norm"), attention),
           post_norm("feed_forward", norm(file + "output_layer_norm"), feed_forward, c.dropout)}});
   }
-  if (c.head == EncoderHead::masked_lm) {
-    EncoderHeadParts head;
-    head.dense = linear("vocab_transform");
-    head.activation = c.activation;
-    head.norm = norm("vocab_layer_norm");
-    head.output = linear_part(weights, kDistilbertOutput);
-    parts.head = head;
-  } else if (c.head != EncoderHead::none) {
-    parts.head = label_head(c, weights, "classifier");
-    parts.head->dropout = c.head_dropout;
-    if (c.head == EncoderHead::sequence) {
-      parts.head->dense = linear("pre_classifier");
-      parts.head->activation = Activation::relu;
-    }
-  }
+  parts.head = head_parts(c, weights, distilbert_heads(c));
   return assemble_encoder(c, std::move(files), std::move(parts));
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "heed/ops/elementwise.h"
+#include "heed/ops/matmul.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "models/assembled.h"
@@ -26,6 +27,16 @@ Tensor first_token(const Tensor& hidden) {
   return reshape(slice(hidden, 1, 0, 1), {hidden.size(0), hidden.size(2)});
 }
 
+// The mean over the tokens that the mask shows, or over all without one; [B, D].
+Tensor mean_of_tokens(const Tensor& hidden, const Tensor& mask) {
+  const std::int64_t batch = hidden.size(0), time = hidden.size(1), width = hidden.size(2);
+  const Tensor shown = mask.defined() ? mask.to(DType::boolean).to(hidden.dtype())
+                                      : Tensor::full({batch, time}, 1.0, hidden.dtype());
+  // A matrix product, whose sums do not change with padding at the end.
+  const Tensor total = matmul(reshape(shown, {batch, 1, time}), hidden);
+  return reshape(total, {batch, width}) / sum(shown, 1, true);
+}
+
 class AssembledEncoder final : public Assembled<EncoderModel> {
  public:
   AssembledEncoder(EncoderConfig config, ModelFiles files, EncoderParts parts)
@@ -36,12 +47,13 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
   EncoderHead head() const override { return config_.head; }
   const std::vector<std::string>& labels() const override { return config_.labels; }
   std::optional<LabelProblem> problem() const override { return config_.problem; }
+  std::optional<Activation> score_activation() const override { return config_.score_activation; }
   std::int64_t hidden_size() const override { return config_.d_model; }
   std::int64_t type_vocab_size() const override { return config_.token_types; }
   std::int64_t pad_id() const override { return config_.padding.value_or(0); }
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
   Tensor encode(const EncoderBatch& batch, Context& context) const override;
-  Tensor predict(const Tensor& hidden, Context& context) const override;
+  Tensor predict(const Tensor& hidden, const Tensor& mask, Context& context) const override;
   Tensor loss(const EncoderBatch& batch, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override;
 
@@ -50,8 +62,9 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
     if (!parts_.head) throw Error("predict: expected a model with a head, got " + config_.architecture);
     return *parts_.head;
   }
-  Tensor head_input(const Tensor& hidden) const {
-    return config_.head == EncoderHead::sequence ? first_token(hidden) : hidden;
+  Tensor head_input(const Tensor& hidden, const Tensor& mask) const {
+    if (config_.head != EncoderHead::sequence) return hidden;
+    return config_.mean_pooling ? mean_of_tokens(hidden, mask) : first_token(hidden);
   }
   void add_loss(const TensorMap& inputs, TensorMap& outputs) const;
 
@@ -64,13 +77,15 @@ Tensor AssembledEncoder::encode(const EncoderBatch& batch, Context& context) con
     throw Error("encode: expected at least one row and one token, got " + batch.ids.str());
   Pass pass(context);
   pass.self = visible(batch.mask);
-  const Tensor x = parts_.embeddings(batch.ids, pass.positions, context, batch.type_ids);
+  Tensor x = parts_.embeddings(batch.ids, pass.positions, context, batch.type_ids);
+  if (const Tensor& mask = pass.self.key_mask; parts_.clears_padding && mask.defined())
+    x = x * unsqueeze(mask, 2).to(x.dtype());
   return apply_dropout(parts_.stack(x, pass), parts_.stack_dropout, context);
 }
 
-Tensor AssembledEncoder::predict(const Tensor& hidden, Context& context) const {
+Tensor AssembledEncoder::predict(const Tensor& hidden, const Tensor& mask, Context& context) const {
   const EncoderHeadParts& head = head_parts();
-  return head.output(head.features(head_input(hidden), context));
+  return head.output(head.features(head_input(hidden, mask), context));
 }
 
 // The rows of hidden [B, T, D] whose label counts, and those labels.
@@ -91,9 +106,9 @@ Tensor AssembledEncoder::loss(const EncoderBatch& batch, const Tensor& labels,
                               const CrossEntropyOptions& options, Context& context) const {
   const EncoderHeadParts& head = head_parts();
   const Tensor hidden = encode(batch, context);
-  if (config_.head == EncoderHead::span) return span_loss(predict(hidden, context), labels, options);
+  if (config_.head == EncoderHead::span) return span_loss(predict(hidden, {}, context), labels, options);
   if (config_.head == EncoderHead::sequence)
-    return sequence_loss(predict(hidden, context), labels, config_.problem, options);
+    return sequence_loss(predict(hidden, batch.mask, context), labels, config_.problem, options);
   const Tensor wanted = labels_as(labels, DType::i64, batch.ids.shape(), "labels");
   // Few tokens of a masked batch are predicted, so only these pass the head.
   const auto [rows, targets] = labelled_rows(hidden, wanted, options.ignore_index);
@@ -146,30 +161,35 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
     outputs["last_hidden_state"] = hidden;
     if (parts_.pooler) outputs["pooler_output"] = (*parts_.pooler)(first_token(hidden), Activation::tanh);
   } else if (config_.head == EncoderHead::span) {
-    const Tensor logits = predict(hidden, collector.context);  // [B, T, 2]
+    const Tensor logits = predict(hidden, {}, collector.context);  // [B, T, 2]
     const Shape tokens{logits.size(0), logits.size(1)};
     outputs["start_logits"] = reshape(slice(logits, 2, 0, 1), tokens);
     outputs["end_logits"] = reshape(slice(logits, 2, 1, 2), tokens);
   } else {
-    outputs["logits"] = predict(hidden, collector.context);
+    outputs["logits"] = predict(hidden, batch.mask, collector.context);
   }
   add_loss(inputs, outputs);
   return outputs;
 }
 
 EncoderHead head_of(const Config& json, const std::string& architecture) {
-  const auto ends = [&](const char* ending) { return architecture.ends_with(ending); };
-  if (ends("ForMaskedLM") || ends("ForPreTraining")) return EncoderHead::masked_lm;
-  if (ends("ForSequenceClassification")) return EncoderHead::sequence;
-  if (ends("ForTokenClassification")) return EncoderHead::token;
-  if (ends("ForQuestionAnswering")) return EncoderHead::span;
-  if (architecture.empty() || (ends("Model") && !ends("LMHeadModel"))) return EncoderHead::none;
+  const EncoderHead head = encoder_head_named(architecture);
+  const bool bare = architecture.ends_with("Model") && !architecture.ends_with("LMHeadModel");
+  if (head != EncoderHead::none || architecture.empty() || bare) return head;
   json.fail("architectures",
             "one that ends in Model, ForMaskedLM, ForPreTraining, ForSequenceClassification, "
             "ForTokenClassification or ForQuestionAnswering");
 }
 
 }  // namespace
+
+EncoderHead encoder_head_named(const std::string& architecture) {
+  const auto ends = [&](const char* ending) { return architecture.ends_with(ending); };
+  if (ends("ForMaskedLM") || ends("ForPreTraining")) return EncoderHead::masked_lm;
+  if (ends("ForSequenceClassification")) return EncoderHead::sequence;
+  if (ends("ForTokenClassification")) return EncoderHead::token;
+  return ends("ForQuestionAnswering") ? EncoderHead::span : EncoderHead::none;
+}
 
 EncoderConfig EncoderConfig::parse_common(const Config& json) {
   EncoderConfig c;
@@ -179,6 +199,8 @@ EncoderConfig EncoderConfig::parse_common(const Config& json) {
   if (c.architecture.empty()) c.architecture = "a model without architectures in its config.json";
   c.labels = label_names(json);
   c.problem = label_problem(json);
+  if (c.head == EncoderHead::sequence && c.labels.size() == 1)
+    c.score_activation = score_activation_setting(json);
   c.tied = json.boolean("tie_word_embeddings", true);
   for (const char* key : {"is_decoder", "add_cross_attention", "is_encoder_decoder"}) {
     if (json.boolean(key, false)) json.fail(key, "false, as heed runs this family as an encoder");
@@ -188,7 +210,8 @@ EncoderConfig EncoderConfig::parse_common(const Config& json) {
   if (const auto pruned = json.optional_sub("pruned_heads"); pruned && !pruned->names().empty())
     json.fail("pruned_heads", "no pruned heads");
   json.ignore({"gradient_checkpointing", "initializer_range", "num_labels", "cross_attention_hidden_size",
-               "tie_encoder_decoder", "sentence_transformers", "directionality", "max_seq_length"});
+               "tie_encoder_decoder", "sentence_transformers", "sbert_ce_default_activation_function",
+               "directionality", "max_seq_length"});
   return c;
 }
 

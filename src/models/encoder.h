@@ -22,18 +22,20 @@ struct EncoderConfig {
   std::string architecture;  // the config's, for messages
   std::vector<std::string> labels;
   std::optional<LabelProblem> problem;
+  std::optional<Activation> score_activation;
   std::int64_t vocab_size = 0;
   std::int64_t d_model = 0;
   std::int64_t d_embedding = 0;  // ALBERT's differs from d_model
   std::int64_t layers = 0;
   std::int64_t heads = 0;
   std::int64_t d_ff = 0;
-  std::int64_t positions = 0;  // rows of the table
+  std::int64_t positions = 0;  // rows of the table; 0: none
   std::int64_t token_types = 0;
   bool sinusoidal = false;        // position embeddings of a new model, in DistilBERT
   std::int64_t groups = 1;        // of layers that share their tensors, in ALBERT
   std::int64_t group_layers = 1;  // in each of them
   Activation activation = Activation::gelu;
+  bool mean_pooling = false;  // a sequence head reads the mean over the tokens, not the first token
   double norm_eps = 1e-12;
   double dropout = 0.0;
   double attention_dropout = 0.0;
@@ -62,10 +64,14 @@ struct EncoderHeadParts {
 struct EncoderParts {
   InputEmbeddings embeddings;
   Stack stack = {};
-  double stack_dropout = 0.0;  // on the stack's output
+  bool clears_padding = false;  // embeddings of masked tokens are zeros
+  double stack_dropout = 0.0;   // on the stack's output
   std::optional<Linear> pooler = {};
   std::optional<EncoderHeadParts> head = {};
 };
+
+/// The head that an architecture (BertForMaskedLM) names by its ending; none for any other name.
+EncoderHead encoder_head_named(const std::string& architecture);
 
 std::unique_ptr<Model> assemble_encoder(const EncoderConfig& config, ModelFiles files, EncoderParts parts);
 

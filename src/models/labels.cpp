@@ -47,6 +47,21 @@ std::optional<LabelProblem> label_problem(const Config& json) {
   json.fail("problem_type", "single_label_classification, multi_label_classification or regression");
 }
 
+std::optional<Activation> score_activation_setting(const Config& json) {
+  const char* key = "sbert_ce_default_activation_function";
+  std::string name = json.string(key, "");
+  if (const std::optional<Config> own = json.optional_sub("sentence_transformers")) {
+    own->ignore({"version"});
+    name = own->string("activation_fn", name);
+    key = "sentence_transformers";
+  }
+  name = name.substr(name.rfind('.') + 1);  // torch.nn.modules.linear.Identity
+  if (name.empty()) return std::nullopt;
+  if (name == "Identity") return Activation::none;
+  if (name == "Sigmoid") return Activation::sigmoid;
+  json.fail(key, "Identity or Sigmoid as the function on the logit");
+}
+
 Tensor labels_as(const Tensor& labels, DType dtype, const Shape& shape, const char* name) {
   const bool integer = labels.dtype() == DType::i64 || labels.dtype() == DType::i32;
   const bool fits = labels.numel() == shape.numel() && labels.rank() > 0 && labels.size(0) == shape[0];

@@ -15,6 +15,10 @@ namespace heed {
 std::vector<std::string> label_names(const Config& json);
 /// The kind of label that `problem_type` names, if it names one.
 std::optional<LabelProblem> label_problem(const Config& json);
+/// What sentence-transformers applies to the logit of a single label, where the config says: none (Identity)
+/// or sigmoid, from `sentence_transformers.activation_fn` or the older
+/// `sbert_ce_default_activation_function`.
+std::optional<Activation> score_activation_setting(const Config& json);
 /// Labels as i64 or f32 of the wanted shape (an axis of size 1 may be missing or too many).
 Tensor labels_as(const Tensor& labels, DType dtype, const Shape& shape, const char* name);
 /// The loss of logits [B, L] against labels of the known kind; else of that which their number and their type

@@ -23,8 +23,8 @@ std::string generation_of(const Config& config) {
 
 }  // namespace
 
-ModelFiles ModelFiles::load(const std::filesystem::path& directory, DType dtype, TableOfConfig table) {
-  const Config config = Config::load(directory / "config.json");
+ModelFiles ModelFiles::load(const Config& config, const std::filesystem::path& directory, DType dtype,
+                            TableOfConfig table) {
   std::optional<TensorFiles> files;  // opened once the config is read, whose errors come first
   const auto open = [&]() -> const TensorFiles& {
     if (!files) files = TensorFiles::open(directory);

@@ -20,8 +20,9 @@ struct ModelFiles {
   std::string generation;  // text of generation_config.json; empty where there is none
   Weights weights;
 
-  /// The model of a directory, its weights held as `dtype`.
-  static ModelFiles load(const std::filesystem::path& directory, DType dtype, TableOfConfig table);
+  /// The model of a directory by its config, with weights held as `dtype`.
+  static ModelFiles load(const Config& config, const std::filesystem::path& directory, DType dtype,
+                         TableOfConfig table);
   /// A new model with random weights.
   static ModelFiles make(const Config& config, Generator& generator, TableOfConfig table);
   /// Writes config.json, model.safetensors and, if the model `generates`, generation_config.json.

@@ -6,6 +6,7 @@
 
 #include "heed/io/json.h"
 #include "heed/text/tokenizer.h"
+#include "models/encoder.h"
 #include "models/families.h"
 
 namespace heed {
@@ -38,6 +39,11 @@ const Family& family_of(const Config& config) {
   throw Error(config.where() + ": model_type: expected one of " + names + ", got \"" + type + "\"");
 }
 
+std::unique_ptr<Model> load_by_config(const Config& config, const fs::path& directory, DType dtype) {
+  const Family& family = family_of(config);
+  return family.build(ModelFiles::load(config, directory, dtype, family.table));
+}
+
 template <class Kind>
 std::unique_ptr<Kind> of_kind(std::unique_ptr<Model> model, const std::string& where, const char* expected) {
   auto* kind = dynamic_cast<Kind*>(model.get());
@@ -59,8 +65,16 @@ Config load_model_config(const fs::path& directory) {
 }
 
 std::unique_ptr<Model> load_model(const fs::path& directory, DType dtype) {
-  const Family& family = family_of(load_model_config(directory));
-  return family.build(ModelFiles::load(directory, dtype, family.table));
+  return load_by_config(load_model_config(directory), directory, dtype);
+}
+
+std::unique_ptr<Model> load_model_body(const fs::path& directory, DType dtype) {
+  const Config config = load_model_config(directory);
+  const std::vector<std::string> architectures = config.strings("architectures");
+  if (architectures.empty() || encoder_head_named(architectures.front()) == EncoderHead::none)
+    return load_by_config(load_model_config(directory), directory, dtype);
+  return load_by_config(Config::parse(config.text_with("architectures", "Model"), config.where()), directory,
+                        dtype);
 }
 
 std::unique_ptr<Model> make_model(const Config& config, Generator& generator) {

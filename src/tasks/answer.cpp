@@ -124,7 +124,7 @@ std::vector<std::vector<Answer>> answer(const EncoderModel& model, const Tokeniz
   std::vector<std::vector<float>> logits(windows.size());
   encode_batches(model, windows, options, [&](std::span<const std::size_t> chosen, const Tensor& hidden) {
     Context context;
-    const std::vector<float> all = model.predict(hidden, context).to_vector<float>();  // [B, T, 2]
+    const std::vector<float> all = model.predict(hidden, {}, context).to_vector<float>();  // [B, T, 2]
     const std::size_t width = all.size() / chosen.size();
     for (std::size_t b = 0; b < chosen.size(); ++b) {
       const auto begin = all.begin() + static_cast<std::ptrdiff_t>(b * width);

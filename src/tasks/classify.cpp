@@ -22,6 +22,8 @@ std::vector<double> label_scores(std::span<const float> logits, LabelFunction fu
 }  // namespace
 
 LabelFunction label_function(const EncoderModel& model) {
+  if (const std::optional<Activation> given = model.score_activation(); given && model.labels().size() == 1)
+    return *given == Activation::sigmoid ? LabelFunction::sigmoid : LabelFunction::none;
   if (model.problem() == LabelProblem::regression) return LabelFunction::none;
   if (model.problem() == LabelProblem::multi_label || model.labels().size() == 1)
     return LabelFunction::sigmoid;
@@ -40,7 +42,8 @@ std::vector<std::vector<LabelScore>> classify(const EncoderModel& model, const T
   std::vector<std::vector<LabelScore>> results(texts.size());
   encode_batches(model, encodings, options, [&](std::span<const std::size_t> chosen, const Tensor& hidden) {
     Context context;
-    const std::vector<float> logits = model.predict(hidden, context).to_vector<float>();  // [B, L]
+    const Tensor mask = padded_batch(encodings, chosen, model.pad_id(), false).mask;
+    const std::vector<float> logits = model.predict(hidden, mask, context).to_vector<float>();  // [B, L]
     for (std::size_t b = 0; b < chosen.size(); ++b) {
       const std::vector<double> scores =
           label_scores(std::span(logits).subspan(b * labels, labels), label_function(model));

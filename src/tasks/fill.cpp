@@ -71,7 +71,7 @@ std::vector<FilledText> fill_masks(const EncoderModel& model, const Tokenizer& t
     Context context;
     const Tensor index = Tensor::from(rows, {static_cast<std::int64_t>(rows.size())});
     const std::vector<float> logits =
-        model.predict(gather(flat, 0, index), context).to_vector<float>();  // [masks, V]
+        model.predict(gather(flat, 0, index), {}, context).to_vector<float>();  // [masks, V]
     const std::size_t width = logits.size() / rows.size();
     std::size_t at = 0;
     for (const std::size_t text : chosen) {

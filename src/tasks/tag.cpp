@@ -211,7 +211,7 @@ std::vector<std::vector<TaggedText>> tag(const EncoderModel& model, const Tokeni
   const std::size_t labels = model.labels().size();
   const auto label_tokens = [&](std::span<const std::size_t> chosen, const Tensor& hidden) {
     Context context;
-    const std::vector<float> logits = model.predict(hidden, context).to_vector<float>();  // [B, T, L]
+    const std::vector<float> logits = model.predict(hidden, {}, context).to_vector<float>();  // [B, T, L]
     const auto length = static_cast<std::size_t>(hidden.size(1));
     for (std::size_t b = 0; b < chosen.size(); ++b) {
       const Encoding& encoding = windows.encodings[chosen[b]];

@@ -102,6 +102,35 @@ TEST(Classify, GivesThePipelinesScores) {
   }
 }
 
+// A reranker's score of a pair is the sigmoid of its one logit, as CrossEncoder.predict gives it, unless the
+// config says otherwise (now, and before sentence-transformers 4). The logits are those of
+// transformers 5.12.1.
+TEST(Classify, ScoresTheLinesOfAFileOfPairs) {
+  const std::string pairs = "the cat\tthe mat\nno pair\nWhere?\tIn London.\n";
+  const auto scores = [&](const Json& changes) {
+    const Changed model("xlm-roberta-cross-encoder", changes);
+    const Result result = run_json({"classify", "--model", model.path, "--tab-pairs"}, {}, pairs);
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err, HasSubstr("line 2: expected two texts with a tab between them, got one"));
+    const std::vector<Json> rows = json_lines(result.out);
+    EXPECT_EQ(rows.size(), 3u);
+    EXPECT_TRUE(rows.at(1).contains("error"));
+    return std::pair(rows.at(0).at(0).at("score").get<double>(), rows.at(2).at(0).at("score").get<double>());
+  };
+  const std::string identity = "torch.nn.modules.linear.Identity";
+  const auto sigmoid = scores(Json::object()),
+             logit = scores({{"sentence_transformers", {{"activation_fn", identity}, {"version", "5.0"}}}}),
+             older = scores({{"sbert_ce_default_activation_function", identity}});
+  EXPECT_EQ(logit, older);
+  EXPECT_NEAR(logit.first, 0.41083437, 1e-5);
+  EXPECT_NEAR(logit.second, -0.21886525, 1e-5);
+  EXPECT_NEAR(sigmoid.first, 0.60128796, 1e-5);
+  EXPECT_NEAR(sigmoid.second, 0.44550103, 1e-5);
+  const Words single{"classify", "--model", encoder("xlm-roberta-cross-encoder"), "Where?", "--pair"};
+  const Json one = Json::parse(run_json(single, {"In London."}).out);
+  EXPECT_EQ(one.at(0).at("score").get<double>(), sigmoid.second);
+}
+
 TEST(Classify, CutsWhatIsTooLongWithAWarning) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "the cat ";

@@ -49,8 +49,8 @@ class Counting final : public EncoderModel {
   std::int64_t hidden_size() const override { return inner_.hidden_size(); }
   std::int64_t type_vocab_size() const override { return inner_.type_vocab_size(); }
   std::int64_t pad_id() const override { return inner_.pad_id(); }
-  Tensor predict(const Tensor& hidden, Context& context) const override {
-    return inner_.predict(hidden, context);
+  Tensor predict(const Tensor& hidden, const Tensor& mask, Context& context) const override {
+    return inner_.predict(hidden, mask, context);
   }
   Tensor loss(const EncoderBatch& batch, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override {

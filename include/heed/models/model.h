@@ -15,6 +15,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/context.h"
+#include "heed/ops/activation.h"
 #include "heed/ops/loss.h"
 #include "heed/tensor.h"
 
@@ -163,6 +164,9 @@ class EncoderModel : public Model {
   virtual const std::vector<std::string>& labels() const = 0;
   /// The config's problem_type, if it has one.
   virtual std::optional<LabelProblem> problem() const = 0;
+  /// What turns the logit of a single label into its score, where the config says (sentence-transformers'
+  /// activation_fn, which rerankers have): sigmoid or none.
+  virtual std::optional<Activation> score_activation() const { return std::nullopt; }
   virtual std::int64_t hidden_size() const = 0;
   /// Number of different type_ids; 0 if the family ignores them.
   virtual std::int64_t type_vocab_size() const = 0;
@@ -171,8 +175,9 @@ class EncoderModel : public Model {
   /// The last hidden state [B, T, D]. Throws Error for ids, types or lengths out of range.
   virtual Tensor encode(const EncoderBatch& batch, Context& context) const = 0;
   /// The head's logits: of the head `sequence` from hidden [B, T, D] to [B, L], of the others from any
-  /// [..., D] to [..., V], [..., L] or [..., 2]. Throws Error when there is no head.
-  virtual Tensor predict(const Tensor& hidden, Context& context) const = 0;
+  /// [..., D] to [..., V], [..., L] or [..., 2]. A `sequence` head may take the mean over the tokens that
+  /// `mask` i64 [B, T] shows (all, where it is undefined). Throws Error when there is no head.
+  virtual Tensor predict(const Tensor& hidden, const Tensor& mask, Context& context) const = 0;
   /// The loss against labels i64 [B, T] (masked_lm, token), i64 [B, 2] (span: first and last token), i64 [B]
   /// or f32 [B] or [B, L] (sequence: by the config's problem_type, else by the number of labels and their
   /// type): cross-entropy; binary cross-entropy for multi_label; the mean square for regression.

@@ -20,6 +20,10 @@ Config load_model_config(const std::filesystem::path& directory);
 /// invalid, or the family is unknown.
 std::unique_ptr<Model> load_model(const std::filesystem::path& directory, DType dtype = DType::f32);
 
+/// The same without the head of an encoder, for vectors of texts: the files may lack the head that
+/// config.json names, as those of sentence-transformers do. Other models have their heads.
+std::unique_ptr<Model> load_model_body(const std::filesystem::path& directory, DType dtype = DType::f32);
+
 /// A new model with random weights (f32), with the family and sizes of a config.json. Throws Error for an
 /// invalid config.
 std::unique_ptr<Model> make_model(const Config& config, Generator& generator);

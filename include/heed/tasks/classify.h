@@ -14,8 +14,9 @@ struct LabelScore {
   double score = 0;
 };
 
-/// How logits become scores. The default depends on the model's problem_type: none for regression; sigmoid of
-/// each logit for multi_label and if there is one label; otherwise softmax over the labels.
+/// How logits become scores. With one label, the config's score_activation decides. The default depends on
+/// the model's problem_type: none for regression; sigmoid of each logit for multi_label and if there is one
+/// label; otherwise softmax over the labels.
 enum class LabelFunction : std::uint8_t { sigmoid, softmax, none };
 LabelFunction label_function(const EncoderModel& model);
 
