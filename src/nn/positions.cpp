@@ -153,7 +153,7 @@ std::int64_t RelativeBuckets::of(std::int64_t offset) const {
 RelativePositions::RelativePositions(Tensor table, const RelativeBuckets& buckets)
     : table_(std::move(table)), buckets_(buckets) {
   const std::int64_t near = buckets.count / (buckets.bidirectional ? 4 : 2);
-  if (table_.rank() != 2 || table_.size(0) != buckets.count || near < 1 || buckets.max_distance <= near) {
+  if (table_.rank() != 2 || table_.size(0) < buckets.count || near < 1 || buckets.max_distance <= near) {
     throw Error("relative positions: expected a table [buckets, H] and a largest distance above " +
                 std::to_string(near) + ", got " + table_.str() + " for " + std::to_string(buckets.count) +
                 " buckets and " + std::to_string(buckets.max_distance));

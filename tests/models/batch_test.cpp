@@ -78,7 +78,8 @@ INSTANTIATE_TEST_SUITE_P(Families, Batch,
                          testing::Values(Fixture{"marian", true}, Fixture{"t5", true}, Fixture{"bart", true},
                                          Fixture{"decoders/gpt2", false}, Fixture{"decoders/llama", false},
                                          Fixture{"decoders/bloom", false},
-                                         Fixture{"encoders/bert-mlm", false}),
+                                         Fixture{"encoders/bert-mlm", false},
+                                         Fixture{"encoders/mpnet-mlm", false}),
                          [](const auto& info) {
                            std::string name = info.param.folder;
                            std::replace_if(

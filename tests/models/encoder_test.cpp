@@ -63,6 +63,7 @@ const EncoderCase kEncoderCases[] = {
     {"camembert-tag", EncoderHead::token, 7, 39},
     {"xlm-roberta", EncoderHead::none, 7, 0},
     {"xlm-roberta-cross-encoder", EncoderHead::sequence, 7, 41},
+    {"mpnet-mlm", EncoderHead::masked_lm, 7, 42},
     {"albert-mlm", EncoderHead::masked_lm, 11, 76},
     {"albert-classify", EncoderHead::sequence, 11, 43},
 };
@@ -199,7 +200,7 @@ TEST_F(BertTest, FirstCheckpointsLayoutGivesTheSameNumbers) {
 
 TEST_F(BertTest, ConfigOfEarlierVersionsGivesTheSameModel) {
   const NoGradients guard;
-  for (const char* name : {"bert-mlm", "roberta-mlm", "xlm-roberta-cross-encoder"}) {
+  for (const char* name : {"bert-mlm", "roberta-mlm", "xlm-roberta-cross-encoder", "mpnet-mlm"}) {
     const fs::path from = kEncoders / name;
     const auto model = load_with(nlohmann::json::parse(read_file(from / "config_hub_style.json")), from);
     const TensorMap outputs = model->forward(read_tensors(from / "inputs.safetensors"), {}, context);
@@ -218,6 +219,25 @@ TEST_F(BertTest, BareModelReadsTheBodyBelowAHead) {
     EXPECT_LE(relative_error(outputs.at("last_hidden_state"), expected.at("hidden_states.2")), 1e-5);
     EXPECT_EQ(outputs.contains("pooler_output"), *from != '\0');
   }
+}
+
+// sentence-transformers saves a body alone beside a config that names a head.
+TEST_F(BertTest, VectorsNeedNoHead) {
+  const NoGradients guard;
+  const fs::path from = kEncoders / "mpnet-mlm";
+  std::vector<NamedTensor> body;
+  for (const auto& [name, tensor] : read_tensors(from / "model.safetensors")) {
+    if (name.starts_with("mpnet.")) body.push_back({name.substr(6), tensor});
+  }
+  fs::copy_file(from / "config.json", folder / "config.json");
+  save_safetensors(folder / "model.safetensors", body);
+  EXPECT_THROW(load_model(folder), Error);
+  const auto model = load_model_body(folder);
+  inputs = read_tensors(from / "inputs.safetensors");
+  inputs.erase("labels");
+  EXPECT_LE(relative_error(model->forward(inputs, {}, context).at("last_hidden_state"),
+                           read_tensors(from / "expected.safetensors").at("hidden_states.2")),
+            1e-5);
 }
 
 TEST_F(BertTest, TenStepsOfAdamWFollowPyTorch) {

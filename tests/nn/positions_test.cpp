@@ -150,7 +150,7 @@ TEST(Positions, RelativeBiasIsAddedToTheScoresAndLearns) {
   }
   EXPECT_LT(largest_difference(biased(table), scaled_dot_product_attention(q, k, v, options)), 1e-12);
   reference::check_gradients([&](const auto& in) { return biased(in[0]); }, {table});
-  EXPECT_THROW(RelativePositions(table, RelativeBuckets{7, 6, true}), Error);
+  EXPECT_THROW(RelativePositions(table, RelativeBuckets{9, 6, true}), Error);
   EXPECT_THROW(RelativePositions(table, RelativeBuckets{8, 2, true}), Error);
 }
 

@@ -89,15 +89,15 @@ struct RelativeBuckets {
   std::int64_t of(std::int64_t offset) const;
 };
 
-/// Adds a learned bias per bucket and head to the scores. Throws Error when the table [buckets, H] has
-/// another number of buckets, or when there are too few.
+/// Adds a learned bias per bucket and head to the scores. Throws Error when the table [rows, H] has
+/// fewer rows than buckets (further rows are not used), or when there are too few buckets.
 class RelativePositions : public ScoreBias {
  public:
   RelativePositions(Tensor table, const RelativeBuckets& buckets);
   void add_to(AttentionOptions& options, const Tensor& queries, const Tensor& keys) const override;
 
  private:
-  Tensor table_;  // [buckets, H]
+  Tensor table_;  // [rows, H]
   RelativeBuckets buckets_;
 };
 
