@@ -17,6 +17,7 @@ Family llama_family();
 Family marian_family();
 Family mistral_family();
 Family mixtral_family();
+Family modernbert_family();
 Family mpnet_family();
 Family mpt_family();
 Family olmo2_family();

@@ -79,7 +79,8 @@ INSTANTIATE_TEST_SUITE_P(Families, Batch,
                                          Fixture{"decoders/gpt2", false}, Fixture{"decoders/llama", false},
                                          Fixture{"decoders/bloom", false},
                                          Fixture{"encoders/bert-mlm", false},
-                                         Fixture{"encoders/mpnet-mlm", false}),
+                                         Fixture{"encoders/mpnet-mlm", false},
+                                         Fixture{"encoders/modernbert-mlm", false}),
                          [](const auto& info) {
                            std::string name = info.param.folder;
                            std::replace_if(

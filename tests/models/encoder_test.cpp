@@ -64,6 +64,8 @@ const EncoderCase kEncoderCases[] = {
     {"xlm-roberta", EncoderHead::none, 7, 0},
     {"xlm-roberta-cross-encoder", EncoderHead::sequence, 7, 41},
     {"mpnet-mlm", EncoderHead::masked_lm, 7, 42},
+    {"modernbert-mlm", EncoderHead::masked_lm, 11, 29},
+    {"modernbert-classify", EncoderHead::sequence, 11, 30},
     {"albert-mlm", EncoderHead::masked_lm, 11, 76},
     {"albert-classify", EncoderHead::sequence, 11, 43},
 };
@@ -200,7 +202,8 @@ TEST_F(BertTest, FirstCheckpointsLayoutGivesTheSameNumbers) {
 
 TEST_F(BertTest, ConfigOfEarlierVersionsGivesTheSameModel) {
   const NoGradients guard;
-  for (const char* name : {"bert-mlm", "roberta-mlm", "xlm-roberta-cross-encoder", "mpnet-mlm"}) {
+  for (const char* name : {"bert-mlm", "roberta-mlm", "xlm-roberta-cross-encoder", "mpnet-mlm",
+                           "modernbert-mlm", "modernbert-classify"}) {
     const fs::path from = kEncoders / name;
     const auto model = load_with(nlohmann::json::parse(read_file(from / "config_hub_style.json")), from);
     const TensorMap outputs = model->forward(read_tensors(from / "inputs.safetensors"), {}, context);

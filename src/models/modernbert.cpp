@@ -1,0 +1,178 @@
+// ModernBERT (Warner et al. 2024): pre-norm layers without biases, gated feed-forward layers, rotary
+// positions, and attention that is local in most layers.
+#include "heed/nn/attention.h"
+#include "heed/nn/feed_forward.h"
+#include "heed/nn/rotary.h"
+#include "models/config_fields.h"
+#include "models/encoder_heads.h"
+#include "models/families.h"
+#include "models/tensor_rows.h"
+
+namespace heed {
+namespace {
+
+const std::string kModernBert = "model.", kModernBertWords = "embeddings.tok_embeddings.weight";
+
+struct ModernBertConfig : EncoderConfig {
+  std::vector<bool> is_global = {};  // per layer; else attention is local
+  std::int64_t reach = 0;            // tokens to each side that a local layer attends to
+  double global_theta = 0.0, local_theta = 0.0;
+  bool attention_bias = false, mlp_bias = false, norm_bias = false, decoder_bias = true,
+       classifier_bias = false;
+  Activation head_activation = Activation::gelu;
+  double mlp_dropout = 0.0;
+};
+
+// The rotary base of a kind of layer: in `rope_parameters`, or under a key of its own before transformers 5.
+double layer_theta(const Config& json, const char* kind, const char* key, double default_value) {
+  double theta = positive_number(json, key, default_value);
+  if (const std::optional<Config> kinds = json.optional_sub("rope_parameters")) {
+    if (const std::optional<Config> own = kinds->optional_sub(kind)) {
+      if (own->string("rope_type", "default") != "default") own->fail("rope_type", "default");
+      theta = positive_number(*own, "rope_theta", theta);
+    }
+  }
+  return theta;
+}
+
+void parse_layers(const Config& json, ModernBertConfig& c) {
+  const std::int64_t every = json.positive_integer("global_attn_every_n_layers", 3);
+  const std::vector<std::string> kinds = json.strings("layer_types");
+  if (!kinds.empty() && static_cast<std::int64_t>(kinds.size()) != c.layers)
+    json.fail("layer_types", "one for each of num_hidden_layers");
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const std::string kind = kinds.empty() ? (i % every == 0 ? "full_attention" : "sliding_attention")
+                                           : kinds[static_cast<std::size_t>(i)];
+    if (kind != "full_attention" && kind != "sliding_attention")
+      json.fail("layer_types", "full_attention or sliding_attention");
+    c.is_global.push_back(kind == "full_attention");
+  }
+  c.reach = json.positive_integer("local_attention", 128) / 2;
+  if (json.has("rope_scaling")) json.fail("rope_scaling", "none");
+  c.global_theta = layer_theta(json, "full_attention", "global_rope_theta", 160000);
+  c.local_theta = layer_theta(json, "sliding_attention", "local_rope_theta", 10000);
+}
+
+ModernBertConfig parse_modernbert(const Config& json) {
+  ModernBertConfig c{EncoderConfig::parse_common(json)};
+  c.vocab_size = json.positive_integer("vocab_size", 50368);
+  c.d_model = c.d_embedding = json.positive_integer("hidden_size", 768);
+  c.layers = layer_count(json, "num_hidden_layers", 22);
+  c.heads = json.positive_integer("num_attention_heads", 12);
+  c.d_ff = json.positive_integer("intermediate_size", 1152);
+  c.max_positions = json.positive_integer("max_position_embeddings", 8192);
+  c.activation = activation_setting(json, "hidden_activation", json.string("hidden_activation", "gelu"));
+  c.norm_eps = norm_epsilon(json, "norm_eps", 1e-5);
+  c.dropout = probability(json, "embedding_dropout", 0.0);
+  c.attention_dropout = probability(json, "attention_dropout", 0.0);
+  c.mlp_dropout = probability(json, "mlp_dropout", 0.0);
+  c.head_dropout = probability(json, "classifier_dropout", 0.0);
+  c.padding = padding_setting(json, 50283, c.vocab_size);
+  c.norm_bias = json.boolean("norm_bias", false);
+  c.attention_bias = json.boolean("attention_bias", false);
+  c.mlp_bias = json.boolean("mlp_bias", false);
+  c.decoder_bias = json.boolean("decoder_bias", true);
+  c.classifier_bias = json.boolean("classifier_bias", false);
+  c.head_activation =
+      activation_setting(json, "classifier_activation", json.string("classifier_activation", "gelu"));
+  const std::string pooling = json.string("classifier_pooling", "cls");
+  if (pooling != "cls" && pooling != "mean") json.fail("classifier_pooling", "cls or mean");
+  c.mean_pooling = pooling == "mean";
+  check_heads(json, "num_attention_heads", c.d_model, c.heads);
+  if (c.d_model / c.heads % 2 != 0) json.fail("num_attention_heads", "heads of an even size, which rotate");
+  parse_layers(json, c);
+  json.ignore({"cls_token_id", "sep_token_id", "deterministic_flash_attn", "initializer_cutoff_factor",
+               "layer_norm_eps", "reference_compile", "repad_logits_with_grad", "sparse_pred_ignore_index",
+               "sparse_prediction"});
+  ignore_common_keys(json);
+  return c;
+}
+
+EncoderHeads modernbert_heads(const ModernBertConfig& c) {
+  HeadMaps maps{.dense = "head.dense",
+                .activation = c.head_activation,
+                .norm = "head.norm",
+                .dropout = c.head_dropout,
+                .output = "classifier"};
+  EncoderHeads heads{.prefix = kModernBert, .words = kModernBert + kModernBertWords};
+  heads.sequence = heads.token = heads.span = maps;
+  maps.output = "decoder";
+  maps.dropout = 0.0;
+  heads.masked_lm = maps;
+  heads.dense_bias = c.classifier_bias;
+  heads.norm_bias = c.norm_bias;
+  heads.output_has_bias = c.decoder_bias;
+  return heads;
+}
+
+std::string modernbert_layer(const std::string& prefix, std::int64_t i) {
+  return prefix + "layers." + std::to_string(i) + ".";
+}
+
+TensorTable modernbert_table(const ModernBertConfig& c, const HasTensor&) {
+  TensorTable table;
+  const std::string prefix = body_prefix(c, kModernBert);
+  table.rows.push_back({prefix + kModernBertWords, {c.vocab_size, c.d_model}, Init::embedding});
+  add_norm(table, prefix + "embeddings.norm", c.d_model, c.norm_bias);
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const std::string layer = modernbert_layer(prefix, i);
+    if (i > 0) add_norm(table, layer + "attn_norm", c.d_model, c.norm_bias);
+    add_linear(table, layer + "attn.Wqkv", 3 * c.d_model, c.d_model, c.attention_bias);
+    add_linear(table, layer + "attn.Wo", c.d_model, c.d_model, c.attention_bias);
+    add_norm(table, layer + "mlp_norm", c.d_model, c.norm_bias);
+    add_linear(table, layer + "mlp.Wi", 2 * c.d_ff, c.d_model, c.mlp_bias);
+    add_linear(table, layer + "mlp.Wo", c.d_model, c.d_ff, c.mlp_bias);
+  }
+  add_norm(table, prefix + "final_norm", c.d_model, c.norm_bias);
+  add_head(table, c, modernbert_heads(c));
+  return table;
+}
+
+std::unique_ptr<Model> build_modernbert(const ModernBertConfig& c, ModelFiles files) {
+  const Weights& weights = files.weights;
+  const std::string prefix = body_prefix(c, kModernBert);
+  const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
+  const auto norm = [&](const std::string& name) {
+    return norm_part(weights, name, NormKind::layer, c.norm_eps);
+  };
+  const auto rotary = [&](double theta) {
+    return std::make_shared<RotaryPositions>(RotaryOptions{.dim = c.d_model / c.heads, .theta = theta});
+  };
+  const auto global = rotary(c.global_theta), local = rotary(c.local_theta);
+  EncoderParts parts;
+  parts.embeddings.tokens = {weights[prefix + kModernBertWords], 1.0, c.padding};
+  parts.embeddings.norm = norm(prefix + "embeddings.norm");
+  parts.embeddings.dropout = c.dropout;
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const std::string file = modernbert_layer(prefix, i);
+    const bool everywhere = c.is_global[static_cast<std::size_t>(i)];
+    const SelfAttention attention{
+        {.out = linear(file + "attn.Wo"),
+         .heads = c.heads,
+         .kv_heads = c.heads,
+         .dropout = c.attention_dropout,
+         .rotary = everywhere ? global : local,
+         .window = everywhere ? 0 : c.reach + 1,
+         .fused = qkv_by_kind(linear(file + "attn.Wqkv"), c.heads, c.heads, c.d_model / c.heads)}};
+    const FeedForward feed_forward{.up = linear(file + "mlp.Wi"),
+                                   .down = linear(file + "mlp.Wo"),
+                                   .activation = c.activation,
+                                   .dropout = c.mlp_dropout,
+                                   .fused_gate = true};
+    Sublayer first{.name = "self_attn", .part = attention, .dropout = c.attention_dropout};
+    if (i > 0) first.norm_before = norm(file + "attn_norm");
+    parts.stack.layers.push_back(
+        {{{.sublayers = {first}}, pre_norm("feed_forward", norm(file + "mlp_norm"), feed_forward)}});
+  }
+  parts.stack.final_norm = norm(prefix + "final_norm");
+  parts.head = head_parts(c, weights, modernbert_heads(c));
+  return assemble_encoder(c, std::move(files), std::move(parts));
+}
+
+}  // namespace
+
+Family modernbert_family() {
+  return family<parse_modernbert, modernbert_table, build_modernbert>({"modernbert"});
+}
+
+}  // namespace heed
