@@ -26,6 +26,13 @@ ROBERTA = BERT | dict(type_vocab_size=1, pad_token_id=1)
 DISTILBERT = dict(vocab_size=97, dim=42, n_layers=2, n_heads=3, hidden_dim=50, max_position_embeddings=24,
                   activation="relu")
 ALBERT = BERT | dict(embedding_size=17, num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2)
+MPNET = {key: value for key, value in ROBERTA.items() if key != "type_vocab_size"} | dict(max_position_embeddings=36)
+MODERNBERT = dict(vocab_size=97, hidden_size=40, num_hidden_layers=4, num_attention_heads=5, intermediate_size=50,
+                  max_position_embeddings=64, local_attention=7, pad_token_id=2, bos_token_id=0, eos_token_id=1,
+                  cls_token_id=0, sep_token_id=1)
+DEBERTA = dict(vocab_size=97, hidden_size=42, num_hidden_layers=2, num_attention_heads=3, intermediate_size=50,
+               max_position_embeddings=26, type_vocab_size=0, relative_attention=True, position_buckets=6,
+               norm_rel_ebd="layer_norm", share_att_key=True, pos_att_type="p2c|c2p", position_biased_input=False)
 GPT2 = dict(vocab_size=97, n_embd=45, n_layer=3, n_head=3, n_inner=50, n_positions=40)
 LLAMA = dict(vocab_size=97, hidden_size=48, intermediate_size=70, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=64)
@@ -68,6 +75,15 @@ def heads(name, settings):
 CASES = [
     *heads("Bert", BERT), *heads("DistilBert", DISTILBERT), *heads("Roberta", ROBERTA), *heads("XLMRoberta", ROBERTA),
     *heads("Camembert", ROBERTA), *heads("Albert", ALBERT),
+    *heads("MPNet", MPNET), *heads("ModernBert", MODERNBERT), *heads("DebertaV2", DEBERTA),
+    ("ModernBertForSequenceClassification", MODERNBERT, dict(classifier_pooling="mean", num_labels=3)),
+    ("ModernBertForMaskedLM", MODERNBERT, dict(attention_bias=True, mlp_bias=True, norm_bias=True, classifier_bias=True,
+                                               decoder_bias=False)),
+    ("DebertaV2ForMaskedLM", DEBERTA, dict(legacy=False, tie_word_embeddings=False)),
+    ("DebertaV2Model", DEBERTA, dict(share_att_key=False, norm_rel_ebd="none", type_vocab_size=3)),
+    ("DebertaV2Model", DEBERTA, dict(position_buckets=-1, max_relative_positions=8, position_biased_input=True)),
+    ("DebertaV2Model", DEBERTA, dict(pos_att_type="c2p", share_att_key=False)),
+    ("DebertaV2Model", DEBERTA, dict(pos_att_type="p2c")),
     ("DistilBertForMaskedLM", DISTILBERT, dict(sinusoidal_pos_embds=True)),
     ("GPT2LMHeadModel", GPT2, {}),
     ("GPT2LMHeadModel", GPT2, dict(scale_attn_by_inverse_layer_idx=True, tie_word_embeddings=False)),

@@ -9,6 +9,7 @@ Family albert_family();
 Family bart_family();
 Family bert_family();
 Family bloom_family();
+Family deberta_family();
 Family distilbert_family();
 Family gpt2_family();
 Family gpt_neox_family();

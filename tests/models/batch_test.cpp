@@ -80,7 +80,8 @@ INSTANTIATE_TEST_SUITE_P(Families, Batch,
                                          Fixture{"decoders/bloom", false},
                                          Fixture{"encoders/bert-mlm", false},
                                          Fixture{"encoders/mpnet-mlm", false},
-                                         Fixture{"encoders/modernbert-mlm", false}),
+                                         Fixture{"encoders/modernbert-mlm", false},
+                                         Fixture{"encoders/deberta-v3-mlm", false}),
                          [](const auto& info) {
                            std::string name = info.param.folder;
                            std::replace_if(

@@ -66,6 +66,9 @@ const EncoderCase kEncoderCases[] = {
     {"mpnet-mlm", EncoderHead::masked_lm, 7, 42},
     {"modernbert-mlm", EncoderHead::masked_lm, 11, 29},
     {"modernbert-classify", EncoderHead::sequence, 11, 30},
+    {"deberta-v3-mlm", EncoderHead::masked_lm, 7, 43},
+    {"deberta-v3-classify", EncoderHead::sequence, 7, 42},
+    {"deberta-v3-mlm-new-head", EncoderHead::masked_lm, 7, 43},
     {"albert-mlm", EncoderHead::masked_lm, 11, 76},
     {"albert-classify", EncoderHead::sequence, 11, 43},
 };
@@ -202,8 +205,9 @@ TEST_F(BertTest, FirstCheckpointsLayoutGivesTheSameNumbers) {
 
 TEST_F(BertTest, ConfigOfEarlierVersionsGivesTheSameModel) {
   const NoGradients guard;
-  for (const char* name : {"bert-mlm", "roberta-mlm", "xlm-roberta-cross-encoder", "mpnet-mlm",
-                           "modernbert-mlm", "modernbert-classify"}) {
+  for (const char* name :
+       {"bert-mlm", "roberta-mlm", "xlm-roberta-cross-encoder", "mpnet-mlm", "modernbert-mlm",
+        "modernbert-classify", "deberta-v3-mlm", "deberta-v3-classify", "deberta-v3-mlm-new-head"}) {
     const fs::path from = kEncoders / name;
     const auto model = load_with(nlohmann::json::parse(read_file(from / "config_hub_style.json")), from);
     const TensorMap outputs = model->forward(read_tensors(from / "inputs.safetensors"), {}, context);
