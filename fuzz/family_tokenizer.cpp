@@ -8,11 +8,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   folder.put_parts({"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "spiece.model"},
                    heed::fuzz::text_of(data, size));
   const std::filesystem::path albert = folder.path() / "spiece.model",
-                              fairseq = folder.path() / "sentencepiece.bpe.model";
+                              fairseq = folder.path() / "sentencepiece.bpe.model",
+                              deberta = folder.path() / "spm.model";
   std::error_code missing;
-  std::filesystem::remove(fairseq, missing);
-  std::filesystem::copy_file(albert, fairseq, missing);
-  for (const auto& model : {albert, fairseq})
+  for (const auto& other : {fairseq, deberta}) {
+    std::filesystem::remove(other, missing);
+    std::filesystem::copy_file(albert, other, missing);
+  }
+  for (const auto& model : {albert, fairseq, deberta})
     heed::fuzz::check(folder, [&] { heed::fuzz::use(*heed::load_tokenizer(model)); });
   return 0;
 }

@@ -21,8 +21,8 @@ constexpr std::string_view kNames[] = {
     // tokenizers
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "chat_template.jinja", "chat_template.json", "vocab.json", "vocab.txt", "merges.txt", "encoder.json",
-    "vocab.bpe", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm", "target.spm",
-    "target_vocab.json", "normalizer.json",
+    "vocab.bpe", "tokenizer.model", "spiece.model", "spm.model", "sentencepiece.bpe.model", "source.spm",
+    "target.spm", "target_vocab.json", "normalizer.json",
     // sentence embeddings
     "modules.json", "config_sentence_transformers.json"};
 

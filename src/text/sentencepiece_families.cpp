@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-enum class Family { xlm_roberta, camembert, mbart, mbart50, albert, t5 };
+enum class Family { xlm_roberta, camembert, mbart, mbart50, albert, t5, deberta };
 
 struct FamilyName {
   Family family;
@@ -28,7 +28,8 @@ struct FamilyName {
   const char* model_type;  // as in config.json
   const char* file;
 };
-constexpr const char *kFairseqFile = "sentencepiece.bpe.model", *kPlainFile = "spiece.model";
+constexpr const char *kFairseqFile = "sentencepiece.bpe.model", *kPlainFile = "spiece.model",
+                     *kDebertaFile = "spm.model";
 constexpr FamilyName kFamilies[] = {
     {Family::xlm_roberta, "XLMRobertaTokenizer", "xlm-roberta", kFairseqFile},
     {Family::camembert, "CamembertTokenizer", "camembert", kFairseqFile},
@@ -37,6 +38,7 @@ constexpr FamilyName kFamilies[] = {
     {Family::albert, "AlbertTokenizer", "albert", kPlainFile},
     {Family::t5, "T5Tokenizer", "t5", kPlainFile},
     {Family::t5, "MT5Tokenizer", "mt5", kPlainFile},
+    {Family::deberta, "DebertaV2Tokenizer", "deberta-v2", kDebertaFile},
 };
 
 // By SpecialRole: bos, eos, unk, pad, mask, cls, sep.
@@ -45,6 +47,8 @@ constexpr UsualTokens kFairseqTokens = {kRobertaTokens.roles, true};
 constexpr UsualTokens kMbart50Tokens = {{nullptr, "</s>", "<unk>", "<pad>", "<mask>", "<s>", "</s>"}, true};
 constexpr UsualTokens kAlbertTokens = {{"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]", "[CLS]", "[SEP]"},
                                        false};
+constexpr UsualTokens kDebertaTokens = {{"[CLS]", "[SEP]", "[UNK]", "[PAD]", "[MASK]", "[CLS]", "[SEP]"},
+                                        false};
 constexpr UsualTokens kT5Tokens = {{nullptr, "</s>", "<unk>", "<pad>", nullptr, nullptr, nullptr}, false};
 
 // The language codes after the pieces: mBART has the first 25, mBART-50 all.
@@ -89,10 +93,12 @@ std::optional<Family> family_of(const FamilyHint& hint, std::string_view file) {
   return std::nullopt;
 }
 
-[[noreturn]] void refuse_unknown_family(const FamilyHint& hint, const std::string& where, bool plain) {
-  const char* types = plain ? "t5, mt5 or albert" : "xlm-roberta, camembert or mbart";
-  const char* classes = plain ? "T5Tokenizer or AlbertTokenizer"
-                              : "XLMRobertaTokenizer, CamembertTokenizer, MBartTokenizer or MBart50Tokenizer";
+[[noreturn]] void refuse_unknown_family(const FamilyHint& hint, const std::string& where,
+                                        std::string_view file) {
+  const char *types = "xlm-roberta, camembert or mbart",
+             *classes = "XLMRobertaTokenizer, CamembertTokenizer, MBartTokenizer or MBart50Tokenizer";
+  if (file == kPlainFile) types = "t5, mt5 or albert", classes = "T5Tokenizer or AlbertTokenizer";
+  if (file == kDebertaFile) types = "deberta-v2", classes = "DebertaV2Tokenizer";
   throw Error(fmt::format(
       "{}: unknown kind of tokenizer: expected config.json with the model_type {}, or tokenizer_config.json "
       "with "
@@ -102,7 +108,7 @@ std::optional<Family> family_of(const FamilyHint& hint, std::string_view file) {
 }
 
 /// Returns the family of a model's file. Without a hint, a spiece.model is T5's unless it has a piece of
-/// ALBERT's.
+/// ALBERT's, and a spm.model is DeBERTa's.
 Family told_family(const FamilyHint& hint, const SentencePieceFile& file, const char* name,
                    const std::string& where) {
   if (const auto family = family_of(hint, name)) return *family;
@@ -110,7 +116,8 @@ Family told_family(const FamilyHint& hint, const SentencePieceFile& file, const 
   const bool framed = std::any_of(file.pieces.begin(), file.pieces.end(), [](const auto& piece) {
     return piece.text == "[CLS]" || piece.text == "<cls>";
   });
-  if (!plain || framed || !hint.value.empty()) refuse_unknown_family(hint, where, plain);
+  if (std::string_view(name) == kDebertaFile && hint.value.empty()) return Family::deberta;
+  if (!plain || framed || !hint.value.empty()) refuse_unknown_family(hint, where, name);
   return Family::t5;
 }
 
@@ -128,7 +135,9 @@ class OptionalFile {
   Json json_ = Json::object();
 };
 
-bool has_fairseq_numbers(Family family) { return family != Family::albert && family != Family::t5; }
+bool has_fairseq_numbers(Family family) {
+  return family != Family::albert && family != Family::t5 && family != Family::deberta;
+}
 
 /// T5's sentinel tokens for masked spans, whose ids count downwards after the pieces.
 std::string sentinel(std::int64_t number) { return fmt::format("<extra_id_{}>", number); }
@@ -186,14 +195,19 @@ Json replace(const char* kind, const char* pattern, const char* content) {
   return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
 }
 
-/// Returns the family's normalizer. mBART, CamemBERT and ALBERT ignore the character map of the model.
-Json normalizer_of(Family family, const SentencePieceFile& file) {
+/// Returns the family's normalizer. mBART, CamemBERT, ALBERT and DeBERTa ignore the character map of the
+/// model.
+Json normalizer_of(Family family, const SentencePieceFile& file, const JsonField& config) {
   const Json join_spaces = replace("Regex", " {2,}", " ");
   Json parts = Json::array();
   switch (family) {
     case Family::mbart: break;
+    case Family::deberta:
     case Family::camembert:
+      if (family == Family::deberta && config.boolean("do_lower_case", false))
+        parts.push_back({{"type", "Lowercase"}});
       parts.push_back(replace("Regex", R"(\s{2,}|[\n\r\t])", " "));
+      if (family == Family::deberta) parts.push_back({{"type", "NFC"}});
       parts.push_back({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
       break;
     case Family::t5:
@@ -213,29 +227,44 @@ Json normalizer_of(Family family, const SentencePieceFile& file) {
   return {{"type", "Sequence"}, {"normalizers", std::move(parts)}};
 }
 
+/// The number of the token for what no piece covers.
+std::int64_t unknown_id(Family family, const SentencePieceFile& file, const FamilyTokens& tokens) {
+  if (family == Family::albert) return 1;
+  if (family == Family::t5) return 2;
+  if (family != Family::deberta) return 3;
+  for (std::size_t i = 0; i < file.pieces.size(); ++i) {
+    if (file.pieces[i].text == *tokens.role(SpecialRole::unk) && file.pieces[i].score == 0)
+      return static_cast<std::int64_t>(i);
+  }
+  return 1;
+}
+
 Json document_of(Family family, const SentencePieceFile& file, const FamilyTokens& tokens,
                  const JsonField& config, std::int64_t sentinels) {
   const bool prefixed =
       !languages_of(family).empty() || family == Family::t5 || config.boolean("add_prefix_space", true);
+  const bool deberta = family == Family::deberta;
   const Json metaspace = {{"type", "Metaspace"},
-                          {"add_prefix_space", prefixed},
-                          {"prepend_scheme", prefixed ? "always" : "never"}};
+                          {"add_prefix_space", prefixed || deberta},
+                          {"prepend_scheme", prefixed  ? "always"
+                                             : deberta ? "first"
+                                                       : "never"}};
   Json pieces = Json::array();
-  if (family != Family::camembert && family != Family::mbart50)
+  if (deberta && config.boolean("split_by_punct", false))
+    pieces.push_back({{"type", "Punctuation"}, {"behavior", "Isolated"}});
+  if (family != Family::camembert && family != Family::mbart50 && !deberta)
     pieces.push_back({{"type", "WhitespaceSplit"}});
   pieces.push_back(metaspace);
-  return {{"normalizer", normalizer_of(family, file)},
+  return {{"normalizer", normalizer_of(family, file, config)},
           {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", std::move(pieces)}}},
           {"decoder", metaspace},
           {"model",
            {{"type", "Unigram"},
-            {"unk_id", family == Family::albert ? 1
-                       : family == Family::t5   ? 2
-                                                : 3},
+            {"unk_id", unknown_id(family, file, tokens)},
             {"vocab", vocabulary_of(family, file, tokens, sentinels)}}}};
 }
 
-/// Returns a template whose tokens all have type id 0; `special` are pairs [token, id].
+/// Returns a template; `special` are pairs [token, id].
 Json template_processing(Json single, Json pair, std::initializer_list<Json> special) {
   Json tokens = Json::object();
   for (const Json& token : special)
@@ -247,7 +276,18 @@ Json template_processing(Json single, Json pair, std::initializer_list<Json> spe
           {"special_tokens", std::move(tokens)}};
 }
 
-Json part(const char* kind, const Json& id) { return {{kind, {{"id", id}, {"type_id", 0}}}}; }
+Json part(const char* kind, const Json& id, int type = 0) {
+  return {{kind, {{"id", id}, {"type_id", type}}}};
+}
+
+/// DeBERTa's `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]`, the second text of type 1.
+Json typed_processing(const Json& start, const Json& end) {
+  const Json first = part("SpecialToken", start[0]), mark = part("SpecialToken", end[0]),
+             second_mark = part("SpecialToken", end[0], 1);
+  return template_processing(
+      Json::array({first, part("Sequence", "A"), mark}),
+      Json::array({first, part("Sequence", "A"), mark, part("Sequence", "B", 1), second_mark}), {start, end});
+}
 
 /// T5's `A </s>` and `A </s> B </s>`.
 Json end_processing(const Json& end) {
@@ -288,6 +328,8 @@ Json post_processor_of(Family family, const Pipeline& pipeline, const FamilyToke
             {"cls", numbered(SpecialRole::cls, "[CLS]")},
             {"sep", numbered(SpecialRole::sep, "[SEP]")}};
   }
+  if (family == Family::deberta)
+    return typed_processing(numbered(SpecialRole::cls), numbered(SpecialRole::sep));
   const Json end = numbered(SpecialRole::eos);
   if (family == Family::t5) return end_processing(end);
   if (languages_of(family).empty()) {
@@ -305,7 +347,9 @@ Json post_processor_of(Family family, const Pipeline& pipeline, const FamilyToke
 
 }  // namespace
 
-bool is_of_family(std::string_view name) { return name == kFairseqFile || name == kPlainFile; }
+bool is_of_family(std::string_view name) {
+  return name == kFairseqFile || name == kPlainFile || name == kDebertaFile;
+}
 
 std::unique_ptr<Tokenizer> load_family_sentencepiece(const std::filesystem::path& directory,
                                                      const char* name) {
@@ -321,6 +365,7 @@ std::unique_ptr<Tokenizer> load_family_sentencepiece(const std::filesystem::path
                              : family == Family::t5          ? kT5Tokens
                              : family == Family::xlm_roberta ? kRobertaTokens
                              : family == Family::mbart50     ? kMbart50Tokens
+                             : family == Family::deberta     ? kDebertaTokens
                                                              : kFairseqTokens;
   const FamilyTokens tokens(usual, config_field, map.field(), added.field(), config.added_tokens);
 

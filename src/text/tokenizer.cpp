@@ -38,7 +38,7 @@ std::unique_ptr<Tokenizer> load_directory(const std::filesystem::path& directory
     return load_marian_tokenizer(directory);
   if (there("tokenizer.json")) return load_tokenizer_json(directory, "tokenizer.json");
   if (there("source.spm") || there("target.spm")) refuse_marian(directory);
-  for (const char* name : {"sentencepiece.bpe.model", "spiece.model", "tokenizer.model"}) {
+  for (const char* name : {"sentencepiece.bpe.model", "spiece.model", "spm.model", "tokenizer.model"}) {
     if (there(name)) return load_model(directory, name);
   }
   if (there("vocab.txt")) return load_word_piece(directory, "vocab.txt");
@@ -48,7 +48,7 @@ std::unique_ptr<Tokenizer> load_directory(const std::filesystem::path& directory
     return load_byte_level_bpe(directory, "encoder.json", "vocab.bpe");
   throw Error(fmt::format(
       "{}: no tokenizer found (tokenizer.json; source.spm, target.spm and vocab.json; tokenizer.model; "
-      "spiece.model; sentencepiece.bpe.model; vocab.txt; or vocab.json and merges.txt)",
+      "spiece.model; spm.model; sentencepiece.bpe.model; vocab.txt; or vocab.json and merges.txt)",
       directory.string()));
 }
 
