@@ -4,8 +4,8 @@
 #include <charconv>
 #include <optional>
 
+#include "core/json_reader.h"
 #include "heed/io/hub_cache.h"
-#include "io/json_reader.h"
 
 namespace heed::hub {
 namespace {
@@ -33,7 +33,7 @@ std::string percent_encoded(std::string_view text, std::string_view also) {
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; }
 
-std::string read_file_name(io::JsonReader& json) {
+std::string read_file_name(JsonReader& json) {
   std::string name, key;
   for (json.begin_object(); json.next_key(key);) {
     if (key == "rfilename") {
@@ -57,7 +57,7 @@ std::optional<std::uint64_t> whole_number(const std::string& text) {
 
 bool is_file_name(std::string_view name) {
   constexpr std::size_t kLongest = 1024, kLongestPart = 255;
-  if (name.empty() || name.size() > kLongest || io::invalid_utf8(name)) return false;
+  if (name.empty() || name.size() > kLongest || invalid_utf8(name)) return false;
   if (std::any_of(name.begin(), name.end(), [](char c) { return is_control(c) || c == '\\'; })) return false;
   for (std::string_view rest = name;;) {
     const std::size_t slash = rest.find('/');
@@ -85,7 +85,7 @@ std::string plain_etag(std::string_view etag) {
 }
 
 Repository parse_repository(std::string_view answer, const std::string& where) {
-  io::JsonReader json(where, answer);
+  JsonReader json(where, answer);
   Repository repository;
   std::string key;
   for (json.begin_object(); json.next_key(key);) {

@@ -1,35 +1,35 @@
+// Config over a JSON document, with a record of the keys that were used.
+#include <cmath>
+#include <map>
+#include <set>
+
 #include "core/input_file.h"
+#include "core/json_document.h"
+#include "core/json_reader.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
-#include "io/json_reader.h"
 
 namespace heed {
+
+using Json = nlohmann::ordered_json;
+
 namespace io {
 
-struct JsonMembers {
-  std::vector<std::string> keys;                          // in the file's order
-  std::map<std::string, std::size_t, std::less<>> index;  // key to index
-};
-
-// Kept small, because a file may have millions of values.
-struct JsonValue {
-  JsonReader::Kind kind = JsonReader::Kind::null;
-  bool truth = false;
-  mutable bool used = false;
-  std::string text;                      // a string's content, or a number as written
-  std::vector<JsonValue> elements;       // those of an array, or the values of an object
-  std::unique_ptr<JsonMembers> members;  // for objects only
+struct ConfigNode {
+  const Json* value;  // an object or an array
+  std::set<std::string, std::less<>> used = {};
+  std::set<std::string, std::less<>> ignored = {};                             // with everything in them
+  std::map<std::string, std::unique_ptr<ConfigNode>, std::less<>> inner = {};  // read through sub()
 };
 
 }  // namespace io
 
-using io::JsonReader;
-using io::JsonValue;
-using Kind = JsonReader::Kind;
+using io::ConfigNode;
 
 struct Config::Document {
   std::string where;
-  JsonValue root;
+  Json json;
+  mutable ConfigNode root;
 };
 
 namespace {
@@ -41,122 +41,55 @@ void check_size(const Config& config, std::string_view name, std::int64_t value)
   if (value > kLargestSize) config.fail(name, "an integer of at most " + std::to_string(kLargestSize));
 }
 
-JsonValue read_value(JsonReader& reader);
-
-void read_object(JsonReader& reader, JsonValue& object) {
-  object.members = std::make_unique<io::JsonMembers>();
-  auto& [keys, index] = *object.members;
-  std::string key;
-  for (reader.begin_object(); reader.next_key(key);) {
-    if (!index.emplace(key, keys.size()).second) {
-      reader.fail("every key once", "\"" + key + "\" twice");
-    }
-    keys.push_back(key);
-    object.elements.push_back(read_value(reader));
-  }
-}
-
-JsonValue read_value(JsonReader& reader) {
-  JsonValue value;
-  value.kind = reader.peek();
-  switch (value.kind) {
-    case Kind::null: reader.null(); break;
-    case Kind::boolean: value.truth = reader.boolean(); break;
-    case Kind::number: value.text = reader.number(); break;
-    case Kind::string: value.text = reader.string(); break;
-    case Kind::array:
-      for (reader.begin_array(); reader.next_element();) value.elements.push_back(read_value(reader));
-      break;
-    case Kind::object: read_object(reader, value); break;
-  }
-  return value;
-}
-
-std::string describe(const JsonValue& value) {
+std::string describe(const Json& value) {
   constexpr std::size_t kShown = 60;
-  switch (value.kind) {
-    case Kind::null: return "null";
-    case Kind::boolean: return value.truth ? "true" : "false";
-    case Kind::array: return "an array of " + std::to_string(value.elements.size());
-    case Kind::object: return "an object";
-    case Kind::number: return value.text.size() > kShown ? value.text.substr(0, kShown) + "..." : value.text;
-    case Kind::string: break;
-  }
-  if (value.text.size() <= kShown) return JsonWriter().value(value.text).text();
+  if (value.is_array()) return "an array of " + std::to_string(value.size());
+  if (value.is_object()) return "an object";
+  if (!value.is_string() || value.get_ref<const std::string&>().size() <= kShown) return value.dump();
+  const std::string& text = value.get_ref<const std::string&>();
   std::size_t end = kShown;
-  while (end > 0 && (static_cast<unsigned char>(value.text[end]) & 0xC0u) == 0x80u) --end;
-  return JsonWriter().value(value.text.substr(0, end)).text() + "...";
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0u) == 0x80u) --end;
+  return Json(text.substr(0, end)).dump() + "...";
 }
 
-void write_value(JsonWriter& json, const JsonValue& value) {
-  switch (value.kind) {
-    case Kind::null: json.value(nullptr); break;
-    case Kind::boolean: json.value(value.truth); break;
-    case Kind::number: json.written_number(value.text); break;
-    case Kind::string: json.value(value.text); break;
-    case Kind::array:
-      json.begin_array();
-      for (const JsonValue& element : value.elements) write_value(json, element);
-      json.end_array();
-      break;
-    case Kind::object:
-      json.begin_object();
-      for (std::size_t i = 0; i < value.elements.size(); ++i) {
-        json.key(value.members->keys[i]);
-        write_value(json, value.elements[i]);
-      }
-      json.end_object();
-      break;
+/// A member of an object, or an element of an array by its index.
+const Json* member(const Json& of, std::string_view name) {
+  if (of.is_array()) {
+    const auto place = json_unsigned(name);
+    return place && *place < of.size() ? &of[static_cast<std::size_t>(*place)] : nullptr;
   }
+  const auto found = of.find(name);
+  return found == of.end() ? nullptr : &*found;
 }
 
-// Returns the index of an array's element from its name.
-std::optional<std::size_t> element_index(std::string_view name, std::size_t count) {
-  const std::optional<std::uint64_t> place = io::json_unsigned(name);
-  if (!place || *place >= count) return std::nullopt;
-  return static_cast<std::size_t>(*place);
-}
-
-const JsonValue* member(const JsonValue& of, std::string_view name) {
-  if (of.kind == Kind::array) {
-    const std::optional<std::size_t> place = element_index(name, of.elements.size());
-    return place ? &of.elements[*place] : nullptr;
-  }
-  if (of.members == nullptr) return nullptr;
-  const auto found = of.members->index.find(name);
-  return found == of.members->index.end() ? nullptr : &of.elements[found->second];
-}
-
-std::vector<std::string> names_of(const JsonValue& value) {
-  if (value.kind == Kind::object) return value.members->keys;
+std::vector<std::string> names_of(const Json& value) {
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < value.elements.size(); ++i) names.push_back(std::to_string(i));
+  for (const auto& item : value.items()) names.push_back(item.key());
   return names;
 }
 
-// `used` of an object or array means that sub() was called, so its own members are checked.
-void collect_unused(const JsonValue& value, const std::string& prefix, std::vector<std::string>& out) {
-  const std::vector<std::string> names = names_of(value);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const JsonValue& inner = value.elements[i];
-    if (inner.kind == Kind::null) continue;
-    if (!inner.used) {
-      out.push_back(prefix + names[i]);
-    } else if (!inner.elements.empty()) {
-      collect_unused(inner, prefix + names[i] + ".", out);
-    }
-  }
+/// The value of a key, marked as used; null if it is absent or null.
+const Json* find(ConfigNode& node, std::string_view name) {
+  const Json* value = member(*node.value, name);
+  if (value == nullptr) return nullptr;
+  node.used.emplace(name);
+  return value->is_null() ? nullptr : value;
 }
 
-void mark_all(const JsonValue& value) {
-  value.used = true;
-  for (const JsonValue& inner : value.elements) mark_all(inner);
+void collect_unused(const ConfigNode& node, const std::string& prefix, std::vector<std::string>& out) {
+  for (const auto& item : node.value->items()) {
+    const std::string& name = item.key();
+    if (item.value().is_null() || node.ignored.contains(name)) continue;
+    if (!node.used.contains(name)) out.push_back(prefix + name);
+    const auto inner = node.inner.find(name);
+    if (inner != node.inner.end()) collect_unused(*inner->second, prefix + name + ".", out);
+  }
 }
 
 }  // namespace
 
-Config::Config(std::shared_ptr<const Document> document, const JsonValue* value, std::string prefix)
-    : document_(std::move(document)), value_(value), prefix_(std::move(prefix)) {}
+Config::Config(std::shared_ptr<const Document> document, ConfigNode* node, std::string prefix)
+    : document_(std::move(document)), node_(node), prefix_(std::move(prefix)) {}
 
 Config Config::load(const std::filesystem::path& file) {
   return parse(read_regular_file(file, file_limits::kConfig), file.string());
@@ -165,46 +98,38 @@ Config Config::load(const std::filesystem::path& file) {
 Config Config::parse(std::string_view text, std::string where) {
   auto document = std::make_shared<Document>();
   document->where = std::move(where);
-  JsonReader reader(document->where, text);
-  if (reader.peek() != Kind::object) reader.fail("an object", "something else");
-  document->root = read_value(reader);
-  reader.finish();
-  const JsonValue* root = &document->root;
+  document->json = parse_json(text, document->where);
+  if (!document->json.is_object())
+    throw Error(document->where + ": expected an object, got " + describe(document->json));
+  document->root.value = &document->json;
+  ConfigNode* root = &document->root;
   return Config(std::move(document), root, "");
 }
 
 void Config::fail(std::string_view name, std::string_view expected) const {
-  const JsonValue* value = member(*value_, name);
+  const Json* value = member(*node_->value, name);
   throw Error(document_->where + ": " + prefix_ + std::string(name) + ": expected " + std::string(expected) +
               ", got " + (value == nullptr ? "nothing" : describe(*value)));
 }
 
 const std::string& Config::where() const { return document_->where; }
 
-const JsonValue* Config::find(std::string_view name) const {
-  const JsonValue* value = member(*value_, name);
-  if (value == nullptr) return nullptr;
-  value->used = true;
-  return value->kind == Kind::null ? nullptr : value;
-}
-
 bool Config::has(std::string_view name) const {
-  const JsonValue* value = member(*value_, name);
-  return value != nullptr && value->kind != Kind::null;
+  const Json* value = member(*node_->value, name);
+  return value != nullptr && !value->is_null();
 }
 
-std::vector<std::string> Config::names() const { return names_of(*value_); }
+std::vector<std::string> Config::names() const { return names_of(*node_->value); }
 
 std::optional<std::int64_t> Config::optional_integer(std::string_view name) const {
-  const JsonValue* value = find(name);
+  const Json* value = find(*node_, name);
   if (value == nullptr) return std::nullopt;
-  if (value->kind != Kind::number) fail(name, "an integer");
-  const std::optional<std::int64_t> integer = io::json_integer(value->text);
-  if (!integer) {
-    const bool fraction = value->text.find_first_of(".eE") != std::string::npos;
-    fail(name, fraction ? "an integer" : "an integer that fits 64 bits");
-  }
-  return integer;
+  if (value->is_number_unsigned() && value->get<std::uint64_t>() > INT64_MAX)
+    fail(name, "an integer that fits 64 bits");
+  if (value->is_number_integer()) return value->get<std::int64_t>();
+  if (value->is_number() && std::abs(value->get<double>()) >= 0x1p63)
+    fail(name, "an integer that fits 64 bits");
+  fail(name, "an integer");
 }
 
 std::int64_t Config::integer(std::string_view name, std::int64_t otherwise) const {
@@ -230,12 +155,10 @@ std::int64_t Config::required_positive_integer(std::string_view name) const {
 }
 
 std::optional<double> Config::optional_number(std::string_view name) const {
-  const JsonValue* value = find(name);
+  const Json* value = find(*node_, name);
   if (value == nullptr) return std::nullopt;
-  if (value->kind != Kind::number) fail(name, "a number");
-  const std::optional<double> number = io::json_double(value->text);
-  if (!number) fail(name, "a number that fits a double");
-  return number;
+  if (!value->is_number()) fail(name, "a number");
+  return value->get<double>();
 }
 
 double Config::number(std::string_view name, double otherwise) const {
@@ -249,10 +172,10 @@ double Config::required_number(std::string_view name) const {
 }
 
 std::optional<bool> Config::optional_boolean(std::string_view name) const {
-  const JsonValue* value = find(name);
+  const Json* value = find(*node_, name);
   if (value == nullptr) return std::nullopt;
-  if (value->kind != Kind::boolean) fail(name, "true or false");
-  return value->truth;
+  if (!value->is_boolean()) fail(name, "true or false");
+  return value->get<bool>();
 }
 
 bool Config::boolean(std::string_view name, bool otherwise) const {
@@ -260,10 +183,10 @@ bool Config::boolean(std::string_view name, bool otherwise) const {
 }
 
 std::optional<std::string> Config::optional_string(std::string_view name) const {
-  const JsonValue* value = find(name);
+  const Json* value = find(*node_, name);
   if (value == nullptr) return std::nullopt;
-  if (value->kind != Kind::string) fail(name, "a string");
-  return value->text;
+  if (!value->is_string()) fail(name, "a string");
+  return value->get<std::string>();
 }
 
 std::string Config::string(std::string_view name, std::string_view otherwise) const {
@@ -277,10 +200,10 @@ std::string Config::required_string(std::string_view name) const {
 }
 
 std::vector<std::int64_t> Config::integers(std::string_view name) const {
-  const JsonValue* value = find(name);
+  const Json* value = find(*node_, name);
   if (value == nullptr) return {};
-  if (value->kind == Kind::number) return {required_integer(name)};
-  if (value->kind != Kind::array) fail(name, "an array of integers");
+  if (value->is_number()) return {required_integer(name)};
+  if (!value->is_array()) fail(name, "an array of integers");
   const Config array = sub(name);
   std::vector<std::int64_t> elements;
   for (const std::string& place : array.names()) elements.push_back(array.required_integer(place));
@@ -288,9 +211,9 @@ std::vector<std::int64_t> Config::integers(std::string_view name) const {
 }
 
 std::vector<double> Config::numbers(std::string_view name) const {
-  const JsonValue* value = find(name);
+  const Json* value = find(*node_, name);
   if (value == nullptr) return {};
-  if (value->kind != Kind::array) fail(name, "an array of numbers");
+  if (!value->is_array()) fail(name, "an array of numbers");
   const Config array = sub(name);
   std::vector<double> elements;
   for (const std::string& place : array.names()) elements.push_back(array.required_number(place));
@@ -298,10 +221,10 @@ std::vector<double> Config::numbers(std::string_view name) const {
 }
 
 std::vector<std::string> Config::strings(std::string_view name) const {
-  const JsonValue* value = find(name);
+  const Json* value = find(*node_, name);
   if (value == nullptr) return {};
-  if (value->kind == Kind::string) return {required_string(name)};
-  if (value->kind != Kind::array) fail(name, "an array of strings");
+  if (value->is_string()) return {required_string(name)};
+  if (!value->is_array()) fail(name, "an array of strings");
   const Config array = sub(name);
   std::vector<std::string> elements;
   for (const std::string& place : array.names()) elements.push_back(array.required_string(place));
@@ -309,10 +232,12 @@ std::vector<std::string> Config::strings(std::string_view name) const {
 }
 
 std::optional<Config> Config::optional_sub(std::string_view name) const {
-  const JsonValue* value = find(name);
+  const Json* value = find(*node_, name);
   if (value == nullptr) return std::nullopt;
-  if (value->kind != Kind::object && value->kind != Kind::array) fail(name, "an object or an array");
-  return Config(document_, value, prefix_ + std::string(name) + ".");
+  if (!value->is_structured()) fail(name, "an object or an array");
+  auto& inner = node_->inner[std::string(name)];
+  if (inner == nullptr) inner = std::make_unique<ConfigNode>(ConfigNode{value});
+  return Config(document_, inner.get(), prefix_ + std::string(name) + ".");
 }
 
 Config Config::sub(std::string_view name) const {
@@ -322,36 +247,19 @@ Config Config::sub(std::string_view name) const {
 }
 
 void Config::ignore(std::initializer_list<std::string_view> names) const {
-  for (const std::string_view name : names) {
-    const JsonValue* value = member(*value_, name);
-    if (value != nullptr) mark_all(*value);
-  }
+  for (const std::string_view name : names) node_->ignored.emplace(name);
 }
 
 std::vector<std::string> Config::unused() const {
   std::vector<std::string> names;
-  collect_unused(*value_, prefix_, names);
+  collect_unused(*node_, prefix_, names);
   return names;
 }
 
 std::string Config::text_with(std::string_view name, std::string_view value) const {
-  JsonWriter json(2);
-  json.begin_object();
-  bool written = false;
-  const std::vector<std::string> keys = names_of(*value_);
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    json.key(keys[i]);
-    const bool here = keys[i] == name;
-    written = written || here;
-    if (here) {
-      json.value(value);
-    } else {
-      write_value(json, value_->elements[i]);
-    }
-  }
-  if (!written) json.field(name, value);
-  json.end_object();
-  return json.text() + "\n";
+  Json changed = *node_->value;
+  changed[std::string(name)] = std::string(value);
+  return changed.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace heed

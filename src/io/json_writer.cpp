@@ -1,8 +1,8 @@
 #include <cmath>
 
+#include "core/json_reader.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
-#include "io/json_reader.h"
 
 namespace heed {
 namespace {
@@ -17,7 +17,7 @@ std::string shortest(T number) {
 
 std::string replace_invalid_utf8(std::string_view text) {
   std::string valid;
-  while (const std::optional<std::size_t> bad = io::invalid_utf8(text)) {
+  while (const std::optional<std::size_t> bad = invalid_utf8(text)) {
     valid.append(text.substr(0, *bad)).append("\xEF\xBF\xBD");
     text.remove_prefix(*bad + 1);
   }
@@ -91,7 +91,7 @@ JsonWriter& JsonWriter::value(float number) { return raw(std::isfinite(number) ?
 void JsonWriter::quote(std::string_view text) {
   constexpr std::string_view kLetters = "bfnrt", kMeanings = "\b\f\n\r\t";
   constexpr std::string_view kDigits = "0123456789abcdef";
-  const std::string valid = io::invalid_utf8(text) ? replace_invalid_utf8(text) : std::string(text);
+  const std::string valid = invalid_utf8(text) ? replace_invalid_utf8(text) : std::string(text);
   text_.push_back('"');
   for (const char c : valid) {
     const auto byte = static_cast<unsigned char>(c);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "core/json_reader.h"
 #include "heed/error.h"
-#include "io/json_reader.h"
 
 namespace heed::io {
 namespace {

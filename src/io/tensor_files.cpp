@@ -3,9 +3,9 @@
 #include <system_error>
 
 #include "core/input_file.h"
+#include "core/json_reader.h"
 #include "heed/error.h"
 #include "heed/io/safetensors.h"
-#include "io/json_reader.h"
 #include "io/safetensors_header.h"
 
 namespace heed {
@@ -30,7 +30,7 @@ void check_shard_name(const std::string& where, const std::string& tensor, const
   }
 }
 
-void read_weight_map(io::JsonReader& json, Index& index) {
+void read_weight_map(JsonReader& json, Index& index) {
   std::set<std::string> seen;
   std::string tensor;
   for (json.begin_object(); json.next_key(tensor);) {
@@ -44,7 +44,7 @@ void read_weight_map(io::JsonReader& json, Index& index) {
 
 Index read_index(const std::filesystem::path& path) {
   const std::string text = read_regular_file(path, file_limits::kTensorHeader);
-  io::JsonReader json(path.string(), text);
+  JsonReader json(path.string(), text);
   Index index;
   std::string key;
   bool found = false;

@@ -24,7 +24,7 @@ void write_text_file(const std::filesystem::path& path, std::string_view content
 
 nlohmann::ordered_json read_json_object(const std::filesystem::path& path) {
   nlohmann::ordered_json json =
-      parse_json(read_regular_file(path, file_limits::kTokenizerConfig), path.string());
+      parse_json(read_regular_file(path, file_limits::kTokenizerConfig), path.string(), kTokenizerJson);
   if (!json.is_object()) {
     throw Error(fmt::format("{}: expected a JSON object, got {}", path.string(), json.type_name()));
   }

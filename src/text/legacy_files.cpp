@@ -139,7 +139,7 @@ std::unique_ptr<Tokenizer> load_byte_level_bpe(const std::filesystem::path& dire
   TokenizerConfig config = TokenizerConfig::load(directory);
   const std::string where = (directory / vocabulary_name).string(),
                     merges_where = (directory / merges_name).string();
-  Json vocabulary = parse_json(files.read(directory, vocabulary_name), where);
+  Json vocabulary = parse_json(files.read(directory, vocabulary_name), where, kTokenizerJson);
   if (!vocabulary.is_object()) JsonField(vocabulary, where).fail("an object of tokens and ids");
   Json merges = Json::array();
   const std::string merges_text = files.read(directory, merges_name);

@@ -126,7 +126,8 @@ class OptionalFile {
  public:
   OptionalFile(TokenizerFiles& files, const std::filesystem::path& directory, const char* name)
       : where_((directory / name).string()) {
-    if (const std::string* text = files.read_config(directory, name)) json_ = parse_json(*text, where_);
+    if (const std::string* text = files.read_config(directory, name))
+      json_ = parse_json(*text, where_, kTokenizerJson);
   }
   JsonField field() const { return JsonField(json_, where_); }
 

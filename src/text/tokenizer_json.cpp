@@ -82,7 +82,7 @@ Pipeline parse_pipeline(const JsonField& document) {
 std::unique_ptr<Tokenizer> load_tokenizer_json(const std::filesystem::path& directory, const char* name) {
   TokenizerFiles files;
   const std::string where = (directory / name).string();
-  const nlohmann::ordered_json json = parse_json(files.read(directory, name), where);
+  const nlohmann::ordered_json json = parse_json(files.read(directory, name), where, kTokenizerJson);
   Pipeline pipeline = parse_pipeline(JsonField(json, where));
   for (const char* other : {"tokenizer_config.json", "special_tokens_map.json"})
     files.read_config(directory, other);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/input_file.h"
+#include "core/json_reader.h"
 #include "heed/error.h"
 #include "text/files.h"
 
@@ -14,53 +15,27 @@ namespace {
 
 using Entry = std::pair<std::string, std::int64_t>;
 
-/// Collects the entries while parsing: a document tree would hide repeated keys and use more memory.
-class EntryReader : public nlohmann::json_sax<nlohmann::json> {
- public:
-  explicit EntryReader(std::string where) : where_(std::move(where)) {}
-  std::vector<Entry> take() { return std::move(entries_); }
-
-  bool start_object(std::size_t) override {
-    if (inside_) refuse("an object");
-    inside_ = true;
-    return true;
+// Reads entry by entry: a document would cost more memory.
+std::vector<Entry> read_entries(const std::string& text, const std::string& where) {
+  JsonReader json(where, text);
+  if (const auto kind = json.peek(); kind != JsonReader::Kind::object)
+    json.fail("an object of tokens and ids", json_kind_name(kind));
+  std::vector<Entry> entries;
+  std::string token;
+  for (json.begin_object(); json.next_key(token);) {
+    const auto refuse = [&](std::string_view got) {
+      throw Error(fmt::format("{}: token {}: expected an id (an integer from 0), got {}", where,
+                              nlohmann::json(token).dump(), got));
+    };
+    if (const auto kind = json.peek(); kind != JsonReader::Kind::number) refuse(json_kind_name(kind));
+    const std::string_view number = json.number();
+    const std::optional<std::int64_t> id = json_integer(number);
+    if (!id || *id < 0) refuse(number);
+    entries.emplace_back(token, *id);
   }
-  bool end_object() override { return true; }
-  bool key(std::string& token) override {
-    entries_.emplace_back(std::move(token), 0);
-    return true;
-  }
-  bool number_integer(std::int64_t value) override {
-    if (value < 0) refuse(std::to_string(value));
-    return number_unsigned(static_cast<std::uint64_t>(value));
-  }
-  bool number_unsigned(std::uint64_t value) override {
-    if (!inside_ || value > static_cast<std::uint64_t>(INT64_MAX)) refuse(std::to_string(value));
-    entries_.back().second = static_cast<std::int64_t>(value);
-    return true;
-  }
-  bool number_float(double, const std::string& text) override { return refuse(text); }
-  bool null() override { return refuse("null"); }
-  bool boolean(bool value) override { return refuse(value ? "true" : "false"); }
-  bool string(std::string& value) override { return refuse('"' + value + '"'); }
-  bool binary(nlohmann::json::binary_t&) override { return refuse("bytes"); }
-  bool start_array(std::size_t) override { return refuse("an array"); }
-  bool end_array() override { return true; }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& e) override {
-    throw Error(fmt::format("{}: expected JSON, got: {}", where_, e.what()));
-  }
-
- private:
-  bool refuse(const std::string& got) const {
-    if (!inside_) throw Error(fmt::format("{}: expected an object of tokens and ids, got {}", where_, got));
-    throw Error(fmt::format("{}: token {}: expected an id (an integer from 0), got {}", where_,
-                            nlohmann::json(entries_.back().first).dump(), got));
-  }
-
-  std::string where_;
-  std::vector<Entry> entries_;
-  bool inside_ = false;
-};
+  json.finish();
+  return entries;
+}
 
 }  // namespace
 
@@ -77,9 +52,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::string_view where) 
 
 Vocabulary Vocabulary::load(const std::filesystem::path& path) {
   const std::string where = path.string();
-  EntryReader reader(where);
-  nlohmann::json::sax_parse(read_regular_file(path, file_limits::kTokenizer), &reader);
-  std::vector<Entry> entries = reader.take();
+  std::vector<Entry> entries = read_entries(read_regular_file(path, file_limits::kTokenizer), where);
   if (entries.empty()) throw Error(where + ": expected an object of tokens and ids, got an empty one");
 
   std::vector<std::string> tokens(entries.size());

@@ -8,7 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "io/json_reader.h"
+#include "core/json_reader.h"
 #include "temporary_folder.h"
 
 namespace heed {
@@ -64,7 +64,7 @@ TEST(Config, AccountsForEveryKey) {
 
 TEST(Config, SaysWhichKeyIsWrongAndHow) {
   const Config config = parse(
-      R"({"s": "abc", "f": 1.5, "big": 9223372036854775808, "neg": 0, "large": 1073741825, "huge": 1e999, "t": true,
+      R"({"s": "abc", "f": 1.5, "big": 9223372036854775808, "neg": 0, "large": 1073741825, "t": true,
     "list": [1, "x"], "o": {"n": [true]}})");
   const auto message = [&](auto read) { return error_of([&] { read(config); }); };
   EXPECT_EQ(message([](const Config& c) { c.integer("s", 1); }),
@@ -81,7 +81,6 @@ TEST(Config, SaysWhichKeyIsWrongAndHow) {
             "config.json: neg: expected an integer of at least 1, got 0");
   EXPECT_EQ(message([](const Config& c) { c.positive_integer("large", 1); }),
             "config.json: large: expected an integer of at most 1073741824, got 1073741825");
-  EXPECT_THAT(message([](const Config& c) { c.number("huge", 1); }), HasSubstr("fits a double, got 1e999"));
   EXPECT_THAT(message([](const Config& c) { c.number("s", 1); }), HasSubstr("s: expected a number"));
   EXPECT_THAT(message([](const Config& c) { c.boolean("neg", true); }),
               HasSubstr("expected true or false, got 0"));
@@ -108,6 +107,8 @@ TEST(Config, RefusesWhatIsNotStrictJson) {
   EXPECT_THAT(parse_error("{\"a\": NaN}"), HasSubstr("expected a value"));
   EXPECT_THAT(parse_error("{\"a\": \"\xff\"}"), HasSubstr("expected UTF-8"));
   EXPECT_THAT(parse_error("\xEF\xBB\xBF{}"), HasSubstr("got byte 239"));
+  EXPECT_THAT(parse_error("{\"a\": 1e999}"),
+              HasSubstr("expected a number that fits a double, got 1e999 (line 1"));
   EXPECT_THAT(parse_error("{\"a\": " + std::string(100000, '[')), HasSubstr("nesting of at most 64"));
   EXPECT_EQ(parse_error("{\"a\": " + std::string(63, '[') + std::string(63, ']') + "}"), "");
 }
@@ -148,7 +149,7 @@ TEST(JsonReader, AcceptsExactlyJson) {
       }
     }
     const bool mine = error_of([&] {
-                        io::JsonReader reader("text", text);
+                        JsonReader reader("text", text);
                         reader.skip();
                         reader.finish();
                       }).empty();

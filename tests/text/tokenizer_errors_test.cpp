@@ -174,11 +174,11 @@ TEST_F(FamilyErrors, SurviveDamage) {
 
 TEST_F(TokenizerErrors, NamesWhatIsWrongInTheVocabulary) {
   const std::pair<const char*, const char*> cases[] = {
-      {"", "expected JSON"},
-      {"{\"</s>\": 0, \"<unk>\": 1", "expected JSON"},
-      {"{\"\xFF\": 0}", "expected JSON"},
+      {"", "got the end of the text"},
+      {"{\"</s>\": 0, \"<unk>\": 1", "got the end of the text"},
+      {"{\"\xFF\": 0}", "expected UTF-8"},
       {"[\"</s>\"]", "expected an object of tokens and ids, got an array"},
-      {"3", "expected an object of tokens and ids, got 3"},
+      {"3", "expected an object of tokens and ids, got a number"},
       {"{}", "got an empty one"},
       {R"({"</s>": 0, "<unk>": 0})", R"(token "<unk>": expected an id other than that of "</s>", got 0)"},
       {R"({"</s>": 0, "</s>": 1})", R"(token "</s>": expected one id, got 0 and 1)"},
@@ -188,7 +188,7 @@ TEST_F(TokenizerErrors, NamesWhatIsWrongInTheVocabulary) {
       {R"({"</s>": 0, "<unk>": 1.0})", R"(token "<unk>": expected an id (an integer from 0), got 1.0)"},
       {R"({"</s>": 0, "<unk>": 99999999999999999999})", R"(token "<unk>": expected an id)"},
       {R"({"</s>": 0, "<unk>": 18446744073709551615})", R"(token "<unk>": expected an id)"},
-      {R"({"</s>": 0, "<unk>": "1"})", R"(token "<unk>": expected an id (an integer from 0), got "1")"},
+      {R"({"</s>": 0, "<unk>": "1"})", R"(token "<unk>": expected an id (an integer from 0), got a string)"},
       {R"({"</s>": 0, "<unk>": {"id": 1}})",
        R"(token "<unk>": expected an id (an integer from 0), got an object)"},
       {R"({"</s>": 0, "<unk>": [1]})", R"(token "<unk>": expected an id (an integer from 0), got an array)"},
@@ -204,7 +204,7 @@ TEST_F(TokenizerErrors, NamesWhatIsWrongInTheVocabulary) {
 
 TEST_F(TokenizerErrors, NamesWhatIsWrongInTheConfig) {
   const std::pair<const char*, const char*> cases[] = {
-      {"{", "expected JSON"},
+      {"{", "expected a key in quotes"},
       {"[]", "expected a JSON object, got array"},
       {R"({"eos_token": 3})", "eos_token: expected a token, got 3"},
       {R"({"eos_token": ""})", "eos_token: expected a token"},

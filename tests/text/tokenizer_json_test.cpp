@@ -47,11 +47,11 @@ TEST(TokenizerJson, NamesWhatIsWrong) {
     return model(R"({"type": "BPE", "vocab": )" + vocab + R"(, "merges": )" + merges + "}");
   };
   const std::pair<std::string, std::string> cases[] = {
-      {"", "expected JSON"},
+      {"", "got the end of the text"},
       {"[]", "expected an object, got an array of 0"},
-      {"{\"model\": {\"vocab\": {\"\xFF\": 0}}}", "expected JSON"},
-      {std::string(100000, '['), "expected JSON nested at most 100 deep"},
-      {std::string(20000, '[') + std::string(20000, ']'), "expected JSON nested at most 100 deep"},
+      {"{\"model\": {\"vocab\": {\"\xFF\": 0}}}", "expected UTF-8"},
+      {std::string(100000, '['), "expected nesting of at most 64"},
+      {std::string(20000, '[') + std::string(20000, ']'), "expected nesting of at most 64"},
       {R"({"version": "2.0", "model": {}})", "version: expected 1.0, got \"2.0\""},
       {model("{}"), "model.vocab: not found"},
       {model("3"), "model: expected an object, got 3"},

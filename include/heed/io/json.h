@@ -17,7 +17,7 @@
 namespace heed {
 
 namespace io {
-struct JsonValue;
+struct ConfigNode;
 }
 
 /// A JSON object of a configuration, or an array, whose keys are "0", "1", ... Copies share the record of
@@ -75,19 +75,17 @@ class Config {
   /// as written in the file.
   [[noreturn]] void fail(std::string_view name, std::string_view expected) const;
   /// Returns this object as JSON text with the string `value` as the value of `name`, which is added at the
-  /// end if it is absent. Keeps the order of keys and the notation of numbers.
+  /// end if it is absent. Keeps the order of keys.
   std::string text_with(std::string_view name, std::string_view value) const;
   /// The file (or `where`) that this was read from.
   const std::string& where() const;
 
  private:
   struct Document;
-  Config(std::shared_ptr<const Document> document, const io::JsonValue* value, std::string prefix);
-  /// Returns the value of a key and marks the key as used; nullptr if it is absent or null.
-  const io::JsonValue* find(std::string_view name) const;
+  Config(std::shared_ptr<const Document> document, io::ConfigNode* node, std::string prefix);
 
   std::shared_ptr<const Document> document_;
-  const io::JsonValue* value_;
+  io::ConfigNode* node_;  // of the document
   std::string prefix_;
 };
 

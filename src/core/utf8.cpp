@@ -1,6 +1,6 @@
-#include "io/json_reader.h"
+#include "core/json_reader.h"
 
-namespace heed::io {
+namespace heed {
 namespace {
 
 // Returns the length in bytes of the character that starts at text[at], or 0 if it is malformed (Unicode 15,
@@ -38,4 +38,4 @@ std::optional<std::size_t> invalid_utf8(std::string_view text) {
   return std::nullopt;
 }
 
-}  // namespace heed::io
+}  // namespace heed

@@ -1,11 +1,11 @@
-#include "io/json_reader.h"
+#include "core/json_reader.h"
 
 #include <algorithm>
 #include <charconv>
 
 #include "heed/error.h"
 
-namespace heed::io {
+namespace heed {
 namespace {
 
 constexpr int kMaxDepth = 64;
@@ -244,8 +244,20 @@ void JsonReader::finish() {
   if (at_ < text_.size()) fail_here("the end of the text");
 }
 
+std::string_view json_kind_name(JsonReader::Kind kind) {
+  switch (kind) {
+    case JsonReader::Kind::null: return "null";
+    case JsonReader::Kind::boolean: return "true or false";
+    case JsonReader::Kind::number: return "a number";
+    case JsonReader::Kind::string: return "a string";
+    case JsonReader::Kind::array: return "an array";
+    case JsonReader::Kind::object: break;
+  }
+  return "an object";
+}
+
 std::optional<std::int64_t> json_integer(std::string_view number) { return whole<std::int64_t>(number); }
 std::optional<std::uint64_t> json_unsigned(std::string_view number) { return whole<std::uint64_t>(number); }
 std::optional<double> json_double(std::string_view number) { return whole<double>(number); }
 
-}  // namespace heed::io
+}  // namespace heed

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace heed::io {
+namespace heed {
 
 class JsonReader {
  public:
@@ -60,6 +60,9 @@ class JsonReader {
   bool first_ = false;  // nothing of the innermost object or array has been read yet
 };
 
+/// Returns "an array", "a number", ... for messages.
+std::string_view json_kind_name(JsonReader::Kind kind);
+
 /// Returns the value of a number that is written as an integer (no point, no exponent) and fits.
 std::optional<std::int64_t> json_integer(std::string_view number);
 std::optional<std::uint64_t> json_unsigned(std::string_view number);
@@ -70,4 +73,4 @@ std::optional<double> json_double(std::string_view number);
 /// or nullopt.
 std::optional<std::size_t> invalid_utf8(std::string_view text);
 
-}  // namespace heed::io
+}  // namespace heed
