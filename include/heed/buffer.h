@@ -11,6 +11,7 @@
 
 namespace heed {
 
+/// Threads: several may call the functions of one buffer at once; who writes to its memory does so alone.
 class Buffer {
  public:
   /// A storage form other than plain memory.

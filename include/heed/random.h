@@ -17,6 +17,7 @@ inline float uniform_from_bits(std::uint32_t bits) { return static_cast<float>(b
 
 /// A random stream for one operation: element i is word i % 4 of block (counter_low = i / 4, counter_high =
 /// stream).
+/// Threads: several may use one object at once.
 struct RandomStream {
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;
@@ -27,6 +28,7 @@ struct RandomStream {
 };
 
 /// Returns streams in order. Its state is two integers, which checkpoints store.
+/// Threads: one at a time.
 class Generator {
  public:
   explicit Generator(std::uint64_t seed = 0) : seed_(seed) {}

@@ -9,6 +9,7 @@
 
 namespace heed {
 
+/// Threads: several may read one object at once.
 class Shape {
  public:
   static constexpr int kMaxRank = 8;

@@ -16,6 +16,8 @@ namespace heed {
 
 struct TensorImpl;
 
+/// Threads: several may read one tensor, or copies and views of it, at once. Writing to its elements,
+/// requiring a gradient and backward() are for one thread while no other uses the storage.
 class Tensor {
  public:
   /// An undefined tensor: `defined()` is false, and no other member may be called.

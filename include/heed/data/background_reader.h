@@ -9,6 +9,7 @@
 
 namespace heed {
 
+/// Threads: one caller at a time.
 class BackgroundReader {
  public:
   /// Immediately starts to call `make` on its own thread, keeping at most `capacity` (>= 1) batches in the

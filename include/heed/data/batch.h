@@ -15,6 +15,7 @@
 namespace heed {
 
 /// Token ids of the pairs, as the model receives them (including an end token, if any).
+/// Threads: several may read one object at once.
 class TokenizedCorpus {
  public:
   std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
@@ -80,6 +81,7 @@ struct BatcherOptions {
 };
 
 /// An endless sequence of batches. Every epoch contains every pair exactly once.
+/// Threads: one at a time.
 class Batcher {
  public:
   /// `corpus` must outlive the batcher. Throws Error if the corpus is empty, if an option is out of range, or

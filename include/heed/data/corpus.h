@@ -56,6 +56,7 @@ struct CorpusOptions {
 };
 
 /// The texts of a corpus in one block of memory.
+/// Threads: several may read one object at once.
 class ParallelCorpus {
  public:
   std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }

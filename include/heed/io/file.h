@@ -23,6 +23,7 @@ void write_file(const std::filesystem::path& path, std::string_view content);
 /// A memory-mapped file, read on access. The bytes may be written to: changed pages become private copies and
 /// never reach the file. Throws Error if the file is missing, unreadable or not a regular file. The file must
 /// not be truncated while it is mapped (replacing it by rename, as heed does, is safe).
+/// Threads: several may read one object at once.
 class MappedFile {
  public:
   static std::shared_ptr<MappedFile> open(const std::filesystem::path& path);
@@ -46,6 +47,7 @@ class MappedFile {
 /// failure, the previous file is unchanged. Temporaries that killed processes left for the same file are
 /// removed. Targets that are not regular files (a pipe, /dev/stdout) are written to directly. Every system
 /// error (full disk, no permission) is thrown as Error.
+/// Threads: one at a time.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::filesystem::path& target);
@@ -72,6 +74,7 @@ class AtomicFile {
 /// A folder that appears under its name only when commit() has put every file in it on disk and, last, the
 /// file `complete` with their checksums. An existing folder of that name is swapped out in the same step and
 /// removed afterwards. Creates parent folders.
+/// Threads: one at a time.
 class AtomicDirectory {
  public:
   explicit AtomicDirectory(const std::filesystem::path& target);

@@ -10,6 +10,7 @@ namespace heed {
 /// host name; the destructor removes it. A killed process leaves the file behind without a lock, which blocks
 /// nobody. On NFS the lock also works between machines if the server supports locks (NFSv4 does). On a file
 /// system without locks, nothing is locked.
+/// Threads: one at a time.
 class FolderLock {
  public:
   /// Throws Error naming the holder if the folder is already locked, also by this process, or if nothing can

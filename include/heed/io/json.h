@@ -23,6 +23,7 @@ struct ConfigNode;
 /// A JSON object of a configuration, or an array, whose keys are "0", "1", ... Copies share the record of
 /// used keys. A key whose value is null counts as absent. Getters mark their key as used. They throw Error if
 /// a value has the wrong type: `config.json: rope_scaling.factor: expected a number, got "abc"`.
+/// Threads: one at a time, copies included.
 class Config {
  public:
   /// Throws Error if the file cannot be read, is longer than 8 MiB, or is not one JSON object: strict JSON in
@@ -92,6 +93,7 @@ class Config {
 /// Builds JSON text in the order of the calls. Numbers have the fewest digits that read back as the same
 /// value (a whole floating-point number keeps its ".0"). NaN and infinities, which JSON lacks, become null;
 /// bytes that are not UTF-8 become U+FFFD. Repeated keys are not detected.
+/// Threads: one at a time.
 class JsonWriter {
  public:
   /// With `indent` 0 the text is one line, otherwise one line per member.

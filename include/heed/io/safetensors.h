@@ -25,6 +25,7 @@ struct TensorInfo {
 };
 
 /// An open file. Copies share it, and tensors keep it mapped.
+/// Threads: several may use one object at once.
 class SafetensorsFile {
  public:
   /// Maps the file and checks its whole header: length (at most 100 MB); UTF-8; JSON that starts with "{"; no
@@ -69,6 +70,7 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<Named
 std::vector<std::string> shards_of_index(const std::filesystem::path& index);
 
 /// The tensors of a model directory, in one file or several.
+/// Threads: several may use one object at once.
 class TensorFiles {
  public:
   /// Opens `model.safetensors`, or the files that `model.safetensors.index.json` names, or `path` itself if

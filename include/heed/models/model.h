@@ -36,6 +36,9 @@ struct ForwardOptions {
   bool attentions = false;
 };
 
+/// Threads: several may run const functions of one model at once, each with its own Context, within
+/// NoGradients; the first use included. Training (a forward pass with gradients, backward(), changed weights)
+/// is for one thread.
 class Model {
  public:
   virtual ~Model() = default;
@@ -69,6 +72,7 @@ class Tokenizer;
 std::optional<std::int64_t> trained_length(const Model& model, const Tokenizer& tokenizer);
 
 /// Decoding step by step: R rows of tokens, and what the model remembers of them.
+/// Threads: one at a time; several decodings of one model may run at once.
 class Decoding {
  public:
   virtual ~Decoding() = default;

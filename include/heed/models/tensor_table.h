@@ -45,6 +45,7 @@ struct TensorTable {
 };
 
 /// The tensors of a model by the names of its table.
+/// Threads: several may read one object at once.
 class Weights {
  public:
   /// Reads every row from the files and converts it to `dtype`, or biases and norms to f32 if that is bf16 or

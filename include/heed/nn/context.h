@@ -10,6 +10,7 @@
 
 namespace heed {
 
+/// Threads: one at a time; each thread has its own.
 struct Context {
   bool training = false;                    ///< dropout is active; needs a generator
   Generator* generator = nullptr;           ///< source of dropout's random streams

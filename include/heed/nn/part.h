@@ -24,6 +24,7 @@ struct RowReorder {
 };
 
 /// What a part remembers of R rows of tokens: keys and values, a recurrent vector, a running sum.
+/// Threads: one at a time.
 class PartState {
  public:
   virtual ~PartState() = default;
@@ -34,6 +35,7 @@ class PartState {
 /// Holds a part of any kind; copies share it. A kind has `Tensor operator()(const Tensor& x, Pass& pass,
 /// PartState* state) const`; if it remembers, also `std::unique_ptr<PartState> make_state(const Tensor&
 /// memory) const`, whose result its call operator gets while decoding (otherwise null).
+/// Threads: several may use one object at once.
 class Part {
  public:
   template <class Kind>

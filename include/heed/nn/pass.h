@@ -22,6 +22,7 @@ struct SequenceLengths {
   }
 };
 
+/// Threads: one at a time; each forward pass has its own.
 class Pass {
  public:
   explicit Pass(Context& user_context) : context(user_context) {}

@@ -39,6 +39,7 @@ Tensor sinusoidal_table(std::int64_t count, std::int64_t width, SinusoidLayout l
 /// Adds a row of a table to each embedding: sinusoidal if the table is computed, learned if it is a
 /// parameter. Position p uses row p + offset (2 in BART; in RoBERTa, where padding has position -1, one more
 /// than the padding id). Throws Error for a position outside the table.
+/// Threads: several may use one object at once.
 class AdditivePositions {
  public:
   /// `padding_row` gets no gradient.
@@ -55,6 +56,7 @@ class AdditivePositions {
 };
 
 /// A term of the attention scores that depends on the distance of query and key.
+/// Threads: several may use one object at once.
 class ScoreBias {
  public:
   virtual ~ScoreBias() = default;

@@ -56,6 +56,7 @@ std::vector<float> rotary_frequencies(const RotaryOptions& options, std::int64_t
 double rotary_attention_factor(const RotaryScaling& scaling);
 
 /// Rotary positions for texts of any length: cosines and sines are computed when a text first needs them.
+/// Threads: several may use one object at once.
 class RotaryPositions {
  public:
   /// Throws Error when dim is 0, or when a setting that the scaling needs is missing.

@@ -50,6 +50,7 @@ struct Layer {
 
 class StackState;
 
+/// Threads: several may use one object at once.
 struct Stack {
   std::string name = "encoder";
   std::vector<Layer> layers = {};
@@ -59,6 +60,7 @@ struct Stack {
 };
 
 /// What a stack remembers of R rows of tokens while decoding.
+/// Threads: one at a time.
 class StackState {
  public:
   /// No tokens yet. With `memory` [R, S, D'], cross-attention of row i attends to memory[i].

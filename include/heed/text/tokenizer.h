@@ -66,6 +66,7 @@ void pad(Encoding& encoding, const Padding& padding, std::int64_t longest);
 /// `clean_up_tokenization_spaces` does.
 std::string clean_up_spaces(std::string text);
 
+/// Threads: several may use one object at once.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -157,6 +158,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory
 /// Decodes ids one by one. The returned parts join to what decode_clean() gives for all ids together, or,
 /// after a prompt, to what decode_continuation() gives. Text is held back while it may still change:
 /// incomplete UTF-8, and spaces that may be cleaned up.
+/// Threads: one at a time.
 class StreamingDecoder {
  public:
   /// `tokenizer` must outlive this.

@@ -39,6 +39,7 @@ std::string lower_case(std::string_view text);
 std::string_view strip(std::string_view text);
 
 /// Maps byte offsets of a text to character offsets. `text` must be valid UTF-8; it need not outlive the map.
+/// Threads: several may use one object at once.
 class CharacterOffsets {
  public:
   explicit CharacterOffsets(std::string_view text);

@@ -20,6 +20,7 @@ struct AdamWOptions {
 /// Upper bound of counters in a run's files. Larger values mean that a file is damaged.
 inline constexpr std::int64_t kMostSteps = std::int64_t{1} << 53;
 
+/// Threads: one at a time.
 class AdamW {
  public:
   /// Throws Error if a beta is outside [0, 1), if eps or weight_decay is negative, or if a parameter is not

@@ -28,6 +28,7 @@ struct Evaluation {
   std::optional<double> exact{};  ///< percentage of outputs that equal a reference
 };
 
+/// Threads: one at a time.
 class TrainingTask {
  public:
   virtual ~TrainingTask() = default;
