@@ -43,7 +43,7 @@ std::string_view entry(const std::filesystem::path& path, std::string_view heade
   const std::string quoted = std::string("'").append(key).append("': ");
   const std::size_t at = header.find(quoted);
   if (at == header.npos)
-    throw Error(path.string() + ": " + quoted + " not found in the header (not an NPY file?)");
+    throw Error(path.string() + ": '" + std::string(key) + "' not found in the header (not an NPY file?)");
   return header.substr(at + quoted.size());
 }
 

@@ -69,7 +69,7 @@ TEST(Npy, RefusesFilesThatAreNotWhatTheySay) {
   refused(with("(2, 3), }           ", "(99999999, 99999999),"), "expected a shape");
   refused(with("'<f4'", "'>f4'"), "expected numbers of a dtype heed has");
   refused(with("False", "True "), "Fortran order");
-  refused(with("'descr'", "'other'"), "expected a header with 'descr'");
+  refused(with("'descr'", "'other'"), "'descr' not found in the header");
 }
 
 }  // namespace
