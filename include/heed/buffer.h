@@ -2,8 +2,8 @@
 // allocates from the system only in its first step. The pool holds at most a quarter (and 64 MB) more than
 // was ever in use at once.
 //
-// A loaded weight may be stored in another form (not yet converted, or packed for matrix products) until its
-// address is requested. From then on it is stored plainly, and its address does not change.
+// Data may be lazy: made from a source, or read from a file, when they are first needed. Until data() hands
+// out their address nobody can have changed them, so that they can be made or read again.
 #pragma once
 
 #include <cstddef>
@@ -14,49 +14,49 @@ namespace heed {
 /// Threads: several may call the functions of one buffer at once; who writes to its memory does so alone.
 class Buffer {
  public:
-  /// A storage form other than plain memory.
-  class Form {
+  /// Where the data of a lazy buffer come from.
+  class Source {
    public:
-    virtual ~Form() = default;
-    /// Writes all elements in plain form to `to`.
+    virtual ~Source() = default;
+    /// Writes all bytes to `to`; may be called again, and by several threads at once.
     virtual void write(std::byte* to) const = 0;
   };
   /// Releases memory whose content can be read again (pages of a mapped file).
-  using Forget = void (*)(std::byte* data, std::size_t bytes);
+  using Release = void (*)(std::byte* data, std::size_t bytes);
 
   /// A block of at least `bytes` bytes, aligned to 64; its content is undefined. Throws Error when the
   /// system has no memory left.
   static std::shared_ptr<Buffer> allocate(std::size_t bytes);
   /// Memory owned by `owner` (a mapped file), which is released with the buffer.
   static std::shared_ptr<Buffer> wrap(void* data, std::size_t bytes, std::shared_ptr<void> owner);
-  /// wrap() for the content of a file, if no address of it has been handed out.
+  /// wrap() for the content of a mapped file to which nobody has written.
   static std::shared_ptr<Buffer> wrap_file(void* data, std::size_t bytes, std::shared_ptr<void> owner,
-                                           Forget forget);
-  /// A buffer of `bytes` bytes that `form` writes when they are needed.
-  static std::shared_ptr<Buffer> of_form(std::size_t bytes, std::shared_ptr<const Form> form);
+                                           Release release);
+  /// A buffer of `bytes` bytes that `source` writes when their address is requested.
+  static std::shared_ptr<Buffer> lazy(std::size_t bytes, std::shared_ptr<const Source> source);
 
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  /// The address of the data, which stays valid: converts another form to plain memory.
-  std::byte* data() const { return movable_ == nullptr ? data_ : settle(); }
+  /// The address of the data, which stays valid and through which anybody may write: materializes lazy data.
+  std::byte* data() const { return lazy_ == nullptr ? data_ : materialize(); }
   std::size_t bytes() const { return bytes_; }
 
-  /// Whether the storage form may still change: no address has been handed out.
-  bool may_change_form() const;
-  /// The current form, or null for plain memory.
-  std::shared_ptr<const Form> form() const;
-  /// Changes to this form. Returns false, and changes nothing, if an address has been handed out.
-  bool keep_as(std::shared_ptr<const Form> form) const;
-  /// The data for reading, without changing the form: this buffer's memory if it is plain, else a copy.
-  std::shared_ptr<const Buffer> peek() const;
+  /// True once data() has handed out the address, and always for memory from allocate() or wrap().
+  bool is_materialized() const;
+  /// True for lazy data that are nowhere in memory yet.
+  bool is_unwritten() const;
+  /// The data for reading, without materializing them: this buffer's memory, or a copy if they are unwritten.
+  std::shared_ptr<const Buffer> read() const;
+  /// Releases the pages of a file until they are needed again, unless data() has handed out their address.
+  void release_pages() const;
 
  private:
-  struct Movable;
+  struct Lazy;
   Buffer();
-  std::byte* settle() const;
-  std::unique_ptr<Movable> movable_;  // null for memory that never changes its form
+  std::byte* materialize() const;
+  std::unique_ptr<Lazy> lazy_;  // null for memory from allocate() or wrap()
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
   std::size_t pooled_bytes_ = 0;  // size class; 0 for wrapped memory

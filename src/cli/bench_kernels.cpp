@@ -5,8 +5,8 @@
 #include "cli/bench.h"
 #include "cli/option_values.h"
 #include "heed/autograd.h"
+#include "heed/nn/weight.h"
 #include "heed/ops/attention.h"
-#include "heed/ops/matmul.h"
 
 namespace heed::cli {
 namespace {
@@ -112,13 +112,14 @@ void bench_gemm(const GemmArguments& a, const Globals& globals) {
   // The weights of a loaded model are packed by the first matrix product; other tensors are not.
   const Tensor numbers = random_tensor({a.n, a.k}, dtype == DType::f32 ? DType::bf16 : DType::f32, 1);
   const NoGradients guard;
-  std::vector<Tensor> weights;
+  std::vector<Weight> weights;
   Tensor y;
+  const auto product = [&](const Weight& w) { y = w.linear(x, {}, Activation::none, WeightLayout::out_in); };
   while (static_cast<std::int64_t>(weights.size()) < copies) {
     weights.push_back(a.plain ? numbers.to(dtype) : numbers.to_when_needed(dtype));
-    y = linear(x, weights.back());
+    product(weights.back());
   }
-  work.run = [&](std::int64_t repeat) { y = linear(x, weights[static_cast<std::size_t>(repeat % copies)]); };
+  work.run = [&](std::int64_t repeat) { product(weights[static_cast<std::size_t>(repeat % copies)]); };
   bench(work, a.options, globals);
 }
 

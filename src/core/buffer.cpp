@@ -123,13 +123,13 @@ BufferPool& buffer_pool() {
 
 }  // namespace
 
-struct Buffer::Movable {
+struct Buffer::Lazy {
   std::mutex mutex;
-  std::atomic<bool> settled = false;
-  std::shared_ptr<const Form> form;
-  std::byte* data = nullptr;        // null while the numbers exist only in their storage form
+  std::atomic<bool> materialized = false;
+  std::shared_ptr<const Source> source;
+  std::byte* data = nullptr;        // null while the data are unwritten
   std::shared_ptr<Buffer> storage;  // owner of data, unless data is in a mapped file
-  Forget forget = nullptr;
+  Release release = nullptr;
 };
 
 Buffer::Buffer() = default;
@@ -181,63 +181,64 @@ std::shared_ptr<Buffer> Buffer::wrap(void* data, std::size_t bytes, std::shared_
 }
 
 std::shared_ptr<Buffer> Buffer::wrap_file(void* data, std::size_t bytes, std::shared_ptr<void> owner,
-                                          Forget forget) {
+                                          Release release) {
   std::shared_ptr<Buffer> buffer = wrap(data, bytes, std::move(owner));
-  buffer->movable_ = std::make_unique<Movable>();
-  buffer->movable_->data = buffer->data_;
-  buffer->movable_->forget = forget;
+  buffer->lazy_ = std::make_unique<Lazy>();
+  buffer->lazy_->data = buffer->data_;
+  buffer->lazy_->release = release;
   return buffer;
 }
 
-std::shared_ptr<Buffer> Buffer::of_form(std::size_t bytes, std::shared_ptr<const Form> form) {
+std::shared_ptr<Buffer> Buffer::lazy(std::size_t bytes, std::shared_ptr<const Source> source) {
   std::shared_ptr<Buffer> buffer = wrap(nullptr, bytes, nullptr);
-  buffer->movable_ = std::make_unique<Movable>();
-  buffer->movable_->form = std::move(form);
+  buffer->lazy_ = std::make_unique<Lazy>();
+  buffer->lazy_->source = std::move(source);
   return buffer;
 }
 
-std::byte* Buffer::settle() const {
-  Movable& m = *movable_;
-  if (m.settled.load(std::memory_order_acquire)) return m.data;
-  const std::lock_guard lock(m.mutex);
-  if (m.data == nullptr) {
-    m.storage = allocate(bytes_);
-    m.form->write(m.storage->data());
-    m.data = m.storage->data();
+std::byte* Buffer::materialize() const {
+  Lazy& l = *lazy_;
+  if (l.materialized.load(std::memory_order_acquire)) return l.data;
+  const std::lock_guard lock(l.mutex);
+  if (l.data == nullptr) {
+    l.storage = allocate(bytes_);
+    l.source->write(l.storage->data());
+    l.data = l.storage->data();
+    l.source.reset();
   }
-  m.form.reset();
-  m.settled.store(true, std::memory_order_release);
-  return m.data;
+  l.materialized.store(true, std::memory_order_release);
+  return l.data;
 }
 
-bool Buffer::may_change_form() const { return movable_ != nullptr && !movable_->settled; }
-
-std::shared_ptr<const Buffer::Form> Buffer::form() const {
-  if (movable_ == nullptr) return nullptr;
-  const std::lock_guard lock(movable_->mutex);
-  return movable_->form;
+bool Buffer::is_materialized() const {
+  return lazy_ == nullptr || lazy_->materialized.load(std::memory_order_acquire);
 }
 
-bool Buffer::keep_as(std::shared_ptr<const Form> form) const {
-  if (movable_ == nullptr) return false;
-  Movable& m = *movable_;
-  const std::lock_guard lock(m.mutex);
-  if (m.settled) return false;
-  m.form = std::move(form);
-  // The pages of the file are unmodified: their content can be read again.
-  if (m.data != nullptr) m.forget(m.data, bytes_);
-  return true;
+bool Buffer::is_unwritten() const {
+  if (is_materialized()) return false;
+  const std::lock_guard lock(lazy_->mutex);
+  return lazy_->data == nullptr;
 }
 
-std::shared_ptr<const Buffer> Buffer::peek() const {
-  if (movable_ == nullptr) return wrap(data_, bytes_, owner_);
-  const std::lock_guard lock(movable_->mutex);
-  if (movable_->data != nullptr) {
-    return wrap(movable_->data, bytes_, movable_->storage != nullptr ? movable_->storage : owner_);
+std::shared_ptr<const Buffer> Buffer::read() const {
+  if (lazy_ == nullptr) return wrap(data_, bytes_, owner_);
+  std::shared_ptr<const Source> source;
+  {
+    const std::lock_guard lock(lazy_->mutex);
+    if (lazy_->data != nullptr) {
+      return wrap(lazy_->data, bytes_, lazy_->storage != nullptr ? lazy_->storage : owner_);
+    }
+    source = lazy_->source;
   }
   std::shared_ptr<Buffer> copy = allocate(bytes_);
-  movable_->form->write(copy->data());
+  source->write(copy->data());
   return copy;
+}
+
+void Buffer::release_pages() const {
+  if (lazy_ == nullptr || lazy_->release == nullptr) return;
+  const std::lock_guard lock(lazy_->mutex);
+  if (!lazy_->materialized) lazy_->release(lazy_->data, bytes_);
 }
 
 Buffer::~Buffer() {

@@ -14,6 +14,7 @@
 #include "heed/io/file.h"
 #include "heed/io/json.h"
 #include "io/safetensors_header.h"
+#include "tensor/impl.h"
 
 namespace heed {
 
@@ -45,7 +46,7 @@ struct SafetensorsFile::Contents {
 namespace {
 
 // Numbers that are misaligned in the file: copied when they are needed.
-struct Unaligned : Buffer::Form {
+struct Unaligned : Buffer::Source {
   std::shared_ptr<MappedFile> file;
   const std::byte* data = nullptr;
   std::size_t bytes = 0;
@@ -172,11 +173,11 @@ Tensor SafetensorsFile::get(std::string_view name) const {
   if (reinterpret_cast<std::uintptr_t>(data) % size_of(*dtype) == 0) {
     return Tensor::from_buffer(contents_->buffer(tensor), shape, *dtype);
   }
-  auto form = std::make_shared<Unaligned>();
-  form->file = contents_->file;
-  form->data = data;
-  form->bytes = bytes;
-  return Tensor::from_buffer(Buffer::of_form(bytes, std::move(form)), shape, *dtype);
+  auto source = std::make_shared<Unaligned>();
+  source->file = contents_->file;
+  source->data = data;
+  source->bytes = bytes;
+  return Tensor::from_buffer(Buffer::lazy(bytes, std::move(source)), shape, *dtype);
 }
 
 void save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
@@ -194,8 +195,10 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<Named
   file.write(header);
   for (const std::size_t i : order) {
     const Tensor tensor = tensors[i].tensor.detach().contiguous();
-    const auto bytes = static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype());
-    file.write(std::span<const std::byte>(tensor.raw_data(), bytes));
+    const std::size_t size = size_of(tensor.dtype());
+    const auto numbers = tensor.impl()->buffer->read();  // lazy tensors are written one by one and stay lazy
+    file.write({numbers->data() + static_cast<std::size_t>(tensor.offset()) * size,
+                static_cast<std::size_t>(tensor.numel()) * size});
   }
   file.commit();
 }

@@ -7,6 +7,8 @@
 #include <array>
 #include <cstdint>
 
+#include "heed/activation.h"
+
 namespace heed::kernels {
 
 inline constexpr int kMaxRank = 8;
@@ -164,6 +166,14 @@ template <class T>
 void laplace_backward(const T* x, const T* dy, T* dx, std::int64_t n);
 template <class T>
 void sqrt_softplus_backward(const T* x, const T* dy, T* dx, std::int64_t n);
+
+/// y[i] = f(x[i]), by one of the functions above; y = x for Activation::none.
+template <class T>
+void activate(Activation f, const T* x, T* y, std::int64_t n);
+/// dx[i] = dy[i] * f'(x[i]). `kept` is y where gradient_takes_output(f), else x.
+template <class T>
+void activate_backward(Activation f, const T* kept, const T* dy, T* dx, std::int64_t n);
+bool gradient_takes_output(Activation f);
 
 /// Gated activations (Dauphin et al. 2017; Shazeer 2020): y[i] = f(gate[i]) * x[i].
 template <class T>

@@ -74,8 +74,7 @@ Tensor AssembledDecoder::loss(const Tensor& ids, const Tensor& labels, const Cro
   check_output();
   Pass pass(context);
   const Tensor hidden = parts_(ids, pass);
-  const Tensor loss = linear_cross_entropy(parts_.output_input(hidden), parts_.output.weight,
-                                           parts_.output.bias, labels, options);
+  const Tensor loss = parts_.output.cross_entropy(parts_.output_input(hidden), labels, options);
   if (!context.training || !parts_.load_balance) return loss;
   const LoadBalance& balance = *parts_.load_balance;
   return loss + load_balancing_loss(pass.collected["router_logits"], balance.chosen,

@@ -112,8 +112,7 @@ Tensor AssembledEncoder::loss(const EncoderBatch& batch, const Tensor& labels,
   const Tensor wanted = labels_as(labels, DType::i64, batch.ids.shape(), "labels");
   // Few tokens of a masked batch are predicted, so only these pass the head.
   const auto [rows, targets] = labelled_rows(hidden, wanted, options.ignore_index);
-  return linear_cross_entropy(head.features(rows, context), head.output.weight, head.output.bias, targets,
-                              options);
+  return head.output.cross_entropy(head.features(rows, context), targets, options);
 }
 
 void AssembledEncoder::add_loss(const TensorMap& inputs, TensorMap& outputs) const {

@@ -78,8 +78,7 @@ Tensor AssembledEncoderDecoder::loss(const SourceBatch& source, const Tensor& la
   const Tensor memory = parts_.encode(source, context);
   const Tensor target = decoder_inputs(labels, options.ignore_index);
   const Tensor last = hidden(target, {}, memory, source.mask, context);
-  const Linear& output = parts_.decoder.output;
-  return linear_cross_entropy(parts_.decoder.output_input(last), output.weight, output.bias, labels, options);
+  return parts_.decoder.output.cross_entropy(parts_.decoder.output_input(last), labels, options);
 }
 
 std::unique_ptr<Decoding> AssembledEncoderDecoder::decode(const SourceBatch& source, Context& context) const {

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <set>
 
+#include "tensor/impl.h"
+
 namespace heed {
 namespace {
 
@@ -36,9 +38,9 @@ std::string stored_name(const TensorFiles& files, const TensorTable& table, cons
 }
 
 bool same_bytes(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         std::memcmp(a.raw_data(), b.raw_data(), static_cast<std::size_t>(a.numel()) * size_of(a.dtype())) ==
-             0;
+  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
+  const auto left = a.impl()->buffer->read(), right = b.impl()->buffer->read();  // whole files' tensors
+  return std::memcmp(left->data(), right->data(), left->bytes()) == 0;
 }
 
 // Rows as these files have them: tied names that hold numbers of their own stand apart.
@@ -147,15 +149,15 @@ Weights Weights::initialise(const TensorTable& table, Generator& generator) {
   return weights;
 }
 
-const Tensor& Weights::operator[](const std::string& name) const {
-  const auto found = tensors_.find(name);
-  HEED_ASSERT(found != tensors_.end(), name.c_str());
+const Weight& Weights::operator[](const std::string& name) const {
+  const auto found = weights_.find(name);
+  HEED_ASSERT(found != weights_.end(), name.c_str());
   return found->second;
 }
 
-Tensor Weights::find(const std::string& name) const {
-  const auto found = tensors_.find(name);
-  return found == tensors_.end() ? Tensor() : found->second;
+Weight Weights::find(const std::string& name) const {
+  const auto found = weights_.find(name);
+  return found == weights_.end() ? Weight() : found->second;
 }
 
 void Weights::add(const TensorRow& row, Tensor tensor) {
@@ -165,13 +167,15 @@ void Weights::add(const TensorRow& row, Tensor tensor) {
     parameters_.push_back({row.name, tensor, row.shape.rank() > 1});
   }
   rows_.push_back(row);
-  for (const std::string& name : row.tied) tensors_.emplace(name, tensor);
-  tensors_.emplace(row.name, std::move(tensor));
+  const Weight weight(std::move(tensor));
+  for (const std::string& name : row.tied) weights_.emplace(name, weight);
+  weights_.emplace(row.name, weight);
 }
 
 std::vector<NamedTensor> Weights::stored(DType dtype) const {
   std::vector<NamedTensor> named;
-  for (const TensorRow& row : rows_) named.push_back({row.name, (*this)[row.name].detach().to(dtype)});
+  for (const TensorRow& row : rows_)
+    named.push_back({row.name, (*this)[row.name].tensor().to_when_needed(dtype)});
   return named;
 }
 

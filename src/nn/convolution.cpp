@@ -33,8 +33,8 @@ Tensor PatchEmbedding::operator()(const Tensor& pixels) const {
   const Tensor grid =
       permute(reshape(covered, {batch, channels, down, high, across, wide}), {0, 2, 4, 1, 3, 5});
   const std::int64_t inputs = channels * high * wide;
-  return linear(reshape(grid, {batch, down * across, inputs}), reshape(weight, {weight.size(0), inputs}),
-                bias);
+  const Tensor patches = reshape(grid, {batch, down * across, inputs});
+  return weight.linear(patches, bias, Activation::none, WeightLayout::out_in);
 }
 
 }  // namespace heed

@@ -1,12 +1,20 @@
 // Embedding lookups and dropout as layers use them.
 #include "heed/nn/linear.h"
 
+#include "heed/autograd.h"
 #include "heed/ops/dropout.h"
-#include "heed/ops/embedding.h"
 
 namespace heed {
 
-Tensor Embedding::operator()(const Tensor& ids) const { return embedding(table, ids, scale, padding_id); }
+Tensor Linear::cross_entropy(const Tensor& x, const Tensor& targets,
+                             const CrossEntropyOptions& options) const {
+  if (x.dtype() != DType::f32 || needs_gradient({x, weight, bias}))
+    return linear_cross_entropy(x, weight, bias, targets, options);
+  const auto logits = [&](const Tensor& rows) { return (*this)(rows); };
+  return chunked_cross_entropy(x, weight.size(0), logits, targets, options);
+}
+
+Tensor Embedding::operator()(const Tensor& ids) const { return table.embedding(ids, scale, padding_id); }
 
 Tensor apply_dropout(const Tensor& x, double p, Context& context) {
   if (!context.training || p == 0.0) return x;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "heed/ops/elementwise.h"
-#include "ops/activation_kernels.h"
+#include "kernels/elementwise.h"
 #include "ops/unary.h"
 
 namespace heed {
@@ -94,12 +94,10 @@ Activation activation_named(std::string_view name) {
 Tensor activate(const Tensor& x, Activation activation) {
   if (activation == Activation::none) return x;
   return unary(
-      "activation", x, keeps_output(activation) ? Keeps::output : Keeps::input,
-      [activation]<class T>(const T* x, T* y, std::int64_t n) {
-        activation_kernels<T>(activation).forward(x, y, n);
-      },
+      "activation", x, kernels::gradient_takes_output(activation) ? Keeps::output : Keeps::input,
+      [activation]<class T>(const T* x, T* y, std::int64_t n) { kernels::activate(activation, x, y, n); },
       [activation]<class T>(const T* kept, const T* dy, T* dx, std::int64_t n) {
-        activation_kernels<T>(activation).backward(kept, dy, dx, n);
+        kernels::activate_backward(activation, kept, dy, dx, n);
       });
 }
 

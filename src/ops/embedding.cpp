@@ -2,77 +2,55 @@
 #include "heed/ops/embedding.h"
 
 #include "heed/autograd.h"
-#include "heed/ops/elementwise.h"
-#include "heed/ops/shape.h"
 #include "kernels/embedding.h"
-#include "kernels/packed.h"
-#include "ops/packed_weight.h"
-#include "tensor/impl.h"
+#include "ops/stored_matrix.h"
 
 namespace heed {
 namespace {
 
-void check_lookup(const Tensor& table, const Tensor& ids) {
-  if (table.rank() != 2) throw Error("embedding: expected a table [V, D], got " + table.str());
-  const std::int64_t* values = ids.data<std::int64_t>();
-  const std::int64_t outside = kernels::first_outside(values, ids.numel(), table.size(0), 0);
+// The ids, dense, once they are known to be rows of the table.
+Tensor checked_ids(const Shape& table, const Tensor& ids) {
+  const Tensor index = ids.contiguous();
+  if (table.rank() != 2 || (table[0] == 0 && ids.numel() > 0)) {
+    throw Error("embedding: expected a table [V, D] with rows, got " + table.str());
+  }
+  const std::int64_t* values = index.data<std::int64_t>();
+  const std::int64_t outside = kernels::first_outside(values, index.numel(), table[0], 0);
   if (outside >= 0) {
-    throw Error("embedding: expected ids in [0, " + std::to_string(table.size(0)) + "), got " +
+    throw Error("embedding: expected ids in [0, " + std::to_string(table[0]) + "), got " +
                 std::to_string(values[outside]) + " at position " + std::to_string(outside) +
                 " (from another model's tokenizer?)");
   }
+  return index;
 }
 
-// Rows of a loaded table without a gradient. The table stays in the form it has, or becomes packed: the
-// output projection often shares it.
-template <class T>
-Tensor loaded_rows(const Tensor& table, const Tensor& index, double scale, const Shape& shape) {
-  Tensor y = Tensor::empty(shape, DType::f32);
-  const auto factor = static_cast<float>(scale);
-  const Buffer& buffer = *table.impl()->buffer;
-  if constexpr (std::is_same_v<T, float>) {
-    if (buffer.form() == nullptr) {
-      const std::shared_ptr<const Buffer> numbers = buffer.peek();
-      kernels::embedding(reinterpret_cast<const float*>(numbers->data()), index.data<std::int64_t>(), factor,
-                         y.data<float>(), index.numel(), table.size(1));
-      return y;
-    }
-  }
-  const auto packed = packed_weight(table, WeightLayout::out_in);
-  if (packed == nullptr) return {};
-  kernels::packed_rows(table.size(1), reinterpret_cast<const T*>(packed->panels->data()),
-                       index.data<std::int64_t>(), index.numel(), factor, y.data<float>());
-  return y;
-}
-
-// loaded_rows, or an undefined tensor where the table is none that may change its form.
-Tensor loaded_rows(const Tensor& table, const Tensor& index, double scale, const Shape& shape) {
-  if (!is_movable(table) || needs_gradient({table})) return {};
-  switch (table.dtype()) {
-    case DType::f32: return loaded_rows<float>(table, index, scale, shape);
-    case DType::bf16: return loaded_rows<bfloat16>(table, index, scale, shape);
-    case DType::f16: return loaded_rows<float16>(table, index, scale, shape);
-    default: return {};
-  }
+Shape shape_of_rows(const Shape& table, const Tensor& ids) {
+  Shape shape = ids.shape();
+  shape.push_back(table[1]);
+  return shape;
 }
 
 }  // namespace
 
+Tensor stored_embedding(const Shape& table, const kernels::StoredMatrix& rows, const Tensor& ids,
+                        double scale) {
+  const Tensor index = checked_ids(table, ids);
+  Tensor y = Tensor::empty(shape_of_rows(table, ids), DType::f32);
+  kernels::lookup_rows(rows, table[1], index.data<std::int64_t>(), index.numel(), static_cast<float>(scale),
+                       y.data<float>());
+  return y;
+}
+
 Tensor embedding(const Tensor& table, const Tensor& ids, double scale,
                  std::optional<std::int64_t> padding_id) {
-  const Tensor index = ids.contiguous();
-  if (table.rank() == 2 && table.size(0) == 0 && ids.numel() > 0) {
-    throw Error("embedding: expected a table with rows, got " + table.str());
-  }
-  check_lookup(table, index);
-  Shape shape = ids.shape();
-  shape.push_back(table.size(1));
-  if (Tensor rows = loaded_rows(table, index, scale, shape); rows.defined()) return rows;
   if (table.dtype() == DType::bf16 || table.dtype() == DType::f16) {
     refuse_gradient("embedding of a 16-bit table", {table});
-    const Tensor rows = gather(table, 0, reshape(index, {index.numel()})).to(DType::f32);
-    return reshape(scale == 1.0 ? rows : mul(rows, scale), shape);
+    const Tensor numbers = table.contiguous();
+    const std::int64_t columns = table.rank() == 2 ? table.size(1) : 0;
+    return stored_embedding(table.shape(), {{numbers.raw_data(), table.dtype(), columns, 1}}, ids, scale);
   }
+  const Tensor index = checked_ids(table.shape(), ids);
+  const Shape shape = shape_of_rows(table.shape(), ids);
   const Tensor rows = table.contiguous();
   Tensor y = Tensor::empty(shape, table.dtype());
   dispatch_float("embedding", table.dtype(), [&]<class T>() {

@@ -5,6 +5,7 @@
 
 #include "heed/autograd.h"
 #include "heed/ops/elementwise.h"
+#include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
@@ -34,6 +35,14 @@ void check(const char* name, const Shape& rows, std::int64_t vocab, const Tensor
     throw Error(where + ": expected targets in [0, " + std::to_string(vocab) + ") or " +
                 std::to_string(options.ignore_index) + " (ignored), got " + std::to_string(t[outside]));
   }
+}
+
+// The checks of losses that are computed in chunks of rows.
+void check_reduced(const Shape& rows, std::int64_t vocab, const Tensor& targets,
+                   const CrossEntropyOptions& options) {
+  check("linear_cross_entropy", rows, vocab, targets, options);
+  if (options.reduction == Reduction::none)
+    throw Error("linear_cross_entropy: expected a reduction, mean or sum, got none");
 }
 
 Shape without_last(const Shape& shape) {
@@ -66,7 +75,6 @@ struct ProjectedLoss {
   Tensor x, weight, bias, targets, logits;
   kernels::CrossEntropy options;
   double scale = 1;  // of the loss, within the gradients
-  bool recording = false;
   Tensor dx = {}, dweight = {}, dbias = {};
 };
 
@@ -98,9 +106,6 @@ double project_chunk(const ProjectedLoss& p, std::int64_t begin, std::int64_t co
   kernels::gemm<T>(false, true, count, vocab, d, T{1}, p.x.data<T>() + begin * d, d, p.weight.data<T>(), d,
                    T{0}, logits, vocab);
   if (p.bias.defined()) kernels::add_bias(logits, p.bias.data<T>(), count, vocab);
-  if (!p.recording) {
-    return kernels::cross_entropy<T>(logits, targets, nullptr, nullptr, count, vocab, p.options).loss;
-  }
   const double loss =
       kernels::cross_entropy_in_place<T>(logits, targets, static_cast<T>(p.scale), count, vocab, p.options)
           .loss;
@@ -151,25 +156,24 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
     throw Error("linear_cross_entropy: expected x [..., D], weight [V, D] and bias [V] of one type, got " +
                 x.str() + ", " + weight.str() + " and " + bias.str());
   }
+  if (!needs_gradient({x, weight, bias})) {
+    const auto logits = [&](const Tensor& rows) { return linear(rows, weight, bias); };
+    return chunked_cross_entropy(x, weight.size(0), logits, targets, options);
+  }
   const Tensor input = x.contiguous(), w = weight.contiguous(), labels = targets.contiguous();
   const Tensor b = bias.defined() ? bias.contiguous() : Tensor();
   const Shape rows_shape = without_last(x.shape());
   const std::int64_t vocab = weight.size(0), rows = rows_shape.numel();
-  check("linear_cross_entropy", rows_shape, vocab, labels, options);
-  if (options.reduction == Reduction::none)
-    throw Error("linear_cross_entropy: expected a reduction, mean or sum, got none");
+  check_reduced(rows_shape, vocab, labels, options);
 
   ProjectedLoss p{input, w, b, labels, {}, kernel_options(options)};
   p.scale = reduction_factor(options, counted_rows(labels, options.ignore_index));
-  p.recording = needs_gradient({x, weight, bias});
-  if (p.recording) {  // without rows nothing overwrites the gradients
-    const auto make = [&](const Shape& shape) {
-      return rows == 0 ? Tensor::zeros(shape, x.dtype()) : Tensor::empty(shape, x.dtype());
-    };
-    if (x.requires_grad()) p.dx = make(x.shape());
-    if (weight.requires_grad()) p.dweight = make(weight.shape());
-    if (bias.defined() && bias.requires_grad()) p.dbias = make(bias.shape());
-  }
+  const auto make = [&](const Shape& shape) {  // without rows nothing overwrites the gradients
+    return rows == 0 ? Tensor::zeros(shape, x.dtype()) : Tensor::empty(shape, x.dtype());
+  };
+  if (x.requires_grad()) p.dx = make(x.shape());
+  if (weight.requires_grad()) p.dweight = make(weight.shape());
+  if (bias.defined() && bias.requires_grad()) p.dbias = make(bias.shape());
   const std::int64_t chunk = rows_per_chunk(rows, vocab);
   p.logits = Tensor::empty({chunk, vocab}, x.dtype());
   double total = 0;
@@ -179,20 +183,41 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
     }
   });
   Tensor y = Tensor::scalar(total * p.scale, x.dtype());
-  if (p.recording) {
-    record(y, "linear_cross_entropy", {input, w, b},
-           [gradients = std::vector<Tensor>{p.dx, p.dweight, p.dbias}](const Tensor& dy) {
-             const double scale = dy.item();
-             for (const Tensor& g : gradients) {  // a walk is the only one to see them: scaled in place
-               if (!g.defined() || scale == 1.0) continue;
-               dispatch_float("linear_cross_entropy", g.dtype(), [&]<class T>() {
-                 kernels::scale<T>(g.data<T>(), static_cast<T>(scale), g.data<T>(), g.numel());
-               });
-             }
-             return gradients;
-           });
-  }
+  record(y, "linear_cross_entropy", {input, w, b},
+         [gradients = std::vector<Tensor>{p.dx, p.dweight, p.dbias}](const Tensor& dy) {
+           const double scale = dy.item();
+           for (const Tensor& g : gradients) {  // a walk is the only one to see them: scaled in place
+             if (!g.defined() || scale == 1.0) continue;
+             dispatch_float("linear_cross_entropy", g.dtype(), [&]<class T>() {
+               kernels::scale<T>(g.data<T>(), static_cast<T>(scale), g.data<T>(), g.numel());
+             });
+           }
+           return gradients;
+         });
   return y;
+}
+
+Tensor chunked_cross_entropy(const Tensor& x, std::int64_t vocab,
+                             const std::function<Tensor(const Tensor&)>& logits, const Tensor& targets,
+                             const CrossEntropyOptions& options) {
+  const NoGradients guard;
+  const Tensor labels = targets.contiguous();
+  const Shape rows_shape = without_last(x.shape());
+  const std::int64_t rows = rows_shape.numel(), chunk = rows_per_chunk(rows, vocab);
+  check_reduced(rows_shape, vocab, labels, options);
+  const Tensor flat = reshape(x, {rows, x.size(-1)});
+  double total = 0;
+  for (std::int64_t begin = 0; begin < rows; begin += chunk) {
+    const std::int64_t count = std::min(chunk, rows - begin);
+    const Tensor part = logits(slice(flat, 0, begin, begin + count)).contiguous();
+    dispatch_float("linear_cross_entropy", part.dtype(), [&]<class T>() {
+      total += kernels::cross_entropy<T>(part.data<T>(), labels.data<std::int64_t>() + begin, nullptr,
+                                         nullptr, count, vocab, kernel_options(options))
+                   .loss;
+    });
+  }
+  return Tensor::scalar(total * reduction_factor(options, counted_rows(labels, options.ignore_index)),
+                        x.dtype());
 }
 
 }  // namespace heed

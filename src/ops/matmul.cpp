@@ -4,11 +4,10 @@
 #include "heed/autograd.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
-#include "heed/threads.h"
+#include "kernels/elementwise.h"
 #include "kernels/gemm.h"
-#include "kernels/packed.h"
-#include "ops/activation_kernels.h"
-#include "ops/packed_weight.h"
+#include "kernels/invariant_gemm.h"
+#include "ops/stored_matrix.h"
 
 namespace heed {
 namespace {
@@ -57,43 +56,12 @@ Tensor product(const Tensor& a, const Tensor& b) {
   return result;
 }
 
-// The product in f32 with sums in a fixed order (kernels/packed.h), for results that record no gradient.
-Tensor ordered_product(const Tensor& a, const Tensor& b) {
-  const std::int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
-  const Shape lead = broadcast_shapes("matmul", leading(a.shape()), leading(b.shape()));
-  const bool share_b = b.rank() == 2;
-  const Tensor x = broadcast_to(a, with_matrix(lead, m, k)).contiguous();
-  const Operand y = operand(share_b ? b : broadcast_to(b, with_matrix(lead, k, n)));
-  Tensor result = Tensor::empty(with_matrix(lead, m, n), DType::f32);
-  const std::int64_t count = share_b ? 1 : lead.numel(), rows = share_b ? m * lead.numel() : m;
-  const float *left = x.data<float>(), *right = y.dense.data<float>();
-  float* to = result.data<float>();
-  // Small products are spread over the threads, large ones use all threads themselves.
-  constexpr std::int64_t kLarge = 1 << 21;
-  const std::int64_t work = std::max<std::int64_t>(rows * n * k, 1);
-  const std::int64_t grain = work >= kLarge ? count + 1 : std::max<std::int64_t>(1, kLarge / 32 / work);
-  parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      kernels::OrderedProduct<float> args;
-      args.m = rows;
-      args.n = n;
-      args.k = k;
-      args.x = {left + i * m * k, k, 1};
-      args.plain = kernels::plain_of(right + i * k * n, n, k, !y.transposed);
-      args.y = to + i * m * n;
-      args.ldy = n;
-      kernels::ordered_product(args);
-    }
-  });
-  return result;
-}
-
 // dL/d(pre-activation), from the pre-activation or (where that is enough) the output.
 Tensor activation_gradient(Activation activation, const Tensor& kept, const Tensor& dy) {
   if (activation == Activation::none) return dy;
   Tensor dx = Tensor::empty(dy.shape(), dy.dtype());
   dispatch_float("linear", dy.dtype(), [&]<class T>() {
-    activation_kernels<T>(activation).backward(kept.data<T>(), dy.data<T>(), dx.data<T>(), dy.numel());
+    kernels::activate_backward(activation, kept.data<T>(), dy.data<T>(), dx.data<T>(), dy.numel());
   });
   return dx;
 }
@@ -116,47 +84,31 @@ Tensor widen(const Tensor& stored, DType dtype) {
   return stored.to(dtype);
 }
 
-// linear in f32 without a gradient: in fixed order, the weight packed where it may be.
-template <class T>
-void ordered_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
-                    WeightLayout layout, Tensor& y) {
-  const bool in_first = layout == WeightLayout::in_out;
-  kernels::OrderedProduct<T> args;
-  args.n = y.size(-1);
-  args.k = x.size(-1);
-  args.m = args.n == 0 ? 0 : y.numel() / args.n;
-  args.x = {x.data<float>(), args.k, 1};
-  args.bias = bias.defined() ? bias.data<float>() : nullptr;
-  args.activation = activation_kernels<float>(activation).forward;
-  args.y = y.data<float>();
-  args.ldy = args.n;
-  const auto packed = packed_weight(weight, layout);
-  Tensor plain;
-  if (packed != nullptr) {
-    args.packed = reinterpret_cast<const T*>(packed->panels->data());
-  } else {
-    plain = weight.contiguous();
-    args.plain = kernels::plain_of<const T>(plain.data<T>(), args.n, args.k, in_first);
-  }
-  kernels::ordered_product(args);
-}
+}  // namespace
 
-Tensor ordered_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
-                      WeightLayout layout) {
+Tensor stored_linear(const Tensor& x, const Tensor& weight, const kernels::PackedMatrix* packed,
+                     const Tensor& bias, Activation activation, WeightLayout layout) {
+  check_linear(x, weight, bias, layout);
+  const bool in_first = layout == WeightLayout::in_out;
   Shape shape = x.shape();
-  shape[-1] = weight.size(layout == WeightLayout::in_out ? 1 : 0);
+  shape[-1] = weight.size(in_first ? 1 : 0);
   Tensor y = Tensor::empty(shape, DType::f32);
-  const Tensor input = x.detach().contiguous(),
-               b = bias.defined() ? widen(bias.detach(), DType::f32).contiguous() : bias;
-  switch (weight.dtype()) {
-    case DType::bf16: ordered_linear<bfloat16>(input, weight, b, activation, layout, y); break;
-    case DType::f16: ordered_linear<float16>(input, weight, b, activation, layout, y); break;
-    default: ordered_linear<float>(input, widen(weight, DType::f32), b, activation, layout, y);
+  const Tensor input = x.detach().contiguous();
+  const Tensor b = bias.defined() ? widen(bias.detach(), DType::f32).contiguous() : bias;
+  const std::int64_t n = shape[-1], k = x.size(-1), m = n == 0 ? 0 : y.numel() / n;
+  kernels::InvariantGemm args{.m = m, .n = n, .k = k, .y = y.data<float>(), .ldy = n};
+  args.x = kernels::dense_matrix(input.data<float>(), DType::f32, m, k);
+  args.w.packed = packed;
+  Tensor numbers;
+  if (packed == nullptr) {
+    const bool narrow = weight.dtype() == DType::bf16 || weight.dtype() == DType::f16;
+    numbers = (narrow ? weight : weight.to(DType::f32)).contiguous();
+    args.w.strided = kernels::dense_matrix(numbers.raw_data(), numbers.dtype(), n, k, in_first);
   }
+  args.epilogue = {b.defined() ? b.data<float>() : nullptr, activation};
+  kernels::invariant_gemm(args);
   return y;
 }
-
-}  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
   if (a.rank() < 2 || b.rank() < 2 || a.size(-1) != b.size(-2) || a.dtype() != b.dtype()) {
@@ -164,7 +116,6 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
                 b.str());
   }
   const bool recording = needs_gradient({a, b});
-  if (!recording && a.dtype() == DType::f32) return ordered_product(a.detach(), b.detach());
   Tensor y = product(a.detach(), b.detach());
   if (recording) {
     const bool needs_a = a.requires_grad(), needs_b = b.requires_grad();
@@ -178,9 +129,10 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
               WeightLayout layout) {
-  check_linear(x, weight, bias, layout);
   const bool recording = needs_gradient({x, weight, bias});
-  if (!recording && x.dtype() == DType::f32) return ordered_linear(x, weight, bias, activation, layout);
+  if (!recording && x.dtype() == DType::f32)
+    return stored_linear(x, weight, nullptr, bias, activation, layout);
+  check_linear(x, weight, bias, layout);
   const bool in_first = layout == WeightLayout::in_out;
   const Tensor input = x.contiguous(), w = widen(weight, x.dtype()).contiguous(), b = widen(bias, x.dtype());
   const std::int64_t out = w.size(in_first ? 1 : 0), in = w.size(in_first ? 0 : 1);
@@ -188,14 +140,14 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   Shape shape = x.shape();
   shape[-1] = out;
   Tensor pre = Tensor::empty(shape, x.dtype());
-  const bool keep_pre = recording && activation != Activation::none && !keeps_output(activation);
+  const bool keep_pre =
+      recording && activation != Activation::none && !kernels::gradient_takes_output(activation);
   Tensor y = keep_pre ? Tensor::empty(shape, x.dtype()) : pre.detach();
   dispatch_float("linear", x.dtype(), [&]<class T>() {
     kernels::gemm<T>(false, !in_first, rows, out, in, T{1}, input.data<T>(), in, w.data<T>(), stored, T{0},
                      pre.data<T>(), out);
     if (b.defined()) kernels::add_bias(pre.data<T>(), b.contiguous().data<T>(), rows, out);
-    if (const auto kernel = activation_kernels<T>(activation).forward)
-      kernel(pre.data<T>(), y.data<T>(), y.numel());
+    kernels::activate(activation, pre.data<T>(), y.data<T>(), y.numel());
   });
   if (!recording) return y;
   const bool needs_x = x.requires_grad(), needs_w = weight.requires_grad();

@@ -165,17 +165,16 @@ Tensor Tensor::to(DType target) const {
 namespace {
 
 // A tensor's numbers, to be converted.
-struct Unconverted : Buffer::Form {
+struct Unconverted : Buffer::Source {
   Tensor source;
   DType dtype = DType::f32;
   void write(std::byte* to) const override {
-    const auto numbers = source.impl()->buffer->peek();
+    const Buffer& origin = *source.impl()->buffer;
+    const auto numbers = origin.read();
     const std::byte* from =
         numbers->data() + static_cast<std::size_t>(source.offset()) * size_of(source.dtype());
     kernels::convert(source.dtype(), from, dtype, to, source.numel());
-    // A file's pages have served: without another form they are what they were, and can be read again.
-    const Buffer& origin = *source.impl()->buffer;
-    if (origin.form() == nullptr) origin.keep_as(nullptr);
+    origin.release_pages();
   }
 };
 
@@ -183,10 +182,10 @@ struct Unconverted : Buffer::Form {
 
 Tensor Tensor::to_when_needed(DType target) const {
   if (target == dtype()) return detach();
-  auto form = std::make_shared<Unconverted>();
-  form->source = detach().contiguous();
-  form->dtype = target;
-  return from_buffer(Buffer::of_form(static_cast<std::size_t>(numel()) * size_of(target), std::move(form)),
+  auto source = std::make_shared<Unconverted>();
+  source->source = detach().contiguous();
+  source->dtype = target;
+  return from_buffer(Buffer::lazy(static_cast<std::size_t>(numel()) * size_of(target), std::move(source)),
                      shape(), target);
 }
 

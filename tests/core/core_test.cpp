@@ -99,7 +99,7 @@ TEST(Buffer, BlocksOfEveryShapeDoNotPileUp) {
 }
 
 // Counts its calls; its numbers are 0, 1, 2, ...
-struct Counting : Buffer::Form {
+struct Counting : Buffer::Source {
   mutable int writes = 0;
   void write(std::byte* to) const override {
     ++writes;
@@ -107,20 +107,36 @@ struct Counting : Buffer::Form {
   }
 };
 
-TEST(Buffer, ChangesItsFormUntilSomebodyHasTheAddress) {
-  const auto first = std::make_shared<Counting>(), second = std::make_shared<Counting>();
-  const auto buffer = Buffer::of_form(8, first);
-  EXPECT_EQ(buffer->form(), first);
-  EXPECT_EQ(buffer->peek()->data()[3], std::byte{3});
-  ASSERT_TRUE(buffer->keep_as(second));
+TEST(Buffer, IsWrittenWhenSomebodyWantsTheAddress) {
+  const auto source = std::make_shared<Counting>();
+  const auto buffer = Buffer::lazy(8, source);
+  EXPECT_EQ(buffer->read()->data()[3], std::byte{3});
+  EXPECT_EQ(buffer->read()->data()[4], std::byte{4});
+  EXPECT_TRUE(buffer->is_unwritten());
+  EXPECT_FALSE(buffer->is_materialized());
+  EXPECT_EQ(source->writes, 2);
   EXPECT_EQ(buffer->data()[5], std::byte{5});
-  EXPECT_EQ(buffer->form(), nullptr);
+  EXPECT_FALSE(buffer->is_unwritten());
+  EXPECT_TRUE(buffer->is_materialized());
   buffer->data()[5] = std::byte{50};
-  EXPECT_FALSE(buffer->keep_as(first));
-  EXPECT_EQ(buffer->peek()->data(), buffer->data());
+  EXPECT_EQ(buffer->read()->data(), buffer->data());
   EXPECT_EQ(buffer->data()[5], std::byte{50});
-  EXPECT_EQ(first->writes + second->writes, 2);
-  EXPECT_FALSE(Buffer::allocate(8)->may_change_form());
+  EXPECT_EQ(source->writes, 3);
+  EXPECT_EQ(source.use_count(), 1) << "what was written once is not needed again";
+  EXPECT_TRUE(Buffer::allocate(8)->is_materialized());
+}
+
+TEST(Buffer, ReleasesPagesUntilSomebodyMayHaveWritten) {
+  static int released = 0;
+  std::byte file[8] = {};
+  const auto buffer = Buffer::wrap_file(file, 8, nullptr, [](std::byte*, std::size_t) { ++released; });
+  EXPECT_FALSE(buffer->is_unwritten());
+  EXPECT_EQ(buffer->read()->data(), file);
+  buffer->release_pages();
+  EXPECT_EQ(released, 1);
+  EXPECT_EQ(buffer->data(), file);
+  buffer->release_pages();
+  EXPECT_EQ(released, 1);
 }
 
 }  // namespace

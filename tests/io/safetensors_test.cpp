@@ -161,9 +161,6 @@ TEST(Safetensors, TensorsOutliveTheFileAndNeverChangeIt) {
 }
 
 TEST(Safetensors, PagesOfAFileAreGivenBackUnlessSomebodyMayHaveWritten) {
-  struct Elsewhere : Buffer::Form {
-    void write(std::byte*) const override {}
-  };
   const TemporaryFolder folder;
   const std::vector<float> numbers(100000, 1.5f);
   save_safetensors(folder / "file", {{"x", Tensor::from(numbers, {100000})}});
@@ -171,11 +168,25 @@ TEST(Safetensors, PagesOfAFileAreGivenBackUnlessSomebodyMayHaveWritten) {
   const Tensor x = file.get("x"), again = file.get("x");
   const Tensor wide = x.to_when_needed(DType::f64);
   EXPECT_EQ(wide.to_vector<double>(), std::vector<double>(numbers.begin(), numbers.end()));
-  EXPECT_TRUE(x.impl()->buffer->keep_as(std::make_shared<Elsewhere>()));
+  EXPECT_FALSE(x.impl()->buffer->is_materialized());
+  x.impl()->buffer->release_pages();
   EXPECT_EQ(x.to_vector<float>(), numbers);
   again.data<float>()[50000] = 2.5f;
-  EXPECT_FALSE(x.impl()->buffer->keep_as(std::make_shared<Elsewhere>()));
+  x.impl()->buffer->release_pages();
   EXPECT_EQ(x.to_vector<float>()[50000], 2.5f);
+}
+
+TEST(Safetensors, SavingLeavesLazyTensorsLazy) {
+  const TemporaryFolder folder;
+  const Tensor numbers = Tensor::from<float>({1.5f, -2.0f, 3.0f, 4.0f}, {2, 2});
+  save_safetensors(folder / "file", {{"x", numbers}});
+  const Tensor x = SafetensorsFile::open(folder / "file").get("x"), narrow = x.to_when_needed(DType::bf16);
+  save_safetensors(folder / "again", {{"x", x}, {"narrow", narrow}});
+  EXPECT_FALSE(x.impl()->buffer->is_materialized());
+  EXPECT_FALSE(narrow.impl()->buffer->is_materialized());
+  const SafetensorsFile again = SafetensorsFile::open(folder / "again");
+  EXPECT_EQ(again.get("x").to_vector<float>(), numbers.to_vector<float>());
+  EXPECT_EQ(again.get("narrow").to(DType::f32).to_vector<float>(), numbers.to_vector<float>());
 }
 
 TEST(Safetensors, CopiesNumbersThatAreNotAligned) {

@@ -36,8 +36,8 @@ TEST_F(TensorTableTest, LoadsTiedNamesAndSkipsComputedOnes) {
                                                {"b_tied", Tensor::full({3}, 4.0)},
                                                {"computed", Tensor::zeros({9})}}),
                                         table, DType::f32);
-  EXPECT_EQ(weights["a"].to_vector<float>(), std::vector<float>(6, 2.0f));
-  EXPECT_EQ(weights["b"].to_vector<float>(), std::vector<float>(3, 4.0f));
+  EXPECT_EQ(weights["a"].tensor().to_vector<float>(), std::vector<float>(6, 2.0f));
+  EXPECT_EQ(weights["b"].tensor().to_vector<float>(), std::vector<float>(3, 4.0f));
   ASSERT_EQ(weights.parameters().size(), 2u);
   EXPECT_TRUE(weights.parameters()[0].decays);
   EXPECT_FALSE(weights.parameters()[1].decays);
@@ -50,12 +50,12 @@ TEST_F(TensorTableTest, TiedNamesWithNumbersOfTheirOwnStandApart) {
   const NamedTensor a{"a", Tensor::zeros({2, 3})}, b{"b", Tensor::full({3}, 1.0)};
   const Weights equal = load({a, b, {"b_tied", Tensor::full({3}, 1.0)}});
   EXPECT_EQ(equal.parameters().size(), 2u);
-  EXPECT_TRUE(equal["b_tied"].is_same(equal["b"]));
+  EXPECT_TRUE(equal["b_tied"].tensor().is_same(equal["b"]));
   const Weights apart = load({a, b, {"b_tied", Tensor::full({3}, 5.0)}});
   ASSERT_EQ(apart.parameters().size(), 3u);
   EXPECT_EQ(apart.parameters()[2].name, "b_tied");
-  EXPECT_EQ(apart["b"].to_vector<float>(), std::vector<float>(3, 1.0f));
-  EXPECT_EQ(apart["b_tied"].to_vector<float>(), std::vector<float>(3, 5.0f));
+  EXPECT_EQ(apart["b"].tensor().to_vector<float>(), std::vector<float>(3, 1.0f));
+  EXPECT_EQ(apart["b_tied"].tensor().to_vector<float>(), std::vector<float>(3, 5.0f));
   EXPECT_EQ(apart.stored(DType::f32).size(), 3u);
   EXPECT_THAT(error_of({a, b, {"b_tied", Tensor::zeros({4})}}),
               testing::HasSubstr("b_tied: expected floating numbers [3]"));
@@ -67,8 +67,8 @@ TEST_F(TensorTableTest, FindsNamesWithoutThePrefixAndAliases) {
   for (const char* name : {"model.a", "a", "head", "model.old", "old"}) {
     const Weights weights = Weights::load(
         files({{name, Tensor::full({2}, 7.0)}, {"computed", Tensor::zeros({1})}}), table, DType::f32);
-    EXPECT_EQ(weights["model.a"].to_vector<float>(), std::vector<float>(2, 7.0f)) << name;
-    EXPECT_TRUE(weights["head"].is_same(weights["model.a"])) << name;
+    EXPECT_EQ(weights["model.a"].tensor().to_vector<float>(), std::vector<float>(2, 7.0f)) << name;
+    EXPECT_TRUE(weights["head"].tensor().is_same(weights["model.a"])) << name;
   }
   EXPECT_THAT(error_of({{"other.a", Tensor::zeros({2})}}), testing::HasSubstr("not found: model.a"));
 }
@@ -83,9 +83,9 @@ TEST_F(TensorTableTest, NamesWhatIsMissingUnusedOrOfAnotherShape) {
 
 TEST_F(TensorTableTest, InitialWeightsDependOnTheSeedAlone) {
   Generator one(3), same(3), other(4);
-  const auto first = Weights::initialise(table, one)["a"].to_vector<float>();
-  EXPECT_EQ(first, Weights::initialise(table, same)["a"].to_vector<float>());
-  EXPECT_NE(first, Weights::initialise(table, other)["a"].to_vector<float>());
+  const auto first = Weights::initialise(table, one)["a"].tensor().to_vector<float>();
+  EXPECT_EQ(first, Weights::initialise(table, same)["a"].tensor().to_vector<float>());
+  EXPECT_NE(first, Weights::initialise(table, other)["a"].tensor().to_vector<float>());
   const float limit = std::sqrt(6.0f / 5.0f);
   for (const float value : first) EXPECT_LE(std::abs(value), limit);
 }

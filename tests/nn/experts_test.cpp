@@ -62,7 +62,7 @@ Tensor token_by_formula(const Experts& part, const Tensor& x) {
 
 Experts in_f32(Experts part) {
   const auto narrow = [](Linear& linear) {
-    linear.weight = linear.weight.to(DType::f32);
+    linear.weight = linear.weight.tensor().to(DType::f32);
     if (linear.bias.defined()) linear.bias = linear.bias.to(DType::f32);
   };
   narrow(part.router);

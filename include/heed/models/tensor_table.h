@@ -1,5 +1,8 @@
 // A model family's table of tensors: one row per tensor of its checkpoint. The same rows load a file,
-// initialize a new model and save it, so that loading and saving cannot disagree.
+// initialize a new model and save it, so that loading and saving cannot disagree. A weight that files store
+// as several tensors (quantised numbers and scales) or transposed, split or fused would be a pair of
+// functions of its row, from the stored tensors to the Weight in load() and back in stored(); no family needs
+// one yet.
 #pragma once
 
 #include <functional>
@@ -10,6 +13,7 @@
 
 #include "heed/io/safetensors.h"
 #include "heed/models/model.h"
+#include "heed/nn/weight.h"
 #include "heed/random.h"
 #include "heed/tensor.h"
 
@@ -56,19 +60,19 @@ class Weights {
   /// The tensors of a new model, each from its own random stream of `generator`.
   static Weights initialise(const TensorTable& table, Generator& generator);
 
-  /// The tensor of a row, or the tensor that a tied name shares.
-  const Tensor& operator[](const std::string& name) const;
-  /// The same, or an undefined tensor if the table has no such row.
-  Tensor find(const std::string& name) const;
+  /// The weight of a row, or the one that a tied name shares; it converts to its tensor.
+  const Weight& operator[](const std::string& name) const;
+  /// The same, or an undefined weight if the table has no such row.
+  Weight find(const std::string& name) const;
   /// The trained tensors, in the table's order.
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  /// All stored tensors converted to `dtype`, for save_safetensors.
+  /// All stored tensors as `dtype`, for save_safetensors, which converts them one by one.
   std::vector<NamedTensor> stored(DType dtype) const;
 
  private:
   void add(const TensorRow& row, Tensor tensor);
   std::vector<TensorRow> rows_;
-  std::map<std::string, Tensor> tensors_;
+  std::map<std::string, Weight> weights_;
   std::vector<Parameter> parameters_;
 };
 

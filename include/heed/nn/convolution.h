@@ -21,7 +21,7 @@ struct Conv1d {
 /// from pixels [B, C, H, W] to [B, (H / P) (W / Q), D], row by row. Pixels at the right and the bottom that
 /// do not fill a patch are ignored. Throws Error for an image smaller than a patch.
 struct PatchEmbedding {
-  Tensor weight;  // [D, C, P, Q]
+  Weight weight;  // [D, C, P, Q]
   Tensor bias;    // [D], or undefined
   Tensor operator()(const Tensor& pixels) const;
 };

@@ -5,24 +5,28 @@
 #include <optional>
 
 #include "heed/nn/context.h"
-#include "heed/ops/matmul.h"
+#include "heed/nn/weight.h"
+#include "heed/ops/loss.h"
 #include "heed/tensor.h"
 
 namespace heed {
 
 /// activation(x W^T + b): x [..., in], result [..., out].
 struct Linear {
-  Tensor weight;  // [out, in], or [in, out] (`layout`)
+  Weight weight;  // [out, in], or [in, out] (`layout`)
   Tensor bias;    // [out], or undefined
   WeightLayout layout = WeightLayout::out_in;
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const {
-    return linear(x, weight, bias, activation, layout);
+    return weight.linear(x, bias, activation, layout);
   }
+  /// cross_entropy((*this)(x), targets), in chunks of rows: the logits of all rows are never in memory at
+  /// once. x [..., in], targets i64 [...]; the layout must be out_in.
+  Tensor cross_entropy(const Tensor& x, const Tensor& targets, const CrossEntropyOptions& options = {}) const;
 };
 
 /// scale * table[ids]: ids i64 [B, T], result [B, T, D]. Vaswani et al. 2017, section 3.4, scale by sqrt(D).
 struct Embedding {
-  Tensor table = {};  // [V, D]
+  Weight table = {};  // [V, D]
   double scale = 1.0;
   std::optional<std::int64_t> padding_id = {};  ///< this row gets no gradient
   Tensor operator()(const Tensor& ids) const;

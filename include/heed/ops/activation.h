@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "heed/activation.h"
 #include "heed/tensor.h"
 
 namespace heed {
@@ -18,30 +19,6 @@ Tensor silu(const Tensor& x);
 Tensor tanh(const Tensor& x);
 /// 1 / (1 + exp(-x))
 Tensor sigmoid(const Tensor& x);
-
-/// The activations in Hugging Face configs that have no parameters. Besides the functions above:
-/// quick_gelu: x * sigmoid(1.702 x); gelu_10: min(gelu(x), 10); relu2: relu(x)^2; relu6: min(relu(x), 6);
-/// leaky_relu: x, or 0.01 x below 0; hardswish: x * relu6(x + 3) / 6; mish: x * tanh(softplus(x)); laplace:
-/// the cumulative normal distribution of mean sqrt(1/2) and deviation 0.282095 (Ma et al., "Mega");
-/// sqrt_softplus: sqrt(softplus(x)), with softplus(x) = log(1 + exp(x)).
-enum class Activation {
-  none,
-  relu,
-  gelu,
-  gelu_tanh,
-  silu,
-  tanh,
-  sigmoid,
-  quick_gelu,
-  gelu_10,
-  relu2,
-  relu6,
-  leaky_relu,
-  hardswish,
-  mish,
-  laplace,
-  sqrt_softplus
-};
 
 /// The activation for a name in a config, as in transformers' ACT2FN: gelu or gelu_python; gelu_new,
 /// gelu_pytorch_tanh, gelu_fast, gelu_python_tanh or gelu_accurate; silu or swish; linear; sqrtsoftplus; the

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "heed/tensor.h"
 
@@ -29,5 +30,10 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 /// reduction is required.
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& targets,
                             const CrossEntropyOptions& options = {});
+
+/// The same without gradients, for any function from rows [n, D] of x to their logits [n, vocab].
+Tensor chunked_cross_entropy(const Tensor& x, std::int64_t vocab,
+                             const std::function<Tensor(const Tensor&)>& logits, const Tensor& targets,
+                             const CrossEntropyOptions& options = {});
 
 }  // namespace heed

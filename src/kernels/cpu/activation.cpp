@@ -143,5 +143,59 @@ HEED_UNARY_BACKWARD(mish_backward)
 HEED_UNARY_BACKWARD(laplace_backward)
 HEED_UNARY_BACKWARD(sqrt_softplus_backward)
 
+template <class T>
+void activate(Activation f, const T* x, T* y, std::int64_t n) {
+  switch (f) {
+    case Activation::none: std::copy_n(x, x == y ? 0 : n, y); return;
+    case Activation::relu: return relu(x, y, n);
+    case Activation::gelu: return gelu(x, y, n);
+    case Activation::gelu_tanh: return gelu_tanh(x, y, n);
+    case Activation::silu: return silu(x, y, n);
+    case Activation::tanh: return tanh(x, y, n);
+    case Activation::sigmoid: return sigmoid(x, y, n);
+    case Activation::quick_gelu: return quick_gelu(x, y, n);
+    case Activation::gelu_10: return gelu_10(x, y, n);
+    case Activation::relu2: return relu2(x, y, n);
+    case Activation::relu6: return relu6(x, y, n);
+    case Activation::leaky_relu: return leaky_relu(x, y, n);
+    case Activation::hardswish: return hardswish(x, y, n);
+    case Activation::mish: return mish(x, y, n);
+    case Activation::laplace: return laplace(x, y, n);
+    case Activation::sqrt_softplus: return sqrt_softplus(x, y, n);
+  }
+}
+
+template <class T>
+void activate_backward(Activation f, const T* kept, const T* dy, T* dx, std::int64_t n) {
+  switch (f) {
+    case Activation::none: std::copy_n(dy, dx == dy ? 0 : n, dx); return;
+    case Activation::relu: return relu_backward(kept, dy, dx, n);
+    case Activation::gelu: return gelu_backward(kept, dy, dx, n);
+    case Activation::gelu_tanh: return gelu_tanh_backward(kept, dy, dx, n);
+    case Activation::silu: return silu_backward(kept, dy, dx, n);
+    case Activation::tanh: return tanh_backward(kept, dy, dx, n);
+    case Activation::sigmoid: return sigmoid_backward(kept, dy, dx, n);
+    case Activation::quick_gelu: return quick_gelu_backward(kept, dy, dx, n);
+    case Activation::gelu_10: return gelu_10_backward(kept, dy, dx, n);
+    case Activation::relu2: return relu2_backward(kept, dy, dx, n);
+    case Activation::relu6: return relu6_backward(kept, dy, dx, n);
+    case Activation::leaky_relu: return leaky_relu_backward(kept, dy, dx, n);
+    case Activation::hardswish: return hardswish_backward(kept, dy, dx, n);
+    case Activation::mish: return mish_backward(kept, dy, dx, n);
+    case Activation::laplace: return laplace_backward(kept, dy, dx, n);
+    case Activation::sqrt_softplus: return sqrt_softplus_backward(kept, dy, dx, n);
+  }
+}
+
+bool gradient_takes_output(Activation f) {
+  return f == Activation::relu || f == Activation::tanh || f == Activation::sigmoid;
+}
+
+#define HEED_INSTANTIATE(T)                                       \
+  template void activate(Activation, const T*, T*, std::int64_t); \
+  template void activate_backward(Activation, const T*, const T*, T*, std::int64_t);
+HEED_INSTANTIATE(float)
+HEED_INSTANTIATE(double)
+
 }  // namespace heed::kernels
 #endif

@@ -1,6 +1,6 @@
-// Matrix multiplication: for float the product of kernels/packed.h, so that the sums of a training step have
-// the order of inference, and for double a blocked product. Matrices of a batch that are too small to occupy
-// every thread are spread over the threads instead.
+// Matrix multiplication: for float the product of kernels/invariant_gemm.h, so that the sums of a training
+// step have the order of inference, and for double a blocked product. Matrices of a batch that are too small
+// to occupy every thread are spread over the threads instead.
 #include "kernels/gemm.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 #include "heed/threads.h"
 #include "kernels/cpu/gemm_tiles.h"
-#include "kernels/packed.h"
+#include "kernels/invariant_gemm.h"
 
 namespace heed::kernels {
 namespace {
@@ -19,12 +19,11 @@ constexpr std::int64_t kSmall = 1 << 21;
 template <class T>
 void multiply(const detail::GemmTiles<T>& g) {
   if constexpr (std::is_same_v<T, float>) {
-    if (g.alpha == 1 && (g.beta == 0 || g.beta == 1) && ordered_product_has_vectors()) {
-      OrderedProduct<float> product{
-          .m = g.m, .n = g.n, .k = g.k, .y = g.c, .ldy = g.ldc, .accumulate = g.beta == 1};
-      product.x = g.transpose_a ? Plain<const float>{g.a, 1, g.lda} : Plain<const float>{g.a, g.lda, 1};
-      product.plain = g.transpose_b ? Plain<const float>{g.b, g.ldb, 1} : Plain<const float>{g.b, 1, g.ldb};
-      return ordered_product(product);
+    if (g.alpha == 1 && (g.beta == 0 || g.beta == 1) && invariant_gemm_has_vectors()) {
+      InvariantGemm args{.m = g.m, .n = g.n, .k = g.k, .y = g.c, .ldy = g.ldc, .accumulate = g.beta == 1};
+      args.x = {g.a, DType::f32, g.transpose_a ? 1 : g.lda, g.transpose_a ? g.lda : 1};
+      args.w.strided = {g.b, DType::f32, g.transpose_b ? g.ldb : 1, g.transpose_b ? 1 : g.ldb};
+      return invariant_gemm(args);
     }
   }
   detail::gemm_tiles(g);

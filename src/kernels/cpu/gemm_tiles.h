@@ -1,5 +1,5 @@
-// The matrix product behind gemm where that of kernels/packed.h does not serve: in double precision, which is
-// for gradient checks, and on processors without vectors. Clear, and fast enough.
+// The matrix product behind gemm where that of kernels/invariant_gemm.h does not serve: in double precision,
+// which is for gradient checks, and on processors without vectors. Clear, and fast enough.
 #pragma once
 
 #include <cstdint>

@@ -1,25 +1,26 @@
-// The innermost loops of products with packed weights: tiles of rows times panels, sums in registers.
-// Everything stands in an unnamed namespace, as only kernels/cpu/packed.cpp includes it.
-#if defined(HEED_KERNELS_PACKED_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef HEED_KERNELS_PACKED_TILE_INL_H_
-#undef HEED_KERNELS_PACKED_TILE_INL_H_
+// The micro-kernels of the batch-invariant product: mr rows times one or several panels of nr columns, sums
+// in registers. Everything stands in an unnamed namespace, as only kernels/cpu/invariant_gemm.cpp includes
+// it.
+#if defined(HEED_KERNELS_MICRO_KERNEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_MICRO_KERNEL_INL_H_
+#undef HEED_KERNELS_MICRO_KERNEL_INL_H_
 #else
-#define HEED_KERNELS_PACKED_TILE_INL_H_
+#define HEED_KERNELS_MICRO_KERNEL_INL_H_
 #endif
 
 #include <utility>
 
 #include "heed/dtype.h"
+#include "kernels/cpu/pack_panel-inl.h"
 #include "kernels/cpu/simd-inl.h"
-#include "kernels/packed.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
-/// Rows of a tile: with two vectors of columns they fill the registers, 32 of AVX-512's, 16 of AVX2's.
-inline constexpr int kTileRows = lanes<float>() >= 16 ? 14 : 6;
-inline constexpr int64_t kRun = 16;  // steps along k whose numbers lie together in the rearranged rows
+/// mr, the rows of a tile: with two vectors of columns they fill the registers, 32 of AVX-512's, 16 of
+/// AVX2's.
+inline constexpr int kMr = lanes<float>() >= 16 ? 14 : 6;
 /// Tiles of so few rows wait for memory, and fetch what they will read.
 inline constexpr int kFetchRows = lanes<float>() >= 16 ? 8 : 4;
 
@@ -42,7 +43,7 @@ HWY_INLINE Vec<float> widened(const float16* p) {
 HWY_INLINE int64_t padded_depth(int64_t k) { return (k + kRun - 1) / kRun * kRun; }
 
 template <class T>
-struct Tile {
+struct MicroTile {
   int64_t k;
   const float* x;  // [k / 16][rows][16]
   const T* panels;
@@ -61,10 +62,10 @@ struct Tile {
 
 /// R rows times P panels, V vectors of each panel at a time.
 template <int R, int P, int V, class T>
-HWY_INLINE void tile_part(const Tile<T>& t, int64_t column) {
+HWY_INLINE void micro_tile(const MicroTile<T>& t, int64_t column) {
   constexpr int64_t N = lanes<float>();
   Vec<float> sum[R][P * V];
-  const auto place = [&](int j) { return (j / V) * kPanel + column + (j % V) * N; };
+  const auto place = [&](int j) { return (j / V) * kNr + column + (j % V) * N; };
   for (int i = 0; i < R; ++i) {
     for (int j = 0; j < P * V; ++j) {
       sum[i][j] = t.continues ? load(t.y + i * t.ldy + place(j)) : hn::Zero(Tag<float>());
@@ -77,7 +78,7 @@ HWY_INLINE void tile_part(const Tile<T>& t, int64_t column) {
     if constexpr (R <= kFetchRows) {
       constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T)), kAhead = 128 * kLine;
       for (int p = 0; p < P; ++p) {
-        for (int64_t at = 0; at < kPanel; at += kLine) __builtin_prefetch(b + p * t.panel_size + at + kAhead);
+        for (int64_t at = 0; at < kNr; at += kLine) __builtin_prefetch(b + p * t.panel_size + at + kAhead);
       }
     }
     Vec<float> w[P * V];
@@ -86,7 +87,7 @@ HWY_INLINE void tile_part(const Tile<T>& t, int64_t column) {
       const Vec<float> value = broadcast(a[i * kRun]);
       for (int j = 0; j < P * V; ++j) sum[i][j] = hn::MulAdd(value, w[j], sum[i][j]);
     }
-    b += kPanel;
+    b += kNr;
     ++a;
   };
   int64_t l = t.k;
@@ -123,19 +124,19 @@ constexpr int panels_of(int rows) {
 inline constexpr int64_t kMostPanels = 4;
 
 template <int R, int P, class T>
-HWY_NOINLINE void tile(const Tile<T>& t) {
+HWY_NOINLINE void micro_kernel(const MicroTile<T>& t) {
   constexpr int64_t N = lanes<float>();
-  constexpr int V = N >= 16 || R > 2 ? 2 : static_cast<int>(std::min<int64_t>(4, kPanel / N));
-  for (int64_t column = 0; column < kPanel; column += V * N) tile_part<R, P, V>(t, column);
+  constexpr int V = N >= 16 || R > 2 ? 2 : static_cast<int>(std::min<int64_t>(4, kNr / N));
+  for (int64_t column = 0; column < kNr; column += V * N) micro_tile<R, P, V>(t, column);
 }
 
 template <class T>
-using TileFunction = void (*)(const Tile<T>&);
+using MicroKernel = void (*)(const MicroTile<T>&);
 /// The tile of `rows` rows over as many panels as it takes, or over one.
 template <class T, int... R>
-HWY_INLINE TileFunction<T> tile_function(int64_t rows, bool several, std::integer_sequence<int, R...>) {
-  static constexpr TileFunction<T> one[] = {&tile<R + 1, 1, T>...};
-  static constexpr TileFunction<T> many[] = {&tile<R + 1, panels_of(R + 1), T>...};
+HWY_INLINE MicroKernel<T> micro_kernel_for(int64_t rows, bool several, std::integer_sequence<int, R...>) {
+  static constexpr MicroKernel<T> one[] = {&micro_kernel<R + 1, 1, T>...};
+  static constexpr MicroKernel<T> many[] = {&micro_kernel<R + 1, panels_of(R + 1), T>...};
   return (several ? many : one)[rows - 1];
 }
 

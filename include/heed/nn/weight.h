@@ -1,0 +1,53 @@
+// A weight: the matrix of a linear map or the table of an embedding, and the form in which it is stored.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "heed/ops/matmul.h"
+#include "heed/tensor.h"
+
+namespace heed {
+
+/// How a weight is stored: row by row as a tensor, or packed for matrix products.
+enum class WeightForm { plain, packed };
+
+/// A weight that was loaded is packed by the first matrix product without a gradient, by one thread while
+/// others wait, and its pages of the file are released: it is held once. Lookups then read rows of the packed
+/// form. The results are the same bits in either form.
+///
+/// The numbers stay readable as the tensor, which is made from the file again when somebody wants them.
+/// Saving reads them without a change. A gradient, and any data() of the tensor or of a view, make the weight
+/// plain for good: whoever has the address may write at any time, and the next product must see it. So a
+/// trained weight is plain, and so is one that was not loaded.
+///
+/// Copies of a Weight share one form, as tied weights do. Make one Weight of a tensor and copy that: two made
+/// of one tensor would be packed twice. Another form (quantised, with its scales) would stand beside the
+/// packed one, with a tensor that is made by dequantising.
+class Weight {
+ public:
+  /// An undefined weight.
+  Weight() = default;
+  /// Of any rank; what has more than two axes is a matrix of the first axis by the others.
+  Weight(Tensor tensor);
+
+  bool defined() const { return state_ != nullptr; }
+  /// The numbers, and the leaf that gets the gradient; undefined for an undefined weight.
+  const Tensor& tensor() const;
+  operator const Tensor&() const { return tensor(); }
+  const Shape& shape() const { return tensor().shape(); }
+  std::int64_t size(int axis) const { return tensor().size(axis); }
+  DType dtype() const { return tensor().dtype(); }
+  WeightForm form() const;
+
+  /// heed::linear(x, tensor(), bias, activation, layout).
+  Tensor linear(const Tensor& x, const Tensor& bias, Activation activation, WeightLayout layout) const;
+  /// heed::embedding(tensor(), ids, scale, padding_id).
+  Tensor embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id) const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace heed

@@ -1,0 +1,64 @@
+// Packed matrices on CPUs. The packed form of w [n, k] is n / nr panels (the last one filled up with zeros),
+// each [k, nr]: what one step along k needs lies together, and a panel is read from its first byte to its
+// last.
+#pragma once
+
+#include "heed/buffer.h"
+#include "kernels/matrix.h"
+
+namespace heed::kernels {
+
+inline constexpr std::int64_t kNr = 32;  // rows of w in a panel
+
+class PackedMatrix {
+ public:
+  PackedMatrix(DType dtype, std::int64_t n, std::int64_t k)
+      : dtype_(dtype),
+        panels_(Buffer::allocate(static_cast<std::size_t>((n + kNr - 1) / kNr * kNr * k) * size_of(dtype))) {}
+  DType dtype() const { return dtype_; }
+  /// Panels of T, which must be the type of dtype().
+  template <class T>
+  T* panels() const {
+    return reinterpret_cast<T*>(panels_->data());
+  }
+
+ private:
+  DType dtype_;
+  std::shared_ptr<Buffer> panels_;
+};
+
+/// A StridedMatrix with its type.
+template <class T>
+struct Strided {
+  const T* data = nullptr;
+  std::int64_t row = 0;
+  std::int64_t column = 1;
+  Strided() = default;
+  Strided(const T* numbers, std::int64_t row_stride, std::int64_t column_stride)
+      : data(numbers), row(row_stride), column(column_stride) {}
+  explicit Strided(const StridedMatrix& m) : Strided(static_cast<const T*>(m.data), m.row, m.column) {}
+};
+
+/// A StoredMatrix with its type; `panels` are null where it is not packed.
+template <class T>
+struct Stored {
+  const T* panels = nullptr;
+  Strided<T> strided{};
+};
+
+/// Calls fn with the Stored<T> of a matrix. Every kernel for stored matrices learns their type and form here.
+template <class Fn>
+void dispatch_stored(const StoredMatrix& w, Fn&& fn) {
+  const auto call = [&]<class T>() {
+    if (w.packed != nullptr) return fn(Stored<T>{w.packed->panels<T>()});
+    fn(Stored<T>{nullptr, Strided<T>(w.strided)});
+  };
+  switch (w.packed != nullptr ? w.packed->dtype() : w.strided.dtype) {
+    case DType::f32: return call.template operator()<float>();
+    case DType::bf16: return call.template operator()<bfloat16>();
+    case DType::f16: return call.template operator()<float16>();
+    default: HEED_ASSERT(false, "a stored matrix of another type");
+  }
+}
+
+}  // namespace heed::kernels

@@ -1,0 +1,116 @@
+// Which form of a weight an operation gets, and when it changes.
+#include "heed/nn/weight.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "heed/autograd.h"
+#include "heed/ops/embedding.h"
+#include "heed/ops/shape.h"
+#include "kernels/matrix.h"
+#include "ops/stored_matrix.h"
+#include "tensor/impl.h"
+
+namespace heed {
+
+struct Weight::State {
+  Tensor tensor;
+  std::mutex mutex;
+  std::shared_ptr<const kernels::PackedMatrix> packed;
+  WeightLayout layout = WeightLayout::out_in;  // that of `packed`
+
+  const Buffer& buffer() const { return *tensor.impl()->buffer; }
+
+  // True if the weight was loaded whole and no address of it has been handed out.
+  bool can_repack() const {
+    const bool matrix = tensor.rank() >= 2 && tensor.numel() > 0 && is_floating(tensor.dtype()) &&
+                        tensor.dtype() != DType::f64;
+    return matrix && !buffer().is_materialized() && tensor.is_contiguous() && tensor.offset() == 0 &&
+           static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype()) == buffer().bytes();
+  }
+
+  Tensor matrix() const {
+    if (tensor.rank() <= 2) return tensor;
+    return reshape(tensor, {tensor.size(0), tensor.numel() / std::max<std::int64_t>(tensor.size(0), 1)});
+  }
+
+  std::shared_ptr<const kernels::PackedMatrix> pack(WeightLayout wanted) {
+    const std::lock_guard lock(mutex);
+    return pack_locked(wanted);
+  }
+
+  // The packed form, or null where the weight must stay plain.
+  std::shared_ptr<const kernels::PackedMatrix> pack_locked(WeightLayout wanted) {
+    if (!can_repack()) {
+      packed.reset();
+    } else if (packed == nullptr) {
+      const bool in_first = wanted == WeightLayout::in_out;
+      const std::int64_t rows = tensor.size(0), columns = tensor.numel() / rows;
+      const std::int64_t n = in_first ? columns : rows, k = in_first ? rows : columns;
+      packed =
+          kernels::pack(kernels::dense_matrix(buffer().read()->data(), tensor.dtype(), n, k, in_first), n, k);
+      layout = wanted;
+      buffer().release_pages();
+    }
+    return layout == wanted ? packed : nullptr;
+  }
+
+  // Frees the packed form before somebody asks for the address of the numbers.
+  void unpack() {
+    const std::lock_guard lock(mutex);
+    packed.reset();
+  }
+};
+
+Weight::Weight(Tensor tensor) {
+  if (!tensor.defined()) return;
+  state_ = std::make_shared<State>();
+  state_->tensor = std::move(tensor);
+}
+
+const Tensor& Weight::tensor() const {
+  static const Tensor undefined;
+  return defined() ? state_->tensor : undefined;
+}
+
+WeightForm Weight::form() const {
+  if (!defined()) return WeightForm::plain;
+  const std::lock_guard lock(state_->mutex);
+  return state_->packed != nullptr && state_->can_repack() ? WeightForm::packed : WeightForm::plain;
+}
+
+Tensor Weight::linear(const Tensor& x, const Tensor& bias, Activation activation, WeightLayout layout) const {
+  if (!defined()) throw Error("linear: expected a weight, got an undefined one");
+  if (x.dtype() == DType::f32 && !needs_gradient({x, state_->tensor, bias})) {
+    const auto packed = state_->pack(layout);
+    return stored_linear(x, state_->matrix(), packed.get(), bias, activation, layout);
+  }
+  state_->unpack();
+  return heed::linear(x, state_->matrix(), bias, activation, layout);
+}
+
+Tensor Weight::embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id) const {
+  if (!defined()) throw Error("embedding: expected a table, got an undefined one");
+  const Tensor& table = state_->tensor;
+  std::shared_ptr<const kernels::PackedMatrix> packed;
+  std::shared_ptr<const Buffer> numbers;
+  if (table.rank() == 2 && !needs_gradient({table})) {
+    const std::lock_guard lock(state_->mutex);
+    // What must be converted is: an output projection often shares the table. A file's rows are read in
+    // place.
+    if (state_->packed != nullptr || state_->buffer().is_unwritten()) {
+      packed = state_->pack_locked(WeightLayout::out_in);
+    } else if (state_->can_repack()) {
+      numbers = state_->buffer().read();
+    }
+  }
+  if (packed != nullptr) return stored_embedding(table.shape(), {{}, packed.get()}, ids, scale);
+  if (numbers != nullptr) {
+    const auto rows = kernels::dense_matrix(numbers->data(), table.dtype(), table.size(0), table.size(1));
+    return stored_embedding(table.shape(), {rows}, ids, scale);
+  }
+  state_->unpack();
+  return heed::embedding(table, ids, scale, padding_id);
+}
+
+}  // namespace heed

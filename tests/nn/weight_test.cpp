@@ -1,0 +1,138 @@
+// Loaded weights and their forms: the numbers, bit by bit, and where they are kept.
+#include "heed/nn/weight.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "heed/autograd.h"
+#include "heed/nn/linear.h"
+#include "heed/ops.h"
+#include "reference/gradient_check.h"
+
+namespace heed {
+namespace {
+
+using reference::random_tensor;
+
+// As a loaded file gives them: not there before they are needed.
+Weight loaded(const Tensor& numbers, DType dtype) { return numbers.to_when_needed(dtype); }
+std::size_t held() { return memory_statistics().bytes_in_use; }
+
+TEST(Weight, GivesTheBitsOfThePlainOne) {
+  const Tensor x = random_tensor({5, 40}, 90).to(DType::f32), b = random_tensor({70}, 91).to(DType::f32);
+  for (const WeightLayout layout : {WeightLayout::out_in, WeightLayout::in_out}) {
+    const Tensor w = random_tensor(layout == WeightLayout::out_in ? Shape{70, 40} : Shape{40, 70}, 92);
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      SCOPED_TRACE(name_of(dtype));
+      const Tensor plain = w.to(dtype);
+      const Linear kept{loaded(w, dtype), b, layout};
+      const auto want = linear(x, plain, b, Activation::silu, layout).to_vector<float>();
+      EXPECT_EQ(kept.weight.form(), WeightForm::plain);
+      EXPECT_EQ(kept(x, Activation::silu).to_vector<float>(), want);
+      EXPECT_EQ(kept.weight.form(), WeightForm::packed);
+      EXPECT_EQ((Linear{plain, b, layout}(x, Activation::silu).to_vector<float>()), want);
+      const Tensor again = kept.weight.tensor().to(DType::f32);  // asks for the address
+      EXPECT_EQ(again.to_vector<float>(), plain.to(DType::f32).to_vector<float>());
+      EXPECT_EQ(kept.weight.form(), WeightForm::plain);
+      EXPECT_EQ(kept(x, Activation::silu).to_vector<float>(), want);
+    }
+  }
+}
+
+TEST(Weight, IsHeldOnce) {
+  const std::size_t bytes = std::size_t{2} * 512 * 256;
+  const Tensor numbers = random_tensor({512, 256}, 93), x = Tensor::zeros({1, 256});
+  const Weight w = loaded(numbers, DType::bf16), tied = w;
+  const std::size_t before = held();
+  for (const Weight& each : {w, w, tied}) Linear{each, {}}(x);
+  EXPECT_LT(held() - before, 2 * bytes);
+  EXPECT_EQ(tied.form(), WeightForm::packed);
+  w.tensor().raw_data();
+  Linear{tied, {}}(x);  // sees that the address is out, and drops its own numbers
+  EXPECT_LT(held() - before, 2 * bytes);
+}
+
+TEST(Weight, ServesLookupAndProjectionAlike) {
+  const Tensor numbers = random_tensor({70, 24}, 94), x = random_tensor({3, 24}, 95).to(DType::f32);
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{0, 69, 33}, {3});
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    SCOPED_TRACE(name_of(dtype));
+    const Tensor plain = numbers.to(dtype);
+    const Embedding lookup{loaded(numbers, dtype), 3.0};
+    const Linear projection{lookup.table, {}};
+    const auto want = embedding(plain, ids, 3.0).to_vector<float>();
+    EXPECT_EQ(lookup(ids).to_vector<float>(), want);
+    EXPECT_EQ(projection(x).to_vector<float>(), linear(x, plain).to_vector<float>());
+    EXPECT_EQ(lookup(ids).to_vector<float>(), want);
+    EXPECT_EQ(lookup.table.form(), WeightForm::packed);
+  }
+}
+
+TEST(Weight, IsPlainWhereItsAddressIsKnown) {
+  const Tensor x = random_tensor({2, 8}, 96).to(DType::f32);
+  const Linear part{loaded(random_tensor({4, 8}, 97), DType::f32), {}};
+  const Tensor before = part(x);
+  float* numbers = part.weight.tensor().data<float>();  // now somebody may write at any time
+  for (int i = 0; i < 32; ++i) numbers[i] *= 2;
+  EXPECT_EQ(part(x).to_vector<float>(), (before * 2.0).to_vector<float>());
+  EXPECT_EQ(numbers, part.weight.tensor().data<float>());
+}
+
+TEST(Weight, GradientsComeAfterInference) {
+  Tensor w = random_tensor({4, 8}, 98).to_when_needed(DType::f32);
+  w.set_requires_grad();
+  const Linear part{w, {}};
+  const Tensor x = random_tensor({2, 8}, 99).to(DType::f32);
+  {
+    const NoGradients inference;
+    part(x);
+    ASSERT_EQ(part.weight.form(), WeightForm::packed);
+  }
+  sum(part(x)).backward();
+  EXPECT_EQ(w.grad().shape(), w.shape());
+  EXPECT_EQ(part.weight.form(), WeightForm::plain);
+}
+
+TEST(Weight, PartsOfALoadedTensorAreNotPacked) {
+  const Tensor all = random_tensor({6, 8}, 100).to_when_needed(DType::f32);
+  const Tensor x = random_tensor({2, 8}, 101).to(DType::f32);
+  const Linear part{slice(all, 0, 2, 5), {}};
+  const auto got = part(x).to_vector<float>();
+  EXPECT_EQ(part.weight.form(), WeightForm::plain);
+  EXPECT_EQ(got, slice(linear(x, all), 1, 2, 5).to_vector<float>());
+}
+
+TEST(Weight, MoreAxesAreColumns) {
+  const Tensor numbers = random_tensor({6, 2, 4}, 102), x = random_tensor({3, 8}, 103).to(DType::f32);
+  const Linear part{loaded(numbers, DType::f32), {}};
+  EXPECT_EQ(part(x).to_vector<float>(),
+            linear(x, reshape(numbers.to(DType::f32), {6, 8})).to_vector<float>());
+  EXPECT_EQ(part.weight.form(), WeightForm::packed);
+}
+
+TEST(Weight, ThreadsPackItOnce) {
+  const Tensor numbers = random_tensor({300, 200}, 104), x = random_tensor({2, 200}, 105).to(DType::f32);
+  const auto want = linear(x, numbers.to(DType::f32)).to_vector<float>();
+  const Weight w = loaded(numbers, DType::f32);
+  std::vector<std::vector<float>> got(6);
+  std::vector<std::thread> threads;
+  for (std::vector<float>& y : got) threads.emplace_back([&] { y = Linear{w, {}}(x).to_vector<float>(); });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<float>& y : got) EXPECT_EQ(y, want);
+  EXPECT_EQ(w.form(), WeightForm::packed);
+}
+
+TEST(Weight, LossesOfInferenceReadThePackedOne) {
+  const Tensor numbers = random_tensor({50, 12}, 106), x = random_tensor({7, 12}, 107).to(DType::f32);
+  const Tensor targets = Tensor::from(std::vector<std::int64_t>{3, 49, 0, -100, 7, 7, 1}, {7});
+  const Tensor b = random_tensor({50}, 108).to(DType::f32), plain = numbers.to(DType::f32);
+  const Linear part{loaded(numbers, DType::f32), b};
+  EXPECT_EQ(part.cross_entropy(x, targets).item(), linear_cross_entropy(x, plain, b, targets).item());
+  EXPECT_EQ(part.weight.form(), WeightForm::packed);
+  EXPECT_NEAR(part.cross_entropy(x, targets).item(), cross_entropy(linear(x, plain, b), targets).item(),
+              1e-6);
+}
+
+}  // namespace
+}  // namespace heed
