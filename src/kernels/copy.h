@@ -22,6 +22,9 @@ struct StridedCopy {
 /// overlap.
 void copy_strided(const void* src, void* dst, const StridedCopy& shape, std::size_t element_size);
 
+/// Row i of dst is row ids[i] of src, each of `bytes` bytes. src and dst must not overlap.
+void gather_rows(const void* src, const std::int64_t* ids, std::int64_t count, std::size_t bytes, void* dst);
+
 /// dst[i . dst_strides] += src[i . src_strides].
 template <class T>
 void accumulate_strided(const T* src, T* dst, const StridedCopy& shape);

@@ -61,15 +61,8 @@ Tensor max(const Tensor& x, int axis, bool keep) {
       const Tensor dense = dy.contiguous();
       Tensor dx = Tensor::zeros(shape, dy.dtype());
       dispatch_float("max", dy.dtype(), [&]<class T>() {
-        const T* from = dense.data<T>();
-        const std::int64_t* at = where.data<std::int64_t>();
-        T* to = dx.data<T>();
-        for (std::int64_t o = 0; o < s.outer; ++o) {
-          for (std::int64_t i = 0; i < s.inner; ++i) {
-            const std::int64_t r = o * s.inner + i;
-            to[(o * s.n + at[r]) * s.inner + i] = from[r];
-          }
-        }
+        kernels::max_backward(dense.data<T>(), where.data<std::int64_t>(), dx.data<T>(), s.outer, s.n,
+                              s.inner);
       });
       return std::vector<Tensor>{dx};
     });

@@ -2,12 +2,10 @@
 #include "heed/ops/shape.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "heed/autograd.h"
 #include "heed/ops/reduce.h"
-#include "heed/threads.h"
 #include "kernels/copy.h"
 #include "kernels/embedding.h"
 
@@ -237,15 +235,7 @@ Tensor gather(const Tensor& x, int axis, const Tensor& indices) {
   Tensor y = Tensor::empty(shape, x.dtype());
   const std::size_t row_bytes =
       x.size(0) == 0 ? 0 : static_cast<std::size_t>(x.numel() / x.size(0)) * size_of(x.dtype());
-  std::byte* to = y.raw_data();
-  const std::byte* source = from.raw_data();
-  parallel_for(rows.numel(), 1 + 65536 / static_cast<std::int64_t>(row_bytes + 1),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i) {
-                   std::memcpy(to + static_cast<std::size_t>(i) * row_bytes,
-                               source + static_cast<std::size_t>(at[i]) * row_bytes, row_bytes);
-                 }
-               });
+  kernels::gather_rows(from.raw_data(), at, rows.numel(), row_bytes, y.raw_data());
   if (needs_gradient({x})) {
     record(y, "gather", {from}, [rows, from = x.shape()](const Tensor& dy) {
       const Tensor dense = dy.contiguous();

@@ -177,5 +177,13 @@ TYPED_TEST(Kernel, AccumulateStrided) {
   }
 }
 
+TEST(Copy, GathersRowsByIndex) {
+  const std::vector<std::int64_t> ids = {2, 0, 2};
+  const std::vector<float> rows = {0, 1, 2, 3, 4, 5};
+  std::vector<float> y(6);
+  kernels::gather_rows(rows.data(), ids.data(), 3, 2 * sizeof(float), y.data());
+  EXPECT_EQ(y, (std::vector<float>{4, 5, 0, 1, 4, 5}));
+}
+
 }  // namespace
 }  // namespace heed

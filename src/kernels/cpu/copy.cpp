@@ -154,6 +154,16 @@ void copy_strided(const void* src, void* dst, const StridedCopy& shape, std::siz
   }
 }
 
+void gather_rows(const void* src, const std::int64_t* ids, std::int64_t count, std::size_t bytes, void* dst) {
+  const std::int64_t grain = 1 + 65536 / static_cast<std::int64_t>(bytes + 1);
+  parallel_for(count, grain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::memcpy(static_cast<std::byte*>(dst) + static_cast<std::size_t>(i) * bytes,
+                  static_cast<const std::byte*>(src) + static_cast<std::size_t>(ids[i]) * bytes, bytes);
+    }
+  });
+}
+
 template <class T>
 void accumulate_strided(const T* src, T* dst, const StridedCopy& shape) {
   StridedCopy merged;

@@ -166,6 +166,13 @@ void max(const T* x, T* y, std::int64_t* arg, std::int64_t outer, std::int64_t n
   HEED_DISPATCH(max, T)(x, y, arg, outer, n, inner);
 }
 template <class T>
+void max_backward(const T* dy, const std::int64_t* arg, T* dx, std::int64_t outer, std::int64_t n,
+                  std::int64_t inner) {
+  for (std::int64_t r = 0; r < outer * inner; ++r) {
+    dx[(r / inner * n + arg[r]) * inner + r % inner] = dy[r];
+  }
+}
+template <class T>
 double sum_of_squares(const T* x, std::int64_t n) {
   return HEED_DISPATCH(sum_of_squares, T)(x, n);
 }
@@ -178,12 +185,13 @@ bool all_finite(const T* x, std::int64_t n) {
   return HEED_DISPATCH(all_finite, T)(x, n);
 }
 
-#define HEED_INSTANTIATE(T)                                                                 \
-  template void sum(const T*, T*, std::int64_t, std::int64_t, std::int64_t);                \
-  template void mean(const T*, T*, std::int64_t, std::int64_t, std::int64_t);               \
-  template void max(const T*, T*, std::int64_t*, std::int64_t, std::int64_t, std::int64_t); \
-  template double sum_of_squares(const T*, std::int64_t);                                   \
-  template double sum_all(const T*, std::int64_t);                                          \
+#define HEED_INSTANTIATE(T)                                                                                \
+  template void sum(const T*, T*, std::int64_t, std::int64_t, std::int64_t);                               \
+  template void mean(const T*, T*, std::int64_t, std::int64_t, std::int64_t);                              \
+  template void max(const T*, T*, std::int64_t*, std::int64_t, std::int64_t, std::int64_t);                \
+  template void max_backward(const T*, const std::int64_t*, T*, std::int64_t, std::int64_t, std::int64_t); \
+  template double sum_of_squares(const T*, std::int64_t);                                                  \
+  template double sum_all(const T*, std::int64_t);                                                         \
   template bool all_finite(const T*, std::int64_t);
 HEED_INSTANTIATE(float)
 HEED_INSTANTIATE(double)
