@@ -47,10 +47,12 @@ struct MaskStrides {
 /// or S - T: queries are the last T of S positions, as when a cache holds the keys before them. The score of
 /// (t, s) is
 ///   scale * q[t] . k[s] + bias[t, s] + relative_bias[h, s - t - P + S - 1] - alibi_slopes[h] * |t + P - s|,
-/// and -inf where any mask forbids it. A query that may see no key gets output 0 and logsumexp -inf.
+/// the first term x replaced by cap * tanh(x / cap) where there is a cap, and -inf where any mask forbids it.
+/// A query that may see no key gets output 0 and logsumexp -inf.
 template <class T>
 struct AttentionOptions {
   double scale = 1;
+  double cap = 0;                  // if > 0, of the scaled products (Gemma Team 2024, "Gemma 2")
   bool causal = false;             // only keys at distance >= 0
   std::int64_t window = 0;         // if > 0, only keys at distance < window, itself included (and > -window)
   const bool* key_mask = nullptr;  // [B, S], true where the key may be seen

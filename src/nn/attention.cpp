@@ -69,6 +69,7 @@ Tensor MultiHeadAttention::attend(Tensor queries, Tensor keys, Tensor values, At
   pass.tap("k", keys);
   pass.tap("v", values);
   if (scale) options.scale = scale;
+  if (score_cap > 0) options.score_cap = score_cap;
   if (window > 0) options.window = window;
   Context& context = pass.context;
   if (context.training && dropout > 0.0) {

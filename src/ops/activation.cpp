@@ -51,6 +51,11 @@ Tensor sigmoid(const Tensor& x) {
       });
 }
 
+Tensor softcap(const Tensor& x, double cap) {
+  if (!(cap > 0)) throw Error("softcap: expected a cap above 0, got " + std::to_string(cap));
+  return tanh(x * (1.0 / cap)) * cap;
+}
+
 namespace {
 
 struct NamedActivation {

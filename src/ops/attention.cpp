@@ -58,6 +58,7 @@ kernels::AttentionOptions<T> kernel_options(const AttentionOptions& options, con
                                             double scale) {
   kernels::AttentionOptions<T> k;
   k.scale = scale;
+  k.cap = options.score_cap;
   k.causal = options.causal;
   k.window = options.window;
   k.dropout = options.dropout;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "heed/ops/activation.h"
 #include "heed/ops/attention.h"
 #include "heed/ops/dropout.h"
 #include "heed/ops/elementwise.h"
@@ -91,6 +92,7 @@ Tensor attention_by_formula(const Tensor& query, const Tensor& key, const Tensor
   const std::int64_t group = n.heads / n.kv_heads;
   Tensor scores =
       matmul(q, transpose(repeat_heads(k, group), -1, -2)) * attention_scale(options, n);  // [B, H, T, S]
+  if (options.score_cap > 0) scores = softcap(scores, options.score_cap);
   scores = scores + additive_mask(n, options, compute);
   if (options.mask.defined() && options.mask.dtype() != DType::boolean) scores = scores + options.mask;
   if (options.relative_bias.defined()) scores = scores + spread_relative_bias(n, options);

@@ -89,6 +89,9 @@ void check_attention_options(const AttentionSizes& n, DType compute, const Atten
   if (!(o.dropout >= 0.0 && o.dropout < 1.0)) {
     throw Error(where + ": expected dropout in [0, 1), got " + std::to_string(o.dropout));
   }
+  if (!(o.score_cap >= 0.0 && std::isfinite(o.score_cap))) {
+    throw Error(where + ": expected a score cap of at least 0, got " + std::to_string(o.score_cap));
+  }
   if (o.window < 0) throw Error(where + ": expected a window of at least 0, got " + std::to_string(o.window));
   refuse_gradient("ALiBi slopes", {o.alibi_slopes});
 }

@@ -2,8 +2,10 @@
 #include "heed/ops/loss.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "heed/autograd.h"
+#include "heed/ops/activation.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
@@ -28,6 +30,9 @@ void check(const char* name, const Shape& rows, std::int64_t vocab, const Tensor
   if (!(options.label_smoothing >= 0.0 && options.label_smoothing < 1.0)) {
     throw Error(where + ": expected label smoothing in [0, 1), got " +
                 std::to_string(options.label_smoothing));
+  }
+  if (!(options.logit_cap >= 0.0 && std::isfinite(options.logit_cap))) {
+    throw Error(where + ": expected a logit cap of at least 0, got " + std::to_string(options.logit_cap));
   }
   const std::int64_t* t = targets.data<std::int64_t>();
   const std::int64_t outside = kernels::first_outside(t, targets.numel(), vocab, options.ignore_index);
@@ -74,7 +79,9 @@ std::int64_t counted_rows(const Tensor& targets, std::int64_t ignore_index) {
 struct ProjectedLoss {
   Tensor x, weight, bias, targets, logits;
   kernels::CrossEntropy options;
-  double scale = 1;  // of the loss, within the gradients
+  double scale = 1;   // of the loss, within the gradients
+  double cap = 0;     // of the logits, if > 0
+  Tensor tanhs = {};  // of the logits divided by the cap, like `logits`
   Tensor dx = {}, dweight = {}, dbias = {};
 };
 
@@ -98,6 +105,15 @@ void projection_gradients(const ProjectedLoss& p, std::int64_t begin, std::int64
   }
 }
 
+// logits = cap * tanh(logits / cap), with the tanh kept for the gradient.
+template <class T>
+void cap_logits(const ProjectedLoss& p, std::int64_t n) {
+  T *logits = p.logits.data<T>(), *tanhs = p.tanhs.data<T>();
+  kernels::scale<T>(logits, static_cast<T>(1.0 / p.cap), logits, n);
+  kernels::tanh<T>(logits, tanhs, n);
+  kernels::scale<T>(tanhs, static_cast<T>(p.cap), logits, n);
+}
+
 template <class T>
 double project_chunk(const ProjectedLoss& p, std::int64_t begin, std::int64_t count) {
   const std::int64_t vocab = p.weight.size(0), d = p.weight.size(1);
@@ -106,9 +122,11 @@ double project_chunk(const ProjectedLoss& p, std::int64_t begin, std::int64_t co
   kernels::gemm<T>(false, true, count, vocab, d, T{1}, p.x.data<T>() + begin * d, d, p.weight.data<T>(), d,
                    T{0}, logits, vocab);
   if (p.bias.defined()) kernels::add_bias(logits, p.bias.data<T>(), count, vocab);
+  if (p.cap > 0) cap_logits<T>(p, count * vocab);
   const double loss =
       kernels::cross_entropy_in_place<T>(logits, targets, static_cast<T>(p.scale), count, vocab, p.options)
           .loss;
+  if (p.cap > 0) kernels::tanh_backward<T>(p.tanhs.data<T>(), logits, logits, count * vocab);
   projection_gradients<T>(p, begin, count);
   return loss;
 }
@@ -120,6 +138,11 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   const Shape rows_shape = without_last(logits.shape());
   const std::int64_t vocab = logits.size(-1), rows = rows_shape.numel();
   check("cross_entropy", rows_shape, vocab, labels, options);
+  if (options.logit_cap > 0) {
+    CrossEntropyOptions rest = options;
+    rest.logit_cap = 0;
+    return cross_entropy(softcap(logits, options.logit_cap), targets, rest);
+  }
   const bool per_row = options.reduction == Reduction::none;
   const Tensor logsumexp = Tensor::empty({rows}, logits.dtype());
   Tensor losses = per_row ? Tensor::empty(rows_shape, logits.dtype()) : Tensor();
@@ -168,14 +191,16 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
 
   ProjectedLoss p{input, w, b, labels, {}, kernel_options(options)};
   p.scale = reduction_factor(options, counted_rows(labels, options.ignore_index));
+  p.cap = options.logit_cap;
   const auto make = [&](const Shape& shape) {  // without rows nothing overwrites the gradients
     return rows == 0 ? Tensor::zeros(shape, x.dtype()) : Tensor::empty(shape, x.dtype());
   };
   if (x.requires_grad()) p.dx = make(x.shape());
   if (weight.requires_grad()) p.dweight = make(weight.shape());
   if (bias.defined() && bias.requires_grad()) p.dbias = make(bias.shape());
-  const std::int64_t chunk = rows_per_chunk(rows, vocab);
+  const std::int64_t chunk = rows_per_chunk(rows, p.cap > 0 ? 2 * vocab : vocab);
   p.logits = Tensor::empty({chunk, vocab}, x.dtype());
+  if (p.cap > 0) p.tanhs = Tensor::empty({chunk, vocab}, x.dtype());
   double total = 0;
   dispatch_float("linear_cross_entropy", x.dtype(), [&]<class T>() {
     for (std::int64_t begin = 0; begin < rows; begin += chunk) {
@@ -209,7 +234,8 @@ Tensor chunked_cross_entropy(const Tensor& x, std::int64_t vocab,
   double total = 0;
   for (std::int64_t begin = 0; begin < rows; begin += chunk) {
     const std::int64_t count = std::min(chunk, rows - begin);
-    const Tensor part = logits(slice(flat, 0, begin, begin + count)).contiguous();
+    Tensor part = logits(slice(flat, 0, begin, begin + count));
+    part = options.logit_cap > 0 ? softcap(part, options.logit_cap) : part.contiguous();
     dispatch_float("linear_cross_entropy", part.dtype(), [&]<class T>() {
       total += kernels::cross_entropy<T>(part.data<T>(), labels.data<std::int64_t>() + begin, nullptr,
                                          nullptr, count, vocab, kernel_options(options))

@@ -2,6 +2,7 @@
 #include "heed/ops/norm.h"
 
 #include "heed/autograd.h"
+#include "heed/ops/elementwise.h"
 #include "kernels/norm.h"
 
 namespace heed {
@@ -12,7 +13,8 @@ struct Operands {
   const char* name;
   Tensor x, residual, weight, bias;
   double eps;
-  bool centred;  // layer norm, else RMS norm
+  bool centred;       // layer norm, else RMS norm
+  double offset = 0;  // added to the weight
 };
 
 void check(const Operands& in) {
@@ -29,7 +31,8 @@ void check(const Operands& in) {
   }
 }
 
-// What backward needs: the sum that was normalised, and the statistics of its rows (mean of layer norm only).
+// What backward needs: the sum that was normalised, the factors (weight and offset), and the statistics of
+// the sum's rows (mean of layer norm only).
 struct Kept {
   Tensor sum, weight, mean, rstd;
 };
@@ -42,7 +45,7 @@ void forward(const Operands& in, const Kept& kept, const Tensor& y) {
     args.eps = in.eps;
     args.x = in.x.data<T>();
     args.residual = in.residual.defined() ? in.residual.data<T>() : nullptr;
-    args.weight = in.weight.data<T>();
+    args.weight = kept.weight.data<T>();
     args.y = y.data<T>();
     args.sum = in.residual.defined() ? kept.sum.data<T>() : nullptr;
     args.rstd = kept.rstd.data<T>();
@@ -89,12 +92,13 @@ Tensor normalise(const Operands& given) {
   check(given);
   const auto dense = [](const Tensor& t) { return t.defined() ? t.contiguous() : t; };
   const Operands in{given.name,        dense(given.x), dense(given.residual), dense(given.weight),
-                    dense(given.bias), given.eps,      given.centred};
+                    dense(given.bias), given.eps,      given.centred,         given.offset};
   const DType dtype = in.x.dtype();
   const std::int64_t d = in.x.size(-1), rows = d == 0 ? 0 : in.x.numel() / d;
   const Tensor sum = in.residual.defined() ? Tensor::empty(in.x.shape(), dtype) : in.x.detach();
-  const Kept kept{sum, in.weight.detach(), in.centred ? Tensor::empty({rows}, dtype) : Tensor(),
-                  Tensor::empty({rows}, dtype)};
+  const Tensor weight = in.weight.detach();
+  const Kept kept{sum, in.offset == 0 ? weight : weight + in.offset,
+                  in.centred ? Tensor::empty({rows}, dtype) : Tensor(), Tensor::empty({rows}, dtype)};
   Tensor y = Tensor::empty(in.x.shape(), dtype);
   dispatch_float(in.name, dtype, [&]<class T>() { forward<T>(in, kept, y); });
   if (!needs_gradient({in.x, in.residual, in.weight, in.bias})) return y;
@@ -126,12 +130,13 @@ Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& wei
   return normalise({"add_layer_norm", x, residual, weight, bias, eps, true});
 }
 
-Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  return normalise({"rms_norm", x, {}, weight, {}, eps, false});
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, double offset) {
+  return normalise({"rms_norm", x, {}, weight, {}, eps, false, offset});
 }
 
-Tensor add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps) {
-  return normalise({"add_rms_norm", x, residual, weight, {}, eps, false});
+Tensor add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps,
+                    double offset) {
+  return normalise({"add_rms_norm", x, residual, weight, {}, eps, false, offset});
 }
 
 }  // namespace heed

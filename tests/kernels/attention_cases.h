@@ -67,7 +67,14 @@ inline std::vector<AttentionCase> attention_cases() {
   with("over several blocks", shape(1, 2, 1, 150, 300, 8, 20), [](A& a) { a.causal = true; });
   with("over a span", shape(1, 1, 1, 40, 1100, 4, 4), [](A& a) { a.slopes = {0.01}; });
   with("few queries over two spans", shape(1, 2, 1, 2, 2100, 4, 4), [](A& a) { a.causal = true; });
+  with("capped", shape(2, 3, 3, 5, 7, 4, 6), [](A& a) { a.cap = 0.3; });
+  with("capped vectors", shape(1, 4, 2, 37, 33, 16, 32), [](A& a) { a.cap = 2, a.scale = 1; });
+  with("capped few queries over two spans", shape(1, 2, 1, 2, 2100, 4, 4),
+       [](A& a) { a.cap = 0.5, a.causal = true; });
+  with("capped over several blocks", shape(1, 2, 1, 150, 300, 8, 20),
+       [](A& a) { a.cap = 1, a.causal = true, a.window = 70; });
   with("everything", shape(2, 4, 2, 34, 50, 8, 8), [](A& a) {
+    a.cap = 0.7;
     a.dropout = 0.2, a.random = {4, 1}, a.causal = true, a.window = 30, a.slopes = {0.5, 0.25, 0.125, 0.0625};
     a.key_mask = flags(2 * 50, 83), a.bias = numbers<double>(2 * 4 * 34 * 50, 84), a.lengths = {50, 41};
     a.relative = numbers<double>(4 * 83, 87);
@@ -97,7 +104,7 @@ struct AttentionInputs {
     shape.v = {r.kv_heads * r.keys * r.value_dim, r.keys * r.value_dim, r.value_dim};
     shape.o = {r.heads * r.queries * r.value_dim, r.queries * r.value_dim, r.value_dim};
     const kernels::MaskStrides full{r.heads * r.queries * r.keys, r.queries * r.keys, r.keys, 1};
-    options.scale = r.scale, options.causal = r.causal, options.window = r.window;
+    options.scale = r.scale, options.cap = r.cap, options.causal = r.causal, options.window = r.window;
     options.dropout = r.dropout, options.random = r.random;
     options.mask_strides = options.bias_strides = full;
     if (!r.key_mask.empty()) options.key_mask = reinterpret_cast<const bool*>(r.key_mask.data());

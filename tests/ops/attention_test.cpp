@@ -88,6 +88,12 @@ std::vector<Case> cases() {
       {"dropout", 2, 2, 5, 5, 4, 4, with([](auto& o) {
          o.dropout = 0.3, o.stream = {3, 4};
        })},
+      {"capped", 4, 2, 5, 5, 4, 4, with([](auto& o) { o.causal = true, o.score_cap = 0.5; })},
+      {"capped, with everything added", 2, 2, 3, 6, 4, 4, with([](auto& o) {
+         o.score_cap = 0.8, o.scale = 0.7, o.window = 4, o.causal = true;
+         o.mask = random_tensor({2, 3, 6}, 11), o.relative_bias = random_tensor({2, 8}, 12);
+         o.key_mask = boolean({2, 6}, 13, 0.8);
+       })},
       {"longer than a block", 1, 1, 150, 170, 8, 8, with([](auto& o) { o.causal = true; })},
   };
 }
@@ -329,6 +335,9 @@ TEST(Attention, SaysWhatIsWrong) {
   weights.heads = {};
   weights.queries = {-1};
   EXPECT_THROW(scaled_dot_product_attention(q, k, k, {}, &weights), Error);
+  options = {};
+  options.score_cap = -1.0;
+  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
   options = {};
   options.dropout = 1.0;
   EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);

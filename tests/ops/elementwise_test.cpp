@@ -82,6 +82,8 @@ const Unary kUnaries[] = {
      4},
     {"silu", silu, [](double x) { return x / (1 + std::exp(-x)); }, -5, 5},
     {"tanh", static_cast<Tensor (*)(const Tensor&)>(tanh), [](double x) { return std::tanh(x); }, -3, 3},
+    {"softcap", [](const Tensor& x) { return softcap(x, 1.5); },
+     [](double x) { return 1.5 * std::tanh(x / 1.5); }, -5, 5},
     {"sigmoid", sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, -5, 5}};
 
 TEST(Elementwise, FunctionsEqualTheStandardLibrary) {
@@ -110,6 +112,7 @@ TEST(Elementwise, RefusesMixedTypesAndIntegers) {
   EXPECT_THROW(mul(Tensor::zeros({2}), Tensor::zeros({3})), Error);
   EXPECT_THROW(activation_named("prelu"), Error);
   EXPECT_THROW(clamp(Tensor::zeros({2}), 1.0, -1.0), Error);
+  EXPECT_THROW(softcap(Tensor::zeros({2}), 0.0), Error);
 }
 
 // What ACT2FN of transformers 5.12.1 gives, and PyTorch's gradient of its sum, at these x in f64.

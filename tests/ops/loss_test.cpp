@@ -18,7 +18,8 @@ using reference::random_tensor;
 using Ids = std::vector<std::int64_t>;
 
 double by_loops(const Tensor& logits, const Ids& targets, const CrossEntropyOptions& o) {
-  const auto x = logits.to_vector<double>();
+  auto x = logits.to_vector<double>();
+  for (double& l : x) l = o.logit_cap > 0 ? o.logit_cap * std::tanh(l / o.logit_cap) : l;
   const auto vocab = static_cast<std::size_t>(logits.size(-1));
   double total = 0;
   int count = 0;
@@ -39,7 +40,9 @@ double by_loops(const Tensor& logits, const Ids& targets, const CrossEntropyOpti
 const CrossEntropyOptions kOptions[] = {
     {},
     {.label_smoothing = 0.1},
+    {.logit_cap = 0.7},
     {.z_loss = 1e-2},
+    {.label_smoothing = 0.1, .logit_cap = 2, .z_loss = 1e-3},
     {.label_smoothing = 0.2, .z_loss = 1e-3, .reduction = Reduction::sum}};
 
 TEST(CrossEntropy, EqualsItsFormula) {

@@ -25,7 +25,10 @@ TEST(Norm, EqualsItsFormula) {
     expect_near(layer_norm(x, w, b, 1e-5), layer_norm_by_formula(x, w, b, 1e-5), 1e-10);
     expect_near(add_layer_norm(x, r, w, b, 1e-3), layer_norm_by_formula(x + r, w, b, 1e-3), 1e-10);
     expect_near(rms_norm(x, w, 1e-6), x * rsqrt(mean(x * x, -1, true) + 1e-6) * w, 1e-10);
+    expect_near(rms_norm(x, w, 1e-6, 1.0), x * rsqrt(mean(x * x, -1, true) + 1e-6) * (w + 1.0), 1e-10);
     const Tensor total = x + r;
+    expect_near(add_rms_norm(x, r, w, 1e-6, 1.0),
+                total * rsqrt(mean(total * total, -1, true) + 1e-6) * (w + 1.0), 1e-10);
     expect_near(add_rms_norm(x, r, w, 1e-6), total * rsqrt(mean(total * total, -1, true) + 1e-6) * w, 1e-10);
     const auto f = DType::f32;
     if (d > 1)
@@ -42,6 +45,8 @@ TEST(Norm, Gradients) {
                   {x, r, w, b});
   check_gradients([](const auto& in) { return rms_norm(in[0], in[1], 1e-6); }, {x, w});
   check_gradients([](const auto& in) { return add_rms_norm(in[0], in[1], in[2], 1e-6); }, {x, r, w});
+  check_gradients([](const auto& in) { return rms_norm(in[0], in[1], 1e-6, 1.0); }, {x, w});
+  check_gradients([](const auto& in) { return add_rms_norm(in[0], in[1], in[2], 1e-6, 1.0); }, {x, r, w});
   // Beside a residual connection: the norm's part is added where the other's stands.
   check_gradients([](const auto& in) { return in[0] + layer_norm(in[0], in[1], in[2], 1e-5) * in[0]; },
                   {x, w, b});

@@ -16,6 +16,7 @@ namespace heed::reference {
 struct Attention {
   std::int64_t batch = 1, heads = 1, kv_heads = 1, queries = 1, keys = 1, head_dim = 1, value_dim = 1;
   double scale = 1;
+  double cap = 0;  // if > 0, of the scaled products
   bool causal = false;
   std::int64_t window = 0;
   std::vector<char> key_mask;         // [B, S]
@@ -56,7 +57,7 @@ struct Attention {
       dot += q[static_cast<std::size_t>(((b * heads + h) * queries + t) * head_dim + c)] *
              k[static_cast<std::size_t>(((b * kv_heads + kv) * keys + s) * head_dim + c)];
     }
-    double result = scale * dot;
+    double result = cap > 0 ? cap * std::tanh(scale * dot / cap) : scale * dot;
     if (!bias.empty()) result += bias[index(b, h, t, s)];
     if (!slopes.empty()) {
       result -= slopes[static_cast<std::size_t>(h)] * static_cast<double>(std::abs(position(b, t) - s));

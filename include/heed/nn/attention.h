@@ -39,6 +39,7 @@ struct MultiHeadAttention {
   std::shared_ptr<const RotaryPositions> rotary = nullptr;  ///< of queries and keys; may be null
   std::shared_ptr<const ScoreBias> bias = nullptr;          ///< may be null
   std::optional<double> scale = {};                         ///< factor on the scores; 1/sqrt(d) when absent
+  double score_cap = 0.0;                                   ///< if > 0, on the scaled scores (Gemma 2)
   std::int64_t window = 0;  ///< if > 0, a query attends to this many keys, its own position included
   std::optional<FusedQkv> fused = {};  ///< replaces q, k and v, for self-attention
   /// Of each query and key over its d dims, before the rotation (Henry et al. 2020, "Query-key

@@ -15,14 +15,15 @@ struct Norm {
   Tensor weight;  // [D]
   Tensor bias;    // [D]; undefined for RMS norm
   double eps = 1e-5;
+  double offset = 0.0;  ///< added to the weight, for RMS norm
 
   Tensor operator()(const Tensor& x) const {
-    return kind == NormKind::layer ? layer_norm(x, weight, bias, eps) : rms_norm(x, weight, eps);
+    return kind == NormKind::layer ? layer_norm(x, weight, bias, eps) : rms_norm(x, weight, eps, offset);
   }
   /// The norm of x + residual.
   Tensor of_sum(const Tensor& x, const Tensor& residual) const {
     return kind == NormKind::layer ? add_layer_norm(x, residual, weight, bias, eps)
-                                   : add_rms_norm(x, residual, weight, eps);
+                                   : add_rms_norm(x, residual, weight, eps, offset);
   }
 };
 

@@ -19,6 +19,9 @@ Tensor silu(const Tensor& x);
 Tensor tanh(const Tensor& x);
 /// 1 / (1 + exp(-x))
 Tensor sigmoid(const Tensor& x);
+/// cap * tanh(x / cap), which lies within [-cap, cap]: capped scores and logits (Bello et al. 2016, "Neural
+/// combinatorial optimization"; Gemma 2). Throws Error unless cap is above 0.
+Tensor softcap(const Tensor& x, double cap);
 
 /// The activation for a name in a config, as in transformers' ACT2FN: gelu or gelu_python; gelu_new,
 /// gelu_pytorch_tanh, gelu_fast, gelu_python_tanh or gelu_accurate; silu or swish; linear; sqrtsoftplus; the

@@ -13,8 +13,9 @@ namespace heed {
 
 struct AttentionOptions {
   std::optional<double> scale;  ///< factor of q k^T; 1/sqrt(d) when absent
-  bool causal = false;          ///< query t attends to key s only if s <= t + P
-  std::int64_t window = 0;      ///< if > 0, only keys at distance < window, the query's own position included
+  double score_cap = 0.0;  ///< if > 0, softcap (heed/ops/activation.h) of scale q k^T, before mask and biases
+  bool causal = false;     ///< query t attends to key s only if s <= t + P
+  std::int64_t window = 0;  ///< if > 0, only keys at distance < window, the query's own position included
   Tensor mask;         ///< bool (true = may attend) or additive (f32, or f64 for f64 operands); broadcasts to
                        ///< [B, H, T, S]
   Tensor key_mask;     ///< bool [B, S], false where the key is padding

@@ -13,6 +13,7 @@ enum class Reduction { mean, sum, none };
 struct CrossEntropyOptions {
   double label_smoothing = 0.0;           ///< in [0, 1)
   std::int64_t ignore_index = -100;       ///< rows with this target are ignored
+  double logit_cap = 0.0;                 ///< if > 0, softcap of the logits first (heed/ops/activation.h)
   double z_loss = 0.0;                    ///< coefficient of logsumexp(logits)^2 (PaLM, section 5)
   Reduction reduction = Reduction::mean;  ///< mean is over the rows that are not ignored
 };

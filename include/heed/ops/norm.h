@@ -12,10 +12,11 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 /// layer_norm(x + residual), in one pass over memory (used by post-norm layers).
 Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                       double eps);
-/// x / sqrt(mean(x^2) + eps) * weight over the last axis. Zhang and Sennrich, "Root mean square layer
-/// normalization".
-Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
+/// x / sqrt(mean(x^2) + eps) * (weight + offset) over the last axis. Zhang and Sennrich, "Root mean square
+/// layer normalization". Gemma has offset 1: weights near 0 keep more digits in 16 bits, and decay to 0.
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, double offset = 0.0);
 /// rms_norm(x + residual), in one pass over memory.
-Tensor add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps);
+Tensor add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps,
+                    double offset = 0.0);
 
 }  // namespace heed

@@ -183,8 +183,14 @@ class Rules {
     return static_cast<std::uint64_t>(((at.b * s_.heads + at.h) * s_.queries + t) * s_.keys + s);
   }
 
-  /// What a query is multiplied by, so that its products with keys are scores in powers of two.
-  T query_factor() const { return static_cast<T>(o_.scale * 1.44269504088896340736); }
+  /// What a query is multiplied by, so that its products with keys are scores in powers of two, or what the
+  /// tanh of a cap is taken of.
+  T query_factor() const {
+    return static_cast<T>(has_cap() ? o_.scale / o_.cap : o_.scale * 1.44269504088896340736);
+  }
+  bool has_cap() const { return o_.cap > 0; }
+  /// The factor of that tanh, with which capped scores are in powers of two.
+  T cap_factor() const { return static_cast<T>(o_.cap * 1.44269504088896340736); }
 
  private:
   static HWY_INLINE T log2_bias(T bias) {
@@ -328,6 +334,14 @@ HWY_INLINE void scale_row(T factor, int64_t n, T* x) {
   const Vec<T> f = broadcast(factor);
   map_range<T>(
       0, n, x, [=](auto v) HWY_ATTR { return hn::Mul(v, f); }, static_cast<const T*>(x));
+}
+
+/// x[i] = factor * tanh(x[i]) for i < n.
+template <class T>
+HWY_NOINLINE void cap_row(T factor, int64_t n, T* x) {
+  const Vec<T> f = broadcast(factor);
+  map_range<T>(
+      0, n, x, [=](auto v) HWY_ATTR { return hn::Mul(f, tanh_of(v)); }, static_cast<const T*>(x));
 }
 
 /// 1 / sum, and 0 for a query that saw nothing.

@@ -1,6 +1,7 @@
 // Attention backward. With P = softmax of the scores, recomputed from their logsumexp, and Z the dropout
 // factors:
-//   dV = (P Z)^T dO,  dS = P (Z (dO V^T) - D) with D = rowsum(dO O),  dQ = scale dS K,  dK = scale dS^T Q.
+//   dV = (P Z)^T dO,  dS = P (Z (dO V^T) - D) with D = rowsum(dO O),  dQ = scale dS K,  dK = scale dS^T Q,
+// dS times the derivative of the cap where scores are capped.
 //
 // Keys and queries are cut into spans. A task takes one span of keys with one of queries and adds to the
 // gradients of both; in round r, span i of keys meets span (i + r) % n of queries, so that no two tasks of a
@@ -12,52 +13,10 @@
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
 #include "kernels/attention.h"
-#include "kernels/cpu/attention_tile-inl.h"
+#include "kernels/cpu/attention_backward-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
-
-/// Keys of a tile here: fewer than forward, because two tiles must stay in cache.
-inline constexpr int64_t kBackwardKeys = 64;
-
-/// What one thread needs.
-template <class T>
-struct BackwardRoom {
-  static constexpr int64_t W = kTileQueries<T>;
-
-  static int64_t numbers(const AttentionShape& s, int64_t span) {
-    const int64_t d = padded<T>(s.head_dim), e = padded<T>(s.value_dim);
-    return 2 * span * (d + e) + 2 * W * (d + e) + W * d + 2 * W * (kBackwardKeys + 1) +
-           TileRoom<T>::kNumbers + 32 * 16;
-  }
-  BackwardRoom(const AttentionShape& s, int64_t span, Room<T> room)
-      : d(padded<T>(s.head_dim)),
-        e(padded<T>(s.value_dim)),
-        tile_room(room),
-        keys(room.take(span * d)),
-        values(room.take(span * e)),
-        dk(room.take(span * d)),
-        dv(room.take(span * e)),
-        q_rows(room.take(W * d)),
-        do_rows(room.take(W * e)),
-        q_turned(room.take(W * d)),
-        do_turned(room.take(W * e)),
-        dq(room.take(W * d)),
-        p(room.take(W * kBackwardKeys)),
-        ds(room.take(W * kBackwardKeys)),
-        shift(room.take(W)),
-        level(room.take(W)) {}
-
-  int64_t d, e;  // head_dim and value_dim in whole vectors
-  TileRoom<T> tile_room;
-  T *keys, *values, *dk, *dv;                             // of the span of keys, [span, d] and [span, e]
-  T *q_rows, *do_rows;                                    // of the tile's queries, [W, d] and [W, e]
-  Rows<const T> q_from{nullptr, 0}, do_from{nullptr, 0};  // where they lie: there or in the tensor
-  T *q_turned, *do_turned;                                // [d, W] and [e, W], q scaled
-  T* dq;                                                  // [W, d]
-  T *p, *ds;                                              // [kBackwardKeys, W]
-  T *shift, *level;                                       // of each query: logsumexp in powers of two, and D
-};
 
 template <class T>
 class Backward {
@@ -96,10 +55,10 @@ class Backward {
     T* const by_distance = relative ? distances.data() : nullptr;
     const int64_t tasks = owners * spans_, grain = row_grain(work), width = std::min(span_, s_.keys);
     const int64_t team = team_size(tasks, grain);
-    const Rooms<T> rooms(team, BackwardRoom<T>::numbers(s_, width));
+    const Rooms<T> rooms(team, BackwardRoom<T>::numbers(s_, width, rules_.has_cap()));
     for (int64_t round = 0; round < spans_; ++round) {
       parallel_for_team(team, tasks, grain, [&](int64_t member, int64_t begin, int64_t end) HWY_ATTR {
-        BackwardRoom<T> room(s_, width, rooms.at(member));
+        BackwardRoom<T> room(s_, width, rules_.has_cap(), rooms.at(member));
         for (int64_t task = begin; task < end; ++task) {
           const int64_t owner = task / spans_, i = task % spans_ * step % spans_;
           for (int64_t b = 0; b < batches; ++b) {
@@ -232,23 +191,21 @@ class Backward {
     add_rows(w.dq, w.d, static_cast<T>(o_.scale), queries, s_.head_dim, a_.dq, a_.dq_strides, q.at.b, q.at.h);
   }
 
-  /// The rows of the tiles p and ds that a part of a block has to itself.
-  static int64_t rows_of_part(const TilePart& part, int64_t block) { return (part.keys.begin - block) * W; }
-
   /// Of some of a tile's queries and keys that they see: P Z, and dS, or dP where D is still to come.
   void differentiate(const TileQueries& tile, const TilePart& part, Interval span, int64_t block, bool whole,
                      Rows<const T> k, Rows<const T> v, BackwardRoom<T>& w) const {
     const TileQueries q = queries_of(tile, part);
     const int64_t n = part.keys.size(), skip = part.keys.begin - span.begin, lane = part.lanes.begin;
     const int64_t width = part.lanes.size();
-    T *p = w.p + rows_of_part(part, block), *ds = w.ds + rows_of_part(part, block);
+    T *p = w.p + rows_of_part<T>(part, block), *ds = w.ds + rows_of_part<T>(part, block);
     const T *kb = k.data + skip * k.stride, *vb = v.data + skip * v.stride;
     tile_multiply<Into::c, false, T>(n, width, s_.head_dim, {kb, k.stride, 1}, {w.q_turned + lane, W},
                                      {p, W});
     tile_multiply<Into::c, false, T>(n, width, s_.value_dim, {vb, v.stride, 1}, {w.do_turned + lane, W},
                                      {ds, W});
     const T *shift = w.shift + lane, *level = w.level + lane;
-    finish_tile(rules_, q, part.keys, w.tile_room, p);
+    T* slopes = w.slopes == nullptr ? nullptr : w.slopes + rows_of_part<T>(part, block);
+    finish_tile(rules_, q, part.keys, w.tile_room, p, slopes);
     const bool drops = o_.dropout > 0;
     if (drops) dropout_tile(rules_, keep_, q, part.keys, w.tile_room);
     each_vector<T>(q, n, [&](int64_t, int64_t i, int64_t at) HWY_ATTR {
@@ -264,58 +221,16 @@ class Backward {
     });
   }
 
-  /// dS = P (dP - D), D the sum of P dP over all keys. Large scores leave P, the exponential of their
-  /// distance from the logsumexp, a few digits short of a sum of one, and where one key has nearly all
-  /// weight, dP - D is a small rest there: so P is made to sum to one, and dP counted from that of the
-  /// heaviest key.
-  void centre(const TileQueries& tile, const TileParts& parts, int64_t block, BackwardRoom<T>& w) const {
-    T *const sums = w.shift, *const level = w.level;  // what they held has served
-    HWY_ALIGN T heaviest[W] = {}, base[W] = {};
-    std::fill(sums, sums + W, T(0));
-    std::fill(level, level + W, T(0));
-    const auto each = [&](auto fn) HWY_ATTR {
-      for (const TilePart& part : parts) {
-        T *p = w.p + rows_of_part(part, block), *ds = w.ds + rows_of_part(part, block);
-        const int64_t lane = part.lanes.begin;
-        each_vector<T>(queries_of(tile, part), part.keys.size(),
-                       [&](int64_t, int64_t i, int64_t at) HWY_ATTR { fn(p + at, ds + at, lane + i); });
-      }
-    };
-    each([&](const T* p, const T* dp, int64_t i) HWY_ATTR {
-      const Vec<T> weight = load(p), most = load(heaviest + i);
-      const auto heavier = hn::Gt(weight, most);
-      store<T>(hn::IfThenElse(heavier, weight, most), heaviest + i);
-      store<T>(hn::IfThenElse(heavier, load(dp), load(base + i)), base + i);
-    });
-    each([&](const T* p, T* dp, int64_t i) HWY_ATTR {
-      const Vec<T> weight = load(p), from_base = hn::Sub(load(dp), load(base + i));
-      store<T>(from_base, dp);
-      store<T>(hn::Add(weight, load(sums + i)), sums + i);
-      store<T>(hn::MulAdd(weight, from_base, load(level + i)), level + i);
-    });
-    for (int64_t i = 0; i < W; ++i) {
-      sums[i] = sums[i] > 0 ? T(1) / sums[i] : T(0);
-      level[i] *= sums[i];
-    }
-    each([&](T* p, T* ds, int64_t i) HWY_ATTR {
-      const Vec<T> weight = hn::Mul(load(p), load(sums + i));
-      store<T>(weight, p);
-      store<T>(hn::Mul(weight, hn::Sub(load(ds), load(level + i))), ds);
-    });
-  }
-
   /// Adds a part's P Z and dS to the gradients.
   void take_part(const TileQueries& tile, const TilePart& part, Interval span, int64_t block, Rows<const T> k,
                  T* by_distance, BackwardRoom<T>& w) const {
     const TileQueries q = queries_of(tile, part);
     const int64_t n = part.keys.size(), skip = part.keys.begin - span.begin, lane = part.lanes.begin;
-    const T *p = w.p + rows_of_part(part, block), *ds = w.ds + rows_of_part(part, block);
+    const T* p = w.p + rows_of_part<T>(part, block);
+    T* ds = w.ds + rows_of_part<T>(part, block);
     const Rows<const T> kb{k.data + skip * k.stride, k.stride};
     const Rows<const T> q_rows{w.q_from.data + lane * w.q_from.stride, w.q_from.stride};
     const Rows<const T> do_rows{w.do_from.data + lane * w.do_from.stride, w.do_from.stride};
-    tile_multiply<Into::sum, false, T>(n, w.e, q.count, {p, W, 1}, do_rows, {w.dv + skip * w.e, w.e});
-    tile_multiply<Into::sum, false, T>(n, w.d, q.count, {ds, W, 1}, q_rows, {w.dk + skip * w.d, w.d});
-    tile_multiply<Into::sum, true, T>(q.count, w.d, n, {ds, 1, W}, kb, {w.dq + lane * w.d, w.d});
     if (a_.dbias != nullptr) add_dbias(q, part.keys, ds, w);
     if (by_distance != nullptr) {
       T* from = by_distance + lane + (span.end - part.keys.end);
@@ -324,6 +239,15 @@ class Backward {
         store<T>(hn::Add(load(to), load(ds + at)), to);
       });
     }
+    if (w.slopes != nullptr) {  // from the gradient of capped scores to that of the products
+      const T* slopes = w.slopes + rows_of_part<T>(part, block);
+      each_vector<T>(q, n, [&](int64_t, int64_t, int64_t at) HWY_ATTR {
+        store<T>(hn::Mul(load(ds + at), load(slopes + at)), ds + at);
+      });
+    }
+    tile_multiply<Into::sum, false, T>(n, w.e, q.count, {p, W, 1}, do_rows, {w.dv + skip * w.e, w.e});
+    tile_multiply<Into::sum, false, T>(n, w.d, q.count, {ds, W, 1}, q_rows, {w.dk + skip * w.d, w.d});
+    tile_multiply<Into::sum, true, T>(q.count, w.d, n, {ds, 1, W}, kb, {w.dq + lane * w.d, w.d});
   }
 
   void add_dbias(const TileQueries& q, Interval keys, const T* ds, BackwardRoom<T>& w) const {
@@ -333,19 +257,6 @@ class Backward {
       T* to = a_.dbias + q.at.b * m.batch + q.at.h * m.head + (q.first + i) * m.query + keys.begin * m.key;
       const T* from = w.tile_room.by_query + i * kKeyBlock;
       for (int64_t j = 0; j < keys.size(); ++j) to[j * m.key] += from[j];
-    }
-  }
-
-  /// to[rows] += factor * from, of one head.
-  HWY_INLINE void add_rows(const T* from, int64_t stride, T factor, Interval rows, int64_t width, T* to,
-                           const AttentionStrides& strides, int64_t b, int64_t h) const {
-    if (to == nullptr) return;
-    const Vec<T> f = broadcast(factor);
-    for (int64_t i = 0; i < rows.size(); ++i) {
-      T* row = head_of(to, strides, b, h) + (rows.begin + i) * strides.row;
-      map_range<T>(
-          0, width, row, [=](auto x, auto y) HWY_ATTR { return hn::MulAdd(x, f, y); }, from + i * stride,
-          static_cast<const T*>(row));
     }
   }
 

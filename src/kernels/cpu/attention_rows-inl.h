@@ -81,6 +81,7 @@ class RowScores {
     if (keys.empty()) return {0, 0};
     T* scores = row(i) + keys.begin - block_;
     const int64_t n = keys.size();
+    if (rules_.has_cap()) cap_row(rules_.cap_factor(), n, scores);
     if (rules_.has_distance_terms()) {
       rules_.distance_terms(query.h, rules_.position(b_, query.t) - (keys.end - 1), n, terms_);
       for (int64_t j = 0; j < n; ++j) scores[j] += terms_[n - 1 - j];

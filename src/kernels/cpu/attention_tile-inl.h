@@ -97,12 +97,25 @@ HWY_INLINE void each_vector(const TileQueries& q, int64_t n, Fn fn) {
   }
 }
 
+/// Caps the n rows of a tile; `slopes`, if not null, gets the derivatives 1 - tanh^2, laid out like it.
+template <class T>
+HWY_NOINLINE void cap_tile(const Rules<T>& rules, const TileQueries& q, int64_t n, T* tile, T* slopes) {
+  const Vec<T> factor = broadcast(rules.cap_factor());
+  each_vector<T>(q, n, [&](int64_t, int64_t, int64_t at) HWY_ATTR {
+    const Vec<T> y = tanh_of(load(tile + at));
+    store<T>(hn::Mul(factor, y), tile + at);
+    if (slopes != nullptr) store<T>(hn::NegMulAdd(y, y, broadcast(T(1))), slopes + at);
+  });
+}
+
 /// Turns the products of `keys` with a tile's queries, tile [keys, kTileQueries], into scores; returns
-/// whether that changed any.
+/// whether that changed any. `slopes`, if not null, gets the derivatives of capped scores.
 template <class T>
 HWY_INLINE bool finish_tile(const Rules<T>& rules, const TileQueries& q, Interval keys, TileRoom<T>& room,
-                            T* tile) {
+                            T* tile, T* slopes = nullptr) {
   const int64_t n = keys.size();
+  const bool capped = rules.has_cap();
+  if (capped) cap_tile(rules, q, n, tile, slopes);
   const Interval all = rules.visible_to_all(q.at.b, q.first, q.count);
   const bool by_distance = rules.has_distance_terms() || all.begin > keys.begin || all.end < keys.end;
   if (by_distance) {
@@ -112,7 +125,7 @@ HWY_INLINE bool finish_tile(const Rules<T>& rules, const TileQueries& q, Interva
       store<T>(hn::Add(load(tile + at), load(room.distances + n - 1 - i + w)), tile + at);
     });
   }
-  if (!rules.has_terms(q.at.b, keys)) return by_distance;
+  if (!rules.has_terms(q.at.b, keys)) return by_distance || capped;
   if (!rules.terms_by_query()) {
     rules.terms_row(q.at, q.first, keys, room.by_query);
     each_vector<T>(q, n, [&](int64_t i, int64_t, int64_t at) HWY_ATTR {
