@@ -36,6 +36,8 @@ DEBERTA = dict(vocab_size=97, hidden_size=42, num_hidden_layers=2, num_attention
 GPT2 = dict(vocab_size=97, n_embd=45, n_layer=3, n_head=3, n_inner=50, n_positions=40)
 LLAMA = dict(vocab_size=97, hidden_size=48, intermediate_size=70, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=64)
+SMOLLM3 = LLAMA | dict(num_hidden_layers=3, pad_token_id=0)
+GEMMA = LLAMA | dict(num_hidden_layers=3, head_dim=20, pad_token_id=0)
 NEOX = dict(vocab_size=97, hidden_size=48, intermediate_size=70, num_hidden_layers=2, num_attention_heads=4,
             max_position_embeddings=64)
 T5 = dict(vocab_size=97, d_model=40, d_kv=12, d_ff=56, num_layers=2, num_decoder_layers=3, num_heads=3,
@@ -94,6 +96,14 @@ CASES = [
     ("LlamaForCausalLM", LLAMA, dict(rope_parameters=YARN)),
     ("MistralForCausalLM", LLAMA, dict(sliding_window=5)),
     ("Qwen2ForCausalLM", LLAMA, dict(use_sliding_window=True, sliding_window=4, max_window_layers=1)),
+    ("SmolLM3ForCausalLM", SMOLLM3, dict(no_rope_layer_interval=2, use_sliding_window=True, sliding_window=4)),
+    ("GraniteForCausalLM", LLAMA, dict(embedding_multiplier=3.0, attention_multiplier=0.1, residual_multiplier=0.4,
+                                       logits_scaling=4.0)),
+    ("Olmo2ForCausalLM", LLAMA, dict(attention_bias=True, tie_word_embeddings=True)),
+    ("Gemma2ForCausalLM", GEMMA, dict(sliding_window=4, query_pre_attn_scalar=30, attn_logit_softcapping=2.0)),
+    ("Gemma2ForCausalLM", GEMMA, dict(attn_logit_softcapping=None, final_logit_softcapping=None, attention_bias=True,
+                                      tie_word_embeddings=False)),
+    ("Gemma3ForCausalLM", GEMMA, dict(sliding_window=4, sliding_window_pattern=2, final_logit_softcapping=3.0)),
     ("GPTNeoXForCausalLM", NEOX, {}),
     ("GPTNeoXForCausalLM", NEOX, dict(use_parallel_residual=False, attention_bias=False)),
     ("BloomForCausalLM", BLOOM, {}),

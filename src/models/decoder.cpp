@@ -3,6 +3,7 @@
 
 #include "heed/autograd.h"
 #include "heed/nn/experts.h"
+#include "heed/ops/activation.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "models/assembled.h"
@@ -72,9 +73,11 @@ void AssembledDecoder::check_output() const {
 Tensor AssembledDecoder::loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options,
                               Context& context) const {
   check_output();
+  CrossEntropyOptions capped = options;
+  capped.logit_cap = parts_.logit_cap;
   Pass pass(context);
   const Tensor hidden = parts_(ids, pass);
-  const Tensor loss = parts_.output.cross_entropy(parts_.output_input(hidden), labels, options);
+  const Tensor loss = parts_.output.cross_entropy(parts_.output_input(hidden), labels, capped);
   if (!context.training || !parts_.load_balance) return loss;
   const LoadBalance& balance = *parts_.load_balance;
   return loss + load_balancing_loss(pass.collected["router_logits"], balance.chosen,
@@ -128,6 +131,11 @@ Tensor DecoderParts::operator()(const Tensor& ids, Pass& pass, StackState* state
 
 Tensor DecoderParts::output_input(const Tensor& hidden) const {
   return output_scale == 1.0 ? hidden : hidden * output_scale;
+}
+
+Tensor DecoderParts::logits(const Tensor& hidden) const {
+  const Tensor all = output(output_input(hidden));
+  return logit_cap > 0 ? softcap(all, logit_cap) : all;
 }
 
 std::unique_ptr<Model> assemble_decoder(ModelFiles files, DecoderParts parts, const DecoderFacts& facts) {

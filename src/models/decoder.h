@@ -25,6 +25,7 @@ struct DecoderParts {
   Stack stack{.name = "decoder"};
   double stack_dropout = 0.0;  // on the stack's output
   double output_scale = 1.0;   // on the input of the output projection
+  double logit_cap = 0.0;      // if > 0, softcap of the logits
   Linear output;               // [V, D]; without a weight in a model that was saved without its head
   /// While decoding, the step that takes a row past this many tokens computes the earlier ones again, because
   /// their rotary frequencies change (Phi-3); 0: never.
@@ -37,7 +38,7 @@ struct DecoderParts {
   /// What enters the output projection.
   Tensor output_input(const Tensor& hidden) const;
   /// The logits [..., V] of hidden [..., D].
-  Tensor logits(const Tensor& hidden) const { return output(output_input(hidden)); }
+  Tensor logits(const Tensor& hidden) const;
 };
 
 /// What search and training ask a decoder-only model.

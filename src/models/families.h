@@ -11,6 +11,8 @@ Family bert_family();
 Family bloom_family();
 Family deberta_family();
 Family distilbert_family();
+Family gemma2_family();
+Family gemma3_family();
 Family gpt2_family();
 Family gpt_neox_family();
 Family granite_family();

@@ -53,6 +53,9 @@ Part llama_feed_forward(const LlamaConfig& c, const Weights& weights, std::int64
 
 TensorTable llama_table(const LlamaConfig& c, const HasTensor&) {
   TensorTable table;
+  const auto add_rms_norm = [&](const std::string& name, std::int64_t width) {
+    add_norm(table, name, width, false, c.norm_offset == 0 ? Init::ones : Init::zeros);
+  };
   table.prefix = "model.";
   table.rows.push_back({"model.embed_tokens.weight", {c.vocab_size, c.d_model}, Init::embedding});
   if (c.tied) table.rows.back().tied.push_back("lm_head.weight");
@@ -68,18 +71,17 @@ TensorTable llama_table(const LlamaConfig& c, const HasTensor&) {
     }
     add_linear(table, attention + "o_proj", c.d_model, c.heads * c.head_dim, c.out_bias);
     if (c.qk_norm) {
-      add_norm(table, attention + "q_norm", c.qk_norm_joins_heads ? c.heads * c.head_dim : c.head_dim, false);
-      add_norm(table, attention + "k_norm", c.qk_norm_joins_heads ? c.kv_heads * c.head_dim : c.head_dim,
-               false);
+      add_rms_norm(attention + "q_norm", c.qk_norm_joins_heads ? c.heads * c.head_dim : c.head_dim);
+      add_rms_norm(attention + "k_norm", c.qk_norm_joins_heads ? c.kv_heads * c.head_dim : c.head_dim);
     }
     add_llama_feed_forward(table, layer, c, i);
     for (const NormNames& names : {attention_norms(c), feed_forward_norms(c)}) {
-      if (!names.before.empty()) add_norm(table, layer + names.before, c.d_model, false);
-      if (!names.after.empty()) add_norm(table, layer + names.after, c.d_model, false);
+      if (!names.before.empty()) add_rms_norm(layer + names.before, c.d_model);
+      if (!names.after.empty()) add_rms_norm(layer + names.after, c.d_model);
     }
     table.ignored_names.push_back(attention + "rotary_emb.inv_freq");  // in early files
   }
-  add_norm(table, "model.norm", c.d_model, false);
+  add_rms_norm("model.norm", c.d_model);
   if (!c.tied) add_output(table, c.headless, "lm_head.weight", {c.vocab_size, c.d_model});
   return table;
 }
@@ -87,12 +89,15 @@ TensorTable llama_table(const LlamaConfig& c, const HasTensor&) {
 std::unique_ptr<Model> build_llama(const LlamaConfig& c, ModelFiles files) {
   const Weights& weights = files.weights;
   const auto norm = [&](const std::string& name) {
-    return norm_part(weights, name, NormKind::rms, c.norm_eps);
+    Norm part = norm_part(weights, name, NormKind::rms, c.norm_eps);
+    part.offset = c.norm_offset;
+    return part;
   };
   const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
   DecoderParts parts;
   parts.embeddings.tokens = {weights["model.embed_tokens.weight"], c.embedding_scale, c.padding};
   const auto rotary = c.rotary.dim > 0 ? std::make_shared<RotaryPositions>(c.rotary) : nullptr;
+  const auto window_rotary = c.window_rotary ? std::make_shared<RotaryPositions>(*c.window_rotary) : rotary;
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const std::string file = llama_layer(i);
     const auto place = static_cast<std::size_t>(i);
@@ -107,8 +112,9 @@ std::unique_ptr<Model> build_llama(const LlamaConfig& c, ModelFiles files) {
                              .heads = c.heads,
                              .kv_heads = c.kv_heads,
                              .dropout = c.attention_dropout,
-                             .rotary = c.unrotated.empty() || !c.unrotated[place] ? rotary : nullptr,
+                             .rotary = c.windows[place] > 0 ? window_rotary : rotary,
                              .scale = c.attention_scale,
+                             .score_cap = c.score_cap,
                              .window = c.windows[place]}};
     if (c.fused_projections) {
       attention.attention.fused =
@@ -118,6 +124,7 @@ std::unique_ptr<Model> build_llama(const LlamaConfig& c, ModelFiles files) {
       attention.attention.k = linear(file + "self_attn.k_proj");
       attention.attention.v = linear(file + "self_attn.v_proj");
     }
+    if (!c.unrotated.empty() && c.unrotated[place]) attention.attention.rotary = nullptr;
     if (c.qk_norm) {
       attention.attention.q_norm = norm(file + "self_attn.q_norm");
       attention.attention.k_norm = norm(file + "self_attn.k_norm");
@@ -128,13 +135,15 @@ std::unique_ptr<Model> build_llama(const LlamaConfig& c, ModelFiles files) {
   }
   parts.stack.final_norm = norm("model.norm");
   parts.output_scale = c.logit_scale;
+  parts.logit_cap = c.logit_cap;
   parts.output.weight = weights.find("lm_head.weight");
   parts.recompute_beyond = c.recompute_beyond;
   if (c.experts.loss_coefficient)
     parts.load_balance = {c.experts.chosen, *c.experts.loss_coefficient, c.padding};
-  return assemble_decoder(
-      std::move(files), std::move(parts),
-      {.trained_positions = c.positions, .rows_are_independent = !follows_length(c.rotary)});
+  return assemble_decoder(std::move(files), std::move(parts),
+                          {.trained_positions = c.positions,
+                           .rows_are_independent = !follows_length(c.rotary) &&
+                                                   !(c.window_rotary && follows_length(*c.window_rotary))});
 }
 
 LlamaConfig LlamaConfig::parse(const Config& json, std::int64_t kv_heads_default) {

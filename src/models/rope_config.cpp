@@ -98,11 +98,16 @@ RotaryOptions rotary_options(const Config& json, std::int64_t head_dim, std::int
   RotaryOptions options;
   options.theta = positive(json, keys.theta, keys.theta_default);
   double part = keys.partial == nullptr ? 1 : part_of_head(json, keys.partial, keys.partial_default);
-  std::optional<Config> inner = settings(json, "rope_scaling");
+  std::optional<Config> parameters = settings(json, "rope_parameters");
+  if (parameters && keys.layer_type != nullptr) {
+    parameters = settings(*parameters, keys.layer_type);
+    if (parameters) options.theta = positive(*parameters, "rope_theta", options.theta);
+  }
+  std::optional<Config> inner = keys.scaled ? settings(json, "rope_scaling") : std::nullopt;
   if (inner) {
     json.ignore({"rope_parameters"});  // transformers takes the older key where a file has both
   } else {
-    inner = settings(json, "rope_parameters");
+    inner = parameters;
   }
   if (inner) {
     options.theta = positive(*inner, "rope_theta", options.theta);

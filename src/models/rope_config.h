@@ -10,6 +10,9 @@ namespace heed {
 /// Keys and defaults that differ between families.
 struct RopeKeys {
   const char* theta = "rope_theta";
+  const char* layer_type =
+      nullptr;                    // key in `rope_parameters`, where kinds of layers have their own (Gemma 3)
+  bool scaled = true;             // whether `rope_scaling` concerns these layers
   const char* partial = nullptr;  // key of the part of a head that turns; null: all of it
   double theta_default = 10000;
   double partial_default = 1;

@@ -8,8 +8,8 @@ void add_linear(TensorTable& table, const std::string& name, std::int64_t out, s
   if (bias) table.rows.push_back({name + ".bias", {out}, Init::zeros});
 }
 
-void add_norm(TensorTable& table, const std::string& name, std::int64_t width, bool bias) {
-  table.rows.push_back({name + ".weight", {width}, Init::ones});
+void add_norm(TensorTable& table, const std::string& name, std::int64_t width, bool bias, Init weight) {
+  table.rows.push_back({name + ".weight", {width}, weight});
   if (bias) table.rows.push_back({name + ".bias", {width}, Init::zeros});
 }
 

@@ -13,7 +13,8 @@ namespace heed {
 void add_linear(TensorTable& table, const std::string& name, std::int64_t out, std::int64_t in,
                 bool bias = true);
 /// NAME.weight [width] and, with `bias`, NAME.bias [width].
-void add_norm(TensorTable& table, const std::string& name, std::int64_t width, bool bias = true);
+void add_norm(TensorTable& table, const std::string& name, std::int64_t width, bool bias = true,
+              Init weight = Init::ones);
 /// The part over NAME.weight and, where the table has it, NAME.bias.
 Linear linear_part(const Weights& weights, const std::string& name);
 Norm norm_part(const Weights& weights, const std::string& name, NormKind kind, double eps);

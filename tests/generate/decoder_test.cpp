@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(All, Continuation,
                          ::testing::Values("gpt2", "gpt2-inverse-layer-scale", "llama", "llama3", "mistral",
                                            "qwen2", "qwen3", "qwen3-tied", "phi3", "phi3-longrope", "mixtral",
                                            "qwen3-moe", "qwen3-moe-mixed", "smollm3", "granite", "olmo2",
-                                           "bloom", "mpt", "gpt-neox"));
+                                           "gemma2", "gemma3", "bloom", "mpt", "gpt-neox"));
 
 TEST_P(Continuation, EveryRunFindsWhatTransformersFound) {
   const Json runs = read_fixture(directory_ / "generation.json").at("runs");

@@ -121,6 +121,21 @@ TEST(DecoderConfig, WhatMakesNoModelIsRefusedByName) {
               HasSubstr("a/config.json: logits_scaling: expected a number above 0, got 0"));
   EXPECT_THAT(refusal_of("granite", {{"residual_multiplier", -1}}), HasSubstr("residual_multiplier"));
   EXPECT_THAT(refusal_of("olmo2", {{"hidden_act", "prelu"}}), HasSubstr("a/config.json: hidden_act: "));
+  EXPECT_THAT(refusal_of("gemma2", {{"attn_logit_softcapping", 0}}),
+              HasSubstr("a/config.json: attn_logit_softcapping: expected a number above 0, got 0"));
+  EXPECT_THAT(refusal_of("gemma2", {{"final_logit_softcapping", -30}}), HasSubstr("final_logit_softcapping"));
+  EXPECT_THAT(refusal_of("gemma2", {{"query_pre_attn_scalar", 0}}), HasSubstr("query_pre_attn_scalar"));
+  EXPECT_THAT(refusal_of("gemma2", {{"sliding_window", 0}}), HasSubstr("a/config.json: sliding_window: "));
+  EXPECT_THAT(refusal_of("gemma2", {{"sliding_window", nullptr}}), HasSubstr("sliding_window"));
+  EXPECT_THAT(refusal_of("gemma2", {{"hidden_activation", "prelu"}}), HasSubstr("hidden_activation"));
+  EXPECT_THAT(refusal_of("gemma3", {{"use_bidirectional_attention", true}}),
+              HasSubstr("use_bidirectional_attention"));
+  EXPECT_THAT(refusal_of("gemma3", {{"layer_types", nullptr}, {"sliding_window_pattern", 0}}),
+              HasSubstr("sliding_window_pattern"));
+  EXPECT_THAT(refusal_of("gemma3", {{"layer_types", {"chunked_attention", "a", "a", "a"}}}),
+              HasSubstr("a/config.json: layer_types: expected full_attention and sliding_attention only"));
+  EXPECT_THAT(refusal_of("gemma3", {{"model_type", "gemma3"}}),
+              HasSubstr("a/config.json: model_type: expected gemma3_text"));
 }
 
 // By default, every fourth layer has no rotary positions; layers without them are the ones with a window.
@@ -136,6 +151,16 @@ TEST(DecoderConfig, SmolLM3LayersWithoutPositionsFollowFromTheInterval) {
   by_name["layer_types"] = {"full_attention", "sliding_attention", "full_attention"};
   EXPECT_EQ(with(by_default), with(by_name));
   EXPECT_NE(with(by_default), plain);
+}
+
+TEST(DecoderConfig, GemmaLayersFollowFromTheirDefaults) {
+  const nlohmann::json none = nlohmann::json::object();
+  EXPECT_EQ(logits_with("gemma2", {{"layer_types", nullptr}}), logits_with("gemma2", none));
+  EXPECT_EQ(logits_with("gemma3", {{"layer_types", nullptr}}), logits_with("gemma3", none));
+  EXPECT_NE(logits_with("gemma3", {{"layer_types", nullptr}, {"sliding_window_pattern", 2}}),
+            logits_with("gemma3", none));
+  EXPECT_NE(logits_with("gemma2", {{"attn_logit_softcapping", nullptr}}), logits_with("gemma2", none));
+  EXPECT_EQ(logits_with("gemma3", {{"attn_logit_softcapping", 2}}), logits_with("gemma3", none));
 }
 
 // LongRoPE: the step that takes the longest row past 16 tokens computes the others again, with its

@@ -54,6 +54,8 @@ const DecoderCase kDecoderCases[] = {
     {"smollm3", "smollm3", 29, 3},
     {"granite", "granite", 20},
     {"olmo2", "olmo2", 25},
+    {"gemma2", "gemma2", 35, 3},
+    {"gemma3", "gemma3_text", 54, 4},
 };
 
 class DecoderTest : public testing::TestWithParam<DecoderCase> {
@@ -268,7 +270,8 @@ TEST_P(DecoderTest, RefusesWhatDoesNotFit) {
 }
 
 class DecoderTraining : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(All, DecoderTraining, testing::Values("gpt2", "llama", "qwen3", "mixtral"));
+INSTANTIATE_TEST_SUITE_P(All, DecoderTraining,
+                         testing::Values("gpt2", "llama", "qwen3", "mixtral", "gemma3"));
 
 TEST_P(DecoderTraining, StepsOfAdamWFollowPyTorch) {
   const fs::path directory = kDecoders / GetParam();
