@@ -32,7 +32,7 @@ const std::vector<Sizes> kSizes = {
     {R"("bloom")", {"vocab_size", "hidden_size", "n_layer"}},
     {R"("mpt")", {"vocab_size", "d_model", "n_layers"}},
     {R"("t5" "mt5")", {"vocab_size", "d_model", "d_kv", "d_ff", "num_layers"}},
-    {R"("marian" "bart" "mbart")",
+    {R"("marian" "bart" "mbart" "m2m_100" "pegasus")",
      {"vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim",
       "max_position_embeddings"}},
     {R"("vit")", {"hidden_size", "intermediate_size", "num_hidden_layers", "image_size", "patch_size"}},

@@ -16,6 +16,17 @@ Tensor is_not(const Tensor& ids, std::int64_t padding) {
   return present;
 }
 
+// Positions of the tokens that are not padding, after those of earlier passes; -1 for padding.
+PositionIds without(const Tensor& ids, std::int64_t padding, const PositionIds& given) {
+  const Tensor positions = unpadded_positions(is_not(ids, padding), -1);
+  const Tensor from = given.of_tokens(ids.size(0), ids.size(1)).contiguous();
+  for (std::int64_t i = 0; i < positions.numel(); ++i) {
+    std::int64_t& position = positions.data<std::int64_t>()[i];
+    if (position >= 0) position += from.data<std::int64_t>()[i / ids.size(1) * ids.size(1)];
+  }
+  return PositionIds(positions);
+}
+
 }  // namespace
 
 Tensor InputEmbeddings::operator()(const Tensor& ids, const PositionIds& position_ids, Context& context,
@@ -25,8 +36,7 @@ Tensor InputEmbeddings::operator()(const Tensor& ids, const PositionIds& positio
   if (token_types.defined())
     x = x + embedding(token_types, type_ids.defined() ? type_ids : Tensor::zeros({1}, DType::i64));
   if (positions) {
-    x = positions->embed(
-        x, unpositioned ? PositionIds(unpadded_positions(is_not(ids, *unpositioned), -1)) : position_ids);
+    x = positions->embed(x, unpositioned ? without(ids, *unpositioned, position_ids) : position_ids);
   }
   x = apply_dropout(norm ? (*norm)(x) : x, dropout, context);
   return projection ? (*projection)(x) : x;  // [B, T, D]

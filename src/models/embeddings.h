@@ -17,8 +17,9 @@ struct InputEmbeddings {
   std::optional<Norm> token_norm = {};  // of the tokens alone (BLOOM)
   Tensor token_types = {};              // [token types, E], or undefined
   std::optional<AdditivePositions> positions = {};
-  std::optional<std::int64_t> unpositioned = {};  // position ids skip this id, which gets -1 (RoBERTa)
-  std::optional<Norm> norm = {};                  // of the sum
+  std::optional<std::int64_t> unpositioned =
+      {};                         // position ids skip this id, which gets -1 (RoBERTa, M2M100)
+  std::optional<Norm> norm = {};  // of the sum
   double dropout = 0.0;
   std::optional<Linear> projection = {};  // from E to D (ALBERT)
 

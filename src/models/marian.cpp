@@ -1,7 +1,6 @@
 // The Marian family: its config, its table of tensors, and the model built from parts.
 #include <cmath>
 
-#include "heed/ops/activation.h"
 #include "heed/ops/shape.h"
 #include "models/bart_common.h"
 #include "models/config_fields.h"
@@ -9,8 +8,6 @@
 
 namespace heed {
 namespace {
-
-constexpr std::int64_t kMostMarianPositions = 65536;
 
 /// The settings of config.json, under its names.
 struct MarianConfig {
@@ -54,9 +51,7 @@ TensorTable marian_table(const MarianConfig& c, const HasTensor&) {
   table.prefix = "model.";
   add_embeddings(table, c);
   add_bart_layers(table, c.layers);
-  TensorRow bias{"final_logits_bias", {1, c.decoder_vocab_size}, Init::zeros, false};
-  bias.required = false;
-  table.rows.push_back(bias);
+  add_logits_bias(table, c.decoder_vocab_size);
   table.ignored_names = {"model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"};
   return table;
 }
@@ -76,8 +71,7 @@ std::string generation_json(const MarianConfig& c) {
 
 MarianConfig MarianConfig::parse(const Config& json) {
   MarianConfig c;
-  BartLayers& l = c.layers;
-  const char* heads = common_or_own(json, "num_attention_heads", "encoder_attention_heads");
+  c.layers = BartLayers::parse(json);
   c.vocab_size = json.required_positive_integer("vocab_size");
   c.share_encoder_decoder_embeddings = json.boolean("share_encoder_decoder_embeddings", true);
   c.decoder_vocab_size = json.positive_integer("decoder_vocab_size", c.vocab_size);
@@ -85,20 +79,7 @@ MarianConfig MarianConfig::parse(const Config& json) {
     json.fail("decoder_vocab_size",
               "vocab_size " + std::to_string(c.vocab_size) + ", as embeddings are shared");
   }
-  l.d_model = json.positive_integer(common_or_own(json, "hidden_size", "d_model"), 1024);
-  l.encoder_layers = layer_count(json, common_or_own(json, "num_hidden_layers", "encoder_layers"), 12);
-  l.decoder_layers = layer_count(json, "decoder_layers", 12);
-  l.encoder_heads = json.positive_integer(heads, 16);
-  l.decoder_heads = json.positive_integer("decoder_attention_heads", 16);
-  l.encoder_d_ff = json.positive_integer("encoder_ffn_dim", 4096);
-  l.decoder_d_ff = json.positive_integer("decoder_ffn_dim", 4096);
-  c.max_position_embeddings = json.positive_integer("max_position_embeddings", 1024);
-  if (c.max_position_embeddings > kMostMarianPositions)  // their table is computed before a token is read
-    json.fail("max_position_embeddings", "at most " + std::to_string(kMostMarianPositions));
-  l.activation = activation_setting(json, "activation_function", json.string("activation_function", "gelu"));
-  l.dropout = probability(json, "dropout", 0.1);
-  l.attention_dropout = probability(json, "attention_dropout", 0.0);
-  l.activation_dropout = probability(json, "activation_dropout", 0.0);
+  c.max_position_embeddings = computed_positions(json);
   c.scale_embedding = json.boolean("scale_embedding", false);
   c.tie_word_embeddings = json.boolean("tie_word_embeddings", true);
   c.pad_token_id = json.integer("pad_token_id", 58100);
@@ -106,17 +87,9 @@ MarianConfig MarianConfig::parse(const Config& json) {
   c.decoder_start_token_id = json.integer("decoder_start_token_id", c.pad_token_id);
   if (json.has("forced_eos_token_id"))
     c.forced_eos_token_id = single_id(json, "forced_eos_token_id", c.eos_token_id);
-  check_heads(json, heads, l.d_model, l.encoder_heads);
-  check_heads(json, "decoder_attention_heads", l.d_model, l.decoder_heads);
   check_id(json, "pad_token_id", c.pad_token_id, c.decoder_vocab_size);
   check_id(json, "eos_token_id", c.eos_token_id, c.decoder_vocab_size);
   check_id(json, "decoder_start_token_id", c.decoder_start_token_id, c.decoder_vocab_size);
-  // Settings of training only, and those that MarianMTModel itself does not read.
-  json.ignore({"add_bias_logits", "add_final_layer_norm", "classif_dropout", "classifier_dropout",
-               "decoder_layerdrop", "encoder_layerdrop", "extra_pos_embeddings", "init_std", "is_decoder",
-               "is_encoder_decoder", "normalize_before", "normalize_embedding",
-               "static_position_embeddings"});
-  ignore_common_keys(json);
   return c;
 }
 

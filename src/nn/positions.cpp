@@ -66,6 +66,23 @@ Tensor sinusoidal_table(std::int64_t count, std::int64_t width, SinusoidLayout l
   return table;
 }
 
+// In float, step by step as transformers does.
+Tensor sinusoidal_table_to_10000(std::int64_t first, std::int64_t count, std::int64_t width) {
+  const Tensor table = Tensor::zeros({count, width});
+  const std::int64_t half = width / 2;
+  const auto step =
+      static_cast<float>(-std::log(10000.0) / static_cast<double>(std::max<std::int64_t>(half - 1, 1)));
+  for (std::int64_t i = 0; i < half; ++i) {
+    const float frequency = std::exp(static_cast<float>(i) * step);
+    for (std::int64_t r = 0; r < count; ++r) {
+      const float angle = static_cast<float>(first + r) * frequency;
+      table.data<float>()[r * width + i] = std::sin(angle);
+      table.data<float>()[r * width + half + i] = std::cos(angle);
+    }
+  }
+  return table;
+}
+
 Tensor AdditivePositions::embed(const Tensor& x, const PositionIds& positions) const {
   const std::int64_t time = x.size(1), available = table_.size(0) - offset_;
   std::int64_t lowest = positions.first, end = positions.first + time;

@@ -63,7 +63,7 @@ TEST_P(EncoderDecoder, OutputsAndAttentionsEqualHuggingFace) {
     EXPECT_LE(relative_error(outputs.at(name), tensor), 1e-5) << name;
     ++compared;
   }
-  EXPECT_EQ(compared, 15);
+  EXPECT_EQ(compared, fixture.filename() == "pegasus" ? 12 : 15);  // one decoder layer, or two
 }
 
 TEST_P(EncoderDecoder, EveryGradientEqualsHuggingFace) {
@@ -170,7 +170,7 @@ TEST_P(EncoderDecoder, ListeningChangesNothingAndReplacingDoes) {
   taps.listen("*.weights", [&](const std::string&, Tensor&) { ++heard; });
   Context listening{false, nullptr, &taps};
   EXPECT_EQ(model->forward(inputs, {}, listening).at("logits").to_vector<float>(), silent.to_vector<float>());
-  EXPECT_EQ(heard, 6);
+  EXPECT_EQ(heard, fixture.filename() == "pegasus" ? 4 : 6);
   taps.require_all_fired();
   Taps ablation;
   ablation.listen("decoder.layers.0.cross_attn.weights",
@@ -331,7 +331,8 @@ TEST_P(EncoderDecoder, LabelsGiveTheDecoderItsInputs) {
   EXPECT_LE(relative_error(logits(*model), expected.at("logits")), 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, EncoderDecoder, testing::Values("bart", "marian", "t5", "t5-v1.1"),
+INSTANTIATE_TEST_SUITE_P(Families, EncoderDecoder,
+                         testing::Values("bart", "marian", "t5", "t5-v1.1", "m2m100", "pegasus"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

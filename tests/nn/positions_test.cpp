@@ -18,6 +18,18 @@ using reference::random_encoder;
 using reference::random_tensor;
 using reference::run;
 
+TEST(Sinusoidal, TheSlowestWaveIsOneInTenThousand) {
+  const auto table = sinusoidal_table_to_10000(5, 2, 7).to_vector<float>();
+  for (std::size_t row = 0; row < 2; ++row) {
+    const double position = 5.0 + static_cast<double>(row), waves[] = {1, 0.01, 0.0001};
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_NEAR(table[row * 7 + i], std::sin(position * waves[i]), 1e-6);
+      EXPECT_NEAR(table[row * 7 + 3 + i], std::cos(position * waves[i]), 1e-6);
+    }
+    EXPECT_EQ(table[row * 7 + 6], 0);
+  }
+}
+
 TEST(Positions, SinusoidTableOfTheLiterature) {
   // d = 4, positions 0..2: sin and cos of p, then of p / 100.
   const auto table = sinusoidal_table(3, 4, SinusoidLayout::interleaved).to_vector<float>();
