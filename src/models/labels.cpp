@@ -86,14 +86,14 @@ Tensor sequence_loss(const Tensor& logits, const Tensor& labels, std::optional<L
                                              : binary_cross_entropy(logits, targets);
 }
 
-Tensor span_loss(const Tensor& logits, const Tensor& places, CrossEntropyOptions options) {
+Tensor span_loss(const Tensor& logits, const Tensor& positions, CrossEntropyOptions options) {
   const std::int64_t batch = logits.size(0), length = logits.size(1);
-  const Tensor wanted = labels_as(places, DType::i64, {batch, 2}, "start_positions, end_positions");
+  const Tensor wanted = labels_as(positions, DType::i64, {batch, 2}, "start_positions, end_positions");
   Tensor targets = Tensor::empty({2, batch}, DType::i64);
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t side = 0; side < 2; ++side) {
-      const std::int64_t place = wanted.data<std::int64_t>()[2 * b + side];
-      targets.data<std::int64_t>()[side * batch + b] = std::clamp<std::int64_t>(place, 0, length);
+      const std::int64_t position = wanted.data<std::int64_t>()[2 * b + side];
+      targets.data<std::int64_t>()[side * batch + b] = std::clamp<std::int64_t>(position, 0, length);
     }
   }
   options.ignore_index = length;

@@ -119,11 +119,11 @@ RotaryOptions rotary_options(const Config& json, std::int64_t head_dim, std::int
     }
   }
   options.dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * part);
-  if (options.dim == 0) return options;  // nothing turns
+  if (options.dim == 0) return options;  // nothing is rotated
   if (options.scaling.kind == RotaryScalingKind::longrope) check_factors(*inner, options);
   if (options.dim + options.dim % 2 > head_dim) {
     throw Error(json.where() + ": rotary positions: expected pairs of the " + std::to_string(head_dim) +
-                " elements of a head to turn, got " + std::to_string(options.dim) + " elements");
+                " elements of a head to rotate, got " + std::to_string(options.dim) + " elements");
   }
   return options;
 }

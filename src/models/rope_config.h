@@ -13,14 +13,14 @@ struct RopeKeys {
   const char* layer_type =
       nullptr;                    // key in `rope_parameters`, where kinds of layers have their own (Gemma 3)
   bool scaled = true;             // whether `rope_scaling` concerns these layers
-  const char* partial = nullptr;  // key of the part of a head that turns; null: all of it
+  const char* partial = nullptr;  // key of the part of a head that is rotated; null: all of it
   double theta_default = 10000;
   double partial_default = 1;
 };
 
 /// The options for heads of so many elements, in a model trained on texts of at most `max_positions`. Throws
 /// Error for a kind of scaling that is not known, and for what a kind lacks. `dim` is 0 where too small a
-/// part of a head is to turn to make an element: such a model has no positions.
+/// part of a head that is rotated makes an element: such a model has no positions.
 RotaryOptions rotary_options(const Config& json, std::int64_t head_dim, std::int64_t max_positions,
                              const RopeKeys& keys = {});
 

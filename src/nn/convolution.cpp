@@ -14,10 +14,10 @@ Tensor Conv1d::operator()(const Tensor& x, Activation activation) const {
   const std::int64_t batch = x.size(0), time = (x.size(1) + 2 * padding - width) / stride + 1;
   const Tensor zeros = Tensor::zeros({batch, padding, channels}, x.dtype());
   const Tensor padded = padding > 0 ? concat({zeros, x, zeros}, 1) : x;
-  Tensor places = Tensor::empty({time * width}, DType::i64);
+  Tensor indices = Tensor::empty({time * width}, DType::i64);
   for (std::int64_t i = 0; i < time * width; ++i)
-    places.data<std::int64_t>()[i] = i / width * stride + i % width;
-  const Tensor windows = reshape(gather(padded, 1, places), {batch, time, width * channels});
+    indices.data<std::int64_t>()[i] = i / width * stride + i % width;
+  const Tensor windows = reshape(gather(padded, 1, indices), {batch, time, width * channels});
   const Tensor rows = reshape(transpose(weight, 1, 2), {weight.size(0), width * channels});
   return linear(windows, rows, bias, activation);
 }

@@ -57,9 +57,9 @@ std::vector<float> llama3_frequencies(const RotaryOptions& options) {
 std::vector<float> yarn_frequencies(const RotaryOptions& options) {
   const RotaryScaling& s = options.scaling;
   const auto dim = static_cast<double>(options.dim);
-  // The pair that rotates `turns` times within the original length.
-  const auto pair_of = [&](double turns) {
-    return dim * std::log(static_cast<double>(s.original_length) / (turns * 2 * std::numbers::pi)) /
+  // The pair that rotates `rotations` times within the original length.
+  const auto pair_of = [&](double rotations) {
+    return dim * std::log(static_cast<double>(s.original_length) / (rotations * 2 * std::numbers::pi)) /
            (2 * std::log(options.theta));
   };
   double low = pair_of(s.beta_fast), high = pair_of(s.beta_slow);
@@ -83,9 +83,9 @@ std::vector<float> yarn_frequencies(const RotaryOptions& options) {
 
 std::vector<float> proportional_frequencies(const RotaryOptions& options) {
   std::vector<float> frequencies = inverse(wave_growth(options.theta, options.dim));
-  const auto turning = static_cast<std::size_t>(options.scaling.part * static_cast<double>(options.dim) / 2);
+  const auto rotating = static_cast<std::size_t>(options.scaling.part * static_cast<double>(options.dim) / 2);
   for (std::size_t i = 0; i < frequencies.size(); ++i)
-    frequencies[i] = i < turning ? frequencies[i] / static_cast<float>(options.scaling.factor) : 0.0f;
+    frequencies[i] = i < rotating ? frequencies[i] / static_cast<float>(options.scaling.factor) : 0.0f;
   return frequencies;
 }
 

@@ -9,17 +9,17 @@
 namespace heed {
 namespace {
 
-void check_turns(const Tensor& x, const Tensor& turns) {
-  bool fits = x.rank() == 4 && (turns.rank() == 2 || turns.rank() == 3) && turns.dtype() == x.dtype();
+void check_cos_sin(const Tensor& x, const Tensor& cos_sin) {
+  bool fits = x.rank() == 4 && (cos_sin.rank() == 2 || cos_sin.rank() == 3) && cos_sin.dtype() == x.dtype();
   if (fits) {
-    fits = turns.size(-2) == x.size(2) && turns.size(-1) % 2 == 0 && turns.size(-1) <= x.size(3) &&
-           (turns.rank() == 2 || turns.size(0) == x.size(0));
+    fits = cos_sin.size(-2) == x.size(2) && cos_sin.size(-1) % 2 == 0 && cos_sin.size(-1) <= x.size(3) &&
+           (cos_sin.rank() == 2 || cos_sin.size(0) == x.size(0));
   }
   if (!fits) {
-    throw Error("rotary: expected x [B, H, T, d] and turns [T, r] or [B, T, r] with even r <= d, got " +
-                x.str() + " and " + turns.str());
+    throw Error("rotary: expected x [B, H, T, d] and cos_sin [T, r] or [B, T, r] with even r <= d, got " +
+                x.str() + " and " + cos_sin.str());
   }
-  refuse_gradient("rotary's turns", {turns});
+  refuse_gradient("rotary's cos_sin", {cos_sin});
 }
 
 kernels::HeadStrides head_strides(const Tensor& x) {
@@ -27,7 +27,7 @@ kernels::HeadStrides head_strides(const Tensor& x) {
 }
 
 // The result lies in memory as [B, T, H, d], which is how projections and attention want it.
-Tensor turned(const Tensor& x, const Tensor& turns, RotaryLayout layout, bool transposed) {
+Tensor rotated(const Tensor& x, const Tensor& cos_sin, RotaryLayout layout, bool transposed) {
   const bool rows_are_dense = x.size(3) <= 1 || x.strides()[3] == 1;
   const Tensor input = rows_are_dense ? x.detach() : x.detach().contiguous();
   Tensor y = permute(Tensor::empty({x.size(0), x.size(2), x.size(1), x.size(3)}, x.dtype()), {0, 2, 1, 3});
@@ -37,15 +37,15 @@ Tensor turned(const Tensor& x, const Tensor& turns, RotaryLayout layout, bool tr
     args.heads = x.size(1);
     args.time = x.size(2);
     args.head_dim = x.size(3);
-    args.rotary_dim = turns.size(-1);
+    args.rotary_dim = cos_sin.size(-1);
     args.interleaved = layout == RotaryLayout::interleaved;
     args.transposed = transposed;
     args.x = reinterpret_cast<const T*>(input.raw_data());
-    args.turns = turns.data<T>();
+    args.cos_sin = cos_sin.data<T>();
     args.y = reinterpret_cast<T*>(y.raw_data());
     args.x_strides = head_strides(input);
     args.y_strides = head_strides(y);
-    args.turns_batch = turns.rank() == 3 ? turns.size(1) * turns.size(2) : 0;
+    args.cos_sin_batch = cos_sin.rank() == 3 ? cos_sin.size(1) * cos_sin.size(2) : 0;
     kernels::rotary(args);
   });
   return y;
@@ -53,22 +53,22 @@ Tensor turned(const Tensor& x, const Tensor& turns, RotaryLayout layout, bool tr
 
 }  // namespace
 
-Tensor rotary(const Tensor& x, const Tensor& turns, RotaryLayout layout) {
-  check_turns(x, turns);
-  const Tensor dense = turns.detach().contiguous();
-  Tensor y = turned(x, dense, layout, false);
+Tensor rotary(const Tensor& x, const Tensor& cos_sin, RotaryLayout layout) {
+  check_cos_sin(x, cos_sin);
+  const Tensor dense = cos_sin.detach().contiguous();
+  Tensor y = rotated(x, dense, layout, false);
   if (needs_gradient({x})) {
     record(y, "rotary", {x}, [dense, layout](const Tensor& dy) {
-      return std::vector<Tensor>{turned(dy, dense, layout, true)};
+      return std::vector<Tensor>{rotated(dy, dense, layout, true)};
     });
   }
   return y;
 }
 
-Tensor rotary_by_formula(const Tensor& x, const Tensor& turns, RotaryLayout layout) {
-  check_turns(x, turns);
-  const std::int64_t r = turns.size(-1), half = r / 2;
-  const Tensor each = turns.rank() == 3 ? unsqueeze(turns, 1) : turns;  // [B, 1, T, r] or [T, r]
+Tensor rotary_by_formula(const Tensor& x, const Tensor& cos_sin, RotaryLayout layout) {
+  check_cos_sin(x, cos_sin);
+  const std::int64_t r = cos_sin.size(-1), half = r / 2;
+  const Tensor each = cos_sin.rank() == 3 ? unsqueeze(cos_sin, 1) : cos_sin;  // [B, 1, T, r] or [T, r]
   const Tensor c = slice(each, -1, 0, half), s = slice(each, -1, half, r);
   const Tensor part = slice(x, 3, 0, r), rest = slice(x, 3, r, x.size(3));
   Tensor y;

@@ -1,7 +1,8 @@
-// What the parts of attention share: which keys a query may see, what is added to its scores, and the room a
-// thread works in. Scores are kept in powers of two: queries are scaled by scale * log2(e), and so is
-// everything added to a score. Whatever depends on the distance of query and key alone (causality, window,
-// ALiBi, relative bias) comes from one row of numbers for a whole block; masks are looked at key by key.
+// What the parts of attention share: which keys a query may see, what is added to its scores, and the
+// workspace a thread works in. Scores are kept in powers of two: queries are scaled by scale * log2(e), and
+// so is everything added to a score. Whatever depends on the distance of query and key alone (causality,
+// window, ALiBi, relative bias) comes from one row of numbers for a whole block; masks are looked at key by
+// key.
 #if defined(HEED_KERNELS_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_ATTENTION_INL_H_
 #undef HEED_KERNELS_ATTENTION_INL_H_
@@ -76,9 +77,9 @@ inline constexpr T kLn2 = static_cast<T>(0.69314718055994530942);
 
 /// Who sees whom, and what is added to the products q . k.
 template <class T>
-class Rules {
+class MaskAndBias {
  public:
-  Rules(const AttentionShape& shape, const AttentionOptions<T>& options) : s_(shape), o_(options) {
+  MaskAndBias(const AttentionShape& shape, const AttentionOptions<T>& options) : s_(shape), o_(options) {
     if (o_.key_lengths == nullptr && o_.key_mask == nullptr) return;
     for (int64_t b = 0; b < s_.batch; ++b) {
       Interval keys{0, s_.keys};
@@ -203,11 +204,11 @@ class Rules {
   std::vector<Interval> present_;  // by batch: where key_lengths and key_mask leave keys; empty: everywhere
 };
 
-/// Room for numbers, handed out piece by piece; not cleared.
+/// Workspace for numbers, handed out piece by piece; not cleared.
 template <class T>
-class Room {
+class Workspace {
  public:
-  explicit Room(T* start) : next_(start) {}
+  explicit Workspace(T* start) : next_(start) {}
   /// The next n numbers, from a whole vector on.
   T* take(int64_t n) {
     T* start = next_;
@@ -220,15 +221,15 @@ class Room {
   T* next_;
 };
 
-/// Room from the pool, of one size for each thread of a parallel loop. The caller makes it, so that what is
-/// asked of the pool does not hang on which threads are at work at once.
+/// Workspace from the pool, of one size for each thread of a parallel loop. The caller makes it, so that what
+/// is asked of the pool does not hang on which threads are at work at once.
 template <class T>
-class Rooms {
+class Workspaces {
  public:
-  Rooms(int64_t count, int64_t numbers)
-      : size_(Room<T>::whole(numbers)),
+  Workspaces(int64_t count, int64_t numbers)
+      : size_(Workspace<T>::whole(numbers)),
         buffer_(Buffer::allocate(static_cast<std::size_t>(count * size_) * sizeof(T))) {}
-  Room<T> at(int64_t i) const { return Room<T>(data() + i * size_); }
+  Workspace<T> at(int64_t i) const { return Workspace<T>(data() + i * size_); }
   T* data() const { return reinterpret_cast<T*>(buffer_->data()); }
 
  private:
@@ -265,19 +266,19 @@ HWY_INLINE void widen(const S* x, int64_t n, T* y) {
 }
 
 /// `count` rows of `width` stored numbers to calculate with: where they lie if those are their types and they
-/// are dense whole vectors, else copied to `room` [count, padded width]. (Rows far from each other would take
-/// turns in a few places of the cache.)
+/// are dense whole vectors, else copied to `workspace` [count, padded width]. (Rows far from each other would
+/// take turns in a few places of the cache.)
 template <class T, class S>
-HWY_INLINE Rows<const T> rows_of(const S* from, int64_t stride, int64_t count, int64_t width, T* room) {
+HWY_INLINE Rows<const T> rows_of(const S* from, int64_t stride, int64_t count, int64_t width, T* workspace) {
   if constexpr (std::is_same_v<S, T>) {
     if (stride == width && width % lanes<T>() == 0) return {from, stride};
   }
   const int64_t wide = padded<T>(width);
   for (int64_t i = 0; i < count; ++i) {
-    widen(from + i * stride, width, room + i * wide);
-    std::fill(room + i * wide + width, room + (i + 1) * wide, T(0));
+    widen(from + i * stride, width, workspace + i * wide);
+    std::fill(workspace + i * wide + width, workspace + (i + 1) * wide, T(0));
   }
-  return {room, wide};
+  return {workspace, wide};
 }
 
 /// Keys or values in the type they are stored in, which attention learns by one call for many rows: so its
@@ -288,16 +289,16 @@ class Stored {
   template <class S>
   Stored(const S* data, const AttentionStrides& strides) : data_(data), strides_(strides), read_(&read<S>) {}
   /// Rows [which.begin, which.end) of one head, as rows_of gives them.
-  Rows<const T> rows(HeadIndex at, Interval which, int64_t width, T* room) const {
-    return read_(data_, strides_, at, which, width, room);
+  Rows<const T> rows(HeadIndex at, Interval which, int64_t width, T* workspace) const {
+    return read_(data_, strides_, at, which, width, workspace);
   }
 
  private:
   template <class S>
   static HWY_NOINLINE Rows<const T> read(const void* data, const AttentionStrides& strides, HeadIndex at,
-                                         Interval which, int64_t width, T* room) {
+                                         Interval which, int64_t width, T* workspace) {
     const S* from = head_of(static_cast<const S*>(data), strides, at.b, at.h) + which.begin * strides.row;
-    return rows_of<T>(from, strides.row, which.size(), width, room);
+    return rows_of<T>(from, strides.row, which.size(), width, workspace);
   }
 
   const void* data_;

@@ -28,28 +28,28 @@ struct GroupTile {
 
 /// What one thread needs.
 template <class T>
-struct GroupRoom {
+struct GroupWorkspace {
   static constexpr int64_t W = kTileQueries<T>;
 
   static int64_t numbers(const AttentionShape& s) {
     const int64_t tile = W * s.head_dim + 2 * Softmax<T>::numbers(s.value_dim);
     const int64_t keys = kKeyBlock * (padded<T>(s.head_dim) + padded<T>(s.value_dim));
-    return kGroupTiles * Room<T>::whole(tile) + kKeyBlock * W + TileRoom<T>::kNumbers + keys +
+    return kGroupTiles * Workspace<T>::whole(tile) + kKeyBlock * W + TileWorkspace<T>::kNumbers + keys +
            64 * (kGroupTiles + 4);
   }
-  GroupRoom(const AttentionShape& s, Room<T> room)
-      : tile_room(room),
-        scores(room.take(kKeyBlock * W)),
-        keys(room.take(kKeyBlock * padded<T>(s.head_dim))),
-        values(room.take(kKeyBlock * padded<T>(s.value_dim))) {
+  GroupWorkspace(const AttentionShape& s, Workspace<T> workspace)
+      : tile_room(workspace),
+        scores(workspace.take(kKeyBlock * W)),
+        keys(workspace.take(kKeyBlock * padded<T>(s.head_dim))),
+        values(workspace.take(kKeyBlock * padded<T>(s.value_dim))) {
     for (int64_t i = 0; i < kGroupTiles; ++i) {
-      T* q = room.take(W * s.head_dim);
-      const Softmax<T> span(room, s.value_dim), total(room, s.value_dim);
+      T* q = workspace.take(W * s.head_dim);
+      const Softmax<T> span(workspace, s.value_dim), total(workspace, s.value_dim);
       tiles.push_back({{{0, 0}, 0, 0}, {0, 0}, q, span, total});
     }
   }
 
-  TileRoom<T> tile_room;
+  TileWorkspace<T> tile_room;
   T *scores, *keys, *values;
   std::vector<GroupTile<T>> tiles;
 };
@@ -60,8 +60,12 @@ class TileForward {
   static constexpr int64_t W = kTileQueries<T>;
 
   TileForward(const AttentionShape& shape, const AttentionOptions<T>& options, const ForwardArgs<T>& args,
-              const Rules<T>& rules)
-      : s_(shape), o_(options), a_(args), rules_(rules), keep_(options.random, options.dropout) {}
+              const MaskAndBias<T>& mask_and_bias)
+      : s_(shape),
+        o_(options),
+        a_(args),
+        mask_and_bias_(mask_and_bias),
+        keep_(options.random, options.dropout) {}
 
   void run() const {
     // What a group holds changes no number.
@@ -72,16 +76,16 @@ class TileForward {
     const int64_t work = std::min(size, s_.queries) * s_.keys * (s_.head_dim + s_.value_dim) / 8;
     const int64_t tasks = s_.batch * s_.heads * groups, grain = row_grain(work);
     const int64_t team = team_size(tasks, grain);
-    const Rooms<T> rooms(team, GroupRoom<T>::numbers(s_));
+    const Workspaces<T> workspaces(team, GroupWorkspace<T>::numbers(s_));
     parallel_for_team(team, tasks, grain, [&](int64_t member, int64_t begin, int64_t end) HWY_ATTR {
-      GroupRoom<T> room(s_, rooms.at(member));
+      GroupWorkspace<T> workspace(s_, workspaces.at(member));
       for (int64_t task = begin; task < end; ++task) {
         const int64_t head = task / groups, group = task % groups * step % groups;
         const Interval queries{group * size, std::min((group + 1) * size, s_.queries)};
-        const int64_t placed = place_tiles({head / s_.heads, head % s_.heads}, queries, room);
-        const bool one_span = walk(placed, room);
+        const int64_t placed = place_tiles({head / s_.heads, head % s_.heads}, queries, workspace);
+        const bool one_span = walk(placed, workspace);
         for (int64_t i = 0; i < placed; ++i) {
-          const GroupTile<T>& tile = room.tiles[static_cast<std::size_t>(i)];
+          const GroupTile<T>& tile = workspace.tiles[static_cast<std::size_t>(i)];
           write(tile.queries, one_span ? tile.span : tile.total);
         }
       }
@@ -90,28 +94,30 @@ class TileForward {
 
  private:
   /// Fills in the tiles of the queries; returns how many there are.
-  int64_t place_tiles(HeadIndex at, Interval queries, GroupRoom<T>& room) const {
+  int64_t place_tiles(HeadIndex at, Interval queries, GroupWorkspace<T>& workspace) const {
     int64_t tiles = 0;
     for (int64_t t = queries.begin; t < queries.end; t += W) {
-      GroupTile<T>& tile = room.tiles[static_cast<std::size_t>(tiles++)];
+      GroupTile<T>& tile = workspace.tiles[static_cast<std::size_t>(tiles++)];
       tile.queries = {at, t, std::min(W, queries.end - t)};
-      tile.keys = rules_.visible_block(at.b, t, tile.queries.count);
+      tile.keys = mask_and_bias_.visible_block(at.b, t, tile.queries.count);
       const T* q = head_of(a_.q, s_.q, at.b, at.h) + t * s_.q.row;
-      const T factor = rules_.query_factor();
+      const T factor = mask_and_bias_.query_factor();
       pack_transposed<T>(tile.queries.count, s_.head_dim, {q, s_.q.row}, {tile.q, W}, W, {&factor, 0});
     }
     return tiles;
   }
 
   /// Takes the tiles over all keys; returns whether those lay in one span, which then is the whole.
-  bool walk(int64_t tiles, GroupRoom<T>& room) const {
-    const GroupTile<T>&front = room.tiles.front(), &back = room.tiles[static_cast<std::size_t>(tiles - 1)];
+  bool walk(int64_t tiles, GroupWorkspace<T>& workspace) const {
+    const GroupTile<T>&front = workspace.tiles.front(),
+          &back = workspace.tiles[static_cast<std::size_t>(tiles - 1)];
     const HeadIndex at = front.queries.at;
     const Interval seen{front.keys.begin, back.keys.end};
     const int64_t first = seen.begin / kSpan * kSpan;
     const bool one_span = seen.end <= first + kSpan;
     const auto clear = [&](auto part) {
-      for (int64_t i = 0; i < tiles; ++i) (room.tiles[static_cast<std::size_t>(i)].*part).clear(s_.value_dim);
+      for (int64_t i = 0; i < tiles; ++i)
+        (workspace.tiles[static_cast<std::size_t>(i)].*part).clear(s_.value_dim);
     };
     clear(one_span ? &GroupTile<T>::span : &GroupTile<T>::total);
     for (int64_t span = first; span < seen.end; span += kSpan) {
@@ -119,56 +125,57 @@ class TileForward {
       if (!one_span) clear(&GroupTile<T>::span);
       for (int64_t block = keys.begin / kKeyBlock * kKeyBlock; block < keys.end; block += kKeyBlock) {
         const Interval here = both(keys, {block, block + kKeyBlock});
-        if (rules_.any_present(at.b, here)) take_block(at, block, here, tiles, room);
+        if (mask_and_bias_.any_present(at.b, here)) take_block(at, block, here, tiles, workspace);
       }
       for (int64_t i = 0; i < tiles && !one_span; ++i) {
-        const GroupTile<T>& tile = room.tiles[static_cast<std::size_t>(i)];
-        join_tile(tile_width<T>(tile.queries), s_.value_dim, tile.span, tile.total);
+        const GroupTile<T>& tile = workspace.tiles[static_cast<std::size_t>(i)];
+        merge_partials_tile(tile_width<T>(tile.queries), s_.value_dim, tile.span, tile.total);
       }
     }
     return one_span;
   }
 
   /// All tiles with the keys `here` of one block.
-  void take_block(HeadIndex at, int64_t block, Interval here, int64_t tiles, GroupRoom<T>& room) const {
+  void take_block(HeadIndex at, int64_t block, Interval here, int64_t tiles,
+                  GroupWorkspace<T>& workspace) const {
     const int64_t kv = at.h / (s_.heads / s_.kv_heads);
-    const Rows<const T> keys = a_.k.rows({at.b, kv}, here, s_.head_dim, room.keys);
-    const Rows<const T> values = a_.v.rows({at.b, kv}, here, s_.value_dim, room.values);
+    const Rows<const T> keys = a_.k.rows({at.b, kv}, here, s_.head_dim, workspace.keys);
+    const Rows<const T> values = a_.v.rows({at.b, kv}, here, s_.value_dim, workspace.values);
     for (int64_t i = 0; i < tiles; ++i) {
-      const GroupTile<T>& tile = room.tiles[static_cast<std::size_t>(i)];
+      const GroupTile<T>& tile = workspace.tiles[static_cast<std::size_t>(i)];
       const Interval seen = both(here, tile.keys);
-      if (!seen.empty()) take_tile(tile, block, seen, keys, values, here.begin, room);
+      if (!seen.empty()) take_tile(tile, block, seen, keys, values, here.begin, workspace);
     }
   }
 
   /// One tile with the keys `seen` of a block; those at hand start at key `first`.
   void take_tile(const GroupTile<T>& tile, int64_t block, Interval seen, Rows<const T> keys,
-                 Rows<const T> values, int64_t first, GroupRoom<T>& room) const {
-    const TileParts parts = cut_tile(rules_, tile.queries, block, seen);
+                 Rows<const T> values, int64_t first, GroupWorkspace<T>& workspace) const {
+    const TileParts parts = cut_tile(mask_and_bias_, tile.queries, block, seen);
     T largest[W];
     std::copy(tile.span.largest, tile.span.largest + W, largest);
     for (const TilePart& part : parts) {
       const TileQueries queries = queries_of(tile.queries, part);
       const int64_t n = part.keys.size(), lane = part.lanes.begin, skip = part.keys.begin - first;
-      T* scores = room.scores + (part.keys.begin - block) * W + lane;
+      T* scores = workspace.scores + (part.keys.begin - block) * W + lane;
       T before[W];
       std::copy(largest, largest + W, before);
       tile_multiply<Into::c_and_largest, false, T>(n, part.lanes.size(), s_.head_dim,
                                                    {keys.data + skip * keys.stride, keys.stride, 1},
                                                    {tile.q + lane, W}, {scores, W}, largest + lane);
-      if (finish_tile(rules_, queries, part.keys, room.tile_room, scores)) {
+      if (finish_tile(mask_and_bias_, queries, part.keys, workspace.tile_room, scores)) {
         find_largest(n, part.lanes.size(), before + lane, scores, largest + lane);
       }
     }
-    soften_tile(parts, block, s_.value_dim, largest, tile.span, room.scores);
+    online_softmax_update_tile(parts, block, s_.value_dim, largest, tile.span, workspace.scores);
     for (const TilePart& part : parts) {
       const TileQueries queries = queries_of(tile.queries, part);
       const int64_t lane = part.lanes.begin;
-      T* p = room.scores + (part.keys.begin - block) * W + lane;
+      T* p = workspace.scores + (part.keys.begin - block) * W + lane;
       if (o_.dropout > 0) {
-        dropout_tile(rules_, keep_, queries, part.keys, room.tile_room);
+        dropout_tile(mask_and_bias_, keep_, queries, part.keys, workspace.tile_room);
         each_vector<T>(queries, part.keys.size(), [&](int64_t, int64_t, int64_t at) HWY_ATTR {
-          store<T>(hn::Mul(load(p + at), load(room.tile_room.by_key + at)), p + at);
+          store<T>(hn::Mul(load(p + at), load(workspace.tile_room.by_key + at)), p + at);
         });
       }
       tile_multiply<Into::sum, true, T>(
@@ -195,14 +202,14 @@ class TileForward {
   const AttentionShape& s_;
   const AttentionOptions<T>& o_;
   const ForwardArgs<T>& a_;
-  const Rules<T>& rules_;
+  const MaskAndBias<T>& mask_and_bias_;
   Keep keep_;
 };
 
 template <class T>
 void attention_of(const AttentionShape& shape, const AttentionOptions<T>& options, ForwardArgs<T> args) {
   if (shape.batch * shape.heads * shape.queries == 0) return;
-  const Rules<T> rules(shape, options);
+  const MaskAndBias<T> mask_and_bias(shape, options);
   std::shared_ptr<Buffer> logsumexp;  // weights need it
   if (args.weights != nullptr && args.logsumexp == nullptr) {
     const int64_t count = shape.batch * shape.heads * shape.queries;
@@ -210,11 +217,11 @@ void attention_of(const AttentionShape& shape, const AttentionOptions<T>& option
     args.logsumexp = reinterpret_cast<T*>(logsumexp->data());
   }
   if (RowForward<T>::suits(shape)) {
-    RowForward<T>(shape, options, args, rules).run();
+    RowForward<T>(shape, options, args, mask_and_bias).run();
   } else {
-    TileForward<T>(shape, options, args, rules).run();
+    TileForward<T>(shape, options, args, mask_and_bias).run();
   }
-  if (args.weights != nullptr) RowWeights<T>(shape, args, rules).run();
+  if (args.weights != nullptr) RowWeights<T>(shape, args, mask_and_bias).run();
 }
 
 template <class S>

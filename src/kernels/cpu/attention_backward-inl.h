@@ -17,42 +17,42 @@ inline constexpr int64_t kBackwardKeys = 64;
 
 /// What one thread needs.
 template <class T>
-struct BackwardRoom {
+struct BackwardWorkspace {
   static constexpr int64_t W = kTileQueries<T>;
 
   static int64_t numbers(const AttentionShape& s, int64_t span, bool capped) {
     const int64_t d = padded<T>(s.head_dim), e = padded<T>(s.value_dim);
     return 2 * span * (d + e) + 2 * W * (d + e) + W * d + 2 * W * (kBackwardKeys + 1) +
-           (capped ? W * kBackwardKeys : 0) + TileRoom<T>::kNumbers + 32 * 16;
+           (capped ? W * kBackwardKeys : 0) + TileWorkspace<T>::kNumbers + 32 * 16;
   }
-  BackwardRoom(const AttentionShape& s, int64_t span, bool capped, Room<T> room)
+  BackwardWorkspace(const AttentionShape& s, int64_t span, bool capped, Workspace<T> workspace)
       : d(padded<T>(s.head_dim)),
         e(padded<T>(s.value_dim)),
-        tile_room(room),
-        keys(room.take(span * d)),
-        values(room.take(span * e)),
-        dk(room.take(span * d)),
-        dv(room.take(span * e)),
-        q_rows(room.take(W * d)),
-        do_rows(room.take(W * e)),
-        q_turned(room.take(W * d)),
-        do_turned(room.take(W * e)),
-        dq(room.take(W * d)),
-        p(room.take(W * kBackwardKeys)),
-        ds(room.take(W * kBackwardKeys)),
-        slopes(capped ? room.take(W * kBackwardKeys) : nullptr),
-        shift(room.take(W)),
-        level(room.take(W)) {}
+        tile_room(workspace),
+        keys(workspace.take(span * d)),
+        values(workspace.take(span * e)),
+        dk(workspace.take(span * d)),
+        dv(workspace.take(span * e)),
+        q_rows(workspace.take(W * d)),
+        do_rows(workspace.take(W * e)),
+        q_turned(workspace.take(W * d)),
+        do_turned(workspace.take(W * e)),
+        dq(workspace.take(W * d)),
+        p(workspace.take(W * kBackwardKeys)),
+        ds(workspace.take(W * kBackwardKeys)),
+        slopes(capped ? workspace.take(W * kBackwardKeys) : nullptr),
+        shift(workspace.take(W)),
+        delta(workspace.take(W)) {}
 
   int64_t d, e;  // head_dim and value_dim in whole vectors
-  TileRoom<T> tile_room;
+  TileWorkspace<T> tile_room;
   T *keys, *values, *dk, *dv;                             // of the span of keys, [span, d] and [span, e]
   T *q_rows, *do_rows;                                    // of the tile's queries, [W, d] and [W, e]
   Rows<const T> q_from{nullptr, 0}, do_from{nullptr, 0};  // where they lie: there or in the tensor
   T *q_turned, *do_turned;                                // [d, W] and [e, W], q scaled
   T* dq;                                                  // [W, d]
   T *p, *ds, *slopes;                                     // [kBackwardKeys, W]; slopes of a cap, or null
-  T *shift, *level;                                       // of each query: logsumexp in powers of two, and D
+  T *shift, *delta;                                       // of each query: logsumexp in powers of two, and D
 };
 
 /// The rows of the tiles p and ds that a part of a block has to itself.
@@ -66,12 +66,12 @@ HWY_INLINE int64_t rows_of_part(const TilePart& part, int64_t block) {
 /// weight, dP - D is a small rest there: so P is made to sum to one, and dP counted from that of the
 /// heaviest key.
 template <class T>
-void centre(const TileQueries& tile, const TileParts& parts, int64_t block, BackwardRoom<T>& w) {
+void recentre(const TileQueries& tile, const TileParts& parts, int64_t block, BackwardWorkspace<T>& w) {
   constexpr int64_t W = kTileQueries<T>;
-  T *const sums = w.shift, *const level = w.level;  // what they held has served
+  T *const sums = w.shift, *const delta = w.delta;  // what they held has served
   HWY_ALIGN T heaviest[W] = {}, base[W] = {};
   std::fill(sums, sums + W, T(0));
-  std::fill(level, level + W, T(0));
+  std::fill(delta, delta + W, T(0));
   const auto each = [&](auto fn) HWY_ATTR {
     for (const TilePart& part : parts) {
       T *p = w.p + rows_of_part<T>(part, block), *ds = w.ds + rows_of_part<T>(part, block);
@@ -90,16 +90,16 @@ void centre(const TileQueries& tile, const TileParts& parts, int64_t block, Back
     const Vec<T> weight = load(p), from_base = hn::Sub(load(dp), load(base + i));
     store<T>(from_base, dp);
     store<T>(hn::Add(weight, load(sums + i)), sums + i);
-    store<T>(hn::MulAdd(weight, from_base, load(level + i)), level + i);
+    store<T>(hn::MulAdd(weight, from_base, load(delta + i)), delta + i);
   });
   for (int64_t i = 0; i < W; ++i) {
     sums[i] = sums[i] > 0 ? T(1) / sums[i] : T(0);
-    level[i] *= sums[i];
+    delta[i] *= sums[i];
   }
   each([&](T* p, T* ds, int64_t i) HWY_ATTR {
     const Vec<T> weight = hn::Mul(load(p), load(sums + i));
     store<T>(weight, p);
-    store<T>(hn::Mul(weight, hn::Sub(load(ds), load(level + i))), ds);
+    store<T>(hn::Mul(weight, hn::Sub(load(ds), load(delta + i))), ds);
   });
 }
 

@@ -27,10 +27,10 @@ class Backward {
       : s_(shape),
         o_(options),
         a_(args),
-        rules_(shape, options),
+        mask_and_bias_(shape, options),
         keep_(options.random, options.dropout),
-        levels_(1, shape.batch * shape.heads * shape.queries),
-        level_(levels_.data()) {
+        deltas_(1, shape.batch * shape.heads * shape.queries),
+        delta_(deltas_.data()) {
     const int64_t longest = std::max(s_.queries, s_.keys);
     span_ = 512;  // short heads, when there are few, are cut smaller to occupy many threads
     while (span_ > 128 && s_.batch * s_.kv_heads * longest < 16 * span_) span_ /= 2;
@@ -51,20 +51,20 @@ class Backward {
     const int64_t columns = s_.kv_heads / heads, owners = s_.batch / batches * columns;
     const int64_t step = spreading_step(spans_), work = span_ * span_ * (s_.head_dim + s_.value_dim) / 4;
     const bool relative = a_.d_relative_bias != nullptr;
-    const Rooms<T> distances(1, relative ? s_.batch * s_.heads * spans_ * distance_row() : 0);
+    const Workspaces<T> distances(1, relative ? s_.batch * s_.heads * spans_ * distance_row() : 0);
     T* const by_distance = relative ? distances.data() : nullptr;
     const int64_t tasks = owners * spans_, grain = row_grain(work), width = std::min(span_, s_.keys);
     const int64_t team = team_size(tasks, grain);
-    const Rooms<T> rooms(team, BackwardRoom<T>::numbers(s_, width, rules_.has_cap()));
+    const Workspaces<T> workspaces(team, BackwardWorkspace<T>::numbers(s_, width, mask_and_bias_.has_cap()));
     for (int64_t round = 0; round < spans_; ++round) {
       parallel_for_team(team, tasks, grain, [&](int64_t member, int64_t begin, int64_t end) HWY_ATTR {
-        BackwardRoom<T> room(s_, width, rules_.has_cap(), rooms.at(member));
+        BackwardWorkspace<T> workspace(s_, width, mask_and_bias_.has_cap(), workspaces.at(member));
         for (int64_t task = begin; task < end; ++task) {
           const int64_t owner = task / spans_, i = task % spans_ * step % spans_;
           for (int64_t b = 0; b < batches; ++b) {
             for (int64_t kv = 0; kv < heads; ++kv) {
-              meet(owner / columns * batches + b, owner % columns * heads + kv, i, (i + round) % spans_,
-                   by_distance, room);
+              block_pair(owner / columns * batches + b, owner % columns * heads + kv, i, (i + round) % spans_,
+                         by_distance, workspace);
             }
           }
         }
@@ -107,21 +107,21 @@ class Backward {
     }
   }
 
-  /// level_ [B, H, T] = rowsum(dO O)
+  /// delta_ [B, H, T] = rowsum(dO O)
   void find_levels() const {
     const int64_t n = s_.heads * s_.queries;
     parallel_for(s_.batch * n, row_grain(s_.value_dim), [&](int64_t begin, int64_t end) HWY_ATTR {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t b = i / n, h = i / s_.queries % s_.heads, t = i % s_.queries;
-        level_[i] = row_dot(head_of(a_.o, s_.o, b, h) + t * s_.o.row,
+        delta_[i] = row_dot(head_of(a_.o, s_.o, b, h) + t * s_.o.row,
                             head_of(a_.d_o, a_.d_o_strides, b, h) + t * a_.d_o_strides.row, s_.value_dim);
       }
     });
   }
 
   /// One span of the keys of a key-value head with one span of the queries that read it.
-  void meet(int64_t b, int64_t kv, int64_t key_span, int64_t query_span, T* by_distance,
-            BackwardRoom<T>& w) const {
+  void block_pair(int64_t b, int64_t kv, int64_t key_span, int64_t query_span, T* by_distance,
+                  BackwardWorkspace<T>& w) const {
     const Interval keys = span_of(key_span, s_.keys), queries = span_of(query_span, s_.queries);
     if (by_distance != nullptr) {
       const int64_t group = s_.heads / s_.kv_heads;
@@ -131,7 +131,7 @@ class Backward {
       }
     }
     if (keys.empty() || queries.empty()) return;
-    const Interval seen = both(keys, rules_.visible_block(b, queries.begin, queries.size()));
+    const Interval seen = both(keys, mask_and_bias_.visible_block(b, queries.begin, queries.size()));
     if (seen.empty()) return;
     const Rows<const T> k = rows_of<T>(head_of(a_.k, s_.k, b, kv) + seen.begin * s_.k.row, s_.k.row,
                                        seen.size(), s_.head_dim, w.keys);
@@ -155,12 +155,12 @@ class Backward {
 
   /// One tile of queries with the keys `span`.
   void take_tile(const TileQueries& q, Interval span, Rows<const T> k, Rows<const T> v, T* by_distance,
-                 BackwardRoom<T>& w) const {
-    const Interval seen = both(span, rules_.visible_block(q.at.b, q.first, q.count));
+                 BackwardWorkspace<T>& w) const {
+    const Interval seen = both(span, mask_and_bias_.visible_block(q.at.b, q.first, q.count));
     if (seen.empty()) return;
     const T* q_from = head_of(a_.q, s_.q, q.at.b, q.at.h) + q.first * s_.q.row;
     const T* do_from = head_of(a_.d_o, a_.d_o_strides, q.at.b, q.at.h) + q.first * a_.d_o_strides.row;
-    const T factor = rules_.query_factor();
+    const T factor = mask_and_bias_.query_factor();
     pack_transposed<T>(q.count, s_.head_dim, {q_from, s_.q.row}, {w.q_turned, W}, W, {&factor, 0});
     pack_transposed<T>(q.count, s_.value_dim, {do_from, a_.d_o_strides.row}, {w.do_turned, W}, W);
     w.q_from = rows_of<T>(q_from, s_.q.row, q.count, s_.head_dim, w.q_rows);
@@ -168,22 +168,22 @@ class Backward {
     const int64_t first = (q.at.b * s_.heads + q.at.h) * s_.queries + q.first;
     // Infinity makes a probability 0: beside the queries, and for one that saw nothing.
     std::fill(w.shift, w.shift + W, std::numeric_limits<T>::infinity());
-    std::fill(w.level, w.level + W, T(0));
+    std::fill(w.delta, w.delta + W, T(0));
     for (int64_t i = 0; i < q.count; ++i) {
       const T logsumexp = a_.logsumexp[first + i];
       if (logsumexp != -std::numeric_limits<T>::infinity()) w.shift[i] = logsumexp * kLog2e<T>;
-      w.level[i] = level_[first + i];
+      w.delta[i] = delta_[first + i];
     }
     std::fill(w.dq, w.dq + q.count * w.d, T(0));
     // Where a tile has all keys of its queries, D is the sum of P dP: its rounding is that of dP itself, and
     // leaves of a query that sees one key nothing, as it should.
-    const Interval all = rules_.visible_block(q.at.b, q.first, q.count);
+    const Interval all = mask_and_bias_.visible_block(q.at.b, q.first, q.count);
     const bool whole = all.size() <= kBackwardKeys && seen.size() == all.size() && o_.dropout == 0;
     for (int64_t s = seen.begin; s < seen.end; s += kBackwardKeys) {
       const Interval keys{s, std::min(s + kBackwardKeys, seen.end)};
-      const TileParts parts = cut_tile(rules_, q, s, keys);
+      const TileParts parts = cut_tile(mask_and_bias_, q, s, keys);
       for (const TilePart& part : parts) differentiate(q, part, span, s, whole, k, v, w);
-      if (whole) centre(q, parts, s, w);
+      if (whole) recentre(q, parts, s, w);
       for (const TilePart& part : parts) take_part(q, part, span, s, k, by_distance, w);
     }
     if (a_.dq == nullptr) return;
@@ -193,7 +193,7 @@ class Backward {
 
   /// Of some of a tile's queries and keys that they see: P Z, and dS, or dP where D is still to come.
   void differentiate(const TileQueries& tile, const TilePart& part, Interval span, int64_t block, bool whole,
-                     Rows<const T> k, Rows<const T> v, BackwardRoom<T>& w) const {
+                     Rows<const T> k, Rows<const T> v, BackwardWorkspace<T>& w) const {
     const TileQueries q = queries_of(tile, part);
     const int64_t n = part.keys.size(), skip = part.keys.begin - span.begin, lane = part.lanes.begin;
     const int64_t width = part.lanes.size();
@@ -203,11 +203,11 @@ class Backward {
                                      {p, W});
     tile_multiply<Into::c, false, T>(n, width, s_.value_dim, {vb, v.stride, 1}, {w.do_turned + lane, W},
                                      {ds, W});
-    const T *shift = w.shift + lane, *level = w.level + lane;
+    const T *shift = w.shift + lane, *delta = w.delta + lane;
     T* slopes = w.slopes == nullptr ? nullptr : w.slopes + rows_of_part<T>(part, block);
-    finish_tile(rules_, q, part.keys, w.tile_room, p, slopes);
+    finish_tile(mask_and_bias_, q, part.keys, w.tile_room, p, slopes);
     const bool drops = o_.dropout > 0;
-    if (drops) dropout_tile(rules_, keep_, q, part.keys, w.tile_room);
+    if (drops) dropout_tile(mask_and_bias_, keep_, q, part.keys, w.tile_room);
     each_vector<T>(q, n, [&](int64_t, int64_t i, int64_t at) HWY_ATTR {
       const Vec<T> weight = exp2_of(hn::Sub(load(p + at), load(shift + i)));
       Vec<T> dp = load(ds + at), kept = weight;
@@ -217,13 +217,13 @@ class Backward {
         kept = hn::Mul(weight, factor);
       }
       store<T>(kept, p + at);
-      store<T>(whole ? dp : hn::Mul(weight, hn::Sub(dp, load(level + i))), ds + at);
+      store<T>(whole ? dp : hn::Mul(weight, hn::Sub(dp, load(delta + i))), ds + at);
     });
   }
 
   /// Adds a part's P Z and dS to the gradients.
   void take_part(const TileQueries& tile, const TilePart& part, Interval span, int64_t block, Rows<const T> k,
-                 T* by_distance, BackwardRoom<T>& w) const {
+                 T* by_distance, BackwardWorkspace<T>& w) const {
     const TileQueries q = queries_of(tile, part);
     const int64_t n = part.keys.size(), skip = part.keys.begin - span.begin, lane = part.lanes.begin;
     const T* p = w.p + rows_of_part<T>(part, block);
@@ -250,7 +250,7 @@ class Backward {
     tile_multiply<Into::sum, true, T>(q.count, w.d, n, {ds, 1, W}, kb, {w.dq + lane * w.d, w.d});
   }
 
-  void add_dbias(const TileQueries& q, Interval keys, const T* ds, BackwardRoom<T>& w) const {
+  void add_dbias(const TileQueries& q, Interval keys, const T* ds, BackwardWorkspace<T>& w) const {
     const MaskStrides& m = o_.bias_strides;
     pack_transposed<T>(keys.size(), q.count, {ds, W}, {w.tile_room.by_query, kKeyBlock}, kKeyBlock);
     for (int64_t i = 0; i < q.count; ++i) {
@@ -274,9 +274,9 @@ class Backward {
             const Interval keys = span_of(i, s_.keys), queries = span_of((i + round) % spans_, s_.queries);
             if (keys.empty() || queries.empty()) continue;
             const T* row = distances_of(by_distance, {b, h}, i);
-            const int64_t nearest = rules_.position(b, queries.begin) - (keys.end - 1);
+            const int64_t nearest = mask_and_bias_.position(b, queries.begin) - (keys.end - 1);
             for (int64_t j = 0; j < keys.size() + queries.size() - 1; ++j) {
-              a_.d_relative_bias[rules_.relative(h, nearest + j)] += row[j];
+              a_.d_relative_bias[mask_and_bias_.relative(h, nearest + j)] += row[j];
             }
           }
         }
@@ -287,10 +287,10 @@ class Backward {
   const AttentionShape& s_;
   const AttentionOptions<T>& o_;
   const AttentionBackward<T>& a_;
-  Rules<T> rules_;
+  MaskAndBias<T> mask_and_bias_;
   Keep keep_;
-  Rooms<T> levels_;
-  T* level_;
+  Workspaces<T> deltas_;
+  T* delta_;
   int64_t span_ = 0, spans_ = 0;
 };
 

@@ -28,17 +28,17 @@ template <class T>
 class RowScores {
  public:
   static int64_t numbers(const AttentionShape& s) {
-    return kMostRows * (Room<T>::whole(s.head_dim) + kRowStride) + kKeyBlock * (s.head_dim + 1) +
+    return kMostRows * (Workspace<T>::whole(s.head_dim) + kRowStride) + kKeyBlock * (s.head_dim + 1) +
            kKeyBlock * padded<T>(s.head_dim);
   }
-  RowScores(const AttentionShape& shape, const Rules<T>& rules, Room<T>& room)
+  RowScores(const AttentionShape& shape, const MaskAndBias<T>& mask_and_bias, Workspace<T>& workspace)
       : s_(shape),
-        rules_(rules),
-        q_(room.take(kMostRows * Room<T>::whole(shape.head_dim))),
-        scores_(room.take(kMostRows * kRowStride)),
-        keys_(room.take(kKeyBlock * shape.head_dim)),
-        room_(room.take(kKeyBlock * padded<T>(shape.head_dim))),
-        terms_(room.take(kKeyBlock)) {}
+        mask_and_bias_(mask_and_bias),
+        q_(workspace.take(kMostRows * Workspace<T>::whole(shape.head_dim))),
+        scores_(workspace.take(kMostRows * kRowStride)),
+        keys_(workspace.take(kKeyBlock * shape.head_dim)),
+        workspace_(workspace.take(kKeyBlock * padded<T>(shape.head_dim))),
+        terms_(workspace.take(kKeyBlock)) {}
 
   /// The queries to come, all of one key-value head of batch b.
   void take_queries(int64_t b, const std::vector<RowQuery>& queries, const T* q) {
@@ -49,8 +49,8 @@ class RowScores {
       const T* from = head_of(q, s_.q, b, queries[i].h) + queries[i].t * s_.q.row;
       T* to = q_ + static_cast<int64_t>(i) * stride();
       std::copy(from, from + s_.head_dim, to);
-      scale_row(rules_.query_factor(), s_.head_dim, to);
-      const Interval keys = rules_.visible(b, queries[i].t);
+      scale_row(mask_and_bias_.query_factor(), s_.head_dim, to);
+      const Interval keys = mask_and_bias_.visible(b, queries[i].t);
       if (keys.empty()) continue;
       keys_seen_ = {std::min(keys_seen_.begin, keys.begin), std::max(keys_seen_.end, keys.end)};
     }
@@ -64,8 +64,8 @@ class RowScores {
     const Interval keys = both({block, block + n}, keys_seen_);
     const int64_t kv = queries_->front().h / (s_.heads / s_.kv_heads);
     const int64_t columns = padded<T>(keys.size());
-    pack_transposed<T>(keys.size(), s_.head_dim, k.rows({b_, kv}, keys, s_.head_dim, room_), {keys_, columns},
-                       columns);
+    pack_transposed<T>(keys.size(), s_.head_dim, k.rows({b_, kv}, keys, s_.head_dim, workspace_),
+                       {keys_, columns}, columns);
     tile_multiply<Into::c, false, T>(static_cast<int64_t>(queries_->size()), columns, s_.head_dim,
                                      Left<T>{q_, stride(), 1}, {keys_, columns},
                                      {scores_ + keys.begin - block, kRowStride});
@@ -77,28 +77,29 @@ class RowScores {
   /// block's.
   Interval finish_row(std::size_t i) const {
     const RowQuery& query = (*queries_)[i];
-    const Interval keys = both({block_, block_ + kKeyBlock}, rules_.visible(b_, query.t));
+    const Interval keys = both({block_, block_ + kKeyBlock}, mask_and_bias_.visible(b_, query.t));
     if (keys.empty()) return {0, 0};
     T* scores = row(i) + keys.begin - block_;
     const int64_t n = keys.size();
-    if (rules_.has_cap()) cap_row(rules_.cap_factor(), n, scores);
-    if (rules_.has_distance_terms()) {
-      rules_.distance_terms(query.h, rules_.position(b_, query.t) - (keys.end - 1), n, terms_);
+    if (mask_and_bias_.has_cap()) cap_row(mask_and_bias_.cap_factor(), n, scores);
+    if (mask_and_bias_.has_distance_terms()) {
+      mask_and_bias_.distance_terms(query.h, mask_and_bias_.position(b_, query.t) - (keys.end - 1), n,
+                                    terms_);
       for (int64_t j = 0; j < n; ++j) scores[j] += terms_[n - 1 - j];
     }
-    if (rules_.has_terms(b_, keys)) {
-      rules_.terms_row({b_, query.h}, query.t, keys, terms_);
+    if (mask_and_bias_.has_terms(b_, keys)) {
+      mask_and_bias_.terms_row({b_, query.h}, query.t, keys, terms_);
       for (int64_t j = 0; j < n; ++j) scores[j] += terms_[j];
     }
     return {keys.begin - block_, keys.end - block_};
   }
 
  private:
-  int64_t stride() const { return Room<T>::whole(s_.head_dim); }
+  int64_t stride() const { return Workspace<T>::whole(s_.head_dim); }
 
   const AttentionShape& s_;
-  const Rules<T>& rules_;
-  T *q_, *scores_, *keys_, *room_, *terms_;
+  const MaskAndBias<T>& mask_and_bias_;
+  T *q_, *scores_, *keys_, *workspace_, *terms_;
   int64_t b_ = 0, block_ = 0;
   Interval keys_seen_{0, 0};
   const std::vector<RowQuery>* queries_ = nullptr;
@@ -114,7 +115,7 @@ struct RowSoftmax {
 
 /// Takes scores[rows] of a block into the softmax; they become probabilities in units of its largest.
 template <class T>
-HWY_NOINLINE void soften_row(Interval rows, int64_t value_dim, RowSoftmax<T>& to, T* scores) {
+HWY_NOINLINE void online_softmax_update_row(Interval rows, int64_t value_dim, RowSoftmax<T>& to, T* scores) {
   constexpr int64_t N = lanes<T>(), kVectors = kSumParts / N;
   const Interval whole{rows.begin / kSumParts * kSumParts,
                        (rows.end + kSumParts - 1) / kSumParts * kSumParts};
@@ -145,7 +146,7 @@ HWY_NOINLINE void soften_row(Interval rows, int64_t value_dim, RowSoftmax<T>& to
 
 /// total = total and part together.
 template <class T>
-HWY_NOINLINE void join_row(int64_t value_dim, const RowSoftmax<T>& part, RowSoftmax<T>& total) {
+HWY_NOINLINE void merge_partials_row(int64_t value_dim, const RowSoftmax<T>& part, RowSoftmax<T>& total) {
   const Vec<T> a = broadcast(total.largest), b = broadcast(part.largest);
   const Vec<T> largest = hn::Max(a, b);
   const Vec<T> fa = exp2_of(hn::Sub(a, largest)), fb = exp2_of(hn::Sub(b, largest));
@@ -164,9 +165,13 @@ class RowForward {
     return s.queries * (s.heads / std::max<int64_t>(s.kv_heads, 1)) <= kMostRows;
   }
   RowForward(const AttentionShape& shape, const AttentionOptions<T>& options, const ForwardArgs<T>& args,
-             const Rules<T>& rules)
-      : s_(shape), o_(options), a_(args), rules_(rules), keep_(options.random, options.dropout) {
-    wide_ = Room<T>::whole(s_.value_dim);
+             const MaskAndBias<T>& mask_and_bias)
+      : s_(shape),
+        o_(options),
+        a_(args),
+        mask_and_bias_(mask_and_bias),
+        keep_(options.random, options.dropout) {
+    wide_ = Workspace<T>::whole(s_.value_dim);
     rows_ = s_.queries * (s_.heads / s_.kv_heads);
     spans_ = std::max<int64_t>(1, (s_.keys + kSpan - 1) / kSpan);
   }
@@ -174,17 +179,18 @@ class RowForward {
   void run() const {
     const int64_t heads = s_.batch * s_.kv_heads;
     const int64_t state = rows_ * (wide_ + 2);  // of a span: o, largest and sum of each row
-    const Rooms<T> states(1, heads * spans_ * state);
+    const Workspaces<T> states(1, heads * spans_ * state);
     T* const parts = states.data();
     const int64_t work = rows_ * std::min(kSpan, s_.keys) * (s_.head_dim + s_.value_dim) / 8;
     const int64_t tasks = heads * spans_, grain = row_grain(work);
     const int64_t team = team_size(tasks, grain);
-    const Rooms<T> rooms(team, RowScores<T>::numbers(s_) + kKeyBlock * (padded<T>(s_.value_dim) + 1));
+    const Workspaces<T> workspaces(team,
+                                   RowScores<T>::numbers(s_) + kKeyBlock * (padded<T>(s_.value_dim) + 1));
     parallel_for_team(team, tasks, grain, [&](int64_t member, int64_t begin, int64_t end) HWY_ATTR {
-      Room<T> room = rooms.at(member);
-      RowScores<T> scores(s_, rules_, room);
-      T* values = room.take(kKeyBlock * padded<T>(s_.value_dim));
-      T* factors = room.take(kKeyBlock);
+      Workspace<T> workspace = workspaces.at(member);
+      RowScores<T> scores(s_, mask_and_bias_, workspace);
+      T* values = workspace.take(kKeyBlock * padded<T>(s_.value_dim));
+      T* factors = workspace.take(kKeyBlock);
       std::vector<RowQuery> queries;
       for (int64_t task = begin; task < end; ++task) {
         const int64_t head = task / spans_;
@@ -221,7 +227,7 @@ class RowForward {
     const Interval seen = both(scores.keys_seen(), {first, std::min(first + kSpan, s_.keys)});
     for (int64_t block = first; block < seen.end; block += kKeyBlock) {
       const Interval keys = both(seen, {block, block + kKeyBlock});
-      if (keys.empty() || !rules_.any_present(b, keys)) continue;
+      if (keys.empty() || !mask_and_bias_.any_present(b, keys)) continue;
       scores.multiply(a_.k, block);
       const Interval rows{keys.begin - block, keys.end - block};
       for (std::size_t i = 0; i < queries.size(); ++i) {
@@ -246,11 +252,12 @@ class RowForward {
       std::fill(p + rows.begin, p + rows.end, T(0));
       return;
     }
-    soften_row(seen, s_.value_dim, state, p);
+    online_softmax_update_row(seen, s_.value_dim, state, p);
     std::fill(p + rows.begin, p + seen.begin, T(0));
     std::fill(p + seen.end, p + rows.end, T(0));
     if (o_.dropout == 0) return;
-    keep_.factors(rules_.dropout_index({b, query.h}, query.t, block + seen.begin), seen.size(), factors);
+    keep_.factors(mask_and_bias_.dropout_index({b, query.h}, query.t, block + seen.begin), seen.size(),
+                  factors);
     map_range<T>(
         0, seen.size(), p + seen.begin, [](auto x, auto y) HWY_ATTR { return hn::Mul(x, y); },
         static_cast<const T*>(p + seen.begin), static_cast<const T*>(factors));
@@ -263,7 +270,7 @@ class RowForward {
     for (int64_t i = 0; i < rows_; ++i) {
       RowSoftmax<T> total = load_state(parts, i);
       for (int64_t span = 1; span < spans_; ++span) {
-        join_row(s_.value_dim, load_state(parts + span * state, i), total);
+        merge_partials_row(s_.value_dim, load_state(parts + span * state, i), total);
       }
       const RowQuery& query = queries[static_cast<std::size_t>(i)];
       T* o = head_of(a_.o, s_.o, b, query.h) + query.t * s_.o.row;
@@ -281,7 +288,7 @@ class RowForward {
   const AttentionShape& s_;
   const AttentionOptions<T>& o_;
   const ForwardArgs<T>& a_;
-  const Rules<T>& rules_;
+  const MaskAndBias<T>& mask_and_bias_;
   Keep keep_;
   int64_t wide_, rows_, spans_;
 };
@@ -290,8 +297,8 @@ class RowForward {
 template <class T>
 class RowWeights {
  public:
-  RowWeights(const AttentionShape& shape, const ForwardArgs<T>& args, const Rules<T>& rules)
-      : s_(shape), a_(args), rules_(rules) {
+  RowWeights(const AttentionShape& shape, const ForwardArgs<T>& args, const MaskAndBias<T>& mask_and_bias)
+      : s_(shape), a_(args), mask_and_bias_(mask_and_bias) {
     for (int64_t h = 0; h < s_.heads; ++h) {
       if (a_.weight_heads == nullptr || a_.weight_heads[h]) heads_.push_back(h);
     }
@@ -304,10 +311,10 @@ class RowWeights {
     const int64_t work = kMostRows * s_.keys * s_.head_dim / 8;
     const int64_t tasks = s_.batch * wanted * pieces, grain = row_grain(work);
     const int64_t team = team_size(tasks, grain);
-    const Rooms<T> rooms(team, RowScores<T>::numbers(s_));
+    const Workspaces<T> workspaces(team, RowScores<T>::numbers(s_));
     parallel_for_team(team, tasks, grain, [&](int64_t member, int64_t begin, int64_t end) HWY_ATTR {
-      Room<T> room = rooms.at(member);
-      RowScores<T> scores(s_, rules_, room);
+      Workspace<T> workspace = workspaces.at(member);
+      RowScores<T> scores(s_, mask_and_bias_, workspace);
       for (int64_t task = begin; task < end; ++task) {
         piece(task / pieces / wanted, task / pieces % wanted, task % pieces * kMostRows, scores);
       }
@@ -342,7 +349,7 @@ class RowWeights {
 
   const AttentionShape& s_;
   const ForwardArgs<T>& a_;
-  const Rules<T>& rules_;
+  const MaskAndBias<T>& mask_and_bias_;
   std::vector<int64_t> heads_;  // those whose weights are wanted
   int64_t rows_;                // queries of each
 };

@@ -39,18 +39,20 @@ struct TileParts {
   const TilePart* end() const { return part + count; }
 };
 template <class T>
-HWY_NOINLINE TileParts cut_tile(const Rules<T>& rules, const TileQueries& q, int64_t block, Interval keys) {
+HWY_NOINLINE TileParts cut_tile(const MaskAndBias<T>& mask_and_bias, const TileQueries& q, int64_t block,
+                                Interval keys) {
   constexpr int64_t N = lanes<T>();
   TileParts parts;
   const int64_t width = tile_width<T>(q);
-  const Interval all = rules.visible_to_all(q.at.b, q.first, q.count);
+  const Interval all = mask_and_bias.visible_to_all(q.at.b, q.first, q.count);
   const auto all_see = [=](Interval some) { return all.begin <= some.begin && some.end <= all.end; };
   if (all_see(keys)) {
     parts.part[parts.count++] = {keys, {0, width}};
     return parts;
   }
   const auto sees = [&](int64_t lane, Interval some) {
-    return !both(some, rules.visible_block(q.at.b, q.first + lane, std::min(N, q.count - lane))).empty();
+    return !both(some, mask_and_bias.visible_block(q.at.b, q.first + lane, std::min(N, q.count - lane)))
+                .empty();
   };
   for (int64_t s = block; s < keys.end; s += kSumParts) {
     const Interval some = both(keys, {s, s + kSumParts});
@@ -74,14 +76,14 @@ HWY_INLINE TileQueries queries_of(const TileQueries& q, const TilePart& part) {
   return {q.at, q.first + part.lanes.begin, std::min(part.lanes.end, q.count) - part.lanes.begin};
 }
 
-/// Room for what is prepared a query at a time and then turned to lie like the tile.
+/// Workspace for what is prepared a query at a time and then turned to lie like the tile.
 template <class T>
-struct TileRoom {
+struct TileWorkspace {
   static constexpr int64_t kNumbers = 2 * kTileQueries<T> * kKeyBlock + kTileQueries<T> + kKeyBlock;
-  explicit TileRoom(Room<T>& room)
-      : by_query(room.take(kTileQueries<T> * kKeyBlock)),
-        by_key(room.take(kTileQueries<T> * kKeyBlock)),
-        distances(room.take(kTileQueries<T> + kKeyBlock)) {}
+  explicit TileWorkspace(Workspace<T>& workspace)
+      : by_query(workspace.take(kTileQueries<T> * kKeyBlock)),
+        by_key(workspace.take(kTileQueries<T> * kKeyBlock)),
+        distances(workspace.take(kTileQueries<T> + kKeyBlock)) {}
   T* by_query;   // [kTileQueries, kKeyBlock]
   T* by_key;     // [kKeyBlock, kTileQueries]
   T* distances;  // what is added at each distance that occurs in the tile
@@ -99,8 +101,9 @@ HWY_INLINE void each_vector(const TileQueries& q, int64_t n, Fn fn) {
 
 /// Caps the n rows of a tile; `slopes`, if not null, gets the derivatives 1 - tanh^2, laid out like it.
 template <class T>
-HWY_NOINLINE void cap_tile(const Rules<T>& rules, const TileQueries& q, int64_t n, T* tile, T* slopes) {
-  const Vec<T> factor = broadcast(rules.cap_factor());
+HWY_NOINLINE void cap_tile(const MaskAndBias<T>& mask_and_bias, const TileQueries& q, int64_t n, T* tile,
+                           T* slopes) {
+  const Vec<T> factor = broadcast(mask_and_bias.cap_factor());
   each_vector<T>(q, n, [&](int64_t, int64_t, int64_t at) HWY_ATTR {
     const Vec<T> y = tanh_of(load(tile + at));
     store<T>(hn::Mul(factor, y), tile + at);
@@ -111,48 +114,49 @@ HWY_NOINLINE void cap_tile(const Rules<T>& rules, const TileQueries& q, int64_t 
 /// Turns the products of `keys` with a tile's queries, tile [keys, kTileQueries], into scores; returns
 /// whether that changed any. `slopes`, if not null, gets the derivatives of capped scores.
 template <class T>
-HWY_INLINE bool finish_tile(const Rules<T>& rules, const TileQueries& q, Interval keys, TileRoom<T>& room,
-                            T* tile, T* slopes = nullptr) {
+HWY_INLINE bool finish_tile(const MaskAndBias<T>& mask_and_bias, const TileQueries& q, Interval keys,
+                            TileWorkspace<T>& workspace, T* tile, T* slopes = nullptr) {
   const int64_t n = keys.size();
-  const bool capped = rules.has_cap();
-  if (capped) cap_tile(rules, q, n, tile, slopes);
-  const Interval all = rules.visible_to_all(q.at.b, q.first, q.count);
-  const bool by_distance = rules.has_distance_terms() || all.begin > keys.begin || all.end < keys.end;
+  const bool capped = mask_and_bias.has_cap();
+  if (capped) cap_tile(mask_and_bias, q, n, tile, slopes);
+  const Interval all = mask_and_bias.visible_to_all(q.at.b, q.first, q.count);
+  const bool by_distance = mask_and_bias.has_distance_terms() || all.begin > keys.begin || all.end < keys.end;
   if (by_distance) {
-    const int64_t nearest = rules.position(q.at.b, q.first) - (keys.end - 1);
-    rules.distance_terms(q.at.h, nearest, tile_width<T>(q) + n - 1, room.distances);
+    const int64_t nearest = mask_and_bias.position(q.at.b, q.first) - (keys.end - 1);
+    mask_and_bias.distance_terms(q.at.h, nearest, tile_width<T>(q) + n - 1, workspace.distances);
     each_vector<T>(q, n, [&](int64_t i, int64_t w, int64_t at) HWY_ATTR {
-      store<T>(hn::Add(load(tile + at), load(room.distances + n - 1 - i + w)), tile + at);
+      store<T>(hn::Add(load(tile + at), load(workspace.distances + n - 1 - i + w)), tile + at);
     });
   }
-  if (!rules.has_terms(q.at.b, keys)) return by_distance || capped;
-  if (!rules.terms_by_query()) {
-    rules.terms_row(q.at, q.first, keys, room.by_query);
+  if (!mask_and_bias.has_terms(q.at.b, keys)) return by_distance || capped;
+  if (!mask_and_bias.terms_by_query()) {
+    mask_and_bias.terms_row(q.at, q.first, keys, workspace.by_query);
     each_vector<T>(q, n, [&](int64_t i, int64_t, int64_t at) HWY_ATTR {
-      store<T>(hn::Add(load(tile + at), broadcast(room.by_query[i])), tile + at);
+      store<T>(hn::Add(load(tile + at), broadcast(workspace.by_query[i])), tile + at);
     });
     return true;
   }
   for (int64_t i = 0; i < q.count; ++i) {
-    rules.terms_row(q.at, q.first + i, keys, room.by_query + i * kKeyBlock);
+    mask_and_bias.terms_row(q.at, q.first + i, keys, workspace.by_query + i * kKeyBlock);
   }
-  pack_transposed<T>(q.count, n, {room.by_query, kKeyBlock}, {room.by_key, kTileQueries<T>}, kTileQueries<T>);
+  pack_transposed<T>(q.count, n, {workspace.by_query, kKeyBlock}, {workspace.by_key, kTileQueries<T>},
+                     kTileQueries<T>);
   each_vector<T>(q, n, [&](int64_t, int64_t, int64_t at) HWY_ATTR {
-    store<T>(hn::Add(load(tile + at), load(room.by_key + at)), tile + at);
+    store<T>(hn::Add(load(tile + at), load(workspace.by_key + at)), tile + at);
   });
   return true;
 }
 
-/// The factors of dropout for a tile, laid out like it in room.by_key.
+/// The factors of dropout for a tile, laid out like it in workspace.by_key.
 template <class T>
-HWY_INLINE void dropout_tile(const Rules<T>& rules, const Keep& keep, const TileQueries& q, Interval keys,
-                             TileRoom<T>& room) {
+HWY_INLINE void dropout_tile(const MaskAndBias<T>& mask_and_bias, const Keep& keep, const TileQueries& q,
+                             Interval keys, TileWorkspace<T>& workspace) {
   for (int64_t i = 0; i < q.count; ++i) {
-    keep.factors(rules.dropout_index(q.at, q.first + i, keys.begin), keys.size(),
-                 room.by_query + i * kKeyBlock);
+    keep.factors(mask_and_bias.dropout_index(q.at, q.first + i, keys.begin), keys.size(),
+                 workspace.by_query + i * kKeyBlock);
   }
-  pack_transposed<T>(q.count, keys.size(), {room.by_query, kKeyBlock}, {room.by_key, kTileQueries<T>},
-                     kTileQueries<T>);
+  pack_transposed<T>(q.count, keys.size(), {workspace.by_query, kKeyBlock},
+                     {workspace.by_key, kTileQueries<T>}, kTileQueries<T>);
 }
 
 /// The state of a softmax over keys for kTileQueries queries.
@@ -163,10 +167,10 @@ struct Softmax {
   T* o;        // [value_dim, kTileQueries], of 2^(score - largest) v
 
   static int64_t numbers(int64_t value_dim) { return (value_dim + 2) * kTileQueries<T>; }
-  Softmax(Room<T>& room, int64_t value_dim)
-      : largest(room.take(kTileQueries<T>)),
-        sum(room.take(kTileQueries<T>)),
-        o(room.take(value_dim * kTileQueries<T>)) {}
+  Softmax(Workspace<T>& workspace, int64_t value_dim)
+      : largest(workspace.take(kTileQueries<T>)),
+        sum(workspace.take(kTileQueries<T>)),
+        o(workspace.take(value_dim * kTileQueries<T>)) {}
   void clear(int64_t value_dim) const {
     std::fill(largest, largest + kTileQueries<T>, kNoScore<T>);
     std::fill(sum, sum + kTileQueries<T>, T(0));
@@ -203,8 +207,8 @@ HWY_INLINE Vec<T> exponentials(int64_t first, Interval rows, Vec<T> largest, T* 
 /// Takes a block's scores, tile [kKeyBlock, kTileQueries], into the softmax, whose largest score becomes
 /// `most`; where parts say they are, they become probabilities in units of it.
 template <class T>
-HWY_NOINLINE void soften_tile(const TileParts& parts, int64_t block, int64_t value_dim, const T* most,
-                              const Softmax<T>& to, T* tile) {
+HWY_NOINLINE void online_softmax_update_tile(const TileParts& parts, int64_t block, int64_t value_dim,
+                                             const T* most, const Softmax<T>& to, T* tile) {
   constexpr int64_t W = kTileQueries<T>, N = lanes<T>();
   if (parts.count == 0) return;
   Interval rows[kTileVectors];  // of each vector
@@ -240,8 +244,8 @@ HWY_NOINLINE void soften_tile(const TileParts& parts, int64_t block, int64_t val
 
 /// total = total and part together.
 template <class T>
-HWY_NOINLINE void join_tile(int64_t width, int64_t value_dim, const Softmax<T>& part,
-                            const Softmax<T>& total) {
+HWY_NOINLINE void merge_partials_tile(int64_t width, int64_t value_dim, const Softmax<T>& part,
+                                      const Softmax<T>& total) {
   constexpr int64_t W = kTileQueries<T>;
   for (int64_t w = 0; w < width; w += lanes<T>()) {
     const Vec<T> a = load(total.largest + w), b = load(part.largest + w);

@@ -67,7 +67,7 @@ HWY_INLINE void philox_blocks(RandomStream random, std::uint64_t first_block, in
 
 /// Words at a time that a caller of stream_words handles.
 inline constexpr int64_t kWordBlock = 1024;
-/// Room for them: the first may be the last of a Philox block, the last vector of blocks may be partial.
+/// Workspace for them: the first may be the last of a Philox block, the last vector of blocks may be partial.
 inline constexpr int64_t kWordRoom = kWordBlock + 4 * 64;
 
 /// Fills `buffer` (kWordRoom) so that the result p has p[i] = random.word(first + i) for i < n <= kWordBlock.

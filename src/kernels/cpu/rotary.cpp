@@ -1,4 +1,4 @@
-// Rotary positions: one token's turns serve all its heads, so threads share out tokens.
+// Rotary positions: one token's cosines and sines serve all its heads, so threads share out tokens.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/rotary.cpp"
 #include "kernels/cpu/targets.h"
@@ -12,15 +12,15 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 
 template <class T>
-HWY_INLINE void turn_pair(T a, T b, T c, T s, T* first, T* second) {
+HWY_INLINE void rotate_pair(T a, T b, T c, T s, T* first, T* second) {
   *first = a * c - b * s;
   *second = b * c + a * s;
 }
 
-/// One head of one token. `sign` is -1 for the transposed turn.
+/// One head of one token. `sign` is -1 for the transposed rotation.
 template <class T>
-HWY_INLINE void turn_halves(const T* x, const T* turns, T* y, int64_t half, T sign) {
-  const T *cosines = turns, *sines = turns + half;
+HWY_INLINE void rotate_halves(const T* x, const T* cos_sin, T* y, int64_t half, T sign) {
+  const T *cosines = cos_sin, *sines = cos_sin + half;
   const Vec<T> direction = broadcast(sign);
   int64_t i = 0;
   for (; i + lanes<T>() <= half; i += lanes<T>()) {
@@ -29,12 +29,12 @@ HWY_INLINE void turn_halves(const T* x, const T* turns, T* y, int64_t half, T si
     store<T>(hn::NegMulAdd(b, s, hn::Mul(a, c)), y + i);
     store<T>(hn::MulAdd(a, s, hn::Mul(b, c)), y + half + i);
   }
-  for (; i < half; ++i) turn_pair(x[i], x[half + i], cosines[i], sign * sines[i], y + i, y + half + i);
+  for (; i < half; ++i) rotate_pair(x[i], x[half + i], cosines[i], sign * sines[i], y + i, y + half + i);
 }
 
 template <class T>
-HWY_INLINE void turn_neighbours(const T* x, const T* turns, T* y, int64_t half, T sign) {
-  const T *cosines = turns, *sines = turns + half;
+HWY_INLINE void rotate_neighbours(const T* x, const T* cos_sin, T* y, int64_t half, T sign) {
+  const T *cosines = cos_sin, *sines = cos_sin + half;
   const Tag<T> d;
   const Vec<T> direction = broadcast(sign);
   int64_t i = 0;
@@ -45,7 +45,7 @@ HWY_INLINE void turn_neighbours(const T* x, const T* turns, T* y, int64_t half, 
     hn::StoreInterleaved2(hn::NegMulAdd(b, s, hn::Mul(a, c)), hn::MulAdd(a, s, hn::Mul(b, c)), d, y + 2 * i);
   }
   for (; i < half; ++i) {
-    turn_pair(x[2 * i], x[2 * i + 1], cosines[i], sign * sines[i], y + 2 * i, y + 2 * i + 1);
+    rotate_pair(x[2 * i], x[2 * i + 1], cosines[i], sign * sines[i], y + 2 * i, y + 2 * i + 1);
   }
 }
 
@@ -56,14 +56,14 @@ void rotary(const Rotary<T>& a) {
   parallel_for(a.batch * a.time, row_grain(a.heads * a.head_dim), [&](int64_t begin, int64_t end) HWY_ATTR {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t b = r / a.time, t = r % a.time;
-      const T* turns = a.turns + b * a.turns_batch + t * a.rotary_dim;
+      const T* cos_sin = a.cos_sin + b * a.cos_sin_batch + t * a.rotary_dim;
       for (int64_t h = 0; h < a.heads; ++h) {
         const T* x = a.x + b * a.x_strides.batch + h * a.x_strides.head + t * a.x_strides.row;
         T* y = a.y + b * a.y_strides.batch + h * a.y_strides.head + t * a.y_strides.row;
         if (a.interleaved) {
-          turn_neighbours(x, turns, y, half, sign);
+          rotate_neighbours(x, cos_sin, y, half, sign);
         } else {
-          turn_halves(x, turns, y, half, sign);
+          rotate_halves(x, cos_sin, y, half, sign);
         }
         if (rest > 0 && x != y) {
           std::memcpy(y + 2 * half, x + 2 * half, static_cast<std::size_t>(rest) * sizeof(T));
