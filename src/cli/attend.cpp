@@ -180,7 +180,7 @@ AttentionPicture attend_one_stack(const AttendArguments& arguments, const std::s
 void show(const AttentionPicture& picture, const std::filesystem::path& file, const Globals& globals) {
   if (!file.empty()) {
     write_picture(picture, file);
-    if (!globals.quiet) say("wrote " + file.string());
+    if (!globals.quiet) print_stderr("wrote " + file.string());
   } else if (globals.json) {
     std::string json = attention_json(picture);
     std::erase(json, '\n');  // one value per line

@@ -26,7 +26,7 @@ void add_average(CLI::App& app, const Globals& globals) {
   command->callback([a, &globals] {
     for (const auto& directory : a->directories) refuse_unfinished_run(directory);
     average_models(a->directories, a->output);
-    if (!globals.quiet) say("wrote " + a->output.string());
+    if (!globals.quiet) print_stderr("wrote " + a->output.string());
   });
 }
 

@@ -36,7 +36,7 @@ std::int64_t process_status(const std::string& name) {
 void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 /// Returns twice the size of the caches, but at most a quarter of the memory.
-std::int64_t beyond_caches() {
+std::int64_t larger_than_caches() {
   const std::int64_t caches = std::max({sysconf(_SC_LEVEL2_CACHE_SIZE), sysconf(_SC_LEVEL3_CACHE_SIZE),
                                         sysconf(_SC_LEVEL4_CACHE_SIZE), long{64 * kMegabyte}});
   const std::int64_t memory = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
@@ -46,7 +46,7 @@ std::int64_t beyond_caches() {
 /// Memory to read, in the largest pages that the system provides, so that TLB misses cost little.
 class ReadProbe {
  public:
-  ReadProbe() : bytes_(beyond_caches()) {
+  ReadProbe() : bytes_(larger_than_caches()) {
     data_ = mmap(nullptr, size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data_ == MAP_FAILED) throw std::bad_alloc();
     madvise(data_, size(), MADV_HUGEPAGE);
@@ -89,7 +89,7 @@ std::int64_t operand_copies(double operations, double bytes) {
   constexpr double kIntensity = 16;  // operations per byte; above it, no processor is memory-bound
   if (operations > kIntensity * bytes) return 1;
   constexpr double kMost = 255;  // for smaller operands, the call itself would dominate
-  return 1 + static_cast<std::int64_t>(std::min(kMost, static_cast<double>(beyond_caches()) / bytes));
+  return 1 + static_cast<std::int64_t>(std::min(kMost, static_cast<double>(larger_than_caches()) / bytes));
 }
 
 BenchResult measure(const BenchWork& work, const BenchOptions& options) {

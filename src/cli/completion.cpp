@@ -8,7 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/help.h"
-#include "cli/wrong_use.h"
+#include "cli/usage_errors.h"
 
 namespace heed::cli {
 namespace {

@@ -91,7 +91,7 @@ void print_rows(const Tensor& vectors) {
 }
 
 void wrote(const EmbedSession& session) {
-  if (!session.globals.quiet) say("wrote " + session.arguments.output.string());
+  if (!session.globals.quiet) print_stderr("wrote " + session.arguments.output.string());
 }
 
 void print_tokens(const TokenEmbeddings& text) {

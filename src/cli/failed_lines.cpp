@@ -9,7 +9,7 @@
 namespace heed::cli {
 
 void FailedLines::add(std::size_t line, const std::string& message) {
-  say(fmt::format("heed: error: line {}: {}", line + 1, message));
+  print_stderr(fmt::format("heed: error: line {}: {}", line + 1, message));
   messages_[line] = message;
 }
 

@@ -120,7 +120,7 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
   for (const auto& [name, tensor] : texts.tensors) results.push_back({name, tensor});
   if (arguments.gradients) add_gradients(*model, outputs, results);
   save_safetensors(arguments.output, results, texts.metadata);
-  if (!globals.quiet) say("wrote " + arguments.output.string());
+  if (!globals.quiet) print_stderr("wrote " + arguments.output.string());
 }
 
 }  // namespace

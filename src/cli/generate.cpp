@@ -52,7 +52,7 @@ struct GenerateSession {
 };
 
 // With one line of output per result, line ends within a text are written as \n.
-std::string with_visible_ends(const std::string& text) {
+std::string escape_newlines(const std::string& text) {
   std::string line;
   for (const char c : text) {
     if (c == '\n') {
@@ -76,7 +76,7 @@ void print_completions(const GenerateSession& session, std::size_t index, const 
     const std::string full = prompt + completion.text;
     if (session.arguments.full_text) full_texts.push_back(full);
     const std::string& shown = session.arguments.full_text && !session.globals.json ? full : completion.text;
-    texts.emplace_back(session.globals.json || !session.one_line ? shown : with_visible_ends(shown));
+    texts.emplace_back(session.globals.json || !session.one_line ? shown : escape_newlines(shown));
   }
   if (session.globals.json) {
     print_json(hypotheses, texts, session.options.generation, full_texts);
@@ -89,7 +89,7 @@ void print_completions(const GenerateSession& session, std::size_t index, const 
 void stream(GenerateSession& session, const Prompts& prompts) {
   const auto show = [&](const std::string& text) {
     if (text.empty()) return;
-    fmt::print("{}", session.one_line ? with_visible_ends(text) : text);
+    fmt::print("{}", session.one_line ? escape_newlines(text) : text);
     flush_results();
   };
   CompleteOptions options = session.options;

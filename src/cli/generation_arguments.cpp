@@ -9,9 +9,9 @@
 #include <stdexcept>
 
 #include "cli/cli.h"
-#include "cli/idle_options.h"
 #include "cli/option_values.h"
 #include "cli/terminal.h"
+#include "cli/unused_options.h"
 
 namespace heed::cli {
 namespace {
@@ -173,7 +173,7 @@ std::pair<std::int64_t, double> decay_of(const std::string& text) {
 void choose_seed(GenerationOptions& options, const Globals& globals) {
   if (!options.do_sample) return;
   options.seed = globals.seed ? *globals.seed : std::random_device()();
-  if (globals.verbose) say(fmt::format("seed {}", options.seed));
+  if (globals.verbose) print_stderr(fmt::format("seed {}", options.seed));
 }
 
 GenerationOptions GenerationArguments::load(const std::filesystem::path& directory, const Globals& globals,

@@ -93,7 +93,7 @@ class StdinLines {
 StdinLines& stdin_lines(bool quiet) {
   static StdinLines lines;
   static const bool announced = [&] {
-    if (!quiet && isatty(STDIN_FILENO) == 1) say("reading lines from the terminal; end with Ctrl-D");
+    if (!quiet && isatty(STDIN_FILENO) == 1) print_stderr("reading lines from the terminal; end with Ctrl-D");
     return true;
   }();
   (void)announced;
@@ -102,7 +102,7 @@ StdinLines& stdin_lines(bool quiet) {
 
 }  // namespace
 
-std::vector<std::string> with_brackets_kept(int argc, char** argv) {
+std::vector<std::string> protect_brackets(int argc, char** argv) {
   std::vector<std::string> words(argv, argv + argc);
   for (std::string& word : words) {
     if (word.size() > 1 && word.front() == '[' && word.back() == ']') word.insert(word.begin(), kMark);
@@ -110,13 +110,13 @@ std::vector<std::string> with_brackets_kept(int argc, char** argv) {
   return words;
 }
 
-std::string without_mark(const std::string& word) {
+std::string unprotect(const std::string& word) {
   return !word.empty() && word.front() == kMark ? word.substr(1) : word;
 }
 
 std::string valid_text(const std::string& text, const std::string& where, bool quiet) {
   std::size_t replaced = 0;
-  std::string valid = replace_invalid_utf8(without_mark(text), &replaced);
+  std::string valid = replace_invalid_utf8(unprotect(text), &replaced);
   if (replaced > 0 && !quiet) {
     warn(where + ": " + std::to_string(replaced) + " invalid UTF-8 sequence" + (replaced == 1 ? "" : "s") +
          " replaced");
@@ -126,7 +126,7 @@ std::string valid_text(const std::string& text, const std::string& where, bool q
 
 std::vector<std::string> read_texts(const std::vector<std::string>& arguments, bool quiet) {
   std::vector<std::string> texts;
-  for (const std::string& word : arguments) texts.push_back(without_mark(word));
+  for (const std::string& word : arguments) texts.push_back(unprotect(word));
   for (std::string line; arguments.empty() && stdin_lines(quiet).next(line);) texts.push_back(line);
   for (std::size_t i = 0; i < texts.size(); ++i)
     texts[i] = valid_text(texts[i], "line " + std::to_string(i + 1), quiet);
@@ -140,7 +140,7 @@ bool TextWindows::next(std::vector<std::string>& window) {
     for (std::string line; window.size() < most_ && (window.empty() || lines.ready()) && lines.next(line);)
       window.push_back(std::move(line));
   }
-  while (at_ < arguments_.size() && window.size() < most_) window.push_back(without_mark(arguments_[at_++]));
+  while (at_ < arguments_.size() && window.size() < most_) window.push_back(unprotect(arguments_[at_++]));
   return !window.empty();
 }
 

@@ -13,12 +13,12 @@
 #include "cli/failed_lines.h"
 #include "cli/failures.h"
 #include "cli/help.h"
-#include "cli/idle_options.h"
 #include "cli/input.h"
 #include "cli/option_values.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
-#include "cli/wrong_use.h"
+#include "cli/unused_options.h"
+#include "cli/usage_errors.h"
 #include "heed/cancelled.h"
 #include "heed/threads.h"
 
@@ -106,13 +106,13 @@ void add_help(CLI::App& app) {
 }
 
 int fail(int status, const std::string& message) {
-  say(printable("heed: error: " + message));
+  print_stderr(printable("heed: error: " + message));
   return status;
 }
 
 // If the command is missing, all commands are listed.
 bool misses_command(const CLI::App& app, const std::vector<std::string>& words) {
-  return !chosen_command(app).get_subcommands({}).empty() && left_over(app, words).empty();
+  return !chosen_command(app).get_subcommands({}).empty() && unconsumed_words(app, words).empty();
 }
 
 int explain(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
@@ -129,7 +129,7 @@ void parse(CLI::App& app, const std::vector<std::string>& words) {
   try {
     app.parse(static_cast<int>(pointers.size()), pointers.data());
   } catch (const CLI::CallForHelp&) {
-    const std::vector<std::string> others = left_over(app, words);
+    const std::vector<std::string> others = unconsumed_words(app, words);
     const CLI::App& command = chosen_command(app);
     if (!command.get_subcommands({}).empty() && !others.empty())
       throw UsageError(unknown_command(command, others.front()));
@@ -160,7 +160,7 @@ int run(int argc, char** argv) {
     if (globals.threads > 0) set_threads(globals.threads);
     warn_of_idle_options(chosen_command(app), globals);
   });
-  const std::vector<std::string> words = with_brackets_kept(argc, argv);
+  const std::vector<std::string> words = protect_brackets(argc, argv);
   try {
     if (argc > 2 && words[words.size() - 2] == "--completion") {  // not in the help
       fmt::print("{}", completion_script(app, words.back()));

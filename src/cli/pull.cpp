@@ -91,7 +91,7 @@ void pull_one(const hub::Settings& settings, hub::PullOptions options, const Glo
   options.on_message = [&](const std::string& message) {
     if (globals.quiet) return;
     progress.finish();
-    say(options.model + ": " + message);
+    print_stderr(options.model + ": " + message);
   };
   options.on_progress = [&](const hub::PullProgress& p) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -115,7 +115,7 @@ void run(const PullArguments& arguments, const Globals& globals) {
   try {
     for (const hub::PullOptions& options : pulls) pull_one(settings, options, globals);
   } catch (const hub::Stopped& error) {
-    say(std::string("heed: ") + error.what());
+    print_stderr(std::string("heed: ") + error.what());
     throw Cancelled();
   }
 }

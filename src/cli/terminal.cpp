@@ -74,9 +74,9 @@ std::string printable(const std::string& text) {
   return out.substr(0, head) + " … " + out.substr(tail);
 }
 
-void warn(const std::string& message) { say(printable("heed: warning: " + message)); }
+void warn(const std::string& message) { print_stderr(printable("heed: warning: " + message)); }
 // A failing stderr must not end the work: fmt::print would throw.
-void say(const std::string& lines) {
+void print_stderr(const std::string& lines) {
   std::string out;
   for (std::size_t begin = 0; begin <= lines.size();) {
     const std::size_t end = std::min(lines.find('\n', begin), lines.size());
@@ -112,7 +112,7 @@ void Progress::show_text(std::int64_t done, std::int64_t total, const std::strin
   if (done < total && since < (bar ? kRedrawSeconds : kLineSeconds)) return;
   last_ = now;
   if (!bar) {
-    say(text);
+    print_stderr(text);
     return;
   }
   constexpr std::int64_t kWidth = 24;
@@ -125,7 +125,7 @@ void Progress::show_text(std::int64_t done, std::int64_t total, const std::strin
 }
 
 void Progress::finish() {
-  if (drawn_) say("");
+  if (drawn_) print_stderr("");
   drawn_ = false;
 }
 

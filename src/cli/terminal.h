@@ -21,7 +21,7 @@ std::string printable(const std::string& text);
 /// Prints "heed: warning: MESSAGE" to stderr.
 void warn(const std::string& message);
 /// Prints one or several lines to stderr, each made printable.
-void say(const std::string& lines);
+void print_stderr(const std::string& lines);
 
 /// Flushes stdout. Throws Error if it cannot be written to (a full disk).
 void flush_results();

@@ -114,7 +114,7 @@ void run(const TokenizeArguments& arguments, const Globals& globals) {
   }
   if (arguments.output.empty()) return;
   write(*tokenizer, location, encodings, arguments);
-  if (!globals.quiet) say("wrote " + arguments.output.string());
+  if (!globals.quiet) print_stderr("wrote " + arguments.output.string());
 }
 
 }  // namespace

@@ -122,12 +122,12 @@ void run(const TrainArguments& arguments, const Globals& globals) {
   options.on_evaluation = [&](const EvaluationEvent& e) {
     if (globals.quiet) return;
     progress.finish();
-    say(fmt::format("step {}: {}{}", e.step, scores(e.evaluation), e.best ? "  (best)" : ""));
+    print_stderr(fmt::format("step {}: {}{}", e.step, scores(e.evaluation), e.best ? "  (best)" : ""));
   };
   options.on_message = [&](const std::string& message) {
     if (globals.quiet) return;
     progress.finish();
-    say(message);
+    print_stderr(message);
   };
   const TrainResult result = train(recipe, options);
   progress.finish();

@@ -25,7 +25,7 @@ namespace {
 /// displaced from its processor soon gets a free one.
 constexpr std::chrono::microseconds kSpin{50};
 
-constexpr int kMostHelpers = 255;  // per call
+constexpr int kMaxHelpers = 255;  // per call
 
 /// The phase of a pool thread. Its state consists of this and, in the higher bits, the number of offers made
 /// to it.
@@ -251,8 +251,8 @@ void run_shared(int team, int limit, FunctionRef<void(int member)> share) {
   if (closed) return share(0);
   Pool& here = pool();
   const int others = here.computing.fetch_add(1);
-  const int wanted = std::min({team - 1, limit - 1 - others, kMostHelpers});
-  std::array<Offer, kMostHelpers> offers;
+  const int wanted = std::min({team - 1, limit - 1 - others, kMaxHelpers});
+  std::array<Offer, kMaxHelpers> offers;
   int made = 0, seen = 0;
   for (std::atomic<Worker*>* place = &here.first; made < wanted; ++seen) {
     if (place->load(std::memory_order_acquire) == nullptr) {

@@ -91,7 +91,7 @@ void ignore_irrelevant(const Config& config) {
 
 /// Returns the names of settings that request unsupported features. All of them are harmless at the value
 /// that means "off".
-std::vector<std::string> settings_not_done(const Config& config) {
+std::vector<std::string> unsupported_settings(const Config& config) {
   std::vector<std::string> names;
   const auto expect_number = [&](const char* name, double off) {
     if (config.number(name, off) != off) names.emplace_back(name);
@@ -230,7 +230,7 @@ std::vector<std::string> read_options(const Config& config, GenerationOptions& o
   o.epsilon_cutoff = config.number("epsilon_cutoff", o.epsilon_cutoff);
   o.eta_cutoff = config.number("eta_cutoff", o.eta_cutoff);
   ignore_irrelevant(config);
-  std::vector<std::string> names = settings_not_done(config);
+  std::vector<std::string> names = unsupported_settings(config);
   const std::vector<std::string> unused = config.unused();
   names.insert(names.begin(), unused.begin(), unused.end());
   return names;

@@ -176,7 +176,7 @@ void keep_min_p(double p, std::size_t keep, Ranking& ranking, std::span<float> s
 
 // Checks that probabilities are defined: they are not if a score is NaN, or infinite, as a tiny temperature
 // makes it.
-void require_drawable(std::span<const float> scores) {
+void require_finite(std::span<const float> scores) {
   for (const float score : scores) {
     if (score < std::numeric_limits<float>::infinity()) continue;
     throw Error(
@@ -218,7 +218,7 @@ void keep_typical(double mass, std::size_t keep, std::span<float> scores) {
 }
 
 // Drops tokens with a probability below `least`, but never the `keep` best.
-void cut_below(double least, const std::vector<double>& p, std::size_t keep, std::span<float> scores) {
+void drop_below(double least, const std::vector<double>& p, std::size_t keep, std::span<float> scores) {
   const float worst_kept = kth_largest(keep, scores);
   for (std::size_t i = 0; i < scores.size(); ++i) {
     if (p[i] < least && scores[i] < worst_kept) scores[i] = kNever;
@@ -306,7 +306,7 @@ void Processors::warp(std::span<float> scores) const {
   if (options_.temperature != 1) {
     for (float& score : scores) score /= static_cast<float>(options_.temperature);
   }
-  require_drawable(scores);
+  require_finite(scores);
   Ranking ranking(scores);
   if (options_.top_h) keep_top_h(*options_.top_h, ranking, scores);
   const auto keep = std::min(static_cast<std::size_t>(min_candidates_), scores.size());
@@ -316,11 +316,11 @@ void Processors::warp(std::span<float> scores) const {
   if (options_.typical_p < 1) keep_typical(options_.typical_p, keep, scores);
   double entropy = 0;
   if (options_.epsilon_cutoff > 0)
-    cut_below(options_.epsilon_cutoff, probabilities(scores, entropy), keep, scores);
+    drop_below(options_.epsilon_cutoff, probabilities(scores, entropy), keep, scores);
   if (options_.eta_cutoff > 0) {
     const std::vector<double> p = probabilities(scores, entropy);
-    cut_below(std::min(options_.eta_cutoff, std::sqrt(options_.eta_cutoff) * std::exp(-entropy)), p, keep,
-              scores);
+    drop_below(std::min(options_.eta_cutoff, std::sqrt(options_.eta_cutoff) * std::exp(-entropy)), p, keep,
+               scores);
   }
 }
 

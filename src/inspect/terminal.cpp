@@ -26,7 +26,7 @@ struct Layout {
   int row_width = 0;                       // of the longest row label
   int cell = 2;                            // screen columns per key
   std::int64_t keys_per_block = 0;
-  bool upright = false;
+  bool horizontal_labels = false;
 };
 
 std::vector<std::string> labels_of(const std::vector<std::string>& tokens, int longest) {
@@ -48,11 +48,11 @@ Layout lay_out(const AttentionTokens& tokens, int width) {
   layout.columns = labels_of(tokens.keys, kLongestColumnLabel);
   layout.row_width = widest(layout.rows);
   const int room = width - layout.row_width - 1, keys = static_cast<int>(layout.columns.size());
-  const int upright = widest(layout.columns) + 1;
-  layout.upright = upright <= kWidestUprightCell && upright * keys <= room;
-  if (layout.upright) {
-    layout.cell = std::max(upright, 4);
-    if (layout.cell * keys > room) layout.cell = upright;
+  const int horizontal_labels = widest(layout.columns) + 1;
+  layout.horizontal_labels = horizontal_labels <= kWidestUprightCell && horizontal_labels * keys <= room;
+  if (layout.horizontal_labels) {
+    layout.cell = std::max(horizontal_labels, 4);
+    if (layout.cell * keys > room) layout.cell = horizontal_labels;
   } else {
     layout.cell = 3 * keys <= room ? 3 : 2;
   }
@@ -86,7 +86,7 @@ class TerminalWriter {
 
   void header(const Layout& layout, std::int64_t first, std::int64_t last) {
     const std::string margin(static_cast<std::size_t>(layout.row_width + 1), ' ');
-    if (layout.upright) {
+    if (layout.horizontal_labels) {
       out_ += margin;
       for (std::int64_t key = first; key < last; ++key) {
         out_ += inspect::pad_right(layout.columns[static_cast<std::size_t>(key)], layout.cell);

@@ -132,8 +132,8 @@ std::optional<std::int64_t> Config::optional_integer(std::string_view name) cons
   fail(name, "an integer");
 }
 
-std::int64_t Config::integer(std::string_view name, std::int64_t otherwise) const {
-  return optional_integer(name).value_or(otherwise);
+std::int64_t Config::integer(std::string_view name, std::int64_t default_value) const {
+  return optional_integer(name).value_or(default_value);
 }
 
 std::int64_t Config::required_integer(std::string_view name) const {
@@ -142,8 +142,8 @@ std::int64_t Config::required_integer(std::string_view name) const {
   return *value;
 }
 
-std::int64_t Config::positive_integer(std::string_view name, std::int64_t otherwise) const {
-  const std::int64_t value = integer(name, otherwise);
+std::int64_t Config::positive_integer(std::string_view name, std::int64_t default_value) const {
+  const std::int64_t value = integer(name, default_value);
   check_size(*this, name, value);
   return value;
 }
@@ -161,8 +161,8 @@ std::optional<double> Config::optional_number(std::string_view name) const {
   return value->get<double>();
 }
 
-double Config::number(std::string_view name, double otherwise) const {
-  return optional_number(name).value_or(otherwise);
+double Config::number(std::string_view name, double default_value) const {
+  return optional_number(name).value_or(default_value);
 }
 
 double Config::required_number(std::string_view name) const {
@@ -178,8 +178,8 @@ std::optional<bool> Config::optional_boolean(std::string_view name) const {
   return value->get<bool>();
 }
 
-bool Config::boolean(std::string_view name, bool otherwise) const {
-  return optional_boolean(name).value_or(otherwise);
+bool Config::boolean(std::string_view name, bool default_value) const {
+  return optional_boolean(name).value_or(default_value);
 }
 
 std::optional<std::string> Config::optional_string(std::string_view name) const {
@@ -189,8 +189,8 @@ std::optional<std::string> Config::optional_string(std::string_view name) const 
   return value->get<std::string>();
 }
 
-std::string Config::string(std::string_view name, std::string_view otherwise) const {
-  return optional_string(name).value_or(std::string(otherwise));
+std::string Config::string(std::string_view name, std::string_view default_value) const {
+  return optional_string(name).value_or(std::string(default_value));
 }
 
 std::string Config::required_string(std::string_view name) const {

@@ -43,7 +43,7 @@ bool same_entry(int opened, const struct stat& found) {
 }
 
 // Returns the current path of an open folder, or an empty path if it has been removed.
-std::string place_of(int directory) {
+std::string locked_path(int directory) {
   std::error_code error;
   const std::string link = "/proc/self/fd/" + std::to_string(directory);
   const std::string place = std::filesystem::read_symlink(link, error).string();
@@ -89,7 +89,7 @@ FolderLock::~FolderLock() {
 void FolderLock::check() const {
   struct stat found {};
   if (::stat(folder_.c_str(), &found) == 0 && same_entry(directory_, found)) return;
-  const std::string place = place_of(directory_);
+  const std::string place = locked_path(directory_);
   throw Error(folder_.string() + ": expected the folder that was locked, got " +
               (place.empty() ? "none: it was removed" : "another place: it was moved to " + place) +
               " (nothing more is written)");

@@ -181,8 +181,8 @@ class HeaderReader {
 };
 
 // Checks that each byte belongs to exactly one tensor, from the first to the last byte.
-void check_places(const std::string& where, const std::vector<TensorInfo>& tensors,
-                  std::uint64_t data_bytes) {
+void check_offsets(const std::string& where, const std::vector<TensorInfo>& tensors,
+                   std::uint64_t data_bytes) {
   std::uint64_t reached = 0;
   for (const TensorInfo& info : tensors) {
     if (info.begin != reached) {
@@ -214,7 +214,7 @@ SafetensorsHeader read_safetensors_header(const std::string& where, std::string_
                    [](const TensorInfo& a, const TensorInfo& b) {
                      return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
                    });
-  check_places(where, header.tensors, data_bytes);
+  check_offsets(where, header.tensors, data_bytes);
   return header;
 }
 

@@ -83,7 +83,8 @@ std::vector<Answer> best_answers(Found found, const AnswerOptions& options) {
 }
 
 // Returns why a question cannot be answered, or an empty string.
-std::string fault_of(const Question& question, std::int64_t asked, std::int64_t room, std::int64_t longest) {
+std::string invalid_reason(const Question& question, std::int64_t asked, std::int64_t room,
+                           std::int64_t longest) {
   if (is_blank(question.question)) return "expected a question, got an empty one";
   if (is_blank(question.context)) return "expected a context, got an empty one";
   if (room >= 2) return "";
@@ -96,7 +97,7 @@ std::vector<Encoding> windows_of(const Tokenizer& tokenizer, const Question& que
                                  const AnswerOptions& options, std::size_t index) {
   const std::int64_t asked = tokenizer.encode(question.question, false).size();
   const std::int64_t room = longest - tokenizer.added_tokens(true) - asked;
-  if (const std::string fault = fault_of(question, asked, room, longest); !fault.empty()) {
+  if (const std::string fault = invalid_reason(question, asked, room, longest); !fault.empty()) {
     refuse("answer", options, index, fault);
     return {};
   }

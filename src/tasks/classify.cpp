@@ -13,7 +13,7 @@ std::vector<double> label_scores(std::span<const float> logits, LabelFunction fu
   std::vector<double> scores;
   for (const float logit : logits) {
     const double x = static_cast<double>(logit);
-    if (std::isnan(x)) tasks::throw_not_numbers();
+    if (std::isnan(x)) tasks::throw_not_finite();
     scores.push_back(function == LabelFunction::none ? x : 1.0 / (1.0 + std::exp(-x)));
   }
   return scores;

@@ -118,17 +118,17 @@ std::vector<Encoding> encode_texts(const Model& model, const Tokenizer& tokenize
       std::min(longest_input(model, tokenizer), recipe.max_length.value_or(longest_input(model, tokenizer)));
   const std::int64_t trained =
       trained_length(model, tokenizer).value_or(std::numeric_limits<std::int64_t>::max());
-  bool told = false;  // one warning is enough
+  bool warned = false;  // one warning is enough
   std::vector<Encoding> encodings;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::string text = recipe.prompt + texts[i];
     encodings.push_back(
         encode_cut(tokenizer, {recipe.lower_case ? lower_case(text) : text}, longest, options, i));
     const std::int64_t length = encodings.back().size();
-    if (!options.warn || told || length <= trained) continue;
+    if (!options.warn || warned || length <= trained) continue;
     options.warn(options.first_line + i, std::to_string(length) + " tokens, more than the " +
                                              std::to_string(trained) + " the model was trained on");
-    told = true;
+    warned = true;
   }
   return encodings;
 }
@@ -150,7 +150,7 @@ void for_each_hidden(const Model& model, std::span<const Encoding> encodings, co
 }
 
 void require_numbers(const Tensor& vectors) {
-  if (!kernels::all_finite(vectors.data<float>(), vectors.numel())) tasks::throw_not_numbers();
+  if (!kernels::all_finite(vectors.data<float>(), vectors.numel())) tasks::throw_not_finite();
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ void require_head(const EncoderModel& model, EncoderHead wanted, const char* tas
               head_name(model.head()));
 }
 
-void throw_not_numbers() {
+void throw_not_finite() {
   throw Error(
       "model: expected it to put out numbers, got NaN or infinity (its weights or dtype are at fault)");
 }
@@ -38,7 +38,7 @@ std::vector<double> log_softmax(std::span<const float> logits) {
   const double highest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float x : logits) sum += std::exp(static_cast<double>(x) - highest);
-  if (std::isnan(sum)) throw_not_numbers();  // NaN or +inf among the logits, or all are -inf
+  if (std::isnan(sum)) throw_not_finite();  // NaN or +inf among the logits, or all are -inf
   std::vector<double> scores;
   scores.reserve(logits.size());
   for (const float x : logits) scores.push_back(static_cast<double>(x) - highest - std::log(sum));

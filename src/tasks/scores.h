@@ -13,7 +13,7 @@ namespace heed::tasks {
 void require_head(const EncoderModel& model, EncoderHead wanted, const char* task);
 
 /// Throws Error for model outputs that are not finite numbers.
-[[noreturn]] void throw_not_numbers();
+[[noreturn]] void throw_not_finite();
 
 /// Returns log(softmax(logits)), in double. Throws Error if it is undefined.
 std::vector<double> log_softmax(std::span<const float> logits);

@@ -64,11 +64,11 @@ std::vector<std::vector<Match>> nearest(const Tensor& queries, const Tensor& vec
   if (top_k < 1) throw Error("nearest: expected top_k of at least 1, got " + std::to_string(top_k));
   const NoGradients guard;
   const Tensor asked = prepared(queries, kind), searched = transpose(prepared(vectors, kind), 0, 1);
-  constexpr std::int64_t kTogether = 64;  // query rows whose scores are in memory at a time
+  constexpr std::int64_t kQueryBlock = 64;  // query rows whose scores are in memory at a time
   std::vector<std::vector<Match>> results;
-  for (std::int64_t first = 0; first < asked.size(0); first += kTogether) {
+  for (std::int64_t first = 0; first < asked.size(0); first += kQueryBlock) {
     const Tensor scores =
-        matmul(slice(asked, 0, first, std::min(first + kTogether, asked.size(0))), searched).contiguous();
+        matmul(slice(asked, 0, first, std::min(first + kQueryBlock, asked.size(0))), searched).contiguous();
     for (std::int64_t q = 0; q < scores.size(0); ++q) {
       const float* row = scores.data<float>() + q * scores.size(1);
       const std::vector<double> values(row, row + scores.size(1));

@@ -45,7 +45,7 @@ class AddedTokens {
 
   /// Returns true if no added token can match or strip across a word end (text/word_ends.h). Valid after
   /// prepare().
-  bool keep_word_ends() const { return keep_word_ends_; }
+  bool preserve_word_ends() const { return keep_word_ends_; }
 
   const AddedToken* find(std::int64_t id) const;
   const AddedToken* find(std::string_view content) const;

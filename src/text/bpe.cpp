@@ -26,7 +26,7 @@ class Bpe final : public TokenModel {
  public:
   Bpe(TokenTable vocabulary, BpeSettings settings, const JsonField& field);
   void tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const override;
-  bool keeps_spaces() const override { return true; }
+  bool preserves_spaces() const override { return true; }
 
  private:
   struct Symbol {

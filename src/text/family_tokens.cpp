@@ -34,7 +34,7 @@ AddedToken plain_token(std::string_view content, bool special) {
   return token;
 }
 
-FamilyTokens::FamilyTokens(const UsualTokens& usual, const JsonField& config, const JsonField& map,
+FamilyTokens::FamilyTokens(const DefaultTokens& usual, const JsonField& config, const JsonField& map,
                            const JsonField& added, const std::vector<AddedToken>& decoder) {
   const bool decoded = config.find("added_tokens_decoder").has_value();
   for (const RoleKey& entry : kRoles) {
@@ -53,7 +53,7 @@ FamilyTokens::FamilyTokens(const UsualTokens& usual, const JsonField& config, co
   }
 }
 
-void FamilyTokens::read_role(std::size_t index, const UsualTokens& usual,
+void FamilyTokens::read_role(std::size_t index, const DefaultTokens& usual,
                              const std::optional<JsonField>& given) {
   if (!given && usual.roles[index] == nullptr) return;
   AddedToken token = given ? special_token(*given) : plain_token(usual.roles[index], true);

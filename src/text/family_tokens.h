@@ -18,7 +18,7 @@ namespace heed {
 AddedToken plain_token(std::string_view content, bool special);
 
 /// A family's default special tokens, by SpecialRole; null if it has none.
-struct UsualTokens {
+struct DefaultTokens {
   std::array<const char*, kSpecialRoles> roles;
   bool mask_strips = false;  ///< whether its mask token includes the white space before it
 };
@@ -28,7 +28,7 @@ class FamilyTokens {
   /// Takes the objects of tokenizer_config.json, special_tokens_map.json and added_tokens.json. `decoder` has
   /// the tokens of added_tokens_decoder in tokenizer_config.json; if that key exists, both other files are
   /// ignored. additional_special_tokens of the map is ignored. Throws Error naming file and field.
-  FamilyTokens(const UsualTokens& usual, const JsonField& config, const JsonField& map,
+  FamilyTokens(const DefaultTokens& usual, const JsonField& config, const JsonField& map,
                const JsonField& added, const std::vector<AddedToken>& decoder);
 
   /// Returns the content of a role's token, or nullopt if neither the family nor the files name one.
@@ -42,7 +42,7 @@ class FamilyTokens {
   std::vector<AddedToken> tokens(const std::vector<AddedToken>& own) const;
 
  private:
-  void read_role(std::size_t index, const UsualTokens& usual, const std::optional<JsonField>& given);
+  void read_role(std::size_t index, const DefaultTokens& usual, const std::optional<JsonField>& given);
   void read_extra(const std::optional<JsonField>& list, bool of_map);
   void read_added(const JsonField& document);
 

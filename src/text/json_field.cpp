@@ -89,20 +89,20 @@ char32_t JsonField::character() const {
   return next_character(text, at);
 }
 
-bool JsonField::boolean(std::string_view key, bool otherwise) const {
+bool JsonField::boolean(std::string_view key, bool default_value) const {
   const auto field = find(key);
-  return field ? field->boolean() : otherwise;
+  return field ? field->boolean() : default_value;
 }
 
-std::string JsonField::string(std::string_view key, std::string_view otherwise) const {
+std::string JsonField::string(std::string_view key, std::string_view default_value) const {
   const auto field = find(key);
-  return field ? field->string() : std::string(otherwise);
+  return field ? field->string() : std::string(default_value);
 }
 
 std::int64_t JsonField::integer(std::string_view key, std::int64_t least, std::int64_t most,
-                                std::int64_t otherwise) const {
+                                std::int64_t default_value) const {
   const auto field = find(key);
-  return field ? field->integer(least, most) : otherwise;
+  return field ? field->integer(least, most) : default_value;
 }
 
 }  // namespace heed

@@ -39,10 +39,10 @@ class JsonField {
   /// Returns the character of a string of exactly one character.
   char32_t character() const;
 
-  bool boolean(std::string_view key, bool otherwise) const;
-  std::string string(std::string_view key, std::string_view otherwise) const;
+  bool boolean(std::string_view key, bool default_value) const;
+  std::string string(std::string_view key, std::string_view default_value) const;
   std::int64_t integer(std::string_view key, std::int64_t least, std::int64_t most,
-                       std::int64_t otherwise) const;
+                       std::int64_t default_value) const;
 
   /// Throws `FILE: PATH: expected EXPECTED, got VALUE`.
   [[noreturn]] void fail(std::string_view expected) const;

@@ -143,7 +143,7 @@ class Replace final : public Normalizer {
     rewrite.keep_bytes(text.text().size() - rewrite.at());
     text = rewrite.finish();
   }
-  bool keeps_word_ends() const override { return keeps_word_ends_; }
+  bool preserves_word_ends() const override { return keeps_word_ends_; }
 
  private:
   std::unique_ptr<const Pattern> pattern_;
@@ -252,9 +252,9 @@ class NormalizerSequence final : public Normalizer {
   void apply(NormalizedText& text) const override {
     for (const auto& part : parts_) part->apply(text);
   }
-  bool keeps_word_ends() const override {
+  bool preserves_word_ends() const override {
     return std::all_of(parts_.begin(), parts_.end(),
-                       [](const auto& part) { return part->keeps_word_ends(); });
+                       [](const auto& part) { return part->preserves_word_ends(); });
   }
 
  private:

@@ -14,7 +14,7 @@ class Normalizer {
   virtual void apply(NormalizedText& text) const = 0;
   /// Returns true if the two sides of a word end (text/word_ends.h) are normalized independently, provided
   /// that letters and digits there remain letters and digits.
-  virtual bool keeps_word_ends() const { return true; }
+  virtual bool preserves_word_ends() const { return true; }
 };
 
 /// Parses a `normalizer` object. Throws Error naming file and field if the kind is unknown or its settings

@@ -48,7 +48,7 @@ class StringPattern final : public Pattern {
 class ScannerPattern final : public Pattern {
  public:
   explicit ScannerPattern(Scanner scanner) : scanner_(scanner) {}
-  bool cuts_words() const override { return true; }
+  bool splits_at_word_ends() const override { return true; }
   std::unique_ptr<PatternSearch> search() const override {
     class Search final : public PatternSearch {
      public:

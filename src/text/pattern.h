@@ -31,7 +31,7 @@ class Pattern {
   virtual std::unique_ptr<PatternSearch> search() const = 0;
   /// Returns true if, for every text, a match ends at each word end (text/word_ends.h) and another begins
   /// there.
-  virtual bool cuts_words() const { return false; }
+  virtual bool splits_at_word_ends() const { return false; }
 
   /// Parses a `{"String": …}` or `{"Regex": …}` object. Throws Error naming the field if it is neither, or if
   /// the expression is malformed. Well-known expressions use a hand-written scanner.

@@ -11,7 +11,7 @@ namespace heed {
 namespace {
 
 /// The usual special tokens of models, for tokenizers without a configuration.
-constexpr std::array<std::array<const char*, 3>, kSpecialRoles> kUsualNames = {{
+constexpr std::array<std::array<const char*, 3>, kSpecialRoles> kDefaultTokens = {{
     {"<s>", "<|begin_of_text|>", "<|endoftext|>"},
     {"</s>", "<|end_of_text|>", "<|endoftext|>"},
     {"<unk>", "[UNK]", "<|endoftext|>"},
@@ -66,7 +66,7 @@ void PipelineTokenizer::find_roles() {
       continue;
     }
     if (config_.names_roles) continue;
-    for (const char* usual : kUsualNames[role]) {
+    for (const char* usual : kDefaultTokens[role]) {
       if (!roles_[role] && usual != nullptr) roles_[role] = token_to_id(usual);
     }
   }
@@ -83,7 +83,7 @@ Encoding PipelineTokenizer::cut(std::string_view text) const {
     if (part.id >= 0) {
       encoding.push(part.id, std::string(view), {characters[part.begin], characters[part.end]});
     } else {
-      cut_part(view, static_cast<std::uint32_t>(part.begin), characters, encoding);
+      tokenize_part(view, static_cast<std::uint32_t>(part.begin), characters, encoding);
     }
   }
   return encoding;
@@ -97,23 +97,23 @@ bool PipelineTokenizer::separates(std::string_view text, std::size_t at) const {
 }
 
 Encoding PipelineTokenizer::cut_beginning(std::string_view text, std::int64_t count) const {
-  constexpr int kTries = 64;  // word ends tried before the whole text is tokenized
-  if (!pipeline_.pre_tokenizer || !pipeline_.added.keep_word_ends() ||
-      (pipeline_.normalizer && !pipeline_.normalizer->keeps_word_ends())) {
+  constexpr int kMaxAttempts = 64;  // word ends tried before the whole text is tokenized
+  if (!pipeline_.pre_tokenizer || !pipeline_.added.preserve_word_ends() ||
+      (pipeline_.normalizer && !pipeline_.normalizer->preserves_word_ends())) {
     return cut(text);
   }
   for (std::size_t bytes = first_bytes(text, count);; bytes *= 4) {
     std::size_t end = find_word_end(text, bytes);
     for (int tries = 1; end < text.size() && !separates(text, end); ++tries) {
-      end = tries < kTries ? find_word_end(text, end + 1) : text.size();
+      end = tries < kMaxAttempts ? find_word_end(text, end + 1) : text.size();
     }
     Encoding encoding = cut(text.substr(0, end));
     if (end == text.size() || encoding.size() >= count) return encoding;
   }
 }
 
-void PipelineTokenizer::cut_part(std::string_view part, std::uint32_t origin,
-                                 const CharacterOffsets& characters, Encoding& encoding) const {
+void PipelineTokenizer::tokenize_part(std::string_view part, std::uint32_t origin,
+                                      const CharacterOffsets& characters, Encoding& encoding) const {
   const GrowthLimit limit(pipeline_.where, part.size());
   NormalizedText text(part, origin, &limit);
   if (pipeline_.normalizer) pipeline_.normalizer->apply(text);
@@ -144,11 +144,11 @@ void PipelineTokenizer::cut_pieces(Pieces pieces, const CharacterOffsets& charac
     model.tokenize(view, tokens);
     for (const ModelToken& token : tokens) {
       const ByteSpan span = pieces.text.original(piece.begin + token.begin, piece.begin + token.end);
-      encoding.push(
-          token.id,
-          std::string(token.id == model.shown_as_text() ? view.substr(token.begin, token.end - token.begin)
-                                                        : model.vocabulary().token(token.id)),
-          {characters[span.begin], characters[span.end]});
+      encoding.push(token.id,
+                    std::string(token.id == model.unknown_id_shown_as_text()
+                                    ? view.substr(token.begin, token.end - token.begin)
+                                    : model.vocabulary().token(token.id)),
+                    {characters[span.begin], characters[span.end]});
     }
   }
 }

@@ -45,7 +45,7 @@ class PipelineTokenizer final : public Tokenizer {
 
   std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const override;
   bool cleans_up_spaces() const override {
-    return config_.clean_up_spaces && !pipeline_.model->keeps_spaces();
+    return config_.clean_up_spaces && !pipeline_.model->preserves_spaces();
   }
   std::int64_t vocab_size() const override { return end_id_; }
   std::string token(std::int64_t id) const override;
@@ -74,8 +74,8 @@ class PipelineTokenizer final : public Tokenizer {
   }
   void find_roles();
   /// Normalizes, pre-tokenizes and tokenizes a part without added tokens of the original text.
-  void cut_part(std::string_view part, std::uint32_t origin, const CharacterOffsets& characters,
-                Encoding& encoding) const;
+  void tokenize_part(std::string_view part, std::uint32_t origin, const CharacterOffsets& characters,
+                     Encoding& encoding) const;
   /// Returns true if the tokens of text[0, at) are the first tokens of `text`, for an `at` from
   /// find_word_end().
   bool separates(std::string_view text, std::size_t at) const;

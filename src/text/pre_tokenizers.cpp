@@ -138,7 +138,7 @@ class Split final : public PreTokenizer {
   WordEnd at_word_end(char32_t space) const override {
     const bool cuts =
         behavior_ == SplitBehavior::isolated || (behavior_ == SplitBehavior::removed && invert_);
-    return space == ' ' && cuts && pattern_->cuts_words() ? WordEnd::cut : WordEnd::unknown;
+    return space == ' ' && cuts && pattern_->splits_at_word_ends() ? WordEnd::cut : WordEnd::unknown;
   }
 
  private:

@@ -42,14 +42,14 @@ constexpr FamilyName kFamilies[] = {
 };
 
 // By SpecialRole: bos, eos, unk, pad, mask, cls, sep.
-constexpr UsualTokens kRobertaTokens = {{"<s>", "</s>", "<unk>", "<pad>", "<mask>", "<s>", "</s>"}, false};
-constexpr UsualTokens kFairseqTokens = {kRobertaTokens.roles, true};
-constexpr UsualTokens kMbart50Tokens = {{nullptr, "</s>", "<unk>", "<pad>", "<mask>", "<s>", "</s>"}, true};
-constexpr UsualTokens kAlbertTokens = {{"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]", "[CLS]", "[SEP]"},
-                                       false};
-constexpr UsualTokens kDebertaTokens = {{"[CLS]", "[SEP]", "[UNK]", "[PAD]", "[MASK]", "[CLS]", "[SEP]"},
-                                        false};
-constexpr UsualTokens kT5Tokens = {{nullptr, "</s>", "<unk>", "<pad>", nullptr, nullptr, nullptr}, false};
+constexpr DefaultTokens kRobertaTokens = {{"<s>", "</s>", "<unk>", "<pad>", "<mask>", "<s>", "</s>"}, false};
+constexpr DefaultTokens kFairseqTokens = {kRobertaTokens.roles, true};
+constexpr DefaultTokens kMbart50Tokens = {{nullptr, "</s>", "<unk>", "<pad>", "<mask>", "<s>", "</s>"}, true};
+constexpr DefaultTokens kAlbertTokens = {{"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]", "[CLS]", "[SEP]"},
+                                         false};
+constexpr DefaultTokens kDebertaTokens = {{"[CLS]", "[SEP]", "[UNK]", "[PAD]", "[MASK]", "[CLS]", "[SEP]"},
+                                          false};
+constexpr DefaultTokens kT5Tokens = {{nullptr, "</s>", "<unk>", "<pad>", nullptr, nullptr, nullptr}, false};
 
 // The language codes after the pieces: mBART has the first 25, mBART-50 all.
 constexpr std::array kLanguages = {
@@ -65,13 +65,13 @@ std::span<const char* const> languages_of(Family family) {
 }
 
 /// What identifies a directory's family: a tokenizer_class, which takes precedence, or a model_type.
-struct FamilyHint {
+struct FamilyKey {
   const char* key = nullptr;
   std::string value;
 };
 
-FamilyHint family_hint(const std::filesystem::path& directory) {
-  FamilyHint type;
+FamilyKey family_hint(const std::filesystem::path& directory) {
+  FamilyKey type;
   for (const char* name : {"tokenizer_config.json", "config.json"}) {
     if (!has_entry(directory / name)) continue;
     const Json json = read_json_object(directory / name);
@@ -83,7 +83,7 @@ FamilyHint family_hint(const std::filesystem::path& directory) {
   return type;
 }
 
-std::optional<Family> family_of(const FamilyHint& hint, std::string_view file) {
+std::optional<Family> family_of(const FamilyKey& hint, std::string_view file) {
   for (const FamilyName& name : kFamilies) {
     const bool fits =
         !hint.value.empty() && (hint.value == name.model_type || hint.value == name.tokenizer_class ||
@@ -93,7 +93,7 @@ std::optional<Family> family_of(const FamilyHint& hint, std::string_view file) {
   return std::nullopt;
 }
 
-[[noreturn]] void refuse_unknown_family(const FamilyHint& hint, const std::string& where,
+[[noreturn]] void refuse_unknown_family(const FamilyKey& hint, const std::string& where,
                                         std::string_view file) {
   const char *types = "xlm-roberta, camembert or mbart",
              *classes = "XLMRobertaTokenizer, CamembertTokenizer, MBartTokenizer or MBart50Tokenizer";
@@ -109,8 +109,8 @@ std::optional<Family> family_of(const FamilyHint& hint, std::string_view file) {
 
 /// Returns the family of a model's file. Without a hint, a spiece.model is T5's unless it has a piece of
 /// ALBERT's, and a spm.model is DeBERTa's.
-Family told_family(const FamilyHint& hint, const SentencePieceFile& file, const char* name,
-                   const std::string& where) {
+Family detect_family(const FamilyKey& hint, const SentencePieceFile& file, const char* name,
+                     const std::string& where) {
   if (const auto family = family_of(hint, name)) return *family;
   const bool plain = std::string_view(name) == kPlainFile;
   const bool framed = std::any_of(file.pieces.begin(), file.pieces.end(), [](const auto& piece) {
@@ -361,13 +361,13 @@ std::unique_ptr<Tokenizer> load_family_sentencepiece(const std::filesystem::path
   const JsonField config_field = configuration.field();
   TokenizerConfig config = TokenizerConfig::load(directory);
   const SentencePieceFile file = read_sentencepiece_file(files.read(directory, name), where);
-  const Family family = told_family(family_hint(directory), file, name, where);
-  const UsualTokens& usual = family == Family::albert        ? kAlbertTokens
-                             : family == Family::t5          ? kT5Tokens
-                             : family == Family::xlm_roberta ? kRobertaTokens
-                             : family == Family::mbart50     ? kMbart50Tokens
-                             : family == Family::deberta     ? kDebertaTokens
-                                                             : kFairseqTokens;
+  const Family family = detect_family(family_hint(directory), file, name, where);
+  const DefaultTokens& usual = family == Family::albert        ? kAlbertTokens
+                               : family == Family::t5          ? kT5Tokens
+                               : family == Family::xlm_roberta ? kRobertaTokens
+                               : family == Family::mbart50     ? kMbart50Tokens
+                               : family == Family::deberta     ? kDebertaTokens
+                                                               : kFairseqTokens;
   const FamilyTokens tokens(usual, config_field, map.field(), added.field(), config.added_tokens);
 
   const Json document = document_of(family, file, tokens, config_field, config.extra_ids);

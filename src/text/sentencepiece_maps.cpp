@@ -16,7 +16,7 @@
 namespace heed {
 namespace {
 
-constexpr int kMostPrefixes = 32;                 // capacity of the library's result array
+constexpr int kMaxPrefixes = 32;                  // capacity of the library's result array
 constexpr std::size_t kLongestReplacement = 256;  // bytes; the longest in Unicode's maps has 33
 
 class MapWalk {
@@ -48,7 +48,7 @@ class MapWalk {
           continue;  // resume at this byte once the child is done
         }
         node.prefixes = std::max(node.prefixes, nodes_[child].prefixes + (ends ? 1 : 0));
-        if (node.prefixes > kMostPrefixes) return false;
+        if (node.prefixes > kMaxPrefixes) return false;
       }
       ++node.next_byte;
     }

@@ -136,7 +136,7 @@ SentencePieceUnigram::SentencePieceUnigram(const SentencePieceFile& file) : norm
   unknown_score_ = lowest - kUnknownPiecePenalty;
   // Without a piece for the space, unknown characters on both sides of it would be merged with it into one
   // piece.
-  cuts_words_ = space && !across && file.escape_whitespaces && normalize_.keeps_word_ends();
+  cuts_words_ = space && !across && file.escape_whitespaces && normalize_.preserves_word_ends();
 }
 
 float SentencePieceUnigram::score(std::uint32_t id, std::size_t bytes) const {

@@ -22,7 +22,7 @@ class SentencePieceNormalizer {
   /// Sets `origins` to the source byte in the text of every byte of the result, and of its end.
   std::string operator()(std::string_view text, std::vector<std::uint32_t>& origins) const;
   /// Returns true if no replacement and no symbol reaches across a word end (text/word_ends.h).
-  bool keeps_word_ends() const { return keeps_word_ends_; }
+  bool preserves_word_ends() const { return keeps_word_ends_; }
 
  private:
   /// The replacement of the beginning of a text, and the number of bytes it consumes.

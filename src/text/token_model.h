@@ -25,10 +25,10 @@ class TokenModel {
   /// Appends the tokens of `piece`, which is not empty, to `tokens`.
   virtual void tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const = 0;
   /// Returns the id whose tokens are shown as the text they cover, or -1 if there is none.
-  virtual std::int32_t shown_as_text() const { return -1; }
+  virtual std::int32_t unknown_id_shown_as_text() const { return -1; }
   /// Returns true if the spaces of decoded text are the original ones, which clean_up_tokenization_spaces
   /// would corrupt.
-  virtual bool keeps_spaces() const { return false; }
+  virtual bool preserves_spaces() const { return false; }
 
   const TokenTable& vocabulary() const { return vocabulary_; }
 

@@ -48,14 +48,14 @@ class Unigram final : public TokenModel {
       }
     }
     std::reverse(tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.end());
-    settle_unknown(piece, first, tokens);
+    resolve_unknown(piece, first, tokens);
   }
 
-  std::int32_t shown_as_text() const override { return unknown_id_; }
+  std::int32_t unknown_id_shown_as_text() const override { return unknown_id_; }
 
  private:
   /// Replaces unknown text by a token with the same text if there is one, or by its bytes.
-  void settle_unknown(std::string_view piece, std::size_t first, std::vector<ModelToken>& tokens) const {
+  void resolve_unknown(std::string_view piece, std::size_t first, std::vector<ModelToken>& tokens) const {
     for (std::size_t i = first; i < tokens.size(); ++i) {
       const ModelToken token = tokens[i];
       if (token.id != unknown_id_) continue;

@@ -92,7 +92,7 @@ void AdamW::load_state(const TensorMap& state) {
   }
   const Tensor steps = take(state, "steps", {static_cast<std::int64_t>(steps_.size())}, DType::i64);
   for (const std::int64_t step : steps.to_vector<std::int64_t>()) {
-    if (step < 0 || step > kMostSteps)
+    if (step < 0 || step > kMaxSteps)
       throw Error("AdamW: steps: expected integers from 0 to 2^53, got " + std::to_string(step));
   }
   for (const auto& entry : state) {

@@ -42,7 +42,7 @@ std::string to_json(const TrainingState& state) {
 
 std::int64_t count_of(const Config& json, std::string_view key) {
   const std::int64_t count = json.required_integer(key);
-  if (count < 0 || count > kMostSteps) json.fail(key, "an integer from 0 to 2^53");
+  if (count < 0 || count > kMaxSteps) json.fail(key, "an integer from 0 to 2^53");
   return count;
 }
 
@@ -51,7 +51,7 @@ std::int64_t warmup_of_earlier_version(const Config& recipe) {
   const std::string text = recipe.string("train.warmup", "0");
   std::int64_t steps = 0;
   std::from_chars(text.data(), text.data() + text.size(), steps);
-  return std::clamp<std::int64_t>(steps, 0, kMostSteps);
+  return std::clamp<std::int64_t>(steps, 0, kMaxSteps);
 }
 
 void copy_parameter(const Parameter& p, const TensorFiles& files) {

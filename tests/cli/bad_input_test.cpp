@@ -329,7 +329,7 @@ TEST(BadInput, LinesWithoutAnAnswer) {
 }
 
 // Arbitrary bytes on stdin: each line gives a result in UTF-8, or one line that states why not.
-TEST(BadInput, TextsThatAreNone) {
+TEST(BadInput, InvalidTexts) {
   std::string bytes;
   for (int i = 0; i < 2000; ++i) bytes += static_cast<char>((i * i * 7 + i / 3) & 0xFF);
   const std::size_t count = lines(bytes).size();

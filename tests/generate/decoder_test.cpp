@@ -181,7 +181,7 @@ TEST_P(Continuation, LossesOfWindowsAddUp) {
 class Gpt2Continuation : public Continuation {};
 INSTANTIATE_TEST_SUITE_P(One, Gpt2Continuation, ::testing::Values("gpt2"));
 
-TEST_P(Gpt2Continuation, EndsWhereItIsTold) {
+TEST_P(Gpt2Continuation, StopsAtEndTokens) {
   const Prompts prompts = {{5, 6, 7}, {8, 9}};
   GenerationOptions options;
   options.max_new_tokens = 10;

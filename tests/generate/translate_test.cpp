@@ -175,7 +175,7 @@ TEST(Translate, GivesCandidatesScoresAndTokens) {
   EXPECT_EQ(translations[1].candidates.size(), 2u);
 }
 
-TEST(Translate, ShowsWhatEachTokenLookedAt) {
+TEST(Translate, CapturesAttention) {
   const EchoModel model(100);
   const std::vector<std::string> texts{"abc", "a much longer line"};
   const auto translations =

@@ -205,7 +205,7 @@ TEST(Safetensors, CopiesNumbersThatAreNotAligned) {
   }
 }
 
-TEST(Safetensors, SaysWhatTheFormatAllowsButHeedHasNot) {
+TEST(Safetensors, ReportsUnsupportedDtypes) {
   const TemporaryFolder folder;
   spill(folder / "f", file_of(R"({"t":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]},)"
                               R"("r":{"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[2,3]}})",

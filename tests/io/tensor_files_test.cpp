@@ -83,7 +83,7 @@ TEST(TensorFiles, ReadsNothingOutsideTheDirectory) {
   }
 }
 
-TEST(TensorFiles, SaysTheWayOutOfPickles) {
+TEST(TensorFiles, SuggestsConversionOfPickles) {
   const TemporaryFolder folder;
   EXPECT_THAT(error_of([&] { TensorFiles::open(folder.path()); }),
               HasSubstr("neither model.safetensors nor model.safetensors.index.json found"));

@@ -125,7 +125,7 @@ std::vector<T> alone(const AttentionInputs<T>& s, std::int64_t b, std::int64_t t
   return out;
 }
 
-TYPED_TEST(Kernel, AttentionOfAQueryHasTheSameBitsInEveryCompany) {
+TYPED_TEST(Kernel, AttentionIsBatchInvariant) {
   using T = TypeParam;
   auto ragged = shape(3, 4, 2, 40, 1100, 24, 40);
   ragged.lengths = {1100, 129, 40}, ragged.offsets = {1060, 89, 0}, ragged.causal = true;

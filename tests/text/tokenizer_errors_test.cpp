@@ -229,7 +229,7 @@ TEST_F(TokenizerErrors, NamesWhatIsWrongInTheConfig) {
   EXPECT_THAT(error(), HasSubstr("target_vocab.json: not found"));
 }
 
-TEST_F(TokenizerErrors, NamesModelsThatAreNone) {
+TEST_F(TokenizerErrors, RejectsInvalidModels) {
   const std::string model = file_content(text_fixtures() / "marian" / "target.spm");
   testing::internal::CaptureStderr();
   for (const std::string& bytes : {std::string(), std::string("garbage"), model.substr(0, model.size() / 2),

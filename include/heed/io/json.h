@@ -37,21 +37,21 @@ class Config {
   /// Returns all keys in the file's order, including null ones. Does not mark any key.
   std::vector<std::string> names() const;
 
-  std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
+  std::int64_t integer(std::string_view name, std::int64_t default_value) const;
   std::int64_t required_integer(std::string_view name) const;
   std::optional<std::int64_t> optional_integer(std::string_view name) const;
   /// For sizes: integers from 1 to 2^30, so that the product of two of them never overflows.
-  std::int64_t positive_integer(std::string_view name, std::int64_t otherwise) const;
+  std::int64_t positive_integer(std::string_view name, std::int64_t default_value) const;
   std::int64_t required_positive_integer(std::string_view name) const;
 
-  double number(std::string_view name, double otherwise) const;
+  double number(std::string_view name, double default_value) const;
   double required_number(std::string_view name) const;
   std::optional<double> optional_number(std::string_view name) const;
 
-  bool boolean(std::string_view name, bool otherwise) const;
+  bool boolean(std::string_view name, bool default_value) const;
   std::optional<bool> optional_boolean(std::string_view name) const;
 
-  std::string string(std::string_view name, std::string_view otherwise) const;
+  std::string string(std::string_view name, std::string_view default_value) const;
   std::string required_string(std::string_view name) const;
   std::optional<std::string> optional_string(std::string_view name) const;
 
@@ -96,7 +96,7 @@ class Config {
 /// Threads: one at a time.
 class JsonWriter {
  public:
-  /// With `indent` 0 the text is one line, otherwise one line per member.
+  /// With `indent` 0 the text is one line, default_value one line per member.
   explicit JsonWriter(int indent = 0) : indent_(indent) {}
 
   JsonWriter& begin_object() { return open('{'); }

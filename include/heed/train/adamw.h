@@ -18,7 +18,7 @@ struct AdamWOptions {
 };
 
 /// Upper bound of counters in a run's files. Larger values mean that a file is damaged.
-inline constexpr std::int64_t kMostSteps = std::int64_t{1} << 53;
+inline constexpr std::int64_t kMaxSteps = std::int64_t{1} << 53;
 
 /// Threads: one at a time.
 class AdamW {

@@ -1,11 +1,11 @@
 // Which options need which other options.
-#include "cli/idle_options.h"
+#include "cli/unused_options.h"
 
 #include <algorithm>
 #include <string>
 
 #include "cli/terminal.h"
-#include "cli/wrong_use.h"
+#include "cli/usage_errors.h"
 
 namespace heed::cli {
 namespace {

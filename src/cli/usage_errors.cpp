@@ -1,6 +1,6 @@
 // Messages about the command line. CLI11's errors are distinguished by class, but their details are only in
 // their texts.
-#include "cli/wrong_use.h"
+#include "cli/usage_errors.h"
 
 #include <algorithm>
 
@@ -68,8 +68,8 @@ std::string unknown_options(const CLI::App& app, const CLI::App& command,
   return message + full_name(command) + " --help lists all)";
 }
 
-std::string about_left_over(const CLI::App& app, const CLI::App& command,
-                            const std::vector<std::string>& words) {
+std::string about_unconsumed_words(const CLI::App& app, const CLI::App& command,
+                                   const std::vector<std::string>& words) {
   std::vector<std::string> options;
   for (const std::string& word : words) {
     if (is_option(word)) options.push_back(before(word, "="));
@@ -100,13 +100,13 @@ std::string unknown_command(const CLI::App& parent, const std::string& word) {
          " (" + (near.empty() ? "" : "did you mean " + near + "? ") + name + " --help lists all)";
 }
 
-std::vector<std::string> left_over(const CLI::App& app, const std::vector<std::string>& words) {
+std::vector<std::string> unconsumed_words(const CLI::App& app, const std::vector<std::string>& words) {
   std::vector<std::string> remaining = app.remaining(true), ordered;
   for (const std::string& word : words) {
     const auto found = std::find(remaining.begin(), remaining.end(), word);
     if (found == remaining.end()) continue;
     remaining.erase(found);
-    ordered.push_back(without_mark(word));
+    ordered.push_back(unprotect(word));
   }
   return ordered;
 }
@@ -115,12 +115,12 @@ std::string wrong_use(const CLI::App& app, const CLI::ParseError& error,
                       const std::vector<std::string>& words) {
   const CLI::App& command = chosen_command(app);
   const std::string text = error.what(), help = " (" + full_name(command) + " --help shows its use)";
-  const std::vector<std::string> others = left_over(app, words);
+  const std::vector<std::string> others = unconsumed_words(app, words);
   const auto other = std::find_if_not(others.begin(), others.end(), is_option);
   if (!command.get_subcommands({}).empty()) {  // a command is missing
     if (other != others.end() && !is_option(others.front())) return unknown_command(command, *other);
   }
-  if (!others.empty()) return "command line: " + about_left_over(app, command, others);
+  if (!others.empty()) return "command line: " + about_unconsumed_words(app, command, others);
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     std::string name = before(text, " is required");
     const CLI::Option* option = command.get_option_no_throw(name);

@@ -17,7 +17,7 @@ std::string full_name(const CLI::App& command);
 std::string unknown_command(const CLI::App& parent, const std::string& word);
 
 /// Returns the words, in the order typed, that neither a command nor an option of `app` consumed.
-std::vector<std::string> left_over(const CLI::App& app, const std::vector<std::string>& words);
+std::vector<std::string> unconsumed_words(const CLI::App& app, const std::vector<std::string>& words);
 
 /// Returns the message for an error that CLI11 found in `words`, the words of the command line.
 std::string wrong_use(const CLI::App& app, const CLI::ParseError& error,
