@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "heed/generate/search.h"
 #include "heed/models/model.h"
 #include "heed/random.h"
 
@@ -102,5 +103,19 @@ class HashDecoding final : public Decoding {
   std::vector<std::uint64_t> states_;
   std::int64_t length_ = 0;
 };
+
+/// The start token of `run`.
+inline constexpr std::int64_t kStart = 1;
+
+/// Searches from the start token, one row for each source.
+inline std::vector<std::vector<Hypothesis>> run(const HashModel& model,
+                                                const std::vector<std::int64_t>& sources,
+                                                const GenerationOptions& options,
+                                                const SearchHooks& hooks = {}) {
+  HashDecoding decoding(model, sources);
+  const Tensor prompt = Tensor::full({static_cast<std::int64_t>(sources.size()), 1}, kStart, DType::i64);
+  Context context;
+  return search(decoding, prompt, options, hooks, context);
+}
 
 }  // namespace heed::testing

@@ -297,48 +297,6 @@ TEST_F(BertTest, SequenceLossesFollowTheProblemType) {
   EXPECT_THROW(loss({{"problem_type", "single_label_classification"}}), Error);
 }
 
-// A T5EncoderModel has the encoder's tensors alone, and gives what the encoder of the whole model gives.
-TEST(T5Encoder, EqualsTheEncoderOfTheWholeModel) {
-  for (const char* fixture : {"t5", "t5-v1.1"}) {
-    SCOPED_TRACE(fixture);
-    const fs::path whole = fs::path(HEED_FIXTURES) / fixture;
-    const auto folder = fs::temp_directory_path() / ("heed_encoder_test_" + std::to_string(::getpid()));
-    fs::create_directories(folder);
-    std::ifstream file(whole / "config.json");
-    auto config = nlohmann::json::parse(file);
-    config["architectures"] = {"T5EncoderModel"};
-    std::ofstream(folder / "config.json") << config;
-    std::vector<NamedTensor> tensors;
-    for (const auto& [name, tensor] : read_tensors(whole / "model.safetensors")) {
-      if (name.starts_with("encoder.") || name == "shared.weight") tensors.push_back({name, tensor});
-    }
-    save_safetensors(folder / "model.safetensors", tensors);
-
-    TensorMap inputs = read_tensors(whole / "inputs.safetensors");
-    std::erase_if(inputs, [](const auto& input) {
-      return input.first != "input_ids" && input.first != "attention_mask";
-    });
-    const TensorMap expected = read_tensors(whole / "expected.safetensors");
-    const NoGradients guard;
-    Context context;
-    const auto model = load(folder);
-    const TensorMap outputs = model->forward(inputs, {.hidden_states = true, .attentions = true}, context);
-    EXPECT_LE(relative_error(outputs.at("last_hidden_state"), expected.at("encoder_last_hidden_state")),
-              1e-5);
-    for (const auto& [name, value] : outputs) {
-      if (name == "last_hidden_state") continue;
-      EXPECT_LE(relative_error(value, expected.at("encoder_" + name)), 1e-5) << name;
-    }
-    EXPECT_EQ(outputs.size(), 1 + static_cast<std::size_t>(2 * config["num_layers"].get<int>() + 1));
-    EXPECT_THROW(model->predict(outputs.at("last_hidden_state"), {}, context), Error);
-    EXPECT_THROW(load_encoder_decoder(folder), Error);
-    model->save(folder);
-    EXPECT_EQ(load(folder)->forward(inputs, {}, context).at("last_hidden_state").to_vector<float>(),
-              outputs.at("last_hidden_state").to_vector<float>());
-    fs::remove_all(folder);
-  }
-}
-
 // transformers stores a bias that nothing adds, and misses it where it is not there.
 TEST(EncoderConfig, UntiedHeadsSaveBothBiases) {
   const auto folder = fs::temp_directory_path() / ("heed_encoder_test_" + std::to_string(::getpid()));
