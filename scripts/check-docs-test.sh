@@ -24,7 +24,8 @@ chmod +x "$work/heed"
 # page LINES...: a tree with src/ops/add.cpp, include/heed/ops/add.h, docs/other.md and docs/page.md of these lines.
 page() {
   rm -rf "$work/tree"
-  mkdir -p "$work/tree/docs" "$work/tree/src/ops" "$work/tree/include/heed/ops"
+  mkdir -p "$work/tree/docs" "$work/tree/src/ops" "$work/tree/include/heed/ops" "$work/tree/tests"
+  echo 'TEST(Add, Adds) {}' >"$work/tree/tests/add_test.cpp"
   touch "$work/tree/src/ops/add.cpp" "$work/tree/include/heed/ops/add.h"
   printf '# Other\n\n## What `it` costs, and why\n```\n# not a heading\n```\n' >"$work/tree/docs/other.md"
   printf '%s\n' "$@" >"$work/tree/docs/page.md"
@@ -47,7 +48,7 @@ finds() {  # WHAT MESSAGE LINES...
 passes 'a right page' '# Page' '[o](other.md) [a](other.md#what-it-costs-and-why) [p](#page) [w](https://example.org/x#y)' \
   'Read `src/ops/add.cpp`, `heed/ops/add.h`, `ops/` and `src/*/add.cpp`; write `src/ops/x.cpp` or `tests/…`.' \
   '```' '$ heed show --kind cross --quiet | sort --reverse' 'heed show --no-do-sample \' '  --kind=self  # --none' \
-  '[not](a-link.md)' 'heed bench gemm --rows 3' '```' 'Use `heed show -k x`.'
+  '[not](a-link.md)' 'heed bench gemm --rows 3' '```' 'Use `heed show -k x`. `Add.Adds` tests it.'
 finds 'a lost page' 'link to gone.md: not found' '[g](gone.md)'
 finds 'a lost heading' 'link to other.md#costs: no such heading' '[g](other.md#costs)'
 finds 'a comment in code as a heading' 'no such heading' '[g](other.md#not-a-heading)'
@@ -59,4 +60,6 @@ finds 'the beginning of an option' 'heed show --kin: not in its help' 'Run `heed
 finds 'an option on the next line' 'heed show --far: not in its help' '```' 'heed show \' '  --far' '```'
 finds 'an option behind a pipe' 'heed show --rows: not in its help' '```' 'echo x | heed show --rows 3' '```'
 finds 'an unknown command' 'heed sing: not a command' '```' '$ heed sing --kind x' '```'
+finds 'a lost test' 'docs/page.md:1: test Add.Subtracts: not found' 'See `Add.Subtracts` and `Add.Adds`.'
+finds 'a lost test in a table' 'test NeverAdds: not found' '| test | what |' '|---|---|' '| `Adds` | a |' '| `NeverAdds` | b |'
 echo "check-docs-test: $count cases"

@@ -2,6 +2,8 @@
 # Checks the Markdown pages under a root (default: this tree):
 # - a relative link leads to an existing file, and its #anchor to a heading of that page;
 # - a path of this tree that a page names exists (placeholders such as x.cpp, NAME or … are not checked);
+# - a test that a page names, `Suite.Name` or a word like `ThisIsATest` in a table whose first column is headed "test",
+#   is in tests/;
 # - given a built command: every `heed COMMAND --option` is in the help of COMMAND, or in that of heed.
 set -euo pipefail
 
@@ -78,8 +80,13 @@ findings() {
       if (target !~ /^(https?|mailto):/) print "link", NR, target
       rest = substr(rest, RSTART + RLENGTH)
     }
+    table = line ~ /^\| *test/ || (table && line ~ /^\|/)
     n = split(line, spans, /`/)
-    for (i = 2; i <= n; i += 2) { paths(spans[i]); commands(spans[i]) }
+    for (i = 2; i <= n; i += 2) {
+      paths(spans[i]); commands(spans[i])
+      if (spans[i] ~ /^[A-Z][A-Za-z0-9]*\.[A-Z][A-Za-z0-9]*$/ || (table && i == 2 && spans[i] ~ /^[A-Z][A-Za-z0-9]*$/))
+        print "test", NR, spans[i]
+    }
   }' "$1"
 }
 
@@ -98,6 +105,17 @@ check_path() {  # PAGE LINE PATH, relative to the root, to src/ or to include/
   local path=${3%.} base
   for base in . src include; do compgen -G "$base/$path" >/dev/null && return; done
   complain "$1:$2: $3: not found (correct the path)"
+}
+
+tests=
+check_test() {  # PAGE LINE SUITE.NAME or NAME
+  if [ -z "$tests" ]; then
+    tests=$(find tests -name '*.cpp' -exec cat {} + 2>/dev/null | tr -d '\n' |
+            grep -oE 'TEST(_F|_P)?\( *[A-Za-z0-9]+, *[A-Za-z0-9]+' | sed -E 's/TEST(_F|_P)?\( *//; s/, */./') || true
+  fi
+  local pattern=$3
+  if [[ "$3" == *.* ]]; then pattern=${3//./\\.}; else pattern=".*\\.$3"; fi
+  grep -qxE -e "$pattern" <<<"$tests" || complain "$1:$2: test $3: not found in tests/ (correct the name)"
 }
 
 declare -A help_of
@@ -130,6 +148,7 @@ for page in "${pages[@]}"; do
     case $kind in
       link) check_link "$page" "$line" "$rest" ;;
       path) check_path "$page" "$line" "$rest" ;;
+      test) check_test "$page" "$line" "$rest" ;;
       command) if [ -n "$heed" ]; then set -f; check_command "$page" "$line" $rest; set +f; fi ;;
     esac
   done < <(findings "$page")
