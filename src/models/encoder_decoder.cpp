@@ -137,10 +137,10 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
 
 Tensor EncoderDecoderParts::encode(const SourceBatch& batch, Context& context) const {
   if (batch.features.defined() != audio.has_value()) {
-    throw Error(audio ? "encode: expected input_features, as this model hears, got token ids (heed translate "
-                        "--input takes them)"
-                      : "encode: expected token ids, as this model reads, got input_features (heed translate "
-                        "takes text and --prompt-ids)");
+    throw Error(audio ? "encode: expected input_features (the model has an audio frontend), got token ids "
+                        "(heed translate --input takes them)"
+                      : "encode: expected token ids (the model has no audio frontend), got input_features "
+                        "(heed translate takes text and --prompt-ids)");
   }
   Pass pass(context);
   pass.self = see_only(batch.mask);

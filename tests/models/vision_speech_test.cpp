@@ -264,10 +264,11 @@ TEST(Whisper, ReadsNoTextAndTextModelsHearNothing) {
     return "none";
   };
   using testing::HasSubstr;
-  EXPECT_THAT(error(*whisper, {ids, {}}), HasSubstr("as this model hears, got token ids (heed translate"));
+  EXPECT_THAT(error(*whisper, {ids, {}}),
+              HasSubstr("(the model has an audio frontend), got token ids (heed translate"));
   EXPECT_THAT(error(*whisper, {{}, {}, Tensor::zeros({1, 80, 61})}), HasSubstr("f32[B, 80, 60], got"));
   EXPECT_THAT(error(*bart, {{}, {}, Tensor::zeros({1, 80, 60})}),
-              HasSubstr("as this model reads, got input_features (heed translate"));
+              HasSubstr("(the model has no audio frontend), got input_features (heed translate"));
 }
 
 }  // namespace
