@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "heed/error.h"
+#include <nlohmann/json.hpp>
+
+#include "text/json_field.h"
 #include "text/pattern.h"
 
 namespace heed {
