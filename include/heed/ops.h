@@ -9,6 +9,7 @@
 #include "heed/ops/loss.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/norm.h"
+#include "heed/ops/recurrent.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/rotary.h"
 #include "heed/ops/shape.h"

@@ -1,0 +1,296 @@
+// LSTM and GRU. The products of all inputs with their weights are one matrix product; then each step is one
+// product of the states with theirs, and one kernel for all gates. Backward through time is a single closure,
+// which ends with one product for the gradient of each matrix.
+#include "heed/ops/recurrent.h"
+
+#include <algorithm>
+
+#include "heed/autograd.h"
+#include "heed/ops/matmul.h"
+#include "kernels/gemm.h"
+#include "kernels/recurrent.h"
+#include "ops/repeated_product.h"
+#include "ops/several_results.h"
+#include "ops/stored_matrix.h"
+#include "ops/stored_recurrent.h"
+
+namespace heed {
+namespace {
+
+// What backward through time needs, dense and detached; undefined tensors are absent.
+struct Tape {
+  std::int64_t gates = 0;
+  Tensor x = {}, weight_ih = {}, weight_hh = {}, h_first = {}, c_first = {}, lengths = {}, y = {};
+  Tensor values = {};      // of the gates [B, T, G H]; becomes the gradient of the sums
+  Tensor cells = {};       // LSTM: c after each step
+  Tensor state_sums = {};  // GRU: W_hh h + b_hh [B, T, 3H]; becomes its gradient
+  bool reverse = false;
+  bool has_bias_ih = false, has_bias_hh = false;
+
+  kernels::Recurrence shape() const {
+    return {y.size(0), y.size(1), y.size(2), lengths.defined() ? lengths.data<std::int64_t>() : nullptr,
+            reverse};
+  }
+};
+
+template <class T>
+const T* optional_data(const Tensor& t) {
+  return t.defined() ? t.data<T>() : nullptr;
+}
+
+Tensor detached(const Tensor& t) { return t.defined() ? t.detach().contiguous() : t; }
+
+Tensor copy_or_zeros(const Tensor& t, const Shape& shape, DType dtype) {
+  return t.defined() ? t.clone() : Tensor::zeros(shape, dtype);
+}
+
+// W_ih x + b_ih for all steps, [B, T, G H].
+Tensor input_sums(const Tensor& x, const RecurrentWeights& weights, const kernels::PackedMatrix* packed) {
+  const NoGradients guard;
+  if (packed == nullptr || x.dtype() != DType::f32) return linear(x, weights.weight_ih, weights.bias_ih);
+  return stored_linear(x, weights.weight_ih, packed, weights.bias_ih, Activation::none, WeightLayout::out_in);
+}
+
+// The bias of the states in the dtype of the sums; undefined where there is none.
+Tensor state_bias(const RecurrentWeights& weights, DType dtype) {
+  return weights.bias_hh.defined() ? weights.bias_hh.detach().to(dtype).contiguous() : Tensor();
+}
+
+template <class Step>
+void for_each_step(std::int64_t time, bool from_the_end, Step step) {
+  for (std::int64_t i = 0; i < time; ++i) step(from_the_end ? time - 1 - i : i);
+}
+
+std::vector<Tensor> inputs_of(const Tensor& x, const RecurrentWeights& w, const RecurrentState& initial) {
+  std::vector<Tensor> inputs{x, w.weight_ih, w.weight_hh, w.bias_ih, w.bias_hh, initial.h};
+  inputs.push_back(initial.c);
+  return inputs;
+}
+
+Tape tape_of(std::int64_t gates, const Tensor& x, const RecurrentWeights& w, const RecurrentState& initial,
+             const RecurrentOptions& options) {
+  Tape tape{.gates = gates};
+  tape.x = detached(x);
+  tape.weight_ih = detached(w.weight_ih);
+  tape.weight_hh = detached(w.weight_hh);
+  tape.h_first = detached(initial.h);
+  tape.c_first = detached(initial.c);
+  tape.lengths = detached(options.lengths);
+  tape.reverse = options.reverse;
+  tape.has_bias_ih = w.bias_ih.defined();
+  tape.has_bias_hh = w.bias_hh.defined();
+  tape.y = Tensor::empty({x.size(0), x.size(1), w.weight_hh.size(1)}, x.dtype());
+  return tape;
+}
+
+// The gradients of x, weights, biases and initial state, once those of the sums are there: `of_inputs` of
+// W_ih x + b_ih, `of_states` of W_hh h + b_hh, both [B, T, G H].
+template <class T>
+std::vector<Tensor> gradients_of(const Tape& tape, const Tensor& of_inputs, const Tensor& of_states,
+                                 const RecurrentState& first) {
+  const DType dtype = of_inputs.dtype();
+  const kernels::Recurrence shape = tape.shape();
+  const std::int64_t rows = shape.batch * shape.time, in = tape.x.size(2), out = tape.gates * shape.hidden;
+  const Tensor before = Tensor::empty(tape.y.shape(), dtype);
+  kernels::states_before<T>(shape, tape.y.data<T>(), optional_data<T>(tape.h_first), before.data<T>());
+  Tensor dx = Tensor::empty(tape.x.shape(), dtype);
+  Tensor dweight_ih = Tensor::empty(tape.weight_ih.shape(), dtype);
+  Tensor dweight_hh = Tensor::empty(tape.weight_hh.shape(), dtype);
+  const T *inputs = of_inputs.data<T>(), *states = of_states.data<T>();
+  kernels::gemm<T>(false, false, rows, in, out, T{1}, inputs, out, tape.weight_ih.data<T>(), in, T{0},
+                   dx.data<T>(), in);
+  kernels::gemm<T>(true, false, out, in, rows, T{1}, inputs, out, tape.x.data<T>(), in, T{0},
+                   dweight_ih.data<T>(), in);
+  kernels::gemm<T>(true, false, out, shape.hidden, rows, T{1}, states, out, before.data<T>(), shape.hidden,
+                   T{0}, dweight_hh.data<T>(), shape.hidden);
+  const auto bias = [&](bool wanted, const T* sums) {
+    if (!wanted) return Tensor();
+    Tensor gradient = Tensor::empty({out}, dtype);
+    kernels::bias_gradient(sums, gradient.data<T>(), rows, out);
+    return gradient;
+  };
+  return {dx,
+          dweight_ih,
+          dweight_hh,
+          bias(tape.has_bias_ih, inputs),
+          bias(tape.has_bias_hh, states),
+          tape.h_first.defined() ? first.h : Tensor(),
+          tape.c_first.defined() ? first.c : Tensor()};
+}
+
+template <class T>
+void lstm_steps(const Tape& tape, const RecurrentWeights& w, const RecurrentState& state,
+                const kernels::PackedMatrix* packed) {
+  const kernels::Recurrence shape = tape.shape();
+  const std::int64_t out = 4 * shape.hidden;
+  const Tensor bias = state_bias(w, tape.y.dtype());
+  const RepeatedProduct<T> product(tape.weight_hh, ProductOf::transpose, shape.time, packed);
+  kernels::LstmStep<T> step{.gates = tape.values.data<T>(), .h = state.h.data<T>(), .c = state.c.data<T>()};
+  step.y = tape.y.data<T>();
+  step.cells = tape.cells.defined() ? tape.cells.data<T>() : nullptr;
+  for_each_step(shape.time, shape.reverse, [&](std::int64_t t) {
+    product(shape.batch, step.h, shape.hidden, optional_data<T>(bias), step.gates + t * out, shape.time * out,
+            true);
+    step.t = t;
+    kernels::lstm_step(shape, step);
+  });
+}
+
+// d: the gradients of y, h and c, undefined where there are none.
+template <class T>
+std::vector<Tensor> lstm_backward(const Tape& tape, const std::vector<Tensor>& d) {
+  const kernels::Recurrence shape = tape.shape();
+  const Shape state{shape.batch, shape.hidden};
+  const DType dtype = tape.y.dtype();
+  const std::int64_t out = 4 * shape.hidden;
+  const Tensor dy = detached(d[0]);
+  const RecurrentState first{copy_or_zeros(d[1], state, dtype), copy_or_zeros(d[2], state, dtype)};
+  const RepeatedProduct<T> product(tape.weight_hh, ProductOf::itself, shape.time);
+  kernels::LstmStepBackward<T> step{.gates = tape.values.data<T>(), .cells = tape.cells.data<T>()};
+  step.c_first = optional_data<T>(tape.c_first);
+  step.dy = optional_data<T>(dy);
+  step.dh = first.h.data<T>();
+  step.dc = first.c.data<T>();
+  for_each_step(shape.time, !shape.reverse, [&](std::int64_t t) {
+    step.t = t;
+    kernels::lstm_step_backward(shape, step);
+    product(shape.batch, step.gates + t * out, shape.time * out, nullptr, step.dh, shape.hidden, true);
+  });
+  return gradients_of<T>(tape, tape.values, tape.values, first);
+}
+
+template <class T>
+void gru_steps(const Tape& tape, const RecurrentWeights& w, const Tensor& h,
+               const kernels::PackedMatrix* packed) {
+  const kernels::Recurrence shape = tape.shape();
+  const std::int64_t out = 3 * shape.hidden;
+  const bool keep = tape.state_sums.size(1) == shape.time;  // else one step's sums at a time
+  const Tensor bias = state_bias(w, tape.y.dtype());
+  const RepeatedProduct<T> product(tape.weight_hh, ProductOf::transpose, shape.time, packed);
+  kernels::GruStep<T> step{.gates = tape.values.data<T>(), .h = h.data<T>(), .y = tape.y.data<T>()};
+  step.sums_row = tape.state_sums.size(1) * out;
+  step.keep = keep;
+  for_each_step(shape.time, shape.reverse, [&](std::int64_t t) {
+    T* sums = tape.state_sums.data<T>() + (keep ? t * out : 0);
+    product(shape.batch, step.h, shape.hidden, optional_data<T>(bias), sums, step.sums_row, false);
+    step.t = t;
+    step.sums = sums;
+    kernels::gru_step(shape, step);
+  });
+}
+
+template <class T>
+std::vector<Tensor> gru_backward(const Tape& tape, const std::vector<Tensor>& d) {
+  const kernels::Recurrence shape = tape.shape();
+  const std::int64_t out = 3 * shape.hidden;
+  const Tensor dy = detached(d[0]);
+  const RecurrentState first{copy_or_zeros(d[1], {shape.batch, shape.hidden}, tape.y.dtype()), {}};
+  const RepeatedProduct<T> product(tape.weight_hh, ProductOf::itself, shape.time);
+  kernels::GruStepBackward<T> step{.gates = tape.values.data<T>(), .sums = tape.state_sums.data<T>()};
+  step.y = tape.y.data<T>();
+  step.h_first = optional_data<T>(tape.h_first);
+  step.dy = optional_data<T>(dy);
+  step.dh = first.h.data<T>();
+  for_each_step(shape.time, !shape.reverse, [&](std::int64_t t) {
+    step.t = t;
+    kernels::gru_step_backward(shape, step);
+    product(shape.batch, step.sums + t * out, shape.time * out, nullptr, step.dh, shape.hidden, true);
+  });
+  return gradients_of<T>(tape, tape.values, tape.state_sums, first);
+}
+
+}  // namespace
+
+void check_recurrent(const char* name, std::int64_t gates, const Tensor& x, const RecurrentWeights& w,
+                     const RecurrentState& initial, const RecurrentOptions& options) {
+  const auto fail = [&](const std::string& expected, const Tensor& got) {
+    throw Error(std::string(name) + ": expected " + expected + ", got " +
+                (got.defined() ? got.str() : "an undefined one"));
+  };
+  if (!x.defined() || x.rank() != 3 || x.size(1) < 1) fail("x [B, T, D] of at least one step", x);
+  const Tensor& ih = w.weight_ih;
+  if (!w.weight_hh.defined() || w.weight_hh.rank() != 2 ||
+      w.weight_hh.size(0) != gates * w.weight_hh.size(1)) {
+    fail("weight_hh [" + std::to_string(gates) + " H, H]", w.weight_hh);
+  }
+  const std::int64_t hidden = w.weight_hh.size(1), out = gates * hidden;
+  if (!ih.defined() || ih.shape() != Shape{out, x.size(2)})
+    fail("weight_ih " + Shape{out, x.size(2)}.str(), ih);
+  const bool narrow = x.dtype() == DType::f32 && !needs_gradient({ih, w.weight_hh});
+  for (const Tensor* weight : {&ih, &w.weight_hh}) {
+    const bool widens = narrow && (weight->dtype() == DType::bf16 || weight->dtype() == DType::f16);
+    if (weight->dtype() != x.dtype() && !widens) fail("weights like x " + x.str(), *weight);
+  }
+  for (const Tensor* bias : {&w.bias_ih, &w.bias_hh}) {
+    if (bias->defined() && bias->shape() != Shape{out}) fail("biases " + Shape{out}.str(), *bias);
+  }
+  for (const Tensor* state : {&initial.h, &initial.c}) {
+    if (!state->defined()) continue;
+    if (state->shape() != Shape{x.size(0), hidden} || state->dtype() != x.dtype())
+      fail("an initial state " + Shape{x.size(0), hidden}.str() + " like x " + x.str(), *state);
+    if (state == &initial.c && gates == 3) fail("no cell in the state of a GRU", *state);
+  }
+  if (!options.lengths.defined()) return;
+  if (options.lengths.dtype() != DType::i64 || options.lengths.shape() != Shape{x.size(0)})
+    fail("lengths i64" + Shape{x.size(0)}.str(), options.lengths);
+  for (const std::int64_t length : options.lengths.to_vector<std::int64_t>()) {
+    if (length < 0 || length > x.size(1))
+      throw Error(std::string(name) + ": expected lengths in [0, " + std::to_string(x.size(1)) + "], got " +
+                  std::to_string(length));
+  }
+}
+
+RecurrentResult stored_lstm(const Tensor& x, const RecurrentWeights& weights, const RecurrentState& initial,
+                            const RecurrentOptions& options, const PackedRecurrent& packed) {
+  check_recurrent("lstm", 4, x, weights, initial, options);
+  const std::vector<Tensor> inputs = inputs_of(x, weights, initial);
+  const bool recording = needs_gradient(inputs);
+  Tape tape = tape_of(4, x, weights, initial, options);
+  tape.values = input_sums(tape.x, weights, recording ? nullptr : packed.ih);
+  if (recording) tape.cells = Tensor::empty(tape.y.shape(), x.dtype());
+  const Shape shape{x.size(0), tape.y.size(2)};
+  const RecurrentResult result{
+      tape.y.detach(),
+      {copy_or_zeros(tape.h_first, shape, x.dtype()), copy_or_zeros(tape.c_first, shape, x.dtype())}};
+  dispatch_float("lstm", x.dtype(), [&]<class T>() {
+    lstm_steps<T>(tape, weights, result.state, recording ? nullptr : packed.hh);
+  });
+  if (!recording) return result;
+  record_results(
+      {result.y, result.state.h, result.state.c}, "lstm", inputs, [tape](const std::vector<Tensor>& d) {
+        return dispatch_float("lstm", tape.y.dtype(), [&]<class T>() { return lstm_backward<T>(tape, d); });
+      });
+  return result;
+}
+
+RecurrentResult stored_gru(const Tensor& x, const RecurrentWeights& weights, const RecurrentState& initial,
+                           const RecurrentOptions& options, const PackedRecurrent& packed) {
+  check_recurrent("gru", 3, x, weights, initial, options);
+  const std::vector<Tensor> inputs = inputs_of(x, weights, initial);
+  const bool recording = needs_gradient(inputs);
+  Tape tape = tape_of(3, x, weights, initial, options);
+  tape.values = input_sums(tape.x, weights, recording ? nullptr : packed.ih);
+  tape.state_sums = Tensor::empty({x.size(0), recording ? x.size(1) : 1, tape.values.size(2)}, x.dtype());
+  const Shape shape{x.size(0), tape.y.size(2)};
+  const RecurrentResult result{tape.y.detach(), {copy_or_zeros(tape.h_first, shape, x.dtype()), {}}};
+  dispatch_float("gru", x.dtype(), [&]<class T>() {
+    gru_steps<T>(tape, weights, result.state.h, recording ? nullptr : packed.hh);
+  });
+  if (!recording) return result;
+  record_results({result.y, result.state.h}, "gru", inputs, [tape](const std::vector<Tensor>& d) {
+    return dispatch_float("gru", tape.y.dtype(), [&]<class T>() { return gru_backward<T>(tape, d); });
+  });
+  return result;
+}
+
+RecurrentResult lstm(const Tensor& x, const RecurrentWeights& weights, const RecurrentState& initial,
+                     const RecurrentOptions& options) {
+  return stored_lstm(x, weights, initial, options, {});
+}
+
+RecurrentResult gru(const Tensor& x, const RecurrentWeights& weights, const RecurrentState& initial,
+                    const RecurrentOptions& options) {
+  return stored_gru(x, weights, initial, options, {});
+}
+
+}  // namespace heed
