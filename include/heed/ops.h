@@ -2,6 +2,7 @@
 #pragma once
 
 #include "heed/ops/activation.h"
+#include "heed/ops/additive.h"
 #include "heed/ops/attention.h"
 #include "heed/ops/dropout.h"
 #include "heed/ops/elementwise.h"
