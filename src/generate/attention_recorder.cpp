@@ -66,11 +66,8 @@ TensorMap AttentionRecorder::collect(std::int64_t hypothesis) const {
     for (std::int64_t t = 0; t < length; ++t) {
       const Node& node = chain[static_cast<std::size_t>(t)];
       const Tensor& step = steps_[static_cast<std::size_t>(node.step)].at(name);
-      const std::int64_t step_keys = step.size(2);
-      for (std::int64_t h = 0; h < heads; ++h) {
-        const float* from = step.data<float>() + (node.row * heads + h) * step_keys;
-        std::copy(from, from + step_keys, all.data<float>() + (h * length + t) * keys);
-      }
+      slice(slice(all, 1, t, t + 1), 2, 0, step.size(2))
+          .copy_from(reshape(slice(step, 0, node.row, node.row + 1), {heads, 1, step.size(2)}));
     }
     collected[name] = all;
   }

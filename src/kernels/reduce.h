@@ -17,6 +17,11 @@ void mean(const T* x, T* y, std::int64_t outer, std::int64_t n, std::int64_t inn
 template <class T>
 void max(const T* x, T* y, std::int64_t* arg, std::int64_t outer, std::int64_t n, std::int64_t inner);
 
+/// index[rows, k]: the places of the k largest of each row of x [rows, n], the largest first, of equal ones
+/// the first; k <= n.
+template <class T>
+void top_k(const T* x, std::int64_t* index, std::int64_t rows, std::int64_t n, std::int64_t k);
+
 /// dx[outer, arg, inner] = dy[outer, inner], `arg` as max gave it; the rest of dx [outer, n, inner] stays.
 template <class T>
 void max_backward(const T* dy, const std::int64_t* arg, T* dx, std::int64_t outer, std::int64_t n,

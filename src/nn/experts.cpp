@@ -18,27 +18,6 @@ Tensor index_tensor(const Indices& indices) {
   return Tensor::from(indices, {static_cast<std::int64_t>(indices.size())});
 }
 
-// The k largest of each row of [N, E], the largest first; N * k indices.
-Indices largest_of_rows(const Tensor& probabilities, std::int64_t k) {
-  const std::int64_t experts = probabilities.size(-1);
-  const auto values = probabilities.detach().to(DType::f64).to_vector<double>();
-  Indices chosen;
-  std::vector<bool> taken;
-  for (std::int64_t row = 0; row < probabilities.size(0); ++row) {
-    const double* p = values.data() + row * experts;
-    taken.assign(static_cast<std::size_t>(experts), false);
-    for (std::int64_t slot = 0; slot < k; ++slot) {
-      std::int64_t best = -1;
-      for (std::int64_t e = 0; e < experts; ++e) {
-        if (!taken[static_cast<std::size_t>(e)] && (best < 0 || p[e] > p[best])) best = e;
-      }
-      taken[static_cast<std::size_t>(best)] = true;
-      chosen.push_back(best);
-    }
-  }
-  return chosen;
-}
-
 // The chosen probabilities, [N, k].
 Tensor weights_of(const Tensor& probabilities, const Indices& chosen, std::int64_t k, bool normalise) {
   const std::int64_t rows = probabilities.size(0), experts = probabilities.size(1);
@@ -58,7 +37,7 @@ Tensor Experts::operator()(const Tensor& x, Pass& pass, PartState*) const {
   pass.tap("router_logits", logits);
   pass.collected["router_logits"].push_back(logits);
   const Tensor probabilities = softmax(logits, -1);
-  const Indices picks = largest_of_rows(probabilities, k);
+  const Indices picks = top_k(probabilities, k).to_vector<std::int64_t>();
 
   std::vector<Indices> choices(experts.size());  // choice i is that of token i / k
   for (std::size_t i = 0; i < picks.size(); ++i)
@@ -87,7 +66,7 @@ Tensor load_balancing_loss(const std::vector<Tensor>& router_logits, std::int64_
   if (router_logits.empty()) return Tensor::scalar(0.0);
   const Tensor probabilities = softmax(concat(router_logits, 0), -1);  // [L * N, E]
   const std::int64_t rows = probabilities.size(0), experts = probabilities.size(1);
-  const Indices picks = largest_of_rows(probabilities, chosen);
+  const Indices picks = top_k(probabilities, chosen).to_vector<std::int64_t>();
   std::vector<double> counts(static_cast<std::size_t>(experts), 0), share(static_cast<std::size_t>(rows), 1);
   if (mask.defined()) {
     const auto present = mask.to_vector<std::int64_t>();

@@ -82,6 +82,23 @@ Tensor argmax(const Tensor& x, int axis, bool keep) {
   return where;
 }
 
+Tensor top_k(const Tensor& x, std::int64_t k) {
+  const std::int64_t n = x.size(-1);
+  if (k < 0 || k > n) {
+    throw Error("top_k: expected at most " + std::to_string(n) + " of " + x.str() + ", got " +
+                std::to_string(k));
+  }
+  const Tensor input = x.detach().contiguous();
+  Shape shape = x.shape();
+  shape[x.rank() - 1] = k;
+  Tensor chosen = Tensor::empty(shape, DType::i64);
+  const std::int64_t rows = n == 0 ? 0 : x.numel() / n;
+  dispatch_float("top_k", x.dtype(), [&]<class T>() {
+    kernels::top_k(input.data<T>(), chosen.data<std::int64_t>(), rows, n, k);
+  });
+  return chosen;
+}
+
 Tensor sum(const Tensor& x) { return sum(reshape(x, {x.numel()}), 0); }
 Tensor mean(const Tensor& x) { return mean(reshape(x, {x.numel()}), 0); }
 

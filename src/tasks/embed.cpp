@@ -4,68 +4,40 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/ops/activation.h"
 #include "heed/ops/elementwise.h"
+#include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "heed/text/unicode.h"
+#include "kernels/pooling.h"
 #include "kernels/reduce.h"
 #include "tasks/scores.h"
 
 namespace heed {
 namespace {
 
-// The token vectors [T, D] of a text in memory, and the range that is pooled.
-struct TokenVectors {
-  const float* rows;
-  std::int64_t width;
-  std::int64_t first;
-  std::int64_t end;
-};
-
-void pool(const TokenVectors& tokens, Pooling pooling, float* out) {
-  const std::int64_t count = tokens.end - tokens.first;
-  std::fill_n(out, tokens.width, 0.0f);
-  if (count <= 0) return;
-  const auto row = [&](std::int64_t t) { return tokens.rows + t * tokens.width; };
-  if (pooling == Pooling::cls || pooling == Pooling::last) {
-    std::copy_n(row(pooling == Pooling::cls ? tokens.first : tokens.end - 1), tokens.width, out);
-    return;
+// The vector [D] of a text's tokens [T, D], pooled; T >= 1.
+Tensor pool(const Tensor& tokens, std::int64_t first, Pooling pooling) {
+  const std::int64_t count = tokens.size(0), width = tokens.size(1);
+  switch (pooling) {
+    case Pooling::cls: return reshape(slice(tokens, 0, 0, 1), {width});
+    case Pooling::last: return reshape(slice(tokens, 0, count - 1, count), {width});
+    case Pooling::max: return max(tokens, 0);
+    default: break;
   }
-  if (pooling == Pooling::max) {
-    std::copy_n(row(tokens.first), tokens.width, out);
-    for (std::int64_t t = tokens.first + 1; t < tokens.end; ++t) {
-      for (std::int64_t d = 0; d < tokens.width; ++d) out[d] = std::max(out[d], row(t)[d]);
-    }
-    return;
-  }
-  std::vector<double> sums(static_cast<std::size_t>(tokens.width));
-  double weights = 0;
-  for (std::int64_t t = tokens.first; t < tokens.end; ++t) {
-    const double weight = pooling == Pooling::weighted_mean ? static_cast<double>(t + 1) : 1.0;
-    weights += weight;
-    for (std::int64_t d = 0; d < tokens.width; ++d)
-      sums[static_cast<std::size_t>(d)] += weight * static_cast<double>(row(t)[d]);
-  }
-  const double divisor = pooling == Pooling::mean_sqrt ? std::sqrt(weights) : weights;
-  for (std::int64_t d = 0; d < tokens.width; ++d)
-    out[d] = static_cast<float>(sums[static_cast<std::size_t>(d)] / divisor);
-}
-
-// As torch.nn.functional.normalize: zeros stay zeros.
-void normalize_rows(const Tensor& x) {
-  const std::int64_t width = x.size(1);
-  for (std::int64_t r = 0; r < x.size(0); ++r) {
-    float* row = x.data<float>() + r * width;
-    double squares = 0;
-    for (std::int64_t d = 0; d < width; ++d)
-      squares += static_cast<double>(row[d]) * static_cast<double>(row[d]);
-    const double length = std::max(std::sqrt(squares), 1e-12);
-    for (std::int64_t d = 0; d < width; ++d)
-      row[d] = static_cast<float>(static_cast<double>(row[d]) / length);
-  }
+  std::vector<double> weights(static_cast<std::size_t>(count), 1.0);
+  if (pooling == Pooling::weighted_mean)  // by position, those of the prompt included
+    std::iota(weights.begin(), weights.end(), static_cast<double>(first + 1));
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  const Tensor y = Tensor::empty({width});
+  kernels::weighted_mean(tokens.data<float>(), weights.data(),
+                         pooling == Pooling::mean_sqrt ? std::sqrt(total) : total, count, width,
+                         y.data<float>());
+  return y;
 }
 
 Tensor after_steps(Tensor x, const std::vector<EmbeddingStep>& steps) {
@@ -77,8 +49,8 @@ Tensor after_steps(Tensor x, const std::vector<EmbeddingStep>& steps) {
     if (step.dense) x = (*step.dense)(x, step.activation);
     if (step.norm) x = (*step.norm)(x);
     if (!step.normalize) continue;
-    x = x.clone();
-    normalize_rows(x);
+    x = x.clone();  // as torch.nn.functional.normalize: zeros stay zeros
+    kernels::normalize_rows(x.data<float>(), 1e-12, x.size(0), x.size(1), x.data<float>());
   }
   return x;
 }
@@ -166,11 +138,16 @@ Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std
     if (!pooled.defined()) pooled = Tensor::zeros({static_cast<std::int64_t>(texts.size()), parts * width});
     for (std::size_t b = 0; b < chosen.size(); ++b) {
       const std::int64_t length = encodings[chosen[b]].size();
-      const TokenVectors tokens{hidden.data<float>() + static_cast<std::int64_t>(b) * hidden.size(1) * width,
-                                width, std::min(skipped, length), length};
-      float* out = pooled.data<float>() + static_cast<std::int64_t>(chosen[b]) * parts * width;
-      for (std::int64_t p = 0; p < parts; ++p)
-        pool(tokens, recipe.poolings[static_cast<std::size_t>(p)], out + p * width);
+      const std::int64_t row = static_cast<std::int64_t>(b), first = std::min(skipped, length);
+      if (first == length) continue;
+      const Tensor tokens =
+          slice(reshape(slice(hidden, 0, row, row + 1), {hidden.size(1), width}), 0, first, length);
+      const auto text = static_cast<std::int64_t>(chosen[b]);
+      for (std::int64_t p = 0; p < parts; ++p) {
+        const Tensor vector = pool(tokens, first, recipe.poolings[static_cast<std::size_t>(p)]);
+        slice(slice(pooled, 0, text, text + 1), 1, p * width, (p + 1) * width)
+            .copy_from(reshape(vector, {1, width}));
+      }
     }
   });
   if (!pooled.defined()) return Tensor::zeros({static_cast<std::int64_t>(texts.size()), 0});

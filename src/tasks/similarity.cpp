@@ -2,13 +2,14 @@
 #include "heed/tasks/similarity.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <string>
 
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
+#include "kernels/pooling.h"
 #include "kernels/reduce.h"
 #include "tasks/scores.h"
 
@@ -21,27 +22,16 @@ void check(const Tensor& a, const Tensor& b) {
               b.str());
 }
 
-// Returns the rows scaled to unit length, except zeros.
-Tensor unit_rows(const Tensor& x) {
-  const Tensor result = x.clone();
-  const std::int64_t width = x.size(1);
-  for (std::int64_t r = 0; r < x.size(0); ++r) {
-    float* row = result.data<float>() + r * width;
-    double squares = 0;
-    for (std::int64_t d = 0; d < width; ++d)
-      squares += static_cast<double>(row[d]) * static_cast<double>(row[d]);
-    const double scale = squares > 0 ? 1.0 / std::sqrt(squares) : 0.0;
-    for (std::int64_t d = 0; d < width; ++d) row[d] = static_cast<float>(static_cast<double>(row[d]) * scale);
-  }
-  return result;
-}
-
 // Returns f32 rows, scaled to unit length for cosines.
 Tensor prepared(const Tensor& x, Similarity kind) {
   const Tensor rows = x.detach().to(DType::f32).contiguous();
   if (!kernels::all_finite(rows.data<float>(), rows.numel()))
     throw Error("similarity: expected vectors of finite numbers, got others");
-  return kind == Similarity::cosine ? unit_rows(rows) : rows;
+  if (kind == Similarity::dot) return rows;
+  const Tensor units = Tensor::empty(rows.shape());
+  kernels::normalize_rows(rows.data<float>(), std::numeric_limits<double>::min(), rows.size(0), rows.size(1),
+                          units.data<float>());
+  return units;
 }
 
 }  // namespace

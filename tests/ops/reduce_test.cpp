@@ -19,6 +19,10 @@ TEST(Reduce, ValuesOverEachAxis) {
   EXPECT_EQ(mean(x, 1).to_vector<float>(), (std::vector<float>{3, 4}));
   EXPECT_EQ(max(x, 1).to_vector<float>(), (std::vector<float>{5, 6}));
   EXPECT_EQ(argmax(x, 0).to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 0, 1}));
+  EXPECT_EQ(top_k(x, 2).to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 2, 2, 0}));
+  EXPECT_EQ(top_k(Tensor::zeros({1, 3}), 3).to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 1, 2}));
+  EXPECT_EQ(top_k(x, 0).shape(), (Shape{2, 0}));
+  EXPECT_THROW(top_k(x, 4), Error);
   EXPECT_EQ(sum(x).item(), 21);
   EXPECT_EQ(mean(x).item(), 3.5);
   EXPECT_EQ(sum_to(x, {1, 3}).to_vector<float>(), (std::vector<float>{5, 7, 9}));

@@ -14,5 +14,8 @@ namespace heed {
 /// Throws Error when shapes, dtypes or buckets do not fit.
 Tensor disentangled_bias(const Tensor& c2p, const Tensor& p2c, const Tensor& buckets,
                          const Tensor& present = {});
+/// The same with gather, sums and products.
+Tensor disentangled_bias_by_formula(const Tensor& c2p, const Tensor& p2c, const Tensor& buckets,
+                                    const Tensor& present = {});
 
 }  // namespace heed

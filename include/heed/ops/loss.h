@@ -25,6 +25,9 @@ struct CrossEntropyOptions {
 /// is 0. Throws Error for a target outside [0, V) that is not ignore_index. Szegedy et al., "Rethinking the
 /// Inception architecture" (label smoothing).
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
+/// The same with exp, log, gather and sums. linear_cross_entropy is this of linear_by_formula.
+Tensor cross_entropy_by_formula(const Tensor& logits, const Tensor& targets,
+                                const CrossEntropyOptions& options = {});
 
 /// cross_entropy(linear(x, weight, bias), targets), computed in chunks of rows, so that the logits of all
 /// rows are never in memory at once. x [..., D], weight [V, D], bias [V] or undefined, targets i64 [...]. A

@@ -18,5 +18,9 @@ enum class WeightLayout { out_in, in_out };
 /// widens it to f32.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none, WeightLayout layout = WeightLayout::out_in);
+/// The same with matmul, a sum and activate; the weight has the dtype of x.
+Tensor linear_by_formula(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                         Activation activation = Activation::none,
+                         WeightLayout layout = WeightLayout::out_in);
 
 }  // namespace heed

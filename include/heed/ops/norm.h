@@ -18,5 +18,8 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, double offset
 /// rms_norm(x + residual), in one pass over memory.
 Tensor add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps,
                     double offset = 0.0);
+/// The same with means, products and rsqrt; a residual is added to x before.
+Tensor layer_norm_by_formula(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps);
+Tensor rms_norm_by_formula(const Tensor& x, const Tensor& weight, double eps, double offset = 0.0);
 
 }  // namespace heed

@@ -14,6 +14,9 @@ Tensor mean(const Tensor& x, int axis, bool keep = false);
 Tensor max(const Tensor& x, int axis, bool keep = false);
 /// Index (i64) of the first largest element. Integers have no gradient.
 Tensor argmax(const Tensor& x, int axis, bool keep = false);
+/// Indices (i64) [..., k] of the k largest elements of the last axis, the largest first, of equal ones the
+/// first. Throws Error unless 0 <= k <= the size of the axis. Integers have no gradient.
+Tensor top_k(const Tensor& x, std::int64_t k);
 /// Over all elements; the result is a scalar.
 Tensor sum(const Tensor& x);
 Tensor mean(const Tensor& x);

@@ -10,5 +10,8 @@ namespace heed {
 Tensor softmax(const Tensor& x, int axis);
 /// x - max - log(sum exp(x - max)) along `axis`.
 Tensor log_softmax(const Tensor& x, int axis);
+/// The same with max, exp, log and sums; a slice of -inf only gives NaN.
+Tensor softmax_by_formula(const Tensor& x, int axis);
+Tensor log_softmax_by_formula(const Tensor& x, int axis);
 
 }  // namespace heed

@@ -173,6 +173,24 @@ void max_backward(const T* dy, const std::int64_t* arg, T* dx, std::int64_t oute
   }
 }
 template <class T>
+void top_k(const T* x, std::int64_t* index, std::int64_t rows, std::int64_t n, std::int64_t k) {
+  parallel_for(rows, std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(n * k, 1)),
+               [=](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t row = begin; row < end; ++row) {
+                   const T* values = x + row * n;
+                   std::int64_t* chosen = index + row * k;
+                   for (std::int64_t slot = 0; slot < k; ++slot) {
+                     std::int64_t best = -1;
+                     for (std::int64_t i = 0; i < n; ++i) {
+                       if (best >= 0 && !(values[i] > values[best])) continue;
+                       if (std::find(chosen, chosen + slot, i) == chosen + slot) best = i;
+                     }
+                     chosen[slot] = best;
+                   }
+                 }
+               });
+}
+template <class T>
 double sum_of_squares(const T* x, std::int64_t n) {
   return HEED_DISPATCH(sum_of_squares, T)(x, n);
 }
@@ -190,6 +208,7 @@ bool all_finite(const T* x, std::int64_t n) {
   template void mean(const T*, T*, std::int64_t, std::int64_t, std::int64_t);                              \
   template void max(const T*, T*, std::int64_t*, std::int64_t, std::int64_t, std::int64_t);                \
   template void max_backward(const T*, const std::int64_t*, T*, std::int64_t, std::int64_t, std::int64_t); \
+  template void top_k(const T*, std::int64_t*, std::int64_t, std::int64_t, std::int64_t);                  \
   template double sum_of_squares(const T*, std::int64_t);                                                  \
   template double sum_all(const T*, std::int64_t);                                                         \
   template bool all_finite(const T*, std::int64_t);
