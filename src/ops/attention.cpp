@@ -6,24 +6,11 @@
 
 #include "heed/autograd.h"
 #include "heed/ops/shape.h"
-#include "kernels/attention.h"
 #include "ops/attention_checks.h"
+#include "ops/attention_layout.h"
 
 namespace heed {
 namespace {
-
-// The kernel reads any strides but wants each row of numbers dense.
-Tensor dense_rows(const Tensor& x) { return x.strides()[-1] == 1 || x.size(-1) <= 1 ? x : x.contiguous(); }
-
-kernels::AttentionStrides strides_of(const Tensor& x) {
-  return {x.strides()[0], x.strides()[1], x.strides()[2]};
-}
-
-// [B, H, T, d] laid out in memory as [B, T, H, d], so that joining the heads afterwards costs nothing.
-Tensor heads_inside(std::int64_t batch, std::int64_t heads, std::int64_t time, std::int64_t width,
-                    DType dtype) {
-  return permute(Tensor::empty({batch, time, heads, width}, dtype), {0, 2, 1, 3});
-}
 
 // A contiguous mask seen with four axes.
 Tensor four_axes(const Tensor& mask) {

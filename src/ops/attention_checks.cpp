@@ -28,14 +28,14 @@ std::vector<std::int64_t> chosen(const char* what, const std::vector<std::int64_
 
 }  // namespace
 
-AttentionSizes attention_sizes(const Tensor& q, const Tensor& k, const Tensor& v) {
+AttentionSizes attention_sizes(const Tensor& q, const Tensor& k, const Tensor& v, const char* name) {
   const bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q.size(0) == k.size(0) &&
                     k.size(0) == v.size(0) && k.size(1) == v.size(1) && k.size(2) == v.size(2) &&
                     q.size(3) == k.size(3) && k.size(1) > 0 && q.size(1) % k.size(1) == 0 &&
                     is_floating(q.dtype()) && is_floating(k.dtype()) && k.dtype() == v.dtype() &&
                     (q.dtype() == DType::f64) == (k.dtype() == DType::f64);
   if (!fits) {
-    throw Error(std::string(kAttentionName) +
+    throw Error(std::string(name) +
                 ": expected q [B, H, T, d], k [B, K, S, d] and v [B, K, S, e] of floating types (k and v " +
                 "of one, f64 only together) with K dividing H, got " + q.str() + ", " + k.str() + " and " +
                 v.str());
@@ -94,6 +94,29 @@ void check_attention_options(const AttentionSizes& n, DType compute, const Atten
   }
   if (o.window < 0) throw Error(where + ": expected a window of at least 0, got " + std::to_string(o.window));
   refuse_gradient("ALiBi slopes", {o.alibi_slopes});
+}
+
+void check_key_masks(const char* name, const AttentionSizes& n, const Tensor& key_mask,
+                     const Tensor& key_lengths) {
+  const std::string where = std::string(name) + ": expected ";
+  const Shape mask{n.batch, n.keys}, lengths{n.batch};
+  if (key_mask.defined() && (key_mask.shape() != mask || key_mask.dtype() != DType::boolean))
+    throw Error(where + "a key mask bool" + mask.str() + ", got " + key_mask.str());
+  if (key_lengths.defined() && (key_lengths.shape() != lengths || key_lengths.dtype() != DType::i64))
+    throw Error(where + "key lengths i64" + lengths.str() + ", got " + key_lengths.str());
+}
+
+Tensor visible_keys(const AttentionSizes& n, const Tensor& key_mask, const Tensor& key_lengths) {
+  if (!key_lengths.defined()) return key_mask.defined() ? key_mask.contiguous() : Tensor();
+  Tensor visible =
+      key_mask.defined() ? key_mask.contiguous().clone() : Tensor::full({n.batch, n.keys}, 1, DType::boolean);
+  const std::vector<std::int64_t> lengths = key_lengths.to_vector<std::int64_t>();
+  for (std::int64_t b = 0; b < n.batch; ++b) {
+    bool* row = visible.data<bool>() + b * n.keys;
+    const std::int64_t length = std::clamp<std::int64_t>(lengths[static_cast<std::size_t>(b)], 0, n.keys);
+    std::fill(row + length, row + n.keys, false);
+  }
+  return visible;
 }
 
 double attention_scale(const AttentionOptions& options, const AttentionSizes& n) {

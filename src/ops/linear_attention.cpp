@@ -1,0 +1,164 @@
+// Linear attention: the kernel with its gradient, and the plain formula.
+#include "heed/ops/linear_attention.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "heed/autograd.h"
+#include "heed/ops/activation.h"
+#include "heed/ops/elementwise.h"
+#include "heed/ops/matmul.h"
+#include "heed/ops/reduce.h"
+#include "heed/ops/shape.h"
+#include "kernels/linear_attention.h"
+#include "ops/attention_checks.h"
+#include "ops/attention_layout.h"
+
+namespace heed {
+namespace {
+
+constexpr const char* kLinearAttention = "linear attention";
+
+void check(const AttentionSizes& n, const Tensor& q, const Tensor& k, const LinearAttentionOptions& o) {
+  const std::string where = std::string(kLinearAttention) + ": expected ";
+  if (q.dtype() != k.dtype() || (q.dtype() != DType::f32 && q.dtype() != DType::f64))
+    throw Error(where + "q, k and v all f32 or all f64, got " + q.str() + " and " + k.str());
+  if (o.causal && n.queries != n.keys) {
+    throw Error(where + "as many queries as keys for a causal attention, got " + q.str() + " and " + k.str());
+  }
+  check_key_masks(kLinearAttention, n, o.key_mask, o.key_lengths);
+  const Shape state{n.batch, n.kv_heads, n.head_dim, n.value_dim + 1};
+  if (o.state.defined() &&
+      (o.state.shape() != state || o.state.dtype() != DType::f64 || !o.state.is_contiguous()))
+    throw Error(where + "a state f64" + state.str() + ", got " + o.state.str());
+}
+
+// One call of the kernels. `sums`, where defined, are the denominators.
+struct Call {
+  AttentionSizes n;
+  bool causal;
+  Tensor q, k, v, visible, o, sums;
+
+  kernels::AttentionShape shape() const {
+    return {n.batch,     n.heads,       n.kv_heads,    n.queries,     n.keys,       n.head_dim,
+            n.value_dim, strides_of(q), strides_of(k), strides_of(v), strides_of(o)};
+  }
+  kernels::LinearAttentionOptions options() const {
+    return {causal, visible.defined() ? visible.data<bool>() : nullptr};
+  }
+  void forward(const Tensor& state) const {
+    dispatch_float(kLinearAttention, q.dtype(), [&]<class T>() {
+      kernels::LinearAttentionForward<T> args;
+      args.q = reinterpret_cast<const T*>(q.raw_data());
+      args.k = reinterpret_cast<const T*>(k.raw_data());
+      args.v = reinterpret_cast<const T*>(v.raw_data());
+      args.o = reinterpret_cast<T*>(o.raw_data());
+      if (sums.defined()) args.sums = sums.data<T>();
+      if (state.defined()) args.state = state.data<double>();
+      kernels::linear_attention(shape(), options(), args);
+    });
+  }
+  std::vector<Tensor> gradients(const Tensor& d_o) const {
+    const DType type = q.dtype();
+    const Tensor dq = heads_inside(n.batch, n.heads, n.queries, n.head_dim, type);
+    const Tensor dk = heads_inside(n.batch, n.kv_heads, n.keys, n.head_dim, type);
+    const Tensor dv = heads_inside(n.batch, n.kv_heads, n.keys, n.value_dim, type);
+    dispatch_float(kLinearAttention, type, [&]<class T>() {
+      kernels::LinearAttentionBackward<T> args;
+      args.q = reinterpret_cast<const T*>(q.raw_data());
+      args.k = reinterpret_cast<const T*>(k.raw_data());
+      args.v = reinterpret_cast<const T*>(v.raw_data());
+      args.o = reinterpret_cast<const T*>(o.raw_data());
+      args.sums = sums.data<T>();
+      args.d_o = reinterpret_cast<const T*>(d_o.raw_data());
+      args.dq = reinterpret_cast<T*>(dq.raw_data());
+      args.dk = reinterpret_cast<T*>(dk.raw_data());
+      args.dv = reinterpret_cast<T*>(dv.raw_data());
+      args.d_o_strides = strides_of(d_o);
+      args.dq_strides = strides_of(dq);
+      args.dk_strides = strides_of(dk);
+      args.dv_strides = strides_of(dv);
+      kernels::linear_attention_backward(shape(), options(), args);
+    });
+    return {dq, dk, dv};
+  }
+};
+
+// elu(x) + 1 = max(x, 0) + exp(min(x, 0))
+Tensor features(const Tensor& x) { return relu(x) + exp(neg(relu(neg(x)))); }
+
+// The weights of some heads and queries, [B, heads, queries, S].
+Tensor weights_by_formula(const AttentionSizes& n, const Tensor& q, const Tensor& k,
+                          const LinearAttentionOptions& options, const WantedWeights& wanted) {
+  std::vector<std::int64_t> kv_heads;
+  for (const std::int64_t h : wanted.heads) kv_heads.push_back(h / (n.heads / n.kv_heads));
+  const auto index = [](const std::vector<std::int64_t>& places) {
+    return Tensor::from(places, {static_cast<std::int64_t>(places.size())});
+  };
+  const Tensor phi_q = features(gather(gather(q, 1, index(wanted.heads)), 2, index(wanted.queries)));
+  const Tensor phi_k = features(gather(k, 1, index(kv_heads)));
+  Tensor products = matmul(phi_q, transpose(phi_k, -1, -2));
+  const Tensor visible = visible_keys(n, options.key_mask, options.key_lengths);
+  if (visible.defined()) products = products * reshape(visible, {n.batch, 1, 1, n.keys}).to(q.dtype());
+  if (options.causal) {
+    std::vector<double> seen;
+    for (const std::int64_t t : wanted.queries) {
+      for (std::int64_t s = 0; s < n.keys; ++s) seen.push_back(s <= t ? 1 : 0);
+    }
+    const auto rows = static_cast<std::int64_t>(wanted.queries.size());
+    products = products * Tensor::from(seen, {rows, n.keys}).to(q.dtype());
+  }
+  // A query that sees nothing has a sum of 0, and weights of 0.
+  const Tensor sums = sum(products, -1, true);
+  Tensor nothing = Tensor::zeros(sums.shape(), DType::f64);
+  const std::vector<double> values = sums.detach().to(DType::f64).to_vector<double>();
+  for (std::size_t i = 0; i < values.size(); ++i) nothing.data<double>()[i] = values[i] > 0 ? 0 : 1;
+  return products / (sums + nothing.to(q.dtype()));
+}
+
+}  // namespace
+
+Tensor linear_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                        const LinearAttentionOptions& options, AttentionWeights* weights) {
+  const AttentionSizes n = attention_sizes(query, key, value, kLinearAttention);
+  check(n, query, key, options);
+  const bool recording = needs_gradient({query, key, value});
+  if (options.state.defined()) refuse_gradient("the state of linear attention", {query, key, value});
+  if (weights != nullptr) {
+    if (options.state.defined())
+      throw Error(std::string(kLinearAttention) +
+                  ": expected no request for weights with a state, which keeps no keys");
+    const NoGradients guard;
+    weights->values = weights_by_formula(n, query, key, options, WantedWeights(*weights, n));
+  }
+  Call call{n,
+            options.causal,
+            dense_rows(query.detach()),
+            dense_rows(key.detach()),
+            dense_rows(value.detach()),
+            visible_keys(n, options.key_mask, options.key_lengths),
+            heads_inside(n.batch, n.heads, n.queries, n.value_dim, query.dtype()),
+            recording ? Tensor::empty({n.batch, n.heads, n.queries}, query.dtype()) : Tensor()};
+  call.forward(options.state);
+  Tensor result = call.o;
+  if (!recording) return result;
+  call.o = call.o.detach();  // the closure may not hold its own result, only its numbers
+  record(result, kLinearAttention, {query, key, value},
+         [call](const Tensor& gradient) { return call.gradients(dense_rows(gradient)); });
+  return result;
+}
+
+Tensor linear_attention_by_formula(const Tensor& query, const Tensor& key, const Tensor& value,
+                                   const LinearAttentionOptions& options, AttentionWeights* weights) {
+  const AttentionSizes n = attention_sizes(query, key, value, kLinearAttention);
+  check(n, query, key, options);
+  if (options.state.defined()) throw Error(std::string(kLinearAttention) + " by formula: expected no state");
+  const Tensor all = weights_by_formula(n, query, key, options, WantedWeights({}, n));
+  if (weights != nullptr)
+    weights->values = weights_by_formula(n, query, key, options, WantedWeights(*weights, n));
+  std::vector<std::int64_t> kv_heads;
+  for (std::int64_t h = 0; h < n.heads; ++h) kv_heads.push_back(h / (n.heads / n.kv_heads));
+  return matmul(all, gather(value, 1, Tensor::from(kv_heads, {n.heads})));
+}
+
+}  // namespace heed
