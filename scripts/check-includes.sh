@@ -50,6 +50,7 @@ BEGIN {
   n = split("error cancelled dtype shape buffer threads random", list, " ")
   for (i = 1; i <= n; ++i) top_header[list[i]] = "core"
   top_header["activation"] = "kernels"
+  top_header["sparse_pattern"] = "kernels"
   top_header["tensor"] = top_header["autograd"] = "tensor"
   for (module in below) if (!(module in top_header)) top_header[module] = module
   top_header["heed"] = "everything"

@@ -16,3 +16,4 @@
 #include "heed/ops/rotary.h"
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"
+#include "heed/ops/sparse_attention.h"

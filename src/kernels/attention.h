@@ -110,6 +110,9 @@ struct AttentionBackward {
   T* dbias = nullptr;            // laid out by options.bias_strides, summed where the bias was repeated
   T* d_relative_bias = nullptr;  // [H, T + S - 1]
   AttentionStrides d_o_strides, dq_strides, dk_strides, dv_strides;
+  // The keys are a part of those that o and logsumexp are over, and gradients are added to what is there.
+  // Batches may then share keys and values, with batch strides of 0.
+  bool partial = false;
 };
 
 /// T: float, double.

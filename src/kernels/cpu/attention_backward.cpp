@@ -41,12 +41,12 @@ class Backward {
 
   void run() const {
     if (s_.batch * s_.heads == 0) return;
-    clear();
+    if (!a_.partial) clear();
     if (s_.queries * s_.keys == 0) return;
     find_levels();
-    // Where batches or heads share a bias, one task does them all.
-    const bool shared = a_.dbias != nullptr;
-    const int64_t batches = shared && o_.bias_strides.batch == 0 ? s_.batch : 1;
+    // Where batches or heads share a bias, or batches their keys, one task does them all.
+    const bool shared = a_.dbias != nullptr, shared_keys = a_.partial && a_.dk_strides.batch == 0;
+    const int64_t batches = shared_keys || (shared && o_.bias_strides.batch == 0) ? s_.batch : 1;
     const int64_t heads = shared && o_.bias_strides.head == 0 ? s_.kv_heads : 1;
     const int64_t columns = s_.kv_heads / heads, owners = s_.batch / batches * columns;
     const int64_t step = spreading_step(spans_), work = span_ * span_ * (s_.head_dim + s_.value_dim) / 4;
@@ -178,7 +178,8 @@ class Backward {
     // Where a tile has all keys of its queries, D is the sum of P dP: its rounding is that of dP itself, and
     // leaves of a query that sees one key nothing, as it should.
     const Interval all = mask_and_bias_.visible_block(q.at.b, q.first, q.count);
-    const bool whole = all.size() <= kBackwardKeys && seen.size() == all.size() && o_.dropout == 0;
+    const bool whole =
+        all.size() <= kBackwardKeys && seen.size() == all.size() && o_.dropout == 0 && !a_.partial;
     for (int64_t s = seen.begin; s < seen.end; s += kBackwardKeys) {
       const Interval keys{s, std::min(s + kBackwardKeys, seen.end)};
       const TileParts parts = cut_tile(mask_and_bias_, q, s, keys);
