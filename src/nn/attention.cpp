@@ -1,17 +1,16 @@
 // Multi-head attention, self and cross.
 #include "heed/nn/attention.h"
 
+#include "heed/error.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
+#include "heed/ops/sparse_attention.h"
+#include "nn/attention_common.h"
 #include "nn/key_value_state.h"
 
 namespace heed {
 namespace {
-
-struct Projected {
-  Tensor queries, keys, values;  // [B, H, T, d], [B, K, T, d], views
-};
 
 // [B, T, H, d] -> [B, H, T, d], a view
 Tensor heads_first(const Tensor& x, const std::optional<Norm>& norm) {
@@ -29,7 +28,9 @@ Tensor join_heads(const Tensor& x) {
   return reshape(permute(x, {0, 2, 1, 3}), {x.size(0), x.size(2), x.size(1) * x.size(3)});
 }
 
-Projected project(const MultiHeadAttention& a, const Tensor& x) {
+}  // namespace
+
+ProjectedHeads project_heads(const MultiHeadAttention& a, const Tensor& x) {
   if (!a.fused) {
     return {split_heads(a.q(x), a.heads, a.q_norm), split_heads(a.k(x), a.kv_heads, a.k_norm),
             split_heads(a.v(x), a.kv_heads)};
@@ -47,8 +48,6 @@ Projected project(const MultiHeadAttention& a, const Tensor& x) {
   return {kind(0, a.heads, a.q_norm), kind(1, a.kv_heads, a.k_norm), kind(2, a.kv_heads, {})};
 }
 
-}  // namespace
-
 FusedQkv qkv_by_kind(Linear projection, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) {
   return {.projection = std::move(projection),
           .head_dim = head_dim,
@@ -63,11 +62,28 @@ FusedQkv qkv_by_head(Linear projection, std::int64_t head_dim) {
           .first = {0, head_dim, 2 * head_dim}};
 }
 
+Tensor weigh_values(const MultiHeadAttention& a, const Tensor& weights, const Tensor& values) {
+  const std::int64_t batch = weights.size(0), queries = weights.size(2), group = a.heads / a.kv_heads;
+  const Tensor grouped = reshape(weights, {batch, a.kv_heads, group * queries, weights.size(3)});
+  return reshape(matmul(grouped, values.to(weights.dtype())), {batch, a.heads, queries, values.size(3)});
+}
+
+Tensor project_output(const MultiHeadAttention& a, const Tensor& heads, Pass& pass) {
+  Tensor result = a.out(join_heads(heads));
+  pass.tap("out", result);
+  return result;
+}
+
 Tensor MultiHeadAttention::attend(Tensor queries, Tensor keys, Tensor values, AttentionOptions options,
                                   Pass& pass) const {
-  pass.tap("q", queries);
-  pass.tap("k", keys);
-  pass.tap("v", values);
+  if (sparse) {
+    HEED_ASSERT(options.causal, "sparse attention is causal");
+    const SparseAttentionOptions some{*sparse, scale, options.key_mask, options.key_lengths,
+                                      options.query_offsets};
+    return attend_by(*this, queries, keys, values, pass, [&](AttentionWeights* weights) {
+      return sparse_attention(queries, keys, values, some, weights);
+    });
+  }
   if (scale) options.scale = scale;
   if (score_cap > 0) options.score_cap = score_cap;
   if (window > 0) options.window = window;
@@ -78,29 +94,13 @@ Tensor MultiHeadAttention::attend(Tensor queries, Tensor keys, Tensor values, At
     options.dropout = dropout;
     options.stream = context.generator->next();
   }
-  Tensor heads_out;  // [B, H, T, d]
-  if (pass.wants("weights")) {
-    AttentionWeights all;
-    heads_out = scaled_dot_product_attention(queries, keys, values, options, &all);
-    const Tensor weights = all.values;
-    Tensor offered = weights;
-    pass.tap("weights", offered);
-    if (!offered.is_same(weights)) {
-      const std::int64_t group = heads / kv_heads;
-      const Shape grouped{weights.size(0), kv_heads, group * weights.size(2), weights.size(3)};
-      heads_out = reshape(matmul(reshape(offered, grouped), values.to(offered.dtype())),
-                          {weights.size(0), heads, weights.size(2), values.size(3)});
-    }
-  } else {
-    heads_out = scaled_dot_product_attention(queries, keys, values, options);
-  }
-  Tensor result = out(join_heads(heads_out));
-  pass.tap("out", result);
-  return result;
+  return attend_by(*this, queries, keys, values, pass, [&](AttentionWeights* weights) {
+    return scaled_dot_product_attention(queries, keys, values, options, weights);
+  });
 }
 
 Tensor SelfAttention::operator()(const Tensor& x, Pass& pass, PartState* state) const {
-  auto [queries, keys, values] = project(attention, x);
+  auto [queries, keys, values] = project_heads(attention, x);
   if (attention.rotary != nullptr) {
     const Tensor& cos_sin = pass.cos_sin(*attention.rotary, queries);
     queries = rotary(queries, cos_sin, attention.rotary->layout());

@@ -149,6 +149,46 @@ TEST(MultiHeadAttention, DecodedPartsEqualTheWhole) {
   EXPECT_EQ(state.lengths().longest, 40);
 }
 
+// The pattern counts from the start of a row, wherever a pass starts.
+TEST(MultiHeadAttention, DecodedPartsOfASparseAttentionEqualTheWhole) {
+  const NoGradients guard;
+  for (const SparsePattern& pattern :
+       {SparsePattern{SparseKind::strided, 4}, SparsePattern{SparseKind::fixed, 4, 2}}) {
+    MultiHeadAttention m = random_attention(8, 4, 3);
+    m.sparse = pattern;
+    Stack stack;
+    stack.layers.push_back({{{.sublayers = {{.name = "self_attn", .part = SelfAttention{m}}}}}});
+    const Tensor x = random_tensor({2, 40, 8}, 23);
+    AttentionOptions options;
+    options.causal = true;
+    const Tensor whole = reference::run(stack, x, options);
+    options.mask = Tensor::empty({40, 40}, DType::boolean);
+    for (std::int64_t i = 0; i < 1600; ++i) options.mask.data<bool>()[i] = pattern.sees(i / 40, i % 40);
+    m.sparse.reset();
+    Stack dense;
+    dense.layers.push_back({{{.sublayers = {{.name = "self_attn", .part = SelfAttention{m}}}}}});
+    expect_near(whole, reference::run(dense, x, options), 1e-12);
+    // Row 1 has one token less than row 0 from the first pass on.
+    StackState state(stack, 2);
+    Context context;
+    std::int64_t at = 0;
+    for (const std::int64_t count : {3, 16, 1, 5, 1, 9}) {
+      Pass pass(context);
+      pass.self.causal = true;
+      const Tensor first = slice(slice(x, 0, 0, 1), 1, at, at + count);
+      const std::int64_t behind = at == 0 ? 0 : 1;
+      const Tensor second = slice(slice(x, 0, 1, 2), 1, at - behind, at - behind + count);
+      if (at == 0) pass.lengths = {count, count - 1};
+      const Tensor y = stack(concat({first, second}, 0), pass, &state);
+      expect_near(slice(y, 0, 0, 1), slice(slice(whole, 0, 0, 1), 1, at, at + count), 1e-12);
+      const std::int64_t known = at == 0 ? count - 1 : count;
+      expect_near(slice(slice(y, 0, 1, 2), 1, 0, known),
+                  slice(slice(whole, 0, 1, 2), 1, at - behind, at - behind + known), 1e-12);
+      at += count;
+    }
+  }
+}
+
 TEST(MultiHeadAttention, StatesTakeNoGradients) {
   Stack stack;
   stack.layers.push_back(

@@ -13,6 +13,7 @@
 #include "heed/nn/linear.h"
 #include "heed/nn/norm.h"
 #include "heed/nn/part.h"
+#include "heed/sparse_pattern.h"
 
 namespace heed {
 
@@ -41,6 +42,9 @@ struct MultiHeadAttention {
   std::optional<double> scale = {};                         ///< factor on the scores; 1/sqrt(d) when absent
   double score_cap = 0.0;                                   ///< if > 0, on the scaled scores (Gemma 2)
   std::int64_t window = 0;  ///< if > 0, a query attends to this many keys, its own position included
+  /// Of a causal self-attention: a query attends to the keys of this pattern only. Dropout, bias, cap and
+  /// window then do not apply.
+  std::optional<SparsePattern> sparse = {};
   std::optional<FusedQkv> fused = {};  ///< replaces q, k and v, for self-attention
   /// Of each query and key over its d dims, before the rotation (Henry et al. 2020, "Query-key
   /// normalization"); with a weight for each row of q and k, over the dims of all heads together (OLMo 2).

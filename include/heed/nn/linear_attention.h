@@ -1,0 +1,23 @@
+// Multi-head attention with linear attention (heed/ops/linear_attention.h) in the place of the softmax, as a
+// part of a layer. Decoding remembers sums over the keys, of one size however many tokens there are.
+//
+// Taps as in heed/nn/attention.h; while decoding, a listener for `weights` is an error, since there are no
+// keys.
+#pragma once
+
+#include <memory>
+
+#include "heed/nn/attention.h"
+
+namespace heed {
+
+struct LinearSelfAttention {
+  /// Projections, heads and norms of queries and keys; all else stays as it is.
+  MultiHeadAttention attention;
+  /// x [B, T, D] to [B, T, D]; Pass::self says which keys count, and whether later ones do. With a state,
+  /// which only a causal attention has, the T tokens follow those that it has summed.
+  Tensor operator()(const Tensor& x, Pass& pass, PartState* state = nullptr) const;
+  std::unique_ptr<PartState> make_state(const Tensor& memory) const;
+};
+
+}  // namespace heed
