@@ -5,8 +5,9 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const heed::fuzz::Folder folder;
-  folder.put_parts({"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "spiece.model"},
-                   heed::fuzz::text_of(data, size));
+  folder.put_parts(
+      {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "spiece.model", "vocab.json"},
+      heed::fuzz::text_of(data, size));
   const std::filesystem::path albert = folder.path() / "spiece.model",
                               fairseq = folder.path() / "sentencepiece.bpe.model",
                               deberta = folder.path() / "spm.model";

@@ -33,7 +33,7 @@ struct TranslateArguments {
   std::string dtype = "f32";
   std::string long_lines = "cut";
   std::string task;
-  std::optional<std::string> prefix;
+  std::optional<std::string> prefix, source_language, target_language;
   std::int64_t batch_tokens = 4096;
   std::filesystem::path attention;
   GenerationArguments generation;
@@ -44,6 +44,7 @@ struct Session {
   const Globals& globals;
   std::filesystem::path directory;
   std::unique_ptr<EncoderDecoderModel> model;
+  std::unique_ptr<Tokenizer> tokenizer;  // if there are texts to translate
   GenerationOptions generation;
   std::string prefix;
   LongLines long_lines;
@@ -71,7 +72,7 @@ void write_attention(const Translation& translation, const std::string& text,
 
 void translate_texts(const Session& session) {
   const TranslateArguments& arguments = session.arguments;
-  const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(session.directory);
+  const Tokenizer& tokenizer = *session.tokenizer;
   TranslateOptions options;
   options.generation = session.generation;
   options.batch_tokens = arguments.batch_tokens;
@@ -89,7 +90,7 @@ void translate_texts(const Session& session) {
   std::vector<std::string> window;
   while (lines.next(window)) {
     options.first_line = done;
-    const std::vector<Translation> translations = translate(*session.model, *tokenizer, window, options);
+    const std::vector<Translation> translations = translate(*session.model, tokenizer, window, options);
     for (std::size_t i = 0; i < translations.size(); ++i) {
       if (failed.print_in_place_of(done + i)) continue;
       std::vector<Hypothesis> hypotheses;
@@ -167,6 +168,36 @@ void translate_numbers(const Session& session) {
   }
 }
 
+// Applies --source-language and --target-language, and the target that tokenizer_config.json records.
+void choose_languages(const TranslateArguments& arguments, const std::filesystem::path& directory,
+                      Tokenizer& tokenizer, GenerationOptions& generation) {
+  const Languages* languages = tokenizer.languages();
+  const auto choose = [&](const char* option, const std::optional<std::string>& name, bool source) {
+    if (!name) return;
+    if (languages == nullptr)
+      throw Error(fmt::format(
+          "{}: expected a model of several languages (mBART, M2M100, NLLB) for {}, got one without languages",
+          directory.string(), option));
+    try {
+      tokenizer.set_languages(source ? name : std::nullopt, source ? std::nullopt : name);
+    } catch (const Error& error) {
+      constexpr std::string_view kWhere = "language";
+      throw UsageError(fmt::format("{}{}", option, std::string_view(error.what()).substr(kWhere.size())));
+    }
+  };
+  choose("--source-language", arguments.source_language, true);
+  choose("--target-language", arguments.target_language, false);
+  if (languages == nullptr || !languages->target) return;
+  const bool starts = languages->starts_decoder;
+  std::optional<std::int64_t>& token =
+      starts ? generation.decoder_start_token_id : generation.forced_bos_token_id;
+  const GenerationArguments& given = arguments.generation;
+  if (arguments.target_language && (starts ? given.decoder_start_token_id : given.forced_bos_token_id))
+    throw UsageError(fmt::format("--target-language: cannot be combined with {} (both name the language)",
+                                 starts ? "--decoder-start-token-id" : "--forced-bos-token-id"));
+  if (arguments.target_language || !token) token = languages->target->id;
+}
+
 void run(const TranslateArguments& arguments, const Globals& globals) {
   const bool ids = !arguments.prompt_ids.empty(), sound = arguments.input.has_value();
   if ((arguments.texts.empty() ? 0 : 1) + (ids ? 1 : 0) + (sound ? 1 : 0) > 1)
@@ -176,6 +207,11 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
   const char* numbers = ids ? "--prompt-ids" : "--input";
   if (arguments.prefix && (ids || sound))
     throw UsageError(fmt::format("--prefix: cannot be combined with {} (it goes before a text)", numbers));
+  for (const auto& [option, name] : {std::pair("--source-language", &arguments.source_language),
+                                     std::pair("--target-language", &arguments.target_language)}) {
+    if (*name && (ids || sound))
+      throw UsageError(fmt::format("{}: cannot be combined with {} (it takes texts)", option, numbers));
+  }
   const LongLines long_lines = long_lines_named(arguments.long_lines);
   if (!arguments.attention.empty()) {
     if (ids || sound)
@@ -186,14 +222,23 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
   }
   const std::filesystem::path directory = locate_model(arguments.model);
   std::string prefix;
-  const GenerationOptions options = arguments.generation.load(directory, globals, arguments.task, &prefix);
-  const Session session{
-      arguments, globals,
-      directory, load_model_to<EncoderDecoderModel>("translate", directory, weights_dtype(arguments.dtype)),
-      options,   arguments.prefix.value_or(prefix),
-      long_lines};
-  warn_of_unknown_settings(*session.model, directory, globals);
-  check_tokens(arguments.generation, options, session.model->vocab_size(), directory, globals.quiet);
+  GenerationOptions options = arguments.generation.load(directory, globals, arguments.task, &prefix);
+  auto model = load_model_to<EncoderDecoderModel>("translate", directory, weights_dtype(arguments.dtype));
+  warn_of_unknown_settings(*model, directory, globals);
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (!ids && !sound) {
+    tokenizer = load_tokenizer(directory);
+    choose_languages(arguments, directory, *tokenizer, options);
+  }
+  check_tokens(arguments.generation, options, model->vocab_size(), directory, globals.quiet);
+  const Session session{arguments,
+                        globals,
+                        directory,
+                        std::move(model),
+                        std::move(tokenizer),
+                        options,
+                        arguments.prefix.value_or(prefix),
+                        long_lines};
   if (ids || sound) {
     translate_numbers(session);
   } else {
@@ -226,6 +271,15 @@ void add_translate(CLI::App& app, const Globals& globals) {
       ->add_option("--prefix", a->prefix,
                    "Text to put before every source text, e.g. \"translate English to German: \" for T5")
       ->type_name("TEXT")
+      ->group("Input");
+  command
+      ->add_option(
+          "--source-language", a->source_language,
+          "Language of the texts, as the model spells it: fr (M2M100), fra_Latn (NLLB), fr_XX (mBART)")
+      ->type_name("CODE")
+      ->group("Input");
+  command->add_option("--target-language", a->target_language, "Language to translate into, spelt likewise")
+      ->type_name("CODE")
       ->group("Input");
   command
       ->add_option(
@@ -262,6 +316,9 @@ void add_translate(CLI::App& app, const Globals& globals) {
       "  heed translate \"The cat sat on the mat.\"\n"
       "  heed translate --num-beams 5 < english.txt > french.txt\n"
       "  heed translate --model t5-small --prefix \"translate English to German: \" \"I like tea.\"\n"
+      "  heed translate --model nllb-200-distilled-600M --source-language fra_Latn --target-language "
+      "deu_Latn "
+      "< french.txt\n"
       "  heed translate --model bart-large-cnn < article.txt\n"
       "  heed translate --model whisper-tiny --input features.safetensors --decoder-input-ids "
       "50258,50259,50359,50363\n"

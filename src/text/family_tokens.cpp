@@ -59,7 +59,10 @@ void FamilyTokens::read_role(std::size_t index, const DefaultTokens& usual,
   AddedToken token = given ? special_token(*given) : plain_token(usual.roles[index], true);
   if (given) named_.insert(token.content);
   const bool described = given && given->value().is_object();
-  if (index == static_cast<std::size_t>(SpecialRole::mask) && !described) token.lstrip = usual.mask_strips;
+  if (index == static_cast<std::size_t>(SpecialRole::mask) && !described) {
+    token.lstrip = usual.mask_strips;
+    token.normalized = usual.mask_normalized;
+  }
   contents_[index] = token.content;
   roles_[index] = std::move(token);
 }

@@ -20,7 +20,8 @@ AddedToken plain_token(std::string_view content, bool special);
 /// A family's default special tokens, by SpecialRole; null if it has none.
 struct DefaultTokens {
   std::array<const char*, kSpecialRoles> roles;
-  bool mask_strips = false;  ///< whether its mask token includes the white space before it
+  bool mask_strips = false;      ///< whether its mask token includes the white space before it
+  bool mask_normalized = false;  ///< whether its mask token is matched in the normalized text
 };
 
 class FamilyTokens {

@@ -56,6 +56,7 @@ PipelineTokenizer::PipelineTokenizer(Pipeline pipeline, TokenizerConfig config, 
     pipeline_.post_processor = ends_processor(end_token(config_.add_bos.value_or(false), SpecialRole::bos),
                                               end_token(config_.add_eos.value_or(false), SpecialRole::eos));
   }
+  find_language_marks();
 }
 
 void PipelineTokenizer::find_roles() {
@@ -70,6 +71,24 @@ void PipelineTokenizer::find_roles() {
       if (!roles_[role] && usual != nullptr) roles_[role] = token_to_id(usual);
     }
   }
+}
+
+// The classes with languages build their post-processor themselves, in transformers too; that of a
+// tokenizer.json names the language that was set when it was written.
+void PipelineTokenizer::find_language_marks() {
+  const LanguageRule* rule = language_rule(config_.tokenizer_class);
+  const auto end = special_id(SpecialRole::eos);
+  if (rule == nullptr || !end) return;
+  Languages languages;
+  languages.list = find_languages(*rule, pipeline_.added, pipeline_.model->vocabulary());
+  if (languages.list.empty()) return;
+  marks_.emplace(std::move(languages), *rule, config_, EndToken{*end, token(*end)});
+}
+
+void PipelineTokenizer::set_languages(std::optional<std::string_view> source,
+                                      std::optional<std::string_view> target) {
+  if (!marks_) return Tokenizer::set_languages(source, target);
+  marks_->choose(source, target);
 }
 
 Encoding PipelineTokenizer::cut(std::string_view text) const {
@@ -155,13 +174,13 @@ void PipelineTokenizer::cut_pieces(Pieces pieces, const CharacterOffsets& charac
 
 Encoding PipelineTokenizer::assemble(Encoding first, std::optional<Encoding> second,
                                      bool add_special_tokens) const {
-  std::vector<Encoding> texts;
-  texts.push_back(std::move(first));
-  if (second) texts.push_back(std::move(*second));
-  if (pipeline_.post_processor) pipeline_.post_processor->apply(texts, add_special_tokens);
-  Encoding whole = std::move(texts.front());
-  for (std::size_t i = 1; i < texts.size(); ++i) join(whole, std::move(texts[i]));
-  return whole;
+  const PostProcessor* processor = marks_ ? &marks_->source() : pipeline_.post_processor.get();
+  return process(processor, std::move(first), std::move(second), add_special_tokens);
+}
+
+Encoding PipelineTokenizer::assemble_target(Encoding text, bool add_special_tokens) const {
+  const PostProcessor* processor = marks_ ? &marks_->target() : pipeline_.post_processor.get();
+  return process(processor, std::move(text), std::nullopt, add_special_tokens);
 }
 
 std::optional<std::string_view> PipelineTokenizer::find_token(std::int64_t id) const {

@@ -14,6 +14,7 @@
 #include "heed/text/unicode.h"
 #include "text/added_tokens.h"
 #include "text/decoders.h"
+#include "text/languages.h"
 #include "text/normalizers.h"
 #include "text/post_processors.h"
 #include "text/pre_tokenizers.h"
@@ -61,18 +62,22 @@ class PipelineTokenizer final : public Tokenizer {
   std::optional<std::int64_t> model_max_length() const override { return config_.model_max_length; }
   std::optional<Truncation> truncation() const override { return pipeline_.truncation; }
   std::optional<Padding> padding() const override { return pipeline_.padding; }
+  const Languages* languages() const override { return marks_ ? &marks_->languages() : nullptr; }
+  void set_languages(std::optional<std::string_view> source, std::optional<std::string_view> target) override;
   void save(const std::filesystem::path& directory) const override { files_.save(directory); }
 
  protected:
   Encoding cut(std::string_view text) const override;
   Encoding cut_beginning(std::string_view text, std::int64_t count) const override;
   Encoding assemble(Encoding first, std::optional<Encoding> second, bool add_special_tokens) const override;
+  Encoding assemble_target(Encoding text, bool add_special_tokens) const override;
 
  private:
   std::optional<std::int64_t> special_id(SpecialRole role) const {
     return roles_[static_cast<std::size_t>(role)];
   }
   void find_roles();
+  void find_language_marks();
   /// Normalizes, pre-tokenizes and tokenizes a part without added tokens of the original text.
   void tokenize_part(std::string_view part, std::uint32_t origin, const CharacterOffsets& characters,
                      Encoding& encoding) const;
@@ -87,6 +92,7 @@ class PipelineTokenizer final : public Tokenizer {
   TokenizerConfig config_;
   TokenizerFiles files_;
   std::int64_t end_id_ = 0;
+  std::optional<LanguageMarks> marks_;  // replaces the post-processor
   std::array<std::optional<std::int64_t>, kSpecialRoles> roles_;
 };
 

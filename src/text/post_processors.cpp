@@ -221,6 +221,17 @@ void join(Encoding& first, Encoding second) {
   insert(first.sequence_ids, front, second.sequence_ids);
 }
 
+Encoding process(const PostProcessor* processor, Encoding first, std::optional<Encoding> second,
+                 bool add_special_tokens) {
+  std::vector<Encoding> texts;
+  texts.push_back(std::move(first));
+  if (second) texts.push_back(std::move(*second));
+  if (processor != nullptr) processor->apply(texts, add_special_tokens);
+  Encoding whole = std::move(texts.front());
+  for (std::size_t i = 1; i < texts.size(); ++i) join(whole, std::move(texts[i]));
+  return whole;
+}
+
 PostProcessorPointer ends_processor(std::optional<EndToken> first, std::optional<EndToken> last) {
   Template pair;
   for (int text = 0; text < 2; ++text) {
@@ -230,6 +241,13 @@ PostProcessorPointer ends_processor(std::optional<EndToken> first, std::optional
   }
   Template single(pair.begin(), pair.begin() + static_cast<std::ptrdiff_t>(pair.size() / 2));
   return std::make_unique<TemplateProcessor>(std::move(single), std::move(pair));
+}
+
+PostProcessorPointer frame_processor(const std::vector<EndToken>& before,
+                                     const std::vector<EndToken>& after) {
+  const TemplatePart first{-1, before, 0}, last{-1, after, 0};
+  return std::make_unique<TemplateProcessor>(Template{first, {0, {}, 0}, last},
+                                             Template{first, {0, {}, 0}, {1, {}, 0}, last});
 }
 
 PostProcessorPointer parse_post_processor(const JsonField& field, int depth) {

@@ -25,6 +25,10 @@ std::unique_ptr<const PostProcessor> parse_post_processor(const JsonField& field
 /// million tokens does not copy the text.
 void join(Encoding& first, Encoding second);
 
+/// Applies a post-processor, which may be null, to one text or two, and joins the result.
+Encoding process(const PostProcessor* processor, Encoding first, std::optional<Encoding> second,
+                 bool add_special_tokens);
+
 /// A TemplateProcessing that adds one token before and one after each text.
 struct EndToken {
   std::int64_t id;
@@ -32,5 +36,8 @@ struct EndToken {
 };
 std::unique_ptr<const PostProcessor> ends_processor(std::optional<EndToken> first,
                                                     std::optional<EndToken> last);
+/// A TemplateProcessing that adds tokens before the first and after the last text, all of type 0.
+std::unique_ptr<const PostProcessor> frame_processor(const std::vector<EndToken>& before,
+                                                     const std::vector<EndToken>& after);
 
 }  // namespace heed

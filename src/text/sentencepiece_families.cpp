@@ -3,122 +3,43 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
-#include <span>
+#include <unordered_map>
 
 #include "core/input_file.h"
 #include "heed/error.h"
+#include "text/family_names.h"
 #include "text/family_tokens.h"
 #include "text/files.h"
+#include "text/languages.h"
 #include "text/loaders.h"
+#include "text/m2m100_tokenizer.h"
 #include "text/pipeline_tokenizer.h"
 #include "text/sentencepiece_file.h"
+#include "text/utf8.h"
 
 namespace heed {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-enum class Family { xlm_roberta, camembert, mbart, mbart50, albert, t5, deberta };
-
-struct FamilyName {
-  Family family;
-  const char* tokenizer_class;
-  const char* model_type;  // as in config.json
-  const char* file;
-};
-constexpr const char *kFairseqFile = "sentencepiece.bpe.model", *kPlainFile = "spiece.model",
-                     *kDebertaFile = "spm.model";
-constexpr FamilyName kFamilies[] = {
-    {Family::xlm_roberta, "XLMRobertaTokenizer", "xlm-roberta", kFairseqFile},
-    {Family::camembert, "CamembertTokenizer", "camembert", kFairseqFile},
-    {Family::mbart, "MBartTokenizer", "mbart", kFairseqFile},
-    {Family::mbart50, "MBart50Tokenizer", "", kFairseqFile},  // its models have model_type mbart
-    {Family::albert, "AlbertTokenizer", "albert", kPlainFile},
-    {Family::t5, "T5Tokenizer", "t5", kPlainFile},
-    {Family::t5, "MT5Tokenizer", "mt5", kPlainFile},
-    {Family::deberta, "DebertaV2Tokenizer", "deberta-v2", kDebertaFile},
-};
+using Family = TokenizerFamily;
 
 // By SpecialRole: bos, eos, unk, pad, mask, cls, sep.
 constexpr DefaultTokens kRobertaTokens = {{"<s>", "</s>", "<unk>", "<pad>", "<mask>", "<s>", "</s>"}, false};
 constexpr DefaultTokens kFairseqTokens = {kRobertaTokens.roles, true};
+constexpr DefaultTokens kNllbTokens = {kRobertaTokens.roles, true, true};
 constexpr DefaultTokens kMbart50Tokens = {{nullptr, "</s>", "<unk>", "<pad>", "<mask>", "<s>", "</s>"}, true};
 constexpr DefaultTokens kAlbertTokens = {{"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]", "[CLS]", "[SEP]"},
                                          false};
 constexpr DefaultTokens kDebertaTokens = {{"[CLS]", "[SEP]", "[UNK]", "[PAD]", "[MASK]", "[CLS]", "[SEP]"},
                                           false};
+constexpr DefaultTokens kPegasusTokens = {{nullptr, "</s>", "<unk>", "<pad>", "<mask_2>", nullptr, nullptr},
+                                          false};
 constexpr DefaultTokens kT5Tokens = {{nullptr, "</s>", "<unk>", "<pad>", nullptr, nullptr, nullptr}, false};
 
-// The language codes after the pieces: mBART has the first 25, mBART-50 all.
-constexpr std::array kLanguages = {
-    "ar_AR", "cs_CZ", "de_DE", "en_XX", "es_XX", "et_EE", "fi_FI", "fr_XX", "gu_IN", "hi_IN", "it_IT",
-    "ja_XX", "kk_KZ", "ko_KR", "lt_LT", "lv_LV", "my_MM", "ne_NP", "nl_XX", "ro_RO", "ru_RU", "si_LK",
-    "tr_TR", "vi_VN", "zh_CN", "af_ZA", "az_AZ", "bn_IN", "fa_IR", "he_IL", "hr_HR", "id_ID", "ka_GE",
-    "km_KH", "mk_MK", "ml_IN", "mn_MN", "mr_IN", "pl_PL", "ps_AF", "pt_XX", "sv_SE", "sw_KE", "ta_IN",
-    "te_IN", "th_TH", "tl_XX", "uk_UA", "ur_PK", "xh_ZA", "gl_ES", "sl_SI"};
-
-std::span<const char* const> languages_of(Family family) {
-  const std::span<const char* const> all = kLanguages;
-  return all.first(family == Family::mbart50 ? all.size() : family == Family::mbart ? 25 : 0);
-}
-
-/// What identifies a directory's family: a tokenizer_class, which takes precedence, or a model_type.
-struct FamilyKey {
-  const char* key = nullptr;
-  std::string value;
-};
-
-FamilyKey family_hint(const std::filesystem::path& directory) {
-  FamilyKey type;
-  for (const char* name : {"tokenizer_config.json", "config.json"}) {
-    if (!has_entry(directory / name)) continue;
-    const Json json = read_json_object(directory / name);
-    const JsonField document(json, (directory / name).string());
-    std::string given = document.string("tokenizer_class", "");
-    if (!given.empty()) return {"tokenizer_class", std::move(given)};
-    if (std::string_view(name) == "config.json") type = {"model_type", document.string("model_type", "")};
-  }
-  return type;
-}
-
-std::optional<Family> family_of(const FamilyKey& hint, std::string_view file) {
-  for (const FamilyName& name : kFamilies) {
-    const bool fits =
-        !hint.value.empty() && (hint.value == name.model_type || hint.value == name.tokenizer_class ||
-                                hint.value == name.tokenizer_class + std::string("Fast"));
-    if (fits && file == name.file) return name.family;
-  }
-  return std::nullopt;
-}
-
-[[noreturn]] void refuse_unknown_family(const FamilyKey& hint, const std::string& where,
-                                        std::string_view file) {
-  const char *types = "xlm-roberta, camembert or mbart",
-             *classes = "XLMRobertaTokenizer, CamembertTokenizer, MBartTokenizer or MBart50Tokenizer";
-  if (file == kPlainFile) types = "t5, mt5 or albert", classes = "T5Tokenizer or AlbertTokenizer";
-  if (file == kDebertaFile) types = "deberta-v2", classes = "DebertaV2Tokenizer";
-  throw Error(fmt::format(
-      "{}: unknown kind of tokenizer: expected config.json with the model_type {}, or tokenizer_config.json "
-      "with "
-      "the tokenizer_class {} beside it, got {} (add the tokenizer_class to tokenizer_config.json)",
-      where, types, classes,
-      hint.value.empty() ? "neither" : fmt::format("the {} {}", hint.key, hint.value)));
-}
-
-/// Returns the family of a model's file. Without a hint, a spiece.model is T5's unless it has a piece of
-/// ALBERT's, and a spm.model is DeBERTa's.
-Family detect_family(const FamilyKey& hint, const SentencePieceFile& file, const char* name,
-                     const std::string& where) {
-  if (const auto family = family_of(hint, name)) return *family;
-  const bool plain = std::string_view(name) == kPlainFile;
-  const bool framed = std::any_of(file.pieces.begin(), file.pieces.end(), [](const auto& piece) {
-    return piece.text == "[CLS]" || piece.text == "<cls>";
-  });
-  if (std::string_view(name) == kDebertaFile && hint.value.empty()) return Family::deberta;
-  if (!plain || framed || !hint.value.empty()) refuse_unknown_family(hint, where, name);
-  return Family::t5;
+std::vector<std::string_view> languages_of(Family family) {
+  const LanguageRule* rule = language_rule(tokenizer_class_of(family));
+  return rule != nullptr ? language_codes(rule->codes) : std::vector<std::string_view>();
 }
 
 /// A JSON file that may be missing, which counts as an empty object.
@@ -137,15 +58,28 @@ class OptionalFile {
 };
 
 bool has_fairseq_numbers(Family family) {
-  return family != Family::albert && family != Family::t5 && family != Family::deberta;
+  return family != Family::albert && family != Family::t5 && family != Family::deberta &&
+         family != Family::pegasus;
 }
 
-/// T5's sentinel tokens for masked spans, whose ids count downwards after the pieces.
-std::string sentinel(std::int64_t number) { return fmt::format("<extra_id_{}>", number); }
+/// Returns the family's tokens for masked text: T5's, whose ids count downwards after the pieces, or
+/// Pegasus's before the pieces: that of masked sentences, then unused ones up to `offset`.
+std::vector<std::string> sentinels_of(Family family, const JsonField& config, std::int64_t extra_ids) {
+  std::vector<std::string> sentinels;
+  if (family == Family::t5) {
+    for (std::int64_t i = 0; i < extra_ids; ++i) sentinels.push_back(fmt::format("<extra_id_{}>", i));
+  } else if (family == Family::pegasus) {
+    const std::int64_t offset = config.integer("offset", 2, 100000, 103);
+    const bool named = config.value().contains("mask_token_sent");  // null, for none, is not supported
+    sentinels.push_back(named ? config.at("mask_token_sent").string() : "<mask_1>");
+    for (std::int64_t i = 2; i < offset; ++i) sentinels.push_back(fmt::format("<unk_{}>", i));
+  }
+  return sentinels;
+}
 
 /// Returns the pieces in the family's numbering, with their scores.
 Json vocabulary_of(Family family, const SentencePieceFile& file, const FamilyTokens& tokens,
-                   std::int64_t sentinels) {
+                   const std::vector<std::string>& sentinels) {
   Json vocabulary = Json::array();
   const auto add = [&vocabulary](std::string_view token, double score = 0) {
     Json entry = Json::array({std::string(token)});
@@ -166,23 +100,30 @@ Json vocabulary_of(Family family, const SentencePieceFile& file, const FamilyTok
     add(*tokens.role(SpecialRole::pad));
     add(*tokens.role(SpecialRole::eos));
     add(*tokens.role(SpecialRole::unk));
+  } else if (family == Family::pegasus) {
+    replaced = 2;
+    add(*tokens.role(SpecialRole::pad));
+    add(*tokens.role(SpecialRole::eos));
+    add(sentinels.front());
+    add(*tokens.role(SpecialRole::mask));
+    for (std::size_t i = 1; i < sentinels.size(); ++i) add(sentinels[i], -100);
   }
   for (std::size_t i = replaced; i < file.pieces.size(); ++i)
     add(file.pieces[i].text, static_cast<double>(file.pieces[i].score));
-  for (const char* language : languages_of(family)) add(language);
+  for (const std::string_view language : languages_of(family)) add(language);
   if (has_fairseq_numbers(family)) add(*tokens.role(SpecialRole::mask));
   if (family == Family::t5) {
-    for (std::int64_t i = sentinels; i-- > 0;) add(sentinel(i));
+    for (std::size_t i = sentinels.size(); i-- > 0;) add(sentinels[i]);
   }
   return vocabulary;
 }
 
 /// Returns the model's own added tokens, which are matched in a text.
-std::vector<AddedToken> own_tokens(Family family, const SentencePieceFile& file, std::int64_t sentinels) {
+std::vector<AddedToken> own_tokens(Family family, const SentencePieceFile& file,
+                                   const std::vector<std::string>& sentinels) {
   std::vector<AddedToken> own;
-  for (std::int64_t i = 0; family == Family::t5 && i < sentinels; ++i)
-    own.push_back(plain_token(sentinel(i), true));
-  for (const char* language : languages_of(family)) own.push_back(plain_token(language, true));
+  for (const std::string& sentinel : sentinels) own.push_back(plain_token(sentinel, true));
+  for (const std::string_view language : languages_of(family)) own.push_back(plain_token(language, true));
   for (const SentencePieceFile::Piece& piece : file.pieces) {
     const bool control = piece.kind == SentencePieceFile::Kind::control;
     if (!control && piece.kind != SentencePieceFile::Kind::user_defined) continue;
@@ -202,6 +143,7 @@ Json normalizer_of(Family family, const SentencePieceFile& file, const JsonField
   const Json join_spaces = replace("Regex", " {2,}", " ");
   Json parts = Json::array();
   switch (family) {
+    case Family::m2m100:
     case Family::mbart: break;
     case Family::deberta:
     case Family::camembert:
@@ -213,10 +155,12 @@ Json normalizer_of(Family family, const SentencePieceFile& file, const JsonField
       break;
     case Family::t5:
     case Family::xlm_roberta:
+    case Family::pegasus:
+    case Family::nllb:
     case Family::mbart50: {
       const std::vector<std::uint8_t> map(file.charsmap.begin(), file.charsmap.end());
       parts.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", Json::binary(map)}});
-      if (family == Family::mbart50) parts.push_back(join_spaces);
+      if (family != Family::t5 && family != Family::xlm_roberta) parts.push_back(join_spaces);
       break;
     }
     case Family::albert:
@@ -229,21 +173,64 @@ Json normalizer_of(Family family, const SentencePieceFile& file, const JsonField
 }
 
 /// The number of the token for what no piece covers.
-std::int64_t unknown_id(Family family, const SentencePieceFile& file, const FamilyTokens& tokens) {
+std::int64_t unknown_id(Family family, const SentencePieceFile& file, const FamilyTokens& tokens,
+                        const std::vector<std::string>& sentinels) {
   if (family == Family::albert) return 1;
   if (family == Family::t5) return 2;
-  if (family != Family::deberta) return 3;
-  for (std::size_t i = 0; i < file.pieces.size(); ++i) {
+  if (has_fairseq_numbers(family)) return 3;
+  const bool pegasus = family == Family::pegasus;
+  const std::size_t first = pegasus ? 2 : 0, offset = pegasus ? sentinels.size() + 1 : 0;
+  for (std::size_t i = first; i < file.pieces.size(); ++i) {
     if (file.pieces[i].text == *tokens.role(SpecialRole::unk) && file.pieces[i].score == 0)
-      return static_cast<std::int64_t>(i);
+      return static_cast<std::int64_t>(i + offset);
   }
-  return 1;
+  return static_cast<std::int64_t>(pegasus ? offset + 2 : 1);
+}
+
+/// Returns the model of NLLB: byte pair encoding of the pieces, which come in the order in which they were
+/// merged. Every two pieces that make a third one can be merged.
+Json merging_model(const Json& entries, const SentencePieceFile& file, const FamilyTokens& tokens,
+                   const std::string& where) {
+  constexpr std::size_t kLongest = 1024;  // all places at which a piece could be split are tried
+  Json vocabulary = Json::object(), merges = Json::array();
+  std::unordered_map<std::string_view, std::size_t> ids;
+  for (const Json& entry : entries) {
+    const std::string& token = entry[0].get_ref<const std::string&>();
+    vocabulary.get_ref<Json::object_t&>().Container::emplace_back(token, ids.size());
+    ids.emplace(token, ids.size());
+  }
+  for (std::size_t i = 3; i < file.pieces.size(); ++i) {
+    const std::string_view piece = file.pieces[i].text;
+    if (piece.size() > kLongest)
+      throw Error(fmt::format("{}: expected pieces of at most {} bytes, got one of {}", where, kLongest,
+                              piece.size()));
+    for (std::size_t at = utf8_length(piece[0]); at < piece.size(); at += utf8_length(piece[at])) {
+      const std::string_view left = piece.substr(0, at), right = piece.substr(at);
+      if (ids.contains(left) && ids.contains(right))
+        merges.push_back(Json::array({std::string(left), std::string(right)}));
+    }
+  }
+  return {{"type", "BPE"},
+          {"unk_token", *tokens.role(SpecialRole::unk)},
+          {"fuse_unk", true},
+          {"vocab", std::move(vocabulary)},
+          {"merges", std::move(merges)}};
+}
+
+Json model_of(Family family, const SentencePieceFile& file, const FamilyTokens& tokens,
+              const std::vector<std::string>& sentinels, const std::string& where) {
+  Json vocabulary = vocabulary_of(family, file, tokens, sentinels);
+  if (family == Family::nllb) return merging_model(vocabulary, file, tokens, where);
+  return {{"type", "Unigram"},
+          {"unk_id", unknown_id(family, file, tokens, sentinels)},
+          {"vocab", std::move(vocabulary)}};
 }
 
 Json document_of(Family family, const SentencePieceFile& file, const FamilyTokens& tokens,
-                 const JsonField& config, std::int64_t sentinels) {
-  const bool prefixed =
-      !languages_of(family).empty() || family == Family::t5 || config.boolean("add_prefix_space", true);
+                 const JsonField& config, const std::vector<std::string>& sentinels,
+                 const std::string& where) {
+  const bool prefixed = !languages_of(family).empty() || family == Family::t5 || family == Family::pegasus ||
+                        config.boolean("add_prefix_space", true);
   const bool deberta = family == Family::deberta;
   const Json metaspace = {{"type", "Metaspace"},
                           {"add_prefix_space", prefixed || deberta},
@@ -253,16 +240,14 @@ Json document_of(Family family, const SentencePieceFile& file, const FamilyToken
   Json pieces = Json::array();
   if (deberta && config.boolean("split_by_punct", false))
     pieces.push_back({{"type", "Punctuation"}, {"behavior", "Isolated"}});
-  if (family != Family::camembert && family != Family::mbart50 && !deberta)
+  if (family == Family::xlm_roberta || family == Family::mbart || family == Family::albert ||
+      family == Family::t5)
     pieces.push_back({{"type", "WhitespaceSplit"}});
   pieces.push_back(metaspace);
   return {{"normalizer", normalizer_of(family, file, config)},
           {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", std::move(pieces)}}},
           {"decoder", metaspace},
-          {"model",
-           {{"type", "Unigram"},
-            {"unk_id", unknown_id(family, file, tokens)},
-            {"vocab", vocabulary_of(family, file, tokens, sentinels)}}}};
+          {"model", model_of(family, file, tokens, sentinels, where)}};
 }
 
 /// Returns a template; `special` are pairs [token, id].
@@ -290,25 +275,13 @@ Json typed_processing(const Json& start, const Json& end) {
       Json::array({first, part("Sequence", "A"), mark, part("Sequence", "B", 1), second_mark}), {start, end});
 }
 
-/// T5's `A </s>` and `A </s> B </s>`.
-Json end_processing(const Json& end) {
+/// T5's `A </s>` and `A </s> B </s>`; Pegasus's pair is `A B </s>`.
+Json end_processing(const Json& end, bool between) {
   const Json mark = part("SpecialToken", end[0]), first = part("Sequence", "A"),
              second = part("Sequence", "B");
-  return template_processing(Json::array({first, mark}), Json::array({first, mark, second, mark}), {end});
-}
-
-/// mBART's `A </s> en_XX` and mBART-50's `en_XX A </s>`. A second text follows the first without a separator.
-Json language_processing(Family family, const Json& end, const Json& language) {
-  const auto around = [&](std::initializer_list<const char*> texts) {
-    Json parts = Json::array();
-    const auto add = [&parts](const char* kind, const Json& id) { parts.push_back(part(kind, id)); };
-    if (family == Family::mbart50) add("SpecialToken", language[0]);
-    for (const char* text : texts) add("Sequence", text);
-    add("SpecialToken", end[0]);
-    if (family == Family::mbart) add("SpecialToken", language[0]);
-    return parts;
-  };
-  return template_processing(around({"A"}), around({"A", "B"}), {end, language});
+  return template_processing(
+      Json::array({first, mark}),
+      between ? Json::array({first, mark, second, mark}) : Json::array({first, second, mark}), {end});
 }
 
 /// Returns the post-processor, or null if the configuration defines it.
@@ -332,18 +305,12 @@ Json post_processor_of(Family family, const Pipeline& pipeline, const FamilyToke
   if (family == Family::deberta)
     return typed_processing(numbered(SpecialRole::cls), numbered(SpecialRole::sep));
   const Json end = numbered(SpecialRole::eos);
-  if (family == Family::t5) return end_processing(end);
-  if (languages_of(family).empty()) {
-    return {{"type", "RobertaProcessing"},
-            {"cls", numbered(SpecialRole::bos)},
-            {"sep", end},
-            {"trim_offsets", false}};
-  }
-  const auto given = config.find("src_lang");
-  const std::string language = given ? given->string() : "en_XX";
-  const std::int32_t id = vocabulary.find(language);
-  if (id < 0) given->fail("the code of one of the model's languages");
-  return language_processing(family, end, Json::array({language, id}));
+  if (family == Family::t5 || family == Family::pegasus) return end_processing(end, family == Family::t5);
+  if (!languages_of(family).empty()) return nullptr;  // PipelineTokenizer makes it
+  return {{"type", "RobertaProcessing"},
+          {"cls", numbered(SpecialRole::bos)},
+          {"sep", end},
+          {"trim_offsets", false}};
 }
 
 }  // namespace
@@ -361,18 +328,22 @@ std::unique_ptr<Tokenizer> load_family_sentencepiece(const std::filesystem::path
   const JsonField config_field = configuration.field();
   TokenizerConfig config = TokenizerConfig::load(directory);
   const SentencePieceFile file = read_sentencepiece_file(files.read(directory, name), where);
-  const Family family = detect_family(family_hint(directory), file, name, where);
+  const Family family = detect_family(directory, file, name);
+  if (family == Family::m2m100) return load_m2m100_tokenizer(directory);
   const DefaultTokens& usual = family == Family::albert        ? kAlbertTokens
                                : family == Family::t5          ? kT5Tokens
+                               : family == Family::pegasus     ? kPegasusTokens
                                : family == Family::xlm_roberta ? kRobertaTokens
                                : family == Family::mbart50     ? kMbart50Tokens
+                               : family == Family::nllb        ? kNllbTokens
                                : family == Family::deberta     ? kDebertaTokens
                                                                : kFairseqTokens;
   const FamilyTokens tokens(usual, config_field, map.field(), added.field(), config.added_tokens);
 
-  const Json document = document_of(family, file, tokens, config_field, config.extra_ids);
+  const std::vector<std::string> sentinels = sentinels_of(family, config_field, config.extra_ids);
+  const Json document = document_of(family, file, tokens, config_field, sentinels, where);
   Pipeline pipeline = parse_pipeline(JsonField(document, where));
-  for (const AddedToken& token : tokens.tokens(own_tokens(family, file, config.extra_ids)))
+  for (const AddedToken& token : tokens.tokens(own_tokens(family, file, sentinels)))
     pipeline.added.add(token, pipeline.model->vocabulary());
   const Json post_processor = post_processor_of(family, pipeline, tokens, config_field, where);
   if (!post_processor.is_null())
@@ -381,6 +352,7 @@ std::unique_ptr<Tokenizer> load_family_sentencepiece(const std::filesystem::path
   config.roles = tokens.roles();
   config.names_roles = true;
   config.additional_special_tokens.clear();
+  config.tokenizer_class = tokenizer_class_of(family);
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), std::move(config), std::move(files));
 }
 

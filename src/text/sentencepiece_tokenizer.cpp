@@ -61,13 +61,7 @@ class SentencePieceTokenizer final : public Tokenizer {
  protected:
   Encoding cut(std::string_view text) const override;
   Encoding assemble(Encoding first, std::optional<Encoding> second, bool add_special_tokens) const override {
-    std::vector<Encoding> texts;
-    texts.push_back(std::move(first));
-    if (second) texts.push_back(std::move(*second));
-    ends_->apply(texts, add_special_tokens);
-    Encoding whole = std::move(texts.front());
-    for (std::size_t i = 1; i < texts.size(); ++i) join(whole, std::move(texts[i]));
-    return whole;
+    return process(ends_.get(), std::move(first), std::move(second), add_special_tokens);
   }
 
  private:

@@ -91,6 +91,10 @@ TokenizerConfig TokenizerConfig::load(const std::filesystem::path& directory) {
   config.chinese_characters = document.boolean("tokenize_chinese_chars", true);
   config.prefix_space = document.boolean("add_prefix_space", false);
   config.extra_ids = document.integer("extra_ids", 0, 100000, 100);
+  if (const auto source = document.find("src_lang")) config.source_language = source->string();
+  if (const auto target = document.find("tgt_lang")) config.target_language = target->string();
+  config.legacy_behaviour = document.boolean("legacy_behaviour", false);
+  config.where = path.string();
   return config;
 }
 

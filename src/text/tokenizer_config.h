@@ -30,6 +30,9 @@ struct TokenizerConfig {
   bool chinese_characters = true;
   bool prefix_space = false;
   std::int64_t extra_ids = 100;
+  std::optional<std::string> source_language, target_language;  // src_lang and tgt_lang
+  bool legacy_behaviour = false;  // NLLB: the language after a text instead of before it
+  std::string where;              // tokenizer_config.json, for messages
 
   /// Reads both files of a directory. Each may be missing. Throws Error naming file and field if a value has
   /// the wrong type.

@@ -224,6 +224,72 @@ TEST(Translate, WritesAttentionOfEveryText) {
   ASSERT_EQ(picture.at("maps").size(), 4u);                      // two layers with two heads each
 }
 
+/// A tiny M2M100 with random weights, and a tokenizer for it.
+class Multilingual {
+ public:
+  Multilingual() {
+    const std::filesystem::path tokenizer = HEED_FIXTURES "/tokenizers/languages",
+                                model = HEED_FIXTURES "/m2m100";
+    for (const char* name : {"config.json", "model.safetensors"})
+      std::filesystem::copy_file(model / name, folder_.path() / name);
+    std::filesystem::copy_file(tokenizer / "bpe.model", folder_.path() / "sentencepiece.bpe.model");
+    std::filesystem::copy_file(tokenizer / "vocab.json", folder_.path() / "vocab.json");
+    record("{}");
+  }
+  void record(const std::string& config) const { spill(folder_ / "tokenizer_config.json", config); }
+  Result translate(const Words& more) const {
+    Words words{"translate", "--json", "--model", folder_.path().string(), "--max-new-tokens", "5"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  }
+  /// Returns the ids that are generated for `text`.
+  Json ids(const Words& more) const {
+    const Result result = translate(more);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return json_lines(result.out).at(0).at("ids");
+  }
+  /// Returns the ids of the text between the token of its language and the end token.
+  std::string source(int language, const std::string& text) const {
+    const Result result = run({"tokenize", "--no-special-tokens", "--model", folder_.path().string(), text});
+    return std::to_string(language) + "," + joined(json_lines(result.out).at(0).at("ids")) + ",2";
+  }
+
+ private:
+  Folder folder_;
+};
+
+TEST(Translate, LanguagesNameTheSourceAndTheFirstTokenOfTheTarget) {
+  constexpr int kGerman = 313 + 16, kEnglish = 313 + 18, kFrench = 313 + 24;
+  const Multilingual model;
+  const std::string text = "the cold sea", german = std::to_string(kGerman);
+  const Json expected =
+      model.ids({"--prompt-ids", model.source(kFrench, text), "--forced-bos-token-id", german});
+  EXPECT_EQ(expected.at(0), kGerman);
+  EXPECT_EQ(model.ids({"--source-language", "fr", "--target-language", "__de__", text}), expected);
+  EXPECT_EQ(model.ids({"--source-language", "fr", "--forced-bos-token-id", german, text}), expected);
+  EXPECT_EQ(model.ids({text}), model.ids({"--prompt-ids", model.source(kEnglish, text)}));
+  model.record(R"({"src_lang": "fr", "tgt_lang": "de"})");
+  EXPECT_EQ(model.ids({text}), expected);
+  EXPECT_EQ(model.ids({"--target-language", "en", text}).at(0), kEnglish);
+}
+
+TEST(Translate, RefusesLanguagesThatTheModelLacks) {
+  const Multilingual model;
+  const auto refused = [](const Result& result, int status, const std::string& message) {
+    EXPECT_EQ(result.status, status) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(message));
+  };
+  refused(model.translate({"--source-language", "frr", "a"}), 2,
+          "--source-language: expected one of the model's 100 languages, got frr (the nearest: fr, ");
+  refused(model.translate({"--target-language", "deu_Latn", "a"}), 2, "--target-language: expected one of");
+  refused(model.translate({"--target-language", "de", "--forced-bos-token-id", "5", "a"}), 2,
+          "--target-language: cannot be combined with --forced-bos-token-id");
+  refused(model.translate({"--source-language", "de", "--prompt-ids", "5,2"}), 2,
+          "--source-language: cannot be combined with --prompt-ids");
+  refused(run({"translate", "--model", tiny_model(), "--target-language", "fr", "a"}), 1,
+          "for --target-language, got one without languages");
+}
+
 TEST(Translate, SaysWhenTheResultsCannotBeWritten) {
   for (const Words& words : {Words{"translate", "--model", tiny_model(), "a b"}, Words{"info", tiny_model()},
                              Words{"--help"}, Words{"attend", "--model", tiny_model(), "a b"}}) {

@@ -85,12 +85,12 @@ TEST_F(FamilyErrors, NamesWhatTellsNoFamily) {
   for (const char* name : {"sentencepiece.bpe.model", "tokenizer_config.json", "config.json"}) remove(name);
   put("albert.model", "spiece.model");
   EXPECT_THAT(error(), AllOf(HasSubstr("spiece.model: unknown kind of tokenizer"),
-                             HasSubstr("T5Tokenizer or AlbertTokenizer beside it, got neither")));
-  directory_.write("config.json", R"({"model_type": "pegasus"})");
-  EXPECT_THAT(error(), HasSubstr("got the model_type pegasus"));
+                             HasSubstr("AlbertTokenizer or PegasusTokenizer beside it, got neither")));
+  directory_.write("config.json", R"({"model_type": "xlnet"})");
+  EXPECT_THAT(error(), HasSubstr("got the model_type xlnet"));
   remove("spiece.model");
   put("t5.model", "spiece.model");
-  EXPECT_THAT(error(), HasSubstr("got the model_type pegasus"));
+  EXPECT_THAT(error(), HasSubstr("got the model_type xlnet"));
   remove("config.json");
   EXPECT_EQ(error(), "no error");  // T5's
   directory_.write("spiece.model", file_content(directory_.path() / "spiece.model") + "\n\x07\n\x05<cls>");
@@ -151,9 +151,9 @@ TEST_F(FamilyErrors, SurviveDamage) {
   int refused = 0;
   for (int round = 0; round < 120; ++round) {
     const char* classes[] = {"XLMRobertaTokenizer", "CamembertTokenizer", "MBartTokenizer",
-                             "MBart50Tokenizer"};
+                             "MBart50Tokenizer", "NllbTokenizer"};
     directory_.write("tokenizer_config.json",
-                     std::string(R"({"tokenizer_class": ")") + classes[round % 4] + "\"}");
+                     std::string(R"({"tokenizer_class": ")") + classes[round % 5] + "\"}");
     std::string damaged = model;
     if (round % 3 == 0) damaged.resize(random() % model.size());
     for (std::uint32_t flips = 1 + random() % 6; flips > 0 && !damaged.empty(); --flips)

@@ -62,11 +62,31 @@ struct Padding {
 /// unchanged.
 void pad(Encoding& encoding, const Padding& padding, std::int64_t longest);
 
+/// A language of a model that translates between several.
+struct Language {
+  std::string name;   ///< as users of the model spell it: fr_XX (mBART), fra_Latn (NLLB), fr (M2M100)
+  std::string token;  ///< the token that names it in a text: the same, or __fr__ (M2M100)
+  std::int64_t id = 0;
+};
+
+/// The languages of a tokenizer, and the two between which it is used.
+struct Languages {
+  std::vector<Language> list;      ///< by ascending id
+  Language source;                 ///< its token is added by encode()
+  std::optional<Language> target;  ///< its token is added by encode_target(); if missing, the source's is
+  /// What names the target to the decoder: false: its token is the first that is generated
+  /// (forced_bos_token_id); true: it is the start token (decoder_start_token_id), as in mBART.
+  bool starts_decoder = false;
+
+  /// Returns the language of this name or token, or null if there is none.
+  const Language* find(std::string_view name) const;
+};
+
 /// Removes spaces before English punctuation and contractions, as Hugging Face's
 /// `clean_up_tokenization_spaces` does.
 std::string clean_up_spaces(std::string text);
 
-/// Threads: several may use one object at once.
+/// Threads: several may use one object at once, except set_languages().
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -124,6 +144,14 @@ class Tokenizer {
   virtual std::optional<std::int64_t> sep_id() const { return std::nullopt; }
   /// Returns the maximum number of tokens, if the configuration has one.
   virtual std::optional<std::int64_t> model_max_length() const { return std::nullopt; }
+  /// Returns the languages of a model that translates between several; null for other tokenizers.
+  virtual const Languages* languages() const { return nullptr; }
+  /// Chooses the languages whose tokens encode() and encode_target() add, by name or token; nullopt leaves
+  /// what is set. At first they are src_lang and tgt_lang of tokenizer_config.json, or the family's usual
+  /// source. Throws Error naming the nearest languages if one is not in the list, or if the tokenizer has
+  /// no languages. Threads: not while another uses the tokenizer.
+  virtual void set_languages(std::optional<std::string_view> source, std::optional<std::string_view> target);
+
   /// The truncation and padding settings of the tokenizer's file. encode() applies neither.
   virtual std::optional<Truncation> truncation() const { return std::nullopt; }
   virtual std::optional<Padding> padding() const { return std::nullopt; }
