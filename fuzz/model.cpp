@@ -25,7 +25,7 @@ struct Sizes {
 
 // What a family takes from a published model where a config does not say it.
 const std::vector<Sizes> kSizes = {
-    {R"("bert" "roberta" "camembert" "xlm-roberta" "mpnet" "modernbert" "deberta-v2" "albert" "llama" "mistral" "mixtral" "phi3" "qwen2" "qwen3" "qwen3_moe" "smollm3" "granite" "olmo2" "gemma2" "gemma3_text" "gpt_neox")",
+    {R"("bert" "roberta" "camembert" "xlm-roberta" "mpnet" "modernbert" "deberta-v2" "albert" "llama" "mistral" "mixtral" "phi3" "qwen2" "qwen3" "qwen3_moe" "smollm3" "granite" "olmo2" "gemma2" "gemma3_text" "gpt_neox" "heed_transformer")",
      {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "max_position_embeddings"}},
     {R"("distilbert")", {"vocab_size", "dim", "hidden_dim", "n_layers", "max_position_embeddings"}},
     {R"("gpt2")", {"vocab_size", "n_embd", "n_layer", "n_positions"}},

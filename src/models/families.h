@@ -33,6 +33,7 @@ Family qwen3_moe_family();
 Family roberta_family();
 Family smollm3_family();
 Family t5_family();
+Family transformer_family();
 Family vit_family();
 Family whisper_family();
 

@@ -106,8 +106,9 @@ Tensor initial_tensor(const TensorRow& row, RandomStream stream) {
   Tensor tensor = Tensor::empty(row.shape);
   float* values = tensor.data<float>();
   const auto count = static_cast<std::uint64_t>(tensor.numel());
-  if (row.init == Init::embedding) {
-    const float deviation = 1.0f / std::sqrt(static_cast<float>(row.shape[-1]));
+  if (row.init == Init::embedding || row.deviation > 0) {
+    const float deviation = row.deviation > 0 ? static_cast<float>(row.deviation)
+                                              : 1.0f / std::sqrt(static_cast<float>(row.shape[-1]));
     for (std::uint64_t i = 0; i < count; ++i) values[i] = deviation * stream.normal(i);
   } else {
     const float limit = std::sqrt(6.0f / static_cast<float>(row.shape[0] + row.shape[-1]));

@@ -238,6 +238,25 @@ TEST(DecoderConfig, ImpossibleExpertsAreRefusedByNameAndFile) {
               testing::HasSubstr("model.layers.0.mlp.gate_proj.weight"));
 }
 
+// The deviation of the normal distribution that a new model's matrices come from.
+TEST(DecoderConfig, TheInitializerRangeOfANewTransformer) {
+  std::ifstream file(kDecoderFixtures / "transformer-linear" / "config.json");
+  auto config = nlohmann::json::parse(file);
+  config.update({{"initializer_range", 0.5}, {"hidden_size", 64}});
+  Generator generator(1);
+  const auto model = make_model(Config::parse(config.dump(), "config.json"), generator);
+  for (const Parameter& p : model->parameters()) {
+    const double square = mean(p.tensor * p.tensor).item();
+    const bool matrix = p.tensor.shape().rank() > 1;
+    EXPECT_NEAR(square,
+                matrix                            ? 0.25
+                : p.name.ends_with("norm.weight") ? 1.0
+                                                  : 0.0,
+                matrix ? 0.03 : 0.0)
+        << p.name;
+  }
+}
+
 // The term counts no padding, at the ends of rows, and only training has it.
 TEST(DecoderConfig, TheLoadBalancingLossIsPartOfTheTrainingLoss) {
   const auto model = load_decoder(kDecoderFixtures / "mixtral");

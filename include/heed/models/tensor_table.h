@@ -37,6 +37,7 @@ struct TensorRow {
   std::vector<std::string> aliases = {};  ///< alternative names in files
   /// Fills the tensor of a new model, in the place of `init`.
   std::function<void(Tensor)> fill = {};
+  double deviation = 0.0;  ///< if > 0, `init` is normal with this standard deviation
 };
 
 struct TensorTable {
