@@ -56,6 +56,7 @@
 #include "heed/text/marian.h"
 #include "heed/text/sentencepiece.h"
 #include "heed/text/tokenizer.h"
+#include "heed/text/training.h"
 #include "heed/text/unicode.h"
 #include "heed/threads.h"
 #include "heed/train/adamw.h"

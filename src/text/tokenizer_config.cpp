@@ -67,6 +67,8 @@ std::optional<std::int64_t> read_length(const JsonField& document) {
 
 }  // namespace
 
+const char* role_key(SpecialRole role) { return kRoleKeys[static_cast<std::size_t>(role)]; }
+
 TokenizerConfig TokenizerConfig::load(const std::filesystem::path& directory) {
   TokenizerConfig config;
   const auto path = directory / "tokenizer_config.json", map_path = directory / "special_tokens_map.json";

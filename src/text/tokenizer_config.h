@@ -15,6 +15,8 @@ namespace heed {
 
 enum class SpecialRole { bos, eos, unk, pad, mask, cls, sep };
 inline constexpr std::size_t kSpecialRoles = 7;
+/// Returns the key of a role in the configuration files, such as bos_token.
+const char* role_key(SpecialRole role);
 
 struct TokenizerConfig {
   std::array<std::optional<std::string>, kSpecialRoles> roles;

@@ -1,0 +1,171 @@
+// Checks trained vocabularies against the trainers of the tokenizers library (see
+// fixtures/tokenizers/README.md).
+#include "heed/text/training.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "fixtures.h"
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+using Ids = std::vector<std::int64_t>;
+
+std::vector<std::string> tokens_of(const Tokenizer& tokenizer) {
+  std::vector<std::string> tokens;
+  for (std::int64_t id = 0; id < tokenizer.vocab_size(); ++id) tokens.push_back(tokenizer.token(id));
+  return tokens;
+}
+
+TokenizerTraining training_of(const Json& item) {
+  TokenizerTraining training;
+  training.type = item["type"].get<std::string>();
+  training.vocab_size = item["vocab_size"].get<std::int64_t>();
+  training.min_frequency = item["min_frequency"].get<std::int64_t>();
+  training.lower_case = item.value("lower_case", true);
+  training.append_end = item.value("append_end", false);
+  return training;
+}
+
+std::string error_of(const TokenizerTraining& training, const std::vector<std::string>& texts) {
+  try {
+    train_tokenizer(training, sentences_of(texts));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(TokenizerTraining, MatchesTheTokenizersLibrary) {
+  const Json fixture = Json::parse(file_content(tokenizer_fixtures() / "training.json"));
+  const auto corpus = fixture["corpus"].get<std::vector<std::string>>();
+  ASSERT_GE(fixture["cases"].size(), 5u);
+  for (const Json& item : fixture["cases"]) {
+    SCOPED_TRACE(item["name"].get<std::string>());
+    TokenizerTrainingReport report;
+    const auto tokenizer = train_tokenizer(training_of(item), sentences_of(corpus), &report);
+    EXPECT_EQ(report.texts, static_cast<std::int64_t>(corpus.size()));
+    EXPECT_EQ(tokens_of(*tokenizer), item["tokens"].get<std::vector<std::string>>());
+    const TemporaryDirectory directory;
+    tokenizer->save(directory.path());
+    const Json saved = Json::parse(file_content(directory.path() / "tokenizer.json"));
+    if (item.contains("merges")) {
+      EXPECT_EQ(saved["model"]["merges"], item["merges"]);
+    }
+    const auto loaded = load_tokenizer(directory.path());
+    for (const Json& expected : item["texts"]) {
+      const auto text = expected["text"].get<std::string>();
+      SCOPED_TRACE(expected["text"].dump());
+      for (const Tokenizer* used :
+           {static_cast<const Tokenizer*>(tokenizer.get()), static_cast<const Tokenizer*>(loaded.get())}) {
+        const Ids ids = used->encode(text).ids;
+        EXPECT_EQ(ids, expected["ids"].get<Ids>());
+        EXPECT_EQ(used->decode(ids, true), expected["decoded"].get<std::string>());
+      }
+    }
+  }
+}
+
+TEST(TokenizerTraining, CharactersAreInTheOrderOfTheirCodePoints) {
+  TokenizerTraining training;
+  training.type = "character";
+  const auto tokenizer = train_tokenizer(training, sentences_of({"hé\n", "a 日\n"}));
+  EXPECT_THAT(tokens_of(*tokenizer), ElementsAre("\n", " ", "a", "h", "é", "日", "<unk>"));
+  EXPECT_THAT(tokenizer->encode("ah\n?日").ids, ElementsAre(2, 3, 0, 6, 5));
+  EXPECT_EQ(tokenizer->unk_id(), 6);
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode("a h 日\n").ids), "a h 日\n");
+}
+
+TEST(TokenizerTraining, ByteBpeGivesAnyTextBack) {
+  const auto tokenizer = train_tokenizer({.vocab_size = 300}, sentences_of(made_up_sentences(200)));
+  for (const char* text :
+       {"", " ", "bali tremi", "日本語 \t\n\r\n  x", "\x01\x7F é 👍🏽", "it's 1,234.5"})
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode(text).ids), text);
+  EXPECT_EQ(tokenizer->token(0), "<|endoftext|>");
+  EXPECT_EQ(tokenizer->eos_id(), 0);
+  EXPECT_EQ(tokenizer->vocab_size(), 300);
+  EXPECT_THAT(tokenizer->encode("<|endoftext|>").ids, ElementsAre(0));
+  const auto ended =
+      train_tokenizer({.vocab_size = 300, .append_end = true}, sentences_of(made_up_sentences(200)));
+  EXPECT_EQ(ended->encode("ba").ids.back(), 0);
+}
+
+TEST(TokenizerTraining, WordPieceAddsItsTokensAndNamesItsRoles) {
+  TokenizerTraining training{.type = "wordpiece", .vocab_size = 60, .model_max_length = 128};
+  const auto tokenizer = train_tokenizer(training, sentences_of(made_up_sentences(200)));
+  EXPECT_EQ(tokenizer->pad_id(), 0);
+  EXPECT_EQ(tokenizer->unk_id(), 1);
+  EXPECT_EQ(tokenizer->cls_id(), 2);
+  EXPECT_EQ(tokenizer->sep_id(), 3);
+  EXPECT_EQ(tokenizer->mask_id(), 4);
+  EXPECT_EQ(tokenizer->model_max_length(), 128);
+  const Encoding pair = tokenizer->encode_pair("Bali", "tre [MASK] ☃");
+  EXPECT_EQ(pair.ids.front(), 2);
+  EXPECT_EQ(pair.ids.back(), 3);
+  EXPECT_EQ(pair.type_ids.front(), 0);
+  EXPECT_EQ(pair.type_ids.back(), 1);
+  EXPECT_THAT(pair.ids, testing::Contains(4));
+  EXPECT_THAT(pair.ids, testing::Contains(1));
+  const TemporaryDirectory directory;
+  tokenizer->save(directory.path());
+  EXPECT_EQ(load_tokenizer(directory.path())->mask_id(), 4);
+  EXPECT_EQ(load_tokenizer(directory.path())->model_max_length(), 128);
+  EXPECT_EQ(load_tokenizer(directory.path())->encode("BALI").ids, tokenizer->encode("bali").ids);
+}
+
+TEST(TokenizerTraining, TheOrderOfTextsAndInvalidBytesDoNotMatter) {
+  std::vector<std::string> texts = made_up_sentences(300);
+  const auto first = train_tokenizer({.vocab_size = 400}, sentences_of(texts));
+  std::reverse(texts.begin(), texts.end());
+  texts.emplace_back();
+  TokenizerTrainingReport report;
+  const auto second = train_tokenizer({.vocab_size = 400}, sentences_of(texts), &report);
+  EXPECT_EQ(tokens_of(*first), tokens_of(*second));
+  EXPECT_EQ(report.replaced_in_utf8, 0);
+  EXPECT_GT(report.words, 100);
+  texts.emplace_back("\xFF ba \xFF");
+  train_tokenizer({.vocab_size = 400}, sentences_of(texts), &report);
+  EXPECT_EQ(report.replaced_in_utf8, 2);
+}
+
+TEST(TokenizerTraining, StopsWhenThereIsNothingToMerge) {
+  EXPECT_EQ(train_tokenizer({.vocab_size = 1000, .min_frequency = 0}, sentences_of({"abab"}))->vocab_size(),
+            257 + 2);  // ab, abab
+  EXPECT_EQ(train_tokenizer({.vocab_size = 1000, .min_frequency = 2}, sentences_of({"abab"}))->vocab_size(),
+            257 + 1);
+  TokenizerTraining few{.type = "wordpiece", .vocab_size = 100, .most_characters = 2};
+  EXPECT_THAT(tokens_of(*train_tokenizer(few, sentences_of({"aab", "bca", "a"}))),
+              ElementsAre("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##a", "##b"));
+}
+
+TEST(TokenizerTraining, RefusesOptionsOutOfRange) {
+  const std::vector<std::string> texts = {"a text"};
+  EXPECT_THAT(error_of({.type = "word"}, texts),
+              HasSubstr("type: expected character, byte_bpe or wordpiece, got word"));
+  EXPECT_THAT(error_of({.vocab_size = 0}, texts), HasSubstr("vocab_size: expected 1 to"));
+  EXPECT_THAT(error_of({.vocab_size = 256}, texts),
+              HasSubstr("vocab_size: expected at least 257 (special tokens and characters), got 256"));
+  EXPECT_THAT(error_of({.min_frequency = -1}, texts), HasSubstr("min_frequency: expected"));
+  EXPECT_THAT(error_of({.most_characters = 0}, texts), HasSubstr("most_characters: expected"));
+  EXPECT_THAT(error_of({.model_max_length = 0}, texts), HasSubstr("model_max_length: expected"));
+  for (const char* type : {"character", "byte_bpe", "wordpiece"})
+    EXPECT_THAT(error_of({.type = type}, {"", ""}), HasSubstr("expected a corpus, got no text"));
+}
+
+TEST(TokenizerTraining, LinesOfAFileKeepTheirEnds) {
+  const TemporaryDirectory directory;
+  directory.write("text", "a\n\nb\r\nc");
+  const SentenceSource source = lines_of_file(directory.path() / "text");
+  std::vector<std::string> lines;
+  for (std::string line; source(line);) lines.push_back(line);
+  EXPECT_THAT(lines, ElementsAre("a\n", "\n", "b\r\n", "c"));
+  EXPECT_THROW(lines_of_file(directory.path() / "none"), Error);
+}
+
+}  // namespace
+}  // namespace heed
