@@ -47,6 +47,9 @@ TEST(Bench, AttentionCountsWhatIsSeen) {
   const std::vector<std::pair<Words, double>> cases{
       {{"--causal", "--window", "10"}, 10 * 11 / 2 + 30 * 10},
       {{"--causal", "--keys", "50"}, 40 * 41 / 2 + 40 * 10},
+      {{"--kind", "strided", "--stride", "10"}, 10 * 11 / 2 + 30 * 10 + (1 + 2 + 3) * 10},
+      {{"--kind", "fixed", "--stride", "10", "--summary", "2"}, 4 * 10 * 11 / 2 + (1 + 2 + 3) * 10 * 2},
+      {{"--kind", "linear"}, 40 * (8 + 1)},
   };
   for (const auto& [more, pairs] : cases) {
     const Json report = bench(with(more));
@@ -54,6 +57,8 @@ TEST(Bench, AttentionCountsWhatIsSeen) {
     EXPECT_NEAR(report.at("gflops").get<double>() * report.at("median_s").get<double>() * 1e9,
                 2 * pairs * 2 * 2 * 8, 1);
   }
+  expect_sane(bench(with({"--kind", "linear", "--causal", "--backward"})));
+  expect_sane(bench(with({"--kind", "fixed", "--backward"})));
   const Json both = bench(with({"--backward", "--dtype", "f64"}));
   expect_sane(both);
   EXPECT_GT(both.at("median_s").get<double>(), both.at("backward_median_s").get<double>());
@@ -115,6 +120,7 @@ TEST(Bench, RefusesWrongUse) {
                                                {"bench", "attention", "--heads", "0"},
                                                {"bench", "attention", "--heads", "3", "--kv-heads", "2"},
                                                {"bench", "attention", "--dtype", "f8"},
+                                               {"bench", "attention", "--kind", "wide"},
                                                {"bench", "translate", "--shape", "elephant"},
                                                {"bench", "translate", "--shape", "marian", "--model", "x"},
                                                {"bench", "train", "--dtype", "f64"},
