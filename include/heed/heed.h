@@ -35,6 +35,7 @@
 #include "heed/nn/part.h"
 #include "heed/nn/pass.h"
 #include "heed/nn/positions.h"
+#include "heed/nn/recurrent.h"
 #include "heed/nn/rotary.h"
 #include "heed/nn/stack.h"
 #include "heed/nn/tap.h"

@@ -89,6 +89,14 @@ Tensor Weight::linear(const Tensor& x, const Tensor& bias, Activation activation
   return heed::linear(x, state_->matrix(), bias, activation, layout);
 }
 
+std::shared_ptr<const kernels::PackedMatrix> Weight::packed_for(const Tensor& x) const {
+  if (!defined()) return nullptr;
+  if (x.defined() && x.dtype() == DType::f32 && !needs_gradient({x, state_->tensor}))
+    return state_->pack(WeightLayout::out_in);
+  state_->unpack();
+  return nullptr;
+}
+
 Tensor Weight::embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id) const {
   if (!defined()) throw Error("embedding: expected a table, got an undefined one");
   const Tensor& table = state_->tensor;

@@ -9,6 +9,10 @@
 
 namespace heed {
 
+namespace kernels {
+class PackedMatrix;
+}
+
 /// How a weight is stored: row by row as a tensor, or packed for matrix products.
 enum class WeightForm { plain, packed };
 
@@ -44,6 +48,10 @@ class Weight {
   Tensor linear(const Tensor& x, const Tensor& bias, Activation activation, WeightLayout layout) const;
   /// heed::embedding(tensor(), ids, scale, padding_id).
   Tensor embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id) const;
+
+  /// What an operation of x [..., in] with this weight [out, in] gets besides tensor(): the packed form; or,
+  /// where a gradient is recorded or the weight must stay plain, null, and the packed form is freed.
+  std::shared_ptr<const kernels::PackedMatrix> packed_for(const Tensor& x) const;
 
  private:
   struct State;

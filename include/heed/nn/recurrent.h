@@ -1,0 +1,86 @@
+// Recurrent layers as parts of a model, and the attention that recurrent decoders pay to their source.
+#pragma once
+
+#include <cstdint>
+
+#include "heed/nn/linear.h"
+#include "heed/ops/recurrent.h"
+
+namespace heed {
+
+enum class RecurrentCell { lstm, gru };
+/// Gates of a cell: its weights have this many rows for each number of the state.
+constexpr std::int64_t gates_of(RecurrentCell cell) { return cell == RecurrentCell::lstm ? 4 : 3; }
+
+/// lstm() or gru() with weights of its own, in one direction.
+struct RecurrentLayer {
+  RecurrentCell cell = RecurrentCell::lstm;
+  Weight weight_ih = {}, weight_hh = {};
+  Tensor bias_ih = {}, bias_hh = {};
+  /// x [B, T, D] to y [B, T, H] and the last state.
+  RecurrentResult operator()(const Tensor& x, const RecurrentState& initial = {},
+                             const RecurrentOptions& options = {}) const;
+};
+
+/// A linear map that one pass applies many times, step by step. While a gradient is recorded, the weight is
+/// packed once, and its gradient is one product over all steps. An object serves one pass.
+class StepLinear {
+ public:
+  explicit StepLinear(Linear map);
+  /// map(x), x [R, in].
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  struct Recorded;
+  Linear map_;
+  std::shared_ptr<Recorded> recorded_;  // null where the weight needs no gradient
+};
+
+/// One step of a RecurrentLayer at a time, for inputs that depend on the last output. An object serves one
+/// pass.
+class RecurrentSteps {
+ public:
+  explicit RecurrentSteps(const RecurrentLayer& layer);
+  /// x [R, D]; the state must be defined.
+  RecurrentState operator()(const Tensor& x, const RecurrentState& state) const;
+
+ private:
+  RecurrentCell cell_;
+  StepLinear of_input_, of_state_;
+};
+
+/// How a decoder's state q is compared with the encoder's output k at a source position.
+enum class AlignmentScore {
+  dot,       ///< q . k (Luong, Pham and Manning 2015)
+  general,   ///< q . W k (the same)
+  additive,  ///< v . tanh(W q + U k) (Bahdanau, Cho and Bengio 2015); Luong's `concat` is the same function
+};
+
+/// The source of B rows, prepared once: what queries are compared with, and what is averaged.
+struct SourceMemory {
+  Tensor keys;    // [B, S, A]
+  Tensor values;  // [B, S, D]
+  Tensor mask;    // bool [B, S], false for padding; may be undefined
+  /// Row i is the old row rows[i].
+  SourceMemory rows(const Tensor& rows) const;
+};
+
+/// Attention over a source: softmax(scores) times the encoder's outputs, as the weights and settings of one
+/// function. Padding is not attended to; a row of padding alone gives 0.
+struct SourceAttention {
+  AlignmentScore score = AlignmentScore::dot;
+  Linear query = {};  // [A, D]: W of `additive`
+  Linear key = {};    // [A, D]: U of `additive`; W of `general`, with A = D
+  Tensor v = {};      // [1, A], of `additive`
+
+  /// `memory` [B, S, D], `mask` bool [B, S] or undefined.
+  SourceMemory prepare(const Tensor& memory, const Tensor& mask) const;
+  /// The context [B, T, D] of queries [B, T, A]: states, which `query` has projected where there is one. With
+  /// `weights`, that receives them, [B, 1, T, S].
+  Tensor context(const Tensor& queries, const SourceMemory& memory, Tensor* weights = nullptr) const;
+};
+
+/// The context [B, T, D] that weights [B, 1, T, S] give.
+Tensor context_of(const Tensor& weights, const SourceMemory& memory);
+
+}  // namespace heed
