@@ -35,6 +35,7 @@ const std::vector<Sizes> kSizes = {
     {R"("marian" "bart" "mbart" "m2m_100" "pegasus")",
      {"vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim",
       "max_position_embeddings"}},
+    {R"("heed_recurrent")", {"vocab_size", "hidden_size"}},
     {R"("vit")", {"hidden_size", "intermediate_size", "num_hidden_layers", "image_size", "patch_size"}},
     {R"("whisper")",
      {"vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim",

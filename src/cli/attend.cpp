@@ -44,20 +44,40 @@ constexpr AttentionKind kKinds[] = {{"cross", "decoder", "cross_attn"},
                                     {"encoder", "encoder", "self_attn"},
                                     {"decoder", "decoder", "self_attn"}};
 
-// Returns the requested kinds, for a model with both stacks or only one.
-std::vector<AttentionKind> chosen_kinds(const std::string& name, const char* only_stack) {
+bool is_self(const AttentionKind& kind) { return std::string(kind.part) == "self_attn"; }
+
+// The kinds that a model has.
+std::vector<AttentionKind> kinds_of(const Model& model) {
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
+  const std::string only_stack = dynamic_cast<const DecoderModel*>(&model) != nullptr ? "decoder" : "encoder";
   std::vector<AttentionKind> kinds;
   for (const AttentionKind& kind : kKinds) {
-    const bool self = std::string(kind.part) == "self_attn";
-    const bool there = only_stack == nullptr || (self && std::string(kind.stack) == only_stack);
-    const bool asked =
-        name.empty() ? only_stack != nullptr || !self : name == kind.name || (name == "self" && self);
-    if (there && asked) kinds.push_back(kind);
+    const bool there = both == nullptr ? is_self(kind) && kind.stack == only_stack
+                       : is_self(kind) ? both->has_self_attention()
+                                       : both->has_cross_attention();
+    if (there) kinds.push_back(kind);
+  }
+  if (kinds.empty())
+    throw Error("attend: expected a model with attention, got " + kind_of(model) +
+                " without (config.json: attention)");
+  return kinds;
+}
+
+// Returns the requested kinds of those that a model has.
+std::vector<AttentionKind> chosen_kinds(const std::string& name, const Model& model) {
+  const std::vector<AttentionKind> available = kinds_of(model);
+  const bool crosses = !is_self(available.front());
+  std::vector<AttentionKind> kinds;
+  for (const AttentionKind& kind : available) {
+    const bool self = is_self(kind);
+    if (name.empty() ? !crosses || !self : name == kind.name || (name == "self" && self))
+      kinds.push_back(kind);
   }
   if (!kinds.empty()) return kinds;
   throw UsageError("--kind: expected " +
-                   (only_stack == nullptr ? std::string("self, cross, encoder or decoder")
-                                          : std::string("self, the only kind of this model")) +
+                   (available.size() > 1
+                        ? std::string("self, cross, encoder or decoder")
+                        : std::string(crosses ? "cross" : "self") + ", the only kind of this model") +
                    ", got " + name);
 }
 
@@ -144,7 +164,7 @@ AttentionPicture attend(const AttendArguments& arguments, const std::string& tex
 
   AttentionPicture picture;
   picture.title = text + " → " + tokenizer.decode(target);
-  const std::vector<AttentionKind> kinds = chosen_kinds(arguments.kind, nullptr);
+  const std::vector<AttentionKind> kinds = chosen_kinds(arguments.kind, model);
   for (const AttentionKind& kind : kinds) {
     const std::vector<std::string> of_target = tokens_of(tokenizer, target),
                                    of_fed = tokens_of(tokenizer, fed);
@@ -166,10 +186,9 @@ AttentionPicture attend_one_stack(const AttendArguments& arguments, const std::s
   if (arguments.target) throw UsageError("--target: expected an encoder-decoder, got " + kind_of(model));
   const Encoding encoding = tokenizer.encode(text);
   if (encoding.ids.empty()) throw Error(kMissingText);
-  const bool decoder = dynamic_cast<const DecoderModel*>(&model) != nullptr;
   AttentionPicture picture;
   picture.title = text;
-  const std::vector<AttentionKind> kinds = chosen_kinds(arguments.kind, decoder ? "decoder" : "encoder");
+  const std::vector<AttentionKind> kinds = chosen_kinds(arguments.kind, model);
   for (const AttentionKind& kind : kinds) picture.tokens[kind.name] = {encoding.tokens, encoding.tokens};
   gather_maps(arguments, kinds, picture, [&](Context& context) {
     model.forward({{"input_ids", one_row(encoding.ids)}}, {}, context);

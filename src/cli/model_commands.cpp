@@ -16,6 +16,12 @@ bool takes_features(const Model& model) {
   return encoder_decoder != nullptr && encoder_decoder->takes_features();
 }
 
+bool has_attention(const Model& model) {
+  const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(&model);
+  return encoder_decoder == nullptr || encoder_decoder->has_self_attention() ||
+         encoder_decoder->has_cross_attention();
+}
+
 ModelKind encoder_kind(EncoderHead head) {
   switch (head) {
     case EncoderHead::none: return {"encoder", {"embed"}};
@@ -37,7 +43,7 @@ ModelKind kind(const Model& model) {
     kind = {"decoder", {"generate", "evaluate --text", "embed"}};
   if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) kind = encoder_kind(encoder->head());
   const bool takes_text = model.vocab_size() > 0 && !takes_features(model);
-  if (takes_text) kind.commands.emplace_back("attend");
+  if (takes_text && has_attention(model)) kind.commands.emplace_back("attend");
   kind.commands.emplace_back("forward");
   return kind;
 }

@@ -225,6 +225,9 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
   GenerationOptions options = arguments.generation.load(directory, globals, arguments.task, &prefix);
   auto model = load_model_to<EncoderDecoderModel>("translate", directory, weights_dtype(arguments.dtype));
   warn_of_unknown_settings(*model, directory, globals);
+  if (!arguments.attention.empty() && !model->has_cross_attention())
+    throw UsageError("--attention: expected a model with cross-attention, got " + kind_of(*model) +
+                     " without (config.json: attention)");
   std::unique_ptr<Tokenizer> tokenizer;
   if (!ids && !sound) {
     tokenizer = load_tokenizer(directory);

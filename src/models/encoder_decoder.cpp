@@ -23,7 +23,9 @@ class AssembledEncoderDecoder final : public Assembled<EncoderDecoderModel> {
   std::int64_t eos_id() const override { return facts_.eos_id; }
 
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
-  Tensor decoder_inputs(const Tensor& labels, std::int64_t ignored) const override;
+  Tensor decoder_inputs(const Tensor& labels, std::int64_t ignored) const override {
+    return shifted_right(labels, ignored, facts_);
+  }
   Tensor loss(const SourceBatch& source, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override;
   Tensor encode(const SourceBatch& source, Context& context) const override {
@@ -41,28 +43,6 @@ class AssembledEncoderDecoder final : public Assembled<EncoderDecoderModel> {
   EncoderDecoderParts parts_;
   EncoderDecoderFacts facts_;
 };
-
-Tensor AssembledEncoderDecoder::decoder_inputs(const Tensor& labels, std::int64_t ignored) const {
-  if (labels.rank() != 2 || labels.dtype() != DType::i64)
-    throw Error("labels: expected i64[B, T], got " + labels.str());
-  Tensor shifted = Tensor::empty(labels.shape(), DType::i64);
-  const std::int64_t length = labels.size(1);
-  const Tensor dense = labels.contiguous();
-  const std::int64_t* from = dense.data<std::int64_t>();
-  std::int64_t* to = shifted.data<std::int64_t>();
-  const auto read = [&](std::int64_t label) { return label == ignored ? pad_id() : label; };
-  const auto absent = [&](std::int64_t label) { return label == ignored || label == pad_id(); };
-  for (std::int64_t b = 0; b < labels.size(0); ++b, from += length, to += length) {
-    to[0] = decoder_start_id();
-    if (facts_.starts_with_last_label) {
-      const auto count = length - std::count_if(from, from + length, absent);
-      // Without a token in the row, the one before the first is its last, as transformers takes it.
-      to[0] = read(from[count > 0 ? count - 1 : length - 1]);
-    }
-    for (std::int64_t t = 1; t < length; ++t) to[t] = read(from[t - 1]);
-  }
-  return shifted;
-}
 
 Tensor AssembledEncoderDecoder::hidden(const Tensor& ids, const AttentionOptions& self, const Tensor& memory,
                                        const Tensor& memory_mask, Context& context) const {
@@ -105,17 +85,8 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
                                            Context& context) const {
   const SourceBatch source = source_of(inputs);
   const Tensor labels = optional_ids(inputs, "labels", nullptr);
-  Tensor target = optional_ids(inputs, "decoder_input_ids", nullptr);
-  const CrossEntropyOptions loss_options;
-  if (!target.defined() && !labels.defined())
-    throw Error(
-        "forward: expected an input decoder_input_ids or labels, got neither (the decoder reads a target)");
-  if (!target.defined()) target = decoder_inputs(labels, loss_options.ignore_index);
-  if (target.size(0) != source.size()) {
-    throw Error("forward: decoder_input_ids: expected a batch of " + std::to_string(source.size()) +
-                ", got " + target.str());
-  }
-  check_ids(target, "decoder_input_ids", parts_.decoder.embeddings.tokens.table.size(0));
+  const Tensor target =
+      target_input(inputs, labels, source.size(), parts_.decoder.embeddings.tokens.table.size(0), facts_);
   const Tensor target_mask = optional_ids(inputs, "decoder_attention_mask", &target.shape());
 
   Collector collector(context, options);
@@ -129,11 +100,48 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
   outputs["encoder_last_hidden_state"] = memory;
   outputs["last_hidden_state"] = last;
   outputs["logits"] = parts_.decoder.logits(last);  // [B, T, V]
-  if (labels.defined()) outputs["loss"] = cross_entropy(outputs["logits"], labels, loss_options);
+  if (labels.defined()) outputs["loss"] = cross_entropy(outputs["logits"], labels, CrossEntropyOptions());
   return outputs;
 }
 
 }  // namespace
+
+Tensor shifted_right(const Tensor& labels, std::int64_t ignored, const EncoderDecoderFacts& facts) {
+  if (labels.rank() != 2 || labels.dtype() != DType::i64)
+    throw Error("labels: expected i64[B, T], got " + labels.str());
+  Tensor shifted = Tensor::empty(labels.shape(), DType::i64);
+  const std::int64_t length = labels.size(1);
+  const Tensor dense = labels.contiguous();
+  const std::int64_t* from = dense.data<std::int64_t>();
+  std::int64_t* to = shifted.data<std::int64_t>();
+  const auto read = [&](std::int64_t label) { return label == ignored ? facts.pad_id : label; };
+  const auto absent = [&](std::int64_t label) { return label == ignored || label == facts.pad_id; };
+  for (std::int64_t b = 0; b < labels.size(0); ++b, from += length, to += length) {
+    to[0] = facts.decoder_start_id;
+    if (facts.starts_with_last_label) {
+      const auto count = length - std::count_if(from, from + length, absent);
+      // Without a token in the row, the one before the first is its last, as transformers takes it.
+      to[0] = read(from[count > 0 ? count - 1 : length - 1]);
+    }
+    for (std::int64_t t = 1; t < length; ++t) to[t] = read(from[t - 1]);
+  }
+  return shifted;
+}
+
+Tensor target_input(const TensorMap& inputs, const Tensor& labels, std::int64_t batch, std::int64_t vocab,
+                    const EncoderDecoderFacts& facts) {
+  Tensor target = optional_ids(inputs, "decoder_input_ids", nullptr);
+  if (!target.defined() && !labels.defined())
+    throw Error(
+        "forward: expected an input decoder_input_ids or labels, got neither (the decoder reads a target)");
+  if (!target.defined()) target = shifted_right(labels, CrossEntropyOptions().ignore_index, facts);
+  if (target.size(0) != batch) {
+    throw Error("forward: decoder_input_ids: expected a batch of " + std::to_string(batch) + ", got " +
+                target.str());
+  }
+  check_ids(target, "decoder_input_ids", vocab);
+  return target;
+}
 
 Tensor EncoderDecoderParts::encode(const SourceBatch& batch, Context& context) const {
   if (batch.features.defined() != audio.has_value()) {

@@ -35,6 +35,13 @@ struct EncoderDecoderFacts {
       false;  // instead of decoder_start_id: mBART, whose last label is the language
 };
 
+/// What the decoder reads to predict the labels (EncoderDecoderModel::decoder_inputs).
+Tensor shifted_right(const Tensor& labels, std::int64_t ignored, const EncoderDecoderFacts& facts);
+/// The decoder's ids among the named inputs of forward(): decoder_input_ids, or what the labels give. Throws
+/// Error unless there are `batch` rows of ids below `vocab`.
+Tensor target_input(const TensorMap& inputs, const Tensor& labels, std::int64_t batch, std::int64_t vocab,
+                    const EncoderDecoderFacts& facts);
+
 std::unique_ptr<Model> assemble_encoder_decoder(ModelFiles files, EncoderDecoderParts parts,
                                                 const EncoderDecoderFacts& facts);
 

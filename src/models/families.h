@@ -30,6 +30,7 @@ Family phi3_family();
 Family qwen2_family();
 Family qwen3_family();
 Family qwen3_moe_family();
+Family recurrent_family();
 Family roberta_family();
 Family smollm3_family();
 Family t5_family();

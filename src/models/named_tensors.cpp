@@ -79,9 +79,13 @@ void Collector::put(const std::string& tap, const std::string& name) {
 }
 
 void Collector::listen(const Stack& stack, const std::string& prefix) {
-  if (options_.hidden_states) put(stack.name + ".embed", prefix + "hidden_states.0");
-  for (std::size_t i = 0; i < stack.layers.size(); ++i) {
-    const std::string number = std::to_string(i), layer = stack.name + ".layers." + number;
+  listen(stack.name, stack.layers.size(), prefix);
+}
+
+void Collector::listen(const std::string& stack, std::size_t layers, const std::string& prefix) {
+  if (options_.hidden_states) put(stack + ".embed", prefix + "hidden_states.0");
+  for (std::size_t i = 0; i < layers; ++i) {
+    const std::string number = std::to_string(i), layer = stack + ".layers." + number;
     if (options_.hidden_states) put(layer + ".out", prefix + "hidden_states." + std::to_string(i + 1));
     if (!options_.attentions) continue;
     put(layer + ".self_attn.weights", prefix + "attentions." + number);

@@ -38,6 +38,8 @@ class Collector {
   /// the weights of self-attention as PREFIXattentions.0, ..., those of cross-attention as
   /// cross_attentions.0, ...
   void listen(const Stack& stack, const std::string& prefix);
+  /// The same for `layers` layers whose taps begin with `stack`.
+  void listen(const std::string& stack, std::size_t layers, const std::string& prefix);
   /// Replaces the stack's last hidden state by that after its final norm.
   void replace_last(const Stack& stack, const std::string& prefix, const Tensor& hidden);
 

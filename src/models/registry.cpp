@@ -16,13 +16,13 @@ namespace fs = std::filesystem;
 
 const std::vector<Family>& families() {
   static const std::vector<Family> list = {
-      albert_family(),     bart_family(),       bert_family(),   bloom_family(),       deberta_family(),
-      distilbert_family(), gemma2_family(),     gemma3_family(), gpt2_family(),        gpt_neox_family(),
-      granite_family(),    llama_family(),      m2m100_family(), marian_family(),      mistral_family(),
-      mixtral_family(),    modernbert_family(), mpnet_family(),  mpt_family(),         olmo2_family(),
-      pegasus_family(),    phi3_family(),       qwen2_family(),  qwen3_family(),       qwen3_moe_family(),
-      roberta_family(),    smollm3_family(),    t5_family(),     transformer_family(), vit_family(),
-      whisper_family(),
+      albert_family(),     bart_family(),       bert_family(),    bloom_family(),  deberta_family(),
+      distilbert_family(), gemma2_family(),     gemma3_family(),  gpt2_family(),   gpt_neox_family(),
+      granite_family(),    llama_family(),      m2m100_family(),  marian_family(), mistral_family(),
+      mixtral_family(),    modernbert_family(), mpnet_family(),   mpt_family(),    olmo2_family(),
+      pegasus_family(),    phi3_family(),       qwen2_family(),   qwen3_family(),  qwen3_moe_family(),
+      recurrent_family(),  roberta_family(),    smollm3_family(), t5_family(),     transformer_family(),
+      vit_family(),        whisper_family(),
   };
   return list;
 }

@@ -111,7 +111,9 @@ Tensor initial_tensor(const TensorRow& row, RandomStream stream) {
                                               : 1.0f / std::sqrt(static_cast<float>(row.shape[-1]));
     for (std::uint64_t i = 0; i < count; ++i) values[i] = deviation * stream.normal(i);
   } else {
-    const float limit = std::sqrt(6.0f / static_cast<float>(row.shape[0] + row.shape[-1]));
+    const float limit = row.init == Init::uniform
+                            ? static_cast<float>(row.range)
+                            : std::sqrt(6.0f / static_cast<float>(row.shape[0] + row.shape[-1]));
     for (std::uint64_t i = 0; i < count; ++i) values[i] = limit * (2.0f * stream.uniform(i) - 1.0f);
   }
   return tensor;

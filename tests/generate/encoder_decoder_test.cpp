@@ -228,6 +228,38 @@ TEST_P(Search, CapturedAttentionIsThatOfTheFinishedHypotheses) {
   }
 }
 
+// Recurrent models remember vectors instead of keys and values: beams, batches and captured attention.
+TEST(SearchRecurrent, BatchesFindWhatSourcesAloneFindAndAttentionFollows) {
+  for (const char* name : {"none-gru", "additive-gru", "general-lstm-feeding", "concat-lstm"}) {
+    SCOPED_TRACE(name);
+    const auto model = load_encoder_decoder(std::filesystem::path(HEED_FIXTURES) / "recurrent" / name);
+    const std::vector<std::vector<std::int64_t>> sources{{5, 6, 7, 8, 9}, {10, 11}, {12, 4, 13, 5}};
+    GenerationOptions options{.max_new_tokens = 7};
+    options.eos_token_id = {model->eos_id()};
+    options.pad_token_id = model->pad_id();
+    options.decoder_start_token_id = model->decoder_start_id();
+    SearchHooks hooks;
+    if (model->has_cross_attention()) hooks.capture = {"decoder.layers.*.cross_attn.weights"};
+    for (const std::int64_t beams : {1, 3}) {
+      options.num_beams = options.num_return_sequences = beams;
+      const auto together = search_sources(*model, sources, options, 100000, hooks);
+      const auto alone = search_sources(*model, sources, options, 1, hooks);
+      for (std::size_t i = 0; i < sources.size(); ++i) {
+        ASSERT_EQ(together[i].size(), static_cast<std::size_t>(beams));
+        for (std::size_t k = 0; k < together[i].size(); ++k) {
+          const Hypothesis& h = together[i][k];
+          EXPECT_EQ(h.ids, alone[i][k].ids);
+          EXPECT_EQ(h.score, alone[i][k].score);
+          EXPECT_EQ(h.captured.size(), hooks.capture.size());
+          const TensorMap full = teacher_forced(*model, sources[i], h.ids);
+          for (const auto& [tap, captured] : h.captured)
+            expect_close(captured, full.at("cross_attentions." + tap.substr(15, 1)), tap);
+        }
+      }
+    }
+  }
+}
+
 // The flag is set while the encoder's first layer processes the source; no further layer is run.
 TEST_P(Search, CancelsWithinTheSource) {
   const auto model = load_encoder_decoder(fixture_);

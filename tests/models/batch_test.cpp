@@ -74,20 +74,20 @@ TEST_P(Batch, NeighboursPaddingAndThreadsChangeNoBit) {
   set_threads(before);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Batch,
-                         testing::Values(Fixture{"marian", true}, Fixture{"t5", true}, Fixture{"bart", true},
-                                         Fixture{"decoders/gpt2", false}, Fixture{"decoders/llama", false},
-                                         Fixture{"decoders/bloom", false},
-                                         Fixture{"encoders/bert-mlm", false},
-                                         Fixture{"encoders/mpnet-mlm", false},
-                                         Fixture{"encoders/modernbert-mlm", false},
-                                         Fixture{"encoders/deberta-v3-mlm", false}),
-                         [](const auto& info) {
-                           std::string name = info.param.folder;
-                           std::replace_if(
-                               name.begin(), name.end(), [](char c) { return c == '/' || c == '-'; }, '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Families, Batch,
+    testing::Values(Fixture{"marian", true}, Fixture{"t5", true}, Fixture{"bart", true},
+                    Fixture{"recurrent/additive-gru", true}, Fixture{"recurrent/concat-lstm", true},
+                    Fixture{"recurrent/general-lstm-feeding", true}, Fixture{"decoders/gpt2", false},
+                    Fixture{"decoders/llama", false}, Fixture{"decoders/bloom", false},
+                    Fixture{"encoders/bert-mlm", false}, Fixture{"encoders/mpnet-mlm", false},
+                    Fixture{"encoders/modernbert-mlm", false}, Fixture{"encoders/deberta-v3-mlm", false}),
+    [](const auto& info) {
+      std::string name = info.param.folder;
+      std::replace_if(
+          name.begin(), name.end(), [](char c) { return c == '/' || c == '-'; }, '_');
+      return name;
+    });
 
 }  // namespace
 }  // namespace heed

@@ -124,6 +124,10 @@ struct SourceBatch {
 
 class EncoderDecoderModel : public Model {
  public:
+  /// Which kinds of attention the model has. A recurrent model has none within a sequence, and perhaps none
+  /// at all.
+  virtual bool has_self_attention() const { return true; }
+  virtual bool has_cross_attention() const { return true; }
   /// Whether the source is features of sound instead of token ids.
   virtual bool takes_features() const { return false; }
   virtual std::int64_t decoder_start_id() const = 0;

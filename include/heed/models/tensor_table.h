@@ -25,6 +25,7 @@ enum class Init {
   ones,
   xavier,     ///< uniform in +-sqrt(6 / (in + out)) (Glorot and Bengio 2010)
   embedding,  ///< normal with standard deviation 1 / sqrt(D)
+  uniform,    ///< uniform in +-TensorRow::range
 };
 
 struct TensorRow {
@@ -38,6 +39,7 @@ struct TensorRow {
   /// Fills the tensor of a new model, in the place of `init`.
   std::function<void(Tensor)> fill = {};
   double deviation = 0.0;  ///< if > 0, `init` is normal with this standard deviation
+  double range = 0.0;      ///< of Init::uniform
 };
 
 struct TensorTable {

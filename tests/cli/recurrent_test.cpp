@@ -1,0 +1,90 @@
+// The commands on recurrent models: the weights of tests/fixtures/recurrent beside the tokenizer of the tiny
+// model.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+// The directory of a model of that name, in `folder`.
+std::string recurrent_model(const Folder& folder, const std::string& name) {
+  const std::string directory = folder / name;
+  fs::create_directories(directory);
+  for (const char* file :
+       {"source.spm", "target.spm", "special_tokens_map.json", "tokenizer_config.json", "vocab.json"}) {
+    fs::copy_file(tiny_model() + "/" + file, directory + "/" + file);
+  }
+  const std::string fixture = HEED_FIXTURES "/recurrent/" + name;
+  for (const char* file : {"config.json", "model.safetensors"})
+    fs::copy_file(fixture + "/" + file, directory + "/" + file);
+  return directory;
+}
+
+TEST(Recurrent, TranslatesAndShowsWhereItLooks) {
+  const Folder folder;
+  for (const char* name : {"additive-gru", "general-lstm-feeding", "dot-gru"}) {
+    SCOPED_TRACE(name);
+    const std::string model = recurrent_model(folder, name), map = folder / (std::string(name) + ".json");
+    const Result translated = run({"translate", "--model", model, "--num-beams", "2", "--max-new-tokens", "5",
+                                   "--attention", map, "a b c"});
+    ASSERT_EQ(translated.status, 0) << translated.err;
+    EXPECT_EQ(Json::parse(slurp(map)).at("maps").size(), 1u);
+    const Result shown = run({"attend", "--json", "--model", model, "--target", "c b", "a b c"});
+    ASSERT_EQ(shown.status, 0) << shown.err;
+    const Json picture = Json::parse(shown.out);
+    ASSERT_EQ(picture.at("maps").size(), 1u);
+    EXPECT_EQ(picture.at("maps")[0].at("queries"), 3);  // two letters and the end token
+    EXPECT_EQ(picture.at("maps")[0].at("keys"), 4);
+    for (const Json& row : picture.at("maps")[0].at("weights")) {
+      double sum = 0;
+      for (const Json& weight : row) sum += weight.get<double>();
+      EXPECT_NEAR(sum, 1, 1e-5);
+    }
+    for (const char* kind : {"encoder", "decoder", "self"}) {
+      const Result refused = run({"attend", "--model", model, "--kind", kind, "--target", "c b", "a b c"});
+      EXPECT_EQ(refused.status, 2);
+      EXPECT_THAT(refused.err, HasSubstr("--kind: expected cross, the only kind of this model, got"));
+    }
+  }
+}
+
+TEST(Recurrent, WithoutAttentionThereIsNothingToShow) {
+  const Folder folder;
+  const std::string model = recurrent_model(folder, "none-lstm");
+  EXPECT_EQ(run({"translate", "--model", model, "--max-new-tokens", "5", "a b c"}).status, 0);
+  const Result map = run({"translate", "--model", model, "--attention", folder / "map.json", "a b c"});
+  EXPECT_EQ(map.status, 2);
+  EXPECT_THAT(map.err, HasSubstr("--attention: expected a model with cross-attention"));
+  const Result shown = run({"attend", "--model", model, "--target", "c b", "a b c"});
+  EXPECT_EQ(shown.status, 1);
+  EXPECT_THAT(shown.err, HasSubstr("expected a model with attention"));
+  const Json info = Json::parse(run({"info", "--json", model}).out);
+  EXPECT_EQ(info.at("model_type"), "heed_recurrent");
+  EXPECT_EQ(info.at("max_positions"), nullptr);
+  for (const Json& command : info.at("commands")) EXPECT_NE(command, "attend");
+}
+
+TEST(Recurrent, ForwardWritesHiddenStatesAttentionAndGradients) {
+  const Folder folder;
+  const std::string output = folder / "out.safetensors";
+  const std::string model = recurrent_model(folder, "additive-lstm");
+  const Result result = run({"forward", "--model", model, "--text", "a b c", "--target", "c b", "--output",
+                             output, "--hidden-states", "--attentions", "--gradients"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const std::string header = slurp(output).substr(0, 20000);
+  for (const char* name :
+       {"\"logits\"", "\"loss\"", "\"encoder_hidden_states.2\"", "\"decoder_hidden_states.2\"",
+        "\"cross_attentions.1\"", "\"grad.decoder.attention.v\""}) {
+    EXPECT_THAT(header, HasSubstr(name));
+  }
+}
+
+}  // namespace
+}  // namespace heed::cli_test
