@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
 
 #include "core/input_file.h"
 #include "heed/error.h"
@@ -16,7 +15,6 @@
 #include "text/m2m100_tokenizer.h"
 #include "text/pipeline_tokenizer.h"
 #include "text/sentencepiece_file.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {
@@ -187,29 +185,15 @@ std::int64_t unknown_id(Family family, const SentencePieceFile& file, const Fami
   return static_cast<std::int64_t>(pegasus ? offset + 2 : 1);
 }
 
-/// Returns the model of NLLB: byte pair encoding of the pieces, which come in the order in which they were
-/// merged. Every two pieces that make a third one can be merged.
+/// Returns the model of NLLB: byte pair encoding of the pieces.
 Json merging_model(const Json& entries, const SentencePieceFile& file, const FamilyTokens& tokens,
                    const std::string& where) {
-  constexpr std::size_t kLongest = 1024;  // all places at which a piece could be split are tried
   Json vocabulary = Json::object(), merges = Json::array();
-  std::unordered_map<std::string_view, std::size_t> ids;
-  for (const Json& entry : entries) {
-    const std::string& token = entry[0].get_ref<const std::string&>();
-    vocabulary.get_ref<Json::object_t&>().Container::emplace_back(token, ids.size());
-    ids.emplace(token, ids.size());
-  }
-  for (std::size_t i = 3; i < file.pieces.size(); ++i) {
-    const std::string_view piece = file.pieces[i].text;
-    if (piece.size() > kLongest)
-      throw Error(fmt::format("{}: expected pieces of at most {} bytes, got one of {}", where, kLongest,
-                              piece.size()));
-    for (std::size_t at = utf8_length(piece[0]); at < piece.size(); at += utf8_length(piece[at])) {
-      const std::string_view left = piece.substr(0, at), right = piece.substr(at);
-      if (ids.contains(left) && ids.contains(right))
-        merges.push_back(Json::array({std::string(left), std::string(right)}));
-    }
-  }
+  for (const Json& entry : entries)
+    vocabulary.get_ref<Json::object_t&>().Container::emplace_back(entry[0].get<std::string>(),
+                                                                  vocabulary.size());
+  for (const auto& [left, right] : piece_merges(file, 3, where))
+    merges.push_back(Json::array({std::string(left), std::string(right)}));
   return {{"type", "BPE"},
           {"unk_token", *tokens.role(SpecialRole::unk)},
           {"fuse_unk", true},

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <unordered_set>
 
 #include "heed/error.h"
 #include "heed/text/unicode.h"
 #include "text/protobuf_fields.h"
+#include "text/utf8.h"
 
 namespace heed {
 namespace {
@@ -66,6 +68,26 @@ SentencePieceFile read_sentencepiece_file(std::string_view serialized, const std
   }
   if (damaged || model.damaged() || file.pieces.empty()) refuse_sentencepiece_file(serialized, where);
   return file;
+}
+
+std::vector<std::pair<std::string_view, std::string_view>> piece_merges(const SentencePieceFile& file,
+                                                                        std::size_t first,
+                                                                        const std::string& where) {
+  constexpr std::size_t kLongest = 1024;  // all places at which a piece could be split are tried
+  std::unordered_set<std::string_view> known;
+  for (std::size_t i = first; i < file.pieces.size(); ++i) known.insert(file.pieces[i].text);
+  std::vector<std::pair<std::string_view, std::string_view>> merges;
+  for (std::size_t i = first; i < file.pieces.size(); ++i) {
+    const std::string_view piece = file.pieces[i].text;
+    if (piece.size() > kLongest)
+      throw Error(fmt::format("{}: expected pieces of at most {} bytes, got one of {}", where, kLongest,
+                              piece.size()));
+    for (std::size_t at = utf8_length(piece[0]); at < piece.size(); at += utf8_length(piece[at])) {
+      const std::string_view left = piece.substr(0, at), right = piece.substr(at);
+      if (known.contains(left) && known.contains(right)) merges.emplace_back(left, right);
+    }
+  }
+  return merges;
 }
 
 void refuse_sentencepiece_file(std::string_view serialized, const std::string& where) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace heed {
@@ -35,6 +36,13 @@ struct SentencePieceFile {
 /// Parses a model, which must outlive the result. Throws Error, starting with `where`, if it is damaged, has
 /// no pieces, or has a piece that is empty or not UTF-8.
 SentencePieceFile read_sentencepiece_file(std::string_view serialized, const std::string& where);
+
+/// Returns the pairs of pieces that make a third one, for byte pair encoding: pieces from `first` on come in
+/// the order in which they were merged. Throws Error, starting with `where`, if a piece is longer than any
+/// real one.
+std::vector<std::pair<std::string_view, std::string_view>> piece_merges(const SentencePieceFile& file,
+                                                                        std::size_t first,
+                                                                        const std::string& where);
 
 /// Throws the Error for bytes that are not a SentencePiece model.
 [[noreturn]] void refuse_sentencepiece_file(std::string_view serialized, const std::string& where);

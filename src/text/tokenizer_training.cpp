@@ -1,8 +1,9 @@
-// Trains character, byte-level BPE and WordPiece tokenizers: counts the words of a corpus, trains the
-// vocabulary, and writes the tokenizer.json that describes it, which is then loaded.
+// Trains tokenizers: counts the words of a corpus, trains the vocabulary (SentencePiece's library does so
+// from the texts), and writes the tokenizer.json that describes it, which is then loaded.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <set>
 #include <unordered_map>
@@ -12,7 +13,11 @@
 #include "heed/text/unicode.h"
 #include "text/bpe_trainer.h"
 #include "text/byte_level.h"
+#include "text/charsmap.h"
+#include "text/files.h"
 #include "text/pipeline_tokenizer.h"
+#include "text/sentencepiece_file.h"
+#include "text/sentencepiece_trainer.h"
 #include "text/utf8.h"
 
 namespace heed {
@@ -21,13 +26,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kTrained = "tokenizer training";
-constexpr const char *kEndOfText = "<|endoftext|>", *kUnknownCharacter = "<unk>";
+constexpr const char *kEnd = "</s>", *kPad = "<pad>", *kEndOfText = "<|endoftext|>", *kUnknown = "<unk>";
+constexpr const char* kBlank = "\xE2\x96\x81";  // U+2581
 constexpr std::array kBertTokens = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
-/// Reads all texts. Calls `use` for each, as valid UTF-8.
-void read_texts(const SentenceSource& texts, TokenizerTrainingReport& report,
-                FunctionRef<void(const std::string&)> use) {
-  for (std::string text; texts(text);) {
+/// Returns a source of the same texts as valid UTF-8, which counts them in `report`. Both must outlive it.
+SentenceSource counted(const SentenceSource& texts, TokenizerTrainingReport& report) {
+  return [&texts, &report](std::string& text) {
+    if (!texts(text)) return false;
     ++report.texts;
     report.bytes += static_cast<std::int64_t>(text.size());
     if (first_invalid_utf8(text)) {
@@ -35,8 +41,15 @@ void read_texts(const SentenceSource& texts, TokenizerTrainingReport& report,
       text = replace_invalid_utf8(text, &replaced);
       report.replaced_in_utf8 += static_cast<std::int64_t>(replaced);
     }
-    use(text);
-  }
+    return true;
+  };
+}
+
+/// Calls `use` for each text.
+void read_texts(const SentenceSource& texts, TokenizerTrainingReport& report,
+                FunctionRef<void(const std::string&)> use) {
+  const SentenceSource source = counted(texts, report);
+  for (std::string text; source(text);) use(text);
   if (report.bytes == 0) throw Error(fmt::format("{}: expected a corpus, got no text", kTrained));
 }
 
@@ -78,11 +91,7 @@ Json token_ids(const std::vector<std::string>& tokens) {
   return ids;
 }
 
-Json bpe_model(const TrainedBpe& trained, const char* unknown) {
-  Json merges = Json::array();
-  for (const auto& [left, right] : trained.merges)
-    merges.push_back(Json::array(
-        {trained.tokens[static_cast<std::size_t>(left)], trained.tokens[static_cast<std::size_t>(right)]}));
+Json bpe_model(Json vocabulary, Json merges, const char* unknown) {
   return {{"type", "BPE"},
           {"dropout", nullptr},
           {"unk_token", unknown != nullptr ? Json(unknown) : Json(nullptr)},
@@ -91,8 +100,25 @@ Json bpe_model(const TrainedBpe& trained, const char* unknown) {
           {"fuse_unk", false},
           {"byte_fallback", false},
           {"ignore_merges", false},
-          {"vocab", token_ids(trained.tokens)},
+          {"vocab", std::move(vocabulary)},
           {"merges", std::move(merges)}};
+}
+
+Json pairs_of(const TrainedBpe& trained) {
+  Json merges = Json::array();
+  for (const auto& [left, right] : trained.merges)
+    merges.push_back(Json::array(
+        {trained.tokens[static_cast<std::size_t>(left)], trained.tokens[static_cast<std::size_t>(right)]}));
+  return merges;
+}
+
+/// Returns the id of a token of a model's vocabulary, which must have it.
+std::int64_t token_id(const Json& vocabulary, std::string_view token) {
+  if (vocabulary.is_object()) return vocabulary.at(std::string(token)).get<std::int64_t>();
+  const auto place = std::find_if(vocabulary.begin(), vocabulary.end(),
+                                  [token](const Json& entry) { return entry[0] == token; });
+  HEED_ASSERT(place != vocabulary.end(), "a special token is in the vocabulary");
+  return place - vocabulary.begin();
 }
 
 /// A template that adds one token before (unless it is null) and one after each text; the second is of type
@@ -111,7 +137,7 @@ Json framing_template(const char* before, const char* after, const Json& vocabul
   for (const char* token : {before, after}) {
     if (token == nullptr) continue;
     special[token] = {
-        {"id", token}, {"ids", Json::array({vocabulary.at(token)})}, {"tokens", Json::array({token})}};
+        {"id", token}, {"ids", Json::array({token_id(vocabulary, token)})}, {"tokens", Json::array({token})}};
   }
   return {{"type", "TemplateProcessing"},
           {"single", std::move(single)},
@@ -137,10 +163,10 @@ Json character_document(const SentenceSource& texts, TokenizerTrainingReport& re
   report.words = static_cast<std::int64_t>(characters.size());
   TrainedBpe trained;
   for (const char32_t c : characters) append_utf8(trained.tokens.emplace_back(), c);
-  trained.tokens.emplace_back(kUnknownCharacter);
+  trained.tokens.emplace_back(kUnknown);
   Json document = empty_document();
   document["decoder"] = {{"type", "Fuse"}};
-  document["model"] = bpe_model(trained, kUnknownCharacter);
+  document["model"] = bpe_model(token_ids(trained.tokens), Json::array(), kUnknown);
   return document;
 }
 
@@ -160,7 +186,8 @@ Json byte_bpe_document(const TokenizerTraining& training, const SentenceSource& 
   bpe.min_frequency = training.min_frequency;
   bpe.special_tokens = {kEndOfText};
   bpe.alphabet.assign(kByteCharacters.begin(), kByteCharacters.end());
-  document["model"] = bpe_model(train_bpe(count_words(texts, document, report), bpe, kTrained), nullptr);
+  const TrainedBpe trained = train_bpe(count_words(texts, document, report), bpe, kTrained);
+  document["model"] = bpe_model(token_ids(trained.tokens), pairs_of(trained), nullptr);
   document["post_processor"] = training.append_end
                                    ? framing_template(nullptr, kEndOfText, document["model"]["vocab"], 0)
                                    : byte_level(true, false);
@@ -193,12 +220,72 @@ Json wordpiece_document(const TokenizerTraining& training, const SentenceSource&
   return document;
 }
 
+/// SentencePiece's model with `<pad>` as its last token.
+Json sentencepiece_model(const SentencePieceFile& file) {
+  if (file.unigram) {
+    Json entries = Json::array();
+    for (const SentencePieceFile::Piece& piece : file.pieces)
+      entries.push_back(Json::array({std::string(piece.text), static_cast<double>(piece.score)}));
+    entries.push_back(Json::array({kPad, 0.0}));
+    return {{"type", "Unigram"},
+            {"unk_id", 1},
+            {"vocab", std::move(entries)},
+            {"byte_fallback", file.byte_fallback}};
+  }
+  std::vector<std::string> tokens;
+  for (const SentencePieceFile::Piece& piece : file.pieces) tokens.emplace_back(piece.text);
+  tokens.emplace_back(kPad);
+  Json merges = Json::array();
+  for (const auto& [left, right] : piece_merges(file, 2, kTrained))
+    merges.push_back(Json::array({std::string(left), std::string(right)}));
+  Json model = bpe_model(token_ids(tokens), std::move(merges), kUnknown);
+  model["fuse_unk"] = true;
+  model["byte_fallback"] = file.byte_fallback;
+  return model;
+}
+
+/// SentencePiece's handling of spaces: none at the ends, one between words, one before the first word.
+Json sentencepiece_document(const TokenizerTraining& training, const SentenceSource& texts,
+                            TokenizerTrainingReport& report) {
+  SentencePieceOptions options = training.sentencepiece;
+  options.model_type = training.type;
+  options.vocab_size = training.vocab_size;
+  SentencePieceReport used;
+  const std::string bytes = train_sentencepiece_model(options, 1, counted(texts, report), &used);
+  report.skipped = report.texts - used.used;
+  const SentencePieceFile file = read_sentencepiece_file(bytes, kTrained);
+  Json normalizers = Json::array();
+  if (!file.charsmap.empty())
+    normalizers.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", encode_base64(file.charsmap)}});
+  normalizers.push_back({{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}});
+  normalizers.push_back({{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}});
+  const Json metaspace = {
+      {"type", "Metaspace"}, {"replacement", kBlank}, {"prepend_scheme", "always"}, {"split", true}};
+  const Json spaces = {{"type", "Replace"}, {"pattern", {{"String", kBlank}}}, {"content", " "}};
+  const Json first = {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}};
+
+  Json document = empty_document();
+  document["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::move(normalizers)}};
+  document["pre_tokenizer"] = metaspace;
+  document["decoder"] = metaspace;
+  if (file.byte_fallback)
+    document["decoder"] = {
+        {"type", "Sequence"},
+        {"decoders", Json::array({spaces, Json{{"type", "ByteFallback"}}, Json{{"type", "Fuse"}}, first})}};
+  document["model"] = sentencepiece_model(file);
+  if (training.append_end)
+    document["post_processor"] = framing_template(nullptr, kEnd, document["model"]["vocab"], 0);
+  return document;
+}
+
 /// The tokens with a role, as pairs of the key in tokenizer_config.json and the token.
 using Roles = std::vector<std::pair<SpecialRole, const char*>>;
 
 Roles roles_of(const std::string& type) {
-  if (type == "character") return {{SpecialRole::unk, kUnknownCharacter}};
+  if (type == "character") return {{SpecialRole::unk, kUnknown}};
   if (type == "byte_bpe") return {{SpecialRole::bos, kEndOfText}, {SpecialRole::eos, kEndOfText}};
+  if (type != "wordpiece")
+    return {{SpecialRole::eos, kEnd}, {SpecialRole::unk, kUnknown}, {SpecialRole::pad, kPad}};
   return {{SpecialRole::unk, "[UNK]"},
           {SpecialRole::sep, "[SEP]"},
           {SpecialRole::pad, "[PAD]"},
@@ -206,18 +293,20 @@ Roles roles_of(const std::string& type) {
           {SpecialRole::mask, "[MASK]"}};
 }
 
-Json added_tokens(const Roles& roles, const Json& vocabulary) {
-  std::map<std::int64_t, std::string> special;
-  for (const auto& [role, token] : roles) special[vocabulary.at(token).get<std::int64_t>()] = token;
+/// `symbols` are user-defined ones, which are not special.
+Json added_tokens(const Roles& roles, const std::vector<std::string>& symbols, const Json& vocabulary) {
+  std::map<std::int64_t, std::pair<std::string, bool>> tokens;
+  for (const auto& [role, token] : roles) tokens[token_id(vocabulary, token)] = {token, true};
+  for (const std::string& symbol : symbols) tokens[token_id(vocabulary, symbol)] = {symbol, false};
   Json list = Json::array();
-  for (const auto& [id, token] : special)
+  for (const auto& [id, token] : tokens)
     list.push_back({{"id", id},
-                    {"content", token},
+                    {"content", token.first},
                     {"single_word", false},
                     {"lstrip", false},
                     {"rstrip", false},
                     {"normalized", false},
-                    {"special", true}});
+                    {"special", token.second}});
   return list;
 }
 
@@ -226,9 +315,10 @@ void check(const TokenizerTraining& training) {
     throw Error(fmt::format("{}: {}: expected {}, got {}", kTrained, option, expected, got));
   };
   constexpr std::int64_t kMost = 1 << 24;
-  if (training.type != "character" && training.type != "byte_bpe" && training.type != "wordpiece")
-    throw Error(
-        fmt::format("{}: type: expected character, byte_bpe or wordpiece, got {}", kTrained, training.type));
+  constexpr std::array kTypes = {"character", "byte_bpe", "wordpiece", "unigram", "bpe"};
+  if (std::find(kTypes.begin(), kTypes.end(), training.type) == kTypes.end())
+    throw Error(fmt::format("{}: type: expected character, byte_bpe, wordpiece, unigram or bpe, got {}",
+                            kTrained, training.type));
   if (training.vocab_size < 1 || training.vocab_size > kMost)
     refuse("vocab_size", "1 to 16777216", training.vocab_size);
   if (training.min_frequency < 0) refuse("min_frequency", "a number from 0", training.min_frequency);
@@ -243,12 +333,16 @@ std::unique_ptr<Tokenizer> train_tokenizer(const TokenizerTraining& training, co
                                            TokenizerTrainingReport* report) {
   check(training);
   TokenizerTrainingReport counts;
-  Json document = training.type == "character"  ? character_document(texts, counts)
-                  : training.type == "byte_bpe" ? byte_bpe_document(training, texts, counts)
-                                                : wordpiece_document(training, texts, counts);
+  const bool sentencepiece = training.type == "unigram" || training.type == "bpe";
+  Json document = sentencepiece                  ? sentencepiece_document(training, texts, counts)
+                  : training.type == "character" ? character_document(texts, counts)
+                  : training.type == "byte_bpe"  ? byte_bpe_document(training, texts, counts)
+                                                 : wordpiece_document(training, texts, counts);
   if (report != nullptr) *report = counts;
   const Roles roles = roles_of(training.type);
-  document["added_tokens"] = added_tokens(roles, document["model"]["vocab"]);
+  const auto symbols =
+      sentencepiece ? training.sentencepiece.user_defined_symbols : std::vector<std::string>();
+  document["added_tokens"] = added_tokens(roles, symbols, document["model"]["vocab"]);
 
   TokenizerConfig config;
   Json map = Json::object();
@@ -264,11 +358,13 @@ std::unique_ptr<Tokenizer> train_tokenizer(const TokenizerTraining& training, co
   if (training.type == "wordpiece") config_json["do_lower_case"] = training.lower_case;
   config_json.update(map);
 
-  Pipeline pipeline = parse_pipeline(JsonField(document, kTrained));
   TokenizerFiles files;
   files.contents = {{"tokenizer.json", document.dump(2) + "\n"},
                     {"tokenizer_config.json", config_json.dump(2) + "\n"},
                     {"special_tokens_map.json", map.dump(2) + "\n"}};
+  // From the text, as others will read it: scores may change in their last bit.
+  const Json read = parse_json(files.contents.front().second, kTrained, kTokenizerJson);
+  Pipeline pipeline = parse_pipeline(JsonField(read, kTrained));
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), std::move(config), std::move(files));
 }
 

@@ -7,6 +7,7 @@
 
 #include "fixtures.h"
 #include "heed/error.h"
+#include "text/sentencepiece_model.h"
 
 namespace heed {
 namespace {
@@ -143,10 +144,65 @@ TEST(TokenizerTraining, StopsWhenThereIsNothingToMerge) {
               ElementsAre("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##a", "##b"));
 }
 
+class TrainedSentencePiece : public testing::TestWithParam<const char*> {
+ protected:
+  TokenizerTraining training(std::int64_t vocab_size) const {
+    return {.type = GetParam(), .vocab_size = vocab_size};
+  }
+  std::vector<std::string> sentences_ = made_up_sentences(600);
+};
+
+TEST_P(TrainedSentencePiece, SplitsAsTheModelItself) {
+  sentences_.emplace_back();
+  TokenizerTrainingReport report;
+  const auto tokenizer = train_tokenizer(training(80), sentences_of(sentences_), &report);
+  EXPECT_EQ(report.texts, 601);
+  EXPECT_EQ(report.skipped, 1);
+  EXPECT_EQ(tokenizer->vocab_size(), 80);
+  EXPECT_EQ(tokenizer->eos_id(), 0);
+  EXPECT_EQ(tokenizer->unk_id(), 1);
+  EXPECT_EQ(tokenizer->pad_id(), 79);
+  SentencePieceOptions options;
+  options.model_type = GetParam();
+  options.vocab_size = 79;
+  const SentencePieceModel model(train_sentencepiece(options, sentences_of(sentences_)), "model");
+  const TemporaryDirectory directory;
+  tokenizer->save(directory.path());
+  const auto loaded = load_tokenizer(directory.path());
+  sentences_.insert(sentences_.end(), {" two  spaces ", "ba\tlo\n", "ＢＡ ﬁ ☃☃ é", "\u00A0x", "...", "a ba"});
+  for (const std::string& text : sentences_) {
+    Ids expected;
+    model.encode(text, [&](std::string_view, int id, std::size_t, std::size_t) { expected.push_back(id); });
+    EXPECT_EQ(tokenizer->encode(text).ids, expected) << text;
+    EXPECT_EQ(loaded->encode(text).ids, expected) << text;
+  }
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(" two  tre ").ids),
+            tokenizer->decode(tokenizer->encode("two tre").ids));
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(sentences_[0]).ids), sentences_[0]);
+}
+
+TEST_P(TrainedSentencePiece, SpellsBytesAndKeepsSymbolsWhole) {
+  TokenizerTraining options = training(340);
+  options.sentencepiece.byte_fallback = true;
+  options.sentencepiece.user_defined_symbols = {">>fr<<"};
+  options.append_end = true;
+  const auto tokenizer = train_tokenizer(options, sentences_of(sentences_));
+  const Ids ids = tokenizer->encode(">>fr<<ba ☃ 日").ids;
+  EXPECT_EQ(ids.front(), tokenizer->token_to_id(">>fr<<"));
+  EXPECT_EQ(ids.back(), tokenizer->eos_id());
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode("ba ☃ 日本").ids), "ba ☃ 日本");
+  const TemporaryDirectory directory;
+  tokenizer->save(directory.path());
+  EXPECT_EQ(load_tokenizer(directory.path())->encode(">>fr<<ba ☃ 日").ids, ids);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, TrainedSentencePiece, testing::Values("unigram", "bpe"),
+                         [](const auto& info) { return std::string(info.param); });
+
 TEST(TokenizerTraining, RefusesOptionsOutOfRange) {
   const std::vector<std::string> texts = {"a text"};
   EXPECT_THAT(error_of({.type = "word"}, texts),
-              HasSubstr("type: expected character, byte_bpe or wordpiece, got word"));
+              HasSubstr("type: expected character, byte_bpe, wordpiece, unigram or bpe, got word"));
   EXPECT_THAT(error_of({.vocab_size = 0}, texts), HasSubstr("vocab_size: expected 1 to"));
   EXPECT_THAT(error_of({.vocab_size = 256}, texts),
               HasSubstr("vocab_size: expected at least 257 (special tokens and characters), got 256"));

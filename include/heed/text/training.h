@@ -1,5 +1,5 @@
 // Training of vocabularies from a corpus, saved as a tokenizer.json that Hugging Face's tokenizers and
-// transformers open too. SentencePiece models are trained by heed/text/sentencepiece.h.
+// transformers open too. heed/text/sentencepiece.h trains SentencePiece models as files of their own.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,23 @@ namespace heed {
 /// - `character`: each character of the corpus is a token; the ids follow the code points. `<unk>`, the last
 ///   id, stands for any other character.
 /// - `byte_bpe`: GPT-2's byte-level BPE (Radford et al. 2019) with its pre-tokenizer: `<|endoftext|>`, the
-/// 256
-///   bytes, then merged pairs. Any text can be encoded, and decoding gives it back.
+///   256 bytes, then merged pairs. Any text can be encoded, and decoding gives it back.
 /// - `wordpiece`: BERT's (Devlin et al. 2018), with its normalizer and pre-tokenizer: `[PAD] [UNK] [CLS]
-/// [SEP]
-///   [MASK]`, the characters, those inside words as `##x`, then merged pairs. A text becomes `[CLS] A [SEP]`.
+///   [SEP] [MASK]`, the characters, those inside words as `##x`, then merged pairs. A text becomes
+///   `[CLS] A [SEP]`.
+/// - `unigram`, `bpe`: SentencePiece's (Kudo & Richardson 2018), trained by its library: `</s> <unk>`, the
+///   user-defined symbols, bytes with byte_fallback, the pieces, `<pad>`. White space at the ends of a text
+///   is dropped, and runs of spaces count as one.
 struct TokenizerTraining {
   std::string type = "byte_bpe";
-  std::int64_t vocab_size = 8000;  ///< the largest number of tokens; of no effect on `character`
-  /// Pairs of tokens that are rarer are not merged, as in the tokenizers library's own recipes.
+  std::int64_t vocab_size = 8000;  ///< largest number of tokens; exact for unigram and bpe; not for character
+  /// byte_bpe, wordpiece: rarer pairs of tokens are not merged, as in the tokenizers library's own recipes.
   std::int64_t min_frequency = 2;
   bool lower_case = true;  ///< wordpiece: capitals and accents are removed, as in BERT's uncased models
   std::int64_t most_characters = 1000;  ///< wordpiece: of more characters, the rarest are unknown
-  bool append_end = false;              ///< byte_bpe: `<|endoftext|>` is added after a text
+  bool append_end = false;              ///< `<|endoftext|>` (byte_bpe) or `</s>` (unigram, bpe) after a text
   std::optional<std::int64_t> model_max_length = {};
+  SentencePieceOptions sentencepiece = {};  ///< unigram, bpe: without model_type and vocab_size
 };
 
 struct TokenizerTrainingReport {
@@ -39,14 +42,16 @@ struct TokenizerTrainingReport {
   std::int64_t bytes = 0;
   std::int64_t words = 0;             ///< different ones, as the pre-tokenizer splits them
   std::int64_t replaced_in_utf8 = 0;  ///< invalid sequences, each replaced by U+FFFD
+  std::int64_t skipped = 0;  ///< unigram, bpe: texts that are blank or too long (see SentencePieceReport)
 };
 
 /// Trains a tokenizer. Texts are read once, and only their different words are kept, so the corpus may be
-/// larger than memory. Each text is split on its own: line ends are learned if the texts contain them (see
-/// lines_of_file). The same texts and options give the same tokenizer. If the corpus has too few pairs, the
-/// vocabulary is smaller than vocab_size. save() writes tokenizer.json, tokenizer_config.json and
-/// special_tokens_map.json. Throws Error if an option is out of range, if there is no text, or if vocab_size
-/// is below the number of special tokens and characters.
+/// larger than memory (not for unigram and bpe). Each text is split on its own: line ends are learned if the
+/// texts contain them (see lines_of_file). The same texts and options give the same tokenizer. If the corpus
+/// has too few pairs, the vocabulary is smaller than vocab_size. save() writes tokenizer.json,
+/// tokenizer_config.json and special_tokens_map.json. Throws Error if an option is out of range, if there is
+/// no text, or if vocab_size is below the number of special tokens and characters (unigram and bpe: or too
+/// large for the text).
 std::unique_ptr<Tokenizer> train_tokenizer(const TokenizerTraining& training, const SentenceSource& texts,
                                            TokenizerTrainingReport* report = nullptr);
 
