@@ -9,6 +9,7 @@
 #include "heed/nn/linear_attention.h"
 #include "models/bart_common.h"
 #include "models/config_fields.h"
+#include "models/encoder.h"
 #include "models/encoder_decoder.h"
 #include "models/families.h"
 #include "models/tensor_rows.h"
@@ -18,7 +19,7 @@ namespace {
 
 struct TransformerConfig {
   std::string attention, positions;
-  bool encodes = false, norm_first = true, tied = true, scale_embedding = false;
+  bool encodes = false, decodes = true, norm_first = true, tied = true, scale_embedding = false;
   std::int64_t vocab_size = 0, d_model = 0, layers = 0, heads = 0, d_ff = 0, max_positions = 0, window = 0;
   std::optional<SparsePattern> sparse;
   Activation activation = Activation::none;
@@ -49,7 +50,7 @@ void TransformerConfig::parse_attention(const Config& json) {
   if (attention == "window") window = json.required_positive_integer("attention_window");
   if (is_sparse) {
     if (encodes)
-      json.fail("attention", "full, window or linear in an encoder-decoder (strided and fixed are causal)");
+      json.fail("attention", "full, window or linear with an encoder (strided and fixed are causal)");
     sparse = {attention == "fixed" ? SparseKind::fixed : SparseKind::strided,
               json.required_positive_integer("attention_stride")};
     if (attention == "fixed") sparse->summary = json.positive_integer("attention_summary", 1);
@@ -69,7 +70,9 @@ void TransformerConfig::parse_attention(const Config& json) {
 
 TransformerConfig TransformerConfig::parse(const Config& json) {
   TransformerConfig c;
-  c.encodes = choice(json, "architecture", {"decoder", "encoder-decoder"}) == "encoder-decoder";
+  const std::string architecture = choice(json, "architecture", {"decoder", "encoder", "encoder-decoder"});
+  c.encodes = architecture != "decoder";
+  c.decodes = architecture != "encoder";
   c.vocab_size = json.required_positive_integer("vocab_size");
   c.d_model = json.required_positive_integer("hidden_size");
   c.layers = layer_count(json, "num_hidden_layers", 6);
@@ -87,7 +90,7 @@ TransformerConfig TransformerConfig::parse(const Config& json) {
   check_heads(json, "num_attention_heads", c.d_model, c.heads);
   c.parse_attention(json);
   c.pad = padding_setting(json, std::nullopt, c.vocab_size);
-  if (c.encodes) {
+  if (c.encodes && c.decodes) {
     if (!c.pad) json.fail("pad_token_id", "an id in an encoder-decoder");
     c.eos = single_id(json, "eos_token_id", 0);
     c.start = json.integer("decoder_start_token_id", *c.pad);
@@ -126,7 +129,7 @@ TensorTable transformer_table(const TransformerConfig& c, const HasTensor&) {
   table.rows.push_back({"embed_tokens.weight", {c.vocab_size, c.d_model}});
   if (c.tied) table.rows.back().tied.push_back("lm_head.weight");
   if (c.encodes) add_transformer_stack(table, c, "encoder");
-  add_transformer_stack(table, c, "decoder");
+  if (c.decodes) add_transformer_stack(table, c, "decoder");
   if (!c.tied) add_linear(table, "lm_head", c.vocab_size, c.d_model, false);
   for (TensorRow& row : table.rows) row.deviation = row.shape.rank() > 1 ? c.deviation : 0;
   return table;
@@ -202,10 +205,26 @@ std::unique_ptr<Model> build_transformer(const TransformerConfig& c, ModelFiles 
   const TransformerBuilder build(c, files.weights);
   const bool additive = c.positions == "learned" || c.positions == "sinusoidal";
   const std::optional<std::int64_t> limit = additive ? std::optional(c.max_positions) : std::nullopt;
+  Linear output;
+  output.weight = files.weights["lm_head.weight"];
+  if (!c.decodes) {
+    EncoderConfig facts;
+    facts.head = EncoderHead::masked_lm;
+    facts.architecture = "an encoder that predicts masked tokens";
+    facts.vocab_size = c.vocab_size;
+    facts.d_model = c.d_model;
+    facts.padding = c.pad;
+    facts.max_positions = limit;
+    EncoderParts parts;
+    parts.embeddings = build.embeddings("encoder");
+    build.fill(parts.stack, false);
+    parts.head.emplace().output = output;
+    return assemble_encoder(facts, std::move(files), std::move(parts));
+  }
   DecoderParts decoder;
   decoder.embeddings = build.embeddings("decoder");
   build.fill(decoder.stack, c.encodes);
-  decoder.output.weight = files.weights["lm_head.weight"];
+  decoder.output = output;
   if (!c.encodes) {
     return assemble_decoder(std::move(files), std::move(decoder),
                             {.takes_position_ids = additive || c.positions == "rotary",
@@ -214,8 +233,8 @@ std::unique_ptr<Model> build_transformer(const TransformerConfig& c, ModelFiles 
   }
   EncoderDecoderParts parts;
   parts.source = build.embeddings("encoder");
-  parts.decoder = std::move(decoder);
   build.fill(parts.encoder, false);
+  parts.decoder = std::move(decoder);
   return assemble_encoder_decoder(std::move(files), std::move(parts),
                                   {.vocab_size = c.vocab_size,
                                    .pad_id = *c.pad,

@@ -1,6 +1,6 @@
-// Encoders against the numbers of Hugging Face transformers (tests/fixtures/encoders, see the case.json of
-// each for the versions): outputs, hidden states, attentions and every gradient of every head, a training
-// curve, other layouts of the same files, and what does not fit.
+// Encoders against the numbers of Hugging Face transformers, and of PyTorch for heed_transformer
+// (tests/fixtures/encoders, see the case.json of each for the versions): outputs, hidden states, attentions
+// and every gradient of every head, a training curve, other layouts of the same files, and what does not fit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -71,6 +71,7 @@ const EncoderCase kEncoderCases[] = {
     {"deberta-v3-mlm-new-head", EncoderHead::masked_lm, 7, 43},
     {"albert-mlm", EncoderHead::masked_lm, 11, 76},
     {"albert-classify", EncoderHead::sequence, 11, 43},
+    {"transformer-encoder", EncoderHead::masked_lm, 7, 35},
 };
 
 class EncoderTest : public testing::TestWithParam<EncoderCase> {
