@@ -47,10 +47,10 @@ constexpr std::string_view kNllbCodes =
     "zho_Hant zul_Latn";
 
 constexpr LanguageRule kRules[] = {
-    {"MBartTokenizer", kMbartCodes, "en_XX", false, true},
-    {"MBart50Tokenizer", kMbart50Codes, "en_XX", true, false},
-    {"M2M100Tokenizer", kM2m100Codes, "en", true, false},
-    {"NllbTokenizer", kNllbCodes, "eng_Latn", true, false},
+    {"MBartTokenizer", kMbartCodes, "en_XX", false, true, false},
+    {"MBart50Tokenizer", kMbart50Codes, "en_XX", true, false, false},
+    {"M2M100Tokenizer", kM2m100Codes, "en", true, false, true},
+    {"NllbTokenizer", kNllbCodes, "eng_Latn", true, false, false},
 };
 
 /// Returns the names that a user who wrote `name` may have meant: first those that begin like it.
@@ -162,15 +162,20 @@ std::vector<Language> find_languages(const LanguageRule& rule, const AddedTokens
                                      const TokenTable& vocabulary) {
   std::map<std::int64_t, std::string> found;
   for (const std::string_view code : language_codes(rule.codes)) {
-    const AddedToken* token = added.find(code);
-    const std::int64_t id = token != nullptr ? token->id : vocabulary.find(code);
-    if (id >= 0) found.emplace(id, code);
+    const std::string name = rule.underscored ? m2m100_token(code) : std::string(code);
+    const AddedToken* token = added.find(name);
+    const std::int64_t id = token != nullptr ? token->id : vocabulary.find(name);
+    if (id >= 0) found.emplace(id, name);
   }
   for (const auto& [id, token] : added.tokens()) {
     if (token.special && looks_like_code(token.content)) found.emplace(id, token.content);
   }
   std::vector<Language> languages;
-  for (const auto& [id, code] : found) languages.push_back({code, code, id});
+  for (const auto& [id, token] : found) {
+    const bool framed =
+        rule.underscored && token.size() > 4 && token.starts_with("__") && token.ends_with("__");
+    languages.push_back({framed ? token.substr(2, token.size() - 4) : token, token, id});
+  }
   return languages;
 }
 

@@ -21,6 +21,7 @@ struct LanguageRule {
   std::string_view source;  ///< the source language if the files name none
   bool first;               ///< `fr A </s>` instead of `A </s> fr`
   bool starts_decoder;      ///< see Languages
+  bool underscored;         ///< the token of the language `fr` is `__fr__`
 };
 
 /// Returns the rule of a tokenizer_class (with or without Fast at its end), or null if it has none.

@@ -172,6 +172,28 @@ TEST_F(M2m100, UnknownLanguagesListTheNearest) {
   EXPECT_EQ(nllb->languages()->source.name, "eng_Latn");
 }
 
+// M2M100 as other tools convert it; transformers itself has no such file.
+TEST(LanguageTokenizers, ATokenizerJsonMayHaveTheTokensOfM2m100) {
+  const TemporaryDirectory directory;
+  const auto added = [](int id, const char* content) {
+    return Json{{"id", id}, {"content", content}, {"special", true}, {"normalized", false}};
+  };
+  const Json json = {
+      {"added_tokens", Json::array({added(1, "</s>"), added(3, "__fr__"), added(4, "__en__")})},
+      {"model",
+       {{"type", "WordLevel"},
+        {"unk_token", "<unk>"},
+        {"vocab", {{"<unk>", 0}, {"</s>", 1}, {"fr", 2}, {"__fr__", 3}, {"__en__", 4}}}}}};
+  directory.write("tokenizer.json", json.dump());
+  directory.write("tokenizer_config.json", R"({"tokenizer_class": "M2M100Tokenizer", "eos_token": "</s>"})");
+  const auto tokenizer = load_tokenizer(directory.path());
+  ASSERT_EQ(tokenizer->languages()->list.size(), 2u);
+  EXPECT_EQ(tokenizer->languages()->find("fr")->id, 3);
+  EXPECT_THAT(tokenizer->encode("fr").ids, testing::ElementsAre(4, 2, 1));
+  tokenizer->set_languages("fr", std::nullopt);
+  EXPECT_THAT(tokenizer->encode("fr").ids, testing::ElementsAre(3, 2, 1));
+}
+
 TEST(LanguageTokenizers, OthersHaveNone) {
   const TemporaryDirectory directory;
   std::filesystem::copy_file(tokenizer_fixtures() / "families" / "t5.model",
