@@ -7,6 +7,7 @@
 #include "heed/error.h"
 #include "heed/text/unicode.h"
 #include "text/family_names.h"
+#include "text/family_tokens.h"
 #include "text/files.h"
 #include "text/languages.h"
 #include "text/sentencepiece_model.h"
@@ -93,6 +94,21 @@ class M2m100Tokenizer final : public Tokenizer {
   std::int64_t end_id_ = 0;
 };
 
+/// Reads added_tokens.json, whose tokens are special only if other files say so. As in transformers, it is
+/// ignored if the configuration has an added_tokens_decoder.
+void read_added_tokens(const JsonField& document, TokenizerConfig& config) {
+  if (!config.added_tokens.empty()) return;
+  const std::vector<std::string> special = config.special_tokens();
+  document.each_member([&](const std::string& content, const JsonField& id) {
+    const bool language = content.starts_with("__") && content.ends_with("__");
+    const bool named = std::find(special.begin(), special.end(), content) != special.end();
+    config.added_tokens.push_back(plain_token(content, language || named));
+    config.added_tokens.back().id = static_cast<std::int32_t>(id.integer(0, INT32_MAX));
+  });
+  std::stable_sort(config.added_tokens.begin(), config.added_tokens.end(),
+                   [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+}
+
 void name_roles(TokenizerConfig& config) {
   const auto name = [&config](SpecialRole role, const char* token) {
     auto& given = config.roles[static_cast<std::size_t>(role)];
@@ -112,7 +128,6 @@ M2m100Tokenizer::M2m100Tokenizer(SentencePieceModel model, TokenTable vocabulary
       vocabulary_(std::move(vocabulary)),
       config_(std::move(config)),
       files_(std::move(files)) {
-  name_roles(config_);
   for (const SpecialRole needed : {SpecialRole::unk, SpecialRole::eos}) {
     const std::string& token = *config_.role(needed);
     if (vocabulary_.find(token) < 0) throw Error(fmt::format("{}: token {} not found", where, token));
@@ -148,9 +163,16 @@ std::vector<Language> M2m100Tokenizer::add_tokens(const M2m100Settings& settings
     token.normalized = false;
     if (added_.find(content) == nullptr) added_.add(token, vocabulary_);
   };
-  for (const AddedToken& token : config_.added_tokens) added_.add(token, vocabulary_);
   for (const Language& language : languages) add(language.token);
   for (const std::string& token : config_.special_tokens()) add(token);
+  for (AddedToken token : config_.added_tokens) {
+    token.normalized = false;  // SentencePiece normalizes what is between added tokens
+    added_.add(token, vocabulary_);
+    const AddedToken* placed = added_.find(token.content);
+    if (placed != nullptr && placed->id != token.id)
+      throw Error(fmt::format("{}: added token {}: expected the id {}, got {}", where, token.content,
+                              placed->id, token.id));
+  }
   added_.prepare(nullptr, where);
   return languages;
 }
@@ -222,12 +244,17 @@ std::unique_ptr<Tokenizer> load_m2m100_tokenizer(const std::filesystem::path& di
       json_of(files.read_config(directory, "tokenizer_config.json"), config_where);
   const M2m100Settings settings(JsonField(config, config_where));
   files.read_config(directory, "special_tokens_map.json");
+  const std::string added_where = (directory / "added_tokens.json").string();
+  const nlohmann::ordered_json added =
+      json_of(files.read_config(directory, "added_tokens.json"), added_where);
   SentencePieceModel model(files.read(directory, kFairseqFile), (directory / kFairseqFile).string());
   const nlohmann::ordered_json json = json_of(&files.read(directory, "vocab.json"), where);
   TokenTable vocabulary = parse_vocabulary(JsonField(json, where));
-  return std::make_unique<M2m100Tokenizer>(std::move(model), std::move(vocabulary),
-                                           TokenizerConfig::load(directory), settings, std::move(files),
-                                           where);
+  TokenizerConfig settled = TokenizerConfig::load(directory);
+  name_roles(settled);
+  read_added_tokens(JsonField(added, added_where), settled);
+  return std::make_unique<M2m100Tokenizer>(std::move(model), std::move(vocabulary), std::move(settled),
+                                           settings, std::move(files), where);
 }
 
 }  // namespace heed

@@ -126,6 +126,21 @@ TEST_F(M2m100, KnowsItsLanguagesByNameAndToken) {
   EXPECT_EQ(load()->languages()->source.token, "eng_Latn");
 }
 
+TEST_F(M2m100, ReadsTokensAddedToIt) {
+  directory_.write("added_tokens.json", R"({"<new>": 413, "__fr__": 337})");
+  const auto tokenizer = load();
+  EXPECT_THAT(tokenizer->encode("tea <new>").ids, testing::Contains(413));
+  EXPECT_EQ(tokenizer->vocab_size(), 414 + 8);
+  EXPECT_FALSE(tokenizer->is_special(413));
+  EXPECT_TRUE(tokenizer->is_special(337));
+  tokenizer->save(directory_.path() / "again");
+  EXPECT_EQ(load_tokenizer(directory_.path() / "again")->vocab_size(), 422);
+  directory_.write("added_tokens.json", R"({"<new>": 500})");
+  EXPECT_THAT(error(), HasSubstr("added token <new>: expected the id 413, got 500"));
+  directory_.write("added_tokens.json", R"({"": 413})");
+  EXPECT_EQ(error(), "no error");
+}
+
 TEST_F(M2m100, OnlyTheBeginningOfALongTextIsNeeded) {
   const auto tokenizer = load();
   std::string text;
