@@ -91,6 +91,8 @@ TEST(Sharing, ManyRequestsAtOnce) {
       expect_the_same_for_all("decoders/llama", dtype, continuation);  // rotary tables are made at first use
       expect_the_same_for_all("encoders/bert-mlm", dtype, forward);
       expect_the_same_for_all("marian", dtype, translation);
+      expect_the_same_for_all("recurrent/additive-gru", dtype, translation);
+      expect_the_same_for_all("recurrent/dot-gru", dtype, translation);
     }
   }
   set_threads(before);
