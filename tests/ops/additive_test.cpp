@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "heed/threads.h"
+#include "kernels/kernel_case.h"
 #include "reference/gradient_check.h"
 #include "reference/near.h"
 
@@ -20,7 +21,7 @@ std::vector<Tensor> operands(std::int64_t batch, std::int64_t queries, std::int6
           random_tensor({dim}, 3).to(dtype)};
 }
 
-TEST(AdditiveScores, EqualTheirFormulaInValueAndGradient) {
+void check_against_the_formula() {
   for (const DType dtype : {DType::f64, DType::f32}) {
     const double tolerance = dtype == DType::f64 ? 1e-12 : 2e-5;
     for (const std::int64_t dim : {1, 7, 8, 16, 33, 70}) {
@@ -37,6 +38,8 @@ TEST(AdditiveScores, EqualTheirFormulaInValueAndGradient) {
     }
   }
 }
+
+TEST(AdditiveScores, EqualTheirFormulaInValueAndGradient) { on_every_target(check_against_the_formula); }
 
 TEST(AdditiveScores, GradientsEqualCentralDifferences) {
   check_gradients([](const auto& in) { return additive_scores(in[0], in[1], in[2]); }, operands(2, 3, 2, 5));
