@@ -132,11 +132,15 @@ TEST(Batcher, RefusesWhatCannotWork) {
   EXPECT_THROW(Batcher(corpus, {.batch_tokens = 5}), Error);
 }
 
+std::function<Batch()> batches_of(Batcher batcher) {
+  return [batcher = std::move(batcher)]() mutable { return batcher.next(); };
+}
+
 TEST(BackgroundReader, GivesTheSameBatchesAsTheForeground) {
   const TokenizedCorpus corpus = random_corpus(200, 30);
   const BatcherOptions options{.batch_tokens = 90, .seed = 4};
   Batcher foreground(corpus, options);
-  BackgroundReader reader(Batcher(corpus, options), 3);
+  BackgroundReader<Batch> reader(batches_of(Batcher(corpus, options)), 3);
   const std::int64_t batches = 2 * foreground.batches_in_epoch();
   for (std::int64_t i = 0; i < batches; ++i) {
     const Batch expected = foreground.next();
@@ -150,17 +154,17 @@ TEST(BackgroundReader, GivesTheSameBatchesAsTheForeground) {
 TEST(BackgroundReader, StopsWithoutBeingRead) {
   const TokenizedCorpus corpus = random_corpus(200, 30);
   for (int i = 0; i < 20; ++i) {
-    BackgroundReader reader(Batcher(corpus, {.batch_tokens = 90}), 1);
+    BackgroundReader<Batch> reader(batches_of(Batcher(corpus, {.batch_tokens = 90})), 1);
     if (i % 2 == 0) {
       EXPECT_GT(reader.next().source_tokens, 0);
     }
   }
-  EXPECT_THROW(BackgroundReader(Batcher(corpus, {}), 0), Error);
+  EXPECT_THROW(BackgroundReader<Batch>(batches_of(Batcher(corpus, {})), 0), Error);
 }
 
 TEST(BackgroundReader, ForwardsErrorsAfterTheBatchesBefore) {
   int made = 0;
-  BackgroundReader reader(
+  BackgroundReader<Batch> reader(
       [&made]() -> Batch {
         if (++made > 3) throw Error("disk on fire");
         Batch batch;

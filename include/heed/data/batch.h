@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/data/batch_plan.h"
 #include "heed/data/corpus.h"
 #include "heed/tensor.h"
 #include "heed/text/tokenizer.h"
@@ -52,13 +53,6 @@ TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const st
                                 const TextEncoder& encode_source, const TextEncoder& encode_target,
                                 const TokenLimits& limits, DataReport& report);
 
-/// A position in the endless sequence of batches.
-struct BatchPosition {
-  std::int64_t epoch = 0;
-  std::int64_t batch = 0;
-  bool operator==(const BatchPosition&) const = default;
-};
-
 /// B pairs, padded on the right to the longest source S and the longest target T.
 struct Batch {
   Tensor source_ids;               ///< i64 [B, S]
@@ -67,7 +61,6 @@ struct Batch {
   std::int64_t source_tokens = 0;  ///< without padding
   std::int64_t target_tokens = 0;
   std::vector<std::int64_t> rows;  ///< row numbers in the tokenized corpus
-  BatchPosition position;          ///< position of this batch
   BatchPosition next;              ///< position of the batch after it, for Batcher::seek
 };
 
@@ -91,24 +84,17 @@ class Batcher {
   Batch next();
   /// Moves to a position, whose `batch` may equal the number of batches of that epoch. Throws Error if it is
   /// larger.
-  void seek(const BatchPosition& position);
-  BatchPosition position() const { return position_; }
+  void seek(const BatchPosition& position) { plan_.seek(position); }
+  BatchPosition position() const { return plan_.position(); }
   /// Returns the number of batches in the epoch of position().
-  std::int64_t batches_in_epoch() const { return static_cast<std::int64_t>(plan_.size()); }
+  std::int64_t batches_in_epoch() const { return plan_.batches_in_epoch(); }
 
  private:
-  struct Range {
-    std::int64_t begin;
-    std::int64_t end;
-  };
-  void plan_epoch(std::int64_t epoch);
-  Batch build(const Range& range) const;
+  Batch build(std::vector<std::int64_t> chosen) const;
 
   const TokenizedCorpus* corpus_;
-  BatcherOptions options_;
-  BatchPosition position_;
-  std::vector<std::int64_t> order_;  ///< rows of the epoch
-  std::vector<Range> plan_;          ///< the epoch's batches, as ranges of order_
+  std::int64_t pad_id_;
+  BatchPlan plan_;
 };
 
 }  // namespace heed

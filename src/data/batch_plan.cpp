@@ -1,0 +1,98 @@
+#include "heed/data/batch_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "heed/error.h"
+#include "heed/random.h"
+
+namespace heed {
+namespace {
+
+/// Fisher-Yates with Philox words: the same order on every platform, unlike std::shuffle. Taking the upper
+/// half of word * count has a bias below count / 2^32.
+template <class T>
+void shuffle(std::vector<T>& items, const RandomStream& random) {
+  for (std::size_t i = items.size(); i > 1; --i) {
+    const std::uint64_t j = (static_cast<std::uint64_t>(random.word(i)) * i) >> 32;
+    std::swap(items[i - 1], items[j]);
+  }
+}
+
+void check(const std::vector<ExampleLength>& lengths, const BatchPlanOptions& options) {
+  if (lengths.empty()) throw Error("batches: expected at least one example, got none");
+  for (const ExampleLength& length : lengths) {
+    if (length.longest > options.batch_tokens) {
+      throw Error(fmt::format(
+          "batches: expected every example to fit into batch_tokens {}, got one of {} tokens (raise "
+          "batch_tokens or limit the length)",
+          options.batch_tokens, length.longest));
+    }
+  }
+}
+
+}  // namespace
+
+BatchPlan::BatchPlan(std::vector<ExampleLength> lengths, const BatchPlanOptions& options)
+    : lengths_(std::move(lengths)), options_(options) {
+  check(lengths_, options);
+  plan_epoch(0);
+}
+
+void BatchPlan::plan_epoch(std::int64_t epoch) {
+  order_.resize(lengths_.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  const auto stream = static_cast<std::uint64_t>(epoch) * 2;
+  if (options_.shuffle) shuffle(order_, RandomStream{options_.seed, stream});
+
+  // A stable sort, so that rows of equal lengths stay shuffled.
+  const auto length = [this](std::int64_t row) -> const ExampleLength& {
+    return lengths_[static_cast<std::size_t>(row)];
+  };
+  std::stable_sort(order_.begin(), order_.end(), [&](std::int64_t a, std::int64_t b) {
+    return std::pair(length(a).longest, length(a).total) < std::pair(length(b).longest, length(b).total);
+  });
+  plan_.clear();
+  // The rows are in ascending order of length, so the last row added is the longest of its batch.
+  Range range{0, 0};
+  const auto count = static_cast<std::int64_t>(order_.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    if ((i + 1 - range.begin) * length(order_[static_cast<std::size_t>(i)]).longest > options_.batch_tokens) {
+      plan_.push_back(range);
+      range.begin = i;
+    }
+    range.end = i + 1;
+  }
+  plan_.push_back(range);
+  if (options_.shuffle) shuffle(plan_, RandomStream{options_.seed, stream + 1});
+  position_ = {epoch, 0};
+}
+
+BatchPlan::Rows BatchPlan::next() {
+  const Range range = plan_[static_cast<std::size_t>(position_.batch)];
+  Rows batch{{order_.begin() + range.begin, order_.begin() + range.end}, position_, {}};
+  ++position_.batch;
+  if (position_.batch >= batches_in_epoch()) plan_epoch(position_.epoch + 1);
+  batch.next = position_;
+  return batch;
+}
+
+void BatchPlan::seek(const BatchPosition& position) {
+  if (position.epoch < 0 || position.batch < 0) {
+    throw Error(fmt::format("batches: expected a position >= 0, got epoch {} batch {}", position.epoch,
+                            position.batch));
+  }
+  if (position.epoch != position_.epoch) plan_epoch(position.epoch);
+  if (position.batch > batches_in_epoch()) {
+    throw Error(fmt::format(
+        "batches: expected a position within the {} batches of the epoch, got {} (the data or the "
+        "batch size are not those of the run that is resumed)",
+        batches_in_epoch(), position.batch));
+  }
+  position_ = position;
+  if (position_.batch == batches_in_epoch()) plan_epoch(position_.epoch + 1);
+}
+
+}  // namespace heed
