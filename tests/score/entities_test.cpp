@@ -1,0 +1,59 @@
+// Entities, answers and correlations, against values computed by hand.
+#include "heed/score/entities.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+using Tags = std::vector<std::vector<std::string>>;
+
+TEST(EntityReport, ComparesTypeAndBothEnds) {
+  const Tags right{{"O", "B-PER", "I-PER", "O", "B-LOC"}, {"B-ORG", "B-ORG", "I-ORG"}};
+  EXPECT_EQ(entity_report(right, right).f1, 1.0);
+  EXPECT_EQ(entity_report(right, right).support, 4);
+  // A shorter person, the same place, one organization in the place of two.
+  const Tags predicted{{"O", "B-PER", "O", "O", "B-LOC"}, {"B-ORG", "I-ORG", "I-ORG"}};
+  const EntityReport report = entity_report(predicted, right);
+  EXPECT_EQ(report.right, 1);
+  EXPECT_EQ(report.predicted, 3);
+  EXPECT_NEAR(report.precision, 1.0 / 3, 1e-12);
+  EXPECT_NEAR(report.recall, 0.25, 1e-12);
+  EXPECT_NEAR(report.f1, 2.0 / 7, 1e-12);
+}
+
+TEST(EntityReport, AnEntityMayBeginWithI) {
+  const Tags right{{"B-PER", "I-PER", "B-LOC"}}, predicted{{"I-PER", "I-PER", "I-LOC"}};
+  EXPECT_EQ(entity_report(predicted, right).right, 2);
+  EXPECT_EQ(entity_report(Tags{{"O"}}, Tags{{"O"}}).f1, 0.0);
+  EXPECT_THROW(entity_report(Tags{{"O"}}, Tags{}), Error);
+  EXPECT_THROW(entity_report(Tags{{"O"}}, Tags{{"O", "O"}}), Error);
+}
+
+TEST(AnswerScore, NormalizesAsSquadDoes) {
+  const std::vector<std::string> right{"The Eiffel Tower", "Eiffel Tower in Paris"};
+  EXPECT_EQ(answer_score("eiffel  tower.", right).exact, 1.0);
+  EXPECT_EQ(answer_score("eiffel tower", right).f1, 1.0);
+  const AnswerScore part = answer_score("the old tower", right);  // old, tower against eiffel, tower
+  EXPECT_EQ(part.exact, 0.0);
+  EXPECT_NEAR(part.f1, 0.5, 1e-12);
+  EXPECT_EQ(answer_score("", right).f1, 0.0);
+  EXPECT_EQ(answer_score("a", std::vector<std::string>{"the"}).exact, 1.0);
+}
+
+TEST(Correlation, EqualsItsDefinition) {
+  const std::vector<double> a{1, 2, 3, 4, 5}, b{2, 1, 4, 3, 7};
+  EXPECT_NEAR(pearson(a, b), 12 / std::sqrt(212.0), 1e-12);
+  EXPECT_NEAR(spearman(a, b), 0.8, 1e-12);
+  EXPECT_NEAR(spearman(std::vector<double>{1, 2, 2, 3}, std::vector<double>{1, 2, 3, 4}), 0.9486832980505139,
+              1e-12);
+  EXPECT_EQ(pearson(std::vector<double>{1, 1}, std::vector<double>{1, 2}), 0.0);
+  EXPECT_THROW(pearson(a, std::vector<double>{1}), Error);
+}
+
+}  // namespace
+}  // namespace heed
