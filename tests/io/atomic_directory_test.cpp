@@ -134,7 +134,8 @@ TEST(AtomicDirectory, SurvivesKillAtAnyMoment) {
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start);
   int last = 1;
   double last_average = 1;
-  for (int round = 0; round < 50; ++round) {
+  // On a busy machine the children come less far each time, so more rounds are needed.
+  for (int round = 0; round < 50 || (last <= 10 && round < 1000); ++round) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
