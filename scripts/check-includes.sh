@@ -38,7 +38,7 @@ BEGIN {
   below["tasks"]    = below["models"] " models"
   below["generate"] = below["models"] " models"
   below["inspect"]  = below["generate"] " generate"
-  below["train"]    = below["generate"] " generate data score"
+  below["train"]    = below["generate"] " generate data score tasks"
   below["hub"]      = below["io"] " io"
   below["cli"]      = below["train"] " train inspect tasks hub"
   for (module in below) {

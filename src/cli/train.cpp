@@ -31,19 +31,15 @@ struct TrainArguments {
 
 std::string scores(const Evaluation& e) {
   std::string text = fmt::format("loss {:.4f}", e.loss);
-  if (e.bleu) text += fmt::format("  BLEU {:.2f}", *e.bleu);
-  if (e.exact) text += fmt::format("  exact {:.2f} %", *e.exact);
+  for (const Metric& metric : e.metrics) text += fmt::format("  {} {:.2f}", metric.name, metric.value);
   return text;
 }
 
 void add_scores(JsonWriter& json, const char* name, const std::optional<Evaluation>& e) {
   if (!e) return;
-  json.key(name)
-      .begin_object()
-      .field("loss", e->loss)
-      .field("bleu", e->bleu ? std::optional(std::min(*e->bleu, 100.0)) : e->bleu)  // a sum of rounded logs
-      .field("exact", e->exact)
-      .end_object();
+  json.key(name).begin_object().field("loss", e->loss);
+  for (const Metric& metric : e->metrics) json.field(metric.name, metric.value);
+  json.end_object();
 }
 
 // Formats passes over the data as "9.06", or as "8" for whole numbers.

@@ -256,10 +256,21 @@ std::vector<std::string> Config::unused() const {
   return names;
 }
 
-std::string Config::text_with(std::string_view name, std::string_view value) const {
+Config Config::with(std::string_view members) const {
+  const Config added = parse(members, where());
   Json changed = *node_->value;
-  changed[std::string(name)] = std::string(value);
-  return changed.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  for (const auto& [name, value] : added.node_->value->items()) {
+    if (value.is_null()) {
+      changed.erase(name);
+    } else {
+      changed[name] = value;
+    }
+  }
+  return parse(changed.dump(), where());
+}
+
+std::string Config::text() const {
+  return node_->value->dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace heed

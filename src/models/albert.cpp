@@ -118,6 +118,6 @@ std::unique_ptr<Model> build_albert(const EncoderConfig& c, ModelFiles files) {
 
 }  // namespace
 
-Family albert_family() { return family<parse_albert, albert_table, build_albert>({"albert"}); }
+Family albert_family() { return family<parse_albert, albert_table, build_albert>({"albert"}, {"Albert"}); }
 
 }  // namespace heed

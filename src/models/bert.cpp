@@ -51,6 +51,6 @@ std::unique_ptr<Model> build_bert(const EncoderConfig& c, ModelFiles files) {
 
 }  // namespace
 
-Family bert_family() { return family<parse_bert, bert_table, build_bert>({"bert"}); }
+Family bert_family() { return family<parse_bert, bert_table, build_bert>({"bert"}, {"Bert"}); }
 
 }  // namespace heed

@@ -183,7 +183,7 @@ std::string dtype_in_config(DType dtype) {
 
 std::string config_for_saving(const Config& json, DType dtype) {
   const std::string key = json.has("torch_dtype") ? "torch_dtype" : "dtype";
-  return json.text_with(key, dtype_in_config(dtype));
+  return json.with("{\"" + key + "\": \"" + dtype_in_config(dtype) + "\"}").text();
 }
 
 }  // namespace heed

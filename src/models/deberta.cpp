@@ -140,6 +140,8 @@ std::unique_ptr<Model> build_deberta(const DebertaConfig& c, ModelFiles files) {
 
 }  // namespace
 
-Family deberta_family() { return family<parse_deberta, deberta_table, build_deberta>({"deberta-v2"}); }
+Family deberta_family() {
+  return family<parse_deberta, deberta_table, build_deberta>({"deberta-v2"}, {"DebertaV2"});
+}
 
 }  // namespace heed

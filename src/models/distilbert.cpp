@@ -110,7 +110,7 @@ std::unique_ptr<Model> build_distilbert(const EncoderConfig& c, ModelFiles files
 }  // namespace
 
 Family distilbert_family() {
-  return family<parse_distilbert, distilbert_table, build_distilbert>({"distilbert"});
+  return family<parse_distilbert, distilbert_table, build_distilbert>({"distilbert"}, {"DistilBert"});
 }
 
 }  // namespace heed

@@ -62,7 +62,7 @@ std::string body_prefix(const EncoderConfig& config, const std::string& prefix) 
 }
 
 void add_head(TensorTable& table, const EncoderConfig& c, const EncoderHeads& heads) {
-  table.body_rows = table.rows.size();
+  const std::size_t body_rows = table.rows.size();
   table.architecture = c.architecture;
   if (c.head != EncoderHead::none) {
     const HeadMaps& head = heads.of(c.head);
@@ -77,6 +77,11 @@ void add_head(TensorTable& table, const EncoderConfig& c, const EncoderHeads& he
       const auto labels = static_cast<std::int64_t>(c.labels.size());
       add_linear(table, head.output, c.head == EncoderHead::span ? 2 : labels, c.d_model);
     }
+  }
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    const bool pooler = c.head != EncoderHead::none && !heads.of(c.head).dense.empty() &&
+                        table.rows[i].name.starts_with(heads.of(c.head).dense + ".");
+    if (i >= body_rows || pooler) table.rows[i].head = true;
   }
   add_other_names(table, heads.prefix, head_names(heads));
 }

@@ -15,7 +15,7 @@ namespace {
 struct Gpt2Config {
   std::int64_t vocab_size, n_positions, n_embd, n_layer, n_head, n_inner;
   std::string activation_function;
-  double resid_pdrop, embd_pdrop, attn_pdrop, layer_norm_epsilon;
+  double resid_pdrop, embd_pdrop, attn_pdrop, layer_norm_epsilon, initializer_range;
   bool scale_attn_weights, scale_attn_by_inverse_layer_idx, tie_word_embeddings, headless;
 
   static Gpt2Config parse(const Config& json);
@@ -35,6 +35,7 @@ Gpt2Config Gpt2Config::parse(const Config& json) {
   c.embd_pdrop = probability(json, "embd_pdrop", 0.1);
   c.attn_pdrop = probability(json, "attn_pdrop", 0.1);
   c.layer_norm_epsilon = norm_epsilon(json, "layer_norm_epsilon", 1e-5);
+  c.initializer_range = positive_number(json, "initializer_range", 0.02);
   c.scale_attn_weights = json.boolean("scale_attn_weights", true);
   c.scale_attn_by_inverse_layer_idx = json.boolean("scale_attn_by_inverse_layer_idx", false);
   c.tie_word_embeddings = json.boolean("tie_word_embeddings", true);
@@ -42,7 +43,7 @@ Gpt2Config Gpt2Config::parse(const Config& json) {
   activation_setting(json, "activation_function", c.activation_function);
   if (json.boolean("add_cross_attention", false)) json.fail("add_cross_attention", "false");
   // The order of rounding in half precision, and what only other heads than the language model's read.
-  json.ignore({"reorder_and_upcast_attn", "initializer_range", "n_ctx", "n_special", "predict_special_tokens",
+  json.ignore({"reorder_and_upcast_attn", "n_ctx", "n_special", "predict_special_tokens",
                "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
                "summary_use_proj", "is_decoder", "is_encoder_decoder"});
   c.headless = is_headless(json);
@@ -53,13 +54,17 @@ Gpt2Config Gpt2Config::parse(const Config& json) {
 std::string gpt2_layer(std::int64_t i) { return "transformer.h." + std::to_string(i) + "."; }
 
 // Conv1D keeps its matrix as [in, out].
-void add_conv1d(TensorTable& table, const std::string& name, std::int64_t in, std::int64_t out) {
+void add_conv1d(TensorTable& table, const std::string& name, std::int64_t in, std::int64_t out,
+                double deviation = 0) {
   table.rows.push_back({name + ".weight", {in, out}, Init::xavier});
+  table.rows.back().deviation = deviation;
   table.rows.push_back({name + ".bias", {out}, Init::zeros});
 }
 
 TensorTable gpt2_table(const Gpt2Config& c, const HasTensor&) {
   TensorTable table;
+  // Radford et al. 2019: what adds to the residual stream is scaled by the number of its additions.
+  const double residual = c.initializer_range / std::sqrt(2.0 * static_cast<double>(c.n_layer));
   table.rows.push_back({"transformer.wte.weight", {c.vocab_size, c.n_embd}, Init::embedding});
   if (c.tie_word_embeddings) table.rows.back().tied.push_back("lm_head.weight");
   table.rows.push_back({"transformer.wpe.weight", {c.n_positions, c.n_embd}, Init::embedding});
@@ -67,10 +72,10 @@ TensorTable gpt2_table(const Gpt2Config& c, const HasTensor&) {
     const std::string layer = gpt2_layer(i);
     add_norm(table, layer + "ln_1", c.n_embd);
     add_conv1d(table, layer + "attn.c_attn", c.n_embd, 3 * c.n_embd);
-    add_conv1d(table, layer + "attn.c_proj", c.n_embd, c.n_embd);
+    add_conv1d(table, layer + "attn.c_proj", c.n_embd, c.n_embd, residual);
     add_norm(table, layer + "ln_2", c.n_embd);
     add_conv1d(table, layer + "mlp.c_fc", c.n_embd, c.n_inner);
-    add_conv1d(table, layer + "mlp.c_proj", c.n_inner, c.n_embd);
+    add_conv1d(table, layer + "mlp.c_proj", c.n_inner, c.n_embd, residual);
     table.ignored_names.push_back(layer + "attn.bias");  // the causal mask, in early files
     table.ignored_names.push_back(layer + "attn.masked_bias");
   }

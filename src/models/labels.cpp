@@ -82,8 +82,9 @@ Tensor sequence_loss(const Tensor& logits, const Tensor& labels, std::optional<L
   if (problem == LabelProblem::single_label)
     return cross_entropy(logits, labels_as(labels, DType::i64, {batch}, "labels"), options);
   const Tensor targets = labels_as(labels, DType::f32, {batch, count}, "labels");
-  return problem == LabelProblem::regression ? mean_square(logits, targets)
-                                             : binary_cross_entropy(logits, targets);
+  const Tensor mean = problem == LabelProblem::regression ? mean_square(logits, targets)
+                                                          : binary_cross_entropy(logits, targets);
+  return options.reduction == Reduction::sum ? mean * static_cast<double>(batch) : mean;
 }
 
 Tensor span_loss(const Tensor& logits, const Tensor& positions, CrossEntropyOptions options) {

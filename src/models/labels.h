@@ -22,7 +22,7 @@ std::optional<Activation> score_activation_setting(const Config& json);
 /// Labels as i64 or f32 of the wanted shape (an axis of size 1 may be missing or too many).
 Tensor labels_as(const Tensor& labels, DType dtype, const Shape& shape, const char* name);
 /// The loss of logits [B, L] against labels of the known kind; else of that which their number and their type
-/// suggest.
+/// suggest. Several values of a row count as their mean.
 Tensor sequence_loss(const Tensor& logits, const Tensor& labels, std::optional<LabelProblem> known,
                      const CrossEntropyOptions& options);
 /// The loss of the first and the last token of each answer, i64 [B, 2], against logits [B, T, 2]. Places

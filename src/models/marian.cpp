@@ -120,6 +120,10 @@ std::unique_ptr<Model> build_marian(const MarianConfig& c, ModelFiles files) {
 
 }  // namespace
 
-Family marian_family() { return family<&MarianConfig::parse, marian_table, build_marian>({"marian"}); }
+Family marian_family() {
+  Family marian = family<&MarianConfig::parse, marian_table, build_marian>({"marian"});
+  marian.initializer_range = 0;  // Glorot and Bengio 2010, as the Marian toolkit does
+  return marian;
+}
 
 }  // namespace heed

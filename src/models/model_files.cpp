@@ -21,23 +21,33 @@ std::string generation_of(const Config& config) {
   return json.end_object().text() + "\n";
 }
 
+// The standard deviation of new matrices, by the config or the family.
+void set_initializer_range(const Config& config, TensorTable& table, double family_range) {
+  const char* key = config.has("init_std") ? "init_std" : "initializer_range";
+  if (config.has(key)) family_range = positive_number(config, key, family_range);
+  if (family_range > 0) set_deviation(table, family_range);
+}
+
 }  // namespace
 
 ModelFiles ModelFiles::load(const Config& config, const std::filesystem::path& directory, DType dtype,
-                            TableOfConfig table) {
+                            TableOfConfig table, double initializer_range, Generator* new_head) {
   std::optional<TensorFiles> files;  // opened once the config is read, whose errors come first
   const auto open = [&]() -> const TensorFiles& {
     if (!files) files = TensorFiles::open(directory);
     return *files;
   };
-  const TensorTable rows = table(config, [&](const std::string& name) { return open().contains(name); });
+  TensorTable rows = table(config, [&](const std::string& name) { return open().contains(name); });
+  if (new_head != nullptr) set_initializer_range(config, rows, initializer_range);
   const std::filesystem::path generation = directory / "generation_config.json";
   return {config, has_entry(generation) ? read_regular_file(generation, file_limits::kConfig) : std::string(),
-          Weights::load(open(), rows, dtype)};
+          Weights::load(open(), rows, dtype, new_head)};
 }
 
-ModelFiles ModelFiles::make(const Config& config, Generator& generator, TableOfConfig table) {
-  const TensorTable rows = table(config, [](const std::string&) { return true; });
+ModelFiles ModelFiles::make(const Config& config, Generator& generator, TableOfConfig table,
+                            double initializer_range) {
+  TensorTable rows = table(config, [](const std::string&) { return true; });
+  set_initializer_range(config, rows, initializer_range);
   refuse_unknown_keys(config);
   return {config, "", Weights::initialise(rows, generator)};
 }

@@ -20,11 +20,14 @@ struct ModelFiles {
   std::string generation;  // text of generation_config.json; empty where there is none
   Weights weights;
 
-  /// The model of a directory by its config, with weights held as `dtype`.
+  /// The model of a directory by its config, with weights held as `dtype`; with `new_head`, a head that the
+  /// files lack is initialized from it.
   static ModelFiles load(const Config& config, const std::filesystem::path& directory, DType dtype,
-                         TableOfConfig table);
-  /// A new model with random weights.
-  static ModelFiles make(const Config& config, Generator& generator, TableOfConfig table);
+                         TableOfConfig table, double initializer_range = 0, Generator* new_head = nullptr);
+  /// A new model with random weights. `initializer_range` is the standard deviation of its matrices where the
+  /// config says nothing; 0: as the table says.
+  static ModelFiles make(const Config& config, Generator& generator, TableOfConfig table,
+                         double initializer_range);
   /// Writes config.json, model.safetensors and, if the model `generates`, generation_config.json.
   void save(const std::filesystem::path& directory, DType dtype, bool generates) const;
 };

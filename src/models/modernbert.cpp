@@ -172,7 +172,7 @@ std::unique_ptr<Model> build_modernbert(const ModernBertConfig& c, ModelFiles fi
 }  // namespace
 
 Family modernbert_family() {
-  return family<parse_modernbert, modernbert_table, build_modernbert>({"modernbert"});
+  return family<parse_modernbert, modernbert_table, build_modernbert>({"modernbert"}, {"ModernBert"});
 }
 
 }  // namespace heed

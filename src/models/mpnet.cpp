@@ -57,6 +57,6 @@ std::unique_ptr<Model> build_mpnet(const MpnetConfig& c, ModelFiles files) {
 
 }  // namespace
 
-Family mpnet_family() { return family<parse_mpnet, mpnet_table, build_mpnet>({"mpnet"}); }
+Family mpnet_family() { return family<parse_mpnet, mpnet_table, build_mpnet>({"mpnet"}, {"MPNet"}); }
 
 }  // namespace heed

@@ -75,13 +75,12 @@ std::unique_ptr<Model> load_model_body(const fs::path& directory, DType dtype) {
   const std::vector<std::string> architectures = config.strings("architectures");
   if (architectures.empty() || encoder_head_named(architectures.front()) == EncoderHead::none)
     return load_by_config(load_model_config(directory), directory, dtype);
-  return load_by_config(Config::parse(config.text_with("architectures", "Model"), config.where()), directory,
-                        dtype);
+  return load_by_config(config.with(R"({"architectures": ["Model"]})"), directory, dtype);
 }
 
 std::unique_ptr<Model> make_model(const Config& config, Generator& generator) {
   const Family& family = family_of(config);
-  return family.build(ModelFiles::make(config, generator, family.table));
+  return family.build(ModelFiles::make(config, generator, family.table, family.initializer_range));
 }
 
 std::unique_ptr<EncoderDecoderModel> load_encoder_decoder(const fs::path& directory, DType dtype) {
@@ -94,9 +93,34 @@ std::unique_ptr<EncoderDecoderModel> make_encoder_decoder(const Config& config, 
                                       "an encoder-decoder model");
 }
 
+std::string class_with_head(const Config& config, const std::string& head) {
+  const Family& family = family_of(config);
+  const std::string type = config.required_string("model_type");
+  for (std::size_t i = 0; i < family.class_names.size(); ++i) {
+    if (family.model_types[i] == type) return family.class_names[i] + head;
+  }
+  throw Error(config.where() + ": model_type: expected a family of encoders with heads, got " + type);
+}
+
+std::unique_ptr<EncoderModel> load_encoder(const fs::path& directory, const Config& config,
+                                           Generator& new_head) {
+  const Family& family = family_of(config);
+  return of_kind<EncoderModel>(family.build(ModelFiles::load(config, directory, DType::f32, family.table,
+                                                             family.initializer_range, &new_head)),
+                               directory.string(), "an encoder model");
+}
+
 std::unique_ptr<DecoderModel> load_decoder(const fs::path& directory, DType dtype) {
   return of_kind<DecoderModel>(load_model(directory, dtype), directory.string(),
                                "a model that continues text");
+}
+
+std::unique_ptr<DecoderModel> make_decoder(const Config& config, Generator& generator) {
+  return of_kind<DecoderModel>(make_model(config, generator), config.where(), "a model that continues text");
+}
+
+std::unique_ptr<EncoderModel> make_encoder(const Config& config, Generator& generator) {
+  return of_kind<EncoderModel>(make_model(config, generator), config.where(), "an encoder model");
 }
 
 std::unique_ptr<EncoderModel> load_encoder(const fs::path& directory, DType dtype) {

@@ -35,7 +35,8 @@ std::unique_ptr<Model> build_roberta(const EncoderConfig& c, ModelFiles files) {
 }  // namespace
 
 Family roberta_family() {
-  return family<parse_roberta, roberta_table, build_roberta>({"roberta", "xlm-roberta", "camembert"});
+  return family<parse_roberta, roberta_table, build_roberta>({"roberta", "xlm-roberta", "camembert"},
+                                                             {"Roberta", "XLMRoberta", "Camembert"});
 }
 
 }  // namespace heed

@@ -81,11 +81,18 @@ std::string t5_block(const std::string& stack, std::int64_t i) {
   return stack + ".block." + std::to_string(i) + ".layer.";
 }
 
+// A matrix as T5 initializes it: normal with deviation 1 / sqrt(in).
+void add_t5_linear(TensorTable& table, const std::string& name, std::int64_t out, std::int64_t in) {
+  add_linear(table, name, out, in, false);
+  table.rows.back().deviation = 1.0 / std::sqrt(static_cast<double>(in));
+}
+
 void add_t5_attention(TensorTable& table, const std::string& layer, const char* part, const T5Config& c) {
   const std::int64_t d_heads = c.heads * c.d_kv;
-  for (const char* input : {".q", ".k", ".v"})
-    add_linear(table, layer + part + input, d_heads, c.d_model, false);
-  add_linear(table, layer + part + ".o", c.d_model, d_heads, false);
+  for (const char* input : {".q", ".k", ".v"}) add_t5_linear(table, layer + part + input, d_heads, c.d_model);
+  add_t5_linear(table, layer + part + ".o", c.d_model, d_heads);
+  // Queries are not scaled by 1 / sqrt(d_kv) in the attention but in their initialization.
+  table.rows[table.rows.size() - 4].deviation /= std::sqrt(static_cast<double>(c.d_kv));
   add_norm(table, layer + "layer_norm", c.d_model, false);
 }
 
@@ -94,15 +101,17 @@ void add_t5_stack(TensorTable& table, const std::string& stack, std::int64_t lay
   for (std::int64_t i = 0; i < layers; ++i) {
     const std::string block = t5_block(stack, i);
     add_t5_attention(table, block + "0.", "SelfAttention", c);
-    if (i == 0)
+    if (i == 0) {
       table.rows.push_back(
           {block + "0.SelfAttention.relative_attention_bias.weight", {c.buckets, c.heads}, Init::embedding});
+      table.rows.back().deviation = 1.0 / std::sqrt(static_cast<double>(c.d_model));
+    }
     if (decoder) add_t5_attention(table, block + "1.", "EncDecAttention", c);
     const std::string last = block + (decoder ? "2." : "1.");
     for (const char* up : {"wi_0", "wi_1"})
-      if (c.gated) add_linear(table, last + "DenseReluDense." + up, c.d_ff, c.d_model, false);
-    if (!c.gated) add_linear(table, last + "DenseReluDense.wi", c.d_ff, c.d_model, false);
-    add_linear(table, last + "DenseReluDense.wo", c.d_model, c.d_ff, false);
+      if (c.gated) add_t5_linear(table, last + "DenseReluDense." + up, c.d_ff, c.d_model);
+    if (!c.gated) add_t5_linear(table, last + "DenseReluDense.wi", c.d_ff, c.d_model);
+    add_t5_linear(table, last + "DenseReluDense.wo", c.d_model, c.d_ff);
     add_norm(table, last + "layer_norm", c.d_model, false);
   }
   add_norm(table, stack + ".final_layer_norm", c.d_model, false);
@@ -111,6 +120,7 @@ void add_t5_stack(TensorTable& table, const std::string& stack, std::int64_t lay
 TensorTable t5_table(const T5Config& c, const HasTensor&) {
   TensorTable table;
   TensorRow shared{"shared.weight", {c.vocab_size, c.d_model}, Init::embedding};
+  shared.deviation = 1;
   shared.tied = {"encoder.embed_tokens.weight"};
   if (!c.encoder_only)
     shared.tied.insert(shared.tied.end(), {"decoder.embed_tokens.weight", "lm_head.weight"});

@@ -62,24 +62,24 @@ std::vector<TensorRow> rows_of(const TensorFiles& files, const TensorTable& tabl
 }
 
 void check_head(const TensorFiles& files, const TensorTable& table) {
-  for (std::size_t i = table.body_rows; i < table.rows.size(); ++i) {
-    const TensorRow& row = table.rows[i];
-    if (!row.required || !stored_name(files, table, row).empty()) continue;
+  for (const TensorRow& row : table.rows) {
+    if (!row.head || !row.required || !stored_name(files, table, row).empty()) continue;
     throw Error(files.path().string() + ": expected the head of " + table.architecture +
                 " (config.json: architectures), got no tensor " + row.name +
                 " (train the head first, or name an architecture the file holds)");
   }
 }
 
-void check_complete(const TensorFiles& files, const TensorTable& table) {
-  check_head(files, table);
+void check_complete(const TensorFiles& files, const TensorTable& table, bool new_head) {
+  if (!new_head) check_head(files, table);
   std::vector<std::string> missing, unused;
   std::set<std::string> known(table.ignored_names.begin(), table.ignored_names.end());
   for (const TensorRow& row : table.rows) {
     known.insert(row.name);
     known.insert(row.tied.begin(), row.tied.end());
     known.insert(row.aliases.begin(), row.aliases.end());
-    if (row.required && stored_name(files, table, row).empty()) missing.push_back(row.name);
+    if (row.required && !(row.head && new_head) && stored_name(files, table, row).empty())
+      missing.push_back(row.name);
   }
   for (const std::string& name : files.names()) {
     if (!known.contains(name) && (table.prefix.empty() || !known.contains(table.prefix + name)))
@@ -106,7 +106,7 @@ Tensor initial_tensor(const TensorRow& row, RandomStream stream) {
   Tensor tensor = Tensor::empty(row.shape);
   float* values = tensor.data<float>();
   const auto count = static_cast<std::uint64_t>(tensor.numel());
-  if (row.init == Init::embedding || row.deviation > 0) {
+  if (row.deviation > 0 || row.init == Init::embedding) {
     const float deviation = row.deviation > 0 ? static_cast<float>(row.deviation)
                                               : 1.0f / std::sqrt(static_cast<float>(row.shape[-1]));
     for (std::uint64_t i = 0; i < count; ++i) values[i] = deviation * stream.normal(i);
@@ -127,13 +127,23 @@ DType kept_dtype(const TensorRow& row, DType dtype) {
 
 }  // namespace
 
-Weights Weights::load(const TensorFiles& files, const TensorTable& table, DType dtype) {
-  check_complete(files, table);
+void set_deviation(TensorTable& table, double deviation) {
+  for (TensorRow& row : table.rows) {
+    const bool matrix = row.init == Init::xavier || row.init == Init::embedding;
+    if (matrix && row.deviation == 0) row.deviation = deviation;
+  }
+}
+
+Weights Weights::load(const TensorFiles& files, const TensorTable& table, DType dtype, Generator* new_head) {
+  check_complete(files, table, new_head != nullptr);
   Weights weights;
   for (const TensorRow& row : rows_of(files, table)) {
     const std::string name = stored_name(files, table, row);
-    if (name.empty()) {
-      weights.add(row, initial_tensor(row, {}).to(kept_dtype(row, dtype)));
+    const bool anew =
+        new_head != nullptr && row.head && (name.empty() || files.get(name).shape() != row.shape);
+    if (name.empty() || anew) {
+      const RandomStream stream = anew ? new_head->next() : RandomStream{};
+      weights.add(row, initial_tensor(row, stream).to(kept_dtype(row, dtype)));
       continue;
     }
     const Tensor stored = files.get(name);

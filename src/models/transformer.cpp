@@ -23,7 +23,7 @@ struct TransformerConfig {
   std::int64_t vocab_size = 0, d_model = 0, layers = 0, heads = 0, d_ff = 0, max_positions = 0, window = 0;
   std::optional<SparsePattern> sparse;
   Activation activation = Activation::none;
-  double eps = 0, dropout = 0, attention_dropout = 0, activation_dropout = 0, deviation = 0, rope_theta = 0;
+  double eps = 0, dropout = 0, attention_dropout = 0, activation_dropout = 0, rope_theta = 0;
   std::optional<std::int64_t> pad;
   std::int64_t eos = 0, start = 0;
 
@@ -86,7 +86,7 @@ TransformerConfig TransformerConfig::parse(const Config& json) {
   c.max_positions = computed_positions(json);
   c.tied = json.boolean("tie_word_embeddings", true);
   c.scale_embedding = json.boolean("scale_embedding", false);
-  c.deviation = positive_number(json, "initializer_range", 0.02);
+  json.ignore({"initializer_range", "is_encoder_decoder"});
   check_heads(json, "num_attention_heads", c.d_model, c.heads);
   c.parse_attention(json);
   c.pad = padding_setting(json, std::nullopt, c.vocab_size);
@@ -131,7 +131,6 @@ TensorTable transformer_table(const TransformerConfig& c, const HasTensor&) {
   if (c.encodes) add_transformer_stack(table, c, "encoder");
   if (c.decodes) add_transformer_stack(table, c, "decoder");
   if (!c.tied) add_linear(table, "lm_head", c.vocab_size, c.d_model, false);
-  for (TensorRow& row : table.rows) row.deviation = row.shape.rank() > 1 ? c.deviation : 0;
   return table;
 }
 

@@ -7,8 +7,11 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <sstream>
 
+#include "core/json_document.h"
 #include "heed/error.h"
+#include "heed/io/file.h"
 #include "heed/random.h"
 
 namespace heed {
@@ -24,6 +27,45 @@ CorpusPart all_of(ParallelCorpus corpus) {
   return part;
 }
 
+// A text, or the sentences of a list joined by spaces.
+std::string text_of(const nlohmann::ordered_json& json, const std::string& key, const std::string& where) {
+  const auto found = json.find(key);
+  if (found != json.end() && found->is_string()) return found->get<std::string>();
+  if (found == json.end() || !found->is_array())
+    throw Error(fmt::format("{}: {}: expected a text or a list of sentences, got {}", where, key,
+                            found == json.end() ? "no such key" : found->dump()));
+  std::string text;
+  for (const auto& sentence : *found) {
+    if (!sentence.is_string())
+      throw Error(fmt::format("{}: {}: expected sentences, got {}", where, key, sentence.dump()));
+    text += (text.empty() ? "" : " ") + sentence.get<std::string>();
+  }
+  return text;
+}
+
+ParallelCorpus load_json_lines(const std::filesystem::path& file, const Recipe::Data& data,
+                               DataReport& report) {
+  std::istringstream lines(read_file(file));
+  ParallelCorpus corpus;
+  std::string line;
+  while (std::getline(lines, line)) {
+    ++report.lines;
+    const std::string where = fmt::format("{}:{}", file.string(), report.lines);
+    const nlohmann::ordered_json json = parse_json(line, where);
+    if (!json.is_object()) throw Error(where + ": expected an object, got " + json.dump().substr(0, 40));
+    const std::string source = text_of(json, data.source_key, where),
+                      target = text_of(json, data.target_key, where);
+    if (source.empty() || target.empty()) {
+      report.skip(SkipReason::empty_side, report.lines);
+      continue;
+    }
+    corpus.add(source, target, report.lines);
+    ++report.kept;
+  }
+  if (corpus.size() == 0) throw Error(file.string() + ": expected pairs, got none");
+  return corpus;
+}
+
 // Only two-file formats use `target`. Returns an empty part if there is no file.
 CorpusPart read_part(const Recipe::Data& data, const std::filesystem::path& source,
                      const std::filesystem::path& target, const Message& message) {
@@ -32,14 +74,15 @@ CorpusPart read_part(const Recipe::Data& data, const std::filesystem::path& sour
   options.source_column = static_cast<int>(data.source_column) - 1;
   options.target_column = static_cast<int>(data.target_column) - 1;
   DataReport report;
-  ParallelCorpus corpus =
-      target.empty() ? load_tsv(source, options, report) : load_line_aligned(source, target, options, report);
+  ParallelCorpus corpus = data.format == "jsonl" ? load_json_lines(source, data, report)
+                          : target.empty()       ? load_tsv(source, options, report)
+                                                 : load_line_aligned(source, target, options, report);
   message(source.string() + ": " + report.summary());
   return all_of(std::move(corpus));
 }
 
 Corpora read_corpora(const Recipe::Data& data, const Message& message) {
-  const bool tsv = data.format == "tsv";
+  const bool tsv = data.format != "lines";
   const std::filesystem::path none;
   Corpora corpora;
   corpora.train =

@@ -4,6 +4,7 @@
 #include "heed/train/loop.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -52,9 +53,16 @@ std::int64_t total_steps(const Recipe& recipe, const TrainingTask& task) {
 }
 
 double score_of(const Evaluation& evaluation, const std::string& metric) {
-  if (metric == "bleu") return evaluation.bleu.value();
-  if (metric == "exact") return evaluation.exact.value();
-  return -evaluation.loss;
+  return metric == "loss" ? -evaluation.loss : evaluation.metric(metric).value();
+}
+
+void check_metric(const Recipe& recipe, const TrainingTask& task) {
+  std::vector<std::string> known = task.metrics();
+  known.insert(known.begin(), "loss");
+  if (std::find(known.begin(), known.end(), recipe.eval.metric) != known.end()) return;
+  throw Error(
+      fmt::format("recipe: eval.metric: expected one of {}, got {} (what this task's evaluations give)",
+                  fmt::join(known, ", "), recipe.eval.metric));
 }
 
 class Loop {
@@ -341,6 +349,7 @@ TrainResult run_loop(TrainingTask& task, const Recipe& recipe, const TrainOption
   if (total_steps(recipe, task) < 1) {
     throw Error("train: expected a length of at least one step, got 0 (set train.steps or train.epochs)");
   }
+  check_metric(recipe, task);
   return Loop(task, recipe, options, folder).run();
 }
 

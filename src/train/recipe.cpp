@@ -156,6 +156,12 @@ class Assignment {
   std::filesystem::path base_;
 };
 
+std::string json_text(const toml::node& node) {
+  std::ostringstream out;
+  out << toml::json_formatter{node};
+  return out.str();
+}
+
 const RecipeField* find_field(const std::vector<RecipeField>& fields, std::string_view key) {
   const auto found =
       std::find_if(fields.begin(), fields.end(), [&](const RecipeField& f) { return f.key == key; });
@@ -201,6 +207,10 @@ Recipe load_recipe(const std::filesystem::path& file) {
       const std::string name = section + "." + std::string(key.str());
       const std::string where = fmt::format("{}:{}", file.string(), key.source().begin.line);
       const RecipeField* field = find_field(fields, name);
+      if (field == nullptr && section == "model") {
+        recipe.model.settings[std::string(key.str())] = json_text(node);
+        continue;
+      }
       if (field == nullptr) unknown_key(where, fields, name);
       Assignment(*field, node, where, std::filesystem::absolute(file).parent_path()).run();
     }
@@ -221,14 +231,15 @@ void apply_override(Recipe& recipe, std::string_view assignment) {
   }
   const std::vector<RecipeField> fields = recipe_fields(recipe);
   const RecipeField* field = find_field(fields, key);
-  if (field == nullptr) {
+  const bool of_model = key.starts_with("model.");
+  if (field == nullptr && !of_model) {
     if (key.find('.') != std::string::npos) refuse_unknown_section("override", fields, section_of(key));
     unknown_key("override", fields, key);
   }
   const std::string value = trim(assignment.substr(equals + 1));
   toml::table table;
-  const bool wants_text = std::holds_alternative<std::string*>(field->target) ||
-                          std::holds_alternative<std::filesystem::path*>(field->target);
+  const bool wants_text = field != nullptr && (std::holds_alternative<std::string*>(field->target) ||
+                                               std::holds_alternative<std::filesystem::path*>(field->target));
   const bool quoted = !value.empty() && (value.front() == '"' || value.front() == '\'');
   if (wants_text && !quoted) {
     table.insert("x", value);
@@ -239,6 +250,10 @@ void apply_override(Recipe& recipe, std::string_view assignment) {
       table.insert("x", value);  // a number was expected: the check below reports a text
     }
   }
+  if (field == nullptr) {
+    recipe.model.settings[std::string(name_part(key))] = json_text(*table.get("x"));
+    return;
+  }
   Assignment(*field, *table.get("x"), "override", std::filesystem::current_path()).run();
 }
 
@@ -246,6 +261,7 @@ std::map<std::string, std::string> recipe_values(const Recipe& recipe) {
   Recipe copy = recipe;
   std::map<std::string, std::string> values;
   for (const RecipeField& field : recipe_fields(copy)) values[field.key] = as_text(field);
+  for (const auto& [key, value] : recipe.model.settings) values["model." + key] = value;
   return values;
 }
 
@@ -254,6 +270,13 @@ std::string first_fixed_difference(const std::map<std::string, std::string>& kep
   for (const RecipeField& field : recipe_fields(copy)) {
     const auto found = kept.find(field.key);
     if (!field.may_change && (found == kept.end() || found->second != as_text(field))) return field.key;
+  }
+  const std::map<std::string, std::string> now = recipe_values(recipe);
+  for (const auto& [key, value] : kept) {
+    if (key.starts_with("model.") && (!now.contains(key) || now.at(key) != value)) return key;
+  }
+  for (const auto& [key, value] : recipe.model.settings) {
+    if (!kept.contains("model." + key)) return "model." + key;
   }
   return {};
 }

@@ -40,13 +40,20 @@ class FieldList {
 
 void list_data(FieldList& list, Recipe& r) {
   list.section("task");
-  list.choice("kind", r.task.kind, {"translate", "reverse"});
+  list.choice("kind", r.task.kind,
+              {"translation", "reverse", "causal-lm", "masked-lm", "classification", "tagging", "answers"});
   list.number("symbols", &r.task.symbols, 2, 26);
   list.count("min_length", r.task.min_length, 1);
   list.count("max_length", r.task.max_length, 1);
   list.count("pairs", r.task.pairs, 1);
+  list.number("context", &r.task.context, 2, 1e7);
+  list.number("mask_probability", &r.task.mask_probability, 0.01, 0.9);
+  list.flag("whole_words", r.task.whole_words);
+  list.choice("problem", r.task.problem, {"single-label", "multi-label", "regression"});
+  list.count("stride", r.task.stride);
+  list.text("freeze", r.task.freeze);
   list.section("data");
-  list.choice("format", r.data.format, {"tsv", "lines"});
+  list.choice("format", r.data.format, {"tsv", "lines", "jsonl", "text", "labelled", "conll", "squad"});
   list.path("train", r.data.train);
   list.path("dev", r.data.dev);
   list.path("test", r.data.test);
@@ -58,6 +65,19 @@ void list_data(FieldList& list, Recipe& r) {
   list.path("test_target", r.data.test_target);
   list.number("source_column", &r.data.source_column, 1, 1000);
   list.number("target_column", &r.data.target_column, 1, 1000);
+  list.number("text_column", &r.data.text_column, 1, 1000);
+  list.number("pair_column", &r.data.pair_column, 0, 1000);
+  list.number("label_column", &r.data.label_column, 1, 1000);
+  list.text("text_key", r.data.text_key);
+  list.text("pair_key", r.data.pair_key);
+  list.text("label_key", r.data.label_key);
+  list.text("source_key", r.data.source_key);
+  list.text("target_key", r.data.target_key);
+  list.text("word_prefix", r.data.word_prefix);
+  list.choice("documents", r.data.documents, {"file", "paragraph", "line"});
+  list.number("dev_share", &r.data.dev_share, 0, 0.9);
+  list.number("folds", &r.data.folds, 0, 1000);
+  list.number("fold", &r.data.fold, 0, 999);
   list.count("dev_size", r.data.dev_size);
   list.count("test_size", r.data.test_size);
   list.count("split_seed", r.data.split_seed);
@@ -67,7 +87,8 @@ void list_data(FieldList& list, Recipe& r) {
   list.text("source_language", r.data.source_language);
   list.text("target_language", r.data.target_language);
   list.section("tokenizer");
-  list.choice("type", r.tokenizer.type, {"unigram", "bpe"});
+  list.path("from", r.tokenizer.from);
+  list.choice("type", r.tokenizer.type, {"unigram", "bpe", "byte_bpe", "wordpiece", "character"});
   list.number("vocab_size", &r.tokenizer.vocab_size, 8, 1e6);
   list.number("character_coverage", &r.tokenizer.character_coverage, 0.98, 1);
   list.flag("byte_fallback", r.tokenizer.byte_fallback);
@@ -77,7 +98,7 @@ void list_data(FieldList& list, Recipe& r) {
 
 void list_model(FieldList& list, Recipe& r) {
   list.section("model");
-  list.choice("family", r.model.family, {"marian"});
+  list.text("family", r.model.family);
   list.number("d_model", &r.model.d_model, 2, 65536);
   list.number("encoder_layers", &r.model.encoder_layers, 1, 1000);
   list.number("decoder_layers", &r.model.decoder_layers, 1, 1000);
@@ -112,7 +133,7 @@ void list_run(FieldList& list, Recipe& r) {
   list.number("beams", &r.eval.beams, 1, 1000);
   list.count("max_pairs", r.eval.max_pairs);
   list.count("max_new_tokens", r.eval.max_new_tokens);
-  list.choice("metric", r.eval.metric, {"loss", "bleu", "exact"});
+  list.text("metric", r.eval.metric);
   list.count("patience", r.eval.patience);
   list.section("checkpoint", true);
   list.count("every", r.checkpoint.every, 1);

@@ -71,9 +71,13 @@ void RunLog::remember(const std::string& line, const std::string& where) {
   const std::optional<double> loss = json.optional_number("loss");
   const std::optional<double> dev_loss = json.optional_number("dev_loss");
   if (loss) training_.x.push_back(step), training_.y.push_back(*loss);
-  const std::optional<double> bleu = json.optional_number("bleu");
-  if (dev_loss) development_.x.push_back(step), development_.y.push_back(*dev_loss);
-  if (bleu) bleu_.x.push_back(step), bleu_.y.push_back(*bleu);
+  if (!dev_loss) return;
+  development_.x.push_back(step), development_.y.push_back(*dev_loss);
+  for (const std::string& name : json.names()) {
+    if (name == "step" || name == "dev_loss" || name == "best" || name == "final") continue;
+    if (const std::optional<double> value = json.optional_number(name))
+      metrics_[name].x.push_back(step), metrics_[name].y.push_back(*value);
+  }
 }
 
 void RunLog::append(const std::string& line) {
@@ -102,8 +106,7 @@ void RunLog::add(std::int64_t step, const Evaluation& evaluation, bool best, boo
   JsonWriter json;
   json.begin_object();
   json.field("step", step).field("dev_loss", evaluation.loss);
-  if (evaluation.bleu) json.field("bleu", *evaluation.bleu);
-  if (evaluation.exact) json.field("exact", *evaluation.exact);
+  for (const Metric& metric : evaluation.metrics) json.field(metric.name, metric.value);
   if (final_model) {
     json.field("final", true);
   } else {
@@ -126,10 +129,10 @@ std::string RunLog::svg(const std::string& title) const {
   if (!development_.x.empty()) {
     chart.series.push_back({"development", development_.x, development_.y, true});
   }
-  if (!bleu_.x.empty()) {
-    chart.lower_label = "BLEU";
+  for (const auto& [name, points] : metrics_) {
+    chart.lower_label = "development set";
     chart.lower_most = 100;
-    chart.lower.push_back({"BLEU of the development set", bleu_.x, bleu_.y, true});
+    chart.lower.push_back({name, points.x, points.y, true});
   }
   return line_chart_svg(chart);
 }

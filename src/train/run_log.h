@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,7 @@ class RunLog {
   void add(std::int64_t step, const Evaluation& evaluation, bool best, bool final_model = false);
   /// Syncs all lines to disk.
   void sync();
-  /// Draws training and development loss over steps, and below them BLEU if the log has it.
+  /// Draws training and development loss over steps, and below them the metrics of the evaluations.
   std::string svg(const std::string& title) const;
 
  private:
@@ -48,7 +49,7 @@ class RunLog {
   int descriptor_ = -1;
   Points training_;
   Points development_;
-  Points bleu_;
+  std::map<std::string, Points> metrics_;
 };
 
 }  // namespace heed

@@ -13,6 +13,7 @@
 #include "heed/models/registry.h"
 #include "heed/score/bleu.h"
 #include "heed/text/marian.h"
+#include "train/model_source.h"
 
 namespace heed {
 namespace {
@@ -39,46 +40,20 @@ class Sentences {
 
 std::vector<std::int32_t> narrow(const std::vector<std::int64_t>& ids) { return {ids.begin(), ids.end()}; }
 
-// FNV-1a over 64-bit words.
-void mix(std::uint64_t& hash, std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3ull; }
-
-void mix(std::uint64_t& hash, std::span<const std::int32_t> ids) {
-  for (const std::int32_t id : ids) mix(hash, static_cast<std::uint64_t>(id));
-  mix(hash, ids.size() << 32);
-}
-
-// Returns the config.json of a new model.
-Config marian_config(const Recipe::Model& m, const Tokenizer& tokenizer) {
-  const std::int64_t vocab_size = tokenizer.vocab_size(), pad = tokenizer.pad_id().value(),
-                     eos = tokenizer.eos_id().value();
-  JsonWriter json(2);
-  json.begin_object()
-      .field("architectures", std::vector<std::string>{"MarianMTModel"})
-      .field("model_type", "marian")
-      .field("vocab_size", vocab_size)
-      .field("decoder_vocab_size", vocab_size)
-      .field("d_model", m.d_model)
-      .field("encoder_layers", m.encoder_layers)
-      .field("decoder_layers", m.decoder_layers)
-      .field("encoder_attention_heads", m.heads)
-      .field("decoder_attention_heads", m.heads)
-      .field("encoder_ffn_dim", m.ffn)
-      .field("decoder_ffn_dim", m.ffn)
-      .field("max_position_embeddings", m.max_positions)
-      .field("activation_function", m.activation)
-      .field("dropout", m.dropout)
-      .field("attention_dropout", m.attention_dropout)
-      .field("activation_dropout", m.activation_dropout)
-      .field("scale_embedding", true)
-      .field("share_encoder_decoder_embeddings", true)
-      .field("tie_word_embeddings", true)
-      .field("is_encoder_decoder", true)
-      .field("pad_token_id", pad)
-      .field("eos_token_id", eos)
-      .field("decoder_start_token_id", pad)
-      .field("forced_eos_token_id", eos)
-      .end_object();
-  return Config::parse(json.text(), "config.json");
+// The members of a new model's config.json that follow from the tokenizer.
+std::string model_members(const Recipe& recipe, const Tokenizer& tokenizer) {
+  const std::int64_t pad = tokenizer.pad_id().value(), eos = tokenizer.eos_id().value();
+  JsonWriter json;
+  json.begin_object().field("is_encoder_decoder", true).field("decoder_start_token_id", pad);
+  if (recipe.model.family == "marian") {
+    json.field("architectures", std::vector<std::string>{"MarianMTModel"})
+        .field("decoder_vocab_size", tokenizer.vocab_size())
+        .field("scale_embedding", true)
+        .field("share_encoder_decoder_embeddings", true)
+        .field("tie_word_embeddings", true)
+        .field("forced_eos_token_id", eos);
+  }
+  return json.end_object().text();
 }
 
 std::vector<std::vector<std::string>> reference_streams(const std::vector<ReferenceGroup>& groups) {
@@ -129,23 +104,22 @@ void TranslationTask::message(const std::string& text) const {
 }
 
 void TranslationTask::load_or_make(const std::filesystem::path& checkpoint) {
-  const std::filesystem::path& from = checkpoint.empty() ? options_.init : checkpoint;
+  const std::filesystem::path from = model_source(options_, checkpoint);
   if (from.empty()) {
-    make_tokenizer();
-    Generator generator(static_cast<std::uint64_t>(recipe_.train.seed));
-    model_ = make_encoder_decoder(marian_config(recipe_.model, *tokenizer_), generator);
+    if (recipe_.tokenizer.from.empty()) {
+      make_tokenizer();
+    } else {
+      tokenizer_ = load_tokenizer(recipe_.tokenizer.from);
+    }
+    Generator generator = initial_weights(recipe_);
+    const Config config = new_model_config(recipe_, *tokenizer_, model_members(recipe_, *tokenizer_));
+    model_ = make_encoder_decoder(config, generator);
   } else {
     tokenizer_ = load_tokenizer(from);
     model_ = load_encoder_decoder(from);
-    if (checkpoint.empty()) {
-      message("starting from the model and tokenizer of " + from.string() +
-              "; [model] and [tokenizer] of the recipe are not used");
-    }
   }
-  std::int64_t numbers = 0;
-  for (const Parameter& p : model_->parameters()) numbers += p.tensor.numel();
-  message(fmt::format("a {} model of {} parameters, a vocabulary of {}", model_->family(), numbers,
-                      tokenizer_->vocab_size()));
+  parameters_ = trained_parameters(*model_, recipe_);
+  message(describe_model(*model_, *tokenizer_));
 }
 
 void TranslationTask::make_tokenizer() {
@@ -211,7 +185,9 @@ void TranslationTask::seek(const BatchPosition& position) {
   Batcher batcher(train_, batcher_options(true));
   batcher.seek(position);
   position_ = position;
-  reader_ = std::make_unique<BackgroundReader>(std::move(batcher));
+  reader_.reset();
+  reader_ = std::make_unique<BackgroundReader<Batch>>(
+      [batcher = std::move(batcher)]() mutable { return batcher.next(); });
 }
 
 SummedLoss TranslationTask::next_loss(Context& context) {
@@ -259,8 +235,10 @@ void TranslationTask::decode(const EvaluationSet& set, Evaluation& evaluation) c
     const std::vector<std::string>& references = set.references[i].references;
     if (std::find(references.begin(), references.end(), outputs.back()) != references.end()) ++exact;
   }
-  evaluation.bleu = corpus_bleu(outputs, reference_streams(set.references)).score;
-  evaluation.exact = 100.0 * static_cast<double>(exact) / static_cast<double>(outputs.size());
+  // A sum of rounded logarithms may exceed 100 a little.
+  const double bleu = std::min(100.0, corpus_bleu(outputs, reference_streams(set.references)).score);
+  evaluation.metrics = {{"bleu", bleu},
+                        {"exact", 100.0 * static_cast<double>(exact) / static_cast<double>(outputs.size())}};
 }
 
 Evaluation TranslationTask::evaluate(const EvaluationSet& set) const {
@@ -281,14 +259,14 @@ void TranslationTask::save(const std::filesystem::path& directory, DType dtype) 
 }
 
 std::string TranslationTask::fingerprint() const {
-  std::uint64_t hash = 0xcbf29ce484222325ull;
+  Fingerprint hash;
   for (const TokenizedCorpus* pairs : {&train_, &dev_.pairs}) {
     for (std::int64_t row = 0; row < pairs->size(); ++row) {
-      mix(hash, pairs->source(row));
-      mix(hash, pairs->target(row));
+      hash.add(pairs->source(row));
+      hash.add(pairs->target(row));
     }
   }
-  return fmt::format("{:016x}", hash);
+  return hash.text();
 }
 
 }  // namespace heed

@@ -33,12 +33,15 @@ class TranslationTask final : public TrainingTask {
   /// dev.reference.txt, test.source.txt, test.reference.txt.
   void write_held_out(const std::filesystem::path& directory) const;
 
-  const std::vector<Parameter>& parameters() const override { return model_->parameters(); }
+  const std::vector<Parameter>& parameters() const override { return parameters_; }
   SummedLoss next_loss(Context& context) override;
   BatchPosition position() const override { return position_; }
   void seek(const BatchPosition& position) override;
   std::int64_t batches_per_epoch() const override { return batches_per_epoch_; }
   bool evaluates() const override { return dev_.pairs.size() > 0; }
+  std::vector<std::string> metrics() const override {
+    return recipe_.eval.bleu ? std::vector<std::string>{"bleu", "exact"} : std::vector<std::string>{};
+  }
   Evaluation evaluate() override { return evaluate(dev_); }
   std::optional<Evaluation> test() override;
   void save(const std::filesystem::path& directory, DType dtype) const override;
@@ -60,12 +63,13 @@ class TranslationTask final : public TrainingTask {
   Corpora corpora_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<EncoderDecoderModel> model_;
+  std::vector<Parameter> parameters_;
   TokenizedCorpus train_;
   EvaluationSet dev_;
   EvaluationSet test_;
   BatchPosition position_;
   std::int64_t batches_per_epoch_ = 0;
-  std::unique_ptr<BackgroundReader> reader_;
+  std::unique_ptr<BackgroundReader<Batch>> reader_;
 };
 
 }  // namespace heed

@@ -1,6 +1,8 @@
 // Checks that the values of a recipe agree with each other.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "heed/error.h"
@@ -13,14 +15,51 @@ void require(bool condition, const std::string& message) {
   if (!condition) throw Error("recipe: " + message);
 }
 
+bool translates(const Recipe& r) { return r.task.kind == "translation" || r.task.kind == "reverse"; }
+
+// The formats and tokenizers of a task, the default first.
+struct TaskChoices {
+  std::vector<std::string> formats, tokenizers;
+  const char* family;
+};
+
+TaskChoices choices_of(const std::string& kind) {
+  if (kind == "causal-lm") return {{"text", "jsonl"}, {"byte_bpe", "character"}, "gpt2"};
+  if (kind == "masked-lm") return {{"text", "jsonl"}, {"wordpiece"}, "bert"};
+  if (kind == "classification") return {{"tsv", "jsonl", "labelled"}, {"wordpiece"}, "bert"};
+  if (kind == "tagging") return {{"conll"}, {"wordpiece"}, "bert"};
+  if (kind == "answers") return {{"squad"}, {"wordpiece"}, "bert"};
+  return {{"tsv", "lines", "jsonl"}, {"unigram", "bpe"}, "marian"};
+}
+
+void require_choice(const char* key, const std::string& value, const std::vector<std::string>& choices,
+                    const std::string& kind) {
+  require(
+      std::find(choices.begin(), choices.end(), value) != choices.end(),
+      fmt::format("{}: expected {} for the task {}, got {}", key, fmt::join(choices, " or "), kind, value));
+}
+
+void validate_task_data(const Recipe& r) {
+  require(!r.data.train.empty(), "data.train: not set (give the training data)");
+  require(
+      r.data.folds == 0 || r.data.fold < r.data.folds,
+      fmt::format("data.fold: expected a number below data.folds, {}, got {}", r.data.folds, r.data.fold));
+  require(r.data.train_source.empty() && r.data.train_target.empty(),
+          "data.train_source, data.train_target: only the task translation has sources and targets");
+}
+
 void validate_data(const Recipe& r) {
+  const TaskChoices choices = choices_of(r.task.kind);
+  require_choice("data.format", r.data.format, choices.formats, r.task.kind);
+  require_choice("tokenizer.type", r.tokenizer.type, choices.tokenizers, r.task.kind);
+  if (!translates(r)) return validate_task_data(r);
   if (r.task.kind == "reverse") {
     require(r.task.min_length <= r.task.max_length,
             fmt::format("task.max_length: expected at least task.min_length, {}, got {}", r.task.min_length,
                         r.task.max_length));
     return;
   }
-  const bool tsv = r.data.format == "tsv";
+  const bool tsv = r.data.format != "lines";
   require(!tsv || !r.data.train.empty(), "data.train: not set (give a file of source and target columns)");
   require(tsv || (!r.data.train_source.empty() && !r.data.train_target.empty()),
           "data.train_source, data.train_target: expected both files (data.format is \"lines\"), got fewer");
@@ -42,13 +81,11 @@ void validate_data(const Recipe& r) {
 }
 
 bool has_development_set(const Recipe& r) {
-  return r.task.kind == "reverse" || r.data.dev_size > 0 || !r.data.dev.empty() || !r.data.dev_source.empty();
+  return r.task.kind == "reverse" || r.data.dev_size > 0 || r.data.dev_share > 0 || !r.data.dev.empty() ||
+         !r.data.dev_source.empty();
 }
 
-}  // namespace
-
-void validate_recipe(const Recipe& r) {
-  validate_data(r);
+void validate_marian(const Recipe& r) {
   require(r.model.d_model % 2 == 0,
           fmt::format("model.d_model: expected an even number, got {}", r.model.d_model));
   require(r.model.d_model % r.model.heads == 0,
@@ -57,6 +94,22 @@ void validate_recipe(const Recipe& r) {
   require(r.data.max_tokens <= r.model.max_positions,
           fmt::format("data.max_tokens: expected at most model.max_positions, {}, got {}",
                       r.model.max_positions, r.data.max_tokens));
+}
+
+}  // namespace
+
+Recipe with_defaults(Recipe recipe) {
+  const TaskChoices choices = choices_of(recipe.task.kind);
+  if (recipe.data.format.empty()) recipe.data.format = choices.formats.front();
+  if (recipe.tokenizer.type.empty()) recipe.tokenizer.type = choices.tokenizers.front();
+  if (recipe.model.family.empty()) recipe.model.family = choices.family;
+  return recipe;
+}
+
+void validate_recipe(const Recipe& given) {
+  const Recipe r = with_defaults(given);
+  validate_data(r);
+  if (r.model.family == "marian") validate_marian(r);
   require(r.train.steps > 0 || r.train.epochs > 0,
           "train.steps: no length of the run (set train.steps or train.epochs)");
   require(r.train.warmup < 1 || r.train.warmup == std::floor(r.train.warmup),
@@ -69,7 +122,7 @@ void validate_recipe(const Recipe& r) {
           "eval.every: no development set to evaluate on (set data.dev_size or data.dev, or "
           "eval.every = 0)");
   require(
-      r.eval.metric == "loss" || (r.eval.bleu && evaluates),
+      !translates(r) || r.eval.metric == "loss" || (r.eval.bleu && evaluates),
       fmt::format("eval.metric: expected eval.bleu = true beside \"{}\", got evaluations that do not decode",
                   r.eval.metric));
   require(r.eval.patience == 0 || evaluates, "eval.patience: expected eval.every above 0, got 0");

@@ -115,10 +115,10 @@ TEST(Config, RefusesWhatIsNotStrictJson) {
 
 TEST(Config, IsWrittenAgainWithOneStringReplaced) {
   const std::string text = R"({"a": 1e-05, "dtype": "float16", "o": {"n": null, "l": [1, "x", true]}})";
-  EXPECT_EQ(nlohmann::ordered_json::parse(parse(text).text_with("dtype", "float32")).dump(),
+  EXPECT_EQ(nlohmann::ordered_json::parse(parse(text).with(R"({"dtype": "float32"})").text()).dump(),
             R"({"a":1e-05,"dtype":"float32","o":{"n":null,"l":[1,"x",true]}})");
-  EXPECT_THAT(parse(text).text_with("new", "value"), HasSubstr("\"new\": \"value\""));
-  EXPECT_THAT(parse(text).text_with("dtype", "float32"), HasSubstr("1e-05"));
+  EXPECT_THAT(parse(text).with(R"({"new": "value"})").text(), HasSubstr("\"new\": \"value\""));
+  EXPECT_THAT(parse(text).with(R"({"dtype": "float32"})").text(), HasSubstr("1e-05"));
 }
 
 TEST(Config, LoadsFilesWithinALimit) {

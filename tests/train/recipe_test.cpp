@@ -55,7 +55,7 @@ TEST_F(RecipeTest, ReadsValuesAndKeepsDefaults) {
   EXPECT_EQ(r.train.steps, 100000);
   EXPECT_EQ(r.train.betas[1], 0.999);
   EXPECT_FALSE(r.eval.bleu);
-  EXPECT_EQ(r.model.family, "marian");
+  EXPECT_EQ(with_defaults(r).model.family, "marian");
 }
 
 TEST_F(RecipeTest, NamesTheNearestKey) {
@@ -129,6 +129,35 @@ TEST_F(RecipeTest, TakesOverrides) {
   EXPECT_THAT(override_error("train.rl=1"), HasSubstr("did you mean train.lr?"));
   EXPECT_THAT(override_error("train.lr=fast"), HasSubstr("train.lr: expected a number from 0 to 1000, got"));
   EXPECT_THAT(override_error("train.steps="), HasSubstr("train.steps: expected a whole number"));
+}
+
+TEST_F(RecipeTest, TakesTheKeysOfAFamilysConfig) {
+  Recipe r =
+      load_recipe(write("[model]\nfamily = \"gpt2\"\nn_embd = 64\nactivation_function = \"gelu\"\n"
+                        "scale = [1, 2.5]\n"));
+  EXPECT_EQ(r.model.settings.at("n_embd"), "64");
+  EXPECT_EQ(r.model.settings.at("activation_function"), "\"gelu\"");
+  apply_override(r, "model.n_embd=32");
+  apply_override(r, "model.activation_function=gelu_new");
+  EXPECT_EQ(r.model.settings.at("n_embd"), "32");
+  EXPECT_EQ(r.model.settings.at("activation_function"), "\"gelu_new\"");
+  const std::map<std::string, std::string> kept = recipe_values(r);
+  EXPECT_EQ(first_fixed_difference(kept, r), "");
+  apply_override(r, "model.n_embd=64");
+  EXPECT_EQ(first_fixed_difference(kept, r), "model.n_embd");
+  apply_override(r, "model.n_embd=32");
+  apply_override(r, "model.n_layer=1");
+  EXPECT_EQ(first_fixed_difference(kept, r), "model.n_layer");
+}
+
+TEST_F(RecipeTest, EveryTaskHasItsFormatsAndDefaults) {
+  const std::string start = "[data]\ntrain = \"x\"\ndev_size = 5\n[train]\nsteps = 5\n[task]\nkind = ";
+  for (const char* kind : {"translation", "masked-lm", "classification", "tagging", "answers"})
+    EXPECT_EQ(error_of(start + "\"" + kind + "\"\n"), "no error") << kind;
+  EXPECT_THAT(error_of(start + "\"tagging\"\n[tokenizer]\ntype = \"character\"\n"),
+              HasSubstr("tokenizer.type: expected wordpiece for the task tagging, got character"));
+  EXPECT_THAT(error_of(start + "\"translate\"\n"),
+              HasSubstr("task.kind: expected one of translation, reverse"));
 }
 
 TEST_F(RecipeTest, ComparesValuesWithEachOther) {

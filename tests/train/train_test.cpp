@@ -55,8 +55,8 @@ TEST_F(TrainTest, LeavesADirectoryThatTranslates) {
   const TrainResult result = train(tiny(), options);
   EXPECT_EQ(result.steps, 12);
   ASSERT_TRUE(result.evaluation.has_value());
-  EXPECT_TRUE(result.evaluation->bleu.has_value());
-  EXPECT_TRUE(result.evaluation->exact.has_value());
+  EXPECT_TRUE(result.evaluation->metric("bleu").has_value());
+  EXPECT_TRUE(result.evaluation->metric("exact").has_value());
   expect_whole_log(options.output, 12);
   EXPECT_THAT(messages, HasSubstr("400 pairs to train on, 30 for development"));
   const std::vector<std::string> texts{"a b c", "f e d"};
@@ -93,7 +93,7 @@ TEST_F(TrainTest, ReadsPairsAndSaysWhatItSkipped) {
   }
   write_file(folder_ / "pairs.tsv", tsv + "no second column\n\tno source\n");
   Recipe r = tiny();
-  r.task.kind = "translate";
+  r.task.kind = "translation";
   r.data.train = folder_ / "pairs.tsv";
   r.data.dev_size = 6;
   r.data.test_size = 4;
@@ -139,7 +139,7 @@ TEST_F(TrainTest, SaysWhatIsWrongWithTheData) {
   r.task.pairs = 100000;
   EXPECT_THAT(error_of(r), HasSubstr("task.pairs: expected at most half of"));
   r = tiny();
-  r.task.kind = "translate";
+  r.task.kind = "translation";
   r.data.train = folder_ / "none.tsv";
   EXPECT_THAT(error_of(r), HasSubstr("none.tsv"));
   write_file(folder_ / "empty.tsv", "");

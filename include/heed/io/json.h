@@ -75,9 +75,11 @@ class Config {
   /// For checks by the caller: throws Error `FILE: NAME: expected EXPECTED, got VALUE`, with the key's value
   /// as written in the file.
   [[noreturn]] void fail(std::string_view name, std::string_view expected) const;
-  /// Returns this object as JSON text with the string `value` as the value of `name`, which is added at the
-  /// end if it is absent. Keeps the order of keys.
-  std::string text_with(std::string_view name, std::string_view value) const;
+  /// Returns a copy with the members of the JSON object `members` added at the end or in the place of those
+  /// of the same name; a member null removes it. No key of the copy is used yet.
+  Config with(std::string_view members) const;
+  /// This object as JSON text, in the order of its keys.
+  std::string text() const;
   /// The file (or `where`) that this was read from.
   const std::string& where() const;
 

@@ -28,6 +28,15 @@ std::unique_ptr<Model> load_model_body(const std::filesystem::path& directory, D
 /// invalid config.
 std::unique_ptr<Model> make_model(const Config& config, Generator& generator);
 
+/// The class name of transformers for a model of this config with a head, e.g. BertForMaskedLM for
+/// "ForMaskedLM". Throws Error if the family has no such heads.
+std::string class_with_head(const Config& config, const std::string& head);
+
+/// Loads an encoder by another config than that of its directory: one that names another head or other
+/// labels. Tensors of the head that the files lack, or have in another shape, are new, from `new_head`.
+std::unique_ptr<EncoderModel> load_encoder(const std::filesystem::path& directory, const Config& config,
+                                           Generator& new_head);
+
 /// load_model that throws Error when the model is not an encoder-decoder.
 std::unique_ptr<EncoderDecoderModel> load_encoder_decoder(const std::filesystem::path& directory,
                                                           DType dtype = DType::f32);
@@ -37,6 +46,12 @@ std::unique_ptr<EncoderDecoderModel> make_encoder_decoder(const Config& config, 
 
 /// load_model that throws Error when the model is not a decoder.
 std::unique_ptr<DecoderModel> load_decoder(const std::filesystem::path& directory, DType dtype = DType::f32);
+
+/// make_model that throws Error when the config is not that of a decoder.
+std::unique_ptr<DecoderModel> make_decoder(const Config& config, Generator& generator);
+
+/// make_model that throws Error when the config is not that of an encoder.
+std::unique_ptr<EncoderModel> make_encoder(const Config& config, Generator& generator);
 
 /// load_model that throws Error when the model is not an encoder.
 std::unique_ptr<EncoderModel> load_encoder(const std::filesystem::path& directory, DType dtype = DType::f32);

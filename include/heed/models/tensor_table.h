@@ -6,7 +6,6 @@
 #pragma once
 
 #include <functional>
-#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -36,20 +35,24 @@ struct TensorRow {
   bool required = true;                   ///< false: initialized by `init` if the file lacks it
   std::vector<std::string> tied = {};     ///< other names in the model that share this tensor
   std::vector<std::string> aliases = {};  ///< alternative names in files
+  /// Of a model's head, which a file of the body lacks.
+  bool head = false;
+  /// Standard deviation of a normal initialization, in the place of xavier or embedding; 0: as `init` says.
+  double deviation = 0;
   /// Fills the tensor of a new model, in the place of `init`.
   std::function<void(Tensor)> fill = {};
-  double deviation = 0.0;  ///< if > 0, `init` is normal with this standard deviation
-  double range = 0.0;      ///< of Init::uniform
+  double range = 0.0;  ///< of Init::uniform
 };
 
 struct TensorTable {
   std::vector<TensorRow> rows;
   std::vector<std::string> ignored_names;  ///< tensors that files may contain but that are not read
   std::string prefix = "";                 ///< prefix of names that files of the model without its head omit
-  /// Rows from this one on are those of a head, which a file of the body lacks; `architecture` asks for it.
-  std::size_t body_rows = std::numeric_limits<std::size_t>::max();
-  std::string architecture = "";
+  std::string architecture = "";           ///< that asks for the head
 };
+
+/// Sets the standard deviation of all matrices without one of their own (`initializer_range`).
+void set_deviation(TensorTable& table, double deviation);
 
 /// The tensors of a model by the names of its table.
 /// Threads: several may read one object at once.
@@ -58,8 +61,10 @@ class Weights {
   /// Reads every row from the files and converts it to `dtype`, or biases and norms to f32 if that is bf16 or
   /// f16. Data that already have the dtype stay in the mapped file. If files have different numbers under a
   /// tied name, it is not tied and becomes a row of its own, as in transformers 5. Throws Error listing
-  /// tensors that are missing, unknown to the table, or of another shape.
-  static Weights load(const TensorFiles& files, const TensorTable& table, DType dtype);
+  /// tensors that are missing, unknown to the table, or of another shape. With `new_head`, tensors of the
+  /// head that the files lack or have in another shape are initialized from it.
+  static Weights load(const TensorFiles& files, const TensorTable& table, DType dtype,
+                      Generator* new_head = nullptr);
   /// The tensors of a new model, each from its own random stream of `generator`.
   static Weights initialise(const TensorTable& table, Generator& generator);
 

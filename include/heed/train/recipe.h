@@ -12,16 +12,24 @@ namespace heed {
 
 struct Recipe {
   struct Task {
-    std::string kind = "translate";  ///< translate: pairs from files; reverse: generated pairs, see below
-    std::int64_t symbols = 16;       ///< reverse: size of the alphabet
-    std::int64_t min_length = 3;     ///< reverse: minimum number of symbols per sequence
-    std::int64_t max_length = 12;    ///< reverse: maximum number
-    std::int64_t pairs = 20000;      ///< reverse: number of training pairs
+    /// translation: pairs from files. reverse: generated pairs. causal-lm, masked-lm: texts. classification,
+    /// tagging, answers: labelled texts.
+    std::string kind = "translation";
+    std::int64_t symbols = 16;             ///< reverse: size of the alphabet
+    std::int64_t min_length = 3;           ///< reverse: minimum number of symbols per sequence
+    std::int64_t max_length = 12;          ///< reverse: maximum number
+    std::int64_t pairs = 20000;            ///< reverse: number of training pairs
+    std::int64_t context = 256;            ///< causal-lm, masked-lm: tokens of a row
+    double mask_probability = 0.15;        ///< masked-lm: share of the tokens that are predicted
+    bool whole_words = false;              ///< masked-lm: mask all tokens of a word or none
+    std::string problem = "single-label";  ///< classification: or multi-label, regression
+    std::int64_t stride = 128;             ///< answers: overlap of the windows of a long context, in tokens
+    std::string freeze{};  ///< parameters that are not trained: patterns separated by spaces, * for any text
   } task;
 
   struct Data {
-    std::string format = "tsv";   ///< tsv: one file, two columns; lines: two files, line by line
-    std::filesystem::path train;  ///< tsv
+    std::string format{};  ///< tsv, lines, jsonl, text, labelled, conll, squad; empty: the task's default
+    std::filesystem::path train;  ///< a file; texts: also a folder
     std::filesystem::path dev;
     std::filesystem::path test;
     std::filesystem::path train_source;  ///< lines
@@ -32,6 +40,19 @@ struct Recipe {
     std::filesystem::path test_target;
     std::int64_t source_column = 1;  ///< tsv, counted from 1
     std::int64_t target_column = 2;
+    std::int64_t text_column = 2;       ///< tsv: the text that is classified
+    std::int64_t pair_column = 0;       ///< tsv: the second text of a pair; 0: none
+    std::int64_t label_column = 1;      ///< tsv: its label, or labels separated by commas (multi-label)
+    std::string text_key = "text";      ///< jsonl
+    std::string pair_key{};             ///< jsonl; empty: none
+    std::string label_key = "label";    ///< jsonl
+    std::string source_key = "source";  ///< jsonl: text, or a list of sentences
+    std::string target_key = "target";  ///< jsonl
+    std::string word_prefix{};          ///< conll: removed where words begin with it
+    std::string documents = "file";     ///< text: file, paragraph (separated by blank lines) or line
+    double dev_share = 0;         ///< causal-lm, masked-lm: share of the end of the training texts held out
+    std::int64_t folds = 0;       ///< labelled texts: cross-validation; fold `fold` is the test set
+    std::int64_t fold = 0;        ///< 0 .. folds - 1
     std::int64_t dev_size = 0;    ///< source texts held out from train if there is no dev file
     std::int64_t test_size = 0;   ///< the same for the test set
     std::int64_t split_seed = 1;  ///< seed of this selection, and of data.max_pairs and eval.max_pairs
@@ -44,15 +65,18 @@ struct Recipe {
   } data;
 
   struct Tokenizer {
-    std::string type = "unigram";  ///< unigram or bpe
+    std::filesystem::path from{};  ///< a model directory whose tokenizer is used; empty: train one
+    std::string type{};  ///< unigram, bpe, byte_bpe, wordpiece or character; empty: the task's default
     std::int64_t vocab_size = 8000;
     double character_coverage = 1.0;
     bool byte_fallback = false;
     std::string normalization = "nmt_nfkc";
   } tokenizer;
 
+  /// Families other than marian take the keys of their config.json, in `settings`.
   struct Model {
-    std::string family = "marian";
+    std::string family{};                           ///< empty: the task's default
+    std::map<std::string, std::string> settings{};  ///< keys of config.json and their values as JSON
     std::int64_t d_model = 256;
     std::int64_t encoder_layers = 4;
     std::int64_t decoder_layers = 4;
@@ -112,6 +136,10 @@ Recipe load_recipe(const std::filesystem::path& file);
 /// Sets one value from `section.key=value`, e.g. `train.lr=3e-4` or `data.dev=dev.tsv` (text needs no
 /// quotes). Relative paths start at the current folder. Throws Error as load_recipe does.
 void apply_override(Recipe& recipe, std::string_view assignment);
+
+/// Returns the recipe with the defaults of its task where it says nothing: data.format, tokenizer.type,
+/// model.family.
+Recipe with_defaults(Recipe recipe);
 
 /// Throws Error if values contradict each other or a required one is missing.
 void validate_recipe(const Recipe& recipe);

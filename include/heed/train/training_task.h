@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "heed/data/batch.h"
@@ -21,11 +22,23 @@ struct SummedLoss {
   std::int64_t tokens = 0;  ///< number of target tokens in the sum
 };
 
+/// A score of a task besides the loss, e.g. {"bleu", 41.0}. Higher is better.
+struct Metric {
+  std::string name;
+  double value = 0;  ///< in percent where that makes sense
+};
+
 /// Result of an evaluation.
 struct Evaluation {
-  double loss = 0;                ///< cross-entropy per target token, without label smoothing
-  std::optional<double> bleu{};   ///< if the set was decoded
-  std::optional<double> exact{};  ///< percentage of outputs that equal a reference
+  double loss = 0;  ///< per target: cross-entropy, without label smoothing, or the squared error
+  std::vector<Metric> metrics{};
+
+  std::optional<double> metric(std::string_view name) const {
+    for (const Metric& m : metrics) {
+      if (m.name == name) return m.value;
+    }
+    return std::nullopt;
+  }
 };
 
 /// Threads: one at a time.
@@ -43,6 +56,8 @@ class TrainingTask {
   virtual std::int64_t batches_per_epoch() const = 0;
   /// Returns true if there is a development set.
   virtual bool evaluates() const = 0;
+  /// The names of the metrics that evaluate() returns.
+  virtual std::vector<std::string> metrics() const { return {}; }
   virtual Evaluation evaluate() = 0;
   /// Scores the final model on the test set, if there is one.
   virtual std::optional<Evaluation> test() = 0;

@@ -1,0 +1,200 @@
+// The classification task: labels of whole texts or pairs.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "heed/error.h"
+#include "heed/models/registry.h"
+#include "heed/score/entities.h"
+#include "heed/score/labels.h"
+#include "models/labels.h"
+#include "train/labelled_task.h"
+
+namespace heed {
+namespace {
+
+LabelProblem problem_of(const Recipe& recipe) {
+  if (recipe.task.problem == "regression") return LabelProblem::regression;
+  return recipe.task.problem == "multi-label" ? LabelProblem::multi_label : LabelProblem::single_label;
+}
+
+// The different labels in order: numbers by value, others by their bytes.
+std::vector<std::string> names_of(const std::vector<LabelledText>& texts) {
+  const auto number = [](const std::string& label) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), value);
+    return error == std::errc() && end == label.data() + label.size() ? value : HUGE_VAL;
+  };
+  std::set<std::string> names;
+  for (const LabelledText& text : texts) names.insert(text.labels.begin(), text.labels.end());
+  std::vector<std::string> sorted(names.begin(), names.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const std::string& a, const std::string& b) { return number(a) < number(b); });
+  return sorted;
+}
+
+const char* problem_name(LabelProblem problem) {
+  if (problem == LabelProblem::regression) return "regression";
+  return problem == LabelProblem::multi_label ? "multi_label_classification" : "single_label_classification";
+}
+
+// The labels of the model that training starts from, if they include all of the data's: then its head is
+// kept.
+std::vector<std::string> names_with(const std::filesystem::path& from, std::vector<std::string> names) {
+  if (from.empty()) return names;
+  const std::vector<std::string> known = label_names(load_model_config(from));
+  const bool all = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    return std::find(known.begin(), known.end(), name) != known.end();
+  });
+  return all ? known : names;
+}
+
+SentenceSource texts_of(const std::vector<LabelledText>& texts) {
+  return [&texts, next = std::size_t{0}, second = false](std::string& text) mutable {
+    while (next < texts.size()) {
+      text = second ? texts[next].pair : texts[next].text;
+      next += second;
+      second = !second;
+      if (!text.empty()) return true;
+    }
+    return false;
+  };
+}
+
+float value_of(const LabelledText& text, const std::filesystem::path& file) {
+  float value = 0;
+  const std::string& label = text.labels.front();
+  const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), value);
+  if (error == std::errc() && end == label.data() + label.size()) return value;
+  throw Error(fmt::format("{}:{}: expected a number to predict (task.problem is \"regression\"), got \"{}\"",
+                          file.string(), text.line, label));
+}
+
+}  // namespace
+
+ClassificationTask::ClassificationTask(const Recipe& recipe, const TrainOptions& options,
+                                       const std::filesystem::path& checkpoint)
+    : LabelledTask(recipe, options), problem_(problem_of(recipe)) {
+  const std::vector<LabelledText> all = read_labelled(recipe.data.train, recipe);
+  const Folds folds = split_examples(static_cast<std::int64_t>(all.size()), recipe.data);
+  const auto part = [&](const std::filesystem::path& file, const std::vector<std::int64_t>& rows) {
+    return file.empty() ? chosen(all, rows) : read_labelled(file, recipe);
+  };
+  const std::vector<LabelledText> train = chosen(all, folds.train), dev = part(recipe.data.dev, folds.dev),
+                                  test = part(recipe.data.test, folds.test);
+  message(fmt::format("{} texts to train on, {} for development, {} for the test", train.size(), dev.size(),
+                      test.size()));
+  const bool regression = problem_ == LabelProblem::regression;
+  const std::vector<std::string> names =
+      regression ? std::vector<std::string>{"LABEL_0"}
+                 : names_with(checkpoint.empty() ? options.init : checkpoint, names_of(all));
+  load_or_make(checkpoint, texts_of(train), "ForSequenceClassification",
+               label_members(names, problem_name(problem_)));
+  dev_ = tokenize(dev, recipe.data.dev.empty() ? recipe.data.train : recipe.data.dev);
+  test_ = tokenize(test, recipe.data.test.empty() ? recipe.data.train : recipe.data.test);
+  begin_training(tokenize(train, recipe.data.train));
+}
+
+LabelledTask::Examples ClassificationTask::tokenize(const std::vector<LabelledText>& texts,
+                                                    const std::filesystem::path& file) const {
+  const std::vector<std::string>& names = model_->labels();
+  Examples examples;
+  const Truncation truncation{.max_length = longest()};
+  for (const LabelledText& text : texts) {
+    const std::optional<std::string_view> pair =
+        text.pair.empty() ? std::nullopt : std::optional<std::string_view>(text.pair);
+    const Encoding encoding = tokenizer_->encode_truncated(text.text, pair, truncation);
+    Example example{{encoding.ids.begin(), encoding.ids.end()},
+                    {encoding.type_ids.begin(), encoding.type_ids.end()},
+                    {},
+                    {}};
+    if (problem_ == LabelProblem::regression) {
+      example.values = {value_of(text, file)};
+    } else {
+      std::vector<float> present(names.size());
+      for (const std::string& label : text.labels) {
+        const auto found = std::find(names.begin(), names.end(), label);
+        if (found == names.end()) {
+          throw Error(fmt::format("{}:{}: expected one of the labels of the training texts ({}), got \"{}\"",
+                                  file.string(), text.line, fmt::join(names, ", "), label));
+        }
+        example.labels = {found - names.begin()};
+        present[static_cast<std::size_t>(found - names.begin())] = 1;
+      }
+      if (problem_ == LabelProblem::multi_label) {
+        example.labels.clear();
+        example.values = std::move(present);
+      }
+    }
+    examples.push_back(std::move(example));
+  }
+  return examples;
+}
+
+std::vector<std::string> ClassificationTask::metrics() const {
+  if (problem_ == LabelProblem::regression) return {"pearson", "spearman"};
+  if (problem_ == LabelProblem::multi_label) return {"f1", "exact"};
+  return {"accuracy", "f1"};
+}
+
+std::optional<Evaluation> ClassificationTask::test() {
+  if (test_.empty()) return std::nullopt;
+  return evaluate(test_);
+}
+
+Evaluation ClassificationTask::evaluate(const Examples& examples) const {
+  double sum = 0;
+  std::vector<std::size_t> predicted, right;                    // single labels
+  std::vector<double> values, wanted;                           // regression
+  std::int64_t hits = 0, positives = 0, truths = 0, exact = 0;  // several labels
+  for_each_batch(examples, [&](const LabelledBatch& batch) {
+    Context context;
+    const Tensor hidden = model_->encode(batch.inputs, context);
+    const Tensor logits = model_->predict(hidden, batch.inputs.mask, context);
+    sum += sequence_loss(logits, batch.labels, problem_, {.reduction = Reduction::sum}).item();
+    const std::vector<float> scores = logits.to(DType::f32).to_vector<float>();
+    const auto labels = static_cast<std::size_t>(logits.size(1));
+    for (std::size_t i = 0; i < batch.rows.size(); ++i) {
+      const Example& example = examples[static_cast<std::size_t>(batch.rows[i])];
+      const float* row = scores.data() + i * labels;
+      if (problem_ == LabelProblem::single_label) {
+        predicted.push_back(static_cast<std::size_t>(std::max_element(row, row + labels) - row));
+        right.push_back(static_cast<std::size_t>(example.labels.front()));
+      } else if (problem_ == LabelProblem::regression) {
+        values.push_back(row[0]);
+        wanted.push_back(example.values.front());
+      } else {
+        bool same = true;
+        for (std::size_t l = 0; l < labels; ++l) {
+          const bool positive = row[l] > 0, truth = example.values[l] > 0;
+          hits += positive && truth;
+          positives += positive;
+          truths += truth;
+          same &= positive == truth;
+        }
+        exact += same;
+      }
+    }
+  });
+  Evaluation evaluation{.loss = sum / static_cast<double>(examples.size())};
+  const auto add = [&](const char* name, double value) { evaluation.metrics.push_back({name, 100 * value}); };
+  if (problem_ == LabelProblem::single_label) {
+    const LabelReport report = label_report(predicted, right, model_->labels().size());
+    add("accuracy", report.accuracy);
+    add("f1", report.macro_f1);
+  } else if (problem_ == LabelProblem::regression) {
+    add("pearson", pearson(values, wanted));
+    add("spearman", spearman(values, wanted));
+  } else {
+    add("f1", positives + truths == 0
+                  ? 0
+                  : 2 * static_cast<double>(hits) / static_cast<double>(positives + truths));
+    add("exact", static_cast<double>(exact) / static_cast<double>(examples.size()));
+  }
+  return evaluation;
+}
+
+}  // namespace heed

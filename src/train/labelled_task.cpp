@@ -1,0 +1,175 @@
+// Models, tokenizers and batches of tasks on labelled texts.
+#include "train/labelled_task.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "heed/autograd.h"
+#include "heed/error.h"
+#include "heed/io/json.h"
+#include "heed/models/registry.h"
+#include "heed/tasks/batches.h"
+#include "heed/text/training.h"
+
+namespace heed {
+namespace {
+
+// Owns what the reader's thread needs to make batches.
+struct BatchMaker {
+  std::int64_t pad_id = 0;
+  bool type_ids = false;
+  EncoderHead head = EncoderHead::sequence;
+
+  LabelledBatch operator()(const std::vector<Example>& examples, std::span<const std::int64_t> rows) const {
+    std::int64_t width = 0;
+    for (const std::int64_t row : rows) width = std::max(width, size_of(examples, row));
+    const Shape shape{static_cast<std::int64_t>(rows.size()), width};
+    LabelledBatch batch;
+    batch.rows.assign(rows.begin(), rows.end());
+    batch.inputs.ids = Tensor::full(shape, static_cast<double>(pad_id), DType::i64);
+    batch.inputs.mask = Tensor::zeros(shape, DType::i64);
+    if (type_ids) batch.inputs.type_ids = Tensor::zeros(shape, DType::i64);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const Example& example = examples[static_cast<std::size_t>(rows[i])];
+      const auto at = static_cast<std::int64_t>(i) * width;
+      std::copy(example.ids.begin(), example.ids.end(), batch.inputs.ids.data<std::int64_t>() + at);
+      std::fill_n(batch.inputs.mask.data<std::int64_t>() + at, example.ids.size(), 1);
+      if (type_ids)
+        std::copy(example.type_ids.begin(), example.type_ids.end(),
+                  batch.inputs.type_ids.data<std::int64_t>() + at);
+    }
+    add_labels(batch, examples, width);
+    return batch;
+  }
+
+ private:
+  static std::int64_t size_of(const std::vector<Example>& examples, std::int64_t row) {
+    return static_cast<std::int64_t>(examples[static_cast<std::size_t>(row)].ids.size());
+  }
+  void add_labels(LabelledBatch& batch, const std::vector<Example>& examples, std::int64_t width) const {
+    const auto count = static_cast<std::int64_t>(batch.rows.size());
+    const Example& first = examples[static_cast<std::size_t>(batch.rows.front())];
+    batch.targets = count;
+    if (!first.values.empty()) {
+      std::vector<float> values;
+      for (const std::int64_t row : batch.rows) {
+        const Example& example = examples[static_cast<std::size_t>(row)];
+        values.insert(values.end(), example.values.begin(), example.values.end());
+      }
+      batch.labels = Tensor::from(values, {count, static_cast<std::int64_t>(first.values.size())});
+      return;
+    }
+    const std::int64_t labels = head == EncoderHead::token ? width : head == EncoderHead::span ? 2 : 1;
+    batch.labels = Tensor::full(labels == 1 ? Shape{count} : Shape{count, labels},
+                                static_cast<double>(kIgnoredLabel), DType::i64);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Example& example = examples[static_cast<std::size_t>(batch.rows[static_cast<std::size_t>(i)])];
+      std::copy(example.labels.begin(), example.labels.end(), batch.labels.data<std::int64_t>() + i * labels);
+    }
+    if (head != EncoderHead::token) return;
+    const std::int64_t* label = batch.labels.data<std::int64_t>();
+    batch.targets =
+        std::count_if(label, label + batch.labels.numel(), [](std::int64_t l) { return l != kIgnoredLabel; });
+  }
+};
+
+BatchMaker maker_of(const EncoderModel& model) {
+  return {model.pad_id(), model.type_vocab_size() > 1, model.head()};
+}
+
+std::vector<ExampleLength> lengths_of(const std::vector<Example>& examples) {
+  std::vector<ExampleLength> lengths;
+  for (const Example& example : examples) {
+    const auto size = static_cast<std::int64_t>(example.ids.size());
+    lengths.push_back({size, size});
+  }
+  return lengths;
+}
+
+}  // namespace
+
+std::string label_members(const std::vector<std::string>& names, std::string_view problem) {
+  JsonWriter json;
+  json.begin_object();
+  json.key("id2label").begin_object();
+  for (std::size_t i = 0; i < names.size(); ++i) json.field(std::to_string(i), names[i]);
+  json.end_object();
+  json.key("label2id").begin_object();
+  for (std::size_t i = 0; i < names.size(); ++i) json.field(names[i], i);
+  json.end_object();
+  json.field("num_labels", nullptr);  // another model's
+  if (!problem.empty()) json.field("problem_type", problem);
+  return json.end_object().text();
+}
+
+void LabelledTask::load_or_make(const std::filesystem::path& checkpoint, const SentenceSource& texts,
+                                const std::string& head, const std::string& members) {
+  const std::filesystem::path from = model_source(options_, checkpoint);
+  const std::filesystem::path& given = from.empty() ? recipe_.tokenizer.from : from;
+  if (!given.empty()) {
+    tokenizer_ = load_tokenizer(given);
+  } else {
+    TokenizerTraining training;
+    training.type = recipe_.tokenizer.type;
+    training.vocab_size = recipe_.tokenizer.vocab_size;
+    message(fmt::format("training a {} tokenizer", training.type));
+    tokenizer_ = train_tokenizer(training, texts);
+  }
+  Generator generator = initial_weights(recipe_);
+  const Config config = from.empty() ? new_model_config(recipe_, *tokenizer_, "{}") : load_model_config(from);
+  const Config with_head =
+      config.with("{\"architectures\": [\"" + class_with_head(config, head) + "\"]}").with(members);
+  model_ = from.empty() ? make_encoder(with_head, generator) : load_encoder(from, with_head, generator);
+  parameters_ = trained_parameters(*model_, recipe_);
+  message(describe_model(*model_, *tokenizer_));
+}
+
+std::int64_t LabelledTask::longest() const {
+  const std::int64_t most = std::min(longest_input(*model_, *tokenizer_), recipe_.train.batch_tokens);
+  return recipe_.data.max_tokens > 0 ? std::min(most, recipe_.data.max_tokens) : most;
+}
+
+void LabelledTask::begin_training(Examples examples) {
+  examples_ = std::make_shared<const Examples>(std::move(examples));
+  begin(BatchPlan(lengths_of(*examples_), {.batch_tokens = recipe_.train.batch_tokens,
+                                           .seed = static_cast<std::uint64_t>(recipe_.train.seed)}),
+        [examples = examples_, make = maker_of(*model_)](const BatchPlan::Rows& batch) {
+          return make(*examples, batch.rows);
+        });
+}
+
+SummedLoss LabelledTask::next_loss(Context& context) {
+  const LabelledBatch batch = next_batch();
+  const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
+                                    .ignore_index = kIgnoredLabel,
+                                    .reduction = Reduction::sum};
+  return {model_->loss(batch.inputs, batch.labels, options, context), batch.targets};
+}
+
+void LabelledTask::for_each_batch(const Examples& examples,
+                                  const std::function<void(const LabelledBatch&)>& handle) const {
+  const NoGradients off;
+  const BatchMaker make = maker_of(*model_);
+  BatchPlan plan(lengths_of(examples), {.batch_tokens = recipe_.train.batch_tokens, .shuffle = false});
+  for (std::int64_t left = plan.batches_in_epoch(); left > 0; --left)
+    handle(make(examples, plan.next().rows));
+}
+
+void LabelledTask::save(const std::filesystem::path& directory, DType dtype) const {
+  tokenizer_->save(directory);
+  model_->save(directory, dtype);
+}
+
+std::string LabelledTask::fingerprint() const {
+  Fingerprint hash;
+  for (const Example& example : *examples_) {
+    hash.add(example.ids);
+    for (const std::int64_t label : example.labels) hash.add(static_cast<std::uint64_t>(label));
+    for (const float value : example.values) hash.add(std::bit_cast<std::uint32_t>(value));
+  }
+  return hash.text();
+}
+
+}  // namespace heed

@@ -1,0 +1,52 @@
+// Where a run's model and tokenizer come from: a checkpoint of the run, the model it starts from, or new ones
+// by the recipe.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heed/io/json.h"
+#include "heed/models/model.h"
+#include "heed/random.h"
+#include "heed/text/tokenizer.h"
+#include "heed/train/loop.h"
+#include "heed/train/recipe.h"
+
+namespace heed {
+
+/// The directory whose model and tokenizer a run takes: `checkpoint` if the run is resumed, else
+/// options.init; empty for a new model. Says to options.on_message that parts of the recipe are then unused.
+std::filesystem::path model_source(const TrainOptions& options, const std::filesystem::path& checkpoint);
+
+/// The config.json of a new model: the recipe's [model], the tokenizer's size and special tokens, and
+/// `members`, a JSON object (architectures, labels).
+Config new_model_config(const Recipe& recipe, const Tokenizer& tokenizer, const std::string& members);
+
+/// The random numbers of initial weights.
+Generator initial_weights(const Recipe& recipe);
+
+/// Stops the training of the parameters that the recipe freezes. Throws Error if a pattern matches none or
+/// all are frozen.
+std::vector<Parameter> trained_parameters(const Model& model, const Recipe& recipe);
+
+/// "a gpt2 model of 809856 parameters, a vocabulary of 65".
+std::string describe_model(const Model& model, const Tokenizer& tokenizer);
+
+/// A hash of data in 16 hexadecimal digits, for TrainingTask::fingerprint (FNV-1a over 64-bit words).
+class Fingerprint {
+ public:
+  void add(std::uint64_t word) { hash_ = (hash_ ^ word) * 0x100000001b3ull; }
+  void add(std::span<const std::int32_t> ids) {
+    for (const std::int32_t id : ids) add(static_cast<std::uint64_t>(id));
+    add(static_cast<std::uint64_t>(ids.size()) << 32);
+  }
+  std::string text() const;
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325ull;
+};
+
+}  // namespace heed

@@ -1,0 +1,140 @@
+// The tagging task: a label for each word.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "heed/error.h"
+#include "heed/ops/loss.h"
+#include "heed/score/entities.h"
+#include "heed/text/unicode.h"
+#include "train/labelled_task.h"
+
+namespace heed {
+namespace {
+
+// The different tags: O first, as usual; the others in order.
+std::vector<std::string> tags_of(const std::vector<TaggedWords>& sentences) {
+  std::set<std::string> names;
+  for (const TaggedWords& sentence : sentences) names.insert(sentence.tags.begin(), sentence.tags.end());
+  std::vector<std::string> sorted(names.begin(), names.end());
+  std::stable_partition(sorted.begin(), sorted.end(), [](const std::string& name) { return name == "O"; });
+  return sorted;
+}
+
+// The words of a sentence joined by spaces, and the first character of each.
+struct JoinedWords {
+  std::string text;
+  std::vector<std::int64_t> begins;
+};
+
+JoinedWords join(const std::vector<std::string>& words) {
+  JoinedWords joined;
+  std::int64_t place = 0;
+  for (const std::string& word : words) {
+    if (!joined.text.empty()) joined.text += ' ', ++place;
+    joined.begins.push_back(place);
+    joined.text += word;
+    place += static_cast<std::int64_t>(count_characters(word));
+  }
+  return joined;
+}
+
+}  // namespace
+
+TaggingTask::TaggingTask(const Recipe& recipe, const TrainOptions& options,
+                         const std::filesystem::path& checkpoint)
+    : LabelledTask(recipe, options) {
+  const std::vector<TaggedWords> all = read_conll(recipe.data.train, recipe.data);
+  const Folds folds = split_examples(static_cast<std::int64_t>(all.size()), recipe.data);
+  const auto part = [&](const std::filesystem::path& file, const std::vector<std::int64_t>& rows) {
+    return file.empty() ? chosen(all, rows) : read_conll(file, recipe.data);
+  };
+  const std::vector<TaggedWords> train = chosen(all, folds.train), dev = part(recipe.data.dev, folds.dev),
+                                 test = part(recipe.data.test, folds.test);
+  message(fmt::format("{} sentences to train on, {} for development, {} for the test", train.size(),
+                      dev.size(), test.size()));
+  const SentenceSource texts = [&train, next = std::size_t{0}](std::string& text) mutable {
+    if (next == train.size()) return false;
+    text = join(train[next++].words).text;
+    return true;
+  };
+  load_or_make(checkpoint, texts, "ForTokenClassification", label_members(tags_of(all), ""));
+  dev_ = tokenize(dev, recipe.data.dev.empty() ? recipe.data.train : recipe.data.dev);
+  test_ = tokenize(test, recipe.data.test.empty() ? recipe.data.train : recipe.data.test);
+  begin_training(tokenize(train, recipe.data.train));
+}
+
+LabelledTask::Examples TaggingTask::tokenize(const std::vector<TaggedWords>& sentences,
+                                             const std::filesystem::path& file) const {
+  const std::vector<std::string>& names = model_->labels();
+  Examples examples;
+  const Truncation truncation{.max_length = longest()};
+  for (std::size_t number = 0; number < sentences.size(); ++number) {
+    const TaggedWords& sentence = sentences[number];
+    const JoinedWords joined = join(sentence.words);
+    const Encoding encoding = tokenizer_->encode_truncated(joined.text, std::nullopt, truncation);
+    Example example{{encoding.ids.begin(), encoding.ids.end()},
+                    {encoding.type_ids.begin(), encoding.type_ids.end()},
+                    std::vector<std::int64_t>(encoding.ids.size(), kIgnoredLabel),
+                    {}};
+    std::size_t word = 0;
+    for (std::size_t i = 0; i < encoding.ids.size() && word < joined.begins.size(); ++i) {
+      const auto [begin, end] = encoding.offsets[i];
+      if (encoding.sequence_ids[i] < 0 || end <= joined.begins[word]) continue;
+      while (word + 1 < joined.begins.size() && joined.begins[word + 1] < end)
+        ++word;  // a token over several words
+      const auto found = std::find(names.begin(), names.end(), sentence.tags[word]);
+      if (found == names.end()) {
+        throw Error(
+            fmt::format("{}: sentence {}: expected one of the tags of the training data ({}), got \"{}\"",
+                        file.string(), number + 1, fmt::join(names, ", "), sentence.tags[word]));
+      }
+      example.labels[i] = found - names.begin();
+      ++word;
+    }
+    examples.push_back(std::move(example));
+  }
+  return examples;
+}
+
+std::optional<Evaluation> TaggingTask::test() {
+  if (test_.empty()) return std::nullopt;
+  return evaluate(test_);
+}
+
+Evaluation TaggingTask::evaluate(const Examples& examples) const {
+  const std::vector<std::string>& names = model_->labels();
+  std::vector<std::vector<std::string>> predicted, right;
+  double sum = 0;
+  std::int64_t words = 0, hits = 0;
+  for_each_batch(examples, [&](const LabelledBatch& batch) {
+    Context context;
+    const Tensor logits = model_->predict(model_->encode(batch.inputs, context), batch.inputs.mask, context);
+    sum += cross_entropy(logits, batch.labels, {.ignore_index = kIgnoredLabel, .reduction = Reduction::sum})
+               .item();
+    const std::vector<float> scores = logits.to(DType::f32).to_vector<float>();
+    const std::vector<std::int64_t> labels = batch.labels.to_vector<std::int64_t>();
+    const std::int64_t width = batch.labels.size(1);
+    for (std::size_t at = 0; at < labels.size(); ++at) {
+      if (static_cast<std::int64_t>(at) % width == 0) predicted.emplace_back(), right.emplace_back();
+      if (labels[at] == kIgnoredLabel) continue;
+      const float* row = scores.data() + at * names.size();
+      const auto best = std::max_element(row, row + names.size()) - row;
+      predicted.back().push_back(names[static_cast<std::size_t>(best)]);
+      right.back().push_back(names[static_cast<std::size_t>(labels[at])]);
+      hits += best == labels[at];
+      ++words;
+    }
+  });
+  const EntityReport report = entity_report(predicted, right);
+  const auto total = static_cast<double>(words);
+  return {sum / total,
+          {{"f1", 100 * report.f1},
+           {"precision", 100 * report.precision},
+           {"recall", 100 * report.recall},
+           {"accuracy", 100 * static_cast<double>(hits) / total}}};
+}
+
+}  // namespace heed

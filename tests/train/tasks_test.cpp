@@ -1,0 +1,295 @@
+// Every training task on tiny data: it learns, a stopped and resumed run equals an unbroken one, what it
+// saves works in the commands' functions, and wrong data are refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "heed/error.h"
+#include "heed/generate/complete.h"
+#include "heed/io/file.h"
+#include "heed/models/registry.h"
+#include "heed/tasks/answer.h"
+#include "heed/tasks/classify.h"
+#include "heed/tasks/fill.h"
+#include "heed/train/train.h"
+#include "run_folder.h"
+
+namespace heed {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TasksTest : public RunFolder {
+ protected:
+  static void shorten(Recipe& r, std::int64_t steps) {
+    r.train.steps = steps;
+    r.train.warmup = 5;
+    r.train.lr = 3e-3;
+    r.train.schedule = "linear";
+    r.train.batch_tokens = 256;
+    r.train.betas = {0.9, 0.999};
+    r.train.eps = 1e-8;
+    r.eval.every = steps;
+    r.checkpoint.every = 4;
+  }
+  static void add_bert(Recipe& r) {
+    r.model.settings = {
+        {"hidden_size", "32"},       {"num_hidden_layers", "1"},        {"num_attention_heads", "2"},
+        {"intermediate_size", "64"}, {"max_position_embeddings", "64"}, {"hidden_dropout_prob", "0.1"}};
+    r.tokenizer.vocab_size = 200;
+  }
+  Recipe causal(std::int64_t steps) const {
+    Recipe r;
+    r.task.kind = "causal-lm";
+    r.task.context = 32;
+    std::string text;
+    for (int i = 0; i < 60; ++i) text += "the quick brown fox jumps over the lazy dog\n";
+    write_file(folder_ / "text.txt", text);
+    r.data.train = folder_ / "text.txt";
+    r.data.dev_share = 0.2;
+    r.tokenizer.type = "character";
+    r.model.settings = {{"n_embd", "32"}, {"n_layer", "1"}, {"n_head", "2"}, {"n_positions", "32"}};
+    shorten(r, steps);
+    return r;
+  }
+  Recipe masked(std::int64_t steps) const {
+    Recipe r;
+    r.task.kind = "masked-lm";
+    r.task.context = 16;
+    r.task.whole_words = true;
+    std::string text;
+    for (int i = 0; i < 40; ++i) text += "one two three four five six\n\n";
+    write_file(folder_ / "text.txt", text);
+    r.data.train = r.data.dev = folder_ / "text.txt";
+    r.data.documents = "paragraph";
+    add_bert(r);
+    shorten(r, steps);
+    return r;
+  }
+  Recipe classification(std::int64_t steps) const {
+    Recipe r;
+    r.task.kind = "classification";
+    r.data.format = "labelled";
+    std::string text;
+    for (const char* thing : {"film", "book", "song", "play", "game", "show", "meal", "trip"}) {
+      text += std::string("good a fine ") + thing + "\nbad a poor " + thing + "\n";
+    }
+    write_file(folder_ / "labelled.txt", text);
+    r.data.train = r.data.dev = folder_ / "labelled.txt";
+    add_bert(r);
+    shorten(r, steps);
+    r.eval.metric = "accuracy";
+    return r;
+  }
+  Recipe tagging(std::int64_t steps) const {
+    Recipe r;
+    r.task.kind = "tagging";
+    std::string text;
+    for (const char* name : {"Ann", "Bob", "Eve", "Joe"}) {
+      for (const char* place : {"Rome", "Oslo", "Bonn"}) {
+        text += std::string("en:") + name + "\tB-PER\nen:Lee\tI-PER\nen:lives\tO\nen:in\tO\nen:" + place +
+                "\tB-LOC\n\n";
+      }
+    }
+    write_file(folder_ / "words.conll", text);
+    r.data.train = r.data.dev = folder_ / "words.conll";
+    r.data.word_prefix = "en:";
+    add_bert(r);
+    shorten(r, steps);
+    r.eval.metric = "f1";
+    return r;
+  }
+  Recipe answers(std::int64_t steps) const {
+    Recipe r;
+    r.task.kind = "answers";
+    std::string questions;
+    int number = 0;
+    for (const char* name : {"Ann", "Bob", "Eve", "Joe"}) {
+      const std::string context = std::string("The red house belongs to ") + name + " since May .";
+      questions += std::string(number++ > 0 ? "," : "") + R"({"context": ")" + context +
+                   R"(", "qas": [{"id": "1", "question": "Who owns the house ?", "answers": [{"text": ")" +
+                   name + R"(", "answer_start": 25}]}]})";
+    }
+    write_file(folder_ / "squad.json",
+               R"({"version": "1.1", "data": [{"title": "t", "paragraphs": [)" + questions + "]}]}");
+    r.data.train = r.data.dev = folder_ / "squad.json";
+    r.task.stride = 4;
+    add_bert(r);
+    shorten(r, steps);
+    r.eval.metric = "exact";
+    return r;
+  }
+  std::string error_of(const Recipe& r, const std::filesystem::path& init = {}) const {
+    try {
+      train(r, {.output = folder_ / "refused", .init = init});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+  void expect_resumes(const Recipe& r) const {
+    train(r, {.output = folder_ / "straight"});
+    std::atomic<bool> stop = false;
+    TrainOptions options{.output = folder_ / "broken", .resume = true};
+    options.stop = &stop;
+    options.on_progress = [&](const ProgressEvent& e) { stop = e.step == 3 || e.step == 6; };
+    for (TrainResult result{.stopped = true}; result.stopped;) {
+      stop = false;
+      result = train(r, options);
+    }
+    EXPECT_EQ(weights(folder_ / "straight"), weights(folder_ / "broken"));
+  }
+};
+
+TEST_F(TasksTest, CausalLmLearnsATextByHeart) {
+  const TrainResult result = train(causal(300), {.output = folder_ / "run"});
+  EXPECT_LT(result.evaluation->loss, 0.4);  // from ln(29) = 3.4; the first letters of a row are open
+  const auto model = load_decoder(folder_ / "run");
+  const auto tokenizer = load_tokenizer(folder_ / "run");
+  EXPECT_EQ(tokenizer->vocab_size(), 29);  // 26 letters, the space, the line end and <unk>
+  GenerationOptions options;
+  options.max_new_tokens = 12;
+  const std::vector<std::vector<std::int64_t>> prompts{tokenizer->encode("the quick ").ids};
+  EXPECT_THAT(complete(*model, *tokenizer, prompts, {.generation = options}).at(0).at(0).text,
+              HasSubstr("brown fox"));
+}
+
+TEST_F(TasksTest, MaskedLmFillsWhatItHasSeen) {
+  const TrainResult result = train(masked(120), {.output = folder_ / "run"});
+  EXPECT_GT(result.evaluation->metric("accuracy").value(), 90.0);
+  const auto model = load_encoder(folder_ / "run");
+  EXPECT_EQ(model->head(), EncoderHead::masked_lm);
+  const auto tokenizer = load_tokenizer(folder_ / "run");
+  EXPECT_EQ(fill_masks(*model, *tokenizer, std::vector<std::string>{"one two three [MASK] five six"}, 1)
+                .at(0)
+                .at(0)
+                .at(0)
+                .token,
+            "four");
+}
+
+TEST_F(TasksTest, ClassificationLearnsFromScratchAndFromAMaskedLm) {
+  const TrainResult result = train(classification(60), {.output = folder_ / "run"});
+  EXPECT_EQ(result.evaluation->metric("accuracy").value(), 100.0);
+  const auto model = load_encoder(folder_ / "run");
+  EXPECT_EQ(model->labels(), (std::vector<std::string>{"bad", "good"}));
+  const std::vector<TextPair> texts{{"a fine film"}, {"a poor film"}};
+  const auto labels = classify(*model, *load_tokenizer(folder_ / "run"), texts, 1);
+  EXPECT_EQ(labels.at(0).at(0).index, 1u);
+  EXPECT_EQ(labels.at(1).at(0).index, 0u);
+
+  train(masked(8), {.output = folder_ / "pretrained"});
+  Recipe tuned = classification(60);
+  tuned.model.settings.clear();
+  EXPECT_EQ(train(tuned, {.output = folder_ / "tuned", .init = folder_ / "pretrained"})
+                .evaluation->metric("accuracy")
+                .value(),
+            100.0);
+  // The same labels again: the head is kept.
+  tuned.train.lr = 0;
+  tuned.train.weight_decay = 0;
+  EXPECT_EQ(train(tuned, {.output = folder_ / "again", .init = folder_ / "tuned"})
+                .evaluation->metric("accuracy")
+                .value(),
+            100.0);
+}
+
+TEST_F(TasksTest, ClassificationOfSeveralLabelsAndRegression) {
+  Recipe r = classification(600);
+  r.task.problem = "multi-label";
+  write_file(folder_ / "labelled.txt", "a one\na,b one two\nb two\na,b two one\nc three\nb,c three two\n");
+  r.data.train = r.data.dev = folder_ / "labelled.txt";
+  r.eval.metric = "f1";
+  const TrainResult several = train(r, {.output = folder_ / "several"});
+  EXPECT_GT(several.evaluation->metric("f1").value(), 95.0);
+  EXPECT_EQ(load_encoder(folder_ / "several")->problem(), LabelProblem::multi_label);
+
+  r.task.problem = "regression";
+  write_file(folder_ / "labelled.txt", "0.5 one\n1 two\n-1 three\n2.5 four\n-0.25 five\n");
+  r.eval.metric = "pearson";
+  const TrainResult values = train(r, {.output = folder_ / "values"});
+  EXPECT_GT(values.evaluation->metric("pearson").value(), 95.0);
+}
+
+TEST_F(TasksTest, TaggingFindsEntities) {
+  const TrainResult result = train(tagging(60), {.output = folder_ / "run"});
+  EXPECT_EQ(result.evaluation->metric("f1").value(), 100.0);
+  EXPECT_EQ(load_encoder(folder_ / "run")->labels(),
+            (std::vector<std::string>{"O", "B-LOC", "B-PER", "I-PER"}));
+}
+
+TEST_F(TasksTest, AnswersFindsSpans) {
+  const TrainResult result = train(answers(150), {.output = folder_ / "run"});
+  EXPECT_EQ(result.evaluation->metric("exact").value(), 100.0);
+  EXPECT_EQ(result.evaluation->metric("f1").value(), 100.0);
+}
+
+TEST_F(TasksTest, StoppedAndResumedEqualsUnbroken) {
+  for (const Recipe& r : {causal(9), masked(9), classification(9), tagging(9), answers(9)}) {
+    SCOPED_TRACE(r.task.kind);
+    expect_resumes(r);
+    std::filesystem::remove_all(folder_ / "straight");
+    std::filesystem::remove_all(folder_ / "broken");
+  }
+}
+
+TEST_F(TasksTest, FrozenParametersStay) {
+  Recipe r = classification(4);
+  r.checkpoint.every = 1;
+  r.task.freeze = "bert.embeddings.* bert.encoder.*";
+  train(r, {.output = folder_ / "run"});
+  const auto values = [&](std::int64_t step, const std::string& name) {
+    const auto model = load_encoder(checkpoint_path(folder_ / "run", step));
+    for (const Parameter& p : model->parameters()) {
+      if (p.name == name) return p.tensor.to_vector<float>();
+    }
+    return std::vector<float>();
+  };
+  const std::string frozen = "bert.encoder.layer.0.output.dense.weight", trained = "classifier.weight";
+  EXPECT_EQ(values(3, frozen), values(4, frozen));
+  EXPECT_NE(values(3, trained), values(4, trained));
+  r.task.freeze = "bret.*";
+  EXPECT_THAT(error_of(r), HasSubstr("task.freeze: expected a pattern of parameter names"));
+  r.task.freeze = "*";
+  EXPECT_THAT(error_of(r), HasSubstr("got all of them frozen"));
+}
+
+TEST_F(TasksTest, RefusesWhatDoesNotFit) {
+  Recipe r = causal(4);
+  r.task.context = 64;
+  EXPECT_THAT(error_of(r), HasSubstr("task.context: expected at most 32, the model's positions, got 64"));
+  r = causal(4);
+  r.model.settings["n_hed"] = "2";
+  EXPECT_THAT(error_of(r), HasSubstr("recipe: [model]: n_hed: expected only known settings"));
+  r = causal(4);
+  write_file(folder_ / "text.txt", "short");
+  EXPECT_THAT(error_of(r), HasSubstr("expected at least 64 tokens"));
+  write_file(folder_ / "text.txt", "\xff\n");
+  EXPECT_THAT(error_of(r), HasSubstr("text.txt:1: expected UTF-8"));
+  r = causal(4);
+  r.data.format = "squad";
+  EXPECT_THAT(error_of(r),
+              HasSubstr("data.format: expected text or jsonl for the task causal-lm, got squad"));
+  r = classification(4);
+  r.eval.metric = "bleu";
+  EXPECT_THAT(error_of(r), HasSubstr("eval.metric: expected one of loss, accuracy, f1, got bleu"));
+  r = classification(4);
+  write_file(folder_ / "dev.txt", "good a film\nawful a film\n");
+  r.data.dev = folder_ / "dev.txt";
+  EXPECT_THAT(
+      error_of(r),
+      HasSubstr("dev.txt:2: expected one of the labels of the training texts (bad, good), got \"awful\""));
+  r = tagging(4);
+  write_file(folder_ / "words.conll", "lonely\n");
+  EXPECT_THAT(error_of(r), HasSubstr("words.conll:1: expected a word and its tag"));
+  r = answers(4);
+  write_file(folder_ / "squad.json", "{\"data\": [{}]}");
+  EXPECT_THAT(error_of(r), HasSubstr("expected SQuAD's JSON"));
+  train(causal(4), {.output = folder_ / "decoder"});
+  EXPECT_THAT(error_of(classification(4), folder_ / "decoder"),
+              HasSubstr("expected a family of encoders with heads, got gpt2"));
+}
+
+}  // namespace
+}  // namespace heed
