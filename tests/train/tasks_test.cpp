@@ -34,9 +34,13 @@ class TasksTest : public RunFolder {
     r.checkpoint.every = 4;
   }
   static void add_bert(Recipe& r) {
-    r.model.settings = {
-        {"hidden_size", "32"},       {"num_hidden_layers", "1"},        {"num_attention_heads", "2"},
-        {"intermediate_size", "64"}, {"max_position_embeddings", "64"}, {"hidden_dropout_prob", "0.1"}};
+    r.model.settings = {{"hidden_size", "32"},
+                        {"num_hidden_layers", "1"},
+                        {"num_attention_heads", "2"},
+                        {"intermediate_size", "64"},
+                        {"max_position_embeddings", "64"},
+                        {"hidden_dropout_prob", "0"},
+                        {"attention_probs_dropout_prob", "0"}};
     r.tokenizer.vocab_size = 200;
   }
   Recipe causal(std::int64_t steps) const {
