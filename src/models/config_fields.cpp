@@ -69,6 +69,19 @@ void check_heads(const Config& json, const char* key, std::int64_t width, std::i
   }
 }
 
+std::vector<bool> sliding_layers(const Config& json, std::vector<bool> slides) {
+  const std::vector<std::string> types = json.strings("layer_types");
+  if (types.empty()) return slides;
+  if (types.size() != slides.size())
+    json.fail("layer_types", "one for each of " + std::to_string(slides.size()) + " layers");
+  for (std::size_t i = 0; i < slides.size(); ++i) {
+    slides[i] = types[i] == "sliding_attention";
+    if (!slides[i] && types[i] != "full_attention")
+      json.fail("layer_types", "full_attention and sliding_attention only");
+  }
+  return slides;
+}
+
 void check_id(const Config& json, const char* key, std::int64_t id, std::int64_t vocab) {
   if (id < 0 || id >= vocab) json.fail(key, std::string("an id in [0, ") + std::to_string(vocab) + ")");
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "heed/dtype.h"
 #include "heed/io/json.h"
@@ -34,6 +35,9 @@ std::int64_t integer_or_null(const Config& json, const char* key, std::int64_t w
 Activation activation_setting(const Config& json, const char* key, const std::string& name);
 /// Throws Error unless `heads` divides `width`.
 void check_heads(const Config& json, const char* key, std::int64_t width, std::int64_t heads);
+/// Which layers attend to a window of tokens only: those that `layer_types` calls sliding_attention, or,
+/// without that key, those of `otherwise`, one for each layer.
+std::vector<bool> sliding_layers(const Config& json, std::vector<bool> otherwise);
 /// Throws Error unless 0 <= id < vocab.
 void check_id(const Config& json, const char* key, std::int64_t id, std::int64_t vocab);
 /// The token under `key`, or the first where there are several.

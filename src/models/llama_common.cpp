@@ -181,15 +181,8 @@ void LlamaConfig::read_layer_windows(const Config& json) {
 }
 
 void LlamaConfig::set_windows(const Config& json, std::int64_t window, std::vector<bool> slides) {
-  const std::vector<std::string> types = json.strings("layer_types");
-  if (!types.empty() && types.size() != windows.size())
-    json.fail("layer_types", "one for each of " + std::to_string(layers) + " layers");
+  slides = sliding_layers(json, std::move(slides));
   for (std::size_t i = 0; i < windows.size(); ++i) {
-    if (!types.empty()) {
-      slides[i] = types[i] == "sliding_attention";
-      if (!slides[i] && types[i] != "full_attention")
-        json.fail("layer_types", "full_attention and sliding_attention only");
-    }
     if (slides[i]) windows[i] = window;
   }
 }

@@ -6,6 +6,7 @@
 #include "models/config_fields.h"
 #include "models/encoder_heads.h"
 #include "models/families.h"
+#include "models/rope_config.h"
 #include "models/tensor_rows.h"
 
 namespace heed {
@@ -14,43 +15,28 @@ namespace {
 const std::string kModernBert = "model.", kModernBertWords = "embeddings.tok_embeddings.weight";
 
 struct ModernBertConfig : EncoderConfig {
-  std::vector<bool> is_global = {};  // per layer; else attention is local
-  std::int64_t reach = 0;            // tokens to each side that a local layer attends to
-  double global_theta = 0.0, local_theta = 0.0;
+  std::vector<bool> is_local = {};  // per layer; else attention is global
+  std::int64_t reach = 0;           // tokens to each side that a local layer attends to
+  RotaryOptions global_rotary = {}, local_rotary = {};
   bool attention_bias = false, mlp_bias = false, norm_bias = false, decoder_bias = true,
        classifier_bias = false;
   Activation head_activation = Activation::gelu;
   double mlp_dropout = 0.0;
 };
 
-// The rotary base of a kind of layer: in `rope_parameters`, or under a key of its own before transformers 5.
-double layer_theta(const Config& json, const char* kind, const char* key, double default_value) {
-  double theta = positive_number(json, key, default_value);
-  if (const std::optional<Config> kinds = json.optional_sub("rope_parameters")) {
-    if (const std::optional<Config> own = kinds->optional_sub(kind)) {
-      if (own->string("rope_type", "default") != "default") own->fail("rope_type", "default");
-      theta = positive_number(*own, "rope_theta", theta);
-    }
-  }
-  return theta;
-}
-
 void parse_layers(const Config& json, ModernBertConfig& c) {
   const std::int64_t every = json.positive_integer("global_attn_every_n_layers", 3);
-  const std::vector<std::string> kinds = json.strings("layer_types");
-  if (!kinds.empty() && static_cast<std::int64_t>(kinds.size()) != c.layers)
-    json.fail("layer_types", "one for each of num_hidden_layers");
-  for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string kind = kinds.empty() ? (i % every == 0 ? "full_attention" : "sliding_attention")
-                                           : kinds[static_cast<std::size_t>(i)];
-    if (kind != "full_attention" && kind != "sliding_attention")
-      json.fail("layer_types", "full_attention or sliding_attention");
-    c.is_global.push_back(kind == "full_attention");
-  }
+  for (std::int64_t i = 0; i < c.layers; ++i) c.is_local.push_back(i % every != 0);
+  c.is_local = sliding_layers(json, std::move(c.is_local));
   c.reach = json.positive_integer("local_attention", 128) / 2;
   if (json.has("rope_scaling")) json.fail("rope_scaling", "none");
-  c.global_theta = layer_theta(json, "full_attention", "global_rope_theta", 160000);
-  c.local_theta = layer_theta(json, "sliding_attention", "local_rope_theta", 10000);
+  const auto rotary = [&](const char* theta, const char* kind, double default_value) {
+    return rotary_options(
+        json, c.d_model / c.heads, *c.max_positions,
+        {.theta = theta, .layer_type = kind, .scaled = false, .theta_default = default_value});
+  };
+  c.global_rotary = rotary("global_rope_theta", "full_attention", 160000);
+  c.local_rotary = rotary("local_rope_theta", "sliding_attention", 10000);
 }
 
 ModernBertConfig parse_modernbert(const Config& json) {
@@ -89,11 +75,7 @@ ModernBertConfig parse_modernbert(const Config& json) {
 }
 
 EncoderHeads modernbert_heads(const ModernBertConfig& c) {
-  HeadMaps maps{.dense = "head.dense",
-                .activation = c.head_activation,
-                .norm = "head.norm",
-                .dropout = c.head_dropout,
-                .output = "classifier"};
+  HeadMaps maps{0.0, "head.dense", c.head_activation, "head.norm", c.head_dropout, "classifier"};
   EncoderHeads heads{.prefix = kModernBert, .words = kModernBert + kModernBertWords};
   heads.sequence = heads.token = heads.span = maps;
   maps.output = "decoder";
@@ -105,17 +87,13 @@ EncoderHeads modernbert_heads(const ModernBertConfig& c) {
   return heads;
 }
 
-std::string modernbert_layer(const std::string& prefix, std::int64_t i) {
-  return prefix + "layers." + std::to_string(i) + ".";
-}
-
 TensorTable modernbert_table(const ModernBertConfig& c, const HasTensor&) {
   TensorTable table;
   const std::string prefix = body_prefix(c, kModernBert);
   table.rows.push_back({prefix + kModernBertWords, {c.vocab_size, c.d_model}, Init::embedding});
   add_norm(table, prefix + "embeddings.norm", c.d_model, c.norm_bias);
   for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string layer = modernbert_layer(prefix, i);
+    const std::string layer = prefix + "layers." + std::to_string(i) + ".";
     if (i > 0) add_norm(table, layer + "attn_norm", c.d_model, c.norm_bias);
     add_linear(table, layer + "attn.Wqkv", 3 * c.d_model, c.d_model, c.attention_bias);
     add_linear(table, layer + "attn.Wo", c.d_model, c.d_model, c.attention_bias);
@@ -132,33 +110,27 @@ std::unique_ptr<Model> build_modernbert(const ModernBertConfig& c, ModelFiles fi
   const Weights& weights = files.weights;
   const std::string prefix = body_prefix(c, kModernBert);
   const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
-  const auto norm = [&](const std::string& name) {
-    return norm_part(weights, name, NormKind::layer, c.norm_eps);
-  };
-  const auto rotary = [&](double theta) {
-    return std::make_shared<RotaryPositions>(RotaryOptions{.dim = c.d_model / c.heads, .theta = theta});
-  };
-  const auto global = rotary(c.global_theta), local = rotary(c.local_theta);
+  const auto norm = [&](const std::string& n) { return norm_part(weights, n, NormKind::layer, c.norm_eps); };
+  const auto global = std::make_shared<RotaryPositions>(c.global_rotary);
+  const auto local = std::make_shared<RotaryPositions>(c.local_rotary);
   EncoderParts parts;
   parts.embeddings.tokens = {weights[prefix + kModernBertWords], 1.0, c.padding};
   parts.embeddings.norm = norm(prefix + "embeddings.norm");
   parts.embeddings.dropout = c.dropout;
   for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string file = modernbert_layer(prefix, i);
-    const bool everywhere = c.is_global[static_cast<std::size_t>(i)];
+    const std::string file = prefix + "layers." + std::to_string(i) + ".";
+    const bool near = c.is_local[static_cast<std::size_t>(i)];
     const SelfAttention attention{
         {.out = linear(file + "attn.Wo"),
          .heads = c.heads,
          .kv_heads = c.heads,
          .dropout = c.attention_dropout,
-         .rotary = everywhere ? global : local,
-         .window = everywhere ? 0 : c.reach + 1,
+         .rotary = near ? local : global,
+         .window = near ? c.reach + 1 : 0,
          .fused = qkv_by_kind(linear(file + "attn.Wqkv"), c.heads, c.heads, c.d_model / c.heads)}};
-    const FeedForward feed_forward{.up = linear(file + "mlp.Wi"),
-                                   .down = linear(file + "mlp.Wo"),
-                                   .activation = c.activation,
-                                   .dropout = c.mlp_dropout,
-                                   .fused_gate = true};
+    FeedForward feed_forward{linear(file + "mlp.Wi"), linear(file + "mlp.Wo"), c.activation};
+    feed_forward.dropout = c.mlp_dropout;
+    feed_forward.fused_gate = true;
     Sublayer first{.name = "self_attn", .part = attention, .dropout = c.attention_dropout};
     if (i > 0) first.norm_before = norm(file + "attn_norm");
     parts.stack.layers.push_back(
