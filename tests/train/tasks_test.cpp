@@ -12,6 +12,7 @@
 #include "heed/tasks/answer.h"
 #include "heed/tasks/classify.h"
 #include "heed/tasks/fill.h"
+#include "heed/train/checkpoint.h"
 #include "heed/train/train.h"
 #include "run_folder.h"
 
