@@ -159,7 +159,8 @@ void add_train(CLI::App& app, const Globals& globals) {
       "Examples:\n"
       "  heed train recipes/reverse.toml --output runs/reverse\n"
       "  heed train recipes/en-fr.toml --output runs/en-fr --set train.lr=1e-3 --set train.epochs=20\n"
-      "  heed train recipes/en-fr.toml --output runs/en-fr --resume");
+      "  heed train recipes/en-fr.toml --output runs/en-fr --resume\n"
+      "  HEED_DATA=data heed train recipes/shakespeare-char-cpu.toml --output runs/shakespeare");
   command->callback([arguments, &globals] { run(*arguments, globals); });
 }
 

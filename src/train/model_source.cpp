@@ -64,12 +64,10 @@ Config new_model_config(const Recipe& recipe, const Tokenizer& tokenizer, const 
   JsonWriter json(2);
   json.begin_object();
   json.field("model_type", family).field("vocab_size", tokenizer.vocab_size());
-  const auto id = [&](const char* name, std::optional<std::int64_t> value) {
-    if (value) json.field(name, *value);
-  };
-  id("pad_token_id", tokenizer.pad_id());
-  id("bos_token_id", tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.cls_id());
-  id("eos_token_id", tokenizer.eos_id() ? tokenizer.eos_id() : tokenizer.sep_id());
+  if (tokenizer.pad_id()) json.field("pad_token_id", tokenizer.pad_id());
+  // Null where there is none, as other tools would take the family's default.
+  json.field("bos_token_id", tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.cls_id());
+  json.field("eos_token_id", tokenizer.eos_id() ? tokenizer.eos_id() : tokenizer.sep_id());
   if (family == "marian") add_marian_sizes(json, recipe.model);
   json.end_object();
   const Config config = Config::parse(json.text(), "recipe: [model]");
