@@ -41,6 +41,7 @@ struct TextReader::State {
   std::ifstream stream = {};
   fs::path file = {};
   std::int64_t line_number = 0;
+  bool unfinished = false;  // the last part did not end its document
 
   [[noreturn]] void fail(const std::string& message) const {
     throw Error(fmt::format("{}:{}: {}", file.string(), line_number, message));
@@ -82,17 +83,21 @@ bool TextReader::State::read(TextPart& part) {
       return true;
     }
     if (data.documents == "paragraph" && blank) {
-      if (part.text.empty()) continue;
+      if (part.text.empty() && !unfinished) continue;
+      unfinished = false;
       return true;
     }
     part.text += text;
     if (part.text.size() >= kPartBytes) {
       part.ends_document = stream.peek() == std::ifstream::traits_type::eof();
+      unfinished = !part.ends_document;
       return true;
     }
   }
   if (stream.bad()) throw Error(file.string() + ": reading failed");
-  return !part.text.empty();
+  const bool more = !part.text.empty() || unfinished;
+  unfinished = false;
+  return more;
 }
 
 TextReader::TextReader(fs::path path, const Recipe::Data& data)

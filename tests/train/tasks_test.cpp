@@ -15,6 +15,7 @@
 #include "heed/train/checkpoint.h"
 #include "heed/train/train.h"
 #include "run_folder.h"
+#include "train/text_corpus.h"
 
 namespace heed {
 namespace {
@@ -237,6 +238,25 @@ TEST_F(TasksTest, StoppedAndResumedEqualsUnbroken) {
     std::filesystem::remove_all(folder_ / "straight");
     std::filesystem::remove_all(folder_ / "broken");
   }
+}
+
+TEST_F(TasksTest, LongDocumentsComeInPartsAndEndWhereTheyEnd) {
+  Recipe r = masked(1);
+  const std::string line = std::string(999, 'x') + "\n";
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += line;
+  // The first part ends at a blank line, the last one at the end of the file.
+  write_file(folder_ / "text.txt", text.substr(0, 66000) + "\n\nshort\n\n" + text);
+  TextReader reader(folder_ / "text.txt", r.data);
+  std::vector<std::string> documents(1);
+  for (TextPart part; reader.next(part);) {
+    documents.back() += part.text;
+    if (part.ends_document) documents.emplace_back();
+  }
+  ASSERT_EQ(documents.size(), 4u);
+  EXPECT_EQ(documents[0], text.substr(0, 66000));
+  EXPECT_EQ(documents[1], "short\n");
+  EXPECT_EQ(documents[2], text);
 }
 
 TEST_F(TasksTest, FrozenParametersStay) {
