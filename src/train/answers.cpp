@@ -47,14 +47,17 @@ AnswersTask::AnswersTask(const Recipe& recipe, const TrainOptions& options,
     return true;
   };
   load_or_make(checkpoint, texts, "ForQuestionAnswering", "{}");
-  begin_training(tokenize(train));
+  std::int64_t dropped = 0;
+  Examples examples = tokenize(train, dropped);
+  if (dropped > 0) message(fmt::format("{} windows without the answer are not trained on", dropped));
+  begin_training(std::move(examples));
 }
 
-LabelledTask::Examples AnswersTask::tokenize(const std::vector<AnsweredQuestion>& questions) const {
+LabelledTask::Examples AnswersTask::tokenize(const std::vector<AnsweredQuestion>& questions,
+                                             std::int64_t& dropped) const {
   const Truncation truncation{
       .max_length = longest(), .strategy = Truncation::Strategy::only_second, .stride = recipe_.task.stride};
   Examples examples;
-  std::int64_t dropped = 0;
   for (const AnsweredQuestion& question : questions) {
     const auto length = static_cast<std::int64_t>(count_characters(question.answers.front()));
     for (const Encoding& window :
@@ -71,7 +74,6 @@ LabelledTask::Examples AnswersTask::tokenize(const std::vector<AnsweredQuestion>
       examples.push_back(std::move(example));
     }
   }
-  if (dropped > 0) message(fmt::format("{} windows without the answer are not trained on", dropped));
   if (examples.empty()) throw Error("answers: expected windows that contain answers, got none");
   return examples;
 }
@@ -82,7 +84,8 @@ std::optional<Evaluation> AnswersTask::test() {
 }
 
 Evaluation AnswersTask::evaluate(const std::vector<AnsweredQuestion>& questions) const {
-  const Examples examples = tokenize(questions);
+  std::int64_t dropped = 0;  // windows without the answer have no loss
+  const Examples examples = tokenize(questions, dropped);
   double sum = 0;
   for_each_batch(examples, [&](const LabelledBatch& batch) {
     Context context;

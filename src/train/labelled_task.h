@@ -115,7 +115,8 @@ class AnswersTask final : public LabelledTask {
   std::optional<Evaluation> test() override;
 
  private:
-  Examples tokenize(const std::vector<AnsweredQuestion>& questions) const;
+  /// The windows that contain answers; adds the number of the others to `dropped`.
+  Examples tokenize(const std::vector<AnsweredQuestion>& questions, std::int64_t& dropped) const;
   Evaluation evaluate(const std::vector<AnsweredQuestion>& questions) const;
   std::vector<AnsweredQuestion> dev_, test_;
 };

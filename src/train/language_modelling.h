@@ -56,7 +56,7 @@ class TextTask : public BatchedTask<TokenBatch> {
 };
 
 /// Every row is `context` consecutive tokens of the corpus, and its labels are the tokens after each. An
-/// epoch visits every token once, in rows that begin at another offset in every epoch.
+/// epoch visits nearly every token once, in rows that begin at another offset in every epoch.
 class CausalLmTask final : public TextTask {
  public:
   CausalLmTask(const Recipe& recipe, const TrainOptions& options, const std::filesystem::path& checkpoint);
