@@ -5,12 +5,17 @@
 
 namespace heed::kernels {
 
+/// How a product of f32 matrices is computed: as it is, or with operands rounded to bf16 (bf16_gemm.h).
+enum class Precision { exact, bf16 };
+
 /// c = alpha * op(a) op(b) + beta * c, with op(a): [m, k], op(b): [k, n], c: [m, n]; op transposes where
 /// asked. lda, ldb, ldc are the distances between stored rows. With beta = 0, c need not be initialised. With
-/// k = 0, c = beta * c.
+/// k = 0, c = beta * c. `precision` is for float with alpha = 1 and beta = 0 or 1, and has no effect on
+/// others.
 template <class T>
 void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, T alpha,
-          const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T beta, T* c, std::int64_t ldc);
+          const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T beta, T* c, std::int64_t ldc,
+          Precision precision = Precision::exact);
 
 /// Distances between consecutive matrices of a batch. Those of a and b may be 0: the matrix is shared.
 struct GemmBatch {
@@ -23,7 +28,7 @@ struct GemmBatch {
 template <class T>
 void gemm_batched(const GemmBatch& batch, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
                   std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T beta,
-                  T* c, std::int64_t ldc);
+                  T* c, std::int64_t ldc, Precision precision = Precision::exact);
 
 /// y[r, i] += bias[i]; y: [rows, n].
 template <class T>

@@ -13,6 +13,7 @@
 #include "kernels/embedding.h"
 #include "kernels/gemm.h"
 #include "kernels/loss.h"
+#include "ops/precision.h"
 
 namespace heed {
 namespace {
@@ -79,8 +80,9 @@ std::int64_t counted_rows(const Tensor& targets, std::int64_t ignore_index) {
 struct ProjectedLoss {
   Tensor x, weight, bias, targets, logits;
   kernels::CrossEntropy options;
-  double scale = 1;   // of the loss, within the gradients
-  double cap = 0;     // of the logits, if > 0
+  double scale = 1;  // of the loss, within the gradients
+  double cap = 0;    // of the logits, if > 0
+  kernels::Precision precision = recording_precision();
   Tensor tanhs = {};  // of the logits divided by the cap, like `logits`
   Tensor dx = {}, dweight = {}, dbias = {};
 };
@@ -92,11 +94,11 @@ void projection_gradients(const ProjectedLoss& p, std::int64_t begin, std::int64
   const T before = begin == 0 ? T{0} : T{1};  // the first chunk overwrites
   if (p.dx.defined()) {
     kernels::gemm<T>(false, false, count, d, vocab, T{1}, dlogits, vocab, p.weight.data<T>(), d, T{0},
-                     p.dx.data<T>() + begin * d, d);
+                     p.dx.data<T>() + begin * d, d, p.precision);
   }
   if (p.dweight.defined()) {
     kernels::gemm<T>(true, false, vocab, d, count, T{1}, dlogits, vocab, rows, d, before, p.dweight.data<T>(),
-                     d);
+                     d, p.precision);
   }
   if (p.dbias.defined()) {
     const Tensor part = begin == 0 ? p.dbias : Tensor::empty({vocab}, p.dbias.dtype());
@@ -120,7 +122,7 @@ double project_chunk(const ProjectedLoss& p, std::int64_t begin, std::int64_t co
   const std::int64_t* targets = p.targets.data<std::int64_t>() + begin;
   T* logits = p.logits.data<T>();
   kernels::gemm<T>(false, true, count, vocab, d, T{1}, p.x.data<T>() + begin * d, d, p.weight.data<T>(), d,
-                   T{0}, logits, vocab);
+                   T{0}, logits, vocab, p.precision);
   if (p.bias.defined()) kernels::add_bias(logits, p.bias.data<T>(), count, vocab);
   if (p.cap > 0) cap_logits<T>(p, count * vocab);
   const double loss =

@@ -7,6 +7,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "kernels/invariant_gemm.h"
+#include "ops/precision.h"
 #include "ops/stored_matrix.h"
 
 namespace heed {
@@ -35,7 +36,9 @@ Shape with_matrix(Shape lead, std::int64_t rows, std::int64_t columns) {
   return lead;
 }
 
-Tensor product(const Tensor& a, const Tensor& b) {
+thread_local bool mixed = false;
+
+Tensor product(const Tensor& a, const Tensor& b, kernels::Precision precision) {
   const std::int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
   const Shape lead = broadcast_shapes("matmul", leading(a.shape()), leading(b.shape()));
   const bool share_b = b.rank() == 2;
@@ -51,7 +54,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
   dispatch_float("matmul", a.dtype(), [&]<class T>() {
     kernels::gemm_batched<T>(batch, x.transposed, y.transposed, rows, n, k, T{1}, x.dense.data<T>(),
                              x.transposed ? m : k, y.dense.data<T>(), y.transposed ? k : n, T{0},
-                             result.data<T>(), n);
+                             result.data<T>(), n, precision);
   });
   return result;
 }
@@ -86,6 +89,13 @@ Tensor widen(const Tensor& stored, DType dtype) {
 
 }  // namespace
 
+MixedPrecision::MixedPrecision() : before_(mixed) { mixed = true; }
+MixedPrecision::~MixedPrecision() { mixed = before_; }
+
+kernels::Precision recording_precision() {
+  return mixed ? kernels::Precision::bf16 : kernels::Precision::exact;
+}
+
 Tensor stored_linear(const Tensor& x, const Tensor& weight, const kernels::PackedMatrix* packed,
                      const Tensor& bias, Activation activation, WeightLayout layout) {
   check_linear(x, weight, bias, layout);
@@ -116,13 +126,17 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
                 b.str());
   }
   const bool recording = needs_gradient({a, b});
-  Tensor y = product(a.detach(), b.detach());
+  const kernels::Precision precision = recording ? recording_precision() : kernels::Precision::exact;
+  Tensor y = product(a.detach(), b.detach(), precision);
   if (recording) {
     const bool needs_a = a.requires_grad(), needs_b = b.requires_grad();
-    record(y, "matmul", {a, b}, [a = a.detach(), b = b.detach(), needs_a, needs_b](const Tensor& dy) {
-      return std::vector<Tensor>{needs_a ? sum_to(product(dy, transpose(b, -1, -2)), a.shape()) : Tensor(),
-                                 needs_b ? sum_to(product(transpose(a, -1, -2), dy), b.shape()) : Tensor()};
-    });
+    record(y, "matmul", {a, b},
+           [a = a.detach(), b = b.detach(), needs_a, needs_b, precision](const Tensor& dy) {
+             const auto da = [&] { return product(dy, transpose(b, -1, -2), precision); };
+             const auto db = [&] { return product(transpose(a, -1, -2), dy, precision); };
+             return std::vector<Tensor>{needs_a ? sum_to(da(), a.shape()) : Tensor(),
+                                        needs_b ? sum_to(db(), b.shape()) : Tensor()};
+           });
   }
   return y;
 }
@@ -140,12 +154,13 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   Shape shape = x.shape();
   shape[-1] = out;
   Tensor pre = Tensor::empty(shape, x.dtype());
+  const kernels::Precision precision = recording ? recording_precision() : kernels::Precision::exact;
   const bool keep_pre =
       recording && activation != Activation::none && !kernels::gradient_takes_output(activation);
   Tensor y = keep_pre ? Tensor::empty(shape, x.dtype()) : pre.detach();
   dispatch_float("linear", x.dtype(), [&]<class T>() {
     kernels::gemm<T>(false, !in_first, rows, out, in, T{1}, input.data<T>(), in, w.data<T>(), stored, T{0},
-                     pre.data<T>(), out);
+                     pre.data<T>(), out, precision);
     if (b.defined()) kernels::add_bias(pre.data<T>(), b.contiguous().data<T>(), rows, out);
     kernels::activate(activation, pre.data<T>(), y.data<T>(), y.numel());
   });
@@ -154,22 +169,22 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const bool needs_b = bias.defined() && bias.requires_grad();
   const Tensor kept = activation == Activation::none ? Tensor() : keep_pre ? pre : y.detach();
   record(y, "linear", {input, w, b},
-         [x = input.detach(), w = w.detach(), kept, activation, in_first, rows, out, in, stored, needs_x,
-          needs_w, needs_b](const Tensor& gradient) {
+         [x = input.detach(), w = w.detach(), kept, activation, in_first, rows, out, in, stored, precision,
+          needs_x, needs_w, needs_b](const Tensor& gradient) {
            const Tensor dy = activation_gradient(activation, kept, gradient.contiguous());
            std::vector<Tensor> gradients(3);
            dispatch_float("linear", dy.dtype(), [&]<class T>() {
              if (needs_x) {
                gradients[0] = Tensor::empty(x.shape(), x.dtype());
                kernels::gemm<T>(false, in_first, rows, in, out, T{1}, dy.data<T>(), out, w.data<T>(), stored,
-                                T{0}, gradients[0].data<T>(), in);
+                                T{0}, gradients[0].data<T>(), in, precision);
              }
              if (needs_w) {
                gradients[1] = Tensor::empty(w.shape(), w.dtype());
                const T *left = in_first ? x.data<T>() : dy.data<T>(),
                        *right = in_first ? dy.data<T>() : x.data<T>();
                kernels::gemm<T>(true, false, w.size(0), stored, rows, T{1}, left, w.size(0), right, stored,
-                                T{0}, gradients[1].data<T>(), stored);
+                                T{0}, gradients[1].data<T>(), stored, precision);
              }
              if (needs_b) {
                gradients[2] = Tensor::empty({out}, dy.dtype());

@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/io/file.h"
+#include "heed/ops/matmul.h"
 #include "heed/train/adamw.h"
 #include "heed/train/checkpoint.h"
 #include "heed/train/schedule.h"
@@ -212,6 +214,8 @@ class Loop {
     const std::int64_t epoch = task_.position().epoch;
     double loss = 0;
     std::int64_t tokens = 0;
+    std::optional<MixedPrecision> mixed;
+    if (recipe_.train.precision == "bf16") mixed.emplace();
     for (std::int64_t i = 0; i < recipe_.train.accumulate; ++i) {
       Context context{.training = true, .generator = &generator_};
       const SummedLoss micro = task_.next_loss(context);

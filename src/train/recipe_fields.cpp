@@ -126,6 +126,7 @@ void list_run(FieldList& list, Recipe& r) {
   list.number("weight_decay", &r.train.weight_decay, 0, 1e3);
   list.number("betas", &r.train.betas, 0, 0.999999999);
   list.number("eps", &r.train.eps, 0, 1);
+  list.choice("precision", r.train.precision, {"f32", "bf16"});
   list.count("seed", r.train.seed);
   list.section("eval", true);
   list.count("every", r.eval.every);

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <optional>
+
+#include "heed/ops/loss.h"
 #include "heed/ops/shape.h"
 #include "reference/gradient_check.h"
 
@@ -100,6 +104,34 @@ TEST(Linear, TakesTheTransposedWeight) {
 TEST(Linear, WidensStoredWeights) {
   const Tensor x = random_tensor({3, 4}, 47).to(DType::f32), w = random_tensor({5, 4}, 48).to(DType::bf16);
   EXPECT_EQ(linear(x, w).to_vector<float>(), linear(x, w.to(DType::f32)).to_vector<float>());
+}
+
+// While it lasts, products that record see operands rounded to bf16, forward and backward; others do not.
+TEST(MixedPrecision, RoundsTheOperandsOfRecordedProducts) {
+  const auto rounded = [](const Tensor& x) { return x.to(DType::bf16).to(DType::f32); };
+  const auto wide = [](const Tensor& x) { return x.to(DType::f64).to_vector<double>(); };
+  const Tensor x = random_tensor({6, 40}, 52).to(DType::f32), w = random_tensor({5, 40}, 53).to(DType::f32);
+  const Tensor dy = random_tensor({6, 5}, 54).to(DType::f32), targets = Tensor::zeros({6}, DType::i64);
+  const auto gradients = [&](bool mixed, const Tensor& left, const Tensor& right, const Tensor& top) {
+    Tensor a = left.clone(), b = right.clone();
+    a.set_requires_grad();
+    b.set_requires_grad();
+    std::optional<MixedPrecision> guard;
+    if (mixed) guard.emplace();
+    const Tensor y = linear(a, b);
+    guard.reset();
+    y.backward(top);
+    return std::array{y.detach(), a.grad(), b.grad()};
+  };
+  const auto got = gradients(true, x, w, dy), want = gradients(false, rounded(x), rounded(w), rounded(dy));
+  for (std::size_t i = 0; i < got.size(); ++i) expect_near(wide(got[i]), wide(want[i]), 1e-5);
+  const std::vector<float> exact = linear(x, w).to_vector<float>();
+  const MixedPrecision guard;
+  EXPECT_EQ(linear(x, w).to_vector<float>(), exact);
+  Tensor a = rounded(x), b = rounded(w);
+  a.set_requires_grad();
+  const Tensor loss = linear_cross_entropy(a, b, {}, targets);
+  EXPECT_NEAR(loss.item(), linear_cross_entropy(rounded(x), b, {}, targets).item(), 1e-5);
 }
 
 TEST(Linear, SaysWhatIsWrong) {

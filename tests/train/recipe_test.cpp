@@ -82,6 +82,7 @@ TEST_F(RecipeTest, SaysWhatAWrongValueShouldBe) {
   EXPECT_THAT(error_of("[train]\nschedule = \"step\"\n"),
               HasSubstr("train.schedule: expected one of constant, linear, cosine, inverse_sqrt, got"));
   EXPECT_THAT(error_of("[eval]\nbleu = 1\n"), HasSubstr("eval.bleu: expected true or false, got 1"));
+  EXPECT_THAT(error_of("[train]\nprecision = \"fp8\"\n"), HasSubstr("train.precision"));
   EXPECT_THAT(error_of("[train]\nbetas = [0.9]\n"), HasSubstr("train.betas: expected two numbers"));
   EXPECT_THAT(error_of("[train]\nbetas = [0.9, 1.0]\n"), HasSubstr("train.betas: expected two numbers"));
   EXPECT_THAT(error_of("[train]\nlr = nan\n"), HasSubstr("train.lr: expected a number"));
@@ -175,6 +176,7 @@ TEST_F(RecipeTest, ComparesValuesWithEachOther) {
 
 TEST_F(RecipeTest, ReadsTheRecipesThatComeWithIt) {
   ::setenv("HEED_DATA", "/data", 1);
+  ::setenv("HEED_REVIEWS", "/data/reviews.txt", 1);
   int recipes = 0;
   for (const auto& entry : std::filesystem::directory_iterator(HEED_FIXTURES "/../../recipes")) {
     if (entry.path().extension() != ".toml") continue;

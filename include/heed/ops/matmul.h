@@ -6,6 +6,22 @@
 
 namespace heed {
 
+/// While an object of this class exists on this thread, the products of f32 tensors that record a gradient
+/// (matmul, linear, the projection of linear_cross_entropy), and the products of their backward functions,
+/// round their operands to bf16 and add up in f32: mixed precision, with the weights themselves kept in f32.
+/// Products that record nothing are as ever. Faster where the processor has AMX; elsewhere only the rounding
+/// is the same.
+class MixedPrecision {
+ public:
+  MixedPrecision();
+  ~MixedPrecision();
+  MixedPrecision(const MixedPrecision&) = delete;
+  MixedPrecision& operator=(const MixedPrecision&) = delete;
+
+ private:
+  bool before_;
+};
+
 /// a [..., M, K] times b [..., K, N] gives [..., M, N]; leading axes broadcast. f32 or f64, both of the same
 /// dtype.
 Tensor matmul(const Tensor& a, const Tensor& b);

@@ -1,0 +1,261 @@
+// The product of bf16 operands on the tiles of Intel's AMX (2023 on). A tile is a matrix of 16 rows of 64
+// bytes; one instruction adds the product of a tile of x, 16 rows times 32 steps of k, and one of w, 16 pairs
+// of steps times 16 columns, to a tile of 16 x 16 sums.
+//
+// Both operands are rounded and rearranged into tiles: all of w first, then x for kMc rows and kKc steps at a
+// time, which stay in the second-level cache while two panels of w's tiles pass over them. Four tiles of sums
+// take part, so that each loaded tile is used twice.
+#include "kernels/bf16_gemm.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+
+#include <cpuid.h>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"  // gcc 12 warns of its own intrinsics, inlined here
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "heed/threads.h"
+
+#define HEED_AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+
+namespace heed::kernels {
+namespace {
+
+constexpr std::int64_t kSide = 16;               // rows or columns of a tile of sums
+constexpr std::int64_t kSteps = 32;              // of k that a tile holds
+constexpr std::int64_t kTile = kSide * kSteps;   // bf16 numbers in a tile
+constexpr std::int64_t kPair = 2 * kSide;        // rows or columns that two tiles hold
+constexpr std::int64_t kMc = 256, kKc = 1024;    // rows and steps of x that are rearranged at a time
+constexpr std::int64_t kThreadWork = 1 << 21;    // multiplications a thread should have at least
+
+std::int64_t parts(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
+
+struct alignas(64) Tile {
+  std::uint16_t numbers[kTile];
+};
+
+// Room for tiles, kept for a thread's next product.
+template <int Slot>
+std::uint16_t* tiles_room(std::int64_t tiles) {
+  thread_local std::vector<Tile> kept;
+  if (kept.size() < static_cast<std::size_t>(tiles)) kept.resize(static_cast<std::size_t>(tiles));
+  return kept.front().numbers;
+}
+
+// A matrix [lines, k]: the rows of x, or the columns of the product.
+struct Operand {
+  const float* data;
+  std::int64_t lines, k, line, step;  // distances between lines, and between steps of k
+};
+
+HEED_AMX inline __m512 load(const float* x, std::int64_t count) {
+  if (count >= kSide) return _mm512_loadu_ps(x);
+  if (count <= 0) return _mm512_setzero_ps();
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), x);
+}
+
+HEED_AMX inline __m512i rounded(__m512 upper, __m512 lower) {
+  return (__m512i)_mm512_cvtne2ps_pbh(upper, lower);
+}
+
+// Row i of a becomes column i.
+HEED_AMX void transpose(__m512i* a) {
+  __m512i b[16];
+  for (int i = 0; i < 16; i += 2) {
+    b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
+    b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
+    a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
+    a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
+    a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
+  }
+  for (int half = 0; half < 16; half += 8) {
+    for (int i = 0; i < 4; ++i) {
+      b[half + i] = _mm512_shuffle_i32x4(a[half + i], a[half + i + 4], 0x88);
+      b[half + i + 4] = _mm512_shuffle_i32x4(a[half + i], a[half + i + 4], 0xdd);
+    }
+  }
+  for (int i = 0; i < 8; ++i) {
+    a[i] = _mm512_shuffle_i32x4(b[i], b[i + 8], 0x88);
+    a[i + 8] = _mm512_shuffle_i32x4(b[i], b[i + 8], 0xdd);
+  }
+}
+
+// The tile of 16 lines from `line` and 32 steps from `step`, zeros beyond the matrix: [line][pair of steps],
+// or, for w, [pair of steps][line].
+HEED_AMX void place_tile(const Operand& x, std::int64_t line, std::int64_t step, bool lines_inside,
+                         std::uint16_t* tile) {
+  const std::int64_t lines = std::min(kSide, x.lines - line), steps = std::min(kSteps, x.k - step);
+  const float* corner = x.data + line * x.line + step * x.step;
+  __m512i rows[16];
+  if (x.step == 1) {
+    for (std::int64_t i = 0; i < kSide; ++i) {
+      const float* from = corner + i * x.line;
+      rows[i] = i < lines ? rounded(load(from + 16, steps - 16), load(from, steps)) : _mm512_setzero_si512();
+    }
+  } else {
+    // Two steps side by side: their numbers of one line become neighbours.
+    const __m512i zip = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
+                                         6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    for (std::int64_t i = 0; i < kSide; ++i) {
+      const float* from = corner + 2 * i * x.step;
+      const __m512 first = load(from, 2 * i < steps ? lines : 0),
+                   second = load(from + x.step, 2 * i + 1 < steps ? lines : 0);
+      rows[i] = _mm512_permutexvar_epi16(zip, rounded(second, first));
+    }
+  }
+  if ((x.step == 1) == lines_inside) transpose(rows);
+  for (std::int64_t i = 0; i < kSide; ++i)
+    _mm512_store_si512(reinterpret_cast<__m512i*>(tile) + i, rows[i]);
+}
+
+// What the tile registers hold: 0 to 3 sums, 4 and 5 tiles of x, 6 and 7 tiles of w.
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+// 32 x 32 sums over `depth` tiles of two panels of x and two of w, `x_panel` and `w_panel` numbers apart.
+HEED_AMX void micro_kernel(std::int64_t depth, const std::uint16_t* x, std::int64_t x_panel,
+                           const std::uint16_t* w, std::int64_t w_panel, float* y, std::int64_t ldy,
+                           bool accumulate) {
+  const std::int64_t bytes = ldy * static_cast<std::int64_t>(sizeof(float));
+  float* below = y + kSide * ldy;
+  if (accumulate) {
+    _tile_loadd(0, y, bytes);
+    _tile_loadd(1, y + kSide, bytes);
+    _tile_loadd(2, below, bytes);
+    _tile_loadd(3, below + kSide, bytes);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (std::int64_t l = 0; l < depth; ++l, x += kTile, w += kTile) {
+    _tile_loadd(4, x, 64);
+    _tile_loadd(6, w, 64);
+    _tile_loadd(7, w + w_panel, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(5, x + x_panel, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_stored(0, y, bytes);
+  _tile_stored(1, y + kSide, bytes);
+  _tile_stored(2, below, bytes);
+  _tile_stored(3, below + kSide, bytes);
+}
+
+// The same where fewer than 32 rows or columns are y's.
+HEED_AMX void micro_kernel_at_edge(std::int64_t depth, const std::uint16_t* x, std::int64_t x_panel,
+                                   const std::uint16_t* w, std::int64_t w_panel, float* y, std::int64_t ldy,
+                                   bool accumulate, std::int64_t rows, std::int64_t columns) {
+  alignas(64) float sums[kPair * kPair];
+  for (std::int64_t i = 0; accumulate && i < rows; ++i)
+    std::copy(y + i * ldy, y + i * ldy + columns, sums + i * kPair);
+  micro_kernel(depth, x, x_panel, w, w_panel, sums, kPair, accumulate);
+  for (std::int64_t i = 0; i < rows; ++i)
+    std::copy(sums + i * kPair, sums + i * kPair + columns, y + i * ldy);
+}
+
+// Rows [first, last) of the product, for columns [first_pair, last_pair) of 32.
+HEED_AMX void multiply_part(const Bf16Gemm& p, const std::uint16_t* w, std::int64_t first, std::int64_t last,
+                            std::int64_t first_pair, std::int64_t last_pair) {
+  const Operand x{p.x, p.m, p.k, p.x_row, p.x_column};
+  const std::int64_t k_tiles = parts(p.k, kSteps), most = kKc / kSteps;
+  std::uint16_t* room = tiles_room<0>(parts(kMc, kPair) * 2 * most);
+  const TileConfig config;
+  _tile_loadconfig(&config);
+  for (std::int64_t from = 0; from < k_tiles; from += most) {
+    const std::int64_t depth = std::min(most, k_tiles - from), panel = depth * kTile;
+    for (std::int64_t line = first; line < last; line += kPair) {
+      for (std::int64_t half = 0; half < 2; ++half) {
+        std::uint16_t* to = room + ((line - first) / kSide + half) * panel;
+        for (std::int64_t l = 0; l < depth; ++l)
+          place_tile(x, line + half * kSide, (from + l) * kSteps, false, to + l * kTile);
+      }
+    }
+    const bool accumulate = p.accumulate || from > 0;
+    for (std::int64_t pair = first_pair; pair < last_pair; ++pair) {
+      const std::uint16_t* panels = w + (pair * 2 * k_tiles + from) * kTile;
+      const std::int64_t columns = std::min(kPair, p.n - pair * kPair);
+      for (std::int64_t line = first; line < last; line += kPair) {
+        const std::uint16_t* tiles = room + (line - first) / kSide * panel;
+        const std::int64_t rows = std::min(kPair, last - line);
+        float* y = p.y + line * p.ldy + pair * kPair;
+        if (rows == kPair && columns == kPair) {
+          micro_kernel(depth, tiles, panel, panels, k_tiles * kTile, y, p.ldy, accumulate);
+        } else {
+          micro_kernel_at_edge(depth, tiles, panel, panels, k_tiles * kTile, y, p.ldy, accumulate, rows,
+                               columns);
+        }
+      }
+    }
+  }
+  _tile_release();
+}
+
+// Whether the processor has the instructions, and the system lets this process use the registers.
+bool has_amx() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  const bool has_tiles = (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0, has_avx512 = (b >> 16 & 1) && (b >> 30 & 1);
+  if (!has_tiles || !has_avx512 || __get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a >> 5 & 1) == 0) return false;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+}  // namespace
+
+bool bf16_gemm_is_fast() {
+  static const bool has = has_amx();
+  return has;
+}
+
+void detail::bf16_gemm_amx(const Bf16Gemm& p) {
+  const Operand w{p.w, p.n, p.k, p.w_row, p.w_column};
+  const std::int64_t k_tiles = parts(p.k, kSteps), pairs = parts(p.n, kPair);
+  std::uint16_t* tiles = tiles_room<1>(2 * pairs * k_tiles);
+  parallel_for(2 * pairs, 1 + kThreadWork / 64 / (k_tiles * kTile), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t panel = begin; panel < end; ++panel) {
+      for (std::int64_t l = 0; l < k_tiles; ++l)
+        place_tile(w, panel * kSide, l * kSteps, true, tiles + (panel * k_tiles + l) * kTile);
+    }
+  });
+  // Enough parts for every thread; of rows first, since each part rearranges its own.
+  const std::int64_t useful = std::max<std::int64_t>(1, p.m * p.n * p.k / kThreadWork);
+  const std::int64_t team = team_size(useful, 1), wanted = team > 1 ? std::min(4 * team, useful) : 1;
+  const std::int64_t row_pairs = parts(p.m, kPair);
+  const std::int64_t down = std::max(parts(p.m, kMc), std::min(row_pairs, wanted));
+  const std::int64_t across = std::clamp<std::int64_t>(wanted / down, 1, std::max<std::int64_t>(1, pairs / 4));
+  parallel_for_team(team, down * across, 1, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t r = i / across, c = i % across;
+      multiply_part(p, tiles, row_pairs * r / down * kPair, std::min(p.m, row_pairs * (r + 1) / down * kPair),
+                    pairs * c / across, pairs * (c + 1) / across);
+    }
+  });
+}
+
+}  // namespace heed::kernels
+
+#else
+
+namespace heed::kernels {
+bool bf16_gemm_is_fast() { return false; }
+void detail::bf16_gemm_amx(const Bf16Gemm& args) { bf16_gemm_rounded(args); }
+}  // namespace heed::kernels
+
+#endif
