@@ -10,19 +10,42 @@
 #include "heed/error.h"
 #include "heed/io/json.h"
 #include "heed/models/registry.h"
+#include "heed/random.h"
 #include "heed/tasks/batches.h"
 #include "heed/text/training.h"
 
 namespace heed {
 namespace {
 
+constexpr std::uint64_t kTokenDropout = std::uint64_t{1}
+                                        << 61;  // first random stream; those of the plan are smaller
+
+// Replaces a share of a text's tokens, chosen anew in every epoch (Iyyer et al. 2015, "word dropout").
+struct TokenDropout {
+  double share = 0;
+  std::int64_t replacement = 0;
+  std::vector<bool> special = {};  // of each id of the vocabulary: never replaced
+  std::uint64_t seed = 0;
+
+  void operator()(std::int64_t* ids, std::size_t length, std::int64_t row, std::int64_t epoch) const {
+    if (share == 0) return;
+    const RandomStream random{
+        seed, kTokenDropout | static_cast<std::uint64_t>(epoch) << 32 | static_cast<std::uint64_t>(row)};
+    for (std::size_t i = 0; i < length; ++i) {
+      if (random.uniform(i) < share && !special[static_cast<std::size_t>(ids[i])]) ids[i] = replacement;
+    }
+  }
+};
+
 // Owns what the reader's thread needs to make batches.
 struct BatchMaker {
   std::int64_t pad_id = 0;
   bool type_ids = false;
   EncoderHead head = EncoderHead::sequence;
+  TokenDropout token_dropout = {};
 
-  LabelledBatch operator()(const std::vector<Example>& examples, std::span<const std::int64_t> rows) const {
+  LabelledBatch operator()(const std::vector<Example>& examples, std::span<const std::int64_t> rows,
+                           std::int64_t epoch) const {
     std::int64_t width = 0;
     for (const std::int64_t row : rows) width = std::max(width, size_of(examples, row));
     const Shape shape{static_cast<std::int64_t>(rows.size()), width};
@@ -34,7 +57,9 @@ struct BatchMaker {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const Example& example = examples[static_cast<std::size_t>(rows[i])];
       const auto at = static_cast<std::int64_t>(i) * width;
-      std::copy(example.ids.begin(), example.ids.end(), batch.inputs.ids.data<std::int64_t>() + at);
+      std::int64_t* ids = batch.inputs.ids.data<std::int64_t>() + at;
+      std::copy(example.ids.begin(), example.ids.end(), ids);
+      token_dropout(ids, example.ids.size(), rows[i], epoch);
       std::fill_n(batch.inputs.mask.data<std::int64_t>() + at, example.ids.size(), 1);
       if (type_ids)
         std::copy(example.type_ids.begin(), example.type_ids.end(),
@@ -77,6 +102,23 @@ struct BatchMaker {
 
 BatchMaker maker_of(const EncoderModel& model) {
   return {model.pad_id(), model.type_vocab_size() > 1, model.head()};
+}
+
+TokenDropout token_dropout(const Recipe& recipe, const Tokenizer& tokenizer) {
+  TokenDropout dropout{recipe.task.token_dropout};
+  if (dropout.share == 0) return dropout;
+  const std::optional<std::int64_t> id = tokenizer.mask_id() ? tokenizer.mask_id() : tokenizer.unk_id();
+  if (!id) {
+    throw Error(
+        "task.token_dropout: expected a tokenizer with a mask token or one for the unknown, got one without "
+        "(set it to "
+        "0)");
+  }
+  dropout.replacement = *id;
+  for (std::int64_t i = 0; i < tokenizer.vocab_size(); ++i)
+    dropout.special.push_back(tokenizer.is_special(i));
+  dropout.seed = static_cast<std::uint64_t>(recipe.train.seed);
+  return dropout;
 }
 
 std::vector<ExampleLength> lengths_of(const std::vector<Example>& examples) {
@@ -133,10 +175,12 @@ std::int64_t LabelledTask::longest() const {
 
 void LabelledTask::begin_training(Examples examples) {
   examples_ = std::make_shared<const Examples>(std::move(examples));
+  BatchMaker make = maker_of(*model_);
+  make.token_dropout = token_dropout(recipe_, *tokenizer_);
   begin(BatchPlan(lengths_of(*examples_), {.batch_tokens = recipe_.train.batch_tokens,
                                            .seed = static_cast<std::uint64_t>(recipe_.train.seed)}),
-        [examples = examples_, make = maker_of(*model_)](const BatchPlan::Rows& batch) {
-          return make(*examples, batch.rows);
+        [examples = examples_, make = std::move(make)](const BatchPlan::Rows& batch) {
+          return make(*examples, batch.rows, batch.position.epoch);
         });
 }
 
@@ -154,7 +198,7 @@ void LabelledTask::for_each_batch(const Examples& examples,
   const BatchMaker make = maker_of(*model_);
   BatchPlan plan(lengths_of(examples), {.batch_tokens = recipe_.train.batch_tokens, .shuffle = false});
   for (std::int64_t left = plan.batches_in_epoch(); left > 0; --left)
-    handle(make(examples, plan.next().rows));
+    handle(make(examples, plan.next().rows, 0));
 }
 
 void LabelledTask::save(const std::filesystem::path& directory, DType dtype) const {

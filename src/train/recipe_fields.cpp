@@ -49,6 +49,7 @@ void list_data(FieldList& list, Recipe& r) {
   list.number("context", &r.task.context, 2, 1e7);
   list.number("mask_probability", &r.task.mask_probability, 0.01, 0.9);
   list.flag("whole_words", r.task.whole_words);
+  list.number("token_dropout", &r.task.token_dropout, 0, 0.99);
   list.choice("problem", r.task.problem, {"single-label", "multi-label", "regression"});
   list.count("stride", r.task.stride);
   list.text("freeze", r.task.freeze);

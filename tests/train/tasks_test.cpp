@@ -201,6 +201,18 @@ TEST_F(TasksTest, ClassificationLearnsFromScratchAndFromAMaskedLm) {
             100.0);
 }
 
+TEST_F(TasksTest, TokenDropoutHidesTokensOfTheTrainingAlone) {
+  const auto loss_after = [&](double share, double lr) {
+    Recipe r = classification(4);
+    r.task.token_dropout = share;
+    r.train.lr = lr;
+    std::filesystem::remove_all(folder_ / "run");
+    return train(r, {.output = folder_ / "run"}).evaluation->loss;
+  };
+  EXPECT_EQ(loss_after(0.5, 0), loss_after(0, 0));
+  EXPECT_NE(loss_after(0.5, 0.01), loss_after(0, 0.01));
+}
+
 TEST_F(TasksTest, ClassificationOfSeveralLabelsAndRegression) {
   Recipe r = classification(600);
   r.task.problem = "multi-label";
@@ -232,7 +244,10 @@ TEST_F(TasksTest, AnswersFindsSpans) {
 }
 
 TEST_F(TasksTest, StoppedAndResumedEqualsUnbroken) {
-  for (const Recipe& r : {causal(9), masked(9), classification(9), tagging(9), answers(9)}) {
+  Recipe with_token_dropout = classification(9);
+  with_token_dropout.task.token_dropout = 0.3;
+  for (const Recipe& r :
+       {causal(9), masked(9), classification(9), with_token_dropout, tagging(9), answers(9)}) {
     SCOPED_TRACE(r.task.kind);
     expect_resumes(r);
     std::filesystem::remove_all(folder_ / "straight");

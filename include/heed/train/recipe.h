@@ -15,13 +15,14 @@ struct Recipe {
     /// translation: pairs from files. reverse: generated pairs. causal-lm, masked-lm: texts. classification,
     /// tagging, answers: labelled texts.
     std::string kind = "translation";
-    std::int64_t symbols = 16;             ///< reverse: size of the alphabet
-    std::int64_t min_length = 3;           ///< reverse: minimum number of symbols per sequence
-    std::int64_t max_length = 12;          ///< reverse: maximum number
-    std::int64_t pairs = 20000;            ///< reverse: number of training pairs
-    std::int64_t context = 256;            ///< causal-lm, masked-lm: tokens of a row
-    double mask_probability = 0.15;        ///< masked-lm: share of the tokens that are predicted
-    bool whole_words = false;              ///< masked-lm: mask all tokens of a word or none
+    std::int64_t symbols = 16;       ///< reverse: size of the alphabet
+    std::int64_t min_length = 3;     ///< reverse: minimum number of symbols per sequence
+    std::int64_t max_length = 12;    ///< reverse: maximum number
+    std::int64_t pairs = 20000;      ///< reverse: number of training pairs
+    std::int64_t context = 256;      ///< causal-lm, masked-lm: tokens of a row
+    double mask_probability = 0.15;  ///< masked-lm: share of the tokens that are predicted
+    double token_dropout = 0;  ///< classification, tagging: share of a training text's tokens that are hidden
+    bool whole_words = false;  ///< masked-lm: mask all tokens of a word or none
     std::string problem = "single-label";  ///< classification: or multi-label, regression
     std::int64_t stride = 128;             ///< answers: overlap of the windows of a long context, in tokens
     std::string freeze{};  ///< parameters that are not trained: patterns separated by spaces, * for any text

@@ -28,12 +28,12 @@
 namespace heed::kernels {
 namespace {
 
-constexpr std::int64_t kSide = 16;               // rows or columns of a tile of sums
-constexpr std::int64_t kSteps = 32;              // of k that a tile holds
-constexpr std::int64_t kTile = kSide * kSteps;   // bf16 numbers in a tile
-constexpr std::int64_t kPair = 2 * kSide;        // rows or columns that two tiles hold
-constexpr std::int64_t kMc = 256, kKc = 1024;    // rows and steps of x that are rearranged at a time
-constexpr std::int64_t kThreadWork = 1 << 21;    // multiplications a thread should have at least
+constexpr std::int64_t kSide = 16;              // rows or columns of a tile of sums
+constexpr std::int64_t kSteps = 32;             // of k that a tile holds
+constexpr std::int64_t kTile = kSide * kSteps;  // bf16 numbers in a tile
+constexpr std::int64_t kPair = 2 * kSide;       // rows or columns that two tiles hold
+constexpr std::int64_t kMc = 256, kKc = 1024;   // rows and steps of x that are rearranged at a time
+constexpr std::int64_t kThreadWork = 1 << 21;   // multiplications a thread should have at least
 
 std::int64_t parts(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
 
@@ -104,8 +104,8 @@ HEED_AMX void place_tile(const Operand& x, std::int64_t line, std::int64_t step,
     }
   } else {
     // Two steps side by side: their numbers of one line become neighbours.
-    const __m512i zip = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
-                                         6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i zip = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
+                                         22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     for (std::int64_t i = 0; i < kSide; ++i) {
       const float* from = corner + 2 * i * x.step;
       const __m512 first = load(from, 2 * i < steps ? lines : 0),
@@ -114,8 +114,7 @@ HEED_AMX void place_tile(const Operand& x, std::int64_t line, std::int64_t step,
     }
   }
   if ((x.step == 1) == lines_inside) transpose(rows);
-  for (std::int64_t i = 0; i < kSide; ++i)
-    _mm512_store_si512(reinterpret_cast<__m512i*>(tile) + i, rows[i]);
+  for (std::int64_t i = 0; i < kSide; ++i) _mm512_store_si512(reinterpret_cast<__m512i*>(tile) + i, rows[i]);
 }
 
 // What the tile registers hold: 0 to 3 sums, 4 and 5 tiles of x, 6 and 7 tiles of w.
@@ -211,8 +210,10 @@ HEED_AMX void multiply_part(const Bf16Gemm& p, const std::uint16_t* w, std::int6
 bool has_amx() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  const bool has_tiles = (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0, has_avx512 = (b >> 16 & 1) && (b >> 30 & 1);
-  if (!has_tiles || !has_avx512 || __get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a >> 5 & 1) == 0) return false;
+  const bool has_tiles = (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0,
+             has_avx512 = (b >> 16 & 1) && (b >> 30 & 1);
+  if (!has_tiles || !has_avx512 || __get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a >> 5 & 1) == 0)
+    return false;
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
@@ -228,18 +229,20 @@ void detail::bf16_gemm_amx(const Bf16Gemm& p) {
   const Operand w{p.w, p.n, p.k, p.w_row, p.w_column};
   const std::int64_t k_tiles = parts(p.k, kSteps), pairs = parts(p.n, kPair);
   std::uint16_t* tiles = tiles_room<1>(2 * pairs * k_tiles);
-  parallel_for(2 * pairs, 1 + kThreadWork / 64 / (k_tiles * kTile), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t panel = begin; panel < end; ++panel) {
-      for (std::int64_t l = 0; l < k_tiles; ++l)
-        place_tile(w, panel * kSide, l * kSteps, true, tiles + (panel * k_tiles + l) * kTile);
-    }
-  });
+  parallel_for(2 * pairs, 1 + kThreadWork / 64 / (k_tiles * kTile),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t panel = begin; panel < end; ++panel) {
+                   for (std::int64_t l = 0; l < k_tiles; ++l)
+                     place_tile(w, panel * kSide, l * kSteps, true, tiles + (panel * k_tiles + l) * kTile);
+                 }
+               });
   // Enough parts for every thread; of rows first, since each part rearranges its own.
   const std::int64_t useful = std::max<std::int64_t>(1, p.m * p.n * p.k / kThreadWork);
   const std::int64_t team = team_size(useful, 1), wanted = team > 1 ? std::min(4 * team, useful) : 1;
   const std::int64_t row_pairs = parts(p.m, kPair);
   const std::int64_t down = std::max(parts(p.m, kMc), std::min(row_pairs, wanted));
-  const std::int64_t across = std::clamp<std::int64_t>(wanted / down, 1, std::max<std::int64_t>(1, pairs / 4));
+  const std::int64_t across =
+      std::clamp<std::int64_t>(wanted / down, 1, std::max<std::int64_t>(1, pairs / 4));
   parallel_for_team(team, down * across, 1, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t r = i / across, c = i % across;
