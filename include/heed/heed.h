@@ -45,6 +45,7 @@
 #include "heed/score/chart.h"
 #include "heed/score/chrf.h"
 #include "heed/score/labels.h"
+#include "heed/score/rouge.h"
 #include "heed/shape.h"
 #include "heed/tasks/answer.h"
 #include "heed/tasks/batches.h"

@@ -1,5 +1,5 @@
-// heed evaluate: scores translations by BLEU and chrF as sacreBLEU computes them, or how well a decoder
-// predicts a text.
+// heed evaluate: scores translations by BLEU and chrF as sacreBLEU computes them, summaries by ROUGE as
+// rouge-score does, or how well a decoder predicts a text.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -21,6 +21,7 @@
 #include "heed/io/json.h"
 #include "heed/score/bleu.h"
 #include "heed/score/chrf.h"
+#include "heed/score/rouge.h"
 
 namespace heed::cli {
 namespace {
@@ -31,11 +32,17 @@ struct EvaluateArguments {
   std::string text;
   std::optional<std::int64_t> window, stride;
   std::vector<std::string> references;
+  std::vector<std::string> metrics = {"bleu", "chrf"};
   std::string tokenizer = "13a";
-  bool lowercase = false;
+  bool lowercase = false, stemmer = false;
+  std::optional<std::string> prefix;
   std::string tsv;
   std::int64_t batch_tokens = 4096;
   GenerationArguments generation;
+
+  bool scores(const char* metric) const {
+    return std::find(metrics.begin(), metrics.end(), metric) != metrics.end();
+  }
 };
 
 struct Outputs {
@@ -48,6 +55,7 @@ Outputs translate_lines(const EvaluateArguments& arguments, const std::vector<st
   const std::filesystem::path directory = locate_model(arguments.model);
   TranslateOptions options;
   options.generation = arguments.generation.load(directory, globals);
+  options.prefix = arguments.prefix.value_or("");
   options.batch_tokens = arguments.batch_tokens;
   const auto model = load_model_to<EncoderDecoderModel>("translate", directory);
   warn_of_unknown_settings(*model, directory, globals);
@@ -136,6 +144,72 @@ void check(const EvaluateArguments& a) {
                                       : "evaluate: expected --source or --hypothesis, got both");
   if (!a.source.empty() && a.model.empty())
     throw UsageError("evaluate: missing --model, which --source needs");
+  if (a.prefix && a.source.empty()) throw UsageError("--prefix: missing --source (the texts it goes before)");
+  for (const std::string& metric : a.metrics) {
+    if (metric != "bleu" && metric != "chrf" && metric != "rouge")
+      throw UsageError("--metric: expected bleu, chrf or rouge, got " + metric);
+  }
+  static_cast<void>(tokenizer_named(a.tokenizer));  // throws
+  if (a.stemmer && !a.scores("rouge"))
+    throw UsageError("--stemmer: missing --metric rouge, whose words it stems");
+}
+
+using Streams = std::vector<std::vector<std::string>>;
+
+// One score of the outputs: the members of the JSON object, and a line of text.
+struct Score {
+  JsonWriter& json;
+  std::string& text;
+};
+
+void score_bleu(const EvaluateArguments& arguments, const std::vector<std::string>& outputs,
+                const Streams& references, const Score& to) {
+  BleuOptions options;
+  options.tokenizer = tokenizer_named(arguments.tokenizer);
+  options.lowercase = arguments.lowercase;
+  const BleuScore bleu = corpus_bleu(outputs, references, options);
+  const std::string signature = bleu_signature(static_cast<std::int64_t>(references.size()), options);
+  to.json
+      .field("bleu", std::min(bleu.score, 100.0))  // rounded logarithms may give more
+      .field("bleu_signature", signature)
+      .field("bleu_details", bleu.format());
+  to.text += bleu.format() + "  " + signature + "\n";
+}
+
+void score_chrf(const EvaluateArguments& arguments, const std::vector<std::string>& outputs,
+                const Streams& references, const Score& to) {
+  ChrfOptions options;
+  options.lowercase = arguments.lowercase;
+  const ChrfScore chrf = corpus_chrf(outputs, references, options);
+  const std::string signature = chrf_signature(static_cast<std::int64_t>(references.size()), options);
+  to.json.field("chrf", chrf.score).field("chrf_signature", signature);
+  to.text += chrf.format() + "  " + signature + "\n";
+}
+
+void score_rouge(const EvaluateArguments& arguments, const std::vector<std::string>& outputs,
+                 const Streams& references, const Score& to) {
+  const RougeOptions options{.stemmer = arguments.stemmer};
+  const RougeScores rouge = corpus_rouge(outputs, references, options);
+  const std::string signature = rouge_signature(static_cast<std::int64_t>(references.size()), options);
+  for (const auto& [name, score] :
+       {std::pair("rouge1", rouge.rouge1), std::pair("rouge2", rouge.rouge2),
+        std::pair("rougeL", rouge.rougeL), std::pair("rougeLsum", rouge.rougeLsum)}) {
+    to.json.field(name, score.f1)
+        .field(name + std::string("_precision"), score.precision)
+        .field(name + std::string("_recall"), score.recall);
+  }
+  to.json.field("rouge_signature", signature);
+  to.text += rouge.format() + "  " + signature + "\n";
+}
+
+// The percentage of the outputs that equal a reference.
+double exact_matches(const std::vector<std::string>& outputs, const Streams& references) {
+  std::int64_t exact = 0;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    exact += std::any_of(references.begin(), references.end(),
+                         [&](const auto& stream) { return stream[i] == outputs[i]; });
+  }
+  return 100.0 * static_cast<double>(exact) / static_cast<double>(outputs.size());
 }
 
 void run(const EvaluateArguments& arguments, const Globals& globals) {
@@ -143,12 +217,7 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
   if (!arguments.tsv.empty())
     return evaluate_labels({arguments.model, arguments.tsv, arguments.batch_tokens}, globals);
   check(arguments);
-  BleuOptions bleu_options;
-  bleu_options.tokenizer = tokenizer_named(arguments.tokenizer);
-  bleu_options.lowercase = arguments.lowercase;
-  ChrfOptions chrf_options;
-  chrf_options.lowercase = arguments.lowercase;
-  std::vector<std::vector<std::string>> references;
+  Streams references;
   const std::string& scored = arguments.source.empty() ? arguments.hypothesis : arguments.source;
   const std::vector<std::string> lines = read_lines(scored, globals.quiet);
   for (const std::string& file : arguments.references) {
@@ -163,34 +232,21 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
       arguments.source.empty() ? Outputs{lines, {}} : translate_lines(arguments, lines, globals);
   const std::vector<std::string>& outputs = produced.texts;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-  const BleuScore bleu = corpus_bleu(outputs, references, bleu_options);
-  const ChrfScore chrf = corpus_chrf(outputs, references, chrf_options);
-  std::int64_t exact = 0;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    exact += std::any_of(references.begin(), references.end(),
-                         [&](const auto& stream) { return stream[i] == outputs[i]; });
-  }
-  const double exact_percent = 100.0 * static_cast<double>(exact) / static_cast<double>(outputs.size());
-  const auto count = static_cast<std::int64_t>(references.size());
-  const std::string bleu_name = bleu_signature(count, bleu_options),
-                    chrf_name = chrf_signature(count, chrf_options);
+  JsonWriter json;
+  std::string text;
+  json.begin_object().field("lines", outputs.size());
+  const Score to{json, text};
+  if (arguments.scores("bleu")) score_bleu(arguments, outputs, references, to);
+  if (arguments.scores("chrf")) score_chrf(arguments, outputs, references, to);
+  if (arguments.scores("rouge")) score_rouge(arguments, outputs, references, to);
+  const double exact = exact_matches(outputs, references);
   if (globals.json) {
-    JsonWriter json;
-    json.begin_object()
-        .field("lines", outputs.size())
-        .field("bleu", std::min(bleu.score, 100.0))  // rounded logarithms may give more
-        .field("bleu_signature", bleu_name)
-        .field("bleu_details", bleu.format())
-        .field("chrf", chrf.score)
-        .field("chrf_signature", chrf_name)
-        .field("exact", exact_percent)
-        .field("seconds", seconds);
+    json.field("exact", exact).field("seconds", seconds);
     if (produced.seed) json.field("seed", *produced.seed);
-    json.end_object();
-    fmt::print("{}\n", json.text());
+    fmt::print("{}\n", json.end_object().text());
   } else {
-    fmt::print("{}  {}\n{}  {}\nexact matches = {:.2f} % of {} line{}\n", bleu.format(), bleu_name,
-               chrf.format(), chrf_name, exact_percent, outputs.size(), outputs.size() == 1 ? "" : "s");
+    fmt::print("{}exact matches = {:.2f} % of {} line{}\n", text, exact, outputs.size(),
+               outputs.size() == 1 ? "" : "s");
   }
 }
 
@@ -198,7 +254,8 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
 
 void add_evaluate(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
-      "evaluate", "Score translations (BLEU, chrF), a decoder (perplexity) or a classifier (F1)");
+      "evaluate",
+      "Score translations and summaries (BLEU, chrF, ROUGE), a decoder (perplexity) or a classifier (F1)");
   auto a = std::make_shared<EvaluateArguments>();
   const auto file = [&](const char* name, std::string& value, const char* text) {
     command->add_option(name, value, text)->type_name("FILE")->group("Input");
@@ -209,6 +266,10 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       ->type_name("FILE")
       ->group("Input");
   file("--hypothesis", a->hypothesis, "Finished translations to score, instead of --source and --model");
+  command
+      ->add_option("--prefix", a->prefix, "Text to put before every source text, e.g. \"summarize: \" for T5")
+      ->type_name("TEXT")
+      ->group("Input");
   file("--text", a->text,
        "A text whose tokens --model, a decoder, predicts: loss, perplexity, bits per byte");
   file("--tsv", a->tsv,
@@ -222,6 +283,15 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       ->capture_default_str()
       ->type_name("N")
       ->group("Model");
+  command
+      ->add_option("--metric", a->metrics,
+                   "Scores of texts, separated by commas: bleu, chrf, rouge (ROUGE-1, -2, -L, -Lsum)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->default_str("bleu,chrf")
+      ->type_name("NAMES")
+      ->group("Scores");
+  command->add_flag("--stemmer", a->stemmer, "Compare the stems of English words in ROUGE")->group("Scores");
   command->add_option("--tokenize", a->tokenizer, "Tokenizer of BLEU, as in sacreBLEU")
       ->capture_default_str()
       ->type_name("13a|intl|char|none")
@@ -240,12 +310,14 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       ->type_name("N")
       ->group("Scores");
   a->generation.add_to(*command);
-  command->footer(std::string(kGenerationNote) +
-                  "Examples:\n"
-                  "  heed evaluate --model gpt2 --text book.txt --stride 512\n"
-                  "  heed evaluate --model en-fr --source test.en --reference test.fr --num-beams 5\n"
-                  "  heed evaluate --hypothesis output.fr --reference test.fr --json\n"
-                  "  heed evaluate --model ./sentiment --tsv dev.tsv");
+  command->footer(
+      std::string(kGenerationNote) +
+      "Examples:\n"
+      "  heed evaluate --model gpt2 --text book.txt --stride 512\n"
+      "  heed evaluate --model en-fr --source test.en --reference test.fr --num-beams 5\n"
+      "  heed evaluate --hypothesis output.fr --reference test.fr --json\n"
+      "  heed evaluate --model summaries --source texts.txt --reference summaries.txt --metric rouge\n"
+      "  heed evaluate --model ./sentiment --tsv dev.tsv");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

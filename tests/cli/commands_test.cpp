@@ -117,6 +117,32 @@ TEST(Evaluate, ScoresFilesAndModels) {
   EXPECT_EQ(Json::parse(model.out).at("chrf"), scored.at("chrf"));
 }
 
+TEST(Evaluate, ScoresSummariesByRouge) {
+  const Folder folder;
+  spill(folder / "output", "the cat sat on the mats\nnothing\n");
+  spill(folder / "one", "a cat sat on a mat\nsomething\n");
+  spill(folder / "two", "\nnothing\n");
+  const Words files{"evaluate",    "--hypothesis", folder / "output", "--reference", folder / "one",
+                    "--reference", folder / "two", "--metric",        "rouge"};
+  const auto with = [&](const Words& more) {
+    Words words = files;
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  const Json plain = Json::parse(with({"--json"}).out);
+  EXPECT_NEAR(plain.at("rouge1").get<double>(), (50 + 100) / 2.0, 1e-9);
+  EXPECT_NEAR(plain.at("rouge2").get<double>(), (40 + 0) / 2.0, 1e-9);
+  EXPECT_NEAR(plain.at("rougeL_precision").get<double>(), (50 + 100) / 2.0, 1e-9);
+  EXPECT_NEAR(plain.at("rougeLsum_recall").get<double>(), (50 + 100) / 2.0, 1e-9);
+  EXPECT_FALSE(plain.contains("bleu"));
+  const Json stemmed = Json::parse(with({"--json", "--stemmer"}).out);
+  EXPECT_NEAR(stemmed.at("rouge1").get<double>(), (400.0 / 6 + 100) / 2, 1e-9);
+  EXPECT_THAT(stemmed.at("rouge_signature").get<std::string>(), StartsWith("nrefs:2|stem:porter|"));
+  const std::string text = with({"--metric", "bleu,rouge"}).out;
+  EXPECT_THAT(text, StartsWith("BLEU = "));
+  EXPECT_THAT(text, HasSubstr("\nROUGE-1 = 75.00  ROUGE-2 = 20.00  ROUGE-L = 75.00  ROUGE-Lsum = 75.00  "));
+}
+
 TEST(Average, TheMeanOfOneModelIsThatModel) {
   const Folder folder;
   const Result one = run({"average", tiny_model(), "--output", folder / "one"});
