@@ -18,6 +18,7 @@
 #include "text/pipeline_tokenizer.h"
 #include "text/sentencepiece_file.h"
 #include "text/sentencepiece_trainer.h"
+#include "text/special_tokens.h"
 #include "text/utf8.h"
 
 namespace heed {
@@ -26,9 +27,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kTrained = "tokenizer training";
-constexpr const char *kEnd = "</s>", *kPad = "<pad>", *kEndOfText = "<|endoftext|>", *kUnknown = "<unk>";
+constexpr const char *kUnknownToken = "<unk>", *kMaskToken = "<mask>";
 constexpr const char* kBlank = "\xE2\x96\x81";  // U+2581
-constexpr std::array kBertTokens = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
 /// Returns a source of the same texts as valid UTF-8, which counts them in `report`. Both must outlive it.
 SentenceSource counted(const SentenceSource& texts, TokenizerTrainingReport& report) {
@@ -163,15 +163,15 @@ Json character_document(const SentenceSource& texts, TokenizerTrainingReport& re
   report.words = static_cast<std::int64_t>(characters.size());
   TrainedBpe trained;
   for (const char32_t c : characters) append_utf8(trained.tokens.emplace_back(), c);
-  trained.tokens.emplace_back(kUnknown);
+  trained.tokens.emplace_back(kUnknownToken);
   Json document = empty_document();
   document["decoder"] = {{"type", "Fuse"}};
-  document["model"] = bpe_model(token_ids(trained.tokens), Json::array(), kUnknown);
+  document["model"] = bpe_model(token_ids(trained.tokens), Json::array(), kUnknownToken);
   return document;
 }
 
-Json byte_bpe_document(const TokenizerTraining& training, const SentenceSource& texts,
-                       TokenizerTrainingReport& report) {
+Json byte_bpe_document(const TokenizerTraining& training, const SpecialTokens& special,
+                       const SentenceSource& texts, TokenizerTrainingReport& report) {
   const auto byte_level = [](bool prefix_space, bool trim) {
     return Json{{"type", "ByteLevel"},
                 {"add_prefix_space", prefix_space},
@@ -182,20 +182,21 @@ Json byte_bpe_document(const TokenizerTraining& training, const SentenceSource& 
   document["pre_tokenizer"] = byte_level(false, true);
   document["decoder"] = byte_level(true, true);
   BpeTraining bpe;
-  bpe.vocab_size = training.vocab_size;
+  bpe.vocab_size = training.vocab_size - static_cast<std::int64_t>(special.last.size());
   bpe.min_frequency = training.min_frequency;
-  bpe.special_tokens = {kEndOfText};
+  bpe.special_tokens = special.first;
   bpe.alphabet.assign(kByteCharacters.begin(), kByteCharacters.end());
-  const TrainedBpe trained = train_bpe(count_words(texts, document, report), bpe, kTrained);
+  TrainedBpe trained = train_bpe(count_words(texts, document, report), bpe, kTrained);
+  trained.tokens.insert(trained.tokens.end(), special.last.begin(), special.last.end());
   document["model"] = bpe_model(token_ids(trained.tokens), pairs_of(trained), nullptr);
-  document["post_processor"] = training.append_end
-                                   ? framing_template(nullptr, kEndOfText, document["model"]["vocab"], 0)
-                                   : byte_level(true, false);
+  document["post_processor"] =
+      special.end != nullptr ? framing_template(special.begin, special.end, document["model"]["vocab"], 0)
+                             : byte_level(true, false);
   return document;
 }
 
-Json wordpiece_document(const TokenizerTraining& training, const SentenceSource& texts,
-                        TokenizerTrainingReport& report) {
+Json wordpiece_document(const TokenizerTraining& training, const SpecialTokens& special,
+                        const SentenceSource& texts, TokenizerTrainingReport& report) {
   Json document = empty_document();
   document["normalizer"] = {{"type", "BertNormalizer"},
                             {"clean_text", true},
@@ -207,7 +208,7 @@ Json wordpiece_document(const TokenizerTraining& training, const SentenceSource&
   BpeTraining bpe;
   bpe.vocab_size = training.vocab_size;
   bpe.min_frequency = training.min_frequency;
-  bpe.special_tokens.assign(kBertTokens.begin(), kBertTokens.end());
+  bpe.special_tokens = special.first;
   bpe.most_characters = static_cast<std::size_t>(training.most_characters);
   bpe.prefix = "##";
   const TrainedBpe trained = train_bpe(count_words(texts, document, report), bpe, kTrained);
@@ -216,42 +217,46 @@ Json wordpiece_document(const TokenizerTraining& training, const SentenceSource&
                        {"continuing_subword_prefix", "##"},
                        {"max_input_chars_per_word", 100},
                        {"vocab", token_ids(trained.tokens)}};
-  document["post_processor"] = framing_template("[CLS]", "[SEP]", document["model"]["vocab"], 1);
+  document["post_processor"] = framing_template(special.begin, special.end, document["model"]["vocab"], 1);
   return document;
 }
 
-/// SentencePiece's model with `<pad>` as its last token.
-Json sentencepiece_model(const SentencePieceFile& file) {
+/// SentencePiece's model, whose own two special tokens are replaced by `special`.
+Json sentencepiece_model(const SentencePieceFile& file, const SpecialTokens& special) {
+  std::vector<std::string> tokens = special.first;
+  std::vector<double> scores(special.first.size());
+  for (std::size_t i = 2; i < file.pieces.size(); ++i) {
+    tokens.emplace_back(file.pieces[i].text);
+    scores.push_back(static_cast<double>(file.pieces[i].score));
+  }
+  tokens.insert(tokens.end(), special.last.begin(), special.last.end());
+  scores.resize(tokens.size());
   if (file.unigram) {
     Json entries = Json::array();
-    for (const SentencePieceFile::Piece& piece : file.pieces)
-      entries.push_back(Json::array({std::string(piece.text), static_cast<double>(piece.score)}));
-    entries.push_back(Json::array({kPad, 0.0}));
+    for (std::size_t i = 0; i < tokens.size(); ++i) entries.push_back(Json::array({tokens[i], scores[i]}));
     return {{"type", "Unigram"},
-            {"unk_id", 1},
+            {"unk_id", std::find(tokens.begin(), tokens.end(), kUnknownToken) - tokens.begin()},
             {"vocab", std::move(entries)},
             {"byte_fallback", file.byte_fallback}};
   }
-  std::vector<std::string> tokens;
-  for (const SentencePieceFile::Piece& piece : file.pieces) tokens.emplace_back(piece.text);
-  tokens.emplace_back(kPad);
   Json merges = Json::array();
   for (const auto& [left, right] : piece_merges(file, 2, kTrained))
     merges.push_back(Json::array({std::string(left), std::string(right)}));
-  Json model = bpe_model(token_ids(tokens), std::move(merges), kUnknown);
+  Json model = bpe_model(token_ids(tokens), std::move(merges), kUnknownToken);
   model["fuse_unk"] = true;
   model["byte_fallback"] = file.byte_fallback;
   return model;
 }
 
 /// SentencePiece's handling of spaces: none at the ends, one between words, one before the first word.
-Json sentencepiece_document(const TokenizerTraining& training, const SentenceSource& texts,
-                            TokenizerTrainingReport& report) {
+Json sentencepiece_document(const TokenizerTraining& training, const SpecialTokens& special,
+                            const SentenceSource& texts, TokenizerTrainingReport& report) {
   SentencePieceOptions options = training.sentencepiece;
   options.model_type = training.type;
   options.vocab_size = training.vocab_size;
   SentencePieceReport used;
-  const std::string bytes = train_sentencepiece_model(options, 1, counted(texts, report), &used);
+  const std::string bytes =
+      train_sentencepiece_model(options, special.size() - 2, counted(texts, report), &used);
   report.skipped = report.texts - used.used;
   const SentencePieceFile file = read_sentencepiece_file(bytes, kTrained);
   Json normalizers = Json::array();
@@ -272,38 +277,25 @@ Json sentencepiece_document(const TokenizerTraining& training, const SentenceSou
     document["decoder"] = {
         {"type", "Sequence"},
         {"decoders", Json::array({spaces, Json{{"type", "ByteFallback"}}, Json{{"type", "Fuse"}}, first})}};
-  document["model"] = sentencepiece_model(file);
-  if (training.append_end)
-    document["post_processor"] = framing_template(nullptr, kEnd, document["model"]["vocab"], 0);
+  document["model"] = sentencepiece_model(file, special);
+  if (special.end != nullptr)
+    document["post_processor"] = framing_template(special.begin, special.end, document["model"]["vocab"], 0);
   return document;
 }
 
-/// The tokens with a role, as pairs of the key in tokenizer_config.json and the token.
-using Roles = std::vector<std::pair<SpecialRole, const char*>>;
-
-Roles roles_of(const std::string& type) {
-  if (type == "character") return {{SpecialRole::unk, kUnknown}};
-  if (type == "byte_bpe") return {{SpecialRole::bos, kEndOfText}, {SpecialRole::eos, kEndOfText}};
-  if (type != "wordpiece")
-    return {{SpecialRole::eos, kEnd}, {SpecialRole::unk, kUnknown}, {SpecialRole::pad, kPad}};
-  return {{SpecialRole::unk, "[UNK]"},
-          {SpecialRole::sep, "[SEP]"},
-          {SpecialRole::pad, "[PAD]"},
-          {SpecialRole::cls, "[CLS]"},
-          {SpecialRole::mask, "[MASK]"}};
-}
-
 /// `symbols` are user-defined ones, which are not special.
-Json added_tokens(const Roles& roles, const std::vector<std::string>& symbols, const Json& vocabulary) {
+Json added_tokens(const SpecialTokens& special, const std::vector<std::string>& symbols,
+                  const Json& vocabulary) {
   std::map<std::int64_t, std::pair<std::string, bool>> tokens;
-  for (const auto& [role, token] : roles) tokens[token_id(vocabulary, token)] = {token, true};
+  for (const auto& [role, token] : special.roles) tokens[token_id(vocabulary, token)] = {token, true};
+  for (const std::string& token : special.last) tokens[token_id(vocabulary, token)] = {token, true};
   for (const std::string& symbol : symbols) tokens[token_id(vocabulary, symbol)] = {symbol, false};
   Json list = Json::array();
   for (const auto& [id, token] : tokens)
     list.push_back({{"id", id},
                     {"content", token.first},
                     {"single_word", false},
-                    {"lstrip", false},
+                    {"lstrip", token.first == kMaskToken},  // it stands for what begins with a space
                     {"rstrip", false},
                     {"normalized", false},
                     {"special", token.second}});
@@ -321,6 +313,12 @@ void check(const TokenizerTraining& training) {
                             kTrained, training.type));
   if (training.vocab_size < 1 || training.vocab_size > kMost)
     refuse("vocab_size", "1 to 16777216", training.vocab_size);
+  if (training.special_tokens != "" && training.special_tokens != "t5" && training.special_tokens != "bart")
+    throw Error(
+        fmt::format("{}: special_tokens: expected t5 or bart, got {}", kTrained, training.special_tokens));
+  if (training.special_tokens != "" && (training.type == "character" || training.type == "wordpiece"))
+    throw Error(fmt::format("{}: special_tokens: expected a vocabulary of byte_bpe, unigram or bpe, got {}",
+                            kTrained, training.type));
   if (training.min_frequency < 0) refuse("min_frequency", "a number from 0", training.min_frequency);
   if (training.most_characters < 1) refuse("most_characters", "a positive number", training.most_characters);
   if (training.model_max_length && *training.model_max_length < 1)
@@ -334,19 +332,19 @@ std::unique_ptr<Tokenizer> train_tokenizer(const TokenizerTraining& training, co
   check(training);
   TokenizerTrainingReport counts;
   const bool sentencepiece = training.type == "unigram" || training.type == "bpe";
-  Json document = sentencepiece                  ? sentencepiece_document(training, texts, counts)
+  const SpecialTokens special = special_tokens_of(training);
+  Json document = sentencepiece                  ? sentencepiece_document(training, special, texts, counts)
                   : training.type == "character" ? character_document(texts, counts)
-                  : training.type == "byte_bpe"  ? byte_bpe_document(training, texts, counts)
-                                                 : wordpiece_document(training, texts, counts);
+                  : training.type == "byte_bpe"  ? byte_bpe_document(training, special, texts, counts)
+                                                 : wordpiece_document(training, special, texts, counts);
   if (report != nullptr) *report = counts;
-  const Roles roles = roles_of(training.type);
   const auto symbols =
       sentencepiece ? training.sentencepiece.user_defined_symbols : std::vector<std::string>();
-  document["added_tokens"] = added_tokens(roles, symbols, document["model"]["vocab"]);
+  document["added_tokens"] = added_tokens(special, symbols, document["model"]["vocab"]);
 
   TokenizerConfig config;
   Json map = Json::object();
-  for (const auto& [role, token] : roles) {
+  for (const auto& [role, token] : special.roles) {
     config.roles[static_cast<std::size_t>(role)] = token;
     map[role_key(role)] = token;
   }

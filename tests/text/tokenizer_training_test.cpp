@@ -96,6 +96,43 @@ TEST(TokenizerTraining, ByteBpeGivesAnyTextBack) {
   EXPECT_EQ(ended->encode("ba").ids.back(), 0);
 }
 
+TEST(TokenizerTraining, SpecialTokensOfEncoderDecoders) {
+  for (const char* type : {"unigram", "bpe", "byte_bpe"}) {
+    SCOPED_TRACE(type);
+    const std::int64_t size = type == std::string("byte_bpe") ? 400 : 160;
+    const auto t5 = train_tokenizer({.type = type, .special_tokens = "t5", .vocab_size = size},
+                                    sentences_of(made_up_sentences(200)));
+    EXPECT_EQ(t5->vocab_size(), size);
+    EXPECT_EQ(t5->pad_id(), 0);
+    EXPECT_EQ(t5->eos_id(), 1);
+    EXPECT_EQ(t5->unk_id(), 2);
+    EXPECT_EQ(t5->token_to_id("<extra_id_0>"), size - 1);
+    EXPECT_EQ(t5->token_to_id("<extra_id_99>"), size - 100);
+    EXPECT_TRUE(t5->is_special(size - 1));
+    EXPECT_EQ(t5->encode("bali").ids.back(), 1);
+    const TemporaryDirectory directory;
+    const auto bart = train_tokenizer({.type = type, .special_tokens = "bart", .vocab_size = size - 99},
+                                      sentences_of(made_up_sentences(200)));
+    bart->save(directory.path());
+    const auto loaded = load_tokenizer(directory.path());
+    EXPECT_EQ(loaded->vocab_size(), size - 99);
+    EXPECT_EQ(loaded->bos_id(), 0);
+    EXPECT_EQ(loaded->pad_id(), 1);
+    EXPECT_EQ(loaded->eos_id(), 2);
+    EXPECT_EQ(loaded->unk_id(), 3);
+    EXPECT_EQ(loaded->mask_id(), size - 100);
+    const Ids ids = loaded->encode("bali <mask> tremi").ids;
+    EXPECT_EQ(ids.front(), 0);
+    EXPECT_EQ(ids.back(), 2);
+    EXPECT_EQ(std::count(ids.begin(), ids.end(), size - 100), 1);
+    EXPECT_EQ(loaded->decode(loaded->encode("bali tremi").ids), "bali tremi");
+  }
+  EXPECT_THAT(error_of({.type = "wordpiece", .special_tokens = "t5"}, {"a"}),
+              HasSubstr("special_tokens: expected a vocabulary of byte_bpe, unigram or bpe, got wordpiece"));
+  EXPECT_THAT(error_of({.type = "bpe", .special_tokens = "gpt"}, {"a"}),
+              HasSubstr("special_tokens: expected t5 or bart, got gpt"));
+}
+
 TEST(TokenizerTraining, WordPieceAddsItsTokensAndNamesItsRoles) {
   TokenizerTraining training{.type = "wordpiece", .vocab_size = 60, .model_max_length = 128};
   const auto tokenizer = train_tokenizer(training, sentences_of(made_up_sentences(200)));

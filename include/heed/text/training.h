@@ -25,8 +25,14 @@ namespace heed {
 /// - `unigram`, `bpe`: SentencePiece's (Kudo & Richardson 2018), trained by its library: `</s> <unk>`, the
 ///   user-defined symbols, bytes with byte_fallback, the pieces, `<pad>`. White space at the ends of a text
 ///   is dropped, and runs of spaces count as one.
+///
+/// `special_tokens` gives byte_bpe, unigram and bpe those of an encoder-decoder instead:
+/// - `t5` (Raffel et al. 2020): `<pad> </s> <unk>`, the pieces, and the sentinels `<extra_id_99>` to
+///   `<extra_id_0>`, the last id. A text becomes `A </s>`.
+/// - `bart` (Lewis et al. 2020): `<s> <pad> </s> <unk>`, the pieces, `<mask>`. A text becomes `<s> A </s>`.
 struct TokenizerTraining {
   std::string type = "byte_bpe";
+  std::string special_tokens = {};  ///< t5, bart; empty: those of the type
   std::int64_t vocab_size = 8000;  ///< largest number of tokens; exact for unigram and bpe; not for character
   /// byte_bpe, wordpiece: rarer pairs of tokens are not merged, as in the tokenizers library's own recipes.
   std::int64_t min_frequency = 2;
