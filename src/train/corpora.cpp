@@ -2,6 +2,7 @@
 #include "train/corpora.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,20 +28,21 @@ CorpusPart all_of(ParallelCorpus corpus) {
   return part;
 }
 
-// A text, or the sentences of a list joined by spaces.
-std::string text_of(const nlohmann::ordered_json& json, const std::string& key, const std::string& where) {
+// A text, or the texts of a list.
+std::vector<std::string> texts_of(const nlohmann::ordered_json& json, const std::string& key,
+                                  const std::string& where) {
   const auto found = json.find(key);
-  if (found != json.end() && found->is_string()) return found->get<std::string>();
+  if (found != json.end() && found->is_string()) return {found->get<std::string>()};
   if (found == json.end() || !found->is_array())
     throw Error(fmt::format("{}: {}: expected a text or a list of sentences, got {}", where, key,
                             found == json.end() ? "no such key" : found->dump()));
-  std::string text;
-  for (const auto& sentence : *found) {
-    if (!sentence.is_string())
-      throw Error(fmt::format("{}: {}: expected sentences, got {}", where, key, sentence.dump()));
-    text += (text.empty() ? "" : " ") + sentence.get<std::string>();
+  std::vector<std::string> texts;
+  for (const auto& text : *found) {
+    if (!text.is_string())
+      throw Error(fmt::format("{}: {}: expected sentences, got {}", where, key, text.dump()));
+    texts.push_back(text.get<std::string>());
   }
-  return text;
+  return texts;
 }
 
 ParallelCorpus load_json_lines(const std::filesystem::path& file, const Recipe::Data& data,
@@ -53,13 +55,15 @@ ParallelCorpus load_json_lines(const std::filesystem::path& file, const Recipe::
     const std::string where = fmt::format("{}:{}", file.string(), report.lines);
     const nlohmann::ordered_json json = parse_json(line, where);
     if (!json.is_object()) throw Error(where + ": expected an object, got " + json.dump().substr(0, 40));
-    const std::string source = text_of(json, data.source_key, where),
-                      target = text_of(json, data.target_key, where);
-    if (source.empty() || target.empty()) {
+    const std::string source = fmt::format("{}", fmt::join(texts_of(json, data.source_key, where), " "));
+    std::vector<std::string> targets = texts_of(json, data.target_key, where);
+    if (data.target_list == "sentences") targets = {fmt::format("{}", fmt::join(targets, " "))};
+    std::erase(targets, "");
+    if (source.empty() || targets.empty()) {
       report.skip(SkipReason::empty_side, report.lines);
       continue;
     }
-    corpus.add(source, target, report.lines);
+    for (const std::string& target : targets) corpus.add(source, target, report.lines);
     ++report.kept;
   }
   if (corpus.size() == 0) throw Error(file.string() + ": expected pairs, got none");
@@ -163,6 +167,10 @@ Corpora load_corpora(const Recipe& recipe, const Message& message) {
     if (split.dev > 0) corpora.dev = {corpora.train.corpus, std::move(parts.dev)};
     if (split.test > 0) corpora.test = {corpora.train.corpus, std::move(parts.test)};
   }
+  // Of several references, training takes the first.
+  const ParallelCorpus& corpus = *corpora.train.corpus;
+  std::erase_if(corpora.train.rows,
+                [&](std::int64_t row) { return row > 0 && corpus.line(row) == corpus.line(row - 1); });
   std::vector<std::int64_t> taken =
       random_choice(static_cast<std::int64_t>(corpora.train.rows.size()), recipe.data.max_pairs, split.seed);
   for (std::int64_t& row : taken) row = corpora.train.rows[static_cast<std::size_t>(row)];

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "heed/autograd.h"
 #include "heed/error.h"
@@ -23,6 +24,18 @@ SentenceSource parts_of(TextReader& reader) {
   };
 }
 
+// The lines of these parts: SentencePiece skips long texts.
+SentenceSource lines_of(SentenceSource parts) {
+  return [parts = std::move(parts), lines = std::make_shared<std::istringstream>()](std::string& line) {
+    while (!std::getline(*lines, line)) {
+      std::string part;
+      if (!parts(part)) return false;
+      *lines = std::istringstream(part);
+    }
+    return true;
+  };
+}
+
 }  // namespace
 
 void TextTask::load_or_train_tokenizer(const std::filesystem::path& from) {
@@ -31,13 +44,11 @@ void TextTask::load_or_train_tokenizer(const std::filesystem::path& from) {
     tokenizer_ = load_tokenizer(given);
     return;
   }
-  TokenizerTraining training;
-  training.type = recipe_.tokenizer.type;
-  training.vocab_size = recipe_.tokenizer.vocab_size;
-  training.model_max_length = recipe_.task.context;
+  const TokenizerTraining training = tokenizer_training(recipe_, recipe_.task.context);
   if (options_.on_message) options_.on_message(fmt::format("training a {} tokenizer", training.type));
   TextReader reader(recipe_.data.train, recipe_.data);
-  tokenizer_ = train_tokenizer(training, parts_of(reader));
+  const bool sentencepiece = training.type == "unigram" || training.type == "bpe";
+  tokenizer_ = train_tokenizer(training, sentencepiece ? lines_of(parts_of(reader)) : parts_of(reader));
 }
 
 std::shared_ptr<const TextCorpus> TextTask::read(const std::filesystem::path& path, const char* name,

@@ -1,4 +1,5 @@
-// Language modelling on texts: causal (predict the next token) and masked (predict hidden tokens).
+// Language modelling on texts: causal (predict the next token), masked (predict hidden tokens) and denoising
+// (give back what noise has hidden).
 #pragma once
 
 #include <memory>
@@ -15,7 +16,7 @@
 namespace heed {
 
 /// Rows of token ids with the label of each position; i64 [B, T]. Positions with the label kIgnoredLabel do
-/// not count.
+/// not count. Of an encoder-decoder, the labels are those of the decoder, [B, T'].
 struct TokenBatch {
   Tensor ids;
   Tensor mask;  ///< i64 [B, T], 1 = token, 0 = padding; undefined if there is no padding
@@ -23,7 +24,7 @@ struct TokenBatch {
   std::int64_t targets = 0;  ///< labels that count
 };
 
-/// What both tasks share: the corpora and their tokenizer.
+/// What these tasks share: the corpora and their tokenizer.
 class TextTask : public BatchedTask<TokenBatch> {
  public:
   const std::vector<Parameter>& parameters() const override { return parameters_; }
@@ -80,6 +81,19 @@ class MaskedLmTask final : public TextTask {
  private:
   Evaluation evaluate(const TextCorpus& corpus) const override;
   EncoderModel* model_ = nullptr;  // kept_
+};
+
+/// Pretraining of an encoder-decoder: it reads rows with noise and gives what was hidden
+/// (task.objective = "spans", T5) or the whole rows ("bart"). The noise is new in every epoch and depends
+/// only on (seed, epoch, row).
+class DenoisingTask final : public TextTask {
+ public:
+  DenoisingTask(const Recipe& recipe, const TrainOptions& options, const std::filesystem::path& checkpoint);
+  SummedLoss next_loss(Context& context) override;
+
+ private:
+  Evaluation evaluate(const TextCorpus& corpus) const override;
+  EncoderDecoderModel* model_ = nullptr;  // kept_
 };
 
 }  // namespace heed

@@ -9,6 +9,7 @@
 #include "heed/ops/loss.h"
 #include "heed/ops/shape.h"
 #include "heed/random.h"
+#include "train/denoising.h"
 #include "train/language_modelling.h"
 
 namespace heed {
@@ -21,31 +22,13 @@ constexpr std::int64_t kFixedMasks = std::int64_t{1} << 29;  // the "epoch" of e
 // Everything that makes a masked row, owned by the reader's thread.
 struct MaskedRows {
   std::shared_ptr<const TextCorpus> corpus;
-  std::vector<std::pair<std::int64_t, std::int64_t>> rows = {};  // tokens begin .. end - 1 of the corpus
+  std::vector<TextRow> rows = {};
   std::vector<bool> special = {};         // of each id of the vocabulary: never a random replacement
   std::vector<bool> continues_word = {};  // of each id; empty: every token is masked on its own
   std::int64_t first = 0, last = 0, mask = 0, pad = 0, vocab_size = 0;
   double probability = 0.15;
   std::uint64_t seed = 0;
 };
-
-// Whether each id continues the word of the token before it, by the conventions of vocabularies: ##x
-// (WordPiece), or no mark of a word's beginning where others have it (SentencePiece, byte-level BPE).
-std::vector<bool> word_continuations(const Tokenizer& tokenizer) {
-  const auto size = static_cast<std::size_t>(tokenizer.vocab_size());
-  std::vector<std::string> tokens(size);
-  bool marks_begin = false;
-  for (std::size_t id = 0; id < size; ++id) {
-    tokens[id] = tokenizer.token(static_cast<std::int64_t>(id));
-    marks_begin |= tokens[id].starts_with("\u2581") || tokens[id].starts_with("\u0120");
-  }
-  std::vector<bool> continues(size);
-  for (std::size_t id = 0; id < size; ++id) {
-    const bool begins = tokens[id].starts_with("\u2581") || tokens[id].starts_with("\u0120");
-    continues[id] = marks_begin ? !begins : tokens[id].starts_with("##");
-  }
-  return continues;
-}
 
 // Replaces chosen tokens of a row in place, and labels them.
 void mask_row(const MaskedRows& source, std::int64_t* ids, std::int64_t* labels, std::int64_t length,
@@ -119,12 +102,7 @@ MaskedRows masked_rows(std::shared_ptr<const TextCorpus> corpus, const Tokenizer
   if (recipe.task.whole_words) source.continues_word = word_continuations(tokenizer);
   source.probability = recipe.task.mask_probability;
   source.seed = static_cast<std::uint64_t>(recipe.train.seed);
-  const std::int64_t longest = recipe.task.context - 2;
-  std::int64_t begin = 0;
-  for (const std::int64_t end : source.corpus->ends()) {
-    for (; begin < end; begin = std::min(begin + longest, end))
-      source.rows.emplace_back(begin, std::min(begin + longest, end));
-  }
+  source.rows = rows_of_documents(*source.corpus, recipe.task.context - 2);
   return source;
 }
 

@@ -39,6 +39,28 @@ void add_marian_sizes(JsonWriter& json, const Recipe::Model& m) {
       .field("activation_dropout", m.activation_dropout);
 }
 
+// The members of a new encoder-decoder's config.json that follow from the tokenizer.
+std::string encoder_decoder_members(const Recipe& recipe, const Tokenizer& tokenizer) {
+  if (!tokenizer.pad_id() || !tokenizer.eos_id()) {
+    throw Error(fmt::format("{}: expected a tokenizer with padding and an end token, got one without {}",
+                            recipe.tokenizer.from.string(), tokenizer.pad_id() ? "an end token" : "padding"));
+  }
+  const std::int64_t pad = *tokenizer.pad_id(), eos = *tokenizer.eos_id();
+  const bool bart = recipe.model.family == "bart";
+  JsonWriter json;
+  json.begin_object().field("is_encoder_decoder", true).field("decoder_start_token_id", bart ? eos : pad);
+  if (bart) json.field("forced_eos_token_id", eos);
+  if (recipe.model.family == "marian") {
+    json.field("architectures", std::vector<std::string>{"MarianMTModel"})
+        .field("decoder_vocab_size", tokenizer.vocab_size())
+        .field("scale_embedding", true)
+        .field("share_encoder_decoder_embeddings", true)
+        .field("tie_word_embeddings", true)
+        .field("forced_eos_token_id", eos);
+  }
+  return json.end_object().text();
+}
+
 std::string settings_json(const std::map<std::string, std::string>& settings) {
   std::string text = "{";
   for (const auto& [key, value] : settings) {
@@ -70,8 +92,48 @@ Config new_model_config(const Recipe& recipe, const Tokenizer& tokenizer, const 
   json.field("eos_token_id", tokenizer.eos_id() ? tokenizer.eos_id() : tokenizer.sep_id());
   if (family == "marian") add_marian_sizes(json, recipe.model);
   json.end_object();
-  const Config config = Config::parse(json.text(), "recipe: [model]");
-  return config.with(members).with(settings_json(recipe.model.settings));
+  Config config = Config::parse(json.text(), "recipe: [model]").with(members);
+  if (family != "marian") config = config.with(settings_json(recipe.model.sizes));
+  return config.with(settings_json(recipe.model.settings));
+}
+
+TokenizerTraining tokenizer_training(const Recipe& recipe, std::int64_t model_max_length) {
+  constexpr std::int64_t kLongestSentence = 1 << 16;  // in bytes
+  const Recipe::Tokenizer& t = recipe.tokenizer;
+  TokenizerTraining training;
+  training.type = t.type;
+  training.special_tokens = t.special_tokens;
+  training.vocab_size = t.vocab_size;
+  training.model_max_length = model_max_length;
+  training.sentencepiece.character_coverage = t.character_coverage;
+  training.sentencepiece.byte_fallback = t.byte_fallback;
+  training.sentencepiece.normalization = t.normalization;
+  training.sentencepiece.max_sentence_bytes = kLongestSentence;
+  return training;
+}
+
+std::unique_ptr<EncoderDecoderModel> encoder_decoder_for(const Recipe& recipe, const Tokenizer& tokenizer,
+                                                         const std::filesystem::path& from) {
+  std::unique_ptr<Model> model;
+  if (from.empty()) {
+    Generator generator = initial_weights(recipe);
+    model = make_model(new_model_config(recipe, tokenizer, encoder_decoder_members(recipe, tokenizer)),
+                       generator);
+  } else {
+    model = load_model(from);
+  }
+  auto* encoder_decoder = dynamic_cast<EncoderDecoderModel*>(model.get());
+  if (encoder_decoder == nullptr || encoder_decoder->takes_features()) {
+    const bool decoder = dynamic_cast<DecoderModel*>(model.get()) != nullptr;
+    throw Error(fmt::format("{}: expected an encoder-decoder of texts for the task {}, got {}{}",
+                            from.empty() ? "recipe: [model]" : from.string(), recipe.task.kind,
+                            model->family(),
+                            encoder_decoder != nullptr ? ", which reads sound"
+                            : decoder                  ? ", a decoder (task.kind = \"causal-lm\" trains it)"
+                                      : ", an encoder (task.kind = \"masked-lm\" trains it on texts)"));
+  }
+  static_cast<void>(model.release());
+  return std::unique_ptr<EncoderDecoderModel>(encoder_decoder);
 }
 
 Generator initial_weights(const Recipe& recipe) {

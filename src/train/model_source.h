@@ -12,6 +12,7 @@
 #include "heed/models/model.h"
 #include "heed/random.h"
 #include "heed/text/tokenizer.h"
+#include "heed/text/training.h"
 #include "heed/train/loop.h"
 #include "heed/train/recipe.h"
 
@@ -27,6 +28,15 @@ Config new_model_config(const Recipe& recipe, const Tokenizer& tokenizer, const 
 
 /// The random numbers of initial weights.
 Generator initial_weights(const Recipe& recipe);
+
+/// How the recipe's [tokenizer] is trained; special tokens other than marian's.
+TokenizerTraining tokenizer_training(const Recipe& recipe, std::int64_t model_max_length);
+
+/// The encoder-decoder that a run trains: that of the directory `from`, or, if it is empty, a new one.
+/// Throws Error if the model is of another kind (naming the task for it), or if `tokenizer` lacks the tokens
+/// of a new one.
+std::unique_ptr<EncoderDecoderModel> encoder_decoder_for(const Recipe& recipe, const Tokenizer& tokenizer,
+                                                         const std::filesystem::path& from);
 
 /// Stops the training of the parameters that the recipe freezes. Throws Error if a pattern matches none or
 /// all are frozen.

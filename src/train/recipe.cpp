@@ -212,6 +212,8 @@ Recipe load_recipe(const std::filesystem::path& file) {
         continue;
       }
       if (field == nullptr) unknown_key(where, fields, name);
+      if (section == "model" && name != "model.family")
+        recipe.model.sizes[std::string(key.str())] = json_text(node);
       Assignment(*field, node, where, std::filesystem::absolute(file).parent_path()).run();
     }
   }
@@ -255,6 +257,8 @@ void apply_override(Recipe& recipe, std::string_view assignment) {
     return;
   }
   Assignment(*field, *table.get("x"), "override", std::filesystem::current_path()).run();
+  if (of_model && key != "model.family")
+    recipe.model.sizes[std::string(name_part(key))] = json_text(*table.get("x"));
 }
 
 std::map<std::string, std::string> recipe_values(const Recipe& recipe) {

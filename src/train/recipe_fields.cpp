@@ -41,7 +41,8 @@ class FieldList {
 void list_data(FieldList& list, Recipe& r) {
   list.section("task");
   list.choice("kind", r.task.kind,
-              {"translation", "reverse", "causal-lm", "masked-lm", "classification", "tagging", "answers"});
+              {"translation", "reverse", "seq2seq", "causal-lm", "masked-lm", "denoising", "classification",
+               "tagging", "answers"});
   list.number("symbols", &r.task.symbols, 2, 26);
   list.count("min_length", r.task.min_length, 1);
   list.count("max_length", r.task.max_length, 1);
@@ -52,6 +53,10 @@ void list_data(FieldList& list, Recipe& r) {
   list.number("token_dropout", &r.task.token_dropout, 0, 0.99);
   list.choice("problem", r.task.problem, {"single-label", "multi-label", "regression"});
   list.count("stride", r.task.stride);
+  list.choice("objective", r.task.objective, {"spans", "bart"});
+  list.number("noise_density", &r.task.noise_density, 0, 0.9);
+  list.number("span_length", &r.task.span_length, 1, 100);
+  list.flag("permute_sentences", r.task.permute_sentences);
   list.text("freeze", r.task.freeze);
   list.section("data");
   list.choice("format", r.data.format, {"tsv", "lines", "jsonl", "text", "labelled", "conll", "squad"});
@@ -74,6 +79,10 @@ void list_data(FieldList& list, Recipe& r) {
   list.text("label_key", r.data.label_key);
   list.text("source_key", r.data.source_key);
   list.text("target_key", r.data.target_key);
+  list.choice("target_list", r.data.target_list, {"references", "sentences"});
+  list.text("prefix", r.data.prefix);
+  list.count("max_source", r.data.max_source);
+  list.count("max_target", r.data.max_target);
   list.text("word_prefix", r.data.word_prefix);
   list.choice("documents", r.data.documents, {"file", "paragraph", "line"});
   list.number("dev_share", &r.data.dev_share, 0, 0.9);
@@ -90,6 +99,7 @@ void list_data(FieldList& list, Recipe& r) {
   list.section("tokenizer");
   list.path("from", r.tokenizer.from);
   list.choice("type", r.tokenizer.type, {"unigram", "bpe", "byte_bpe", "wordpiece", "character"});
+  list.choice("special_tokens", r.tokenizer.special_tokens, {"marian", "t5", "bart"});
   list.number("vocab_size", &r.tokenizer.vocab_size, 8, 1e6);
   list.number("character_coverage", &r.tokenizer.character_coverage, 0.98, 1);
   list.flag("byte_fallback", r.tokenizer.byte_fallback);
@@ -132,6 +142,7 @@ void list_run(FieldList& list, Recipe& r) {
   list.section("eval", true);
   list.count("every", r.eval.every);
   list.flag("bleu", r.eval.bleu);
+  list.choice("scores", r.eval.scores, {"bleu", "rouge"});
   list.number("beams", &r.eval.beams, 1, 1000);
   list.count("max_pairs", r.eval.max_pairs);
   list.count("max_new_tokens", r.eval.max_new_tokens);

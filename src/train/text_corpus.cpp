@@ -2,6 +2,7 @@
 #include "train/text_corpus.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <fstream>
@@ -66,7 +67,9 @@ struct TextReader::State {
   }
   std::string text_of(const std::string& json_line) const {
     const Config json = Config::parse(json_line, fmt::format("{}:{}", file.string(), line_number));
-    return json.required_string(data.text_key);
+    const std::vector<std::string> sentences = json.strings(data.text_key);
+    if (sentences.empty()) return json.required_string(data.text_key);
+    return fmt::format("{}", fmt::join(sentences, " "));
   }
   // Reads a part of the open file; false at its end.
   bool read(TextPart& part);
@@ -123,6 +126,16 @@ TextCorpus TextCorpus::slice(std::int64_t begin, std::int64_t end) const {
   }
   part.ends_.push_back(end - begin);
   return part;
+}
+
+std::vector<TextRow> rows_of_documents(const TextCorpus& corpus, std::int64_t longest) {
+  std::vector<TextRow> rows;
+  std::int64_t begin = 0;
+  for (const std::int64_t end : corpus.ends()) {
+    for (; begin < end; begin = std::min(begin + longest, end))
+      rows.emplace_back(begin, std::min(begin + longest, end));
+  }
+  return rows;
 }
 
 // Writes ids to a file that is unlinked once it is mapped.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "heed/io/file.h"
@@ -31,6 +32,11 @@ class TextCorpus {
   std::span<const std::int32_t> ids_;
   std::vector<std::int64_t> ends_;
 };
+
+/// Tokens begin .. end - 1 of a corpus.
+using TextRow = std::pair<std::int64_t, std::int64_t>;
+/// Cuts every document of a corpus into rows of at most `longest` tokens.
+std::vector<TextRow> rows_of_documents(const TextCorpus& corpus, std::int64_t longest);
 
 /// Part of a text: a document comes in one part, or, if it is long, in several that end at line ends.
 struct TextPart {

@@ -14,6 +14,7 @@ std::unique_ptr<TrainingTask> make_task(const Recipe& recipe, const TrainOptions
   const std::string& kind = recipe.task.kind;
   if (kind == "causal-lm") return std::make_unique<CausalLmTask>(recipe, options, checkpoint);
   if (kind == "masked-lm") return std::make_unique<MaskedLmTask>(recipe, options, checkpoint);
+  if (kind == "denoising") return std::make_unique<DenoisingTask>(recipe, options, checkpoint);
   if (kind == "classification") return std::make_unique<ClassificationTask>(recipe, options, checkpoint);
   if (kind == "tagging") return std::make_unique<TaggingTask>(recipe, options, checkpoint);
   if (kind == "answers") return std::make_unique<AnswersTask>(recipe, options, checkpoint);

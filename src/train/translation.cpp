@@ -12,7 +12,9 @@
 #include "heed/io/json.h"
 #include "heed/models/registry.h"
 #include "heed/score/bleu.h"
+#include "heed/score/rouge.h"
 #include "heed/text/marian.h"
+#include "heed/text/training.h"
 #include "train/model_source.h"
 
 namespace heed {
@@ -40,20 +42,43 @@ class Sentences {
 
 std::vector<std::int32_t> narrow(const std::vector<std::int64_t>& ids) { return {ids.begin(), ids.end()}; }
 
-// The members of a new model's config.json that follow from the tokenizer.
-std::string model_members(const Recipe& recipe, const Tokenizer& tokenizer) {
-  const std::int64_t pad = tokenizer.pad_id().value(), eos = tokenizer.eos_id().value();
-  JsonWriter json;
-  json.begin_object().field("is_encoder_decoder", true).field("decoder_start_token_id", pad);
-  if (recipe.model.family == "marian") {
-    json.field("architectures", std::vector<std::string>{"MarianMTModel"})
-        .field("decoder_vocab_size", tokenizer.vocab_size())
-        .field("scale_embedding", true)
-        .field("share_encoder_decoder_embeddings", true)
-        .field("tie_word_embeddings", true)
-        .field("forced_eos_token_id", eos);
+// The ids of an encoding, of which tokens of the text are dropped from the end until at most `most` are left
+// (0: all), special tokens included.
+std::vector<std::int64_t> cut_to(Encoding encoding, std::int64_t most, std::atomic<std::int64_t>& cut) {
+  std::vector<std::int64_t> ids = std::move(encoding.ids);
+  const auto size = static_cast<std::int64_t>(ids.size());
+  if (most == 0 || size <= most) return ids;
+  ++cut;
+  const auto& special = encoding.special_tokens_mask;
+  const auto end = std::find(special.rbegin(), special.rend(), 0).base() - special.begin();
+  ids.erase(ids.begin() + std::max<std::int64_t>(end - (size - most), 0), ids.begin() + end);
+  return ids;
+}
+
+std::string in_one_line(std::string_view text) {
+  std::string line(text);
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return line;
+}
+
+// Each distinct source once, and the i-th references of all sources (or empty lines) in files of their own.
+void write_groups(const CorpusPart& part, const std::filesystem::path& directory, const std::string& name) {
+  std::string sources;
+  std::vector<std::string> references(1);
+  const std::vector<ReferenceGroup> groups = group_references(*part.corpus, part.rows);
+  for (const ReferenceGroup& group : groups)
+    references.resize(std::max(references.size(), group.references.size()));
+  for (const ReferenceGroup& group : groups) {
+    sources += in_one_line(group.source) + '\n';
+    for (std::size_t i = 0; i < references.size(); ++i)
+      references[i] += (i < group.references.size() ? in_one_line(group.references[i]) : "") + '\n';
   }
-  return json.end_object().text();
+  write_file(directory / (name + ".source.txt"), sources);
+  for (std::size_t i = 0; i < references.size(); ++i) {
+    const std::string number = i == 0 ? "" : fmt::format(".{}", i + 1);
+    write_file(directory / (name + ".reference" + number + ".txt"), references[i]);
+  }
 }
 
 std::vector<std::vector<std::string>> reference_streams(const std::vector<ReferenceGroup>& groups) {
@@ -85,6 +110,8 @@ TranslationTask::TranslationTask(const Recipe& recipe, const TrainOptions& optio
 
 void TranslationTask::write_held_out(const std::filesystem::path& directory) const {
   const auto write = [&](const CorpusPart& part, const std::string& name) {
+    const bool several = recipe_.data.format == "jsonl" && recipe_.data.target_list == "references";
+    if (several && !part.empty()) return write_groups(part, directory, name);
     if (part.empty() || part.corpus != corpora_.train.corpus) return;
     std::string sources;
     std::string references;
@@ -111,18 +138,31 @@ void TranslationTask::load_or_make(const std::filesystem::path& checkpoint) {
     } else {
       tokenizer_ = load_tokenizer(recipe_.tokenizer.from);
     }
-    Generator generator = initial_weights(recipe_);
-    const Config config = new_model_config(recipe_, *tokenizer_, model_members(recipe_, *tokenizer_));
-    model_ = make_encoder_decoder(config, generator);
   } else {
     tokenizer_ = load_tokenizer(from);
-    model_ = load_encoder_decoder(from);
+  }
+  model_ = encoder_decoder_for(recipe_, *tokenizer_, from);
+  for (const auto& [key, most] :
+       {std::pair("max_source", recipe_.data.max_source), std::pair("max_target", recipe_.data.max_target)}) {
+    const auto positions = model_->max_positions();
+    if (positions && most > *positions)
+      throw Error(fmt::format("recipe: data.{}: expected at most {}, the model's positions, got {}", key,
+                              *positions, most));
   }
   parameters_ = trained_parameters(*model_, recipe_);
   message(describe_model(*model_, *tokenizer_));
 }
 
 void TranslationTask::make_tokenizer() {
+  message(fmt::format("training a {} tokenizer on {} sentences", recipe_.tokenizer.type,
+                      2 * corpora_.train.rows.size()));
+  if (recipe_.tokenizer.special_tokens != "marian") {
+    const std::int64_t longest = std::max(recipe_.data.max_source, recipe_.data.max_target);
+    tokenizer_ =
+        train_tokenizer(tokenizer_training(recipe_, longest > 0 ? longest : recipe_.model.max_positions),
+                        Sentences(corpora_.train));
+    return;
+  }
   MarianTokenizerOptions options;
   options.sentencepiece.model_type = recipe_.tokenizer.type;
   options.sentencepiece.vocab_size = recipe_.tokenizer.vocab_size;
@@ -132,9 +172,19 @@ void TranslationTask::make_tokenizer() {
   options.source_language = recipe_.data.source_language;
   options.target_language = recipe_.data.target_language;
   options.model_max_length = recipe_.model.max_positions;
-  message(fmt::format("training a {} tokenizer on {} sentences", recipe_.tokenizer.type,
-                      2 * corpora_.train.rows.size()));
   tokenizer_ = train_marian_tokenizer(options, Sentences(corpora_.train));
+}
+
+std::vector<std::int64_t> TranslationTask::source_ids(std::string_view text,
+                                                      std::atomic<std::int64_t>& cut) const {
+  const std::string& prefix = recipe_.data.prefix;
+  return cut_to(tokenizer_->encode(prefix.empty() ? std::string(text) : prefix + std::string(text)),
+                recipe_.data.max_source, cut);
+}
+
+std::vector<std::int64_t> TranslationTask::target_ids(std::string_view text,
+                                                      std::atomic<std::int64_t>& cut) const {
+  return cut_to(tokenizer_->encode_target(text), recipe_.data.max_target, cut);
 }
 
 TokenizedCorpus TranslationTask::tokenize(const CorpusPart& part, const char* name) const {
@@ -146,9 +196,14 @@ TokenizedCorpus TranslationTask::tokenize(const CorpusPart& part, const char* na
   const TokenLimits limits{longest, longest, recipe_.data.max_ratio};
   DataReport report;
   report.lines = report.kept = static_cast<std::int64_t>(part.rows.size());
+  std::atomic<std::int64_t> cut_sources = 0, cut_targets = 0;
   TokenizedCorpus pairs = tokenize_corpus(
-      *part.corpus, part.rows, [this](std::string_view text) { return narrow(tokenizer_->encode(text).ids); },
-      [this](std::string_view text) { return narrow(tokenizer_->encode_target(text).ids); }, limits, report);
+      *part.corpus, part.rows, [&](std::string_view text) { return narrow(source_ids(text, cut_sources)); },
+      [&](std::string_view text) { return narrow(target_ids(text, cut_targets)); }, limits, report);
+  if (cut_sources + cut_targets > 0)
+    message(fmt::format("tokens of the {} set: {} sources truncated to {}, {} targets to {}", name,
+                        cut_sources.load(), recipe_.data.max_source, cut_targets.load(),
+                        recipe_.data.max_target));
   if (report.skipped_count() > 0) message(fmt::format("tokens of the {} set: {}", name, report.summary()));
   return pairs;
 }
@@ -163,7 +218,8 @@ EvaluationSet TranslationTask::evaluation_set(const CorpusPart& part, const char
                                                          static_cast<std::uint64_t>(recipe_.data.split_seed));
   for (const std::int64_t i : chosen) {
     const ReferenceGroup& group = groups[static_cast<std::size_t>(i)];
-    std::vector<std::int64_t> ids = tokenizer_->encode(group.source).ids;
+    std::atomic<std::int64_t> cut = 0;  // already counted
+    std::vector<std::int64_t> ids = source_ids(group.source, cut);
     if (static_cast<std::int64_t>(ids.size()) >
         model_->max_positions().value_or(recipe_.train.batch_tokens)) {
       continue;  // already counted as too long
@@ -218,6 +274,7 @@ void TranslationTask::decode(const EvaluationSet& set, Evaluation& evaluation) c
   std::size_t longest = 0;
   for (const auto& source : set.sources) longest = std::max(longest, source.size());
   std::int64_t limit = recipe_.eval.max_new_tokens;
+  if (limit == 0) limit = recipe_.data.max_target;
   if (limit == 0) limit = 2 * static_cast<std::int64_t>(longest) + 10;
   limit = std::min(limit, model_->max_positions().value_or(limit + 1) - 1);
   GenerationOptions options;
@@ -234,6 +291,14 @@ void TranslationTask::decode(const EvaluationSet& set, Evaluation& evaluation) c
     outputs.push_back(tokenizer_->decode(found[i].front().ids));
     const std::vector<std::string>& references = set.references[i].references;
     if (std::find(references.begin(), references.end(), outputs.back()) != references.end()) ++exact;
+  }
+  if (recipe_.eval.scores == "rouge") {
+    const RougeScores rouge = corpus_rouge(outputs, reference_streams(set.references));
+    evaluation.metrics = {{"rouge1", rouge.rouge1.f1},
+                          {"rouge2", rouge.rouge2.f1},
+                          {"rougeL", rouge.rougeL.f1},
+                          {"rougeLsum", rouge.rougeLsum.f1}};
+    return;
   }
   // A sum of rounded logarithms may exceed 100 a little.
   const double bleu = std::min(100.0, corpus_bleu(outputs, reference_streams(set.references)).score);
@@ -256,6 +321,14 @@ std::optional<Evaluation> TranslationTask::test() {
 void TranslationTask::save(const std::filesystem::path& directory, DType dtype) const {
   tokenizer_->save(directory);
   model_->save(directory, dtype);
+  if (recipe_.data.max_target == 0) return;
+  // Who uses the model gets texts as long as those it was trained on.
+  const std::filesystem::path file = directory / "generation_config.json";
+  const Config generation = Config::load(file);
+  if (generation.has("max_length") || generation.has("max_new_tokens")) return;
+  write_file(
+      file,
+      generation.with(fmt::format("{{\"max_new_tokens\": {}}}", recipe_.data.max_target)).text() + "\n");
 }
 
 std::string TranslationTask::fingerprint() const {

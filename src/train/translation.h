@@ -1,6 +1,7 @@
-// TranslationTask: trains an encoder-decoder on pairs of texts.
+// TranslationTask: trains an encoder-decoder on pairs of texts: translations, summaries, answers.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,7 +31,8 @@ class TranslationTask final : public TrainingTask {
   /// resumed, if it is not empty; otherwise those of options.init, or new ones.
   TranslationTask(const Recipe& recipe, const TrainOptions& options, const std::filesystem::path& checkpoint);
   /// Writes the pairs that were held out from the training file, one text per line: dev.source.txt,
-  /// dev.reference.txt, test.source.txt, test.reference.txt.
+  /// dev.reference.txt, test.source.txt, test.reference.txt. Of JSON lines with several references, those of
+  /// other files too, each source once: its further references are in dev.reference.2.txt, ...
   void write_held_out(const std::filesystem::path& directory) const;
 
   const std::vector<Parameter>& parameters() const override { return parameters_; }
@@ -40,7 +42,9 @@ class TranslationTask final : public TrainingTask {
   std::int64_t batches_per_epoch() const override { return batches_per_epoch_; }
   bool evaluates() const override { return dev_.pairs.size() > 0; }
   std::vector<std::string> metrics() const override {
-    return recipe_.eval.bleu ? std::vector<std::string>{"bleu", "exact"} : std::vector<std::string>{};
+    if (!recipe_.eval.bleu) return {};
+    if (recipe_.eval.scores == "bleu") return {"bleu", "exact"};
+    return {"rouge1", "rouge2", "rougeL", "rougeLsum"};
   }
   Evaluation evaluate() override { return evaluate(dev_); }
   std::optional<Evaluation> test() override;
@@ -51,6 +55,8 @@ class TranslationTask final : public TrainingTask {
   void load_or_make(const std::filesystem::path& checkpoint);
   void make_tokenizer();
   TokenizedCorpus tokenize(const CorpusPart& part, const char* name) const;
+  std::vector<std::int64_t> source_ids(std::string_view text, std::atomic<std::int64_t>& cut) const;
+  std::vector<std::int64_t> target_ids(std::string_view text, std::atomic<std::int64_t>& cut) const;
   EvaluationSet evaluation_set(const CorpusPart& part, const char* name, std::int64_t limit) const;
   BatcherOptions batcher_options(bool shuffle) const;
   double mean_loss(const TokenizedCorpus& pairs) const;

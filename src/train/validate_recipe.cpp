@@ -17,7 +17,9 @@ void require(bool condition, const std::string& message) {
   if (!condition) throw Error("recipe: " + message);
 }
 
-bool translates(const Recipe& r) { return r.task.kind == "translation" || r.task.kind == "reverse"; }
+bool translates(const Recipe& r) {
+  return r.task.kind == "translation" || r.task.kind == "reverse" || r.task.kind == "seq2seq";
+}
 
 // The formats and tokenizers of a task, the default first.
 struct TaskChoices {
@@ -25,7 +27,12 @@ struct TaskChoices {
   const char* family;
 };
 
-TaskChoices choices_of(const std::string& kind) {
+TaskChoices choices_of(const Recipe& recipe) {
+  const std::string& kind = recipe.task.kind;
+  if (kind == "seq2seq") return {{"jsonl", "tsv", "lines"}, {"unigram", "bpe", "byte_bpe"}, "t5"};
+  if (kind == "denoising")
+    return {
+        {"text", "jsonl"}, {"unigram", "bpe", "byte_bpe"}, recipe.task.objective == "bart" ? "bart" : "t5"};
   if (kind == "causal-lm") return {{"text", "jsonl"}, {"byte_bpe", "character"}, "gpt2"};
   if (kind == "masked-lm") return {{"text", "jsonl"}, {"wordpiece"}, "bert"};
   if (kind == "classification") return {{"tsv", "jsonl", "labelled"}, {"wordpiece"}, "bert"};
@@ -47,13 +54,30 @@ void validate_task_data(const Recipe& r) {
       r.data.folds == 0 || r.data.fold < r.data.folds,
       fmt::format("data.fold: expected a number below data.folds, {}, got {}", r.data.folds, r.data.fold));
   require(r.data.train_source.empty() && r.data.train_target.empty(),
-          "data.train_source, data.train_target: only the task translation has sources and targets");
+          "data.train_source, data.train_target: only the tasks seq2seq and translation have sources and "
+          "targets");
+}
+
+// Keys that only some tasks have.
+void validate_encoder_decoder(const Recipe& r) {
+  const bool denoises = r.task.kind == "denoising";
+  require(denoises || r.task.objective.empty(), "task.objective: only the task denoising has one");
+  require(denoises || translates(r) || r.tokenizer.special_tokens.empty(),
+          "tokenizer.special_tokens: only the tasks seq2seq, translation and denoising take it");
+  require(!denoises || r.tokenizer.special_tokens != "marian",
+          "tokenizer.special_tokens: expected t5 or bart for the task denoising, got marian (it has neither "
+          "sentinels nor a mask token)");
+  require(r.tokenizer.special_tokens != "marian" || r.tokenizer.type != "byte_bpe",
+          "tokenizer.type: expected unigram or bpe with tokenizer.special_tokens = \"marian\", got byte_bpe");
+  require(translates(r) || (r.data.prefix.empty() && r.data.max_source == 0 && r.data.max_target == 0),
+          "data.prefix, data.max_source, data.max_target: only the tasks seq2seq and translation take them");
 }
 
 void validate_data(const Recipe& r) {
-  const TaskChoices choices = choices_of(r.task.kind);
+  const TaskChoices choices = choices_of(r);
   require_choice("data.format", r.data.format, choices.formats, r.task.kind);
   require_choice("tokenizer.type", r.tokenizer.type, choices.tokenizers, r.task.kind);
+  validate_encoder_decoder(r);
   if (!translates(r)) return validate_task_data(r);
   if (r.task.kind == "reverse") {
     require(r.task.min_length <= r.task.max_length,
@@ -98,13 +122,27 @@ void validate_marian(const Recipe& r) {
                       r.model.max_positions, r.data.max_tokens));
 }
 
+std::string default_special_tokens(const Recipe& r) {
+  if ((r.task.kind != "seq2seq" && r.task.kind != "denoising") || r.model.family == "marian") return "marian";
+  return r.model.family == "bart" || r.task.objective == "bart" ? "bart" : "t5";
+}
+
 }  // namespace
 
 Recipe with_defaults(Recipe recipe) {
-  const TaskChoices choices = choices_of(recipe.task.kind);
+  const bool denoises = recipe.task.kind == "denoising", pairs = recipe.task.kind == "seq2seq";
+  if (denoises && recipe.task.objective.empty())
+    recipe.task.objective = recipe.model.family == "bart" ? "bart" : "spans";
+  if (denoises && recipe.task.noise_density == 0)
+    recipe.task.noise_density = recipe.task.objective == "bart" ? 0.3 : 0.15;
+  const TaskChoices choices = choices_of(recipe);
   if (recipe.data.format.empty()) recipe.data.format = choices.formats.front();
   if (recipe.tokenizer.type.empty()) recipe.tokenizer.type = choices.tokenizers.front();
   if (recipe.model.family.empty()) recipe.model.family = choices.family;
+  if (recipe.tokenizer.special_tokens.empty() && (denoises || translates(recipe)))
+    recipe.tokenizer.special_tokens = default_special_tokens(recipe);
+  if (recipe.data.target_list.empty()) recipe.data.target_list = pairs ? "references" : "sentences";
+  if (recipe.eval.scores.empty()) recipe.eval.scores = pairs ? "rouge" : "bleu";
   return recipe;
 }
 

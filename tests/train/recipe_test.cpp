@@ -149,11 +149,17 @@ TEST_F(RecipeTest, TakesTheKeysOfAFamilysConfig) {
   apply_override(r, "model.n_embd=32");
   apply_override(r, "model.n_layer=1");
   EXPECT_EQ(first_fixed_difference(kept, r), "model.n_layer");
+  // Keys that are Marian's too are known by both names.
+  r = load_recipe(write("[model]\nfamily = \"bart\"\nd_model = 64\ndropout = 0.25\n"));
+  apply_override(r, "model.encoder_layers=2");
+  EXPECT_EQ(r.model.sizes, (std::map<std::string, std::string>{
+                               {"d_model", "64"}, {"dropout", "0.25"}, {"encoder_layers", "2"}}));
 }
 
 TEST_F(RecipeTest, EveryTaskHasItsFormatsAndDefaults) {
   const std::string start = "[data]\ntrain = \"x\"\ndev_size = 5\n[train]\nsteps = 5\n[task]\nkind = ";
-  for (const char* kind : {"translation", "masked-lm", "classification", "tagging", "answers"})
+  for (const char* kind :
+       {"translation", "seq2seq", "masked-lm", "denoising", "classification", "tagging", "answers"})
     EXPECT_EQ(error_of(start + "\"" + kind + "\"\n"), "no error") << kind;
   EXPECT_THAT(error_of(start + "\"tagging\"\n[tokenizer]\ntype = \"character\"\n"),
               HasSubstr("tokenizer.type: expected wordpiece for the task tagging, got character"));

@@ -12,8 +12,8 @@ namespace heed {
 
 struct Recipe {
   struct Task {
-    /// translation: pairs from files. reverse: generated pairs. causal-lm, masked-lm: texts. classification,
-    /// tagging, answers: labelled texts.
+    /// translation, seq2seq: pairs from files. reverse: generated pairs. causal-lm, masked-lm, denoising:
+    /// texts. classification, tagging, answers: labelled texts.
     std::string kind = "translation";
     std::int64_t symbols = 16;       ///< reverse: size of the alphabet
     std::int64_t min_length = 3;     ///< reverse: minimum number of symbols per sequence
@@ -25,6 +25,10 @@ struct Recipe {
     bool whole_words = false;  ///< masked-lm: mask all tokens of a word or none
     std::string problem = "single-label";  ///< classification: or multi-label, regression
     std::int64_t stride = 128;             ///< answers: overlap of the windows of a long context, in tokens
+    std::string objective{};               ///< denoising: spans (T5's) or bart; empty: spans
+    double noise_density = 0;       ///< denoising: share of the tokens hidden; 0: 0.15 (spans), 0.3 (bart)
+    double span_length = 3;         ///< denoising: mean length of a hidden span
+    bool permute_sentences = true;  ///< denoising, bart: sentences in random order
     std::string freeze{};  ///< parameters that are not trained: patterns separated by spaces, * for any text
   } task;
 
@@ -49,8 +53,14 @@ struct Recipe {
     std::string label_key = "label";    ///< jsonl
     std::string source_key = "source";  ///< jsonl: text, or a list of sentences
     std::string target_key = "target";  ///< jsonl
-    std::string word_prefix{};          ///< conll: removed where words begin with it
-    std::string documents = "file";     ///< text: file, paragraph (separated by blank lines) or line
+    /// jsonl: what a list under target_key is: references (training takes the first) or sentences of one
+    /// text; empty: references for seq2seq, sentences for translation.
+    std::string target_list{};
+    std::string prefix{};            ///< pairs: text before every source
+    std::int64_t max_source = 0;     ///< pairs: longer sources are truncated to this many tokens; 0: not
+    std::int64_t max_target = 0;     ///< pairs: the same of targets
+    std::string word_prefix{};       ///< conll: removed where words begin with it
+    std::string documents = "file";  ///< text: file, paragraph (separated by blank lines) or line
     double dev_share = 0;         ///< causal-lm, masked-lm: share of the end of the training texts held out
     std::int64_t folds = 0;       ///< labelled texts: cross-validation; fold `fold` is the test set
     std::int64_t fold = 0;        ///< 0 .. folds - 1
@@ -68,6 +78,8 @@ struct Recipe {
   struct Tokenizer {
     std::filesystem::path from{};  ///< a model directory whose tokenizer is used; empty: train one
     std::string type{};  ///< unigram, bpe, byte_bpe, wordpiece or character; empty: the task's default
+    /// unigram, bpe, byte_bpe of encoder-decoders: marian, t5 or bart; empty: by family and objective
+    std::string special_tokens{};
     std::int64_t vocab_size = 8000;
     double character_coverage = 1.0;
     bool byte_fallback = false;
@@ -78,6 +90,8 @@ struct Recipe {
   struct Model {
     std::string family{};                           ///< empty: the task's default
     std::map<std::string, std::string> settings{};  ///< keys of config.json and their values as JSON
+    /// The same for keys that are also fields below, which are marian's: d_model, dropout, ...
+    std::map<std::string, std::string> sizes{};
     std::int64_t d_model = 256;
     std::int64_t encoder_layers = 4;
     std::int64_t decoder_layers = 4;
@@ -110,12 +124,13 @@ struct Recipe {
 
   struct Eval {
     std::int64_t every = 500;  ///< steps; 0: never
-    bool bleu = true;          ///< also decode the development set: BLEU and exact matches
+    bool bleu = true;          ///< also decode the development set, for its scores
+    std::string scores{};      ///< of decoded texts: bleu (and exact matches) or rouge; empty: the task's
     std::int64_t beams = 1;
     std::int64_t max_pairs =
         500;  ///< sources decoded per evaluation, selected at random; 0: all. The loss always uses all
     std::int64_t max_new_tokens = 0;  ///< 0: twice the longest source plus 10
-    std::string metric = "loss";      ///< loss, bleu or exact: decides which step is best
+    std::string metric = "loss";      ///< loss or one of the task's scores: decides which step is best
     std::int64_t patience = 0;  ///< end the run after this many evaluations without improvement; 0: no limit
   } eval;
 
@@ -140,7 +155,7 @@ Recipe load_recipe(const std::filesystem::path& file);
 void apply_override(Recipe& recipe, std::string_view assignment);
 
 /// Returns the recipe with the defaults of its task where it says nothing: data.format, tokenizer.type,
-/// model.family.
+/// tokenizer.special_tokens, model.family, task.objective, eval.scores and the like.
 Recipe with_defaults(Recipe recipe);
 
 /// Throws Error if values contradict each other or a required one is missing.
