@@ -138,6 +138,39 @@ TEST_F(Seq2SeqTest, OverfitsOneBatchWithBart) {
   EXPECT_EQ(load_encoder_decoder(folder_ / "run")->decoder_start_id(), 2);
 }
 
+// Data, truncation, model and AdamW against transformers and PyTorch on the same files; the initial weights
+// and the tokenizer are those that heed makes (tests/fixtures/train/README.md).
+TEST_F(Seq2SeqTest, TenStepsFollowTransformers) {
+  const Config expected = Config::load(HEED_FIXTURES "/train/seq2seq_curves.json");
+  for (const char* family : {"t5", "bart"}) {
+    SCOPED_TRACE(family);
+    Recipe r;
+    r.task.kind = "seq2seq";
+    r.data.train = HEED_FIXTURES "/train/pairs.jsonl";
+    r.data.prefix = "summarize: ";
+    r.data.max_source = 40;
+    r.data.max_target = 8;
+    r.tokenizer.type = "byte_bpe";
+    r.tokenizer.vocab_size = 400;
+    family == std::string("t5") ? add_t5(r) : add_bart(r);
+    shorten(r, 10);
+    r.train.schedule = "constant";
+    r.train.warmup = 0;
+    r.train.batch_tokens = 4096;
+    r.train.eps = 1e-8;
+    r.eval.every = 0;
+    train(r, {.output = folder_ / family});
+    std::vector<double> losses;
+    for (const std::string& line : log_lines(folder_ / family)) {
+      const Config json = Config::parse(line, "log.jsonl");
+      if (json.has("lr")) losses.push_back(json.required_number("loss"));
+    }
+    const std::vector<double> wanted = expected.numbers(family);
+    ASSERT_EQ(losses.size(), wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(losses[i], wanted[i], 1e-4) << i;
+  }
+}
+
 TEST_F(Seq2SeqTest, TruncatesToTheGivenTokens) {
   std::string messages;
   TrainOptions options{.output = folder_ / "run"};
