@@ -37,7 +37,7 @@ SpecialTokens special_tokens_of(const TokenizerTraining& training) {
             {{SpecialRole::bos, kEndOfText}, {SpecialRole::eos, kEndOfText}},
             nullptr,
             training.append_end ? kEndOfText : nullptr};
-  if (training.type != "wordpiece")
+  if (training.type != "wordpiece" && training.type != "word")
     return {{kEnd, kUnknown}, {kPad}, end_and_others, nullptr, training.append_end ? kEnd : nullptr};
   return {{kBertTokens.begin(), kBertTokens.end()},
           {},

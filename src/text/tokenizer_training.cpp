@@ -195,8 +195,8 @@ Json byte_bpe_document(const TokenizerTraining& training, const SpecialTokens& s
   return document;
 }
 
-Json wordpiece_document(const TokenizerTraining& training, const SpecialTokens& special,
-                        const SentenceSource& texts, TokenizerTrainingReport& report) {
+/// BERT's normalizer and pre-tokenizer.
+Json bert_document(const TokenizerTraining& training) {
   Json document = empty_document();
   document["normalizer"] = {{"type", "BertNormalizer"},
                             {"clean_text", true},
@@ -204,6 +204,30 @@ Json wordpiece_document(const TokenizerTraining& training, const SpecialTokens& 
                             {"strip_accents", nullptr},
                             {"lowercase", training.lower_case}};
   document["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
+  return document;
+}
+
+/// Of equally frequent words, the first in the order of bytes comes first.
+Json word_document(const TokenizerTraining& training, const SpecialTokens& special,
+                   const SentenceSource& texts, TokenizerTrainingReport& report) {
+  Json document = bert_document(training);
+  std::vector<CountedWord> words = count_words(texts, document, report);
+  std::stable_sort(words.begin(), words.end(),
+                   [](const CountedWord& a, const CountedWord& b) { return a.count > b.count; });
+  std::vector<std::string> tokens = special.first;
+  for (const CountedWord& word : words) {
+    if (word.count < training.min_frequency || std::ssize(tokens) >= training.vocab_size) break;
+    if (std::find(special.first.begin(), special.first.end(), word.word) == special.first.end())
+      tokens.push_back(word.word);
+  }
+  document["model"] = {{"type", "WordLevel"}, {"vocab", token_ids(tokens)}, {"unk_token", "[UNK]"}};
+  document["post_processor"] = framing_template(special.begin, special.end, document["model"]["vocab"], 1);
+  return document;
+}
+
+Json wordpiece_document(const TokenizerTraining& training, const SpecialTokens& special,
+                        const SentenceSource& texts, TokenizerTrainingReport& report) {
+  Json document = bert_document(training);
   document["decoder"] = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}};
   BpeTraining bpe;
   bpe.vocab_size = training.vocab_size;
@@ -307,16 +331,17 @@ void check(const TokenizerTraining& training) {
     throw Error(fmt::format("{}: {}: expected {}, got {}", kTrained, option, expected, got));
   };
   constexpr std::int64_t kMost = 1 << 24;
-  constexpr std::array kTypes = {"character", "byte_bpe", "wordpiece", "unigram", "bpe"};
+  constexpr std::array kTypes = {"character", "word", "byte_bpe", "wordpiece", "unigram", "bpe"};
   if (std::find(kTypes.begin(), kTypes.end(), training.type) == kTypes.end())
-    throw Error(fmt::format("{}: type: expected character, byte_bpe, wordpiece, unigram or bpe, got {}",
+    throw Error(fmt::format("{}: type: expected character, word, byte_bpe, wordpiece, unigram or bpe, got {}",
                             kTrained, training.type));
   if (training.vocab_size < 1 || training.vocab_size > kMost)
     refuse("vocab_size", "1 to 16777216", training.vocab_size);
   if (training.special_tokens != "" && training.special_tokens != "t5" && training.special_tokens != "bart")
     throw Error(
         fmt::format("{}: special_tokens: expected t5 or bart, got {}", kTrained, training.special_tokens));
-  if (training.special_tokens != "" && (training.type == "character" || training.type == "wordpiece"))
+  if (training.special_tokens != "" &&
+      (training.type == "character" || training.type == "word" || training.type == "wordpiece"))
     throw Error(fmt::format("{}: special_tokens: expected a vocabulary of byte_bpe, unigram or bpe, got {}",
                             kTrained, training.type));
   if (training.min_frequency < 0) refuse("min_frequency", "a number from 0", training.min_frequency);
@@ -335,6 +360,7 @@ std::unique_ptr<Tokenizer> train_tokenizer(const TokenizerTraining& training, co
   const SpecialTokens special = special_tokens_of(training);
   Json document = sentencepiece                  ? sentencepiece_document(training, special, texts, counts)
                   : training.type == "character" ? character_document(texts, counts)
+                  : training.type == "word"      ? word_document(training, special, texts, counts)
                   : training.type == "byte_bpe"  ? byte_bpe_document(training, special, texts, counts)
                                                  : wordpiece_document(training, special, texts, counts);
   if (report != nullptr) *report = counts;
@@ -353,7 +379,8 @@ std::unique_ptr<Tokenizer> train_tokenizer(const TokenizerTraining& training, co
   Json config_json = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                       {"clean_up_tokenization_spaces", false}};
   if (training.model_max_length) config_json["model_max_length"] = *training.model_max_length;
-  if (training.type == "wordpiece") config_json["do_lower_case"] = training.lower_case;
+  if (training.type == "wordpiece" || training.type == "word")
+    config_json["do_lower_case"] = training.lower_case;
   config_json.update(map);
 
   TokenizerFiles files;

@@ -98,7 +98,7 @@ void list_data(FieldList& list, Recipe& r) {
   list.text("target_language", r.data.target_language);
   list.section("tokenizer");
   list.path("from", r.tokenizer.from);
-  list.choice("type", r.tokenizer.type, {"unigram", "bpe", "byte_bpe", "wordpiece", "character"});
+  list.choice("type", r.tokenizer.type, {"unigram", "bpe", "byte_bpe", "wordpiece", "word", "character"});
   list.choice("special_tokens", r.tokenizer.special_tokens, {"marian", "t5", "bart"});
   list.number("vocab_size", &r.tokenizer.vocab_size, 8, 1e6);
   list.number("character_coverage", &r.tokenizer.character_coverage, 0.98, 1);

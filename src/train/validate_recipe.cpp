@@ -34,10 +34,10 @@ TaskChoices choices_of(const Recipe& recipe) {
     return {
         {"text", "jsonl"}, {"unigram", "bpe", "byte_bpe"}, recipe.task.objective == "bart" ? "bart" : "t5"};
   if (kind == "causal-lm") return {{"text", "jsonl"}, {"byte_bpe", "character"}, "gpt2"};
-  if (kind == "masked-lm") return {{"text", "jsonl"}, {"wordpiece"}, "bert"};
-  if (kind == "classification") return {{"tsv", "jsonl", "labelled"}, {"wordpiece"}, "bert"};
-  if (kind == "tagging") return {{"conll"}, {"wordpiece"}, "bert"};
-  if (kind == "answers") return {{"squad"}, {"wordpiece"}, "bert"};
+  if (kind == "masked-lm") return {{"text", "jsonl"}, {"wordpiece", "word"}, "bert"};
+  if (kind == "classification") return {{"tsv", "jsonl", "labelled"}, {"wordpiece", "word"}, "bert"};
+  if (kind == "tagging") return {{"conll"}, {"wordpiece", "word"}, "bert"};
+  if (kind == "answers") return {{"squad"}, {"wordpiece", "word"}, "bert"};
   return {{"tsv", "lines", "jsonl"}, {"unigram", "bpe"}, "marian"};
 }
 

@@ -156,6 +156,20 @@ TEST(TokenizerTraining, WordPieceAddsItsTokensAndNamesItsRoles) {
   EXPECT_EQ(load_tokenizer(directory.path())->encode("BALI").ids, tokenizer->encode("bali").ids);
 }
 
+// The order is that of the tokenizers library's WordLevelTrainer: frequency, then the word.
+TEST(TokenizerTraining, WordsByFrequencyAndTheRestIsUnknown) {
+  const std::vector<std::string> texts = {"The cat saw the dog.", "A dog saw it.", "Once"};
+  const auto tokenizer =
+      train_tokenizer({.type = "word", .vocab_size = 100, .min_frequency = 2}, sentences_of(texts));
+  EXPECT_EQ(tokens_of(*tokenizer), (std::vector<std::string>{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]",
+                                                             ".", "dog", "saw", "the"}));
+  EXPECT_EQ(tokenizer->encode("The bird saw.").ids, (std::vector<std::int64_t>{2, 8, 1, 7, 5, 3}));
+  EXPECT_EQ(tokenizer->decode(std::vector<std::int64_t>{8, 6}), "the dog");
+  const auto small =
+      train_tokenizer({.type = "word", .vocab_size = 7, .min_frequency = 1}, sentences_of(texts));
+  EXPECT_EQ(tokens_of(*small).back(), "dog");
+}
+
 TEST(TokenizerTraining, TheOrderOfTextsAndInvalidBytesDoNotMatter) {
   std::vector<std::string> texts = made_up_sentences(300);
   const auto first = train_tokenizer({.vocab_size = 400}, sentences_of(texts));
@@ -238,15 +252,15 @@ INSTANTIATE_TEST_SUITE_P(Types, TrainedSentencePiece, testing::Values("unigram",
 
 TEST(TokenizerTraining, RefusesOptionsOutOfRange) {
   const std::vector<std::string> texts = {"a text"};
-  EXPECT_THAT(error_of({.type = "word"}, texts),
-              HasSubstr("type: expected character, byte_bpe, wordpiece, unigram or bpe, got word"));
+  EXPECT_THAT(error_of({.type = "words"}, texts),
+              HasSubstr("type: expected character, word, byte_bpe, wordpiece, unigram or bpe, got words"));
   EXPECT_THAT(error_of({.vocab_size = 0}, texts), HasSubstr("vocab_size: expected 1 to"));
   EXPECT_THAT(error_of({.vocab_size = 256}, texts),
               HasSubstr("vocab_size: expected at least 257 (special tokens and characters), got 256"));
   EXPECT_THAT(error_of({.min_frequency = -1}, texts), HasSubstr("min_frequency: expected"));
   EXPECT_THAT(error_of({.most_characters = 0}, texts), HasSubstr("most_characters: expected"));
   EXPECT_THAT(error_of({.model_max_length = 0}, texts), HasSubstr("model_max_length: expected"));
-  for (const char* type : {"character", "byte_bpe", "wordpiece"})
+  for (const char* type : {"character", "word", "byte_bpe", "wordpiece"})
     EXPECT_THAT(error_of({.type = type}, {"", ""}), HasSubstr("expected a corpus, got no text"));
 }
 

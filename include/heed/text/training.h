@@ -17,6 +17,9 @@ namespace heed {
 /// What to train. The types:
 /// - `character`: each character of the corpus is a token; the ids follow the code points. `<unk>`, the last
 ///   id, stands for any other character.
+/// - `word`: words and punctuation marks as BERT's normalizer and pre-tokenizer split them, the most frequent
+///   first; `[PAD] [UNK] [CLS] [SEP] [MASK]` come before them, and any other word is `[UNK]`. A text becomes
+///   `[CLS] A [SEP]`.
 /// - `byte_bpe`: GPT-2's byte-level BPE (Radford et al. 2019) with its pre-tokenizer: `<|endoftext|>`, the
 ///   256 bytes, then merged pairs. Any text can be encoded, and decoding gives it back.
 /// - `wordpiece`: BERT's (Devlin et al. 2018), with its normalizer and pre-tokenizer: `[PAD] [UNK] [CLS]
@@ -34,9 +37,10 @@ struct TokenizerTraining {
   std::string type = "byte_bpe";
   std::string special_tokens = {};  ///< t5, bart; empty: those of the type
   std::int64_t vocab_size = 8000;  ///< largest number of tokens; exact for unigram and bpe; not for character
-  /// byte_bpe, wordpiece: rarer pairs of tokens are not merged, as in the tokenizers library's own recipes.
+  /// byte_bpe, wordpiece: rarer pairs of tokens are not merged, as in the tokenizers library's own recipes;
+  /// word: rarer words are unknown.
   std::int64_t min_frequency = 2;
-  bool lower_case = true;  ///< wordpiece: capitals and accents are removed, as in BERT's uncased models
+  bool lower_case = true;  ///< word, wordpiece: capitals and accents are removed, as in BERT's uncased models
   std::int64_t most_characters = 1000;  ///< wordpiece: of more characters, the rarest are unknown
   bool append_end = false;              ///< `<|endoftext|>` (byte_bpe) or `</s>` (unigram, bpe) after a text
   std::optional<std::int64_t> model_max_length = {};

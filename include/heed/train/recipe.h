@@ -77,7 +77,7 @@ struct Recipe {
 
   struct Tokenizer {
     std::filesystem::path from{};  ///< a model directory whose tokenizer is used; empty: train one
-    std::string type{};  ///< unigram, bpe, byte_bpe, wordpiece or character; empty: the task's default
+    std::string type{};  ///< unigram, bpe, byte_bpe, wordpiece, word or character; empty: the task's default
     /// unigram, bpe, byte_bpe of encoder-decoders: marian, t5 or bart; empty: by family and objective
     std::string special_tokens{};
     std::int64_t vocab_size = 8000;
