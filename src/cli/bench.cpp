@@ -13,12 +13,6 @@
 namespace heed::cli {
 namespace {
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 /// The fraction of the machine's limit that is reached: the minimum time for the operations or for the bytes,
 /// whichever is longer, divided by the measured time.
 struct Speed {
@@ -102,6 +96,12 @@ void print_text(const BenchWork& work, const BenchResult& result, const Speed& s
 
 }  // namespace
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
 void add_bench_options(CLI::App& command, BenchOptions& options) {
   command.add_option("--seconds", options.seconds, "Repeat for about this many seconds")
       ->check(positive_number())
@@ -136,11 +136,13 @@ void add_bench(CLI::App& app, const Globals& globals) {
       app.add_subcommand("bench", "Measure speed on this machine, against its measured limits");
   command->require_subcommand(1);
   add_bench_attention(*command, globals);
+  add_bench_lengths(*command, globals);
   add_bench_gemm(*command, globals);
   add_bench_models(*command, globals);
   command->footer(
       "Examples:\n"
       "  heed bench attention --heads 12 --head-dim 64 --length 4096 --causal\n"
+      "  heed bench lengths --output costs\n"
       "  heed bench gemm --m 512 --n 3072 --k 768 --json\n"
       "  heed bench encode --shape bert-base --batch 8 --length 128\n"
       "  heed bench generate --shape gpt2 --dtype bf16\n"

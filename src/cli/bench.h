@@ -53,6 +53,8 @@ struct BenchResult {
 /// Runs the work once to warm up, then repeatedly. Measures the limits before, between and after.
 BenchResult measure(const BenchWork& work, const BenchOptions& options);
 
+double median(std::vector<double> values);
+
 /// Runs measure() and prints the report.
 void bench(const BenchWork& work, const BenchOptions& options, const Globals& globals);
 
@@ -62,7 +64,12 @@ Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t stream);
 /// between two uses of one weight; memory-bound work must therefore not find its operands in a cache.
 std::int64_t operand_copies(double operations, double bytes);
 
+/// An option of the group "Shape": a whole number from `least` on.
+CLI::Option* add_size(CLI::App& command, const std::string& name, std::int64_t& value,
+                      const std::string& text, std::int64_t least = 1);
+
 void add_bench_attention(CLI::App& bench, const Globals& globals);
+void add_bench_lengths(CLI::App& bench, const Globals& globals);
 void add_bench_gemm(CLI::App& bench, const Globals& globals);
 void add_bench_models(CLI::App& bench, const Globals& globals);
 

@@ -97,13 +97,18 @@ void set_log_ticks(Axis& axis) {
   }
 }
 
+/// Which axes are logarithmic.
+struct Logarithmic {
+  bool x = false, y = false;
+};
+
 /// Returns an axis that covers the drawable points of all series. A linear vertical axis ends at `most` or
 /// below.
-Axis make_axis(const std::vector<ChartSeries>& all, bool log_y, bool vertical, int ticks,
+Axis make_axis(const std::vector<ChartSeries>& all, Logarithmic logs, bool vertical, int ticks,
                double most = std::numeric_limits<double>::infinity()) {
   Axis axis, other;
-  axis.log = vertical && log_y;
-  other.log = !vertical && log_y;
+  axis.log = vertical ? logs.y : logs.x;
+  other.log = vertical ? logs.x : logs.y;
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const ChartSeries& series : all) {
     for (std::size_t i = 0; i < series.x.size(); ++i) {
@@ -193,11 +198,12 @@ class ChartWriter {
   explicit ChartWriter(const LineChart& chart)
       : chart_(chart), width_(chart.width - kLeft - kRight), x_(x_axis(chart)) {
     const double height = chart.height - kTop - kBottom;
-    panels_.push_back(
-        {chart.series, chart.y_label, make_axis(chart.series, chart.log_y, true, 6), kTop, height, 0});
+    panels_.push_back({chart.series, chart.y_label,
+                       make_axis(chart.series, {chart.lower.empty() && chart.log_x, chart.log_y}, true, 6),
+                       kTop, height, 0});
     if (chart.lower.empty()) return;
     const double most = chart.lower_most.value_or(std::numeric_limits<double>::infinity());
-    panels_.push_back({chart.lower, chart.lower_label, make_axis(chart.lower, false, true, 3, most),
+    panels_.push_back({chart.lower, chart.lower_label, make_axis(chart.lower, {}, true, 3, most),
                        kTop + height + kGap, LineChart::kLowerHeight - kGap, chart.series.size()});
   }
 
@@ -229,10 +235,10 @@ class ChartWriter {
 
   /// Shared by all panels, so that a step is at the same x in each.
   static Axis x_axis(const LineChart& chart) {
-    if (chart.lower.empty()) return make_axis(chart.series, chart.log_y, false, 0);
+    if (chart.lower.empty()) return make_axis(chart.series, {chart.log_x, chart.log_y}, false, 0);
     std::vector<ChartSeries> all = chart.series;
     all.insert(all.end(), chart.lower.begin(), chart.lower.end());
-    return make_axis(all, false, false, 0);
+    return make_axis(all, {}, false, 0);
   }
 
   double bottom() const { return panels_.back().top + panels_.back().height; }

@@ -35,6 +35,28 @@ void expect_sane(const Json& report) {
   EXPECT_GT(report.at("peak_memory_bytes").get<std::int64_t>(), 1 << 20);
 }
 
+TEST(Bench, LengthsGivesCostsSlopesAndCharts) {
+  const Folder folder;
+  const Result result =
+      run({"bench", "lengths", "--from", "64", "--to", "512", "--formula-to", "256", "--head-dim", "8",
+           "--window", "16", "--repeats", "1", "--json", "--output", folder / "costs"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const std::vector<Json> kinds = json_lines(result.out);
+  ASSERT_EQ(kinds.size(), 6u);
+  for (const Json& kind : kinds) {
+    const bool formula = kind.at("kind") == "formula";
+    ASSERT_EQ(kind.at("costs").size(), formula ? 3u : 4u) << kind;
+    for (const Json& cost : kind.at("costs")) {
+      for (const char* key : {"seconds", "bytes", "token_seconds"})
+        EXPECT_GT(cost.at(key).get<double>(), 0) << kind;
+    }
+    EXPECT_EQ(kind.at("bytes_slope").get<double>() > 1.25, formula) << kind;
+  }
+  for (const char* chart : {"time.svg", "memory.svg", "token.svg"})
+    EXPECT_THAT(slurp(folder.path() / "costs" / chart), HasSubstr("linear (")) << chart;
+  EXPECT_THAT(run({"bench", "lengths", "--from", "128", "--to", "64"}).err, HasSubstr("--from"));
+}
+
 // Operations counted by hand: 2 dot products of 2 * 8 operations per pair of a query and a key that it
 // attends to.
 TEST(Bench, AttentionCountsWhatIsSeen) {

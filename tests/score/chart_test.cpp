@@ -52,6 +52,14 @@ TEST(Chart, LogarithmicAxisSpacesDecadesEvenly) {
   EXPECT_NEAR(points[1].second, (points[0].second + points[2].second) / 2, 0.11);
 }
 
+TEST(Chart, LogarithmicXPlacesPowersEvenly) {
+  LineChart chart{"", "", "", {{"a", {1, 10, 100}, {1, 2, 3}}}};
+  chart.log_x = true;
+  const auto points = polyline(line_chart_svg(chart));
+  ASSERT_EQ(points.size(), 3u);
+  EXPECT_NEAR(points[1].first, (points[0].first + points[2].first) / 2, 0.11);
+}
+
 TEST(Chart, GapsWhereThereIsNoNumber) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   LineChart chart{"", "", "", {{"a", {0, 1, 2, 3, 4, 5, 6}, {1, 2, nan, 3, inf, 4, 5}}}};

@@ -23,6 +23,7 @@ struct LineChart {
   std::string lower_label = {};             ///< of the y axis of a second, lower panel over the same x
   std::vector<ChartSeries> lower = {};      ///< the lines of that panel; empty: no such panel
   std::optional<double> lower_most = {};    ///< upper limit of that panel's y axis
+  bool log_x = false;                       ///< with a lower panel, x is linear
   static constexpr int kLowerHeight = 150;  // height that the lower panel adds
 };
 
