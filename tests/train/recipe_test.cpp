@@ -162,7 +162,7 @@ TEST_F(RecipeTest, EveryTaskHasItsFormatsAndDefaults) {
        {"translation", "seq2seq", "masked-lm", "denoising", "classification", "tagging", "answers"})
     EXPECT_EQ(error_of(start + "\"" + kind + "\"\n"), "no error") << kind;
   EXPECT_THAT(error_of(start + "\"tagging\"\n[tokenizer]\ntype = \"character\"\n"),
-              HasSubstr("tokenizer.type: expected wordpiece for the task tagging, got character"));
+              HasSubstr("tokenizer.type: expected wordpiece or word for the task tagging, got character"));
   EXPECT_THAT(error_of(start + "\"translate\"\n"),
               HasSubstr("task.kind: expected one of translation, reverse"));
 }
