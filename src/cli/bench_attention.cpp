@@ -126,8 +126,7 @@ BenchWork attention_bench(AttentionArguments a) {
     };
   }
   LinearAttentionOptions linear{.causal = a.causal};
-  if (has_state)
-    linear.state = Tensor::zeros({a.batch, a.kv_heads, a.head_dim, a.head_dim + 1}, DType::f64);
+  if (has_state) linear.state = Tensor::zeros({a.batch, a.kv_heads, a.head_dim, a.head_dim + 1}, DType::f64);
   work.run = [x, a, options, pattern, linear](std::int64_t repeat) {
     const auto copy = static_cast<std::size_t>(repeat) % x->k.size();
     const Tensor &k = x->k[copy], &v = x->v[copy];
@@ -143,7 +142,6 @@ BenchWork attention_bench(AttentionArguments a) {
   };
   return work;
 }
-
 
 struct LengthsArguments {
   std::int64_t from = 1024, to = 65536, formula_to = 8192, heads = 1, head_dim = 64, window = 256;
@@ -211,7 +209,8 @@ Cost cost_of(const LengthsArguments& a, const std::string& kind, std::int64_t le
 
 using Value = double Cost::*;
 
-/// The exponent b of value = c length^b, by least squares of the logarithms over the longer half of the lengths.
+/// The exponent b of value = c length^b, by least squares of the logarithms over the longer half of the
+/// lengths.
 double slope(const KindCosts& kind, Value value) {
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
   for (std::size_t i = kind.costs.size() / 2; i < kind.costs.size(); ++i) {
@@ -266,7 +265,9 @@ void print_json(const std::vector<KindCosts>& kinds) {
           .field("token_seconds", cost.token_seconds)
           .end_object();
     }
-    json.end_array().field("seconds_slope", slope(kind, &Cost::seconds)).field("bytes_slope", slope(kind, &Cost::bytes));
+    json.end_array()
+        .field("seconds_slope", slope(kind, &Cost::seconds))
+        .field("bytes_slope", slope(kind, &Cost::bytes));
     json.field("token_seconds_slope", slope(kind, &Cost::token_seconds));
     json.field("faster_than_full_from", crossover(kinds.front(), kind));
     fmt::print("{}\n", json.end_object().text());
@@ -294,11 +295,13 @@ void draw(const std::filesystem::path& file, const std::string& title, const std
 
 void bench_lengths(const LengthsArguments& a, const Globals& globals) {
   if (a.from > a.to)
-    throw UsageError("--from: expected at most --to " + std::to_string(a.to) + ", got " + std::to_string(a.from));
+    throw UsageError("--from: expected at most --to " + std::to_string(a.to) + ", got " +
+                     std::to_string(a.from));
   std::vector<KindCosts> kinds;
   for (const char* kind : {"full", "window", "strided", "fixed", "linear", "formula"}) {
     kinds.push_back({kind, {}});
-    for (std::int64_t n = a.from; n <= (kinds.back().kind == "formula" ? std::min(a.to, a.formula_to) : a.to); n *= 2) {
+    for (std::int64_t n = a.from; n <= (kinds.back().kind == "formula" ? std::min(a.to, a.formula_to) : a.to);
+         n *= 2) {
       if (!globals.quiet) std::cerr << kind << ", " << n << " tokens\n";
       kinds.back().costs.push_back(cost_of(a, kind, n));
     }
@@ -311,14 +314,17 @@ void bench_lengths(const LengthsArguments& a, const Globals& globals) {
     print_table("next token, us", kinds, &Cost::token_seconds, 1e6);
     for (const KindCosts& kind : kinds) {
       const double length = crossover(kinds.front(), kind);
-      if (std::isfinite(length)) fmt::print("{} is faster than full from {:.0f} tokens on\n", kind.kind, length);
+      if (std::isfinite(length))
+        fmt::print("{} is faster than full from {:.0f} tokens on\n", kind.kind, length);
     }
   }
   if (a.output.empty()) return;
   std::filesystem::create_directories(a.output);
   draw(a.output / "time.svg", "Attention, forward and backward", "milliseconds", kinds, &Cost::seconds, 1e3);
-  draw(a.output / "memory.svg", "Attention, forward and backward", "peak MB besides inputs", kinds, &Cost::bytes, 1e-6);
-  draw(a.output / "token.svg", "Attention of one more token", "microseconds", kinds, &Cost::token_seconds, 1e6);
+  draw(a.output / "memory.svg", "Attention, forward and backward", "peak MB besides inputs", kinds,
+       &Cost::bytes, 1e-6);
+  draw(a.output / "token.svg", "Attention of one more token", "microseconds", kinds, &Cost::token_seconds,
+       1e6);
 }
 
 }  // namespace
@@ -362,7 +368,6 @@ void add_bench_attention(CLI::App& parent, const Globals& globals) {
       "  heed bench attention --heads 32 --kv-heads 8 --head-dim 128 --length 1 --keys 4096 --json");
   command->callback([a, &globals] { bench(attention_bench(*a), a->options, globals); });
 }
-
 
 void add_bench_lengths(CLI::App& parent, const Globals& globals) {
   CLI::App* command = parent.add_subcommand(

@@ -107,12 +107,11 @@ BatchMaker maker_of(const EncoderModel& model) {
 TokenDropout token_dropout(const Recipe& recipe, const Tokenizer& tokenizer) {
   TokenDropout dropout{recipe.task.token_dropout};
   if (dropout.share == 0) return dropout;
-  const std::optional<std::int64_t> id = tokenizer.mask_id() ? tokenizer.mask_id() : tokenizer.unk_id();
+  const std::optional<std::int64_t> id = tokenizer.unk_id() ? tokenizer.unk_id() : tokenizer.mask_id();
   if (!id) {
     throw Error(
-        "task.token_dropout: expected a tokenizer with a mask token or one for the unknown, got one without "
-        "(set it to "
-        "0)");
+        "task.token_dropout: expected a tokenizer with a token for the unknown or a mask, got one without "
+        "(set it to 0)");
   }
   dropout.replacement = *id;
   for (std::int64_t i = 0; i < tokenizer.vocab_size(); ++i)
