@@ -119,6 +119,17 @@ bool Config::has(std::string_view name) const {
   return value != nullptr && !value->is_null();
 }
 
+bool Config::is_string(std::string_view name) const {
+  const Json* value = member(*node_->value, name);
+  return value != nullptr && value->is_string();
+}
+
+bool Config::is_off(std::string_view name) const {
+  const Json* value = member(*node_->value, name);
+  return value == nullptr || value->is_null() || *value == Json(false) ||
+         (value->is_structured() && value->empty());
+}
+
 std::vector<std::string> Config::names() const { return names_of(*node_->value); }
 
 std::optional<std::int64_t> Config::optional_integer(std::string_view name) const {

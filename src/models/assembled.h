@@ -18,6 +18,15 @@ class Assembled : public Interface {
   std::string family() const override { return files_.config.required_string("model_type"); }
   const std::vector<Parameter>& parameters() const override { return files_.weights.parameters(); }
   std::vector<std::string> unknown_settings() const override { return files_.config.unused(); }
+  void add_adapter(const std::filesystem::path& directory, double weight) override {
+    heed::add_adapter(files_.weights, {directory, weight});
+  }
+  std::vector<Parameter> train_adapter(const LoraOptions& options, Generator& generator) override {
+    files_.trained = heed::train_adapter(files_.weights, options, adapted_task(*this),
+                                         base_name(files_.config.where()), generator);
+    return files_.trained->parameters;
+  }
+  void merge_adapters() override { heed::merge_adapters(files_.weights); }
   void save(const std::filesystem::path& directory, DType dtype) const override {
     constexpr bool generates =
         std::is_same_v<Interface, DecoderModel> || std::is_same_v<Interface, EncoderDecoderModel>;

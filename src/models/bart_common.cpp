@@ -153,7 +153,7 @@ void add_shared_embedding(TensorTable& table, const BartConfig& c) {
   shared.tied = {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"};
   if (c.tied) shared.tied.push_back("lm_head.weight");
   table.rows.push_back(shared);
-  if (!c.tied) add_linear(table, "lm_head", c.vocab_size, c.layers.d_model, false);
+  if (!c.tied) add_output(table, false, "lm_head.weight", {c.vocab_size, c.layers.d_model});
 }
 
 void add_logits_bias(TensorTable& table, std::int64_t vocab_size) {

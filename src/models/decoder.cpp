@@ -153,6 +153,7 @@ void add_output(TensorTable& table, bool headless, const std::string& name, cons
     table.ignored_names.push_back(name);
   } else {
     table.rows.push_back({name, shape});
+    table.rows.back().map = MapKind::output;
   }
 }
 

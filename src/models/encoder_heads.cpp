@@ -26,6 +26,7 @@ void add_vocabulary_head(TensorTable& table, const EncoderConfig& c, const Encod
     if (bias != name + ".bias") bias_row.tied.push_back(name + ".bias");
   } else {  // such files hold both biases, though only the output map's own is added
     table.rows.push_back({name + ".weight", {c.vocab_size, c.d_embedding}, Init::xavier});
+    table.rows.back().map = MapKind::output;
     bias_row.name = name + ".bias";
     if (bias != bias_row.name) {
       bias_row.aliases.push_back(bias);

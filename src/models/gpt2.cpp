@@ -58,6 +58,7 @@ void add_conv1d(TensorTable& table, const std::string& name, std::int64_t in, st
                 double deviation = 0) {
   table.rows.push_back({name + ".weight", {in, out}, Init::xavier});
   table.rows.back().deviation = deviation;
+  table.rows.back().map = MapKind::transposed;
   table.rows.push_back({name + ".bias", {out}, Init::zeros});
 }
 

@@ -42,8 +42,7 @@ void add_embeddings(TensorTable& table, const MarianConfig& c) {
   if (c.tie_word_embeddings) target.tied.push_back(output);
   table.rows.push_back(source);
   table.rows.push_back(target);
-  if (!c.tie_word_embeddings)
-    table.rows.push_back({output, {c.decoder_vocab_size, c.layers.d_model}, Init::xavier});
+  if (!c.tie_word_embeddings) add_output(table, false, output, {c.decoder_vocab_size, c.layers.d_model});
 }
 
 TensorTable marian_table(const MarianConfig& c, const HasTensor&) {

@@ -2,7 +2,9 @@
 #include "models/model_files.h"
 
 #include "core/input_file.h"
+#include "heed/error.h"
 #include "heed/io/file.h"
+#include "models/adapter_config.h"
 #include "models/config_fields.h"
 
 namespace heed {
@@ -32,6 +34,7 @@ void set_initializer_range(const Config& config, TensorTable& table, double fami
 
 ModelFiles ModelFiles::load(const Config& config, const std::filesystem::path& directory, DType dtype,
                             TableOfConfig table, double initializer_range, Generator* new_head) {
+  if (is_adapter(directory)) throw_adapter(directory);
   std::optional<TensorFiles> files;  // opened once the config is read, whose errors come first
   const auto open = [&]() -> const TensorFiles& {
     if (!files) files = TensorFiles::open(directory);
@@ -53,7 +56,11 @@ ModelFiles ModelFiles::make(const Config& config, Generator& generator, TableOfC
 }
 
 void ModelFiles::save(const std::filesystem::path& directory, DType dtype, bool generates) const {
+  if (!trained && weights.is_adapted())
+    throw Error(config.where() +
+                ": expected a model without adapters to save, got one with (merge them first)");
   write_file(directory / "config.json", config_for_saving(config, dtype) + "\n");
+  if (trained) return trained->save(directory, dtype);
   if (generates)
     write_file(directory / "generation_config.json", generation.empty() ? generation_of(config) : generation);
   save_safetensors(directory / "model.safetensors", weights.stored(dtype));

@@ -8,6 +8,7 @@
 
 #include "heed/io/json.h"
 #include "heed/models/tensor_table.h"
+#include "models/adapters.h"
 
 namespace heed {
 
@@ -19,6 +20,7 @@ struct ModelFiles {
   Config config;
   std::string generation;  // text of generation_config.json; empty where there is none
   Weights weights;
+  std::optional<TrainedAdapter> trained = {};  // saved in the place of the model
 
   /// The model of a directory by its config, with weights held as `dtype`; with `new_head`, a head that the
   /// files lack is initialized from it.
@@ -28,7 +30,8 @@ struct ModelFiles {
   /// config says nothing; 0: as the table says.
   static ModelFiles make(const Config& config, Generator& generator, TableOfConfig table,
                          double initializer_range);
-  /// Writes config.json, model.safetensors and, if the model `generates`, generation_config.json.
+  /// Writes config.json, model.safetensors and, if the model `generates`, generation_config.json; of a
+  /// trained adapter, that and config.json.
   void save(const std::filesystem::path& directory, DType dtype, bool generates) const;
 };
 

@@ -1,13 +1,20 @@
 // The list of families: a new one adds its function here and in families.h.
 #include "heed/models/registry.h"
 
+#include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "core/input_file.h"
 #include "heed/io/json.h"
+#include "heed/io/safetensors.h"
 #include "heed/text/tokenizer.h"
+#include "models/adapter_config.h"
+#include "models/adapters.h"
 #include "models/encoder.h"
 #include "models/families.h"
+#include "models/labels.h"
 
 namespace heed {
 namespace {
@@ -41,9 +48,63 @@ const Family& family_of(const Config& config) {
   throw Error(config.where() + ": model_type: expected one of " + names + ", got \"" + type + "\"");
 }
 
-std::unique_ptr<Model> load_by_config(const Config& config, const fs::path& directory, DType dtype) {
+std::unique_ptr<Model> load_by_config(const Config& config, const fs::path& directory, DType dtype,
+                                      const std::vector<AdapterSource>& adapters) {
   const Family& family = family_of(config);
-  return family.build(ModelFiles::load(config, directory, dtype, family.table));
+  if (adapters.empty()) return family.build(ModelFiles::load(config, directory, dtype, family.table));
+  Generator new_head;
+  ModelFiles files =
+      ModelFiles::load(config, directory, dtype, family.table, family.initializer_range, &new_head);
+  for (const AdapterSource& source : adapters) add_adapter(files.weights, source);
+  for (const std::string& row : files.weights.new_rows()) {
+    if (!files.weights.is_replaced(row))
+      throw Error(directory.string() + ": expected " + row + " in the model or its adapter, got neither (" +
+                  adapters.front().directory.string() + " was trained on a model that has it)");
+  }
+  return family.build(std::move(files));
+}
+
+// The number of labels that an adapter's head predicts, if it holds one.
+std::optional<std::int64_t> label_count(const fs::path& adapter) {
+  const SafetensorsFile file = SafetensorsFile::open(adapter / kAdapterTensors);
+  for (const TensorInfo& info : file.tensors()) {
+    for (const char* output : {".classifier.weight", ".classifier.out_proj.weight", ".score.weight"}) {
+      if (info.name.ends_with(output) && info.shape.size() == 2) return info.shape.front();
+    }
+  }
+  return std::nullopt;
+}
+
+// The config of a model with the head that an adapter without a config.json says.
+Config config_by_task(const Config& config, const fs::path& adapter) {
+  static const std::map<std::string, std::string> endings = {{"SEQ_CLS", "ForSequenceClassification"},
+                                                             {"TOKEN_CLS", "ForTokenClassification"},
+                                                             {"QUESTION_ANS", "ForQuestionAnswering"}};
+  const auto ending = endings.find(AdapterConfig::load(adapter).task_type);
+  if (ending == endings.end()) return config;
+  Config with_head = config;
+  const std::vector<std::string> architectures = config.strings("architectures");
+  const std::string architecture = class_with_head(config, ending->second);
+  if (architectures.empty() || encoder_head_named(architectures.front()) != encoder_head_named(architecture))
+    with_head = config.with("{\"architectures\": [\"" + architecture + "\"]}");
+  const std::optional<std::int64_t> labels = label_count(adapter);
+  if (!labels || std::ssize(label_names(with_head)) == *labels) return with_head;
+  return with_head.with(R"({"id2label": null, "label2id": null, "num_labels": )" + std::to_string(*labels) +
+                        "}");
+}
+
+// The config of a model with the head that its adapters were trained with.
+Config config_with_head(const Config& config, const std::vector<AdapterSource>& adapters) {
+  for (const AdapterSource& source : adapters) {
+    if (!has_entry(source.directory / "config.json")) continue;
+    Config own = Config::load(source.directory / "config.json");
+    const std::string type = config.required_string("model_type");
+    if (own.required_string("model_type") != type)
+      throw Error(own.where() + ": model_type: expected " + type + ", as the model has, got " +
+                  own.required_string("model_type") + " (the adapter belongs to another model)");
+    return own;
+  }
+  return adapters.empty() ? config : config_by_task(config, adapters.front().directory);
 }
 
 template <class Kind>
@@ -59,6 +120,7 @@ std::unique_ptr<Kind> of_kind(std::unique_ptr<Model> model, const std::string& w
 Config load_model_config(const fs::path& directory) {
   std::error_code error;
   if (fs::is_directory(directory, error) && !fs::exists(directory / "config.json", error)) {
+    if (is_adapter(directory)) throw_adapter(directory);
     throw Error(directory.string() +
                 ": no model: config.json not found in it (give a model's directory; heed pull OWNER/MODEL "
                 "downloads one)");
@@ -66,16 +128,18 @@ Config load_model_config(const fs::path& directory) {
   return Config::load(directory / "config.json");
 }
 
-std::unique_ptr<Model> load_model(const fs::path& directory, DType dtype) {
-  return load_by_config(load_model_config(directory), directory, dtype);
+std::unique_ptr<Model> load_model(const fs::path& directory, DType dtype,
+                                  const std::vector<AdapterSource>& adapters) {
+  return load_by_config(config_with_head(load_model_config(directory), adapters), directory, dtype, adapters);
 }
 
-std::unique_ptr<Model> load_model_body(const fs::path& directory, DType dtype) {
+std::unique_ptr<Model> load_model_body(const fs::path& directory, DType dtype,
+                                       const std::vector<AdapterSource>& adapters) {
   const Config config = load_model_config(directory);
   const std::vector<std::string> architectures = config.strings("architectures");
   if (architectures.empty() || encoder_head_named(architectures.front()) == EncoderHead::none)
-    return load_by_config(load_model_config(directory), directory, dtype);
-  return load_by_config(config.with(R"({"architectures": ["Model"]})"), directory, dtype);
+    return load_by_config(load_model_config(directory), directory, dtype, adapters);
+  return load_by_config(config.with(R"({"architectures": ["Model"]})"), directory, dtype, adapters);
 }
 
 std::unique_ptr<Model> make_model(const Config& config, Generator& generator) {

@@ -5,6 +5,7 @@ namespace heed {
 
 void add_linear(TensorTable& table, const std::string& name, std::int64_t out, std::int64_t in, bool bias) {
   table.rows.push_back({name + ".weight", {out, in}, Init::xavier});
+  table.rows.back().map = MapKind::linear;
   if (bias) table.rows.push_back({name + ".bias", {out}, Init::zeros});
 }
 

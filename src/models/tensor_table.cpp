@@ -1,6 +1,7 @@
 // Loading, initialising and saving by a family's table.
 #include "heed/models/tensor_table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -136,12 +137,13 @@ void set_deviation(TensorTable& table, double deviation) {
 
 Weights Weights::load(const TensorFiles& files, const TensorTable& table, DType dtype, Generator* new_head) {
   check_complete(files, table, new_head != nullptr);
-  Weights weights;
+  Weights weights(table);
   for (const TensorRow& row : rows_of(files, table)) {
     const std::string name = stored_name(files, table, row);
     const bool anew =
         new_head != nullptr && row.head && (name.empty() || files.get(name).shape() != row.shape);
     if (name.empty() || anew) {
+      if (anew) weights.new_rows_.insert(row.name);
       const RandomStream stream = anew ? new_head->next() : RandomStream{};
       weights.add(row, initial_tensor(row, stream).to(kept_dtype(row, dtype)));
       continue;
@@ -157,10 +159,13 @@ Weights Weights::load(const TensorFiles& files, const TensorTable& table, DType 
 }
 
 Weights Weights::initialise(const TensorTable& table, Generator& generator) {
-  Weights weights;
+  Weights weights(table);
   for (const TensorRow& row : table.rows) weights.add(row, initial_tensor(row, generator.next()));
   return weights;
 }
+
+Weights::Weights(const TensorTable& table)
+    : prefix_(table.prefix), ignored_names_(table.ignored_names.begin(), table.ignored_names.end()) {}
 
 const Weight& Weights::operator[](const std::string& name) const {
   const auto found = weights_.find(name);
@@ -171,6 +176,19 @@ const Weight& Weights::operator[](const std::string& name) const {
 Weight Weights::find(const std::string& name) const {
   const auto found = weights_.find(name);
   return found == weights_.end() ? Weight() : found->second;
+}
+
+const TensorRow* Weights::find_row(const std::string& name) const {
+  const auto found = std::find_if(rows_.begin(), rows_.end(), [&](const TensorRow& row) {
+    return row.name == name || row.name == prefix_ + name || prefix_ + row.name == name ||
+           std::find(row.aliases.begin(), row.aliases.end(), name) != row.aliases.end();
+  });
+  return found == rows_.end() ? nullptr : &*found;
+}
+
+bool Weights::is_adapted() const {
+  return std::any_of(weights_.begin(), weights_.end(),
+                     [](const auto& named) { return !named.second.adapters().empty(); });
 }
 
 void Weights::add(const TensorRow& row, Tensor tensor) {

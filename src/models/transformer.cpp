@@ -130,7 +130,7 @@ TensorTable transformer_table(const TransformerConfig& c, const HasTensor&) {
   if (c.tied) table.rows.back().tied.push_back("lm_head.weight");
   if (c.encodes) add_transformer_stack(table, c, "encoder");
   if (c.decodes) add_transformer_stack(table, c, "decoder");
-  if (!c.tied) add_linear(table, "lm_head", c.vocab_size, c.d_model, false);
+  if (!c.tied) add_output(table, false, "lm_head.weight", {c.vocab_size, c.d_model});
   return table;
 }
 

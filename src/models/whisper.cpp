@@ -91,7 +91,7 @@ TensorTable whisper_table(const WhisperConfig& c, const HasTensor&) {
   TensorRow words{kWords, {c.vocab_size, width}, Init::embedding};
   if (c.tied) words.tied.push_back(kOutput);
   table.rows.push_back(words);
-  if (!c.tied) table.rows.push_back({kOutput, {c.vocab_size, width}, Init::xavier});
+  if (!c.tied) add_output(table, false, kOutput, {c.vocab_size, width});
   table.rows.push_back({kTextPositions, {c.text_positions, width}, Init::embedding});
   table.rows.push_back({kAudioPositions, {c.audio_positions, width}, Init::zeros, false});
   table.rows.back().fill = fill_sinusoids;

@@ -8,6 +8,8 @@ namespace heed {
 
 Tensor Linear::cross_entropy(const Tensor& x, const Tensor& targets,
                              const CrossEntropyOptions& options) const {
+  if (weight.defined() && !weight.adapters().empty() && gradients_enabled())
+    return heed::cross_entropy((*this)(x), targets, options);
   if (x.dtype() != DType::f32 || needs_gradient({x, weight, bias}))
     return linear_cross_entropy(x, weight, bias, targets, options);
   const auto logits = [&](const Tensor& rows) { return (*this)(rows); };

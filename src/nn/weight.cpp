@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "heed/autograd.h"
+#include "heed/ops/elementwise.h"
 #include "heed/ops/embedding.h"
 #include "heed/ops/shape.h"
 #include "kernels/matrix.h"
@@ -18,6 +20,7 @@ struct Weight::State {
   std::mutex mutex;
   std::shared_ptr<const kernels::PackedMatrix> packed;
   WeightLayout layout = WeightLayout::out_in;  // that of `packed`
+  std::vector<LoraAdapter> adapters;
 
   const Buffer& buffer() const { return *tensor.impl()->buffer; }
 
@@ -55,6 +58,9 @@ struct Weight::State {
     return layout == wanted ? packed : nullptr;
   }
 
+  // The map without adapters.
+  Tensor linear(const Tensor& x, const Tensor& bias, Activation activation, WeightLayout wanted);
+
   // Frees the packed form before somebody asks for the address of the numbers.
   void unpack() {
     const std::lock_guard lock(mutex);
@@ -81,13 +87,27 @@ WeightForm Weight::form() const {
 
 Tensor Weight::linear(const Tensor& x, const Tensor& bias, Activation activation, WeightLayout layout) const {
   if (!defined()) throw Error("linear: expected a weight, got an undefined one");
-  if (x.dtype() == DType::f32 && !needs_gradient({x, state_->tensor, bias})) {
-    const auto packed = state_->pack(layout);
-    return stored_linear(x, state_->matrix(), packed.get(), bias, activation, layout);
+  if (!state_->adapters.empty()) {
+    Tensor sum = state_->linear(x, bias, Activation::none, layout);
+    for (const LoraAdapter& adapter : state_->adapters) sum = sum + adapter(x);
+    return activate(sum, activation);
   }
-  state_->unpack();
-  return heed::linear(x, state_->matrix(), bias, activation, layout);
+  return state_->linear(x, bias, activation, layout);
 }
+
+Tensor Weight::State::linear(const Tensor& x, const Tensor& bias, Activation activation,
+                             WeightLayout wanted) {
+  if (x.dtype() == DType::f32 && !needs_gradient({x, tensor, bias})) {
+    const auto form = pack(wanted);
+    return stored_linear(x, matrix(), form.get(), bias, activation, wanted);
+  }
+  unpack();
+  return heed::linear(x, matrix(), bias, activation, wanted);
+}
+
+void Weight::add_adapter(LoraAdapter adapter) const { state_->adapters.push_back(std::move(adapter)); }
+void Weight::remove_adapters() const { state_->adapters.clear(); }
+const std::vector<LoraAdapter>& Weight::adapters() const { return state_->adapters; }
 
 std::shared_ptr<const kernels::PackedMatrix> Weight::packed_for(const Tensor& x) const {
   if (!defined()) return nullptr;

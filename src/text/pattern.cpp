@@ -174,4 +174,22 @@ std::unique_ptr<const Pattern> Pattern::parse(const JsonField& field) {
   field.fail("an object with either String or Regex");
 }
 
+std::function<bool(std::string_view)> full_match(const std::string& expression, const std::string& where) {
+  const nlohmann::ordered_json value(expression);
+  const std::shared_ptr<const Pattern> pattern =
+      Pattern::regex("^(?:" + expression + ")$", JsonField(value, where), false);
+  // The search refers to the pattern.
+  return [pattern, search = std::shared_ptr<PatternSearch>(pattern->search()), where](std::string_view text) {
+    bool whole = false;
+    try {
+      search->find(text, [&](std::size_t begin, std::size_t end) {
+        whole = whole || (begin == 0 && end == text.size());
+      });
+    } catch (const Error& error) {
+      throw Error(where + ": " + error.what());
+    }
+    return whole;
+  };
+}
+
 }  // namespace heed

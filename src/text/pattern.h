@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -40,6 +41,10 @@ class Pattern {
   static std::unique_ptr<const Pattern> regex(std::string_view expression, const JsonField& field,
                                               bool scanner = true);
 };
+
+/// Returns a test of whether the whole of a text matches `expression`, which stands at `where`. Throws Error
+/// naming it if the expression is malformed. Not thread-safe.
+std::function<bool(std::string_view)> full_match(const std::string& expression, const std::string& where);
 
 /// The expression of GPT-2's byte-level pre-tokenizer.
 inline constexpr std::string_view kGpt2Expression =

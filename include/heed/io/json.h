@@ -34,6 +34,10 @@ class Config {
 
   /// Returns true if the key exists and is not null. Does not mark the key as used.
   bool has(std::string_view name) const;
+  /// Returns true if the value is a string. Does not mark the key as used.
+  bool is_string(std::string_view name) const;
+  /// Returns true if the value is absent, null, false, or an empty object or array. Does not mark the key.
+  bool is_off(std::string_view name) const;
   /// Returns all keys in the file's order, including null ones. Does not mark any key.
   std::vector<std::string> names() const;
 

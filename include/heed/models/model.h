@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "heed/error.h"
+#include "heed/models/adapter.h"
 #include "heed/nn/context.h"
 #include "heed/ops/activation.h"
 #include "heed/ops/loss.h"
@@ -53,8 +54,20 @@ class Model {
   virtual TensorMap forward(const TensorMap& inputs, const ForwardOptions& options,
                             Context& context) const = 0;
   /// Writes config.json, generation_config.json and model.safetensors into an existing directory; `dtype` is
-  /// that of the file.
+  /// that of the file. After train_adapter(), adapter_config.json and adapter_model.safetensors are written
+  /// in the place of the model. Throws Error for a model with adapters that are not merged.
   virtual void save(const std::filesystem::path& directory, DType dtype = DType::f32) const = 0;
+  /// Adds the LoRA adapter of a directory in PEFT's layout, times `weight`, to those that were added before:
+  /// its products are computed beside the weights, which stay as they are; modules that it holds whole
+  /// replace the model's. Throws Error, and changes nothing, if the files are malformed, hold what heed does
+  /// not support, or belong to another model.
+  virtual void add_adapter(const std::filesystem::path& directory, double weight = 1.0);
+  /// Begins the training of a new adapter: A is uniform in +-1 / sqrt(in), B zeros. Only the returned
+  /// parameters have gradients from now on, and save() writes the adapter alone. Throws Error for a target
+  /// that matches no linear map, naming near ones, and for a model that has adapters.
+  virtual std::vector<Parameter> train_adapter(const LoraOptions& options, Generator& generator);
+  /// Adds the product of each adapter to its weight and removes the adapters.
+  virtual void merge_adapters();
   /// Largest number of positions a sequence may have, where the family has a limit.
   virtual std::optional<std::int64_t> max_positions() const = 0;
   /// Positions of the training texts, if the config has them: the default limit of generated texts.

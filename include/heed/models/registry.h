@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "heed/io/json.h"
+#include "heed/models/adapter.h"
 #include "heed/models/model.h"
 #include "heed/random.h"
 
@@ -16,13 +17,17 @@ namespace heed {
 Config load_model_config(const std::filesystem::path& directory);
 
 /// Loads the model of a directory in Hugging Face layout: the family is config.json's model_type. `dtype` f32
-/// or bf16 is that of the weights in memory. Throws Error when the directory or a tensor is missing or
-/// invalid, or the family is unknown.
-std::unique_ptr<Model> load_model(const std::filesystem::path& directory, DType dtype = DType::f32);
+/// or bf16 is that of the weights in memory. With `adapters` (Model::add_adapter), the model has the head
+/// that they were trained with: that of the config.json in the directory of the first which has one, else of
+/// its task_type. Throws Error when the directory or a tensor is missing or invalid, or the family is
+/// unknown.
+std::unique_ptr<Model> load_model(const std::filesystem::path& directory, DType dtype = DType::f32,
+                                  const std::vector<AdapterSource>& adapters = {});
 
 /// The same without the head of an encoder, for vectors of texts: the files may lack the head that
 /// config.json names, as those of sentence-transformers do. Other models have their heads.
-std::unique_ptr<Model> load_model_body(const std::filesystem::path& directory, DType dtype = DType::f32);
+std::unique_ptr<Model> load_model_body(const std::filesystem::path& directory, DType dtype = DType::f32,
+                                       const std::vector<AdapterSource>& adapters = {});
 
 /// A new model with random weights (f32), with the family and sizes of a config.json. Throws Error for an
 /// invalid config.

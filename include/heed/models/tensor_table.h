@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,14 @@ enum class Init {
   uniform,    ///< uniform in +-TensorRow::range
 };
 
+/// How a linear map of the model uses a tensor.
+enum class MapKind {
+  none,        ///< no linear map does, or not it alone
+  linear,      ///< [out, in]
+  transposed,  ///< [in, out]
+  output,      ///< [vocabulary, in]: the output map
+};
+
 struct TensorRow {
   std::string name;  ///< in the file, and name of the parameter
   Shape shape;
@@ -41,7 +50,8 @@ struct TensorRow {
   double deviation = 0;
   /// Fills the tensor of a new model, in the place of `init`.
   std::function<void(Tensor)> fill = {};
-  double range = 0.0;  ///< of Init::uniform
+  double range = 0.0;           ///< of Init::uniform
+  MapKind map = MapKind::none;  ///< adapters change linear maps only
 };
 
 struct TensorTable {
@@ -72,16 +82,31 @@ class Weights {
   const Weight& operator[](const std::string& name) const;
   /// The same, or an undefined weight if the table has no such row.
   Weight find(const std::string& name) const;
+  /// The row of a tensor by any name that files may have for it, or null.
+  const TensorRow* find_row(const std::string& name) const;
+  const std::vector<TensorRow>& rows() const { return rows_; }
+  /// Tensors that files may contain but that are not read.
+  const std::set<std::string>& ignored_names() const { return ignored_names_; }
+  /// Whether any weight has adapters.
+  bool is_adapted() const;
+  /// Rows that an adapter holds whole.
+  void set_replaced(const std::string& row) { replaced_rows_.insert(row); }
+  bool is_replaced(const std::string& row) const { return replaced_rows_.contains(row); }
+  /// Rows of the head that `new_head` initialized.
+  const std::set<std::string>& new_rows() const { return new_rows_; }
   /// The trained tensors, in the table's order.
   const std::vector<Parameter>& parameters() const { return parameters_; }
   /// All stored tensors as `dtype`, for save_safetensors, which converts them one by one.
   std::vector<NamedTensor> stored(DType dtype) const;
 
  private:
+  explicit Weights(const TensorTable& table);
   void add(const TensorRow& row, Tensor tensor);
   std::vector<TensorRow> rows_;
   std::map<std::string, Weight> weights_;
   std::vector<Parameter> parameters_;
+  std::string prefix_;
+  std::set<std::string> ignored_names_, new_rows_, replaced_rows_;
 };
 
 }  // namespace heed

@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "heed/nn/lora.h"
 #include "heed/ops/matmul.h"
 #include "heed/tensor.h"
 
@@ -44,10 +46,17 @@ class Weight {
   DType dtype() const { return tensor().dtype(); }
   WeightForm form() const;
 
-  /// heed::linear(x, tensor(), bias, activation, layout).
+  /// heed::linear(x, tensor(), bias, activation, layout); with adapters, activation(linear + their sum).
   Tensor linear(const Tensor& x, const Tensor& bias, Activation activation, WeightLayout layout) const;
   /// heed::embedding(tensor(), ids, scale, padding_id).
   Tensor embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id) const;
+
+  /// Adds an adapter to linear(), of all copies; tensor() and embedding() do not see it. As with changed
+  /// numbers, no other thread may use the weight meanwhile.
+  void add_adapter(LoraAdapter adapter) const;
+  void remove_adapters() const;
+  /// In the order in which they were added. The weight must be defined.
+  const std::vector<LoraAdapter>& adapters() const;
 
   /// What an operation of x [..., in] with this weight [out, in] gets besides tensor(): the packed form; or,
   /// where a gradient is recorded or the weight must stay plain, null, and the packed form is freed.

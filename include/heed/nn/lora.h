@@ -1,0 +1,33 @@
+// LoRA (Hu et al. 2021, "LoRA: low-rank adaptation of large language models"): a low-rank addition to the map
+// of a weight, which stays as it is.
+#pragma once
+
+#include "heed/nn/context.h"
+#include "heed/tensor.h"
+
+namespace heed {
+
+/// Adds scale * B A dropout(x) to a linear map of x.
+struct LoraAdapter {
+  Tensor a;            // f32 [r, in]
+  Tensor b;            // f32 [out, r]
+  double scale = 1.0;  ///< alpha / r, or alpha / sqrt(r) (Kalajdzievski 2023, "Rank-stabilized LoRA")
+  double dropout = 0.0;
+  /// x [..., in], result [..., out].
+  Tensor operator()(const Tensor& x) const;
+};
+
+/// While an object of this class exists, adapters drop out on this thread, with the context's generator.
+/// Does nothing unless the context is training.
+class AdapterDropout {
+ public:
+  explicit AdapterDropout(const Context& context);
+  ~AdapterDropout();
+  AdapterDropout(const AdapterDropout&) = delete;
+  AdapterDropout& operator=(const AdapterDropout&) = delete;
+
+ private:
+  Generator* before_;
+};
+
+}  // namespace heed

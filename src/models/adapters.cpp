@@ -1,0 +1,237 @@
+// Trains, saves and merges adapters.
+#include "models/adapters.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "core/edit_distance.h"
+#include "heed/autograd.h"
+#include "heed/error.h"
+#include "heed/io/file.h"
+#include "heed/io/hub_cache.h"
+#include "heed/io/safetensors.h"
+#include "heed/ops/elementwise.h"
+#include "heed/ops/matmul.h"
+#include "heed/ops/shape.h"
+#include "models/adapter_config.h"
+#include "models/adapter_modules.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Heads that PEFT trains and saves whole for these tasks, whatever its modules_to_save says.
+const std::map<std::string, std::vector<std::string>> kHeads = {{"SEQ_CLS", {"classifier", "score"}},
+                                                                {"TOKEN_CLS", {"classifier", "score"}},
+                                                                {"QUESTION_ANS", {"qa_outputs"}}};
+
+std::string names_of(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
+
+// The last parts of the names of all linear maps.
+std::set<std::string> map_names(const Weights& weights) {
+  std::set<std::string> names;
+  for (const TensorRow& row : weights.rows()) {
+    if (is_map(row)) names.insert(last_part(module_of(row.name)));
+  }
+  return names;
+}
+
+[[noreturn]] void throw_no_match(const Weights& weights, const std::string& what, const std::string& name) {
+  const std::set<std::string> known = map_names(weights);
+  if (known.empty()) throw Error(what + ": expected a model with linear maps to adapt, got one without");
+  const std::string near = nearest_word(last_part(name), {known.begin(), known.end()});
+  throw Error(what + ": expected the name of a linear map, got \"" + name + "\", which matches none (" +
+              (near.empty() ? "" : "did you mean " + near + "? ") + "The model has " + names_of(known) + ")");
+}
+
+// Chooses modules for a new adapter.
+class Choice {
+ public:
+  Choice(const Weights& weights, LoraOptions& options, const std::string& task_type)
+      : weights_(weights), options_(options) {
+    choose_whole(task_type);
+    if (options.targets.expression == "all-linear") {
+      choose_all();
+    } else {
+      choose_maps();
+    }
+  }
+  std::vector<const TensorRow*> maps, whole;
+
+ private:
+  void add_whole_name(const std::string& name) {
+    if (!is_within_any(name, options_.train)) options_.train.push_back(name);
+  }
+
+  void choose_whole(const std::string& task_type) {
+    for (const std::string& name : options_.train) {
+      const bool found =
+          std::any_of(weights_.rows().begin(), weights_.rows().end(),
+                      [&](const TensorRow& row) { return is_within(owner_of(row.name), name); });
+      if (!found) throw_no_match(weights_, "lora.train", name);
+    }
+    const auto heads = kHeads.find(task_type);
+    for (const TensorRow& row : weights_.rows()) {
+      const std::string first = row.name.substr(0, row.name.find('.')), owner = owner_of(row.name);
+      const bool is_head = heads != kHeads.end() && std::find(heads->second.begin(), heads->second.end(),
+                                                              first) != heads->second.end();
+      if (is_head) add_whole_name(first);
+      if (weights_.new_rows().contains(row.name)) add_whole_name(owner);
+    }
+    for (const TensorRow& row : weights_.rows()) {
+      if (!row.trained || !is_within_any(owner_of(row.name), options_.train)) continue;
+      if (!row.tied.empty()) refuse_tied("lora.train", owner_of(row.name), row);
+      whole.push_back(&row);
+    }
+  }
+
+  bool is_whole(const TensorRow& row) const { return is_within_any(owner_of(row.name), options_.train); }
+
+  void choose_all() {
+    options_.targets = {};
+    for (const TensorRow& row : weights_.rows()) {
+      const bool inner = row.map == MapKind::linear || row.map == MapKind::transposed;
+      if (!inner || row.head || is_whole(row)) continue;
+      maps.push_back(&row);
+      options_.targets.names.push_back(module_of(row.name));
+    }
+    if (maps.empty()) throw_no_match(weights_, "lora.targets", "all-linear");
+  }
+
+  void choose_maps() {
+    const ModuleTest wanted = targets_test(options_.targets, "lora.targets");
+    for (const TensorRow& row : weights_.rows()) {
+      for (const std::string& tied : row.tied) {
+        if (const std::string module = module_of(tied); wanted(module))
+          refuse_tied("lora.targets", module, row);
+      }
+      const std::string module = module_of(row.name);
+      if (module.empty() || is_whole(row) || !wanted(module)) continue;
+      if (!is_map(row))
+        throw Error("lora.targets: expected linear maps, got " + module +
+                    " as well (name the maps: " + names_of(map_names(weights_)) + ")");
+      maps.push_back(&row);
+    }
+    for (const std::string& name : options_.targets.names) {
+      const ModuleTest test = targets_test({.names = {name}}, "lora.targets");
+      if (std::none_of(maps.begin(), maps.end(),
+                       [&](const TensorRow* row) { return test(module_of(row->name)); }))
+        throw_no_match(weights_, "lora.targets", name);
+    }
+    if (maps.empty()) throw_no_match(weights_, "lora.targets", options_.targets.expression);
+  }
+
+  const Weights& weights_;
+  LoraOptions& options_;
+};
+
+// Kaiming's uniform initialization as PEFT has it, with a = sqrt(5): limits +-1 / sqrt(in).
+Tensor new_a(std::int64_t rank, std::int64_t in, RandomStream stream) {
+  Tensor a = Tensor::empty({rank, in});
+  const float limit = 1.0f / std::sqrt(static_cast<float>(in));
+  float* values = a.data<float>();
+  for (std::int64_t i = 0; i < a.numel(); ++i)
+    values[i] = limit * (2.0f * stream.uniform(static_cast<std::uint64_t>(i)) - 1.0f);
+  return a;
+}
+
+}  // namespace
+
+TrainedAdapter train_adapter(Weights& weights, LoraOptions options, const std::string& task_type,
+                             const std::string& base, Generator& generator) {
+  if (options.rank < 1) throw Error("lora.rank: expected at least 1, got " + std::to_string(options.rank));
+  if (weights.is_adapted())
+    throw Error("lora: expected a model without adapters to train one, got one with (merge them first)");
+  const Choice choice(weights, options, task_type);
+  for (Parameter p : weights.parameters()) p.tensor.set_requires_grad(false);
+  TrainedAdapter trained{options, base, task_type, false, {}};
+  const auto r = static_cast<double>(options.rank);
+  for (const TensorRow* row : choice.maps) {
+    LoraAdapter adapter{.a = new_a(options.rank, size_in(*row), generator.next()),
+                        .b = Tensor::zeros({size_out(*row), options.rank}),
+                        .scale = options.alpha / (options.rslora ? std::sqrt(r) : r),
+                        .dropout = options.dropout};
+    adapter.a.set_requires_grad();
+    adapter.b.set_requires_grad();
+    const std::string module = kAdapterPrefix + module_of(row->name);
+    trained.parameters.push_back({module + kLoraA, adapter.a});
+    trained.parameters.push_back({module + kLoraB, adapter.b});
+    trained.fan_in_fan_out = trained.fan_in_fan_out || row->map == MapKind::transposed;
+    weights[row->name].add_adapter(std::move(adapter));
+  }
+  for (const TensorRow* row : choice.whole) {
+    Tensor tensor = weights[row->name].tensor();
+    tensor.set_requires_grad();
+    trained.parameters.push_back({kAdapterPrefix + row->name, tensor, row->shape.rank() > 1});
+  }
+  return trained;
+}
+
+void TrainedAdapter::save(const fs::path& directory, DType dtype) const {
+  std::vector<NamedTensor> tensors;
+  for (const Parameter& p : parameters) tensors.push_back({p.name, p.tensor.detach().to(dtype)});
+  write_file(directory / kAdapterConfig, adapter_config_text(options, base, task_type, fan_in_fan_out));
+  save_safetensors(directory / kAdapterTensors, tensors);
+}
+
+void merge_adapters(Weights& weights) {
+  const NoGradients guard;
+  for (const TensorRow& row : weights.rows()) {
+    const Weight& weight = weights[row.name];
+    if (weight.adapters().empty()) continue;
+    Tensor sum = weight.tensor().detach().to(DType::f32);
+    for (const LoraAdapter& adapter : weight.adapters()) {
+      const Tensor product = matmul(adapter.b, adapter.a) * adapter.scale;  // [out, in]
+      sum = sum + (row.map == MapKind::transposed ? transpose(product, 0, 1) : product);
+    }
+    weight.remove_adapters();
+    weight.tensor().copy_from(sum);
+  }
+}
+
+std::string adapted_task(const Model& model) {
+  if (dynamic_cast<const DecoderModel*>(&model) != nullptr) return "CAUSAL_LM";
+  if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr) return "SEQ_2_SEQ_LM";
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+  if (encoder == nullptr) return "";
+  switch (encoder->head()) {
+    case EncoderHead::sequence: return "SEQ_CLS";
+    case EncoderHead::token: return "TOKEN_CLS";
+    case EncoderHead::span: return "QUESTION_ANS";
+    case EncoderHead::none: return "FEATURE_EXTRACTION";
+    case EncoderHead::masked_lm: return "";
+  }
+  return "";
+}
+
+std::string base_name(const fs::path& config) {
+  const fs::path directory = fs::absolute(config).lexically_normal().parent_path();
+  // HUB/models--owner--name/snapshots/COMMIT
+  std::string folder = directory.parent_path().parent_path().filename().string();
+  if (directory.parent_path().filename() != "snapshots" || !folder.starts_with("models--"))
+    return directory.string();
+  folder.erase(0, std::string_view("models--").size());
+  if (const std::size_t at = folder.find("--"); at != folder.npos) folder.replace(at, 2, "/");
+  return is_repository_name(folder) ? folder : directory.string();
+}
+
+void Model::add_adapter(const fs::path& directory, double) {
+  throw Error(directory.string() + ": expected a model that takes adapters, got " + family());
+}
+
+std::vector<Parameter> Model::train_adapter(const LoraOptions&, Generator&) {
+  throw Error("lora: expected a model that takes adapters, got " + family());
+}
+
+void Model::merge_adapters() {}
+
+}  // namespace heed
