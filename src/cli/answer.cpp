@@ -66,8 +66,9 @@ void run(AnswerArguments arguments, const Globals& globals) {
   const std::string context = arguments.context ? valid_text(*arguments.context, "--context", globals.quiet)
                                                 : valid_text(read_file(arguments.context_file),
                                                              arguments.context_file, globals.quiet);
-  const std::filesystem::path directory = locate_model(arguments.model);
-  const auto model = load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::span, globals);
+  const LocatedModel located = locate_model(arguments.model);
+  const std::filesystem::path& directory = located.directory;
+  const auto model = load_encoder_with(located, weights_dtype(arguments.dtype), EncoderHead::span, globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(
       arguments, globals,

@@ -25,7 +25,7 @@ namespace {
 struct AttendArguments {
   std::vector<std::string> texts;
   std::optional<std::string> target;
-  std::string model = kDefaultTranslator;
+  ModelChoice model{kDefaultTranslator};
   std::string kind;  // empty: cross if the model has it, otherwise self
   std::string layers;
   std::string heads;
@@ -216,8 +216,9 @@ void run(AttendArguments arguments, const Globals& globals) {
   const std::vector<std::string> texts = read_texts(arguments.texts, globals.quiet);
   if (arguments.target && texts.size() > 1)
     throw UsageError("--target: expected one text, got " + std::to_string(texts.size()));
-  const std::filesystem::path directory = locate_model(arguments.model);
-  const auto model = load_model(directory);
+  const LocatedModel located = locate_model(arguments.model);
+  const std::filesystem::path& directory = located.directory;
+  const auto model = load_model(directory, DType::f32, located.adapters);
   warn_of_unknown_settings(*model, directory, globals);
   const auto tokenizer = load_tokenizer(directory);
   const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(model.get());

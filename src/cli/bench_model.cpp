@@ -126,9 +126,10 @@ void BenchModelOptions::add_to(CLI::App& command, const std::string& suitable_sh
 
 BenchModel open_bench_model(const BenchModelOptions& options) {
   const DType dtype = weights_dtype(options.dtype);
-  if (!options.model.empty()) {
-    const fs::path directory = locate_model(options.model);
-    return {options.model, load_model_config(directory), load_model(directory, dtype)};
+  if (!options.model.name.empty()) {
+    const LocatedModel located = locate_model(options.model);
+    return {options.model.name, load_model_config(located.directory),
+            load_model(located.directory, dtype, located.adapters)};
   }
   if (!options.config.empty()) {
     const Config config = Config::load(options.config);

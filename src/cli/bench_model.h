@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/models.h"
 #include "heed/io/json.h"
 #include "heed/models/model.h"
 
@@ -14,7 +15,7 @@ namespace heed::cli {
 
 /// Selects the model. If none of the first three is given, it is a shape that suits the kind of benchmark.
 struct BenchModelOptions {
-  std::string model;             // a directory or a name
+  ModelChoice model;
   std::filesystem::path config;  // a config.json: random weights with its sizes
   std::string shape;             // random weights with the sizes of a known model
   std::string dtype = "f32";     // of the weights in memory

@@ -71,9 +71,10 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
     throw UsageError("--tab-pairs: expected no --pair beside it, got one");
   std::vector<std::string> pairs;
   for (const std::string& pair : arguments.pairs) pairs.push_back(valid_text(pair, "--pair", globals.quiet));
-  const std::filesystem::path directory = locate_model(arguments.model);
+  const LocatedModel located = locate_model(arguments.model);
+  const std::filesystem::path& directory = located.directory;
   const auto model =
-      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::sequence, globals);
+      load_encoder_with(located, weights_dtype(arguments.dtype), EncoderHead::sequence, globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(
       arguments, globals,

@@ -38,6 +38,7 @@ void add_fill(CLI::App& app, const Globals& globals);
 void add_forward(CLI::App& app, const Globals& globals);
 void add_generate(CLI::App& app, const Globals& globals);
 void add_info(CLI::App& app, const Globals& globals);
+void add_merge(CLI::App& app, const Globals& globals);
 void add_pull(CLI::App& app, const Globals& globals);
 void add_tag(CLI::App& app, const Globals& globals);
 void add_tokenize(CLI::App& app, const Globals& globals);

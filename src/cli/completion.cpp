@@ -28,7 +28,7 @@ std::string joined(const std::vector<std::string>& words, const char* between = 
 std::string value_kind(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   if (type.rfind("FILE", 0) == 0) return "file";
-  if (type == "DIR") return "directory";
+  if (type.rfind("DIR", 0) == 0) return "directory";
   if (type == "MODEL") return "model";
   if (type.find('|') == std::string::npos) return "none";
   std::istringstream choices(type);

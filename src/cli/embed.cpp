@@ -266,9 +266,10 @@ void check_use(const EmbedArguments& arguments) {
 
 void run(const EmbedArguments& arguments, const Globals& globals) {
   check_use(arguments);
-  const std::filesystem::path directory = locate_model(arguments.model),
-                              transformer = transformer_directory(directory);
-  const auto model = load_model_body(transformer, weights_dtype(arguments.dtype));
+  const LocatedModel located = locate_model(arguments.model);
+  const std::filesystem::path& directory = located.directory;
+  const std::filesystem::path transformer = transformer_directory(directory);
+  const auto model = load_model_body(transformer, weights_dtype(arguments.dtype), located.adapters);
   warn_of_unknown_settings(*model, transformer, globals);
   const auto tokenizer = load_tokenizer(transformer);
   const EmbedSession session{arguments, globals, *model, *tokenizer,

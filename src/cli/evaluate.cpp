@@ -27,7 +27,7 @@ namespace heed::cli {
 namespace {
 
 struct EvaluateArguments {
-  std::string model;
+  ModelChoice model;
   std::string source, hypothesis;
   std::string text;
   std::optional<std::int64_t> window, stride;
@@ -52,12 +52,13 @@ struct Outputs {
 
 Outputs translate_lines(const EvaluateArguments& arguments, const std::vector<std::string>& sources,
                         const Globals& globals) {
-  const std::filesystem::path directory = locate_model(arguments.model);
+  const LocatedModel located = locate_model(arguments.model);
+  const std::filesystem::path& directory = located.directory;
   TranslateOptions options;
   options.generation = arguments.generation.load(directory, globals);
   options.prefix = arguments.prefix.value_or("");
   options.batch_tokens = arguments.batch_tokens;
-  const auto model = load_model_to<EncoderDecoderModel>("translate", directory);
+  const auto model = load_model_to<EncoderDecoderModel>("translate", located);
   warn_of_unknown_settings(*model, directory, globals);
   check_tokens(arguments.generation, options.generation, model->vocab_size(), directory, globals.quiet);
   const auto tokenizer = load_tokenizer(directory);
@@ -93,11 +94,12 @@ BleuTokenizer tokenizer_named(const std::string& name) {
 constexpr std::int64_t kDefaultWindow = 1024;
 
 void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
-  if (a.model.empty()) throw UsageError("evaluate: missing --model, which --text needs");
+  if (a.model.name.empty()) throw UsageError("evaluate: missing --model, which --text needs");
   if (!a.source.empty() || !a.hypothesis.empty() || !a.references.empty())
     throw UsageError("evaluate: expected --text, or --source and --reference, got both");
-  const std::filesystem::path directory = locate_model(a.model);
-  const auto model = load_model_to<DecoderModel>("continue text", directory);
+  const LocatedModel located = locate_model(a.model);
+  const std::filesystem::path& directory = located.directory;
+  const auto model = load_model_to<DecoderModel>("continue text", located);
   warn_of_unknown_settings(*model, directory, globals);
   const auto tokenizer = load_tokenizer(directory);
   const std::string text = valid_text(read_file(a.text), a.text, globals.quiet);
@@ -142,7 +144,7 @@ void check(const EvaluateArguments& a) {
   if (a.hypothesis.empty() == a.source.empty())
     throw UsageError(a.source.empty() ? "evaluate: missing --source (with --model) or --hypothesis"
                                       : "evaluate: expected --source or --hypothesis, got both");
-  if (!a.source.empty() && a.model.empty())
+  if (!a.source.empty() && a.model.name.empty())
     throw UsageError("evaluate: missing --model, which --source needs");
   if (a.prefix && a.source.empty()) throw UsageError("--prefix: missing --source (the texts it goes before)");
   for (const std::string& metric : a.metrics) {

@@ -103,9 +103,10 @@ void print_text(const LabelReport& report, const std::vector<std::string>& names
 }  // namespace
 
 void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
-  if (arguments.model.empty()) throw UsageError("evaluate: missing --model, which --tsv needs");
-  const std::filesystem::path directory = locate_model(arguments.model);
-  const auto model = load_encoder_with(directory, DType::f32, EncoderHead::sequence, globals);
+  if (arguments.model.name.empty()) throw UsageError("evaluate: missing --model, which --tsv needs");
+  const LocatedModel located = locate_model(arguments.model);
+  const std::filesystem::path& directory = located.directory;
+  const auto model = load_encoder_with(located, DType::f32, EncoderHead::sequence, globals);
   if (label_function(*model) != LabelFunction::softmax)
     throw Error(
         "evaluate --tsv: expected a model that gives each text one label, got one with several or a score");

@@ -4,11 +4,12 @@
 #include <string>
 
 #include "cli/cli.h"
+#include "cli/models.h"
 
 namespace heed::cli {
 
 struct LabelEvaluation {
-  std::string model;
+  ModelChoice model;
   std::string tsv;
   std::int64_t batch_tokens = 4096;
 };

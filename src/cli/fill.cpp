@@ -54,9 +54,10 @@ void print_text(const FilledText& filled) {
 }
 
 void run(const FillArguments& arguments, const Globals& globals) {
-  const std::filesystem::path directory = locate_model(arguments.model);
+  const LocatedModel located = locate_model(arguments.model);
+  const std::filesystem::path& directory = located.directory;
   const auto model =
-      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::masked_lm, globals);
+      load_encoder_with(located, weights_dtype(arguments.dtype), EncoderHead::masked_lm, globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(
       arguments, globals,

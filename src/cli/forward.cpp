@@ -16,7 +16,7 @@ namespace heed::cli {
 namespace {
 
 struct ForwardArguments {
-  std::string model;
+  ModelChoice model;
   std::filesystem::path input, output;
   std::vector<std::string> texts, pairs, targets;
   std::string dtype = "f32";
@@ -98,10 +98,11 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
   const auto ending = arguments.output.extension();
   if (!ending.empty() && ending != ".safetensors")
     throw UsageError("--output: expected a file ending in .safetensors, got " + arguments.output.string());
-  const std::filesystem::path directory = locate_model(arguments.model);
+  const LocatedModel located = locate_model(arguments.model);
+  const std::filesystem::path& directory = located.directory;
   if (arguments.gradients && weights_dtype(arguments.dtype) != DType::f32)
     throw UsageError("--gradients: expected weights in f32, got --dtype " + arguments.dtype);
-  const auto model = load_model(directory, weights_dtype(arguments.dtype));
+  const auto model = load_model(directory, weights_dtype(arguments.dtype), located.adapters);
   warn_of_unknown_settings(*model, directory, globals);
   const TextTensors texts = arguments.input.empty() ? encode_texts(arguments, *model, directory, globals)
                                                     : TextTensors{{}, {{"format", "pt"}}};

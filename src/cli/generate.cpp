@@ -27,7 +27,7 @@ struct GenerateArguments {
   std::vector<std::string> prompts;
   std::vector<std::string> prompt_ids;
   std::vector<std::string> stop;
-  std::string model;
+  ModelChoice model;
   std::string dtype = "f32";
   std::int64_t batch_tokens = 4096;
   bool full_text = false;
@@ -185,7 +185,8 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
   const bool text = !arguments.texts.empty() || !arguments.prompts.empty();
   if (text && !arguments.prompt_ids.empty())
     throw UsageError("generate: expected text or --prompt-ids, got both");
-  const std::filesystem::path directory = locate_model(arguments.model);
+  const LocatedModel located = locate_model(arguments.model);
+  const std::filesystem::path& directory = located.directory;
   GenerateSession session{arguments, globals, nullptr, nullptr, {}};
   session.options.generation = arguments.generation.load(directory, globals);
   session.options.batch_tokens = arguments.batch_tokens;
@@ -193,7 +194,7 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
   for (const std::string& stop : arguments.stop) {
     if (stop.empty()) throw UsageError("--stop: expected a text, got an empty one");
   }
-  session.model = load_model_to<DecoderModel>("continue text", directory, weights_dtype(arguments.dtype));
+  session.model = load_model_to<DecoderModel>("continue text", located, weights_dtype(arguments.dtype));
   warn_of_unknown_settings(*session.model, directory, globals);
   check_tokens(arguments.generation, session.options.generation, session.model->vocab_size(), directory,
                globals.quiet);

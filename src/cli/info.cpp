@@ -111,6 +111,36 @@ Summary summarise(const std::filesystem::path& directory, const Globals& globals
 // Biases and norms stay f32.
 std::int64_t bytes_in_bf16(const Summary& s) { return 4 * s.parameters - 2 * s.matrix_parameters; }
 
+// A directory of an adapter alone: what it was trained on, and its tensors.
+void print_adapter(const std::filesystem::path& directory, bool as_json) {
+  const SafetensorsFile file = SafetensorsFile::open(directory / "adapter_model.safetensors");
+  const std::string base = base_of_adapter(directory);
+  std::int64_t parameters = 0;
+  for (const TensorInfo& info : file.tensors()) parameters += file.get(info.name).numel();
+  if (!as_json) {
+    fmt::print("adapter     {}\nmethod      LoRA\nbase        {}\nparameters  {}\n\n", directory.string(),
+               base.empty() ? "not known" : base, parameters);
+    for (const TensorInfo& info : file.tensors())
+      fmt::print("{:<5} {:<14} {}\n", info.dtype, shape_text(info), info.name);
+    return;
+  }
+  JsonWriter json;
+  json.begin_object()
+      .field("directory", directory.string())
+      .field("adapter", "LORA")
+      .field("base", base)
+      .field("parameters", parameters)
+      .key("tensors")
+      .begin_array();
+  for (const TensorInfo& info : file.tensors())
+    json.begin_object()
+        .field("name", info.name)
+        .field("dtype", info.dtype)
+        .field("shape", info.shape)
+        .end_object();
+  fmt::print("{}\n", json.end_array().end_object().text());
+}
+
 void print_summary_json(const Summary& s) {
   JsonWriter json;
   json.begin_object()
@@ -172,8 +202,8 @@ void print_summary(const Summary& s) {
 }  // namespace
 
 void add_info(CLI::App& app, const Globals& globals) {
-  CLI::App* command =
-      app.add_subcommand("info", "Describe a model: family, commands that run it, sizes, memory, tensors");
+  CLI::App* command = app.add_subcommand(
+      "info", "Describe a model: family, commands that run it, sizes, memory, tensors; or an adapter");
   auto name = std::make_shared<std::string>();
   command->add_option("model,--model,-m", *name, "Model directory, or the name of a model")
       ->required()
@@ -181,7 +211,9 @@ void add_info(CLI::App& app, const Globals& globals) {
       ->group("Model");
   command->footer("Examples:\n  heed info en-fr\n  heed info ./checkpoint --json");
   command->callback([name, &globals] {
-    const Summary summary = summarise(locate_model(*name), globals);
+    const std::filesystem::path directory = locate_model(*name);
+    if (is_adapter(directory)) return print_adapter(directory, globals.json);
+    const Summary summary = summarise(directory, globals);
     if (globals.json) {
       print_summary_json(summary);
     } else {

@@ -78,6 +78,7 @@ void add_commands(CLI::App& app, const Globals& globals) {
   add_info(app, globals);
   add_pull(app, globals);
   add_average(app, globals);
+  add_merge(app, globals);
   add_bench(app, globals);
 }
 

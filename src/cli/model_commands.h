@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/models.h"
 #include "heed/dtype.h"
 #include "heed/models/model.h"
 #include "heed/models/registry.h"
@@ -23,11 +24,11 @@ std::string kind_of(const Model& model);
 
 /// load_model for a command that needs a DecoderModel, an EncoderDecoderModel …; refuses any other kind.
 template <class Wanted>
-std::unique_ptr<Wanted> load_model_to(const std::string& task, const std::filesystem::path& directory,
+std::unique_ptr<Wanted> load_model_to(const std::string& task, const LocatedModel& located,
                                       DType dtype = DType::f32) {
-  std::unique_ptr<Model> model = load_model(directory, dtype);
+  std::unique_ptr<Model> model = load_model(located.directory, dtype, located.adapters);
   auto* wanted = dynamic_cast<Wanted*>(model.get());
-  if (wanted == nullptr) refuse(*model, directory.string(), task);
+  if (wanted == nullptr) refuse(*model, located.directory.string(), task);
   (void)model.release();
   return std::unique_ptr<Wanted>(wanted);
 }

@@ -1,6 +1,7 @@
 // Locates models.
 #include "cli/models.h"
 
+#include <charconv>
 #include <cstdlib>
 #include <sstream>
 #include <vector>
@@ -59,13 +60,46 @@ fs::path find(const std::string& name) {
   }
 }
 
+// DIR, or DIR=WEIGHT; a directory of the whole name wins.
+AdapterSource adapter_named(const std::string& text) {
+  std::error_code error;
+  const std::size_t equals = text.rfind('=');
+  AdapterSource source{text};
+  if (equals != text.npos && !fs::exists(text, error)) {
+    const std::string number = text.substr(equals + 1);
+    const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), source.weight);
+    if (failure != std::errc() || end != number.data() + number.size())
+      throw UsageError("--adapter: expected DIR or DIR=WEIGHT with a number, got " + text);
+    source.directory = text.substr(0, equals);
+  }
+  if (source.directory.empty()) throw UsageError("--adapter: expected a directory, got an empty text");
+  source.directory = locate_model(source.directory.string());
+  if (!has_adapter(source.directory))
+    throw Error(source.directory.string() +
+                ": expected an adapter, got a directory without adapter_config.json (--model takes models)");
+  return source;
+}
+
+// The model that an adapter was trained on.
+fs::path base_of(const fs::path& adapter) {
+  const std::string base = base_of_adapter(adapter);
+  const std::string hint = " (" + adapter.string() +
+                           " is a LoRA adapter of it: give --model BASE --adapter " + adapter.string() + ")";
+  if (base.empty()) throw Error(adapter.string() + ": base_model_name_or_path: not set" + hint);
+  try {
+    return find(base);
+  } catch (const Error& error) {
+    throw Error(error.what() + hint);
+  }
+}
+
 }  // namespace
 
 // Throws Error for an interrupted run, which has checkpoints but no final model yet.
 void refuse_unfinished_run(const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(directory / "checkpoints", error)) return;
-  if (fs::exists(directory / "model.safetensors", error)) return;
+  if (fs::exists(directory / "model.safetensors", error) || has_adapter(directory)) return;
   const std::vector<std::int64_t> steps = checkpoint_steps(directory);
   if (steps.empty()) return;
   throw Error(directory.string() + ": no final model yet (use " +
@@ -79,6 +113,16 @@ fs::path locate_model(const std::string& name) {
   const fs::path found = find(name);
   refuse_unfinished_run(found);
   return found;
+}
+
+LocatedModel locate_model(const ModelChoice& choice) {
+  LocatedModel located{locate_model(choice.name)};
+  if (is_adapter(located.directory)) {
+    located.adapters.push_back({located.directory});
+    located.directory = base_of(located.directory);
+  }
+  for (const std::string& text : choice.adapters) located.adapters.push_back(adapter_named(text));
+  return located;
 }
 
 void warn_of_unknown_settings(const Model& model, const fs::path& directory, const Globals& globals) {

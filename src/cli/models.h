@@ -3,9 +3,11 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "cli/cli.h"
 #include "heed/dtype.h"
+#include "heed/models/adapter.h"
 #include "heed/models/model.h"
 
 namespace heed::cli {
@@ -13,6 +15,22 @@ namespace heed::cli {
 /// The name of the shipped translation model.
 inline constexpr const char* kDefaultTranslator = "en-fr";
 
+/// A model as the command line names it.
+struct ModelChoice {
+  std::string name;
+  std::vector<std::string> adapters = {};  // DIR, or DIR=WEIGHT
+};
+
+/// Where it is.
+struct LocatedModel {
+  std::filesystem::path directory;
+  std::vector<AdapterSource> adapters = {};
+};
+
+/// Returns the directories of a model and of its adapters. The model's may be that of an adapter whose base
+/// is a directory or in the Hugging Face cache: it is then the first of the adapters. Throws Error if one is
+/// not found.
+LocatedModel locate_model(const ModelChoice& choice);
 /// Returns the directory that --model names: the path itself, or a name that is searched for in $HEED_MODELS
 /// (folders separated by ':'), among the installed models, and in the Hugging Face cache. Throws Error if it
 /// is not found.

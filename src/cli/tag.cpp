@@ -50,9 +50,9 @@ void run(const TagArguments& arguments, const Globals& globals) {
   TagOptions tagging;
   tagging.aggregation = aggregation_named(arguments.aggregation);
   tagging.stride = arguments.stride;
-  const std::filesystem::path directory = locate_model(arguments.model);
-  const auto model =
-      load_encoder_with(directory, weights_dtype(arguments.dtype), EncoderHead::token, globals);
+  const LocatedModel located = locate_model(arguments.model);
+  const std::filesystem::path& directory = located.directory;
+  const auto model = load_encoder_with(located, weights_dtype(arguments.dtype), EncoderHead::token, globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(arguments, globals,
                   [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {

@@ -27,10 +27,18 @@ const char* task_of(EncoderHead head) {
 
 }  // namespace
 
-CLI::Option* add_model_option(CLI::App& command, std::string& model) {
-  return command.add_option("--model,-m", model, "Model directory, or the name of a model")
-      ->type_name("MODEL")
+CLI::Option* add_model_option(CLI::App& command, ModelChoice& model) {
+  CLI::Option* option =
+      command.add_option("--model,-m", model.name, "Model directory, or the name of a model")
+          ->type_name("MODEL")
+          ->group("Model");
+  command
+      .add_option("--adapter", model.adapters,
+                  "LoRA adapter of the model, as PEFT saves it, times W if that is given; several add up")
+      ->allow_extra_args(false)
+      ->type_name("DIR[=W]")
       ->group("Model");
+  return option;
 }
 
 void add_dtype_option(CLI::App& command, std::string& dtype) {
@@ -57,11 +65,11 @@ void add_task_options(CLI::App& command, TaskArguments& a, const char* texts) {
   add_encoder_options(command, a);
 }
 
-std::unique_ptr<EncoderModel> load_encoder_with(const std::filesystem::path& directory, DType dtype,
-                                                EncoderHead head, const Globals& globals) {
-  std::unique_ptr<EncoderModel> model = load_model_to<EncoderModel>(task_of(head), directory, dtype);
-  if (model->head() != head) refuse(*model, directory.string(), task_of(head));
-  warn_of_unknown_settings(*model, directory, globals);
+std::unique_ptr<EncoderModel> load_encoder_with(const LocatedModel& located, DType dtype, EncoderHead head,
+                                                const Globals& globals) {
+  std::unique_ptr<EncoderModel> model = load_model_to<EncoderModel>(task_of(head), located, dtype);
+  if (model->head() != head) refuse(*model, located.directory.string(), task_of(head));
+  warn_of_unknown_settings(*model, located.directory, globals);
   return model;
 }
 

@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/failed_lines.h"
+#include "cli/models.h"
 #include "heed/models/model.h"
 #include "heed/tasks/batches.h"
 
@@ -16,13 +17,13 @@ namespace heed::cli {
 
 struct TaskArguments {
   std::vector<std::string> texts;
-  std::string model;
+  ModelChoice model;
   std::string dtype = "f32";
   std::int64_t batch_tokens = 4096;
 };
 
-/// Adds --model.
-CLI::Option* add_model_option(CLI::App& command, std::string& model);
+/// Adds --model and --adapter, and returns the former.
+CLI::Option* add_model_option(CLI::App& command, ModelChoice& model);
 /// Adds --dtype for the weights, f32 or bf16.
 void add_dtype_option(CLI::App& command, std::string& dtype);
 /// Adds --model, --dtype and --batch-tokens.
@@ -31,8 +32,8 @@ void add_encoder_options(CLI::App& command, TaskArguments& arguments);
 void add_task_options(CLI::App& command, TaskArguments& arguments, const char* texts);
 
 /// Loads an encoder with this head. For another model, throws Error naming the command that fits it.
-std::unique_ptr<EncoderModel> load_encoder_with(const std::filesystem::path& directory, DType dtype,
-                                                EncoderHead head, const Globals& globals);
+std::unique_ptr<EncoderModel> load_encoder_with(const LocatedModel& located, DType dtype, EncoderHead head,
+                                                const Globals& globals);
 
 /// Processes the valid texts of a window, with options that count lines. Once the task has run, `failed`
 /// contains the refused lines.

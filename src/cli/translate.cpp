@@ -29,7 +29,7 @@ struct TranslateArguments {
   std::vector<std::string> prompt_ids;
   std::optional<std::filesystem::path> input;
   std::optional<std::string> decoder_input_ids;
-  std::string model = kDefaultTranslator;
+  ModelChoice model{kDefaultTranslator};
   std::string dtype = "f32";
   std::string long_lines = "cut";
   std::string task;
@@ -220,10 +220,11 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
       throw UsageError("--attention: cannot be combined with --long-lines split (use cut or error)");
     check_picture_file(arguments.attention);
   }
-  const std::filesystem::path directory = locate_model(arguments.model);
+  const LocatedModel located = locate_model(arguments.model);
+  const std::filesystem::path& directory = located.directory;
   std::string prefix;
   GenerationOptions options = arguments.generation.load(directory, globals, arguments.task, &prefix);
-  auto model = load_model_to<EncoderDecoderModel>("translate", directory, weights_dtype(arguments.dtype));
+  auto model = load_model_to<EncoderDecoderModel>("translate", located, weights_dtype(arguments.dtype));
   warn_of_unknown_settings(*model, directory, globals);
   if (!arguments.attention.empty() && !model->has_cross_attention())
     throw UsageError("--attention: expected a model with cross-attention, got " + kind_of(*model) +

@@ -31,6 +31,7 @@ const std::vector<Words>& all_commands() {
                                        {"forward"},
                                        {"info"},
                                        {"average"},
+                                       {"merge"},
                                        {"bench", "attention"},
                                        {"bench"},
                                        {"bench", "generate"},
