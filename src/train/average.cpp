@@ -20,7 +20,7 @@ std::vector<TensorFiles> open_all(const std::vector<std::filesystem::path>& dire
   std::vector<TensorFiles> models;
   for (const auto& directory : directories) {
     if (is_complete(directory)) verify_directory(directory);
-    models.push_back(TensorFiles::open(directory));
+    models.push_back(open_weights(directory));
   }
   return models;
 }
@@ -84,6 +84,11 @@ void load_mean(const std::vector<std::filesystem::path>& directories,
 
 void average_models(const std::vector<std::filesystem::path>& directories,
                     const std::filesystem::path& output) {
+  for (const auto& directory : directories) {
+    if (is_adapter(directory))
+      throw Error(directory.string() +
+                  ": expected a model to average, got an adapter (heed merge takes several)");
+  }
   const std::vector<TensorFiles> models = open_all(directories);
   for (const TensorFiles& model : models) {
     if (model.names().size() != models.front().names().size()) {

@@ -69,6 +69,10 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& run, std::int
   return run / "checkpoints" / std::to_string(step);
 }
 
+TensorFiles open_weights(const std::filesystem::path& directory) {
+  return TensorFiles::open(is_adapter(directory) ? directory / "adapter_model.safetensors" : directory);
+}
+
 std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& run) {
   std::vector<std::int64_t> steps;
   std::error_code none;
@@ -97,7 +101,7 @@ void save_checkpoint(const std::filesystem::path& run, const TrainingTask& task,
 void verify_checkpoint(const std::filesystem::path& checkpoint) {
   verify_directory(checkpoint);
   load_training_state(checkpoint);
-  TensorFiles::open(checkpoint);
+  open_weights(checkpoint);
   SafetensorsFile::open(checkpoint / kOptimizerFile);
 }
 
@@ -124,7 +128,7 @@ TrainingState load_training_state(const std::filesystem::path& checkpoint) {
 
 void load_checkpoint_tensors(const std::filesystem::path& checkpoint,
                              const std::vector<Parameter>& parameters, AdamW& optimizer) {
-  const TensorFiles files = TensorFiles::open(checkpoint);
+  const TensorFiles files = open_weights(checkpoint);
   for (const Parameter& p : parameters) copy_parameter(p, files);
   const SafetensorsFile file = SafetensorsFile::open(checkpoint / kOptimizerFile);
   TensorMap state;

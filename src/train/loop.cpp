@@ -14,6 +14,7 @@
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/io/file.h"
+#include "heed/nn/lora.h"
 #include "heed/ops/matmul.h"
 #include "heed/train/adamw.h"
 #include "heed/train/checkpoint.h"
@@ -218,6 +219,7 @@ class Loop {
     if (recipe_.train.precision == "bf16") mixed.emplace();
     for (std::int64_t i = 0; i < recipe_.train.accumulate; ++i) {
       Context context{.training = true, .generator = &generator_};
+      const AdapterDropout adapters(context);
       const SummedLoss micro = task_.next_loss(context);
       loss += micro.sum.item();
       tokens += micro.tokens;
@@ -324,7 +326,8 @@ class Loop {
     AtomicDirectory staging(options_.output / "final");
     task_.save(staging.path(), dtype);
     folder_.check();
-    staging.move_files(options_.output, "model.safetensors");
+    staging.move_files(options_.output,
+                       is_adapter(staging.path()) ? "adapter_model.safetensors" : "model.safetensors");
   }
 
   TrainingTask& task_;

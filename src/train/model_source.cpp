@@ -7,10 +7,14 @@
 #include <sstream>
 
 #include "heed/error.h"
+#include "heed/io/hub_cache.h"
 #include "heed/models/registry.h"
 
 namespace heed {
 namespace {
+
+// New heads use the first random streams of the same seed, dropout those from 2^32.
+constexpr std::uint64_t kFirstAdapterStream = std::uint64_t{1} << 31;
 
 // Whether `name` matches `pattern`, in which * stands for any text.
 bool matches(std::string_view name, std::string_view pattern) {
@@ -140,7 +144,18 @@ Generator initial_weights(const Recipe& recipe) {
   return Generator(static_cast<std::uint64_t>(recipe.train.seed));
 }
 
-std::vector<Parameter> trained_parameters(const Model& model, const Recipe& recipe) {
+std::filesystem::path adapted_model(const TrainOptions& options, const std::filesystem::path& checkpoint) {
+  if (!options.init.empty()) return options.init;
+  if (!checkpoint.empty()) return find_model(base_of_adapter(checkpoint), {}, hub_cache());
+  throw Error("recipe: [lora]: expected a model whose adapter is trained, got none (give --init MODEL)");
+}
+
+std::vector<Parameter> trained_parameters(Model& model, const Recipe& recipe) {
+  if (recipe.lora.rank > 0) {
+    Generator generator = initial_weights(recipe);
+    generator.seek(kFirstAdapterStream);
+    return model.train_adapter(recipe.lora, generator);
+  }
   std::vector<Parameter> trained = model.parameters();
   std::istringstream patterns(recipe.task.freeze);
   for (std::string pattern; patterns >> pattern;) {

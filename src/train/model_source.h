@@ -38,9 +38,13 @@ TokenizerTraining tokenizer_training(const Recipe& recipe, std::int64_t model_ma
 std::unique_ptr<EncoderDecoderModel> encoder_decoder_for(const Recipe& recipe, const Tokenizer& tokenizer,
                                                          const std::filesystem::path& from);
 
-/// Stops the training of the parameters that the recipe freezes. Throws Error if a pattern matches none or
-/// all are frozen.
-std::vector<Parameter> trained_parameters(const Model& model, const Recipe& recipe);
+/// The parameters that the recipe trains: those of a new adapter ([lora]), or the model's, of which
+/// task.freeze stops the training. Throws Error if a pattern matches none or all are frozen.
+std::vector<Parameter> trained_parameters(Model& model, const Recipe& recipe);
+
+/// The directory of the model that an adapter is trained on: options.init, or that of the adapter in
+/// `checkpoint`, if the run is resumed. Throws Error if there is none.
+std::filesystem::path adapted_model(const TrainOptions& options, const std::filesystem::path& checkpoint);
 
 /// "a gpt2 model of 809856 parameters, a vocabulary of 65".
 std::string describe_model(const Model& model, const Tokenizer& tokenizer);

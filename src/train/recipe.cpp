@@ -15,6 +15,7 @@
 #include "core/input_file.h"
 #include "heed/error.h"
 #include "heed/io/file.h"
+#include "heed/io/json.h"
 #include "train/recipe_fields.h"
 
 namespace heed {
@@ -143,6 +144,26 @@ class Assignment {
       fail(expected);
     target = *value;
   }
+  std::vector<std::string> texts(const std::string& expected) const {
+    std::vector<std::string> list;
+    const toml::array* array = node_.as_array();
+    if (array == nullptr || array->empty()) fail(expected);
+    for (const toml::node& element : *array) {
+      if (!element.is_string() || element.value<std::string>()->empty()) fail(expected);
+      list.push_back(*element.value<std::string>());
+    }
+    return list;
+  }
+  void set(std::vector<std::string>& target) const {
+    target = texts("a list of texts in brackets and quotes");
+  }
+  void set(ModuleTargets& target) const {
+    constexpr const char* kExpected =
+        "a list of names in brackets and quotes, or one regular expression for the whole name";
+    const bool expression = node_.is_string() && !node_.value<std::string>()->empty();
+    target = expression ? ModuleTargets{.expression = *node_.value<std::string>()}
+                        : ModuleTargets{.names = texts(kExpected)};
+  }
   void set(std::filesystem::path& target) const {
     if (!node_.is_string()) fail("a path in quotes");
     const std::string text = expand_variables(*node_.value<std::string>(), where_);
@@ -184,6 +205,10 @@ std::string as_text(const RecipeField& field) {
     std::string operator()(const double* v) const { return fmt::format("{}", *v); }
     std::string operator()(const std::string* v) const { return *v; }
     std::string operator()(const std::filesystem::path* v) const { return v->string(); }
+    std::string operator()(const std::vector<std::string>* v) const { return JsonWriter().value(*v).text(); }
+    std::string operator()(const ModuleTargets* v) const {
+      return v->expression.empty() ? (*this)(&v->names) : v->expression;
+    }
     std::string operator()(const std::array<double, 2>* v) const {
       return fmt::format("[{}, {}]", (*v)[0], (*v)[1]);
     }
@@ -270,10 +295,12 @@ std::map<std::string, std::string> recipe_values(const Recipe& recipe) {
 }
 
 std::string first_fixed_difference(const std::map<std::string, std::string>& kept, const Recipe& recipe) {
+  // Recipes of earlier versions lack later keys, whose defaults are what those versions did.
+  std::map<std::string, std::string> before = recipe_values(Recipe());
+  for (const auto& [key, value] : kept) before[key] = value;
   Recipe copy = recipe;
   for (const RecipeField& field : recipe_fields(copy)) {
-    const auto found = kept.find(field.key);
-    if (!field.may_change && (found == kept.end() || found->second != as_text(field))) return field.key;
+    if (!field.may_change && before.at(field.key) != as_text(field)) return field.key;
   }
   const std::map<std::string, std::string> now = recipe_values(recipe);
   for (const auto& [key, value] : kept) {

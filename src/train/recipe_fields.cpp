@@ -123,6 +123,13 @@ void list_model(FieldList& list, Recipe& r) {
 }
 
 void list_run(FieldList& list, Recipe& r) {
+  list.section("lora");
+  list.number("rank", &r.lora.rank, 0, 65536);
+  list.number("alpha", &r.lora.alpha, 0, kMany);
+  list.flag("rslora", r.lora.rslora);
+  list.number("dropout", &r.lora.dropout, 0, 0.99);
+  list.number("targets", &r.lora.targets, 0, 0);
+  list.number("train", &r.lora.train, 0, 0);
   list.section("train");
   list.number("lr", &r.train.lr, 0, 1e3);
   list.number("min_lr", &r.train.min_lr, 0, 1e3);

@@ -15,7 +15,7 @@ namespace heed {
 
 struct RecipeField {
   using Target = std::variant<bool*, std::int64_t*, double*, std::string*, std::filesystem::path*,
-                              std::array<double, 2>*>;
+                              std::array<double, 2>*, std::vector<std::string>*, ModuleTargets*>;
   std::string key;  // section.name
   Target target;
   double min = 0;

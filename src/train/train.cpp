@@ -1,8 +1,11 @@
 // Trains a model from a recipe.
 #include "heed/train/train.h"
 
+#include <fmt/format.h>
+
 #include "train/labelled_task.h"
 #include "train/language_modelling.h"
+#include "train/model_source.h"
 #include "train/run_folder.h"
 #include "train/translation.h"
 
@@ -23,12 +26,28 @@ std::unique_ptr<TrainingTask> make_task(const Recipe& recipe, const TrainOptions
   return translation;
 }
 
+// A task on an adapter always starts from the model that is adapted; a checkpoint has the adapter alone,
+// which the loop loads.
+TrainResult train_adapter(const Recipe& recipe, const TrainOptions& given, const RunFolder& folder) {
+  TrainOptions options = given;
+  options.init = adapted_model(given, folder.checkpoint());
+  const std::unique_ptr<TrainingTask> task = make_task(recipe, options, {});
+  if (options.on_message) {
+    std::int64_t numbers = 0;
+    for (const Parameter& p : task->parameters()) numbers += p.tensor.numel();
+    options.on_message(
+        fmt::format("an adapter of {} parameters is trained, the model stays as it is", numbers));
+  }
+  return run_loop(*task, recipe, options, folder);
+}
+
 }  // namespace
 
 TrainResult train(const Recipe& given, const TrainOptions& options) {
   const Recipe recipe = with_defaults(given);
   validate_recipe(recipe);
   const RunFolder folder(options);
+  if (recipe.lora.rank > 0) return train_adapter(recipe, options, folder);
   const std::unique_ptr<TrainingTask> task = make_task(recipe, options, folder.checkpoint());
   return run_loop(*task, recipe, options, folder);
 }

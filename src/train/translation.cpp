@@ -321,7 +321,7 @@ std::optional<Evaluation> TranslationTask::test() {
 void TranslationTask::save(const std::filesystem::path& directory, DType dtype) const {
   tokenizer_->save(directory);
   model_->save(directory, dtype);
-  if (recipe_.data.max_target == 0) return;
+  if (recipe_.data.max_target == 0 || recipe_.lora.rank > 0) return;
   // Who uses the model gets texts as long as those it was trained on.
   const std::filesystem::path file = directory / "generation_config.json";
   const Config generation = Config::load(file);

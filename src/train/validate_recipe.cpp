@@ -106,6 +106,19 @@ void validate_data(const Recipe& r) {
                       r.data.target_column));
 }
 
+void validate_lora(const Recipe& r) {
+  const Recipe none;
+  const bool given = r.lora.alpha != none.lora.alpha || r.lora.rslora || r.lora.dropout > 0 ||
+                     !r.lora.targets.empty() || !r.lora.train.empty();
+  require(r.lora.rank > 0 || !given, "lora.rank: not set (give the rank of the adapter, e.g. 8)");
+  if (r.lora.rank == 0) return;
+  require(!r.lora.targets.empty(),
+          "lora.targets: not set (give the names of the linear maps to adapt, e.g. [\"query\", \"value\"], "
+          "or \"all-linear\")");
+  require(r.task.freeze.empty(),
+          "task.freeze: expected none beside [lora], which trains the adapter and lora.train only");
+}
+
 bool has_development_set(const Recipe& r) {
   return r.task.kind == "reverse" || r.data.dev_size > 0 || r.data.dev_share > 0 || !r.data.dev.empty() ||
          !r.data.dev_source.empty();
@@ -150,6 +163,7 @@ void validate_recipe(const Recipe& given) {
   const Recipe r = with_defaults(given);
   validate_data(r);
   if (r.model.family == "marian") validate_marian(r);
+  validate_lora(r);
   require(r.train.steps > 0 || r.train.epochs > 0,
           "train.steps: no length of the run (set train.steps or train.epochs)");
   require(r.train.warmup < 1 || r.train.warmup == std::floor(r.train.warmup),

@@ -132,6 +132,23 @@ TEST_F(RecipeTest, TakesOverrides) {
   EXPECT_THAT(override_error("train.steps="), HasSubstr("train.steps: expected a whole number"));
 }
 
+TEST_F(RecipeTest, TargetsOfAnAdapterAreAListOrAnExpression) {
+  Recipe r = load_recipe(write("[lora]\nrank = 4\ntargets = [\"query\", \"value\"]\ntrain = [\"pooler\"]\n"));
+  EXPECT_EQ(r.lora.rank, 4);
+  EXPECT_EQ(r.lora.targets.names, (std::vector<std::string>{"query", "value"}));
+  EXPECT_EQ(r.lora.train, std::vector<std::string>{"pooler"});
+  EXPECT_EQ(recipe_values(r).at("lora.targets"), R"(["query", "value"])");
+  apply_override(r, "lora.targets=.*\\.(q|v)");
+  EXPECT_EQ(r.lora.targets.expression, ".*\\.(q|v)");
+  EXPECT_TRUE(r.lora.targets.names.empty());
+  apply_override(r, "lora.targets=[\"q\"]");
+  EXPECT_EQ(r.lora.targets.names, std::vector<std::string>{"q"});
+  EXPECT_TRUE(r.lora.targets.expression.empty());
+  EXPECT_THAT(override_error("lora.targets=[]"), HasSubstr("expected a list of names in brackets"));
+  EXPECT_THAT(override_error("lora.targets=[1]"), HasSubstr("expected a list of names in brackets"));
+  EXPECT_THAT(override_error("lora.train=x"), HasSubstr("expected a list of texts in brackets"));
+}
+
 TEST_F(RecipeTest, TakesTheKeysOfAFamilysConfig) {
   Recipe r =
       load_recipe(write("[model]\nfamily = \"gpt2\"\nn_embd = 64\nactivation_function = \"gelu\"\n"
@@ -200,6 +217,9 @@ TEST_F(RecipeTest, KnowsWhatAResumedRunMayChange) {
   after.checkpoint.keep = 9;
   after.data.train = "elsewhere.tsv";
   EXPECT_EQ(first_fixed_difference(recipe_values(before), after), "");
+  auto earlier = recipe_values(before);
+  earlier.erase("lora.rank");  // of a version without it
+  EXPECT_EQ(first_fixed_difference(earlier, after), "");
   after.model.dropout = 0.3;
   EXPECT_EQ(first_fixed_difference(recipe_values(before), after), "model.dropout");
 }

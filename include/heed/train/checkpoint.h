@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "heed/data/batch.h"
+#include "heed/io/safetensors.h"
 #include "heed/train/adamw.h"
 #include "heed/train/training_task.h"
 
@@ -39,6 +40,9 @@ struct TrainingState {
 /// Returns the steps of the complete checkpoints in `run`/checkpoints, in ascending order.
 std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& run);
 std::filesystem::path checkpoint_path(const std::filesystem::path& run, std::int64_t step);
+
+/// Opens what a checkpoint or model directory holds of trained tensors: those of an adapter, or the model.
+TensorFiles open_weights(const std::filesystem::path& directory);
 
 /// Writes `run`/checkpoints/`state.step`. Throws Error, and leaves nothing, if it cannot be written
 /// completely.

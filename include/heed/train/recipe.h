@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "heed/models/adapter.h"
+
 namespace heed {
 
 struct Recipe {
@@ -103,6 +105,9 @@ struct Recipe {
     double activation_dropout = 0;  ///< after the activation of the feed-forward block
     std::int64_t max_positions = 512;
   } model;
+
+  /// Trains an adapter of the model of --init in the place of its weights; rank 0: no adapter.
+  LoraOptions lora{.rank = 0};
 
   struct Train {
     double lr = 5e-4;
