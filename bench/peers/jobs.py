@@ -50,6 +50,52 @@ def attention(batch=1, heads=12, head_dim=64, length=1024, causal=False, backwar
     return Job(title, arguments, {"PyTorch": in_torch})
 
 
+def attention_kind(kind, heads=8, head_dim=64, length=4096, stride=64, backward=True):
+    """Causal linear and sparse attention, which PyTorch has no function for: linear by chunks of 128 positions with running
+    sums of the keys, sparse as attention with a mask of the pattern."""
+    arguments = f"attention --kind {kind} --heads {heads} --head-dim {head_dim} --length {length} --causal".split()
+    arguments += ["--stride", str(stride)] * (kind != "linear") + ["--backward"] * backward
+
+    def in_torch(cache, threads):
+        torch = torch_with(threads)
+        q, k, v, d_o = (torch.randn(1, heads, length, head_dim) for _ in range(4))
+        place = torch.arange(length)
+        distance = place[:, None] - place[None, :]
+        near = distance < stride if kind == "strided" else place[:, None] // stride == place[None, :] // stride
+        far = distance % stride == 0 if kind == "strided" else (place[None, :] % stride == stride - 1).expand(length, -1)
+        mask = (distance >= 0) & (near | far)
+        below = torch.ones(128, 128).tril()
+
+        def linear(q, k, v):
+            q, k = torch.nn.functional.elu(q) + 1, torch.nn.functional.elu(k) + 1
+            v = torch.cat([v, torch.ones_like(v[..., :1])], -1)  # the last column sums the weights
+            q, k, v = (x.unflatten(2, (-1, 128)) for x in (q, k, v))
+            sums = (k.transpose(-1, -2) @ v).cumsum(2)
+            before = torch.cat([torch.zeros_like(sums[:, :, :1]), sums[:, :, :-1]], 2)
+            y = (q @ before + (q @ k.transpose(-1, -2) * below) @ v).flatten(2, 3)
+            return y[..., :-1] / y[..., -1:]
+
+        def call():
+            if kind == "linear":
+                return linear(q, k, v)
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        if not backward:
+            def forward():
+                with torch.no_grad():
+                    call()
+            return forward
+        for x in (q, k, v):
+            x.requires_grad_()
+
+        def both():
+            call().backward(d_o)
+            for x in (q, k, v):
+                x.grad = None
+        return both
+
+    return Job(f"{kind}, {heads}×{head_dim}, T={length}, causal", arguments, {"PyTorch": in_torch})
+
+
 def gemm(m, n, k, dtype="f32"):
     def in_torch(cache, threads):
         torch = torch_with(threads)
@@ -207,6 +253,8 @@ def attention_jobs():
 
 JOBS: dict[str, Job] = {
     **dict(attention_jobs()),
+    **{f"attention-{kind}" + "-backward" * backward: attention_kind(kind, backward=backward)
+       for kind in ("linear", "strided", "fixed") for backward in (False, True)},
     "gemm-512": gemm(512, 3072, 768), "gemm-1": gemm(1, 3072, 768), "gemm-1-bf16": gemm(1, 3072, 768, "bf16"),
     "train-gpt2": train(),
     "bert-1x32": encode(1, 32), "bert-1x128": encode(1, 128), "bert-8x128": encode(8, 128),
