@@ -149,10 +149,9 @@ std::int64_t computed_positions(const Config& json) {
 }
 
 void add_shared_embedding(TensorTable& table, const BartConfig& c) {
-  TensorRow shared{"model.shared.weight", {c.vocab_size, c.layers.d_model}, Init::embedding};
-  shared.tied = {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"};
-  if (c.tied) shared.tied.push_back("lm_head.weight");
-  table.rows.push_back(shared);
+  add_embedding(table, "model.shared.weight", c.vocab_size, c.layers.d_model, c.pad);
+  table.rows.back().tied = {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"};
+  if (c.tied) table.rows.back().tied.push_back("lm_head.weight");
   if (!c.tied) add_output(table, false, "lm_head.weight", {c.vocab_size, c.layers.d_model});
 }
 

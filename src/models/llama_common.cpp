@@ -57,7 +57,7 @@ TensorTable llama_table(const LlamaConfig& c, const HasTensor&) {
     add_norm(table, name, width, false, c.norm_offset == 0 ? Init::ones : Init::zeros);
   };
   table.prefix = "model.";
-  table.rows.push_back({"model.embed_tokens.weight", {c.vocab_size, c.d_model}, Init::embedding});
+  add_embedding(table, "model.embed_tokens.weight", c.vocab_size, c.d_model, c.padding);
   if (c.tied) table.rows.back().tied.push_back("lm_head.weight");
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const std::string layer = llama_layer(i), attention = layer + "self_attn.";

@@ -1,4 +1,5 @@
 // The Marian family: its config, its table of tensors, and the model built from parts.
+#include <algorithm>
 #include <cmath>
 
 #include "heed/ops/shape.h"
@@ -29,19 +30,17 @@ void add_embeddings(TensorTable& table, const MarianConfig& c) {
   const std::string shared = "model.shared.weight", encoder = "model.encoder.embed_tokens.weight";
   const std::string decoder = "model.decoder.embed_tokens.weight", output = "lm_head.weight";
   if (one_table(c)) {
-    table.rows.push_back(
-        {shared, {c.vocab_size, c.layers.d_model}, Init::embedding, true, true, {encoder, decoder, output}});
+    add_embedding(table, shared, c.vocab_size, c.layers.d_model, c.pad_token_id);
+    table.rows.back().tied = {encoder, decoder, output};
     return;
   }
-  TensorRow source{encoder, {c.vocab_size, c.layers.d_model}, Init::embedding};
-  TensorRow target{decoder, {c.decoder_vocab_size, c.layers.d_model}, Init::embedding};
-  if (c.share_encoder_decoder_embeddings) {
-    source.aliases.push_back(shared);
-    target.aliases.push_back(shared);
-  }
-  if (c.tie_word_embeddings) target.tied.push_back(output);
-  table.rows.push_back(source);
-  table.rows.push_back(target);
+  const std::vector<std::string> aliases =
+      c.share_encoder_decoder_embeddings ? std::vector<std::string>{shared} : std::vector<std::string>{};
+  add_embedding(table, encoder, c.vocab_size, c.layers.d_model, c.pad_token_id);
+  table.rows.back().aliases = aliases;
+  add_embedding(table, decoder, c.decoder_vocab_size, c.layers.d_model, c.pad_token_id);
+  table.rows.back().aliases = aliases;
+  if (c.tie_word_embeddings) table.rows.back().tied.push_back(output);
   if (!c.tie_word_embeddings) add_output(table, false, output, {c.decoder_vocab_size, c.layers.d_model});
 }
 
@@ -86,7 +85,7 @@ MarianConfig MarianConfig::parse(const Config& json) {
   c.decoder_start_token_id = json.integer("decoder_start_token_id", c.pad_token_id);
   if (json.has("forced_eos_token_id"))
     c.forced_eos_token_id = single_id(json, "forced_eos_token_id", c.eos_token_id);
-  check_id(json, "pad_token_id", c.pad_token_id, c.decoder_vocab_size);
+  check_id(json, "pad_token_id", c.pad_token_id, std::min(c.vocab_size, c.decoder_vocab_size));
   check_id(json, "eos_token_id", c.eos_token_id, c.decoder_vocab_size);
   check_id(json, "decoder_start_token_id", c.decoder_start_token_id, c.decoder_vocab_size);
   return c;

@@ -90,7 +90,7 @@ EncoderHeads modernbert_heads(const ModernBertConfig& c) {
 TensorTable modernbert_table(const ModernBertConfig& c, const HasTensor&) {
   TensorTable table;
   const std::string prefix = body_prefix(c, kModernBert);
-  table.rows.push_back({prefix + kModernBertWords, {c.vocab_size, c.d_model}, Init::embedding});
+  add_embedding(table, prefix + kModernBertWords, c.vocab_size, c.d_model);  // padding's row is as random
   add_norm(table, prefix + "embeddings.norm", c.d_model, c.norm_bias);
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const std::string layer = prefix + "layers." + std::to_string(i) + ".";

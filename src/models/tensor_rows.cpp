@@ -14,6 +14,12 @@ void add_norm(TensorTable& table, const std::string& name, std::int64_t width, b
   if (bias) table.rows.push_back({name + ".bias", {width}, Init::zeros});
 }
 
+void add_embedding(TensorTable& table, const std::string& name, std::int64_t count, std::int64_t width,
+                   std::optional<std::int64_t> padding) {
+  table.rows.push_back({name, {count, width}, Init::embedding});
+  table.rows.back().padding = padding;
+}
+
 Linear linear_part(const Weights& weights, const std::string& name) {
   return {weights[name + ".weight"], weights.find(name + ".bias")};
 }

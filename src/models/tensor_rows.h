@@ -1,6 +1,8 @@
 // Rows and parts that most families' tables have: linear maps and norms.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "heed/models/tensor_table.h"
@@ -15,6 +17,9 @@ void add_linear(TensorTable& table, const std::string& name, std::int64_t out, s
 /// NAME.weight [width] and, with `bias`, NAME.bias [width].
 void add_norm(TensorTable& table, const std::string& name, std::int64_t width, bool bias = true,
               Init weight = Init::ones);
+/// NAME [count, width], whose row `padding` is zeros in a new model (PyTorch's padding_idx).
+void add_embedding(TensorTable& table, const std::string& name, std::int64_t count, std::int64_t width,
+                   std::optional<std::int64_t> padding = std::nullopt);
 /// The part over NAME.weight and, where the table has it, NAME.bias.
 Linear linear_part(const Weights& weights, const std::string& name);
 Norm norm_part(const Weights& weights, const std::string& name, NormKind kind, double eps);

@@ -96,14 +96,7 @@ void check_complete(const TensorFiles& files, const TensorTable& table, bool new
   }
 }
 
-Tensor initial_tensor(const TensorRow& row, RandomStream stream) {
-  if (row.fill) {
-    Tensor tensor = Tensor::empty(row.shape);
-    row.fill(tensor);
-    return tensor;
-  }
-  if (row.init == Init::zeros) return Tensor::zeros(row.shape);
-  if (row.init == Init::ones) return Tensor::full(row.shape, 1.0);
+Tensor random_tensor(const TensorRow& row, RandomStream stream) {
   Tensor tensor = Tensor::empty(row.shape);
   float* values = tensor.data<float>();
   const auto count = static_cast<std::uint64_t>(tensor.numel());
@@ -117,6 +110,15 @@ Tensor initial_tensor(const TensorRow& row, RandomStream stream) {
                             : std::sqrt(6.0f / static_cast<float>(row.shape[0] + row.shape[-1]));
     for (std::uint64_t i = 0; i < count; ++i) values[i] = limit * (2.0f * stream.uniform(i) - 1.0f);
   }
+  return tensor;
+}
+
+Tensor initial_tensor(const TensorRow& row, RandomStream stream) {
+  if (row.init == Init::zeros && !row.fill) return Tensor::zeros(row.shape);
+  if (row.init == Init::ones && !row.fill) return Tensor::full(row.shape, 1.0);
+  Tensor tensor = row.fill ? Tensor::empty(row.shape) : random_tensor(row, stream);
+  if (row.fill) row.fill(tensor);
+  if (row.padding) std::fill_n(tensor.data<float>() + *row.padding * row.shape[1], row.shape[1], 0.0f);
   return tensor;
 }
 

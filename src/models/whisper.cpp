@@ -88,9 +88,8 @@ TensorTable whisper_table(const WhisperConfig& c, const HasTensor&) {
   const std::int64_t width = c.layers.d_model;
   TensorTable table;
   table.prefix = "model.";
-  TensorRow words{kWords, {c.vocab_size, width}, Init::embedding};
-  if (c.tied) words.tied.push_back(kOutput);
-  table.rows.push_back(words);
+  add_embedding(table, kWords, c.vocab_size, width, c.pad);
+  if (c.tied) table.rows.back().tied.push_back(kOutput);
   if (!c.tied) add_output(table, false, kOutput, {c.vocab_size, width});
   table.rows.push_back({kTextPositions, {c.text_positions, width}, Init::embedding});
   table.rows.push_back({kAudioPositions, {c.audio_positions, width}, Init::zeros, false});

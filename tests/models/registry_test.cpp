@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace heed {
@@ -53,6 +55,53 @@ TEST_F(RegistryTest, MakesNewModelsFromAConfig) {
   const auto model = make_model(Config::parse(text, "config.json"), generator);
   EXPECT_EQ(model->family(), "marian");
   EXPECT_EQ(model->vocab_size(), 20);
+}
+
+// The rows that are zeros in models that transformers 5.12.1 makes from these configs, with this padding id.
+TEST_F(RegistryTest, NewModelsHaveZerosForPaddingWhereTheReferenceHas) {
+  const auto words = [](const std::string& prefix, int id = 3) {
+    return prefix + "embeddings.word_embeddings.weight:" + std::to_string(id);
+  };
+  const auto positions = [](const std::string& prefix, int id = 3) {
+    return prefix + "embeddings.position_embeddings.weight:" + std::to_string(id);
+  };
+  std::map<std::string, std::vector<std::string>> expected{
+      {"encoders/albert-mlm", {words("albert.")}},
+      {"encoders/bert-mlm", {words("bert.")}},
+      {"encoders/camembert-tag", {words("roberta."), positions("roberta.")}},
+      {"encoders/deberta-v3-mlm", {words("deberta.")}},
+      {"encoders/distilbert-mlm", {words("distilbert.")}},
+      {"encoders/modernbert-mlm", {}},
+      {"encoders/mpnet-mlm", {words("mpnet.", 1), positions("mpnet.", 1)}},
+      {"encoders/roberta-mlm", {words("roberta."), positions("roberta.")}},
+      {"encoders/xlm-roberta", {words(""), positions("")}},
+      {"t5", {}},
+      {"whisper", {"model.decoder.embed_tokens.weight:3"}}};
+  for (const char* name : {"bloom", "gpt-neox", "gpt2", "mpt"})
+    expected["decoders/" + std::string(name)] = {};
+  for (const char* name : {"gemma2", "gemma3", "granite", "llama", "mistral", "mixtral", "olmo2", "phi3",
+                           "qwen2", "qwen3", "qwen3-moe", "smollm3"})
+    expected["decoders/" + std::string(name)] = {"model.embed_tokens.weight:3"};
+  for (const char* name : {"bart", "m2m100", "marian", "pegasus"}) expected[name] = {"model.shared.weight:3"};
+  for (const auto& [name, rows] : expected) {
+    std::ifstream file(fs::path(HEED_FIXTURES) / name / "config.json");
+    auto config = nlohmann::json::parse(file);
+    config["pad_token_id"] = name == "encoders/mpnet-mlm" ? 1 : 3;
+    Generator generator(1);
+    const auto model = make_model(Config::parse(config.dump(), "config.json"), generator);
+    std::vector<std::string> zeros;
+    for (const Parameter& p : model->parameters()) {
+      if (p.tensor.shape().rank() != 2) continue;
+      const std::vector<float> values = p.tensor.to_vector<float>();
+      const auto width = static_cast<std::size_t>(p.tensor.size(1));
+      for (std::size_t row = 0; row < values.size() / width; ++row) {
+        const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row * width);
+        if (std::all_of(begin, begin + static_cast<std::ptrdiff_t>(width), [](float v) { return v == 0; }))
+          zeros.push_back(p.name + ":" + std::to_string(row));
+      }
+    }
+    EXPECT_EQ(zeros, rows) << name;
+  }
 }
 
 TEST_F(RegistryTest, ReportsConfigsThatMakeNoModel) {

@@ -52,6 +52,9 @@ struct TensorRow {
   std::function<void(Tensor)> fill = {};
   double range = 0.0;           ///< of Init::uniform
   MapKind map = MapKind::none;  ///< adapters change linear maps only
+  /// Of an embedding table: this row of a new model is zeros (it stays so, as lookups of it give no
+  /// gradient).
+  std::optional<std::int64_t> padding = {};
 };
 
 struct TensorTable {
