@@ -21,20 +21,6 @@
 namespace heed {
 namespace {
 
-std::string_view name_part(std::string_view key) { return key.substr(key.find('.') + 1); }
-
-// A wrong section and a misspelt name are equally likely, so both the full key and its name alone are
-// compared.
-std::string nearest_key(const std::vector<RecipeField>& fields, std::string_view wrong) {
-  const auto distance = [&](const RecipeField& f) {
-    return std::min(edit_distance(f.key, wrong), edit_distance(name_part(f.key), name_part(wrong)) + 1);
-  };
-  return std::min_element(
-             fields.begin(), fields.end(),
-             [&](const RecipeField& a, const RecipeField& b) { return distance(a) < distance(b); })
-      ->key;
-}
-
 std::string section_of(std::string_view key) { return std::string(key.substr(0, key.find('.'))); }
 
 // Throws Error for a section that no key belongs to.
@@ -240,6 +226,7 @@ Recipe load_recipe(const std::filesystem::path& file) {
       if (section == "model" && name != "model.family")
         recipe.model.sizes[std::string(key.str())] = json_text(node);
       Assignment(*field, node, where, std::filesystem::absolute(file).parent_path()).run();
+      recipe.given[name] = where;
     }
   }
   return recipe;
@@ -278,12 +265,13 @@ void apply_override(Recipe& recipe, std::string_view assignment) {
     }
   }
   if (field == nullptr) {
-    recipe.model.settings[std::string(name_part(key))] = json_text(*table.get("x"));
+    recipe.model.settings[key.substr(key.find('.') + 1)] = json_text(*table.get("x"));
     return;
   }
   Assignment(*field, *table.get("x"), "override", std::filesystem::current_path()).run();
   if (of_model && key != "model.family")
-    recipe.model.sizes[std::string(name_part(key))] = json_text(*table.get("x"));
+    recipe.model.sizes[key.substr(key.find('.') + 1)] = json_text(*table.get("x"));
+  recipe.given[key] = "recipe";
 }
 
 std::map<std::string, std::string> recipe_values(const Recipe& recipe) {

@@ -1,11 +1,12 @@
-// The single list of recipe keys: where each value is stored, which values are valid, and whether a resumed
-// run may change it.
+// The single list of recipe keys: where each value is stored, which values are valid, which tasks use it, and
+// whether a resumed run may change it.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -22,8 +23,15 @@ struct RecipeField {
   double max = 0;
   std::vector<std::string> choices;  // of text; empty: any
   bool may_change = false;           // when a run is resumed
+  std::vector<std::string> tasks;    // that use it; empty: all
 };
 
 std::vector<RecipeField> recipe_fields(Recipe& recipe);
+
+/// The key that `wrong` was probably meant to be. A wrong section and a misspelt name are equally likely.
+std::string nearest_key(const std::vector<RecipeField>& fields, std::string_view wrong);
+
+/// Throws Error for a key that the recipe gives and its task does not use.
+void refuse_unused_keys(const Recipe& recipe);
 
 }  // namespace heed

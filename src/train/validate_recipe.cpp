@@ -9,6 +9,7 @@
 
 #include "heed/error.h"
 #include "heed/train/recipe.h"
+#include "train/recipe_fields.h"
 
 namespace heed {
 namespace {
@@ -160,6 +161,7 @@ Recipe with_defaults(Recipe recipe) {
 }
 
 void validate_recipe(const Recipe& given) {
+  refuse_unused_keys(given);
   const Recipe r = with_defaults(given);
   validate_data(r);
   if (r.model.family == "marian") validate_marian(r);

@@ -175,13 +175,41 @@ TEST_F(RecipeTest, TakesTheKeysOfAFamilysConfig) {
 
 TEST_F(RecipeTest, EveryTaskHasItsFormatsAndDefaults) {
   const std::string start = "[data]\ntrain = \"x\"\ndev_size = 5\n[train]\nsteps = 5\n[task]\nkind = ";
-  for (const char* kind :
-       {"translation", "seq2seq", "masked-lm", "denoising", "classification", "tagging", "answers"})
+  for (const char* kind : {"translation", "seq2seq", "classification", "tagging", "answers"})
     EXPECT_EQ(error_of(start + "\"" + kind + "\"\n"), "no error") << kind;
+  EXPECT_THAT(error_of(start + "\"masked-lm\"\n"), HasSubstr("got data.dev_size"));
   EXPECT_THAT(error_of(start + "\"tagging\"\n[tokenizer]\ntype = \"character\"\n"),
               HasSubstr("tokenizer.type: expected wordpiece or word for the task tagging, got character"));
   EXPECT_THAT(error_of(start + "\"translate\"\n"),
               HasSubstr("task.kind: expected one of translation, reverse"));
+}
+
+TEST_F(RecipeTest, RefusesKeysThatTheTaskDoesNotUse) {
+  const auto recipe = [](const std::string& kind, const std::string& rest) {
+    return "[task]\nkind = \"" + kind + "\"\n" + rest + "[data]\ntrain = \"x\"\n";
+  };
+  EXPECT_EQ(error_of(recipe("classification", "whole_words = true\n")),
+            (folder_ / "r.toml").string() +
+                ":3: expected a key that the task classification uses, got task.whole_words, which is for "
+                "masked-lm (did you mean task.problem?)");
+  // A value that equals the default is as unused as any other.
+  EXPECT_THAT(error_of(recipe("causal-lm", "[eval]\nbeams = 1\n")),
+              HasSubstr(":4: expected a key that the task causal-lm uses, got eval.beams, which is for "
+                        "translation, reverse, seq2seq (did you mean eval."));
+  EXPECT_THAT(error_of(recipe("reverse", "")),
+              HasSubstr("got data.train, which is for translation, seq2seq"));
+  EXPECT_THAT(error_of(recipe("tagging", "[tokenizer]\nbyte_fallback = true\n")),
+              HasSubstr("got tokenizer.byte_fallback"));
+  Recipe r = load_recipe(write("[task]\nkind = \"causal-lm\"\n"));
+  apply_override(r, "task.stride=5");
+  try {
+    validate_recipe(r);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(),
+                HasSubstr("recipe: expected a key that the task causal-lm uses, got task.stride, which "
+                          "is for answers"));
+  }
 }
 
 TEST_F(RecipeTest, ComparesValuesWithEachOther) {

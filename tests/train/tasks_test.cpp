@@ -303,6 +303,15 @@ TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   r.model.settings["n_hed"] = "2";
   EXPECT_THAT(error_of(r), HasSubstr("recipe: [model]: n_hed: expected only known settings"));
   r = causal(4);
+  apply_override(r, "model.d_model=32");  // Marian's
+  EXPECT_THAT(error_of(r), HasSubstr("recipe: [model]: d_model: expected only known settings"));
+  r = classification(4);
+  r.model.family = "distilbert";
+  r.model.settings = {{"dim", "32"}, {"n_layers", "1"}, {"n_heads", "2"}, {"hidden_dim", "64"}};
+  apply_override(r, "model.dropout=0.4");  // of Marian's recipe and of DistilBERT's config
+  train(r, {.output = folder_ / "distilbert"});
+  EXPECT_THAT(read_file(folder_ / "distilbert" / "config.json"), HasSubstr("\"dropout\": 0.4"));
+  r = causal(4);
   write_file(folder_ / "text.txt", "short");
   EXPECT_THAT(error_of(r), HasSubstr("expected at least 64 tokens"));
   write_file(folder_ / "text.txt", "\xff\n");

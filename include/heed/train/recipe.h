@@ -146,6 +146,9 @@ struct Recipe {
     std::string average_of = "best";  ///< best (by eval.metric) or last
     std::string dtype = "f32";        ///< dtype of the final model's file: f32, bf16 or f16
   } checkpoint;
+
+  /// The keys that a file or an override sets, and where: a task refuses those that it does not use.
+  std::map<std::string, std::string> given{};
 };
 
 /// Reads a recipe. Relative paths in it start at the recipe's folder, and `${NAME}` in a path is replaced by
@@ -163,7 +166,8 @@ void apply_override(Recipe& recipe, std::string_view assignment);
 /// tokenizer.special_tokens, model.family, task.objective, eval.scores and the like.
 Recipe with_defaults(Recipe recipe);
 
-/// Throws Error if values contradict each other or a required one is missing.
+/// Throws Error if values contradict each other, a required one is missing, or the task does not use a key
+/// that is given.
 void validate_recipe(const Recipe& recipe);
 
 /// Returns every full key (`train.lr`) with its value as text.
