@@ -112,8 +112,8 @@ void run(const TrainArguments& arguments, const Globals& globals) {
   options.stop = &stop_flag();
   options.on_progress = [&](const ProgressEvent& e) {
     progress.show(e.step, e.total,
-                  fmt::format("epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.0f} tokens/s  {} left", e.passes,
-                              e.loss, e.lr, e.tokens_per_second, clock_time(e.seconds_left)));
+                  fmt::format("epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.0f} {}/s  {} left", e.passes, e.loss,
+                              e.lr, e.targets_per_second, e.unit, clock_time(e.seconds_left)));
   };
   options.on_evaluation = [&](const EvaluationEvent& e) {
     if (globals.quiet) return;

@@ -78,6 +78,7 @@ class ClassificationTask final : public LabelledTask {
  public:
   ClassificationTask(const Recipe& recipe, const TrainOptions& options,
                      const std::filesystem::path& checkpoint);
+  std::string unit() const override { return "texts"; }
   bool evaluates() const override { return !dev_.empty(); }
   std::vector<std::string> metrics() const override;
   Evaluation evaluate() override { return evaluate(dev_); }
@@ -94,6 +95,7 @@ class ClassificationTask final : public LabelledTask {
 class TaggingTask final : public LabelledTask {
  public:
   TaggingTask(const Recipe& recipe, const TrainOptions& options, const std::filesystem::path& checkpoint);
+  std::string unit() const override { return "words"; }
   bool evaluates() const override { return !dev_.empty(); }
   std::vector<std::string> metrics() const override { return {"f1", "precision", "recall", "accuracy"}; }
   Evaluation evaluate() override { return evaluate(dev_); }
@@ -109,6 +111,7 @@ class TaggingTask final : public LabelledTask {
 class AnswersTask final : public LabelledTask {
  public:
   AnswersTask(const Recipe& recipe, const TrainOptions& options, const std::filesystem::path& checkpoint);
+  std::string unit() const override { return "windows"; }
   bool evaluates() const override { return !dev_.empty(); }
   std::vector<std::string> metrics() const override { return {"exact", "f1"}; }
   Evaluation evaluate() override { return evaluate(dev_); }

@@ -242,17 +242,17 @@ class Loop {
             .loss = loss * mean,
             .lr = lr,
             .grad_norm = norm,
-            .tokens = tokens,
-            .tokens_per_second = static_cast<double>(tokens) / watch.seconds(),
+            .targets = tokens,
+            .targets_per_second = static_cast<double>(tokens) / watch.seconds(),
             .seconds = state_.seconds},
            watch.seconds());
   }
 
   void report(const StepRecord& record, double step_seconds) {
-    log_->add(record);
+    log_->add(record, task_.unit());
     constexpr double kMemory = 0.95;  // smoothing factor of the displayed rate
-    const double weight = recent_tokens_ == 0 ? 0 : kMemory;
-    recent_tokens_ = weight * recent_tokens_ + (1 - weight) * static_cast<double>(record.tokens);
+    const double weight = recent_targets_ == 0 ? 0 : kMemory;
+    recent_targets_ = weight * recent_targets_ + (1 - weight) * static_cast<double>(record.targets);
     recent_seconds_ = weight * recent_seconds_ + (1 - weight) * step_seconds;
     if (!options_.on_progress) return;
     const double left = static_cast<double>(total_ - record.step) *
@@ -263,7 +263,8 @@ class Loop {
                           .passes = passes(),
                           .loss = record.loss,
                           .lr = record.lr,
-                          .tokens_per_second = recent_tokens_ / recent_seconds_,
+                          .targets_per_second = recent_targets_ / recent_seconds_,
+                          .unit = task_.unit(),
                           .seconds_left = left});
   }
 
@@ -344,7 +345,7 @@ class Loop {
   std::int64_t last_saved_ = -1;
   Stopwatch run_watch_;
   double earlier_seconds_ = 0;
-  double recent_tokens_ = 0;
+  double recent_targets_ = 0;
   double recent_seconds_ = 0;
   std::int64_t steps_here_ = 0;
 };

@@ -92,12 +92,12 @@ void RunLog::append(const std::string& line) {
   remember(line, file_.string());
 }
 
-void RunLog::add(const StepRecord& r) {
+void RunLog::add(const StepRecord& r, const std::string& unit) {
   JsonWriter json;
   json.begin_object();
   json.field("step", r.step).field("epoch", r.epoch).field("loss", r.loss).field("lr", r.lr);
-  json.field("grad_norm", r.grad_norm).field("tokens", r.tokens);
-  json.field("tokens_per_second", r.tokens_per_second).field("seconds", r.seconds);
+  json.field("grad_norm", r.grad_norm).field(unit, r.targets);
+  json.field(unit + "_per_second", r.targets_per_second).field("seconds", r.seconds);
   json.end_object();
   append(json.text());
 }

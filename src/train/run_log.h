@@ -16,8 +16,8 @@ struct StepRecord {
   double loss = 0;
   double lr = 0;
   double grad_norm = 0;
-  std::int64_t tokens = 0;
-  double tokens_per_second = 0;
+  std::int64_t targets = 0;
+  double targets_per_second = 0;
   double seconds = 0;
 };
 
@@ -29,7 +29,8 @@ class RunLog {
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
 
-  void add(const StepRecord& record);
+  /// `unit` names the targets: "tokens" gives the members tokens and tokens_per_second.
+  void add(const StepRecord& record, const std::string& unit);
   /// `final_model`: the evaluation is of the saved final model.
   void add(std::int64_t step, const Evaluation& evaluation, bool best, bool final_model = false);
   /// Syncs all lines to disk.

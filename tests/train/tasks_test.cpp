@@ -20,7 +20,9 @@
 namespace heed {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class TasksTest : public RunFolder {
  protected:
@@ -176,7 +178,14 @@ TEST_F(TasksTest, MaskedLmFillsWhatItHasSeen) {
 }
 
 TEST_F(TasksTest, ClassificationLearnsFromScratchAndFromAMaskedLm) {
-  const TrainResult result = train(classification(60), {.output = folder_ / "run"});
+  std::string unit;
+  const TrainResult result =
+      train(classification(60),
+            {.output = folder_ / "run", .on_progress = [&](const ProgressEvent& e) { unit = e.unit; }});
+  EXPECT_EQ(unit, "texts");
+  EXPECT_THAT(
+      log_lines(folder_ / "run").at(0),
+      AllOf(HasSubstr("\"texts\": 16"), HasSubstr("\"texts_per_second\": "), Not(HasSubstr("tokens"))));
   EXPECT_EQ(result.evaluation->metric("accuracy").value(), 100.0);
   const auto model = load_encoder(folder_ / "run");
   EXPECT_EQ(model->labels(), (std::vector<std::string>{"bad", "good"}));
@@ -232,6 +241,7 @@ TEST_F(TasksTest, ClassificationOfSeveralLabelsAndRegression) {
 
 TEST_F(TasksTest, TaggingFindsEntities) {
   const TrainResult result = train(tagging(60), {.output = folder_ / "run"});
+  EXPECT_THAT(log_lines(folder_ / "run").at(0), HasSubstr("\"words\": 60"));
   EXPECT_EQ(result.evaluation->metric("f1").value(), 100.0);
   EXPECT_EQ(load_encoder(folder_ / "run")->labels(),
             (std::vector<std::string>{"O", "B-LOC", "B-PER", "I-PER"}));
@@ -239,6 +249,7 @@ TEST_F(TasksTest, TaggingFindsEntities) {
 
 TEST_F(TasksTest, AnswersFindsSpans) {
   const TrainResult result = train(answers(150), {.output = folder_ / "run"});
+  EXPECT_THAT(log_lines(folder_ / "run").at(0), HasSubstr("\"windows\": 4"));
   EXPECT_EQ(result.evaluation->metric("exact").value(), 100.0);
   EXPECT_EQ(result.evaluation->metric("f1").value(), 100.0);
 }

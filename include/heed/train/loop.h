@@ -22,9 +22,10 @@ struct ProgressEvent {
   std::int64_t epoch = 0;  ///< in which the step began, counted from 0
   double passes = 0;       ///< over the data, including this step's batches: 2.5 halfway through the third
                            ///< pass
-  double loss = 0;         ///< per target token
+  double loss = 0;         ///< per target
   double lr = 0;
-  double tokens_per_second = 0;  ///< target tokens, over the latest steps
+  double targets_per_second = 0;  ///< over the latest steps
+  std::string unit{};             ///< of the targets: TrainingTask::unit
   double seconds_left = 0;
 };
 

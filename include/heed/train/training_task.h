@@ -19,7 +19,7 @@ namespace heed {
 /// tokens.
 struct SummedLoss {
   Tensor sum;               ///< scalar, with gradient history
-  std::int64_t tokens = 0;  ///< number of target tokens in the sum
+  std::int64_t tokens = 0;  ///< number of targets in the sum: tokens, or TrainingTask::unit
 };
 
 /// A score of a task besides the loss, e.g. {"bleu", 41.0}. Higher is better.
@@ -46,6 +46,8 @@ class TrainingTask {
  public:
   virtual ~TrainingTask() = default;
 
+  /// What the targets of a loss are, in the plural.
+  virtual std::string unit() const { return "tokens"; }
   virtual const std::vector<Parameter>& parameters() const = 0;
   /// Computes the loss of the next micro-batch and advances position().
   virtual SummedLoss next_loss(Context& context) = 0;
