@@ -58,6 +58,7 @@ struct AttentionOptions {
   const bool* key_mask = nullptr;  // [B, S], true where the key may be seen
   const std::int64_t* key_lengths = nullptr;    // [B], keys from this one on may not be seen
   const std::int64_t* query_offsets = nullptr;  // [B], the position P of the row's first query
+  const std::int64_t* key_starts = nullptr;     // [B, T], growing with T: keys before it may not be seen
   const bool* mask = nullptr;                   // [B|1, H|1, T|1, S|1], true where the key may be seen
   MaskStrides mask_strides;
   const T* bias = nullptr;  // [B|1, H|1, T|1, S|1], added to the scores; may hold -inf

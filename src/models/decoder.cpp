@@ -33,6 +33,15 @@ Tensor without_padding(const Tensor& ids, const std::optional<std::int64_t>& pad
   return mask;
 }
 
+// Tokens of a document attend to it only, and its positions begin at 0.
+void keep_apart(const Tensor& document_starts, Pass& pass) {
+  pass.self.key_starts = document_starts.contiguous();
+  Tensor positions = pass.self.key_starts.clone();
+  std::int64_t* position = positions.data<std::int64_t>();
+  for (std::int64_t i = 0; i < positions.numel(); ++i) position[i] = i % positions.size(1) - position[i];
+  pass.positions = PositionIds(positions);
+}
+
 class AssembledDecoder final : public Assembled<DecoderModel> {
  public:
   AssembledDecoder(ModelFiles files, DecoderParts parts, const DecoderFacts& facts)
@@ -44,8 +53,8 @@ class AssembledDecoder final : public Assembled<DecoderModel> {
   bool rows_are_independent() const override { return facts_.rows_are_independent; }
 
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
-  Tensor loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options,
-              Context& context) const override;
+  Tensor loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options, Context& context,
+              const Tensor& document_starts) const override;
   Tensor encode(const Tensor& ids, Context& context) const override {
     Pass pass(context);
     return parts_(ids, pass);
@@ -71,11 +80,12 @@ void AssembledDecoder::check_output() const {
 }
 
 Tensor AssembledDecoder::loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options,
-                              Context& context) const {
+                              Context& context, const Tensor& document_starts) const {
   check_output();
   CrossEntropyOptions capped = options;
   capped.logit_cap = parts_.logit_cap;
   Pass pass(context);
+  if (document_starts.defined()) keep_apart(document_starts, pass);
   const Tensor hidden = parts_(ids, pass);
   const Tensor loss = parts_.output.cross_entropy(parts_.output_input(hidden), labels, capped);
   if (!context.training || !parts_.load_balance) return loss;

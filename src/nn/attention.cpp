@@ -74,10 +74,18 @@ Tensor project_output(const MultiHeadAttention& a, const Tensor& heads, Pass& pa
   return result;
 }
 
+void refuse_documents(const char* kind, const AttentionOptions& options) {
+  if (!options.key_starts.defined()) return;
+  throw Error(std::string(kind) +
+              " attention: expected one document in a row, got several that must not attend to each other "
+              "(softmax attention without a sparse pattern keeps them apart)");
+}
+
 Tensor MultiHeadAttention::attend(Tensor queries, Tensor keys, Tensor values, AttentionOptions options,
                                   Pass& pass) const {
   if (sparse) {
     HEED_ASSERT(options.causal, "sparse attention is causal");
+    refuse_documents("sparse", options);
     const SparseAttentionOptions some{*sparse, scale, options.key_mask, options.key_lengths,
                                       options.query_offsets};
     return attend_by(*this, queries, keys, values, pass, [&](AttentionWeights* weights) {

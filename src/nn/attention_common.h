@@ -12,6 +12,10 @@ struct ProjectedHeads {
 /// The queries, keys and values of x [B, T, D].
 ProjectedHeads project_heads(const MultiHeadAttention& attention, const Tensor& x);
 
+/// Throws Error where rows hold several documents that must not see each other, which `kind` of attention
+/// cannot keep apart.
+void refuse_documents(const char* kind, const AttentionOptions& options);
+
 /// The weights as listeners replaced them, times the values: [B, H, T, d].
 Tensor weigh_values(const MultiHeadAttention& attention, const Tensor& weights, const Tensor& values);
 /// The output projection of heads [B, H, T, d], and its tap.

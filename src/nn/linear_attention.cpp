@@ -34,6 +34,7 @@ class LinearAttentionState final : public PartState {
 }  // namespace
 
 Tensor LinearSelfAttention::operator()(const Tensor& x, Pass& pass, PartState* state) const {
+  refuse_documents("linear", pass.self);
   ProjectedHeads heads = project_heads(attention, x);
   LinearAttentionOptions options{.causal = pass.self.causal};
   if (state != nullptr) {

@@ -26,7 +26,7 @@ kernels::MaskStrides mask_strides(const Tensor& mask) {
 
 // Dense tensors the kernel's option pointers refer to; must outlive the call.
 struct Masks {
-  Tensor mask, key_mask, lengths, offsets, relative, slopes;
+  Tensor mask, key_mask, lengths, offsets, starts, relative, slopes;
 };
 
 Masks dense_masks(const AttentionOptions& options) {
@@ -35,6 +35,7 @@ Masks dense_masks(const AttentionOptions& options) {
   if (options.key_mask.defined()) m.key_mask = options.key_mask.contiguous();
   if (options.key_lengths.defined()) m.lengths = options.key_lengths.contiguous();
   if (options.query_offsets.defined()) m.offsets = options.query_offsets.contiguous();
+  if (options.key_starts.defined()) m.starts = options.key_starts.contiguous();
   if (options.relative_bias.defined()) m.relative = options.relative_bias.detach().contiguous();
   if (options.alibi_slopes.defined()) m.slopes = options.alibi_slopes.contiguous();
   return m;
@@ -53,6 +54,7 @@ kernels::AttentionOptions<T> kernel_options(const AttentionOptions& options, con
   if (masks.key_mask.defined()) k.key_mask = masks.key_mask.data<bool>();
   if (masks.lengths.defined()) k.key_lengths = masks.lengths.data<std::int64_t>();
   if (masks.offsets.defined()) k.query_offsets = masks.offsets.data<std::int64_t>();
+  if (masks.starts.defined()) k.key_starts = masks.starts.data<std::int64_t>();
   if (masks.relative.defined()) k.relative_bias = masks.relative.data<T>();
   if (masks.slopes.defined()) k.alibi_slopes = masks.slopes.data<T>();
   if (masks.mask.defined() && masks.mask.dtype() == DType::boolean) {

@@ -52,6 +52,8 @@ Tensor additive_mask(const AttentionSizes& n, const AttentionOptions& options, D
   if (options.key_mask.defined()) present = options.key_mask.to_vector<bool>();
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(n.batch), n.keys);
   if (options.key_lengths.defined()) lengths = options.key_lengths.to_vector<std::int64_t>();
+  std::vector<std::int64_t> starts(static_cast<std::size_t>(n.batch * n.queries), 0);
+  if (options.key_starts.defined()) starts = options.key_starts.to_vector<std::int64_t>();
   const std::vector<std::int64_t> first = first_positions(n, options);
   std::vector<double> sum(static_cast<std::size_t>(full.numel()));
   std::size_t i = 0;
@@ -62,6 +64,7 @@ Tensor additive_mask(const AttentionSizes& n, const AttentionOptions& options, D
           const std::int64_t distance = t + first[static_cast<std::size_t>(b)] - s;
           const bool visible = seen[i] && s < lengths[static_cast<std::size_t>(b)] &&
                                present[static_cast<std::size_t>(b * n.keys + s)] &&
+                               s >= starts[static_cast<std::size_t>(b * n.queries + t)] &&
                                (!options.causal || distance >= 0) &&
                                (options.window == 0 || std::abs(distance) < options.window);
           sum[i] = visible ? -slopes[static_cast<std::size_t>(h)] * static_cast<double>(std::abs(distance))

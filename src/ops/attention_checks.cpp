@@ -26,6 +26,22 @@ std::vector<std::int64_t> chosen(const char* what, const std::vector<std::int64_
   return all;
 }
 
+// Tiles of queries rely on the order.
+void check_key_starts(const AttentionSizes& n, const Tensor& starts) {
+  if (!starts.defined()) return;
+  const Shape shape{n.batch, n.queries};
+  if (starts.shape() != shape || starts.dtype() != DType::i64) {
+    throw Error(std::string(kAttentionName) + ": expected key starts i64" + shape.str() + ", got " +
+                starts.str());
+  }
+  const std::vector<std::int64_t> values = starts.to_vector<std::int64_t>();
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    if (i % static_cast<std::size_t>(n.queries) == 0 || values[i] >= values[i - 1]) continue;
+    throw Error(std::string(kAttentionName) + ": expected key starts that do not decrease, got " +
+                std::to_string(values[i]) + " after " + std::to_string(values[i - 1]));
+  }
+}
+
 }  // namespace
 
 AttentionSizes attention_sizes(const Tensor& q, const Tensor& k, const Tensor& v, const char* name) {
@@ -80,6 +96,7 @@ void check_attention_options(const AttentionSizes& n, DType compute, const Atten
       }
     }
   }
+  check_key_starts(n, o.key_starts);
   const Shape relative{n.heads, std::max<std::int64_t>(n.queries + n.keys - 1, 0)};
   if (o.relative_bias.defined() &&
       (o.relative_bias.shape() != relative || o.relative_bias.dtype() != compute)) {

@@ -103,9 +103,31 @@ std::string TextTask::fingerprint() const {
 
 namespace {
 
+// Keeps the documents of a batch's rows apart; row i begins at token first(i) of the corpus.
+template <class First>
+void separate_documents(const TextCorpus& corpus, const First& first, TokenBatch& batch) {
+  const std::int64_t rows = batch.ids.size(0), length = batch.ids.size(1);
+  batch.document_starts = Tensor::empty({rows, length}, DType::i64);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t begin = first(row);
+    auto end = std::upper_bound(corpus.ends().begin(), corpus.ends().end(), begin);
+    std::int64_t start = 0;
+    for (std::int64_t t = 0; t < length; ++t) {
+      const std::int64_t at = row * length + t;
+      batch.document_starts.data<std::int64_t>()[at] = start;
+      if (begin + t + 1 < *end) continue;
+      batch.labels.data<std::int64_t>()[at] = kIgnoredLabel;  // the next document's first token
+      --batch.targets;
+      start = t + 1;
+      if (end + 1 != corpus.ends().end()) ++end;
+    }
+  }
+}
+
 // `rows` rows of `length` tokens that begin at first(row), and the tokens after each as labels.
 template <class First>
-TokenBatch rows_of(const TextCorpus& corpus, std::int64_t rows, std::int64_t length, const First& first) {
+TokenBatch rows_of(const TextCorpus& corpus, std::int64_t rows, std::int64_t length, const First& first,
+                   bool cross_documents) {
   TokenBatch batch{Tensor::empty({rows, length}, DType::i64),
                    {},
                    Tensor::empty({rows, length}, DType::i64),
@@ -115,7 +137,22 @@ TokenBatch rows_of(const TextCorpus& corpus, std::int64_t rows, std::int64_t len
     std::copy_n(from, length, batch.ids.data<std::int64_t>() + row * length);
     std::copy_n(from + 1, length, batch.labels.data<std::int64_t>() + row * length);
   }
+  if (!cross_documents) separate_documents(corpus, first, batch);
   return batch;
+}
+
+// Throws Error for a model that cannot keep documents apart.
+void check_keeps_apart(const DecoderModel& model) {
+  const NoGradients off;
+  Context context;
+  const Tensor ids = Tensor::zeros({1, 2}, DType::i64),
+               starts = Tensor::from(std::vector<std::int64_t>{0, 1}, {1, 2});
+  try {
+    model.loss(ids, ids, {}, context, starts);
+  } catch (const Error& error) {
+    throw Error("recipe: task.cross_documents: expected true for this " + model.family() +
+                " model, got false (" + error.what() + ")");
+  }
 }
 
 }  // namespace
@@ -135,6 +172,7 @@ CausalLmTask::CausalLmTask(const Recipe& recipe, const TrainOptions& options,
   }
   model_ = model.get();
   keep(std::move(model));
+  if (!recipe.task.cross_documents) check_keeps_apart(*model_);
 
   const std::int64_t context = recipe.task.context, size = static_cast<std::int64_t>(train_->ids().size());
   if (const auto most = model_->max_positions(); most && context > *most) {
@@ -150,7 +188,7 @@ CausalLmTask::CausalLmTask(const Recipe& recipe, const TrainOptions& options,
   const auto seed = static_cast<std::uint64_t>(recipe.train.seed);
   begin(BatchPlan(std::vector<ExampleLength>(static_cast<std::size_t>(rows), {context, context}),
                   {.batch_tokens = recipe.train.batch_tokens, .seed = seed}),
-        [corpus = train_, context, seed](const BatchPlan::Rows& batch) {
+        [corpus = train_, context, seed, cross = recipe.task.cross_documents](const BatchPlan::Rows& batch) {
           // The streams of the plan have smaller numbers.
           constexpr std::uint64_t kOffsets = std::uint64_t{1} << 62;
           const RandomStream random{seed, kOffsets};
@@ -158,16 +196,22 @@ CausalLmTask::CausalLmTask(const Recipe& recipe, const TrainOptions& options,
           const auto offset = static_cast<std::int64_t>(word * static_cast<std::uint64_t>(context) >> 32);
           return rows_of(
               *corpus, static_cast<std::int64_t>(batch.rows.size()), context,
-              [&](std::int64_t row) { return offset + batch.rows[static_cast<std::size_t>(row)] * context; });
+              [&](std::int64_t row) { return offset + batch.rows[static_cast<std::size_t>(row)] * context; },
+              cross);
         });
 }
 
 SummedLoss CausalLmTask::next_loss(Context& context) {
   const TokenBatch batch = next_batch();
+  if (batch.targets == 0) {
+    throw Error(
+        "task.cross_documents: expected documents of several tokens, got a batch of single ones (true lets "
+        "tokens attend to earlier documents)");
+  }
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
                                     .ignore_index = kIgnoredLabel,
                                     .reduction = Reduction::sum};
-  return {model_->loss(batch.ids, batch.labels, options, context), batch.targets};
+  return {model_->loss(batch.ids, batch.labels, options, context, batch.document_starts), batch.targets};
 }
 
 Evaluation CausalLmTask::evaluate(const TextCorpus& corpus) const {
@@ -177,17 +221,20 @@ Evaluation CausalLmTask::evaluate(const TextCorpus& corpus) const {
                      length = recipe_.task.context;
   const std::int64_t most_rows = std::max<std::int64_t>(1, recipe_.train.batch_tokens / length);
   double sum = 0;
+  std::int64_t targets = 0;
   for (std::int64_t first = 0; first < predicted;) {
     const std::int64_t left = predicted - first;
     const std::int64_t width = std::min(length, left),
                        rows = std::clamp<std::int64_t>(left / width, 1, most_rows);
-    const TokenBatch batch =
-        rows_of(corpus, rows, width, [&](std::int64_t row) { return first + row * width; });
+    const TokenBatch batch = rows_of(
+        corpus, rows, width, [&](std::int64_t row) { return first + row * width; },
+        recipe_.task.cross_documents);
     Context context;
-    sum += model_->loss(batch.ids, batch.labels, options, context).item();
+    sum += model_->loss(batch.ids, batch.labels, options, context, batch.document_starts).item();
+    targets += batch.targets;
     first += rows * width;
   }
-  return {.loss = sum / static_cast<double>(predicted)};
+  return {.loss = sum / static_cast<double>(targets)};
 }
 
 }  // namespace heed

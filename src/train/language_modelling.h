@@ -22,6 +22,7 @@ struct TokenBatch {
   Tensor mask;  ///< i64 [B, T], 1 = token, 0 = padding; undefined if there is no padding
   Tensor labels;
   std::int64_t targets = 0;  ///< labels that count
+  Tensor document_starts{};  ///< i64 [B, T], where rows hold documents that are kept apart
 };
 
 /// What these tasks share: the corpora and their tokenizer.
@@ -57,7 +58,8 @@ class TextTask : public BatchedTask<TokenBatch> {
 };
 
 /// Every row is `context` consecutive tokens of the corpus, and its labels are the tokens after each. An
-/// epoch visits nearly every token once, in rows that begin at another offset in every epoch.
+/// epoch visits nearly every token once, in rows that begin at another offset in every epoch. Without
+/// task.cross_documents, a token attends to its own document only, and a document's first token is no label.
 class CausalLmTask final : public TextTask {
  public:
   CausalLmTask(const Recipe& recipe, const TrainOptions& options, const std::filesystem::path& checkpoint);

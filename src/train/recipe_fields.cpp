@@ -71,6 +71,8 @@ void list_task(FieldList& list, Recipe& r) {
   list.count("pairs", r.task.pairs, 1);
   list.used_by(kTexts);
   list.number("context", &r.task.context, 2, 1e7);
+  list.used_by({"causal-lm"});
+  list.flag("cross_documents", r.task.cross_documents);
   list.used_by({"masked-lm"});
   list.number("mask_probability", &r.task.mask_probability, 0.01, 0.9);
   list.flag("whole_words", r.task.whole_words);

@@ -67,6 +67,20 @@ inline std::vector<AttentionCase> attention_cases() {
   with("over several blocks", shape(1, 2, 1, 150, 300, 8, 20), [](A& a) { a.causal = true; });
   with("over a span", shape(1, 1, 1, 40, 1100, 4, 4), [](A& a) { a.slopes = {0.01}; });
   with("few queries over two spans", shape(1, 2, 1, 2, 2100, 4, 4), [](A& a) { a.causal = true; });
+  // Documents of 3, 1, 16, 15 tokens, and of 17, 18.
+  with("documents", shape(2, 2, 1, 35, 35, 5, 3), [](A& a) {
+    a.causal = true;
+    for (const auto& [size, at] : {std::pair{3, 0}, {1, 3}, {16, 4}, {15, 20}, {17, 0}, {18, 17}})
+      a.starts.insert(a.starts.end(), static_cast<std::size_t>(size), at);
+  });
+  with("documents over several blocks", shape(1, 2, 1, 300, 300, 8, 20), [](A& a) {
+    a.causal = true, a.cap = 1, a.window = 70, a.slopes = {0.5, 0.25};
+    for (const auto& [size, at] : {std::pair{140, 0}, {1, 140}, {159, 141}})
+      a.starts.insert(a.starts.end(), static_cast<std::size_t>(size), at);
+  });
+  with("documents and few queries", shape(2, 2, 2, 3, 300, 4, 4), [](A& a) {
+    a.causal = true, a.starts = {0, 140, 140, 298, 299, 299}, a.key_mask = flags(2 * 300, 88);
+  });
   with("capped", shape(2, 3, 3, 5, 7, 4, 6), [](A& a) { a.cap = 0.3; });
   with("capped vectors", shape(1, 4, 2, 37, 33, 16, 32), [](A& a) { a.cap = 2, a.scale = 1; });
   with("capped few queries over two spans", shape(1, 2, 1, 2, 2100, 4, 4),
@@ -96,6 +110,7 @@ struct AttentionInputs {
         slopes(r.slopes.begin(), r.slopes.end()),
         offsets(r.offsets),
         lengths(r.lengths),
+        starts(r.starts),
         relative(r.relative.begin(), r.relative.end()) {
     shape.batch = r.batch, shape.heads = r.heads, shape.kv_heads = r.kv_heads, shape.queries = r.queries;
     shape.keys = r.keys, shape.head_dim = r.head_dim, shape.value_dim = r.value_dim;
@@ -110,6 +125,7 @@ struct AttentionInputs {
     if (!r.key_mask.empty()) options.key_mask = reinterpret_cast<const bool*>(r.key_mask.data());
     if (!r.mask.empty()) options.mask = reinterpret_cast<const bool*>(r.mask.data());
     if (!lengths.empty()) options.key_lengths = lengths.data();
+    if (!starts.empty()) options.key_starts = starts.data();
     if (!offsets.empty()) options.query_offsets = offsets.data();
     if (!relative.empty()) options.relative_bias = relative.data();
     if (!bias.empty()) options.bias = bias.data();
@@ -138,7 +154,7 @@ struct AttentionInputs {
   }
 
   std::vector<T> q, k, v, d_o, o, logsumexp, bias, slopes;
-  std::vector<std::int64_t> offsets, lengths;
+  std::vector<std::int64_t> offsets, lengths, starts;
   std::vector<T> relative;
   kernels::AttentionShape shape;
   kernels::AttentionOptions<T> options;

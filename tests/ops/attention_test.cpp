@@ -82,6 +82,10 @@ std::vector<Case> cases() {
          o.query_offsets = Tensor::from(std::vector<std::int64_t>{7, 2}, {2});
          o.causal = true, o.relative_bias = random_tensor({4, 10}, 9);
        })},
+      {"documents", 2, 2, 5, 5, 4, 4, with([](auto& o) {
+         o.causal = true;
+         o.key_starts = Tensor::from(std::vector<std::int64_t>{0, 0, 2, 3, 3, 0, 1, 1, 1, 1}, {2, 5});
+       })},
       {"relative bias", 2, 2, 4, 6, 4, 4, with([](auto& o) {
          o.relative_bias = random_tensor({2, 9}, 10);
        })},
@@ -323,6 +327,11 @@ TEST(Attention, SaysWhatIsWrong) {
   options.query_offsets = Tensor::zeros({1}, DType::f32);
   EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
   options.query_offsets = Tensor::full({1}, 1e18, DType::i64);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  options = {};
+  options.key_starts = Tensor::zeros({1, 4}, DType::i64);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  options.key_starts = Tensor::from(std::vector<std::int64_t>{0, 2, 1}, {1, 3});
   EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
   options = {};
   options.relative_bias = Tensor::zeros({2, 8});

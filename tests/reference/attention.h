@@ -25,6 +25,7 @@ struct Attention {
   std::vector<double> bias;           // [B, H, T, S]
   std::vector<double> slopes;         // [H]
   std::vector<std::int64_t> offsets;  // [B], the first query's position
+  std::vector<std::int64_t> starts;   // [B, T]
   std::vector<double> relative;       // [H, T + S - 1]
   double dropout = 0;
   RandomStream random;
@@ -39,6 +40,7 @@ struct Attention {
     if (window > 0 && std::abs(distance) >= window) return false;
     if (!key_mask.empty() && !key_mask[static_cast<std::size_t>(b * keys + s)]) return false;
     if (!lengths.empty() && s >= lengths[static_cast<std::size_t>(b)]) return false;
+    if (!starts.empty() && s < starts[static_cast<std::size_t>(b * queries + t)]) return false;
     return mask.empty() || mask[index(b, h, t, s)];
   }
   std::int64_t position(std::int64_t b, std::int64_t t) const {

@@ -266,6 +266,37 @@ TEST_F(TasksTest, StoppedAndResumedEqualsUnbroken) {
   }
 }
 
+// Every line is a document: what its first token follows in the row does not matter.
+TEST_F(TasksTest, CausalLmKeepsDocumentsApart) {
+  Recipe r = causal(150);
+  r.train.batch_tokens = 64;
+  r.data.documents = "line";
+  r.model.settings["n_positions"] = "64";
+  r.task.context = 64;
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += i % 2 == 0 ? "abcdefgh\n" : "ABCDEFGH\n";
+  write_file(folder_ / "text.txt", text);
+  r.task.cross_documents = false;
+  const TrainResult apart = train(r, {.output = folder_ / "apart"});
+  // 8 letters and no end token: 7 labels a document, of a row of 64 tokens 56.
+  EXPECT_THAT(log_lines(folder_ / "apart").at(0), HasSubstr("\"tokens\": 56,"));
+  EXPECT_LT(apart.evaluation->loss, 0.1);  // all but the first letter follow from the letters before
+  r.task.cross_documents = true;
+  r.train.steps = r.eval.every = 2;
+  train(r, {.output = folder_ / "crossed"});
+  EXPECT_THAT(log_lines(folder_ / "crossed").at(0), HasSubstr("\"tokens\": 64,"));
+
+  r.task.cross_documents = false;
+  r.model.family = "heed_transformer";
+  r.model.settings = {{"hidden_size", "32"},
+                      {"num_hidden_layers", "1"},
+                      {"num_attention_heads", "2"},
+                      {"attention", "\"linear\""},
+                      {"architecture", "\"decoder\""}};
+  EXPECT_THAT(error_of(r), HasSubstr("recipe: task.cross_documents: expected true for this heed_transformer "
+                                     "model, got false (linear attention: expected one document in a row"));
+}
+
 TEST_F(TasksTest, LongDocumentsComeInPartsAndEndWhereTheyEnd) {
   Recipe r = masked(1);
   const std::string line = std::string(999, 'x') + "\n";

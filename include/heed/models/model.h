@@ -114,8 +114,11 @@ class DecoderModel : public Model {
   /// Mean cross-entropy over the labels that are not options.ignore_index. `labels` i64 [B, T] are the
   /// next tokens of `ids` i64 [B, T]. While training, a mixture of experts whose config says so
   /// (output_router_logits) adds its load-balancing loss, without the padding at the ends of rows.
+  /// With `document_starts` i64 [B, T], the index in its row of the first token of each token's document, a
+  /// token attends to its own document only, and positions count from its start: the loss is that of the
+  /// documents in rows of their own. Throws Error where the model's attention cannot (linear, sparse).
   virtual Tensor loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options,
-                      Context& context) const = 0;
+                      Context& context, const Tensor& document_starts = {}) const = 0;
   /// The last hidden state [B, T, D] of ids i64 [B, T], after the final norm.
   virtual Tensor encode(const Tensor& ids, Context& context) const = 0;
   /// Starts decoding with `rows` empty rows.

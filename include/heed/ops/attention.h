@@ -23,6 +23,9 @@ struct AttentionOptions {
   /// i64 [B]: P, the position of the row's first query; S - T when absent, so that the queries are the last T
   /// of S positions. The causal mask, the window, ALiBi and the relative bias are relative to it.
   Tensor query_offsets;
+  /// i64 [B, T], not decreasing along a row: the query attends to no key before this one. With `causal`, rows
+  /// of several documents, each of which attends to itself only.
+  Tensor key_starts;
   /// [H, T + S - 1] in f64 or f32: relative_bias[h, r + S - 1] is added to the score of query t and key s
   /// with r = s - (t + P) (r is clamped to the table): the biases of Shaw et al. and T5 without a T x S
   /// tensor.

@@ -107,6 +107,7 @@ class MaskAndBias {
       keys.begin = std::max(keys.begin, place - o_.window + 1);
       keys.end = std::min(keys.end, place + o_.window);
     }
+    if (o_.key_starts != nullptr) keys.begin = std::max(keys.begin, key_start(b, t));
     keys.end = std::max<int64_t>(keys.end, 0);
     keys.begin = std::min(keys.begin, keys.end);
     return keys;
@@ -118,6 +119,10 @@ class MaskAndBias {
   /// The keys that all of them may see.
   Interval visible_to_all(int64_t b, int64_t first, int64_t count) const {
     return {visible(b, first + count - 1).begin, visible(b, first).end};
+  }
+  /// Whether some of them begin to see later than at key `first`, by key_starts.
+  bool starts_after(int64_t first, int64_t b, int64_t t, int64_t count) const {
+    return o_.key_starts != nullptr && key_start(b, t + count - 1) > first;
   }
   /// False when key_mask hides all of these keys.
   bool any_present(int64_t b, Interval keys) const {
@@ -159,7 +164,7 @@ class MaskAndBias {
     return (o_.bias != nullptr && o_.bias_strides.query != 0) ||
            (o_.mask != nullptr && o_.mask_strides.query != 0);
   }
-  /// terms[i]: what masks and bias add to the score of query t and key keys.begin + i.
+  /// terms[i]: what masks, key_starts and bias add to the score of query t and key keys.begin + i.
   HWY_NOINLINE void terms_row(HeadIndex at, int64_t t, Interval keys, T* terms) const {
     const int64_t n = keys.size();
     std::fill(terms, terms + n, T(0));
@@ -178,6 +183,8 @@ class MaskAndBias {
       const bool* seen = o_.mask + at.b * m.batch + at.h * m.head + t * m.query + keys.begin * m.key;
       for (int64_t i = 0; i < n; ++i) terms[i] = seen[i * m.key] ? terms[i] : lowest;
     }
+    if (o_.key_starts != nullptr)
+      std::fill(terms, terms + std::clamp<int64_t>(key_start(at.b, t) - keys.begin, 0, n), lowest);
   }
 
   std::uint64_t dropout_index(HeadIndex at, int64_t t, int64_t s) const {
@@ -194,6 +201,7 @@ class MaskAndBias {
   T cap_factor() const { return static_cast<T>(o_.cap * 1.44269504088896340736); }
 
  private:
+  int64_t key_start(int64_t b, int64_t t) const { return o_.key_starts[b * s_.queries + t]; }
   static HWY_INLINE T log2_bias(T bias) {
     const T scaled = std::max(bias * kLog2e<T>, kLeastBias<T>);
     return bias == -std::numeric_limits<T>::infinity() ? bias : scaled;

@@ -128,8 +128,9 @@ HWY_INLINE bool finish_tile(const MaskAndBias<T>& mask_and_bias, const TileQueri
       store<T>(hn::Add(load(tile + at), load(workspace.distances + n - 1 - i + w)), tile + at);
     });
   }
-  if (!mask_and_bias.has_terms(q.at.b, keys)) return by_distance || capped;
-  if (!mask_and_bias.terms_by_query()) {
+  const bool starts = mask_and_bias.starts_after(keys.begin, q.at.b, q.first, q.count);
+  if (!starts && !mask_and_bias.has_terms(q.at.b, keys)) return by_distance || capped;
+  if (!starts && !mask_and_bias.terms_by_query()) {
     mask_and_bias.terms_row(q.at, q.first, keys, workspace.by_query);
     each_vector<T>(q, n, [&](int64_t i, int64_t, int64_t at) HWY_ATTR {
       store<T>(hn::Add(load(tile + at), broadcast(workspace.by_query[i])), tile + at);
