@@ -26,6 +26,19 @@ class NoGradients {
   bool before_;
 };
 
+/// While an object of this class exists, gradients are recorded on this thread, inside NoGradients as well:
+/// for closures that compute again what they need.
+class RecordGradients {
+ public:
+  RecordGradients();
+  ~RecordGradients();
+  RecordGradients(const RecordGradients&) = delete;
+  RecordGradients& operator=(const RecordGradients&) = delete;
+
+ private:
+  bool before_;
+};
+
 /// Given dL/d(output), returns dL/d(input) for each input in order; undefined entries mean no gradient.
 using Backward = std::function<std::vector<Tensor>(const Tensor& gradient)>;
 
@@ -41,6 +54,10 @@ void record(Tensor& output, const char* operation, const std::vector<Tensor>& in
 /// in place; else undefined. A closure that adds its contribution there returns an undefined entry for that
 /// input, which saves a tensor and a pass over memory.
 Tensor gradient_so_far(std::size_t index);
+
+/// For use inside a Backward closure: takes away the gradient of input `index` accumulated so far; undefined
+/// if there is none. What the closure returns for that input must then include it.
+Tensor take_gradient_so_far(std::size_t index);
 
 /// For operations without a gradient: throws Error `operation: expected ...` when an input requires one.
 void refuse_gradient(const char* operation, std::initializer_list<Tensor> inputs);

@@ -3,6 +3,27 @@
 
 namespace heed {
 
+Pass::Pass(Context& user_context, const Pass& pass)
+    : context(user_context),
+      positions(pass.positions),
+      self(pass.self),
+      cross(pass.cross),
+      memory(pass.memory),
+      lengths(pass.lengths),
+      past(pass.past),
+      name(pass.name),
+      cos_sin_(pass.cos_sin_),
+      biased_(pass.biased_) {}
+
+std::vector<Tensor*> Pass::differentiable() {
+  std::vector<Tensor*> shared{&memory};
+  for (auto& [bias, options] : biased_) {
+    shared.push_back(&options.mask);
+    shared.push_back(&options.relative_bias);
+  }
+  return shared;
+}
+
 void Pass::tap(const char* what, Tensor& value) {
   if (wants(what)) context.taps->emit(name + "." + what, value);
 }

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
+#include "heed/autograd.h"
 #include "heed/nn/linear.h"
 #include "heed/ops/elementwise.h"
+#include "ops/several_results.h"
 
 namespace heed {
 namespace {
@@ -15,6 +18,92 @@ Tensor run(const Sublayer& sublayer, const Tensor& x, Pass& pass, PartState* sta
   if (sublayer.norm_after) y = (*sublayer.norm_after)(y);
   if (sublayer.multiplier != 1.0) y = y * sublayer.multiplier;
   return apply_dropout(y, sublayer.dropout, pass.context);
+}
+
+// `parts` are the states of the stack's parts from this layer's first on, or null.
+Tensor run(const Layer& layer, const std::string& name, Tensor x, Pass& pass,
+           const std::unique_ptr<PartState>* parts = nullptr) {
+  for (const ResidualStep& step : layer.steps) {
+    if (step.norm_input) x = (*step.norm_input)(x);
+    Tensor sum;
+    for (const Sublayer& sublayer : step.sublayers) {
+      pass.name = name + "." + sublayer.name;
+      const Tensor y = run(sublayer, x, pass, parts != nullptr ? (parts++)->get() : nullptr);
+      sum = sum.defined() ? y + sum : y;
+    }
+    x = step.norm_sum ? step.norm_sum->of_sum(sum, x) : sum + x;
+  }
+  return x;
+}
+
+// What a layer gives: the result, then what its parts hand to the model.
+std::vector<Tensor> results_of(const Tensor& y, const Pass& pass) {
+  std::vector<Tensor> results{y};
+  for (const auto& [kind, tensors] : pass.collected)
+    results.insert(results.end(), tensors.begin(), tensors.end());
+  return results;
+}
+
+// Computes a layer once more, with gradients, and walks it back.
+struct Recomputation {
+  Layer layer;
+  std::string name;
+  std::shared_ptr<Pass> pass;
+  bool training;
+  std::optional<Generator> generator;  // where it was before the layer
+  std::vector<Tensor> inputs;          // x, then what all layers share
+
+  std::vector<Tensor> operator()(std::vector<Tensor> gradients) const {
+    const RecordGradients on;
+    std::optional<Generator> streams = generator;
+    Context context{.training = training, .generator = streams ? &*streams : nullptr};
+    Pass again(context, *pass);
+    std::vector<Tensor> copies;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      copies.push_back(inputs[i].defined() ? inputs[i].detach() : Tensor());
+      if (!inputs[i].defined() || !inputs[i].requires_grad()) continue;
+      copies[i].set_requires_grad();
+      copies[i].set_grad(take_gradient_so_far(i));  // so that sums are in the order of one whole graph
+    }
+    const std::vector<Tensor*> shared = again.differentiable();
+    for (std::size_t i = 0; i < shared.size(); ++i) *shared[i] = copies[i + 1];
+    const Tensor y = run(layer, name, copies[0], again);
+    Tensor root = Tensor::zeros({}, y.dtype());
+    record(root, "gradient checkpointing", results_of(y, again),
+           [&gradients](const Tensor&) { return std::exchange(gradients, {}); });
+    root.backward();
+    std::vector<Tensor> found;
+    for (const Tensor& copy : copies)
+      found.push_back(copy.defined() && copy.requires_grad() ? copy.grad() : Tensor());
+    return found;
+  }
+};
+
+// run() that keeps nothing of the layer but its inputs.
+Tensor run_checkpointed(const Layer& layer, const std::string& name, const Tensor& x, Pass& pass) {
+  Recomputation again{.layer = layer,
+                      .name = name,
+                      .pass = nullptr,
+                      .training = pass.context.training,
+                      .generator = {},
+                      .inputs = {x}};
+  if (pass.context.generator != nullptr) again.generator = *pass.context.generator;
+  const auto earlier = std::exchange(pass.collected, {});
+  const Tensor y = run(layer, name, x, pass);
+  std::vector<Tensor> results = results_of(y, pass);
+  if (y.requires_grad()) {
+    for (const Tensor* shared : pass.differentiable()) again.inputs.push_back(*shared);
+    again.pass = std::make_shared<Pass>(pass.context, pass);
+    for (Tensor& result : results) result = result.detach();
+    const std::vector<Tensor> inputs = again.inputs;
+    record_results(results, "gradient checkpointing", inputs, std::move(again));
+  }
+  std::size_t next = 1;
+  const auto mine = std::exchange(pass.collected, earlier);
+  for (const auto& [kind, tensors] : mine) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) pass.collected[kind].push_back(results[next++]);
+  }
+  return results[0];
 }
 
 }  // namespace
@@ -36,21 +125,19 @@ Tensor Stack::operator()(Tensor x, Pass& pass, StackState* state) const {
   if (state != nullptr) state->begin(pass, time);
   pass.name = name;
   pass.tap("embed", x);
+  const Context& context = pass.context;
+  const bool checkpoints =
+      context.gradient_checkpointing && context.taps == nullptr && state == nullptr && gradients_enabled();
   std::size_t part = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    pass.context.check_stop();
+    context.check_stop();
     const std::string layer = name + ".layers." + std::to_string(i);
-    for (const ResidualStep& step : layers[i].steps) {
-      if (step.norm_input) x = (*step.norm_input)(x);
-      Tensor sum;
-      for (const Sublayer& sublayer : step.sublayers) {
-        pass.name = layer + "." + sublayer.name;
-        const Tensor y = run(sublayer, x, pass, state != nullptr ? state->parts_[part].get() : nullptr);
-        sum = sum.defined() ? y + sum : y;
-        ++part;
-      }
-      x = step.norm_sum ? step.norm_sum->of_sum(sum, x) : sum + x;
+    if (checkpoints) {
+      x = run_checkpointed(layers[i], layer, x, pass);
+    } else {
+      x = run(layers[i], layer, x, pass, state != nullptr ? state->parts_.data() + part : nullptr);
     }
+    for (const ResidualStep& step : layers[i].steps) part += step.sublayers.size();
     pass.name = layer;
     pass.tap("out", x);
   }

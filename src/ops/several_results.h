@@ -16,7 +16,7 @@ namespace heed {
 /// for those that nothing used.
 inline void record_results(std::vector<Tensor> outputs, const char* operation,
                            const std::vector<Tensor>& inputs,
-                           std::function<std::vector<Tensor>(const std::vector<Tensor>&)> backward) {
+                           std::function<std::vector<Tensor>(std::vector<Tensor>)> backward) {
   const DType dtype = outputs.front().dtype();
   auto arrived = std::make_shared<std::vector<Tensor>>(outputs.size());
   Tensor joint = Tensor::zeros({}, dtype);  // its gradient says only that one of the others has arrived

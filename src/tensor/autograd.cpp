@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "kernels/elementwise.h"
 #include "tensor/impl.h"
@@ -59,6 +60,18 @@ std::vector<std::shared_ptr<Node>> topological_order(const std::shared_ptr<Node>
   return order;
 }
 
+// Says whose closure is running; a closure may itself call backward().
+class WalkedInputs {
+ public:
+  explicit WalkedInputs(const std::vector<Edge>* inputs) : before_(std::exchange(walked_inputs, inputs)) {}
+  ~WalkedInputs() { walked_inputs = before_; }
+  WalkedInputs(const WalkedInputs&) = delete;
+  WalkedInputs& operator=(const WalkedInputs&) = delete;
+
+ private:
+  const std::vector<Edge>* before_;
+};
+
 void walk(Node& node) {
   if (node.walked) {
     throw Error("backward: expected a graph that was not walked yet, got the freed result of " +
@@ -73,15 +86,8 @@ void walk(Node& node) {
   node.inputs.clear();
   if (!gradient.defined()) return;  // everything that used this result passed nothing back
   HEED_ASSERT(gradient.shape() == node.shape && gradient.dtype() == node.dtype, node.operation);
-  walked_inputs = &inputs;
-  std::vector<Tensor> gradients;
-  try {
-    gradients = backward(gradient);
-  } catch (...) {
-    walked_inputs = nullptr;
-    throw;
-  }
-  walked_inputs = nullptr;
+  const WalkedInputs running(&inputs);
+  std::vector<Tensor> gradients = backward(gradient);
   HEED_ASSERT(gradients.size() == inputs.size(), node.operation);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Tensor incoming = std::move(gradients[i]);
@@ -121,9 +127,18 @@ Tensor gradient_so_far(std::size_t index) {
   return slot.defined() && owns_its_memory(slot) ? slot : Tensor();
 }
 
+Tensor take_gradient_so_far(std::size_t index) {
+  HEED_ASSERT(walked_inputs != nullptr && index < walked_inputs->size(), "outside of a backward closure");
+  const Edge& edge = (*walked_inputs)[index];
+  if (!edge.leaf && !edge.node) return {};
+  return std::exchange(edge.leaf ? edge.leaf->grad : edge.node->gradient, {});
+}
+
 bool gradients_enabled() { return recording; }
 NoGradients::NoGradients() : before_(recording) { recording = false; }
 NoGradients::~NoGradients() { recording = before_; }
+RecordGradients::RecordGradients() : before_(recording) { recording = true; }
+RecordGradients::~RecordGradients() { recording = before_; }
 
 bool needs_gradient(std::span<const Tensor> inputs) {
   return recording && std::any_of(inputs.begin(), inputs.end(),

@@ -41,6 +41,8 @@ class FieldList {
     count(name, target);
     fields_.back().may_change = true;
   }
+  // A flag that changes no number.
+  void exact(const char* name, bool& target) { add(name, &target).may_change = true; }
   void choice(const char* name, std::string& target, std::vector<std::string> choices) {
     add(name, &target).choices = std::move(choices);
   }
@@ -192,6 +194,7 @@ void list_run(FieldList& list, Recipe& r) {
   list.number("betas", &r.train.betas, 0, 0.999999999);
   list.number("eps", &r.train.eps, 0, 1);
   list.choice("precision", r.train.precision, {"f32", "bf16"});
+  list.exact("gradient_checkpointing", r.train.gradient_checkpointing);
   list.count("seed", r.train.seed);
   list.section("eval", true);
   list.count("every", r.eval.every);

@@ -16,17 +16,17 @@ namespace {
 // A small decoder with a vocabulary of 3000, d_model 128 and tied embeddings, and its optimizer.
 class Learner {
  public:
-  Learner() {
+  explicit Learner(int layers = 2) {
     table_ = weight({kWords, kWidth});
-    for (int i = 0; i < 2; ++i) stack_.layers.push_back(layer());
+    for (int i = 0; i < layers; ++i) stack_.layers.push_back(layer());
     stack_.final_norm = norm();
     optimizer_.emplace(parameters_, AdamWOptions{});
   }
 
-  void step(std::int64_t batch, std::int64_t time) {
+  void step(std::int64_t batch, std::int64_t time, bool checkpointing = false) {
     Tensor ids = Tensor::empty({batch, time}, DType::i64);
     for (std::int64_t i = 0; i < ids.numel(); ++i) ids.data<std::int64_t>()[i] = i * 7919 % kWords;
-    Context context;
+    Context context{.gradient_checkpointing = checkpointing};
     Pass pass(context);
     pass.self.causal = true;
     linear_cross_entropy(stack_(embedding(table_, ids), pass), table_, {}, ids).backward();
@@ -89,6 +89,19 @@ TEST(TrainingMemory, BatchesOfEveryShapeStayWithinABound) {
   for (std::int64_t i = 0; i < 12; ++i) learner.step(2 + i * 5 % 7, 16 + i * 13 % 50);
   const MemoryStatistics now = memory_statistics();
   EXPECT_LE(now.bytes_in_use + now.bytes_cached, now.peak_bytes + now.peak_bytes / 4 + (64 << 20));
+}
+
+TEST(TrainingMemory, GradientCheckpointingKeepsOneLayerAtATime) {
+  const auto activations = [](bool checkpointing) {
+    Learner learner(12);
+    learner.step(1, 8);  // the optimizer's moments
+    const std::size_t before = memory_statistics().bytes_in_use;
+    reset_peak_memory();
+    learner.step(8, 64, checkpointing);
+    return memory_statistics().peak_bytes - before;
+  };
+  const std::size_t all = activations(false), some = activations(true);
+  EXPECT_LT(some * 2, all) << some << " of " << all;
 }
 
 }  // namespace

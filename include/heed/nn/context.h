@@ -12,9 +12,13 @@ namespace heed {
 
 /// Threads: one at a time; each thread has its own.
 struct Context {
-  bool training = false;                    ///< dropout is active; needs a generator
-  Generator* generator = nullptr;           ///< source of dropout's random streams
-  Taps* taps = nullptr;                     ///< listeners, if any
+  bool training = false;           ///< dropout is active; needs a generator
+  Generator* generator = nullptr;  ///< source of dropout's random streams
+  Taps* taps = nullptr;            ///< listeners, if any
+  /// Gradient checkpointing (Chen et al. 2016, "Training deep nets with sublinear memory cost"): of each
+  /// layer of a stack, only the input is kept until backward(), which computes the layer again. The gradients
+  /// have the same bits. Not with taps.
+  bool gradient_checkpointing = false;
   const std::atomic<bool>* stop = nullptr;  ///< cancels the pass once true; every layer looks
 
   /// Throws Cancelled once `stop` is true.

@@ -26,6 +26,8 @@ struct SequenceLengths {
 class Pass {
  public:
   explicit Pass(Context& user_context) : context(user_context) {}
+  /// A pass over the same tokens once more: with all that layers share, and nothing collected.
+  Pass(Context& user_context, const Pass& pass);
 
   Context& context;             ///< taps, dropout and cancellation
   PositionIds positions = {};   ///< of the tokens of this pass
@@ -46,6 +48,8 @@ class Pass {
   void tap(const char* what, Tensor& value);
   /// The cosines and sines of the tokens of x [B, H, T, d], in its dtype.
   const Tensor& cos_sin(const RotaryPositions& rotary, const Tensor& x);
+  /// The tensors that all layers share and that may need a gradient: the memory and score biases.
+  std::vector<Tensor*> differentiable();
   /// `self` with the score bias for queries [B, H, T, d] and keys [B, K, S, d].
   const AttentionOptions& biased(const ScoreBias& bias, const Tensor& queries, const Tensor& keys);
 
