@@ -350,7 +350,8 @@ TEST_P(DecoderTest, RefusesWhatDoesNotFit) {
 
 class DecoderTraining : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, DecoderTraining,
-                         testing::Values("gpt2", "llama", "qwen3", "mixtral", "gemma3"));
+                         testing::Values("gpt2", "llama", "qwen3", "mixtral", "gemma3", "transformer-linear",
+                                         "transformer-strided", "transformer-fixed", "transformer-window"));
 
 TEST_P(DecoderTraining, StepsOfAdamWFollowPyTorch) {
   const fs::path directory = kDecoders / GetParam();
