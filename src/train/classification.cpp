@@ -91,6 +91,7 @@ ClassificationTask::ClassificationTask(const Recipe& recipe, const TrainOptions&
   const std::vector<std::string> names =
       regression ? std::vector<std::string>{"LABEL_0"}
                  : names_with(checkpoint.empty() ? options.init : checkpoint, names_of(all));
+  if (problem_ == LabelProblem::single_label) check_labels(names, "labels", recipe.data.train);
   load_or_make(checkpoint, texts_of(train), "ForSequenceClassification",
                label_members(names, problem_name(problem_)));
   dev_ = tokenize(dev, recipe.data.dev.empty() ? recipe.data.train : recipe.data.dev);

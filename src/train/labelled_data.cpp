@@ -126,6 +126,7 @@ std::vector<LabelledText> read_labelled(const fs::path& file, const Recipe& reci
 std::vector<TaggedWords> read_conll(const fs::path& file, const Recipe::Data& data) {
   std::vector<TaggedWords> sentences;
   TaggedWords sentence;
+  std::size_t width = 0;
   const auto end_sentence = [&] {
     if (!sentence.words.empty()) sentences.push_back(std::move(sentence));
     sentence = {};
@@ -140,6 +141,13 @@ std::vector<TaggedWords> read_conll(const fs::path& file, const Recipe::Data& da
     if (columns.size() < 2) {
       throw Error(fmt::format("{}:{}: expected a word and its tag, separated by a space or a tab, got \"{}\"",
                               file.string(), i + 1, lines[i]));
+    }
+    if (width == 0) width = columns.size();
+    if (columns.size() != width) {
+      throw Error(
+          fmt::format("{}:{}: expected {} columns, as in the lines before, got {} (a line is a word, its tag "
+                      "last)",
+                      file.string(), i + 1, width, columns.size()));
     }
     std::string word = columns.front();
     if (!data.word_prefix.empty() && word.starts_with(data.word_prefix) &&

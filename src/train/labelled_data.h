@@ -38,8 +38,8 @@ struct AnsweredQuestion {
 std::vector<LabelledText> read_labelled(const std::filesystem::path& file, const Recipe& recipe);
 
 /// The sentences of a CoNLL file: a word and, in the last column, its tag a line, separated by spaces or
-/// tabs; a blank line ends a sentence. data.word_prefix is removed where words begin with it. Throws Error
-/// naming the line.
+/// tabs, in as many columns on every line; a blank line ends a sentence. data.word_prefix is removed where
+/// words begin with it. Throws Error naming the line.
 std::vector<TaggedWords> read_conll(const std::filesystem::path& file, const Recipe::Data& data);
 
 /// The questions of a file in SQuAD 1.1's JSON. Throws Error naming the question.

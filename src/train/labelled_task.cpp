@@ -131,6 +131,14 @@ std::vector<ExampleLength> lengths_of(const std::vector<Example>& examples) {
 
 }  // namespace
 
+void check_labels(const std::vector<std::string>& names, const char* what,
+                  const std::filesystem::path& file) {
+  if (names.size() > 1) return;
+  throw Error(
+      fmt::format("{}: expected at least two different {}, got only \"{}\" (is it a file of another kind?)",
+                  file.string(), what, names.empty() ? "" : names.front()));
+}
+
 std::string label_members(const std::vector<std::string>& names, std::string_view problem) {
   JsonWriter json;
   json.begin_object();
@@ -163,6 +171,7 @@ void LabelledTask::load_or_make(const std::filesystem::path& checkpoint, const S
   const Config with_head =
       config.with("{\"architectures\": [\"" + class_with_head(config, head) + "\"]}").with(members);
   model_ = from.empty() ? make_encoder(with_head, generator) : load_encoder(from, with_head, generator);
+  check_fits(*tokenizer_, *model_);
   parameters_ = trained_parameters(*model_, recipe_);
   message(describe_model(*model_, *tokenizer_));
 }

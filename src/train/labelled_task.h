@@ -35,6 +35,9 @@ struct LabelledBatch {
   std::vector<std::int64_t> rows;
 };
 
+/// Throws Error if there are fewer than two labels to tell apart.
+void check_labels(const std::vector<std::string>& names, const char* what, const std::filesystem::path& file);
+
 /// The members of config.json for these labels; `problem` is problem_type, empty: none.
 std::string label_members(const std::vector<std::string>& names, std::string_view problem);
 

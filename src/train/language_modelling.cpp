@@ -79,6 +79,7 @@ void TextTask::read_corpora(std::int64_t separator) {
 
 void TextTask::keep(std::unique_ptr<Model> model) {
   kept_ = std::move(model);
+  check_fits(*tokenizer_, *kept_);
   parameters_ = trained_parameters(*kept_, recipe_);
   if (options_.on_message) options_.on_message(describe_model(*kept_, *tokenizer_));
 }

@@ -155,15 +155,7 @@ class Loop {
 
   void resume(const std::filesystem::path& checkpoint) {
     state_ = load_training_state(checkpoint);
-    const std::string changed = first_fixed_difference(state_.recipe, recipe_);
-    if (!changed.empty()) {
-      const auto before = state_.recipe.find(changed);
-      throw Error(
-          fmt::format("train: {}: expected {}, as in {}, got {} (a resumed run can change its length, "
-                      "eval and checkpoint only; start a new one in another folder)",
-                      changed, before == state_.recipe.end() ? "no such key" : before->second,
-                      checkpoint.string(), recipe_values(recipe_)[changed]));
-    }
+    check_recipe_of_run(checkpoint, state_.recipe, recipe_);
     if (state_.fingerprint != task_.fingerprint()) {
       throw Error(
           fmt::format("train: expected the data that {} was trained on, got other data (give back the "
@@ -218,7 +210,9 @@ class Loop {
     std::optional<MixedPrecision> mixed;
     if (recipe_.train.precision == "bf16") mixed.emplace();
     for (std::int64_t i = 0; i < recipe_.train.accumulate; ++i) {
-      Context context{.training = true, .generator = &generator_};
+      Context context{.training = true,
+                      .generator = &generator_,
+                      .gradient_checkpointing = recipe_.train.gradient_checkpointing};
       const AdapterDropout adapters(context);
       const SummedLoss micro = task_.next_loss(context);
       loss += micro.sum.item();
@@ -351,6 +345,18 @@ class Loop {
 };
 
 }  // namespace
+
+void check_recipe_of_run(const std::filesystem::path& checkpoint,
+                         const std::map<std::string, std::string>& of_run, const Recipe& recipe) {
+  const std::string changed = first_fixed_difference(of_run, recipe);
+  if (changed.empty()) return;
+  const auto before = of_run.find(changed);
+  throw Error(
+      fmt::format("train: {}: expected {}, as in {}, got {} (a resumed run can change its length, "
+                  "eval and checkpoint only; start a new one in another folder)",
+                  changed, before == of_run.end() ? "no such key" : before->second, checkpoint.string(),
+                  recipe_values(recipe)[changed]));
+}
 
 TrainResult run_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options,
                      const RunFolder& folder) {

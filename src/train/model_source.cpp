@@ -178,6 +178,14 @@ std::vector<Parameter> trained_parameters(Model& model, const Recipe& recipe) {
   return trained;
 }
 
+void check_fits(const Tokenizer& tokenizer, const Model& model) {
+  if (tokenizer.vocab_size() <= model.vocab_size()) return;
+  throw Error(fmt::format(
+      "train: expected a tokenizer of at most {} tokens, as many as this {} model has, got one of {} "
+      "(it belongs to another model)",
+      model.vocab_size(), model.family(), tokenizer.vocab_size()));
+}
+
 std::string describe_model(const Model& model, const Tokenizer& tokenizer) {
   std::int64_t numbers = 0;
   for (const Parameter& p : model.parameters()) numbers += p.tensor.numel();

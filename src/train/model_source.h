@@ -46,6 +46,9 @@ std::vector<Parameter> trained_parameters(Model& model, const Recipe& recipe);
 /// `checkpoint`, if the run is resumed. Throws Error if there is none.
 std::filesystem::path adapted_model(const TrainOptions& options, const std::filesystem::path& checkpoint);
 
+/// Throws Error if the tokenizer has ids that the model lacks.
+void check_fits(const Tokenizer& tokenizer, const Model& model);
+
 /// "a gpt2 model of 809856 parameters, a vocabulary of 65".
 std::string describe_model(const Model& model, const Tokenizer& tokenizer);
 

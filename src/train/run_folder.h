@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "heed/io/folder_lock.h"
 #include "heed/train/loop.h"
@@ -37,6 +39,11 @@ class RunFolder {
   FolderLock lock_;
   std::filesystem::path checkpoint_;
 };
+
+/// Throws Error naming the first key in which `recipe` differs from that of the checkpoint's run, although a
+/// resumed run may not change it.
+void check_recipe_of_run(const std::filesystem::path& checkpoint,
+                         const std::map<std::string, std::string>& of_run, const Recipe& recipe);
 
 /// train_loop in a folder that is already locked.
 TrainResult run_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options,

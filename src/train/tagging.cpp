@@ -60,7 +60,9 @@ TaggingTask::TaggingTask(const Recipe& recipe, const TrainOptions& options,
     text = join(train[next++].words).text;
     return true;
   };
-  load_or_make(checkpoint, texts, "ForTokenClassification", label_members(tags_of(all), ""));
+  const std::vector<std::string> tags = tags_of(all);
+  check_labels(tags, "tags", recipe.data.train);
+  load_or_make(checkpoint, texts, "ForTokenClassification", label_members(tags, ""));
   dev_ = tokenize(dev, recipe.data.dev.empty() ? recipe.data.train : recipe.data.dev);
   test_ = tokenize(test, recipe.data.test.empty() ? recipe.data.train : recipe.data.test);
   begin_training(tokenize(train, recipe.data.train));

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "heed/train/checkpoint.h"
 #include "train/labelled_task.h"
 #include "train/language_modelling.h"
 #include "train/model_source.h"
@@ -47,6 +48,9 @@ TrainResult train(const Recipe& given, const TrainOptions& options) {
   const Recipe recipe = with_defaults(given);
   validate_recipe(recipe);
   const RunFolder folder(options);
+  // Before the data are read and the model is loaded, which may fail for this very reason.
+  if (!folder.checkpoint().empty())
+    check_recipe_of_run(folder.checkpoint(), load_training_state(folder.checkpoint()).recipe, recipe);
   if (recipe.lora.rank > 0) return train_adapter(recipe, options, folder);
   const std::unique_ptr<TrainingTask> task = make_task(recipe, options, folder.checkpoint());
   return run_loop(*task, recipe, options, folder);

@@ -149,6 +149,7 @@ void TranslationTask::load_or_make(const std::filesystem::path& checkpoint) {
       throw Error(fmt::format("recipe: data.{}: expected at most {}, the model's positions, got {}", key,
                               *positions, most));
   }
+  check_fits(*tokenizer_, *model_);
   parameters_ = trained_parameters(*model_, recipe_);
   message(describe_model(*model_, *tokenizer_));
 }

@@ -297,6 +297,45 @@ TEST_F(TasksTest, CausalLmKeepsDocumentsApart) {
                                      "model, got false (linear attention: expected one document in a row"));
 }
 
+TEST_F(TasksTest, GradientCheckpointingChangesNoBit) {
+  Recipe r = causal(6);
+  r.model.settings["resid_pdrop"] = "0.2";
+  train(r, {.output = folder_ / "plain"});
+  r.train.gradient_checkpointing = true;
+  train(r, {.output = folder_ / "checkpointed"});
+  EXPECT_TRUE(weights(folder_ / "plain") == weights(folder_ / "checkpointed"));
+}
+
+TEST_F(TasksTest, RefusesATokenizerWithIdsThatTheModelLacks) {
+  train(masked(2), {.output = folder_ / "small"});
+  Recipe r = masked(2);
+  std::string text;
+  for (int i = 0; i < 300; ++i)
+    text += "word" + std::to_string(i) + " other" + std::to_string(i * i) + "\n\n";
+  write_file(folder_ / "text.txt", text);
+  r.tokenizer.vocab_size = 400;
+  train(r, {.output = folder_ / "large"});
+  const auto overwrite = std::filesystem::copy_options::overwrite_existing;
+  std::filesystem::copy(folder_ / "large" / "tokenizer.json", folder_ / "small" / "tokenizer.json",
+                        overwrite);
+  EXPECT_THAT(error_of(r, folder_ / "small"),
+              AllOf(HasSubstr("train: expected a tokenizer of at most "),
+                    HasSubstr("as many as this bert model has, got one of ")));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "refused" / "log.jsonl"));
+}
+
+TEST_F(TasksTest, AResumedRunIsOfTheSameTask) {
+  train(causal(4), {.output = folder_ / "run"});
+  const std::string before = weights(folder_ / "run");
+  try {
+    train(classification(8), {.output = folder_ / "run", .resume = true});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("train: task.kind: expected causal-lm, as in "));
+  }
+  EXPECT_EQ(weights(folder_ / "run"), before);
+}
+
 TEST_F(TasksTest, LongDocumentsComeInPartsAndEndWhereTheyEnd) {
   Recipe r = masked(1);
   const std::string line = std::string(999, 'x') + "\n";
@@ -377,6 +416,15 @@ TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   r = answers(4);
   write_file(folder_ / "squad.json", "{\"data\": [{}]}");
   EXPECT_THAT(error_of(r), HasSubstr("expected SQuAD's JSON"));
+  r = tagging(4);
+  write_file(folder_ / "words.conll", "a B\nb O\n\nc word O\n");
+  EXPECT_THAT(error_of(r), HasSubstr("words.conll:4: expected 2 columns, as in the lines before, got 3"));
+  write_file(folder_ / "words.conll", "the quick fox\nthe lazy fox\n");
+  EXPECT_THAT(error_of(r), HasSubstr("words.conll: expected at least two different tags, got only \"fox\""));
+  r = classification(4);
+  write_file(folder_ / "labelled.txt", "the quick fox\nthe lazy fox\n");
+  EXPECT_THAT(error_of(r),
+              HasSubstr("labelled.txt: expected at least two different labels, got only \"the\""));
   train(causal(4), {.output = folder_ / "decoder"});
   EXPECT_THAT(error_of(classification(4), folder_ / "decoder"),
               HasSubstr("expected a family of encoders with heads, got gpt2"));
