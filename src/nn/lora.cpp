@@ -25,6 +25,8 @@ AdapterDropout::AdapterDropout(const Context& context) : before_(dropout_generat
   dropout_generator = context.generator;
 }
 
+bool AdapterDropout::active() { return dropout_generator != nullptr; }
+
 AdapterDropout::~AdapterDropout() { dropout_generator = before_; }
 
 }  // namespace heed

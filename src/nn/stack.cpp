@@ -7,6 +7,7 @@
 
 #include "heed/autograd.h"
 #include "heed/nn/linear.h"
+#include "heed/nn/lora.h"
 #include "heed/ops/elementwise.h"
 #include "ops/several_results.h"
 
@@ -50,6 +51,7 @@ struct Recomputation {
   std::string name;
   std::shared_ptr<Pass> pass;
   bool training;
+  bool adapter_dropout;
   std::optional<Generator> generator;  // where it was before the layer
   std::vector<Tensor> inputs;          // x, then what all layers share
 
@@ -57,6 +59,8 @@ struct Recomputation {
     const RecordGradients on;
     std::optional<Generator> streams = generator;
     Context context{.training = training, .generator = streams ? &*streams : nullptr};
+    std::optional<AdapterDropout> adapters;
+    if (adapter_dropout) adapters.emplace(context);
     Pass again(context, *pass);
     std::vector<Tensor> copies;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -85,6 +89,7 @@ Tensor run_checkpointed(const Layer& layer, const std::string& name, const Tenso
                       .name = name,
                       .pass = nullptr,
                       .training = pass.context.training,
+                      .adapter_dropout = AdapterDropout::active(),
                       .generator = {},
                       .inputs = {x}};
   if (pass.context.generator != nullptr) again.generator = *pass.context.generator;

@@ -122,6 +122,15 @@ TEST_F(LoraTraining, StoppedAndResumedEqualsUnbroken) {
   expect_resumes(adapted("reverse", 9, {.names = {"q_proj", "v_proj"}}), base("reverse"));
 }
 
+TEST_F(LoraTraining, GradientCheckpointingKeepsTheBits) {
+  Recipe r = adapted("classification", 5, {.names = {"query", "value"}});
+  EXPECT_GT(r.lora.dropout, 0);
+  train(r, {.output = folder_ / "kept", .init = base("masked-lm")});
+  r.train.gradient_checkpointing = true;
+  train(r, {.output = folder_ / "again", .init = base("masked-lm")});
+  EXPECT_EQ(read_file(folder_ / "kept" / kAdapter), read_file(folder_ / "again" / kAdapter));
+}
+
 TEST_F(LoraTraining, LearnsLabelsThatTheBaseDoesNotHave) {
   Recipe r = adapted("classification", 60, {.names = {"query", "key", "value", "dense"}});
   r.lora.dropout = 0;

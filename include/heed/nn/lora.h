@@ -23,6 +23,7 @@ class AdapterDropout {
  public:
   explicit AdapterDropout(const Context& context);
   ~AdapterDropout();
+  static bool active();  ///< on this thread
   AdapterDropout(const AdapterDropout&) = delete;
   AdapterDropout& operator=(const AdapterDropout&) = delete;
 
