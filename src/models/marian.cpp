@@ -6,6 +6,7 @@
 #include "models/bart_common.h"
 #include "models/config_fields.h"
 #include "models/families.h"
+#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
