@@ -277,6 +277,7 @@ void print_json(const std::vector<KindCosts>& kinds) {
 void draw(const std::filesystem::path& file, const std::string& title, const std::string& y_label,
           const std::vector<KindCosts>& kinds, Value value, double unit) {
   LineChart chart{.title = title, .x_label = "tokens", .y_label = y_label};
+  chart.width = 860;  // for the names of all kinds in a row
   chart.log_x = chart.log_y = true;
   for (const KindCosts& kind : kinds) {
     ChartSeries series;
