@@ -51,6 +51,9 @@ class AssembledDecoder final : public Assembled<DecoderModel> {
   std::optional<std::int64_t> trained_positions() const override { return facts_.trained_positions; }
   std::int64_t vocab_size() const override { return parts_.embeddings.tokens.table.size(0); }
   bool rows_are_independent() const override { return facts_.rows_are_independent; }
+  std::optional<ReadOut> read_out() const override {
+    return parts_.output.weight.defined() ? std::optional(parts_.read_out()) : std::nullopt;
+  }
 
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
   Tensor loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options, Context& context,
@@ -116,7 +119,7 @@ TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOption
   collector.replace_last(parts_.stack, "", hidden);
   TensorMap& outputs = collector.outputs;
   outputs["last_hidden_state"] = hidden;
-  if (parts_.output.weight.defined()) outputs["logits"] = parts_.logits(hidden);  // [B, T, V]
+  if (parts_.output.weight.defined()) outputs["logits"] = parts_.logits(hidden, pass.context);  // [B, T, V]
   const std::vector<Tensor>& router_logits = pass.collected["router_logits"];
   for (std::size_t i = 0; i < router_logits.size(); ++i)
     outputs["router_logits." + std::to_string(i)] = router_logits[i];
@@ -143,9 +146,18 @@ Tensor DecoderParts::output_input(const Tensor& hidden) const {
   return output_scale == 1.0 ? hidden : hidden * output_scale;
 }
 
-Tensor DecoderParts::logits(const Tensor& hidden) const {
-  const Tensor all = output(output_input(hidden));
-  return logit_cap > 0 ? softcap(all, logit_cap) : all;
+Tensor ReadOut::logits(const Tensor& x) const {
+  Tensor y = norm ? (*norm)(x) : x;
+  if (scale != 1.0) y = y * scale;
+  y = output(y);
+  return logit_cap > 0 ? softcap(y, logit_cap) : y;
+}
+
+Tensor DecoderParts::logits(const Tensor& hidden, Context& context) const {
+  Tensor all = output(output_input(hidden));
+  if (logit_cap > 0) all = softcap(all, logit_cap);
+  tap_logits(context, all);
+  return all;
 }
 
 std::unique_ptr<Model> assemble_decoder(ModelFiles files, DecoderParts parts, const DecoderFacts& facts) {

@@ -37,8 +37,9 @@ struct DecoderParts {
   Tensor operator()(const Tensor& ids, Pass& pass, StackState* state = nullptr) const;
   /// What enters the output projection.
   Tensor output_input(const Tensor& hidden) const;
-  /// The logits [..., V] of hidden [..., D].
-  Tensor logits(const Tensor& hidden) const;
+  /// The logits [..., V] of hidden [..., D]; tap `logits`.
+  Tensor logits(const Tensor& hidden, Context& context) const;
+  ReadOut read_out() const { return {stack.final_norm, output_scale, output, logit_cap}; }
 };
 
 /// What search and training ask a decoder-only model.

@@ -22,7 +22,8 @@ class StackDecoding final : public Decoding {
     if (crosses(ids, {})) return recompute(ids, {}, context);
     const Tensor hidden = feed(ids, {}, context);
     const std::int64_t time = ids.size(1);
-    return parts_.logits(reshape(slice(hidden, 1, time - 1, time), {rows(), hidden.size(2)}));  // [R, V]
+    return parts_.logits(reshape(slice(hidden, 1, time - 1, time), {rows(), hidden.size(2)}),
+                         context);  // [R, V]
   }
 
   Tensor step_ragged(const Tensor& ids, std::span<const std::int64_t> lengths, Context& context) override {
@@ -40,7 +41,7 @@ class StackDecoding final : public Decoding {
     for (std::int64_t row = 0; row < rows(); ++row)
       last.push_back(row * time + lengths[static_cast<std::size_t>(row)] - 1);
     const Tensor flat = reshape(hidden, {rows() * time, hidden.size(2)});
-    return parts_.logits(gather(flat, 0, Tensor::from(last, {rows()})));  // [R, V]
+    return parts_.logits(gather(flat, 0, Tensor::from(last, {rows()})), context);  // [R, V]
   }
 
   void reorder(std::span<const std::int64_t> rows) override {

@@ -85,7 +85,9 @@ Tensor AssembledEncoder::encode(const EncoderBatch& batch, Context& context) con
 
 Tensor AssembledEncoder::predict(const Tensor& hidden, const Tensor& mask, Context& context) const {
   const EncoderHeadParts& head = head_parts();
-  return head.output(head.features(head_input(hidden, mask), context));
+  Tensor logits = head.output(head.features(head_input(hidden, mask), context));
+  tap_logits(context, logits);
+  return logits;
 }
 
 // The rows of hidden [B, T, D] whose label counts, and those labels.

@@ -21,6 +21,7 @@ class AssembledEncoderDecoder final : public Assembled<EncoderDecoderModel> {
   std::int64_t decoder_start_id() const override { return facts_.decoder_start_id; }
   std::int64_t pad_id() const override { return facts_.pad_id; }
   std::int64_t eos_id() const override { return facts_.eos_id; }
+  std::optional<ReadOut> read_out() const override { return parts_.decoder.read_out(); }
 
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
   Tensor decoder_inputs(const Tensor& labels, std::int64_t ignored) const override {
@@ -99,7 +100,7 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
   TensorMap& outputs = collector.outputs;
   outputs["encoder_last_hidden_state"] = memory;
   outputs["last_hidden_state"] = last;
-  outputs["logits"] = parts_.decoder.logits(last);  // [B, T, V]
+  outputs["logits"] = parts_.decoder.logits(last, collector.context);  // [B, T, V]
   if (labels.defined()) outputs["loss"] = cross_entropy(outputs["logits"], labels, CrossEntropyOptions());
   return outputs;
 }

@@ -81,7 +81,7 @@ Tensor RecurrentDecoder::whole(Tensor x, RecurrentDecoderState& state, const Sou
   Tensor read = attention->context(queries, memory, context.wants(name) ? &weights : nullptr);
   if (weights.defined()) {
     const Tensor own = weights;
-    tap(context, name, weights);
+    tap(context, name, weights, kScoreAxes);
     if (!weights.is_same(own)) read = context_of(weights, memory);
   }
   return apply_dropout(combine(concat({read, x}, 2), Activation::tanh), dropout, context);  // [B, T, H]
@@ -142,7 +142,7 @@ Tensor RecurrentDecoder::stepwise(const Tensor& x, RecurrentDecoderState& state,
   if (seen.wants_weights) {
     const Tensor own = concat(seen.weights, 2);  // [B, 1, T, S]
     Tensor weights = own;
-    tap(context, weights_tap(), weights);
+    tap(context, weights_tap(), weights, kScoreAxes);
     if (!weights.is_same(own)) {  // later steps depend on what earlier ones read: all run again
       state = first;
       seen.out.assign(layers.size(), {});

@@ -51,7 +51,10 @@ class RecurrentDecoding final : public Decoding {
     const std::int64_t time = ids.size(1);
     const Tensor hidden = decoder_(ids, state_, memory_, context);
     length_ += time;
-    return decoder_.output(reshape(slice(hidden, 1, time - 1, time), {rows(), hidden.size(2)}));  // [R, V]
+    Tensor logits =
+        decoder_.output(reshape(slice(hidden, 1, time - 1, time), {rows(), hidden.size(2)}));  // [R, V]
+    tap_logits(context, logits);
+    return logits;
   }
 
   void reorder(std::span<const std::int64_t> rows) override {
@@ -166,7 +169,8 @@ TensorMap RecurrentModel::forward(const TensorMap& inputs, const ForwardOptions&
   TensorMap& outputs = collector.outputs;
   outputs["encoder_last_hidden_state"] = encoded.memory;
   outputs["last_hidden_state"] = last;
-  outputs["logits"] = parts_.decoder.output(last);  // [B, T, V]
+  Tensor& logits = outputs["logits"] = parts_.decoder.output(last);  // [B, T, V]
+  tap_logits(collector.context, logits);
   if (labels.defined()) outputs["loss"] = cross_entropy(outputs["logits"], labels, CrossEntropyOptions());
   return outputs;
 }

@@ -163,7 +163,8 @@ TensorMap Vit::forward(const TensorMap& inputs, const ForwardOptions& options, C
     if (parts_.pooler) outputs["pooler_output"] = (*parts_.pooler)(first, config_.pooler_activation);
     return outputs;
   }
-  outputs["logits"] = (*parts_.classifier)(first);
+  Tensor& logits = outputs["logits"] = (*parts_.classifier)(first);
+  tap_logits(collector.context, logits);
   if (inputs.contains("labels"))
     outputs["loss"] = sequence_loss(outputs["logits"], inputs.at("labels"), config_.problem, {});
   return outputs;

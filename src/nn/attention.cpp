@@ -1,13 +1,16 @@
 // Multi-head attention, self and cross.
 #include "heed/nn/attention.h"
 
+#include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
+#include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "heed/ops/sparse_attention.h"
 #include "nn/attention_common.h"
 #include "nn/key_value_state.h"
+#include "ops/attention_scores.h"
 
 namespace heed {
 namespace {
@@ -62,14 +65,58 @@ FusedQkv qkv_by_head(Linear projection, std::int64_t head_dim) {
           .first = {0, head_dim, 2 * head_dim}};
 }
 
+TapPart wanted_scores(const MultiHeadAttention& a, const Tensor& queries, const Pass& pass) {
+  return pass.context.taps->wanted_part({pass.name + ".scores", pass.name + ".weights"}, a.heads,
+                                        queries.size(2));
+}
+
+Tensor weigh_values(const MultiHeadAttention& a, const Tensor& weights, const Tensor& values,
+                    const TapPart& part, const Tensor& heads) {
+  if (part.all()) return weigh_values(a, weights, values);
+  refuse_gradient("a replaced part of attention weights", {heads, values, weights});
+  const Tensor result = heads.clone(), all = values.to(weights.dtype());
+  for (std::int64_t i = 0; i < weights.size(1); ++i) {
+    const std::int64_t h = part.heads.empty() ? i : part.heads[static_cast<std::size_t>(i)];
+    const std::int64_t kv = h / (a.heads / a.kv_heads);
+    const Tensor read = matmul(slice(weights, 1, i, i + 1), slice(all, 1, kv, kv + 1));  // [B, 1, Q, d]
+    const Tensor head = slice(result, 1, h, h + 1);
+    for (std::int64_t j = 0; j < weights.size(2); ++j) {
+      const std::int64_t t = part.queries.empty() ? j : part.queries[static_cast<std::size_t>(j)];
+      slice(head, 2, t, t + 1).copy_from(slice(read, 2, j, j + 1));
+    }
+  }
+  return result;
+}
+
 Tensor weigh_values(const MultiHeadAttention& a, const Tensor& weights, const Tensor& values) {
   const std::int64_t batch = weights.size(0), queries = weights.size(2), group = a.heads / a.kv_heads;
   const Tensor grouped = reshape(weights, {batch, a.kv_heads, group * queries, weights.size(3)});
   return reshape(matmul(grouped, values.to(weights.dtype())), {batch, a.heads, queries, values.size(3)});
 }
 
-Tensor project_output(const MultiHeadAttention& a, const Tensor& heads, Pass& pass) {
+// The tap `contributions` of the heads that listeners select; what replaces them is added to the result.
+void offer_contributions(const MultiHeadAttention& a, const Tensor& heads, Pass& pass, Tensor& result) {
+  TapPart part = pass.context.taps->wanted_part({pass.name + ".contributions"}, a.heads, heads.size(2));
+  part.queries.clear();
+  Linear no_bias = a.out;
+  no_bias.bias = {};
+  std::vector<Tensor> each;
+  for (std::int64_t i = 0; i < (part.heads.empty() ? a.heads : std::ssize(part.heads)); ++i) {
+    const std::int64_t h = part.heads.empty() ? i : part.heads[static_cast<std::size_t>(i)];
+    const Tensor one = Tensor::zeros(heads.shape(), heads.dtype());
+    slice(one, 1, h, h + 1).copy_from(slice(heads, 1, h, h + 1));
+    each.push_back(no_bias(join_heads(one)));
+  }
+  const Tensor own = heed::stack(each, 1);  // [B, heads, T, D]
+  Tensor offered = own;
+  pass.tap("contributions", offered, kQueryAxes, part);
+  if (!offered.is_same(own)) result = result + sum(offered - own, 1);
+}
+
+Tensor project_output(const MultiHeadAttention& a, Tensor heads, Pass& pass) {
+  pass.tap("heads", heads, kQueryAxes);
   Tensor result = a.out(join_heads(heads));
+  if (pass.wants("contributions")) offer_contributions(a, heads, pass, result);
   pass.tap("out", result);
   return result;
 }
@@ -88,9 +135,10 @@ Tensor MultiHeadAttention::attend(Tensor queries, Tensor keys, Tensor values, At
     refuse_documents("sparse", options);
     const SparseAttentionOptions some{*sparse, scale, options.key_mask, options.key_lengths,
                                       options.query_offsets};
-    return attend_by(*this, queries, keys, values, pass, [&](AttentionWeights* weights) {
-      return sparse_attention(queries, keys, values, some, weights);
-    });
+    return attend_by(
+        *this, queries, keys, values, pass,
+        [&](AttentionWeights* weights) { return sparse_attention(queries, keys, values, some, weights); },
+        [&](AttentionWeights& scores) { sparse_attention_scores(queries, keys, values, some, scores); });
   }
   if (scale) options.scale = scale;
   if (score_cap > 0) options.score_cap = score_cap;
@@ -102,9 +150,12 @@ Tensor MultiHeadAttention::attend(Tensor queries, Tensor keys, Tensor values, At
     options.dropout = dropout;
     options.stream = context.generator->next();
   }
-  return attend_by(*this, queries, keys, values, pass, [&](AttentionWeights* weights) {
-    return scaled_dot_product_attention(queries, keys, values, options, weights);
-  });
+  return attend_by(
+      *this, queries, keys, values, pass,
+      [&](AttentionWeights* weights) {
+        return scaled_dot_product_attention(queries, keys, values, options, weights);
+      },
+      [&](AttentionWeights& scores) { attention_scores(queries, keys, values, options, scores); });
 }
 
 Tensor SelfAttention::operator()(const Tensor& x, Pass& pass, PartState* state) const {

@@ -34,7 +34,7 @@ Tensor Experts::operator()(const Tensor& x, Pass& pass, PartState*) const {
   const std::int64_t d_model = x.size(-1), k = chosen;
   const Tensor tokens = reshape(x, {x.numel() / d_model, d_model});  // [N, D]
   Tensor logits = router(tokens);                                    // [N, E]
-  pass.tap("router_logits", logits);
+  pass.tap("router_logits", logits, {});
   pass.collected["router_logits"].push_back(logits);
   const Tensor probabilities = softmax(logits, -1);
   const Indices picks = top_k(probabilities, k).to_vector<std::int64_t>();
@@ -45,6 +45,7 @@ Tensor Experts::operator()(const Tensor& x, Pass& pass, PartState*) const {
   std::vector<Tensor> results;
   Indices place(picks.size());  // of a choice's result among those of all experts
   std::int64_t next = 0;
+  const std::string name = pass.name;
   for (std::size_t e = 0; e < experts.size(); ++e) {
     if (choices[e].empty()) continue;
     Indices rows;
@@ -52,13 +53,17 @@ Tensor Experts::operator()(const Tensor& x, Pass& pass, PartState*) const {
       rows.push_back(choice / k);
       place[static_cast<std::size_t>(choice)] = next++;
     }
+    if (pass.context.taps != nullptr) pass.name = name + ".experts." + std::to_string(e);
     results.push_back(experts[e](gather(tokens, 0, index_tensor(rows)), pass));
   }
+  pass.name = name;
   // Each token's results in the order of its choices, so that the order of the sum is its own.
   const Tensor ordered = gather(concat(results, 0), 0, index_tensor(place));  // [N * k, D]
   const Tensor weights = weights_of(probabilities, picks, k, normalise);
   const std::int64_t count = tokens.size(0);
-  return reshape(sum(reshape(ordered, {count, k, d_model}) * unsqueeze(weights, 2), 1), x.shape());
+  Tensor y = reshape(sum(reshape(ordered, {count, k, d_model}) * unsqueeze(weights, 2), 1), x.shape());
+  pass.tap("out", y);
+  return y;
 }
 
 Tensor load_balancing_loss(const std::vector<Tensor>& router_logits, std::int64_t chosen,

@@ -16,10 +16,13 @@ Tensor gated_halves(const Tensor& both, Activation activation) {
 }  // namespace
 
 Tensor FeedForward::operator()(const Tensor& x, Pass& pass, PartState*) const {
-  const Tensor inner = fused_gate ? gated_halves(up(x), activation)
-                       : gate     ? gated((*gate)(x), up(x), activation)
-                                  : up(x, activation);  // [..., F]
-  return down(apply_dropout(inner, dropout, pass.context));
+  Tensor inner = fused_gate ? gated_halves(up(x), activation)
+                 : gate     ? gated((*gate)(x), up(x), activation)
+                            : up(x, activation);  // [..., F]
+  pass.tap("inner", inner);
+  Tensor y = down(apply_dropout(inner, dropout, pass.context));
+  pass.tap("out", y);
+  return y;
 }
 
 }  // namespace heed

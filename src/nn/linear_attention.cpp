@@ -45,9 +45,12 @@ Tensor LinearSelfAttention::operator()(const Tensor& x, Pass& pass, PartState* s
     options.key_mask = pass.self.key_mask;
     options.key_lengths = pass.self.key_lengths;
   }
-  return attend_by(attention, heads.queries, heads.keys, heads.values, pass, [&](AttentionWeights* weights) {
-    return linear_attention(heads.queries, heads.keys, heads.values, options, weights);
-  });
+  return attend_by(
+      attention, heads.queries, heads.keys, heads.values, pass,
+      [&](AttentionWeights* weights) {
+        return linear_attention(heads.queries, heads.keys, heads.values, options, weights);
+      },
+      nullptr);
 }
 
 std::unique_ptr<PartState> LinearSelfAttention::make_state(const Tensor&) const {

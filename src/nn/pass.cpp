@@ -24,8 +24,8 @@ std::vector<Tensor*> Pass::differentiable() {
   return shared;
 }
 
-void Pass::tap(const char* what, Tensor& value) {
-  if (wants(what)) context.taps->emit(name + "." + what, value);
+void Pass::tap(const char* what, Tensor& value, TapAxes axes, const TapPart& part) {
+  if (wants(what)) context.taps->emit(name + "." + what, value, axes, part);
 }
 
 const Tensor& Pass::cos_sin(const RotaryPositions& rotary, const Tensor& x) {

@@ -15,17 +15,39 @@ namespace heed {
 namespace {
 
 Tensor run(const Sublayer& sublayer, const Tensor& x, Pass& pass, PartState* state) {
-  Tensor y = sublayer.part(sublayer.norm_before ? (*sublayer.norm_before)(x) : x, pass, state);
-  if (sublayer.norm_after) y = (*sublayer.norm_after)(y);
+  Tensor input = x;
+  if (sublayer.norm_before) {
+    input = (*sublayer.norm_before)(x);
+    pass.tap("norm", input);
+  }
+  Tensor y = sublayer.part(input, pass, state);
+  if (sublayer.norm_after) {
+    y = (*sublayer.norm_after)(y);
+    pass.tap("norm_after", y);
+  }
   if (sublayer.multiplier != 1.0) y = y * sublayer.multiplier;
+  pass.tap("added", y);
   return apply_dropout(y, sublayer.dropout, pass.context);
+}
+
+// Pass::tap of a layer or sublayer.
+void tap_of(Pass& pass, const std::string& name, const char* what, Tensor& value) {
+  if (pass.context.taps == nullptr) return;
+  pass.name = name;
+  pass.tap(what, value);
 }
 
 // `parts` are the states of the stack's parts from this layer's first on, or null.
 Tensor run(const Layer& layer, const std::string& name, Tensor x, Pass& pass,
            const std::unique_ptr<PartState>* parts = nullptr) {
-  for (const ResidualStep& step : layer.steps) {
-    if (step.norm_input) x = (*step.norm_input)(x);
+  tap_of(pass, name, "in", x);
+  for (std::size_t i = 0; i < layer.steps.size(); ++i) {
+    const ResidualStep& step = layer.steps[i];
+    if (i > 0) tap_of(pass, name, i == 1 ? "mid" : "mid2", x);
+    if (step.norm_input) {
+      x = (*step.norm_input)(x);
+      tap_of(pass, name + "." + step.sublayers.front().name, "norm", x);
+    }
     Tensor sum;
     for (const Sublayer& sublayer : step.sublayers) {
       pass.name = name + "." + sublayer.name;
@@ -143,11 +165,13 @@ Tensor Stack::operator()(Tensor x, Pass& pass, StackState* state) const {
       x = run(layers[i], layer, x, pass, state != nullptr ? state->parts_.data() + part : nullptr);
     }
     for (const ResidualStep& step : layers[i].steps) part += step.sublayers.size();
-    pass.name = layer;
-    pass.tap("out", x);
+    tap_of(pass, layer, "out", x);
   }
   if (state != nullptr) state->advance(pass, time);
-  return final_norm ? (*final_norm)(x) : x;
+  if (!final_norm) return x;
+  x = (*final_norm)(x);
+  tap_of(pass, name, "final_norm", x);
+  return x;
 }
 
 StackState::StackState(const Stack& stack, std::int64_t rows, const Tensor& memory)

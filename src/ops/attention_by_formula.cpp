@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "heed/autograd.h"
 #include "heed/ops/activation.h"
 #include "heed/ops/attention.h"
 #include "heed/ops/dropout.h"
@@ -11,6 +12,7 @@
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"
 #include "ops/attention_checks.h"
+#include "ops/attention_scores.h"
 
 namespace heed {
 namespace {
@@ -21,31 +23,64 @@ std::vector<std::int64_t> first_positions(const AttentionSizes& n, const Attenti
   return std::vector<std::int64_t>(static_cast<std::size_t>(n.batch), n.keys - n.queries);
 }
 
-// relative_bias as [B, H, T, S]: each score's entry looked up.
-Tensor spread_relative_bias(const AttentionSizes& n, const AttentionOptions& options) {
+using ScoreIndices = std::vector<std::int64_t>;
+
+Tensor index_tensor_of(const ScoreIndices& indices) {
+  return Tensor::from(indices, {static_cast<std::int64_t>(indices.size())});
+}
+
+Shape wanted_shape(const AttentionSizes& n, const WantedWeights& wanted) {
+  return {n.batch, static_cast<std::int64_t>(wanted.heads.size()),
+          static_cast<std::int64_t>(wanted.queries.size()), n.keys};
+}
+
+// The wanted heads and queries of x [B, H or 1, T or 1, ...]; x itself where all are wanted.
+Tensor wanted_rows(Tensor x, const AttentionSizes& n, const WantedWeights& wanted) {
+  if (x.size(1) > 1 && static_cast<std::int64_t>(wanted.heads.size()) < n.heads)
+    x = gather(x, 1, index_tensor_of(wanted.heads));
+  if (x.size(2) > 1 && static_cast<std::int64_t>(wanted.queries.size()) < n.queries)
+    x = gather(x, 2, index_tensor_of(wanted.queries));
+  return x;
+}
+
+// A mask that broadcasts to [B, H, T, S] as one of that rank, with the wanted rows.
+Tensor wanted_mask(const Tensor& mask, const AttentionSizes& n, const WantedWeights& wanted) {
+  Shape shape{1, 1, 1, 1};
+  for (int axis = 0; axis < mask.rank(); ++axis) shape[4 - mask.rank() + axis] = mask.size(axis);
+  return wanted_rows(reshape(mask, shape), n, wanted);
+}
+
+// relative_bias as [B, heads, queries, S]: each score's entry looked up.
+Tensor spread_relative_bias(const AttentionSizes& n, const AttentionOptions& options,
+                            const WantedWeights& wanted) {
   const std::vector<std::int64_t> first = first_positions(n, options);
-  const Tensor index = Tensor::empty({n.batch * n.queries * n.keys}, DType::i64);
+  const auto queries = static_cast<std::int64_t>(wanted.queries.size());
+  const Tensor index = Tensor::empty({n.batch * queries * n.keys}, DType::i64);
   std::int64_t* place = index.data<std::int64_t>();
   for (std::int64_t b = 0; b < n.batch; ++b) {
-    for (std::int64_t t = 0; t < n.queries; ++t) {
+    for (const std::int64_t t : wanted.queries) {
       for (std::int64_t s = 0; s < n.keys; ++s) {
         const std::int64_t r = s - t - first[static_cast<std::size_t>(b)];
         *place++ = std::clamp<std::int64_t>(r + n.keys - 1, 0, n.queries + n.keys - 2);
       }
     }
   }
-  const Tensor spread = gather(options.relative_bias, 1, index);  // [H, B*T*S]
-  return transpose(reshape(spread, {n.heads, n.batch, n.queries, n.keys}), 0, 1);
+  Tensor table = options.relative_bias;
+  if (static_cast<std::int64_t>(wanted.heads.size()) < n.heads)
+    table = gather(table, 0, index_tensor_of(wanted.heads));
+  const Tensor spread = gather(table, 1, index);  // [heads, B*queries*S]
+  return transpose(reshape(spread, {table.size(0), n.batch, queries, n.keys}), 0, 1);
 }
 
-// What the options forbid or add, as one additive tensor [B, H, T, S] (zeros and -inf, and ALiBi).
-Tensor additive_mask(const AttentionSizes& n, const AttentionOptions& options, DType dtype) {
-  const Shape full{n.batch, n.heads, n.queries, n.keys};
+// What the options forbid or add, as one additive tensor [B, heads, queries, S] (zeros and -inf, and ALiBi).
+Tensor additive_mask(const AttentionSizes& n, const AttentionOptions& options, const WantedWeights& wanted,
+                     DType dtype) {
+  const Shape full = wanted_shape(n, wanted);
   std::vector<double> slopes(static_cast<std::size_t>(n.heads), 0.0);
   if (options.alibi_slopes.defined()) slopes = options.alibi_slopes.to(DType::f64).to_vector<double>();
   std::vector<bool> seen(static_cast<std::size_t>(full.numel()), true);
   if (options.mask.defined() && options.mask.dtype() == DType::boolean) {
-    const auto m = broadcast_to(options.mask, full).to_vector<bool>();
+    const auto m = broadcast_to(wanted_mask(options.mask, n, wanted), full).to_vector<bool>();
     seen.assign(m.begin(), m.end());
   }
   std::vector<bool> present(static_cast<std::size_t>(n.batch * n.keys), true);
@@ -58,8 +93,8 @@ Tensor additive_mask(const AttentionSizes& n, const AttentionOptions& options, D
   std::vector<double> sum(static_cast<std::size_t>(full.numel()));
   std::size_t i = 0;
   for (std::int64_t b = 0; b < n.batch; ++b) {
-    for (std::int64_t h = 0; h < n.heads; ++h) {
-      for (std::int64_t t = 0; t < n.queries; ++t) {
+    for (const std::int64_t h : wanted.heads) {
+      for (const std::int64_t t : wanted.queries) {
         for (std::int64_t s = 0; s < n.keys; ++s, ++i) {
           const std::int64_t distance = t + first[static_cast<std::size_t>(b)] - s;
           const bool visible = seen[i] && s < lengths[static_cast<std::size_t>(b)] &&
@@ -84,6 +119,24 @@ Tensor repeat_heads(const Tensor& x, std::int64_t times) {
                  {s[0], s[1] * times, s[2], s[3]});
 }
 
+// The scores of the wanted heads and queries, [B, heads, queries, S].
+Tensor scores_by_formula(const AttentionSizes& n, const Tensor& q, const Tensor& k,
+                         const AttentionOptions& options, const WantedWeights& wanted) {
+  Tensor keys = repeat_heads(k, n.heads / n.kv_heads);
+  if (static_cast<std::int64_t>(wanted.heads.size()) < n.heads) {
+    ScoreIndices read;
+    for (const std::int64_t h : wanted.heads) read.push_back(h / (n.heads / n.kv_heads));
+    keys = gather(k, 1, index_tensor_of(read));
+  }
+  Tensor scores = matmul(wanted_rows(q, n, wanted), transpose(keys, -1, -2)) * attention_scale(options, n);
+  if (options.score_cap > 0) scores = softcap(scores, options.score_cap);
+  scores = scores + additive_mask(n, options, wanted, q.dtype());
+  if (options.mask.defined() && options.mask.dtype() != DType::boolean)
+    scores = scores + wanted_mask(options.mask, n, wanted);
+  if (options.relative_bias.defined()) scores = scores + spread_relative_bias(n, options, wanted);
+  return scores;
+}
+
 }  // namespace
 
 Tensor attention_by_formula(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -92,24 +145,25 @@ Tensor attention_by_formula(const Tensor& query, const Tensor& key, const Tensor
   const DType compute = attention_compute_type(query);
   check_attention_options(n, compute, options);
   const Tensor q = query.to(compute), k = key.to(compute), v = value.to(compute);
-  const std::int64_t group = n.heads / n.kv_heads;
-  Tensor scores =
-      matmul(q, transpose(repeat_heads(k, group), -1, -2)) * attention_scale(options, n);  // [B, H, T, S]
-  if (options.score_cap > 0) scores = softcap(scores, options.score_cap);
-  scores = scores + additive_mask(n, options, compute);
-  if (options.mask.defined() && options.mask.dtype() != DType::boolean) scores = scores + options.mask;
-  if (options.relative_bias.defined()) scores = scores + spread_relative_bias(n, options);
-  const Tensor probabilities = softmax(scores, -1);  // over the keys
+  const Tensor scores = scores_by_formula(n, q, k, options, WantedWeights({}, n));  // [B, H, T, S]
+  const Tensor probabilities = softmax(scores, -1);                                 // over the keys
   if (weights != nullptr) {
     const WantedWeights wanted(*weights, n);
-    const auto index = [](const std::vector<std::int64_t>& places) {
-      return Tensor::from(places, {static_cast<std::int64_t>(places.size())});
-    };
-    weights->values = gather(gather(probabilities, 1, index(wanted.heads)), 2, index(wanted.queries));
+    weights->values =
+        gather(gather(probabilities, 1, index_tensor_of(wanted.heads)), 2, index_tensor_of(wanted.queries));
   }
   const Tensor kept =
       options.dropout > 0 ? dropout(probabilities, options.dropout, options.stream) : probabilities;
-  return matmul(kept, repeat_heads(v, group)).to(query.dtype());  // [B, H, T, e]
+  return matmul(kept, repeat_heads(v, n.heads / n.kv_heads)).to(query.dtype());  // [B, H, T, e]
+}
+
+void attention_scores(const Tensor& query, const Tensor& key, const Tensor& value,
+                      const AttentionOptions& options, AttentionWeights& scores) {
+  const NoGradients guard;
+  const AttentionSizes n = attention_sizes(query, key, value);
+  const DType compute = attention_compute_type(query);
+  check_attention_options(n, compute, options);
+  scores.values = scores_by_formula(n, query.to(compute), key.to(compute), options, WantedWeights(scores, n));
 }
 
 }  // namespace heed

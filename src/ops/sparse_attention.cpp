@@ -11,6 +11,7 @@
 #include "kernels/sparse_attention.h"
 #include "ops/attention_checks.h"
 #include "ops/attention_layout.h"
+#include "ops/attention_scores.h"
 
 namespace heed {
 namespace {
@@ -143,6 +144,13 @@ Tensor sparse_attention(const Tensor& query, const Tensor& key, const Tensor& va
   record(result, kSparseAttention, {query, key, value},
          [call](const Tensor& gradient) { return call.gradients(dense_rows(gradient)); });
   return result;
+}
+
+void sparse_attention_scores(const Tensor& query, const Tensor& key, const Tensor& value,
+                             const SparseAttentionOptions& options, AttentionWeights& scores) {
+  const AttentionSizes n = attention_sizes(query, key, value, kSparseAttention);
+  check(n, query, key, options);
+  attention_scores(query, key, value, dense_options(n, options), scores);
 }
 
 Tensor sparse_attention_by_formula(const Tensor& query, const Tensor& key, const Tensor& value,

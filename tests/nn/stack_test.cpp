@@ -85,11 +85,16 @@ TEST(Stack, SharedLayersHaveTapsOfTheirOwn) {
   Context context{.taps = &taps};
   Pass pass(context);
   stack(random_tensor({1, 2, 6}, 3), pass);
-  const std::string first = "encoder.layers.0.self_attn.", second = "encoder.layers.1.self_attn.";
-  EXPECT_EQ(heard, (std::vector<std::string>{"encoder.embed", first + "q", first + "k", first + "v",
-                                             first + "weights", first + "out", "encoder.layers.0.out",
-                                             second + "q", second + "k", second + "v", second + "weights",
-                                             second + "out", "encoder.layers.1.out"}));
+  std::vector<std::string> expected{"encoder.embed"};
+  for (const std::string layer : {"encoder.layers.0.", "encoder.layers.1."}) {
+    for (const char* tap :
+         {"in", "self_attn.norm", "self_attn.q", "self_attn.k", "self_attn.v", "self_attn.scores",
+          "self_attn.weights", "self_attn.heads", "self_attn.contributions", "self_attn.out",
+          "self_attn.added", "mid", "feed_forward.norm", "feed_forward.inner", "feed_forward.out",
+          "feed_forward.added", "out"})
+      expected.push_back(layer + tap);
+  }
+  EXPECT_EQ(heard, expected);
 }
 
 TEST(Stack, GatesAndScalesAreTheirFormulas) {

@@ -15,6 +15,7 @@
 
 #include "heed/error.h"
 #include "heed/models/adapter.h"
+#include "heed/models/read_out.h"
 #include "heed/nn/context.h"
 #include "heed/ops/activation.h"
 #include "heed/ops/loss.h"
@@ -74,6 +75,9 @@ class Model {
   virtual std::optional<std::int64_t> trained_positions() const { return max_positions(); }
   /// Number of token ids; 0 for a model without tokens.
   virtual std::int64_t vocab_size() const = 0;
+  /// What makes logits of the residual stream of the layers that predict the next token; nothing for other
+  /// models.
+  virtual std::optional<ReadOut> read_out() const { return std::nullopt; }
   /// Settings of config.json that are unknown and ignored, as "key" or "outer.key". transformers ignores
   /// unknown settings too.
   virtual std::vector<std::string> unknown_settings() const { return {}; }

@@ -2,8 +2,9 @@
 // each token (Shazeer et al. 2017, "Outrageously large neural networks"; Fedus et al. 2021, "Switch
 // transformers"; Jiang et al. 2024, "Mixtral of experts").
 //
-// Tap below the part's name: `router_logits` [B * T, E]; replacing them changes which experts are chosen. The
-// pass collects them under the same name.
+// Taps below the part's name: `router_logits` [B * T, E]; replacing them changes which experts are chosen.
+// The pass collects them under the same name. `experts.E.inner` [n, F] and `experts.E.out` [n, D], of the n
+// tokens that chose expert E; `out` [B, T, D].
 #pragma once
 
 #include <cstdint>

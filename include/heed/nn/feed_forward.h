@@ -1,4 +1,6 @@
 // The position-wise feed-forward network (Vaswani et al. 2017, section 3.3), plain or gated.
+//
+// Taps below the part's name: `inner` [B, T, F], what `down` reads, and `out` [B, T, D].
 #pragma once
 
 #include <optional>

@@ -36,8 +36,12 @@ struct Embedding {
 Tensor apply_dropout(const Tensor& x, double p, Context& context);
 
 /// Passes `value` to the listeners of `name`, if there are any; they may replace it.
-inline void tap(Context& context, const std::string& name, Tensor& value) {
-  if (context.wants(name)) context.taps->emit(name, value);
+inline void tap(Context& context, const std::string& name, Tensor& value, TapAxes axes = kTokenAxes) {
+  if (context.wants(name)) context.taps->emit(name, value, axes);
+}
+/// The tap `logits` of a model's predictions [B, T, V], or [B, V] for one position of each row.
+inline void tap_logits(Context& context, Tensor& logits) {
+  if (context.taps != nullptr) tap(context, "logits", logits, logits.rank() == 3 ? kTokenAxes : TapAxes());
 }
 
 }  // namespace heed

@@ -45,7 +45,7 @@ class Pass {
     return context.taps != nullptr && context.taps->wants(name + "." + what);
   }
   /// Passes `value` to the listeners of `name`.what, if there are any; they may replace it.
-  void tap(const char* what, Tensor& value);
+  void tap(const char* what, Tensor& value, TapAxes axes = kTokenAxes, const TapPart& part = {});
   /// The cosines and sines of the tokens of x [B, H, T, d], in its dtype.
   const Tensor& cos_sin(const RotaryPositions& rotary, const Tensor& x);
   /// The tensors that all layers share and that may need a gradient: the memory and score biases.

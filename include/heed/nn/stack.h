@@ -7,8 +7,12 @@
 //   parallel            x + f(norm(x)) + g(norm'(x))     two sublayers of one step (Wang and Komatsuzaki
 //   2021) residual from norm  n + f(n) with n = norm(x)        ResidualStep::norm_input (Shoeybi et al. 2019)
 //
-// Taps: `STACK.embed` [B, T, D], the input of the first layer; `STACK.layers.I.out` [B, T, D], the output of
-// layer I; those of a sublayer's part begin with `STACK.layers.I.SUBLAYER`.
+// Taps, all [B, T, D]: `STACK.embed`, the input of the first layer; the residual stream before layer I,
+// `STACK.layers.I.in`, after its first residual step, `.mid`, after the second of three, `.mid2`, and after
+// the last, `.out`; `STACK.final_norm`. Those of a sublayer and its part begin with
+// `STACK.layers.I.SUBLAYER`: `.norm` is the result of the norm before the part, `.norm_after` that of the
+// norm after it, and `.added` what the stream gets, multiplied where the family does so. A norm of the sum
+// (post-norm) gives `mid` and `out` themselves.
 #pragma once
 
 #include <optional>

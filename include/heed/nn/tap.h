@@ -1,19 +1,55 @@
 // Taps: named values inside a model that a listener (a callback) can read or replace. Parts publish their
 // values with `wants` and `emit`; if a name has no listener, the part uses its fused path and never computes
-// the value. A Taps object must not be used by several threads at once.
+// the value. A listener may ask for some heads, queries and keys; of scores and weights, no others are
+// computed. A Taps object must not be used by several threads at once.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "heed/tensor.h"
 
 namespace heed {
 
-/// Called with the tap's full name (`decoder.layers.3.cross_attn.weights`) and its value. Assigning another
-/// tensor of the same shape to `value` replaces it for the rest of the forward pass (ablation, patching).
+/// Called with the tap's full name (`decoder.layers.3.cross_attn.weights`) and its value, or the selected
+/// part of it. Assigning another tensor of the same shape to `value` replaces it for the rest of the forward
+/// pass (ablation, patching).
 using Listener = std::function<void(const std::string& name, Tensor& value)>;
+
+/// The indices begin, ..., end - 1; to the last where there is no end.
+struct TapRange {
+  std::int64_t begin = 0;
+  std::optional<std::int64_t> end = std::nullopt;
+  bool all() const { return begin == 0 && !end; }
+};
+
+/// The part of a value that a listener gets.
+struct TapSelection {
+  std::vector<std::int64_t> heads = {};  ///< in increasing order; empty: all
+  TapRange queries = {};                 ///< positions, for values without keys (`out` [B, T, D])
+  TapRange keys = {};
+  bool all() const { return heads.empty() && queries.all() && keys.all(); }
+};
+
+/// The axes of a value that a selection acts on; -1: there is none.
+struct TapAxes {
+  int heads = -1, queries = -1, keys = -1;
+};
+inline constexpr TapAxes kTokenAxes{-1, 1, -1};  // [B, T, D]
+inline constexpr TapAxes kQueryAxes{1, 2, -1};   // [B, H, T, d]
+inline constexpr TapAxes kKeyAxes{1, -1, 2};     // [B, K, S, d]
+inline constexpr TapAxes kScoreAxes{1, 2, 3};    // [B, H, T, S]
+
+/// Heads and queries of a value of which only a part is computed, in increasing order; empty: all.
+struct TapPart {
+  std::vector<std::int64_t> heads = {}, queries = {};
+  bool all() const { return heads.empty() && queries.empty(); }
+};
 
 class Taps {
  public:
@@ -22,24 +58,44 @@ class Taps {
   explicit Taps(Taps* outer) : outer_(outer) {}
 
   /// Registers a listener for every tap whose name matches `pattern`; `*` matches any characters.
-  void listen(std::string pattern, Listener listener);
+  void listen(std::string pattern, Listener listener) {
+    listen(std::move(pattern), TapSelection(), std::move(listener));
+  }
+  /// The same for a part of the value. emit() throws Error for heads, queries or keys that do not exist.
+  void listen(std::string pattern, TapSelection selection, Listener listener);
   /// Whether this name has a listener.
   bool wants(const std::string& name) const;
-  /// Calls the listeners of the name, in the order of registration. Throws Error when one of them replaces
-  /// the value with a tensor of another shape or dtype.
-  void emit(const std::string& name, Tensor& value);
-  /// Throws Error naming every pattern that has matched nothing: a misspelled name must not pass as a
-  /// measurement.
+  /// The heads and queries that the listeners of `names` select, of a value with so many; all where one
+  /// listener wants all. Throws Error for those that do not exist.
+  TapPart wanted_part(const std::vector<std::string>& names, std::int64_t heads, std::int64_t queries) const;
+  /// Calls the listeners of the name, in the order of registration, each with what it selected. Of the heads
+  /// and queries, `value` holds those of `part`. Throws Error when a listener replaces its value with a
+  /// tensor of another shape or dtype, or a part of a value that needs a gradient.
+  void emit(const std::string& name, Tensor& value, TapAxes axes = {}, const TapPart& part = {});
+  /// Throws Error naming every pattern that has matched nothing, and the names that the model has: a
+  /// misspelled name must not pass as a measurement.
   void require_all_fired() const;
 
  private:
   struct Entry {
     std::string pattern;
+    TapSelection selection;
     Listener listener;
     bool fired = false;
   };
+  /// Calls `visit(entry)` for every entry that matches, those of the outer Taps first.
+  void each(const std::string& name, const std::function<void(const Entry&)>& visit) const;
+
   Taps* outer_ = nullptr;
   std::vector<Entry> entries_;
+  mutable std::set<std::string> kinds_;  // names asked for, with N in the place of numbers
 };
+
+/// Listeners that replace what they get: by zeros, by itself times `factor`, by itself plus `vector`, which
+/// broadcasts to its shape, and by `value`, which has its shape.
+Listener replace_by_zeros();
+Listener replace_by_scaled(double factor);
+Listener replace_by_sum(Tensor vector);
+Listener replace_by(Tensor value);
 
 }  // namespace heed

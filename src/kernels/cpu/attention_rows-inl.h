@@ -345,6 +345,18 @@ class RowWeights {
             static_cast<const T*>(scores.row(i) + keys.begin));
       }
     }
+    for (std::size_t i = 0; i < queries.size(); ++i) normalise(weights + static_cast<int64_t>(i) * s_.keys);
+  }
+
+  /// Makes the row's sum 1: the rounding of a large logsumexp is a factor of all its weights.
+  void normalise(T* row) const {
+    double sums[8] = {}, sum = 0;
+    for (int64_t s = 0; s < s_.keys; ++s) sums[s % 8] += static_cast<double>(row[s]);
+    for (const double part : sums) sum += part;
+    if (!(sum > 0)) return;
+    const Vec<T> inverse = broadcast(static_cast<T>(1 / sum));
+    map_range<T>(
+        0, s_.keys, row, [=](auto v) HWY_ATTR { return hn::Mul(v, inverse); }, static_cast<const T*>(row));
   }
 
   const AttentionShape& s_;

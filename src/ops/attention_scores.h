@@ -1,0 +1,18 @@
+// The scores of attention as numbers, for those who look at them: what the softmax reads.
+#pragma once
+
+#include "heed/ops/attention.h"
+#include "heed/ops/sparse_attention.h"
+
+namespace heed {
+
+/// scale q k^T, capped, with biases, and -inf where a mask forbids it, of the requested heads and queries, both
+/// in increasing order: `scores.values` [B, heads, queries, S], by the plain formula. No gradient. Throws Error as
+/// scaled_dot_product_attention does.
+void attention_scores(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                      AttentionWeights& scores);
+/// The same for sparse_attention.
+void sparse_attention_scores(const Tensor& q, const Tensor& k, const Tensor& v,
+                             const SparseAttentionOptions& options, AttentionWeights& scores);
+
+}  // namespace heed

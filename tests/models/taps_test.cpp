@@ -1,0 +1,224 @@
+// Taps of every family, over the small models of all fixtures: the documented names and shapes, values that
+// agree with each other, parts of values, replacements, and that listening changes no bit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "heed/autograd.h"
+#include "heed/models/registry.h"
+#include "heed/ops.h"
+#include "reference/tensors.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+std::vector<std::string> fixtures_with_inputs() {
+  std::vector<std::string> names;
+  for (const std::string parent : {"", "decoders", "encoders", "recurrent"}) {
+    for (const auto& entry : fs::directory_iterator(fs::path(HEED_FIXTURES) / parent)) {
+      const fs::path folder = entry.path();
+      if (fs::exists(folder / "inputs.safetensors") && fs::exists(folder / "model.safetensors"))
+        names.push_back(fs::relative(folder, HEED_FIXTURES).string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class FamilyTaps : public testing::TestWithParam<std::string> {
+ protected:
+  fs::path folder = fs::path(HEED_FIXTURES) / GetParam();
+  std::unique_ptr<Model> model = load_model(folder);
+  TensorMap inputs = read_tensors(folder / "inputs.safetensors");
+  bool recurrent = GetParam().starts_with("recurrent");
+  bool linear = Json::parse(std::ifstream(folder / "config.json")).value("attention", Json()) == "linear";
+  NoGradients guard;
+
+  TensorMap run(Taps* taps) const {
+    Context context{.taps = taps};
+    return model->forward(inputs, {}, context);
+  }
+  TensorMap values(const std::string& pattern, const TapSelection& selection = {}) const {
+    TensorMap heard;
+    Taps taps;
+    taps.listen(pattern, selection,
+                [&](const std::string& name, Tensor& value) { heard[name] = value.contiguous(); });
+    run(&taps);
+    taps.require_all_fired();
+    return heard;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, FamilyTaps, testing::ValuesIn(fixtures_with_inputs()), [](const auto& info) {
+  std::string name = info.param;
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return name;
+});
+
+std::vector<double> doubles(const Tensor& x) { return x.to(DType::f64).to_vector<double>(); }
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  const auto x = doubles(a), y = doubles(b);
+  double largest = a.shape() == b.shape() ? 0 : INFINITY;
+  for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i)
+    largest = x[i] == y[i] ? largest : std::max(largest, std::abs(x[i] - y[i]));
+  return largest;
+}
+
+// Each row of weights, and softmax of the scores in f64.
+void expect_weights(const TensorMap& heard, const std::string& part) {
+  const Tensor &weights = heard.at(part + ".weights"), &v = heard.at(part + ".v");
+  const Shape shape = weights.shape();
+  const Shape read{shape[0], shape[1], shape[2], v.size(3)};
+  EXPECT_EQ(heard.at(part + ".heads").shape(), read) << part;
+  const auto row = doubles(weights);
+  const auto keys = static_cast<std::size_t>(shape[3]);
+  for (std::size_t i = 0; i < row.size(); i += keys) {
+    double sum = 0;
+    for (std::size_t s = 0; s < keys; ++s) sum += row[i + s];
+    EXPECT_NEAR(sum, sum == 0 ? 0 : 1, 1e-6) << part;
+  }
+  if (heard.contains(part + ".scores")) {
+    const Tensor scores = heard.at(part + ".scores").to(DType::f64);
+    ASSERT_EQ(scores.shape(), shape) << part;
+    EXPECT_LE(largest_difference(softmax(scores, -1), weights), 1e-5) << part;
+  }
+  std::vector<std::int64_t> kv;
+  for (std::int64_t h = 0; h < shape[1]; ++h) kv.push_back(h / (shape[1] / v.size(1)));
+  const Tensor values = gather(v, 1, Tensor::from(kv, {shape[1]})).to(DType::f64);
+  EXPECT_LE(relative_error(heard.at(part + ".heads"), matmul(weights.to(DType::f64), values).to(DType::f32)),
+            1e-5)
+      << part;
+}
+
+TEST_P(FamilyTaps, NamesAndShapesAreThoseOfTheDocs) {
+  const TensorMap silent = run(nullptr);
+  TensorMap heard, outputs;
+  Taps taps;
+  taps.listen("*", [&](const std::string& name, Tensor& value) { heard[name] = value.contiguous(); });
+  outputs = run(&taps);
+  ASSERT_EQ(silent.size(), outputs.size());
+  const TensorMap expected = read_tensors(folder / "expected.safetensors");
+  for (const auto& [name, value] : silent) {
+    EXPECT_EQ(largest_difference(value, outputs.at(name)), 0) << name;
+    if (!expected.contains(name)) continue;
+    EXPECT_LE(relative_error(value, expected.at(name)), 1e-4) << name;
+  }
+  if (outputs.contains("logits")) {
+    EXPECT_EQ(largest_difference(heard.at("logits"), outputs.at("logits")), 0);
+  }
+  int layers = 0;
+  for (const std::string stack : {"encoder", "decoder"}) {
+    if (!heard.contains(stack + ".embed")) continue;
+    Tensor stream = heard.at(stack + ".embed");
+    const Shape tokens = stream.shape();
+    for (int i = 0; heard.contains(stack + ".layers." + std::to_string(i) + ".out"); ++i, ++layers) {
+      const std::string layer = stack + ".layers." + std::to_string(i) + ".";
+      if (recurrent) continue;
+      EXPECT_EQ(largest_difference(heard.at(layer + "in"), stream), 0);
+      stream = heard.at(layer + "out");
+      EXPECT_EQ(stream.shape(), tokens);
+      const bool crosses = heard.contains(layer + "cross_attn.out");
+      const bool parallel = GetParam() == "decoders/gpt-neox";
+      EXPECT_EQ(heard.contains(layer + "mid"), !parallel);
+      EXPECT_EQ(heard.contains(layer + "mid2"), crosses);
+      EXPECT_EQ(crosses, stack == "decoder" && heard.contains("encoder.embed"));
+      for (const std::string part : {"self_attn", "cross_attn"}) {
+        if (part == "cross_attn" && !crosses) continue;
+        EXPECT_EQ(heard.at(layer + part + ".out").shape(), tokens);
+        EXPECT_EQ(heard.contains(layer + part + ".scores"), !linear || part == "cross_attn");
+        expect_weights(heard, layer + part);
+      }
+      EXPECT_EQ(heard.at(layer + "feed_forward.out").shape(), tokens);
+      if (!heard.contains(layer + "feed_forward.router_logits")) {
+        EXPECT_EQ(heard.at(layer + "feed_forward.inner").shape().rank(), 3);
+      }
+    }
+  }
+  EXPECT_GT(layers, 0);
+}
+
+TEST_P(FamilyTaps, PartsAreThoseOfTheWhole) {
+  for (const char* kind : {"weights", "scores"}) {
+    const std::string pattern = std::string("*_attn.") + kind;
+    if ((recurrent || linear) && std::string(kind) == "scores") continue;
+    if (recurrent && !run(nullptr).empty() && GetParam().find("none") != std::string::npos) continue;
+    const TensorMap whole = values(pattern);
+    const std::int64_t last = recurrent ? 0 : 1;
+    const TensorMap parts = values(pattern, {.heads = {last}, .queries = {1, 3}, .keys = {1, {}}});
+    ASSERT_EQ(parts.size(), whole.size());
+    for (const auto& [name, part] : parts) {
+      const Tensor rows = slice(slice(whole.at(name), 1, last, last + 1), 2, 1, 3);
+      EXPECT_EQ(largest_difference(part, slice(rows, 3, 1, rows.size(3))), 0) << name;
+    }
+  }
+}
+
+// Values replaced by themselves give the same results, whole or in part.
+TEST_P(FamilyTaps, ReplacedValuesFlowOn) {
+  const TensorMap silent = run(nullptr);
+  const bool feeds = GetParam().find("feeding") != std::string::npos ||
+                     GetParam().find("additive") != std::string::npos;  // their layers' outputs are only read
+  const auto same = [](const std::string&, Tensor& value) { value = value.clone(); };
+  for (const bool whole : {true, false}) {
+    Taps taps;
+    if (whole && !feeds) taps.listen("*", same);
+    const bool attends = !recurrent || GetParam().find("none") == std::string::npos;
+    if (!whole && attends) taps.listen("*_attn.weights", {.heads = {0}, .queries = {1, 2}}, same);
+    if (!whole && !recurrent) taps.listen("*_attn.q", {.heads = {0}, .queries = {1, 2}}, same);
+    const TensorMap outputs = run(&taps);
+    taps.require_all_fired();
+    for (const auto& [name, value] : silent) {
+      EXPECT_LE(relative_error(outputs.at(name), value), 1e-5) << name << (whole ? "" : " in part");
+    }
+  }
+  Taps taps;
+  taps.listen("logits", replace_by_zeros());
+  if (!silent.contains("logits")) return;
+  EXPECT_EQ(largest_difference(run(&taps).at("logits"), silent.at("logits") * 0.0), 0);
+}
+
+TEST_P(FamilyTaps, WhatDoesNotExistIsAnError) {
+  EXPECT_THROW(values("*.layers.9.out"), Error);
+  if (recurrent) return;
+  EXPECT_THROW(values("*self_attn.weights", {.heads = {99}}), Error);
+  EXPECT_THROW(values("*self_attn.weights", {.queries = {0, 999}}), Error);
+  EXPECT_THROW(values("*.layers.0.out", {.heads = {0}}), Error);
+}
+
+// One head made zero: the others, and other queries, stay as they are.
+TEST(Taps, AnAblatedHeadChangesOnlyWhatItReads) {
+  const NoGradients guard;
+  const fs::path folder = fs::path(HEED_FIXTURES) / "decoders/llama";
+  const auto model = load_model(folder);
+  const TensorMap inputs = read_tensors(folder / "inputs.safetensors");
+  const auto heads_of = [&](Listener ablation) {
+    Tensor heads;
+    Taps taps;
+    taps.listen("decoder.layers.0.self_attn.weights", {.heads = {1}, .queries = {2, 4}}, std::move(ablation));
+    taps.listen("decoder.layers.0.self_attn.heads",
+                [&](const std::string&, Tensor& value) { heads = value.contiguous(); });
+    Context context{.taps = &taps};
+    model->forward(inputs, {}, context);
+    taps.require_all_fired();
+    return heads;
+  };
+  const Tensor before = heads_of([](const std::string&, Tensor&) {}), after = heads_of(replace_by_zeros());
+  Tensor expected = before.clone();
+  const Tensor ablated = slice(slice(expected, 1, 1, 2), 2, 2, 4);
+  ablated.copy_from(Tensor::zeros(ablated.shape()));
+  EXPECT_EQ(largest_difference(after, expected), 0);
+  const Tensor half = heads_of(replace_by_scaled(0.5));
+  ablated.copy_from(slice(slice(before, 1, 1, 2), 2, 2, 4) * 0.5);
+  EXPECT_LE(largest_difference(half, expected), 1e-6);
+}
+
+}  // namespace
+}  // namespace heed
