@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/models.h"
+#include "cli/tap_options.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "cli/text_tensors.h"
@@ -22,6 +23,8 @@ struct ForwardArguments {
   std::string dtype = "f32";
   ForwardOptions options;
   bool gradients = false;
+  std::vector<std::string> taps;
+  std::filesystem::path replacements;
 };
 
 TensorMap read_inputs(const std::filesystem::path& path) {
@@ -98,6 +101,7 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
   const auto ending = arguments.output.extension();
   if (!ending.empty() && ending != ".safetensors")
     throw UsageError("--output: expected a file ending in .safetensors, got " + arguments.output.string());
+  const std::vector<TapRequest> requests = parse_taps(arguments.taps, "--taps");
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
   if (arguments.gradients && weights_dtype(arguments.dtype) != DType::f32)
@@ -112,11 +116,20 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
     throw Error(arguments.input.string() + ": expected decoder_input_ids or labels for the decoder of " +
                 model->family() +
                 ", got neither (add one of them to the file, or use --text ... --target ...)");
-  Context context;
+  Taps taps;
+  TensorMap tapped;
+  if (!arguments.replacements.empty()) replace_taps(arguments.replacements, taps);
+  record_taps(requests, taps, tapped);
+  const bool listens = !requests.empty() || !arguments.replacements.empty();
+  Context context{.taps = listens ? &taps : nullptr};
   std::optional<NoGradients> guard;
   if (!arguments.gradients) guard.emplace();
   const TensorMap outputs = model->forward(inputs, arguments.options, context);
+  taps.require_all_fired();
   std::vector<NamedTensor> results;
+  for (const auto& [name, tensor] : tapped) {
+    if (!outputs.contains(name)) results.push_back({name, tensor});
+  }
   for (const auto& [name, tensor] : outputs) results.push_back({name, tensor.detach().contiguous()});
   for (const auto& [name, tensor] : texts.tensors) results.push_back({name, tensor});
   if (arguments.gradients) add_gradients(*model, outputs, results);
@@ -163,6 +176,18 @@ void add_forward(CLI::App& app, const Globals& globals) {
       ->add_flag("--gradients", a->gradients,
                  "Also write the gradient of the loss with respect to every parameter, as grad.NAME")
       ->group("Output");
+  command
+      ->add_option("--taps", a->taps,
+                   "Also write these values, separated by commas; * matches any characters: "
+                   "decoder.layers.*.self_attn.weights[heads=3,queries=0:8]")
+      ->allow_extra_args(false)
+      ->type_name("PATTERN")
+      ->group("Output");
+  command
+      ->add_option("--replace", a->replacements,
+                   "Safetensors file with tensors named like taps, whose values they replace")
+      ->type_name("FILE")
+      ->group("Input");
   command->footer(
       "Examples:\n"
       "  heed forward --model bert-base-uncased --text \"Tea is hot.\" --output out.safetensors\n"
@@ -171,7 +196,10 @@ void add_forward(CLI::App& app, const Globals& globals) {
       "  heed tokenize --model bert-base-uncased \"Tea is hot.\" --output in.safetensors\n"
       "  heed forward --model bert-base-uncased --input in.safetensors --output out.safetensors\n"
       "  heed forward --model models/en-fr --text \"I like tea.\" --target \"J'aime le thé.\" --output "
-      "out.safetensors --gradients");
+      "out.safetensors --gradients\n"
+      "  heed forward --model gpt2 --text \"Tea is hot.\" --taps "
+      "\"decoder.layers.0.self_attn.weights[heads=3]\" "
+      "--output out.safetensors");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

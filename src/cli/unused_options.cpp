@@ -32,8 +32,9 @@ constexpr Need kNeeds[] = {
     {"--null-threshold", "--impossible"},
 };
 
-// Commands that use random numbers outside of generation: train, and attend, which may sample a target.
-constexpr const char* kRandomCommands[] = {"train", "attend"};
+// Commands that use random numbers outside of generation: train, attend, which may sample a target, and
+// heads, which may make a sequence.
+constexpr const char* kRandomCommands[] = {"train", "attend", "heads"};
 
 bool is_setting(const Need& need) { return need.needs == kSampling || need.needs == kBeams; }
 

@@ -1,0 +1,113 @@
+// Analysis of what a model computes, through its taps: the logit lens, direct logit attribution, measures of
+// attention heads, and activation patching. Inputs are those of Model::forward(), one row each.
+// Threads: each function runs the model on its own; several may run at once within NoGradients.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heed/models/model.h"
+
+namespace heed {
+
+struct TokenProbability {
+  std::int64_t id = 0;
+  double probability = 0;
+};
+
+/// What the residual stream predicts at one depth: of every position, the most probable tokens.
+struct LensLayer {
+  std::string name;  ///< `embed`, or the number of the layer whose output it is
+  std::vector<std::vector<TokenProbability>> positions;
+};
+
+/// The logit lens (nostalgebraist 2020): softmax of the model's final norm and output projection, applied to
+/// the input of the first layer and to the output of each. The last one is what the model predicts. Throws
+/// Error for models that predict no next token.
+std::vector<LensLayer> logit_lens(const Model& model, const TensorMap& inputs, std::int64_t top_k);
+
+/// What one part adds to a logit.
+struct LogitPart {
+  std::string name;          ///< `embed`, `self_attn`, `cross_attn`, `feed_forward` or `bias`
+  std::int64_t layer = -1;   ///< -1: of no layer
+  std::int64_t head = -1;    ///< -1: not of a head (of an attention: its bias)
+  double logit = 0;
+};
+
+/// The logit of one token as a sum over all parts that add to the residual stream (Elhage et al. 2021, "A
+/// mathematical framework for transformer circuits"): each is divided by the final norm's deviation of the
+/// whole stream and projected on the token's row of the output map.
+struct LogitAttribution {
+  std::vector<LogitPart> parts;
+  double logit = 0;  ///< of the model, before its cap; the sum of the parts
+};
+
+/// Throws Error for models that predict no next token, or whose stream is no sum (post-norm).
+LogitAttribution attribute_logit(const Model& model, const TensorMap& inputs, std::int64_t position,
+                                 std::int64_t token);
+
+/// One head, measured over the queries of all texts. A share is a sum of weights, from 0 to 1.
+struct HeadMeasures {
+  std::int64_t layer = 0, head = 0;
+  double previous = 0;   ///< share of the token before the query's
+  double duplicate = 0;  ///< share of other positions with the query's token, over queries that have one
+  /// Share of the tokens that follow earlier occurrences of the query's token, over queries that have one
+  /// (Olsson et al. 2022, "In-context learning and induction heads").
+  double induction = 0;
+  double entropy = 0;    ///< of a row of weights, in nats
+  double distance = 0;   ///< mean of |query - key|
+  double first = 0;      ///< share of the first token, over later queries
+  double separator = 0;  ///< share of the separator tokens
+  /// Length of what the head adds to the residual stream, over that of the stream.
+  double size = 0;
+  bool dead = false;  ///< size below 1e-3
+  /// The nearest other head of the layer, and half the mean L1 distance of their rows of weights.
+  std::int64_t nearest = -1;
+  double nearest_distance = 1;
+  bool redundant = false;  ///< nearest_distance below 0.05
+  /// Increase of the loss in nats per token when the head's output is 0, where asked for.
+  std::optional<double> importance = {};
+};
+
+struct HeadsOptions {
+  std::string stack = "decoder", part = "self_attn";
+  std::set<std::int64_t> separators = {};
+  bool ablate = false;  ///< measure the importance: one forward pass for each head and text
+  std::function<void(std::int64_t done, std::int64_t total)> progress = {};
+};
+
+/// `texts` hold `labels` where options.ablate. Throws Error for a model without such an attention, or without
+/// a text of at least two tokens.
+std::vector<HeadMeasures> measure_heads(const Model& model, std::span<const TensorMap> texts,
+                                        const HeadsOptions& options);
+
+/// What is patched: the residual stream before a layer, what attention or feed-forward adds to it, at one
+/// position; or one head's output, at all positions.
+enum class PatchSite : std::uint8_t { residual, attention, feed_forward, heads };
+
+struct PatchOptions {
+  PatchSite site = PatchSite::residual;
+  std::int64_t token = 0, other = 0;  ///< the metric is logit(token) - logit(other) at the last position
+  std::function<void(std::int64_t done, std::int64_t total)> progress = {};
+};
+
+/// Activation patching (Meng et al. 2022; Wang et al. 2023): the corrupted run, with one value of the clean
+/// run in its place.
+struct PatchResult {
+  double clean = 0, corrupted = 0;  ///< the metric of the two runs
+  /// [layers, positions or heads]: the metric of the patched run.
+  std::vector<std::vector<double>> patched;
+  /// (patched - corrupted) / (clean - corrupted): 0 changes nothing, 1 restores the clean run.
+  double effect(std::size_t layer, std::size_t column) const;
+};
+
+/// Throws Error unless both inputs have as many tokens, and the model predicts next tokens.
+PatchResult patch_activations(const Model& model, const TensorMap& clean, const TensorMap& corrupted,
+                              const PatchOptions& options);
+
+}  // namespace heed

@@ -1,0 +1,45 @@
+// What lens, heads and patch share: the model and its tokenizer, texts as inputs, tokens, and tables as results.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/cli.h"
+#include "cli/models.h"
+#include "heed/inspect/heat_table.h"
+#include "heed/models/model.h"
+#include "heed/text/tokenizer.h"
+
+namespace heed::cli {
+
+struct AnalysedModel {
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Tokenizer> tokenizer;
+};
+/// Loads both. Throws Error for a model that does not read text.
+AnalysedModel load_analysed(const ModelChoice& choice, const Globals& globals);
+
+/// One text as named inputs. `ids` are those of the stack that predicts: the target's in an encoder-decoder.
+struct AnalysedText {
+  TensorMap inputs;
+  std::vector<std::int64_t> ids;
+  std::vector<std::string> tokens(const Tokenizer& tokenizer) const;
+};
+/// Throws UsageError where an encoder-decoder has no target, or another model has one.
+AnalysedText analysed_text(const AnalysedModel& model, const std::string& text,
+                           const std::optional<std::string>& target);
+/// The same for token ids of a model without an encoder.
+AnalysedText analysed_ids(const std::vector<std::int64_t>& ids);
+
+/// The id of a text that is one token. Throws UsageError naming `option` for any other.
+std::int64_t single_token(const Tokenizer& tokenizer, const std::string& text, const char* option);
+
+/// Throws UsageError unless the file is empty or ends in .svg.
+void check_svg_file(const std::filesystem::path& file);
+/// Prints the table, or `json` where that is asked for, and writes the figure where there is a file.
+void show_table(const HeatTable& table, const std::string& json, const std::filesystem::path& file,
+                const Globals& globals);
+
+}  // namespace heed::cli

@@ -1,0 +1,203 @@
+// heed heads: measures every attention head over texts.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/analysis_input.h"
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/option_values.h"
+#include "cli/task_arguments.h"
+#include "cli/terminal.h"
+#include "heed/inspect/analysis.h"
+#include "heed/io/json.h"
+#include "heed/random.h"
+
+namespace heed::cli {
+namespace {
+
+struct HeadsArguments {
+  std::vector<std::string> texts;
+  std::string file;
+  std::optional<std::string> target;
+  std::optional<std::int64_t> repeat;
+  std::vector<std::string> separators;
+  std::string kind;
+  bool ablate = false;
+  ModelChoice model;
+  std::filesystem::path output;
+};
+
+// A sequence of random ids, twice: what an induction head needs.
+std::vector<std::int64_t> repeated_ids(const AnalysedModel& loaded, std::int64_t count,
+                                       std::uint64_t seed) {
+  const RandomStream random{seed, 0};
+  std::vector<std::int64_t> ids;
+  for (std::uint64_t i = 0; std::ssize(ids) < count; ++i) {
+    const std::int64_t id = random.word(i) % loaded.tokenizer->vocab_size();
+    if (!loaded.tokenizer->is_special(id) && id < loaded.model->vocab_size()) ids.push_back(id);
+  }
+  ids.insert(ids.end(), ids.begin(), ids.end());
+  return ids;
+}
+
+std::vector<TensorMap> head_texts(const HeadsArguments& a, const AnalysedModel& loaded,
+                                  const Globals& globals) {
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(loaded.model.get());
+  std::vector<TensorMap> inputs;
+  if (a.repeat) {
+    if (both != nullptr) throw UsageError("--repeat: expected a model with one stack, got " + loaded.model->family());
+    inputs.push_back(analysed_ids(repeated_ids(loaded, *a.repeat, globals.seed.value_or(0))).inputs);
+  } else {
+    std::vector<std::string> texts = a.file.empty() ? read_texts(a.texts, globals.quiet)
+                                                    : read_lines(a.file, globals.quiet);
+    std::erase_if(texts, [](const std::string& text) { return text.empty(); });
+    for (const std::string& text : texts)
+      inputs.push_back(analysed_text(loaded, text, both != nullptr ? a.target.value_or(text) : a.target).inputs);
+  }
+  if (a.ablate && both == nullptr) {
+    for (TensorMap& text : inputs) text["labels"] = text.at("input_ids");
+  }
+  return inputs;
+}
+
+struct Column {
+  const char* name;
+  double HeadMeasures::*value;
+};
+constexpr Column kColumns[] = {
+    {"previous", &HeadMeasures::previous},   {"duplicate", &HeadMeasures::duplicate},
+    {"induction", &HeadMeasures::induction}, {"first", &HeadMeasures::first},
+    {"separator", &HeadMeasures::separator}, {"entropy", &HeadMeasures::entropy},
+    {"distance", &HeadMeasures::distance},   {"size", &HeadMeasures::size}};
+
+std::string note_of(const HeadMeasures& head) {
+  std::string note = head.dead ? "dead" : "";
+  if (head.redundant)
+    note += fmt::format("{}like {}.{}", note.empty() ? "" : ", ", head.layer, head.nearest);
+  return note;
+}
+
+HeatTable heads_table(const std::vector<HeadMeasures>& heads, const HeadsArguments& a) {
+  HeatTable table{.title = "Attention heads",
+                  .rows_title = "head",
+                  .legend = "shares of weight from 0 to 1; entropy in nats; distance in tokens; size of what the "
+                            "head adds, relative to the stream",
+                  .rows = {},
+                  .columns = {},
+                  .cells = {}};
+  for (const Column& column : kColumns) table.columns.emplace_back(column.name);
+  if (a.ablate) table.columns.emplace_back("importance");
+  table.columns.emplace_back("note");
+  std::vector<double> largest(table.columns.size(), 0);
+  const auto value_of = [&](const HeadMeasures& head, std::size_t column) {
+    return column < std::size(kColumns) ? head.*kColumns[column].value : head.importance.value_or(0);
+  };
+  const std::size_t numbers = table.columns.size() - 1;
+  for (const HeadMeasures& head : heads) {
+    for (std::size_t i = 0; i < numbers; ++i) largest[i] = std::max(largest[i], std::abs(value_of(head, i)));
+  }
+  for (const HeadMeasures& head : heads) {
+    table.rows.push_back(fmt::format("{}.{}", head.layer, head.head));
+    std::vector<HeatCell>& row = table.cells.emplace_back();
+    for (std::size_t i = 0; i < numbers; ++i) {
+      const bool share = i < 5;
+      const double value = value_of(head, i);
+      row.push_back({fmt::format("{:.3f}", value), share ? value : largest[i] > 0 ? value / largest[i] : 0,
+                     fmt::format("head {}, {}: {:.5f}", table.rows.back(), table.columns[i], value)});
+    }
+    row.push_back({note_of(head), 0});
+  }
+  return table;
+}
+
+std::string heads_json(const std::vector<HeadMeasures>& heads) {
+  JsonWriter json;
+  json.begin_array();
+  for (const HeadMeasures& head : heads) {
+    json.begin_object().field("layer", head.layer).field("head", head.head);
+    for (const Column& column : kColumns) json.field(column.name, head.*column.value);
+    json.field("dead", head.dead).field("nearest", head.nearest).field("nearest_distance", head.nearest_distance);
+    json.field("redundant", head.redundant);
+    if (head.importance) json.field("importance", *head.importance);
+    json.end_object();
+  }
+  return json.end_array().text();
+}
+
+HeadsOptions heads_options(const HeadsArguments& a, const AnalysedModel& loaded) {
+  HeadsOptions options;
+  const bool decodes = loaded.model->read_out().has_value();
+  options.stack = a.kind.empty() ? (decodes ? "decoder" : "encoder") : a.kind;
+  options.ablate = a.ablate;
+  const Tokenizer& tokenizer = *loaded.tokenizer;
+  for (const auto& id : {tokenizer.bos_id(), tokenizer.eos_id(), tokenizer.sep_id(), tokenizer.cls_id()}) {
+    if (id && a.separators.empty()) options.separators.insert(*id);
+  }
+  for (const std::string& token : a.separators)
+    options.separators.insert(single_token(tokenizer, token, "--separator"));
+  return options;
+}
+
+void run(const HeadsArguments& a, const Globals& globals) {
+  check_svg_file(a.output);
+  if (!a.file.empty() && !a.texts.empty()) throw UsageError("--text: expected texts or --text FILE, got both");
+  if (a.repeat && (!a.file.empty() || !a.texts.empty()))
+    throw UsageError("--repeat: expected texts or --repeat, got both");
+  if (!a.kind.empty() && a.kind != "encoder" && a.kind != "decoder")
+    throw UsageError("--kind: expected encoder or decoder, got " + a.kind);
+  const AnalysedModel loaded = load_analysed(a.model, globals);
+  const std::vector<TensorMap> texts = head_texts(a, loaded, globals);
+  HeadsOptions options = heads_options(a, loaded);
+  Progress progress(globals.quiet);
+  options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "heads"); };
+  const std::vector<HeadMeasures> heads = measure_heads(*loaded.model, texts, options);
+  progress.finish();
+  show_table(heads_table(heads, a), heads_json(heads), a.output, globals);
+}
+
+}  // namespace
+
+void add_heads(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand("heads", "Measure every attention head over texts");
+  auto a = std::make_shared<HeadsArguments>();
+  command->add_option("texts", a->texts, "Texts; without any, the lines of stdin");
+  command->add_option("--text", a->file, "File with a text in each line")->type_name("FILE")->group("Input");
+  command
+      ->add_option("--target", a->target,
+                   "Target text, for the decoder of an encoder-decoder (default: the text itself)")
+      ->type_name("TEXT")
+      ->group("Input");
+  command
+      ->add_option("--repeat", a->repeat,
+                   "Instead of texts: N random tokens, twice, on which induction heads show")
+      ->transform(whole_number(2))
+      ->type_name("N")
+      ->group("Input");
+  add_model_option(*command, a->model)->required();
+  command
+      ->add_option("--kind", a->kind, "Whose self-attention (default: that of the stack that predicts)")
+      ->type_name("encoder|decoder")
+      ->group("Output");
+  command
+      ->add_option("--separator", a->separators,
+                   "A token that counts as separator (default: the tokens of the tokenizer that begin, separate "
+                   "and end texts)")
+      ->allow_extra_args(false)
+      ->type_name("TOKEN")
+      ->group("Output");
+  command
+      ->add_flag("--ablate", a->ablate,
+                 "Also the importance of each head: by how much the loss increases when its output is 0")
+      ->group("Output");
+  command->add_option("--output,-o", a->output, "Write a figure")->type_name("FILE.svg")->group("Output");
+  command->footer(
+      "Examples:\n"
+      "  heed heads --model gpt2 \"The cat sat on the mat. The cat slept.\"\n"
+      "  heed heads --model gpt2 --repeat 50 --output heads.svg\n"
+      "  heed heads --model gpt2 --text lines.txt --ablate --json");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

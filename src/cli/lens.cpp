@@ -1,0 +1,184 @@
+// heed lens: what each layer of a model would predict, and what each part adds to the logit of a token.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "cli/analysis_input.h"
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/option_values.h"
+#include "cli/task_arguments.h"
+#include "heed/inspect/analysis.h"
+#include "heed/io/json.h"
+
+namespace heed::cli {
+namespace {
+
+struct LensArguments {
+  std::string text;
+  std::optional<std::string> target, token;
+  std::optional<std::int64_t> position;
+  ModelChoice model;
+  std::int64_t top_k = 1;
+  std::filesystem::path output;
+};
+
+std::string lens_tooltip(const Tokenizer& tokenizer, const std::vector<TokenProbability>& best) {
+  std::string text;
+  for (const TokenProbability& one : best)
+    text += fmt::format("{}{} {:.3f}", text.empty() ? "" : ", ", tokenizer.token(one.id), one.probability);
+  return text;
+}
+
+HeatTable lens_table(const std::vector<LensLayer>& layers, const std::vector<std::string>& tokens,
+                     const Tokenizer& tokenizer) {
+  HeatTable table{.title = "Logit lens: what each layer would predict next",
+                  .rows_title = "token",
+                  .legend = "columns: the input of the first layer, and the output of each; shade: probability of "
+                            "the most probable token",
+                  .rows = tokens,
+                  .columns = {},
+                  .cells = std::vector<std::vector<HeatCell>>(tokens.size())};
+  for (const LensLayer& layer : layers) {
+    table.columns.push_back(layer.name);
+    for (std::size_t t = 0; t < tokens.size(); ++t) {
+      const auto& best = layer.positions[t];
+      table.cells[t].push_back({tokenizer.token(best.front().id), best.front().probability,
+                                tokens[t] + ", " + layer.name + ": " + lens_tooltip(tokenizer, best)});
+    }
+  }
+  return table;
+}
+
+std::string lens_json(const std::vector<LensLayer>& layers, const std::vector<std::string>& tokens,
+                      const Tokenizer& tokenizer) {
+  JsonWriter json;
+  json.begin_object().field("tokens", tokens).key("layers").begin_array();
+  for (const LensLayer& layer : layers) {
+    json.begin_object().field("name", layer.name).key("positions").begin_array();
+    for (const auto& best : layer.positions) {
+      json.begin_array();
+      for (const TokenProbability& one : best)
+        json.begin_object()
+            .field("id", one.id)
+            .field("token", tokenizer.token(one.id))
+            .field("probability", one.probability)
+            .end_object();
+      json.end_array();
+    }
+    json.end_array().end_object();
+  }
+  return json.end_array().end_object().text();
+}
+
+// The column of a part in the table of its layer.
+std::string column_of(const LogitPart& part) {
+  const std::string kind = part.name == "cross_attn" ? "cross " : part.name == "self_attn" ? "head " : "";
+  if (part.head >= 0) return kind + std::to_string(part.head);
+  if (part.name == "feed_forward") return "ff";
+  return (part.name == "cross_attn" ? "cross " : "") + std::string("bias");
+}
+
+HeatTable attribution_table(const LogitAttribution& attribution, const std::string& title) {
+  HeatTable table{.title = title, .rows_title = "layer", .legend = "", .rows = {}, .columns = {}, .cells = {}};
+  std::map<std::string, std::size_t> columns;
+  double largest = 0;
+  std::map<std::int64_t, std::size_t> rows;
+  for (const LogitPart& part : attribution.parts) {
+    largest = std::max(largest, std::abs(part.logit));
+    if (part.layer < 0) {
+      table.legend += fmt::format("{}{} {:+.3f}", table.legend.empty() ? "" : ", ", part.name, part.logit);
+      continue;
+    }
+    if (columns.emplace(column_of(part), table.columns.size()).second) table.columns.push_back(column_of(part));
+    if (rows.emplace(part.layer, table.rows.size()).second) table.rows.push_back(std::to_string(part.layer));
+  }
+  table.legend = fmt::format("logit {:.3f} = the sum of the table, {}", attribution.logit, table.legend);
+  table.cells.assign(table.rows.size(), std::vector<HeatCell>(table.columns.size()));
+  for (const LogitPart& part : attribution.parts) {
+    if (part.layer < 0) continue;
+    table.cells[rows.at(part.layer)][columns.at(column_of(part))] = {
+        fmt::format("{:+.2f}", part.logit), largest > 0 ? part.logit / largest : 0,
+        fmt::format("layer {}, {}: {:+.4f}", part.layer, column_of(part), part.logit)};
+  }
+  return table;
+}
+
+std::string attribution_json(const LogitAttribution& attribution, const std::string& token, std::int64_t id,
+                             std::int64_t position) {
+  JsonWriter json;
+  json.begin_object().field("token", token).field("id", id).field("position", position);
+  json.field("logit", attribution.logit).key("parts").begin_array();
+  const auto number = [](std::int64_t n) { return n < 0 ? std::optional<std::int64_t>() : n; };
+  for (const LogitPart& part : attribution.parts)
+    json.begin_object()
+        .field("name", part.name)
+        .field("layer", number(part.layer))
+        .field("head", number(part.head))
+        .field("logit", part.logit)
+        .end_object();
+  return json.end_array().end_object().text();
+}
+
+void run(const LensArguments& a, const Globals& globals) {
+  check_svg_file(a.output);
+  if (a.position && !a.token) throw UsageError("--position: missing --token");
+  const AnalysedModel loaded = load_analysed(a.model, globals);
+  const Tokenizer& tokenizer = *loaded.tokenizer;
+  std::optional<std::string> target;
+  if (a.target) target = valid_text(*a.target, "--target", globals.quiet);
+  const AnalysedText text = analysed_text(loaded, valid_text(a.text, "lens", globals.quiet), target);
+  const std::vector<std::string> tokens = text.tokens(tokenizer);
+  if (!a.token) {
+    const std::vector<LensLayer> layers = logit_lens(*loaded.model, text.inputs, a.top_k);
+    show_table(lens_table(layers, tokens, tokenizer), lens_json(layers, tokens, tokenizer), a.output, globals);
+    return;
+  }
+  const std::int64_t id = single_token(tokenizer, *a.token, "--token");
+  const std::int64_t position = a.position.value_or(std::ssize(tokens) - 1);
+  if (position >= std::ssize(tokens))
+    throw UsageError(fmt::format("--position: expected a position below {}, got {}", tokens.size(), position));
+  const LogitAttribution attribution = attribute_logit(*loaded.model, text.inputs, position, id);
+  const std::string title = fmt::format("Logit of {} after {} (position {})", tokenizer.token(id),
+                                        tokens[static_cast<std::size_t>(position)], position);
+  show_table(attribution_table(attribution, title),
+             attribution_json(attribution, tokenizer.token(id), id, position), a.output, globals);
+}
+
+}  // namespace
+
+void add_lens(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand(
+      "lens", "Show what each layer would predict, or what each head adds to a token's logit");
+  auto a = std::make_shared<LensArguments>();
+  command->add_option("text", a->text, "The text")->required();
+  command->add_option("--target", a->target, "Target text, for the decoder of an encoder-decoder")
+      ->type_name("TEXT")
+      ->group("Input");
+  add_model_option(*command, a->model)->required();
+  command->add_option("--top-k", a->top_k, "Tokens of every layer and position, in JSON and tooltips")
+      ->transform(whole_number(1))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Output");
+  command
+      ->add_option("--token", a->token,
+                   "Instead: what each head and feed-forward adds to the logit of this token")
+      ->type_name("TOKEN")
+      ->group("Output");
+  command->add_option("--position", a->position, "The position that predicts --token (default: the last)")
+      ->transform(whole_number(0))
+      ->type_name("N")
+      ->group("Output");
+  command->add_option("--output,-o", a->output, "Write a figure")->type_name("FILE.svg")->group("Output");
+  command->footer(
+      "Examples:\n"
+      "  heed lens \"The cat sat on the\" --model gpt2\n"
+      "  heed lens \"The cat sat on the\" --model gpt2 --token \" mat\" --output mat.svg\n"
+      "  heed lens \"I like tea.\" --model en-fr --target \"J'aime le thé.\" --top-k 5 --json");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

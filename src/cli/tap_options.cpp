@@ -1,0 +1,117 @@
+// Parses names of taps and their selections, and connects them to tensors by name.
+#include "cli/tap_options.h"
+
+#include <charconv>
+
+#include "cli/cli.h"
+#include "heed/io/safetensors.h"
+
+namespace heed::cli {
+namespace {
+
+// The parts of a list; commas in brackets separate nothing.
+std::vector<std::string> split_outside_brackets(const std::string& list) {
+  std::vector<std::string> parts{""};
+  int depth = 0;
+  for (const char c : list) {
+    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (c == ',' && depth == 0) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+[[noreturn]] void bad_selection(const std::string& where, const std::string& text) {
+  throw UsageError(where + ": expected NAME or NAME[heads=0:4,queries=3,keys=:8], got " + text);
+}
+
+std::int64_t index_in(const std::string& digits, const std::string& where, const std::string& text) {
+  std::int64_t value = 0;
+  const char* end = digits.data() + digits.size();
+  const auto result = std::from_chars(digits.data(), end, value);
+  if (result.ec != std::errc() || result.ptr != end || value < 0) bad_selection(where, text);
+  return value;
+}
+
+// "3", "2:5", "2:" or ":5"
+TapRange parse_range(const std::string& range, const std::string& where, const std::string& text) {
+  const std::size_t colon = range.find(':');
+  if (colon == std::string::npos) {
+    const std::int64_t only = index_in(range, where, text);
+    return {only, only + 1};
+  }
+  const std::string begin = range.substr(0, colon), end = range.substr(colon + 1);
+  TapRange result;
+  if (!begin.empty()) result.begin = index_in(begin, where, text);
+  if (!end.empty()) result.end = index_in(end, where, text);
+  if (result.end && *result.end <= result.begin) bad_selection(where, text);
+  return result;
+}
+
+}  // namespace
+
+TapRequest parse_tap(const std::string& text, const std::string& where) {
+  const std::size_t open = text.find('[');
+  TapRequest request{text.substr(0, open), open == std::string::npos ? "" : text.substr(open), {}};
+  if (request.pattern.empty()) bad_selection(where, text);
+  if (request.brackets.empty()) return request;
+  if (!text.ends_with("]")) bad_selection(where, text);
+  const std::string inside = request.brackets.substr(1, request.brackets.size() - 2);
+  for (const std::string& part : split_outside_brackets(inside)) {
+    const std::size_t equals = part.find('=');
+    if (equals == std::string::npos) bad_selection(where, text);
+    const std::string axis = part.substr(0, equals);
+    const TapRange range = parse_range(part.substr(equals + 1), where, text);
+    if (axis == "queries") {
+      request.selection.queries = range;
+    } else if (axis == "keys") {
+      request.selection.keys = range;
+    } else if (axis == "heads" && range.end) {
+      for (std::int64_t head = range.begin; head < *range.end; ++head)
+        request.selection.heads.push_back(head);
+    } else {
+      bad_selection(where, text);
+    }
+  }
+  return request;
+}
+
+std::vector<TapRequest> parse_taps(const std::vector<std::string>& lists, const std::string& where) {
+  std::vector<TapRequest> requests;
+  for (const std::string& list : lists) {
+    for (const std::string& part : split_outside_brackets(list)) requests.push_back(parse_tap(part, where));
+  }
+  return requests;
+}
+
+void replace_taps(const std::filesystem::path& path, Taps& taps) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  for (const TensorInfo& info : file.tensors()) {
+    const TapRequest request = parse_tap(info.name, path.string());
+    const Tensor given = file.get(info.name);
+    if (!is_floating(given.dtype()))
+      throw Error(path.string() + ": " + info.name + ": expected floating numbers, got " + given.str());
+    taps.listen(request.pattern, request.selection,
+                [given, where = path.string()](const std::string& name, Tensor& value) {
+                  if (given.shape() != value.shape()) {
+                    throw Error(where + ": " + name + ": expected a replacement of the shape " +
+                                value.shape().str() + ", got " + given.shape().str());
+                  }
+                  value = given.to(value.dtype());
+                });
+  }
+}
+
+void record_taps(const std::vector<TapRequest>& requests, Taps& taps, TensorMap& values) {
+  for (const TapRequest& request : requests) {
+    taps.listen(request.pattern, request.selection,
+                [&values, brackets = request.brackets](const std::string& name, Tensor& value) {
+                  values[name + brackets] = value.detach().clone();
+                });
+  }
+}
+
+}  // namespace heed::cli

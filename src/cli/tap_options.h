@@ -1,0 +1,29 @@
+// Taps on the command line: NAME[heads=0:4,queries=3,keys=:8].
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "heed/models/model.h"
+#include "heed/nn/tap.h"
+
+namespace heed::cli {
+
+struct TapRequest {
+  std::string pattern;
+  std::string brackets;  ///< `[...]` as it was given, or empty
+  TapSelection selection;
+};
+
+/// Parses a name or pattern with a selection in brackets. Throws UsageError naming `where`.
+TapRequest parse_tap(const std::string& text, const std::string& where);
+/// The same for several, separated by commas.
+std::vector<TapRequest> parse_taps(const std::vector<std::string>& lists, const std::string& where);
+
+/// Replaces the values of the taps that the tensors of a safetensors file are named after.
+void replace_taps(const std::filesystem::path& file, Taps& taps);
+/// Collects the values of the requested taps in `values`, under their names and brackets.
+void record_taps(const std::vector<TapRequest>& requests, Taps& taps, TensorMap& values);
+
+}  // namespace heed::cli

@@ -1,0 +1,215 @@
+// Measures of attention heads over texts.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "heed/autograd.h"
+#include "heed/error.h"
+#include "heed/ops/shape.h"
+#include "inspect/analysis_common.h"
+
+namespace heed {
+namespace {
+
+constexpr double kDead = 1e-3, kRedundant = 0.05;
+
+// A mean over queries.
+struct QueryMean {
+  double sum = 0;
+  std::int64_t count = 0;
+  void add(double x) {
+    sum += x;
+    ++count;
+  }
+  double value() const { return count > 0 ? sum / static_cast<double>(count) : 0; }
+};
+
+struct HeadSums {
+  QueryMean previous, duplicate, induction, entropy, distance, first, separator, size;
+  std::vector<QueryMean> distances;  // to the other heads of the layer
+};
+
+using LayerSums = std::vector<HeadSums>;  // by head
+
+// One query's row of weights over the keys of its own sequence.
+void add_row(HeadSums& sums, const double* weight, std::int64_t t, const std::vector<std::int64_t>& ids,
+             const std::set<std::int64_t>& separators) {
+  const auto length = static_cast<std::int64_t>(ids.size());
+  const auto id = [&](std::int64_t s) { return ids[static_cast<std::size_t>(s)]; };
+  double entropy = 0, distance = 0, duplicate = 0, induction = 0, separator = 0;
+  bool has_duplicate = false, has_follower = false;
+  for (std::int64_t s = 0; s < length; ++s) {
+    const double w = weight[s];
+    if (w > 0) entropy -= w * std::log(w);
+    distance += w * static_cast<double>(std::abs(t - s));
+    if (separators.contains(id(s))) separator += w;
+    if (s != t && id(s) == id(t) && (s < t || w > 0)) {
+      has_duplicate = true;
+      duplicate += w;
+    }
+    if (s > 0 && s < t && id(s - 1) == id(t)) {
+      has_follower = true;
+      induction += w;
+    }
+  }
+  sums.entropy.add(entropy);
+  sums.distance.add(distance);
+  sums.separator.add(separator);
+  if (t > 0) sums.previous.add(weight[t - 1]);
+  if (t > 0) sums.first.add(weight[0]);
+  if (has_duplicate) sums.duplicate.add(duplicate);
+  if (has_follower) sums.induction.add(induction);
+}
+
+// The weights [1, H, T, T] of one text and layer.
+void add_weights(LayerSums& layer, const Tensor& weights, const std::vector<std::int64_t>& ids,
+                 const std::set<std::int64_t>& separators) {
+  const std::vector<double> all = inspect::numbers(weights);
+  const std::int64_t heads = weights.size(1), time = weights.size(2), keys = weights.size(3);
+  layer.resize(static_cast<std::size_t>(heads));
+  for (std::int64_t h = 0; h < heads; ++h) {
+    HeadSums& sums = layer[static_cast<std::size_t>(h)];
+    sums.distances.resize(static_cast<std::size_t>(heads));
+    for (std::int64_t t = 0; t < time; ++t) {
+      const double* row = all.data() + (h * time + t) * keys;
+      add_row(sums, row, t, ids, separators);
+      for (std::int64_t other = 0; other < heads; ++other) {
+        const double* theirs = all.data() + (other * time + t) * keys;
+        double difference = 0;
+        for (std::int64_t s = 0; s < keys; ++s) difference += std::abs(row[s] - theirs[s]) / 2;
+        sums.distances[static_cast<std::size_t>(other)].add(difference);
+      }
+    }
+  }
+}
+
+// Contributions [1, H, T, D] against the stream [1, T, D] that they are added to.
+void add_sizes(LayerSums& layer, const Tensor& contributions, const Tensor& stream) {
+  const std::vector<double> parts = inspect::numbers(contributions), whole = inspect::numbers(stream);
+  const auto time = static_cast<std::size_t>(stream.size(1)), d = static_cast<std::size_t>(stream.size(2));
+  const auto length = [&](const double* x) {
+    double square = 0;
+    for (std::size_t i = 0; i < d; ++i) square += x[i] * x[i];
+    return std::sqrt(square);
+  };
+  layer.resize(static_cast<std::size_t>(contributions.size(1)));
+  for (std::size_t h = 0; h < layer.size(); ++h) {
+    for (std::size_t t = 0; t < time; ++t) {
+      const double size = length(whole.data() + t * d);
+      if (size > 0) layer[h].size.add(length(parts.data() + (h * time + t) * d) / size);
+    }
+  }
+}
+
+class HeadMeasurer {
+ public:
+  HeadMeasurer(const Model& model, const HeadsOptions& options)
+      : model_(model), options_(options), prefix_(options.stack + ".layers."), part_("." + options.part) {}
+
+  void add(const TensorMap& text) {
+    const bool decoder_ids = options_.stack == "decoder" && text.contains("decoder_input_ids");
+    const std::vector<std::int64_t> ids =
+        text.at(decoder_ids ? "decoder_input_ids" : "input_ids").to_vector<std::int64_t>();
+    if (ids.size() < 2) return;
+    std::map<std::int64_t, Tensor> streams;
+    Taps taps;
+    const auto listen = [&](const std::string& suffix, auto use) {
+      taps.listen(prefix_ + "*" + suffix, [this, suffix, use](const std::string& name, Tensor& value) {
+        if (const auto layer = inspect::layer_of_tap(name, prefix_, suffix)) use(*layer, value);
+      });
+    };
+    listen(".in", [&](std::int64_t layer, const Tensor& value) { streams[layer] = value.contiguous(); });
+    listen(part_ + ".weights", [&](std::int64_t layer, const Tensor& value) {
+      add_weights(layers_[layer], value, ids, options_.separators);
+    });
+    listen(part_ + ".contributions", [&](std::int64_t layer, const Tensor& value) {
+      add_sizes(layers_[layer], value, streams.at(layer));
+    });
+    Context context{.taps = &taps};
+    model_.forward(text, {}, context);
+    taps.require_all_fired();
+    ++texts_;
+  }
+
+  std::vector<HeadMeasures> result() const {
+    if (texts_ == 0) throw Error("heads: expected a text of at least two tokens, got none");
+    std::vector<HeadMeasures> all;
+    for (const auto& [layer, heads] : layers_) {
+      for (std::size_t h = 0; h < heads.size(); ++h)
+        all.push_back(measures(layer, static_cast<std::int64_t>(h), heads[h]));
+    }
+    return all;
+  }
+
+ private:
+  static HeadMeasures measures(std::int64_t layer, std::int64_t head, const HeadSums& sums) {
+    HeadMeasures m{.layer = layer, .head = head};
+    m.previous = sums.previous.value();
+    m.duplicate = sums.duplicate.value();
+    m.induction = sums.induction.value();
+    m.entropy = sums.entropy.value();
+    m.distance = sums.distance.value();
+    m.first = sums.first.value();
+    m.separator = sums.separator.value();
+    m.size = sums.size.value();
+    m.dead = m.size < kDead;
+    for (std::size_t other = 0; other < sums.distances.size(); ++other) {
+      const double distance = sums.distances[other].value();
+      if (static_cast<std::int64_t>(other) == head || distance >= m.nearest_distance) continue;
+      m.nearest = static_cast<std::int64_t>(other);
+      m.nearest_distance = distance;
+    }
+    m.redundant = m.nearest_distance < kRedundant;
+    return m;
+  }
+
+  const Model& model_;
+  const HeadsOptions& options_;
+  std::string prefix_, part_;
+  std::map<std::int64_t, LayerSums> layers_;
+  std::int64_t texts_ = 0;
+};
+
+// Mean loss over all predicted tokens of the texts.
+double loss_of(const Model& model, std::span<const TensorMap> texts, Taps* taps) {
+  double sum = 0, count = 0;
+  for (const TensorMap& text : texts) {
+    const auto labels = text.find("labels");
+    if (labels == text.end() || labels->second.size(1) < 2) continue;
+    Context context{.taps = taps};
+    const TensorMap outputs = model.forward(text, {}, context);
+    const auto tokens = static_cast<double>(labels->second.size(1) - (text.contains("decoder_input_ids") ? 0 : 1));
+    sum += outputs.at("loss").item() * tokens;
+    count += tokens;
+  }
+  if (count == 0) throw Error("heads: expected texts with tokens to predict, got none");
+  return sum / count;
+}
+
+void add_importance(const Model& model, std::span<const TensorMap> texts, const HeadsOptions& options,
+                    std::vector<HeadMeasures>& heads) {
+  inspect::required_read_out(model, "heads: importance");
+  const double whole = loss_of(model, texts, nullptr);
+  std::int64_t done = 0;
+  for (HeadMeasures& m : heads) {
+    Taps taps;
+    taps.listen(options.stack + ".layers." + std::to_string(m.layer) + "." + options.part + ".heads",
+                {.heads = {m.head}}, replace_by_zeros());
+    m.importance = loss_of(model, texts, &taps) - whole;
+    if (options.progress) options.progress(++done, static_cast<std::int64_t>(heads.size()));
+  }
+}
+
+}  // namespace
+
+std::vector<HeadMeasures> measure_heads(const Model& model, std::span<const TensorMap> texts,
+                                        const HeadsOptions& options) {
+  const NoGradients guard;
+  HeadMeasurer measurer(model, options);
+  for (const TensorMap& text : texts) measurer.add(text);
+  std::vector<HeadMeasures> heads = measurer.result();
+  if (options.ablate) add_importance(model, texts, options, heads);
+  return heads;
+}
+
+}  // namespace heed

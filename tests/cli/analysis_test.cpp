@@ -1,0 +1,178 @@
+// heed lens, heads and patch, and taps on the command line: results, figures, and what they refuse.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string gpt2() { return std::string(HEED_FIXTURES) + "/decoders/gpt2"; }
+
+Words tap_words(const std::string& output, const Words& more) {
+  Words words{"forward", "--model", gpt2(), "--input", gpt2() + "/inputs.safetensors", "--output", output};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Json tensors_of(const std::string& file) {
+  const std::string bytes = slurp(file);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  return Json::parse(bytes.substr(8, length));
+}
+
+TEST(TapOptions, WriteValuesUnderTheirNames) {
+  const Folder folder;
+  const Result result = run(tap_words(
+      folder / "out.safetensors",
+      {"--taps", "decoder.layers.*.self_attn.weights[heads=1:3,queries=:2,keys=0],decoder.layers.1.mid",
+       "--taps", "logits"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json tensors = tensors_of(folder / "out.safetensors");
+  const std::string part = ".self_attn.weights[heads=1:3,queries=:2,keys=0]";
+  EXPECT_EQ(tensors.at("decoder.layers.0" + part).at("shape"), Json({2, 2, 2, 1}));
+  EXPECT_EQ(tensors.at("decoder.layers.1" + part).at("shape"), Json({2, 2, 2, 1}));
+  EXPECT_EQ(tensors.at("decoder.layers.1.mid").at("shape"), Json({2, 16, 48}));
+  EXPECT_EQ(tensors.at("logits").at("shape"), Json({2, 16, 512}));
+}
+
+TEST(TapOptions, ReplaceValuesByThoseOfAFile) {
+  const Folder folder;
+  const std::string values = folder / "values.safetensors", same = folder / "same.safetensors";
+  ASSERT_EQ(run(tap_words(values, {"--taps", "decoder.layers.1.in[queries=3]"})).status, 0);
+  // A file of this tap alone: the values of another run are what it patches.
+  const std::string bytes = slurp(values);
+  const Json entry = tensors_of(values).at("decoder.layers.1.in[queries=3]");
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  const std::size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
+  const auto file_with = [&](const std::string& name, const Json& shape) {
+    const Json header{{name, {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {0, end - begin}}}}};
+    const std::string text = header.dump();
+    const std::uint64_t size = text.size();
+    std::string file(reinterpret_cast<const char*>(&size), sizeof size);
+    spill(folder / "patch.safetensors", file + text + bytes.substr(8 + length + begin, end - begin));
+    return folder / "patch.safetensors";
+  };
+  const Words replace{"--replace", file_with("decoder.layers.1.in[queries=3]", {2, 1, 48})};
+  ASSERT_EQ(run(tap_words(same, replace)).status, 0);
+  const Json one = tensors_of(values).at("logits"), two = tensors_of(same).at("logits");
+  EXPECT_EQ(one["shape"], two["shape"]);
+
+  const Result shape = run(tap_words(same, {"--replace", file_with("decoder.layers.1.in", {2, 1, 48})}));
+  EXPECT_EQ(shape.status, 1);
+  EXPECT_THAT(shape.err, HasSubstr("decoder.layers.1.in: expected a replacement of the shape [2, 16, 48], got [2, 1, 48]"));
+  const Result name = run(tap_words(same, {"--replace", file_with("decoder.layers.7.in", {2, 1, 48})}));
+  EXPECT_EQ(name.status, 1);
+  EXPECT_THAT(name.err, HasSubstr("no value of the model matches decoder.layers.7.in"));
+}
+
+TEST(TapOptions, RefuseWhatDoesNotExist) {
+  const Folder folder;
+  const std::string out = folder / "out.safetensors";
+  const Result nothing = run(tap_words(out, {"--taps", "decoder.layers.9.out"}));
+  EXPECT_EQ(nothing.status, 1);
+  EXPECT_THAT(nothing.err, HasSubstr("no value of the model matches decoder.layers.9.out"));
+  EXPECT_THAT(nothing.err, HasSubstr("decoder.layers.N.self_attn.heads"));
+  EXPECT_FALSE(std::filesystem::exists(out));
+  const Result head = run(tap_words(out, {"--taps", "decoder.layers.0.self_attn.weights[heads=4]"}));
+  EXPECT_EQ(head.status, 1);
+  EXPECT_THAT(head.err, HasSubstr("expected heads below 4"));
+  for (const char* bad : {"x[heads]", "x[rows=1]", "x[heads=2:]", "x[keys=3:1]", "[heads=1]", "x[heads=1"}) {
+    const Result result = run(tap_words(out, {"--taps", bad}));
+    EXPECT_EQ(result.status, 2) << bad;
+    EXPECT_THAT(result.err, HasSubstr("--taps: expected NAME or NAME[")) << bad;
+  }
+}
+
+// The tiny model is an encoder-decoder with a tokenizer.
+Words with_tiny(Words words, const Words& more) {
+  words.insert(words.end(), {"--model", tiny_model()});
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(Lens, ShowsEveryLayerAndPosition) {
+  const Words lens = with_tiny({"lens", "a b c"}, {"--target", "c b a"});
+  const Result json = run([&] {
+    Words words = lens;
+    words.insert(words.end(), {"--top-k", "2", "--json"});
+    return words;
+  }());
+  ASSERT_EQ(json.status, 0) << json.err;
+  const Json value = json_lines(json.out).front();
+  ASSERT_GT(value["layers"].size(), 1u);
+  EXPECT_EQ(value["layers"][0]["name"], "embed");
+  for (const Json& layer : value["layers"]) {
+    ASSERT_EQ(layer["positions"].size(), value["tokens"].size());
+    for (const Json& best : layer["positions"]) {
+      EXPECT_EQ(best.size(), 2u);
+      EXPECT_GE(best[0]["probability"].get<double>(), best[1]["probability"].get<double>());
+    }
+  }
+  const Folder folder;
+  Words words = lens;
+  words.insert(words.end(), {"--output", folder / "lens.svg"});
+  ASSERT_EQ(run(words).status, 0);
+  EXPECT_THAT(slurp(folder / "lens.svg"), testing::StartsWith("<svg"));
+  const Result table = run(lens);
+  EXPECT_THAT(table.out, HasSubstr("Logit lens"));
+}
+
+TEST(Lens, RefusesWhatDoesNotFit) {
+  const std::vector<std::pair<Words, std::string>> wrong{
+      {with_tiny({"lens", "a"}, {}), "--target: missing"},
+      {with_tiny({"lens", "a"}, {"--target", "a", "--output", "x.png"}), "ending in .svg"},
+      {with_tiny({"lens", "a"}, {"--target", "a", "--position", "1"}), "--position: missing --token"},
+      {with_tiny({"heads", "a"}, {"--kind", "mine"}), "--kind: expected encoder or decoder, got mine"},
+      {with_tiny({"heads", "a"}, {"--repeat", "4"}), "--repeat: expected texts or --repeat"},
+      {with_tiny({"patch", "a", "b"}, {"--target", "a", "--token", "a", "--other", "b", "--site", "x"}),
+       "--site: expected residual, attention, feed-forward or heads, got x"},
+  };
+  for (const auto& [words, message] : wrong) {
+    const Result result = run(words);
+    EXPECT_EQ(result.status, 2) << message;
+    EXPECT_THAT(result.err, HasSubstr(message));
+    EXPECT_EQ(lines(result.err).size(), 1u) << result.err;
+  }
+}
+
+TEST(Heads, MeasuresEveryHead) {
+  const Result result = run(with_tiny({"heads", "a b c d"}, {"--ablate", "--json"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json heads = json_lines(result.out).front();
+  ASSERT_FALSE(heads.empty());
+  for (const Json& head : heads) {
+    EXPECT_TRUE(std::isfinite(head["importance"].get<double>()));
+    for (const char* share : {"previous", "duplicate", "induction", "first", "separator"}) {
+      EXPECT_GE(head[share].get<double>(), 0) << share;
+      EXPECT_LE(head[share].get<double>(), 1 + 1e-6) << share;
+    }
+  }
+  const Result encoder = run(with_tiny({"heads", "a b c d"}, {"--kind", "encoder"}));
+  EXPECT_EQ(encoder.status, 0) << encoder.err;
+  EXPECT_THAT(encoder.out, HasSubstr("entropy"));
+}
+
+TEST(Patch, FindsWhereTextsDiffer) {
+  const Words patch{"patch", "a b c", "a d c", "--target", "c b a", "--token", "a", "--other", "b"};
+  for (const char* site : {"residual", "heads"}) {
+    const Result result = run(with_tiny(patch, {"--site", site, "--json"}));
+    ASSERT_EQ(result.status, 0) << result.err;
+    const Json value = json_lines(result.out).front();
+    EXPECT_EQ(value["site"], site);
+    EXPECT_EQ(value["effects"].size(), value["patched"].size());
+    EXPECT_NE(value["clean"], value["corrupted"]);
+  }
+}
+
+}  // namespace
+}  // namespace heed::cli_test

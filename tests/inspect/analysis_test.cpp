@@ -1,0 +1,168 @@
+// The analyses against the same numbers from forward hooks of Hugging Face transformers
+// (tests/fixtures/analysis), their tables, and what they refuse.
+#include "heed/inspect/analysis.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "heed/inspect/heat_table.h"
+#include "heed/models/registry.h"
+
+namespace heed {
+namespace {
+
+using Json = nlohmann::json;
+const std::filesystem::path kFixtures = HEED_FIXTURES;
+
+TensorMap row_of(const Json& ids, bool labels = false) {
+  const auto all = ids.get<std::vector<std::int64_t>>();
+  TensorMap inputs{{"input_ids", Tensor::from(all, {1, std::ssize(all)})}};
+  if (labels) inputs["labels"] = inputs["input_ids"];
+  return inputs;
+}
+
+class Analysis : public testing::TestWithParam<const char*> {
+ protected:
+  std::unique_ptr<Model> model = load_model(kFixtures / "decoders" / GetParam());
+  Json expected =
+      Json::parse(std::ifstream(kFixtures / "analysis" / (std::string(GetParam()) + ".json")));
+  TensorMap clean = row_of(expected["clean"], true), corrupted = row_of(expected["corrupted"]);
+};
+INSTANTIATE_TEST_SUITE_P(Decoders, Analysis, testing::Values("gpt2", "llama"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(Analysis, LogitLensEqualsHooks) {
+  const std::vector<LensLayer> layers = logit_lens(*model, {{"input_ids", clean["input_ids"]}}, 3);
+  ASSERT_EQ(layers.size(), expected["lens"].size());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    EXPECT_EQ(layers[i].name, i == 0 ? "embed" : std::to_string(i - 1));
+    for (std::size_t t = 0; t < layers[i].positions.size(); ++t) {
+      for (std::size_t k = 0; k < 3; ++k) {
+        EXPECT_EQ(layers[i].positions[t][k].id, expected["lens"][i]["ids"][t][k]) << i << " " << t;
+        EXPECT_NEAR(layers[i].positions[t][k].probability, expected["lens"][i]["probabilities"][t][k], 1e-5);
+      }
+    }
+  }
+}
+
+TEST_P(Analysis, AttributionEqualsHooksAndAddsUp) {
+  const LogitAttribution found =
+      attribute_logit(*model, clean, expected["position"], expected["token"]);
+  EXPECT_NEAR(found.logit, expected["logit"].get<double>(), 1e-4);
+  std::size_t compared = 0;
+  for (const LogitPart& part : found.parts) {
+    std::string name = part.name;
+    if (part.layer >= 0) name += "." + std::to_string(part.layer);
+    if (part.head >= 0) name += "." + std::to_string(part.head);
+    if (!expected["attribution"].contains(name)) continue;  // the biases of attentions
+    EXPECT_NEAR(part.logit, expected["attribution"][name].get<double>(), 1e-4) << name;
+    ++compared;
+  }
+  EXPECT_EQ(compared, expected["attribution"].size());
+}
+
+TEST_P(Analysis, HeadsEqualHooks) {
+  std::int64_t done = 0;
+  HeadsOptions options{.ablate = true};
+  options.progress = [&](std::int64_t at, std::int64_t) { done = at; };
+  const std::vector<TensorMap> texts{clean};
+  const std::vector<HeadMeasures> heads = measure_heads(*model, texts, options);
+  ASSERT_EQ(heads.size(), expected["heads"].size());
+  EXPECT_EQ(done, std::ssize(heads));
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    const Json& want = expected["heads"][i];
+    const HeadMeasures& head = heads[i];
+    EXPECT_EQ(head.layer, want["layer"]);
+    EXPECT_EQ(head.head, want["head"]);
+    EXPECT_NEAR(head.previous, want["previous"].get<double>(), 1e-5);
+    EXPECT_NEAR(head.first, want["first"].get<double>(), 1e-5);
+    EXPECT_NEAR(head.duplicate, want["duplicate"].get<double>(), 1e-5);
+    EXPECT_NEAR(head.induction, want["induction"].get<double>(), 1e-5);
+    EXPECT_NEAR(head.entropy, want["entropy"].get<double>(), 1e-5);
+    EXPECT_NEAR(head.distance, want["distance"].get<double>(), 1e-4);
+    EXPECT_NEAR(head.importance.value(), want["importance"].get<double>(), 1e-5);
+    EXPECT_FALSE(head.dead);
+    EXPECT_GT(head.size, 0);
+  }
+}
+
+TEST_P(Analysis, PatchingEqualsHooks) {
+  clean.erase("labels");
+  for (const auto& [site, name] : {std::pair{PatchSite::residual, "residual"}, {PatchSite::heads, "heads"}}) {
+    const PatchResult found = patch_activations(
+        *model, clean, corrupted,
+        {.site = site, .token = expected["token"], .other = expected["other"], .progress = {}});
+    EXPECT_NEAR(found.clean, expected["metric"]["clean"].get<double>(), 1e-4);
+    EXPECT_NEAR(found.corrupted, expected["metric"]["corrupted"].get<double>(), 1e-4);
+    const Json& want = expected["patched"][name];
+    ASSERT_EQ(found.patched.size(), want.size());
+    for (std::size_t layer = 0; layer < want.size(); ++layer) {
+      ASSERT_EQ(found.patched[layer].size(), want[layer].size());
+      for (std::size_t i = 0; i < want[layer].size(); ++i)
+        EXPECT_NEAR(found.patched[layer][i], want[layer][i].get<double>(), 1e-4) << name;
+    }
+    if (site != PatchSite::residual) continue;
+    const std::size_t last = found.patched[0].size() - 1;
+    EXPECT_LT(std::abs(found.effect(1, 0)), 1);  // an early position alone does not restore all
+    EXPECT_NE(found.effect(1, last), 0);
+  }
+}
+
+template <class Call>
+std::string message_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(AnalysisErrors, NameWhatIsWrong) {
+  const auto bert = load_model(kFixtures / "encoders/bert");
+  const auto gpt2 = load_model(kFixtures / "decoders/gpt2");
+  const auto bart = load_model(kFixtures / "bart");
+  const TensorMap one = row_of({1, 2, 3}), longer = row_of({1, 2, 3, 4});
+  const auto heads = [&](const Model& model, const TensorMap& text) {
+    const std::vector<TensorMap> texts{text};
+    return message_of([&] { measure_heads(model, texts, {}); });
+  };
+  EXPECT_THAT(message_of([&] { logit_lens(*bert, one, 1); }), testing::HasSubstr("predicts the next token"));
+  EXPECT_THAT(message_of([&] { attribute_logit(*gpt2, one, 3, 5); }),
+              testing::HasSubstr("expected a position below 3, got 3"));
+  EXPECT_THAT(message_of([&] { attribute_logit(*gpt2, one, 0, 512); }),
+              testing::HasSubstr("expected a token below 512, got 512"));
+  const TensorMap both{{"input_ids", one.at("input_ids")}, {"decoder_input_ids", one.at("input_ids")}};
+  EXPECT_THAT(message_of([&] { attribute_logit(*bart, both, 0, 5); }),
+              testing::HasSubstr("norms after the sum"));
+  EXPECT_THAT(message_of([&] { patch_activations(*gpt2, one, longer, {}); }),
+              testing::HasSubstr("as many tokens"));
+  EXPECT_THAT(heads(*bert, one), testing::HasSubstr("decoder.layers.*"));
+  EXPECT_THAT(heads(*gpt2, row_of({1})), testing::HasSubstr("at least two tokens"));
+}
+
+TEST(HeatTable, TextAndFigure) {
+  const HeatTable table{.title = "A <title>",
+                        .rows_title = "layer",
+                        .legend = "what it is",
+                        .rows = {"0", "10"},
+                        .columns = {"a", "bb"},
+                        .cells = {{{"1.0", 1.0}, {"0.5", 0.5}}, {{"-1", -1.0}, {"é<", 0.0, "tip"}}}};
+  EXPECT_EQ(heat_table_text(table),
+            "layer    a   bb\n"
+            "    0  1.0  0.5\n"
+            "   10   -1   é<\n");
+  const std::string svg = heat_table_svg(table);
+  EXPECT_THAT(svg, testing::StartsWith("<svg"));
+  EXPECT_THAT(svg, testing::HasSubstr("A &lt;title&gt;"));
+  EXPECT_THAT(svg, testing::HasSubstr("<title>tip</title>"));
+  EXPECT_THROW(heat_table_svg({}), Error);
+}
+
+}  // namespace
+}  // namespace heed
