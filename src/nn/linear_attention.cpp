@@ -2,10 +2,14 @@
 #include "heed/nn/linear_attention.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "heed/ops/linear_attention.h"
 #include "heed/ops/shape.h"
 #include "nn/attention_common.h"
+#include "nn/key_value_state.h"
+#include "ops/attention_scores.h"
 
 namespace heed {
 namespace {
@@ -19,17 +23,37 @@ class LinearAttentionState final : public PartState {
       sums_ = Tensor::zeros({keys.size(0), keys.size(1), keys.size(3), values.size(3) + 1}, DType::f64);
     return sums_;
   }
+  /// Remembers keys and values for listeners, and returns those of all tokens. Throws Error where listening
+  /// did not begin with the first token.
+  std::pair<Tensor, Tensor> hear(const Tensor& keys, const Tensor& values, const SequenceLengths& past) {
+    if (past.longest > heard_)
+      throw Error(
+          "linear attention: expected a listener for weights from the first token on, got one after " +
+          std::to_string(past.longest) + " (decoding keeps sums over the keys)");
+    all_.append(keys, values, past);
+    heard_ = past.longest + keys.size(2);
+    return {all_.keys(heard_), all_.values(heard_)};
+  }
   void reorder(const RowReorder& rows) override {
+    all_.reorder(rows);
     if (!sums_.defined()) return;
     sums_ = gather(sums_, 0, Tensor::from(rows.from, {static_cast<std::int64_t>(rows.from.size())}));
   }
   std::size_t bytes() const override {
-    return sums_.defined() ? static_cast<std::size_t>(sums_.numel()) * sizeof(double) : 0;
+    return all_.bytes() + (sums_.defined() ? static_cast<std::size_t>(sums_.numel()) * sizeof(double) : 0);
   }
 
  private:
   Tensor sums_;
+  KeyValueState all_;  // empty without listeners
+  std::int64_t heard_ = 0;
 };
+
+// The position of each row's first query.
+Tensor first_positions(const Pass& pass, std::int64_t rows) {
+  if (pass.self.query_offsets.defined()) return pass.self.query_offsets;
+  return Tensor::full({rows}, static_cast<double>(pass.past.longest), DType::i64);
+}
 
 }  // namespace
 
@@ -48,7 +72,15 @@ Tensor LinearSelfAttention::operator()(const Tensor& x, Pass& pass, PartState* s
   return attend_by(
       attention, heads.queries, heads.keys, heads.values, pass,
       [&](AttentionWeights* weights) {
-        return linear_attention(heads.queries, heads.keys, heads.values, options, weights);
+        if (weights == nullptr || state == nullptr)
+          return linear_attention(heads.queries, heads.keys, heads.values, options, weights);
+        const Tensor result = linear_attention(heads.queries, heads.keys, heads.values, options);
+        const auto [keys, values] =
+            static_cast<LinearAttentionState&>(*state).hear(heads.keys, heads.values, pass.past);
+        linear_attention_weights(heads.queries, keys, first_positions(pass, x.size(0)), pass.self.key_lengths,
+                                 *weights);
+        heads.values = values;  // of which replaced weights make the result
+        return result;
       },
       nullptr);
 }

@@ -1,4 +1,5 @@
-// The scores of attention as numbers, for those who look at them: what the softmax reads.
+// The scores of attention as numbers, for those who look at them: what the softmax reads; and weights of keys
+// that linear attention has only sums of.
 #pragma once
 
 #include "heed/ops/attention.h"
@@ -6,13 +7,19 @@
 
 namespace heed {
 
-/// scale q k^T, capped, with biases, and -inf where a mask forbids it, of the requested heads and queries, both
-/// in increasing order: `scores.values` [B, heads, queries, S], by the plain formula. No gradient. Throws Error as
-/// scaled_dot_product_attention does.
+/// scale q k^T, capped, with biases, and -inf where a mask forbids it, of the requested heads and queries,
+/// both in increasing order: `scores.values` [B, heads, queries, S], by the plain formula. No gradient.
+/// Throws Error as scaled_dot_product_attention does.
 void attention_scores(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                       AttentionWeights& scores);
 /// The same for sparse_attention.
 void sparse_attention_scores(const Tensor& q, const Tensor& k, const Tensor& v,
                              const SparseAttentionOptions& options, AttentionWeights& scores);
+
+/// The requested weights of causal linear attention, of queries [B, H, T, d] at positions offsets[b] (i64
+/// [B]) and following among the keys [B, K, S, d]; those from key_lengths[b] (i64 [B], or undefined) on are
+/// padding.
+void linear_attention_weights(const Tensor& q, const Tensor& k, const Tensor& offsets,
+                              const Tensor& key_lengths, AttentionWeights& weights);
 
 }  // namespace heed

@@ -13,6 +13,7 @@
 #include "kernels/linear_attention.h"
 #include "ops/attention_checks.h"
 #include "ops/attention_layout.h"
+#include "ops/attention_scores.h"
 
 namespace heed {
 namespace {
@@ -87,9 +88,11 @@ struct Call {
 // elu(x) + 1 = max(x, 0) + exp(min(x, 0))
 Tensor features(const Tensor& x) { return relu(x) + exp(neg(relu(neg(x)))); }
 
-// The weights of some heads and queries, [B, heads, queries, S].
+// The weights of some heads and queries, [B, heads, queries, S]; the queries of row b begin at position
+// first[b].
 Tensor weights_by_formula(const AttentionSizes& n, const Tensor& q, const Tensor& k,
-                          const LinearAttentionOptions& options, const WantedWeights& wanted) {
+                          const LinearAttentionOptions& options, const WantedWeights& wanted,
+                          const std::vector<std::int64_t>& first) {
   std::vector<std::int64_t> kv_heads;
   for (const std::int64_t h : wanted.heads) kv_heads.push_back(h / (n.heads / n.kv_heads));
   const auto index = [](const std::vector<std::int64_t>& places) {
@@ -102,11 +105,13 @@ Tensor weights_by_formula(const AttentionSizes& n, const Tensor& q, const Tensor
   if (visible.defined()) products = products * reshape(visible, {n.batch, 1, 1, n.keys}).to(q.dtype());
   if (options.causal) {
     std::vector<double> seen;
-    for (const std::int64_t t : wanted.queries) {
-      for (std::int64_t s = 0; s < n.keys; ++s) seen.push_back(s <= t ? 1 : 0);
+    for (const std::int64_t position : first) {
+      for (const std::int64_t t : wanted.queries) {
+        for (std::int64_t s = 0; s < n.keys; ++s) seen.push_back(s <= t + position ? 1 : 0);
+      }
     }
     const auto rows = static_cast<std::int64_t>(wanted.queries.size());
-    products = products * Tensor::from(seen, {rows, n.keys}).to(q.dtype());
+    products = products * Tensor::from(seen, {n.batch, 1, rows, n.keys}).to(q.dtype());
   }
   // A query that sees nothing has a sum of 0, and weights of 0.
   const Tensor sums = sum(products, -1, true);
@@ -114,6 +119,10 @@ Tensor weights_by_formula(const AttentionSizes& n, const Tensor& q, const Tensor
   const std::vector<double> values = sums.detach().to(DType::f64).to_vector<double>();
   for (std::size_t i = 0; i < values.size(); ++i) nothing.data<double>()[i] = values[i] > 0 ? 0 : 1;
   return products / (sums + nothing.to(q.dtype()));
+}
+
+std::vector<std::int64_t> from_start(const AttentionSizes& n) {
+  return std::vector<std::int64_t>(static_cast<std::size_t>(n.batch), 0);
 }
 
 }  // namespace
@@ -129,7 +138,7 @@ Tensor linear_attention(const Tensor& query, const Tensor& key, const Tensor& va
       throw Error(std::string(kLinearAttention) +
                   ": expected no request for weights with a state, which keeps no keys");
     const NoGradients guard;
-    weights->values = weights_by_formula(n, query, key, options, WantedWeights(*weights, n));
+    weights->values = weights_by_formula(n, query, key, options, WantedWeights(*weights, n), from_start(n));
   }
   Call call{n,
             options.causal,
@@ -148,14 +157,24 @@ Tensor linear_attention(const Tensor& query, const Tensor& key, const Tensor& va
   return result;
 }
 
+void linear_attention_weights(const Tensor& query, const Tensor& key, const Tensor& offsets,
+                              const Tensor& key_lengths, AttentionWeights& weights) {
+  const NoGradients guard;
+  const AttentionSizes n = attention_sizes(query, key, key, kLinearAttention);
+  const LinearAttentionOptions options{.causal = true, .key_lengths = key_lengths};
+  check_key_masks(kLinearAttention, n, options.key_mask, options.key_lengths);
+  weights.values = weights_by_formula(n, query, key, options, WantedWeights(weights, n),
+                                      offsets.to_vector<std::int64_t>());
+}
+
 Tensor linear_attention_by_formula(const Tensor& query, const Tensor& key, const Tensor& value,
                                    const LinearAttentionOptions& options, AttentionWeights* weights) {
   const AttentionSizes n = attention_sizes(query, key, value, kLinearAttention);
   check(n, query, key, options);
   if (options.state.defined()) throw Error(std::string(kLinearAttention) + " by formula: expected no state");
-  const Tensor all = weights_by_formula(n, query, key, options, WantedWeights({}, n));
+  const Tensor all = weights_by_formula(n, query, key, options, WantedWeights({}, n), from_start(n));
   if (weights != nullptr)
-    weights->values = weights_by_formula(n, query, key, options, WantedWeights(*weights, n));
+    weights->values = weights_by_formula(n, query, key, options, WantedWeights(*weights, n), from_start(n));
   std::vector<std::int64_t> kv_heads;
   for (std::int64_t h = 0; h < n.heads; ++h) kv_heads.push_back(h / (n.heads / n.kv_heads));
   return matmul(all, gather(value, 1, Tensor::from(kv_heads, {n.heads})));

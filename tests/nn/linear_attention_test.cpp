@@ -142,8 +142,42 @@ TEST(LinearSelfAttention, TapsSeeWeightsAndMayReplaceThem) {
   EXPECT_EQ(seen.size(), 7u);  // q, k, v, weights, heads, contributions, out
   ASSERT_EQ(seen.at("a.weights").shape(), (Shape{2, 4, 3, 3}));
   expect_near(sum(seen.at("a.weights"), -1), Tensor::full({2, 4, 3}, 1, DType::f64), 1e-12);
-  const auto state = part.make_state({});
-  EXPECT_THROW(part(x, pass, state.get()), Error);  // no keys, so no weights
+}
+
+// With a listener from the first token on, and reordered rows of different lengths.
+TEST(LinearSelfAttention, DecodedWeightsAreThoseOfTheWhole) {
+  const NoGradients guard;
+  Stack stack;
+  stack.layers.push_back({{{.sublayers = {{.name = "self_attn", .part = grouped(1)}}}}});
+  const Tensor x = random_tensor({2, 6, 8}, 5);
+  Tensor weights;
+  Taps taps;
+  taps.listen("*.weights", [&](const std::string&, Tensor& value) { value = weights = value.clone(); });
+  Context context{.taps = &taps}, silent;
+  const auto row = [](const Tensor& t, int axis, std::int64_t i) { return slice(t, axis, i, i + 1); };
+  const auto pass_with = [&](Context& mine, const Tensor& tokens, std::vector<std::int64_t> lengths,
+                             StackState* state) {
+    Pass pass(mine);
+    pass.self.causal = true;
+    pass.lengths = std::move(lengths);
+    return stack(tokens, pass, state);
+  };
+  const Tensor y = pass_with(silent, x, {}, nullptr);
+  pass_with(context, x, {}, nullptr);
+  const Tensor whole = weights;  // [2, 4, 6, 6]
+  StackState state(stack, 2);
+  pass_with(context, slice(x, 1, 0, 4), {4, 2}, &state);
+  state.reorder(std::vector<std::int64_t>{1, 0});
+  const Tensor more = concat({row(slice(x, 1, 2, 3), 0, 1), row(slice(x, 1, 4, 5), 0, 0)}, 0);
+  const Tensor last = pass_with(context, more, {}, &state);
+  expect_near(slice(row(weights, 0, 0), 3, 0, 3).contiguous(),
+              slice(row(row(whole, 0, 1), 2, 2), 3, 0, 3).contiguous(), 1e-12);
+  expect_near(row(weights, 0, 1).contiguous(), slice(row(row(whole, 0, 0), 2, 4), 3, 0, 5).contiguous(),
+              1e-12);
+  expect_near(row(last, 0, 1).contiguous(), row(row(y, 0, 0), 1, 4).contiguous(), 1e-12);
+  StackState late(stack, 2);
+  pass_with(silent, slice(x, 1, 0, 4), {}, &late);
+  EXPECT_THROW(pass_with(context, slice(x, 1, 4, 5), {}, &late), Error);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Multi-head attention with linear attention (heed/ops/linear_attention.h) in the place of the softmax, as a
 // part of a layer. Decoding remembers sums over the keys, of one size however many tokens there are.
 //
-// Taps as in heed/nn/attention.h, without `scores`, as there is no softmax; while decoding, a listener for
-// `weights` is an error, since there are no keys.
+// Taps as in heed/nn/attention.h, without `scores`, as there is no softmax. While decoding, a listener for
+// `weights` must listen from the first token on: keys are then kept.
 #pragma once
 
 #include <memory>
