@@ -29,11 +29,13 @@ void run(const std::string& folder) {
   listening.listen("decoder.layers.0.self_attn.weights", {.heads = {1}, .queries = {3, 4}},
                    [](const std::string& name, heed::Tensor& weights) {
                      std::printf("%s, head 1, last query:", name.c_str());
-                     for (const float w : weights.to_vector<float>()) std::printf(" %.3f", static_cast<double>(w));
+                     for (const float w : weights.to_vector<float>())
+                       std::printf(" %.3f", static_cast<double>(w));
                      std::printf("\n");
                    });
   heed::Tensor stream;
-  listening.listen("decoder.layers.1.in", [&](const std::string&, heed::Tensor& value) { stream = value.clone(); });
+  listening.listen("decoder.layers.1.in",
+                   [&](const std::string&, heed::Tensor& value) { stream = value.clone(); });
   std::printf("largest logit: %.4f\n", largest_logit(*model, text, listening));
 
   heed::Taps ablation;

@@ -1,4 +1,5 @@
-// What lens, heads and patch share: the model and its tokenizer, texts as inputs, tokens, and tables as results.
+// What lens, heads and patch share: the model and its tokenizer, texts as inputs, tokens, and tables as
+// results.
 #pragma once
 
 #include <memory>

@@ -30,8 +30,7 @@ struct HeadsArguments {
 };
 
 // A sequence of random ids, twice: what an induction head needs.
-std::vector<std::int64_t> repeated_ids(const AnalysedModel& loaded, std::int64_t count,
-                                       std::uint64_t seed) {
+std::vector<std::int64_t> repeated_ids(const AnalysedModel& loaded, std::int64_t count, std::uint64_t seed) {
   const RandomStream random{seed, 0};
   std::vector<std::int64_t> ids;
   for (std::uint64_t i = 0; std::ssize(ids) < count; ++i) {
@@ -47,14 +46,16 @@ std::vector<TensorMap> head_texts(const HeadsArguments& a, const AnalysedModel& 
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(loaded.model.get());
   std::vector<TensorMap> inputs;
   if (a.repeat) {
-    if (both != nullptr) throw UsageError("--repeat: expected a model with one stack, got " + loaded.model->family());
+    if (both != nullptr)
+      throw UsageError("--repeat: expected a model with one stack, got " + loaded.model->family());
     inputs.push_back(analysed_ids(repeated_ids(loaded, *a.repeat, globals.seed.value_or(0))).inputs);
   } else {
-    std::vector<std::string> texts = a.file.empty() ? read_texts(a.texts, globals.quiet)
-                                                    : read_lines(a.file, globals.quiet);
+    std::vector<std::string> texts =
+        a.file.empty() ? read_texts(a.texts, globals.quiet) : read_lines(a.file, globals.quiet);
     std::erase_if(texts, [](const std::string& text) { return text.empty(); });
     for (const std::string& text : texts)
-      inputs.push_back(analysed_text(loaded, text, both != nullptr ? a.target.value_or(text) : a.target).inputs);
+      inputs.push_back(
+          analysed_text(loaded, text, both != nullptr ? a.target.value_or(text) : a.target).inputs);
   }
   if (a.ablate && both == nullptr) {
     for (TensorMap& text : inputs) text["labels"] = text.at("input_ids");
@@ -74,16 +75,16 @@ constexpr Column kColumns[] = {
 
 std::string note_of(const HeadMeasures& head) {
   std::string note = head.dead ? "dead" : "";
-  if (head.redundant)
-    note += fmt::format("{}like {}.{}", note.empty() ? "" : ", ", head.layer, head.nearest);
+  if (head.redundant) note += fmt::format("{}like {}.{}", note.empty() ? "" : ", ", head.layer, head.nearest);
   return note;
 }
 
 HeatTable heads_table(const std::vector<HeadMeasures>& heads, const HeadsArguments& a) {
   HeatTable table{.title = "Attention heads",
                   .rows_title = "head",
-                  .legend = "shares of weight from 0 to 1; entropy in nats; distance in tokens; size of what the "
-                            "head adds, relative to the stream",
+                  .legend =
+                      "shares of weight from 0 to 1; entropy in nats; distance in tokens; size of what the "
+                      "head adds, relative to the stream",
                   .rows = {},
                   .columns = {},
                   .cells = {}};
@@ -104,7 +105,10 @@ HeatTable heads_table(const std::vector<HeadMeasures>& heads, const HeadsArgumen
     for (std::size_t i = 0; i < numbers; ++i) {
       const bool share = i < 5;
       const double value = value_of(head, i);
-      row.push_back({fmt::format("{:.3f}", value), share ? value : largest[i] > 0 ? value / largest[i] : 0,
+      row.push_back({fmt::format("{:.3f}", value),
+                     share            ? value
+                     : largest[i] > 0 ? value / largest[i]
+                                      : 0,
                      fmt::format("head {}, {}: {:.5f}", table.rows.back(), table.columns[i], value)});
     }
     row.push_back({note_of(head), 0});
@@ -118,7 +122,9 @@ std::string heads_json(const std::vector<HeadMeasures>& heads) {
   for (const HeadMeasures& head : heads) {
     json.begin_object().field("layer", head.layer).field("head", head.head);
     for (const Column& column : kColumns) json.field(column.name, head.*column.value);
-    json.field("dead", head.dead).field("nearest", head.nearest).field("nearest_distance", head.nearest_distance);
+    json.field("dead", head.dead)
+        .field("nearest", head.nearest)
+        .field("nearest_distance", head.nearest_distance);
     json.field("redundant", head.redundant);
     if (head.importance) json.field("importance", *head.importance);
     json.end_object();
@@ -142,7 +148,8 @@ HeadsOptions heads_options(const HeadsArguments& a, const AnalysedModel& loaded)
 
 void run(const HeadsArguments& a, const Globals& globals) {
   check_svg_file(a.output);
-  if (!a.file.empty() && !a.texts.empty()) throw UsageError("--text: expected texts or --text FILE, got both");
+  if (!a.file.empty() && !a.texts.empty())
+    throw UsageError("--text: expected texts or --text FILE, got both");
   if (a.repeat && (!a.file.empty() || !a.texts.empty()))
     throw UsageError("--repeat: expected texts or --repeat, got both");
   if (!a.kind.empty() && a.kind != "encoder" && a.kind != "decoder")
@@ -176,14 +183,14 @@ void add_heads(CLI::App& app, const Globals& globals) {
       ->type_name("N")
       ->group("Input");
   add_model_option(*command, a->model)->required();
-  command
-      ->add_option("--kind", a->kind, "Whose self-attention (default: that of the stack that predicts)")
+  command->add_option("--kind", a->kind, "Whose self-attention (default: that of the stack that predicts)")
       ->type_name("encoder|decoder")
       ->group("Output");
   command
-      ->add_option("--separator", a->separators,
-                   "A token that counts as separator (default: the tokens of the tokenizer that begin, separate "
-                   "and end texts)")
+      ->add_option(
+          "--separator", a->separators,
+          "A token that counts as separator (default: the tokens of the tokenizer that begin, separate "
+          "and end texts)")
       ->allow_extra_args(false)
       ->type_name("TOKEN")
       ->group("Output");

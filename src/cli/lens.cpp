@@ -36,8 +36,9 @@ HeatTable lens_table(const std::vector<LensLayer>& layers, const std::vector<std
                      const Tokenizer& tokenizer) {
   HeatTable table{.title = "Logit lens: what each layer would predict next",
                   .rows_title = "token",
-                  .legend = "columns: the input of the first layer, and the output of each; shade: probability of "
-                            "the most probable token",
+                  .legend =
+                      "columns: the input of the first layer, and the output of each; shade: probability of "
+                      "the most probable token",
                   .rows = tokens,
                   .columns = {},
                   .cells = std::vector<std::vector<HeatCell>>(tokens.size())};
@@ -82,7 +83,8 @@ std::string column_of(const LogitPart& part) {
 }
 
 HeatTable attribution_table(const LogitAttribution& attribution, const std::string& title) {
-  HeatTable table{.title = title, .rows_title = "layer", .legend = "", .rows = {}, .columns = {}, .cells = {}};
+  HeatTable table{
+      .title = title, .rows_title = "layer", .legend = "", .rows = {}, .columns = {}, .cells = {}};
   std::map<std::string, std::size_t> columns;
   double largest = 0;
   std::map<std::int64_t, std::size_t> rows;
@@ -92,7 +94,8 @@ HeatTable attribution_table(const LogitAttribution& attribution, const std::stri
       table.legend += fmt::format("{}{} {:+.3f}", table.legend.empty() ? "" : ", ", part.name, part.logit);
       continue;
     }
-    if (columns.emplace(column_of(part), table.columns.size()).second) table.columns.push_back(column_of(part));
+    if (columns.emplace(column_of(part), table.columns.size()).second)
+      table.columns.push_back(column_of(part));
     if (rows.emplace(part.layer, table.rows.size()).second) table.rows.push_back(std::to_string(part.layer));
   }
   table.legend = fmt::format("logit {:.3f} = the sum of the table, {}", attribution.logit, table.legend);
@@ -133,13 +136,15 @@ void run(const LensArguments& a, const Globals& globals) {
   const std::vector<std::string> tokens = text.tokens(tokenizer);
   if (!a.token) {
     const std::vector<LensLayer> layers = logit_lens(*loaded.model, text.inputs, a.top_k);
-    show_table(lens_table(layers, tokens, tokenizer), lens_json(layers, tokens, tokenizer), a.output, globals);
+    show_table(lens_table(layers, tokens, tokenizer), lens_json(layers, tokens, tokenizer), a.output,
+               globals);
     return;
   }
   const std::int64_t id = single_token(tokenizer, *a.token, "--token");
   const std::int64_t position = a.position.value_or(std::ssize(tokens) - 1);
   if (position >= std::ssize(tokens))
-    throw UsageError(fmt::format("--position: expected a position below {}, got {}", tokens.size(), position));
+    throw UsageError(
+        fmt::format("--position: expected a position below {}, got {}", tokens.size(), position));
   const LogitAttribution attribution = attribute_logit(*loaded.model, text.inputs, position, id);
   const std::string title = fmt::format("Logit of {} after {} (position {})", tokenizer.token(id),
                                         tokens[static_cast<std::size_t>(position)], position);

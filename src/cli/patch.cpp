@@ -41,15 +41,17 @@ const SiteName& site_named(const std::string& name) {
   throw UsageError("--site: expected residual, attention, feed-forward or heads, got " + name);
 }
 
-HeatTable patch_table(const PatchResult& result, const SiteName& site, const std::vector<std::string>& tokens) {
-  HeatTable table{.title = fmt::format("Patched: {}", site.title),
-                  .rows_title = "layer",
-                  .legend = fmt::format("logit difference: clean {:.3f}, corrupted {:.3f}; cells: 0 as corrupted, 1 "
-                                        "as clean",
-                                        result.clean, result.corrupted),
-                  .rows = {},
-                  .columns = {},
-                  .cells = {}};
+HeatTable patch_table(const PatchResult& result, const SiteName& site,
+                      const std::vector<std::string>& tokens) {
+  HeatTable table{
+      .title = fmt::format("Patched: {}", site.title),
+      .rows_title = "layer",
+      .legend = fmt::format("logit difference: clean {:.3f}, corrupted {:.3f}; cells: 0 as corrupted, 1 "
+                            "as clean",
+                            result.clean, result.corrupted),
+      .rows = {},
+      .columns = {},
+      .cells = {}};
   for (std::size_t i = 0; i < result.patched.front().size(); ++i)
     table.columns.push_back(site.site == PatchSite::heads ? fmt::format("head {}", i)
                                                           : fmt::format("{} {}", i, tokens[i]));
@@ -59,14 +61,15 @@ HeatTable patch_table(const PatchResult& result, const SiteName& site, const std
     for (std::size_t i = 0; i < result.patched[layer].size(); ++i) {
       const double effect = result.effect(layer, i);
       row.push_back({fmt::format("{:.2f}", effect), effect,
-                     fmt::format("layer {}, {}: {:.4f}, logit difference {:.4f}", layer, table.columns[i], effect,
-                                 result.patched[layer][i])});
+                     fmt::format("layer {}, {}: {:.4f}, logit difference {:.4f}", layer, table.columns[i],
+                                 effect, result.patched[layer][i])});
     }
   }
   return table;
 }
 
-std::string patch_json(const PatchResult& result, const SiteName& site, const std::vector<std::string>& tokens) {
+std::string patch_json(const PatchResult& result, const SiteName& site,
+                       const std::vector<std::string>& tokens) {
   JsonWriter json;
   json.begin_object().field("site", site.name).field("tokens", tokens);
   json.field("clean", result.clean).field("corrupted", result.corrupted).field("patched", result.patched);
@@ -127,7 +130,8 @@ void add_patch(CLI::App& app, const Globals& globals) {
       "Examples:\n"
       "  heed patch \"The capital of France is\" \"The capital of Spain is\" --token \" Paris\" --other \" "
       "Madrid\" --model gpt2\n"
-      "  heed patch \"He is\" \"She is\" --token \" his\" --other \" her\" --model gpt2 --site heads --output "
+      "  heed patch \"He is\" \"She is\" --token \" his\" --other \" her\" --model gpt2 --site heads "
+      "--output "
       "heads.svg");
   command->callback([a, &globals] { run(*a, globals); });
 }

@@ -9,9 +9,7 @@
 namespace heed::inspect {
 
 /// Row-major numbers of a value.
-inline std::vector<double> numbers(const Tensor& x) {
-  return x.detach().to(DType::f64).to_vector<double>();
-}
+inline std::vector<double> numbers(const Tensor& x) { return x.detach().to(DType::f64).to_vector<double>(); }
 
 /// The number of a layer's tap, e.g. 3 of decoder.layers.3.out for `decoder.layers.` and `.out`; nothing for
 /// another name.

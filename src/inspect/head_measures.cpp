@@ -178,7 +178,8 @@ double loss_of(const Model& model, std::span<const TensorMap> texts, Taps* taps)
     if (labels == text.end() || labels->second.size(1) < 2) continue;
     Context context{.taps = taps};
     const TensorMap outputs = model.forward(text, {}, context);
-    const auto tokens = static_cast<double>(labels->second.size(1) - (text.contains("decoder_input_ids") ? 0 : 1));
+    const auto tokens =
+        static_cast<double>(labels->second.size(1) - (text.contains("decoder_input_ids") ? 0 : 1));
     sum += outputs.at("loss").item() * tokens;
     count += tokens;
   }

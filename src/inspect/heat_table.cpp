@@ -56,7 +56,8 @@ class HeatTableWriter {
                                    2 * kEdge + 6.6 * display_width(table_.legend)});
     const double top = kEdge + title + above_;
     const double height = top + kRowHeight * static_cast<double>(table_.rows.size()) + 34 + kEdge / 2;
-    put("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
+    put("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 "
+        "{0:.0f} "
         "{1:.0f}\" font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', 'Noto Sans', sans-serif\" "
         "fill=\"#222\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
         std::ceil(width), std::ceil(height));
@@ -65,11 +66,10 @@ class HeatTableWriter {
           markup(table_.title));
     write_labels(top);
     for (std::size_t row = 0; row < table_.cells.size(); ++row) {
-      for (std::size_t column = 0; column < table_.cells[row].size(); ++column)
-        write_cell(row, column, top);
+      for (std::size_t column = 0; column < table_.cells[row].size(); ++column) write_cell(row, column, top);
     }
-    put("<text x=\"{}\" y=\"{:.1f}\" font-size=\"11\" fill=\"#555\">{}</text>\n", kEdge, height - kEdge / 2 - 4,
-        markup(table_.legend));
+    put("<text x=\"{}\" y=\"{:.1f}\" font-size=\"11\" fill=\"#555\">{}</text>\n", kEdge,
+        height - kEdge / 2 - 4, markup(table_.legend));
     return out_ + "</svg>\n";
   }
 
@@ -83,8 +83,8 @@ class HeatTableWriter {
   }
 
   void write_labels(double top) {
-    put("<g font-size=\"{}\" fill=\"#555\">\n<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kFont,
-        kEdge + left_ - 6, top - 7, markup(table_.rows_title));
+    put("<g font-size=\"{}\" fill=\"#555\">\n<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
+        kFont, kEdge + left_ - 6, top - 7, markup(table_.rows_title));
     for (std::size_t i = 0; i < table_.columns.size(); ++i) {
       const double x = kEdge + left_ + (static_cast<double>(i) + 0.5) * cell_;
       const std::string label = inspect::escape_markup(label_of(table_.columns[i]));
@@ -105,8 +105,8 @@ class HeatTableWriter {
     const HeatCell& cell = table_.cells[row][column];
     const double x = kEdge + left_ + static_cast<double>(column) * cell_,
                  y = top + static_cast<double>(row) * kRowHeight;
-    put("<g><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>", x, y, cell_ - 1,
-        kRowHeight - 1, std::isfinite(cell.shade) ? cell_colour(cell.shade) : std::string("#ccc"));
+    put("<g><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>", x, y,
+        cell_ - 1, kRowHeight - 1, std::isfinite(cell.shade) ? cell_colour(cell.shade) : std::string("#ccc"));
     put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" text-anchor=\"middle\" fill=\"{}\">{}</text>",
         x + cell_ / 2 - 0.5, y + kRowHeight / 2 + 4, kFont, std::abs(cell.shade) > 0.55 ? "#fff" : "#222",
         inspect::escape_markup(label_of(cell.text)));
@@ -146,7 +146,8 @@ std::string heat_table_svg(const HeatTable& table) {
   std::size_t count = 0;
   for (const auto& row : table.cells) count += row.size();
   if (count == 0 || count > kMostTableCells)
-    throw Error(fmt::format("picture: expected from 1 to {} cells in an SVG, got {}", kMostTableCells, count));
+    throw Error(
+        fmt::format("picture: expected from 1 to {} cells in an SVG, got {}", kMostTableCells, count));
   return HeatTableWriter(table).write();
 }
 

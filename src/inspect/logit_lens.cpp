@@ -24,7 +24,8 @@ std::optional<std::int64_t> layer_of_tap(const std::string& name, const std::str
 ReadOut required_read_out(const Model& model, const char* where) {
   const std::optional<ReadOut> read_out = model.read_out();
   if (!read_out)
-    throw Error(std::string(where) + ": expected a model that predicts the next token, got " + model.family());
+    throw Error(std::string(where) + ": expected a model that predicts the next token, got " +
+                model.family());
   return *read_out;
 }
 
@@ -103,8 +104,8 @@ std::vector<double> at_position(const Tensor& value, std::int64_t h, std::int64_
 class LogitDirection {
  public:
   LogitDirection(const ReadOut& read_out, const std::vector<double>& stream, std::int64_t token)
-      : direction_(inspect::numbers(
-            read_out.output.weight.embedding(Tensor::from(std::vector<std::int64_t>{token}, {1, 1}), 1.0, {}))) {
+      : direction_(inspect::numbers(read_out.output.weight.embedding(
+            Tensor::from(std::vector<std::int64_t>{token}, {1, 1}), 1.0, {}))) {
     for (double& d : direction_) d *= read_out.scale;
     if (read_out.output.bias.defined())
       bias_ = inspect::numbers(read_out.output.bias)[static_cast<std::size_t>(token)];
@@ -154,8 +155,9 @@ void check_sum(const Model& model, const Stream& stream, std::int64_t position) 
     difference = std::max(difference, std::abs(whole[i] - sum[i]));
   }
   if (!(difference <= 1e-3 * largest))
-    throw Error("attribution: expected a residual stream that is a sum of its parts, got a norm of the sum (" +
-                model.family() + " has norms after the sum)");
+    throw Error(
+        "attribution: expected a residual stream that is a sum of its parts, got a norm of the sum (" +
+        model.family() + " has norms after the sum)");
 }
 
 // The heads of an attention, then its bias. What norms and multipliers after it do to `out` they do to each.
@@ -183,8 +185,7 @@ std::vector<LensLayer> logit_lens(const Model& model, const TensorMap& inputs, s
     const Tensor logits = read_out.logits(stream.contiguous());  // [1, T, V]
     const std::vector<double> all = inspect::numbers(logits);
     for (std::int64_t t = 0; t < logits.size(1); ++t)
-      layer.positions.push_back(
-          most_probable(all.data() + t * logits.size(2), logits.size(2), top_k));
+      layer.positions.push_back(most_probable(all.data() + t * logits.size(2), logits.size(2), top_k));
     layers.push_back(std::move(layer));
   };
   Taps taps;

@@ -69,7 +69,9 @@ TEST(TapOptions, ReplaceValuesByThoseOfAFile) {
 
   const Result shape = run(tap_words(same, {"--replace", file_with("decoder.layers.1.in", {2, 1, 48})}));
   EXPECT_EQ(shape.status, 1);
-  EXPECT_THAT(shape.err, HasSubstr("decoder.layers.1.in: expected a replacement of the shape [2, 16, 48], got [2, 1, 48]"));
+  EXPECT_THAT(
+      shape.err,
+      HasSubstr("decoder.layers.1.in: expected a replacement of the shape [2, 16, 48], got [2, 1, 48]"));
   const Result name = run(tap_words(same, {"--replace", file_with("decoder.layers.7.in", {2, 1, 48})}));
   EXPECT_EQ(name.status, 1);
   EXPECT_THAT(name.err, HasSubstr("no value of the model matches decoder.layers.7.in"));

@@ -29,8 +29,7 @@ TensorMap row_of(const Json& ids, bool labels = false) {
 class Analysis : public testing::TestWithParam<const char*> {
  protected:
   std::unique_ptr<Model> model = load_model(kFixtures / "decoders" / GetParam());
-  Json expected =
-      Json::parse(std::ifstream(kFixtures / "analysis" / (std::string(GetParam()) + ".json")));
+  Json expected = Json::parse(std::ifstream(kFixtures / "analysis" / (std::string(GetParam()) + ".json")));
   TensorMap clean = row_of(expected["clean"], true), corrupted = row_of(expected["corrupted"]);
 };
 INSTANTIATE_TEST_SUITE_P(Decoders, Analysis, testing::Values("gpt2", "llama"),
@@ -51,8 +50,7 @@ TEST_P(Analysis, LogitLensEqualsHooks) {
 }
 
 TEST_P(Analysis, AttributionEqualsHooksAndAddsUp) {
-  const LogitAttribution found =
-      attribute_logit(*model, clean, expected["position"], expected["token"]);
+  const LogitAttribution found = attribute_logit(*model, clean, expected["position"], expected["token"]);
   EXPECT_NEAR(found.logit, expected["logit"].get<double>(), 1e-4);
   std::size_t compared = 0;
   for (const LogitPart& part : found.parts) {

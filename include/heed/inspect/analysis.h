@@ -33,9 +33,9 @@ std::vector<LensLayer> logit_lens(const Model& model, const TensorMap& inputs, s
 
 /// What one part adds to a logit.
 struct LogitPart {
-  std::string name;          ///< `embed`, `self_attn`, `cross_attn`, `feed_forward` or `bias`
-  std::int64_t layer = -1;   ///< -1: of no layer
-  std::int64_t head = -1;    ///< -1: not of a head (of an attention: its bias)
+  std::string name;         ///< `embed`, `self_attn`, `cross_attn`, `feed_forward` or `bias`
+  std::int64_t layer = -1;  ///< -1: of no layer
+  std::int64_t head = -1;   ///< -1: not of a head (of an attention: its bias)
   double logit = 0;
 };
 

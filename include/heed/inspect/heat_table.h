@@ -8,13 +8,13 @@ namespace heed {
 
 struct HeatCell {
   std::string text;
-  double shade = 0;      ///< from -1 (red) over 0 (white) to 1 (blue)
+  double shade = 0;  ///< from -1 (red) over 0 (white) to 1 (blue)
   std::string tooltip = {};
 };
 
 struct HeatTable {
   std::string title, rows_title, legend;
-  std::vector<std::string> rows, columns;   // labels
+  std::vector<std::string> rows, columns;    // labels
   std::vector<std::vector<HeatCell>> cells;  // [rows, columns]
 };
 
