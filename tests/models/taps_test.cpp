@@ -185,6 +185,38 @@ TEST_P(FamilyTaps, ReplacedValuesFlowOn) {
   EXPECT_EQ(largest_difference(run(&taps).at("logits"), silent.at("logits") * 0.0), 0);
 }
 
+// Decoding with a cache, whose rows change places as those of beams do.
+TEST_P(FamilyTaps, CachedAndReorderedRowsHaveTheWeightsOfTheWhole) {
+  const auto* decoder = dynamic_cast<const DecoderModel*>(model.get());
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(model.get());
+  if ((decoder == nullptr && both == nullptr) || recurrent || inputs.contains("input_features")) return;
+  const Tensor ids = Tensor::from<std::int64_t>({5, 6, 7, 5, 6, 9, 12, 11, 10, 14, 12, 8}, {2, 6});
+  TensorMap named{{decoder != nullptr ? "input_ids" : "decoder_input_ids", ids}};
+  SourceBatch source;
+  if (both != nullptr) {
+    source = {inputs.at("input_ids"), inputs.at("attention_mask")};
+    named.insert({{"input_ids", source.ids}, {"attention_mask", source.mask}});
+  }
+  TensorMap heard;
+  Taps taps;
+  for (const char* pattern : {"decoder.*_attn.weights", "decoder.*_attn.v", "decoder.*_attn.heads"})
+    taps.listen(pattern, [&](const std::string& name, Tensor& value) { heard[name] = value.contiguous(); });
+  Context context{.taps = &taps};
+  model->forward(named, {}, context);
+  const TensorMap whole = heard;
+  const auto decoding = decoder != nullptr ? decoder->decode(2) : both->decode(source, context);
+  decoding->step(slice(ids, 1, 0, 5), context);
+  decoding->reorder(std::vector<std::int64_t>{1, 0});
+  const Tensor last = slice(ids, 1, 5, 6);
+  decoding->step(gather(last, 0, Tensor::from<std::int64_t>({1, 0}, {2})), context);
+  for (const auto& [name, value] : whole) {
+    if (name.ends_with(".v")) continue;
+    const Tensor query = gather(slice(value, 2, 5, 6), 0, Tensor::from<std::int64_t>({1, 0}, {2}));
+    EXPECT_LE(largest_difference(heard.at(name), query), name.ends_with("weights") ? 1e-5 : 1e-4) << name;
+    if (name.ends_with("weights") && !linear) expect_weights(heard, name.substr(0, name.size() - 8));
+  }
+}
+
 TEST_P(FamilyTaps, WhatDoesNotExistIsAnError) {
   EXPECT_THROW(values("*.layers.9.out"), Error);
   if (recurrent) return;
