@@ -39,8 +39,9 @@ BEGIN {
   below["generate"] = below["models"] " models"
   below["inspect"]  = below["generate"] " generate"
   below["train"]    = below["generate"] " generate data score tasks"
+  below["doctor"]   = below["generate"] " generate"
   below["hub"]      = below["io"] " io"
-  below["cli"]      = below["train"] " train inspect tasks hub"
+  below["cli"]      = below["train"] " train inspect doctor tasks hub"
   for (module in below) {
     allowed[module, module] = 1
     n = split(below[module], list, " ")

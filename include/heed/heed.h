@@ -8,6 +8,7 @@
 #include "heed/data/background_reader.h"
 #include "heed/data/batch.h"
 #include "heed/data/corpus.h"
+#include "heed/doctor.h"
 #include "heed/dtype.h"
 #include "heed/error.h"
 #include "heed/generate/complete.h"

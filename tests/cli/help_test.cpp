@@ -30,6 +30,7 @@ const std::vector<Words>& all_commands() {
                                        {"lens"},
                                        {"heads"},
                                        {"patch"},
+                                       {"doctor"},
                                        {"tokenize"},
                                        {"forward"},
                                        {"info"},

@@ -1,0 +1,59 @@
+// Checks of a checkpoint as it is used: what its files say, what it computes, and how its attention behaves.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heed/models/model.h"
+#include "heed/text/tokenizer.h"
+
+namespace heed {
+
+enum class CheckStatus : std::uint8_t {
+  ok,
+  warning,  ///< odd, but a sound model may be like this
+  failed,   ///< certainly wrong
+  skipped,  ///< does not apply to the model, or lacks what it needs; the figure says why
+};
+
+/// "ok", "warning", "failed" or "skipped".
+const char* name_of(CheckStatus status);
+
+/// What the checks look at.
+struct CheckedModel {
+  const Model& model;
+  const Tokenizer* tokenizer = nullptr;  ///< null: there is none, or it cannot be read
+  std::string tokenizer_error = {};      ///< why it cannot be read
+  std::filesystem::path directory = {};  ///< of the files; empty: none, and the checks of files are skipped
+  std::string text = {};                 ///< for the loss by position; empty: none
+};
+
+/// What one check found.
+struct Finding {
+  CheckStatus status = CheckStatus::ok;
+  std::string figure = {};  ///< what was measured, or why nothing was
+  std::string advice = {};  ///< what to do about a warning or a failure
+  /// The numbers behind the figure, such as one per layer.
+  std::vector<std::pair<std::string, double>> values = {};
+};
+
+struct CheckResult {
+  std::string name;
+  Finding finding;
+};
+
+/// The names of all checks, in the order in which they run.
+std::vector<std::string> check_names();
+
+/// Runs all checks in order, or those of `names`; `report` gets each result as it is there. An Error that a
+/// check meets is its failure. Throws Error for a name that is no check's. Threads: the number of compute
+/// threads changes while the check of threads runs, and is then what it was.
+std::vector<CheckResult> examine(const CheckedModel& checked,
+                                 const std::function<void(const CheckResult&)>& report = {},
+                                 const std::vector<std::string>& names = {});
+
+}  // namespace heed

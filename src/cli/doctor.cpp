@@ -1,0 +1,135 @@
+// heed doctor: checks a model as it is used.
+#include "heed/doctor.h"
+
+#include <fmt/core.h>
+
+#include <map>
+
+#include "cli/cli.h"
+#include "cli/failed_lines.h"
+#include "cli/models.h"
+#include "cli/terminal.h"
+#include "heed/io/file.h"
+#include "heed/io/json.h"
+#include "heed/models/registry.h"
+
+namespace heed::cli {
+namespace {
+
+struct DoctorArguments {
+  std::string model;
+  std::filesystem::path text;
+};
+
+// Any of these makes a tokenizer, if not always a whole one.
+constexpr const char* kTokenizerFiles[] = {
+    "tokenizer.json",          "vocab.json", "vocab.txt", "source.spm", "tokenizer.model", "spiece.model",
+    "sentencepiece.bpe.model", "spm.model"};
+
+std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& directory, std::string& error) {
+  bool there = false;
+  for (const char* name : kTokenizerFiles) there = there || std::filesystem::exists(directory / name);
+  if (!there) return nullptr;
+  try {
+    return load_tokenizer(directory);
+  } catch (const Error& unreadable) {
+    error = unreadable.what();
+    return nullptr;
+  }
+}
+
+std::string coloured(CheckStatus status) {
+  const std::string name = fmt::format("{:<8}", name_of(status));
+  if (!colour_stdout()) return name;
+  const char* colour = status == CheckStatus::failed    ? "31"
+                       : status == CheckStatus::warning ? "33"
+                       : status == CheckStatus::ok      ? "32"
+                                                        : "2";
+  return fmt::format("\x1b[{}m{}\x1b[0m", colour, name);
+}
+
+void print_result(const CheckResult& result) {
+  fmt::print("{} {:<20} {}\n", coloured(result.finding.status), result.name,
+             printable(result.finding.figure));
+  if (!result.finding.advice.empty()) fmt::print("{:<30}{}\n", "", printable(result.finding.advice));
+  std::fflush(stdout);
+}
+
+std::map<CheckStatus, int> count(const std::vector<CheckResult>& results) {
+  std::map<CheckStatus, int> counts;
+  for (const CheckResult& result : results) ++counts[result.finding.status];
+  return counts;
+}
+
+void print_json(const std::filesystem::path& directory, const Model& model,
+                const std::vector<CheckResult>& results) {
+  auto counts = count(results);
+  JsonWriter json;
+  json.begin_object().field("directory", directory.string()).field("model_type", model.family());
+  for (const CheckStatus status :
+       {CheckStatus::ok, CheckStatus::warning, CheckStatus::failed, CheckStatus::skipped})
+    json.field(name_of(status), counts[status]);
+  json.key("checks").begin_array();
+  for (const CheckResult& result : results) {
+    const Finding& found = result.finding;
+    json.begin_object()
+        .field("name", result.name)
+        .field("status", name_of(found.status))
+        .field("figure", found.figure)
+        .field("advice", found.advice)
+        .key("values")
+        .begin_object();
+    for (const auto& [name, value] : found.values) json.field(name, value);
+    json.end_object().end_object();
+  }
+  fmt::print("{}\n", json.end_array().end_object().text());
+}
+
+void run(const DoctorArguments& a, const Globals& globals) {
+  const std::filesystem::path directory = locate_model(a.model);
+  refuse_unfinished_run(directory);
+  const std::string text = a.text.empty() ? std::string() : read_file(a.text);
+  const auto model = load_model(directory);
+  std::string error;
+  const auto tokenizer = tokenizer_of(directory, error);
+  const CheckedModel checked{*model, tokenizer.get(), error, directory, text};
+  const auto results = examine(checked, globals.json ? nullptr : print_result);
+  auto counts = count(results);
+  if (globals.json) {
+    print_json(directory, *model, results);
+  } else {
+    fmt::print("{} checks: {} ok, {} warnings, {} failed, {} skipped\n", results.size(),
+               counts[CheckStatus::ok], counts[CheckStatus::warning], counts[CheckStatus::failed],
+               counts[CheckStatus::skipped]);
+  }
+  if (counts[CheckStatus::failed] > 0) throw ReportedError();
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand(
+      "doctor", "Check a model as it is used: masks, positions, padding, cache, heads, files");
+  auto a = std::make_shared<DoctorArguments>();
+  command->add_option("model,--model,-m", a->model, "Model directory, or the name of a model")
+      ->required()
+      ->type_name("MODEL")
+      ->group("Model");
+  command
+      ->add_option("--text", a->text,
+                   "File of text, for the loss by position up to and beyond the trained length")
+      ->type_name("FILE")
+      ->group("Input");
+  command->footer(
+      "Prints a line for each check, and what to do about a warning or a failure. The exit status is 1 if a "
+      "check\n"
+      "fails.\n"
+      "\n"
+      "Examples:\n"
+      "  heed doctor en-fr\n"
+      "  heed doctor ./checkpoint --text held-out.txt\n"
+      "  heed doctor ./checkpoint --json");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

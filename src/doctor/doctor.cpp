@@ -1,0 +1,106 @@
+// The table of checks, and running them.
+#include "heed/doctor.h"
+
+#include <algorithm>
+
+#include "doctor/checks.h"
+#include "heed/autograd.h"
+#include "heed/error.h"
+
+namespace heed {
+namespace doctor {
+namespace {
+
+// What a check needs besides the model.
+enum class Need { nothing, files, text };
+
+struct Check {
+  const char* name;
+  Need need;
+  Finding (*run)(Examination& examination);
+};
+
+constexpr Check kChecks[] = {
+    {"config keys", Need::nothing, check_config_keys},
+    {"special ids", Need::files, check_special_ids},
+    {"tokenizer size", Need::nothing, check_tokenizer_size},
+    {"unused vocabulary", Need::files, check_unused_vocabulary},
+    {"tied weights", Need::files, check_tied_weights},
+    {"chat template", Need::files, check_chat_template},
+    {"generation settings", Need::files, check_generation_settings},
+    {"finite weights", Need::files, check_weights_finite},
+    {"weight rows", Need::files, check_weight_rows},
+    {"weight norms", Need::files, check_weight_norms},
+    {"finite outputs", Need::nothing, check_outputs_finite},
+    {"causality", Need::nothing, check_causality},
+    {"order", Need::nothing, check_order},
+    {"padding right", Need::nothing, check_right_padding},
+    {"padding left", Need::nothing, check_left_padding},
+    {"batch", Need::nothing, check_batch},
+    {"threads", Need::nothing, check_threads},
+    {"cache", Need::nothing, check_cache},
+    {"beams", Need::nothing, check_beams},
+    {"attention rows", Need::nothing, check_attention_rows},
+    {"scores", Need::nothing, check_scores},
+    {"heads", Need::nothing, check_heads},
+    {"residual norms", Need::nothing, check_residual},
+    {"lengths", Need::text, check_lengths},
+};
+
+// Why a check cannot run; empty if it can.
+std::string missing(Need need, const CheckedModel& checked) {
+  if (need == Need::files && checked.directory.empty()) return "the model has no files";
+  if (need == Need::text && checked.text.empty()) return "no text (give one with --text FILE)";
+  if (need == Need::text && checked.tokenizer == nullptr) return "no tokenizer to read the text with";
+  return {};
+}
+
+Finding run(const Check& check, Examination& examination) {
+  if (const std::string reason = missing(check.need, examination.checked); !reason.empty())
+    return skip(reason);
+  try {
+    return check.run(examination);
+  } catch (const Error& error) {
+    return {CheckStatus::failed, error.what(), "correct what the message names"};
+  }
+}
+
+}  // namespace
+}  // namespace doctor
+
+const char* name_of(CheckStatus status) {
+  switch (status) {
+    case CheckStatus::ok: return "ok";
+    case CheckStatus::warning: return "warning";
+    case CheckStatus::failed: return "failed";
+    case CheckStatus::skipped: return "skipped";
+  }
+  HEED_ASSERT(false, "unknown status");
+}
+
+std::vector<std::string> check_names() {
+  std::vector<std::string> names;
+  for (const doctor::Check& check : doctor::kChecks) names.emplace_back(check.name);
+  return names;
+}
+
+std::vector<CheckResult> examine(const CheckedModel& checked,
+                                 const std::function<void(const CheckResult&)>& report,
+                                 const std::vector<std::string>& names) {
+  const std::vector<std::string> known = check_names();
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw Error("doctor: expected the name of a check, got " + name);
+  }
+  const NoGradients inference;
+  doctor::Examination examination(checked);
+  std::vector<CheckResult> results;
+  for (const doctor::Check& check : doctor::kChecks) {
+    if (!names.empty() && std::find(names.begin(), names.end(), check.name) == names.end()) continue;
+    results.push_back({check.name, doctor::run(check, examination)});
+    if (report) report(results.back());
+  }
+  return results;
+}
+
+}  // namespace heed

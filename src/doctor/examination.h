@@ -1,0 +1,99 @@
+// What the checks of one model share: its config, its sides (the ways in which tokens reach what it
+// computes), token ids to feed, and statistics of its tensors.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/doctor.h"
+#include "heed/io/json.h"
+
+namespace heed::doctor {
+
+/// One way in which a model reads rows of ids: as a decoder, as an encoder, or as the source of a decoder.
+struct Side {
+  std::string name;  ///< "decoder", "encoder" or "source"; of the first two also the name of the stack's taps
+  bool causal = false;
+  bool tokens = true;  ///< false: a row of ids is the seed of a picture or a sound
+  bool masks = true;   ///< takes a mask of padding
+  /// ids i64 [B, T], a mask i64 [B, T] or undefined, and position ids or undefined, to [B, T', D].
+  std::function<Tensor(const Tensor& ids, const Tensor& mask, const Tensor& positions, Context& context)> run;
+
+  Tensor operator()(const Tensor& ids, Context& context) const { return run(ids, {}, {}, context); }
+  Tensor operator()(const Tensor& ids) const;
+  /// Whether the side is a stack of layers with taps.
+  bool is_stack() const { return name != "source"; }
+};
+
+/// Of one tensor of the files.
+struct TensorStatistics {
+  std::string name;
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t nan = 0, infinite = 0;
+  std::int64_t zero_rows = 0,
+               repeated_rows = 0;  ///< of matrices; repeated: equal to an earlier row, not zeros
+  double rms = 0;
+};
+
+class Examination {
+ public:
+  explicit Examination(const CheckedModel& checked);
+  Examination(const Examination&) = delete;
+
+  const CheckedModel& checked;
+  const Model& model() const { return checked.model; }
+  const Tokenizer* tokenizer() const { return checked.tokenizer; }
+  /// The model's config.json; nullopt without files.
+  const std::optional<Config>& config() const { return config_; }
+  /// Reads all tensors of the files once.
+  const std::vector<TensorStatistics>& weights();
+  const std::vector<Side>& sides() const { return sides_; }
+
+  /// Rows of ordinary token ids, each different: text, where there is a tokenizer; i64 [rows, length].
+  Tensor ids(std::int64_t rows, std::int64_t length) const;
+  /// Another ordinary id than this.
+  std::int64_t other_id(std::int64_t id) const;
+  /// The ids in `stream` order: at least 8 different ones, if the vocabulary has them.
+  const std::vector<std::int64_t>& stream() const { return stream_; }
+  /// `wanted`, or as many positions as the model has.
+  std::int64_t length(std::int64_t wanted) const;
+  /// The id that pads rows.
+  std::int64_t pad_id() const;
+  /// Starts decoding `rows` rows (with one source for all); null for a model that does not decode.
+  std::unique_ptr<Decoding> decode(std::int64_t rows) const;
+  /// The logits [rows, V] after the last of ids [rows, T], without a cache; undefined without an output map.
+  Tensor full_logits(const Tensor& ids) const;
+  /// An id below the sizes of all vocabularies.
+  std::int64_t id_limit() const;
+
+ private:
+  void add_sides();
+  void fill_stream();
+  void add_both_sides(const EncoderDecoderModel& both);
+  void add_picture_side();
+  TensorMap decoder_inputs(const Tensor& ids) const;
+  Tensor same_rows(std::int64_t rows, std::int64_t wanted) const;
+  Tensor sound(const Tensor& seeds) const;
+
+  std::optional<Config> config_;
+  std::vector<Side> sides_;
+  std::vector<std::int64_t> stream_;
+  std::optional<std::vector<TensorStatistics>> weights_;
+};
+
+/// max |a - b| / max |a|, of tensors of one shape; NaN counts as infinite.
+double relative_difference(const Tensor& a, const Tensor& b);
+bool same_bits(const Tensor& a, const Tensor& b);
+/// Position t of x [B, T, D], as [B, D].
+Tensor at_position(const Tensor& x, std::int64_t t);
+
+/// Adds what a side, or a part of a check, has found: the worse status wins, figures are joined.
+void add(Finding& total, const std::string& what, Finding part);
+/// A finding that skips, with the reason.
+Finding skip(std::string reason);
+
+}  // namespace heed::doctor

@@ -1,0 +1,70 @@
+// heed doctor: its lines, its JSON and its exit status.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string kFixture = std::string(HEED_FIXTURES) + "/decoders/gpt2";
+
+// A copy of the fixture with other settings of generation.
+void copy_with(const Folder& folder, const std::string& generation) {
+  for (const char* file : {"config.json", "model.safetensors"})
+    spill(folder / file, slurp(kFixture + "/" + file));
+  spill(folder / "generation_config.json", generation);
+}
+
+TEST(Doctor, ALineForEachCheck) {
+  const Result result = run({"doctor", kFixture});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out,
+              HasSubstr("ok       causality            decoder: 12 earlier outputs are the same to the bit"));
+  EXPECT_THAT(result.out, HasSubstr("skipped  lengths              no text (give one with --text FILE)"));
+  EXPECT_THAT(lines(result.out).back(), HasSubstr(" 0 failed, "));
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(Doctor, JsonHasTheNumbers) {
+  const Result result = run({"doctor", kFixture, "--json"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  const Json json = json_lines(result.out).at(0);
+  EXPECT_EQ(json.at("model_type"), "gpt2");
+  EXPECT_EQ(json.at("failed"), 0);
+  const auto& checks = json.at("checks");
+  const auto batch =
+      std::find_if(checks.begin(), checks.end(), [](const Json& c) { return c.at("name") == "batch"; });
+  ASSERT_NE(batch, checks.end());
+  EXPECT_EQ(batch->at("status"), "ok");
+  EXPECT_EQ(batch->at("values").at("decoder.difference"), 0.0);
+}
+
+TEST(Doctor, AFailedCheckIsTheExitStatus) {
+  const Folder folder;
+  copy_with(folder, R"({"eos_token_id": 0, "num_beams": 2, "num_return_sequences": 3})");
+  const Result result = run({"doctor", folder.path().string()});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.out, HasSubstr("failed   generation settings"));
+  EXPECT_THAT(result.out, HasSubstr("num_return_sequences: expected at most num_beams 2, got 3"));
+}
+
+TEST(Doctor, WhatIsNoModelIsOneLine) {
+  const Folder folder;
+  copy_with(folder, "{}");
+  spill(folder / "model.safetensors", "no tensors");
+  const Result result = run({"doctor", folder.path().string()});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(lines(result.err).size(), 1u);
+  EXPECT_THAT(result.err, StartsWith("heed: error: "));
+  EXPECT_EQ(run({"doctor", kFixture, "--text", folder / "absent.txt"}).status, 1);
+}
+
+}  // namespace
+}  // namespace heed::cli_test

@@ -1,0 +1,183 @@
+// Every kind of broken model is caught by the check that is meant for it, which the sound model passes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "doctor/copy.h"
+#include "doctor/tampered.h"
+#include "heed/doctor.h"
+#include "heed/io/safetensors.h"
+#include "heed/models/registry.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+const fs::path kFixtures = HEED_FIXTURES;
+
+// The finding about a decoder's fixture with this damage.
+Finding damaged(const char* fixture, Damage damage, const std::string& check) {
+  const TamperedDecoder model(load_decoder(kFixtures / fixture), std::move(damage));
+  return found({.model = model}, check);
+}
+
+void expect_caught(const Finding& finding, const std::string& words) {
+  EXPECT_EQ(finding.status, CheckStatus::failed) << finding.figure;
+  EXPECT_THAT(finding.figure, HasSubstr(words));
+  EXPECT_NE(finding.advice, "");
+}
+
+const std::vector<float*> rows_of(const Model& model, const std::string& name, std::int64_t begin,
+                                  std::int64_t end) {
+  for (const Parameter& p : model.parameters()) {
+    if (p.name != name) continue;
+    std::vector<float*> rows;
+    for (std::int64_t r = begin; r < (end < 0 ? p.tensor.size(0) : end); ++r)
+      rows.push_back(p.tensor.data<float>() + r * p.tensor.size(1));
+    return rows;
+  }
+  ADD_FAILURE() << "no parameter " << name;
+  return {};
+}
+
+void clear(const Model& model, const std::string& name, std::int64_t columns, std::int64_t begin = 0,
+           std::int64_t end = -1) {
+  for (float* row : rows_of(model, name, begin, end)) std::fill_n(row, columns, 0.0f);
+}
+
+TEST(Broken, MaskLeftOut) {
+  expect_caught(damaged("decoders/gpt2", attends({.sees_ahead = 1000}), "causality"),
+                "12 of 12 earlier outputs change");
+  EXPECT_EQ(damaged("decoders/gpt2", attends({}), "causality").status, CheckStatus::ok);
+}
+
+TEST(Broken, MaskOffByOne) {
+  const Finding finding = damaged("decoders/gpt2", attends({.sees_ahead = 1}), "causality");
+  expect_caught(finding, "of 12 earlier outputs change");
+  // Two layers that each see one token too far reach two tokens.
+  EXPECT_THAT(finding.figure, HasSubstr("the first at position 10"));
+}
+
+TEST(Broken, SoftmaxOverTheWrongAxis) {
+  expect_caught(damaged("decoders/gpt2", attends({.over_queries = true}), "attention rows"),
+                "misses the sum 1 by");
+  EXPECT_EQ(damaged("decoders/gpt2", attends({}), "attention rows").status, CheckStatus::ok);
+}
+
+TEST(Broken, PositionsMissing) {
+  const auto encoder = load_encoder(kFixtures / "encoders/bert");
+  EXPECT_EQ(found({.model = *encoder}, "order").status, CheckStatus::ok);
+  clear(*encoder, "embeddings.position_embeddings.weight", 48);
+  expect_caught(found({.model = *encoder}, "order"), "blind to order");
+
+  const auto decoder = load_decoder(kFixtures / "decoders/gpt2");
+  EXPECT_EQ(found({.model = *decoder}, "order").status, CheckStatus::ok);
+  clear(*decoder, "transformer.wpe.weight", 48);
+  expect_caught(found({.model = *decoder}, "order"), "no layer depends on positions");
+}
+
+TEST(Broken, ScaleMissing) {
+  expect_caught(damaged("decoders/gpt2", attends({.scaled = false}), "scores"), "has scale 1");
+  EXPECT_NE(damaged("decoders/gpt2", attends({}), "scores").status, CheckStatus::failed);
+}
+
+TEST(Broken, HeadDead) {
+  const auto model = load_decoder(kFixtures / "decoders/gpt2");
+  EXPECT_EQ(found({.model = *model}, "heads").status, CheckStatus::ok);
+  clear(*model, "transformer.h.1.attn.c_proj.weight", 48, 24, 36);  // what head 2 of 4 goes through
+  const Finding finding = found({.model = *model}, "heads");
+  EXPECT_EQ(finding.status, CheckStatus::warning);  // a sound model may have one, after pruning
+  EXPECT_THAT(finding.figure, HasSubstr("1 dead, 0 pairs alike: decoder.layers.1.self_attn head 2"));
+}
+
+TEST(Broken, PaddingAttended) {
+  expect_caught(
+      damaged("decoders/gpt2", {.change = [](TensorMap& inputs) { inputs.erase("attention_mask"); }},
+              "padding left"),
+      "what stands in the padding");
+  EXPECT_EQ(damaged("decoders/gpt2", {}, "padding left").status, CheckStatus::ok);
+  const MasklessEncoder encoder(load_encoder(kFixtures / "encoders/bert"));
+  expect_caught(found({.model = encoder}, "padding right"), "what stands in the padding");
+}
+
+// Rotates keys [B, K, S, d] of the first `count` positions back.
+Tensor without_rotation(const Tensor& keys, std::int64_t count, double theta) {
+  const Tensor k = keys.contiguous().clone();
+  const std::int64_t S = k.size(2), d = k.size(3), heads = k.size(0) * k.size(1);
+  for (std::int64_t h = 0; h < heads; ++h) {
+    for (std::int64_t s = 0; s < count; ++s) {
+      float* key = k.data<float>() + (h * S + s) * d;
+      for (std::int64_t i = 0; i < d / 2; ++i) {
+        const double angle =
+            static_cast<double>(s) * std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(d));
+        const double a = key[i], b = key[i + d / 2], c = std::cos(angle), z = -std::sin(angle);
+        key[i] = static_cast<float>(a * c - b * z);
+        key[i + d / 2] = static_cast<float>(b * c + a * z);
+      }
+    }
+  }
+  return k;
+}
+
+TEST(Broken, CacheWithoutRotation) {
+  const Damage damage{.listen = [](Taps& taps) {
+    const auto time = std::make_shared<std::int64_t>(0);
+    taps.listen("*.self_attn.q", [time](const std::string&, Tensor& value) { *time = value.size(2); });
+    taps.listen("*.self_attn.k", [time](const std::string&, Tensor& value) {
+      if (value.size(2) > *time) value = without_rotation(value, value.size(2) - *time, 10000);
+    });
+  }};
+  expect_caught(damaged("decoders/llama", damage, "cache"), ", at step");
+  EXPECT_EQ(damaged("decoders/llama", {}, "cache").status, CheckStatus::ok);
+}
+
+// Every id of a tokenizer.json one higher; the last token gets id 0.
+void shift(nlohmann::json& tokenizer) {
+  auto& vocabulary = tokenizer["model"]["vocab"];
+  const auto count = static_cast<std::int64_t>(vocabulary.size());
+  for (auto& id : vocabulary) id = (id.get<std::int64_t>() + 1) % count;
+  for (auto& token : tokenizer["added_tokens"]) token["id"] = (token["id"].get<std::int64_t>() + 1) % count;
+  if (!tokenizer["post_processor"].contains("special_tokens")) return;
+  for (auto& token : tokenizer["post_processor"]["special_tokens"]) {
+    for (auto& id : token["ids"]) id = (id.get<std::int64_t>() + 1) % count;
+  }
+}
+
+TEST(Broken, TokenizerShifted) {
+  for (const char* fixture : {"encoders/bert-mlm", "encoders/roberta-mlm"}) {
+    const Copy copy(fixture);
+    EXPECT_EQ(copy.finding("special ids").status, CheckStatus::ok) << copy.finding("special ids").figure;
+    nlohmann::json tokenizer = copy.json("tokenizer.json");
+    shift(tokenizer);
+    copy.write("tokenizer.json", tokenizer);
+    expect_caught(copy.finding("special ids"), "tokenizer");
+  }
+}
+
+TEST(Broken, TiedWeightsUntied) {
+  const Copy copy("decoders/gpt2");
+  EXPECT_EQ(copy.finding("tied weights").status, CheckStatus::ok);
+  const fs::path file = copy.path() / "model.safetensors";
+  std::vector<NamedTensor> tensors;
+  {
+    const SafetensorsFile open = SafetensorsFile::open(file);
+    for (const TensorInfo& info : open.tensors()) tensors.push_back({info.name, open.get(info.name).clone()});
+  }
+  const auto embedding = std::find_if(tensors.begin(), tensors.end(), [](const NamedTensor& t) {
+    return t.name == "transformer.wte.weight";
+  });
+  ASSERT_NE(embedding, tensors.end());
+  const Tensor output = embedding->tensor.clone();
+  output.data<float>()[7] += 0.5f;
+  tensors.push_back({"lm_head.weight", output});
+  save_safetensors(file, tensors);
+  expect_caught(copy.finding("tied weights"), "but tie_word_embeddings is true");
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,54 @@
+// No check fails on a sound model: every fixture with random weights, of every family, and the shipped model.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "heed/doctor.h"
+#include "heed/models/registry.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> fixtures() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(HEED_FIXTURES)) {
+    if (entry.path().filename() == "config.json")
+      names.push_back(fs::relative(entry.path().parent_path(), HEED_FIXTURES).string());
+  }
+  std::sort(names.begin(), names.end());
+  names.emplace_back("../../models/en-fr");  // the shipped model
+  return names;
+}
+
+std::unique_ptr<Tokenizer> tokenizer_of(const fs::path& directory) {
+  const bool there = fs::exists(directory / "tokenizer.json") || fs::exists(directory / "source.spm");
+  return there ? load_tokenizer(directory) : nullptr;
+}
+
+class Sound : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Fixtures, Sound, testing::ValuesIn(fixtures()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return name;
+});
+
+TEST_P(Sound, NoCheckFails) {
+  const fs::path directory = fs::path(HEED_FIXTURES) / GetParam();
+  const auto model = load_model(directory);
+  const auto tokenizer = tokenizer_of(directory);
+  for (const CheckResult& result :
+       examine({.model = *model, .tokenizer = tokenizer.get(), .directory = directory})) {
+    EXPECT_NE(result.finding.status, CheckStatus::failed) << result.name << ": " << result.finding.figure;
+    EXPECT_FALSE(result.finding.figure.empty()) << result.name;
+    const bool odd =
+        result.finding.status == CheckStatus::warning || result.finding.status == CheckStatus::failed;
+    EXPECT_EQ(odd, !result.finding.advice.empty()) << result.name;
+  }
+}
+
+}  // namespace
+}  // namespace heed
