@@ -11,6 +11,10 @@
 #include "heed/doctor.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
+#include "heed/ops/elementwise.h"
+#include "heed/ops/reduce.h"
+#include "heed/ops/shape.h"
+#include "heed/threads.h"
 
 namespace heed {
 namespace {
@@ -32,8 +36,8 @@ void expect_caught(const Finding& finding, const std::string& words) {
   EXPECT_NE(finding.advice, "");
 }
 
-const std::vector<float*> rows_of(const Model& model, const std::string& name, std::int64_t begin,
-                                  std::int64_t end) {
+std::vector<float*> rows_of(const Model& model, const std::string& name, std::int64_t begin,
+                            std::int64_t end) {
   for (const Parameter& p : model.parameters()) {
     if (p.name != name) continue;
     std::vector<float*> rows;
@@ -61,6 +65,13 @@ TEST(Broken, MaskOffByOne) {
   expect_caught(finding, "of 12 earlier outputs change");
   // Two layers that each see one token too far reach two tokens.
   EXPECT_THAT(finding.figure, HasSubstr("the first at position 10"));
+}
+
+TEST(Broken, EncoderWithACausalMask) {
+  const TamperedEncoder sound(load_encoder(kFixtures / "encoders/bert"), {}, true);
+  EXPECT_EQ(found({.model = sound}, "causality").status, CheckStatus::ok);
+  const TamperedEncoder causal(load_encoder(kFixtures / "encoders/bert"), attends({}), true);
+  expect_caught(found({.model = causal}, "causality"), "0 of 12 earlier outputs follow later tokens");
 }
 
 TEST(Broken, SoftmaxOverTheWrongAxis) {
@@ -101,7 +112,7 @@ TEST(Broken, PaddingAttended) {
               "padding left"),
       "what stands in the padding");
   EXPECT_EQ(damaged("decoders/gpt2", {}, "padding left").status, CheckStatus::ok);
-  const MasklessEncoder encoder(load_encoder(kFixtures / "encoders/bert"));
+  const TamperedEncoder encoder(load_encoder(kFixtures / "encoders/bert"), {}, false);
   expect_caught(found({.model = encoder}, "padding right"), "what stands in the padding");
 }
 
@@ -134,6 +145,52 @@ TEST(Broken, CacheWithoutRotation) {
   }};
   expect_caught(damaged("decoders/llama", damage, "cache"), ", at step");
   EXPECT_EQ(damaged("decoders/llama", {}, "cache").status, CheckStatus::ok);
+}
+
+// Adds to every attention's result what `change` makes of it.
+Damage adds_to_results(std::function<Tensor(const Tensor&)> change) {
+  return {.listen = [change](Taps& taps) {
+    taps.listen("*.self_attn.out",
+                [change](const std::string&, Tensor& value) { value = value + change(value); });
+  }};
+}
+
+TEST(Broken, RowsSeeEachOther) {
+  const auto mean_of_rows = [](const Tensor& out) { return broadcast_to(mean(out, 0, true), out.shape()); };
+  expect_caught(damaged("decoders/gpt2", adds_to_results(mean_of_rows), "batch"),
+                "3 rows alone and together: differ by");
+  EXPECT_EQ(damaged("decoders/gpt2", {}, "batch").status, CheckStatus::ok);
+}
+
+TEST(Broken, SumsFollowTheThreads) {
+  const auto rounding = [](const Tensor& out) { return out * (1e-6 * threads()); };
+  const int before = threads();
+  expect_caught(damaged("decoders/gpt2", adds_to_results(rounding), "threads"),
+                "1, 2 and 3 threads: differ by");
+  EXPECT_EQ(threads(), before);
+  EXPECT_EQ(damaged("decoders/gpt2", {}, "threads").status, CheckStatus::ok);
+}
+
+TEST(Broken, BeamsNotReordered) {
+  for (const char* fixture : {"decoders/gpt2", "decoders/llama"}) {
+    expect_caught(damaged(fixture, {.keeps_rows = true}, "beams"), "reordered rows differ");
+    EXPECT_EQ(damaged(fixture, {}, "beams").status, CheckStatus::ok);
+  }
+}
+
+TEST(Broken, HeadsAlike) {
+  const auto model = load_decoder(kFixtures / "decoders/gpt2");
+  for (const std::int64_t first : {0, 48}) {  // queries and keys: columns of 4 heads of 12
+    for (float* row : rows_of(*model, "transformer.h.0.attn.c_attn.weight", 0, -1))
+      std::copy_n(row + first, 12, row + first + 36);
+    for (const Parameter& p : model->parameters()) {
+      if (p.name == "transformer.h.0.attn.c_attn.bias")
+        std::copy_n(p.tensor.data<float>() + first, 12, p.tensor.data<float>() + first + 36);
+    }
+  }
+  const Finding finding = found({.model = *model}, "heads");
+  EXPECT_EQ(finding.status, CheckStatus::warning);
+  EXPECT_THAT(finding.figure, HasSubstr("0 dead, 1 pairs alike: decoder.layers.0.self_attn heads 0 and 3"));
 }
 
 // Every id of a tokenizer.json one higher; the last token gets id 0.

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "heed/models/model.h"
 
@@ -18,6 +19,7 @@ namespace heed {
 struct Damage {
   std::function<void(Taps&)> listen = [](Taps&) {};
   std::function<void(TensorMap&)> change = [](TensorMap&) {};
+  bool keeps_rows = false;  // while decoding, rows are not reordered
 };
 
 /// Runs `body` with a context whose listeners are those of the damage, then those of `user`.
@@ -43,7 +45,12 @@ class TamperedDecoding final : public Decoding {
   Tensor step(const Tensor& ids, Context& context) override {
     return with_damage(damage_, context, [&](Context& own) { return whole_->step(ids, own); });
   }
-  void reorder(std::span<const std::int64_t> rows) override { whole_->reorder(rows); }
+  void reorder(std::span<const std::int64_t> rows) override {
+    std::vector<std::int64_t> kept(rows.begin(), rows.end());
+    for (std::size_t i = 0; damage_.keeps_rows && i < kept.size(); ++i)
+      kept[i] = static_cast<std::int64_t>(i) % whole_->rows();
+    whole_->reorder(kept);
+  }
   std::int64_t rows() const override { return whole_->rows(); }
   std::int64_t length() const override { return whole_->length(); }
 
@@ -86,10 +93,11 @@ class TamperedDecoder final : public DecoderModel {
   Damage damage_;
 };
 
-/// An encoder that loses the mask of padding.
-class MasklessEncoder final : public EncoderModel {
+/// An encoder with listeners, which may lose the mask of padding.
+class TamperedEncoder final : public EncoderModel {
  public:
-  explicit MasklessEncoder(std::unique_ptr<EncoderModel> whole) : whole_(std::move(whole)) {}
+  TamperedEncoder(std::unique_ptr<EncoderModel> whole, Damage damage, bool masks)
+      : whole_(std::move(whole)), damage_(std::move(damage)), masks_(masks) {}
   std::string family() const override { return whole_->family(); }
   const std::vector<Parameter>& parameters() const override { return whole_->parameters(); }
   void save(const std::filesystem::path& directory, DType dtype) const override {
@@ -99,8 +107,9 @@ class MasklessEncoder final : public EncoderModel {
   std::int64_t vocab_size() const override { return whole_->vocab_size(); }
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override {
     TensorMap changed = inputs;
-    changed.erase("attention_mask");
-    return whole_->forward(changed, options, context);
+    if (!masks_) changed.erase("attention_mask");
+    return with_damage(damage_, context,
+                       [&](Context& own) { return whole_->forward(changed, options, own); });
   }
   EncoderHead head() const override { return whole_->head(); }
   const std::vector<std::string>& labels() const override { return whole_->labels(); }
@@ -109,7 +118,8 @@ class MasklessEncoder final : public EncoderModel {
   std::int64_t type_vocab_size() const override { return whole_->type_vocab_size(); }
   std::int64_t pad_id() const override { return whole_->pad_id(); }
   Tensor encode(const EncoderBatch& batch, Context& context) const override {
-    return whole_->encode({batch.ids, {}, batch.type_ids}, context);
+    const EncoderBatch seen{batch.ids, masks_ ? batch.mask : Tensor(), batch.type_ids};
+    return with_damage(damage_, context, [&](Context& own) { return whole_->encode(seen, own); });
   }
   Tensor predict(const Tensor& hidden, const Tensor& mask, Context& context) const override {
     return whole_->predict(hidden, mask, context);
@@ -121,6 +131,8 @@ class MasklessEncoder final : public EncoderModel {
 
  private:
   std::unique_ptr<EncoderModel> whole_;
+  Damage damage_;
+  bool masks_;
 };
 
 /// Attention as a broken program computes it, in the place of the model's own weights.
