@@ -61,8 +61,8 @@ std::map<CheckStatus, int> count(const std::vector<CheckResult>& results) {
   return counts;
 }
 
-void print_json(const std::filesystem::path& directory, const Model& model,
-                const std::vector<CheckResult>& results) {
+void print_findings(const std::filesystem::path& directory, const Model& model,
+                    const std::vector<CheckResult>& results) {
   auto counts = count(results);
   JsonWriter json;
   json.begin_object().field("directory", directory.string()).field("model_type", model.family());
@@ -96,7 +96,7 @@ void run(const DoctorArguments& a, const Globals& globals) {
   const auto results = examine(checked, globals.json ? nullptr : print_result);
   auto counts = count(results);
   if (globals.json) {
-    print_json(directory, *model, results);
+    print_findings(directory, *model, results);
   } else {
     fmt::print("{} checks: {} ok, {} warnings, {} failed, {} skipped\n", results.size(),
                counts[CheckStatus::ok], counts[CheckStatus::warning], counts[CheckStatus::failed],

@@ -52,6 +52,7 @@ Finding judge_causal(const Side& side, const std::vector<std::int64_t>& changed,
 Finding causality_of(Examination& e, const Side& side) {
   const std::int64_t time = e.length(kOrderTokens), cut = time / 2;
   if (time < 2) return skip("the model has one position");
+  if (e.other_id(e.stream().front()) == e.stream().front()) return skip("the model has one ordinary id");
   if (!side.causal && is_recurrent(e.model()))
     return skip("a recurrent encoder may read in either direction");
   const Tensor before = e.ids(1, time), after = before.clone();
