@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include "cli/input.h"
 #include "cli/terminal.h"
 #include "cli/text_tensors.h"
 #include "heed/io/file.h"
@@ -52,7 +53,8 @@ AnalysedText analysed_ids(const std::vector<std::int64_t>& ids) {
   return result;
 }
 
-std::int64_t single_token(const Tokenizer& tokenizer, const std::string& text, const char* option) {
+std::int64_t single_token(const Tokenizer& tokenizer, const std::string& word, const char* option) {
+  const std::string text = unprotect(word);
   const std::vector<std::int64_t> ids = tokenizer.encode(text, false).ids;
   if (ids.size() == 1) return ids.front();
   if (const auto id = tokenizer.token_to_id(text)) return *id;
