@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "heed/autograd.h"
+#include "heed/gradient_listener.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/lora.h"
 #include "heed/ops/elementwise.h"
@@ -76,6 +77,7 @@ struct Recomputation {
   bool adapter_dropout;
   std::optional<Generator> generator;  // where it was before the layer
   std::vector<Tensor> inputs;          // x, then what all layers share
+  std::size_t weights = 0;             // inputs of the record that the second computation adds to by itself
 
   std::vector<Tensor> operator()(std::vector<Tensor> gradients) const {
     const RecordGradients on;
@@ -98,9 +100,10 @@ struct Recomputation {
     record(root, "gradient checkpointing", results_of(y, again),
            [&gradients](const Tensor&) { return std::exchange(gradients, {}); });
     root.backward();
-    std::vector<Tensor> found;
-    for (const Tensor& copy : copies)
-      found.push_back(copy.defined() && copy.requires_grad() ? copy.grad() : Tensor());
+    std::vector<Tensor> found(inputs.size() + weights);
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      if (copies[i].defined() && copies[i].requires_grad()) found[i] = copies[i].grad();
+    }
     return found;
   }
 };
@@ -121,8 +124,14 @@ Tensor run_checkpointed(const Layer& layer, const std::string& name, const Tenso
   if (y.requires_grad()) {
     for (const Tensor* shared : pass.differentiable()) again.inputs.push_back(*shared);
     again.pass = std::make_shared<Pass>(pass.context, pass);
+    const std::vector<Tensor> graph = results;
     for (Tensor& result : results) result = result.detach();
-    const std::vector<Tensor> inputs = again.inputs;
+    // The weights, whose gradients the second computation adds to; a graph that does not name them as inputs
+    // would seem to be done with them too early.
+    std::vector<Tensor> inputs = again.inputs;
+    const std::vector<Tensor> weights = leaves_between(inputs, graph);
+    again.weights = weights.size();
+    inputs.insert(inputs.end(), weights.begin(), weights.end());
     record_results(results, "gradient checkpointing", inputs, std::move(again));
   }
   std::size_t next = 1;

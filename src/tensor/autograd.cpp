@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
+#include "heed/gradient_listener.h"
 #include "kernels/elementwise.h"
 #include "tensor/impl.h"
 
@@ -15,6 +17,7 @@ namespace {
 
 thread_local bool recording = true;
 thread_local const std::vector<Edge>* walked_inputs = nullptr;  // of the closure that is running
+thread_local LeafGradientListener* listener = nullptr;
 
 bool owns_its_memory(const Tensor& t) {
   return t.shared_impl().use_count() == 1 && t.impl()->buffer.use_count() == 1 && t.is_contiguous();
@@ -42,10 +45,11 @@ void accumulate_leaf(TensorImpl& leaf, const Tensor& gradient) {
   }
 }
 
-// Operations reachable from `root`, each after everything it depends on.
-std::vector<std::shared_ptr<Node>> topological_order(const std::shared_ptr<Node>& root) {
+// Operations reachable from `root` without those in `seen`, each after everything it depends on.
+std::vector<std::shared_ptr<Node>> topological_order(const std::shared_ptr<Node>& root,
+                                                     std::unordered_set<Node*> seen = {}) {
   std::vector<std::shared_ptr<Node>> order;
-  std::unordered_set<Node*> seen{root.get()};
+  seen.insert(root.get());
   std::vector<std::pair<std::shared_ptr<Node>, std::size_t>> stack{{root, 0}};
   while (!stack.empty()) {
     auto& [node, next] = stack.back();
@@ -103,7 +107,49 @@ void walk(Node& node) {
   }
 }
 
+// Counts the edges of a graph that lead to each leaf, and those that were walked.
+class LeafCounts {
+ public:
+  explicit LeafCounts(const std::vector<std::shared_ptr<Node>>& order) {
+    for (const auto& node : order) {
+      for (const Edge& edge : node->inputs) {
+        if (edge.leaf && left_[edge.leaf.get()]++ == 0) leaves_.emplace_back(edge.leaf);
+      }
+    }
+  }
+  const std::vector<Tensor>& leaves() const { return leaves_; }
+  /// Calls `complete` for the leaves to which these inputs of a walked operation were the last edges.
+  template <class Complete>
+  void walked(const std::vector<Edge>& inputs, const Complete& complete) {
+    for (const Edge& edge : inputs) {
+      if (edge.leaf && --left_[edge.leaf.get()] == 0) complete(Tensor(edge.leaf));
+    }
+  }
+
+ private:
+  std::unordered_map<TensorImpl*, std::int64_t> left_;
+  std::vector<Tensor> leaves_;
+};
+
 }  // namespace
+
+std::vector<Tensor> leaves_between(const std::vector<Tensor>& inputs, const std::vector<Tensor>& results) {
+  std::unordered_set<Node*> before;
+  for (const Tensor& input : inputs) {
+    if (input.defined() && input.impl()->node) before.insert(input.impl()->node.get());
+  }
+  Node all;
+  for (const Tensor& result : results) {
+    if (result.defined() && result.impl()->node && !before.contains(result.impl()->node.get()))
+      all.inputs.push_back({result.impl()->node, nullptr});
+  }
+  const std::shared_ptr<Node> root(&all, [](Node*) {});  // lives on the stack
+  return LeafCounts(topological_order(root, std::move(before))).leaves();
+}
+
+LeafGradientListener::LeafGradientListener(Begin begin, Complete complete)
+    : begin_(std::move(begin)), complete_(std::move(complete)), before_(std::exchange(listener, this)) {}
+LeafGradientListener::~LeafGradientListener() { listener = before_; }
 
 // Graphs can be thousands of operations deep; taking them apart must not recurse.
 Node::~Node() {
@@ -191,9 +237,20 @@ void Tensor::backward(const Tensor& gradient) const {
   }
   std::vector<std::shared_ptr<Node>> order = topological_order(impl_->node);
   accumulate(impl_->node->gradient, seed);
+  if (listener == nullptr || walked_inputs != nullptr) {
+    while (!order.empty()) {
+      walk(*order.back());
+      order.pop_back();
+    }
+    return;
+  }
+  LeafCounts counts(order);
+  listener->begin_(counts.leaves());
   while (!order.empty()) {
+    const std::vector<Edge> inputs = order.back()->inputs;
     walk(*order.back());
     order.pop_back();
+    counts.walked(inputs, listener->complete_);
   }
 }
 
