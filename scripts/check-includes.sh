@@ -3,6 +3,7 @@
 # - a module includes itself and modules below it, never one above or beside it;
 # - a public header includes the standard library and public headers, nothing else;
 # - libcurl appears in src/hub alone: nothing else opens a connection;
+# - mpi.h appears in src/mpi/mpi.cpp alone;
 # - no source uses OpenMP, whose threads would be added to those of heed/threads.h;
 # - only src/cli prints or exits (src/core/error.cpp stops the program when an assertion fails);
 # - a file stays under 800 lines; past 400 it is named, without failing.
@@ -27,6 +28,8 @@ BEGIN {
   # The modules each module may include, besides itself.
   below["core"]     = ""
   below["kernels"]  = "core"
+  below["distributed"] = "core"
+  below["mpi"]      = "core distributed"
   below["tensor"]   = "core kernels"
   below["ops"]      = "core kernels tensor"
   below["nn"]       = "core kernels tensor ops"
@@ -38,10 +41,10 @@ BEGIN {
   below["tasks"]    = below["models"] " models"
   below["generate"] = below["models"] " models"
   below["inspect"]  = below["generate"] " generate"
-  below["train"]    = below["generate"] " generate data score tasks"
+  below["train"]    = below["generate"] " generate data score tasks distributed"
   below["doctor"]   = below["generate"] " generate"
   below["hub"]      = below["io"] " io"
-  below["cli"]      = below["train"] " train inspect doctor tasks hub"
+  below["cli"]      = below["train"] " train inspect doctor tasks hub mpi"
   for (module in below) {
     allowed[module, module] = 1
     n = split(below[module], list, " ")
@@ -52,7 +55,7 @@ BEGIN {
   for (i = 1; i <= n; ++i) top_header[list[i]] = "core"
   top_header["activation"] = "kernels"
   top_header["sparse_pattern"] = "kernels"
-  top_header["tensor"] = top_header["autograd"] = "tensor"
+  top_header["tensor"] = top_header["autograd"] = top_header["gradient_listener"] = "tensor"
   for (module in below) if (!(module in top_header)) top_header[module] = module
   top_header["heed"] = "everything"
 }
@@ -114,6 +117,8 @@ function check_include(line,   quoted, path, target) {
     report("only src/hub includes libcurl")
   if (path ~ /^(sys\/socket|netdb|netinet\/in|arpa\/inet)\.h$/)
     report("nothing opens connections by itself (src/hub does, with libcurl)")
+  if (path == "mpi.h" && FILENAME != "src/mpi/mpi.cpp")
+    report("only src/mpi/mpi.cpp includes mpi.h (use heed/distributed/communicator.h)")
   if (path == "omp.h") report("no source includes omp.h (use heed/threads.h)")
   if (is_public && path !~ /^heed\// && (quoted || path !~ /^[a-z_0-9]+$/))
     report("a public header includes only the standard library and \"heed/...\", not " path)

@@ -26,6 +26,8 @@ packages=(
   libfmt-dev
   libtomlplusplus-dev
   'libcurl4-openssl-dev|libcurl4-gnutls-dev'
+  libopenmpi-dev
+  openmpi-bin
   libgtest-dev
   libgmock-dev
   libbenchmark-dev

@@ -15,6 +15,7 @@
 #include "cli/help.h"
 #include "cli/input.h"
 #include "cli/option_values.h"
+#include "cli/processes.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/unused_options.h"
@@ -111,7 +112,15 @@ void add_help(CLI::App& app) {
 }
 
 int fail(int status, const std::string& message) {
-  print_stderr(printable("heed: error: " + message));
+  report_failure(status, message);
+  return status;
+}
+
+// A process that ends because others were asked to has no signal of its own.
+int status_of_stop() {
+  const int signal = stop_signal();
+  const int status = kSignal + (signal != 0 ? signal : SIGTERM);
+  end_other_processes(status);
   return status;
 }
 
@@ -157,15 +166,17 @@ int run(int argc, char** argv) {
       "  heed train recipes/reverse.toml --output runs/reverse");
   Globals globals;
   add_common_options(app, globals);
-  app.set_version_flag("--version", "heed " HEED_VERSION, "Show the version");
+  app.set_version_flag("--version", version_text, "Show the version");
   app.get_version_ptr()->group(kCommonOptions);
   add_commands(app, globals);
   add_help(app);
   app.parse_complete_callback([&] {
     if (globals.threads > 0) set_threads(globals.threads);
+    join_processes(chosen_command(app), globals);
     warn_of_idle_options(chosen_command(app), globals);
   });
   const std::vector<std::string> words = protect_brackets(argc, argv);
+  const LeaveProcesses at_end;
   try {
     if (argc > 2 && words[words.size() - 2] == "--completion") {  // not in the help
       fmt::print("{}", completion_script(app, words.back()));
@@ -181,7 +192,7 @@ int run(int argc, char** argv) {
   } catch (const UsageError& error) {
     return fail(kWrongUse, error.what());
   } catch (const Cancelled&) {
-    return kSignal + stop_signal();
+    return status_of_stop();
   } catch (const ReportedError&) {
     return kFailed;
   } catch (const std::exception& error) {

@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
+#include "cli/processes.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "heed/cancelled.h"
@@ -125,9 +126,17 @@ void run(const TrainArguments& arguments, const Globals& globals) {
     progress.finish();
     print_stderr(message);
   };
+  options.processes = &processes();
+  const bool first = processes().is_first();
+  if (!first) options.on_progress = nullptr, options.on_evaluation = nullptr;
   const TrainResult result = train(recipe, options);
   progress.finish();
-  report(result, arguments, globals.json);
+  leave_processes();
+  if (first) {
+    report(result, arguments, globals.json);
+  } else if (result.stopped) {
+    throw Cancelled();
+  }
 }
 
 }  // namespace
@@ -160,7 +169,8 @@ void add_train(CLI::App& app, const Globals& globals) {
       "  heed train recipes/reverse.toml --output runs/reverse\n"
       "  heed train recipes/en-fr.toml --output runs/en-fr --set train.lr=1e-3 --set train.epochs=20\n"
       "  heed train recipes/en-fr.toml --output runs/en-fr --resume\n"
-      "  HEED_DATA=data heed train recipes/shakespeare-char-cpu.toml --output runs/shakespeare");
+      "  HEED_DATA=data heed train recipes/shakespeare-char-cpu.toml --output runs/shakespeare\n"
+      "  mpirun -n 4 heed train recipes/en-fr.toml --output runs/en-fr");
   command->callback([arguments, &globals] { run(*arguments, globals); });
 }
 

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -62,15 +63,11 @@ std::vector<int> affinity() {
   return processors;
 }
 
-void keep_to(int processor) {
-  const auto places = static_cast<std::size_t>(processor) + 1;
-  cpu_set_t* const set = CPU_ALLOC(places);
-  if (set == nullptr) return;
-  const std::size_t bytes = CPU_ALLOC_SIZE(places);
-  CPU_ZERO_S(bytes, set);
-  CPU_SET_S(static_cast<std::size_t>(processor), bytes, set);
-  sched_setaffinity(0, bytes, set);
-  CPU_FREE(set);
+/// A number that the kernel says about a processor, 0 if it does not.
+int topology_of(int processor, const char* what) {
+  std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(processor) + "/topology/" + what);
+  int number = 0;
+  return file >> number ? number : 0;
 }
 
 }  // namespace
@@ -89,6 +86,28 @@ std::optional<double> processor_quota(const fs::path& root) {
   return least;
 }
 
+std::vector<int> allowed_processors() {
+  std::vector<std::array<int, 3>> order;
+  for (const int p : affinity())
+    order.push_back({topology_of(p, "physical_package_id"), topology_of(p, "core_id"), p});
+  std::sort(order.begin(), order.end());
+  std::vector<int> processors;
+  for (const auto& [package, core, p] : order) processors.push_back(p);
+  return processors;
+}
+
+void bind_to(const std::vector<int>& processors) {
+  if (processors.empty()) return;
+  const auto places = static_cast<std::size_t>(*std::max_element(processors.begin(), processors.end())) + 1;
+  cpu_set_t* const set = CPU_ALLOC(places);
+  if (set == nullptr) return;
+  const std::size_t bytes = CPU_ALLOC_SIZE(places);
+  CPU_ZERO_S(bytes, set);
+  for (const int p : processors) CPU_SET_S(static_cast<std::size_t>(p), bytes, set);
+  sched_setaffinity(0, bytes, set);
+  CPU_FREE(set);
+}
+
 int available_processors() {
   const std::size_t here = affinity().size();
   const double most =
@@ -100,7 +119,7 @@ void bind_if_asked(int index) {
   static const std::vector<int> processors = affinity();
   const char* const asked = std::getenv("OMP_PROC_BIND");
   if (asked == nullptr || std::string_view(asked) == "false" || processors.empty()) return;
-  keep_to(processors[static_cast<std::size_t>(index) % processors.size()]);
+  bind_to({processors[static_cast<std::size_t>(index) % processors.size()]});
 }
 
 int default_threads() {

@@ -72,7 +72,10 @@ void BatchPlan::plan_epoch(std::int64_t epoch) {
 
 BatchPlan::Rows BatchPlan::next() {
   const Range range = plan_[static_cast<std::size_t>(position_.batch)];
-  Rows batch{{order_.begin() + range.begin, order_.begin() + range.end}, position_, {}};
+  Rows batch{{}, {order_.begin() + range.begin, order_.begin() + range.end}, position_, {}};
+  for (auto i = static_cast<std::size_t>(options_.share); i < batch.all.size();
+       i += static_cast<std::size_t>(options_.shares))
+    batch.rows.push_back(batch.all[i]);
   ++position_.batch;
   if (position_.batch >= batches_in_epoch()) plan_epoch(position_.epoch + 1);
   batch.next = position_;

@@ -24,8 +24,11 @@ std::vector<ExampleLength> lengths_of(const TokenizedCorpus& corpus) {
 Batcher::Batcher(const TokenizedCorpus& corpus, const BatcherOptions& options)
     : corpus_(&corpus),
       pad_id_(options.pad_id),
-      plan_(lengths_of(corpus),
-            {.batch_tokens = options.batch_tokens, .seed = options.seed, .shuffle = options.shuffle}) {}
+      plan_(lengths_of(corpus), {.batch_tokens = options.batch_tokens,
+                                 .seed = options.seed,
+                                 .shuffle = options.shuffle,
+                                 .share = options.share,
+                                 .shares = options.shares}) {}
 
 Batch Batcher::next() {
   BatchPlan::Rows planned = plan_.next();

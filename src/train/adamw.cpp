@@ -25,6 +25,26 @@ void check(const AdamWOptions& o) {
   }
 }
 
+std::vector<ElementRange> whole_ranges(std::span<const Parameter> parameters) {
+  std::vector<ElementRange> ranges;
+  for (const Parameter& p : parameters) ranges.push_back({0, p.tensor.numel()});
+  return ranges;
+}
+
+bool is_whole(const Parameter& p, const ElementRange& range) {
+  return range.begin == 0 && range.end == p.tensor.numel();
+}
+
+// The range of a tensor as a copy; in its own shape if that is all of it.
+Tensor copy_of(const Tensor& whole, const Parameter& p, const ElementRange& range) {
+  if (is_whole(p, range)) return whole.clone();
+  Tensor part = Tensor::empty({range.end - range.begin}, whole.dtype());
+  dispatch_float("AdamW", whole.dtype(), [&]<class T>() {
+    std::copy(whole.data<T>() + range.begin, whole.data<T>() + range.end, part.data<T>());
+  });
+  return part;
+}
+
 Tensor take(const TensorMap& state, const std::string& name, const Shape& shape, DType dtype) {
   const auto found = state.find(name);
   if (found == state.end()) throw Error("AdamW: " + name + " not found in the optimiser state");
@@ -33,18 +53,28 @@ Tensor take(const TensorMap& state, const std::string& name, const Shape& shape,
     throw Error("AdamW: " + name + ": expected " + std::string(name_of(dtype)) + shape.str() + ", got " +
                 tensor.str());
   }
-  return tensor.clone();
+  return tensor;
 }
 
 }  // namespace
 
 AdamW::AdamW(std::vector<Parameter> parameters, const AdamWOptions& options)
-    : parameters_(std::move(parameters)), options_(options), steps_(parameters_.size(), 0) {
+    : AdamW(parameters, options, whole_ranges(parameters)) {}
+
+AdamW::AdamW(std::vector<Parameter> parameters, const AdamWOptions& options, std::vector<ElementRange> ranges)
+    : parameters_(std::move(parameters)),
+      options_(options),
+      ranges_(std::move(ranges)),
+      steps_(parameters_.size(), 0) {
   check(options);
-  for (const Parameter& p : parameters_) {
-    dispatch_float("AdamW", p.tensor.dtype(), []<class T>() {});
-    m_.push_back(Tensor::zeros(p.tensor.shape(), p.tensor.dtype()));
-    v_.push_back(Tensor::zeros(p.tensor.shape(), p.tensor.dtype()));
+  HEED_ASSERT(ranges_.size() == parameters_.size(), "one range for each parameter");
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& p = parameters_[i].tensor;
+    dispatch_float("AdamW", p.dtype(), []<class T>() {});
+    const Shape shape =
+        is_whole(parameters_[i], ranges_[i]) ? p.shape() : Shape{ranges_[i].end - ranges_[i].begin};
+    m_.push_back(Tensor::zeros(shape, p.dtype()));
+    v_.push_back(Tensor::zeros(shape, p.dtype()));
   }
 }
 
@@ -60,9 +90,11 @@ void AdamW::step(double lr, double grad_scale) {
                                   .weight_decay = p.decays ? options_.weight_decay : 0.0,
                                   .grad_scale = grad_scale,
                                   .step = ++steps_[i]};
+    const auto [begin, end] = ranges_[i];
+    if (begin == end) continue;
     dispatch_float("AdamW", p.tensor.dtype(), [&]<class T>() {
-      kernels::adamw<T>(p.tensor.data<T>(), grad.data<T>(), m_[i].data<T>(), v_[i].data<T>(),
-                        p.tensor.numel(), settings);
+      kernels::adamw<T>(p.tensor.data<T>() + begin, grad.data<T>() + begin, m_[i].data<T>(), v_[i].data<T>(),
+                        end - begin, settings);
     });
   }
 }
@@ -81,13 +113,24 @@ TensorMap AdamW::state() const {
   return state;
 }
 
+std::int64_t AdamW::state_bytes() const {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < m_.size(); ++i)
+    bytes += 2 * (ranges_[i].end - ranges_[i].begin) * static_cast<std::int64_t>(size_of(m_[i].dtype()));
+  return bytes;
+}
+
 void AdamW::load_state(const TensorMap& state) {
   std::set<std::string> known{"steps"};
   std::vector<Tensor> m;
   std::vector<Tensor> v;
-  for (const Parameter& p : parameters_) {
-    m.push_back(take(state, "m." + p.name, p.tensor.shape(), p.tensor.dtype()));
-    v.push_back(take(state, "v." + p.name, p.tensor.shape(), p.tensor.dtype()));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Parameter& p = parameters_[i];
+    const auto part = [&](const std::string& name) {
+      return copy_of(take(state, name, p.tensor.shape(), p.tensor.dtype()), p, ranges_[i]);
+    };
+    m.push_back(part("m." + p.name));
+    v.push_back(part("v." + p.name));
     known.insert({"m." + p.name, "v." + p.name});
   }
   const Tensor steps = take(state, "steps", {static_cast<std::int64_t>(steps_.size())}, DType::i64);
@@ -106,15 +149,20 @@ void AdamW::load_state(const TensorMap& state) {
 }
 
 double gradient_norm(std::span<const Parameter> parameters) {
+  return std::sqrt(sum_of_gradient_squares(parameters, whole_ranges(parameters)));
+}
+
+double sum_of_gradient_squares(std::span<const Parameter> parameters, std::span<const ElementRange> ranges) {
   double sum = 0;
-  for (const Parameter& p : parameters) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& p = parameters[i];
     if (!p.tensor.grad().defined()) continue;
     const Tensor grad = p.tensor.grad().contiguous();
     sum += dispatch_float("gradient_norm", grad.dtype(), [&]<class T>() {
-      return kernels::sum_of_squares<T>(grad.data<T>(), grad.numel());
+      return kernels::sum_of_squares<T>(grad.data<T>() + ranges[i].begin, ranges[i].end - ranges[i].begin);
     });
   }
-  return std::sqrt(sum);
+  return sum;
 }
 
 double clip_scale(double norm, double max_norm) {

@@ -92,23 +92,26 @@ Evaluation AnswersTask::evaluate(const std::vector<AnsweredQuestion>& questions)
     const Tensor logits = model_->predict(model_->encode(batch.inputs, context), {}, context);
     sum += span_loss(logits, batch.labels, {.reduction = Reduction::sum}).item();
   });
+  Communicator& world = processes_of(options_);
+  const auto [begin, end] = part_of(std::ssize(questions), world.rank(), world.size());
+  const std::vector<AnsweredQuestion> own(questions.begin() + begin, questions.begin() + end);
   std::vector<Question> asked;
-  for (const AnsweredQuestion& question : questions) asked.push_back({question.question, question.context});
+  for (const AnsweredQuestion& question : own) asked.push_back({question.question, question.context});
   AnswerOptions options;
   options.max_input_tokens = longest();
   options.stride = recipe_.task.stride;
   options.max_answer_tokens = 30;
   const auto answers = answer(*model_, *tokenizer_, asked, options);
   double exact = 0, f1 = 0;
-  for (std::size_t i = 0; i < questions.size(); ++i) {
-    const AnswerScore score =
-        answer_score(answers[i].empty() ? "" : answers[i].front().text, questions[i].answers);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const AnswerScore score = answer_score(answers[i].empty() ? "" : answers[i].front().text, own[i].answers);
     exact += score.exact;
     f1 += score.f1;
   }
   const auto count = static_cast<double>(questions.size());
-  return {sum / static_cast<double>(examples.size()),
-          {{"exact", 100 * exact / count}, {"f1", 100 * f1 / count}}};
+  const std::vector<double> total = world.sum({sum, exact, f1});
+  return {total[0] / static_cast<double>(examples.size()),
+          {{"exact", 100 * total[1] / count}, {"f1", 100 * total[2] / count}}};
 }
 
 }  // namespace heed

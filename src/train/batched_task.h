@@ -8,9 +8,19 @@
 
 #include "heed/data/background_reader.h"
 #include "heed/data/batch_plan.h"
+#include "heed/train/loop.h"
 #include "heed/train/training_task.h"
 
 namespace heed {
+
+/// The training batches of a recipe: this process's share of them.
+inline BatchPlanOptions plan_options(const Recipe& recipe, const TrainOptions& options) {
+  const Communicator& world = processes_of(options);
+  return {.batch_tokens = recipe.train.batch_tokens,
+          .seed = static_cast<std::uint64_t>(recipe.train.seed),
+          .share = world.rank(),
+          .shares = world.size()};
+}
 
 template <class Batch>
 class BatchedTask : public TrainingTask {

@@ -87,12 +87,12 @@ std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& run) {
   return steps;
 }
 
-void save_checkpoint(const std::filesystem::path& run, const TrainingTask& task, const AdamW& optimizer,
+void save_checkpoint(const std::filesystem::path& run, const TrainingTask& task, const TensorMap& optimizer,
                      const TrainingState& state) {
   AtomicDirectory directory(checkpoint_path(run, state.step));
   task.save(directory.path(), DType::f32);
   std::vector<NamedTensor> tensors;
-  for (const auto& entry : optimizer.state()) tensors.push_back({entry.first, entry.second});
+  for (const auto& entry : optimizer) tensors.push_back({entry.first, entry.second});
   save_safetensors(directory.path() / kOptimizerFile, tensors);
   write_file(directory.path() / kStateFile, to_json(state));
   directory.commit();

@@ -180,7 +180,13 @@ Evaluation ClassificationTask::evaluate(const Examples& examples) const {
       }
     }
   });
-  Evaluation evaluation{.loss = sum / static_cast<double>(examples.size())};
+  Communicator& world = processes_of(options_);
+  predicted = gather_values(world, predicted), right = gather_values(world, right);
+  values = gather_values(world, values), wanted = gather_values(world, wanted);
+  const auto counted = [](std::int64_t count) { return static_cast<double>(count); };
+  const std::vector<double> total =
+      world.sum({sum, counted(hits), counted(positives), counted(truths), counted(exact)});
+  Evaluation evaluation{.loss = total[0] / static_cast<double>(examples.size())};
   const auto add = [&](const char* name, double value) { evaluation.metrics.push_back({name, 100 * value}); };
   if (problem_ == LabelProblem::single_label) {
     const LabelReport report = label_report(predicted, right, model_->labels().size());
@@ -190,10 +196,8 @@ Evaluation ClassificationTask::evaluate(const Examples& examples) const {
     add("pearson", pearson(values, wanted));
     add("spearman", spearman(values, wanted));
   } else {
-    add("f1", positives + truths == 0
-                  ? 0
-                  : 2 * static_cast<double>(hits) / static_cast<double>(positives + truths));
-    add("exact", static_cast<double>(exact) / static_cast<double>(examples.size()));
+    add("f1", total[2] + total[3] == 0 ? 0 : 2 * total[1] / (total[2] + total[3]));
+    add("exact", total[4] / static_cast<double>(examples.size()));
   }
   return evaluation;
 }

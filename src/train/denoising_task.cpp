@@ -141,8 +141,7 @@ DenoisingTask::DenoisingTask(const Recipe& recipe, const TrainOptions& options,
   }
   read_corpora(-1);
   auto source = std::make_shared<const NoisyRows>(noisy_rows(train_, *tokenizer_, model_->pad_id(), recipe));
-  begin(BatchPlan(noisy_lengths(*source), {.batch_tokens = recipe.train.batch_tokens,
-                                           .seed = static_cast<std::uint64_t>(recipe.train.seed)}),
+  begin(BatchPlan(noisy_lengths(*source), plan_options(recipe, options)),
         [source](const BatchPlan::Rows& batch) {
           return noisy_batch(*source, batch.rows, batch.position.epoch);
         });
@@ -150,6 +149,7 @@ DenoisingTask::DenoisingTask(const Recipe& recipe, const TrainOptions& options,
 
 SummedLoss DenoisingTask::next_loss(Context& context) {
   const TokenBatch batch = next_batch();
+  if (batch.targets == 0) return {};
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
                                     .ignore_index = kIgnoredLabel,
                                     .reduction = Reduction::sum};
@@ -164,13 +164,17 @@ Evaluation DenoisingTask::evaluate(const TextCorpus& corpus) const {
   const CrossEntropyOptions options{.ignore_index = kIgnoredLabel, .reduction = Reduction::sum};
   double sum = 0;
   std::int64_t targets = 0;
-  for (std::int64_t left = plan.batches_in_epoch(); left > 0; --left) {
-    const TokenBatch batch = noisy_batch(source, plan.next().rows, kFixedNoise);
+  Communicator& world = processes_of(options_);
+  for (std::int64_t i = 0, count = plan.batches_in_epoch(); i < count; ++i) {
+    const BatchPlan::Rows planned = plan.next();
+    if (i % world.size() != world.rank()) continue;
+    const TokenBatch batch = noisy_batch(source, planned.rows, kFixedNoise);
     Context context;
     sum += model_->loss({batch.ids, batch.mask}, batch.labels, options, context).item();
     targets += batch.targets;
   }
-  return {.loss = sum / static_cast<double>(targets)};
+  const std::vector<double> total = world.sum({sum, static_cast<double>(targets)});
+  return {.loss = total[0] / total[1]};
 }
 
 }  // namespace heed

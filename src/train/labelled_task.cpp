@@ -46,6 +46,7 @@ struct BatchMaker {
 
   LabelledBatch operator()(const std::vector<Example>& examples, std::span<const std::int64_t> rows,
                            std::int64_t epoch) const {
+    if (rows.empty()) return {};
     std::int64_t width = 0;
     for (const std::int64_t row : rows) width = std::max(width, size_of(examples, row));
     const Shape shape{static_cast<std::int64_t>(rows.size()), width};
@@ -185,8 +186,7 @@ void LabelledTask::begin_training(Examples examples) {
   examples_ = std::make_shared<const Examples>(std::move(examples));
   BatchMaker make = maker_of(*model_);
   make.token_dropout = token_dropout(recipe_, *tokenizer_);
-  begin(BatchPlan(lengths_of(*examples_), {.batch_tokens = recipe_.train.batch_tokens,
-                                           .seed = static_cast<std::uint64_t>(recipe_.train.seed)}),
+  begin(BatchPlan(lengths_of(*examples_), plan_options(recipe_, options_)),
         [examples = examples_, make = std::move(make)](const BatchPlan::Rows& batch) {
           return make(*examples, batch.rows, batch.position.epoch);
         });
@@ -194,6 +194,7 @@ void LabelledTask::begin_training(Examples examples) {
 
 SummedLoss LabelledTask::next_loss(Context& context) {
   const LabelledBatch batch = next_batch();
+  if (batch.rows.empty()) return {};
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
                                     .ignore_index = kIgnoredLabel,
                                     .reduction = Reduction::sum};
@@ -205,8 +206,11 @@ void LabelledTask::for_each_batch(const Examples& examples,
   const NoGradients off;
   const BatchMaker make = maker_of(*model_);
   BatchPlan plan(lengths_of(examples), {.batch_tokens = recipe_.train.batch_tokens, .shuffle = false});
-  for (std::int64_t left = plan.batches_in_epoch(); left > 0; --left)
-    handle(make(examples, plan.next().rows, 0));
+  const Communicator& world = processes_of(options_);
+  for (std::int64_t i = 0, count = plan.batches_in_epoch(); i < count; ++i) {
+    const BatchPlan::Rows planned = plan.next();
+    if (i % world.size() == world.rank()) handle(make(examples, planned.rows, 0));
+  }
 }
 
 void LabelledTask::save(const std::filesystem::path& directory, DType dtype) const {

@@ -58,7 +58,7 @@ class LabelledTask : public BatchedTask<LabelledBatch> {
                     const std::string& head, const std::string& members);
   /// Begins training on the examples.
   void begin_training(Examples examples);
-  /// Calls `handle` for all batches of the examples, in order of length.
+  /// Calls `handle` for this process's share of the batches of the examples, in order of length.
   void for_each_batch(const Examples& examples,
                       const std::function<void(const LabelledBatch&)>& handle) const;
   std::int64_t longest() const;

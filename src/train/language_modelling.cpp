@@ -188,7 +188,7 @@ CausalLmTask::CausalLmTask(const Recipe& recipe, const TrainOptions& options,
   }
   const auto seed = static_cast<std::uint64_t>(recipe.train.seed);
   begin(BatchPlan(std::vector<ExampleLength>(static_cast<std::size_t>(rows), {context, context}),
-                  {.batch_tokens = recipe.train.batch_tokens, .seed = seed}),
+                  plan_options(recipe, options)),
         [corpus = train_, context, seed, cross = recipe.task.cross_documents](const BatchPlan::Rows& batch) {
           // The streams of the plan have smaller numbers.
           constexpr std::uint64_t kOffsets = std::uint64_t{1} << 62;
@@ -204,11 +204,7 @@ CausalLmTask::CausalLmTask(const Recipe& recipe, const TrainOptions& options,
 
 SummedLoss CausalLmTask::next_loss(Context& context) {
   const TokenBatch batch = next_batch();
-  if (batch.targets == 0) {
-    throw Error(
-        "task.cross_documents: expected documents of several tokens, got a batch of single ones (true lets "
-        "tokens attend to earlier documents)");
-  }
+  if (batch.targets == 0) return {};
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
                                     .ignore_index = kIgnoredLabel,
                                     .reduction = Reduction::sum};
@@ -221,21 +217,23 @@ Evaluation CausalLmTask::evaluate(const TextCorpus& corpus) const {
   const std::int64_t predicted = static_cast<std::int64_t>(corpus.ids().size()) - 1,
                      length = recipe_.task.context;
   const std::int64_t most_rows = std::max<std::int64_t>(1, recipe_.train.batch_tokens / length);
+  Communicator& world = processes_of(options_);
   double sum = 0;
-  std::int64_t targets = 0;
-  for (std::int64_t first = 0; first < predicted;) {
+  std::int64_t targets = 0, batch_number = 0, rows = 0, width = 0;
+  for (std::int64_t first = 0; first < predicted; first += rows * width) {
     const std::int64_t left = predicted - first;
-    const std::int64_t width = std::min(length, left),
-                       rows = std::clamp<std::int64_t>(left / width, 1, most_rows);
+    width = std::min(length, left);
+    rows = std::clamp<std::int64_t>(left / width, 1, most_rows);
+    if (batch_number++ % world.size() != world.rank()) continue;
     const TokenBatch batch = rows_of(
         corpus, rows, width, [&](std::int64_t row) { return first + row * width; },
         recipe_.task.cross_documents);
     Context context;
     sum += model_->loss(batch.ids, batch.labels, options, context, batch.document_starts).item();
     targets += batch.targets;
-    first += rows * width;
   }
-  return {.loss = sum / static_cast<double>(targets)};
+  const std::vector<double> total = world.sum({sum, static_cast<double>(targets)});
+  return {.loss = total[0] / total[1]};
 }
 
 }  // namespace heed

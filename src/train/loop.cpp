@@ -1,6 +1,7 @@
 // The training loop. One step: sum the losses of `accumulate` micro-batches, with one backward pass each;
 // divide the gradient by the number of target tokens and clip it; update the parameters; write one line to
-// the log. Then, if due: an evaluation, a checkpoint, the end of the run.
+// the log. Then, if due: an evaluation, a checkpoint, the end of the run. Of several processes, each sums the
+// losses of its shares, the gradients of all are added up, and all decide alike; the first one alone writes.
 #include "heed/train/loop.h"
 
 #include <fmt/format.h>
@@ -20,6 +21,8 @@
 #include "heed/train/checkpoint.h"
 #include "heed/train/schedule.h"
 #include "kernels/reduce.h"
+#include "train/agreement.h"
+#include "train/gradient_buckets.h"
 #include "train/kept_checkpoints.h"
 #include "train/run_folder.h"
 #include "train/run_log.h"
@@ -39,6 +42,13 @@ class Stopwatch {
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
+
+// Each process drops other elements: their rows are different ones.
+std::uint64_t dropout_seed(const Recipe& recipe, const Communicator& world) {
+  constexpr std::uint64_t kOddConstant = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
+  return static_cast<std::uint64_t>(recipe.train.seed) ^
+         static_cast<std::uint64_t>(world.rank()) * kOddConstant;
+}
 
 AdamWOptions adamw_options(const Recipe& recipe) {
   return {.beta1 = recipe.train.betas[0],
@@ -75,8 +85,10 @@ class Loop {
         recipe_(recipe),
         options_(options),
         folder_(folder),
-        optimizer_(task.parameters(), adamw_options(recipe)),
-        generator_(static_cast<std::uint64_t>(recipe.train.seed)),
+        world_(processes_of(options)),
+        gradients_(task.parameters(), world_, recipe.train.shard_optimizer),
+        optimizer_(task.parameters(), adamw_options(recipe), gradients_.own()),
+        generator_(dropout_seed(recipe, world_)),
         total_(total_steps(recipe, task)),
         schedule_{schedule_from_name(recipe.train.schedule), recipe.train.lr, recipe.train.min_lr,
                   warmup_steps(recipe.train.warmup, total_), total_},
@@ -88,7 +100,7 @@ class Loop {
       message("the run is already finished: no steps are left");
     TrainResult result;
     while (state_.step < total_ && !out_of_patience()) {
-      if (options_.stop != nullptr && options_.stop->load()) {
+      if (asked_to_stop()) {
         if (last_saved_ != state_.step) save();
         result.stopped = true;
         break;
@@ -109,7 +121,11 @@ class Loop {
 
  private:
   void message(const std::string& text) const {
-    if (options_.on_message) options_.on_message(text);
+    if (world_.is_first() && options_.on_message) options_.on_message(text);
+  }
+  bool asked_to_stop() {
+    const bool here = options_.stop != nullptr && options_.stop->load();
+    return world_.sum({here ? 1.0 : 0.0})[0] > 0;
   }
   double passes() const {
     const double batches = static_cast<double>(task_.batches_per_epoch());
@@ -129,10 +145,12 @@ class Loop {
   }
 
   void start() {
+    check_same_training(world_, task_);
     generator_.seek(kFirstDropoutStream);
     if (!folder_.checkpoint().empty()) {
       resume(folder_.checkpoint());
-      kept_.prune(last_saved_);  // later ones, and leftovers of a run killed after its checkpoint
+      world_.barrier();                                 // the others have looked at what is pruned
+      if (world_.is_first()) kept_.prune(last_saved_);  // later ones, and leftovers of a run that was killed
     } else {
       if (options_.resume) message("warning: no run to resume: starting anew");
       state_.position = task_.position();
@@ -140,6 +158,7 @@ class Loop {
       state_.metric = recipe_.eval.metric;
       state_.warmup = schedule_.warmup;
     }
+    share_weights(world_, task_.parameters());
     if (schedule_.warmup > total_) {
       message(
           fmt::format("warning: train.warmup: {} steps of warm-up in a run of {}: the learning rate only "
@@ -148,7 +167,8 @@ class Loop {
     }
     state_.recipe = recipe_values(recipe_);
     state_.fingerprint = task_.fingerprint();
-    log_.emplace(options_.output / "log.jsonl", state_.step);
+    if (world_.is_first()) log_.emplace(options_.output / "log.jsonl", state_.step);
+    if (world_.size() > 1) message(memory_report(world_, task_.parameters(), optimizer_));
     earlier_seconds_ = state_.seconds;
     if (state_.step == 0) save();
   }
@@ -205,6 +225,7 @@ class Loop {
     const Stopwatch watch;
     const double lr = schedule_.at(state_.step + 1);
     const std::int64_t epoch = task_.position().epoch;
+    const Traffic before = world_.traffic();
     double loss = 0;
     std::int64_t tokens = 0;
     std::optional<MixedPrecision> mixed;
@@ -215,16 +236,21 @@ class Loop {
                       .gradient_checkpointing = recipe_.train.gradient_checkpointing};
       const AdapterDropout adapters(context);
       const SummedLoss micro = task_.next_loss(context);
-      loss += micro.sum.item();
+      if (micro.sum.defined()) loss += micro.sum.item();
       tokens += micro.tokens;
       if (!std::isfinite(loss)) not_finite("loss", loss / static_cast<double>(tokens), lr);
-      micro.sum.backward();
+      gradients_.backward(micro.sum, i + 1 == recipe_.train.accumulate);
     }
+    const Stopwatch wait;
+    gradients_.finish();
+    add_up(loss, tokens);
+    const double waited = wait.seconds();
     const double mean = 1.0 / static_cast<double>(tokens);
-    const double norm = gradient_norm(task_.parameters()) * mean;
+    const double norm = gradients_.norm() * mean;
     if (!std::isfinite(norm)) not_finite("gradient", norm, lr);
     optimizer_.step(lr, mean * clip_scale(norm, recipe_.train.clip_norm));
     optimizer_.zero_grad();
+    gradients_.share_parameters();
 
     ++state_.step;
     state_.position = task_.position();
@@ -238,11 +264,34 @@ class Loop {
             .grad_norm = norm,
             .targets = tokens,
             .targets_per_second = static_cast<double>(tokens) / watch.seconds(),
-            .seconds = state_.seconds},
+            .seconds = state_.seconds,
+            .communication = communication_since(before, waited)},
            watch.seconds());
   }
 
+  // Adds up the step's loss and targets of all processes. Random streams go on where the first process is,
+  // which has rows of every batch.
+  void add_up(double& loss, std::int64_t& tokens) {
+    const double streams = world_.is_first() ? static_cast<double>(generator_.position()) : 0.0;
+    const std::vector<double> total = world_.sum({loss, static_cast<double>(tokens), streams});
+    loss = total[0];
+    tokens = static_cast<std::int64_t>(total[1]);
+    generator_.seek(static_cast<std::uint64_t>(total[2]));
+    if (tokens > 0) return;
+    throw Error(
+        fmt::format("train: expected targets in every step, got none in step {} (raise train.batch_tokens; "
+                    "with task.cross_documents = false, documents of single tokens have none)",
+                    state_.step + 1));
+  }
+
+  std::optional<CommunicationRecord> communication_since(const Traffic& before, double waited) const {
+    if (world_.size() == 1) return std::nullopt;
+    const Traffic now = world_.traffic();
+    return CommunicationRecord{now.bytes_sent - before.bytes_sent, now.seconds - before.seconds, waited};
+  }
+
   void report(const StepRecord& record, double step_seconds) {
+    if (!world_.is_first()) return;
     log_->add(record, task_.unit());
     constexpr double kMemory = 0.95;  // smoothing factor of the displayed rate
     const double weight = recent_targets_ == 0 ? 0 : kMemory;
@@ -276,42 +325,52 @@ class Loop {
       if (state_.ranked.size() > best_kept()) state_.ranked.resize(best_kept());
     }
     state_.seconds = earlier_seconds_ + run_watch_.seconds();
-    folder_.check();
-    log_->add(state_.step, evaluation, best);
-    write_file(options_.output / "loss.svg", log_->svg("loss"));
-    if (options_.on_evaluation) options_.on_evaluation({state_.step, evaluation, best});
+    if (world_.is_first()) {
+      folder_.check();
+      log_->add(state_.step, evaluation, best);
+      write_file(options_.output / "loss.svg", log_->svg("loss"));
+      if (options_.on_evaluation) options_.on_evaluation({state_.step, evaluation, best});
+    }
     return kept_.is_ranked(state_.step);
   }
 
   void save() {
     folder_.check();
+    check_same_weights(world_, task_.parameters());
     for (const Parameter& p : task_.parameters()) {
       const bool finite = dispatch_float("train", p.tensor.dtype(), [&]<class T>() {
         return kernels::all_finite<T>(p.tensor.data<T>(), p.tensor.numel());
       });
       if (!finite) not_finite(p.name.c_str(), NAN, schedule_.at(state_.step));
     }
-    log_->sync();
-    save_checkpoint(options_.output, task_, optimizer_, state_);
+    const TensorMap optimizer = gradients_.whole_state(optimizer_);
     last_saved_ = state_.step;
+    if (!world_.is_first()) return;
+    log_->sync();
+    save_checkpoint(options_.output, task_, optimizer, state_);
     kept_.prune(last_saved_);
   }
 
   void finish(TrainResult& result) {
     folder_.check();
     result.averaged = kept_.final_steps();
-    kept_.require(result.averaged);
-    std::vector<std::filesystem::path> directories;
-    for (const std::int64_t s : result.averaged) directories.push_back(checkpoint_path(options_.output, s));
-    if (!directories.empty()) load_mean(directories, task_.parameters());
-    if (evaluates()) {
-      result.evaluation = task_.evaluate();
-      log_->add(state_.step, *result.evaluation, false, true);
-    }
+    if (world_.is_first()) load_average(result.averaged);
+    share_weights(world_, task_.parameters());
+    if (evaluates()) result.evaluation = task_.evaluate();
     result.test = task_.test();
+    world_.barrier();  // nobody is still at work when the model appears
+    if (!world_.is_first()) return;
+    if (result.evaluation) log_->add(state_.step, *result.evaluation, false, true);
     save_final_model();
     write_file(options_.output / "loss.svg", log_->svg("loss"));
     log_->sync();
+  }
+
+  void load_average(const std::vector<std::int64_t>& steps) {
+    kept_.require(steps);
+    std::vector<std::filesystem::path> directories;
+    for (const std::int64_t s : steps) directories.push_back(checkpoint_path(options_.output, s));
+    if (!directories.empty()) load_mean(directories, task_.parameters());
   }
 
   void save_final_model() {
@@ -329,6 +388,8 @@ class Loop {
   const Recipe& recipe_;
   const TrainOptions& options_;
   const RunFolder& folder_;
+  Communicator& world_;
+  GradientBuckets gradients_;
   AdamW optimizer_;
   Generator generator_;
   std::int64_t total_;
@@ -367,8 +428,13 @@ TrainResult run_loop(TrainingTask& task, const Recipe& recipe, const TrainOption
   return Loop(task, recipe, options, folder).run();
 }
 
+Communicator& processes_of(const TrainOptions& options) {
+  static SingleProcess alone;
+  return options.processes != nullptr ? *options.processes : alone;
+}
+
 TrainResult train_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options) {
-  return run_loop(task, recipe, options, RunFolder(options));
+  return run_loop(task, recipe, options, *open_run_folder(options));
 }
 
 }  // namespace heed

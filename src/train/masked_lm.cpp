@@ -51,7 +51,7 @@ void mask_row(const MaskedRows& source, std::int64_t* ids, std::int64_t* labels,
   }
 }
 
-TokenBatch masked_batch(const MaskedRows& source, std::span<const std::int64_t> rows, std::int64_t epoch) {
+TokenBatch batch_of_masked(const MaskedRows& source, std::span<const std::int64_t> rows, std::int64_t epoch) {
   std::int64_t width = 0;
   const auto tokens_of = [&](std::int64_t row) { return source.rows[static_cast<std::size_t>(row)]; };
   for (const std::int64_t row : rows)
@@ -74,7 +74,15 @@ TokenBatch masked_batch(const MaskedRows& source, std::span<const std::int64_t> 
     batch.targets +=
         std::count_if(labels, labels + width, [](std::int64_t label) { return label != kIgnoredLabel; });
   }
-  if (batch.targets == 0) {  // a loss needs one
+  return batch;
+}
+
+// `rows` are a share of the batch `all`, which gets a target if no token of it was chosen.
+TokenBatch masked_batch(const MaskedRows& source, std::span<const std::int64_t> rows,
+                        std::span<const std::int64_t> all, std::int64_t epoch) {
+  TokenBatch batch = batch_of_masked(source, rows, epoch);
+  const bool has_first = !rows.empty() && rows.front() == all.front();
+  if (batch.targets == 0 && has_first && batch_of_masked(source, all, epoch).targets == 0) {
     batch.labels.data<std::int64_t>()[1] = batch.ids.data<std::int64_t>()[1];
     batch.ids.data<std::int64_t>()[1] = source.mask;
     batch.targets = 1;
@@ -157,15 +165,15 @@ MaskedLmTask::MaskedLmTask(const Recipe& recipe, const TrainOptions& options,
                             recipe.task.context));
   }
   auto source = std::make_shared<const MaskedRows>(masked_rows(train_, *tokenizer_, recipe));
-  begin(BatchPlan(lengths_of(*source), {.batch_tokens = recipe.train.batch_tokens,
-                                        .seed = static_cast<std::uint64_t>(recipe.train.seed)}),
+  begin(BatchPlan(lengths_of(*source), plan_options(recipe, options)),
         [source](const BatchPlan::Rows& batch) {
-          return masked_batch(*source, batch.rows, batch.position.epoch);
+          return masked_batch(*source, batch.rows, batch.all, batch.position.epoch);
         });
 }
 
 SummedLoss MaskedLmTask::next_loss(Context& context) {
   const TokenBatch batch = next_batch();
+  if (batch.targets == 0) return {};
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
                                     .ignore_index = kIgnoredLabel,
                                     .reduction = Reduction::sum};
@@ -178,8 +186,11 @@ Evaluation MaskedLmTask::evaluate(const TextCorpus& corpus) const {
   BatchPlan plan(lengths_of(source), {.batch_tokens = recipe_.train.batch_tokens, .shuffle = false});
   double sum = 0;
   std::int64_t targets = 0, hits = 0;
-  for (std::int64_t left = plan.batches_in_epoch(); left > 0; --left) {
-    const TokenBatch batch = masked_batch(source, plan.next().rows, kFixedMasks);
+  Communicator& world = processes_of(options_);
+  for (std::int64_t i = 0, batches = plan.batches_in_epoch(); i < batches; ++i) {
+    const BatchPlan::Rows planned = plan.next();
+    if (i % world.size() != world.rank()) continue;
+    const TokenBatch batch = masked_batch(source, planned.rows, planned.rows, kFixedMasks);
     Context context;
     const auto [rows, labels] = labelled(model_->encode({batch.ids, batch.mask, {}}, context), batch.labels);
     const Tensor logits = model_->predict(rows, {}, context);
@@ -188,8 +199,8 @@ Evaluation MaskedLmTask::evaluate(const TextCorpus& corpus) const {
     hits += count_hits(logits, labels);
     targets += batch.targets;
   }
-  return {sum / static_cast<double>(targets),
-          {{"accuracy", 100.0 * static_cast<double>(hits) / static_cast<double>(targets)}}};
+  const std::vector<double> total = world.sum({sum, static_cast<double>(targets), static_cast<double>(hits)});
+  return {total[0] / total[1], {{"accuracy", 100.0 * total[2] / total[1]}}};
 }
 
 }  // namespace heed

@@ -194,6 +194,7 @@ void list_run(FieldList& list, Recipe& r) {
   list.number("betas", &r.train.betas, 0, 0.999999999);
   list.number("eps", &r.train.eps, 0, 1);
   list.choice("precision", r.train.precision, {"f32", "bf16"});
+  list.exact("shard_optimizer", r.train.shard_optimizer);
   list.exact("gradient_checkpointing", r.train.gradient_checkpointing);
   list.count("seed", r.train.seed);
   list.section("eval", true);

@@ -70,7 +70,9 @@ RunFolder::Made::~Made() {
   if (made_) std::filesystem::remove(path_, error);  // fails unless it is empty
 }
 
-RunFolder::RunFolder(const TrainOptions& options) : made_(options.output), lock_(options.output) {
+RunFolder::RunFolder(const TrainOptions& options) {
+  made_.emplace(options.output);
+  lock_.emplace(options.output);
   if (!options.resume && !options.resume_from) {
     refuse_another_run(options.output);
   } else {
@@ -78,6 +80,21 @@ RunFolder::RunFolder(const TrainOptions& options) : made_(options.output), lock_
   }
   remove_stale_temporaries(options.output);
   remove_stale_temporaries(options.output / "checkpoints");
+}
+
+std::unique_ptr<RunFolder> open_run_folder(const TrainOptions& options) {
+  Communicator& world = processes_of(options);
+  std::unique_ptr<RunFolder> folder;
+  if (world.is_first()) folder = std::make_unique<RunFolder>(options);
+  const std::string found = world.broadcast_text(folder ? folder->checkpoint().string() : "");
+  if (folder) return folder;
+  if (!found.empty() && !is_complete(found)) {
+    throw Error(
+        fmt::format("{}: not found by process {} (a run is resumed in a folder that all hosts share, under "
+                    "the same path)",
+                    found, world.rank()));
+  }
+  return std::make_unique<RunFolder>(std::filesystem::path(found));
 }
 
 }  // namespace heed

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -16,11 +17,15 @@ class RunFolder {
   /// Throws Error if the folder cannot be created or another run uses it, if it contains a run that is not to
   /// be resumed, or if the checkpoint to resume is missing or damaged; the message names an older intact one.
   explicit RunFolder(const TrainOptions& options);
+  /// Of a process that writes nothing: the first one has found `checkpoint`.
+  explicit RunFolder(std::filesystem::path checkpoint) : checkpoint_(std::move(checkpoint)) {}
 
   /// The checkpoint to continue from; empty for a new run.
   const std::filesystem::path& checkpoint() const { return checkpoint_; }
   /// Throws Error if the folder was renamed or removed since the run began.
-  void check() const { lock_.check(); }
+  void check() const {
+    if (lock_) lock_->check();
+  }
 
  private:
   // Creates the folder before the data is read, so that a failure is reported at once. Removes it again at
@@ -29,16 +34,22 @@ class RunFolder {
    public:
     explicit Made(const std::filesystem::path& path);
     ~Made();
+    Made(const Made&) = delete;
+    Made& operator=(const Made&) = delete;
 
    private:
     std::filesystem::path path_;
     bool made_ = false;
   };
 
-  Made made_;
-  FolderLock lock_;
+  std::optional<Made> made_;
+  std::optional<FolderLock> lock_;
   std::filesystem::path checkpoint_;
 };
+
+/// The run's folder, which the first of several processes opens; the others wait for it, and must see the
+/// checkpoint that it found.
+std::unique_ptr<RunFolder> open_run_folder(const TrainOptions& options);
 
 /// Throws Error naming the first key in which `recipe` differs from that of the checkpoint's run, although a
 /// resumed run may not change it.

@@ -3,12 +3,20 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "heed/train/training_task.h"
 
 namespace heed {
+
+/// What a step of the first process exchanged with the others.
+struct CommunicationRecord {
+  std::int64_t bytes = 0;  ///< sent
+  double seconds = 0;      ///< during which numbers were exchanged
+  double waited = 0;       ///< of these: what the step waited for after its last backward pass
+};
 
 struct StepRecord {
   std::int64_t step = 0;
@@ -19,6 +27,7 @@ struct StepRecord {
   std::int64_t targets = 0;
   double targets_per_second = 0;
   double seconds = 0;
+  std::optional<CommunicationRecord> communication{};  ///< of several processes
 };
 
 class RunLog {

@@ -107,8 +107,9 @@ std::optional<Evaluation> TaggingTask::test() {
 }
 
 Evaluation TaggingTask::evaluate(const Examples& examples) const {
+  constexpr std::int64_t kNextText = -1;
   const std::vector<std::string>& names = model_->labels();
-  std::vector<std::vector<std::string>> predicted, right;
+  std::vector<std::int64_t> tags;  // kNextText, then of each word of the text: predicted, right
   double sum = 0;
   std::int64_t words = 0, hits = 0;
   for_each_batch(examples, [&](const LabelledBatch& batch) {
@@ -120,23 +121,34 @@ Evaluation TaggingTask::evaluate(const Examples& examples) const {
     const std::vector<std::int64_t> labels = batch.labels.to_vector<std::int64_t>();
     const std::int64_t width = batch.labels.size(1);
     for (std::size_t at = 0; at < labels.size(); ++at) {
-      if (static_cast<std::int64_t>(at) % width == 0) predicted.emplace_back(), right.emplace_back();
+      if (static_cast<std::int64_t>(at) % width == 0) tags.push_back(kNextText);
       if (labels[at] == kIgnoredLabel) continue;
       const float* row = scores.data() + at * names.size();
       const auto best = std::max_element(row, row + names.size()) - row;
-      predicted.back().push_back(names[static_cast<std::size_t>(best)]);
-      right.back().push_back(names[static_cast<std::size_t>(labels[at])]);
+      tags.insert(tags.end(), {best, labels[at]});
       hits += best == labels[at];
       ++words;
     }
   });
+  Communicator& world = processes_of(options_);
+  std::vector<std::vector<std::string>> predicted, right;
+  const std::vector<std::int64_t> all = gather_values(world, tags);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] == kNextText) {
+      predicted.emplace_back(), right.emplace_back();
+      continue;
+    }
+    predicted.back().push_back(names[static_cast<std::size_t>(all[i])]);
+    right.back().push_back(names[static_cast<std::size_t>(all[++i])]);
+  }
   const EntityReport report = entity_report(predicted, right);
-  const auto total = static_cast<double>(words);
-  return {sum / total,
+  const std::vector<double> sums = world.sum({sum, static_cast<double>(words), static_cast<double>(hits)});
+  const double total = sums[1];
+  return {sums[0] / total,
           {{"f1", 100 * report.f1},
            {"precision", 100 * report.precision},
            {"recall", 100 * report.recall},
-           {"accuracy", 100 * static_cast<double>(hits) / total}}};
+           {"accuracy", 100 * sums[2] / total}}};
 }
 
 }  // namespace heed

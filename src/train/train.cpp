@@ -7,6 +7,7 @@
 #include "train/labelled_task.h"
 #include "train/language_modelling.h"
 #include "train/model_source.h"
+#include "train/recipe_fields.h"
 #include "train/run_folder.h"
 #include "train/translation.h"
 
@@ -23,8 +24,20 @@ std::unique_ptr<TrainingTask> make_task(const Recipe& recipe, const TrainOptions
   if (kind == "tagging") return std::make_unique<TaggingTask>(recipe, options, checkpoint);
   if (kind == "answers") return std::make_unique<AnswersTask>(recipe, options, checkpoint);
   auto translation = std::make_unique<TranslationTask>(recipe, options, checkpoint);
-  translation->write_held_out(options.output);
+  if (processes_of(options).is_first()) translation->write_held_out(options.output);
   return translation;
+}
+
+// The recipe without its paths, which may differ between hosts: what their files hold is compared.
+std::string recipe_lines(const Recipe& recipe) {
+  Recipe copy = recipe;
+  std::map<std::string, std::string> values = recipe_values(recipe);
+  for (const RecipeField& field : recipe_fields(copy)) {
+    if (std::holds_alternative<std::filesystem::path*>(field.target)) values.erase(field.key);
+  }
+  std::string text;
+  for (const auto& [key, value] : values) text += fmt::format("{} = {}\n", key, value);
+  return text;
 }
 
 // A task on an adapter always starts from the model that is adapted; a checkpoint has the adapter alone,
@@ -44,10 +57,15 @@ TrainResult train_adapter(const Recipe& recipe, const TrainOptions& given, const
 
 }  // namespace
 
-TrainResult train(const Recipe& given, const TrainOptions& options) {
+TrainResult train(const Recipe& given, const TrainOptions& given_options) {
   const Recipe recipe = with_defaults(given);
   validate_recipe(recipe);
-  const RunFolder folder(options);
+  TrainOptions options = given_options;
+  Communicator& world = processes_of(options);
+  check_same(world, "train", "recipe", recipe_lines(recipe));
+  if (!world.is_first()) options.on_message = nullptr;
+  const std::unique_ptr<RunFolder> opened = open_run_folder(options);
+  const RunFolder& folder = *opened;
   // Before the data are read and the model is loaded, which may fail for this very reason.
   if (!folder.checkpoint().empty())
     check_recipe_of_run(folder.checkpoint(), load_training_state(folder.checkpoint()).recipe, recipe);

@@ -232,10 +232,13 @@ EvaluationSet TranslationTask::evaluation_set(const CorpusPart& part, const char
 }
 
 BatcherOptions TranslationTask::batcher_options(bool shuffle) const {
+  const Communicator& world = processes_of(options_);
   return {.batch_tokens = recipe_.train.batch_tokens,
           .pad_id = model_->pad_id(),
           .seed = static_cast<std::uint64_t>(recipe_.train.seed),
-          .shuffle = shuffle};
+          .shuffle = shuffle,
+          .share = world.rank(),
+          .shares = world.size()};
 }
 
 void TranslationTask::seek(const BatchPosition& position) {
@@ -250,6 +253,7 @@ void TranslationTask::seek(const BatchPosition& position) {
 SummedLoss TranslationTask::next_loss(Context& context) {
   const Batch batch = reader_->next();
   position_ = batch.next;
+  if (batch.target_tokens == 0) return {};
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
                                     .ignore_index = kIgnoredLabel,
                                     .reduction = Reduction::sum};
@@ -264,11 +268,13 @@ double TranslationTask::mean_loss(const TokenizedCorpus& pairs) const {
   std::int64_t tokens = 0;
   for (std::int64_t left = batcher.batches_in_epoch(); left > 0; --left) {
     const Batch batch = batcher.next();
+    if (batch.target_tokens == 0) continue;
     Context context;
     sum += model_->loss({batch.source_ids, batch.source_mask}, batch.labels, options, context).item();
     tokens += batch.target_tokens;
   }
-  return sum / static_cast<double>(tokens);
+  const std::vector<double> total = processes_of(options_).sum({sum, static_cast<double>(tokens)});
+  return total[0] / total[1];
 }
 
 void TranslationTask::decode(const EvaluationSet& set, Evaluation& evaluation) const {
@@ -285,13 +291,19 @@ void TranslationTask::decode(const EvaluationSet& set, Evaluation& evaluation) c
   options.eos_token_id = {model_->eos_id()};
   options.pad_token_id = model_->pad_id();
   options.decoder_start_token_id = model_->decoder_start_id();
-  const auto found = search_sources(*model_, set.sources, options, kDecodeBatchTokens);
-  std::vector<std::string> outputs;
+  Communicator& world = processes_of(options_);
+  const auto [begin, end] = part_of(std::ssize(set.sources), world.rank(), world.size());
+  std::vector<std::string> texts;
+  const std::vector<std::vector<std::int64_t>> own(set.sources.begin() + begin, set.sources.begin() + end);
+  if (!own.empty()) {
+    for (const auto& hypotheses : search_sources(*model_, own, options, kDecodeBatchTokens))
+      texts.push_back(tokenizer_->decode(hypotheses.front().ids));
+  }
+  const std::vector<std::string> outputs = gather_texts(world, texts);
   std::int64_t exact = 0;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    outputs.push_back(tokenizer_->decode(found[i].front().ids));
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::vector<std::string>& references = set.references[i].references;
-    if (std::find(references.begin(), references.end(), outputs.back()) != references.end()) ++exact;
+    if (std::find(references.begin(), references.end(), outputs[i]) != references.end()) ++exact;
   }
   if (recipe_.eval.scores == "rouge") {
     const RougeScores rouge = corpus_rouge(outputs, reference_streams(set.references));

@@ -86,7 +86,8 @@ TEST(Help, EveryCommandShowsExamplesAndTheCommonOptions) {
     for (const std::string& line : lines(result.out)) EXPECT_LE(line.size(), 130u) << line;
     EXPECT_EQ(run(with({"help"}, command)).out, result.out);
   }
-  EXPECT_THAT(run({"--version"}).out, testing::MatchesRegex("heed [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_THAT(run({"--version"}).out,
+              testing::MatchesRegex("heed [0-9]+\\.[0-9]+\\.[0-9]+\nprocesses: .+\n"));
   EXPECT_EQ(run({"help"}).out, overview);
   const std::string translate = run({"translate", "--help"}).out;
   for (const std::string group : {"Input", "Model", "Generation: lengths", "Generation: search",

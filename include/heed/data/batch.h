@@ -71,6 +71,8 @@ struct BatcherOptions {
   std::int64_t pad_id = 0;
   std::uint64_t seed = 0;
   bool shuffle = true;  ///< false: by length, the same in every epoch
+  int share = 0;        ///< as in BatchPlanOptions
+  int shares = 1;
 };
 
 /// An endless sequence of batches. Every epoch contains every pair exactly once.

@@ -19,6 +19,10 @@ struct BatchPlanOptions {
   std::int64_t batch_tokens = 4096;  ///< rows * longest row of a batch is at most this
   std::uint64_t seed = 0;
   bool shuffle = true;  ///< false: by length, the same in every epoch
+  /// Of `shares` processes, number `share` gets every shares-th row of each batch: rows of all lengths, and
+  /// none if the batch has too few.
+  int share = 0;
+  int shares = 1;
 };
 
 /// The length of an example in tokens: `longest` is what its row takes in a batch; examples of equal
@@ -38,8 +42,9 @@ class BatchPlan {
 
   struct Rows {
     std::vector<std::int64_t> rows;
-    BatchPosition position;  ///< of this batch
-    BatchPosition next;      ///< of the batch after it
+    std::vector<std::int64_t> all;  ///< rows of all shares
+    BatchPosition position;         ///< of this batch
+    BatchPosition next;             ///< of the batch after it
   };
   /// Returns the next batch. Continues with the next epoch at the end of the current one.
   Rows next();

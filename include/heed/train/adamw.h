@@ -17,6 +17,12 @@ struct AdamWOptions {
   double weight_decay = 0.01;  ///< not applied to parameters whose `decays` is false
 };
 
+/// Elements [begin, end) of a tensor in the order of memory.
+struct ElementRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
 /// Upper bound of counters in a run's files. Larger values mean that a file is damaged.
 inline constexpr std::int64_t kMaxSteps = std::int64_t{1} << 53;
 
@@ -26,6 +32,8 @@ class AdamW {
   /// Throws Error if a beta is outside [0, 1), if eps or weight_decay is negative, or if a parameter is not
   /// f32 or f64.
   AdamW(std::vector<Parameter> parameters, const AdamWOptions& options);
+  /// Updates only `ranges` of the parameters, one each, and keeps only their state.
+  AdamW(std::vector<Parameter> parameters, const AdamWOptions& options, std::vector<ElementRange> ranges);
 
   /// With g = grad_scale * grad(p), t the number of steps p has taken, for every parameter p that has a
   /// gradient:
@@ -34,16 +42,19 @@ class AdamW {
   void step(double lr, double grad_scale = 1);
   void zero_grad() const;
 
-  /// Returns the optimizer's state: `m.NAME` and `v.NAME` in the parameter's dtype, and `steps` i64
-  /// [parameters].
+  /// Returns the optimizer's state: `m.NAME` and `v.NAME` in the parameter's dtype and shape, or, where only
+  /// a part of it is updated, of that part; and `steps` i64 [parameters].
   TensorMap state() const;
-  /// Copies such a state into the optimizer. Throws Error if a tensor is missing, unknown, or of another
-  /// shape or dtype.
+  /// Returns the bytes of `m` and `v`.
+  std::int64_t state_bytes() const;
+  /// Copies the state of whole parameters into the optimizer. Throws Error if a tensor is missing, unknown,
+  /// or of another shape or dtype.
   void load_state(const TensorMap& state);
 
  private:
   std::vector<Parameter> parameters_;
   AdamWOptions options_;
+  std::vector<ElementRange> ranges_;
   std::vector<Tensor> m_;
   std::vector<Tensor> v_;
   std::vector<std::int64_t> steps_;
@@ -52,6 +63,9 @@ class AdamW {
 /// Returns the square root of the sum of g^2 over all gradients, summed in double in an order that does not
 /// depend on the number of threads. Parameters without a gradient count as 0.
 double gradient_norm(std::span<const Parameter> parameters);
+
+/// The same before the square root, of one range of each gradient.
+double sum_of_gradient_squares(std::span<const Parameter> parameters, std::span<const ElementRange> ranges);
 
 /// Returns the factor that scales a gradient of norm `norm` to at most `max_norm`: min(1, max_norm / (norm +
 /// 1e-6)), as in torch.nn.utils.clip_grad_norm_. Returns 1 if max_norm is 0 (no clipping).

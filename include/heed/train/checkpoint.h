@@ -45,8 +45,8 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& run, std::int
 TensorFiles open_weights(const std::filesystem::path& directory);
 
 /// Writes `run`/checkpoints/`state.step`. Throws Error, and leaves nothing, if it cannot be written
-/// completely.
-void save_checkpoint(const std::filesystem::path& run, const TrainingTask& task, const AdamW& optimizer,
+/// completely. `optimizer` is the state of whole parameters, AdamW::state.
+void save_checkpoint(const std::filesystem::path& run, const TrainingTask& task, const TensorMap& optimizer,
                      const TrainingState& state);
 
 /// Throws Error naming the file if a checkpoint is damaged: if a file does not match its checksum in the file

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "heed/distributed/communicator.h"
 #include "heed/train/recipe.h"
 #include "heed/train/training_task.h"
 
@@ -45,7 +46,13 @@ struct TrainOptions {
   std::function<void(const EvaluationEvent&)> on_evaluation{};
   std::function<void(const std::string&)> on_message{};  ///< what was done or skipped, in one or more lines
   const std::atomic<bool>* stop = nullptr;  ///< when true: finish the step, write a checkpoint, return
+  /// The processes that train together; null: this one alone. All of them call train with the same recipe;
+  /// only the first one writes files and calls the functions above. `stop` of any of them stops all.
+  Communicator* processes = nullptr;
 };
+
+/// options.processes, or a single one.
+Communicator& processes_of(const TrainOptions& options);
 
 struct TrainResult {
   std::int64_t steps = 0;
@@ -64,7 +71,8 @@ struct TrainResult {
 /// log.jsonl and loss.svg. The folder is locked during the run. Throws Error if the folder contains a run
 /// that is not to be resumed or that another process is writing to, if it is renamed or removed during the
 /// run, if the loss or the gradient is not finite (the last good checkpoint is kept), if something cannot be
-/// written, if the recipe or the data of a resumed run changed, or if a checkpoint is damaged or missing.
+/// written, if the recipe or the data of a resumed run changed, or if a checkpoint is damaged or missing. Of
+/// several processes: if recipes, data or parameters differ.
 TrainResult train_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options);
 
 }  // namespace heed

@@ -124,7 +124,8 @@ struct Recipe {
     double weight_decay = 0;
     std::array<double, 2> betas{0.9, 0.98};
     double eps = 1e-9;
-    std::string precision = "f32";        ///< of matrix products: f32, or bf16 with sums and weights in f32
+    std::string precision = "f32";  ///< of matrix products: f32, or bf16 with sums and weights in f32
+    bool shard_optimizer = false;   ///< each process keeps a part of the optimizer's state (ZeRO stage 1)
     bool gradient_checkpointing = false;  ///< layers are computed again in the backward pass: less memory
     std::int64_t seed = 1;                ///< for initialization, dropout and the order of the data
   } train;

@@ -16,9 +16,9 @@
 namespace heed {
 
 /// The loss of one micro-batch: a sum, not a mean, so that accumulated micro-batches are weighted by their
-/// tokens.
+/// tokens, and so are the shares of several processes.
 struct SummedLoss {
-  Tensor sum;               ///< scalar, with gradient history
+  Tensor sum;               ///< scalar, with gradient history; undefined where there are no targets
   std::int64_t tokens = 0;  ///< number of targets in the sum: tokens, or TrainingTask::unit
 };
 
@@ -49,7 +49,8 @@ class TrainingTask {
   /// What the targets of a loss are, in the plural.
   virtual std::string unit() const { return "tokens"; }
   virtual const std::vector<Parameter>& parameters() const = 0;
-  /// Computes the loss of the next micro-batch and advances position().
+  /// Computes the loss of the next micro-batch and advances position(). Of several processes, each computes
+  /// that of its share of the rows, and the shares are the micro-batch that one process would have.
   virtual SummedLoss next_loss(Context& context) = 0;
   /// Gets and sets the position of the next micro-batch.
   virtual BatchPosition position() const = 0;
@@ -60,6 +61,7 @@ class TrainingTask {
   virtual bool evaluates() const = 0;
   /// The names of the metrics that evaluate() returns.
   virtual std::vector<std::string> metrics() const { return {}; }
+  /// Several processes share the work and get the same result.
   virtual Evaluation evaluate() = 0;
   /// Scores the final model on the test set, if there is one.
   virtual std::optional<Evaluation> test() = 0;

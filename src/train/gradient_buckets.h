@@ -1,0 +1,67 @@
+// GradientBuckets: the gradients of all processes are added up in buckets, which set off while backward()
+// still computes those of earlier layers. With a sharded optimizer (Rajbhandari et al. 2020, "ZeRO", stage
+// 1), each process receives the sum of its part of every bucket only, updates these parameters, and sends
+// them to the others.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "heed/distributed/communicator.h"
+#include "heed/train/adamw.h"
+
+namespace heed {
+
+class GradientBuckets {
+ public:
+  /// Of one process, all functions do nothing but backward(). Throws Error if parameters of several processes
+  /// are not f32.
+  GradientBuckets(const std::vector<Parameter>& parameters, Communicator& world, bool sharded,
+                  std::int64_t bucket_bytes = kBucketBytes);
+
+  /// The elements of each parameter that this process updates.
+  const std::vector<ElementRange>& own() const { return own_; }
+
+  /// loss.backward(). In a step's `last` one, buckets set off as soon as their gradients are complete.
+  void backward(const Tensor& loss, bool last);
+  /// Makes every gradient the sum over all processes: in parameters that have one on any process, and, of a
+  /// sharded optimizer, in own() only. Until the next backward(), gradients share the buckets' memory.
+  void finish();
+  /// The global norm of the gradients after finish().
+  double norm() const;
+  /// Of a sharded optimizer: sends own() of all parameters to the others, after the optimizer's step.
+  void share_parameters();
+  /// Returns the optimizer's state as that of one process would be; of a sharded one, in process 0 only.
+  TensorMap whole_state(const AdamW& optimizer);
+
+ private:
+  static constexpr std::int64_t kBucketBytes = std::int64_t{4} << 20;
+  struct Bucket {
+    std::vector<std::size_t> members;  // parameters, in the order of memory
+    Tensor values;                     // f32, all members one after the other
+    std::int64_t missing = 0;          // members whose gradients are not complete
+    std::unique_ptr<PendingOperation> pending;
+  };
+  void complete(std::size_t parameter);
+  void set_off(Bucket& bucket);
+  /// Exchanges what pointer_of(parameter) gives for own(), and hands the whole to take(parameter, values).
+  template <class PointerOf, class Take>
+  void exchange(const PointerOf& pointer_of, const Take& take);
+  static SharedFloats floats_of(const Bucket& bucket);
+
+  const std::vector<Parameter>& parameters_;
+  Communicator& world_;
+  bool sharded_;
+  std::vector<Bucket> buckets_;         // in the order in which backward() completes them, roughly
+  std::vector<std::size_t> bucket_of_;  // of each parameter
+  std::vector<std::int64_t> offsets_;   // of each parameter in its bucket
+  std::vector<ElementRange> own_;       // of each parameter
+  std::vector<bool> complete_;          // of each parameter, in this step
+  std::size_t next_ = 0;                // bucket to set off: the same order on all processes
+  std::unordered_map<const TensorImpl*, std::size_t> index_;
+  Tensor present_;  // f32 [parameters]: how many processes have a gradient
+};
+
+}  // namespace heed

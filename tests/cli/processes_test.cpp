@@ -1,0 +1,359 @@
+// heed over several processes, started by mpirun on this machine: the same curve on any number of them, and
+// what happens when one of them fails.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <map>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+constexpr const char* kMpiexec = HEED_MPIEXEC;  // empty: built without MPI
+
+// `mpirun -n N heed --threads 1 WORDS...`, several of them joined by ":".
+struct Group {
+  int processes = 1;
+  Words words;
+  std::string command = HEED_COMMAND;
+};
+
+Words mpirun(const std::vector<Group>& groups) {
+  Words all{kMpiexec, "--oversubscribe", "--bind-to", "none"};
+  for (const Group& group : groups) {
+    if (&group != groups.data()) all.push_back(":");
+    all.insert(all.end(), {"-n", std::to_string(group.processes), group.command, "--threads", "1"});
+    all.insert(all.end(), group.words.begin(), group.words.end());
+  }
+  return all;
+}
+
+class Job {
+ public:
+  Job(Words words, const std::map<std::string, std::string>& environment = {},
+      const std::string& input = "") {
+    spill(folder_ / "in", input);
+    process_ = ::fork();
+    if (process_ != 0) return;
+    ::setpgid(0, 0);
+    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
+      ::setenv(name, "1", 1);
+    ::setenv("ASAN_OPTIONS", "detect_leaks=0", 1);  // Open MPI's
+    if (std::freopen((folder_ / "in").c_str(), "r", stdin) == nullptr ||
+        std::freopen((folder_ / "out").c_str(), "w", stdout) == nullptr ||
+        std::freopen((folder_ / "err").c_str(), "w", stderr) == nullptr)
+      ::_exit(127);
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    ::execv(arguments[0], arguments.data());
+    ::_exit(127);
+  }
+  ~Job() {
+    if (process_ < 0) return;
+    for (const pid_t p : heeds()) ::kill(p, SIGKILL);
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  // Waits, and kills what runs for longer than `seconds`.
+  Result finish(int seconds = 300) {
+    Result result;
+    int status = 0;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+    while (::waitpid(process_, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        ADD_FAILURE() << "the job did not end within " << seconds << " s: " << slurp(folder_ / "err");
+        return result;
+      }
+      ::usleep(20000);
+    }
+    process_ = -1;
+    result.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    result.out = slurp(folder_ / "out");
+    result.err = slurp(folder_ / "err");
+    return result;
+  }
+  pid_t launcher() const { return process_; }
+
+  // The job's heed processes by their rank in the environment.
+  std::vector<pid_t> heeds() const {
+    std::map<int, pid_t> by_rank;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const std::string name = entry.path().filename();
+      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+      std::ifstream status(entry.path() / "stat");
+      std::string pid, command, state;
+      long parent = 0;
+      status >> pid >> command >> state >> parent;
+      if (parent != process_) continue;
+      const std::string environment = slurp(entry.path() / "environ");
+      const std::string rank = "OMPI_COMM_WORLD_RANK=";
+      if (const std::size_t at = environment.find(rank); at != std::string::npos)
+        by_rank[std::atoi(environment.c_str() + at + rank.size())] = std::atoi(name.c_str());
+    }
+    std::vector<pid_t> pids;
+    for (const auto& [rank, pid] : by_rank) pids.push_back(pid);
+    return pids;
+  }
+
+ private:
+  Folder folder_;
+  pid_t process_ = -1;
+};
+
+class Processes : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (*kMpiexec == '\0') GTEST_SKIP() << "built without MPI";
+  }
+
+  // A run of 12 steps without dropout, so that it is the same on any number of processes.
+  static Words training(const std::string& output, const Words& more = {}) {
+    Words words = tiny_training();
+    for (const char* setting : {"model.dropout=0", "train.steps=12", "train.clip_norm=1",
+                                "train.accumulate=2", "eval.every=6", "checkpoint.every=4"})
+      words.insert(words.end(), {"--set", setting});
+    words.insert(words.end(), {"--output", output});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  static Result train(int processes, const std::string& output, const Words& more = {}) {
+    Job job(mpirun({{processes, training(output, more)}}));
+    const Result result = job.finish();
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result;
+  }
+  static std::vector<Json> log_of(const std::string& output) {
+    return json_lines(slurp(output + "/log.jsonl"));
+  }
+
+  // Checks that two logs have the same steps, losses, norms and scores.
+  static void expect_same_curve(const std::string& a, const std::string& b, double tolerance) {
+    const std::vector<Json> first = log_of(a), second = log_of(b);
+    ASSERT_EQ(first.size(), second.size());
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      for (const char* key : {"step", "loss", "grad_norm", "tokens", "dev_loss"}) {
+        ASSERT_EQ(first[i].contains(key), second[i].contains(key));
+        if (!first[i].contains(key)) continue;
+        EXPECT_NEAR(first[i].at(key).get<double>(), second[i].at(key).get<double>(), tolerance)
+            << key << " in line " << i + 1 << " of " << b;
+      }
+    }
+  }
+};
+
+TEST_F(Processes, TrainTheSameCurveAndTheSameBits) {
+  const Folder folder;
+  ASSERT_EQ(run(training(folder / "1")).status, 0);
+  for (const int n : {2, 3, 4}) {
+    const std::string output = folder / std::to_string(n);
+    const Result result = train(n, output);
+    EXPECT_THAT(result.err, HasSubstr(std::to_string(n) + " processes on 1 machine"));
+    expect_same_curve(folder / "1", output, 1e-4);
+    EXPECT_EQ(lines(result.out).size(), 3u) << result.out;  // one report
+  }
+  train(3, folder / "again");
+  EXPECT_TRUE(slurp(folder / "3/model.safetensors") == slurp(folder / "again/model.safetensors"));
+  train(3, folder / "sharded", {"--set", "train.shard_optimizer=true"});
+  expect_same_curve(folder / "3", folder / "sharded", 1e-6);
+}
+
+TEST_F(Processes, CheckpointsContinueOnAnyNumberOfProcesses) {
+  const Folder folder;
+  const Words schedule{"--set", "train.schedule=constant"};  // does not depend on the run's length
+  ASSERT_EQ(run(training(folder / "whole", schedule)).status, 0);
+  const std::string output = folder / "parts", sharded = "train.shard_optimizer=true";
+  train(2, output,
+        {schedule[0], schedule[1], "--set", "train.steps=4", "--set", "eval.every=2", "--set", sharded});
+  for (const auto& [n, steps] : {std::pair(3, "8"), std::pair(1, "10"), std::pair(4, "12")}) {
+    const Words more{"--resume",
+                     schedule[0],
+                     schedule[1],
+                     "--set",
+                     std::string("train.steps=") + steps,
+                     "--set",
+                     n == 3 ? "train.shard_optimizer=false" : sharded};
+    if (n == 1) {
+      ASSERT_EQ(run(training(output, more)).status, 0);
+    } else {
+      train(n, output, more);
+    }
+  }
+  std::map<int, double> losses;
+  for (const Json& line : log_of(folder / "whole"))
+    if (line.contains("loss")) losses[line.at("step")] = line.at("loss");
+  int steps = 0;
+  for (const Json& line : log_of(output)) {
+    if (!line.contains("loss")) continue;
+    EXPECT_EQ(line.at("step"), ++steps);
+    EXPECT_NEAR(line.at("loss").get<double>(), losses[steps], 1e-4) << "step " << steps;
+  }
+  EXPECT_EQ(steps, 12);
+}
+
+TEST_F(Processes, ReportTheBytesOfTheOptimizersState) {
+  const Folder folder;
+  const Result whole = train(2, folder / "whole", {"--set", "train.steps=1"});
+  const Result sharded =
+      train(2, folder / "sharded", {"--set", "train.steps=1", "--set", "train.shard_optimizer=true"});
+  const auto bytes = [](const std::string& text, const char* before) {
+    const std::size_t at = text.find(before);
+    return at == std::string::npos ? -1 : std::atol(text.c_str() + at + std::strlen(before));
+  };
+  const long weights = bytes(whole.err, "each process: ");
+  EXPECT_GT(weights, 0) << whole.err;
+  EXPECT_EQ(bytes(whole.err, "as many of gradients, "), 2 * weights);
+  EXPECT_NEAR(bytes(sharded.err, "as many of gradients, "), weights, 0.03 * weights);
+}
+
+TEST_F(Processes, MustAgree) {
+  const Folder folder;
+  const Words words = training(folder / "run");
+  Words other = words;
+  other.insert(other.end(), {"--set", "train.lr=0.5"});
+  Result result = Job(mpirun({{1, words}, {1, other}})).finish();
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr("train: expected the same recipe in all processes, got train.lr = "));
+  EXPECT_FALSE(fs::exists(folder / "run"));
+
+  const std::string copy = folder / "heed";
+  fs::copy_file(HEED_COMMAND, copy);
+  std::ofstream(copy, std::ios::app) << "another build";
+  result = Job(mpirun({{1, words}, {1, words, copy}})).finish();
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr("processes: expected the same build of heed in all processes, got the "
+                                    "executable with hash "));
+}
+
+TEST_F(Processes, OthersThanTheLaunchersAreRefused) {
+  Result result = Job(mpirun({{2, {"info", marian()}}})).finish();
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("heed info: expected one process, got 2 (OMPI_COMM_WORLD_SIZE)"));
+  ::setenv("PMI_SIZE", "3", 1);  // the launcher of another MPI
+  const Folder folder;
+  result = run(training(folder / "run"));
+  ::unsetenv("PMI_SIZE");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("processes: expected 3, as PMI_SIZE says, got 1 from MPI"));
+}
+
+// A run that lasts until it is stopped; returns once its second checkpoint is there.
+Words endless(const std::string& output) {
+  Words words = tiny_training();
+  for (const char* setting : {"train.steps=1000000", "eval.every=0", "eval.metric=loss"})
+    words.insert(words.end(), {"--set", setting});
+  words.insert(words.end(), {"--quiet", "--output", output});
+  return words;
+}
+
+void wait_for_checkpoint(const std::string& output) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  while (!fs::exists(output + "/checkpoints/8/complete") && std::chrono::steady_clock::now() < deadline)
+    ::usleep(2000);
+}
+
+void expect_gone(const std::vector<pid_t>& processes) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  for (const pid_t p : processes) {
+    while (::kill(p, 0) == 0 && std::chrono::steady_clock::now() < deadline) ::usleep(20000);
+    EXPECT_NE(::kill(p, 0), 0) << "process " << p << " is an orphan";
+  }
+}
+
+void expect_resumable(const std::string& output) {
+  const Result resumed = run([&] {
+    Words words = endless(output);
+    words.insert(words.end(), {"--resume", "--set", "train.steps=8"});
+    return words;
+  }());
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  for (const std::string& name : listing(output)) EXPECT_THAT(name, Not(HasSubstr(".tmp-")));
+}
+
+TEST_F(Processes, OneThatIsKilledEndsAll) {
+  for (const std::size_t victim : {0, 2}) {
+    const Folder folder;
+    Job job(mpirun({{3, endless(folder / "run")}}));
+    wait_for_checkpoint(folder / "run");
+    const std::vector<pid_t> heeds = job.heeds();
+    ASSERT_EQ(heeds.size(), 3u);
+    ::kill(heeds[victim], SIGKILL);
+    const Result result = job.finish(20);
+    EXPECT_NE(result.status, 0);
+    EXPECT_THAT(result.err, HasSubstr("signal 9 (Killed)"));
+    expect_gone(heeds);
+    expect_resumable(folder / "run");
+  }
+}
+
+TEST_F(Processes, EndWithTheirLauncher) {
+  const Folder folder;
+  Job job(mpirun({{2, endless(folder / "run")}}));
+  wait_for_checkpoint(folder / "run");
+  const std::vector<pid_t> heeds = job.heeds();
+  ASSERT_EQ(heeds.size(), 2u);
+  ::kill(job.launcher(), SIGKILL);
+  job.finish(20);
+  expect_gone(heeds);
+  expect_resumable(folder / "run");
+}
+
+TEST_F(Processes, OneThatHangsEndsAll) {
+  const Folder folder;
+  Job job(mpirun({{2, endless(folder / "run")}}), {{"HEED_PEER_TIMEOUT", "3"}});
+  wait_for_checkpoint(folder / "run");
+  const std::vector<pid_t> heeds = job.heeds();
+  ASSERT_EQ(heeds.size(), 2u);
+  ::kill(heeds[1], SIGSTOP);
+  const Result result = job.finish(30);
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr("expected an answer within 3 s, got none from process 1"));
+  expect_gone(heeds);
+  expect_resumable(folder / "run");
+}
+
+TEST_F(Processes, AFullDiskOfTheFirstEndsAll) {
+  const Folder folder;
+  Job job(mpirun({{2, endless(folder / "run")}}));
+  wait_for_checkpoint(folder / "run");
+  const std::vector<pid_t> heeds = job.heeds();
+  ASSERT_EQ(heeds.size(), 2u);
+  const rlimit none{0, 0};  // no file may grow any more
+  ASSERT_EQ(::prlimit(heeds[0], RLIMIT_FSIZE, &none, nullptr), 0);
+  const Result result = job.finish(30);
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr("heed: error: "));
+  expect_gone(heeds);
+  expect_resumable(folder / "run");
+}
+
+TEST_F(Processes, ASignalToAllEndsTheRunWithACheckpoint) {
+  const Folder folder;
+  Job job(mpirun({{2, endless(folder / "run")}}));
+  wait_for_checkpoint(folder / "run");
+  const std::vector<pid_t> heeds = job.heeds();
+  ASSERT_EQ(heeds.size(), 2u);
+  ::kill(heeds[1], SIGINT);  // one is enough
+  EXPECT_NE(job.finish(30).status, 0);
+  const std::int64_t steps = log_of(folder / "run").back().at("step");
+  EXPECT_TRUE(fs::exists(folder / ("run/checkpoints/" + std::to_string(steps) + "/complete")));
+  expect_gone(heeds);
+}
+
+}  // namespace
+}  // namespace heed::cli_test
