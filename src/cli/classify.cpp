@@ -79,6 +79,7 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
   for_each_window(
       arguments, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines& failed) {
+        if (texts.empty()) return;
         const std::vector<TextPair> inputs = arguments.tab_pairs
                                                  ? split_at_tabs(texts, options)
                                                  : with_pairs(texts, pairs, options.first_line);

@@ -9,6 +9,7 @@
 #include "cli/input.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
+#include "cli/processes.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "heed/io/json.h"
@@ -128,6 +129,7 @@ void embed_each_token(const EmbedSession& session) {
   std::vector<TokenEmbeddings> all;
   for_each_window(arguments, session.globals,
                   [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {
+                    if (texts.empty()) return;
                     for (TokenEmbeddings& one :
                          embed_tokens(session.model, session.tokenizer, texts, session.recipe, options)) {
                       if (arguments.output.empty()) {
@@ -142,15 +144,27 @@ void embed_each_token(const EmbedSession& session) {
   wrote(session);
 }
 
+// Returns the vectors of the window's `count` texts, of which `texts` are this process's part.
+Tensor embed_window(const EmbedSession& session, const std::vector<std::string>& texts, std::size_t count,
+                    const TaskOptions& options) {
+  Tensor own;
+  if (!texts.empty()) own = embed(session.model, session.tokenizer, texts, session.recipe, options);
+  if (processes().size() == 1) return own;
+  const std::vector<float> numbers =
+      gather_values(processes(), own.defined() ? own.to_vector<float>() : std::vector<float>());
+  return Tensor::from(
+      numbers, {static_cast<std::int64_t>(count), std::ssize(numbers) / static_cast<std::int64_t>(count)});
+}
+
 // Returns the vectors [texts, D] of all texts, undefined if there are none, and appends the texts to `all`.
 Tensor embed_all(const EmbedSession& session, std::vector<std::string>& all) {
   std::vector<Tensor> windows;
-  for_each_window(
-      session.arguments, session.globals,
-      [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {
-        windows.push_back(embed(session.model, session.tokenizer, texts, session.recipe, options));
-        all.insert(all.end(), texts.begin(), texts.end());
-      });
+  for_each_window(session.arguments, session.globals,
+                  [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {
+                    const std::vector<std::string> window = gather_texts(processes(), texts);
+                    windows.push_back(embed_window(session, texts, window.size(), options));
+                    all.insert(all.end(), window.begin(), window.end());
+                  });
   return windows.empty() ? Tensor() : concat(windows, 0);
 }
 
@@ -225,6 +239,7 @@ void embed_each(const EmbedSession& session) {
     std::vector<std::string> texts;
     const Tensor vectors = embed_all(session, texts);
     if (!vectors.defined()) throw Error("embed: missing texts (give them on stdin or as arguments)");
+    if (!processes().is_first()) return;
     if (arguments.output.extension() == ".safetensors") {
       save_safetensors(arguments.output, {{"embeddings", vectors}});
     } else {
@@ -234,12 +249,15 @@ void embed_each(const EmbedSession& session) {
   }
   for_each_window(arguments, session.globals,
                   [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {
+                    if (texts.empty()) return;
                     print_rows(embed(session.model, session.tokenizer, texts, session.recipe, options));
                   });
 }
 
 void check_use(const EmbedArguments& arguments) {
   const bool search = !arguments.queries.empty();
+  if (arguments.by_token() && !arguments.output.empty() && processes().size() > 1)
+    throw UsageError("--pooling none: cannot be combined with --output and several processes");
   const auto refuse = [](bool wrong, const char* message) {
     if (wrong) throw UsageError(message);
   };

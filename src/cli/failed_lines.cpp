@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include "cli/processes.h"
 #include "cli/terminal.h"
 #include "heed/io/json.h"
 
@@ -25,7 +26,7 @@ bool FailedLines::print_in_place_of(std::size_t line) const {
 }
 
 void FailedLines::finish() const {
-  if (!messages_.empty()) throw ReportedError();
+  if (processes().sum({messages_.empty() ? 0.0 : 1.0})[0] > 0) throw ReportedError();
 }
 
 }  // namespace heed::cli

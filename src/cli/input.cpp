@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <sstream>
 
+#include "cli/processes.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "heed/cancelled.h"
@@ -134,14 +135,25 @@ std::vector<std::string> read_texts(const std::vector<std::string>& arguments, b
 }
 
 bool TextWindows::next(std::vector<std::string>& window) {
+  Communicator& world = processes();
   window.clear();
+  if (world.is_first()) read(window);
+  const std::vector<std::string> all = gather_texts(world, window);
+  const auto [begin, end] = part_of(std::ssize(all), world.rank(), world.size());
+  window.assign(all.begin() + begin, all.begin() + end);
+  first_line_ = next_line_ + static_cast<std::size_t>(begin);
+  next_line_ += all.size();
+  return !all.empty();
+}
+
+void TextWindows::read(std::vector<std::string>& window) {
+  const std::size_t most = most_ * static_cast<std::size_t>(processes().size());
   if (arguments_.empty()) {
     StdinLines& lines = stdin_lines(quiet_);
-    for (std::string line; window.size() < most_ && (window.empty() || lines.ready()) && lines.next(line);)
+    for (std::string line; window.size() < most && (window.empty() || lines.ready()) && lines.next(line);)
       window.push_back(std::move(line));
   }
-  while (at_ < arguments_.size() && window.size() < most_) window.push_back(unprotect(arguments_[at_++]));
-  return !window.empty();
+  while (at_ < arguments_.size() && window.size() < most) window.push_back(unprotect(arguments_[at_++]));
 }
 
 bool TextWindows::at_end() {

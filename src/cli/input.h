@@ -27,17 +27,24 @@ class TextWindows {
   /// `arguments` must outlive this.
   TextWindows(const std::vector<std::string>& arguments, bool quiet, std::size_t most = 2048)
       : arguments_(arguments), quiet_(quiet), most_(most) {}
-  /// Fills `window` with the next texts, unchanged. Returns false if there are none left. Throws Error if
-  /// stdin cannot be read, and Cancelled after Ctrl-C.
+  /// Fills `window` with the next texts, unchanged: of several processes, with this one's part of what the
+  /// first one reads, which may be empty. Returns false if there are none left. Throws Error if stdin cannot
+  /// be read, and Cancelled after Ctrl-C.
   bool next(std::vector<std::string>& window);
+  /// The number of the window's first line, counted from 0.
+  std::size_t first_line() const { return first_line_; }
   /// Returns true if there are no texts left. Waits if that is not known yet.
   bool at_end();
 
  private:
+  void read(std::vector<std::string>& window);
+
   const std::vector<std::string>& arguments_;
   bool quiet_;
   std::size_t most_;
   std::size_t at_ = 0;
+  std::size_t first_line_ = 0;
+  std::size_t next_line_ = 0;  // of all processes
 };
 
 /// Returns all lines of a file, each passed through valid_text.

@@ -7,6 +7,7 @@
 #include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
+#include "cli/processes.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 
@@ -83,13 +84,13 @@ void for_each_window(const TaskArguments& arguments, const Globals& globals, con
   options.refuse = [&](std::size_t line, const std::string& message) { failed.add(line, message); };
   options.stop = &stop_flag();
   TextWindows windows(arguments.texts, globals.quiet);
-  for (std::vector<std::string> texts; windows.next(texts); options.first_line += texts.size()) {
+  for (std::vector<std::string> texts; windows.next(texts); collect_results()) {
+    options.first_line = windows.first_line();
     for (std::size_t i = 0; i < texts.size(); ++i) {
       const std::string line = "line " + std::to_string(options.first_line + i + 1);
       texts[i] = valid_text(texts[i], line, globals.quiet);
     }
     handle(texts, options, failed);
-    flush_results();
   }
   failed.finish();
 }

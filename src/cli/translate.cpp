@@ -13,6 +13,7 @@
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/pictures.h"
+#include "cli/processes.h"
 #include "cli/signals.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
@@ -79,7 +80,6 @@ void translate_texts(const Session& session) {
   options.long_lines = session.long_lines;
   options.prefix = session.prefix;
   if (!arguments.attention.empty()) options.capture = {kCrossAttention};
-  std::size_t done = 0;
   options.warn = [&](std::size_t line, const std::string& message) {
     if (!session.globals.quiet) warn("line " + std::to_string(line + 1) + ": " + message);
   };
@@ -89,8 +89,9 @@ void translate_texts(const Session& session) {
   TextWindows lines(arguments.texts, session.globals.quiet);
   std::vector<std::string> window;
   while (lines.next(window)) {
-    options.first_line = done;
-    const std::vector<Translation> translations = translate(*session.model, tokenizer, window, options);
+    const std::size_t done = options.first_line = lines.first_line();
+    const std::vector<Translation> translations =
+        window.empty() ? std::vector<Translation>{} : translate(*session.model, tokenizer, window, options);
     for (std::size_t i = 0; i < translations.size(); ++i) {
       if (failed.print_in_place_of(done + i)) continue;
       std::vector<Hypothesis> hypotheses;
@@ -111,8 +112,7 @@ void translate_texts(const Session& session) {
                         only ? arguments.attention : numbered(arguments.attention, done + i));
       }
     }
-    flush_results();
-    done += window.size();
+    collect_results();
   }
   failed.finish();
 }
@@ -213,6 +213,10 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
       throw UsageError(fmt::format("{}: cannot be combined with {} (it takes texts)", option, numbers));
   }
   const LongLines long_lines = long_lines_named(arguments.long_lines);
+  if (processes().size() > 1 && (ids || sound || !arguments.attention.empty()))
+    throw UsageError(
+        "translate: expected texts only, which several processes share (no --prompt-ids, --input or "
+        "--attention)");
   if (!arguments.attention.empty()) {
     if (ids || sound)
       throw UsageError(fmt::format("--attention: cannot be combined with {} (it takes texts)", numbers));

@@ -252,6 +252,46 @@ TEST_F(Processes, OthersThanTheLaunchersAreRefused) {
   EXPECT_THAT(result.err, HasSubstr("processes: expected 3, as PMI_SIZE says, got 1 from MPI"));
 }
 
+TEST_F(Processes, ShareLinesAndKeepTheirOrder) {
+  std::string input;
+  for (int i = 0; i < 23; ++i) input += i % 3 == 0 ? "a b c\n" : i % 3 == 1 ? "c a\n" : "b b d a c\n";
+  input += "\n";  // an empty line
+  for (const Words& words :
+       {Words{"translate", "--model", tiny_model(), "--max-new-tokens", "8"},
+        Words{"translate", "--model", tiny_model(), "--max-new-tokens", "8", "--json"}}) {
+    const Result alone = run(words, input);
+    ASSERT_EQ(alone.status, 0) << alone.err;
+    for (const int n : {2, 4}) {
+      const Result shared = Job(mpirun({{n, words}}), {}, input).finish();
+      EXPECT_EQ(shared.status, 0) << shared.err;
+      EXPECT_EQ(shared.out, alone.out) << n;
+    }
+  }
+  // Fewer lines than processes; as arguments.
+  const Words words{"translate", "--model", tiny_model(), "--max-new-tokens", "8", "a b c", "c b a"};
+  EXPECT_EQ(Job(mpirun({{3, words}})).finish().out, run(words).out);
+}
+
+TEST_F(Processes, ShareTextsOfEncoders) {
+  const Folder folder;
+  const std::string input = "one two\nthree\nfour five six\n";
+  const Words classify{"classify", "--model", encoder("bert-classify")};
+  const Words embed{"embed", "--model", encoder("bert")};
+  for (const Words& words : {classify, embed}) {
+    const Result alone = run(words, input);
+    ASSERT_EQ(alone.status, 0) << alone.err;
+    const Result shared = Job(mpirun({{2, words}}), {}, input).finish();
+    EXPECT_EQ(shared.status, 0) << shared.err;
+    EXPECT_EQ(shared.out, alone.out);
+  }
+  Words file = embed;
+  file.insert(file.end(), {"--output", folder / "one.npy"});
+  ASSERT_EQ(run(file, input).status, 0);
+  file.back() = folder / "two.npy";
+  EXPECT_EQ(Job(mpirun({{2, file}}), {}, input).finish().status, 0);
+  EXPECT_TRUE(slurp(folder / "one.npy") == slurp(folder / "two.npy"));
+}
+
 // A run that lasts until it is stopped; returns once its second checkpoint is there.
 Words endless(const std::string& output) {
   Words words = tiny_training();
