@@ -98,6 +98,13 @@ Finding check_lengths(Examination& e) {
     found.figure += fmt::format("{}{:.2f} at {} to {}", part == 0 ? "loss " : ", ", last, begin + 1, end);
     found.values.emplace_back(fmt::format("{}-{}", begin + 1, end), last);
   }
+  const double mean = mean_of(loss, 0, w.trained);
+  const double chance = std::log(static_cast<double>(e.model().vocab_size()));
+  if (mean > chance) {
+    found.status = CheckStatus::warning;
+    found.figure += fmt::format("; guessing would lose {:.2f}", chance);
+    found.advice = "the model is not trained, or the tokenizer is that of another";
+  }
   if (w.length == w.trained) return found;
   const double beyond = mean_of(loss, w.trained, w.length);
   found.figure += fmt::format(", {:.2f} beyond the trained length, to {}", beyond, w.length);
