@@ -21,7 +21,7 @@ find_package(CLI11 REQUIRED)
 
 # What pkg-config describes: NAME=MODULE becomes PkgConfig::NAME, here and where heed is installed.
 set(HEED_PKG_CONFIG_MODULES
-    hwy=libhwy sentencepiece=sentencepiece icu=icu-i18n tomlplusplus=tomlplusplus)
+    hwy=libhwy sentencepiece=sentencepiece icu=icu-i18n tomlplusplus=tomlplusplus png=libpng zlib=zlib)
 foreach(entry ${HEED_PKG_CONFIG_MODULES})
   string(REPLACE "=" ";" entry ${entry})
   list(GET entry 0 name)

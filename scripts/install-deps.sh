@@ -25,6 +25,8 @@ packages=(
   libcli11-dev
   libfmt-dev
   libtomlplusplus-dev
+  libpng-dev
+  zlib1g-dev
   'libcurl4-openssl-dev|libcurl4-gnutls-dev'
   libopenmpi-dev
   openmpi-bin

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 
+#include "cli/attend_input.h"
+#include "cli/attend_picture.h"
 #include "cli/cli.h"
 #include "cli/failed_lines.h"
-#include "cli/generation_arguments.h"
 #include "cli/input.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
@@ -13,72 +14,60 @@
 #include "cli/pictures.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
-#include "heed/autograd.h"
 #include "heed/cancelled.h"
-#include "heed/generate/translate.h"
+#include "heed/inspect/record.h"
 #include "heed/models/registry.h"
-#include "heed/ops/shape.h"
 
 namespace heed::cli {
 namespace {
 
+// Of a page's queries and keys, unless --vectors asks for more: a text of 64 tokens in a BERT of usual size.
+constexpr std::int64_t kUsualVectors = 1'200'000;
+
 struct AttendArguments {
   std::vector<std::string> texts;
-  std::optional<std::string> target;
+  std::optional<std::string> target, pair;
+  std::optional<std::int64_t> max_new_tokens;
+  std::filesystem::path input;
   ModelChoice model{kDefaultTranslator};
   std::string kind;  // empty: cross if the model has it, otherwise self
-  std::string layers;
-  std::string heads;
+  std::string layers, heads;
+  std::vector<std::string> show;  // empty: weights
+  std::optional<std::int64_t> position;
+  std::string token;
   std::filesystem::path output;
-};
+  bool vectors = false, ablate = false;
+  double width = 0;
+  std::string palette = "blue";
 
-constexpr const char* kMissingText = "missing text (give one with at least one word)";
-
-// Where the weights of one kind come from, and what its rows and columns represent.
-struct AttentionKind {
-  const char* name;
-  const char* stack;
-  const char* part;
-};
-constexpr AttentionKind kKinds[] = {{"cross", "decoder", "cross_attn"},
-                                    {"encoder", "encoder", "self_attn"},
-                                    {"decoder", "decoder", "self_attn"}};
-
-bool is_self(const AttentionKind& kind) { return std::string(kind.part) == "self_attn"; }
-
-// The kinds that a model has.
-std::vector<AttentionKind> kinds_of(const Model& model) {
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
-  const std::string only_stack = dynamic_cast<const DecoderModel*>(&model) != nullptr ? "decoder" : "encoder";
-  std::vector<AttentionKind> kinds;
-  for (const AttentionKind& kind : kKinds) {
-    const bool there = both == nullptr ? is_self(kind) && kind.stack == only_stack
-                       : is_self(kind) ? both->has_self_attention()
-                                       : both->has_cross_attention();
-    if (there) kinds.push_back(kind);
+  bool shows(const std::string& measure) const {
+    return std::find(show.begin(), show.end(), measure) != show.end();
   }
-  if (kinds.empty())
-    throw Error("attend: expected a model with attention, got " + kind_of(model) +
-                " without (config.json: attention)");
-  return kinds;
-}
+};
 
 // Returns the requested kinds of those that a model has.
-std::vector<AttentionKind> chosen_kinds(const std::string& name, const Model& model) {
-  const std::vector<AttentionKind> available = kinds_of(model);
-  const bool crosses = !is_self(available.front());
+std::vector<AttentionKind> chosen_kinds(const AttendArguments& arguments, const Model& model) {
+  const std::vector<AttentionKind> available = attention_kinds(model);
+  const bool crosses = !available.front().is_self(), rollout = arguments.shows("rollout");
+  const bool page = arguments.output.extension() == ".html";
+  const std::string& name = arguments.kind;
   std::vector<AttentionKind> kinds;
   for (const AttentionKind& kind : available) {
-    const bool self = is_self(kind);
-    if (name.empty() ? !crosses || !self : name == kind.name || (name == "self" && self))
-      kinds.push_back(kind);
+    const bool wanted = name.empty() ? !crosses || page || kind.is_self() == rollout
+                                     : name == kind.name || (name == "self" && kind.is_self());
+    if (wanted) kinds.push_back(kind);
   }
-  if (!kinds.empty()) return kinds;
-  throw UsageError("--kind: expected " +
-                   (available.size() > 1
-                        ? std::string("self, cross, encoder or decoder")
-                        : std::string(crosses ? "cross" : "self") + ", the only kind of this model") +
-                   ", got " + name);
+  if (kinds.empty()) {
+    throw UsageError("--kind: expected " +
+                     (available.size() > 1
+                          ? std::string("self, cross, encoder or decoder")
+                          : std::string(crosses ? "cross" : "self") + ", the only kind of this model") +
+                     ", got " + (name.empty() ? "none for --show rollout" : name));
+  }
+  if (rollout && !name.empty() && !kinds.front().is_self())
+    throw UsageError(
+        "--show rollout: expected self-attention (--kind self, encoder or decoder), got --kind cross");
+  return kinds;
 }
 
 MapChoice choice_of(const AttendArguments& arguments) {
@@ -87,118 +76,125 @@ MapChoice choice_of(const AttendArguments& arguments) {
   if (!arguments.layers.empty() && arguments.layers != "all")
     choice.layers = parse_ids(arguments.layers, "--layers");
   choice.mean_of_heads = arguments.heads == "mean" || (arguments.heads.empty() && terminal);
-  if (!choice.mean_of_heads && !arguments.heads.empty() && arguments.heads != "all")
+  choice.max_of_heads = arguments.heads == "max";
+  if (!choice.mean_of_heads && !choice.max_of_heads && !arguments.heads.empty() && arguments.heads != "all")
     choice.heads = parse_ids(arguments.heads, "--heads");
   return choice;
 }
 
-std::vector<std::string> tokens_of(const Tokenizer& tokenizer, const std::vector<std::int64_t>& ids) {
-  std::vector<std::string> tokens;
-  for (const std::int64_t id : ids) tokens.push_back(tokenizer.token(id));
-  return tokens;
-}
-
-// Where the options for the model's own translation come from.
-struct Settings {
-  const std::filesystem::path& directory;
-  const Globals& globals;
-};
-
-// Returns the target's ids: those of --target, or of the model's own translation.
-std::vector<std::int64_t> target_ids(const AttendArguments& arguments, const std::string& text,
-                                     const EncoderDecoderModel& model, const Tokenizer& tokenizer,
-                                     const Settings& settings) {
-  if (arguments.target) return tokenizer.encode_target(*arguments.target).ids;
-  TranslateOptions options;
-  options.generation = load_generation_options(settings.directory);
-  choose_seed(options.generation, settings.globals);
-  const std::vector<std::string> texts{text};
-  return translate(model, tokenizer, texts, options).front().candidates.front().hypothesis.ids;
-}
-
-Tensor one_row(const std::vector<std::int64_t>& ids) {
-  return Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())});
-}
-
-// Runs `forward` and collects the maps of the requested kinds.
-template <class Forward>
-void gather_maps(const AttendArguments& arguments, const std::vector<AttentionKind>& kinds,
-                 AttentionPicture& picture, Forward forward) {
-  const MapChoice choice = choice_of(arguments);
-  Taps taps;
-  for (const AttentionKind& kind : kinds) {
-    const std::string prefix = std::string(kind.stack) + ".layers.",
-                      suffix = std::string(".") + kind.part + ".weights";
-    auto listen = [&](const std::string& layer) {
-      taps.listen(prefix + layer + suffix, [&picture, &choice, kind, prefix](const std::string& name,
-                                                                             Tensor& weights) {
-        const Tensor heads = reshape(weights, {weights.size(1), weights.size(2), weights.size(3)});
-        add_maps(picture, name, kind.name, std::stoll(name.substr(prefix.size())), heads, choice);
-      });
-    };
-    if (choice.layers.empty()) listen("*");
-    for (const std::int64_t layer : choice.layers) listen(std::to_string(layer));
-  }
-  const NoGradients guard;
-  Context context{false, nullptr, &taps};
-  forward(context);
-  try {
-    taps.require_all_fired();
-  } catch (const Error&) {
-    if (choice.layers.empty()) throw;
-    throw UsageError("--layers: " + arguments.layers +
+// Throws for requested layers that no kind has.
+void check_layers(const MapChoice& choice, const AttentionRecord& record) {
+  for (const std::int64_t layer : choice.layers) {
+    if (std::any_of(record.layers.begin(), record.layers.end(),
+                    [&](const auto& l) { return l.layer == layer; }))
+      continue;
+    throw UsageError("--layers: " + std::to_string(layer) +
                      " not found (heed info MODEL lists the model's layers, counted from 0)");
   }
 }
 
-// Runs a pass over the known target: the decoder input is the target shifted by one position after the start
-// token.
-AttentionPicture attend(const AttendArguments& arguments, const std::string& text,
-                        const EncoderDecoderModel& model, const Tokenizer& tokenizer,
-                        const Settings& settings) {
-  const Encoding source = tokenizer.encode(text);
-  const std::vector<std::int64_t> target = target_ids(arguments, text, model, tokenizer, settings);
-  if (target.empty()) throw Error(kMissingText);
-  const auto fed =
-      model.decoder_inputs(one_row(target), CrossEntropyOptions().ignore_index).to_vector<std::int64_t>();
-
-  AttentionPicture picture;
-  picture.title = text + " → " + tokenizer.decode(target);
-  const std::vector<AttentionKind> kinds = chosen_kinds(arguments.kind, model);
-  for (const AttentionKind& kind : kinds) {
-    const std::vector<std::string> of_target = tokens_of(tokenizer, target),
-                                   of_fed = tokens_of(tokenizer, fed);
-    const bool cross = std::string(kind.name) == "cross", encoder = std::string(kind.name) == "encoder";
-    picture.tokens[kind.name] = {cross     ? of_target
-                                 : encoder ? source.tokens
-                                           : of_fed,
-                                 cross || encoder ? source.tokens : of_fed};
+// Returns the id of --token: a token of the vocabulary, or a number.
+std::int64_t token_id(const std::string& token, const Tokenizer* tokenizer) {
+  if (tokenizer != nullptr) {
+    for (const char* begin : {"", "▁", "Ġ"}) {
+      if (const auto id = tokenizer->token_to_id(begin + token)) return *id;
+    }
   }
-  gather_maps(arguments, kinds, picture, [&](Context& context) {
-    model.forward({{"input_ids", one_row(source.ids)}, {"decoder_input_ids", one_row(fed)}}, {}, context);
-  });
-  return picture;
+  if (!token.empty() && token.find_first_not_of("0123456789") == std::string::npos && token.size() < 10)
+    return std::stoll(token);
+  throw UsageError("--token: expected one token of the vocabulary or its id, got \"" + token + "\"");
 }
 
-// Runs a pass over the text itself, for models with one stack.
-AttentionPicture attend_one_stack(const AttendArguments& arguments, const std::string& text,
-                                  const Model& model, const Tokenizer& tokenizer) {
-  if (arguments.target) throw UsageError("--target: expected an encoder-decoder, got " + kind_of(model));
-  const Encoding encoding = tokenizer.encode(text);
-  if (encoding.ids.empty()) throw Error(kMissingText);
+// The logit that --show gradient explains: at --position (the mask token's, else the last), of --token (the
+// one that follows in the text, else the most probable).
+LogitChoice chosen_logit(const AttendArguments& arguments, const AttendInput& input,
+                         const AttendSource& source) {
+  const Tensor logits = record_attention(source.model, input.tensors, {attention_kinds(source.model)}).logits;
+  if (!logits.defined())
+    throw Error("attend: expected a model with logits for --show gradient, got " + source.model.family() +
+                " without a head");
+  const std::int64_t positions = logits.rank() == 3 ? logits.size(1) : 1;
+  LogitChoice choice;
+  choice.position =
+      arguments.position.value_or(logits.rank() == 3 ? input.mask_position.value_or(positions - 1) : 0);
+  if (choice.position >= positions)
+    throw UsageError(
+        fmt::format("--position: expected a position below {}, got {}", positions, choice.position));
+  const auto at = static_cast<std::size_t>(choice.position);
+  const bool follows = at < input.following.size() && input.following[at] >= 0 && logits.rank() == 3;
+  choice.token = !arguments.token.empty() ? token_id(arguments.token, source.tokenizer)
+                 : follows                ? input.following[at]
+                                          : best_token(logits, choice.position);
+  if (choice.token >= logits.size(logits.rank() - 1))
+    throw UsageError(fmt::format("--token: expected an id below {}, got {}", logits.size(logits.rank() - 1),
+                                 choice.token));
+  return choice;
+}
+
+bool writes(const AttendArguments& arguments, const char* ending) {
+  return arguments.output.extension() == ending;
+}
+
+// What is shown: by default weights, and on a page the rollout of self-attention too.
+std::vector<std::string> measures_of(const AttendArguments& arguments,
+                                     const std::vector<AttentionKind>& kinds) {
+  if (!arguments.show.empty()) return arguments.show;
+  std::vector<std::string> measures{"weights"};
+  const bool plain = arguments.layers.empty() && (arguments.heads.empty() || arguments.heads == "all");
+  const bool self =
+      std::any_of(kinds.begin(), kinds.end(), [](const AttentionKind& kind) { return kind.is_self(); });
+  if (writes(arguments, ".html") && plain && self) measures.emplace_back("rollout");
+  return measures;
+}
+
+AttentionPicture attend(const AttendArguments& arguments, AttendInput input, const AttendSource& source) {
+  const MapChoice choice = choice_of(arguments);
+  const bool page = writes(arguments, ".html");
+  RecordOptions options{chosen_kinds(arguments, source.model)};
+  const std::vector<std::string> measures = measures_of(arguments, options.kinds);
+  const auto shows = [&](const char* measure) {
+    return std::find(measures.begin(), measures.end(), measure) != measures.end();
+  };
+  if (!shows("rollout")) options.layers = choice.layers;
+  options.value_norms = page || shows("norms");
+  options.vectors = page;
   AttentionPicture picture;
-  picture.title = text;
-  const std::vector<AttentionKind> kinds = chosen_kinds(arguments.kind, model);
-  for (const AttentionKind& kind : kinds) picture.tokens[kind.name] = {encoding.tokens, encoding.tokens};
-  gather_maps(arguments, kinds, picture, [&](Context& context) {
-    model.forward({{"input_ids", one_row(encoding.ids)}}, {}, context);
-  });
+  picture.title = input.title;
+  if (shows("gradient")) {
+    options.gradient = chosen_logit(arguments, input, source);
+    picture.title += fmt::format(" (gradient of {} at {})", name_of(options.gradient->token, source),
+                                 options.gradient->position);
+  }
+  AttentionRecord record = record_attention(source.model, input.tensors, options);
+  check_layers(choice, record);
+  add_missing_tokens(input, record);
+  for (const AttentionKind& kind : options.kinds) {
+    AttentionTokens& tokens = picture.tokens[kind.name] = input.tokens[kind.name];
+    if (arguments.output.empty() ? source.globals.json : writes(arguments, ".json")) continue;
+    tokens = {shown_tokens(tokens.queries, source.tokenizer), shown_tokens(tokens.keys, source.tokenizer)};
+  }
+  for (const std::string& measure : measures) add_measure(picture, record, choice, measure);
+  if (page) add_page_facts(picture, record, input, source, arguments.vectors ? INT64_MAX : kUsualVectors);
+  if (arguments.ablate) {
+    std::erase_if(record.layers, [&](const RecordedLayer& layer) {
+      return !choice.layers.empty() &&
+             std::find(choice.layers.begin(), choice.layers.end(), layer.layer) == choice.layers.end();
+    });
+    add_ablations(picture, record, input, source);
+  }
   return picture;
 }
 
-void show(const AttentionPicture& picture, const std::filesystem::path& file, const Globals& globals) {
+FigureStyle style_of(const AttendArguments& arguments) {
+  return {arguments.width, arguments.palette == "red"    ? Palette::red
+                           : arguments.palette == "grey" ? Palette::grey
+                                                         : Palette::blue};
+}
+
+void show(const AttentionPicture& picture, const std::filesystem::path& file, const FigureStyle& style,
+          const Globals& globals) {
   if (!file.empty()) {
-    write_picture(picture, file);
+    write_picture(picture, file, style);
     if (!globals.quiet) print_stderr("wrote " + file.string());
   } else if (globals.json) {
     std::string json = attention_json(picture);
@@ -210,25 +206,52 @@ void show(const AttentionPicture& picture, const std::filesystem::path& file, co
   flush_results();
 }
 
-void run(AttendArguments arguments, const Globals& globals) {
+void check_arguments(AttendArguments& arguments, const Globals& globals) {
   if (arguments.target) arguments.target = valid_text(*arguments.target, "--target", globals.quiet);
+  if (arguments.pair) arguments.pair = valid_text(*arguments.pair, "--pair", globals.quiet);
   if (!arguments.output.empty()) check_picture_file(arguments.output);
-  const std::vector<std::string> texts = read_texts(arguments.texts, globals.quiet);
-  if (arguments.target && texts.size() > 1)
-    throw UsageError("--target: expected one text, got " + std::to_string(texts.size()));
+  if (!arguments.input.empty() && (!arguments.texts.empty() || arguments.target || arguments.pair))
+    throw UsageError("attend: expected --input or texts, got both");
+  if (arguments.target && arguments.max_new_tokens)
+    throw UsageError("--max-new-tokens: cannot be combined with --target");
+  if (arguments.vectors && !writes(arguments, ".html"))
+    throw UsageError("--vectors: needs --output FILE.html");
+  if (arguments.ablate && !writes(arguments, ".html") && !writes(arguments, ".json") &&
+      !(globals.json && arguments.output.empty()))
+    throw UsageError("--ablate: needs --output FILE.html or FILE.json, or --json");
+  const bool gradient = arguments.shows("gradient");
+  if (!gradient && (arguments.position || !arguments.token.empty()))
+    throw UsageError(std::string(arguments.position ? "--position" : "--token") + ": needs --show gradient");
+}
+
+void run(AttendArguments arguments, const Globals& globals) {
+  check_arguments(arguments, globals);
+  const std::vector<std::string> texts =
+      arguments.input.empty() ? read_texts(arguments.texts, globals.quiet) : std::vector<std::string>{""};
+  for (const char* option : {"--target", "--pair"}) {
+    if (texts.size() > 1 && (option[2] == 't' ? arguments.target : arguments.pair).has_value())
+      throw UsageError(std::string(option) + ": expected one text, got " + std::to_string(texts.size()));
+  }
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
   const auto model = load_model(directory, DType::f32, located.adapters);
   warn_of_unknown_settings(*model, directory, globals);
-  const auto tokenizer = load_tokenizer(directory);
-  const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(model.get());
+  // Tensors of images and sounds need none; token ids of a file are then shown as numbers.
+  std::unique_ptr<Tokenizer> tokenizer;
+  try {
+    if (model->vocab_size() > 0) tokenizer = load_tokenizer(directory);
+  } catch (const Error&) {
+    if (arguments.input.empty()) throw;
+  }
+  const AttendSource source{*model, tokenizer.get(), directory, globals};
   FailedLines failed(globals.json);
   for (std::size_t i = 0; i < texts.size(); ++i) {
     AttentionPicture picture;
     try {
-      picture = encoder_decoder != nullptr
-                    ? attend(arguments, texts[i], *encoder_decoder, *tokenizer, {directory, globals})
-                    : attend_one_stack(arguments, texts[i], *model, *tokenizer);
+      const AttendText text{texts[i], arguments.pair, arguments.target, arguments.max_new_tokens};
+      picture = attend(
+          arguments,
+          arguments.input.empty() ? text_input(text, source) : tensor_input(arguments.input, source), source);
     } catch (const UsageError&) {
       throw;
     } catch (const Cancelled&) {
@@ -240,7 +263,7 @@ void run(AttendArguments arguments, const Globals& globals) {
       continue;
     }
     const bool single = texts.size() == 1 || arguments.output.empty();
-    show(picture, single ? arguments.output : numbered(arguments.output, i), globals);
+    show(picture, single ? arguments.output : numbered(arguments.output, i), style_of(arguments), globals);
   }
   failed.finish();
 }
@@ -254,25 +277,83 @@ void add_attend(CLI::App& app, const Globals& globals) {
   command->add_option("--target", a->target, "A given translation of the text, instead of the model's own")
       ->type_name("TEXT")
       ->group("Input");
+  command->add_option("--pair", a->pair, "Second text of a pair, for an encoder")
+      ->type_name("TEXT")
+      ->group("Input");
+  command
+      ->add_option("--max-new-tokens", a->max_new_tokens, "Continue the text first by at most so many tokens")
+      ->transform(whole_number(1))
+      ->type_name("N")
+      ->group("Input");
+  command
+      ->add_option("--input,-i", a->input,
+                   "Safetensors file with the model's inputs: pixel_values of an image, input_features of a "
+                   "sound, input_ids, ...")
+      ->type_name("FILE")
+      ->group("Input");
   add_model_option(*command, a->model)->capture_default_str();
   command
       ->add_option("--kind", a->kind,
                    "Which attention; self is that of encoder and decoder (default: cross where the model has "
-                   "it, else self)")
+                   "it, else self; on a page, all)")
       ->type_name("cross|encoder|decoder|self")
       ->group("Output");
   command->add_option("--layers", a->layers, "Layers to show, e.g. 0,3 (default: all)")
       ->type_name("LIST|all")
       ->group("Output");
   command
-      ->add_option("--heads", a->heads,
-                   "Heads to show, e.g. 0,3, or their mean (default: all in files, mean in the terminal)")
-      ->type_name("LIST|all|mean")
+      ->add_option(
+          "--heads", a->heads,
+          "Heads to show, e.g. 0,3, or their mean or largest (default: all in files, mean in the terminal)")
+      ->type_name("LIST|all|mean|max")
+      ->group("Output");
+  command
+      ->add_option(
+          "--show", a->show,
+          "What to show, one or more, by commas: attention weights; their norms with the values, "
+          "||alpha f(x)||; mean or max of the heads' weights; rollout through the layers; weight times "
+          "gradient of a logit (default: weights, and on a page rollout)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"weights", "norms", "mean", "max", "rollout", "gradient"}))
+      ->type_name("weights|norms|mean|max|rollout|gradient")
+      ->group("Output");
+  command
+      ->add_option(
+          "--position", a->position,
+          "Position of the logit for --show gradient, from 0 (default: of the mask token, else the last)")
+      ->transform(whole_number(0))
+      ->type_name("N")
+      ->group("Output");
+  command
+      ->add_option(
+          "--token", a->token,
+          "Token or id of that logit (default: the one that follows in the text, else the most probable)")
+      ->type_name("TOKEN")
+      ->group("Output");
+  command
+      ->add_flag(
+          "--ablate", a->ablate,
+          "Say what each head's absence changes in the logits; takes a forward pass for each head (.html, "
+          ".json)")
+      ->group("Output");
+  command
+      ->add_flag(
+          "--vectors", a->vectors,
+          "Keep queries and keys on the page, also of long texts, whose pages grow by about half (.html)")
+      ->group("Output");
+  command->add_option("--width", a->width, "Width of an SVG or PNG figure in pixels, 96 to the inch")
+      ->check(positive_number())
+      ->type_name("N")
+      ->group("Output");
+  command->add_option("--palette", a->palette, "Colours of an SVG or PNG figure")
+      ->check(CLI::IsMember({"blue", "red", "grey"}))
+      ->type_name("blue|red|grey")
+      ->capture_default_str()
       ->group("Output");
   command
       ->add_option(
           "--output,-o", a->output,
-          "Write .html, .svg, .json or .npy instead of a heat map in the terminal; of several texts, "
+          "Write .html, .svg, .png, .json or .npy instead of a heat map in the terminal; of several texts, "
           "to FILE-N for the N-th")
       ->type_name("FILE")
       ->group("Output");
@@ -281,7 +362,9 @@ void add_attend(CLI::App& app, const Globals& globals) {
       "  heed attend \"The cat sat on the mat.\"\n"
       "  heed attend \"The cat sat on the mat.\" --target \"Le chat était assis sur le tapis.\" --layers 1 "
       "--heads all\n"
-      "  heed attend \"I like tea.\" --kind encoder --output tea.html");
+      "  heed attend \"I like tea.\" --kind encoder --output tea.html\n"
+      "  heed attend \"I like tea.\" --show norms --output tea.svg --width 640 --palette grey\n"
+      "  heed attend --model bert-base-uncased \"Tea is a [MASK].\" --show gradient");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <algorithm>
 
+#include "cli/attend_input.h"
 #include "cli/cli.h"
 #include "cli/failed_lines.h"
 #include "cli/generation_arguments.h"
@@ -58,13 +59,15 @@ LongLines long_lines_named(const std::string& name) {
   throw UsageError("--long-lines: expected cut, split or error, got " + name);
 }
 
-void write_attention(const Translation& translation, const std::string& text,
+void write_attention(const Translation& translation, const std::string& text, const Tokenizer& tokenizer,
                      const std::filesystem::path& file) {
   const TranslationCandidate& best = translation.candidates.front();
   if (best.hypothesis.ids.empty()) return;  // an empty line has no attention
   AttentionPicture picture;
   picture.title = replace_invalid_utf8(text) + " → " + best.text;
-  picture.tokens["cross"] = {best.tokens, translation.source_tokens};
+  AttentionTokens& tokens = picture.tokens["cross"] = {best.tokens, translation.source_tokens};
+  if (file.extension() != ".json")
+    tokens = {shown_tokens(tokens.queries, &tokenizer), shown_tokens(tokens.keys, &tokenizer)};
   std::int64_t layer = 0;
   for (const auto& [name, weights] : best.hypothesis.captured)
     add_maps(picture, name, "cross", layer++, weights, {});
@@ -108,7 +111,7 @@ void translate_texts(const Session& session) {
       if (!arguments.attention.empty()) {
         flush_results();
         const bool only = done == 0 && window.size() == 1 && lines.at_end();
-        write_attention(translations[i], window[i],
+        write_attention(translations[i], window[i], tokenizer,
                         only ? arguments.attention : numbered(arguments.attention, done + i));
       }
     }

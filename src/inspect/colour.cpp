@@ -34,6 +34,16 @@ Rgb shade(double value) {
   return from_oklch(0.985 - 0.71 * t, chroma, hue);
 }
 
+Rgb shade(double value, Palette palette) {
+  const double t = std::isnan(value) ? 0.0 : std::clamp(std::abs(value), 0.0, 1.0);
+  if (palette == Palette::blue && !(value < 0)) return shade(value);
+  const bool cold = palette == Palette::red && value < 0;
+  const double hue = (cold ? 250 : palette == Palette::red ? 20 : 55) * 3.14159265358979 / 180;
+  const bool grey = palette == Palette::grey && !(value < 0);
+  return from_oklch(0.985 - 0.71 * t, grey ? 0 : 0.008 + 0.11 * std::sin(3.14159265358979 * t) + 0.04 * t,
+                    hue);
+}
+
 std::string hex(Rgb colour) { return fmt::format("#{:02x}{:02x}{:02x}", colour.r, colour.g, colour.b); }
 
 }  // namespace heed::inspect

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "heed/inspect/picture.h"
+
 namespace heed::inspect {
 
 struct Rgb {
@@ -15,6 +17,9 @@ struct Rgb {
 /// in OKLCh space (Ottosson, "A perceptual color space for image processing", 2020). Values outside are
 /// clipped.
 Rgb shade(double value);
+
+/// The same for [-1, 1] in the colours of a palette: 0 is nearly white, and values below 0 have another hue.
+Rgb shade(double value, Palette palette);
 
 /// `#rrggbb`
 std::string hex(Rgb colour);

@@ -38,6 +38,18 @@ void append_weights(std::string& out, const AttentionMap& map) {
   }
 }
 
+void append_ablation(std::string& out, const AttentionPicture& picture) {
+  const char* separator = "";
+  for (const HeadFacts& facts : picture.facts) {
+    if (facts.ablation.empty()) continue;
+    if (*separator == '\0') out += ",\n\"scored\": " + quoted(picture.scored) + ",\n\"ablation\": [";
+    out += fmt::format("{}{{\"kind\": {}, \"layer\": {}, \"head\": {}, \"change\": {}}}", separator,
+                       quoted(facts.kind), facts.layer, facts.head, nlohmann::json(facts.ablation).dump());
+    separator = ",\n";
+  }
+  if (*separator != '\0') out += "]";
+}
+
 void append_float(std::string& out, float value) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);
@@ -58,17 +70,21 @@ std::string attention_json(const AttentionPicture& picture) {
   out += "},\n\"maps\": [";
   separator = "";
   for (const AttentionMap& map : picture.maps) {
-    const bool mean = map.head == AttentionMap::kMeanOfHeads;
+    const std::string head = map.head == AttentionMap::kMeanOfHeads  ? "null"
+                             : map.head == AttentionMap::kMaxOfHeads ? "\"max\""
+                                                                     : std::to_string(map.head);
     out += fmt::format(
-        "{}{{\"name\": {}, \"kind\": {}, \"layer\": {}, \"head\": {}, \"queries\": {}, \"keys\": {},\n"
-        "\"weights\": [",
-        separator, quoted(map.name), quoted(map.kind), map.layer, mean ? "null" : std::to_string(map.head),
-        map.queries, map.keys);
+        "{}{{\"name\": {}, \"kind\": {}, \"layer\": {}, \"head\": {}, \"queries\": {}, \"keys\": {}, "
+        "\"measure\": {},\n\"weights\": [",
+        separator, quoted(map.name), quoted(map.kind), map.layer, head, map.queries, map.keys,
+        quoted(map.measure));
     append_weights(out, map);
     out += "]}";
     separator = ",\n";
   }
-  return out + "]}\n";
+  out += "]";
+  append_ablation(out, picture);
+  return out + "}\n";
 }
 
 std::string attention_npy(const AttentionPicture& picture) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "heed/error.h"
@@ -34,6 +35,7 @@ std::string visible_point(std::string_view point) {
                                "\u2066", "\u2067", "\u2068", "\u2069"}) {
     if (point == steering) return "";
   }
+  if (point == "\u2581") return "·";  // SentencePiece's space
   if (point == "\u2028" || point == "\u2029") return "\u2424";
   return std::string(point);
 }
@@ -115,9 +117,22 @@ std::string kind_title(const std::string& kind) {
   return visible(kind);
 }
 
-std::string map_title(const AttentionMap& map) {
+std::string head_title(const AttentionMap& map) {
+  if (map.measure == "rollout") return fmt::format("rollout to layer {}", map.layer);
   if (map.head == AttentionMap::kMeanOfHeads) return fmt::format("layer {}, mean of heads", map.layer);
+  if (map.head == AttentionMap::kMaxOfHeads) return fmt::format("layer {}, largest of heads", map.layer);
   return fmt::format("layer {}, head {}", map.layer, map.head);
+}
+
+std::string measure_title(const AttentionMap& map) {
+  if (map.measure == "norms") return "value-weighted";
+  if (map.measure == "gradient") return "gradient × attention";
+  return "";
+}
+
+std::string map_title(const AttentionMap& map) {
+  const std::string measure = measure_title(map);
+  return measure.empty() ? head_title(map) : head_title(map) + ", " + measure;
 }
 
 void check_picture(const AttentionPicture& picture) {
@@ -151,7 +166,7 @@ float largest_weight(const AttentionPicture& picture) {
   float largest = 0;
   for (const AttentionMap& map : picture.maps) {
     for (const float weight : map.weights) {
-      if (std::isfinite(weight) && weight > largest) largest = weight;
+      if (std::isfinite(weight)) largest = std::max(largest, std::abs(weight));
     }
   }
   return largest > 0 ? largest : 1.0f;

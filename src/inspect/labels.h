@@ -11,7 +11,7 @@ namespace heed::inspect {
 
 /// Returns the token in a visible and harmless form: control characters become their pictures (U+2400…),
 /// characters that control the writing direction are removed, a blank token becomes one `␣` per character,
-/// and an empty one `∅`.
+/// SentencePiece's mark of a space becomes `·`, and an empty token `∅`.
 std::string visible(std::string_view token);
 
 /// Returns `label` if it takes at most `width` columns, otherwise its beginning and `…`.
@@ -31,8 +31,12 @@ std::string escape_markup(std::string_view text);
 /// Returns `cross-attention`, `encoder self-attention`, …; a kind of any other name is returned unchanged.
 std::string kind_title(const std::string& kind);
 
-/// Returns `layer 3, head 1` or `layer 3, mean of heads`.
+/// Returns `layer 3, head 1`, `layer 3, mean of heads`, …, with the measure unless it is the weights.
 std::string map_title(const AttentionMap& map);
+
+/// The same without the measure, and the measure alone: `value-weighted`, …; empty for weights and rollout.
+std::string head_title(const AttentionMap& map);
+std::string measure_title(const AttentionMap& map);
 
 /// Throws Error unless there are maps, and all their sizes agree with the weights and the tokens.
 void check_picture(const AttentionPicture& picture);
@@ -40,7 +44,7 @@ void check_picture(const AttentionPicture& picture);
 /// Returns the tokens of a map's kind.
 const AttentionTokens& tokens_of(const AttentionPicture& picture, const AttentionMap& map);
 
-/// Returns the largest finite weight, or 1 if none is above 0.
+/// Returns the largest magnitude of a finite weight, or 1 if all are 0.
 float largest_weight(const AttentionPicture& picture);
 
 }  // namespace heed::inspect

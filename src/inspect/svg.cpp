@@ -11,112 +11,23 @@
 #include "heed/text/unicode.h"
 #include "inspect/colour.h"
 #include "inspect/labels.h"
+#include "inspect/panels.h"
 
 namespace heed {
 namespace {
 
+using inspect::Section;
+
 constexpr std::size_t kMostCells = 100000;
-constexpr double kMargin = 20, kGap = 18, kCaption = 22, kSectionTitle = 26, kPanelsWidth = 960;
-constexpr double kTiltCosine = 0.5, kTiltSine = 0.866;  // column labels rise at 60 degrees
-constexpr int kLongestLabel = 20;
-
-/// The maps of one kind in rows and columns of panels, with their dimensions.
-struct Section {
-  std::string kind;
-  const AttentionTokens* tokens = nullptr;
-  std::vector<std::string> rows, columns;                     // labels
-  std::vector<std::vector<const AttentionMap*>> panels;       // null for a missing head
-  double cell = 0, font = 0, left = 0, above = 0, right = 0;  // space for the labels beside the panels
-  std::size_t panels_across = 0;
-
-  double panel_width() const { return cell * static_cast<double>(columns.size()); }
-  double panel_height() const { return cell * static_cast<double>(rows.size()); }
-  double width() const {
-    return left + static_cast<double>(panels_across) * (panel_width() + kGap) - kGap + right;
-  }
-  double height() const {
-    return kSectionTitle + above + static_cast<double>(panels.size()) * (panel_height() + kCaption + kGap);
-  }
-};
-
-std::vector<std::string> labels_of(const std::vector<std::string>& tokens) {
-  std::vector<std::string> labels;
-  for (const std::string& token : tokens)
-    labels.push_back(inspect::shorten(inspect::visible(token), kLongestLabel));
-  return labels;
-}
-
-/// Estimates the width of the widest label in pixels from an average character: SVG cannot measure text.
-double label_room(const std::vector<std::string>& labels, double font) {
-  int columns = 0;
-  for (const std::string& label : labels) columns = std::max(columns, display_width(label));
-  return 0.6 * font * columns + 8;
-}
-
-template <typename T>
-std::size_t index_of(std::vector<T>& values, const T& value) {
-  const auto found = std::find(values.begin(), values.end(), value);
-  if (found != values.end()) return static_cast<std::size_t>(found - values.begin());
-  values.push_back(value);
-  return values.size() - 1;
-}
-
-/// Returns the widest cell with which `across` panels of `keys` columns fit the page.
-double cell_for(std::size_t across, std::size_t keys, double largest) {
-  const double panel = (kPanelsWidth - kGap * static_cast<double>(across - 1)) / static_cast<double>(across);
-  return std::clamp(std::floor(panel / static_cast<double>(keys)), 3.0, largest);
-}
-
-void place_panels(Section& section, const std::vector<const AttentionMap*>& maps) {
-  std::vector<std::int64_t> layers, heads;
-  for (const AttentionMap* map : maps) {
-    index_of(layers, map->layer);
-    index_of(heads, map->head);
-  }
-  if (layers.size() > 1 && maps.size() <= layers.size() * heads.size()) {
-    section.panels.assign(layers.size(), std::vector<const AttentionMap*>(heads.size(), nullptr));
-    for (const AttentionMap* map : maps) {
-      section.panels[index_of(layers, map->layer)][index_of(heads, map->head)] = map;
-    }
-    return;
-  }
-  // Four panels per row, unless the cells of a longer sentence would be too small for labels.
-  std::size_t across = std::min<std::size_t>(maps.size(), 4);
-  while (across > 1 && cell_for(across, section.columns.size(), 30) < 13) --across;
-  for (std::size_t i = 0; i < maps.size(); ++i) {
-    if (i % across == 0) section.panels.emplace_back();
-    section.panels.back().push_back(maps[i]);
-  }
-}
-
-Section make_section(const AttentionPicture& picture, const std::string& kind) {
-  Section section;
-  section.kind = kind;
-  section.tokens = &picture.tokens.find(kind)->second;
-  section.rows = labels_of(section.tokens->queries);
-  section.columns = labels_of(section.tokens->keys);
-  std::vector<const AttentionMap*> maps;
-  for (const AttentionMap& map : picture.maps) {
-    if (map.kind == kind) maps.push_back(&map);
-  }
-  place_panels(section, maps);
-  for (const auto& row : section.panels) section.panels_across = std::max(section.panels_across, row.size());
-  section.cell = cell_for(section.panels_across, section.columns.size(), maps.size() == 1 ? 34 : 26);
-  section.font = std::clamp(section.cell * 0.62, 8.0, 14.0);
-  section.left = label_room(section.rows, section.font);
-  section.above = label_room(section.columns, section.font) * kTiltSine + section.font * 0.5;
-  section.right = std::max(0.0, label_room(section.columns, section.font) * kTiltCosine - section.cell / 2);
-  return section;
-}
+constexpr double kMargin = 20, kUsualWidth = 960;
 
 class SvgWriter {
  public:
-  explicit SvgWriter(const AttentionPicture& picture)
-      : picture_(picture), largest_(inspect::largest_weight(picture)) {
-    std::vector<std::string> kinds;
-    for (const AttentionMap& map : picture.maps) index_of(kinds, map.kind);
-    for (const std::string& kind : kinds) sections_.push_back(make_section(picture, kind));
-  }
+  SvgWriter(const AttentionPicture& picture, const FigureStyle& style)
+      : picture_(picture),
+        style_(style),
+        largest_(inspect::largest_weight(picture)),
+        sections_(inspect::place_maps(picture, style.width > 0 ? style.width : kUsualWidth)) {}
 
   std::string write() {
     const double title = picture_.title.empty() ? 0 : 34;
@@ -125,16 +36,19 @@ class SvgWriter {
       width = std::max(width, section.width() + 2 * kMargin);
       height += section.height();
     }
-    width = std::max(width, 9.5 * display_width(inspect::visible(picture_.title)) + 2 * kMargin);
+    const int longest = std::max(30, static_cast<int>((width - 2 * kMargin) / 9.5));
     height += 30 + kMargin / 2;
-    put("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 "
+    width = std::ceil(width);
+    height = std::ceil(height);
+    const double scale = style_.width > 0 ? style_.width / width : 1;
+    put("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{2:.6g}\" height=\"{3:.6g}\" viewBox=\"0 0 "
         "{0:.0f} {1:.0f}\" "
         "font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', 'Noto Sans', sans-serif\" fill=\"#222\">\n",
-        std::ceil(width), std::ceil(height));
+        width, height, width * scale, height * scale);
     put("<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
     if (title > 0) {
       put("<text x=\"{}\" y=\"{}\" font-size=\"16\" font-weight=\"600\">{}</text>\n", kMargin, kMargin + 14,
-          inspect::escape_markup(inspect::visible(picture_.title)));
+          inspect::escape_markup(inspect::shorten(inspect::visible(picture_.title), longest)));
     }
     double y = kMargin + title;
     for (const Section& section : sections_) {
@@ -153,18 +67,42 @@ class SvgWriter {
 
   void write_section(const Section& section, double top) {
     put("<text x=\"{}\" y=\"{:.1f}\" font-size=\"13\" fill=\"#555\">{}</text>\n", kMargin, top + 12,
-        inspect::escape_markup(inspect::kind_title(section.kind)));
+        inspect::escape_markup(section_title(section)));
     for (std::size_t r = 0; r < section.panels.size(); ++r) {
-      const double y = top + kSectionTitle + section.above +
-                       static_cast<double>(r) * (section.panel_height() + kCaption + kGap);
+      const double y =
+          top + inspect::kSectionTitle + section.above +
+          static_cast<double>(r) * (section.panel_height() + inspect::kPanelCaption + inspect::kPanelGap);
       write_row_labels(section, y);
       for (std::size_t c = 0; c < section.panels[r].size(); ++c) {
         if (section.panels[r][c] == nullptr) continue;
-        const double x = kMargin + section.left + static_cast<double>(c) * (section.panel_width() + kGap);
+        const double x =
+            kMargin + section.left + static_cast<double>(c) * (section.panel_width() + inspect::kPanelGap);
         if (r == 0) write_column_labels(section, x, y);
         write_panel(section, *section.panels[r][c], x, y);
       }
     }
+  }
+
+  /// The kind, and the measure where all maps have one.
+  static std::string section_title(const Section& section) {
+    const std::string measure = inspect::measure_title(*section.panels.front().front());
+    if (!has_one_measure(section) || measure.empty()) return inspect::kind_title(section.kind);
+    return inspect::kind_title(section.kind) + ", " + measure;
+  }
+
+  static bool has_one_measure(const Section& section) {
+    for (const auto& row : section.panels) {
+      for (const AttentionMap* map : row) {
+        if (map != nullptr && map->measure != section.panels.front().front()->measure) return false;
+      }
+    }
+    return true;
+  }
+
+  /// Shortened to about the width of a panel.
+  static std::string caption(const Section& section, const AttentionMap& map) {
+    const std::string whole = has_one_measure(section) ? inspect::head_title(map) : inspect::map_title(map);
+    return inspect::shorten(whole, std::max(16, static_cast<int>((section.panel_width() + 18) / 6.2)));
   }
 
   /// If cells are smaller than their labels, only every n-th is labelled.
@@ -198,9 +136,10 @@ class SvgWriter {
     for (std::int64_t query = 0; query < map.queries; ++query) {
       for (std::int64_t key = 0; key < map.keys; ++key) {
         const float weight = map.weights[static_cast<std::size_t>(query * map.keys + key)];
-        const std::string fill = std::isfinite(weight)
-                                     ? inspect::hex(inspect::shade(static_cast<double>(weight / largest_)))
-                                     : "#ccc";
+        const std::string fill =
+            std::isfinite(weight)
+                ? inspect::hex(inspect::shade(static_cast<double>(weight / largest_), style_.palette))
+                : "#ccc";
         put("<rect x=\"{:g}\" y=\"{:g}\" width=\"{:g}\" height=\"{:g}\" fill=\"{}\"><title>{} → {}: "
             "{:.3f}</title>"
             "</rect>\n",
@@ -212,7 +151,8 @@ class SvgWriter {
         "stroke=\"#c4c4c4\"/>\n</g>\n",
         section.panel_width() + 3 - gap, section.panel_height() + 3 - gap);
     put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"12\" fill=\"#555\" text-anchor=\"middle\">{}</text>\n",
-        left + section.panel_width() / 2, top + section.panel_height() + 16, inspect::map_title(map));
+        left + section.panel_width() / 2, top + section.panel_height() + 16,
+        inspect::escape_markup(caption(section, map)));
   }
 
   static std::string token(const std::vector<std::string>& tokens, std::int64_t index) {
@@ -224,7 +164,7 @@ class SvgWriter {
     put("<defs><linearGradient id=\"scale\">");
     for (int i = 0; i <= kStops; ++i) {
       const double at = static_cast<double>(i) / kStops;
-      put("<stop offset=\"{:g}\" stop-color=\"{}\"/>", at, inspect::hex(inspect::shade(at)));
+      put("<stop offset=\"{:g}\" stop-color=\"{}\"/>", at, inspect::hex(inspect::shade(at, style_.palette)));
     }
     put("</linearGradient></defs>\n<g font-size=\"11\" fill=\"#555\">\n");
     put("<text x=\"{}\" y=\"{:.1f}\">0</text>\n", kMargin, top + 10);
@@ -235,6 +175,7 @@ class SvgWriter {
   }
 
   const AttentionPicture& picture_;
+  FigureStyle style_;
   float largest_;
   std::vector<Section> sections_;
   std::string out_;
@@ -242,17 +183,17 @@ class SvgWriter {
 
 }  // namespace
 
-std::string attention_svg(const AttentionPicture& picture) {
+std::string attention_svg(const AttentionPicture& picture, const FigureStyle& style) {
   inspect::check_picture(picture);
   std::size_t cells = 0;
   for (const AttentionMap& map : picture.maps) cells += map.weights.size();
   if (cells > kMostCells) {
     throw Error(
         fmt::format("attention picture: expected at most {} cells in an SVG, got {} (choose fewer layers or "
-                    "heads, or write HTML)",
+                    "heads, or write PNG or HTML)",
                     kMostCells, cells));
   }
-  return SvgWriter(picture).write();
+  return SvgWriter(picture, style).write();
 }
 
 }  // namespace heed

@@ -126,12 +126,15 @@ class TerminalWriter {
       out_ += (style_.colour ? "\x1b[0m?" : "?") + std::string(size - 1, ' ');
     } else if (style_.colour) {
       // Dark for small and bright for large weights: most weights are near zero, and most terminals are dark.
-      const inspect::Rgb colour = inspect::shade(1.0 - static_cast<double>(value));
+      const inspect::Rgb colour =
+          value < 0 ? inspect::shade(-1.0 - 0.75 * static_cast<double>(value), Palette::blue)
+                    : inspect::shade(1.0 - static_cast<double>(value));
       out_ += fmt::format("\x1b[48;2;{};{};{}m", colour.r, colour.g, colour.b) + std::string(size, ' ');
     } else {
-      const int level = std::clamp(static_cast<int>(value * static_cast<float>(kShades.size())), 0,
+      const int level = std::clamp(static_cast<int>(std::abs(value) * static_cast<float>(kShades.size())), 0,
                                    static_cast<int>(kShades.size()) - 1);
-      out_ += std::string(size - 1, kShades[static_cast<std::size_t>(level)]) + ' ';
+      out_ += std::string(size - 1, kShades[static_cast<std::size_t>(level)]);
+      out_ += value < 0 && level > 0 ? '-' : ' ';
     }
   }
 

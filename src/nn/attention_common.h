@@ -25,6 +25,8 @@ Tensor weigh_values(const MultiHeadAttention& attention, const Tensor& weights, 
 /// `heads` [B, H, T, d] with what the weights of a part of the heads and queries give in its place.
 Tensor weigh_values(const MultiHeadAttention& attention, const Tensor& weights, const Tensor& values,
                     const TapPart& part, const Tensor& heads);
+/// The values [B, K, S, d] times each head's part of the output projection, without its bias: [B, H, S, D].
+Tensor transformed_values(const MultiHeadAttention& attention, const Tensor& values);
 /// The output projection of heads [B, H, T, d], and the taps before and after it.
 Tensor project_output(const MultiHeadAttention& attention, Tensor heads, Pass& pass);
 /// The heads and queries whose scores or weights listeners want.
@@ -41,6 +43,10 @@ Tensor attend_by(const MultiHeadAttention& attention, Tensor& queries, Tensor& k
   pass.tap("q", queries, kQueryAxes);
   pass.tap("k", keys, kKeyAxes);
   pass.tap("v", values, kKeyAxes);
+  if (pass.wants("transformed")) {
+    Tensor transformed = transformed_values(attention, values);
+    pass.tap("transformed", transformed, kKeyAxes);
+  }
   const bool wants_weights = pass.wants("weights"), wants_scores = has_scores && pass.wants("scores");
   if (!wants_weights && !wants_scores) return project_output(attention, compute(nullptr), pass);
   const TapPart part = wanted_scores(attention, queries, pass);

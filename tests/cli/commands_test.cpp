@@ -4,6 +4,10 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+
 #include "command.h"
 
 namespace heed::cli_test {
@@ -60,14 +64,70 @@ TEST(Attend, DrawsInTheTerminalAndInFiles) {
               AllOf(StartsWith("a b c → c b a\n"), HasSubstr("cross-attention, layer 1, mean of heads")));
   EXPECT_EQ(terminal.out.find('\033'), std::string::npos);  // no colour in a file
   const Folder folder;
-  for (const char* name : {"map.svg", "map.html", "map.json", "map.npy"}) {
+  for (const char* name : {"map.svg", "map.html", "map.json", "map.npy", "map.png"}) {
     ASSERT_EQ(attend({"--output", folder / name, "--target", "c b"}).status, 0);
   }
-  EXPECT_EQ(listing(folder.path()), (Words{"map.html", "map.json", "map.npy", "map.svg"}));
+  EXPECT_EQ(listing(folder.path()), (Words{"map.html", "map.json", "map.npy", "map.png", "map.svg"}));
   EXPECT_THAT(slurp(folder / "map.svg"), AllOf(HasSubstr("<svg"), HasSubstr("</svg>")));
   EXPECT_THAT(slurp(folder / "map.html"), AllOf(HasSubstr("<html"), HasSubstr("</html>")));
+  EXPECT_THAT(slurp(folder / "map.png"), StartsWith("\x89PNG"));
   EXPECT_THAT(slurp(folder / "map.npy"), StartsWith("\x93NUMPY"));
   expect_rows_sum_to_one(Json::parse(slurp(folder / "map.json")));
+}
+
+TEST(Attend, ShowsOtherMeasuresThanWeights) {
+  const Json picture = Json::parse(attend({"--json", "--target", "c b", "--kind", "encoder", "--heads", "all",
+                                           "--show", "norms,rollout,mean,gradient"})
+                                       .out);
+  std::map<std::string, std::size_t> maps;
+  for (const Json& map : picture.at("maps")) {
+    ++maps[map.at("measure")];
+    if (map.at("measure") == "rollout" || map.at("measure") == "weights")
+      expect_rows_sum_to_one({{"maps", {map}}});
+  }
+  EXPECT_EQ(maps, (std::map<std::string, std::size_t>{
+                      {"norms", 4}, {"rollout", 2}, {"weights", 2}, {"gradient", 4}}));
+  const Json largest = Json::parse(attend({"--json", "--target", "c b", "--show", "max"}).out);
+  EXPECT_EQ(largest.at("maps")[0].at("head"), "max");
+}
+
+TEST(Attend, SaysWhatEachHeadsAbsenceChanges) {
+  const Json picture = Json::parse(attend({"--json", "--target", "c b", "--heads", "all", "--ablate"}).out);
+  EXPECT_EQ(picture.at("scored").size(), 3u);  // two letters and the end token
+  ASSERT_EQ(picture.at("ablation").size(), 4u);
+  double largest = 0;
+  for (const Json& head : picture.at("ablation")) {
+    ASSERT_EQ(head.at("change").size(), 3u);
+    for (const Json& change : head.at("change")) largest = std::max(largest, std::abs(change.get<double>()));
+  }
+  EXPECT_GT(largest, 0);
+}
+
+TEST(Attend, PagesHoldEveryKind) {
+  const Folder folder;
+  ASSERT_EQ(attend({"--target", "c b", "--output", folder / "all.html", "--ablate"}).status, 0);
+  const std::string page = slurp(folder / "all.html");
+  for (const char* part :
+       {"\"kind\":\"cross\"", "\"kind\":\"encoder\"", "\"kind\":\"decoder\"", "\"measure\":\"rollout\"",
+        "\"norms\":[", "\"ablation\":[", "\"candidates\":[", "\"vectors\":["})
+    EXPECT_THAT(page, HasSubstr(part));
+}
+
+TEST(Attend, ShowsBytesAsCharactersToReaders) {
+  const Words words{"attend", "--model", std::string(HEED_FIXTURES) + "/encoders/roberta-mlm", "a é"};
+  const Result terminal = run(words);
+  EXPECT_EQ(terminal.status, 0) << terminal.err;
+  EXPECT_EQ(terminal.out.find("Ġ"), std::string::npos);
+  EXPECT_EQ(terminal.out.find("Ã"), std::string::npos);
+  Words json = words;
+  json.emplace_back("--json");
+  EXPECT_THAT(run(json).out, HasSubstr("Ġ")) << "programs get the vocabulary's tokens";
+}
+
+TEST(Attend, ImagesNeedTensors) {
+  const Result wrong = run({"attend", "--model", std::string(HEED_FIXTURES) + "/vit-model", "a text"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--input: missing (vit takes tensors, not text)"));
 }
 
 TEST(Attend, ReadsLinesWithoutATextAndNumbersTheirFiles) {

@@ -1,8 +1,9 @@
 // Attention maps as plain data (tokens and weights, no tensors), and renderers for them: a heat map in the
-// terminal, an SVG figure, an interactive HTML page, JSON, and a NumPy array. The renderers return the
+// terminal, SVG and PNG figures, an interactive HTML page, JSON, and a NumPy array. The renderers return the
 // document and write no files.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,16 +12,17 @@
 
 namespace heed {
 
-/// The weights of one head, or the mean of a layer's heads.
+/// A measure of one head, or of a layer's heads together.
 struct AttentionMap {
   std::string name;  // of the tap, e.g. `decoder.layers.2.cross_attn`
   std::string kind;  // `cross`, `encoder`, `decoder`, or `self` for a model with one stack
   std::int64_t layer = 0;
   std::int64_t head = kMeanOfHeads;
   std::int64_t queries = 0, keys = 0;
-  std::vector<float> weights;  // [queries, keys], row-major; NaN for a missing weight
+  std::vector<float> weights;       // [queries, keys], row-major; NaN for a missing weight
+  std::string measure = "weights";  // `weights`, `norms`, `rollout` or `gradient`
 
-  static constexpr std::int64_t kMeanOfHeads = -1;
+  static constexpr std::int64_t kMeanOfHeads = -1, kMaxOfHeads = -2;
 };
 
 /// The tokens of the rows (queries) and columns (keys) of a kind's maps. For `cross` these are target and
@@ -29,11 +31,55 @@ struct AttentionTokens {
   std::vector<std::string> queries, keys;
 };
 
-/// The maps of one input. Maps of the same kind share their tokens.
+/// What the page shows beside the maps of one head.
+struct HeadFacts {
+  std::string kind;
+  std::int64_t layer = 0, head = 0;
+  std::vector<float> value_norms;  // [keys], ||f(x)||: with them, the page shows value-weighted norms
+  std::vector<float> ablation;     // per entry of AttentionPicture::scored: change without this head
+};
+
+/// Queries [heads, T, dims] and keys [kv_heads, S, dims] of a layer.
+struct LayerVectors {
+  std::string kind;
+  std::int64_t layer = 0, heads = 0, kv_heads = 0, dims = 0;
+  std::vector<float> q, k;
+};
+
+/// A token that a step could have given, and its probability.
+struct Candidate {
+  std::string token;
+  float probability = 0;
+};
+
+/// An image, or the spectrogram of a sound, whose parts are keys in row-major order after `first` others.
+struct InputImage {
+  std::string png;
+  std::int64_t rows = 0, columns = 0, first = 0;
+};
+
+/// The maps of one input. Maps of the same kind share their tokens. What follows the maps is for the page,
+/// and may be empty.
 struct AttentionPicture {
   std::string title;
-  std::map<std::string, AttentionTokens, std::less<>> tokens;  // by kind
-  std::vector<AttentionMap> maps;
+  std::map<std::string, AttentionTokens, std::less<>> tokens = {};  // by kind
+  std::vector<AttentionMap> maps = {};
+  std::vector<HeadFacts> facts = {};
+  std::vector<LayerVectors> vectors = {};
+  /// By kind and query: the most probable next tokens.
+  std::map<std::string, std::vector<std::vector<Candidate>>, std::less<>> candidates = {};
+  std::vector<std::string> scored = {};  // whose logits ablation changes
+  InputImage image = {};
+};
+
+/// The colours of weights; each runs from nearly white to dark in equal steps of lightness. Values below 0,
+/// which gradients have, are orange (blue in `red`).
+enum class Palette : std::uint8_t { blue, red, grey };
+
+/// Settings of the figures.
+struct FigureStyle {
+  double width = 0;  // in pixels, 96 to the inch; 0: as the maps need
+  Palette palette = Palette::blue;
 };
 
 /// Settings of the terminal. Without colour, weights are shown by the characters ` .:-=+*#%@`.
@@ -52,15 +98,26 @@ std::string attention_terminal(const AttentionPicture& picture, const TerminalSt
 /// Returns one self-contained figure: a grid of maps per kind, with one row per layer and one column per
 /// head. The tooltip of a cell shows its tokens and weight. Throws Error if there are more than 100,000
 /// cells, which viewers cannot handle well.
-std::string attention_svg(const AttentionPicture& picture);
+std::string attention_svg(const AttentionPicture& picture, const FigureStyle& style = {});
 
-/// Returns one self-contained page that needs no network: an overview of all maps, one enlarged map, and
-/// lines from token to token. Weights have a precision of 1/255 of each map's largest weight.
+/// Returns the maps of that figure as pixels, without text: each cell is a square of whole pixels, at least
+/// one; panels stand as in the SVG figure. `style.width` limits the width. Throws Error if the cells do not
+/// fit in it.
+std::string attention_png(const AttentionPicture& picture, const FigureStyle& style = {});
+
+/// Returns a PNG file of pixels [height, width, 3].
+std::string encode_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& rgb);
+
+/// Returns one self-contained page that needs no network: all maps, one of them as a matrix or as lines from
+/// token to token, queries and keys by dimension, and candidates. Numbers are stored as shares of each map's
+/// largest, with 16 bits, or 8, 7 or 6 where the page would become too large, and compressed; the page says
+/// with how many. Throws Error if there are more numbers than 45 MB can hold.
 std::string attention_html(const AttentionPicture& picture);
 
 /// Returns `{"title", "tokens": {kind: {"queries", "keys"}}, "maps": [{"name", "kind", "layer", "head",
-/// "queries", "keys", "weights": [[…]]}]}`. `head` is null for a mean of heads; a weight is null if it is not
-/// finite.
+/// "queries", "keys", "measure", "weights": [[…]]}]}`, and for ablated heads `"scored": […], "ablation":
+/// [{"kind", "layer", "head", "change": […]}]`. `head` is null for a mean of heads and "max" for their
+/// maximum; a weight is null if it is not finite.
 std::string attention_json(const AttentionPicture& picture);
 
 /// Returns an array [maps, queries, keys] of float32 in NumPy's format 1.0. Throws Error if the maps have

@@ -1,0 +1,77 @@
+// Records the attention of one forward pass: weights, norms of the values, gradients, queries and keys; and
+// measures what the logits lose without a head.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heed/models/model.h"
+
+namespace heed {
+
+/// One kind of attention of a model.
+struct AttentionKind {
+  std::string name;   ///< `cross`, `encoder`, `decoder`
+  std::string stack;  ///< of its taps: `encoder` or `decoder`
+  std::string part;   ///< of its taps: `self_attn` or `cross_attn`
+  bool is_self() const { return part == "self_attn"; }
+};
+
+/// Returns the kinds that a model has, cross-attention first. Throws Error if there is none.
+std::vector<AttentionKind> attention_kinds(const Model& model);
+
+/// One number of the logits: of `logits` [1, T, V], token `token` at `position`; of logits [1, L], label
+/// `token`.
+struct LogitChoice {
+  std::int64_t position = 0, token = 0;
+};
+
+/// What is recorded. Empty lists of layers mean all.
+struct RecordOptions {
+  std::vector<AttentionKind> kinds;
+  std::vector<std::int64_t> layers = {};
+  bool value_norms = false;                            ///< for the value-weighted norms
+  bool vectors = false;                                ///< queries and keys
+  std::optional<LogitChoice> gradient = std::nullopt;  ///< of this logit
+};
+
+/// The attention of one layer; undefined tensors were not asked for, or do not exist. All are f32.
+struct RecordedLayer {
+  std::string name;  ///< of the part: `decoder.layers.2.cross_attn`
+  std::string kind;
+  std::int64_t layer = 0;
+  Tensor weights;      ///< [H, T, S]
+  Tensor value_norms;  ///< [H, S]: ||f(x)||, f(x) = v W_O with the head's rows of the output projection
+  Tensor gradient;     ///< [H, T, S]: of the logit, with respect to the weights
+  Tensor q, k;         ///< [H, T, d], [K, S, d]
+};
+
+struct AttentionRecord {
+  std::vector<RecordedLayer> layers;  ///< by kind, in the order of the options, and layer
+  Tensor logits;                      ///< of the model, if it computes any
+};
+
+/// Runs `inputs` (one row) through the model. Gradients of the weights are those of the sum over values that
+/// follows the softmax. Layers that do not exist are not recorded; attention without heads (of recurrent
+/// models) has weights only. Throws Error if the logit does not exist.
+/// Threads: with a gradient, no other may use the model.
+AttentionRecord record_attention(const Model& model, const TensorMap& inputs, const RecordOptions& options);
+
+/// What the logits lose without one head.
+struct HeadAblation {
+  std::string kind;
+  std::int64_t layer = 0, head = 0;
+  std::vector<float> change;  ///< per choice: the logit without the head minus the logit with it
+};
+
+/// Runs the model once per head of `record` with the head's output (before the output projection) replaced by
+/// zeros. `progress`, if given, is called before each pass with its number and the number of passes.
+std::vector<HeadAblation> ablate_heads(const Model& model, const TensorMap& inputs,
+                                       const AttentionRecord& record, std::span<const LogitChoice> choices,
+                                       const std::function<void(std::int64_t, std::int64_t)>& progress = {});
+
+}  // namespace heed

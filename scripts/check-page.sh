@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Opens an attention page in headless Chromium, clicks through its views, and checks what it shows. Prints the
+# milliseconds until the first map was drawn and the median of those for a change of head. Skips where Chromium is missing.
+# usage: scripts/check-page.sh FILE.html
+set -euo pipefail
+page=$(realpath "${1:?usage: scripts/check-page.sh FILE.html}")
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
+if [ -z "$browser" ]; then echo "check-page: skipped: no Chromium here"; exit 0; fi
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cp "$page" "$folder/page.html"
+cat >>"$folder/page.html" <<'HTML'
+<script>
+(async () => {
+  const problems = [], expect = (what, holds) => { if (!holds) problems.push(what); };
+  const drawn = () => document.documentElement.dataset.drawn, until = async test => { for (let i = 0; i < 4000 && !test(); ++i) await new Promise(r => setTimeout(r, 5)); };
+  window.onerror = message => problems.push(message);
+  window.onunhandledrejection = event => problems.push(String(event.reason));
+  const act = async change => {
+    delete document.documentElement.dataset.drawn;
+    const begin = performance.now();
+    change();
+    await until(drawn);
+    return performance.now() - begin;
+  };
+  await until(drawn);
+  const first = Number(drawn()), key = name => document.dispatchEvent(new KeyboardEvent("keydown", { key: name }));
+  expect("a map is drawn", $("map").width > 20);
+  const changes = [];
+  for (let i = 0; i < 12 && kindNow().heads.length > 1; ++i) {
+    const before = state.head;
+    changes.push(await act(() => { $("head").value = kindNow().heads[i % kindNow().heads.length]; $("head").onchange(); }));
+    expect("the head changes", state.head !== before || i === 0);
+  }
+  for (let kind = 0; kind < data.kinds.length; ++kind) {
+    await act(() => document.querySelectorAll("#kinds button")[kind].click());
+    expect("the kind changes", state.kind === kind);
+    for (const tab of [...document.querySelectorAll("#views button")].map(b => b.dataset.view)) {
+      await act(() => document.querySelector(`#views [data-view="${tab}"]`).click());
+      expect("only " + tab + " is shown", !$(tab).hidden && Object.keys(viewNames).every(v => v === tab || $(v).hidden));
+      hold(0, kindNow().keys.length - 1);
+      await until(() => $("readout").textContent.includes(kindNow().queries[0]));
+      expect("the readout names the query", $("readout").textContent.includes(kindNow().queries[0]));
+      expect("the address holds the query", location.hash.includes("/q0/"));
+      key("Escape");
+    }
+    for (const measure of kindNow().measures) {
+      await act(() => { $("measure").value = measure; $("measure").onchange(); });
+      expect("numbers of " + measure, values.some(v => v !== 0) && !values.some(Number.isNaN));
+    }
+    for (const column of kindNow().columns.filter(c => typeof c === "string")) await act(() => show({ measure: kindNow().measures[0], head: column }));
+    expect("rows of weights sum to one", state.measure !== "weights" || state.head !== "mean" || Math.abs(values.slice(0, kindNow().keys.length).reduce((a, b) => a + b, 0) - 1) < 0.1);
+  }
+  console.log("heed-check " + JSON.stringify({ first_ms: Math.round(first), change_ms: Math.round(changes.sort((a, b) => a - b)[changes.length >> 1] || 0), problems }));
+})();
+</script>
+HTML
+# It runs in real time, and reports on its console.
+"$browser" --headless --no-sandbox --disable-gpu --window-size=1400,900 --user-data-dir="$folder/profile" \
+  --remote-debugging-port=0 --enable-logging=stderr "file://$folder/page.html" 2>"$folder/console" >/dev/null &
+running=$!
+trap 'kill $running 2>/dev/null; wait $running 2>/dev/null; rm -rf "$folder"' EXIT
+result=
+for _ in $(seq 600); do
+  result=$(grep -ao 'heed-check {.*}' "$folder/console" | head -1 | sed 's/heed-check //; s/\\"/"/g' || true)
+  if [ -n "$result" ]; then break; fi
+  sleep 0.1
+done
+if [ -z "$result" ]; then echo "check-page: error: $1: the page did not finish in 60 s" >&2; exit 1; fi
+echo "$result"
+case $result in
+  *'"problems":[]'*) ;;
+  *) echo "check-page: error: $1: the page does not behave (problems are above)" >&2; exit 1 ;;
+esac

@@ -1,0 +1,254 @@
+// Encodes texts, pairs and targets, and labels the positions of images and sounds.
+#include "cli/attend_input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/generation_arguments.h"
+#include "cli/model_commands.h"
+#include "heed/generate/complete.h"
+#include "heed/generate/translate.h"
+#include "heed/io/safetensors.h"
+#include "heed/ops/loss.h"
+#include "heed/text/unicode.h"
+
+namespace heed::cli {
+namespace {
+
+constexpr const char* kMissingText = "missing text (give one with at least one word)";
+
+Tensor one_row(const std::vector<std::int64_t>& ids) {
+  return Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())});
+}
+
+std::vector<std::string> tokens_of(const Tokenizer* tokenizer, const std::vector<std::int64_t>& ids) {
+  std::vector<std::string> tokens;
+  for (const std::int64_t id : ids)
+    tokens.push_back(tokenizer != nullptr ? tokenizer->token(id) : std::to_string(id));
+  return tokens;
+}
+
+// Returns the target's ids: those of --target, or of the model's own translation.
+std::vector<std::int64_t> target_ids(const AttendText& text, const EncoderDecoderModel& model,
+                                     const AttendSource& source) {
+  if (text.target) return source.tokenizer->encode_target(*text.target).ids;
+  TranslateOptions options;
+  options.generation = load_generation_options(source.directory);
+  if (text.max_new_tokens) options.generation.max_new_tokens = text.max_new_tokens;
+  choose_seed(options.generation, source.globals);
+  const std::vector<std::string> texts{text.text};
+  return translate(model, *source.tokenizer, texts, options).front().candidates.front().hypothesis.ids;
+}
+
+// The tokens of an encoder-decoder. The rows of cross-attention are the target's tokens: the position that
+// predicts a token attends for it.
+void add_tokens(AttendInput& input, const std::vector<std::string>& source,
+                const std::vector<std::string>& target, const std::vector<std::string>& fed) {
+  if (!source.empty()) {
+    input.tokens["encoder"] = {source, source};
+    input.tokens["cross"] = {target, source};
+  }
+  input.tokens["decoder"] = {fed, fed};
+}
+
+AttendInput encoder_decoder_input(const AttendText& text, const EncoderDecoderModel& model,
+                                  const AttendSource& source) {
+  if (text.pair) throw UsageError("--pair: expected an encoder, got " + kind_of(model));
+  if (model.takes_features())
+    throw UsageError("--input: missing (" + model.family() + " takes tensors of sound, not text)");
+  const Encoding encoding = source.tokenizer->encode(text.text);
+  const std::vector<std::int64_t> target = target_ids(text, model, source);
+  if (target.empty()) throw Error(kMissingText);
+  const auto fed =
+      model.decoder_inputs(one_row(target), CrossEntropyOptions().ignore_index).to_vector<std::int64_t>();
+  AttendInput input{{{"input_ids", one_row(encoding.ids)}, {"decoder_input_ids", one_row(fed)}},
+                    text.text + " → " + source.tokenizer->decode(target),
+                    {},
+                    target};
+  add_tokens(input, encoding.tokens, tokens_of(source.tokenizer, target), tokens_of(source.tokenizer, fed));
+  return input;
+}
+
+AttendInput decoder_input(const AttendText& text, const DecoderModel& model, const AttendSource& source) {
+  if (text.pair) throw UsageError("--pair: expected an encoder, got " + kind_of(model));
+  std::vector<std::int64_t> ids = source.tokenizer->encode(text.text).ids;
+  if (ids.empty()) throw Error(kMissingText);
+  std::string title = text.text;
+  if (text.max_new_tokens) {
+    CompleteOptions options;
+    options.generation = load_generation_options(source.directory);
+    options.generation.max_new_tokens = text.max_new_tokens;
+    choose_seed(options.generation, source.globals);
+    const std::vector<std::vector<std::int64_t>> prompts{ids};
+    const Completion completion = complete(model, *source.tokenizer, prompts, options).front().front();
+    title += " → " + completion.text;
+    ids.insert(ids.end(), completion.hypothesis.ids.begin(), completion.hypothesis.ids.end());
+  }
+  const std::vector<std::string> tokens = tokens_of(source.tokenizer, ids);
+  std::vector<std::int64_t> following(ids.begin() + 1, ids.end());
+  following.push_back(-1);
+  return {{{"input_ids", one_row(ids)}}, title, {{"decoder", {tokens, tokens}}}, following};
+}
+
+AttendInput encoder_input(const AttendText& text, const AttendSource& source) {
+  const Encoding encoding =
+      text.pair ? source.tokenizer->encode_pair(text.text, *text.pair) : source.tokenizer->encode(text.text);
+  if (encoding.ids.empty()) throw Error(kMissingText);
+  AttendInput input{{{"input_ids", one_row(encoding.ids)}},
+                    text.pair ? text.text + " / " + *text.pair : text.text,
+                    {{"encoder", {encoding.tokens, encoding.tokens}}},
+                    std::vector<std::int64_t>(encoding.ids.size(), -1)};
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&source.model);
+  if (encoder != nullptr && encoder->type_vocab_size() > 1)
+    input.tensors["token_type_ids"] = one_row(encoding.type_ids);
+  const auto mask = source.tokenizer->mask_id();
+  const auto found = mask ? std::find(encoding.ids.begin(), encoding.ids.end(), *mask) : encoding.ids.end();
+  if (found != encoding.ids.end()) input.mask_position = found - encoding.ids.begin();
+  return input;
+}
+
+std::vector<std::int64_t> ids_in(const TensorMap& tensors, const std::string& name) {
+  const auto found = tensors.find(name);
+  return found == tensors.end() ? std::vector<std::int64_t>()
+                                : found->second.to(DType::i64).to_vector<std::int64_t>();
+}
+
+std::vector<std::string> numbered_positions(std::int64_t count) {
+  std::vector<std::string> labels;
+  for (std::int64_t i = 0; i < count; ++i) labels.push_back(std::to_string(i));
+  return labels;
+}
+
+// The encoder of a sound model halves the frames, which are 10 ms apart.
+std::vector<std::string> part_labels(const PatchGrid& grid) {
+  std::vector<std::string> labels;
+  for (std::int64_t i = 0; i < grid.first; ++i) labels.emplace_back(i == 0 ? "[CLS]" : "[DIST]");
+  for (std::int64_t i = 0; i < grid.rows * grid.columns; ++i) {
+    labels.push_back(grid.rows > 1 ? fmt::format("{},{}", i / grid.columns, i % grid.columns)
+                                   : fmt::format("{:.2f} s", 0.02 * static_cast<double>(i)));
+  }
+  return labels;
+}
+
+// Whether tokens are spelled in GPT-2's alphabet of bytes.
+bool is_byte_level(const Tokenizer& tokenizer) {
+  const auto space = tokenizer.token_to_id("Ġ");
+  if (!space || !tokenizer.token_to_id("Ċ")) return false;
+  const std::vector<std::int64_t> ids{*space};
+  return tokenizer.decode(ids, false) == " ";
+}
+
+// The byte of a character of that alphabet: printable ones stand for themselves, the others follow from 256.
+std::optional<unsigned char> byte_of(char32_t character) {
+  const auto printable = [](char32_t c) { return (c > 32 && c < 127) || (c > 160 && c < 256 && c != 173); };
+  if (printable(character)) return static_cast<unsigned char>(character);
+  char32_t next = 256;
+  for (char32_t byte = 0; byte < 256; ++byte) {
+    if (!printable(byte) && next++ == character) return static_cast<unsigned char>(byte);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> characters_of(const std::string& token) {
+  std::string bytes, hexadecimal;
+  for (std::size_t i = 0; i < token.size();) {
+    const auto first = static_cast<unsigned char>(token[i]);
+    if (first >= 0xE0 || (first >= 0x80 && i + 1 == token.size())) return std::nullopt;
+    const char32_t character =
+        first < 0x80 ? first
+                     : static_cast<char32_t>((first & 0x1Fu) << 6 |
+                                             (static_cast<unsigned char>(token[i + 1]) & 0x3Fu));
+    i += first < 0x80 ? 1 : 2;
+    const auto byte = byte_of(character);
+    if (!byte) return std::nullopt;
+    bytes += static_cast<char>(*byte);
+    hexadecimal += fmt::format("<{:02X}>", *byte);
+  }
+  if (replace_invalid_utf8(bytes) != bytes) return hexadecimal;
+  if (!bytes.empty() && bytes.front() == ' ' && bytes.size() > 1) bytes = "·" + bytes.substr(1);
+  return bytes;
+}
+
+}  // namespace
+
+AttendInput text_input(const AttendText& text, const AttendSource& source) {
+  const Model& model = source.model;
+  if (model.vocab_size() == 0)
+    throw UsageError("--input: missing (" + model.family() + " takes tensors, not text)");
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
+  if (both != nullptr) return encoder_decoder_input(text, *both, source);
+  if (text.target) throw UsageError("--target: expected an encoder-decoder, got " + kind_of(model));
+  const auto* decoder = dynamic_cast<const DecoderModel*>(&model);
+  if (decoder != nullptr) return decoder_input(text, *decoder, source);
+  if (text.max_new_tokens)
+    throw UsageError("--max-new-tokens: expected a model that generates, got " + kind_of(model));
+  return encoder_input(text, source);
+}
+
+AttendInput tensor_input(const std::filesystem::path& file, const AttendSource& source) {
+  AttendInput input;
+  input.title = file.filename().string();
+  const SafetensorsFile tensors = SafetensorsFile::open(file);
+  for (const TensorInfo& info : tensors.tensors()) {
+    if (!info.shape.empty() && info.shape[0] != 1)
+      throw Error(fmt::format("{}: expected one row in {}, got {}", file.string(), info.name, info.shape[0]));
+    input.tensors[info.name] = tensors.get(info.name);
+  }
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&source.model);
+  const std::vector<std::int64_t> ids = ids_in(input.tensors, "input_ids");
+  const std::vector<std::string> tokens = tokens_of(source.tokenizer, ids);
+  if (both == nullptr) {
+    if (ids.empty()) return input;
+    const bool decodes = dynamic_cast<const DecoderModel*>(&source.model) != nullptr;
+    input.tokens[decodes ? "decoder" : "encoder"] = {tokens, tokens};
+    return input;
+  }
+  std::vector<std::int64_t> fed = ids_in(input.tensors, "decoder_input_ids"),
+                            target = ids_in(input.tensors, "labels");
+  if (fed.empty() && !target.empty())
+    fed = both->decoder_inputs(one_row(target), CrossEntropyOptions().ignore_index).to_vector<std::int64_t>();
+  input.tensors["decoder_input_ids"] = one_row(fed);
+  if (fed.empty())
+    throw Error(file.string() + ": expected decoder_input_ids or labels for the decoder of " +
+                source.model.family() + ", got neither (add one of them to the file)");
+  add_tokens(input, tokens, tokens_of(source.tokenizer, target.empty() ? fed : target),
+             tokens_of(source.tokenizer, fed));
+  input.following = target;
+  return input;
+}
+
+std::vector<std::string> shown_tokens(const std::vector<std::string>& tokens, const Tokenizer* tokenizer) {
+  if (tokenizer == nullptr || !is_byte_level(*tokenizer)) return tokens;
+  std::vector<std::string> shown;
+  for (const std::string& token : tokens) shown.push_back(characters_of(token).value_or(token));
+  return shown;
+}
+
+std::optional<PatchGrid> patch_grid(const TensorMap& tensors, std::int64_t keys) {
+  if (tensors.contains("input_features")) return PatchGrid{1, keys, 0};
+  const auto image = tensors.find("pixel_values");
+  if (image == tensors.end() || image->second.rank() != 4) return std::nullopt;
+  const std::int64_t height = image->second.size(2), width = image->second.size(3);
+  for (const std::int64_t first : {1, 0, 2}) {
+    for (std::int64_t side = std::min(height, width); side > 0; --side) {
+      if ((height / side) * (width / side) + first == keys)
+        return PatchGrid{height / side, width / side, first};
+    }
+  }
+  return std::nullopt;
+}
+
+void add_missing_tokens(AttendInput& input, const AttentionRecord& record) {
+  for (const RecordedLayer& layer : record.layers) {
+    if (input.tokens.contains(layer.kind)) continue;
+    const std::int64_t keys = layer.weights.size(2);
+    const auto grid = patch_grid(input.tensors, keys);
+    const std::vector<std::string> labels = grid ? part_labels(*grid) : numbered_positions(keys);
+    const auto fed = input.tokens.find("decoder");
+    const bool cross = layer.kind == "cross" && fed != input.tokens.end();
+    input.tokens[layer.kind] = {cross ? fed->second.queries : labels, labels};
+  }
+}
+
+}  // namespace heed::cli

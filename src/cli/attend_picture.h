@@ -1,0 +1,35 @@
+// From recorded attention to the picture of heed attend: maps of each measure, and what the page shows
+// beside.
+#pragma once
+
+#include <string>
+
+#include "cli/attend_input.h"
+#include "cli/pictures.h"
+#include "heed/inspect/picture.h"
+#include "heed/inspect/record.h"
+
+namespace heed::cli {
+
+/// Adds the maps of `measure`: weights, norms, mean, max, gradient, or rollout, which takes the record of all
+/// layers. Throws UsageError for heads that do not exist.
+void add_measure(AttentionPicture& picture, const AttentionRecord& record, const MapChoice& choice,
+                 const std::string& measure);
+
+/// Adds what the page shows beside the maps: norms of values, candidates, the image; and queries and keys,
+/// unless there are more than `most_vectors` numbers of them.
+void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
+                    const AttendSource& source, std::int64_t most_vectors);
+
+/// Runs the model once per shown head and adds what its logits lose: at each position that of the token that
+/// follows, else of the most probable one.
+void add_ablations(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
+                   const AttendSource& source);
+
+/// The most probable token at a position of logits [1, T, V], or label of [1, L].
+std::int64_t best_token(const Tensor& logits, std::int64_t position);
+
+/// The token or label that a logit is of.
+std::string name_of(std::int64_t token, const AttendSource& source);
+
+}  // namespace heed::cli

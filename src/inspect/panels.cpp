@@ -1,0 +1,98 @@
+// Places the maps of figures. Maps of a kind share their tokens, so only the outer maps have labels.
+#include "inspect/panels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+#include "heed/text/unicode.h"
+#include "inspect/labels.h"
+
+namespace heed::inspect {
+namespace {
+
+constexpr double kTiltCosine = 0.5, kTiltSine = 0.866;  // column labels rise at 60 degrees
+constexpr int kLongestLabel = 20;
+
+std::vector<std::string> labels_of(const std::vector<std::string>& tokens) {
+  std::vector<std::string> labels;
+  for (const std::string& token : tokens) labels.push_back(shorten(visible(token), kLongestLabel));
+  return labels;
+}
+
+/// Estimates the width of the widest label in pixels from an average character: SVG cannot measure text.
+double label_room(const std::vector<std::string>& labels, double font) {
+  int columns = 0;
+  for (const std::string& label : labels) columns = std::max(columns, display_width(label));
+  return 0.6 * font * columns + 8;
+}
+
+template <typename T>
+std::size_t index_of(std::vector<T>& values, const std::type_identity_t<T>& value) {
+  const auto found = std::find(values.begin(), values.end(), value);
+  if (found != values.end()) return static_cast<std::size_t>(found - values.begin());
+  values.push_back(value);
+  return values.size() - 1;
+}
+
+/// Returns the widest cell with which `across` panels of `keys` columns fit the page.
+double cell_for(std::size_t across, std::size_t keys, double largest, double width) {
+  const double panel = (width - kPanelGap * static_cast<double>(across - 1)) / static_cast<double>(across);
+  return std::clamp(std::floor(panel / static_cast<double>(keys)), 3.0, largest);
+}
+
+void place_panels(Section& section, const std::vector<const AttentionMap*>& maps, double width) {
+  std::vector<std::pair<std::string, std::int64_t>> layers;  // of each measure
+  std::vector<std::int64_t> heads;
+  for (const AttentionMap* map : maps) {
+    index_of(layers, {map->measure, map->layer});
+    index_of(heads, map->head);
+  }
+  if (layers.size() > 1 && maps.size() <= layers.size() * heads.size()) {
+    section.panels.assign(layers.size(), std::vector<const AttentionMap*>(heads.size(), nullptr));
+    for (const AttentionMap* map : maps) {
+      section.panels[index_of(layers, {map->measure, map->layer})][index_of(heads, map->head)] = map;
+    }
+    return;
+  }
+  // Four panels per row, unless the cells of a longer sentence would be too small for labels.
+  std::size_t across = std::min<std::size_t>(maps.size(), 4);
+  while (across > 1 && cell_for(across, section.columns.size(), 30, width) < 13) --across;
+  for (std::size_t i = 0; i < maps.size(); ++i) {
+    if (i % across == 0) section.panels.emplace_back();
+    section.panels.back().push_back(maps[i]);
+  }
+}
+
+Section make_section(const AttentionPicture& picture, const std::string& kind, double width) {
+  Section section;
+  section.kind = kind;
+  section.tokens = &picture.tokens.find(kind)->second;
+  section.rows = labels_of(section.tokens->queries);
+  section.columns = labels_of(section.tokens->keys);
+  std::vector<const AttentionMap*> maps;
+  for (const AttentionMap& map : picture.maps) {
+    if (map.kind == kind) maps.push_back(&map);
+  }
+  place_panels(section, maps, width);
+  for (const auto& row : section.panels) section.panels_across = std::max(section.panels_across, row.size());
+  section.cell = cell_for(section.panels_across, section.columns.size(), maps.size() == 1 ? 34 : 26, width);
+  section.font = std::clamp(section.cell * 0.62, 8.0, 14.0);
+  section.left = label_room(section.rows, section.font);
+  section.above = label_room(section.columns, section.font) * kTiltSine + section.font * 0.5;
+  section.right = std::max(0.0, label_room(section.columns, section.font) * kTiltCosine - section.cell / 2);
+  return section;
+}
+
+}  // namespace
+
+std::vector<Section> place_maps(const AttentionPicture& picture, double width) {
+  std::vector<std::string> kinds;
+  for (const AttentionMap& map : picture.maps) index_of(kinds, map.kind);
+  std::vector<Section> sections;
+  for (const std::string& kind : kinds) sections.push_back(make_section(picture, kind, width));
+  return sections;
+}
+
+}  // namespace heed::inspect

@@ -1,0 +1,38 @@
+// How figures place their maps: a section per kind, in it a grid of panels with one row per layer and one
+// column per head (a single layer's heads wrap).
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "heed/inspect/picture.h"
+
+namespace heed::inspect {
+
+inline constexpr double kPanelGap = 18, kPanelCaption = 22, kSectionTitle = 26;
+
+/// The maps of one kind in rows and columns of panels, with their dimensions.
+struct Section {
+  std::string kind;
+  const AttentionTokens* tokens = nullptr;
+  std::vector<std::string> rows, columns;                     // labels
+  std::vector<std::vector<const AttentionMap*>> panels;       // null for a missing head
+  double cell = 0, font = 0, left = 0, above = 0, right = 0;  // space for the labels beside the panels
+  std::size_t panels_across = 0;
+
+  double panel_width() const { return cell * static_cast<double>(columns.size()); }
+  double panel_height() const { return cell * static_cast<double>(rows.size()); }
+  double width() const {
+    return left + static_cast<double>(panels_across) * (panel_width() + kPanelGap) - kPanelGap + right;
+  }
+  double height() const {
+    return kSectionTitle + above +
+           static_cast<double>(panels.size()) * (panel_height() + kPanelCaption + kPanelGap);
+  }
+};
+
+/// Returns a section for each kind, in the order of the maps; panels of one row take about `width` pixels.
+std::vector<Section> place_maps(const AttentionPicture& picture, double width);
+
+}  // namespace heed::inspect

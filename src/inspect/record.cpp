@@ -1,0 +1,192 @@
+// Records the attention of one forward pass through the model's taps.
+#include "heed/inspect/record.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "heed/autograd.h"
+#include "heed/error.h"
+#include "heed/ops/elementwise.h"
+#include "heed/ops/matmul.h"
+#include "heed/ops/reduce.h"
+#include "heed/ops/shape.h"
+
+namespace heed {
+namespace {
+
+// [1, H, ...] -> [H, ...], f32, without history.
+Tensor only_row(const Tensor& x, const std::string& name) {
+  if (x.size(0) != 1) throw Error(name + ": expected one row, got " + std::to_string(x.size(0)));
+  return reshape(x.detach().to(DType::f32).contiguous(), {x.size(1), x.size(2), x.size(3)}).clone();
+}
+
+// For each head h: dA = dO v^T, where O = A v. heads [H, T, d], values [K, S, d].
+Tensor gradient_of_weights(const Tensor& heads, const Tensor& values) {
+  const std::int64_t group = heads.size(0) / values.size(0);
+  const Tensor grouped = reshape(heads, {values.size(0), group * heads.size(1), heads.size(2)});
+  return reshape(matmul(grouped, transpose(values, 1, 2)), {heads.size(0), heads.size(1), values.size(1)});
+}
+
+// The listeners of one kind of attention, and what they heard, by layer.
+class KindRecorder {
+ public:
+  KindRecorder(Taps& taps, const AttentionKind& kind, const RecordOptions& options) : kind_(kind) {
+    listen(taps, options, "weights",
+           [](Entry& e, Tensor& x) { e.layer.weights = only_row(x, e.layer.name); });
+    if (options.value_norms) {
+      listen(taps, options, "transformed", [](Entry& e, Tensor& x) {
+        const NoGradients guard;
+        const Tensor f = only_row(x, e.layer.name);
+        e.layer.value_norms = sqrt(sum(f * f, 2));
+      });
+    }
+    if (options.vectors) {
+      listen(taps, options, "q", [](Entry& e, Tensor& x) { e.layer.q = only_row(x, e.layer.name); });
+      listen(taps, options, "k", [](Entry& e, Tensor& x) { e.layer.k = only_row(x, e.layer.name); });
+    }
+    if (!options.gradient) return;
+    listen(taps, options, "v", [](Entry& e, Tensor& x) { e.values = only_row(x, e.layer.name); });
+    listen(taps, options, "heads", [](Entry& e, Tensor& x) {
+      // The weights have no gradient of their own; that of the heads' outputs, O = A v, gives it.
+      e.offset = Tensor::zeros(x.shape(), x.dtype()).set_requires_grad();
+      x = x + e.offset;
+    });
+  }
+
+  void finish(AttentionRecord& record, const RecordOptions& options) {
+    for (auto& [index, entry] : entries_) {
+      if (options.gradient && entry.offset.defined()) {
+        const NoGradients guard;
+        const Tensor of_heads = entry.offset.grad();
+        const Tensor heads =
+            only_row(of_heads.defined() ? of_heads : Tensor::zeros(entry.offset.shape()), entry.layer.name);
+        entry.layer.gradient = gradient_of_weights(heads, entry.values);
+      }
+      record.layers.push_back(std::move(entry.layer));
+    }
+  }
+
+ private:
+  struct Entry {
+    RecordedLayer layer;
+    Tensor values, offset;
+  };
+
+  void listen(Taps& taps, const RecordOptions& options, const std::string& what,
+              const std::function<void(Entry&, Tensor&)>& keep) {
+    const std::string prefix = kind_.stack + ".layers.", suffix = "." + kind_.part + "." + what;
+    const auto add = [&](const std::string& layer) {
+      taps.listen(prefix + layer + suffix, [this, prefix, suffix, keep](const std::string& name, Tensor& x) {
+        const std::int64_t index = std::stoll(name.substr(prefix.size()));
+        Entry& entry = entries_[index];
+        entry.layer.name = name.substr(0, name.rfind('.'));
+        entry.layer.kind = kind_.name;
+        entry.layer.layer = index;
+        keep(entry, x);
+      });
+    };
+    if (options.layers.empty()) add("*");
+    for (const std::int64_t layer : options.layers) add(std::to_string(layer));
+  }
+
+  AttentionKind kind_;
+  std::map<std::int64_t, Entry> entries_;
+};
+
+Tensor chosen_logit(const Tensor& logits, const LogitChoice& choice) {
+  const bool tokens = logits.rank() == 3;
+  const Tensor row = tokens ? slice(logits, 1, choice.position, choice.position + 1) : logits;
+  return slice(row, row.rank() - 1, choice.token, choice.token + 1);
+}
+
+void check_choice(const Tensor& logits, const LogitChoice& choice) {
+  if (!logits.defined()) throw Error("gradient: expected a model with logits, got one without a head");
+  const std::int64_t positions = logits.rank() == 3 ? logits.size(1) : choice.position + 1;
+  const std::int64_t tokens = logits.size(logits.rank() - 1);
+  if (choice.position < 0 || choice.position >= positions)
+    throw Error("gradient: expected a position below " + std::to_string(positions) + ", got " +
+                std::to_string(choice.position));
+  if (choice.token < 0 || choice.token >= tokens)
+    throw Error("gradient: expected a token or label below " + std::to_string(tokens) + ", got " +
+                std::to_string(choice.token));
+}
+
+// The parameters' gradients are not wanted.
+void zero_gradients(const Model& model) {
+  for (const Parameter& parameter : model.parameters()) parameter.tensor.zero_grad();
+}
+
+}  // namespace
+
+std::vector<AttentionKind> attention_kinds(const Model& model) {
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
+  if (dynamic_cast<const DecoderModel*>(&model) != nullptr) return {{"decoder", "decoder", "self_attn"}};
+  if (both == nullptr) return {{"encoder", "encoder", "self_attn"}};
+  std::vector<AttentionKind> kinds;
+  if (both->has_cross_attention()) kinds.push_back({"cross", "decoder", "cross_attn"});
+  if (both->has_self_attention()) {
+    kinds.push_back({"encoder", "encoder", "self_attn"});
+    kinds.push_back({"decoder", "decoder", "self_attn"});
+  }
+  if (kinds.empty())
+    throw Error("attend: expected a model with attention, got " + model.family() +
+                " without (config.json: attention)");
+  return kinds;
+}
+
+AttentionRecord record_attention(const Model& model, const TensorMap& inputs, const RecordOptions& options) {
+  Taps taps;
+  std::vector<std::unique_ptr<KindRecorder>> recorders;
+  for (const AttentionKind& kind : options.kinds)
+    recorders.push_back(std::make_unique<KindRecorder>(taps, kind, options));
+  std::optional<NoGradients> guard;
+  if (!options.gradient) guard.emplace();
+  Context context{false, nullptr, &taps};
+  const TensorMap outputs = model.forward(inputs, {}, context);
+  AttentionRecord record;
+  if (const auto found = outputs.find("logits"); found != outputs.end())
+    record.logits = found->second.detach();
+  if (options.gradient) {
+    check_choice(record.logits, *options.gradient);
+    const Tensor logit = chosen_logit(outputs.at("logits"), *options.gradient);
+    logit.backward(Tensor::full(logit.shape(), 1.0, logit.dtype()));
+    zero_gradients(model);
+  }
+  for (const auto& recorder : recorders) recorder->finish(record, options);
+  return record;
+}
+
+std::vector<HeadAblation> ablate_heads(const Model& model, const TensorMap& inputs,
+                                       const AttentionRecord& record, std::span<const LogitChoice> choices,
+                                       const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  const NoGradients guard;
+  std::vector<double> whole;
+  for (const LogitChoice& choice : choices) {
+    check_choice(record.logits, choice);
+    whole.push_back(chosen_logit(record.logits, choice).item());
+  }
+  std::int64_t passes = 0, pass = 0;
+  for (const RecordedLayer& layer : record.layers) passes += layer.weights.size(0);
+  std::vector<HeadAblation> result;
+  for (const RecordedLayer& layer : record.layers) {
+    for (std::int64_t head = 0; head < layer.weights.size(0); ++head) {
+      if (progress) progress(pass++, passes);
+      Taps taps;
+      taps.listen(layer.name + ".heads", [head](const std::string&, Tensor& x) {
+        x = x.clone();
+        const Tensor one = slice(x, 1, head, head + 1);
+        one.copy_from(Tensor::zeros(one.shape(), one.dtype()));
+      });
+      Context context{false, nullptr, &taps};
+      const Tensor logits = model.forward(inputs, {}, context).at("logits");
+      taps.require_all_fired();
+      HeadAblation& one = result.emplace_back(HeadAblation{layer.kind, layer.layer, head, {}});
+      for (std::size_t i = 0; i < choices.size(); ++i)
+        one.change.push_back(static_cast<float>(chosen_logit(logits, choices[i]).item() - whole[i]));
+    }
+  }
+  return result;
+}
+
+}  // namespace heed
