@@ -96,13 +96,14 @@ Tensor weigh_values(const MultiHeadAttention& a, const Tensor& weights, const Te
 
 Tensor transformed_values(const MultiHeadAttention& a, const Tensor& values) {
   const std::int64_t batch = values.size(0), keys = values.size(2), d = values.size(3);
+  const DType dtype = values.dtype() == DType::f64 ? DType::f64 : DType::f32;
   Linear no_bias = a.out;
   no_bias.bias = {};
   std::vector<Tensor> result;
   for (std::int64_t h = 0; h < a.heads; ++h) {
     const std::int64_t kv = h / (a.heads / a.kv_heads);
-    std::vector<Tensor> row(static_cast<std::size_t>(a.heads), Tensor::zeros({batch, keys, d}));
-    row[static_cast<std::size_t>(h)] = reshape(slice(values, 1, kv, kv + 1).to(DType::f32), {batch, keys, d});
+    std::vector<Tensor> row(static_cast<std::size_t>(a.heads), Tensor::zeros({batch, keys, d}, dtype));
+    row[static_cast<std::size_t>(h)] = reshape(slice(values, 1, kv, kv + 1).to(dtype), {batch, keys, d});
     result.push_back(no_bias(concat(row, 2)));
   }
   return heed::stack(result, 1);

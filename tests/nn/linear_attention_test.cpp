@@ -139,7 +139,7 @@ TEST(LinearSelfAttention, TapsSeeWeightsAndMayReplaceThem) {
   Pass pass(context);
   pass.name = "a";
   expect_near(part(x, pass), want, 1e-12);
-  EXPECT_EQ(seen.size(), 7u);  // q, k, v, weights, heads, contributions, out
+  EXPECT_EQ(seen.size(), 8u);  // q, k, v, transformed, weights, heads, contributions, out
   ASSERT_EQ(seen.at("a.weights").shape(), (Shape{2, 4, 3, 3}));
   expect_near(sum(seen.at("a.weights"), -1), Tensor::full({2, 4, 3}, 1, DType::f64), 1e-12);
 }

@@ -88,10 +88,10 @@ TEST(Stack, SharedLayersHaveTapsOfTheirOwn) {
   std::vector<std::string> expected{"encoder.embed"};
   for (const std::string layer : {"encoder.layers.0.", "encoder.layers.1."}) {
     for (const char* tap :
-         {"in", "self_attn.norm", "self_attn.q", "self_attn.k", "self_attn.v", "self_attn.scores",
-          "self_attn.weights", "self_attn.heads", "self_attn.contributions", "self_attn.out",
-          "self_attn.added", "mid", "feed_forward.norm", "feed_forward.inner", "feed_forward.out",
-          "feed_forward.added", "out"})
+         {"in", "self_attn.norm", "self_attn.q", "self_attn.k", "self_attn.v", "self_attn.transformed",
+          "self_attn.scores", "self_attn.weights", "self_attn.heads", "self_attn.contributions",
+          "self_attn.out", "self_attn.added", "mid", "feed_forward.norm", "feed_forward.inner",
+          "feed_forward.out", "feed_forward.added", "out"})
       expected.push_back(layer + tap);
   }
   EXPECT_EQ(heard, expected);
