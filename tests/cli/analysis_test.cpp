@@ -14,10 +14,11 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string gpt2() { return std::string(HEED_FIXTURES) + "/decoders/gpt2"; }
+std::string analysed_gpt2() { return std::string(HEED_FIXTURES) + "/decoders/gpt2"; }
 
 Words tap_words(const std::string& output, const Words& more) {
-  Words words{"forward", "--model", gpt2(), "--input", gpt2() + "/inputs.safetensors", "--output", output};
+  Words words{"forward",  "--model", analysed_gpt2(), "--input", analysed_gpt2() + "/inputs.safetensors",
+              "--output", output};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }

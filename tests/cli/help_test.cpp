@@ -166,7 +166,7 @@ TEST(Completion, BashOffersCommandsAndValues) {
                                                 {"heed", "attend", "--heads", ""},
                                                 {"heed", "train", "comp"}}));
   EXPECT_EQ(offered, (Words{"translate train", "gemm generate", "tokenize", "true false never", "never", "",
-                            "all mean", "completion"}));
+                            "all mean max", "completion"}));
 }
 
 // zsh's own _arguments needs a terminal; its arguments show what it would offer.

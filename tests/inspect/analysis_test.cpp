@@ -112,7 +112,7 @@ TEST_P(Analysis, PatchingEqualsHooks) {
 }
 
 template <class Call>
-std::string message_of(Call call) {
+std::string error_of(Call call) {
   try {
     call();
   } catch (const Error& error) {
@@ -128,17 +128,17 @@ TEST(AnalysisErrors, NameWhatIsWrong) {
   const TensorMap one = row_of({1, 2, 3}), longer = row_of({1, 2, 3, 4});
   const auto heads = [&](const Model& model, const TensorMap& text) {
     const std::vector<TensorMap> texts{text};
-    return message_of([&] { measure_heads(model, texts, {}); });
+    return error_of([&] { measure_heads(model, texts, {}); });
   };
-  EXPECT_THAT(message_of([&] { logit_lens(*bert, one, 1); }), testing::HasSubstr("predicts the next token"));
-  EXPECT_THAT(message_of([&] { attribute_logit(*gpt2, one, 3, 5); }),
+  EXPECT_THAT(error_of([&] { logit_lens(*bert, one, 1); }), testing::HasSubstr("predicts the next token"));
+  EXPECT_THAT(error_of([&] { attribute_logit(*gpt2, one, 3, 5); }),
               testing::HasSubstr("expected a position below 3, got 3"));
-  EXPECT_THAT(message_of([&] { attribute_logit(*gpt2, one, 0, 512); }),
+  EXPECT_THAT(error_of([&] { attribute_logit(*gpt2, one, 0, 512); }),
               testing::HasSubstr("expected a token below 512, got 512"));
   const TensorMap both{{"input_ids", one.at("input_ids")}, {"decoder_input_ids", one.at("input_ids")}};
-  EXPECT_THAT(message_of([&] { attribute_logit(*bart, both, 0, 5); }),
+  EXPECT_THAT(error_of([&] { attribute_logit(*bart, both, 0, 5); }),
               testing::HasSubstr("norms after the sum"));
-  EXPECT_THAT(message_of([&] { patch_activations(*gpt2, one, longer, {}); }),
+  EXPECT_THAT(error_of([&] { patch_activations(*gpt2, one, longer, {}); }),
               testing::HasSubstr("as many tokens"));
   EXPECT_THAT(heads(*bert, one), testing::HasSubstr("decoder.layers.*"));
   EXPECT_THAT(heads(*gpt2, row_of({1})), testing::HasSubstr("at least two tokens"));

@@ -56,9 +56,9 @@ class Twin final : public Communicator {
 
 // Embeddings at the bottom, a table that is tied as input and output, and three layers, of which two have the
 // same weights.
-class Learner {
+class BucketLearner {
  public:
-  Learner() {
+  BucketLearner() {
     bottom_ = weight({kWords, kWidth});
     table_ = weight({kWords, kWidth});
     const Layer once = layer(), twice = layer();
@@ -117,7 +117,7 @@ std::vector<std::vector<float>> doubled(std::vector<std::vector<float>> all) {
 TEST(GradientBuckets, AreCompleteWhenTheySetOff) {
   for (const bool checkpointing : {false, true}) {
     for (const std::int64_t bytes : {1, 500, 1 << 20}) {  // a bucket each; some; one
-      const Learner learner;
+      const BucketLearner learner;
       learner.loss(checkpointing).backward();
       const auto expected = doubled(learner.gradients());
       learner.clear();
@@ -135,7 +135,7 @@ TEST(GradientBuckets, AreCompleteWhenTheySetOff) {
 
 TEST(GradientBuckets, SetOffDuringTheBackwardPass) {
   for (const bool checkpointing : {false, true}) {
-    const Learner learner;
+    const BucketLearner learner;
     Twin world;
     GradientBuckets buckets(learner.parameters(), world, false, 1);
     bool early = false;
@@ -151,7 +151,7 @@ TEST(GradientBuckets, SetOffDuringTheBackwardPass) {
 }
 
 TEST(GradientBuckets, AccumulateBeforeTheyAddUp) {
-  const Learner learner;
+  const BucketLearner learner;
   for (int i = 0; i < 3; ++i) learner.loss(false).backward();
   const auto expected = doubled(learner.gradients());
   learner.clear();
@@ -165,7 +165,7 @@ TEST(GradientBuckets, AccumulateBeforeTheyAddUp) {
 }
 
 TEST(GradientBuckets, AProcessWithoutRowsAddsNothing) {
-  const Learner learner;
+  const BucketLearner learner;
   Twin world;
   GradientBuckets buckets(learner.parameters(), world, false);
   buckets.backward(Tensor(), true);
@@ -174,7 +174,7 @@ TEST(GradientBuckets, AProcessWithoutRowsAddsNothing) {
 }
 
 TEST(GradientBuckets, ShardsCoverHalfOfEveryBucket) {
-  const Learner learner;
+  const BucketLearner learner;
   learner.loss(false).backward();
   const auto expected = doubled(learner.gradients());
   learner.clear();
