@@ -96,6 +96,30 @@ def attention_kind(kind, heads=8, head_dim=64, length=4096, stride=64, backward=
     return Job(f"{kind}, {heads}×{head_dim}, T={length}, causal", arguments, {"PyTorch": in_torch})
 
 
+def recurrent(cell, batch=32, length=64, size=256, backward=True):
+    arguments = f"recurrent --cell {cell} --batch {batch} --length {length} --input {size} --hidden {size}".split()
+    arguments += ["--backward"] * backward
+
+    def in_torch(cache, threads):
+        torch = torch_with(threads)
+        layer = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[cell](size, size, batch_first=True)
+        x, d_y = torch.randn(batch, length, size), torch.randn(batch, length, size)
+        if not backward:
+            def forward():
+                with torch.no_grad():
+                    layer(x)
+            return forward
+        x.requires_grad_()
+
+        def both():
+            layer(x)[0].backward(d_y)
+            layer.zero_grad()
+            x.grad = None
+        return both
+
+    return Job(f"{cell.upper()}, {batch}×{length}, {size} → {size}", arguments, {"PyTorch": in_torch})
+
+
 def gemm(m, n, k, dtype="f32"):
     def in_torch(cache, threads):
         torch = torch_with(threads)
@@ -255,6 +279,8 @@ JOBS: dict[str, Job] = {
     **dict(attention_jobs()),
     **{f"attention-{kind}" + "-backward" * backward: attention_kind(kind, backward=backward)
        for kind in ("linear", "strided", "fixed") for backward in (False, True)},
+    **{f"recurrent-{cell}-{batch}" + "-backward" * backward: recurrent(cell, batch, backward=backward)
+       for cell in ("lstm", "gru") for batch in (1, 32) for backward in (False, True)},
     "gemm-512": gemm(512, 3072, 768), "gemm-1": gemm(1, 3072, 768), "gemm-1-bf16": gemm(1, 3072, 768, "bf16"),
     "train-gpt2": train(),
     "bert-1x32": encode(1, 32), "bert-1x128": encode(1, 128), "bert-8x128": encode(8, 128),

@@ -14,7 +14,7 @@ from pathlib import Path
 from jobs import JOBS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-GROUPS = {"attention": "attention-", "products": "gemm-", "training": "train-", "encoding": "bert-",
+GROUPS = {"attention": "attention-", "recurrent": "recurrent-", "products": "gemm-", "training": "train-", "encoding": "bert-",
           "decoding": "generate-", "translation": "translate-", "opening": "info-"}
 
 

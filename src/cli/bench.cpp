@@ -137,6 +137,7 @@ void add_bench(CLI::App& app, const Globals& globals) {
   command->require_subcommand(1);
   add_bench_attention(*command, globals);
   add_bench_lengths(*command, globals);
+  add_bench_recurrent(*command, globals);
   add_bench_gemm(*command, globals);
   add_bench_models(*command, globals);
   command->footer(

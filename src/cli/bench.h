@@ -70,6 +70,7 @@ CLI::Option* add_size(CLI::App& command, const std::string& name, std::int64_t& 
 
 void add_bench_attention(CLI::App& bench, const Globals& globals);
 void add_bench_lengths(CLI::App& bench, const Globals& globals);
+void add_bench_recurrent(CLI::App& bench, const Globals& globals);
 void add_bench_gemm(CLI::App& bench, const Globals& globals);
 void add_bench_models(CLI::App& bench, const Globals& globals);
 

@@ -57,6 +57,21 @@ TEST(Bench, LengthsGivesCostsSlopesAndCharts) {
   EXPECT_THAT(run({"bench", "lengths", "--from", "128", "--to", "64"}).err, HasSubstr("--from"));
 }
 
+// 2 * 3 steps, each a product of [1, 5 + 4] with 4 * 4 or 3 * 4 gates; backward takes twice as many.
+TEST(Bench, RecurrentCountsTheOperationsOfTheGates) {
+  const Words shape{"--batch", "2", "--length", "3", "--input", "5", "--hidden", "4", "--backward"};
+  for (const auto& [cell, gates] : {std::pair("lstm", 16), std::pair("gru", 12)}) {
+    Words words{"recurrent", "--cell", cell, "--threads", "1"};
+    words.insert(words.end(), shape.begin(), shape.end());
+    const Json report = bench(words);
+    expect_sane(report);
+    EXPECT_NEAR(report.at("gflops").get<double>() * report.at("median_s").get<double>() * 1e9,
+                3.0 * 2 * 2 * 3 * 9 * gates, 1e-3);
+    EXPECT_EQ(report.at("shape").at("cell"), cell);
+  }
+  EXPECT_THAT(run({"bench", "recurrent", "--cell", "rnn"}).err, HasSubstr("expected lstm or gru, got rnn"));
+}
+
 // Operations counted by hand: 2 dot products of 2 * 8 operations per pair of a query and a key that it
 // attends to.
 TEST(Bench, AttentionCountsWhatIsSeen) {
