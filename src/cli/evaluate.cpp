@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/evaluate_labels.h"
+#include "cli/evaluate_lengths.h"
 #include "cli/generation_arguments.h"
 #include "cli/input.h"
 #include "cli/model_commands.h"
@@ -28,7 +29,8 @@ namespace {
 
 struct EvaluateArguments {
   ModelChoice model;
-  std::string source, hypothesis;
+  std::string source;
+  std::vector<std::string> hypotheses;
   std::string text;
   std::optional<std::int64_t> window, stride;
   std::vector<std::string> references;
@@ -37,6 +39,8 @@ struct EvaluateArguments {
   bool lowercase = false, stemmer = false;
   std::optional<std::string> prefix;
   std::string tsv;
+  std::optional<std::int64_t> by_length;
+  std::string output;
   std::int64_t batch_tokens = 4096;
   GenerationArguments generation;
 
@@ -95,7 +99,7 @@ constexpr std::int64_t kDefaultWindow = 1024;
 
 void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
   if (a.model.name.empty()) throw UsageError("evaluate: missing --model, which --text needs");
-  if (!a.source.empty() || !a.hypothesis.empty() || !a.references.empty())
+  if (!a.source.empty() || !a.hypotheses.empty() || !a.references.empty())
     throw UsageError("evaluate: expected --text, or --source and --reference, got both");
   const LocatedModel located = locate_model(a.model);
   const std::filesystem::path& directory = located.directory;
@@ -141,12 +145,18 @@ void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
 void check(const EvaluateArguments& a) {
   if (a.window || a.stride) throw UsageError("--window and --stride: missing --text");
   if (a.references.empty()) throw UsageError("evaluate: missing --reference (or --text, or --tsv)");
-  if (a.hypothesis.empty() == a.source.empty())
-    throw UsageError(a.source.empty() ? "evaluate: missing --source (with --model) or --hypothesis"
-                                      : "evaluate: expected --source or --hypothesis, got both");
-  if (!a.source.empty() && a.model.name.empty())
+  if (a.hypotheses.empty() && a.source.empty())
+    throw UsageError("evaluate: missing --source (with --model) or --hypothesis");
+  if (!a.hypotheses.empty() && !a.source.empty() && !a.by_length)
+    throw UsageError(
+        "evaluate: expected --source or --hypothesis, got both (they go together with --by-length)");
+  if (a.hypotheses.empty() && a.model.name.empty())
     throw UsageError("evaluate: missing --model, which --source needs");
-  if (a.prefix && a.source.empty()) throw UsageError("--prefix: missing --source (the texts it goes before)");
+  if (a.by_length && a.source.empty())
+    throw UsageError("--by-length: missing --source (the texts whose lengths count)");
+  if (!a.output.empty() && !a.by_length) throw UsageError("--output: missing --by-length, which it draws");
+  if (a.prefix && !a.hypotheses.empty())
+    throw UsageError("--prefix: missing --source (the texts it goes before)");
   for (const std::string& metric : a.metrics) {
     if (metric != "bleu" && metric != "chrf" && metric != "rouge")
       throw UsageError("--metric: expected bleu, chrf or rouge, got " + metric);
@@ -157,6 +167,14 @@ void check(const EvaluateArguments& a) {
 }
 
 using Streams = std::vector<std::vector<std::string>>;
+
+std::vector<std::string> aligned_lines(const std::string& file, std::size_t count, const std::string& with,
+                                       bool quiet) {
+  std::vector<std::string> lines = read_lines(file, quiet);
+  if (lines.size() != count)
+    throw Error(fmt::format("{}: expected {} lines, as {} has, got {}", file, count, with, lines.size()));
+  return lines;
+}
 
 // One score of the outputs: the members of the JSON object, and a line of text.
 struct Score {
@@ -214,33 +232,32 @@ double exact_matches(const std::vector<std::string>& outputs, const Streams& ref
   return 100.0 * static_cast<double>(exact) / static_cast<double>(outputs.size());
 }
 
-void run(const EvaluateArguments& arguments, const Globals& globals) {
-  if (!arguments.text.empty()) return evaluate_text(arguments, globals);
-  if (!arguments.tsv.empty())
-    return evaluate_labels({arguments.model, arguments.tsv, arguments.batch_tokens}, globals);
-  check(arguments);
-  Streams references;
-  const std::string& scored = arguments.source.empty() ? arguments.hypothesis : arguments.source;
-  const std::vector<std::string> lines = read_lines(scored, globals.quiet);
-  for (const std::string& file : arguments.references) {
-    references.push_back(read_lines(file, globals.quiet));
-    if (references.back().size() != lines.size()) {
-      throw Error(fmt::format("{}: expected {} lines, as {} has, got {}", file, lines.size(), scored,
-                              references.back().size()));
-    }
-  }
-  const auto started = std::chrono::steady_clock::now();
-  const Outputs produced =
-      arguments.source.empty() ? Outputs{lines, {}} : translate_lines(arguments, lines, globals);
+// Prints the scores of one set of outputs. Returns those by length, if asked for.
+std::vector<LengthGroup> print_scores(const EvaluateArguments& arguments, const Outputs& produced,
+                                      const std::vector<std::string>& sources, const Streams& references,
+                                      const std::string& hypothesis, double seconds, const Globals& globals) {
   const std::vector<std::string>& outputs = produced.texts;
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   JsonWriter json;
   std::string text;
-  json.begin_object().field("lines", outputs.size());
+  json.begin_object();
+  if (arguments.hypotheses.size() > 1) {
+    json.field("hypothesis", hypothesis);
+    text += hypothesis + "\n";
+  }
+  json.field("lines", outputs.size());
   const Score to{json, text};
   if (arguments.scores("bleu")) score_bleu(arguments, outputs, references, to);
   if (arguments.scores("chrf")) score_chrf(arguments, outputs, references, to);
   if (arguments.scores("rouge")) score_rouge(arguments, outputs, references, to);
+  std::vector<LengthGroup> groups;
+  if (arguments.by_length) {
+    BleuOptions options;
+    options.tokenizer = tokenizer_named(arguments.tokenizer);
+    options.lowercase = arguments.lowercase;
+    groups = bleu_by_length(sources, outputs, references, *arguments.by_length, options);
+    lengths_json(json, groups);
+    text += lengths_text(groups);
+  }
   const double exact = exact_matches(outputs, references);
   if (globals.json) {
     json.field("exact", exact).field("seconds", seconds);
@@ -250,6 +267,36 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
     fmt::print("{}exact matches = {:.2f} % of {} line{}\n", text, exact, outputs.size(),
                outputs.size() == 1 ? "" : "s");
   }
+  return groups;
+}
+
+void run(const EvaluateArguments& arguments, const Globals& globals) {
+  if (!arguments.text.empty()) return evaluate_text(arguments, globals);
+  if (!arguments.tsv.empty())
+    return evaluate_labels({arguments.model, arguments.tsv, arguments.batch_tokens}, globals);
+  check(arguments);
+  const std::string& first = arguments.hypotheses.empty() ? arguments.source : arguments.hypotheses.front();
+  const std::vector<std::string> lines = read_lines(first, globals.quiet);
+  Streams references;
+  for (const std::string& file : arguments.references)
+    references.push_back(aligned_lines(file, lines.size(), first, globals.quiet));
+  if (arguments.hypotheses.empty()) {
+    const auto started = std::chrono::steady_clock::now();
+    const Outputs outputs = translate_lines(arguments, lines, globals);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    const auto groups = print_scores(arguments, outputs, lines, references, "", seconds, globals);
+    if (!arguments.output.empty()) draw_lengths(arguments.output, {{arguments.model.name, groups}});
+    return;
+  }
+  std::vector<std::string> sources;
+  if (arguments.by_length) sources = aligned_lines(arguments.source, lines.size(), first, globals.quiet);
+  std::vector<ScoredLengths> by_length;
+  for (const std::string& file : arguments.hypotheses) {
+    const Outputs outputs{aligned_lines(file, lines.size(), first, globals.quiet), {}};
+    by_length.push_back({std::filesystem::path(file).stem().string(),
+                         print_scores(arguments, outputs, sources, references, file, 0, globals)});
+  }
+  if (!arguments.output.empty()) draw_lengths(arguments.output, by_length);
 }
 
 }  // namespace
@@ -267,7 +314,13 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       ->allow_extra_args(false)
       ->type_name("FILE")
       ->group("Input");
-  file("--hypothesis", a->hypothesis, "Finished translations to score, instead of --source and --model");
+  command
+      ->add_option(
+          "--hypothesis", a->hypotheses,
+          "Finished translations to score, instead of --source and --model; repeat it to compare several")
+      ->allow_extra_args(false)
+      ->type_name("FILE")
+      ->group("Input");
   command
       ->add_option("--prefix", a->prefix, "Text to put before every source text, e.g. \"summarize: \" for T5")
       ->type_name("TEXT")
@@ -300,6 +353,15 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       ->group("Scores");
   command->add_flag("--lowercase", a->lowercase, "Ignore case in BLEU and chrF")->group("Scores");
   command
+      ->add_option("--by-length", a->by_length,
+                   "Also BLEU by the number of words of --source, in groups of N lengths")
+      ->transform(whole_number(1))
+      ->type_name("N")
+      ->group("Scores");
+  command->add_option("--output", a->output, "A picture (SVG) of --by-length")
+      ->type_name("FILE")
+      ->group("Scores");
+  command
       ->add_option("--window", a->window,
                    "Tokens of --text in one window (default: the model's positions, or 1024)")
       ->transform(whole_number(1))
@@ -318,6 +380,8 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       "  heed evaluate --model gpt2 --text book.txt --stride 512\n"
       "  heed evaluate --model en-fr --source test.en --reference test.fr --num-beams 5\n"
       "  heed evaluate --hypothesis output.fr --reference test.fr --json\n"
+      "  heed evaluate --hypothesis rnn.fr --hypothesis attention.fr --reference test.fr \\\n"
+      "       --source test.en --by-length 5 --output lengths.svg\n"
       "  heed evaluate --model summaries --source texts.txt --reference summaries.txt --metric rouge\n"
       "  heed evaluate --model ./sentiment --tsv dev.tsv");
   command->callback([a, &globals] { run(*a, globals); });

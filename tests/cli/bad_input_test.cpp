@@ -66,6 +66,8 @@ TEST(BadInput, WrongCommandLines) {
       {2, {"evaluate"}, "missing --reference"},
       {2, {"evaluate", "--reference", "x"}, "missing --source (with --model) or --hypothesis"},
       {2, {"evaluate", "--reference", "x", "--source", "x"}, "missing --model, which --source needs"},
+      {2, {"evaluate", "--reference", "x", "--hypothesis", "x", "--by-length", "5"}, "missing --source"},
+      {2, {"evaluate", "--reference", "x", "--hypothesis", "x", "--output", "x"}, "missing --by-length"},
       {2,
        {"evaluate", "--reference", "x", "--hypothesis", "x", "--metric", "meteor"},
        "--metric: expected bleu, chrf or rouge, got meteor"},

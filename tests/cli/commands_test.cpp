@@ -177,6 +177,39 @@ TEST(Evaluate, ScoresFilesAndModels) {
   EXPECT_EQ(Json::parse(model.out).at("chrf"), scored.at("chrf"));
 }
 
+TEST(Evaluate, ScoresByLengthOfTheSource) {
+  const Folder folder;
+  spill(folder / "source", "a b c d\na b c d e f g\n");
+  spill(folder / "reference", "one two three four five\nsix seven eight nine ten\n");
+  spill(folder / "short.de", "one two three four five\nnine nine nine nine nine\n");
+  const Words command{"evaluate",
+                      "--source",
+                      folder / "source",
+                      "--hypothesis",
+                      folder / "short.de",
+                      "--reference",
+                      folder / "reference",
+                      "--hypothesis",
+                      folder / "reference",
+                      "--by-length",
+                      "5"};
+  Words json = command;
+  json.insert(json.end(), {"--json", "--output", folder / "lengths.svg"});
+  const Result result = run(json);
+  ASSERT_EQ(result.status, 0) << result.err;
+  const std::vector<std::string> objects = lines(result.out);
+  ASSERT_EQ(objects.size(), 2u);
+  const Json groups = Json::parse(objects[0]).at("by_length");
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].at("from"), 1);
+  EXPECT_EQ(groups[0].at("to"), 5);
+  EXPECT_NEAR(groups[0].at("bleu").get<double>(), 100, 1e-9);
+  EXPECT_LT(groups[1].at("bleu").get<double>(), 20);  // one word of five
+  EXPECT_EQ(Json::parse(objects[1]).at("hypothesis"), folder / "reference");
+  EXPECT_THAT(slurp(folder / "lengths.svg"), AllOf(HasSubstr(">short<"), HasSubstr(">reference<")));
+  EXPECT_THAT(run(command).out, HasSubstr("6 to  10 words  1 line"));
+}
+
 TEST(Evaluate, ScoresSummariesByRouge) {
   const Folder folder;
   spill(folder / "output", "the cat sat on the mats\nnothing\n");

@@ -1,0 +1,54 @@
+// BLEU by source length as text, JSON and picture.
+#include "cli/evaluate_lengths.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "heed/io/file.h"
+#include "heed/score/chart.h"
+
+namespace heed::cli {
+
+std::string lengths_text(const std::vector<LengthGroup>& groups) {
+  std::string text;
+  for (const LengthGroup& group : groups) {
+    text += fmt::format("BLEU = {:6.2f}  {:3} to {:3} words  {} line{}\n", group.bleu.score, group.from,
+                        group.to, group.lines, group.lines == 1 ? "" : "s");
+  }
+  return text;
+}
+
+void lengths_json(JsonWriter& json, const std::vector<LengthGroup>& groups) {
+  json.key("by_length").begin_array();
+  for (const LengthGroup& group : groups) {
+    json.begin_object()
+        .field("from", group.from)
+        .field("to", group.to)
+        .field("lines", group.lines)
+        .field("mean_words", group.mean_words)
+        .field("bleu", std::min(group.bleu.score, 100.0))
+        .end_object();
+  }
+  json.end_array();
+}
+
+void draw_lengths(const std::string& file, const std::vector<ScoredLengths>& scored) {
+  LineChart chart{.title = "BLEU by source length", .x_label = "words of the source", .y_label = "BLEU"};
+  for (const ScoredLengths& translations : scored) {
+    ChartSeries series;
+    series.name = translations.name;
+    series.marks = true;
+    for (const LengthGroup& group : translations.groups) {
+      series.x.push_back(group.mean_words);
+      series.y.push_back(group.bleu.score);
+    }
+    chart.series.push_back(std::move(series));
+  }
+  AtomicFile out(file);
+  out.write(line_chart_svg(chart));
+  out.commit();
+}
+
+}  // namespace heed::cli
