@@ -90,7 +90,7 @@ void AdamW::step(double lr, double grad_scale) {
                                   .weight_decay = p.decays ? options_.weight_decay : 0.0,
                                   .grad_scale = grad_scale,
                                   .step = ++steps_[i]};
-    const auto [begin, end] = ranges_[i];
+    const std::int64_t begin = ranges_[i].begin, end = ranges_[i].end;
     if (begin == end) continue;
     dispatch_float("AdamW", p.tensor.dtype(), [&]<class T>() {
       kernels::adamw<T>(p.tensor.data<T>() + begin, grad.data<T>() + begin, m_[i].data<T>(), v_[i].data<T>(),
