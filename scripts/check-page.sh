@@ -25,33 +25,52 @@ cat >>"$folder/page.html" <<'HTML'
     return performance.now() - begin;
   };
   await until(drawn);
-  const first = Number(drawn()), key = name => document.dispatchEvent(new KeyboardEvent("keydown", { key: name }));
-  expect("a map is drawn", $("map").width > 20);
+  const first = Number(drawn()), { state } = viewer, panel = viewer.panels[0], press = (at, name) => at.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+  expect("a map is drawn", panel.part("map").width > 20);
   const changes = [];
-  for (let i = 0; i < 12 && kindNow().heads.length > 1; ++i) {
+  for (let i = 0; i < 12 && viewer.kind.heads.length > 1; ++i) {
     const before = state.head;
-    changes.push(await act(() => { $("head").value = kindNow().heads[i % kindNow().heads.length]; $("head").onchange(); }));
+    changes.push(await act(() => { $("head").value = viewer.kind.heads[i % viewer.kind.heads.length]; $("head").onchange(); }));
     expect("the head changes", state.head !== before || i === 0);
   }
   for (let kind = 0; kind < data.kinds.length; ++kind) {
     await act(() => document.querySelectorAll("#kinds button")[kind].click());
     expect("the kind changes", state.kind === kind);
-    for (const tab of [...document.querySelectorAll("#views button")].map(b => b.dataset.view)) {
-      await act(() => document.querySelector(`#views [data-view="${tab}"]`).click());
-      expect("only " + tab + " is shown", !$(tab).hidden && Object.keys(viewNames).every(v => v === tab || $(v).hidden));
-      hold(0, kindNow().keys.length - 1);
-      await until(() => $("readout").textContent.includes(kindNow().queries[0]));
-      expect("the readout names the query", $("readout").textContent.includes(kindNow().queries[0]));
+    const { queries, keys } = viewer.kind, reads = part => panel.part("readout").textContent.includes(part);
+    for (const tab of [...document.querySelectorAll("#views button")].map(b => b.dataset.value)) {
+      await act(() => document.querySelector(`#views [data-value="${tab}"]`).click());
+      expect("only " + tab + " is shown", !panel.part(tab).hidden && Object.keys(viewNames).every(v => v === tab || panel.part(v).hidden));
+      viewer.hold(0, keys.length - 1);
+      await until(() => reads(queries[0]));
+      expect("the readout names the query", reads(queries[0]));
       expect("the address holds the query", location.hash.includes("/q0/"));
-      key("Escape");
+      press(document, "Escape");
     }
-    for (const measure of kindNow().measures) {
+    await act(() => viewer.show({ view: "matrix" }));
+    for (const name of ["ArrowDown", "End", "ArrowDown"]) press(panel.matrix.over, name);
+    const last = Math.min(1, queries.length - 1);
+    await until(() => reads(queries[last] + " → " + keys[keys.length - 1]));
+    expect("keys go from cell to cell", state.query === last && state.key === keys.length - 1 && reads(queries[last] + " → "));
+    press(document, "Escape");
+    expect("Escape lets go", state.query === -1 && !state.held);
+    const layer = state.layer;
+    if (viewer.kind.layers.length > 1) { await act(() => press(document, "ArrowDown")); expect("keys change the layer", state.layer !== layer); }
+    for (const measure of viewer.kind.measures) {
       await act(() => { $("measure").value = measure; $("measure").onchange(); });
-      expect("numbers of " + measure, values.some(v => v !== 0) && !values.some(Number.isNaN));
+      expect("numbers of " + measure, panel.values.some(v => v !== 0) && !panel.values.some(Number.isNaN));
     }
-    for (const column of kindNow().columns.filter(c => typeof c === "string")) await act(() => show({ measure: kindNow().measures[0], head: column }));
-    expect("rows of weights sum to one", state.measure !== "weights" || state.head !== "mean" || Math.abs(values.slice(0, kindNow().keys.length).reduce((a, b) => a + b, 0) - 1) < 0.1);
+    for (const column of viewer.kind.columns.filter(c => typeof c === "string")) await act(() => viewer.show({ measure: viewer.kind.measures[0], head: column }));
+    expect("rows of weights sum to one", state.measure !== "weights" || state.head !== "mean" || Math.abs(panel.values.slice(0, keys.length).reduce((a, b) => a + b, 0) - 1) < 0.1);
+    const { kind: shown, values, full, step } = panel;
+    for (const lines of [false, true]) {
+      const figure = mapFigure({ kind: shown, values, full, step, lines, query: -1, key: -1, title: "A & B", shades: new Shades(data, true) });
+      const parsed = new DOMParser().parseFromString(figure, "image/svg+xml");
+      expect("the figure is SVG with its tokens as text", !parsed.querySelector("parsererror") && [...parsed.querySelectorAll("text")].some(t => t.textContent === queries[0]));
+      expect("the figure has a raster", (await rasterOf(figure)).size > 500);
+    }
   }
+  expect("all can be decoded", !panel.part("readout").textContent.startsWith("error"));
+  expect("nothing is wider than the window", document.documentElement.scrollWidth <= window.innerWidth);
   console.log("heed-check " + JSON.stringify({ first_ms: Math.round(first), change_ms: Math.round(changes.sort((a, b) => a - b)[changes.length >> 1] || 0), problems }));
 })();
 </script>

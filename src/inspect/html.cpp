@@ -209,8 +209,7 @@ std::string attention_html(const AttentionPicture& picture) {
   const json data = page_data(picture, packs);
   std::string page(inspect::kPageHtml);
   // From the end to the beginning, so that no mark in what was filled in is found before the page's own.
-  fill(page, "@JS@",
-       fmt::format("\"use strict\";\n{}{}{}", inspect::kPageData, inspect::kPageViews, inspect::kPageMain));
+  fill(page, "@JS@", std::string(inspect::kPageScript));
   fill(page, "@DATA@", script_safe(data));
   fill(page, "@PACKS@", packs.elements());
   fill(page, "@CSS@", std::string(inspect::kPageCss));

@@ -48,6 +48,7 @@ class AttentionData {
     let found = this.cache.get(name);
     if (!found) {
       found = this.compute(kind, measure, layer, head);
+      found.catch(() => this.cache.delete(name));
       const cells = kind.queries.length * kind.keys.length, most = Math.max(16, Math.floor(3e7 / cells));
       while (this.cache.size >= most) this.cache.delete(this.cache.keys().next().value);
     }
@@ -65,7 +66,7 @@ class AttentionData {
     }
     const result = new Float32Array(kind.queries.length * kind.keys.length);
     for (const one of kind.heads) {
-      const values = await this.compute(kind, measure, layer, one);
+      const values = await this.values(kind, measure, layer, one);
       if (head === "mean") for (let i = 0; i < result.length; ++i) result[i] += values[i] / kind.heads.length;
       else for (let i = 0; i < result.length; ++i) result[i] = Math.max(result[i], values[i]);
     }

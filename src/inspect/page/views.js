@@ -1,93 +1,15 @@
-// Drawing: colours, canvases, and the views of one map. Each view gets what is shown and the map's numbers.
-const $ = id => document.getElementById(id);
-const dark = window.matchMedia("(prefers-color-scheme: dark)");
-const bytesOf = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));
-const styles = new Map();
-function style(name) {
-  if (!styles.has(name)) styles.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
-  return styles.get(name);
-}
-const font = size => size + "px " + style("--sans");
-const hue = head => "hsl(" + (head * 137.5 + 15) % 360 + (dark.matches ? " 70% 62%)" : " 65% 42%)");
-const number = value => value === 0 ? "0" : Math.abs(value) < 0.001 ? value.toExponential(1) : value.toPrecision(3);
-
-/// Colours for shares of full colour, -1 to 1; a dark page has light colours for large ones.
-class Shades {
-  constructor(data) { this.positive = bytesOf(data.palette); this.negative = bytesOf(data.negative); this.paper = [0x16, 0x18, 0x1c]; this.restyle(); }
-  /// To be called after the page became light or dark.
-  restyle() {
-    styles.clear();
-    this.table = new Uint8ClampedArray(4 * 511);
-    for (let level = -255; level <= 255; ++level) this.table.set([...this.at(level / 255), 255], 4 * (level + 255));
-  }
-  at(share) {
-    const level = Math.min(255, Math.round(255 * Math.abs(share))), i = 3 * (dark.matches ? 255 - level : level);
-    const of = share < 0 ? this.negative : this.positive, colour = [of[i], of[i + 1], of[i + 2]];
-    if (!dark.matches || level > 40) return colour;
-    return colour.map((c, j) => Math.round(this.paper[j] + (c - this.paper[j]) * level / 40));  // zero is the page itself
-  }
-  css(share) { return "rgb(" + this.at(share).join(",") + ")"; }
-  ink(share) { return (Math.abs(share) > 0.5) !== dark.matches ? "#fff" : "#1d2127"; }
-}
-
-function element(name, text, attributes) {
-  const made = document.createElement(name);
-  if (text !== null) made.textContent = text;
-  for (const key in attributes || {}) made.setAttribute(key, attributes[key]);
-  return made;
-}
-
-function sized(canvas, width, height) {
-  const ratio = window.devicePixelRatio || 1;
-  canvas.width = Math.ceil(width * ratio); canvas.height = Math.ceil(height * ratio);
-  canvas.style.width = width + "px"; canvas.style.height = height + "px";
-  const context = canvas.getContext("2d");
-  context.scale(ratio, ratio);
-  return context;
-}
-
-const measuring = document.createElement("canvas").getContext("2d");
-function fit(context, text, width) {
-  if (context.measureText(text).width <= width) return text;
-  const marks = [...text];
-  while (marks.length > 1 && context.measureText(marks.join("") + "…").width > width) marks.pop();
-  return marks.join("") + "…";
-}
-function widest(tokens, size, most) {
-  measuring.font = font(size);
-  let width = 0;
-  for (const token of tokens) width = Math.max(width, Math.min(most, measuring.measureText(token).width));
-  return width;
-}
-
-/// A canvas of one pixel a cell. Of a map with more than `limit` rows or columns, a pixel is the largest number of a
-/// block of cells, so that a thin line stays visible.
-function paint(canvas, values, rows, columns, full, limit, shades) {
-  const block = Math.max(1, Math.ceil(Math.max(rows, columns) / limit));
-  canvas.width = Math.ceil(columns / block); canvas.height = Math.ceil(rows / block);
-  const image = new ImageData(canvas.width, canvas.height), largest = new Float32Array(canvas.width * canvas.height);
-  for (let row = 0; row < rows; ++row) {
-    const line = Math.floor(row / block) * canvas.width;
-    for (let column = 0; column < columns; ++column) {
-      const to = line + Math.floor(column / block), value = values[row * columns + column];
-      if (Math.abs(value) > Math.abs(largest[to])) largest[to] = value;
-    }
-  }
-  const colours = new Uint32Array(shades.table.buffer), pixels = new Uint32Array(image.data.buffer), factor = 255 / full;
-  for (let i = 0; i < largest.length; ++i) {
-    const level = Math.round(largest[i] * factor);
-    pixels[i] = colours[level > 255 ? 510 : level < -255 ? 0 : level + 255];
-  }
-  canvas.getContext("2d").putImageData(image, 0, 0);
-}
+// The views of one map. Each has a box of its own, and gets what is shown and the map's numbers.
 
 // ---- the matrix
-const Matrix = {
-  shape: null,
-  measure(kind) {
-    const rows = kind.queries.length, columns = kind.keys.length;
-    const room = Math.max(260, Math.min(900, $("stage").clientWidth - (window.innerWidth > 820 ? 260 : 0)));
-    const tall = Math.max(300, window.innerHeight - 300);
+class Matrix {
+  constructor(box) {
+    this.box = box;
+    this.map = box.querySelector(".map");
+    this.over = box.querySelector(".over");
+    this.shape = null;
+  }
+  measure(kind, room) {
+    const rows = kind.queries.length, columns = kind.keys.length, tall = Math.max(300, window.innerHeight - 300);
     let cell = 34, size, left, above, right, every;
     const wide = kind.wide || (kind.wide = { queries: widest(kind.queries, 10, 200) / 10, keys: widest(kind.keys, 10, 200) / 10 });
     for (; cell > 1; --cell) {
@@ -100,11 +22,12 @@ const Matrix = {
     }
     this.shape = { cell, size, every, left, above, width: left + columns * cell + right, height: above + rows * cell + 6 };
     return this.shape;
-  },
-  draw(kind, values, full, shades, step) {
-    const shape = this.measure(kind), { cell, left, above } = shape, rows = kind.queries.length, columns = kind.keys.length;
-    const small = document.createElement("canvas"), context = sized($("map"), shape.width, shape.height);
-    sized($("over"), shape.width, shape.height);
+  }
+  /// `step`: the last query that is shown in full; `room`: pixels from left to right.
+  draw(kind, values, full, shades, step, room) {
+    const shape = this.measure(kind, room), { cell, left, above } = shape, rows = kind.queries.length, columns = kind.keys.length;
+    const small = document.createElement("canvas"), context = sized(this.map, shape.width, shape.height);
+    sized(this.over, shape.width, shape.height);
     paint(small, values, rows, columns, full, Infinity, shades);
     context.imageSmoothingEnabled = false;
     context.drawImage(small, left, above, columns * cell, rows * cell);
@@ -121,8 +44,7 @@ const Matrix = {
         const share = values[i] / full;
         if (Math.abs(share) < 0.02) continue;
         context.fillStyle = shades.ink(share);
-        context.fillText(Math.abs(values[i]) >= 9.95 ? values[i].toFixed(0) : values[i].toFixed(2).replace(/^(-?)0\./, "$1."),
-          left + (i % columns + 0.5) * cell, above + (Math.floor(i / columns) + 0.5) * cell);
+        context.fillText(shortNumber(values[i]), left + (i % columns + 0.5) * cell, above + (Math.floor(i / columns) + 0.5) * cell);
       }
     }
     if (step < rows - 1) {
@@ -134,7 +56,7 @@ const Matrix = {
     context.strokeRect(left - 0.5, above - 0.5, columns * cell + 1, rows * cell + 1);
     for (let i = 0; i < rows; i += shape.every) this.label(context, kind.queries[i], i, false, style("--ink"));
     for (let i = 0; i < columns; i += shape.every) this.label(context, kind.keys[i], i, true, style("--ink"));
-  },
+  }
   label(context, token, index, isKey, colour, opaque) {
     const { cell, left, above, size } = this.shape, half = (index + 0.5) * cell;
     context.save();
@@ -146,9 +68,9 @@ const Matrix = {
     context.fillStyle = colour;
     context.fillText(text, 0, 0);
     context.restore();
-  },
+  }
   mark(kind, query, key) {
-    const context = $("over").getContext("2d"), { cell, left, above, width, height, every } = this.shape;
+    const context = this.over.getContext("2d"), { cell, left, above, width, height, every } = this.shape;
     context.clearRect(0, 0, width, height);
     context.strokeStyle = style("--accent"); context.lineWidth = 1.5;
     const room = cell < 6 ? 1.5 : 0;
@@ -156,21 +78,39 @@ const Matrix = {
     if (key >= 0) context.strokeRect(left + key * cell - room, above, cell + 2 * room, kind.queries.length * cell);
     if (query >= 0) this.label(context, kind.queries[query], query, false, style("--accent"), every > 1);
     if (key >= 0) this.label(context, kind.keys[key], key, true, style("--accent"), every > 1);
-  },
+  }
   cellAt(kind, event) {
     const query = Math.floor((event.offsetY - this.shape.above) / this.shape.cell), key = Math.floor((event.offsetX - this.shape.left) / this.shape.cell);
     return [query >= 0 && query < kind.queries.length ? query : -1, key >= 0 && key < kind.keys.length ? key : -1];
-  },
-};
+  }
+  /// The cell that a key leads to from a cell, or null.
+  cellAfter(kind, query, key, name) {
+    const rows = kind.queries.length - 1, columns = kind.keys.length - 1, within = (value, most) => Math.max(0, Math.min(most, value));
+    const turn = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], Home: [0, -columns], End: [0, columns], PageUp: [-10, 0], PageDown: [10, 0] }[name];
+    if (!turn) return null;
+    if (query < 0 && key < 0) return [0, 0];
+    return [within(Math.max(0, query) + turn[0], rows), within(Math.max(0, key) + turn[1], columns)];
+  }
+  /// Scrolls its box so that a cell is in view.
+  reveal(query, key) {
+    const { cell, left, above } = this.shape, x = left + key * cell, y = above + query * cell, box = this.box;
+    if (x < box.scrollLeft || x + cell > box.scrollLeft + box.clientWidth) box.scrollLeft = x - box.clientWidth / 2;
+    if (y < box.scrollTop || y + cell > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
+  }
+}
 
 // ---- lines from token to token
-const Lines = {
-  row: 22, side: 150, middle: 150, top: 4,
-  build(kind, onFollow, onHold) {
-    const rows = Math.max(kind.queries.length, kind.keys.length), box = $("strands"), size = rows > 60 ? 12 : 14;
+class Lines {
+  constructor(box) {
+    Object.assign(this, { row: 22, side: 150, middle: 150, top: 4 });
+    this.box = box.querySelector(".strands");
+    this.wires = box.querySelector(".wires");
+  }
+  build(kind, room, onFollow, onHold) {
+    const rows = Math.max(kind.queries.length, kind.keys.length), box = this.box, size = rows > 60 ? 12 : 14;
     this.row = rows > 60 ? 17 : 22;
     this.side = Math.ceil(Math.max(50, Math.min(window.innerWidth < 820 ? 120 : 180, Math.max(widest(kind.queries, size, 180), widest(kind.keys, size, 180)) + 14)));
-    this.middle = Math.max(70, Math.min(240, $("stage").clientWidth - 2 * this.side - 10));
+    this.middle = Math.max(70, Math.min(240, room - 2 * this.side - 10));
     for (const old of box.querySelectorAll(".token, .floor")) old.remove();
     const part = document.createDocumentFragment();
     const add = (token, index, asks) => {
@@ -186,12 +126,12 @@ const Lines = {
     floor.style.cssText = `height:${this.top + rows * this.row + 4}px;width:${2 * this.side + this.middle}px`;
     part.append(floor);
     box.append(part);
-    $("wires").style.left = this.side + "px";
-  },
+    this.wires.style.left = this.side + "px";
+  }
   /// `layers`: [{values, full, colour}], one per head that is shown.
   draw(kind, layers, shades, query, key, step, strongest) {
     const columns = kind.keys.length, rows = Math.max(kind.queries.length, columns);
-    const context = sized($("wires"), this.middle, this.top + rows * this.row), y = i => this.top + (i + 0.5) * this.row;
+    const context = sized(this.wires, this.middle, this.top + rows * this.row), y = i => this.top + (i + 0.5) * this.row;
     const one = query >= 0 || key >= 0, chosen = [];
     for (const { values, full, colour } of layers) {
       for (let q = 0; q < kind.queries.length; ++q) {
@@ -216,7 +156,7 @@ const Lines = {
       context.stroke();
     }
     const { values, full } = layers[0] || { values: [], full: 1 };
-    const shadeTokens = (selector, value, marked) => $("strands").querySelectorAll(selector).forEach((token, i) => {
+    const shadeTokens = (selector, value, marked) => this.box.querySelectorAll(selector).forEach((token, i) => {
       const share = Math.max(-1, Math.min(1, value(i) / full));
       token.style.background = Math.abs(share) > 0.02 ? shades.css(share) : "";
       token.style.color = Math.abs(share) > 0.02 ? shades.ink(share) : "";
@@ -225,12 +165,11 @@ const Lines = {
     });
     shadeTokens(".query", i => query < 0 && key >= 0 ? values[i * columns + key] : 0, query);
     shadeTokens(".key", i => query >= 0 ? values[query * columns + i] : 0, key);
-  },
-};
+  }
+}
 
 // ---- queries times keys, dimension by dimension
-function drawNeurons(kind, vectors, query, key, shades) {
-  const box = $("neurons");
+function drawNeurons(box, kind, vectors, query, key, shades) {
   if (!vectors) { box.replaceChildren(element("p", "Queries and keys are on a page for single heads of attention with them, where they fit (heed attend --vectors).")); return; }
   if (query < 0 || key < 0) { box.replaceChildren(element("p", "Choose a query and a key: click a cell of the matrix.")); return; }
   const { q, k, dims } = vectors, rows = [];
@@ -255,14 +194,15 @@ function drawNeurons(kind, vectors, query, key, shades) {
 }
 
 // ---- attention over an image, or over the frames of a sound
-const Overlay = {
-  image: null,
-  draw(kind, values, full, query, about) {
-    const columns = kind.keys.length, scale = Math.min(520, $("stage").clientWidth - 20) / this.image.width;
-    const width = this.image.width * scale, height = Math.min(520, Math.max(60, this.image.height * scale));
-    const context = sized($("overlay"), width, height);
+class Overlay {
+  constructor(box) { this.canvas = box.querySelector(".overlay"); }
+  /// `about`: {picture: the image, rows, columns, first: index of the key of its first part}.
+  draw(kind, values, full, query, about, room) {
+    const image = about.picture, scale = Math.min(520, room - 20) / image.width;
+    const columns = kind.keys.length, width = image.width * scale, height = Math.min(520, Math.max(60, image.height * scale));
+    const context = sized(this.canvas, width, height);
     context.imageSmoothingEnabled = false;
-    context.drawImage(this.image, 0, 0, width, height);
+    context.drawImage(image, 0, 0, width, height);
     const across = width / about.columns, down = height / about.rows, q = Math.max(0, query);
     for (let i = 0; i < about.rows * about.columns; ++i) {
       const share = Math.min(1, Math.abs(values[q * columns + i + about.first]) / full);
@@ -272,5 +212,5 @@ const Overlay = {
     context.strokeStyle = style("--accent"); context.lineWidth = 2;
     const at = q - about.first;
     if (kind.kind !== "cross" && at >= 0) context.strokeRect(at % about.columns * across, Math.floor(at / about.columns) * down, across, down);
-  },
-};
+  }
+}

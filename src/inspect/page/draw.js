@@ -1,0 +1,128 @@
+"use strict";
+// Drawing: colours, canvases, elements.
+const $ = id => document.getElementById(id);
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const bytesOf = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));
+const styles = new Map();
+function style(name) {
+  if (!styles.has(name)) styles.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return styles.get(name);
+}
+const font = size => size + "px " + style("--sans");
+const hue = head => "hsl(" + (head * 137.5 + 15) % 360 + (dark.matches ? " 70% 62%)" : " 65% 42%)");
+const shortNumber = value => Math.abs(value) >= 9.95 ? value.toFixed(0) : value.toFixed(2).replace(/^(-?)0\./, "$1.");
+const number = value => value === 0 ? "0" : Math.abs(value) < 0.001 ? value.toExponential(1) : value.toPrecision(3);
+
+/// Colours for shares of full colour, -1 to 1; a dark page has light colours for large ones.
+class Shades {
+  /// `light`: for light paper, whatever the page is.
+  constructor(data, light) { this.positive = bytesOf(data.palette); this.negative = bytesOf(data.negative); this.paper = [0x16, 0x18, 0x1c]; this.light = !!light; this.restyle(); }
+  get onDark() { return dark.matches && !this.light; }
+  /// To be called after the page became light or dark.
+  restyle() {
+    styles.clear();
+    this.table = new Uint8ClampedArray(4 * 511);
+    for (let level = -255; level <= 255; ++level) this.table.set([...this.at(level / 255), 255], 4 * (level + 255));
+  }
+  at(share) {
+    const level = Math.min(255, Math.round(255 * Math.abs(share))), i = 3 * (this.onDark ? 255 - level : level);
+    const of = share < 0 ? this.negative : this.positive, colour = [of[i], of[i + 1], of[i + 2]];
+    if (!this.onDark || level > 40) return colour;
+    return colour.map((c, j) => Math.round(this.paper[j] + (c - this.paper[j]) * level / 40));  // zero is the page itself
+  }
+  css(share) { return "rgb(" + this.at(share).join(",") + ")"; }
+  ink(share) { return (Math.abs(share) > 0.5) !== this.onDark ? "#fff" : "#1d2127"; }
+}
+
+function element(name, text, attributes) {
+  const made = document.createElement(name);
+  if (text !== null) made.textContent = text;
+  for (const key in attributes || {}) made.setAttribute(key, attributes[key]);
+  return made;
+}
+
+function sized(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.ceil(width * ratio); canvas.height = Math.ceil(height * ratio);
+  canvas.style.width = width + "px"; canvas.style.height = height + "px";
+  const context = canvas.getContext("2d");
+  context.scale(ratio, ratio);
+  return context;
+}
+
+const measuring = document.createElement("canvas").getContext("2d");
+function fit(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  const marks = [...text];
+  while (marks.length > 1 && context.measureText(marks.join("") + "…").width > width) marks.pop();
+  return marks.join("") + "…";
+}
+function widest(tokens, size, most) {
+  measuring.font = font(size);
+  let width = 0;
+  for (const token of tokens) width = Math.max(width, Math.min(most, measuring.measureText(token).width));
+  return width;
+}
+
+/// A canvas of one pixel a cell. Of a map with more than `limit` rows or columns, a pixel is the largest number of a
+/// block of cells, so that a thin line stays visible.
+function paint(canvas, values, rows, columns, full, limit, shades) {
+  const block = Math.max(1, Math.ceil(Math.max(rows, columns) / limit));
+  canvas.width = Math.ceil(columns / block); canvas.height = Math.ceil(rows / block);
+  const image = new ImageData(canvas.width, canvas.height), largest = new Float32Array(canvas.width * canvas.height);
+  for (let row = 0; row < rows; ++row) {
+    const line = Math.floor(row / block) * canvas.width;
+    for (let column = 0; column < columns; ++column) {
+      const to = line + Math.floor(column / block), value = values[row * columns + column];
+      if (Math.abs(value) > Math.abs(largest[to])) largest[to] = value;
+    }
+  }
+  const colours = new Uint32Array(shades.table.buffer), pixels = new Uint32Array(image.data.buffer), factor = 255 / full;
+  for (let i = 0; i < largest.length; ++i) {
+    const level = Math.round(largest[i] * factor);
+    pixels[i] = colours[level > 255 ? 510 : level < -255 ? 0 : level + 255];
+  }
+  canvas.getContext("2d").putImageData(image, 0, 0);
+}
+
+/// A row of tabs, one of which is chosen; `entries`: [[value, text]]. Arrow keys go from one to the next.
+function drawTabs(box, entries, chosen, choose) {
+  box.replaceChildren(...entries.map(([value, text], at) => {
+    const tab = element("button", text, { role: "tab", "data-value": value });
+    tab.onclick = () => choose(value);
+    tab.onkeydown = event => {
+      const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!by) return;
+      event.preventDefault();
+      choose(entries[(at + by + entries.length) % entries.length][0]);
+      const now = box.querySelector("[aria-selected=true]");
+      if (now) now.focus();
+    };
+    return tab;
+  }));
+  markTab(box, chosen);
+}
+function markTab(box, chosen) {
+  for (const tab of box.children) {
+    const own = tab.dataset.value === String(chosen);
+    tab.setAttribute("aria-selected", own);
+    tab.tabIndex = own ? 0 : -1;
+  }
+}
+const fill = (select, entries) => select.replaceChildren(...entries.map(([value, text]) => element("option", text, { value })));
+
+/// Rows of [name, value, marked] with bars whose full length is `most`.
+function barTable(rows, most) {
+  const table = element("table", null);
+  for (const [name, value, marked] of rows) {
+    const row = element("tr", null), cell = element("td", null), bar = element("span", null, { class: "bar" });
+    bar.style.width = Math.round(70 * Math.abs(value) / most) + "px";
+    if (value < 0) bar.style.opacity = 0.45;
+    cell.append(bar);
+    const token = element("td", name, { title: name });
+    if (marked) token.style.fontWeight = 600;
+    row.append(token, element("td", number(value)), cell);
+    table.append(row);
+  }
+  return table;
+}

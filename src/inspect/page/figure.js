@@ -1,0 +1,73 @@
+// A map as a figure: SVG with its text as text, light paper; PNG is a raster of the same.
+const escapeMarkup = text => String(text).replace(/[&<>"]/g, c => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+const figureText = (x, y, text, attributes) => `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" ${attributes || ""}>${escapeMarkup(text)}</text>`;
+
+/// Returns an SVG document. `what`: kind, values, full, shades, title, and of the view of lines: lines, strongest, query, key, step.
+function mapFigure(what) {
+  const body = (what.lines ? linesFigure : matrixFigure)(what), room = 10, width = Math.max(body.width, 240) + 2 * room, height = body.height + 64;
+  const ramp = [...Array(32)].map((_, i) => `<rect x="${26 + 4 * i}" y="${height - 22}" width="4.2" height="8" fill="${what.shades.css(i / 31)}"/>`).join("");
+  const svg = `<svg width="${width.toFixed(0)}" height="${height.toFixed(0)}" viewBox="0 0 ${width.toFixed(0)} ${height.toFixed(0)}" font-family="DejaVu Sans, Helvetica, Arial, sans-serif" font-size="11">
+<title>${escapeMarkup(what.title)}</title>
+<rect width="100%" height="100%" fill="#fff"/>
+${figureText(room, 18, what.title, 'font-size="12" font-weight="bold"')}
+<g transform="translate(${room} 28)">${body.markup}</g>
+${figureText(room + 4, height - 15, "0")}${ramp}${figureText(160, height - 15, number(what.full) + (what.values.some(v => v < 0) ? "; orange below 0" : ""))}
+</svg>`;
+  return new XMLSerializer().serializeToString(new DOMParser().parseFromString(svg, "text/html").querySelector("svg")) + "\n";
+}
+
+function matrixFigure({ kind, values, full, shades, step }) {
+  const rows = Math.min(kind.queries.length, step + 1), columns = kind.keys.length, cell = Math.max(2, Math.min(22, 900 / Math.max(rows, columns)));
+  const every = Math.ceil(12 / cell), left = widest(kind.queries, 11, 150) + 10, tall = widest(kind.keys, 11, 150), above = tall * 0.87 + 10, parts = [];
+  if (rows * columns <= 10000) {
+    for (let i = 0; i < rows * columns; ++i) {
+      const share = Math.max(-1, Math.min(1, values[i] / full));
+      if (Math.abs(share) >= 0.004) parts.push(`<rect x="${(left + i % columns * cell).toFixed(2)}" y="${(above + Math.floor(i / columns) * cell).toFixed(2)}" width="${cell.toFixed(2)}" height="${cell.toFixed(2)}" fill="${shades.css(share)}"/>`);
+    }
+  } else {  // a picture of the cells, for a file of a bearable size
+    const small = document.createElement("canvas");
+    paint(small, values, rows, columns, full, Infinity, shades);
+    parts.push(`<image x="${left}" y="${above}" width="${columns * cell}" height="${rows * cell}" preserveAspectRatio="none" image-rendering="pixelated" href="${small.toDataURL()}"/>`);
+  }
+  parts.push(`<rect x="${left}" y="${above}" width="${columns * cell}" height="${rows * cell}" fill="none" stroke="#bbb"/>`);
+  for (let i = 0; i < rows; i += every) parts.push(figureText(left - 5, above + (i + 0.5) * cell + 4, kind.queries[i], 'text-anchor="end"'));
+  for (let i = 0; i < columns; i += every) parts.push(`<text transform="translate(${(left + (i + 0.5) * cell + 3).toFixed(1)} ${(above - 5).toFixed(1)}) rotate(-60)">${escapeMarkup(kind.keys[i])}</text>`);
+  return { markup: parts.join("\n"), width: left + columns * cell + tall * 0.5 + 10, height: above + rows * cell + 6 };
+}
+
+function linesFigure({ kind, values, full, shades, strongest, query, key, step }) {
+  const row = 18, columns = kind.keys.length, left = widest(kind.queries, 11, 180) + 8, middle = 150, right = left + middle, parts = [];
+  const y = i => (i + 0.5) * row, paths = [];
+  for (let q = 0; q < kind.queries.length && q <= step; ++q) {
+    parts.push(figureText(left - 6, y(q) + 4, kind.queries[q], 'text-anchor="end"'));
+    const own = values.subarray(q * columns, (q + 1) * columns), best = own.indexOf(own.reduce((a, b) => Math.max(a, b), -Infinity));
+    own.forEach((value, k) => {
+      const strength = value / full;
+      if ((query >= 0 && q !== query) || (query < 0 && key >= 0 && k !== key) || (strongest && k !== best) || Math.abs(strength) < 0.03) return;
+      paths.push([Math.abs(strength), `<path d="M${left} ${y(q)}C${left + middle * 0.4} ${y(q)} ${left + middle * 0.6} ${y(k)} ${right} ${y(k)}" fill="none" stroke="${shades.css(strength < 0 ? -0.72 : 0.72)}" stroke-width="${(0.6 + 2.6 * Math.min(1, Math.abs(strength))).toFixed(2)}" stroke-opacity="${Math.min(1, 0.06 + Math.abs(strength)).toFixed(2)}"/>`]);
+    });
+  }
+  kind.keys.forEach((token, k) => parts.push(figureText(right + 6, y(k) + 4, token)));
+  paths.sort((a, b) => a[0] - b[0]);
+  return { markup: paths.slice(-4000).map(p => p[1]).join("\n") + parts.join("\n"), width: right + widest(kind.keys, 11, 180) + 10, height: row * Math.max(kind.queries.length, columns) + 6 };
+}
+
+/// The PNG of an SVG document, two pixels to one.
+async function rasterOf(svg) {
+  const image = new Image(), address = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+  image.setAttribute("src", address);
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  canvas.width = 2 * image.width; canvas.height = 2 * image.height;
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(address);
+  return new Promise(done => canvas.toBlob(done, "image/png"));
+}
+
+function download(blob, name) {
+  const link = element("a", null, { href: URL.createObjectURL(blob), download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}

@@ -1,0 +1,25 @@
+# The HTML pages are kept as files, for whoever edits them, and compiled in. What the pages of heed attend and heed
+# explore share is listed here, in the order in which it is put together.
+set(HEED_PAGE ${CMAKE_CURRENT_LIST_DIR})
+set(HEED_PAGE_SCRIPTS ${HEED_PAGE}/draw.js ${HEED_PAGE}/data.js ${HEED_PAGE}/views.js ${HEED_PAGE}/figure.js
+                      ${HEED_PAGE}/panel.js ${HEED_PAGE}/overview.js ${HEED_PAGE}/viewer.js)
+
+# Sets VARIABLE to the contents of files, one after the other.
+function(heed_page_text VARIABLE)
+  set(text "")
+  foreach(file ${ARGN})
+    file(READ ${file} part)
+    string(APPEND text "${part}")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  endforeach()
+  set(${VARIABLE} "${text}" PARENT_SCOPE)
+endfunction()
+
+# Sets VARIABLE to a page, with the viewer of maps in place of @VIEWER@ and SIDE beside the maps.
+function(heed_page_html VARIABLE FILE SIDE)
+  heed_page_text(page ${FILE})
+  heed_page_text(viewer ${HEED_PAGE}/viewer.html)
+  string(REPLACE "@SIDE@" "${SIDE}" viewer "${viewer}")
+  string(REPLACE "@VIEWER@" "${viewer}" page "${page}")
+  set(${VARIABLE} "${page}" PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,186 @@
+// What is shown of all maps: the controls that choose it, the overview of all heads, and the address that restores it.
+const measureNames = { weights: "attention weights", norms: "value-weighted norms", gradient: "gradient × attention" };
+const kindNotes = { cross: "Rows are the target's tokens, as they are produced.", decoder: "Rows are the tokens that the decoder has read; each step predicts the next." };
+const patterns = { "": "…", focus: "few tokens", previous: "previous token", next: "next token", first: "first token", same: "own position", repeat: "same token elsewhere", induction: "induction (after an earlier same token)" };
+const viewNames = { matrix: "Matrix", lines: "Lines", neurons: "Queries · keys", picture: "Image" };
+const headName = head => typeof head === "number" ? "head " + head : { mean: "mean of heads", max: "largest of heads", rollout: "rollout" }[head];
+const headOf = text => /^\d+$/.test(text) ? +text : text;
+
+class Viewer {
+  /// `options`: aside: facts of the data are listed beside the map; vectors: queries and keys can be had for any kind;
+  /// shown(): called after something else is shown; held(query, key): after a token was chosen.
+  constructor(options) {
+    this.options = options;
+    this.state = { kind: 0, measure: "weights", layer: 0, head: 0, view: "matrix", query: -1, key: -1, held: false, scale: "all", step: Infinity, also: [], strongest: false };
+    this.panels = [];
+    this.overviewOf = 0;
+    this.drawn = Promise.resolve();
+    this.overview = new Overview(this);
+    fill($("scale"), [["all", "largest of all heads"], ["own", "largest of this map"], ["one", "1"]]);
+    this.listen();
+  }
+
+  get data() { return this.panels[0].data; }
+  get kind() { return this.data.kinds[this.state.kind]; }
+  get step() { return Math.min(this.state.step, this.kind.queries.length - 1); }
+  get title() {
+    const { state } = this, plain = state.head === "rollout" || state.measure === "weights";
+    return this.kind.title + ", layer " + state.layer + ", " + headName(state.head) + (plain ? "" : ", " + measureNames[state.measure]);
+  }
+
+  /// Shows other data: [{data, caption}], the first of which says what there is to choose. What was chosen is kept where it can be.
+  open(entries) {
+    const before = this.panels.length ? this.kind.kind : null, { state } = this;
+    while (this.panels.length < entries.length) this.panels.push(new MapPanel(this));
+    this.panels.length = entries.length;
+    entries.forEach(({ data, caption }, i) => this.panels[i].open(data, entries.length > 1 ? caption : ""));
+    if (this.panels.some((panel, i) => $("panels").children[i] !== panel.box) || $("panels").children.length !== entries.length) $("panels").replaceChildren(...this.panels.map(panel => panel.box));
+    $("panels").classList.toggle("several", entries.length > 1);
+    this.overviewOf = Math.min(this.overviewOf, entries.length - 1);
+    fill($("all-of"), entries.map(({ caption }, i) => [i, caption]));
+    $("all-of").value = this.overviewOf;
+    $("all-of-box").hidden = entries.length < 2;
+    if (!this.shades) this.shades = new Shades(this.data);
+    if (before === null) return;
+    state.kind = Math.max(0, this.data.kinds.findIndex(kind => kind.kind === before));
+    if (state.query >= this.kind.queries.length || state.key >= this.kind.keys.length) Object.assign(state, { query: -1, key: -1, held: false });
+    if (state.step >= this.kind.queries.length) state.step = Infinity;
+    this.rebuild();
+  }
+
+  fullColour(kind, values) {
+    const { state } = this;
+    if (state.scale === "one") return 1;
+    if (state.scale === "all") return Math.max(...this.panels.map(({ data }) => {
+      const same = data.kinds.find(other => other.kind === kind.kind);
+      return same ? data.largest(same, state.measure, state.head) : 0;
+    }));
+    let most = 0;
+    for (const value of values) most = Math.max(most, Math.abs(value));
+    return most || 1;
+  }
+
+  overImage(kind) {
+    const { image } = this.data;
+    return !!image && kind.keys.length === image.first + image.rows * image.columns;
+  }
+
+  /// The head whose weight is most on few tokens, those that gather weight in every text left out.
+  worthSeeing(kind) {
+    const heads = kind.maps.filter(m => typeof m.head === "number" && m.scores && m.measure === "weights").sort((a, b) => b.scores.focus - a.scores.focus);
+    const map = heads[0] || kind.maps[0];
+    return { layer: map.layer, head: map.measure === "rollout" ? "rollout" : map.head };
+  }
+
+  show(change) {
+    const { state } = this;
+    Object.assign(state, change);
+    const kind = this.kind;
+    if (!this.data.has(kind, state.measure, state.layer, state.head)) Object.assign(state, this.worthSeeing(kind));
+    this.overview.mark();
+    markTab($("views"), state.view);
+    $("layer").value = state.layer; $("head").value = state.head; $("measure").value = state.measure; $("scale").value = state.scale;
+    $("step-now").textContent = " " + (this.step + 1) + " of " + kind.queries.length + ": " + kind.queries[this.step];
+    $("step").value = this.step;
+    this.drawn = this.draw();
+    this.options.shown();
+  }
+
+  async draw() {
+    await Promise.all(this.panels.map(panel => panel.draw()));
+    document.documentElement.dataset.drawn = performance.now().toFixed(0);
+  }
+
+  /// After another kind, measure, scale or pattern was chosen.
+  rebuild() {
+    const kind = this.kind, { state } = this;
+    drawTabs($("kinds"), this.data.kinds.map((one, i) => [i, one.title]), state.kind, index => this.chooseKind(index));
+    fill($("layer"), kind.layers.map(l => [l, l]));
+    fill($("head"), kind.columns.map(h => [h, h]));
+    if (!kind.measures.includes(state.measure)) state.measure = kind.measures[0] || "weights";
+    fill($("measure"), kind.measures.map(m => [m, measureNames[m]]));
+    const known = Object.keys(patterns).filter(p => !p || kind.maps.some(m => m.scores && p in m.scores)), before = $("pattern").value;
+    fill($("pattern"), known.map(p => [p, patterns[p]]));
+    $("pattern").value = known.includes(before) ? before : "";
+    $("step").max = kind.queries.length - 1;
+    $("step-box").hidden = !kind.candidates;
+    const views = ["matrix", "lines"].concat(kind.vectors || this.options.vectors ? ["neurons"] : [], this.overImage(kind) ? ["picture"] : []);
+    if (!views.includes(state.view)) state.view = "matrix";
+    drawTabs($("views"), views.map(view => [view, view === "picture" && this.data.image.rows === 1 ? "Sound" : viewNames[view]]), state.view, view => this.show({ view }));
+    this.overview.build();
+    this.show({});
+  }
+
+  chooseKind(index) {
+    Object.assign(this.state, { kind: index, query: -1, key: -1, held: false, also: [], step: Infinity, ...this.worthSeeing(this.data.kinds[index]) });
+    this.rebuild();
+  }
+
+  // ---- following a token
+  follow(query, key) {
+    if (this.state.held) return;
+    Object.assign(this.state, { query, key });
+    for (const panel of this.panels) if (panel.kind) panel.drawFollowed();
+  }
+  /// Holds a cell; one that is held is let go, except where it is to `stay`.
+  hold(query, key, stay) {
+    const { state } = this, same = !stay && state.held && state.query === query && state.key === key;
+    state.held = false;
+    this.follow(same ? -1 : query, same ? -1 : key);
+    state.held = !same && (query >= 0 || key >= 0);
+    if (this.options.held) this.options.held(state.query, state.key);
+    this.options.shown();
+  }
+
+  listen() {
+    $("layer").onchange = () => this.show({ layer: +$("layer").value });
+    $("head").onchange = () => this.show({ head: headOf($("head").value) });
+    $("measure").onchange = () => { this.state.measure = $("measure").value; this.rebuild(); };
+    $("scale").onchange = () => { this.state.scale = $("scale").value; this.rebuild(); };
+    $("all-of").onchange = () => { this.overviewOf = +$("all-of").value; this.overview.build(); this.overview.mark(); };
+    $("pattern").onchange = () => {
+      const pattern = $("pattern").value, best = this.kind.maps.filter(m => pattern && m.scores && typeof m.head === "number").sort((a, b) => b.scores[pattern] - a.scores[pattern])[0];
+      if (best) Object.assign(this.state, { layer: best.layer, head: best.head });
+      this.rebuild();
+    };
+    $("step").oninput = () => { const step = +$("step").value; this.show({ step: step === this.kind.queries.length - 1 ? Infinity : step, query: step, key: -1, held: true }); };
+    window.addEventListener("resize", () => { if (this.panels.length) this.show({}); });
+    dark.onchange = () => { if (this.panels.length) { this.shades.restyle(); this.rebuild(); } };
+    document.addEventListener("keydown", event => this.onKey(event));
+  }
+
+  onKey(event) {
+    if (!this.panels.length || event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.key === "Escape") { this.state.held = false; this.follow(-1, -1); this.options.shown(); return; }
+    const turn = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key];
+    if (!turn || /^(SELECT|INPUT|TEXTAREA|SUMMARY)$/.test(event.target.tagName) || (event.target.closest && event.target.closest("[data-own-arrows]"))) return;
+    event.preventDefault();
+    const { kind, state } = this, step = (list, now, by) => list[(list.indexOf(now) + by + list.length) % list.length];
+    this.show({ layer: step(kind.layers, state.layer, turn[0]), head: step(kind.columns, state.head, turn[1]) });
+    if ($("overview").contains(document.activeElement)) this.overview.focus();
+  }
+
+  // ---- the address: kind/measure/layer.head/view, then q, k and s with the query, key and step
+  address() {
+    const { state } = this, part = (letter, value) => value >= 0 && Number.isFinite(value) ? "/" + letter + value : "";
+    const held = state.held ? part("q", state.query) + part("k", state.key) : "";
+    return [encodeURIComponent(this.kind.kind), state.measure, state.layer + "." + state.head, state.view].join("/") + held + part("s", state.step);
+  }
+  read(address) {
+    const parts = address.split("/"), at = (letter, count) => {
+      const part = parts.slice(4).find(p => p[0] === letter), index = part === undefined ? -1 : parseInt(part.slice(1), 10);
+      return index >= 0 && index < count ? index : -1;
+    };
+    const { state, data } = this;
+    state.kind = Math.max(0, data.kinds.findIndex(k => encodeURIComponent(k.kind) === parts[0]));
+    const kind = this.kind, [layer, head] = (parts[2] || "").split("."), wanted = { layer: parseInt(layer, 10), head: headOf(head || "") };
+    state.measure = kind.measures.includes(parts[1]) ? parts[1] : kind.measures[0] || "weights";
+    Object.assign(state, data.has(kind, state.measure, wanted.layer, wanted.head) ? wanted : this.worthSeeing(kind));
+    state.view = parts[3] in viewNames ? parts[3] : this.overImage(kind) ? "picture" : "matrix";
+    state.query = at("q", kind.queries.length); state.key = at("k", kind.keys.length);
+    state.held = state.query >= 0 || state.key >= 0;
+    const step = at("s", kind.queries.length);
+    state.step = step >= 0 ? step : Infinity;
+    this.rebuild();
+  }
+}
