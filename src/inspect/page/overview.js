@@ -81,6 +81,7 @@ class Overview {
     if (this.viewer.options.changed && this.viewer.options.changed(kind.kind, layer, head)) button.classList.add("changed");
     button.append(canvas);
     button.onclick = () => this.viewer.show({ layer, head });
+    Object.assign(button.dataset, { layer, head });
     this.buttons.set(layer + "." + head, button);
     this.seen.observe(canvas);
     return button;

@@ -8,7 +8,7 @@ const headOf = text => /^\d+$/.test(text) ? +text : text;
 
 class Viewer {
   /// `options`: aside: facts of the data are listed beside the map; vectors: queries and keys can be had for any kind;
-  /// shown(): called after something else is shown; held(query, key): after a token was chosen.
+  /// steps: kinds without candidates have steps too; shown(): called after something else is shown; held(query, key): after a token was chosen.
   constructor(options) {
     this.options = options;
     this.state = { kind: 0, measure: "weights", layer: 0, head: 0, view: "matrix", query: -1, key: -1, held: false, scale: "all", step: Infinity, also: [], strongest: false };
@@ -103,7 +103,7 @@ class Viewer {
     fill($("pattern"), known.map(p => [p, patterns[p]]));
     $("pattern").value = known.includes(before) ? before : "";
     $("step").max = kind.queries.length - 1;
-    $("step-box").hidden = !kind.candidates;
+    $("step-box").hidden = !kind.candidates && !(this.options.steps && kind.kind !== "encoder");
     const views = ["matrix", "lines"].concat(kind.vectors || this.options.vectors ? ["neurons"] : [], this.overImage(kind) ? ["picture"] : []);
     if (!views.includes(state.view)) state.view = "matrix";
     drawTabs($("views"), views.map(view => [view, view === "picture" && this.data.image.rows === 1 ? "Sound" : viewNames[view]]), state.view, view => this.show({ view }));
@@ -143,7 +143,7 @@ class Viewer {
       if (best) Object.assign(this.state, { layer: best.layer, head: best.head });
       this.rebuild();
     };
-    $("step").oninput = () => { const step = +$("step").value; this.show({ step: step === this.kind.queries.length - 1 ? Infinity : step, query: step, key: -1, held: true }); };
+    $("step").oninput = () => { const step = +$("step").value; this.show({ step: step === this.kind.queries.length - 1 ? Infinity : step, query: step, key: -1, held: true }); if (this.options.held) this.options.held(step, -1); };
     window.addEventListener("resize", () => { if (this.panels.length) this.show({}); });
     dark.onchange = () => { if (this.panels.length) { this.shades.restyle(); this.rebuild(); } };
     document.addEventListener("keydown", event => this.onKey(event));

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Serves small models with `heed explore`, opens the page in headless Chromium, types, clicks and presses keys, and checks
+# what it shows and downloads. Prints milliseconds until the first map. Skips where Chromium is missing.
+# usage: scripts/check-explore.sh HEED      (the built command, such as build/release/heed)
+set -euo pipefail
+heed=$(realpath "${1:?usage: scripts/check-explore.sh HEED}")
+cd "$(dirname "$0")/.."
+source scripts/devtools.sh
+folder=$(mktemp -d)
+serving=
+finish() { if [ -n "$serving" ]; then kill "$serving" 2>/dev/null || true; fi; browser_close; rm -rf "$folder"; }
+browser_process=0
+if ! command -v chromium chromium-browser google-chrome >/dev/null; then echo "check-explore: skipped: no Chromium here"; rm -rf "$folder"; exit 0; fi
+trap finish EXIT
+
+fixtures=tests/fixtures
+mkdir "$folder/gpt2" "$folder/files"
+cp $fixtures/decoders/gpt2/{config.json,model.safetensors} $fixtures/bart/tokenizer*.json "$folder/gpt2"
+
+serve() {
+  if [ -n "$serving" ]; then kill "$serving"; wait "$serving" 2>/dev/null || true; fi
+  : >"$folder/address"
+  "$heed" explore "$@" --port 0 >"$folder/address" 2>"$folder/server.log" &
+  serving=$!
+  for _ in $(seq 300); do
+    address=$(grep -o 'http://[^ ]*token=[0-9a-z]*' "$folder/address" || true)
+    if [ -n "$address" ]; then return; fi
+    sleep 0.1
+  done
+  echo "check-explore: error: heed explore $* gave no address" >&2
+  cat "$folder/server.log" >&2
+  exit 1
+}
+
+# What the steps below share, in the page. `settled` waits for the answer to what was done, and its map.
+steps='
+const page = document.documentElement, until = async (what, test) => { for (let i = 0; i < 1500; ++i) { try { if (test()) return; } catch { } await new Promise(r => setTimeout(r, 20)); } throw new Error("waited in vain: " + what + "; error: " + $("error").textContent); };
+const expect = (what, holds) => { if (!holds) throw new Error("expected: " + what); };
+const settled = async act => { const before = page.dataset.run; delete page.dataset.drawn; await act(); await until(act, () => page.dataset.run !== before && page.dataset.drawn); };
+const type = (field, text) => { $(field).value = text; $(field).dispatchEvent(new Event("input")); };
+const rows = () => [...document.querySelectorAll("#predictions tr")].length, tokens = () => document.querySelectorAll("#tokens .strip:last-child button").length;
+const pick = value => { $("versus").value = value; $("versus").onchange(); };
+'
+ready='document.documentElement.dataset.run && document.documentElement.dataset.drawn'
+step() {
+  page_run "(async () => { $steps; $2; return [...document.querySelectorAll('*')].filter(e => e.id && document.querySelectorAll('#' + CSS.escape(e.id)).length > 1).length; })()" || { echo "check-explore: error: $model: $1" >&2; exit 1; }
+  if [ "$page_result" != 0 ]; then echo "check-explore: error: $model: $1: an id is there twice" >&2; exit 1; fi
+}
+
+browser_open "$folder"
+page_call Browser.setDownloadBehavior "\"behavior\":\"allow\",\"downloadPath\":\"$folder/files\"" || true
+page_size 1280 900
+
+model=gpt2
+serve "$folder/gpt2"
+page_open "$address" "$ready"
+page_run "Number(document.documentElement.dataset.drawn)"
+echo "check-explore: first map after $page_result ms"
+step "typing" 'await settled(() => type("text", "The dog lay on the rug.")); expect("candidates", rows() > 5); expect("tokens", tokens() > 5)'
+step "an empty text" 'type("text", ""); await until("a hint", () => $("status").textContent.includes("Type")); expect("the last picture stays", tokens() > 5 && !viewer.panels[0].part("stage").hidden); await settled(() => type("text", "The dog lay on the mat."))'
+step "choosing a head" 'await viewer.drawn; document.querySelector("#overview button[data-head=\"2\"]").click(); await viewer.drawn; expect("the head is shown", viewer.state.head === 2 && $("head-title").textContent.includes("head 2") && location.hash.includes("head") === false && decodeURIComponent(location.hash).includes(".2/"))'
+step "ablating" 'await settled(() => $("ablate").click()); expect("pressed", $("ablate").getAttribute("aria-pressed") === "true"); expect("in the list", $("changes").textContent.includes("ablated")); expect("changes of logits", $("predictions").textContent.includes("change"))'
+step "the keyboard" '$("overview").querySelector("[aria-pressed=true]").focus(); window.layerBefore = viewer.state.layer'
+page_key ArrowDown 0 40
+step "the layer changed" 'await until("another layer", () => viewer.state.layer !== layerBefore); expect("the focus follows", document.activeElement.getAttribute("aria-pressed") === "true"); viewer.panels[0].matrix.over.focus()'
+page_key ArrowDown 0 40
+page_key ArrowRight 0 39
+step "the cell changed" 'await until("a cell", () => viewer.state.key === 1 && viewer.state.held && viewer.panels[0].part("readout").textContent.includes("→"))'
+page_key Escape 0 27
+step "undoing" 'expect("nothing is held", !viewer.state.held); document.activeElement.blur(); page.dataset.before = page.dataset.run; delete page.dataset.drawn'
+page_key z 2 90
+step "undone" 'await until("undo", () => page.dataset.run !== page.dataset.before && page.dataset.drawn); expect("no change", !ask.changes.length && $("ablate").getAttribute("aria-pressed") === "false"); page.dataset.before = page.dataset.run; delete page.dataset.drawn'
+page_key Z 10 90
+step "redone" 'await until("redo", () => page.dataset.run !== page.dataset.before && page.dataset.drawn); expect("the change is back", ask.changes.length === 1); await settled(() => $("changes").querySelector("button").click()); expect("removed", !ask.changes.length)'
+step "scaling" 'await settled(() => { $("factor").value = 0.5; $("factor").oninput(); }); expect("half", ask.changes[0].factor === 0.5 && $("changes").textContent.includes("times 0.5")); await settled(() => $("undo").click())'
+step "one head's effect" '$("without").click(); await until("a number", () => /[0-9]/.test($("without-now").textContent))'
+step "every head's effect" '$("try-all").click(); await until("all heads", () => $("progress").hidden && document.querySelectorAll("#effects td button").length === 8); expect("sorted", document.querySelectorAll("#effects li").length > 3); document.querySelector("#effects li button").click()'
+step "stepping" 'window.count = tokens(); await settled(() => document.querySelector("#predictions .token-cell button").click()); expect("one more token", tokens() === count + 1); $("count").value = 2; await settled(() => $("continue").click()); await until("two more", () => tokens() === count + 3); await until("done", () => !$("continue").disabled); await settled(() => $("undo").click()); await settled(() => $("undo").click()); await settled(() => $("undo").click()); expect("all taken back", tokens() === count)'
+step "an earlier position" 'document.querySelectorAll("#tokens button")[2].click(); await until("its candidates", () => $("predictions").textContent.includes("(2)"))'
+step "comparing" 'type("other", "The cat sat on the rug."); pick("text"); await until("three panels", () => viewer.panels.length === 3 && page.dataset.drawn); await viewer.drawn; expect("second text", viewer.panels[1].box.textContent.includes("Second text")); pick("plain"); await until("equal", () => viewer.panels.length === 3 && viewer.panels[2].values && viewer.panels[2].values.every(v => v === 0)); await settled(() => pick("")); expect("one panel", viewer.panels.length === 1)'
+step "patching" 'type("other", "The cat sat on the rug."); if (!headNow()) viewer.show({ head: 0 }); $("patch").click(); await until("a patch or why not", () => $("error").textContent || (ask.changes.length === 1 && results[0].answer.changes.length === 1)); expect("it is in the list", $("changes").textContent.includes("patched"))'
+step "views" 'for (const view of ["lines", "neurons", "matrix"]) { document.querySelector(`#views [data-value="${view}"]`).click(); await until(view, () => !viewer.panels[0].part(view).hidden); await viewer.drawn; }'
+step "narrow" 'expect("no wider than the window", page.scrollWidth <= innerWidth)'
+page_size 390 844
+step "narrower" 'await until("no wider than 390 pixels", () => page.scrollWidth <= innerWidth)'
+page_size 1280 900
+step "downloads" 'await viewer.drawn; document.querySelector("[data-format=svg]").click(); document.querySelector("[data-format=png]").click(); window.hashBefore = location.hash; await new Promise(r => setTimeout(r, 1500))'
+for kind in svg png; do
+  for _ in $(seq 50); do if compgen -G "$folder/files/*.$kind" >/dev/null; then break; fi; sleep 0.1; done
+  compgen -G "$folder/files/*.$kind" >/dev/null || { echo "check-explore: error: no .$kind was downloaded" >&2; exit 1; }
+done
+grep -q '<text' "$folder"/files/*.svg
+page_run "location.hash.slice(1)"
+state=${page_result//\"/}
+page_call Page.navigate '"url":"about:blank"'
+page_open "$address#$state" "$ready"
+step "the address restores all" "expect('text', ask.text === 'The dog lay on the mat.' && \$('text').value === ask.text); expect('change', ask.changes.length === 1); expect('the same address', location.hash === '#' + $(json_string "$state"))"
+
+model=bart
+serve $fixtures/bart
+page_open "$address" "$ready"
+step "an encoder-decoder" 'expect("three kinds", viewer.data.kinds.length === 3); expect("two strips", document.querySelectorAll(".strip").length === 2); window.count = tokens(); document.querySelectorAll("#tokens .strip:last-child button")[1].click(); await settled(() => document.querySelector("#predictions .token-cell button").click()); expect("cut and stepped", tokens() === 3); await settled(() => $("undo").click()); await settled(() => type("target", "a cat")); document.querySelector("#kinds button").click(); await viewer.drawn; expect("a map", viewer.panels[0].values)'
+
+model=bert-mlm
+serve $fixtures/encoders/bert-mlm $fixtures/encoders/bert-classify
+page_open "$address" "$ready"
+step "masks" 'expect("candidates of the mask", rows() > 5 && $("predictions").textContent.includes("place of")); await settled(() => document.querySelector("#predictions .token-cell button").click()); expect("filled in", !ask.text.includes("[MASK]")); await settled(() => $("undo").click()); expect("back", ask.text.includes("[MASK]"))'
+step "two models" 'pick("model1"); await until("three panels", () => viewer.panels.length === 3 && page.dataset.drawn); pick(""); await until("one", () => viewer.panels.length === 1)'
+step "classes" 'await settled(() => { $("model").value = 1; $("model").onchange(); }); expect("classes", $("predictions").textContent.includes("Classes") && rows() > 1)'
+echo "check-explore: the page behaves"

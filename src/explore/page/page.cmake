@@ -1,0 +1,11 @@
+# The page of heed explore: the viewer of maps that heed attend's page has, with what asks the server and shows its answers.
+include(${PROJECT_SOURCE_DIR}/src/inspect/page/page.cmake)
+set(folder ${CMAKE_CURRENT_LIST_DIR})
+heed_page_text(side ${folder}/side.html)
+heed_page_html(EXPLORE_PAGE ${folder}/explore.html "${side}")
+heed_page_text(css ${HEED_PAGE}/page.css ${folder}/explore.css)
+heed_page_text(script ${HEED_PAGE_SCRIPTS} ${folder}/predictions.js ${folder}/changes.js ${folder}/explore.js)
+string(REPLACE "@CSS@" "${css}" EXPLORE_PAGE "${EXPLORE_PAGE}")
+string(REPLACE "@JS@" "${script}" EXPLORE_PAGE "${EXPLORE_PAGE}")
+set(NONCE "@NONCE@")
+configure_file(${folder}/page.h.in explore/page.h @ONLY)

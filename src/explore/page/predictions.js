@@ -1,0 +1,164 @@
+// What the model says: the tokens with those that can be asked about, and the candidates of the chosen one.
+const modelNow = () => models[ask.model];
+const kindOf = (answer, name) => answer.data.kinds.find(kind => kind.kind === name);
+const isStepwise = () => modelNow().kind !== "encoder";
+const percent = p => (100 * p).toPrecision(p < 0.001 ? 1 : 3) + " %";
+
+/// The tokens that predictions are about: of the decoder, else of the encoder.
+function predictedTokens(answer) {
+  const of = answer.predictions.length && answer.predictions[0].of, kind = kindOf(answer, of) || kindOf(answer, isStepwise() ? "decoder" : "encoder") || answer.data.kinds[0];
+  return kind ? kind.queries : [];
+}
+/// The predictions at the chosen position; those without a position (classes, both ends of an answer) always.
+function predictionsNow(answer) {
+  const free = answer.predictions.filter(one => one.position === null || one.of === "start" || one.of === "end");
+  if (free.length) return free;
+  return answer.predictions.filter(one => one.position === chosen.position);
+}
+/// The chosen position, or where nothing is predicted there, the first mask or the last position.
+function settlePosition(answer) {
+  const at = answer.predictions.map(one => one.position).filter(p => p !== null);
+  if (at.length && !at.includes(chosen.position)) chosen.position = modelNow().head === "masked_lm" ? at[0] : at[at.length - 1];
+}
+/// The candidate whose logit is watched: the chosen one, else the most probable.
+function watched(answer) {
+  const candidates = predictionsNow(answer).flatMap(one => one.candidates);
+  return candidates.find(one => one.id === chosen.id) || candidates[0] || null;
+}
+
+// ---- the tokens
+function drawTokens(answer) {
+  const own = predictedTokens(answer), source = kindOf(answer, "encoder") || (kindOf(answer, "cross") && { queries: kindOf(answer, "cross").keys });
+  const strips = modelNow().kind === "encoder-decoder" && source ? [["Source", source.queries, false], ["Target", own, true]] : [["", own, true]];
+  const focused = $("tokens").contains(document.activeElement);
+  $("tokens").replaceChildren(...strips.map(([name, tokens, ours]) => drawStrip(answer, name, tokens, ours)));
+  if (focused) { const now = $("tokens").querySelector("[aria-pressed=true]"); if (now) now.focus(); }
+}
+function drawStrip(answer, name, tokens, ours) {
+  const box = element("div", null, { class: "strip", role: "group", "aria-label": name || "Tokens", "data-own-arrows": "" }), asked = new Set(answer.predictions.map(one => one.position));
+  if (name) box.append(element("span", name));
+  tokens.forEach((token, index) => {
+    const on = ours && index === chosen.position, button = element("button", token, { "aria-pressed": on, tabindex: on || (!ours && !index) ? 0 : -1, "aria-label": token + ", position " + index });
+    if (ours && asked.has(index)) button.classList.add("asked");
+    button.onclick = () => chooseToken(answer, tokens, index, ours);
+    box.append(button);
+  });
+  if (!box.querySelector("[tabindex='0']") && box.querySelector("button")) box.querySelector("button").tabIndex = 0;
+  box.onkeydown = event => {
+    const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 }[event.key], all = [...box.querySelectorAll("button")], to = by && all[all.indexOf(document.activeElement) + by];
+    if (by) event.preventDefault();
+    if (to) to.focus();
+  };
+  return box;
+}
+/// Shows the candidates of a position, and its row in the map where rows or columns are these tokens.
+function chooseToken(answer, tokens, index, ours) {
+  if (ours && answer.predictions.some(one => one.position === index)) choosePosition(index);
+  const same = list => list.length === tokens.length && list.every((token, i) => token === tokens[i]), { kind } = viewer;
+  if (same(kind.queries)) viewer.hold(index, -1, true);
+  else if (same(kind.keys)) viewer.hold(-1, index, true);
+}
+function choosePosition(index) {
+  chosen.position = index;
+  chosen.id = null;
+  drawAnswers();
+  writeAddress();
+}
+
+// ---- the candidates
+function titleOf(prediction) {
+  if (prediction.of === "start" || prediction.of === "end") return "The answer's " + prediction.of;
+  if (modelNow().head === "sequence") return "Classes";
+  if (modelNow().head === "token") return "Label of " + prediction.token;
+  if (modelNow().head === "masked_lm") return "In the place of " + prediction.token + " (" + prediction.position + ")";
+  return "After " + prediction.token + " (" + prediction.position + ")";
+}
+function drawPredictions(all) {
+  const parts = [];
+  all.forEach(({ answer, caption }, index) => {
+    for (const prediction of predictionsNow(answer)) parts.push(element("h3", (all.length > 1 ? caption + ": " : "") + titleOf(prediction)), candidateTable(prediction, index));
+  });
+  if (!parts.length) {
+    const { mask_token: mask, head } = modelNow();
+    parts.push(element("p", head === "masked_lm" ? "Write " + mask + " where the model is to say what fits." : "This model predicts nothing here: it has no head for it.", { class: "note" }));
+  }
+  const radio = document.activeElement && document.activeElement.name === "watched";
+  $("predictions").replaceChildren(...parts);
+  if (radio) { const on = $("predictions").querySelector("input:checked"); if (on) on.focus(); }
+  $("continue-box").hidden = !isStepwise() || !all[0].answer.predictions.length;
+}
+function candidateTable(prediction, index) {
+  const table = element("table", null), changed = prediction.candidates.some(one => one.change !== undefined), head = element("tr", null);
+  for (const title of ["token", "", "probability", "logit"].concat(changed ? ["change"] : [])) head.append(element("th", title, { scope: "col" }));
+  table.append(head);
+  const now = index ? null : watched(results[0].answer);
+  for (const one of prediction.candidates) {
+    const row = element("tr", null), name = element("div", null), first = element("td", null, { class: "token-cell", title: one.token }), cell = element("td", null, { class: "bars" });
+    if (!index) {
+      const radio = element("input", null, { type: "radio", name: "watched", "aria-label": "watch the logit of " + one.token, title: "watch this logit" });
+      radio.checked = one === now;
+      radio.onchange = () => { chosen.id = one.id; drawAnswers(); writeAddress(); };
+      name.append(radio);
+    }
+    const takes = !index && (isStepwise() || modelNow().head === "masked_lm");
+    const token = element(takes ? "button" : "span", one.token, takes ? { "aria-label": (isStepwise() ? "append " : "fill in ") + one.token } : {});
+    if (takes) token.onclick = () => take(prediction, one);
+    name.append(token);
+    if (one.probability !== null && one.probability !== undefined) {
+      const bar = element("span", null, { class: "bar" });
+      bar.style.width = Math.max(1, Math.round(50 * one.probability)) + "px";
+      cell.append(bar);
+    }
+    first.append(name);
+    row.append(first, cell, element("td", cell.firstChild ? percent(one.probability) : ""), element("td", one.logit.toFixed(2)));
+    if (changed) row.append(element("td", one.change === undefined || one.change === null ? "" : (one.change > 0 ? "+" : "") + one.change.toFixed(2)));
+    table.append(row);
+  }
+  return table;
+}
+
+// ---- stepping: a candidate is appended after its position, or takes the place of its mask
+function idsWith(answer, position, id) {
+  if (modelNow().kind === "encoder-decoder") return { target_ids: [...answer.target_ids.slice(0, position), id] };
+  return { ids: [...answer.ids.slice(0, position + 1), id] };
+}
+function take(prediction, one) {
+  const { answer } = results[0];
+  chosen.id = null;
+  if (!isStepwise()) { fillMask(prediction, one.token); return; }
+  chosen.position = prediction.position + 1;
+  change(idsWith(answer, prediction.position, one.id));
+  run();
+}
+/// Writes a token into the text, in the place of the mask with as many masks before it.
+function fillMask(prediction, token) {
+  const { mask_token: mask } = modelNow(), { answer } = results[0];
+  let before = answer.predictions.filter(one => one.position < prediction.position).length;
+  const plain = token.replace(/^[·▁␣]/u, "").replace(/^##/, ""), joined = token.startsWith("##");
+  const edit = {};
+  for (const field of ["text", "pair"]) {
+    const parts = (ask[field] || "").split(mask);
+    if (before < parts.length - 1) {
+      const left = parts.slice(0, before + 1).join(mask), right = parts.slice(before + 1).join(mask);
+      edit[field] = (joined ? left.replace(/\s+$/, "") : left) + plain + right;
+      break;
+    }
+    before -= parts.length - 1;
+  }
+  change({ ...edit, ids: null });
+  syncForm();
+  run();
+}
+/// Appends the most probable token, `count` times; a new request ends it.
+async function goOn(count) {
+  $("continue").disabled = true;
+  for (let i = 0; i < count; ++i) {
+    const { answer } = results[0], last = answer.predictions[answer.predictions.length - 1];
+    if (!last || !last.candidates.length) break;
+    chosen.position = last.position + 1;
+    chosen.id = null;
+    change(idsWith(answer, last.position, last.candidates[0].id));
+    if (!await run()) break;
+  }
+  $("continue").disabled = false;
+}
