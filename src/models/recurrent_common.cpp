@@ -6,13 +6,11 @@
 
 #include "heed/ops/activation.h"
 #include "heed/ops/shape.h"
+#include "heed/ops/softmax.h"
+#include "models/recurrent_taps.h"
 
 namespace heed {
 namespace {
-
-std::string layer_tap(const char* stack, std::size_t layer) {
-  return std::string(stack) + ".layers." + std::to_string(layer) + ".out";
-}
 
 Tensor concat_defined(const Tensor& a, const Tensor& b) { return a.defined() ? concat({a, b}, 1) : a; }
 
@@ -30,14 +28,17 @@ EncodedSource RecurrentEncoder::operator()(const Tensor& ids, const Tensor& leng
   for (std::size_t i = 0; i < layers.size(); ++i) {
     context.check_stop();
     if (i > 0) x = apply_dropout(x, dropout, context);
-    RecurrentResult ahead = layers[i].forward(x, {}, {.lengths = lengths});
+    tap(context, layer_tap("encoder", i, "in"), x);
+    const std::string name = layer_tap("encoder", i, "rnn");
+    RecurrentResult ahead = run_with_taps(layers[i].forward, x, {}, {.lengths = lengths}, context, name);
     if (layers[i].backward) {
-      const RecurrentResult back = (*layers[i].backward)(x, {}, {.lengths = lengths, .reverse = true});
+      const RecurrentResult back = run_with_taps(
+          *layers[i].backward, x, {}, {.lengths = lengths, .reverse = true}, context, name + "_reverse");
       ahead = {concat({ahead.y, back.y}, 2),
                {concat_defined(ahead.state.h, back.state.h), concat_defined(ahead.state.c, back.state.c)}};
     }
     x = ahead.y;
-    tap(context, layer_tap("encoder", i), x);
+    tap(context, layer_tap("encoder", i, "out"), x);
     result.states.push_back(ahead.state);
   }
   result.memory = x;
@@ -52,39 +53,67 @@ RecurrentDecoderState RecurrentDecoder::start(const EncodedSource& source) const
   return state;
 }
 
-std::string RecurrentDecoder::weights_tap() const {
-  return "decoder.layers." + std::to_string(layers.size() - 1) + ".cross_attn.weights";
-}
-
 Tensor RecurrentDecoder::operator()(const Tensor& ids, RecurrentDecoderState& state,
                                     const SourceMemory& memory, Context& context) const {
   Tensor x = apply_dropout(tokens(ids), dropout, context);
   tap(context, "decoder.embed", x);
-  return fed_back == FedBack::nothing ? whole(std::move(x), state, memory, context)
-                                      : stepwise(x, state, memory, context);
+  SourceMemory source = memory;
+  const std::string values = layer_tap("decoder", layers.size() - 1, "cross_attn.v");
+  if (attention && context.wants(values)) {
+    Tensor heads = unsqueeze(source.values, 1);  // [B, 1, S, H]
+    tap(context, values, heads, kKeyAxes);
+    source.values = reshape(heads, source.values.shape());
+  }
+  return fed_back == FedBack::nothing ? whole(std::move(x), state, source, context)
+                                      : stepwise(x, state, source, context);
+}
+
+// The context [B, T, H] of queries [B, T, A].
+Tensor RecurrentDecoder::read(const Tensor& queries, const SourceMemory& memory, DecoderTaps& taps) const {
+  const std::size_t last = layers.size() - 1;
+  const bool wants_weights = taps.wants(last, "cross_attn.weights");
+  Tensor weights;
+  Tensor context = attention->context(queries, memory, wants_weights ? &weights : nullptr);
+  if (taps.wants(last, "cross_attn.scores")) {
+    const Tensor own = attention->scores(queries, memory);
+    Tensor scores = own;
+    taps.offer(last, "cross_attn.scores", scores, kScoreAxes);
+    if (!scores.is_same(own)) {
+      weights = softmax(scores, -1);
+      context = context_of(weights, memory);
+    }
+  }
+  if (wants_weights) {
+    const Tensor own = weights;
+    taps.offer(last, "cross_attn.weights", weights, kScoreAxes);
+    if (!weights.is_same(own)) context = context_of(weights, memory);
+  }
+  if (taps.wants(last, "cross_attn.heads")) {
+    Tensor heads = unsqueeze(context, 1);  // [B, 1, T, H]
+    taps.offer(last, "cross_attn.heads", heads, kQueryAxes);
+    context = reshape(heads, context.shape());
+  }
+  return context;
 }
 
 Tensor RecurrentDecoder::whole(Tensor x, RecurrentDecoderState& state, const SourceMemory& memory,
                                Context& context) const {
+  DecoderTaps taps(context, DecoderTaps::Runs::whole);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     context.check_stop();
     if (i > 0) x = apply_dropout(x, dropout, context);
-    const RecurrentResult result = layers[i](x, state.layers[i]);
+    taps.offer(i, "in", x);
+    const RecurrentResult result =
+        run_with_taps(layers[i], x, state.layers[i], {}, context, layer_tap("decoder", i, "rnn"));
     state.layers[i] = result.state;
     x = result.y;
-    tap(context, layer_tap("decoder", i), x);
+    taps.offer(i, "out", x);
   }
   if (!attention) return apply_dropout(x, dropout, context);
-  const Tensor queries = attention->query.weight.defined() ? attention->query(x) : x;
-  const std::string name = weights_tap();
-  Tensor weights;
-  Tensor read = attention->context(queries, memory, context.wants(name) ? &weights : nullptr);
-  if (weights.defined()) {
-    const Tensor own = weights;
-    tap(context, name, weights, kScoreAxes);
-    if (!weights.is_same(own)) read = context_of(weights, memory);
-  }
-  return apply_dropout(combine(concat({read, x}, 2), Activation::tanh), dropout, context);  // [B, T, H]
+  const Tensor seen = read(attention->query.weight.defined() ? attention->query(x) : x, memory, taps);
+  Tensor result = combine(concat({seen, x}, 2), Activation::tanh);  // [B, T, H]
+  taps.offer(layers.size() - 1, "cross_attn.out", result);
+  return apply_dropout(result, dropout, context);
 }
 
 // The maps of a step, for one pass.
@@ -95,39 +124,37 @@ struct RecurrentDecoder::StepMaps {
       : layers(of.layers.begin(), of.layers.end()), query(of.attention->query), combine(of.combine) {}
 };
 
-// What listeners want of the steps.
-struct RecurrentDecoder::Seen {
-  bool wants_weights = false;
-  std::vector<Tensor> weights;           // [B, 1, 1, S] each
-  std::vector<std::vector<Tensor>> out;  // of layers, [B, H] each; empty for those nobody wants
-};
-
 Tensor RecurrentDecoder::steps(const Tensor& embedded, RecurrentDecoderState& state,
-                               const SourceMemory& memory, Context& context, const Tensor& given_weights,
-                               Seen& seen) const {
+                               const SourceMemory& memory, Context& context, DecoderTaps& taps) const {
   const StepMaps maps(*this);
+  const std::vector<bool> listens = taps.to_cells(layers.size());
   std::vector<Tensor> outputs;
   for (std::int64_t t = 0; t < embedded.size(1); ++t) {
     context.check_stop();
     const auto attend = [&](const Tensor& query) {
-      if (given_weights.defined())
-        return step_of(context_of(slice(given_weights, 2, t, t + 1).contiguous(), memory), 0);
       const Tensor projected = attention->query.weight.defined() ? maps.query(query) : query;
-      if (seen.wants_weights) seen.weights.emplace_back();
-      Tensor* weights = seen.wants_weights ? &seen.weights.back() : nullptr;
-      return step_of(attention->context(unsqueeze(projected, 1), memory, weights), 0);  // [B, H]
+      return step_of(read(unsqueeze(projected, 1), memory, taps), 0);  // [B, H]
     };
-    Tensor read;
-    if (fed_back == FedBack::context) read = attend(state.layers.back().h);
-    Tensor x = concat({step_of(embedded, t), fed_back == FedBack::context ? read : state.fed}, 1);
+    Tensor seen;
+    if (fed_back == FedBack::context) seen = attend(state.layers.back().h);
+    Tensor x = concat({step_of(embedded, t), fed_back == FedBack::context ? seen : state.fed}, 1);
     for (std::size_t i = 0; i < layers.size(); ++i) {
       if (i > 0) x = apply_dropout(x, dropout, context);
-      state.layers[i] = maps.layers[i](x, state.layers[i]);
+      taps.offer(i, "in", x);
+      CellListener listener;
+      if (listens[i]) {
+        listener = [&](const char* what, Tensor& value) {
+          taps.offer(i, (std::string("rnn.") + what).c_str(), value);
+        };
+      }
+      state.layers[i] = maps.layers[i](x, state.layers[i], listener);
       x = state.layers[i].h;
-      if (context.wants(layer_tap("decoder", i))) seen.out[i].push_back(x);
+      taps.offer(i, "out", x);
     }
-    if (fed_back == FedBack::output) read = attend(x);
-    x = apply_dropout(tanh(maps.combine(concat({read, x}, 1))), dropout, context);
+    if (fed_back == FedBack::output) seen = attend(x);
+    x = tanh(maps.combine(concat({seen, x}, 1)));
+    taps.offer(layers.size() - 1, "cross_attn.out", x);
+    x = apply_dropout(x, dropout, context);
     if (fed_back == FedBack::output) state.fed = x;
     outputs.push_back(x);
   }
@@ -137,29 +164,11 @@ Tensor RecurrentDecoder::steps(const Tensor& embedded, RecurrentDecoderState& st
 Tensor RecurrentDecoder::stepwise(const Tensor& x, RecurrentDecoderState& state, const SourceMemory& memory,
                                   Context& context) const {
   const RecurrentDecoderState first = state;
-  Seen seen{context.wants(weights_tap()), {}, std::vector<std::vector<Tensor>>(layers.size())};
-  Tensor y = steps(x, state, memory, context, {}, seen);
-  if (seen.wants_weights) {
-    const Tensor own = concat(seen.weights, 2);  // [B, 1, T, S]
-    Tensor weights = own;
-    tap(context, weights_tap(), weights, kScoreAxes);
-    if (!weights.is_same(own)) {  // later steps depend on what earlier ones read: all run again
-      state = first;
-      seen.out.assign(layers.size(), {});
-      y = steps(x, state, memory, context, weights, seen);
-    }
-  }
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (seen.out[i].empty()) continue;
-    const Tensor own = stack(seen.out[i], 1);
-    Tensor out = own;
-    tap(context, layer_tap("decoder", i), out);
-    if (!out.is_same(own)) {
-      throw Error("taps: expected " + layer_tap("decoder", i) +
-                  " to be read, as the decoder runs step by step, got a replacement");
-    }
-  }
-  return y;
+  DecoderTaps taps(context, DecoderTaps::Runs::stepwise);
+  return taps.settle([&] {
+    state = first;
+    return steps(x, state, memory, context, taps);
+  });
 }
 
 }  // namespace heed

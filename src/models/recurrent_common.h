@@ -12,6 +12,8 @@
 
 namespace heed {
 
+class DecoderTaps;
+
 struct RecurrentEncoderLayer {
   RecurrentLayer forward;
   std::optional<RecurrentLayer> backward = {};  ///< from each row's end; the two outputs are concatenated
@@ -23,7 +25,8 @@ struct EncodedSource {
   std::vector<RecurrentState> states;  // of each layer, after its last step
 };
 
-/// Taps: `encoder.embed` [B, S, E], `encoder.layers.I.out` [B, S, H].
+/// Taps: `encoder.embed` [B, S, E]; of a layer, `encoder.layers.I.in` [B, S, D], `.rnn.gates`, `.rnn.cell`
+/// and `.rnn.state` (recurrent_taps.h; `rnn_reverse` of the backward direction), and `.out` [B, S, H].
 struct RecurrentEncoder {
   Embedding tokens;
   std::vector<RecurrentEncoderLayer> layers;
@@ -44,9 +47,9 @@ struct RecurrentDecoderState {
   Tensor fed;  // [R, H], the last output, where that is fed back
 };
 
-/// Taps: `decoder.embed` [B, T, E], `decoder.layers.I.out` [B, T, H], and of the attention, which belongs to
-/// the last layer L, `decoder.layers.L.cross_attn.weights` [B, 1, T, S]. Where something is fed back, layers
-/// run step by step: outputs of layers can be read, but not replaced.
+/// Taps: `decoder.embed` [B, T, E]; of a layer the same as in the encoder; and of the attention, which
+/// belongs to the last layer L, `decoder.layers.L.cross_attn.v` [B, 1, S, H], `.scores` and `.weights` [B, 1,
+/// T, S], `.heads` [B, 1, T, H], the context, and `.out` [B, T, H], the attentional state.
 struct RecurrentDecoder {
   Embedding tokens;
   std::vector<RecurrentLayer> layers;
@@ -61,17 +64,15 @@ struct RecurrentDecoder {
   /// Ids i64 [R, T] to what `output` reads, [R, T, H]; the state moves on.
   Tensor operator()(const Tensor& ids, RecurrentDecoderState& state, const SourceMemory& memory,
                     Context& context) const;
-  /// The name of the attention's tap.
-  std::string weights_tap() const;
 
  private:
   struct StepMaps;
-  struct Seen;
+  Tensor read(const Tensor& queries, const SourceMemory& memory, DecoderTaps& taps) const;
   Tensor whole(Tensor x, RecurrentDecoderState& state, const SourceMemory& memory, Context& context) const;
   Tensor stepwise(const Tensor& x, RecurrentDecoderState& state, const SourceMemory& memory,
                   Context& context) const;
   Tensor steps(const Tensor& x, RecurrentDecoderState& state, const SourceMemory& memory, Context& context,
-               const Tensor& given_weights, Seen& seen) const;
+               DecoderTaps& taps) const;
 };
 
 struct RecurrentParts {

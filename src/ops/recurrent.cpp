@@ -7,6 +7,7 @@
 
 #include "heed/autograd.h"
 #include "heed/ops/matmul.h"
+#include "heed/ops/shape.h"
 #include "kernels/gemm.h"
 #include "kernels/recurrent.h"
 #include "ops/repeated_product.h"
@@ -54,6 +55,18 @@ Tensor input_sums(const Tensor& x, const RecurrentWeights& weights, const kernel
 // The bias of the states in the dtype of the sums; undefined where there is none.
 Tensor state_bias(const RecurrentWeights& weights, DType dtype) {
   return weights.bias_hh.defined() ? weights.bias_hh.detach().to(dtype).contiguous() : Tensor();
+}
+
+// The values of gates or cells for the caller: 0 at the steps that a row does not have. A recorded gradient
+// will overwrite those of the tape.
+Tensor traced(const Tape& tape, const Tensor& values, bool recording) {
+  Tensor result = recording ? values.clone() : values;
+  for (std::int64_t b = 0; tape.lengths.defined() && b < result.size(0); ++b) {
+    const Tensor padding =
+        slice(slice(result, 0, b, b + 1), 1, tape.lengths.data<std::int64_t>()[b], result.size(1));
+    padding.copy_from(Tensor::zeros(padding.shape(), padding.dtype()));
+  }
+  return result;
 }
 
 template <class Step>
@@ -247,14 +260,18 @@ RecurrentResult stored_lstm(const Tensor& x, const RecurrentWeights& weights, co
   const bool recording = needs_gradient(inputs);
   Tape tape = tape_of(4, x, weights, initial, options);
   tape.values = input_sums(tape.x, weights, recording ? nullptr : packed.ih);
-  if (recording) tape.cells = Tensor::empty(tape.y.shape(), x.dtype());
+  if (recording || options.trace) tape.cells = Tensor::empty(tape.y.shape(), x.dtype());
   const Shape shape{x.size(0), tape.y.size(2)};
-  const RecurrentResult result{
+  RecurrentResult result{
       tape.y.detach(),
       {copy_or_zeros(tape.h_first, shape, x.dtype()), copy_or_zeros(tape.c_first, shape, x.dtype())}};
   dispatch_float("lstm", x.dtype(), [&]<class T>() {
     lstm_steps<T>(tape, weights, result.state, recording ? nullptr : packed.hh);
   });
+  if (options.trace) {
+    result.gates = traced(tape, tape.values, recording);
+    result.cells = traced(tape, tape.cells, recording);
+  }
   if (!recording) return result;
   record_results(
       {result.y, result.state.h, result.state.c}, "lstm", inputs, [tape](const std::vector<Tensor>& d) {
@@ -270,12 +287,14 @@ RecurrentResult stored_gru(const Tensor& x, const RecurrentWeights& weights, con
   const bool recording = needs_gradient(inputs);
   Tape tape = tape_of(3, x, weights, initial, options);
   tape.values = input_sums(tape.x, weights, recording ? nullptr : packed.ih);
-  tape.state_sums = Tensor::empty({x.size(0), recording ? x.size(1) : 1, tape.values.size(2)}, x.dtype());
+  const std::int64_t kept = recording || options.trace ? x.size(1) : 1;
+  tape.state_sums = Tensor::empty({x.size(0), kept, tape.values.size(2)}, x.dtype());
   const Shape shape{x.size(0), tape.y.size(2)};
-  const RecurrentResult result{tape.y.detach(), {copy_or_zeros(tape.h_first, shape, x.dtype()), {}}};
+  RecurrentResult result{tape.y.detach(), {copy_or_zeros(tape.h_first, shape, x.dtype()), {}}};
   dispatch_float("gru", x.dtype(), [&]<class T>() {
     gru_steps<T>(tape, weights, result.state.h, recording ? nullptr : packed.hh);
   });
+  if (options.trace) result.gates = traced(tape, tape.values, recording);
   if (!recording) return result;
   record_results({result.y, result.state.h}, "gru", inputs, [tape](const std::vector<Tensor>& d) {
     return dispatch_float("gru", tape.y.dtype(), [&]<class T>() { return gru_backward<T>(tape, d); });

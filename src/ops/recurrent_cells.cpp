@@ -22,19 +22,20 @@ Tensor zeros_or(const Tensor& gradient, const Tensor& like) {
 
 }  // namespace
 
-RecurrentState lstm_cell(const Tensor& sums, const Tensor& c) {
+RecurrentState lstm_cell(const Tensor& sums, const Tensor& c, Tensor* gates) {
   check_cell("lstm_cell", c, sums, 4);
   const kernels::Recurrence shape{c.size(0), 1, c.size(1)};
   const bool recording = needs_gradient({sums, c});
   const Tensor values = sums.clone(), before = c.detach().contiguous();
-  const Tensor cells = recording ? Tensor::empty(c.shape(), c.dtype()) : Tensor();
+  const Tensor cells = recording || gates != nullptr ? Tensor::empty(c.shape(), c.dtype()) : Tensor();
   const RecurrentState next{Tensor::empty(c.shape(), c.dtype()), before.clone()};
   dispatch_float("lstm_cell", c.dtype(), [&]<class T>() {
     kernels::LstmStep<T> step{.gates = values.data<T>(), .h = next.h.data<T>(), .c = next.c.data<T>()};
     step.y = step.h;
-    step.cells = recording ? cells.data<T>() : nullptr;
+    step.cells = cells.defined() ? cells.data<T>() : nullptr;
     kernels::lstm_step(shape, step);
   });
+  if (gates != nullptr) *gates = recording ? values.clone() : values;  // the gradient overwrites them
   if (!recording) return next;
   record_results({next.h, next.c}, "lstm_cell", {sums, c}, [=](const std::vector<Tensor>& d) {
     const Tensor dh = zeros_or(d[0], before), dc = zeros_or(d[1], before);
@@ -50,7 +51,7 @@ RecurrentState lstm_cell(const Tensor& sums, const Tensor& c) {
   return next;
 }
 
-RecurrentState gru_cell(const Tensor& input_sums, const Tensor& state_sums, const Tensor& h) {
+RecurrentState gru_cell(const Tensor& input_sums, const Tensor& state_sums, const Tensor& h, Tensor* gates) {
   check_cell("gru_cell", h, input_sums, 3);
   check_cell("gru_cell", h, state_sums, 3);
   const kernels::Recurrence shape{h.size(0), 1, h.size(1)};
@@ -62,9 +63,10 @@ RecurrentState gru_cell(const Tensor& input_sums, const Tensor& state_sums, cons
     kernels::GruStep<T> step{.gates = values.data<T>(), .sums = sums.data<T>(), .sums_row = 3 * shape.hidden};
     step.h = next.data<T>();
     step.y = y.data<T>();
-    step.keep = recording;
+    step.keep = recording || gates != nullptr;
     kernels::gru_step(shape, step);
   });
+  if (gates != nullptr) *gates = recording ? values.clone() : values;
   if (!recording) return {next, {}};
   record(next, "gru_cell", {input_sums, state_sums, h}, [=](const Tensor& d) {
     const Tensor dh = d.clone();

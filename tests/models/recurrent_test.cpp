@@ -65,7 +65,6 @@ struct RecurrentFamily : testing::TestWithParam<const char*> {
   fs::path folder = fs::temp_directory_path() / ("heed_recurrent_test_" + std::to_string(::getpid()));
   std::string name = GetParam();
   bool attends = !name.starts_with("none");
-  bool runs_step_by_step = name.starts_with("additive") || name.ends_with("feeding");
   void TearDown() override { fs::remove_all(folder); }
 
   Tensor logits(const EncoderDecoderModel& of) { return of.forward(inputs, {}, context).at("logits"); }
@@ -244,21 +243,7 @@ TEST_P(RecurrentFamily, ListeningChangesNothingAndReplacingDoes) {
   if (attends) {
     EXPECT_GT(relative_error(replaced(weights_tap()), silent), 1e-3);
   }
-  if (runs_step_by_step) {
-    EXPECT_THROW(replaced("decoder.layers.0.out"), Error);
-  } else {
-    EXPECT_GT(relative_error(replaced("decoder.layers.0.out"), silent), 1e-3);
-  }
-}
-
-// Weights that a listener gives back unchanged, in other memory, give the same result.
-TEST_P(RecurrentFamily, ReplacingTheWeightsByThemselvesChangesNothing) {
-  if (!attends) return;
-  const NoGradients guard;
-  Taps taps;
-  taps.listen(weights_tap(), [](const std::string&, Tensor& weights) { weights = weights.clone(); });
-  Context same{false, nullptr, &taps};
-  EXPECT_LE(relative_error(model->forward(inputs, {}, same).at("logits"), expected.at("logits")), 1e-5);
+  EXPECT_GT(relative_error(replaced("decoder.layers.0.out"), silent), 1e-3);
 }
 
 TEST_P(RecurrentFamily, SavedDirectoryLoadsWithTheSameNumbers) {

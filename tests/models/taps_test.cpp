@@ -148,8 +148,8 @@ TEST_P(FamilyTaps, NamesAndShapesAreThoseOfTheDocs) {
 TEST_P(FamilyTaps, PartsAreThoseOfTheWhole) {
   for (const char* kind : {"weights", "scores"}) {
     const std::string pattern = std::string("*_attn.") + kind;
-    if ((recurrent || linear) && std::string(kind) == "scores") continue;
-    if (recurrent && !run(nullptr).empty() && GetParam().find("none") != std::string::npos) continue;
+    if (linear && std::string(kind) == "scores") continue;
+    if (GetParam().find("none") != std::string::npos) continue;
     const TensorMap whole = values(pattern);
     const std::int64_t last = recurrent ? 0 : 1;
     const TensorMap parts = values(pattern, {.heads = {last}, .queries = {1, 3}, .keys = {1, {}}});
@@ -161,22 +161,20 @@ TEST_P(FamilyTaps, PartsAreThoseOfTheWhole) {
   }
 }
 
-// Values replaced by themselves give the same results, whole or in part.
+// Values replaced by themselves change no bit of the results, whole or in part.
 TEST_P(FamilyTaps, ReplacedValuesFlowOn) {
   const TensorMap silent = run(nullptr);
-  const bool feeds = GetParam().find("feeding") != std::string::npos ||
-                     GetParam().find("additive") != std::string::npos;  // their layers' outputs are only read
   const auto same = [](const std::string&, Tensor& value) { value = value.clone(); };
   for (const bool whole : {true, false}) {
     Taps taps;
-    if (whole && !feeds) taps.listen("*", same);
+    if (whole) taps.listen("*", same);
     const bool attends = !recurrent || GetParam().find("none") == std::string::npos;
     if (!whole && attends) taps.listen("*_attn.weights", {.heads = {0}, .queries = {1, 2}}, same);
     if (!whole && !recurrent) taps.listen("*_attn.q", {.heads = {0}, .queries = {1, 2}}, same);
     const TensorMap outputs = run(&taps);
     taps.require_all_fired();
     for (const auto& [name, value] : silent) {
-      EXPECT_LE(relative_error(outputs.at(name), value), 1e-5) << name << (whole ? "" : " in part");
+      EXPECT_EQ(largest_difference(outputs.at(name), value), 0) << name << (whole ? "" : " in part");
     }
   }
   Taps taps;
@@ -189,7 +187,7 @@ TEST_P(FamilyTaps, ReplacedValuesFlowOn) {
 TEST_P(FamilyTaps, CachedAndReorderedRowsHaveTheWeightsOfTheWhole) {
   const auto* decoder = dynamic_cast<const DecoderModel*>(model.get());
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(model.get());
-  if ((decoder == nullptr && both == nullptr) || recurrent || inputs.contains("input_features")) return;
+  if ((decoder == nullptr && both == nullptr) || inputs.contains("input_features")) return;
   const Tensor ids = Tensor::from<std::int64_t>({5, 6, 7, 5, 6, 9, 12, 11, 10, 14, 12, 8}, {2, 6});
   TensorMap named{{decoder != nullptr ? "input_ids" : "decoder_input_ids", ids}};
   SourceBatch source;
@@ -213,7 +211,8 @@ TEST_P(FamilyTaps, CachedAndReorderedRowsHaveTheWeightsOfTheWhole) {
     if (name.ends_with(".v")) continue;
     const Tensor query = gather(slice(value, 2, 5, 6), 0, Tensor::from<std::int64_t>({1, 0}, {2}));
     EXPECT_LE(largest_difference(heard.at(name), query), name.ends_with("weights") ? 1e-5 : 1e-4) << name;
-    if (name.ends_with("weights") && !linear) expect_weights(heard, name.substr(0, name.size() - 8));
+    if (name.ends_with("weights") && !linear && !recurrent)
+      expect_weights(heard, name.substr(0, name.size() - 8));
   }
 }
 
@@ -223,6 +222,59 @@ TEST_P(FamilyTaps, WhatDoesNotExistIsAnError) {
   EXPECT_THROW(values("*self_attn.weights", {.heads = {99}}), Error);
   EXPECT_THROW(values("*self_attn.weights", {.queries = {0, 999}}), Error);
   EXPECT_THROW(values("*.layers.0.out", {.heads = {0}}), Error);
+}
+
+// Sparse attention by its pattern, linear attention by its features (docs/lineage.md), from queries and keys.
+TEST(Taps, WeightsOfSparseAndLinearAttentionAreByDefinition) {
+  const NoGradients guard;
+  for (const std::string kind : {"strided", "fixed", "linear"}) {
+    const fs::path folder = fs::path(HEED_FIXTURES) / "decoders" / ("transformer-" + kind);
+    const auto model = load_model(folder);
+    const TensorMap inputs = read_tensors(folder / "inputs.safetensors");
+    TensorMap heard;
+    Taps taps;
+    taps.listen("*self_attn.*",
+                [&](const std::string& name, Tensor& value) { heard[name] = value.contiguous(); });
+    Context context{.taps = &taps};
+    model->forward(inputs, {}, context);
+    const auto shown = inputs.at("attention_mask").to_vector<std::int64_t>();
+    const auto sees = [&](std::int64_t b, std::int64_t t, std::int64_t s, std::int64_t length) {
+      const bool strided = t - s < 4 || (t - s) % 4 == 0, fixed = s / 4 == t / 4 || s % 4 >= 2;
+      const bool chosen = kind == "linear" || (kind == "strided" ? strided : fixed);
+      return s <= t && chosen && shown[static_cast<std::size_t>(b * length + s)] != 0;
+    };
+    for (const std::string part : {"decoder.layers.0.self_attn", "decoder.layers.1.self_attn"}) {
+      const auto q = doubles(heard.at(part + ".q")), k = doubles(heard.at(part + ".k"));
+      const Tensor& weights = heard.at(part + ".weights");
+      const std::int64_t heads = weights.size(1), length = weights.size(2), d = heard.at(part + ".q").size(3);
+      const auto feature = [](double x) { return x > 0 ? x + 1 : std::exp(x); };
+      std::vector<double> scores, expected;
+      for (std::int64_t row = 0; row < weights.size(0) * heads * length; ++row) {
+        const std::int64_t t = row % length, first = row - t;
+        double total = 0;
+        for (std::int64_t s = 0; s < length; ++s) {
+          double product = 0;
+          for (std::int64_t i = 0; i < d; ++i) {
+            const double a = q[static_cast<std::size_t>(row * d + i)],
+                         b = k[static_cast<std::size_t>((first + s) * d + i)];
+            product += kind == "linear" ? feature(a) * feature(b) : a * b;
+          }
+          const bool visible = sees(first / length / heads, t, s, length);
+          scores.push_back(visible ? product / std::sqrt(static_cast<double>(d)) : -INFINITY);
+          expected.push_back(!visible ? 0 : kind == "linear" ? product : std::exp(scores.back()));
+          total += expected.back();
+        }
+        for (std::int64_t s = 0; s < length; ++s)
+          expected[expected.size() - 1 - static_cast<std::size_t>(s)] /= total;
+      }
+      const auto tensor = [&](const std::vector<double>& values) {
+        return Tensor::from(values, weights.shape());
+      };
+      EXPECT_LE(largest_difference(weights, tensor(expected)), 1e-5) << kind << " " << part;
+      if (kind == "linear") continue;
+      EXPECT_LE(largest_difference(heard.at(part + ".scores"), tensor(scores)), 1e-4) << kind << " " << part;
+    }
+  }
 }
 
 // One head made zero: the others, and other queries, stay as they are.

@@ -79,6 +79,35 @@ TEST(RecurrentSteps, OneByOneAreTheLayer) {
   }
 }
 
+// Each row by its length, in both directions; of the values given, those of later steps follow.
+TEST(RecurrentLayer, ReplayIsTheLayerAndGoesOnFromWhatIsGiven) {
+  const Tensor lengths = Tensor::from(std::vector<std::int64_t>{5, 2}, {2}), x = random_tensor({2, 5, 3}, 5);
+  for (const RecurrentCell cell : {RecurrentCell::lstm, RecurrentCell::gru}) {
+    for (const bool reverse : {false, true}) {
+      const RecurrentLayer layer = random_layer(cell, 3, 4);
+      const RecurrentOptions options{lengths, reverse, true};
+      const RecurrentResult whole = layer(x, {}, options);
+      const auto same = [&](const RecurrentReplacements& given) {
+        const RecurrentResult again = layer.replay(x, {}, options, given);
+        expect_near(again.y, whole.y, 1e-14);
+        expect_near(again.state.h, whole.state.h, 1e-14);
+        expect_near(again.gates, whole.gates, 1e-14);
+        if (cell == RecurrentCell::lstm) {
+          expect_near(again.cells, whole.cells, 1e-14);
+        }
+      };
+      same({});
+      same({.gates = whole.gates, .cells = whole.cells, .states = whole.y});
+      const RecurrentResult zeros = layer.replay(x, {}, options, {.states = whole.y * 0.0});
+      expect_near(zeros.y, whole.y * 0.0, 0);
+      // With states of 0, every step is a first one.
+      const std::int64_t t = reverse ? 0 : 1;
+      const Tensor step = slice(x, 1, t, t + 1);
+      expect_near(slice(zeros.gates, 1, t, t + 1), layer(step, {}, {.trace = true}).gates, 1e-14);
+    }
+  }
+}
+
 // Every score, against its formula with plain operations; the last source position of row 1 is padding.
 TEST(SourceAttention, EqualsItsFormula) {
   const Tensor memory = random_tensor({2, 4, 3}, 1), states = random_tensor({2, 5, 3}, 2);
@@ -96,6 +125,7 @@ TEST(SourceAttention, EqualsItsFormula) {
     const Tensor context = attention.context(queries, prepared, &weights);
     expect_near(weights, unsqueeze(want, 1), 1e-12);
     expect_near(context, matmul(want, memory), 1e-12);
+    expect_near(softmax(attention.scores(queries, prepared), -1), weights, 1e-12);
     expect_near(context_of(weights, prepared), context, 1e-12);
     EXPECT_EQ(weights.to_vector<double>().back(), 0.0);
   };

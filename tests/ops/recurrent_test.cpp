@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "heed/autograd.h"
+#include "heed/ops/activation.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/reduce.h"
@@ -150,6 +151,53 @@ TEST_P(Recurrent, CellsOneByOneAreTheLayer) {
   }
   expect_near(state.h, whole.state.h, 1e-14);
   if (has_cell) expect_near(state.c, whole.state.c, 1e-14);
+}
+
+// The state of each step from the traced values and the state before it; without them, the same bits.
+TEST_P(Recurrent, TracedGatesAndCellsMakeTheStates) {
+  for (RecurrentOptions options : all_options()) {
+    for (const bool trained : {false, true}) {
+      std::vector<Tensor> in = operands();
+      if (trained) in[1].set_requires_grad();
+      const Tensor silent = joined(run(op.fused, in, options));
+      options.trace = true;
+      const RecurrentResult traced = run(op.fused, in, options);
+      EXPECT_EQ(joined(traced).detach().to_vector<double>(), silent.detach().to_vector<double>());
+      const Tensor gates = traced.gates.clone();
+      if (trained) joined(traced).backward(random_tensor(silent.shape(), 8));
+      expect_near(traced.gates, gates, 0);  // not overwritten by the gradient
+      EXPECT_EQ(traced.cells.defined(), has_cell);
+      const auto of = [&](const Tensor& all, std::int64_t b, std::int64_t t) {
+        return slice(slice(all.detach(), 0, b, b + 1), 1, t, t + 1);
+      };
+      const auto gate = [&](std::int64_t b, std::int64_t t, std::int64_t i) {
+        return slice(of(gates, b, t), 2, i * kStates, (i + 1) * kStates);
+      };
+      for (std::int64_t b = 0; b < kSequences; ++b) {
+        const std::int64_t length =
+            options.lengths.defined() ? options.lengths.data<std::int64_t>()[b] : kSteps;
+        for (std::int64_t t = length; t < kSteps; ++t)
+          expect_near(of(gates, b, t), Tensor::zeros({1, 1, op.gates * kStates}, DType::f64), 0);
+        for (std::int64_t t = 0; t < length; ++t) {
+          const std::int64_t before = options.reverse ? t + 1 : t - 1;
+          const bool first = before < 0 || before == length;
+          const auto previous = [&](const Tensor& all, const Tensor& initial) {
+            return first ? reshape(slice(initial, 0, b, b + 1), {1, 1, kStates}) : of(all, b, before);
+          };
+          Tensor h;
+          if (has_cell) {
+            const Tensor c = gate(b, t, 1) * previous(traced.cells, in[6]) + gate(b, t, 0) * gate(b, t, 2);
+            expect_near(of(traced.cells, b, t), c, 1e-14);
+            h = gate(b, t, 3) * tanh(c);
+          } else {
+            const Tensor z = gate(b, t, 1);
+            h = (z * -1.0 + 1.0) * gate(b, t, 2) + z * previous(traced.y, in[5]);
+          }
+          expect_near(of(traced.y, b, t), h, 1e-14);
+        }
+      }
+    }
+  }
 }
 
 TEST_P(Recurrent, GradientsOfCellsEqualCentralDifferences) {

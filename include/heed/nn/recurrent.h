@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "heed/nn/linear.h"
 #include "heed/ops/recurrent.h"
@@ -12,6 +13,13 @@ enum class RecurrentCell { lstm, gru };
 /// Gates of a cell: its weights have this many rows for each number of the state.
 constexpr std::int64_t gates_of(RecurrentCell cell) { return cell == RecurrentCell::lstm ? 4 : 3; }
 
+/// Values that take the place of a layer's own at every step; undefined: none.
+struct RecurrentReplacements {
+  Tensor gates = {};   // [B, T, G H]
+  Tensor cells = {};   // [B, T, H], of LSTM alone
+  Tensor states = {};  // [B, T, H]
+};
+
 /// lstm() or gru() with weights of its own, in one direction.
 struct RecurrentLayer {
   RecurrentCell cell = RecurrentCell::lstm;
@@ -20,6 +28,9 @@ struct RecurrentLayer {
   /// x [B, T, D] to y [B, T, H] and the last state.
   RecurrentResult operator()(const Tensor& x, const RecurrentState& initial = {},
                              const RecurrentOptions& options = {}) const;
+  /// The same step by step, each step going on from the values given for it; with gates and cells.
+  RecurrentResult replay(const Tensor& x, const RecurrentState& initial, const RecurrentOptions& options,
+                         const RecurrentReplacements& given) const;
 };
 
 /// A linear map that one pass applies many times, step by step. While a gradient is recorded, the weight is
@@ -36,13 +47,18 @@ class StepLinear {
   std::shared_ptr<Recorded> recorded_;  // null where the weight needs no gradient
 };
 
+/// Called with each value of a step as it is computed: `gates` [R, G H], `cell` [R, H] (LSTM), `state` [R,
+/// H]. What replaces it takes its place in the rest of the step and in later ones.
+using CellListener = std::function<void(const char* what, Tensor& value)>;
+
 /// One step of a RecurrentLayer at a time, for inputs that depend on the last output. An object serves one
 /// pass.
 class RecurrentSteps {
  public:
   explicit RecurrentSteps(const RecurrentLayer& layer);
   /// x [R, D]; the state must be defined.
-  RecurrentState operator()(const Tensor& x, const RecurrentState& state) const;
+  RecurrentState operator()(const Tensor& x, const RecurrentState& state,
+                            const CellListener& listener = nullptr) const;
 
  private:
   RecurrentCell cell_;
@@ -78,6 +94,8 @@ struct SourceAttention {
   /// The context [B, T, D] of queries [B, T, A]: states, which `query` has projected where there is one. With
   /// `weights`, that receives them, [B, 1, T, S].
   Tensor context(const Tensor& queries, const SourceMemory& memory, Tensor* weights = nullptr) const;
+  /// What the softmax reads, [B, 1, T, S]: -inf for padding. No gradient.
+  Tensor scores(const Tensor& queries, const SourceMemory& memory) const;
 };
 
 /// The context [B, T, D] that weights [B, 1, T, S] give.

@@ -28,11 +28,17 @@ struct RecurrentOptions {
   Tensor lengths = {};
   /// From each row's last step to its first.
   bool reverse = false;
+  /// The result has the values of gates and cells, too.
+  bool trace = false;
 };
 
 struct RecurrentResult {
   Tensor y;              // [B, T, H], the state h after each step
   RecurrentState state;  // after each row's last step
+  /// With `trace`, without a gradient, 0 at the steps that a row does not have: after sigmoid and tanh, in
+  /// the order of the weights.
+  Tensor gates = {};  // [B, T, G H]
+  Tensor cells = {};  // [B, T, H], c after each step, of LSTM alone
 };
 
 /// Long short-term memory (Hochreiter and Schmidhuber 1997; forget gates: Gers, Schmidhuber and Cummins
@@ -58,9 +64,12 @@ RecurrentResult lstm_by_formula(const Tensor& x, const RecurrentWeights& weights
 RecurrentResult gru_by_formula(const Tensor& x, const RecurrentWeights& weights,
                                const RecurrentState& initial = {}, const RecurrentOptions& options = {});
 
-/// One step of LSTM from the sums W_ih x + b_ih + W_hh h + b_hh [B, 4H] and the cell c [B, H].
-RecurrentState lstm_cell(const Tensor& sums, const Tensor& c);
+/// One step of LSTM from the sums W_ih x + b_ih + W_hh h + b_hh [B, 4H] and the cell c [B, H]. `gates`, if
+/// not null, receives the values of the gates [B, 4H], without a gradient.
+RecurrentState lstm_cell(const Tensor& sums, const Tensor& c, Tensor* gates = nullptr);
 /// One step of GRU from the sums W_ih x + b_ih [B, 3H], W_hh h + b_hh [B, 3H] and the state h [B, H].
-RecurrentState gru_cell(const Tensor& input_sums, const Tensor& state_sums, const Tensor& h);
+/// `gates`: as above, [B, 3H].
+RecurrentState gru_cell(const Tensor& input_sums, const Tensor& state_sums, const Tensor& h,
+                        Tensor* gates = nullptr);
 
 }  // namespace heed
