@@ -1,4 +1,4 @@
-// heed merge: writes a model with its adapters merged into the weights.
+// heed merge: writes a model with its adapters merged into the weights, or in another type.
 #include <map>
 
 #include "cli/cli.h"
@@ -53,8 +53,11 @@ void copy_others(const fs::path& from, const fs::path& to) {
 
 void run(const MergeArguments& a, const Globals& globals) {
   const LocatedModel located = locate_model(a.model);
-  if (located.adapters.empty())
-    throw UsageError("--adapter: missing (give at least one to merge into the model)");
+  if (located.adapters.empty() && a.dtype.empty()) {
+    throw UsageError(
+        "--adapter: missing (give at least one to merge into the model, or --dtype to write the model as it "
+        "is in another type)");
+  }
   for (const AdapterSource& source : located.adapters) {
     std::error_code error;
     if (fs::equivalent(source.directory, a.output, error))
@@ -80,7 +83,8 @@ void run(const MergeArguments& a, const Globals& globals) {
 }  // namespace
 
 void add_merge(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("merge", "Write a model with LoRA adapters merged into its weights");
+  CLI::App* command = app.add_subcommand(
+      "merge", "Write a model with LoRA adapters merged into its weights, or in another type");
   auto a = std::make_shared<MergeArguments>();
   add_model_option(*command, a->model)->required();
   command->add_option("--output,-o", a->output, "Directory to write the model to")
@@ -93,7 +97,8 @@ void add_merge(CLI::App& app, const Globals& globals) {
   command->footer(
       "Examples:\n"
       "  heed merge --model gpt2 --adapter runs/poems --output gpt2-poems\n"
-      "  heed merge --model gpt2 --adapter runs/poems=0.7 --adapter runs/verse=0.3 --output gpt2-mixed");
+      "  heed merge --model gpt2 --adapter runs/poems=0.7 --adapter runs/verse=0.3 --output gpt2-mixed\n"
+      "  heed merge --model gpt2 --dtype bf16 --output gpt2-half");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

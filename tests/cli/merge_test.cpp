@@ -51,6 +51,17 @@ TEST(Adapter, ChangesWhatAModelWritesAndMergesIntoIt) {
   EXPECT_THAT(run({"info", folder / "both"}).out, HasSubstr("BF16"));
 }
 
+TEST(Merge, WritesAModelInAnotherType) {
+  const Folder folder;
+  EXPECT_EQ(run({"merge", "--model", kDecoder, "--dtype", "bf16", "--output", folder / "half"}).status, 0);
+  EXPECT_THAT(run({"info", folder / "half"}).out, HasSubstr("BF16"));
+  EXPECT_EQ(run({"merge", "--model", kDecoder, "--dtype", "f32", "--output", folder / "same"}).status, 0);
+  const Json own = continued({"--model", kDecoder}), half = continued({"--model", folder / "half"});
+  EXPECT_EQ(continued({"--model", folder / "same"}), own);
+  EXPECT_EQ(half.at("ids"), own.at("ids"));
+  EXPECT_NEAR(half.at("score").get<double>(), own.at("score").get<double>(), 1e-2);  // 8 bits a weight
+}
+
 TEST(Adapter, BringsItsHead) {
   const Folder folder;
   const Words adapted{"--model", encoder("bert-mlm"), "--adapter", adapter("bert-classify")};
