@@ -78,15 +78,21 @@ float value_of(const LabelledText& text, const std::filesystem::path& file) {
 ClassificationTask::ClassificationTask(const Recipe& recipe, const TrainOptions& options,
                                        const std::filesystem::path& checkpoint)
     : LabelledTask(recipe, options), problem_(problem_of(recipe)) {
-  const std::vector<LabelledText> all = read_labelled(recipe.data.train, recipe);
+  std::int64_t skipped = 0;
+  const auto read = [&](const std::filesystem::path& file) {
+    LabelledTexts found = read_labelled(file, recipe);
+    skipped += found.skipped;
+    return std::move(found.texts);
+  };
+  const std::vector<LabelledText> all = read(recipe.data.train);
   const Folds folds = split_examples(static_cast<std::int64_t>(all.size()), recipe.data);
   const auto part = [&](const std::filesystem::path& file, const std::vector<std::int64_t>& rows) {
-    return file.empty() ? chosen(all, rows) : read_labelled(file, recipe);
+    return file.empty() ? chosen(all, rows) : read(file);
   };
   const std::vector<LabelledText> train = chosen(all, folds.train), dev = part(recipe.data.dev, folds.dev),
                                   test = part(recipe.data.test, folds.test);
-  message(fmt::format("{} texts to train on, {} for development, {} for the test", train.size(), dev.size(),
-                      test.size()));
+  message(fmt::format("{} texts to train on, {} for development, {} for the test{}", train.size(), dev.size(),
+                      test.size(), skipped > 0 ? fmt::format(", {} without text skipped", skipped) : ""));
   const bool regression = problem_ == LabelProblem::regression;
   const std::vector<std::string> names =
       regression ? std::vector<std::string>{"LABEL_0"}

@@ -96,31 +96,34 @@ LabelledText parse_object(const std::string& line, const std::string& where, con
   return labelled;
 }
 
-LabelledText parse_labelled(const std::string& line, const std::string& where, const Recipe& recipe) {
+LabelledText parse_labelled(const std::string& line, const Recipe& recipe) {
   const std::size_t begin = line.find_first_not_of(kSpace), end = line.find_first_of(kSpace, begin);
   const std::size_t text = end == std::string::npos ? end : line.find_first_not_of(kSpace, end);
-  if (text == std::string::npos)
-    throw Error(where + ": expected a label, a space and a text, got \"" + line + "\"");
-  return {line.substr(text), "", labels_of(line.substr(begin, end - begin), recipe), 0};
+  return {text == std::string::npos ? "" : line.substr(text), "",
+          labels_of(line.substr(begin, end - begin), recipe), 0};
 }
 
 }  // namespace
 
-std::vector<LabelledText> read_labelled(const fs::path& file, const Recipe& recipe) {
+LabelledTexts read_labelled(const fs::path& file, const Recipe& recipe) {
   const std::string& format = recipe.data.format;
-  std::vector<LabelledText> texts;
+  LabelledTexts read;
   const std::vector<std::string> lines = lines_of(file);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (lines[i].find_first_not_of(kSpace) == std::string::npos) continue;
     const std::string where = fmt::format("{}:{}", file.string(), i + 1);
-    texts.push_back(format == "jsonl"      ? parse_object(lines[i], where, recipe)
-                    : format == "labelled" ? parse_labelled(lines[i], where, recipe)
-                                           : parse_columns(lines[i], where, recipe));
-    texts.back().line = static_cast<std::int64_t>(i) + 1;
-    if (texts.back().text.empty()) throw Error(where + ": expected a text, got an empty one");
+    LabelledText text = format == "jsonl"      ? parse_object(lines[i], where, recipe)
+                        : format == "labelled" ? parse_labelled(lines[i], recipe)
+                                               : parse_columns(lines[i], where, recipe);
+    if (text.text.find_first_not_of(kSpace) == std::string::npos) {
+      ++read.skipped;
+      continue;
+    }
+    text.line = static_cast<std::int64_t>(i) + 1;
+    read.texts.push_back(std::move(text));
   }
-  if (texts.empty()) throw Error(file.string() + ": expected labelled texts, got none");
-  return texts;
+  if (read.texts.empty()) throw Error(file.string() + ": expected labelled texts, got none");
+  return read;
 }
 
 std::vector<TaggedWords> read_conll(const fs::path& file, const Recipe::Data& data) {

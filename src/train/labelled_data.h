@@ -18,6 +18,11 @@ struct LabelledText {
   std::int64_t line = 0;  ///< in its file, from 1
 };
 
+struct LabelledTexts {
+  std::vector<LabelledText> texts;
+  std::int64_t skipped = 0;  ///< entries whose text is blank
+};
+
 /// Words of a sentence and the tag of each.
 struct TaggedWords {
   std::vector<std::string> words;
@@ -35,7 +40,7 @@ struct AnsweredQuestion {
 /// The texts of a file, in data.format: tsv (data.text_column, pair_column, label_column), jsonl (text_key,
 /// pair_key, label_key) or labelled (a label, white space, the text). A label of several (multi-label) has
 /// its parts separated by commas, or in a list. Throws Error naming the file and line.
-std::vector<LabelledText> read_labelled(const std::filesystem::path& file, const Recipe& recipe);
+LabelledTexts read_labelled(const std::filesystem::path& file, const Recipe& recipe);
 
 /// The sentences of a CoNLL file: a word and, in the last column, its tag a line, separated by spaces or
 /// tabs, in as many columns on every line; a blank line ends a sentence. data.word_prefix is removed where
