@@ -10,8 +10,9 @@ printed beside the measurements; without it, --latency (per message) and --gigab
 import argparse
 
 BUCKET = 4 << 20
-# name: parameters, largest tensor (a bucket of its own)
-MODELS = {"GPT-2 124M": (124_439_808, 50257 * 768), "LLaMA 1.1B": (1_100_048_384, 32000 * 2048)}
+# name: parameters, rows and columns of the embedding (a bucket of its own), whether it is the output as well
+MODELS = {"GPT-2 124M": (124_439_808, 50257, 768, True), "LLaMA 1.1B": (1_100_048_384, 32000, 2048, False)}
+DISTINCT = 6000  # different tokens that a node has in a step
 
 
 def sum_seconds(size, nodes, latency, bandwidth):
@@ -19,18 +20,25 @@ def sum_seconds(size, nodes, latency, bandwidth):
     return 2 * (nodes - 1) * latency + 2 * (nodes - 1) / nodes * size / bandwidth
 
 
-def buckets_of(parameters, largest):
-    rest = 4 * (parameters - largest)
-    return [BUCKET] * (rest // BUCKET) + [rest % BUCKET] + [4 * largest]
+def buckets_of(parameters, table):
+    rest = 4 * (parameters - table)
+    return [BUCKET] * (rest // BUCKET) + [rest % BUCKET] + [4 * table]
 
 
-def step(parameters, largest, nodes, latency, bandwidth, flops, tokens):
+def step(model, nodes, latency, bandwidth, flops, tokens):
     """Seconds of a step, and the hidden share of its communication."""
+    parameters, rows, columns, tied = model
     compute = 6 * parameters * tokens / flops
-    sizes = buckets_of(parameters, largest)
+    sizes = buckets_of(parameters, rows * columns)
     communication = sum(sum_seconds(size, nodes, latency, bandwidth) for size in sizes)
-    # The last bucket to be complete, the embedding's, has nothing left to hide behind.
+    # The last bucket to be complete has nothing left to hide behind: the embedding's. A tied one sets off first, and
+    # the rows of its lookups come last: all to all, or, where they are many, as a whole table.
     last = sum_seconds(sizes[-1], nodes, latency, bandwidth)
+    if tied:
+        late = min(DISTINCT, tokens) * (8 + 4 * columns)
+        if nodes * late <= 2 * sizes[-1]:
+            last = (nodes - 1) * (latency + late / bandwidth)
+        communication += last
     exposed = max(last, communication - compute * 2 / 3)
     return compute + exposed, 1 - exposed / communication
 
@@ -69,12 +77,12 @@ def main():
     parser.add_argument("--gigabits", default="10,100")
     given = parser.parse_args()
     latency = fit(given.fit) if given.fit else given.latency
-    for name, (parameters, largest) in MODELS.items():
+    for name, model in MODELS.items():
         for gigabits in map(float, given.gigabits.split(",")):
             print(f"\n{name}, {gigabits:g} Gb/s, {given.tokens} tokens and {given.flops:.3g} flop/s a node")
-            alone = 6 * parameters * given.tokens / given.flops
+            alone = 6 * model[0] * given.tokens / given.flops
             for nodes in map(int, given.nodes.split(",")):
-                seconds, hidden = step(parameters, largest, nodes, latency, gigabits * 1e9 / 8, given.flops, given.tokens)
+                seconds, hidden = step(model, nodes, latency, gigabits * 1e9 / 8, given.flops, given.tokens)
                 print(f"{nodes:5} nodes  {seconds:8.3f} s a step  hidden {max(hidden, 0):4.0%}  efficiency {alone / seconds:4.0%}")
 
 

@@ -2,6 +2,7 @@
 #include "heed/ops/embedding.h"
 
 #include "heed/autograd.h"
+#include "heed/gradient_listener.h"
 #include "kernels/embedding.h"
 #include "ops/stored_matrix.h"
 
@@ -71,6 +72,7 @@ Tensor embedding(const Tensor& table, const Tensor& ids, double scale,
       });
       return std::vector<Tensor>{so_far.defined() ? Tensor() : gradient};
     });
+    mark_as_rows(y);
   }
   return y;
 }

@@ -113,21 +113,33 @@ class LeafCounts {
   explicit LeafCounts(const std::vector<std::shared_ptr<Node>>& order) {
     for (const auto& node : order) {
       for (const Edge& edge : node->inputs) {
-        if (edge.leaf && left_[edge.leaf.get()]++ == 0) leaves_.emplace_back(edge.leaf);
+        if (!edge.leaf) continue;
+        Left& left = left_[edge.leaf.get()];
+        if (left.all++ == 0) leaves_.emplace_back(edge.leaf);
+        if (!node->adds_rows) ++left.whole;
       }
     }
   }
   const std::vector<Tensor>& leaves() const { return leaves_; }
-  /// Calls `complete` for the leaves to which these inputs of a walked operation were the last edges.
-  template <class Complete>
-  void walked(const std::vector<Edge>& inputs, const Complete& complete) {
+  /// Calls `complete` for the leaves to which these inputs of a walked operation were the last edges, and
+  /// `rows_left` for those of whose edges only the ones that add rows are left.
+  template <class Report>
+  void walked(const std::vector<Edge>& inputs, bool rows, const Report& rows_left, const Report& complete) {
     for (const Edge& edge : inputs) {
-      if (edge.leaf && --left_[edge.leaf.get()] == 0) complete(Tensor(edge.leaf));
+      if (!edge.leaf) continue;
+      Left& left = left_[edge.leaf.get()];
+      --left.all;
+      if (!rows) --left.whole;
+      if (left.all == 0) complete(Tensor(edge.leaf));
+      if (left.all > 0 && !rows && left.whole == 0) rows_left(Tensor(edge.leaf));
     }
   }
 
  private:
-  std::unordered_map<TensorImpl*, std::int64_t> left_;
+  struct Left {
+    std::int64_t all = 0, whole = 0;  // edges; those of operations that may add to every row
+  };
+  std::unordered_map<TensorImpl*, Left> left_;
   std::vector<Tensor> leaves_;
 };
 
@@ -147,8 +159,16 @@ std::vector<Tensor> leaves_between(const std::vector<Tensor>& inputs, const std:
   return LeafCounts(topological_order(root, std::move(before))).leaves();
 }
 
-LeafGradientListener::LeafGradientListener(Begin begin, Complete complete)
-    : begin_(std::move(begin)), complete_(std::move(complete)), before_(std::exchange(listener, this)) {}
+void mark_as_rows(const Tensor& result) {
+  HEED_ASSERT(result.impl()->node != nullptr, "the result of no operation");
+  result.impl()->node->adds_rows = true;
+}
+
+LeafGradientListener::LeafGradientListener(Begin begin, Report rows_left, Report complete)
+    : begin_(std::move(begin)),
+      rows_left_(std::move(rows_left)),
+      complete_(std::move(complete)),
+      before_(std::exchange(listener, this)) {}
 LeafGradientListener::~LeafGradientListener() { listener = before_; }
 
 // Graphs can be thousands of operations deep; taking them apart must not recurse.
@@ -248,9 +268,10 @@ void Tensor::backward(const Tensor& gradient) const {
   listener->begin_(counts.leaves());
   while (!order.empty()) {
     const std::vector<Edge> inputs = order.back()->inputs;
+    const bool rows = order.back()->adds_rows;
     walk(*order.back());
     order.pop_back();
-    counts.walked(inputs, listener->complete_);
+    counts.walked(inputs, rows, listener->rows_left_, listener->complete_);
   }
 }
 

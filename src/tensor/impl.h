@@ -36,6 +36,7 @@ struct Node {
   Backward backward;  // empty once walked
   Tensor gradient;    // what has arrived so far during a walk
   bool walked = false;
+  bool adds_rows = false;  // to the gradients of its inputs, and nothing else
   ~Node();
 };
 

@@ -5,27 +5,31 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <unordered_set>
 
 #include "heed/error.h"
 #include "heed/gradient_listener.h"
 #include "heed/ops/shape.h"
+#include "train/late_rows.h"
 
 namespace heed {
 namespace {
 
-// The members of each bucket: parameters from the last to the first, since backward() begins at the loss.
+// The members of each bucket: parameters from the last to the first, since backward() begins at the loss. One
+// that fills a bucket has its own.
 std::vector<std::vector<std::size_t>> members_of_buckets(const std::vector<Parameter>& parameters,
                                                          std::int64_t bucket_bytes) {
   std::vector<std::vector<std::size_t>> buckets;
   std::int64_t bytes = bucket_bytes;
   for (std::size_t i = parameters.size(); i-- > 0;) {
-    if (bytes >= bucket_bytes) {
+    const std::int64_t more = parameters[i].tensor.numel() * 4;
+    if (bytes >= bucket_bytes || more >= bucket_bytes) {
       buckets.emplace_back();
       bytes = 0;
     }
     buckets.back().push_back(i);
-    bytes += parameters[i].tensor.numel() * 4;
+    bytes += more;
   }
   return buckets;
 }
@@ -46,9 +50,9 @@ GradientBuckets::GradientBuckets(const std::vector<Parameter>& parameters, Commu
       bucket_of_(parameters.size()),
       offsets_(parameters.size()),
       own_(whole_of(parameters)),
-      complete_(parameters.size()) {
+      complete_(parameters.size()),
+      present_(parameters.size()) {
   if (world.size() == 1) return;
-  present_ = Tensor::zeros({static_cast<std::int64_t>(parameters.size())});
   for (const std::vector<std::size_t>& members : members_of_buckets(parameters, bucket_bytes)) {
     std::int64_t count = 0;
     for (const std::size_t i : members) {
@@ -62,7 +66,7 @@ GradientBuckets::GradientBuckets(const std::vector<Parameter>& parameters, Commu
       offsets_[i] = count;
       count += p.tensor.numel();
     }
-    buckets_.push_back({members, Tensor::zeros({count}), 0, nullptr});
+    buckets_.push_back({members, Tensor::zeros({count}), std::ssize(members), nullptr});
     if (!sharded_) continue;
     const auto [begin, end] = part_of(count, world.rank(), world.size());
     for (const std::size_t i : members) {
@@ -71,6 +75,8 @@ GradientBuckets::GradientBuckets(const std::vector<Parameter>& parameters, Commu
                  std::clamp<std::int64_t>(end - offsets_[i], 0, numel)};
     }
   }
+  order_.resize(buckets_.size());
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
 }
 
 SharedFloats GradientBuckets::floats_of(const Bucket& bucket) {
@@ -81,63 +87,108 @@ SharedFloats GradientBuckets::floats_of(const Bucket& bucket) {
 void GradientBuckets::backward(const Tensor& loss, bool last) {
   if (!loss.defined()) return;  // this process has no row of the batch
   if (world_.size() == 1 || !last) return loss.backward();
+  const auto report = [this](const Tensor& leaf) {
+    const auto found = index_.find(leaf.impl());
+    if (found != index_.end() && !complete_[found->second]) complete(found->second);
+  };
   const LeafGradientListener listener(
       [this](const std::vector<Tensor>& leaves) {
         std::unordered_set<const TensorImpl*> reached;
         for (const Tensor& leaf : leaves) reached.insert(leaf.impl());
-        std::fill(complete_.begin(), complete_.end(), false);
-        for (Bucket& bucket : buckets_) bucket.missing = static_cast<std::int64_t>(bucket.members.size());
         for (std::size_t i = 0; i < parameters_.size(); ++i) {
           if (!reached.contains(parameters_[i].tensor.impl())) complete(i);
         }
       },
-      [this](const Tensor& leaf) {
-        const auto found = index_.find(leaf.impl());
-        if (found != index_.end()) complete(found->second);
-      });
+      report, report);
   loss.backward();
 }
 
 void GradientBuckets::complete(std::size_t parameter) {
-  HEED_ASSERT(!complete_[parameter], "a gradient was completed twice");
+  pack(parameter);
   complete_[parameter] = true;
-  --buckets_[bucket_of_[parameter]].missing;
-  while (next_ < buckets_.size() && buckets_[next_].missing == 0) set_off(buckets_[next_++]);
+  if (--buckets_[bucket_of_[parameter]].missing == 0) completed_.push_back(bucket_of_[parameter]);
+  while (next_ < order_.size() && buckets_[order_[next_]].missing == 0) set_off(buckets_[order_[next_++]]);
+}
+
+void GradientBuckets::pack(std::size_t parameter) {
+  const Tensor& tensor = parameters_[parameter].tensor;
+  float* to = buckets_[bucket_of_[parameter]].values.data<float>() + offsets_[parameter];
+  present_[parameter] = tensor.grad().defined() ? 1 : 0;
+  if (tensor.grad().defined()) {
+    const Tensor gradient = tensor.grad().contiguous();
+    std::copy_n(gradient.data<float>(), gradient.numel(), to);
+  } else {
+    std::fill_n(to, tensor.numel(), 0.0F);
+  }
+  tensor.zero_grad();
 }
 
 void GradientBuckets::set_off(Bucket& bucket) {
-  float* to = bucket.values.data<float>();
-  for (const std::size_t i : bucket.members) {
-    const Tensor& parameter = parameters_[i].tensor;
-    const bool present = parameter.grad().defined();
-    present_.data<float>()[i] = present ? 1.0F : 0.0F;
-    if (present) {
-      const Tensor gradient = parameter.grad().contiguous();
-      std::copy_n(gradient.data<float>(), gradient.numel(), to + offsets_[i]);
-    } else {
-      std::fill_n(to + offsets_[i], parameter.numel(), 0.0F);
-    }
-    parameter.zero_grad();
-  }
   bucket.pending =
       sharded_ ? world_.start_sum_of_part(floats_of(bucket)) : world_.start_sum(floats_of(bucket));
 }
 
 void GradientBuckets::finish() {
   if (world_.size() == 1) return;
-  while (next_ < buckets_.size()) set_off(buckets_[next_++]);
-  next_ = 0;
-  const auto count = static_cast<std::size_t>(present_.numel());
-  const auto present = world_.start_sum({{present_.data<float>(), count}, present_.shared_impl()});
-  for (Bucket& bucket : buckets_) bucket.pending->wait();
-  present->wait();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (present_.data<float>()[i] == 0) continue;
-    const Tensor& values = buckets_[bucket_of_[i]].values;
-    const std::int64_t begin = offsets_[i], end = begin + parameters_[i].tensor.numel();
-    Tensor parameter = parameters_[i].tensor;
-    parameter.set_grad(reshape(slice(values, 0, begin, end), parameter.shape()));
+    if (!complete_[i]) complete(i);  // this process had no row of the batch
   }
+  const std::vector<double> present = world_.sum({present_.begin(), present_.end()});
+  for (Bucket& bucket : buckets_) bucket.pending->wait();
+  add_late_rows();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    Tensor parameter = parameters_[i].tensor;
+    if (present[i] > 0) parameter.set_grad(sum_of(i));
+  }
+  if (!order_is_agreed_) agree_on_order();
+  std::fill(complete_.begin(), complete_.end(), false);
+  for (Bucket& bucket : buckets_) bucket.missing = std::ssize(bucket.members);
+  completed_.clear();
+  next_ = 0;
+}
+
+Tensor GradientBuckets::sum_of(std::size_t parameter) const {
+  const Tensor& tensor = parameters_[parameter].tensor;
+  const std::int64_t begin = offsets_[parameter];
+  return reshape(slice(buckets_[bucket_of_[parameter]].values, 0, begin, begin + tensor.numel()),
+                 tensor.shape());
+}
+
+void GradientBuckets::add_late_rows() {
+  std::vector<Tensor> late(parameters_.size());
+  std::string rows;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    late[i] = parameters_[i].tensor.grad();
+    if (late[i].defined()) append_rows(rows, i, late[i]);
+    parameters_[i].tensor.zero_grad();
+  }
+  // All-to-all, rows cost (N - 1) / N of all of them; the whole gradients, 2 (N - 1) / N of one process's.
+  std::vector<double> sizes(parameters_.size() + 1);
+  for (std::size_t i = 0; i < late.size(); ++i) sizes[i] = late[i].defined() ? 1 : 0;
+  sizes.back() = static_cast<double>(rows.size());
+  sizes = world_.sum(sizes);
+  double whole = 0;
+  for (std::size_t i = 0; i < late.size(); ++i)
+    whole += sizes[i] > 0 ? 4.0 * static_cast<double>(parameters_[i].tensor.numel()) : 0;
+  if (sizes.back() <= 2 * whole) {
+    for (const std::string& one : world_.gather(rows))
+      add_rows(one, [this](std::size_t i) { return sum_of(i); });
+    return;
+  }
+  for (std::size_t i = 0; i < late.size(); ++i) {
+    if (sizes[i] == 0) continue;
+    const Shape& shape = parameters_[i].tensor.shape();
+    const Tensor sum = late[i].defined() ? late[i].contiguous() : Tensor::zeros(shape);
+    world_.start_sum({{sum.data<float>(), static_cast<std::size_t>(sum.numel())}, sum.shared_impl()})->wait();
+    float* to = sum_of(i).data<float>();
+    for (std::int64_t j = 0; j < sum.numel(); ++j) to[j] += sum.data<float>()[j];
+  }
+}
+
+void GradientBuckets::agree_on_order() {
+  world_.broadcast(std::as_writable_bytes(std::span(completed_)));
+  order_ = completed_;
+  order_is_agreed_ = true;
 }
 
 double GradientBuckets::norm() const {

@@ -1,7 +1,8 @@
 // GradientBuckets: the gradients of all processes are added up in buckets, which set off while backward()
-// still computes those of earlier layers. With a sharded optimizer (Rajbhandari et al. 2020, "ZeRO", stage
-// 1), each process receives the sum of its part of every bucket only, updates these parameters, and sends
-// them to the others.
+// still computes those of earlier layers. Where only lookups will still add to a table, it sets off before
+// them, and finish() exchanges the few rows that they add. With a sharded optimizer (Rajbhandari et al. 2020,
+// "ZeRO", stage 1), each process receives the sum of its part of every bucket only, updates these parameters,
+// and sends them to the others.
 #pragma once
 
 #include <memory>
@@ -45,7 +46,14 @@ class GradientBuckets {
     std::unique_ptr<PendingOperation> pending;
   };
   void complete(std::size_t parameter);
+  /// Moves the gradient to its place in the bucket.
+  void pack(std::size_t parameter);
   void set_off(Bucket& bucket);
+  /// Sets the order of setting off to the one in which process 0 completed the buckets.
+  void agree_on_order();
+  /// Adds what lookups have added to gradients after these had set off, on all processes.
+  void add_late_rows();
+  Tensor sum_of(std::size_t parameter) const;
   /// Exchanges what pointer_of(parameter) gives for own(), and hands the whole to take(parameter, values).
   template <class PointerOf, class Take>
   void exchange(const PointerOf& pointer_of, const Take& take);
@@ -54,14 +62,17 @@ class GradientBuckets {
   const std::vector<Parameter>& parameters_;
   Communicator& world_;
   bool sharded_;
-  std::vector<Bucket> buckets_;         // in the order in which backward() completes them, roughly
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> order_;      // of setting off: the same on all processes
+  std::vector<std::size_t> completed_;  // buckets of this step, in the order of completion
+  bool order_is_agreed_ = false;
   std::vector<std::size_t> bucket_of_;  // of each parameter
   std::vector<std::int64_t> offsets_;   // of each parameter in its bucket
   std::vector<ElementRange> own_;       // of each parameter
   std::vector<bool> complete_;          // of each parameter, in this step
-  std::size_t next_ = 0;                // bucket to set off: the same order on all processes
+  std::vector<char> present_;           // of each parameter: whether this process has a gradient
+  std::size_t next_ = 0;                // in order_: bucket to set off
   std::unordered_map<const TensorImpl*, std::size_t> index_;
-  Tensor present_;  // f32 [parameters]: how many processes have a gradient
 };
 
 }  // namespace heed

@@ -18,7 +18,7 @@ Tensor leaf_of(std::vector<double> values) {
 // Collects the reports about some leaves, by their index.
 struct Reports {
   std::vector<Tensor> leaves;
-  std::vector<std::size_t> reached{}, complete{};
+  std::vector<std::size_t> reached{}, rows_left{}, complete{};
   std::vector<std::vector<double>> gradients{};  // when they were reported
 
   std::size_t index_of(const Tensor& leaf) const {
@@ -31,6 +31,7 @@ struct Reports {
         [&](const std::vector<Tensor>& all) {
           for (const Tensor& leaf : all) reached.push_back(index_of(leaf));
         },
+        [&](const Tensor& leaf) { rows_left.push_back(index_of(leaf)); },
         [&](const Tensor& leaf) {
           complete.push_back(index_of(leaf));
           gradients.push_back(leaf.grad().to_vector<double>());
@@ -47,6 +48,25 @@ TEST(GradientListener, ReportsALeafAfterItsLastUse) {
   EXPECT_THAT(reports.reached, testing::UnorderedElementsAre(0, 1, 2));
   EXPECT_THAT(reports.complete, testing::ElementsAre(2, 0, 1));
   EXPECT_EQ(reports.gradients, (std::vector<std::vector<double>>{{18}, {45}, {60}}));
+}
+
+TEST(GradientListener, ReportsALeafOfWhichOnlyRowsAreLeft) {
+  const auto table = [] { return Tensor::from(std::vector<float>{1, 2, 3, 4}, {2, 2}).set_requires_grad(); };
+  const Tensor tied = table(), looked_up = table();
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{1}, {1});
+  Reports reports{{tied, looked_up}};
+  const LeafGradientListener listener(
+      [](const std::vector<Tensor>&) {},
+      [&](const Tensor& leaf) {
+        reports.rows_left.push_back(reports.index_of(leaf));
+        EXPECT_EQ(leaf.grad().to_vector<float>(), (std::vector<float>{8, 11, 8, 11}));
+        EXPECT_TRUE(reports.complete.empty());
+      },
+      [&](const Tensor& leaf) { reports.complete.push_back(reports.index_of(leaf)); });
+  const Tensor x = embedding(tied, ids) + embedding(looked_up, ids) + embedding(tied, ids);  // {9, 12}
+  sum(matmul(x - 1.0, transpose(tied, 0, 1))).backward();
+  EXPECT_THAT(reports.rows_left, testing::ElementsAre(0));
+  EXPECT_THAT(reports.complete, testing::UnorderedElementsAre(0, 1));
 }
 
 TEST(GradientListener, IsSilentWhenItIsGoneAndAboutWalksInsideOfOthers) {
