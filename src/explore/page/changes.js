@@ -29,9 +29,9 @@ function drawHead() {
   const factor = now && now.factor !== undefined ? now.factor : 1;
   $("factor").value = factor;
   $("factor-now").textContent = now && now.patch ? "patched" : factor;
-  $("without").textContent = token ? "Logit of “" + token.token + "” without this head" : "Logit without this head";
+  $("without").textContent = token ? "This head's effect on “" + token.token + "”" : "This head's effect";
   const known = head && effects.of(head);
-  $("without-now").textContent = known === undefined || known === null ? "" : signed(known);
+  $("without-now").textContent = known === undefined || known === null ? "" : "without it, the logit changes by " + signed(known);
 }
 function drawChanges() {
   const list = $("changes"), at = [...list.querySelectorAll("button")].indexOf(document.activeElement);
@@ -116,10 +116,11 @@ function goTo(head) {
 }
 function drawEffects() {
   const token = watched(results[0].answer), box = $("effects"), { found } = effects;
-  $("try-all").textContent = token ? "Logit of “" + token.token + "” without each head" : "Try without each head";
+  $("try-all").textContent = token ? "Every head's effect on “" + token.token + "”" : "Every head's effect";
   $("try-all").disabled = !token;
   box.replaceChildren();
   if (!found.size) return;
+  box.append(element("p", "Change of the logit without each head; orange: it falls.", { class: "note" }));
   const rows = [...found].map(([name, change]) => { const [kind, layer, head] = name.split("/"); return { kind, layer: +layer, head: +head, change }; });
   const most = Math.max(...rows.map(one => Math.abs(one.change))) || 1;
   for (const kind of viewer.data.kinds) {

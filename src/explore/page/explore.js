@@ -246,7 +246,7 @@ function listen() {
 }
 
 const viewer = new Viewer({
-  aside: false, vectors: true, steps: true, overviewShare: 0.26,
+  aside: false, vectors: true, steps: true, overviewShare: 0.28,
   changed: (kind, layer, head) => ask.changes.some(one => sameHead(one, { kind, layer, head })),
   shown() {
     if (!results.length) return;

@@ -64,21 +64,29 @@ function widest(tokens, size, most) {
   return width;
 }
 
+function hasSigns(values) {
+  for (let i = 0; i < values.length; ++i) if (values[i] < 0) return true;
+  return false;
+}
+
 /// A canvas of one pixel a cell. Of a map with more than `limit` rows or columns, a pixel is the largest number of a
 /// block of cells, so that a thin line stays visible.
 function paint(canvas, values, rows, columns, full, limit, shades) {
   const block = Math.max(1, Math.ceil(Math.max(rows, columns) / limit));
   canvas.width = Math.ceil(columns / block); canvas.height = Math.ceil(rows / block);
-  const image = new ImageData(canvas.width, canvas.height), largest = new Float32Array(canvas.width * canvas.height);
-  for (let row = 0; row < rows; ++row) {
-    const line = Math.floor(row / block) * canvas.width;
-    for (let column = 0; column < columns; ++column) {
-      const to = line + Math.floor(column / block), value = values[row * columns + column];
-      if (Math.abs(value) > Math.abs(largest[to])) largest[to] = value;
+  const image = new ImageData(canvas.width, canvas.height), largest = block === 1 ? values : new Float32Array(canvas.width * canvas.height);
+  if (block > 1) {
+    const place = Int32Array.from({ length: columns }, (_, column) => Math.floor(column / block));
+    for (let row = 0, i = 0; row < rows; ++row) {
+      const line = Math.floor(row / block) * canvas.width;
+      for (let column = 0; column < columns; ++column, ++i) {
+        const to = line + place[column];
+        if (Math.abs(values[i]) > Math.abs(largest[to])) largest[to] = values[i];
+      }
     }
   }
   const colours = new Uint32Array(shades.table.buffer), pixels = new Uint32Array(image.data.buffer), factor = 255 / full;
-  for (let i = 0; i < largest.length; ++i) {
+  for (let i = 0; i < pixels.length; ++i) {
     const level = Math.round(largest[i] * factor);
     pixels[i] = colours[level > 255 ? 510 : level < -255 ? 0 : level + 255];
   }

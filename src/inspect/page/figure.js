@@ -11,7 +11,7 @@ function mapFigure(what) {
 <rect width="100%" height="100%" fill="#fff"/>
 ${figureText(room, 18, what.title, 'font-size="12" font-weight="bold"')}
 <g transform="translate(${room} 28)">${body.markup}</g>
-${figureText(room + 4, height - 15, "0")}${ramp}${figureText(160, height - 15, number(what.full) + (what.values.some(v => v < 0) ? "; orange below 0" : ""))}
+${figureText(room + 4, height - 15, "0")}${ramp}${figureText(160, height - 15, number(what.full) + (hasSigns(what.values) ? "; orange below 0" : ""))}
 </svg>`;
   return new XMLSerializer().serializeToString(new DOMParser().parseFromString(svg, "text/html").querySelector("svg")) + "\n";
 }

@@ -22,9 +22,9 @@ class Overview {
       while (this.waiting.size) {
         let drawn;
         do await (drawn = this.viewer.drawn); while (drawn !== this.viewer.drawn);
-        const canvas = this.waiting.values().next().value;
-        this.waiting.delete(canvas);
-        if (canvas && canvas.isConnected) await this.drawOne(canvas).catch(() => {});  // the large map says what is wrong
+        const next = [...this.waiting].slice(0, 3);
+        for (const canvas of next) this.waiting.delete(canvas);
+        await Promise.all(next.filter(canvas => canvas.isConnected).map(canvas => this.drawOne(canvas).catch(() => {})));  // the large map says what is wrong
         await new Promise(next => setTimeout(next, 0));
       }
     } finally { this.working = false; }
@@ -44,7 +44,7 @@ class Overview {
     if (!kind) return;
     const top = element("tr", null), pattern = $("pattern").value, columns = kind.columns.length + 1;
     const room = (window.innerWidth > 820 ? viewer.options.overviewShare || 0.36 : 0.8) * window.innerWidth;
-    const size = Math.max(22, Math.min(72, room / columns - 5)), aspect = kind.queries.length / kind.keys.length;
+    const size = Math.max(window.innerWidth > 820 ? 16 : 22, Math.min(72, room / columns - 5)), aspect = kind.queries.length / kind.keys.length;
     const width = Math.max(10, aspect > 1 ? size / aspect : size), height = Math.max(10, aspect > 1 ? size : size * aspect);
     top.append(element("td", ""), ...kind.columns.map(head => element("th", head, { scope: "col" })));
     table.append(top);

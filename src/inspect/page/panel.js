@@ -90,7 +90,7 @@ class MapPanel {
   }
 
   drawLegend() {
-    const { state, shades } = this.viewer, signs = this.values.some(v => v < 0);
+    const { state, shades } = this.viewer, signs = hasSigns(this.values);
     this.part("low").textContent = signs ? "0, orange below; " : "0";
     this.part("high").textContent = number(this.full) + (state.measure === "weights" || state.head === "rollout" ? "" : " (" + measureNames[state.measure] + ")");
     const ramp = this.part("ramp").getContext("2d"), image = ramp.createImageData(256, 1);

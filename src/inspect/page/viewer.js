@@ -36,6 +36,7 @@ class Viewer {
     entries.forEach(({ data, caption }, i) => this.panels[i].open(data, entries.length > 1 ? caption : ""));
     if (this.panels.some((panel, i) => $("panels").children[i] !== panel.box) || $("panels").children.length !== entries.length) $("panels").replaceChildren(...this.panels.map(panel => panel.box));
     $("panels").classList.toggle("several", entries.length > 1);
+    $("detail").parentElement.classList.toggle("comparing", entries.length > 1);
     this.overviewOf = Math.min(this.overviewOf, entries.length - 1);
     fill($("all-of"), entries.map(({ caption }, i) => [i, caption]));
     $("all-of").value = this.overviewOf;
