@@ -68,6 +68,10 @@ const effects = {
     if (!token) return null;
     const { changes, candidates, vectors, ...plain } = requestOf(0);
     const asked = { ...plain, id: token.id };
+    if (answer.target_ids) {  // what it says is known by now
+      delete asked.target;
+      asked.target_ids = answer.target_ids;
+    }
     if (prediction.position !== null) asked.position = prediction.position;
     return asked;
   },

@@ -229,7 +229,7 @@ function listen() {
   $("undo").onclick = () => goBack(past, future);
   $("redo").onclick = () => goBack(future, past);
   $("link").onclick = async () => { await navigator.clipboard.writeText(location.origin + location.pathname + addressText()); $("status").textContent = "copied"; };
-  $("continue").onclick = () => goOn(Math.max(1, Math.min(200, +$("count").value || 1)));
+  $("continue").onclick = () => { if (going) going = false; else goOn(Math.max(1, Math.min(200, +$("count").value || 1))); };
   $("ablate").onclick = () => { const head = headNow(), now = changeOf(head); setChange(head, now && now.factor === 0 ? null : { factor: 0 }); };
   $("factor").oninput = () => setChange(headNow(), +$("factor").value === 1 ? null : { factor: +$("factor").value }, "factor");
   $("patch").onclick = patchNow;

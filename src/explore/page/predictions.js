@@ -11,7 +11,7 @@ function predictedTokens(answer) {
 }
 /// The predictions at the chosen position; those without a position (classes, both ends of an answer) always.
 function predictionsNow(answer) {
-  const free = answer.predictions.filter(one => one.position === null || one.of === "start" || one.of === "end");
+  const free = answer.predictions.filter(one => one.position === null || isSpan(one));
   if (free.length) return free;
   return answer.predictions.filter(one => one.position === chosen.position);
 }
@@ -20,9 +20,10 @@ function settlePosition(answer) {
   const at = answer.predictions.map(one => one.position).filter(p => p !== null);
   if (at.length && !at.includes(chosen.position)) chosen.position = modelNow().head === "masked_lm" ? at[0] : at[at.length - 1];
 }
-/// The candidate whose logit is watched: the chosen one, else the most probable.
+const isSpan = prediction => prediction.of === "start" || prediction.of === "end";
+/// The candidate whose logit is watched: the chosen one, else the most probable. The ends of an answer have none: they are positions.
 function watched(answer) {
-  const candidates = predictionsNow(answer).flatMap(one => one.candidates);
+  const candidates = predictionsNow(answer).filter(one => !isSpan(one)).flatMap(one => one.candidates);
   return candidates.find(one => one.id === chosen.id) || candidates[0] || null;
 }
 
@@ -67,7 +68,7 @@ function choosePosition(index) {
 
 // ---- the candidates
 function titleOf(prediction) {
-  if (prediction.of === "start" || prediction.of === "end") return "The answer's " + prediction.of;
+  if (isSpan(prediction)) return "The answer's " + prediction.of;
   if (modelNow().head === "sequence") return "Classes";
   if (modelNow().head === "token") return "Label of " + prediction.token;
   if (modelNow().head === "masked_lm") return "In the place of " + prediction.token + " (" + prediction.position + ")";
@@ -94,7 +95,7 @@ function candidateTable(prediction, index) {
   const now = index ? null : watched(results[0].answer);
   for (const one of prediction.candidates) {
     const row = element("tr", null), name = element("div", null), first = element("td", null, { class: "token-cell", title: one.token }), cell = element("td", null, { class: "bars" });
-    if (!index) {
+    if (!index && !isSpan(prediction)) {
       const radio = element("input", null, { type: "radio", name: "watched", "aria-label": "watch the logit of " + one.token, title: "watch this logit" });
       radio.checked = one === now;
       radio.onchange = () => { chosen.id = one.id; drawAnswers(); writeAddress(); };
@@ -149,10 +150,12 @@ function fillMask(prediction, token) {
   syncForm();
   run();
 }
-/// Appends the most probable token, `count` times; a new request ends it.
+/// Appends the most probable token, `count` times; a new request, or `going` false, ends it.
+let going = false;
 async function goOn(count) {
-  $("continue").disabled = true;
-  for (let i = 0; i < count; ++i) {
+  going = true;
+  $("continue").textContent = "Stop";
+  for (let i = 0; i < count && going; ++i) {
     const { answer } = results[0], last = answer.predictions[answer.predictions.length - 1];
     if (!last || !last.candidates.length) break;
     chosen.position = last.position + 1;
@@ -160,5 +163,6 @@ async function goOn(count) {
     change(idsWith(answer, last.position, last.candidates[0].id));
     if (!await run()) break;
   }
-  $("continue").disabled = false;
+  going = false;
+  $("continue").textContent = "Continue";
 }

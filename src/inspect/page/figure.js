@@ -4,7 +4,7 @@ const figureText = (x, y, text, attributes) => `<text x="${x.toFixed(1)}" y="${y
 
 /// Returns an SVG document. `what`: kind, values, full, shades, title, and of the view of lines: lines, strongest, query, key, step.
 function mapFigure(what) {
-  const body = (what.lines ? linesFigure : matrixFigure)(what), room = 10, width = Math.max(body.width, 240) + 2 * room, height = body.height + 64;
+  const body = (what.lines ? linesFigure : matrixFigure)(what), room = 10, width = Math.max(body.width, 240, 1.25 * widest([what.title], 12, 4000)) + 2 * room, height = body.height + 64;
   const ramp = [...Array(32)].map((_, i) => `<rect x="${26 + 4 * i}" y="${height - 22}" width="4.2" height="8" fill="${what.shades.css(i / 31)}"/>`).join("");
   const svg = `<svg width="${width.toFixed(0)}" height="${height.toFixed(0)}" viewBox="0 0 ${width.toFixed(0)} ${height.toFixed(0)}" font-family="DejaVu Sans, Helvetica, Arial, sans-serif" font-size="11">
 <title>${escapeMarkup(what.title)}</title>

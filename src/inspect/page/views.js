@@ -14,7 +14,7 @@ class Matrix {
     const wide = kind.wide || (kind.wide = { queries: widest(kind.queries, 10, 200) / 10, keys: widest(kind.keys, 10, 200) / 10 });
     for (; cell > 1; --cell) {
       size = Math.max(10, Math.min(13, cell * 0.62));
-      every = Math.max(1, Math.ceil((size + 2) / cell));
+      every = Math.max(1, Math.ceil((size + (cell < 8 ? 7 : 2)) / cell));
       left = Math.min(120, wide.queries * size) + 12;
       const label = Math.min(100, wide.keys * size);
       above = label * 0.87 + 14; right = Math.max(6, label * 0.5 + 8 - cell / 2);
