@@ -18,6 +18,7 @@ endif()
 find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(Boost 1.74 REQUIRED)  # headers only: Beast, the HTTP of heed explore
 
 # What pkg-config describes: NAME=MODULE becomes PkgConfig::NAME, here and where heed is installed.
 set(HEED_PKG_CONFIG_MODULES

@@ -23,6 +23,7 @@ packages=(
   libicu-dev
   nlohmann-json3-dev
   libcli11-dev
+  libboost-dev
   libfmt-dev
   libtomlplusplus-dev
   libpng-dev

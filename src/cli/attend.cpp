@@ -17,6 +17,7 @@
 #include "heed/cancelled.h"
 #include "heed/inspect/record.h"
 #include "heed/models/registry.h"
+#include "inspect/token_input.h"
 
 namespace heed::cli {
 namespace {
@@ -171,7 +172,8 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   for (const AttentionKind& kind : options.kinds) {
     AttentionTokens& tokens = picture.tokens[kind.name] = input.tokens[kind.name];
     if (arguments.output.empty() ? source.globals.json : writes(arguments, ".json")) continue;
-    tokens = {shown_tokens(tokens.queries, source.tokenizer), shown_tokens(tokens.keys, source.tokenizer)};
+    tokens = {inspect::shown_tokens(tokens.queries, source.tokenizer),
+              inspect::shown_tokens(tokens.keys, source.tokenizer)};
   }
   for (const std::string& measure : measures) add_measure(picture, record, choice, measure);
   if (page) add_page_facts(picture, record, input, source, arguments.vectors ? INT64_MAX : kUsualVectors);

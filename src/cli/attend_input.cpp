@@ -11,23 +11,12 @@
 #include "heed/generate/translate.h"
 #include "heed/io/safetensors.h"
 #include "heed/ops/loss.h"
-#include "heed/text/unicode.h"
+#include "inspect/token_input.h"
 
 namespace heed::cli {
 namespace {
 
 constexpr const char* kMissingText = "missing text (give one with at least one word)";
-
-Tensor one_row(const std::vector<std::int64_t>& ids) {
-  return Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())});
-}
-
-std::vector<std::string> tokens_of(const Tokenizer* tokenizer, const std::vector<std::int64_t>& ids) {
-  std::vector<std::string> tokens;
-  for (const std::int64_t id : ids)
-    tokens.push_back(tokenizer != nullptr ? tokenizer->token(id) : std::to_string(id));
-  return tokens;
-}
 
 // Returns the target's ids: those of --target, or of the model's own translation.
 std::vector<std::int64_t> target_ids(const AttendText& text, const EncoderDecoderModel& model,
@@ -41,17 +30,6 @@ std::vector<std::int64_t> target_ids(const AttendText& text, const EncoderDecode
   return translate(model, *source.tokenizer, texts, options).front().candidates.front().hypothesis.ids;
 }
 
-// The tokens of an encoder-decoder. The rows of cross-attention are the target's tokens: the position that
-// predicts a token attends for it.
-void add_tokens(AttendInput& input, const std::vector<std::string>& source,
-                const std::vector<std::string>& target, const std::vector<std::string>& fed) {
-  if (!source.empty()) {
-    input.tokens["encoder"] = {source, source};
-    input.tokens["cross"] = {target, source};
-  }
-  input.tokens["decoder"] = {fed, fed};
-}
-
 AttendInput encoder_decoder_input(const AttendText& text, const EncoderDecoderModel& model,
                                   const AttendSource& source) {
   if (text.pair) throw UsageError("--pair: expected an encoder, got " + kind_of(model));
@@ -60,14 +38,13 @@ AttendInput encoder_decoder_input(const AttendText& text, const EncoderDecoderMo
   const Encoding encoding = source.tokenizer->encode(text.text);
   const std::vector<std::int64_t> target = target_ids(text, model, source);
   if (target.empty()) throw Error(kMissingText);
-  const auto fed =
-      model.decoder_inputs(one_row(target), CrossEntropyOptions().ignore_index).to_vector<std::int64_t>();
-  AttendInput input{{{"input_ids", one_row(encoding.ids)}, {"decoder_input_ids", one_row(fed)}},
-                    text.text + " → " + source.tokenizer->decode(target),
-                    {},
-                    target};
-  add_tokens(input, encoding.tokens, tokens_of(source.tokenizer, target), tokens_of(source.tokenizer, fed));
-  return input;
+  const auto fed = model.decoder_inputs(inspect::one_row(target), CrossEntropyOptions().ignore_index)
+                       .to_vector<std::int64_t>();
+  return {{{"input_ids", inspect::one_row(encoding.ids)}, {"decoder_input_ids", inspect::one_row(fed)}},
+          text.text + " → " + source.tokenizer->decode(target),
+          inspect::encoder_decoder_tokens(encoding.tokens, inspect::token_names(source.tokenizer, target),
+                                          inspect::token_names(source.tokenizer, fed)),
+          target};
 }
 
 AttendInput decoder_input(const AttendText& text, const DecoderModel& model, const AttendSource& source) {
@@ -85,23 +62,19 @@ AttendInput decoder_input(const AttendText& text, const DecoderModel& model, con
     title += " → " + completion.text;
     ids.insert(ids.end(), completion.hypothesis.ids.begin(), completion.hypothesis.ids.end());
   }
-  const std::vector<std::string> tokens = tokens_of(source.tokenizer, ids);
   std::vector<std::int64_t> following(ids.begin() + 1, ids.end());
   following.push_back(-1);
-  return {{{"input_ids", one_row(ids)}}, title, {{"decoder", {tokens, tokens}}}, following};
+  const std::vector<std::string> tokens = inspect::token_names(source.tokenizer, ids);
+  return {{{"input_ids", inspect::one_row(ids)}}, title, {{"decoder", {tokens, tokens}}}, following};
 }
 
 AttendInput encoder_input(const AttendText& text, const AttendSource& source) {
   const Encoding encoding =
       text.pair ? source.tokenizer->encode_pair(text.text, *text.pair) : source.tokenizer->encode(text.text);
   if (encoding.ids.empty()) throw Error(kMissingText);
-  AttendInput input{{{"input_ids", one_row(encoding.ids)}},
-                    text.pair ? text.text + " / " + *text.pair : text.text,
-                    {{"encoder", {encoding.tokens, encoding.tokens}}},
-                    std::vector<std::int64_t>(encoding.ids.size(), -1)};
-  const auto* encoder = dynamic_cast<const EncoderModel*>(&source.model);
-  if (encoder != nullptr && encoder->type_vocab_size() > 1)
-    input.tensors["token_type_ids"] = one_row(encoding.type_ids);
+  inspect::TokenInput tokens = inspect::encoder_input(source.model, encoding);
+  AttendInput input{std::move(tokens.tensors), text.pair ? text.text + " / " + *text.pair : text.text,
+                    std::move(tokens.tokens), std::vector<std::int64_t>(encoding.ids.size(), -1)};
   const auto mask = source.tokenizer->mask_id();
   const auto found = mask ? std::find(encoding.ids.begin(), encoding.ids.end(), *mask) : encoding.ids.end();
   if (found != encoding.ids.end()) input.mask_position = found - encoding.ids.begin();
@@ -131,45 +104,6 @@ std::vector<std::string> part_labels(const PatchGrid& grid) {
   return labels;
 }
 
-// Whether tokens are spelled in GPT-2's alphabet of bytes.
-bool is_byte_level(const Tokenizer& tokenizer) {
-  const auto space = tokenizer.token_to_id("Ġ");
-  if (!space || !tokenizer.token_to_id("Ċ")) return false;
-  const std::vector<std::int64_t> ids{*space};
-  return tokenizer.decode(ids, false) == " ";
-}
-
-// The byte of a character of that alphabet: printable ones stand for themselves, the others follow from 256.
-std::optional<unsigned char> byte_of(char32_t character) {
-  const auto printable = [](char32_t c) { return (c > 32 && c < 127) || (c > 160 && c < 256 && c != 173); };
-  if (printable(character)) return static_cast<unsigned char>(character);
-  char32_t next = 256;
-  for (char32_t byte = 0; byte < 256; ++byte) {
-    if (!printable(byte) && next++ == character) return static_cast<unsigned char>(byte);
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> characters_of(const std::string& token) {
-  std::string bytes, hexadecimal;
-  for (std::size_t i = 0; i < token.size();) {
-    const auto first = static_cast<unsigned char>(token[i]);
-    if (first >= 0xE0 || (first >= 0x80 && i + 1 == token.size())) return std::nullopt;
-    const char32_t character =
-        first < 0x80 ? first
-                     : static_cast<char32_t>((first & 0x1Fu) << 6 |
-                                             (static_cast<unsigned char>(token[i + 1]) & 0x3Fu));
-    i += first < 0x80 ? 1 : 2;
-    const auto byte = byte_of(character);
-    if (!byte) return std::nullopt;
-    bytes += static_cast<char>(*byte);
-    hexadecimal += fmt::format("<{:02X}>", *byte);
-  }
-  if (replace_invalid_utf8(bytes) != bytes) return hexadecimal;
-  if (!bytes.empty() && bytes.front() == ' ' && bytes.size() > 1) bytes = "·" + bytes.substr(1);
-  return bytes;
-}
-
 }  // namespace
 
 AttendInput text_input(const AttendText& text, const AttendSource& source) {
@@ -197,7 +131,7 @@ AttendInput tensor_input(const std::filesystem::path& file, const AttendSource& 
   }
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&source.model);
   const std::vector<std::int64_t> ids = ids_in(input.tensors, "input_ids");
-  const std::vector<std::string> tokens = tokens_of(source.tokenizer, ids);
+  const std::vector<std::string> tokens = inspect::token_names(source.tokenizer, ids);
   if (both == nullptr) {
     if (ids.empty()) return input;
     const bool decodes = dynamic_cast<const DecoderModel*>(&source.model) != nullptr;
@@ -207,22 +141,17 @@ AttendInput tensor_input(const std::filesystem::path& file, const AttendSource& 
   std::vector<std::int64_t> fed = ids_in(input.tensors, "decoder_input_ids"),
                             target = ids_in(input.tensors, "labels");
   if (fed.empty() && !target.empty())
-    fed = both->decoder_inputs(one_row(target), CrossEntropyOptions().ignore_index).to_vector<std::int64_t>();
-  input.tensors["decoder_input_ids"] = one_row(fed);
+    fed = both->decoder_inputs(inspect::one_row(target), CrossEntropyOptions().ignore_index)
+              .to_vector<std::int64_t>();
+  input.tensors["decoder_input_ids"] = inspect::one_row(fed);
   if (fed.empty())
     throw Error(file.string() + ": expected decoder_input_ids or labels for the decoder of " +
                 source.model.family() + ", got neither (add one of them to the file)");
-  add_tokens(input, tokens, tokens_of(source.tokenizer, target.empty() ? fed : target),
-             tokens_of(source.tokenizer, fed));
+  input.tokens = inspect::encoder_decoder_tokens(
+      tokens, inspect::token_names(source.tokenizer, target.empty() ? fed : target),
+      inspect::token_names(source.tokenizer, fed));
   input.following = target;
   return input;
-}
-
-std::vector<std::string> shown_tokens(const std::vector<std::string>& tokens, const Tokenizer* tokenizer) {
-  if (tokenizer == nullptr || !is_byte_level(*tokenizer)) return tokens;
-  std::vector<std::string> shown;
-  for (const std::string& token : tokens) shown.push_back(characters_of(token).value_or(token));
-  return shown;
 }
 
 std::optional<PatchGrid> patch_grid(const TensorMap& tensors, std::int64_t keys) {

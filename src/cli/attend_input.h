@@ -47,10 +47,6 @@ AttendInput text_input(const AttendText& text, const AttendSource& source);
 /// safetensors file.
 AttendInput tensor_input(const std::filesystem::path& file, const AttendSource& source);
 
-/// Tokens for readers: those of byte-level vocabularies as characters, with `·` for a space, and bytes that
-/// are no whole character in hexadecimal. Others, and all without a tokenizer, are unchanged.
-std::vector<std::string> shown_tokens(const std::vector<std::string>& tokens, const Tokenizer* tokenizer);
-
 /// The keys of an image or a sound: rows and columns of its parts, after `first` other positions.
 struct PatchGrid {
   std::int64_t rows = 0, columns = 0, first = 0;

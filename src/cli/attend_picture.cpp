@@ -8,47 +8,21 @@
 #include "heed/inspect/measures.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
-#include "heed/ops/softmax.h"
+#include "inspect/recorded_picture.h"
+#include "inspect/token_input.h"
 
 namespace heed::cli {
 namespace {
 
 constexpr std::int64_t kCandidates = 6;
 
-bool has(const std::vector<std::int64_t>& list, std::int64_t value) {
-  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
-}
-
-void add_rollout(AttentionPicture& picture, const AttentionRecord& record, const MapChoice& choice,
-                 const std::string& kind) {
-  std::vector<Tensor> weights;
-  for (const RecordedLayer& layer : record.layers) {
-    if (layer.kind == kind) weights.push_back(layer.weights);
-  }
-  const std::vector<Tensor> rollouts = attention_rollout(weights);
-  MapChoice mean;
-  mean.mean_of_heads = true;
-  for (const RecordedLayer& layer : record.layers) {
-    if (layer.kind != kind || !has(choice.layers, layer.layer)) continue;
-    const Tensor& rollout = rollouts[static_cast<std::size_t>(layer.layer)];
-    add_maps(picture, layer.name, kind, layer.layer, reshape(rollout, {1, rollout.size(0), rollout.size(1)}),
-             mean, "rollout");
-  }
-}
-
 // The most probable tokens at each position of logits [1, T, V].
 std::vector<std::vector<Candidate>> candidates_of(const Tensor& logits, const AttendSource& source) {
-  const Tensor rows =
-      softmax(reshape(logits.to(DType::f32), {logits.size(1), logits.size(2)}), 1).contiguous();
-  const std::int64_t count = std::min(kCandidates, rows.size(1));
-  const Tensor best = top_k(rows, count);
-  const auto ids = best.to_vector<std::int64_t>();
-  const float* probabilities = rows.data<float>();
-  std::vector<std::vector<Candidate>> steps(static_cast<std::size_t>(rows.size(0)));
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const std::size_t row = i / static_cast<std::size_t>(count);
-    const float probability = probabilities[static_cast<std::int64_t>(row) * rows.size(1) + ids[i]];
-    steps[row].push_back({name_of(ids[i], source), probability});
+  std::vector<std::vector<Candidate>> steps;
+  for (const auto& row :
+       inspect::ranked_tokens(reshape(logits.contiguous(), {logits.size(1), logits.size(2)}), kCandidates)) {
+    std::vector<Candidate>& step = steps.emplace_back();
+    for (const inspect::RankedToken& one : row) step.push_back({name_of(one.id, source), one.probability});
   }
   return steps;
 }
@@ -116,7 +90,7 @@ std::string name_of(std::int64_t token, const AttendSource& source) {
       !predicts_tokens(source))
     return encoder->labels()[static_cast<std::size_t>(token)];
   if (source.tokenizer != nullptr && token < source.tokenizer->vocab_size() && predicts_tokens(source))
-    return shown_tokens({source.tokenizer->token(token)}, source.tokenizer).front();
+    return inspect::shown_tokens({source.tokenizer->token(token)}, source.tokenizer).front();
   return std::to_string(token);
 }
 
@@ -124,12 +98,7 @@ void add_measure(AttentionPicture& picture, const AttentionRecord& record, const
                  const std::string& measure) {
   MapChoice choice = chosen;
   if (measure == "rollout") {
-    std::vector<std::string> kinds;
-    for (const RecordedLayer& layer : record.layers) {
-      if (layer.kind == "cross" || (!kinds.empty() && kinds.back() == layer.kind)) continue;
-      kinds.push_back(layer.kind);
-      add_rollout(picture, record, choice, layer.kind);
-    }
+    inspect::add_rollout(picture, record, choice.layers);
     return;
   }
   if (measure == "mean" || measure == "max") {
@@ -137,7 +106,9 @@ void add_measure(AttentionPicture& picture, const AttentionRecord& record, const
     choice.max_of_heads = measure == "max";
   }
   for (const RecordedLayer& layer : record.layers) {
-    if (!has(choice.layers, layer.layer)) continue;
+    if (!choice.layers.empty() &&
+        std::find(choice.layers.begin(), choice.layers.end(), layer.layer) == choice.layers.end())
+      continue;
     const auto add = [&](const Tensor& values, const std::string& name) {
       add_maps(picture, layer.name, layer.kind, layer.layer, values, choice, name);
     };
@@ -153,20 +124,7 @@ void add_measure(AttentionPicture& picture, const AttentionRecord& record, const
 
 void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
                     const AttendSource& source, std::int64_t most_vectors) {
-  std::int64_t numbers = 0;
-  for (const RecordedLayer& layer : record.layers)
-    numbers += layer.q.defined() ? layer.q.numel() + layer.k.numel() : 0;
-  for (const RecordedLayer& layer : record.layers) {
-    for (std::int64_t head = 0; layer.value_norms.defined() && head < layer.weights.size(0); ++head)
-      picture.facts.push_back({layer.kind,
-                               layer.layer,
-                               head,
-                               slice(layer.value_norms, 0, head, head + 1).to_vector<float>(),
-                               {}});
-    if (!layer.q.defined() || numbers > most_vectors) continue;
-    picture.vectors.push_back({layer.kind, layer.layer, layer.q.size(0), layer.k.size(0), layer.q.size(2),
-                               layer.q.to_vector<float>(), layer.k.to_vector<float>()});
-  }
+  inspect::add_facts(picture, record, most_vectors);
   const bool tokens = record.logits.defined() && record.logits.rank() == 3 && predicts_tokens(source);
   for (const auto& [kind, labels] : picture.tokens) {
     const auto positions = static_cast<std::int64_t>(labels.queries.size());

@@ -35,6 +35,7 @@ void add_classify(CLI::App& app, const Globals& globals);
 void add_doctor(CLI::App& app, const Globals& globals);
 void add_embed(CLI::App& app, const Globals& globals);
 void add_evaluate(CLI::App& app, const Globals& globals);
+void add_explore(CLI::App& app, const Globals& globals);
 void add_fill(CLI::App& app, const Globals& globals);
 void add_forward(CLI::App& app, const Globals& globals);
 void add_generate(CLI::App& app, const Globals& globals);

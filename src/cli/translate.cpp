@@ -20,6 +20,7 @@
 #include "cli/terminal.h"
 #include "heed/io/safetensors.h"
 #include "heed/text/unicode.h"
+#include "inspect/token_input.h"
 
 namespace heed::cli {
 namespace {
@@ -67,7 +68,8 @@ void write_attention(const Translation& translation, const std::string& text, co
   picture.title = replace_invalid_utf8(text) + " → " + best.text;
   AttentionTokens& tokens = picture.tokens["cross"] = {best.tokens, translation.source_tokens};
   if (file.extension() != ".json")
-    tokens = {shown_tokens(tokens.queries, &tokenizer), shown_tokens(tokens.keys, &tokenizer)};
+    tokens = {inspect::shown_tokens(tokens.queries, &tokenizer),
+              inspect::shown_tokens(tokens.keys, &tokenizer)};
   std::int64_t layer = 0;
   for (const auto& [name, weights] : best.hypothesis.captured)
     add_maps(picture, name, "cross", layer++, weights, {});

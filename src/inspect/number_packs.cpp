@@ -40,16 +40,21 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
-PackedNumbers pack_numbers(std::span<const float> numbers, int bits) {
-  PackedNumbers packed;
+NumberRange range_of(std::span<const float> numbers) {
+  NumberRange range;
   for (const float number : numbers) {
     if (!std::isfinite(number)) continue;
-    packed.largest = std::max(packed.largest, std::abs(number));
-    packed.has_signs = packed.has_signs || number < 0;
+    range.largest = std::max(range.largest, std::abs(number));
+    range.has_signs = range.has_signs || number < 0;
   }
-  const double levels = (1 << bits) - 1, zero = packed.has_signs ? (levels - 1) / 2 : 0;
+  return range;
+}
+
+std::string pack_numbers(std::span<const float> numbers, int bits) {
+  const NumberRange range = range_of(numbers);
+  const double levels = (1 << bits) - 1, zero = range.has_signs ? (levels - 1) / 2 : 0;
   const double factor =
-      packed.largest > 0 ? (packed.has_signs ? zero : levels) / static_cast<double>(packed.largest) : 0;
+      range.largest > 0 ? (range.has_signs ? zero : levels) / static_cast<double>(range.largest) : 0;
   std::string codes(numbers.size() * (bits > 8 ? 2 : 1), '\0');
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const double number = std::isfinite(numbers[i]) ? static_cast<double>(numbers[i]) : 0;
@@ -57,8 +62,7 @@ PackedNumbers pack_numbers(std::span<const float> numbers, int bits) {
     codes[i] = static_cast<char>(bits > 8 ? code >> 8 : code);
     if (bits > 8) codes[numbers.size() + i] = static_cast<char>(code & 0xFF);
   }
-  packed.text = base64(deflated(codes));
-  return packed;
+  return base64(deflated(codes));
 }
 
 }  // namespace heed::inspect

@@ -136,17 +136,18 @@ std::vector<AttentionKind> attention_kinds(const Model& model) {
 }
 
 AttentionRecord record_attention(const Model& model, const TensorMap& inputs, const RecordOptions& options) {
-  Taps taps;
+  Taps taps(options.taps);
   std::vector<std::unique_ptr<KindRecorder>> recorders;
   for (const AttentionKind& kind : options.kinds)
     recorders.push_back(std::make_unique<KindRecorder>(taps, kind, options));
   std::optional<NoGradients> guard;
   if (!options.gradient) guard.emplace();
-  Context context{false, nullptr, &taps};
+  Context context{.taps = &taps, .stop = options.stop};
   const TensorMap outputs = model.forward(inputs, {}, context);
   AttentionRecord record;
-  if (const auto found = outputs.find("logits"); found != outputs.end())
-    record.logits = found->second.detach();
+  for (const auto& [name, value] : outputs) record.outputs[name] = value.detach();
+  if (const auto found = record.outputs.find("logits"); found != record.outputs.end())
+    record.logits = found->second;
   if (options.gradient) {
     check_choice(record.logits, *options.gradient);
     const Tensor logit = chosen_logit(outputs.at("logits"), *options.gradient);
@@ -159,7 +160,8 @@ AttentionRecord record_attention(const Model& model, const TensorMap& inputs, co
 
 std::vector<HeadAblation> ablate_heads(const Model& model, const TensorMap& inputs,
                                        const AttentionRecord& record, std::span<const LogitChoice> choices,
-                                       const std::function<void(std::int64_t, std::int64_t)>& progress) {
+                                       const std::function<void(std::int64_t, std::int64_t)>& progress,
+                                       const std::atomic<bool>* stop) {
   const NoGradients guard;
   std::vector<double> whole;
   for (const LogitChoice& choice : choices) {
@@ -178,7 +180,7 @@ std::vector<HeadAblation> ablate_heads(const Model& model, const TensorMap& inpu
         const Tensor one = slice(x, 1, head, head + 1);
         one.copy_from(Tensor::zeros(one.shape(), one.dtype()));
       });
-      Context context{false, nullptr, &taps};
+      Context context{.taps = &taps, .stop = stop};
       const Tensor logits = model.forward(inputs, {}, context).at("logits");
       taps.require_all_fired();
       HeadAblation& one = result.emplace_back(HeadAblation{layer.kind, layer.layer, head, {}});

@@ -27,6 +27,7 @@ const std::vector<Words>& all_commands() {
                                        {"train"},
                                        {"evaluate"},
                                        {"attend"},
+                                       {"explore"},
                                        {"lens"},
                                        {"heads"},
                                        {"patch"},

@@ -2,6 +2,7 @@
 // measures what the logits lose without a head.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -37,6 +38,9 @@ struct RecordOptions {
   bool value_norms = false;                            ///< for the value-weighted norms
   bool vectors = false;                                ///< queries and keys
   std::optional<LogitChoice> gradient = std::nullopt;  ///< of this logit
+  /// Listeners that are called first: they may replace values.
+  Taps* taps = nullptr;
+  const std::atomic<bool>* stop = nullptr;  ///< cancels the pass once true: it throws Cancelled
 };
 
 /// The attention of one layer; undefined tensors were not asked for, or do not exist. All are f32.
@@ -53,6 +57,7 @@ struct RecordedLayer {
 struct AttentionRecord {
   std::vector<RecordedLayer> layers;  ///< by kind, in the order of the options, and layer
   Tensor logits;                      ///< of the model, if it computes any
+  TensorMap outputs;                  ///< all that the model computes, without history
 };
 
 /// Runs `inputs` (one row) through the model. Gradients of the weights are those of the sum over values that
@@ -69,9 +74,11 @@ struct HeadAblation {
 };
 
 /// Runs the model once per head of `record` with the head's output (before the output projection) replaced by
-/// zeros. `progress`, if given, is called before each pass with its number and the number of passes.
+/// zeros. `progress`, if given, is called before each pass with its number and the number of passes; `stop`
+/// cancels once true: the call throws Cancelled.
 std::vector<HeadAblation> ablate_heads(const Model& model, const TensorMap& inputs,
                                        const AttentionRecord& record, std::span<const LogitChoice> choices,
-                                       const std::function<void(std::int64_t, std::int64_t)>& progress = {});
+                                       const std::function<void(std::int64_t, std::int64_t)>& progress = {},
+                                       const std::atomic<bool>* stop = nullptr);
 
 }  // namespace heed

@@ -1,0 +1,28 @@
+// What the page of heed explore sends: a request is read, or refused in one short line.
+#include <cstdlib>
+#include <string_view>
+
+#include "explore/run_request.h"
+#include "heed/error.h"
+#include "reader.h"
+
+namespace {
+
+template <class Parse>
+void check_request(std::string_view text, Parse parse) {
+  try {
+    parse(text);
+  } catch (const heed::Error& error) {
+    const std::string_view message = error.what();
+    if (message.find('\n') != message.npos || message.size() > 400) ::abort();
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text = heed::fuzz::text_of(data, size);
+  check_request(text, heed::explore::parse_run_request);
+  check_request(text, heed::explore::parse_ablation_request);
+  return 0;
+}

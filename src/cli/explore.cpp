@@ -1,0 +1,98 @@
+// heed explore: serves a page on which one types text and sees what one or two models make of it.
+#include <fmt/core.h>
+
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/models.h"
+#include "cli/option_values.h"
+#include "cli/signals.h"
+#include "cli/terminal.h"
+#include "explore/access.h"
+#include "explore/application.h"
+#include "heed/cancelled.h"
+#include "heed/generate/options.h"
+#include "heed/io/json.h"
+#include "heed/models/registry.h"
+
+namespace heed::cli {
+namespace {
+
+struct ExploreArguments {
+  std::vector<std::string> models;
+  std::string host = "127.0.0.1";
+  std::int64_t port = 8717;
+};
+
+explore::ExploredModel open_explored(const std::string& name, const Globals& globals) {
+  const LocatedModel located = locate_model(ModelChoice{name});
+  auto model = load_model(located.directory, DType::f32, located.adapters);
+  warn_of_unknown_settings(*model, located.directory, globals);
+  auto tokenizer = model->vocab_size() > 0 ? load_tokenizer(located.directory) : nullptr;
+  const std::string shown = located.directory.filename().empty()
+                                ? located.directory.parent_path().filename().string()
+                                : located.directory.filename().string();
+  return {std::filesystem::exists(name) ? shown : name, std::move(model), std::move(tokenizer),
+          load_generation_options(located.directory)};
+}
+
+std::string address_of(const explore::HttpServer& server, const std::string& host, const std::string& token) {
+  const bool numbers_with_colons = host.find(':') != std::string::npos;
+  return fmt::format("http://{}:{}/?token={}", numbers_with_colons ? "[" + host + "]" : host, server.port(),
+                     token);
+}
+
+void run(const ExploreArguments& arguments, const Globals& globals) {
+  std::vector<explore::ExploredModel> models;
+  for (const std::string& name : arguments.models) models.push_back(open_explored(unprotect(name), globals));
+  explore::Explorer explorer(std::move(models));
+  const std::string token = explore::random_token();
+  explore::Application application(explorer, arguments.host, token);
+  explore::HttpServer server(
+      {arguments.host, static_cast<std::uint16_t>(arguments.port)},
+      [&](const explore::HttpRequest& request) { return application.at_once(request); },
+      [&](const explore::HttpRequest& request, const std::atomic<bool>& stop) {
+        return application.compute(request, stop);
+      });
+  if (!server.is_loopback() && !globals.quiet)
+    warn("--host " + arguments.host +
+         ": other machines can connect, unencrypted; whoever has the address can use the models");
+  const std::string address = address_of(server, arguments.host, token);
+  if (globals.json) {
+    fmt::print("{}\n", JsonWriter().begin_object().field("url", address).end_object().text());
+  } else {
+    fmt::print("{}\n", address);
+    if (!globals.quiet) print_stderr("open this address in a browser; Ctrl-C ends");
+  }
+  flush_results();
+  server.run(stop_flag());
+  throw Cancelled();
+}
+
+}  // namespace
+
+void add_explore(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand(
+      "explore", "Serve a page to explore what models make of a text, and change their heads");
+  auto a = std::make_shared<ExploreArguments>();
+  command->add_option("model", a->models, "One model, or two to compare: directories or names")
+      ->required()
+      ->expected(1, 2)
+      ->type_name("MODEL");
+  command->add_option("--port", a->port, "The port; 0 takes one that is free")
+      ->transform(whole_number(0, 65535))
+      ->capture_default_str()
+      ->type_name("N");
+  command
+      ->add_option("--host", a->host,
+                   "The address to listen on; any but a loopback address lets other machines connect")
+      ->capture_default_str()
+      ->type_name("ADDRESS");
+  command->footer(
+      "Examples:\n"
+      "  heed explore gpt2\n"
+      "  heed explore en-fr\n"
+      "  heed explore runs/one runs/two --port 0");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,31 @@
+// The paths of the server: the page, and what it asks for.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "explore/explorer.h"
+#include "explore/http_server.h"
+
+namespace heed::explore {
+
+/// Threads: at_once() at any time, compute() one at a time.
+class Application {
+ public:
+  /// `host`: see refusal().
+  Application(Explorer& explorer, std::string host, std::string token);
+
+  /// Refuses and answers what needs no model: the page, the list of models, packs. Nothing for what computes.
+  std::optional<HttpResponse> at_once(const HttpRequest& request) const;
+  /// Runs and ablations. Throws Cancelled once `stop` is true.
+  HttpResponse compute(const HttpRequest& request, const std::atomic<bool>& stop);
+
+ private:
+  HttpResponse pack(const HttpRequest& request) const;
+
+  Explorer& explorer_;
+  std::string host_, token_, models_;
+};
+
+}  // namespace heed::explore

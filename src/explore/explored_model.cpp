@@ -1,0 +1,190 @@
+// Opens a model for exploring, and encodes texts for it.
+#include "explore/explored_model.h"
+
+#include <algorithm>
+
+#include "heed/error.h"
+#include "heed/generate/complete.h"
+#include "heed/generate/search.h"
+#include "heed/ops/loss.h"
+#include "inspect/labels.h"
+
+namespace heed::explore {
+namespace {
+
+/// Of a model without a limit of its own, such as T5.
+constexpr std::int64_t kMostTokens = 8192;
+
+std::string summary(const std::string& first, const std::string& second, const char* between) {
+  return second.empty() ? first : first + between + second;
+}
+
+}  // namespace
+
+ExploredModel::ExploredModel(std::string name, std::unique_ptr<Model> model,
+                             std::unique_ptr<Tokenizer> tokenizer, GenerationOptions generation)
+    : name_(std::move(name)),
+      model_(std::move(model)),
+      tokenizer_(std::move(tokenizer)),
+      generation_(std::move(generation)) {
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(model_.get());
+  if (model_->vocab_size() == 0 || tokenizer_ == nullptr || (both != nullptr && both->takes_features()))
+    throw Error("explore: expected a model that reads text, got " + model_->family() +
+                " (heed attend --input shows the attention of others)");
+  kinds_ = attention_kinds(*model_);
+  find_heads();
+}
+
+void ExploredModel::find_heads() {
+  const Tensor token = inspect::one_row({0});
+  RecordOptions options{kinds_};
+  TensorMap inputs{{"input_ids", token}};
+  if (architecture() == "encoder-decoder") inputs["decoder_input_ids"] = token;
+  const AttentionRecord record = record_attention(*model_, inputs, options);
+  for (const AttentionKind& kind : kinds_) heads_[kind.name];
+  for (const RecordedLayer& layer : record.layers) {
+    auto& counts = heads_[layer.kind];
+    counts.resize(
+        std::max(counts.size(), static_cast<std::size_t>(layer.layer) + 1));  // 0: without attention
+    counts[static_cast<std::size_t>(layer.layer)] = layer.weights.size(0);
+  }
+}
+
+const std::vector<std::int64_t>& ExploredModel::heads(const std::string& kind) const {
+  const auto found = heads_.find(kind);
+  if (found != heads_.end()) return found->second;
+  std::string known;
+  for (const AttentionKind& one : kinds_) known += (known.empty() ? "" : ", ") + one.name;
+  throw Error("kind: expected " + known + ", which the model has, got " +
+              inspect::shorten(inspect::visible(kind), 40));
+}
+
+std::string ExploredModel::architecture() const {
+  if (dynamic_cast<const DecoderModel*>(model_.get()) != nullptr) return "decoder";
+  return dynamic_cast<const EncoderDecoderModel*>(model_.get()) != nullptr ? "encoder-decoder" : "encoder";
+}
+
+const std::string& ExploredModel::token(std::int64_t id) const {
+  const auto [found, fresh] = shown_.try_emplace(id);
+  if (!fresh) return found->second;
+  try {
+    found->second =
+        inspect::visible(inspect::shown_tokens({tokenizer_->token(id)}, tokenizer_.get()).front());
+  } catch (const Error&) {  // ids may outnumber the tokens
+    found->second = std::to_string(id);
+  }
+  return found->second;
+}
+
+std::string ExploredModel::decoded(const std::vector<std::int64_t>& ids) const {
+  std::vector<std::int64_t> known = ids;
+  std::erase_if(known, [&](std::int64_t id) { return id >= tokenizer_->vocab_size(); });
+  return tokenizer_->decode(known);
+}
+
+void ExploredModel::check_ids(const std::vector<std::int64_t>& ids, const char* where) const {
+  const std::int64_t most = std::min(model_->max_positions().value_or(kMostTokens), kMostTokens);
+  const auto count = static_cast<std::int64_t>(ids.size());
+  if (count > most)
+    throw Error(std::string(where) + ": expected at most " + std::to_string(most) + " tokens, got " +
+                std::to_string(count));
+  for (const std::int64_t id : ids) {
+    if (id < 0 || id >= model_->vocab_size())
+      throw Error(std::string(where) + ": expected token ids below " + std::to_string(model_->vocab_size()) +
+                  ", got " + std::to_string(id));
+  }
+}
+
+Encoding ExploredModel::encoding_of(const RequestedText& text) const {
+  Encoding encoding;
+  if (text.ids) {
+    check_ids(*text.ids, "ids");
+    for (const std::int64_t id : *text.ids) encoding.push(id, "", {0, 0});
+  } else {
+    encoding = text.pair ? tokenizer_->encode_pair(*text.text, *text.pair) : tokenizer_->encode(*text.text);
+    check_ids(encoding.ids, "text");
+  }
+  encoding.type_ids.resize(encoding.ids.size());
+  encoding.tokens.clear();
+  for (const std::int64_t id : encoding.ids) encoding.tokens.push_back(token(id));
+  return encoding;
+}
+
+ExploredText ExploredModel::encoder_text(const RequestedText& text) const {
+  const Encoding encoding = encoding_of(text);
+  return {inspect::encoder_input(*model_, encoding), encoding.ids, std::nullopt, encoding.ids,
+          text.text ? summary(*text.text, text.pair.value_or(""), " / ") : decoded(encoding.ids)};
+}
+
+ExploredText ExploredModel::decoder_text(const RequestedText& text) const {
+  std::vector<std::int64_t> ids = text.ids ? *text.ids : prompt_ids(*tokenizer_, *text.text, generation_);
+  check_ids(ids, text.ids ? "ids" : "text");
+  std::vector<std::string> tokens;
+  for (const std::int64_t id : ids) tokens.push_back(token(id));
+  return {{{{"input_ids", inspect::one_row(ids)}}, {{"decoder", {tokens, tokens}}}},
+          ids,
+          std::nullopt,
+          ids,
+          text.text ? *text.text : decoded(ids)};
+}
+
+std::vector<std::int64_t> ExploredModel::greedy_output(const std::vector<std::int64_t>& source,
+                                                       std::int64_t max_new_tokens,
+                                                       const std::atomic<bool>& stop) const {
+  GenerationOptions options = generation_;
+  options.num_beams = options.num_return_sequences = 1;
+  options.do_sample = false;
+  options.early_stopping = EarlyStopping::no;
+  options.max_new_tokens = max_new_tokens;
+  SearchHooks hooks;
+  hooks.stop = &stop;
+  const std::vector<std::vector<std::int64_t>> sources{source};
+  const auto& both = dynamic_cast<const EncoderDecoderModel&>(*model_);
+  return search_sources(both, sources, options, kMostTokens, hooks).front().front().ids;
+}
+
+ExploredText ExploredModel::encoder_decoder_text(const EncoderDecoderModel& both, const RequestedText& text,
+                                                 std::int64_t max_new_tokens,
+                                                 const std::atomic<bool>& stop) const {
+  const Encoding source = encoding_of(text);
+  if (source.ids.empty()) throw Error("text: expected at least one token");
+  std::vector<std::int64_t> target = text.target_ids ? *text.target_ids
+                                     : text.target   ? tokenizer_->encode_target(*text.target).ids
+                                                     : greedy_output(source.ids, max_new_tokens, stop);
+  check_ids(target, text.target_ids ? "target_ids" : "target");
+  // The decoder reads what is shifted right. The last position of a finished output predicts its end.
+  std::vector<std::int64_t> labels = target;
+  std::vector<std::string> produced;
+  for (const std::int64_t id : target) produced.push_back(token(id));
+  if (labels.empty() || labels.back() != both.eos_id()) {
+    labels.push_back(both.eos_id());
+    produced.emplace_back("…");
+  }
+  const auto read = both.decoder_inputs(inspect::one_row(labels), CrossEntropyOptions().ignore_index)
+                        .to_vector<std::int64_t>();
+  check_ids(read, "target");
+  std::vector<std::string> fed;
+  for (const std::int64_t id : read) fed.push_back(token(id));
+  return {{{{"input_ids", inspect::one_row(source.ids)}, {"decoder_input_ids", inspect::one_row(read)}},
+           inspect::encoder_decoder_tokens(source.tokens, produced, fed)},
+          source.ids,
+          target,
+          read,
+          summary(text.text ? *text.text : decoded(source.ids), decoded(target), " → ")};
+}
+
+ExploredText ExploredModel::text_of(const RequestedText& text, std::int64_t max_new_tokens,
+                                    const std::atomic<bool>& stop) const {
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(model_.get());
+  if (both == nullptr && (text.target || text.target_ids))
+    throw Error("target: expected an encoder-decoder, got the " + architecture() + " " + name_);
+  if (text.pair && architecture() != "encoder")
+    throw Error("pair: expected an encoder, got the " + architecture() + " " + name_);
+  ExploredText result = both != nullptr ? encoder_decoder_text(*both, text, max_new_tokens, stop)
+                        : architecture() == "encoder" ? encoder_text(text)
+                                                      : decoder_text(text);
+  if (result.read.empty()) throw Error("text: expected at least one token");
+  return result;
+}
+
+}  // namespace heed::explore

@@ -1,0 +1,262 @@
+// Runs of models, kept for the packs of their maps.
+#include "explore/explorer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "explore/head_changes.h"
+#include "explore/predictions.h"
+#include "heed/autograd.h"
+#include "heed/error.h"
+#include "inspect/number_packs.h"
+#include "inspect/page_data.h"
+
+namespace heed::explore {
+namespace {
+
+using nlohmann::json;
+
+/// Numbers of the maps of a run: at most so many; with 16 bits each up to so many.
+constexpr std::int64_t kMostNumbers = 60'000'000, kFineNumbers = 4'000'000;
+/// Runs beyond so many bytes are forgotten, oldest first, but never the last two: one of each side.
+constexpr std::size_t kHeldBytes = 256u << 20, kHeldRuns = 2;
+constexpr std::size_t kListedCandidates = 6;
+
+const char* name_of_head(EncoderHead head) {
+  switch (head) {
+    case EncoderHead::none: return "none";
+    case EncoderHead::masked_lm: return "masked_lm";
+    case EncoderHead::sequence: return "sequence";
+    case EncoderHead::token: return "token";
+    case EncoderHead::span: return "span";
+  }
+  HEED_ASSERT(false, "unknown head");
+}
+
+json model_json(const ExploredModel& model, std::size_t index) {
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&model.model());
+  json value{{"index", index},
+             {"name", model.name()},
+             {"family", model.model().family()},
+             {"kind", model.architecture()},
+             {"head", nullptr},
+             {"labels", json::array()},
+             {"layers", {{"decoder", 0}, {"encoder", 0}}},
+             {"heads", {{"decoder", 0}, {"encoder", 0}, {"cross", 0}}},
+             {"max_positions", nullptr},
+             {"takes_pair", encoder != nullptr},
+             {"takes_target", model.architecture() == "encoder-decoder"},
+             {"mask_token", nullptr}};
+  if (encoder != nullptr) {
+    value["head"] = name_of_head(encoder->head());
+    value["labels"] = encoder->labels();
+  }
+  for (const AttentionKind& kind : model.kinds()) {
+    const std::vector<std::int64_t>& heads = model.heads(kind.name);
+    value["layers"][kind.stack] = std::max(value["layers"][kind.stack].get<std::size_t>(), heads.size());
+    value["heads"][kind.name] = heads.empty() ? 0 : *std::max_element(heads.begin(), heads.end());
+  }
+  if (model.model().max_positions()) value["max_positions"] = *model.model().max_positions();
+  if (const auto mask = model.tokenizer().mask_id()) value["mask_token"] = model.tokenizer().token(*mask);
+  return value;
+}
+
+std::string text_of_json(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// Numbers of the maps, rollout included.
+std::int64_t check_map_numbers(const ExploredModel& model, const ExploredText& text) {
+  std::int64_t numbers = 0;
+  for (const AttentionKind& kind : model.kinds()) {
+    const auto queries =
+        static_cast<std::int64_t>(kind.stack == "encoder" ? text.ids.size() : text.read.size());
+    const auto keys = static_cast<std::int64_t>(kind.name == "decoder" ? text.read.size() : text.ids.size());
+    for (const std::int64_t heads : model.heads(kind.name)) numbers += (heads + 1) * queries * keys;
+  }
+  if (numbers > kMostNumbers)
+    throw Error("text: expected maps of at most " + std::to_string(kMostNumbers) + " numbers, got " +
+                std::to_string(numbers) + " (choose a shorter text)");
+  return numbers;
+}
+
+std::map<std::string, std::vector<std::int64_t>> tokens_in(const ExploredText& text) {
+  std::map<std::string, std::vector<std::int64_t>> tokens;
+  for (const auto& [name, ids] : text.input.tensors) tokens[name] = ids.to_vector<std::int64_t>();
+  return tokens;
+}
+
+AttentionPicture picture_of_run(const ExploredModel& model, const ExploredText& text,
+                                const AttentionRecord& record,
+                                const std::vector<std::vector<inspect::RankedToken>>& ranked) {
+  AttentionPicture picture;
+  picture.title = text.title;
+  picture.tokens = text.input.tokens;
+  for (const RecordedLayer& layer : record.layers)
+    inspect::add_heads(picture, layer, layer.weights, "weights");
+  inspect::add_rollout(picture, record);
+  inspect::add_facts(picture, record, INT64_MAX);
+  if (model.architecture() == "encoder") return picture;
+  std::vector<std::vector<Candidate>> steps;
+  for (const auto& row : ranked) {
+    std::vector<Candidate>& step = steps.emplace_back();
+    for (std::size_t i = 0; i < std::min(row.size(), kListedCandidates); ++i)
+      step.push_back({model.token(row[i].id), row[i].probability});
+  }
+  for (const AttentionKind& kind : model.kinds()) {
+    if (kind.stack == "decoder") picture.candidates[kind.name] = steps;
+  }
+  return picture;
+}
+
+}  // namespace
+
+/// A run whose packs can still be asked for.
+struct Explorer::HeldRun {
+  AttentionPicture picture;
+  std::vector<inspect::PagePack> packs = {};
+  std::size_t bytes() const {
+    std::size_t numbers = 0;
+    for (const inspect::PagePack& pack : packs) numbers += pack.numbers.size();
+    return numbers * sizeof(float);
+  }
+};
+
+/// The last run without changes.
+struct Explorer::Unchanged {
+  std::size_t model = 0;
+  std::map<std::string, std::vector<std::int64_t>> tokens = {};
+  Tensor logits = {};
+};
+
+Explorer::Explorer(std::vector<ExploredModel> models)
+    : models_(std::move(models)), unchanged_(std::make_unique<Unchanged>()) {}
+Explorer::~Explorer() = default;
+
+std::string Explorer::models() const {
+  json list = json::array();
+  for (std::size_t i = 0; i < models_.size(); ++i) list.push_back(model_json(models_[i], i));
+  return text_of_json({{"models", std::move(list)}});
+}
+
+const ExploredModel& Explorer::model_of(const RunRequest& request) const {
+  if (request.model < models_.size()) return models_[request.model];
+  throw Error("model: expected a number below " + std::to_string(models_.size()) + ", got " +
+              std::to_string(request.model));
+}
+
+void Explorer::remember(std::size_t model, const ExploredText& text, const Tensor& logits) {
+  *unchanged_ = {model, tokens_in(text), logits};
+}
+
+Tensor Explorer::unchanged_logits(std::size_t model, const ExploredText& text,
+                                  const std::atomic<bool>& stop) {
+  if (unchanged_->logits.defined() && unchanged_->model == model && unchanged_->tokens == tokens_in(text))
+    return unchanged_->logits;
+  const NoGradients guard;
+  Context context{.stop = &stop};
+  const TensorMap outputs = models_[model].model().forward(text.input.tensors, {}, context);
+  remember(model, text, predicted_rows(models_[model], text, outputs).logits);
+  return unchanged_->logits;
+}
+
+std::int64_t Explorer::hold(std::shared_ptr<const HeldRun> run) {
+  const std::lock_guard lock(mutex_);
+  runs_[++last_run_] = std::move(run);
+  std::size_t bytes = 0;
+  for (const auto& [number, held] : runs_) bytes += held->bytes();
+  while (bytes > kHeldBytes && runs_.size() > kHeldRuns) {
+    bytes -= runs_.begin()->second->bytes();
+    runs_.erase(runs_.begin());
+  }
+  return last_run_;
+}
+
+std::string Explorer::run(std::string_view request, const std::atomic<bool>& stop) {
+  const auto start = std::chrono::steady_clock::now();
+  const RunRequest wanted = parse_run_request(request);
+  const ExploredModel& model = model_of(wanted);
+  const ExploredText text = model.text_of(wanted.text, wanted.max_new_tokens, stop);
+  const std::int64_t numbers = check_map_numbers(model, text);
+  Taps taps;
+  add_changes(taps, model, text, wanted.changes, stop);
+  RecordOptions options{model.kinds()};
+  options.value_norms = true;
+  options.vectors = wanted.vectors;
+  options.taps = &taps;
+  options.stop = &stop;
+  const AttentionRecord record = record_attention(model.model(), text.input.tensors, options);
+  taps.require_all_fired();
+  const PredictedRows rows = predicted_rows(model, text, record.outputs);
+  const auto best = ranked(rows, wanted.candidates);
+  Tensor before;
+  if (wanted.changes.empty()) {
+    remember(wanted.model, text, rows.logits);
+  } else if (rows.logits.defined()) {
+    before = unchanged_logits(wanted.model, text, stop);
+  }
+  auto held = std::make_shared<HeldRun>(HeldRun{picture_of_run(model, text, record, best)});
+  inspect::PageData data = inspect::page_data(held->picture, numbers <= kFineNumbers ? 16 : 8);
+  held->packs = std::move(data.packs);
+  json answer{{"ids", text.ids},
+              {"target_ids", nullptr},
+              {"data", std::move(data.description)},
+              {"predictions", predictions_json(model, text, rows, best, before)},
+              {"changes", changes_json(wanted.changes)}};
+  if (text.target_ids) answer["target_ids"] = *text.target_ids;
+  answer["run"] = hold(std::move(held));
+  answer["milliseconds"] =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
+  return text_of_json(answer);
+}
+
+std::optional<std::string> Explorer::pack(std::int64_t run, std::int64_t pack) const {
+  std::shared_ptr<const HeldRun> held;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = runs_.find(run);
+    if (found == runs_.end()) return std::nullopt;
+    held = found->second;
+  }
+  if (pack < 0 || pack >= std::ssize(held->packs)) return std::nullopt;
+  const inspect::PagePack& one = held->packs[static_cast<std::size_t>(pack)];
+  return inspect::pack_numbers(one.numbers, one.bits);
+}
+
+std::string Explorer::ablation(std::string_view request, const std::atomic<bool>& stop) {
+  const AblationRequest wanted = parse_ablation_request(request);
+  const ExploredModel& model = model_of(wanted.run);
+  const ExploredText text = model.text_of(wanted.run.text, wanted.run.max_new_tokens, stop);
+  check_map_numbers(model, text);
+  RecordOptions options;
+  options.stop = &stop;
+  for (const AttentionKind& kind : model.kinds()) {
+    if (!wanted.kind || *wanted.kind == kind.name) options.kinds.push_back(kind);
+  }
+  if (wanted.kind) {
+    const auto layers = std::ssize(model.heads(*wanted.kind));  // throws for a kind that the model lacks
+    if (wanted.layer && *wanted.layer >= layers)
+      throw Error("layer: expected a layer below " + std::to_string(layers) + ", got " +
+                  std::to_string(*wanted.layer));
+  }
+  if (wanted.layer) options.layers = {*wanted.layer};
+  const AttentionRecord record = record_attention(model.model(), text.input.tensors, options);
+  if (!record.logits.defined())
+    throw Error("ablation: expected a model with logits, got " + model.name() + " without");
+  const std::int64_t positions = record.logits.rank() == 3 ? record.logits.size(1) : 1;
+  const std::int64_t tokens = record.logits.size(record.logits.rank() - 1);
+  if (wanted.position >= positions)
+    throw Error("position: expected one below " + std::to_string(positions) + ", got " +
+                std::to_string(wanted.position));
+  if (wanted.id >= tokens)
+    throw Error("id: expected one below " + std::to_string(tokens) + ", got " + std::to_string(wanted.id));
+  const std::vector<LogitChoice> choices{{wanted.position, wanted.id}};
+  json list = json::array();
+  for (const HeadAblation& one : ablate_heads(model.model(), text.input.tensors, record, choices, {}, &stop))
+    list.push_back(
+        {{"kind", one.kind}, {"layer", one.layer}, {"head", one.head}, {"change", one.change.front()}});
+  return text_of_json({{"change", std::move(list)}});
+}
+
+}  // namespace heed::explore

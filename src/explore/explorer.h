@@ -1,0 +1,53 @@
+// The explored models and their last runs: requests as JSON in, answers as JSON out.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "explore/explored_model.h"
+
+namespace heed::explore {
+
+/// Threads: run() and ablation() one at a time; models() and pack() at any time.
+class Explorer {
+ public:
+  explicit Explorer(std::vector<ExploredModel> models);
+  ~Explorer();
+
+  // What a request asks wrongly is an Error of one line; all throw Cancelled once `stop` is true.
+
+  /// The models, their kinds and sizes.
+  std::string models() const;
+  /// Runs a text through a model with changed heads: maps, and what the model predicts.
+  std::string run(std::string_view request, const std::atomic<bool>& stop);
+  /// The text of a pack of a run; nothing where either does not exist any more.
+  std::optional<std::string> pack(std::int64_t run, std::int64_t pack) const;
+  /// What a logit loses without each head.
+  std::string ablation(std::string_view request, const std::atomic<bool>& stop);
+
+ private:
+  struct HeldRun;
+  struct Unchanged;
+
+  const ExploredModel& model_of(const RunRequest& request) const;
+  /// The logits of the rows without changes; of the last such run, if it was of the same text.
+  Tensor unchanged_logits(std::size_t model, const ExploredText& text, const std::atomic<bool>& stop);
+  void remember(std::size_t model, const ExploredText& text, const Tensor& logits);
+  std::int64_t hold(std::shared_ptr<const HeldRun> run);
+
+  std::vector<ExploredModel> models_;
+  std::unique_ptr<Unchanged> unchanged_;
+  mutable std::mutex mutex_;  // of the runs
+  std::map<std::int64_t, std::shared_ptr<const HeldRun>> runs_;
+  std::int64_t last_run_ = 0;
+};
+
+}  // namespace heed::explore

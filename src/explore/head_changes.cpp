@@ -1,0 +1,135 @@
+// Ablating, scaling and patching heads.
+#include "explore/head_changes.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "heed/autograd.h"
+#include "heed/error.h"
+
+namespace heed::explore {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMostPatchTexts = 8;
+
+const AttentionKind& kind_named(const ExploredModel& model, const std::string& name) {
+  return *std::find_if(model.kinds().begin(), model.kinds().end(),
+                       [&](const auto& kind) { return kind.name == name; });
+}
+
+void check_head(const ExploredModel& model, const HeadChange& change, const std::string& where) {
+  const std::vector<std::int64_t>& heads = model.heads(change.kind);
+  const auto layers = static_cast<std::int64_t>(heads.size());
+  if (change.layer >= layers)
+    throw Error(where + ".layer: expected a layer below " + std::to_string(layers) + ", got " +
+                std::to_string(change.layer));
+  const std::int64_t count = heads[static_cast<std::size_t>(change.layer)];
+  if (count == 0)
+    throw Error(where + ".layer: expected a layer with attention, got " + std::to_string(change.layer));
+  if (change.head >= count)
+    throw Error(where + ".head: expected a head below " + std::to_string(count) + ", got " +
+                std::to_string(change.head));
+}
+
+/// The text of patches, and which heads' outputs are taken from it.
+struct PatchRun {
+  RequestedText text;
+  std::vector<std::size_t> changes;  // their indices
+};
+
+std::vector<PatchRun> patch_runs(const std::vector<HeadChange>& changes) {
+  std::vector<PatchRun> runs;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    if (!changes[i].patch) continue;
+    auto run = std::find_if(runs.begin(), runs.end(),
+                            [&](const PatchRun& r) { return r.text == *changes[i].patch; });
+    if (run == runs.end()) run = runs.insert(runs.end(), {*changes[i].patch, {}});
+    run->changes.push_back(i);
+  }
+  if (runs.size() > kMostPatchTexts)
+    throw Error("changes: expected patches from at most " + std::to_string(kMostPatchTexts) + " texts, got " +
+                std::to_string(runs.size()));
+  return runs;
+}
+
+void check_length(const ExploredText& other, const ExploredText& text, const HeadChange& change,
+                  const std::string& where) {
+  const auto compare = [&](std::size_t got, std::size_t wanted, const char* what) {
+    if (got != wanted)
+      throw Error(where + ".patch: expected a " + what + " of as many tokens (" + std::to_string(wanted) +
+                  "), got " + std::to_string(got));
+  };
+  if (change.kind == "encoder") return compare(other.ids.size(), text.ids.size(), "text");
+  compare(other.read.size(), text.read.size(), text.target_ids ? "target" : "text");
+}
+
+// What the heads put out for another text, by the index of the change.
+std::map<std::size_t, Tensor> values_of(const ExploredModel& model, const ExploredText& text,
+                                        const PatchRun& run, const std::vector<HeadChange>& changes,
+                                        const std::atomic<bool>& stop) {
+  RequestedText requested = run.text;
+  if (text.target_ids && !requested.target && !requested.target_ids) requested.target_ids = text.target_ids;
+  const ExploredText other = model.text_of(requested, 1, stop);
+  std::map<std::size_t, Tensor> values;
+  Taps taps;
+  for (const std::size_t i : run.changes) {
+    check_length(other, text, changes[i], "changes[" + std::to_string(i) + "]");
+    taps.listen(heads_tap(kind_named(model, changes[i].kind), changes[i].layer), {.heads = {changes[i].head}},
+                [&values, i](const std::string&, Tensor& value) { values[i] = value.clone(); });
+  }
+  Context context{.taps = &taps, .stop = &stop};
+  model.model().forward(other.input.tensors, {}, context);
+  taps.require_all_fired();
+  return values;
+}
+
+json text_json(const RequestedText& text) {
+  json value = json::object();
+  if (text.text) value["text"] = *text.text;
+  if (text.pair) value["pair"] = *text.pair;
+  if (text.target) value["target"] = *text.target;
+  if (text.ids) value["ids"] = *text.ids;
+  if (text.target_ids) value["target_ids"] = *text.target_ids;
+  return value;
+}
+
+}  // namespace
+
+std::string heads_tap(const AttentionKind& kind, std::int64_t layer) {
+  return kind.stack + ".layers." + std::to_string(layer) + "." + kind.part + ".heads";
+}
+
+void add_changes(Taps& taps, const ExploredModel& model, const ExploredText& text,
+                 const std::vector<HeadChange>& changes, const std::atomic<bool>& stop) {
+  const NoGradients guard;
+  for (std::size_t i = 0; i < changes.size(); ++i)
+    check_head(model, changes[i], "changes[" + std::to_string(i) + "]");
+  std::map<std::size_t, Tensor> values;
+  for (const PatchRun& run : patch_runs(changes)) values.merge(values_of(model, text, run, changes, stop));
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const HeadChange& change = changes[i];
+    taps.listen(heads_tap(kind_named(model, change.kind), change.layer), {.heads = {change.head}},
+                change.patch         ? replace_by(values.at(i))
+                : change.factor == 0 ? replace_by_zeros()
+                                     : replace_by_scaled(change.factor));
+  }
+}
+
+json changes_json(const std::vector<HeadChange>& changes) {
+  json list = json::array();
+  for (const HeadChange& change : changes) {
+    json one{{"kind", change.kind}, {"layer", change.layer}, {"head", change.head}};
+    if (change.patch) {
+      one["patch"] = text_json(*change.patch);
+    } else {
+      one["factor"] = change.factor;
+    }
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+}  // namespace heed::explore

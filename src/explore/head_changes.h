@@ -1,0 +1,25 @@
+// Changes of heads as listeners of a model's taps.
+#pragma once
+
+#include <atomic>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "explore/explored_model.h"
+#include "heed/nn/tap.h"
+
+namespace heed::explore {
+
+/// The tap of the heads' outputs (before the output projection) of a kind of attention in a layer.
+std::string heads_tap(const AttentionKind& kind, std::int64_t layer);
+
+/// Registers the changes, in their order. For a patch, runs the model on its text; in an encoder-decoder, a
+/// text without a target goes with the target of `text`. Throws Error for kinds, layers and heads that the
+/// model lacks, and for a text of another number of tokens; Cancelled once `stop` is true.
+void add_changes(Taps& taps, const ExploredModel& model, const ExploredText& text,
+                 const std::vector<HeadChange>& changes, const std::atomic<bool>& stop);
+
+/// The changes as the request spells them.
+nlohmann::json changes_json(const std::vector<HeadChange>& changes);
+
+}  // namespace heed::explore

@@ -1,0 +1,34 @@
+// What a model says: rows of logits, and the candidates of each as JSON.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "explore/explored_model.h"
+#include "inspect/recorded_picture.h"
+
+namespace heed::explore {
+
+/// The rows of logits that are shown, in the order of the text.
+struct PredictedRows {
+  Tensor logits;                                       ///< f32 [R, V]; undefined for a model without a head
+  std::vector<std::optional<std::int64_t>> positions;  ///< of each row; none for a whole text
+  std::vector<std::string> of;  ///< `decoder`, `encoder`, or `start` and `end` of an answer
+};
+
+/// Of a decoder, an encoder-decoder and a head for tokens, each position; of a masked language model, each
+/// mask token; of a sequence head, one row; of a span head, two, over positions.
+PredictedRows predicted_rows(const ExploredModel& model, const ExploredText& text, const TensorMap& outputs);
+
+/// The `count` best candidates of every row.
+std::vector<std::vector<inspect::RankedToken>> ranked(const PredictedRows& rows, std::int64_t count);
+
+/// "predictions" of an answer. `before` are the logits without the changes; undefined where there are none.
+nlohmann::json predictions_json(const ExploredModel& model, const ExploredText& text,
+                                const PredictedRows& rows,
+                                const std::vector<std::vector<inspect::RankedToken>>& ranked,
+                                const Tensor& before);
+
+}  // namespace heed::explore

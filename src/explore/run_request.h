@@ -1,0 +1,51 @@
+// What the page asks for, read from JSON. Every key is known, and every value in its range; what depends on
+// the model is checked where it is used.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace heed::explore {
+
+/// A text for a model of any kind: characters, or exact tokens.
+struct RequestedText {
+  std::optional<std::string> text, pair, target;
+  std::optional<std::vector<std::int64_t>> ids, target_ids;
+  bool operator==(const RequestedText&) const = default;
+};
+
+/// One head's output (before the output projection) is multiplied, or replaced by what it is for another
+/// text.
+struct HeadChange {
+  std::string kind;  ///< of attention
+  std::int64_t layer = 0, head = 0;
+  double factor = 0;
+  std::optional<RequestedText> patch = std::nullopt;
+  bool operator==(const HeadChange&) const = default;
+};
+
+struct RunRequest {
+  std::size_t model = 0;
+  RequestedText text;
+  std::int64_t max_new_tokens = 32;
+  std::vector<HeadChange> changes = {};
+  std::int64_t candidates = 10;
+  bool vectors = false;
+  bool operator==(const RunRequest&) const = default;
+};
+
+struct AblationRequest {
+  RunRequest run;
+  std::int64_t position = 0, id = 0;
+  std::optional<std::string> kind = std::nullopt;    ///< only heads of this kind of attention,
+  std::optional<std::int64_t> layer = std::nullopt;  ///< and of this layer
+};
+
+/// Both throw Error: `request: expected …`, `changes[0].layer: expected …`.
+RunRequest parse_run_request(std::string_view json);
+AblationRequest parse_ablation_request(std::string_view json);
+
+}  // namespace heed::explore

@@ -1,0 +1,37 @@
+// From recorded attention to a picture: maps, rollout, and what the page shows beside the maps.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "heed/inspect/picture.h"
+#include "heed/inspect/record.h"
+
+namespace heed::inspect {
+
+/// The empty map of a measure of a layer.
+AttentionMap empty_map(const RecordedLayer& layer, const std::string& measure);
+
+/// Adds each head of a measure [H, T, S] of a layer.
+void add_heads(AttentionPicture& picture, const RecordedLayer& layer, const Tensor& values,
+               const std::string& measure);
+
+/// Adds the rollout of each kind of self-attention, for the layers of the list (empty: all). The record has
+/// all layers.
+void add_rollout(AttentionPicture& picture, const AttentionRecord& record,
+                 const std::vector<std::int64_t>& layers = {});
+
+/// Adds the norms of the values, and queries and keys unless there are more than `most_vectors` numbers of
+/// them, where they are recorded.
+void add_facts(AttentionPicture& picture, const AttentionRecord& record, std::int64_t most_vectors);
+
+/// The most probable tokens of a row of logits, most probable first.
+struct RankedToken {
+  std::int64_t id = 0;
+  float probability = 0, logit = 0;
+};
+/// Of each row of logits [R, V].
+std::vector<std::vector<RankedToken>> ranked_tokens(const Tensor& logits, std::int64_t count);
+
+}  // namespace heed::inspect

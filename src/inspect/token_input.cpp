@@ -1,0 +1,90 @@
+// Tensors and labels from token ids, and tokens for readers.
+#include "inspect/token_input.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "heed/text/unicode.h"
+
+namespace heed::inspect {
+namespace {
+
+// Whether tokens are spelled in GPT-2's alphabet of bytes.
+bool is_byte_level(const Tokenizer& tokenizer) {
+  const auto space = tokenizer.token_to_id("Ġ");
+  if (!space || !tokenizer.token_to_id("Ċ")) return false;
+  const std::vector<std::int64_t> ids{*space};
+  return tokenizer.decode(ids, false) == " ";
+}
+
+// The byte of a character of that alphabet: printable ones stand for themselves, the others follow from 256.
+std::optional<unsigned char> byte_of(char32_t character) {
+  const auto printable = [](char32_t c) { return (c > 32 && c < 127) || (c > 160 && c < 256 && c != 173); };
+  if (printable(character)) return static_cast<unsigned char>(character);
+  char32_t next = 256;
+  for (char32_t byte = 0; byte < 256; ++byte) {
+    if (!printable(byte) && next++ == character) return static_cast<unsigned char>(byte);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> characters_of(const std::string& token) {
+  std::string bytes, hexadecimal;
+  for (std::size_t i = 0; i < token.size();) {
+    const auto first = static_cast<unsigned char>(token[i]);
+    if (first >= 0xE0 || (first >= 0x80 && i + 1 == token.size())) return std::nullopt;
+    const char32_t character =
+        first < 0x80 ? first
+                     : static_cast<char32_t>((first & 0x1Fu) << 6 |
+                                             (static_cast<unsigned char>(token[i + 1]) & 0x3Fu));
+    i += first < 0x80 ? 1 : 2;
+    const auto byte = byte_of(character);
+    if (!byte) return std::nullopt;
+    bytes += static_cast<char>(*byte);
+    hexadecimal += fmt::format("<{:02X}>", *byte);
+  }
+  if (replace_invalid_utf8(bytes) != bytes) return hexadecimal;
+  if (!bytes.empty() && bytes.front() == ' ' && bytes.size() > 1) bytes = "·" + bytes.substr(1);
+  return bytes;
+}
+
+}  // namespace
+
+Tensor one_row(const std::vector<std::int64_t>& ids) {
+  return Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())});
+}
+
+std::vector<std::string> token_names(const Tokenizer* tokenizer, const std::vector<std::int64_t>& ids) {
+  std::vector<std::string> tokens;
+  for (const std::int64_t id : ids)
+    tokens.push_back(tokenizer != nullptr ? tokenizer->token(id) : std::to_string(id));
+  return tokens;
+}
+
+TokenInput encoder_input(const Model& model, const Encoding& encoding) {
+  TokenInput input{{{"input_ids", one_row(encoding.ids)}}, {{"encoder", {encoding.tokens, encoding.tokens}}}};
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+  if (encoder != nullptr && encoder->type_vocab_size() > 1)
+    input.tensors["token_type_ids"] = one_row(encoding.type_ids);
+  return input;
+}
+
+TokensByKind encoder_decoder_tokens(const std::vector<std::string>& source,
+                                    const std::vector<std::string>& target,
+                                    const std::vector<std::string>& fed) {
+  TokensByKind tokens{{"decoder", {fed, fed}}};
+  if (source.empty()) return tokens;
+  tokens["encoder"] = {source, source};
+  tokens["cross"] = {target, source};
+  return tokens;
+}
+
+std::vector<std::string> shown_tokens(const std::vector<std::string>& tokens, const Tokenizer* tokenizer) {
+  if (tokenizer == nullptr || !is_byte_level(*tokenizer)) return tokens;
+  std::vector<std::string> shown;
+  for (const std::string& token : tokens) shown.push_back(characters_of(token).value_or(token));
+  return shown;
+}
+
+}  // namespace heed::inspect

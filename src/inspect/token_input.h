@@ -1,0 +1,40 @@
+// Token ids as inputs of a model, with labels of the positions of each kind of attention.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "heed/inspect/picture.h"
+#include "heed/models/model.h"
+#include "heed/text/tokenizer.h"
+
+namespace heed::inspect {
+
+using TokensByKind = std::map<std::string, AttentionTokens, std::less<>>;
+
+struct TokenInput {
+  TensorMap tensors;
+  TokensByKind tokens;
+};
+
+/// [1, T]
+Tensor one_row(const std::vector<std::int64_t>& ids);
+
+/// The tokens of ids; numbers where there is no tokenizer.
+std::vector<std::string> token_names(const Tokenizer* tokenizer, const std::vector<std::int64_t>& ids);
+
+/// With token_type_ids, for a model that reads them.
+TokenInput encoder_input(const Model& model, const Encoding& encoding);
+/// Labels of an encoder-decoder that reads `fed`; an empty source has none. The rows of cross-attention are
+/// `target`, the tokens that are produced: the position that predicts a token attends for it.
+TokensByKind encoder_decoder_tokens(const std::vector<std::string>& source,
+                                    const std::vector<std::string>& target,
+                                    const std::vector<std::string>& fed);
+
+/// Tokens for readers: those of byte-level vocabularies as characters, with `·` for a space, and bytes that
+/// are no whole character in hexadecimal. Others, and all without a tokenizer, are unchanged.
+std::vector<std::string> shown_tokens(const std::vector<std::string>& tokens, const Tokenizer* tokenizer);
+
+}  // namespace heed::inspect

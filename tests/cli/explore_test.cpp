@@ -1,0 +1,65 @@
+// heed explore: the address it prints, its end by a signal, and command lines that it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "command.h"
+#include "explore/client.h"
+
+namespace heed::cli_test {
+namespace {
+
+using explore_test::Client;
+using explore_test::status_of;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Address {
+  std::string host, port, token;
+};
+
+Address parsed(const std::string& url) {
+  const std::size_t colon = url.rfind(':'), slash = url.find('/', colon), equals = url.find('=');
+  return {url.substr(7, slash - 7), url.substr(colon + 1, slash - colon - 1), url.substr(equals + 1)};
+}
+
+TEST(ExploreCommand, ServesUntilItIsInterrupted) {
+  Dialogue command({"explore", encoder("bert-mlm"), "--port", "0", "--quiet"});
+  const std::string url = command.read_line();
+  EXPECT_THAT(url, StartsWith("http://127.0.0.1:"));
+  const Address address = parsed(url);
+  EXPECT_EQ(address.token.size(), 32u);
+  const auto port = static_cast<std::uint16_t>(std::stoi(address.port));
+  const Client client(port);
+  const std::string host = " HTTP/1.1\r\nHost: " + address.host + "\r\n";
+  EXPECT_EQ(status_of(client.ask("GET /?token=" + address.token + host + "\r\n")), 200);
+  EXPECT_EQ(status_of(client.ask("GET /" + host + "\r\n")), 403);
+  const std::string body = R"({"model": 0, "text": "a [MASK]"})";
+  const std::string answer =
+      client.ask("POST /api/run" + host + "X-Heed-Token: " + address.token +
+                 "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  EXPECT_EQ(status_of(answer), 200);
+  EXPECT_THAT(answer, HasSubstr("\"predictions\":[{"));
+  const Result second = run({"explore", encoder("bert-mlm"), "--port", address.port});
+  EXPECT_EQ(second.status, 1);
+  EXPECT_EQ(second.out, "");
+  EXPECT_EQ(second.err, "heed: error: --port: 127.0.0.1:" + address.port +
+                            " is in use (choose another; --port 0 takes one that is free)\n");
+  command.signal(SIGINT);
+  EXPECT_EQ(command.finish(), 128 + SIGINT);
+}
+
+TEST(ExploreCommand, RefusesWrongCommandLines) {
+  const std::string model = encoder("bert-mlm");
+  EXPECT_EQ(run({"explore"}).status, 2);
+  EXPECT_EQ(run({"explore", model, model, model}).status, 2);
+  EXPECT_EQ(run({"explore", model, "--port", "65536"}).status, 2);
+  EXPECT_EQ(run({"explore", "no-such-model"}).status, 1);
+  const Result features = run({"explore", HEED_FIXTURES "/vit-model"});
+  EXPECT_EQ(features.status, 1);
+  EXPECT_THAT(features.err, HasSubstr("expected a model that reads text"));
+}
+
+}  // namespace
+}  // namespace heed::cli_test
