@@ -110,6 +110,11 @@ async function run() {
     if (error.name === "AbortError" || own !== running) return false;
     complain(error.message);
     $("status").textContent = "";
+    const refused = /^changes\[(\d+)\]/.exec(error.message);
+    if (refused && ask.changes[refused[1]]) {  // the others stay
+      ask = { ...ask, changes: ask.changes.filter((_, i) => i !== +refused[1]) };
+      if (await run()) complain(error.message);
+    }
     return false;
   }
 }
