@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "reference/gradient_check.h"
 
 namespace heed {
@@ -10,6 +13,28 @@ namespace {
 
 using reference::check_gradients;
 using reference::random_tensor;
+
+TEST(Reduce, TopKEqualsAStableSort) {
+  std::vector<float> values(3 * 100);
+  std::uint32_t random = 1;
+  for (float& value : values)
+    value = static_cast<float>((random = random * 1664525 + 1013904223) >> 27);  // ties
+  values[7] = values[230] = std::nanf("");
+  for (const std::int64_t k : {1, 2, 7, 99, 100}) {
+    const auto found = top_k(Tensor::from(values, {3, 100}), k).to_vector<std::int64_t>();
+    for (std::size_t row = 0; row < 3; ++row) {
+      const float* own = values.data() + 100 * row;
+      std::vector<std::int64_t> order(100);
+      for (std::size_t i = 0; i < 100; ++i) order[i] = static_cast<std::int64_t>(i);
+      std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+        return own[a] > own[b] || (!std::isnan(own[a]) && std::isnan(own[b]));
+      });
+      order.resize(static_cast<std::size_t>(k));
+      const auto begin = found.begin() + static_cast<std::ptrdiff_t>(row) * k;
+      EXPECT_EQ(std::vector<std::int64_t>(begin, begin + k), order) << k;
+    }
+  }
+}
 
 TEST(Reduce, ValuesOverEachAxis) {
   const Tensor x = Tensor::from(std::vector<float>{1, 5, 3, 4, 2, 6}, {2, 3});

@@ -174,21 +174,23 @@ void max_backward(const T* dy, const std::int64_t* arg, T* dx, std::int64_t oute
 }
 template <class T>
 void top_k(const T* x, std::int64_t* index, std::int64_t rows, std::int64_t n, std::int64_t k) {
-  parallel_for(rows, std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(n * k, 1)),
-               [=](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t row = begin; row < end; ++row) {
-                   const T* values = x + row * n;
-                   std::int64_t* chosen = index + row * k;
-                   for (std::int64_t slot = 0; slot < k; ++slot) {
-                     std::int64_t best = -1;
-                     for (std::int64_t i = 0; i < n; ++i) {
-                       if (best >= 0 && !(values[i] > values[best])) continue;
-                       if (std::find(chosen, chosen + slot, i) == chosen + slot) best = i;
-                     }
-                     chosen[slot] = best;
-                   }
-                 }
-               });
+  if (k == 0) return;
+  const auto precedes = [](T a, T b) { return a > b || (a == a && b != b); };  // NaN comes last
+  const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(n, 1));
+  parallel_for(rows, grain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const T* values = x + row * n;
+      std::int64_t* chosen = index + row * k;
+      std::int64_t filled = 0;
+      for (std::int64_t i = 0; i < n; ++i) {
+        if (filled == k && !precedes(values[i], values[chosen[k - 1]])) continue;
+        std::int64_t slot = filled < k ? filled++ : k - 1;
+        for (; slot > 0 && precedes(values[i], values[chosen[slot - 1]]); --slot)
+          chosen[slot] = chosen[slot - 1];
+        chosen[slot] = i;
+      }
+    }
+  });
 }
 template <class T>
 double sum_of_squares(const T* x, std::int64_t n) {
