@@ -102,7 +102,7 @@ function candidateTable(prediction, index) {
       name.append(radio);
     }
     const takes = !index && (isStepwise() || modelNow().head === "masked_lm");
-    const token = element(takes ? "button" : "span", one.token, takes ? { "aria-label": (isStepwise() ? "append " : "fill in ") + one.token } : {});
+    const token = element(takes ? "button" : "span", one.token + (isSpan(prediction) ? " (" + one.id + ")" : ""), takes ? { "aria-label": (isStepwise() ? "append " : "fill in ") + one.token } : {});
     if (takes) token.onclick = () => take(prediction, one);
     name.append(token);
     if (one.probability !== null && one.probability !== undefined) {
