@@ -38,6 +38,7 @@ ExploredModel::ExploredModel(std::string name, std::unique_ptr<Model> model,
 void ExploredModel::find_heads() {
   const Tensor token = inspect::one_row({0});
   RecordOptions options{kinds_};
+  options.values = true;
   TensorMap inputs{{"input_ids", token}};
   if (architecture() == "encoder-decoder") inputs["decoder_input_ids"] = token;
   const AttentionRecord record = record_attention(*model_, inputs, options);
@@ -48,6 +49,7 @@ void ExploredModel::find_heads() {
         std::max(counts.size(), static_cast<std::size_t>(layer.layer) + 1));  // 0: without attention
     counts[static_cast<std::size_t>(layer.layer)] = layer.weights.size(0);
   }
+  value_maps_ = ValueMaps(*model_, record.layers);
 }
 
 const std::vector<std::int64_t>& ExploredModel::heads(const std::string& kind) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "explore/run_request.h"
+#include "explore/value_maps.h"
 #include "heed/generate/options.h"
 #include "heed/inspect/record.h"
 #include "heed/models/model.h"
@@ -39,6 +40,8 @@ class ExploredModel {
   const std::vector<AttentionKind>& kinds() const { return kinds_; }
   /// The number of heads of each layer of a kind.
   const std::vector<std::int64_t>& heads(const std::string& kind) const;
+  /// Empty where the norms of values are to be recorded.
+  const ValueMaps& value_maps() const { return value_maps_; }
   /// `decoder`, `encoder` or `encoder-decoder`
   std::string architecture() const;
 
@@ -70,6 +73,7 @@ class ExploredModel {
   GenerationOptions generation_;
   std::vector<AttentionKind> kinds_;
   std::map<std::string, std::vector<std::int64_t>, std::less<>> heads_;
+  ValueMaps value_maps_;
   mutable std::unordered_map<std::int64_t, std::string> shown_;  // tokens that were asked for
 };
 

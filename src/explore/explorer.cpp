@@ -182,11 +182,15 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   Taps taps;
   add_changes(taps, model, text, wanted.changes, stop);
   RecordOptions options{model.kinds()};
-  options.value_norms = true;
+  options.value_norms = model.value_maps().empty();
+  options.values = !options.value_norms;
   options.vectors = wanted.vectors;
   options.taps = &taps;
   options.stop = &stop;
-  const AttentionRecord record = record_attention(model.model(), text.input.tensors, options);
+  AttentionRecord record = record_attention(model.model(), text.input.tensors, options);
+  for (RecordedLayer& layer : record.layers) {
+    if (options.values) layer.value_norms = model.value_maps().norms(layer);
+  }
   taps.require_all_fired();
   const PredictedRows rows = predicted_rows(model, text, record.outputs);
   const auto best = ranked(rows, wanted.candidates);

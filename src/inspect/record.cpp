@@ -45,6 +45,8 @@ class KindRecorder {
       listen(taps, options, "q", [](Entry& e, Tensor& x) { e.layer.q = only_row(x, e.layer.name); });
       listen(taps, options, "k", [](Entry& e, Tensor& x) { e.layer.k = only_row(x, e.layer.name); });
     }
+    if (options.values)
+      listen(taps, options, "v", [](Entry& e, Tensor& x) { e.layer.v = only_row(x, e.layer.name); });
     if (!options.gradient) return;
     listen(taps, options, "v", [](Entry& e, Tensor& x) { e.values = only_row(x, e.layer.name); });
     listen(taps, options, "heads", [](Entry& e, Tensor& x) {

@@ -159,6 +159,37 @@ TEST(Explorer, EncoderDecoderStepsThroughItsOwnOutput) {
   }
 }
 
+TEST(Explorer, NormsOfValuesEqualTransformedValues) {
+  for (const char* name : {"decoders/gpt2", "decoders/llama", "marian", "encoders/bert-tag"}) {
+    const auto model = load_model(kFixtures / name);
+    TensorMap inputs{{"input_ids", Tensor::from(std::vector<std::int64_t>{5, 6, 7}, {1, 3})}};
+    const bool both = std::string(name) == "marian";
+    if (both) inputs["decoder_input_ids"] = Tensor::from(std::vector<std::int64_t>{540, 6}, {1, 2});
+    RecordOptions options{attention_kinds(*model)};
+    options.value_norms = true;
+    const AttentionRecord record = record_attention(*model, inputs, options);
+    explore::Explorer explorer = explorer_of(sample(name));
+    Json request{{"model", 0}, {"ids", {5, 6, 7}}};
+    if (both) request["target_ids"] = {6};
+    const Json answer = run(explorer, request);
+    std::size_t compared = 0;
+    for (const Json& kind : answer["data"]["kinds"]) {
+      for (const Json& map : kind["maps"]) {
+        for (const RecordedLayer& layer : record.layers) {
+          if (map["measure"] != "weights" || layer.kind != kind["kind"] || layer.layer != map["layer"])
+            continue;
+          const std::vector<float> norms = layer.value_norms.to_vector<float>();
+          const std::size_t first = map["head"].get<std::size_t>() * map["norms"].size();
+          for (std::size_t i = 0; i < map["norms"].size(); ++i)
+            EXPECT_NEAR(map["norms"][i], norms[first + i], 6e-4 * static_cast<double>(norms[first + i]));
+          ++compared;
+        }
+      }
+    }
+    EXPECT_EQ(compared, both ? 24u : 8u) << name;
+  }
+}
+
 TEST(Explorer, EncodersEqualPyTorch) {
   {
     explore::Explorer explorer = explorer_of(sample("encoders/bert-tag"));

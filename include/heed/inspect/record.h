@@ -35,8 +35,9 @@ struct LogitChoice {
 struct RecordOptions {
   std::vector<AttentionKind> kinds;
   std::vector<std::int64_t> layers = {};
-  bool value_norms = false;                            ///< for the value-weighted norms
-  bool vectors = false;                                ///< queries and keys
+  bool value_norms = false;  ///< for the value-weighted norms
+  bool vectors = false;      ///< queries and keys
+  bool values = false;
   std::optional<LogitChoice> gradient = std::nullopt;  ///< of this logit
   /// Listeners that are called first: they may replace values.
   Taps* taps = nullptr;
@@ -51,7 +52,7 @@ struct RecordedLayer {
   Tensor weights;      ///< [H, T, S]
   Tensor value_norms;  ///< [H, S]: ||f(x)||, f(x) = v W_O with the head's rows of the output projection
   Tensor gradient;     ///< [H, T, S]: of the logit, with respect to the weights
-  Tensor q, k;         ///< [H, T, d], [K, S, d]
+  Tensor q, k, v;      ///< [H, T, d], [K, S, d], [K, S, d]
 };
 
 struct AttentionRecord {
