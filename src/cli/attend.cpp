@@ -5,6 +5,7 @@
 
 #include "cli/attend_input.h"
 #include "cli/attend_picture.h"
+#include "cli/attend_ranges.h"
 #include "cli/cli.h"
 #include "cli/failed_lines.h"
 #include "cli/input.h"
@@ -33,6 +34,7 @@ struct AttendArguments {
   ModelChoice model{kDefaultTranslator};
   std::string kind;  // empty: cross if the model has it, otherwise self
   std::string layers, heads;
+  AttendRanges ranges;
   std::vector<std::string> show;  // empty: weights
   std::optional<std::int64_t> position;
   std::string token;
@@ -141,7 +143,8 @@ std::vector<std::string> measures_of(const AttendArguments& arguments,
                                      const std::vector<AttentionKind>& kinds) {
   if (!arguments.show.empty()) return arguments.show;
   std::vector<std::string> measures{"weights"};
-  const bool plain = arguments.layers.empty() && (arguments.heads.empty() || arguments.heads == "all");
+  const bool plain = arguments.layers.empty() && (arguments.heads.empty() || arguments.heads == "all") &&
+                     arguments.ranges.all();
   const bool self =
       std::any_of(kinds.begin(), kinds.end(), [](const AttentionKind& kind) { return kind.is_self(); });
   if (writes(arguments, ".html") && plain && self) measures.emplace_back("rollout");
@@ -156,7 +159,12 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   const auto shows = [&](const char* measure) {
     return std::find(measures.begin(), measures.end(), measure) != measures.end();
   };
-  if (!shows("rollout")) options.layers = choice.layers;
+  check_ranges(arguments.ranges, input, options.kinds);
+  if (!shows("rollout")) {  // which takes all layers and positions
+    options.layers = choice.layers;
+    options.queries = arguments.ranges.selection().queries;
+    options.keys = arguments.ranges.selection().keys;
+  }
   options.value_norms = page || shows("norms");
   options.vectors = page;
   AttentionPicture picture;
@@ -175,7 +183,10 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
     tokens = {inspect::shown_tokens(tokens.queries, source.tokenizer),
               inspect::shown_tokens(tokens.keys, source.tokenizer)};
   }
-  for (const std::string& measure : measures) add_measure(picture, record, choice, measure);
+  const AttentionRecord whole = record;
+  if (shows("rollout") && !arguments.ranges.all()) record = cut_record(arguments.ranges, whole);
+  for (const std::string& measure : measures)
+    add_measure(picture, measure == "rollout" ? whole : record, choice, measure);
   if (page) add_page_facts(picture, record, input, source, arguments.vectors ? INT64_MAX : kUsualVectors);
   if (arguments.ablate) {
     std::erase_if(record.layers, [&](const RecordedLayer& layer) {
@@ -184,6 +195,7 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
     });
     add_ablations(picture, record, input, source);
   }
+  if (!arguments.ranges.all()) cut_picture(arguments.ranges, picture);
   return picture;
 }
 
@@ -193,11 +205,13 @@ FigureStyle style_of(const AttendArguments& arguments) {
                                                          : Palette::blue};
 }
 
-void show(const AttentionPicture& picture, const std::filesystem::path& file, const FigureStyle& style,
-          const Globals& globals) {
+void show(const AttentionPicture& picture, const std::filesystem::path& file,
+          const AttendArguments& arguments, const Globals& globals) {
   if (!file.empty()) {
-    write_picture(picture, file, style);
-    if (!globals.quiet) print_stderr("wrote " + file.string());
+    write_picture(picture, file, style_of(arguments));
+    if (!globals.quiet)
+      print_stderr("wrote " + file.string() +
+                   (arguments.ranges.all() ? "" : " (" + arguments.ranges.text() + ")"));
   } else if (globals.json) {
     std::string json = attention_json(picture);
     std::erase(json, '\n');  // one value per line
@@ -221,6 +235,7 @@ void check_arguments(AttendArguments& arguments, const Globals& globals) {
   if (arguments.ablate && !writes(arguments, ".html") && !writes(arguments, ".json") &&
       !(globals.json && arguments.output.empty()))
     throw UsageError("--ablate: needs --output FILE.html or FILE.json, or --json");
+  arguments.ranges.selection();
   const bool gradient = arguments.shows("gradient");
   if (!gradient && (arguments.position || !arguments.token.empty()))
     throw UsageError(std::string(arguments.position ? "--position" : "--token") + ": needs --show gradient");
@@ -265,7 +280,7 @@ void run(AttendArguments arguments, const Globals& globals) {
       continue;
     }
     const bool single = texts.size() == 1 || arguments.output.empty();
-    show(picture, single ? arguments.output : numbered(arguments.output, i), style_of(arguments), globals);
+    show(picture, single ? arguments.output : numbered(arguments.output, i), arguments, globals);
   }
   failed.finish();
 }
@@ -308,6 +323,14 @@ void add_attend(CLI::App& app, const Globals& globals) {
           "--heads", a->heads,
           "Heads to show, e.g. 0,3, or their mean or largest (default: all in files, mean in the terminal)")
       ->type_name("LIST|all|mean|max")
+      ->group("Output");
+  command
+      ->add_option("--queries", a->ranges.queries,
+                   "Rows to record and show: positions from 0, e.g. 10:20, 10:, :20 or 7 (default: all)")
+      ->type_name("A:B")
+      ->group("Output");
+  command->add_option("--keys", a->ranges.keys, "Columns to record and show, in the same way (default: all)")
+      ->type_name("A:B")
       ->group("Output");
   command
       ->add_option(
@@ -366,6 +389,7 @@ void add_attend(CLI::App& app, const Globals& globals) {
       "--heads all\n"
       "  heed attend \"I like tea.\" --kind encoder --output tea.html\n"
       "  heed attend \"I like tea.\" --show norms --output tea.svg --width 640 --palette grey\n"
+      "  heed attend --model gpt2 --queries 900: --keys :64 --output last.png < long.txt\n"
       "  heed attend --model bert-base-uncased \"Tea is a [MASK].\" --show gradient");
   command->callback([a, &globals] { run(*a, globals); });
 }

@@ -171,7 +171,7 @@ std::optional<PatchGrid> patch_grid(const TensorMap& tensors, std::int64_t keys)
 void add_missing_tokens(AttendInput& input, const AttentionRecord& record) {
   for (const RecordedLayer& layer : record.layers) {
     if (input.tokens.contains(layer.kind)) continue;
-    const std::int64_t keys = layer.weights.size(2);
+    const std::int64_t keys = layer.all_keys;
     const auto grid = patch_grid(input.tensors, keys);
     const std::vector<std::string> labels = grid ? part_labels(*grid) : numbered_positions(keys);
     const auto fed = input.tokens.find("decoder");

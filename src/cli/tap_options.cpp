@@ -2,6 +2,7 @@
 #include "cli/tap_options.h"
 
 #include <charconv>
+#include <optional>
 
 #include "cli/cli.h"
 #include "cli/input.h"
@@ -29,30 +30,34 @@ std::vector<std::string> split_outside_brackets(const std::string& list) {
   throw UsageError(where + ": expected NAME or NAME[heads=0:4,queries=3,keys=:8], got " + text);
 }
 
-std::int64_t index_in(const std::string& digits, const std::string& where, const std::string& text) {
+std::optional<std::int64_t> index_in(const std::string& digits) {
   std::int64_t value = 0;
   const char* end = digits.data() + digits.size();
   const auto result = std::from_chars(digits.data(), end, value);
-  if (result.ec != std::errc() || result.ptr != end || value < 0) bad_selection(where, text);
+  if (result.ec != std::errc() || result.ptr != end || value < 0) return std::nullopt;
   return value;
 }
 
 // "3", "2:5", "2:" or ":5"
-TapRange parse_range(const std::string& range, const std::string& where, const std::string& text) {
+std::optional<TapRange> range_in(const std::string& range) {
   const std::size_t colon = range.find(':');
-  if (colon == std::string::npos) {
-    const std::int64_t only = index_in(range, where, text);
-    return {only, only + 1};
-  }
-  const std::string begin = range.substr(0, colon), end = range.substr(colon + 1);
-  TapRange result;
-  if (!begin.empty()) result.begin = index_in(begin, where, text);
-  if (!end.empty()) result.end = index_in(end, where, text);
-  if (result.end && *result.end <= result.begin) bad_selection(where, text);
-  return result;
+  const std::string begin = range.substr(0, colon);
+  const std::optional<std::int64_t> first = begin.empty() ? 0 : index_in(begin);
+  if (!first || range.empty()) return std::nullopt;
+  if (colon == std::string::npos) return TapRange{*first, *first + 1};
+  if (colon + 1 == range.size()) return TapRange{*first, std::nullopt};
+  const std::optional<std::int64_t> end = index_in(range.substr(colon + 1));
+  if (!end || *end <= *first) return std::nullopt;
+  return TapRange{*first, end};
 }
 
 }  // namespace
+
+TapRange parse_positions(const std::string& text, const std::string& option) {
+  const std::optional<TapRange> range = range_in(text);
+  if (!range) throw UsageError(option + ": expected positions like 3, 2:5, 2: or :5, got " + text);
+  return *range;
+}
 
 TapRequest parse_tap(const std::string& text, const std::string& where) {
   const std::size_t open = text.find('[');
@@ -65,13 +70,14 @@ TapRequest parse_tap(const std::string& text, const std::string& where) {
     const std::size_t equals = part.find('=');
     if (equals == std::string::npos) bad_selection(where, text);
     const std::string axis = part.substr(0, equals);
-    const TapRange range = parse_range(part.substr(equals + 1), where, text);
+    const std::optional<TapRange> range = range_in(part.substr(equals + 1));
+    if (!range) bad_selection(where, text);
     if (axis == "queries") {
-      request.selection.queries = range;
+      request.selection.queries = *range;
     } else if (axis == "keys") {
-      request.selection.keys = range;
-    } else if (axis == "heads" && range.end) {
-      for (std::int64_t head = range.begin; head < *range.end; ++head)
+      request.selection.keys = *range;
+    } else if (axis == "heads" && range->end) {
+      for (std::int64_t head = range->begin; head < *range->end; ++head)
         request.selection.heads.push_back(head);
     } else {
       bad_selection(where, text);

@@ -16,6 +16,8 @@ struct TapRequest {
   TapSelection selection;
 };
 
+/// Parses `3`, `2:5`, `2:` or `:5`: positions from 0, without the last. Throws UsageError naming `option`.
+TapRange parse_positions(const std::string& text, const std::string& option);
 /// Parses a name or pattern with a selection in brackets. Throws UsageError naming `where`.
 TapRequest parse_tap(const std::string& text, const std::string& where);
 /// The same for several, separated by commas.

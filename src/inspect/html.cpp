@@ -46,7 +46,7 @@ std::pair<json, std::string> fitting_data(const AttentionPicture& picture) {
   }
   throw Error(
       fmt::format("attention picture: expected numbers that fit in a page of 45 MB, got {} (choose fewer "
-                  "layers or heads, or a shorter text)",
+                  "layers, heads, queries or keys)",
                   numbers));
 }
 

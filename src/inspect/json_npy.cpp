@@ -38,6 +38,14 @@ void append_weights(std::string& out, const AttentionMap& map) {
   }
 }
 
+// Which part of the input the tokens are.
+std::string range_of(const AttentionTokens& tokens) {
+  const auto &queries = tokens.query_range, &keys = tokens.key_range;
+  if (queries[1] == 0 && keys[1] == 0) return "";
+  return fmt::format(",\n\"range\": {{\"queries\": [{}, {}], \"keys\": [{}, {}]}}", queries[0], queries[1],
+                     keys[0], keys[1]);
+}
+
 void append_ablation(std::string& out, const AttentionPicture& picture) {
   const char* separator = "";
   for (const HeadFacts& facts : picture.facts) {
@@ -64,7 +72,7 @@ std::string attention_json(const AttentionPicture& picture) {
   const char* separator = "";
   for (const auto& entry : picture.tokens) {
     out += separator + quoted(entry.first) + ": {\"queries\": " + quoted(entry.second.queries) +
-           ",\n\"keys\": " + quoted(entry.second.keys) + "}";
+           ",\n\"keys\": " + quoted(entry.second.keys) + range_of(entry.second) + "}";
     separator = ",\n";
   }
   out += "},\n\"maps\": [";

@@ -71,7 +71,7 @@ double focus(const AttentionMap& map, bool self) {
 
 std::vector<std::pair<std::string, double>> pattern_scores(const AttentionMap& map,
                                                            const AttentionTokens& tokens) {
-  const bool self = map.kind != "cross" && map.queries == map.keys;
+  const bool self = map.kind != "cross" && map.queries == map.keys && tokens.query_range == tokens.key_range;
   std::vector<std::pair<std::string, double>> scores;
   if (self) {
     const std::vector<std::size_t> numbers = numbers_of(tokens.keys);
@@ -86,7 +86,7 @@ std::vector<std::pair<std::string, double>> pattern_scores(const AttentionMap& m
                           return k > 0 && k - 1 < q && same(q, k - 1) && k != q;
                         }));
   }
-  scores.emplace_back("first", mean_weight_of_key(map, [](auto) { return 0; }));
+  if (tokens.key_range[0] == 0) scores.emplace_back("first", mean_weight_of_key(map, [](auto) { return 0; }));
   scores.emplace_back("focus", focus(map, self));
   return scores;
 }

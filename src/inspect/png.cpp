@@ -45,7 +45,7 @@ std::int64_t cell_of(const inspect::Section& section, double width) {
   if (room < across * keys) {
     throw Error(fmt::format(
         "attention picture: expected a width of at least {} pixels for {} maps of {} keys side by "
-        "side, got {:g} (choose fewer heads, or a larger width)",
+        "side, got {:g} (choose fewer heads or keys, or a larger width)",
         across * keys + static_cast<std::int64_t>(width) - room, across, keys, width));
   }
   return std::min<std::int64_t>(64, room / (across * keys));
@@ -109,9 +109,10 @@ std::string attention_png(const AttentionPicture& picture, const FigureStyle& st
   }
   image.height += 2 * kPixelMargin - kPixelGap;
   if (image.width > kMostPixels / image.height) {
-    throw Error(fmt::format(
-        "attention picture: expected at most {} pixels, got {} x {} (choose fewer layers or heads)",
-        kMostPixels, image.width, image.height));
+    throw Error(
+        fmt::format("attention picture: expected at most {} pixels, got {} x {} (choose fewer layers, "
+                    "heads, queries or keys)",
+                    kMostPixels, image.width, image.height));
   }
   image.rgb.assign(static_cast<std::size_t>(3 * image.width * image.height), 0xff);
   const auto largest = static_cast<double>(inspect::largest_weight(picture));

@@ -32,24 +32,27 @@ Tensor gradient_of_weights(const Tensor& heads, const Tensor& values) {
 class KindRecorder {
  public:
   KindRecorder(Taps& taps, const AttentionKind& kind, const RecordOptions& options) : kind_(kind) {
-    listen(taps, options, "weights",
+    const TapSelection queries{.queries = options.queries}, keys{.queries = {}, .keys = options.keys};
+    listen(taps, options, "weights", {.queries = options.queries, .keys = options.keys},
            [](Entry& e, Tensor& x) { e.layer.weights = only_row(x, e.layer.name); });
+    listen(taps, options, "heads", {}, [](Entry& e, Tensor& x) { e.layer.all_queries = x.size(2); });
+    listen(taps, options, "v", {}, [](Entry& e, Tensor& x) { e.layer.all_keys = x.size(2); });
     if (options.value_norms) {
-      listen(taps, options, "transformed", [](Entry& e, Tensor& x) {
+      listen(taps, options, "transformed", keys, [](Entry& e, Tensor& x) {
         const NoGradients guard;
         const Tensor f = only_row(x, e.layer.name);
         e.layer.value_norms = sqrt(sum(f * f, 2));
       });
     }
     if (options.vectors) {
-      listen(taps, options, "q", [](Entry& e, Tensor& x) { e.layer.q = only_row(x, e.layer.name); });
-      listen(taps, options, "k", [](Entry& e, Tensor& x) { e.layer.k = only_row(x, e.layer.name); });
+      listen(taps, options, "q", queries, [](Entry& e, Tensor& x) { e.layer.q = only_row(x, e.layer.name); });
+      listen(taps, options, "k", keys, [](Entry& e, Tensor& x) { e.layer.k = only_row(x, e.layer.name); });
     }
     if (options.values)
-      listen(taps, options, "v", [](Entry& e, Tensor& x) { e.layer.v = only_row(x, e.layer.name); });
+      listen(taps, options, "v", keys, [](Entry& e, Tensor& x) { e.layer.v = only_row(x, e.layer.name); });
     if (!options.gradient) return;
-    listen(taps, options, "v", [](Entry& e, Tensor& x) { e.values = only_row(x, e.layer.name); });
-    listen(taps, options, "heads", [](Entry& e, Tensor& x) {
+    listen(taps, options, "v", keys, [](Entry& e, Tensor& x) { e.values = only_row(x, e.layer.name); });
+    listen(taps, options, "heads", {}, [](Entry& e, Tensor& x) {
       // The weights have no gradient of their own; that of the heads' outputs, O = A v, gives it.
       e.offset = Tensor::zeros(x.shape(), x.dtype()).set_requires_grad();
       x = x + e.offset;
@@ -63,7 +66,8 @@ class KindRecorder {
         const Tensor of_heads = entry.offset.grad();
         const Tensor heads =
             only_row(of_heads.defined() ? of_heads : Tensor::zeros(entry.offset.shape()), entry.layer.name);
-        entry.layer.gradient = gradient_of_weights(heads, entry.values);
+        const std::int64_t first = options.queries.begin, end = options.queries.end.value_or(heads.size(1));
+        entry.layer.gradient = gradient_of_weights(slice(heads, 1, first, end).contiguous(), entry.values);
       }
       record.layers.push_back(std::move(entry.layer));
     }
@@ -76,17 +80,18 @@ class KindRecorder {
   };
 
   void listen(Taps& taps, const RecordOptions& options, const std::string& what,
-              const std::function<void(Entry&, Tensor&)>& keep) {
+              const TapSelection& selection, const std::function<void(Entry&, Tensor&)>& keep) {
     const std::string prefix = kind_.stack + ".layers.", suffix = "." + kind_.part + "." + what;
     const auto add = [&](const std::string& layer) {
-      taps.listen(prefix + layer + suffix, [this, prefix, suffix, keep](const std::string& name, Tensor& x) {
-        const std::int64_t index = std::stoll(name.substr(prefix.size()));
-        Entry& entry = entries_[index];
-        entry.layer.name = name.substr(0, name.rfind('.'));
-        entry.layer.kind = kind_.name;
-        entry.layer.layer = index;
-        keep(entry, x);
-      });
+      taps.listen(prefix + layer + suffix, selection,
+                  [this, prefix, suffix, keep](const std::string& name, Tensor& x) {
+                    const std::int64_t index = std::stoll(name.substr(prefix.size()));
+                    Entry& entry = entries_[index];
+                    entry.layer.name = name.substr(0, name.rfind('.'));
+                    entry.layer.kind = kind_.name;
+                    entry.layer.layer = index;
+                    keep(entry, x);
+                  });
     };
     if (options.layers.empty()) add("*");
     for (const std::int64_t layer : options.layers) add(std::to_string(layer));

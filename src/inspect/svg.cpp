@@ -189,8 +189,8 @@ std::string attention_svg(const AttentionPicture& picture, const FigureStyle& st
   for (const AttentionMap& map : picture.maps) cells += map.weights.size();
   if (cells > kMostCells) {
     throw Error(
-        fmt::format("attention picture: expected at most {} cells in an SVG, got {} (choose fewer layers or "
-                    "heads, or write PNG or HTML)",
+        fmt::format("attention picture: expected at most {} cells in an SVG, got {} (choose fewer layers, "
+                    "heads, queries or keys, or write PNG or HTML)",
                     kMostCells, cells));
   }
   return SvgWriter(picture, style).write();

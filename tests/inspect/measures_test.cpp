@@ -6,10 +6,12 @@
 #include <cmath>
 #include <filesystem>
 
+#include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/inspect/record.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
+#include "heed/ops/elementwise.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 
@@ -143,6 +145,69 @@ TEST(Rollout, OfUniformAttentionIsHalfIdentityAtFirst) {
   EXPECT_FLOAT_EQ(rollouts[1].to_vector<float>()[1], 0.1875f);  // 1/4 (I + 2 U + U): U U = U
   const std::vector<Tensor> cross{Tensor::full({2, 3, 4}, 0.25)};
   EXPECT_THROW(attention_rollout(cross), Error);
+}
+
+// Against central differences: the logit when one weight is replaced.
+TEST(Record, GradientsOfRecurrentAttentionAreSlopes) {
+  for (const char* name : {"dot-gru", "general-lstm-feeding", "additive-gru"}) {
+    const std::filesystem::path folder = std::filesystem::path(HEED_FIXTURES) / "recurrent" / name;
+    const auto model = load_model(folder, DType::f64);
+    const TensorMap inputs{{"input_ids", Tensor::from(std::vector<std::int64_t>{1, 2, 3}, {1, 3})},
+                           {"decoder_input_ids", Tensor::from(std::vector<std::int64_t>{4, 5}, {1, 2})}};
+    const RecordOptions options{.kinds = attention_kinds(*model), .gradient = LogitChoice{1, 6}};
+    const RecordedLayer layer = record_attention(*model, inputs, options).layers.at(0);
+    const NoGradients guard;
+    const auto logit = [&](std::int64_t step, std::int64_t key, double change) {
+      Taps taps;
+      // Heads are what is replaced: changed weights of one step are a changed average of that step.
+      Tensor values;
+      taps.listen(layer.name + ".v", [&](const std::string&, Tensor& v) { values = v; });
+      taps.listen(layer.name + ".heads", [&](const std::string&, Tensor& heads) {
+        heads = heads.clone();
+        const Tensor one = slice(heads, 2, step, step + 1);
+        one.copy_from(one.clone() + slice(values, 2, key, key + 1) * change);
+      });
+      Context context{.taps = &taps};
+      const Tensor logits = model->forward(inputs, {}, context).at("logits");
+      return slice(slice(logits, 1, 1, 2), 2, 6, 7).item();
+    };
+    ASSERT_EQ(layer.gradient.shape(), (Shape{1, 2, 3})) << name;
+    const std::vector<float> slopes = layer.gradient.contiguous().to_vector<float>();
+    for (std::int64_t i = 0; i < 6; ++i) {
+      const double slope = (logit(i / 3, i % 3, 1e-5) - logit(i / 3, i % 3, -1e-5)) / 2e-5;
+      EXPECT_NEAR(slopes[static_cast<std::size_t>(i)], slope, 1e-6) << name << " " << i;
+    }
+  }
+}
+
+// What is recorded of a part is the part of what is recorded.
+TEST(Record, OfARangeIsThePartOfTheWhole) {
+  const auto model = load_model(std::filesystem::path(HEED_FIXTURES) / "marian");
+  const TensorMap inputs{{"input_ids", Tensor::from(std::vector<std::int64_t>{1, 2, 3, 4, 5}, {1, 5})},
+                         {"decoder_input_ids", Tensor::from(std::vector<std::int64_t>{4, 5, 6, 7}, {1, 4})}};
+  RecordOptions options{.kinds = attention_kinds(*model), .value_norms = true, .vectors = true};
+  options.gradient = LogitChoice{3, 6};
+  const AttentionRecord whole = record_attention(*model, inputs, options);
+  options.queries = {1, 3};
+  options.keys = {2, {}};
+  const AttentionRecord part = record_attention(*model, inputs, options);
+  ASSERT_EQ(part.layers.size(), whole.layers.size());
+  for (std::size_t i = 0; i < part.layers.size(); ++i) {
+    const RecordedLayer &a = part.layers[i], &b = whole.layers[i];
+    const std::int64_t keys = b.weights.size(2);
+    EXPECT_EQ(a.all_queries, b.weights.size(1));
+    EXPECT_EQ(a.all_keys, keys);
+    const auto queries = [](const Tensor& x) { return slice(x, 1, 1, 3).contiguous(); };
+    const auto both = [&](const Tensor& x) { return slice(slice(x, 1, 1, 3), 2, 2, keys).contiguous(); };
+    const auto of_keys = [&](const Tensor& x) { return slice(x, 1, 2, keys).contiguous(); };
+    expect_near(a.weights, both(b.weights), 0, a.name + ".weights");
+    expect_near(a.gradient, both(b.gradient), 1e-6, a.name + ".gradient");
+    expect_near(a.q, queries(b.q), 0, a.name + ".q");
+    expect_near(a.k, of_keys(b.k), 0, a.name + ".k");
+    expect_near(a.value_norms, of_keys(b.value_norms), 0, a.name + ".value_norms");
+  }
+  options.queries = {1, 9};
+  EXPECT_THROW(record_attention(*model, inputs, options), Error);
 }
 
 TEST(Record, RefusesWhatTheModelLacks) {

@@ -199,8 +199,8 @@ TEST(Svg, EscapesTokens) {
 
 TEST(Svg, RefusesWhatNoViewerHandles) {
   EXPECT_EQ(message_of([] { attention_svg(sample_picture(200, 200)); }),
-            "attention picture: expected at most 100000 cells in an SVG, got 160000 (choose fewer layers or "
-            "heads, or write PNG or HTML)");
+            "attention picture: expected at most 100000 cells in an SVG, got 160000 (choose fewer layers, "
+            "heads, queries or keys, or write PNG or HTML)");
 }
 
 TEST(Json, HoldsTokensAndEveryWeight) {

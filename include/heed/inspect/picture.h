@@ -3,6 +3,7 @@
 // document and write no files.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -29,6 +30,8 @@ struct AttentionMap {
 /// source tokens; for the other kinds, both are the same.
 struct AttentionTokens {
   std::vector<std::string> queries, keys;
+  /// Of a part of the input: its first position, and that after its last. {0, 0}: all positions.
+  std::array<std::int64_t, 2> query_range = {}, key_range = {};
 };
 
 /// What the page shows beside the maps of one head.
@@ -117,7 +120,8 @@ std::string attention_html(const AttentionPicture& picture);
 /// Returns `{"title", "tokens": {kind: {"queries", "keys"}}, "maps": [{"name", "kind", "layer", "head",
 /// "queries", "keys", "measure", "weights": [[…]]}]}`, and for ablated heads `"scored": […], "ablation":
 /// [{"kind", "layer", "head", "change": […]}]`. `head` is null for a mean of heads and "max" for their
-/// maximum; a weight is null if it is not finite.
+/// maximum; a weight is null if it is not finite. Of a part of the input, the tokens have `"range":
+/// {"queries": [first, end], "keys": [first, end]}`.
 std::string attention_json(const AttentionPicture& picture);
 
 /// Returns an array [maps, queries, keys] of float32 in NumPy's format 1.0. Throws Error if the maps have

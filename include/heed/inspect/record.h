@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "heed/models/model.h"
+#include "heed/nn/tap.h"
 
 namespace heed {
 
@@ -42,6 +43,7 @@ struct RecordOptions {
   /// Listeners that are called first: they may replace values.
   Taps* taps = nullptr;
   const std::atomic<bool>* stop = nullptr;  ///< cancels the pass once true: it throws Cancelled
+  TapRange queries = {}, keys = {};         ///< of all that has queries or keys
 };
 
 /// The attention of one layer; undefined tensors were not asked for, or do not exist. All are f32.
@@ -53,6 +55,8 @@ struct RecordedLayer {
   Tensor value_norms;  ///< [H, S]: ||f(x)||, f(x) = v W_O with the head's rows of the output projection
   Tensor gradient;     ///< [H, T, S]: of the logit, with respect to the weights
   Tensor q, k, v;      ///< [H, T, d], [K, S, d], [K, S, d]
+  /// Positions of the whole input, of which T and S may be a part.
+  std::int64_t all_queries = 0, all_keys = 0;
 };
 
 struct AttentionRecord {
@@ -63,7 +67,7 @@ struct AttentionRecord {
 
 /// Runs `inputs` (one row) through the model. Gradients of the weights are those of the sum over values that
 /// follows the softmax. Layers that do not exist are not recorded; attention without heads (of recurrent
-/// models) has weights only. Throws Error if the logit does not exist.
+/// models) has weights and their gradient only. Throws Error if the logit, or a position, does not exist.
 /// Threads: with a gradient, no other may use the model.
 AttentionRecord record_attention(const Model& model, const TensorMap& inputs, const RecordOptions& options);
 
