@@ -30,6 +30,7 @@ struct CheckedModel {
   std::string tokenizer_error = {};      ///< why it cannot be read
   std::filesystem::path directory = {};  ///< of the files; empty: none, and the checks of files are skipped
   std::string text = {};                 ///< for the loss by position; empty: none
+  std::string reference = {};            ///< its translation, line by line, for an encoder-decoder
 };
 
 /// What one check found.

@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/failed_lines.h"
+#include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/terminal.h"
 #include "heed/io/file.h"
@@ -18,7 +19,7 @@ namespace {
 
 struct DoctorArguments {
   std::string model;
-  std::filesystem::path text;
+  std::filesystem::path text, reference;
 };
 
 // Any of these makes a tokenizer, if not always a whole one.
@@ -86,13 +87,18 @@ void print_findings(const std::filesystem::path& directory, const Model& model,
 }
 
 void run(const DoctorArguments& a, const Globals& globals) {
+  if (!a.reference.empty() && a.text.empty())
+    throw UsageError("--reference: needs --text FILE, whose lines it translates");
   const std::filesystem::path directory = locate_model(a.model);
   refuse_unfinished_run(directory);
   const std::string text = a.text.empty() ? std::string() : read_file(a.text);
+  const std::string reference = a.reference.empty() ? std::string() : read_file(a.reference);
   const auto model = load_model(directory);
+  if (!reference.empty() && dynamic_cast<const EncoderDecoderModel*>(model.get()) == nullptr)
+    throw UsageError("--reference: expected an encoder-decoder, got " + kind_of(*model));
   std::string error;
   const auto tokenizer = tokenizer_of(directory, error);
-  const CheckedModel checked{*model, tokenizer.get(), error, directory, text};
+  const CheckedModel checked{*model, tokenizer.get(), error, directory, text, reference};
   const auto results = examine(checked, globals.json ? nullptr : print_result);
   auto counts = count(results);
   if (globals.json) {
@@ -120,6 +126,11 @@ void add_doctor(CLI::App& app, const Globals& globals) {
                    "File of text, for the loss by position up to and beyond the trained length")
       ->type_name("FILE")
       ->group("Input");
+  command
+      ->add_option("--reference", a->reference,
+                   "File with a translation of each line of --text, for an encoder-decoder")
+      ->type_name("FILE")
+      ->group("Input");
   command->footer(
       "Prints a line for each check, and what to do about a warning or a failure. The exit status is 1 if a "
       "check\n"
@@ -128,6 +139,7 @@ void add_doctor(CLI::App& app, const Globals& globals) {
       "Examples:\n"
       "  heed doctor en-fr\n"
       "  heed doctor ./checkpoint --text held-out.txt\n"
+      "  heed doctor en-fr --text test.en --reference test.fr\n"
       "  heed doctor ./checkpoint --json");
   command->callback([a, &globals] { run(*a, globals); });
 }

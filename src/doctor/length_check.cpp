@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <sstream>
 
 #include "doctor/checks.h"
 #include "heed/error.h"
+#include "heed/ops/loss.h"
 #include "heed/ops/shape.h"
 
 namespace heed::doctor {
@@ -51,68 +54,183 @@ Window choose_window(Examination& e, std::int64_t tokens) {
   return w;
 }
 
-// The mean loss at each position of the windows.
-std::vector<double> loss_by_position(const DecoderModel& model, const std::vector<std::int64_t>& ids,
-                                     const Window& w) {
-  std::vector<double> mean(static_cast<std::size_t>(w.length), 0.0);
+// Losses summed by position.
+struct PositionLosses {
+  std::vector<double> sum;
+  std::vector<std::int64_t> count;
+
+  explicit PositionLosses(std::int64_t length)
+      : sum(static_cast<std::size_t>(length), 0.0), count(static_cast<std::size_t>(length), 0) {}
+  void add(const Tensor& logits, const std::vector<std::int64_t>& labels) {
+    const std::vector<double> all = losses(reshape(logits, {logits.size(1), logits.size(2)}), labels);
+    for (std::size_t t = 0; t < all.size(); ++t) {
+      sum[t] += all[t];
+      ++count[t];
+    }
+  }
+  std::int64_t tokens(std::int64_t begin, std::int64_t end) const {
+    return std::accumulate(count.begin() + begin, count.begin() + end, std::int64_t{0});
+  }
+  double mean(std::int64_t begin, std::int64_t end) const {
+    return std::accumulate(sum.begin() + begin, sum.begin() + end, 0.0) /
+           static_cast<double>(tokens(begin, end));
+  }
+};
+
+Tensor row_of_ids(const std::vector<std::int64_t>& ids) {
+  return Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())});
+}
+
+// Of windows of the text, one after the other.
+PositionLosses losses_of_text(const DecoderModel& model, const std::vector<std::int64_t>& ids,
+                              const Window& w) {
+  PositionLosses all(w.length);
   for (std::int64_t i = 0; i < w.count; ++i) {
     const auto begin = ids.begin() + i * w.length;
-    const std::vector<std::int64_t> fed(begin, begin + w.length), labels(begin + 1, begin + w.length + 1);
     Context context;
-    const TensorMap outputs = model.forward({{"input_ids", Tensor::from(fed, {1, w.length})}}, {}, context);
-    const Tensor& logits = outputs.at("logits");
-    const std::vector<double> loss = losses(reshape(logits, {logits.size(1), logits.size(2)}), labels);
-    for (std::size_t t = 0; t < mean.size(); ++t) mean[t] += loss[t] / static_cast<double>(w.count);
+    const TensorMap outputs =
+        model.forward({{"input_ids", row_of_ids({begin, begin + w.length})}}, {}, context);
+    all.add(outputs.at("logits"), {begin + 1, begin + w.length + 1});
   }
-  return mean;
+  return all;
 }
 
-double mean_of(const std::vector<double>& all, std::int64_t begin, std::int64_t end) {
-  double sum = 0;
-  for (std::int64_t i = begin; i < end; ++i) sum += all[static_cast<std::size_t>(i)];
-  return sum / static_cast<double>(end - begin);
+struct EncodedPair {
+  std::string source, target;
+  std::vector<std::int64_t> source_ids, target_ids;
+};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
 }
 
-}  // namespace
-
-Finding check_lengths(Examination& e) {
-  const auto* decoder = dynamic_cast<const DecoderModel*>(&e.model());
-  if (decoder == nullptr) return skip("the model does not continue text");
-  if (!e.full_logits(e.ids(1, 1)).defined()) return skip("the model has no output map");
-  const std::vector<std::int64_t> ids = e.tokenizer()->encode(e.checked.text, false).ids;
-  if (static_cast<std::int64_t>(ids.size()) < 2 * kParts)
-    return skip(fmt::format("the text has {} tokens", ids.size()));
-  for (const std::int64_t id : ids) {
-    if (id >= e.model().vocab_size())
-      return {CheckStatus::failed, fmt::format("the text has token {}, outside the vocabulary", id),
-              "take the tokenizer that the model was trained with"};
+// The lines of the text and of its translation, those that are empty left out.
+std::vector<EncodedPair> pairs_of(Examination& e) {
+  const std::vector<std::string> sources = lines_of(e.checked.text), targets = lines_of(e.checked.reference);
+  if (sources.size() != targets.size())
+    throw Error(fmt::format("lengths: expected a translation of each of the {} lines of the text, got {}",
+                            sources.size(), targets.size()));
+  std::vector<EncodedPair> pairs;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i].empty() || targets[i].empty()) continue;
+    pairs.push_back({sources[i], targets[i], e.tokenizer()->encode(sources[i]).ids,
+                     e.tokenizer()->encode_target(targets[i]).ids});
   }
-  const Window w = choose_window(e, static_cast<std::int64_t>(ids.size()));
-  const std::vector<double> loss = loss_by_position(*decoder, ids, w);
+  return pairs;
+}
+
+// Consecutive pairs from `next` on, joined as long as source and target fit in a window; one in any case.
+EncodedPair joined_pair(Examination& e, const std::vector<EncodedPair>& pairs, std::size_t& next,
+                        std::int64_t length) {
+  EncodedPair joined = pairs[next];
+  std::size_t sources = joined.source_ids.size(), targets = joined.target_ids.size();
+  const auto fits = [&](std::size_t size) { return static_cast<std::int64_t>(size) <= length; };
+  const std::size_t first = next++;
+  for (; next < pairs.size(); ++next) {
+    sources += pairs[next].source_ids.size();
+    targets += pairs[next].target_ids.size();
+    if (!fits(sources) || !fits(targets)) break;
+    joined.source += " " + pairs[next].source;
+    joined.target += " " + pairs[next].target;
+  }
+  if (next == first + 1) return joined;
+  joined.source_ids = e.tokenizer()->encode(joined.source).ids;
+  joined.target_ids = e.tokenizer()->encode_target(joined.target).ids;
+  return joined;
+}
+
+// Of translations, each as long as consecutive lines joined allow; a longer line is not read.
+PositionLosses losses_of_pairs(Examination& e, const EncoderDecoderModel& model,
+                               const std::vector<EncodedPair>& pairs, const Window& w) {
+  PositionLosses all(w.length);
+  std::size_t next = 0;
+  for (std::int64_t i = 0; i < w.count && next < pairs.size();) {
+    const EncodedPair pair = joined_pair(e, pairs, next, w.length);
+    if (std::max(std::ssize(pair.source_ids), std::ssize(pair.target_ids)) > w.length) continue;
+    const Tensor labels = row_of_ids(pair.target_ids);
+    Context context;
+    const TensorMap outputs = model.forward(
+        {{"input_ids", row_of_ids(pair.source_ids)},
+         {"decoder_input_ids", model.decoder_inputs(labels, CrossEntropyOptions().ignore_index)}},
+        {}, context);
+    all.add(outputs.at("logits"), pair.target_ids);
+    ++i;
+  }
+  return all;
+}
+
+// What the losses say: by quarters of the trained length, and beyond it.
+Finding judge(const PositionLosses& losses, const Window& w, std::int64_t vocabulary) {
   Finding found;
   double last = 0;
   for (std::int64_t part = 0; part < kParts; ++part) {
     const std::int64_t begin = part * w.trained / kParts, end = (part + 1) * w.trained / kParts;
-    if (begin == end) continue;
-    last = mean_of(loss, begin, end);
-    found.figure += fmt::format("{}{:.2f} at {} to {}", part == 0 ? "loss " : ", ", last, begin + 1, end);
+    if (losses.tokens(begin, end) == 0) continue;
+    last = losses.mean(begin, end);
+    found.figure +=
+        fmt::format("{}{:.2f} at {} to {}", found.figure.empty() ? "loss " : ", ", last, begin + 1, end);
     found.values.emplace_back(fmt::format("{}-{}", begin + 1, end), last);
   }
-  const double mean = mean_of(loss, 0, w.trained);
-  const double chance = std::log(static_cast<double>(e.model().vocab_size()));
-  if (mean > chance) {
+  if (found.values.empty()) return skip("no text fits in the model's positions");
+  const double chance = std::log(static_cast<double>(vocabulary));
+  if (losses.mean(0, w.trained) > chance) {
     found.status = CheckStatus::warning;
     found.figure += fmt::format("; guessing would lose {:.2f}", chance);
     found.advice = "the model is not trained, or the tokenizer is that of another";
   }
-  if (w.length == w.trained) return found;
-  const double beyond = mean_of(loss, w.trained, w.length);
-  found.figure += fmt::format(", {:.2f} beyond the trained length, to {}", beyond, w.length);
+  if (losses.tokens(w.trained, w.length) == 0) return found;
+  std::int64_t end = w.length;
+  while (losses.tokens(end - 1, end) == 0) --end;
+  const double beyond = losses.mean(w.trained, end);
+  found.figure += fmt::format(", {:.2f} beyond the trained length, to {}", beyond, end);
   found.values.emplace_back("beyond", beyond);
   if (beyond <= last + kRise) return found;
   found.status = CheckStatus::warning;
   found.advice = fmt::format("keep texts within {} tokens, or train with longer ones", w.trained);
   return found;
+}
+
+Finding outside_vocabulary(std::int64_t id) {
+  return {CheckStatus::failed, fmt::format("the text has token {}, outside the vocabulary", id),
+          "take the tokenizer that the model was trained with"};
+}
+
+Finding check_translations(Examination& e, const EncoderDecoderModel& model) {
+  if (model.takes_features()) return skip("the model hears, and reads no text");
+  if (e.checked.reference.empty()) return skip("no translation of the text (give one with --reference FILE)");
+  const std::vector<EncodedPair> pairs = pairs_of(e);
+  std::int64_t tokens = 0;
+  for (const EncodedPair& pair : pairs) {
+    tokens += std::ssize(pair.target_ids);
+    for (const auto* ids : {&pair.source_ids, &pair.target_ids}) {
+      for (const std::int64_t id : *ids) {
+        if (id >= model.vocab_size()) return outside_vocabulary(id);
+      }
+    }
+  }
+  if (tokens < 2 * kParts) return skip(fmt::format("the translation has {} tokens", tokens));
+  const Window w = choose_window(e, tokens);
+  return judge(losses_of_pairs(e, model, pairs, w), w, model.vocab_size());
+}
+
+}  // namespace
+
+Finding check_lengths(Examination& e) {
+  if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&e.model()))
+    return check_translations(e, *both);
+  const auto* decoder = dynamic_cast<const DecoderModel*>(&e.model());
+  if (decoder == nullptr) return skip("the model does not continue text");
+  if (!e.full_logits(e.ids(1, 1)).defined()) return skip("the model has no output map");
+  const std::vector<std::int64_t> ids = e.tokenizer()->encode(e.checked.text, false).ids;
+  if (std::ssize(ids) < 2 * kParts) return skip(fmt::format("the text has {} tokens", ids.size()));
+  for (const std::int64_t id : ids) {
+    if (id >= decoder->vocab_size()) return outside_vocabulary(id);
+  }
+  const Window w = choose_window(e, std::ssize(ids));
+  return judge(losses_of_text(*decoder, ids, w), w, decoder->vocab_size());
 }
 
 }  // namespace heed::doctor

@@ -54,6 +54,27 @@ TEST(Doctor, AFailedCheckIsTheExitStatus) {
   EXPECT_THAT(result.out, HasSubstr("num_return_sequences: expected at most num_beams 2, got 3"));
 }
 
+TEST(Doctor, ReadsTranslations) {
+  const Folder folder;
+  std::string text, reference;
+  for (int i = 0; i < 12; ++i) {
+    text += "a b c d\n";
+    reference += "d c b a\n";
+  }
+  spill(folder / "text", text);
+  spill(folder / "reference", reference);
+  const Result result =
+      run({"doctor", tiny_model(), "--text", folder / "text", "--reference", folder / "reference"});
+  EXPECT_THAT(result.out, testing::ContainsRegex("(ok|warning) +lengths +loss [0-9.]+ at 1 to "));
+  const Result alone = run({"doctor", tiny_model(), "--reference", folder / "reference"});
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_THAT(alone.err, HasSubstr("--reference: needs --text FILE"));
+  const Result decoder =
+      run({"doctor", kFixture, "--text", folder / "text", "--reference", folder / "reference"});
+  EXPECT_EQ(decoder.status, 2);
+  EXPECT_THAT(decoder.err, HasSubstr("--reference: expected an encoder-decoder, got"));
+}
+
 TEST(Doctor, WhatIsNoModelIsOneLine) {
   const Folder folder;
   copy_with(folder, "{}");

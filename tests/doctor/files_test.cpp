@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "doctor/copy.h"
+#include "heed/autograd.h"
 #include "heed/generate/perplexity.h"
 #include "heed/io/safetensors.h"
 
@@ -144,6 +145,67 @@ TEST(DoctorFiles, LossByPositionIsTheLossOfTheText) {
   for (const auto& [positions, loss] : finding.values) mean += loss / 4;
   EXPECT_EQ(finding.status, mean > std::log(512) ? CheckStatus::warning : CheckStatus::ok);
   EXPECT_NEAR(mean, text_loss(*model, read, kWindow, kWindow).loss(), 1e-4);
+}
+
+// Twice the same pair in each window: its loss is that of the pair joined with itself.
+TEST(DoctorFiles, LossByPositionOfTranslationsIsTheirLoss) {
+  const std::string roberta = std::string(HEED_FIXTURES) + "/encoders/roberta-mlm";
+  const auto tokenizer = load_tokenizer(roberta);
+  const std::string source = "the town", target = "a river ran";
+  std::string text, reference;
+  for (int i = 0; i < 60; ++i) {
+    text += source + "\n";
+    reference += target + "\n";
+  }
+  const Copy copy("marian");
+  const auto model = load_encoder_decoder(copy.path());
+  const auto check = [&](const std::string& from, const std::string& to) {
+    return found({.model = *model,
+                  .tokenizer = tokenizer.get(),
+                  .directory = copy.path(),
+                  .text = from,
+                  .reference = to},
+                 "lengths");
+  };
+  const Finding finding = check(text, reference);
+  ASSERT_EQ(finding.values.size(), 4u) << finding.figure;
+  const std::size_t lines = 48 / tokenizer->encode_target(target).ids.size();  // of the 48 positions
+  std::string sources = source, targets = target;
+  for (std::size_t i = 1; i < lines; ++i) {
+    sources += " " + source;
+    targets += " " + target;
+  }
+  const std::vector<std::int64_t> read = tokenizer->encode(sources).ids,
+                                  said = tokenizer->encode_target(targets).ids;
+  const auto row = [](const std::vector<std::int64_t>& ids) {
+    return Tensor::from(ids, {1, std::ssize(ids)});
+  };
+  Context context;
+  const NoGradients guard;
+  const double expected = model->loss({row(read), {}}, row(said), {}, context).item();
+  double sum = 0;
+  for (std::size_t part = 0; part < 4; ++part)
+    sum += finding.values[part].second * (part < 3 ? 12.0 : static_cast<double>(said.size()) - 36);
+  EXPECT_NEAR(sum / static_cast<double>(said.size()), expected, 1e-4);
+  EXPECT_THAT(check(text, {}).figure,
+              HasSubstr("no translation of the text (give one with --reference FILE)"));
+  EXPECT_THAT(check(text, reference + "one more\n").figure,
+              HasSubstr("expected a translation of each of the 60 lines of the text, got 61"));
+}
+
+// T5 has no last position; the tokenizer says what it was trained with.
+TEST(DoctorFiles, LossByPositionGoesBeyondTheTrainedLength) {
+  const Copy files("encoders/roberta-mlm");
+  files.update("tokenizer_config.json", {{"model_max_length", 32}});
+  const auto tokenizer = load_tokenizer(files.path());
+  const auto model = load_encoder_decoder(std::filesystem::path(HEED_FIXTURES) / "t5");
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "a river ran\n";
+  const Finding finding =
+      found({.model = *model, .tokenizer = tokenizer.get(), .text = text, .reference = text}, "lengths");
+  EXPECT_THAT(finding.figure, HasSubstr("at 25 to 32"));
+  EXPECT_THAT(finding.figure, HasSubstr("beyond the trained length, to 38"));
+  EXPECT_EQ(finding.values.size(), 5u);
 }
 
 TEST(DoctorFiles, LossByPositionSkips) {
