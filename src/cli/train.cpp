@@ -26,7 +26,7 @@ struct TrainArguments {
   std::filesystem::path output;
   std::vector<std::string> overrides;
   std::string init;
-  bool resume = false;
+  bool resume = false, force = false;
   std::optional<std::int64_t> resume_from;
 };
 
@@ -101,6 +101,8 @@ void set(Recipe& recipe, const std::string& assignment) {
 }
 
 void run(const TrainArguments& arguments, const Globals& globals) {
+  if (arguments.force && !arguments.resume && !arguments.resume_from)
+    throw UsageError("--force: needs --resume or --resume-from");
   Recipe recipe = load_recipe(arguments.recipe);
   for (const std::string& assignment : arguments.overrides) set(recipe, assignment);
   if (globals.seed) recipe.train.seed = static_cast<std::int64_t>(*globals.seed);
@@ -109,6 +111,7 @@ void run(const TrainArguments& arguments, const Globals& globals) {
   options.output = arguments.output;
   options.resume = arguments.resume;
   options.resume_from = arguments.resume_from;
+  options.force = arguments.force;
   if (!arguments.init.empty()) options.init = locate_model(arguments.init);
   options.stop = &stop_flag();
   options.on_progress = [&](const ProgressEvent& e) {
@@ -160,6 +163,10 @@ void add_train(CLI::App& app, const Globals& globals) {
       ->transform(whole_number(0))
       ->type_name("STEP")
       ->group("Input");
+  command
+      ->add_flag("--force", arguments->force,
+                 "Resume although the recipe or the data changed, and say what did")
+      ->group("Input");
   command->add_option("--output,-o", arguments->output, "Directory for the model, checkpoints and logs")
       ->required()
       ->type_name("DIR")
@@ -169,6 +176,7 @@ void add_train(CLI::App& app, const Globals& globals) {
       "  heed train recipes/reverse.toml --output runs/reverse\n"
       "  heed train recipes/en-fr.toml --output runs/en-fr --set train.lr=1e-3 --set train.epochs=20\n"
       "  heed train recipes/en-fr.toml --output runs/en-fr --resume\n"
+      "  heed train recipes/en-fr.toml --output runs/en-fr --resume --force --set train.lr=1e-4\n"
       "  HEED_DATA=data heed train recipes/shakespeare-char-cpu.toml --output runs/shakespeare\n"
       "  mpirun -n 4 heed train recipes/en-fr.toml --output runs/en-fr");
   command->callback([arguments, &globals] { run(*arguments, globals); });

@@ -24,8 +24,10 @@
 #include "train/agreement.h"
 #include "train/gradient_buckets.h"
 #include "train/kept_checkpoints.h"
+#include "train/resumed_run.h"
 #include "train/run_folder.h"
 #include "train/run_log.h"
+#include "train/run_settings.h"
 
 namespace heed {
 namespace {
@@ -42,41 +44,6 @@ class Stopwatch {
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
-
-// Each process drops other elements: their rows are different ones.
-std::uint64_t dropout_seed(const Recipe& recipe, const Communicator& world) {
-  constexpr std::uint64_t kOddConstant = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
-  return static_cast<std::uint64_t>(recipe.train.seed) ^
-         static_cast<std::uint64_t>(world.rank()) * kOddConstant;
-}
-
-AdamWOptions adamw_options(const Recipe& recipe) {
-  return {.beta1 = recipe.train.betas[0],
-          .beta2 = recipe.train.betas[1],
-          .eps = recipe.train.eps,
-          .weight_decay = recipe.train.weight_decay};
-}
-
-// Returns the number of steps of the whole run: as given, or as the epochs need.
-std::int64_t total_steps(const Recipe& recipe, const TrainingTask& task) {
-  const std::int64_t batches = recipe.train.epochs * task.batches_per_epoch();
-  const std::int64_t by_epochs = (batches + recipe.train.accumulate - 1) / recipe.train.accumulate;
-  if (recipe.train.epochs == 0) return recipe.train.steps;
-  return recipe.train.steps == 0 ? by_epochs : std::min(recipe.train.steps, by_epochs);
-}
-
-double score_of(const Evaluation& evaluation, const std::string& metric) {
-  return metric == "loss" ? -evaluation.loss : evaluation.metric(metric).value();
-}
-
-void check_metric(const Recipe& recipe, const TrainingTask& task) {
-  std::vector<std::string> known = task.metrics();
-  known.insert(known.begin(), "loss");
-  if (std::find(known.begin(), known.end(), recipe.eval.metric) != known.end()) return;
-  throw Error(
-      fmt::format("recipe: eval.metric: expected one of {}, got {} (what this task's evaluations give)",
-                  fmt::join(known, ", "), recipe.eval.metric));
-}
 
 class Loop {
  public:
@@ -174,22 +141,10 @@ class Loop {
   }
 
   void resume(const std::filesystem::path& checkpoint) {
-    state_ = load_training_state(checkpoint);
-    check_recipe_of_run(checkpoint, state_.recipe, recipe_);
-    if (state_.fingerprint != task_.fingerprint()) {
-      throw Error(
-          fmt::format("train: expected the data that {} was trained on, got other data (give back the "
-                      "old files, or start a new run in another folder)",
-                      checkpoint.string()));
-    }
+    state_ = resumed_state(checkpoint, task_, recipe_, options_, schedule_.warmup);
     load_checkpoint_tensors(checkpoint, task_.parameters(), optimizer_);
     task_.seek(state_.position);
     generator_.seek(state_.generator_position);
-    if (state_.metric != recipe_.eval.metric) {  // scores of another metric are not comparable
-      state_.metric = recipe_.eval.metric;
-      state_.ranked.clear();
-      state_.not_better = 0;
-    }
     schedule_.warmup = state_.warmup;
     if (state_.ranked.size() > best_kept()) state_.ranked.resize(best_kept());
     keep_ranked();
@@ -406,18 +361,6 @@ class Loop {
 };
 
 }  // namespace
-
-void check_recipe_of_run(const std::filesystem::path& checkpoint,
-                         const std::map<std::string, std::string>& of_run, const Recipe& recipe) {
-  const std::string changed = first_fixed_difference(of_run, recipe);
-  if (changed.empty()) return;
-  const auto before = of_run.find(changed);
-  throw Error(
-      fmt::format("train: {}: expected {}, as in {}, got {} (a resumed run can change its length, "
-                  "eval and checkpoint only; start a new one in another folder)",
-                  changed, before == of_run.end() ? "no such key" : before->second, checkpoint.string(),
-                  recipe_values(recipe)[changed]));
-}
 
 TrainResult run_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options,
                      const RunFolder& folder) {

@@ -282,22 +282,27 @@ std::map<std::string, std::string> recipe_values(const Recipe& recipe) {
   return values;
 }
 
-std::string first_fixed_difference(const std::map<std::string, std::string>& kept, const Recipe& recipe) {
+std::vector<std::string> fixed_differences(const std::map<std::string, std::string>& kept,
+                                           const Recipe& recipe) {
   // Recipes of earlier versions lack later keys, whose defaults are what those versions did.
   std::map<std::string, std::string> before = recipe_values(Recipe());
   for (const auto& [key, value] : kept) before[key] = value;
+  std::vector<std::string> keys;
   Recipe copy = recipe;
   for (const RecipeField& field : recipe_fields(copy)) {
-    if (!field.may_change && before.at(field.key) != as_text(field)) return field.key;
+    if (!field.may_change && before.at(field.key) != as_text(field)) keys.emplace_back(field.key);
   }
+  const auto add = [&](const std::string& key) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  };
   const std::map<std::string, std::string> now = recipe_values(recipe);
   for (const auto& [key, value] : kept) {
-    if (key.starts_with("model.") && (!now.contains(key) || now.at(key) != value)) return key;
+    if (key.starts_with("model.") && (!now.contains(key) || now.at(key) != value)) add(key);
   }
   for (const auto& [key, value] : recipe.model.settings) {
-    if (!kept.contains("model." + key)) return "model." + key;
+    if (!kept.contains("model." + key)) add("model." + key);
   }
-  return {};
+  return keys;
 }
 
 }  // namespace heed

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,11 +49,6 @@ class RunFolder {
 /// The run's folder, which the first of several processes opens; the others wait for it, and must see the
 /// checkpoint that it found.
 std::unique_ptr<RunFolder> open_run_folder(const TrainOptions& options);
-
-/// Throws Error naming the first key in which `recipe` differs from that of the checkpoint's run, although a
-/// resumed run may not change it.
-void check_recipe_of_run(const std::filesystem::path& checkpoint,
-                         const std::map<std::string, std::string>& of_run, const Recipe& recipe);
 
 /// train_loop in a folder that is already locked.
 TrainResult run_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options,

@@ -8,6 +8,7 @@
 #include "train/language_modelling.h"
 #include "train/model_source.h"
 #include "train/recipe_fields.h"
+#include "train/resumed_run.h"
 #include "train/run_folder.h"
 #include "train/translation.h"
 
@@ -67,8 +68,11 @@ TrainResult train(const Recipe& given, const TrainOptions& given_options) {
   const std::unique_ptr<RunFolder> opened = open_run_folder(options);
   const RunFolder& folder = *opened;
   // Before the data are read and the model is loaded, which may fail for this very reason.
-  if (!folder.checkpoint().empty())
-    check_recipe_of_run(folder.checkpoint(), load_training_state(folder.checkpoint()).recipe, recipe);
+  if (!folder.checkpoint().empty()) {
+    TrainOptions silent = options;  // the loop says what changed
+    silent.on_message = nullptr;
+    check_recipe_of_run(folder.checkpoint(), load_training_state(folder.checkpoint()), recipe, silent);
+  }
   if (recipe.lora.rank > 0) return train_adapter(recipe, options, folder);
   const std::unique_ptr<TrainingTask> task = make_task(recipe, options, folder.checkpoint());
   return run_loop(*task, recipe, options, folder);

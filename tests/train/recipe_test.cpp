@@ -12,7 +12,9 @@
 namespace heed {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class RecipeTest : public ::testing::Test {
  protected:
@@ -160,12 +162,12 @@ TEST_F(RecipeTest, TakesTheKeysOfAFamilysConfig) {
   EXPECT_EQ(r.model.settings.at("n_embd"), "32");
   EXPECT_EQ(r.model.settings.at("activation_function"), "\"gelu_new\"");
   const std::map<std::string, std::string> kept = recipe_values(r);
-  EXPECT_EQ(first_fixed_difference(kept, r), "");
+  EXPECT_THAT(fixed_differences(kept, r), IsEmpty());
   apply_override(r, "model.n_embd=64");
-  EXPECT_EQ(first_fixed_difference(kept, r), "model.n_embd");
+  EXPECT_THAT(fixed_differences(kept, r), ElementsAre("model.n_embd"));
   apply_override(r, "model.n_embd=32");
   apply_override(r, "model.n_layer=1");
-  EXPECT_EQ(first_fixed_difference(kept, r), "model.n_layer");
+  EXPECT_THAT(fixed_differences(kept, r), ElementsAre("model.n_layer"));
   // Keys that are Marian's too are known by both names.
   r = load_recipe(write("[model]\nfamily = \"bart\"\nd_model = 64\ndropout = 0.25\n"));
   apply_override(r, "model.encoder_layers=2");
@@ -244,12 +246,12 @@ TEST_F(RecipeTest, KnowsWhatAResumedRunMayChange) {
   after.eval.every = 7;
   after.checkpoint.keep = 9;
   after.data.train = "elsewhere.tsv";
-  EXPECT_EQ(first_fixed_difference(recipe_values(before), after), "");
+  EXPECT_THAT(fixed_differences(recipe_values(before), after), IsEmpty());
   auto earlier = recipe_values(before);
   earlier.erase("lora.rank");  // of a version without it
-  EXPECT_EQ(first_fixed_difference(earlier, after), "");
+  EXPECT_THAT(fixed_differences(earlier, after), IsEmpty());
   after.model.dropout = 0.3;
-  EXPECT_EQ(first_fixed_difference(recipe_values(before), after), "model.dropout");
+  EXPECT_THAT(fixed_differences(recipe_values(before), after), ElementsAre("model.dropout"));
 }
 
 }  // namespace

@@ -15,8 +15,11 @@
 namespace heed {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST_F(LoopTest, RefusesAFolderWithARunInIt) {
   run(Regression(), recipe(3), {.output = folder_ / "run"});
@@ -39,6 +42,48 @@ TEST_F(LoopTest, RefusesToResumeSomethingElse) {
               HasSubstr("expected the data that"));
   EXPECT_EQ(run(Regression(), recipe(12), {.output = folder_, .resume = true}).steps, 12);
   expect_whole_log(folder_, 12);
+}
+
+TEST_F(LoopTest, GoesOnWithSomethingElseWhenForcedAndSaysWhat) {
+  run(Regression(), recipe(6), {.output = folder_});
+  std::vector<std::string> messages;
+  TrainOptions options{.output = folder_, .resume = true, .force = true};
+  options.on_message = [&](const std::string& message) { messages.push_back(message); };
+  Recipe other = recipe(12);
+  other.train.lr = 0.5;
+  other.train.warmup = 8;
+  other.train.clip_norm = 1;
+  other.train.label_smoothing = 0.25;
+  EXPECT_EQ(run(Regression(), other, options).steps, 12);
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_THAT(messages[0],
+              StartsWith("warning: forced to go on with another recipe: train.lr: expected 0.01, as in "));
+  EXPECT_THAT(messages[0], AllOf(HasSubstr(", got 0.5; train."), HasSubstr("train.warmup: expected 5, got 8"),
+                                 HasSubstr("; and 1 more")));
+  EXPECT_THAT(messages[1], StartsWith("resuming at step 6 from "));
+  const std::vector<std::string> log = log_lines(folder_);
+  EXPECT_THAT(log, Contains(AllOf(HasSubstr("\"step\": 7,"), HasSubstr("\"lr\": 0.4375"))));  // 7/8 of 0.5
+  // From now on, that is the run's recipe.
+  other.train.steps = 13;
+  EXPECT_EQ(run(Regression(), other, {.output = folder_, .resume = true}).steps, 13);
+
+  messages.clear();
+  Regression other_data;
+  other_data.data_name = "other";
+  other.train.steps = 15;
+  EXPECT_EQ(run(std::move(other_data), other, options).steps, 15);
+  EXPECT_THAT(messages.at(0), AllOf(StartsWith("warning: forced to go on with other data than "),
+                                    HasSubstr("was trained on")));
+  expect_whole_log(folder_, 15);
+}
+
+TEST_F(LoopTest, ForcingWhatDidNotChangeChangesNothing) {
+  Recipe r = recipe(12);
+  r.checkpoint.keep = 9;
+  run(Regression(), r, {.output = folder_ / "straight"});
+  run(Regression(), r, {.output = folder_ / "forced"});
+  run(Regression(), r, {.output = folder_ / "forced", .resume_from = 6, .force = true});
+  EXPECT_EQ(weights(folder_ / "straight"), weights(folder_ / "forced"));
 }
 
 TEST_F(LoopTest, TwoRunsDoNotShareAFolder) {

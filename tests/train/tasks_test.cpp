@@ -14,7 +14,7 @@
 #include "heed/tasks/fill.h"
 #include "heed/train/checkpoint.h"
 #include "heed/train/train.h"
-#include "run_folder.h"
+#include "tasks_fixture.h"
 #include "train/text_corpus.h"
 
 namespace heed {
@@ -23,132 +23,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-class TasksTest : public RunFolder {
- protected:
-  static void shorten(Recipe& r, std::int64_t steps) {
-    r.train.steps = steps;
-    r.train.warmup = 5;
-    r.train.lr = 3e-3;
-    r.train.schedule = "linear";
-    r.train.batch_tokens = 256;
-    r.train.betas = {0.9, 0.999};
-    r.train.eps = 1e-8;
-    r.eval.every = steps;
-    r.checkpoint.every = 4;
-  }
-  static void add_bert(Recipe& r) {
-    r.model.settings = {{"hidden_size", "32"},
-                        {"num_hidden_layers", "1"},
-                        {"num_attention_heads", "2"},
-                        {"intermediate_size", "64"},
-                        {"max_position_embeddings", "64"},
-                        {"hidden_dropout_prob", "0"},
-                        {"attention_probs_dropout_prob", "0"}};
-    r.tokenizer.vocab_size = 200;
-  }
-  Recipe causal(std::int64_t steps) const {
-    Recipe r;
-    r.task.kind = "causal-lm";
-    r.task.context = 32;
-    std::string text;
-    for (int i = 0; i < 60; ++i) text += "the quick brown fox jumps over the lazy dog\n";
-    write_file(folder_ / "text.txt", text);
-    r.data.train = folder_ / "text.txt";
-    r.data.dev_share = 0.2;
-    r.tokenizer.type = "character";
-    r.model.settings = {{"n_embd", "32"}, {"n_layer", "1"}, {"n_head", "2"}, {"n_positions", "32"}};
-    shorten(r, steps);
-    return r;
-  }
-  Recipe masked(std::int64_t steps) const {
-    Recipe r;
-    r.task.kind = "masked-lm";
-    r.task.context = 16;
-    r.task.whole_words = true;
-    std::string text;
-    for (int i = 0; i < 40; ++i) text += "one two three four five six\n\n";
-    write_file(folder_ / "text.txt", text);
-    r.data.train = r.data.dev = folder_ / "text.txt";
-    r.data.documents = "paragraph";
-    add_bert(r);
-    shorten(r, steps);
-    return r;
-  }
-  Recipe classification(std::int64_t steps) const {
-    Recipe r;
-    r.task.kind = "classification";
-    r.data.format = "labelled";
-    std::string text;
-    for (const char* thing : {"film", "book", "song", "play", "game", "show", "meal", "trip"}) {
-      text += std::string("good a fine ") + thing + "\nbad a poor " + thing + "\n";
-    }
-    write_file(folder_ / "labelled.txt", text);
-    r.data.train = r.data.dev = folder_ / "labelled.txt";
-    add_bert(r);
-    shorten(r, steps);
-    r.eval.metric = "accuracy";
-    return r;
-  }
-  Recipe tagging(std::int64_t steps) const {
-    Recipe r;
-    r.task.kind = "tagging";
-    std::string text;
-    for (const char* name : {"Ann", "Bob", "Eve", "Joe"}) {
-      for (const char* place : {"Rome", "Oslo", "Bonn"}) {
-        text += std::string("en:") + name + "\tB-PER\nen:Lee\tI-PER\nen:lives\tO\nen:in\tO\nen:" + place +
-                "\tB-LOC\n\n";
-      }
-    }
-    write_file(folder_ / "words.conll", text);
-    r.data.train = r.data.dev = folder_ / "words.conll";
-    r.data.word_prefix = "en:";
-    add_bert(r);
-    shorten(r, steps);
-    r.eval.metric = "f1";
-    return r;
-  }
-  Recipe answers(std::int64_t steps) const {
-    Recipe r;
-    r.task.kind = "answers";
-    std::string questions;
-    int number = 0;
-    for (const char* name : {"Ann", "Bob", "Eve", "Joe"}) {
-      const std::string context = std::string("The red house belongs to ") + name + " since May .";
-      questions += std::string(number++ > 0 ? "," : "") + R"({"context": ")" + context +
-                   R"(", "qas": [{"id": "1", "question": "Who owns the house ?", "answers": [{"text": ")" +
-                   name + R"(", "answer_start": 25}]}]})";
-    }
-    write_file(folder_ / "squad.json",
-               R"({"version": "1.1", "data": [{"title": "t", "paragraphs": [)" + questions + "]}]}");
-    r.data.train = r.data.dev = folder_ / "squad.json";
-    r.task.stride = 4;
-    add_bert(r);
-    shorten(r, steps);
-    r.eval.metric = "exact";
-    return r;
-  }
-  std::string error_of(const Recipe& r, const std::filesystem::path& init = {}) const {
-    try {
-      train(r, {.output = folder_ / "refused", .init = init});
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  }
-  void expect_resumes(const Recipe& r) const {
-    train(r, {.output = folder_ / "straight"});
-    std::atomic<bool> stop = false;
-    TrainOptions options{.output = folder_ / "broken", .resume = true};
-    options.stop = &stop;
-    options.on_progress = [&](const ProgressEvent& e) { stop = e.step == 3 || e.step == 6; };
-    for (TrainResult result{.stopped = true}; result.stopped;) {
-      stop = false;
-      result = train(r, options);
-    }
-    EXPECT_EQ(weights(folder_ / "straight"), weights(folder_ / "broken"));
-  }
-};
 
 TEST_F(TasksTest, CausalLmLearnsATextByHeart) {
   const TrainResult result = train(causal(300), {.output = folder_ / "run"});
@@ -223,19 +97,11 @@ TEST_F(TasksTest, TokenDropoutHidesTokensOfTheTrainingAlone) {
 }
 
 TEST_F(TasksTest, ClassificationOfSeveralLabelsAndRegression) {
-  Recipe r = classification(600);
-  r.task.problem = "multi-label";
-  write_file(folder_ / "labelled.txt", "a one\na,b one two\nb two\na,b two one\nc three\nb,c three two\n");
-  r.data.train = r.data.dev = folder_ / "labelled.txt";
-  r.eval.metric = "f1";
-  const TrainResult several = train(r, {.output = folder_ / "several"});
+  const TrainResult several = train(several_labels(600), {.output = folder_ / "several"});
   EXPECT_GT(several.evaluation->metric("f1").value(), 95.0);
   EXPECT_EQ(load_encoder(folder_ / "several")->problem(), LabelProblem::multi_label);
 
-  r.task.problem = "regression";
-  write_file(folder_ / "labelled.txt", "0.5 one\n1 two\n-1 three\n2.5 four\n-0.25 five\n");
-  r.eval.metric = "pearson";
-  const TrainResult values = train(r, {.output = folder_ / "values"});
+  const TrainResult values = train(regression(600), {.output = folder_ / "values"});
   EXPECT_GT(values.evaluation->metric("pearson").value(), 95.0);
 }
 
@@ -252,18 +118,6 @@ TEST_F(TasksTest, AnswersFindsSpans) {
   EXPECT_THAT(log_lines(folder_ / "run").at(0), HasSubstr("\"windows\": 4"));
   EXPECT_EQ(result.evaluation->metric("exact").value(), 100.0);
   EXPECT_EQ(result.evaluation->metric("f1").value(), 100.0);
-}
-
-TEST_F(TasksTest, StoppedAndResumedEqualsUnbroken) {
-  Recipe with_token_dropout = classification(9);
-  with_token_dropout.task.token_dropout = 0.3;
-  for (const Recipe& r :
-       {causal(9), masked(9), classification(9), with_token_dropout, tagging(9), answers(9)}) {
-    SCOPED_TRACE(r.task.kind);
-    expect_resumes(r);
-    std::filesystem::remove_all(folder_ / "straight");
-    std::filesystem::remove_all(folder_ / "broken");
-  }
 }
 
 // Every line is a document: what its first token follows in the row does not matter.
@@ -322,18 +176,6 @@ TEST_F(TasksTest, RefusesATokenizerWithIdsThatTheModelLacks) {
               AllOf(HasSubstr("train: expected a tokenizer of at most "),
                     HasSubstr("as many as this bert model has, got one of ")));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "refused" / "log.jsonl"));
-}
-
-TEST_F(TasksTest, AResumedRunIsOfTheSameTask) {
-  train(causal(4), {.output = folder_ / "run"});
-  const std::string before = weights(folder_ / "run");
-  try {
-    train(classification(8), {.output = folder_ / "run", .resume = true});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("train: task.kind: expected causal-lm, as in "));
-  }
-  EXPECT_EQ(weights(folder_ / "run"), before);
 }
 
 TEST_F(TasksTest, LongDocumentsComeInPartsAndEndWhereTheyEnd) {

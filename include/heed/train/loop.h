@@ -41,6 +41,8 @@ struct TrainOptions {
   bool resume = false;  ///< continue from the newest complete checkpoint, or start a new run if there is none
   /// Continue from the checkpoint of this step. Implies `resume`; later checkpoints are removed.
   std::optional<std::int64_t> resume_from{};
+  /// Resume although the recipe or the data changed; a message says what did.
+  bool force = false;
   std::filesystem::path init{};  ///< a model directory to start from; empty: a new model
   std::function<void(const ProgressEvent&)> on_progress{};
   std::function<void(const EvaluationEvent&)> on_evaluation{};
@@ -71,8 +73,8 @@ struct TrainResult {
 /// log.jsonl and loss.svg. The folder is locked during the run. Throws Error if the folder contains a run
 /// that is not to be resumed or that another process is writing to, if it is renamed or removed during the
 /// run, if the loss or the gradient is not finite (the last good checkpoint is kept), if something cannot be
-/// written, if the recipe or the data of a resumed run changed, or if a checkpoint is damaged or missing. Of
-/// several processes: if recipes, data or parameters differ.
+/// written, if the recipe or the data of a resumed run changed (unless forced), or if a checkpoint is damaged
+/// or missing. Of several processes: if recipes, data or parameters differ.
 TrainResult train_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options);
 
 }  // namespace heed

@@ -176,9 +176,10 @@ void validate_recipe(const Recipe& recipe);
 /// Returns every full key (`train.lr`) with its value as text.
 std::map<std::string, std::string> recipe_values(const Recipe& recipe);
 
-/// Compares a run's recipe, stored as recipe_values, with `recipe`. Returns the first key that differs
-/// although a resumed run may not change it, or an empty string. May change: the length of the run, eval.*,
-/// checkpoint.*, and paths (the content of the files is compared instead).
-std::string first_fixed_difference(const std::map<std::string, std::string>& kept, const Recipe& recipe);
+/// Compares a run's recipe, stored as recipe_values, with `recipe`. Returns the keys that differ although a
+/// resumed run may not change them. May change: the length of the run, eval.*, checkpoint.*, and paths (the
+/// content of the files is compared instead).
+std::vector<std::string> fixed_differences(const std::map<std::string, std::string>& kept,
+                                           const Recipe& recipe);
 
 }  // namespace heed
