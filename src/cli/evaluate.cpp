@@ -11,6 +11,7 @@
 #include "cli/evaluate_lengths.h"
 #include "cli/generation_arguments.h"
 #include "cli/input.h"
+#include "cli/language_options.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
@@ -38,6 +39,7 @@ struct EvaluateArguments {
   std::string tokenizer = "13a";
   bool lowercase = false, stemmer = false;
   std::optional<std::string> prefix;
+  LanguageChoice languages;
   std::string tsv;
   std::optional<std::int64_t> by_length;
   std::string output;
@@ -64,8 +66,9 @@ Outputs translate_lines(const EvaluateArguments& arguments, const std::vector<st
   options.batch_tokens = arguments.batch_tokens;
   const auto model = load_model_to<EncoderDecoderModel>("translate", located);
   warn_of_unknown_settings(*model, directory, globals);
-  check_tokens(arguments.generation, options.generation, model->vocab_size(), directory, globals.quiet);
   const auto tokenizer = load_tokenizer(directory);
+  choose_languages(arguments.languages, arguments.generation, directory, *tokenizer, options.generation);
+  check_tokens(arguments.generation, options.generation, model->vocab_size(), directory, globals.quiet);
   Outputs outputs;
   if (options.generation.do_sample) outputs.seed = options.generation.seed;
   Progress progress(globals.quiet);
@@ -157,6 +160,8 @@ void check(const EvaluateArguments& a) {
   if (!a.output.empty() && !a.by_length) throw UsageError("--output: missing --by-length, which it draws");
   if (a.prefix && !a.hypotheses.empty())
     throw UsageError("--prefix: missing --source (the texts it goes before)");
+  if (a.languages.given() != nullptr && !a.hypotheses.empty())
+    throw UsageError(std::string(a.languages.given()) + ": expected --source with --model, got --hypothesis");
   for (const std::string& metric : a.metrics) {
     if (metric != "bleu" && metric != "chrf" && metric != "rouge")
       throw UsageError("--metric: expected bleu, chrf or rouge, got " + metric);
@@ -325,6 +330,7 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       ->add_option("--prefix", a->prefix, "Text to put before every source text, e.g. \"summarize: \" for T5")
       ->type_name("TEXT")
       ->group("Input");
+  add_language_options(*command, a->languages);
   file("--text", a->text,
        "A text whose tokens --model, a decoder, predicts: loss, perplexity, bits per byte");
   file("--tsv", a->tsv,
@@ -379,6 +385,8 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       "Examples:\n"
       "  heed evaluate --model gpt2 --text book.txt --stride 512\n"
       "  heed evaluate --model en-fr --source test.en --reference test.fr --num-beams 5\n"
+      "  heed evaluate --model m2m100_418M --source test.fr --reference test.de --source-language fr \\\n"
+      "       --target-language de\n"
       "  heed evaluate --hypothesis output.fr --reference test.fr --json\n"
       "  heed evaluate --hypothesis rnn.fr --hypothesis attention.fr --reference test.fr \\\n"
       "       --source test.en --by-length 5 --output lengths.svg\n"

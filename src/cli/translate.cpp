@@ -10,6 +10,7 @@
 #include "cli/generation_arguments.h"
 #include "cli/hypotheses.h"
 #include "cli/input.h"
+#include "cli/language_options.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
@@ -36,7 +37,8 @@ struct TranslateArguments {
   std::string dtype = "f32";
   std::string long_lines = "cut";
   std::string task;
-  std::optional<std::string> prefix, source_language, target_language;
+  std::optional<std::string> prefix;
+  LanguageChoice languages;
   std::int64_t batch_tokens = 4096;
   std::filesystem::path attention;
   GenerationArguments generation;
@@ -173,36 +175,6 @@ void translate_numbers(const Session& session) {
   }
 }
 
-// Applies --source-language and --target-language, and the target that tokenizer_config.json records.
-void choose_languages(const TranslateArguments& arguments, const std::filesystem::path& directory,
-                      Tokenizer& tokenizer, GenerationOptions& generation) {
-  const Languages* languages = tokenizer.languages();
-  const auto choose = [&](const char* option, const std::optional<std::string>& name, bool source) {
-    if (!name) return;
-    if (languages == nullptr)
-      throw Error(fmt::format(
-          "{}: expected a model of several languages (mBART, M2M100, NLLB) for {}, got one without languages",
-          directory.string(), option));
-    try {
-      tokenizer.set_languages(source ? name : std::nullopt, source ? std::nullopt : name);
-    } catch (const Error& error) {
-      constexpr std::string_view kWhere = "language";
-      throw UsageError(fmt::format("{}{}", option, std::string_view(error.what()).substr(kWhere.size())));
-    }
-  };
-  choose("--source-language", arguments.source_language, true);
-  choose("--target-language", arguments.target_language, false);
-  if (languages == nullptr || !languages->target) return;
-  const bool starts = languages->starts_decoder;
-  std::optional<std::int64_t>& token =
-      starts ? generation.decoder_start_token_id : generation.forced_bos_token_id;
-  const GenerationArguments& given = arguments.generation;
-  if (arguments.target_language && (starts ? given.decoder_start_token_id : given.forced_bos_token_id))
-    throw UsageError(fmt::format("--target-language: cannot be combined with {} (both name the language)",
-                                 starts ? "--decoder-start-token-id" : "--forced-bos-token-id"));
-  if (arguments.target_language || !token) token = languages->target->id;
-}
-
 void run(const TranslateArguments& arguments, const Globals& globals) {
   const bool ids = !arguments.prompt_ids.empty(), sound = arguments.input.has_value();
   if ((arguments.texts.empty() ? 0 : 1) + (ids ? 1 : 0) + (sound ? 1 : 0) > 1)
@@ -212,11 +184,9 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
   const char* numbers = ids ? "--prompt-ids" : "--input";
   if (arguments.prefix && (ids || sound))
     throw UsageError(fmt::format("--prefix: cannot be combined with {} (it goes before a text)", numbers));
-  for (const auto& [option, name] : {std::pair("--source-language", &arguments.source_language),
-                                     std::pair("--target-language", &arguments.target_language)}) {
-    if (*name && (ids || sound))
-      throw UsageError(fmt::format("{}: cannot be combined with {} (it takes texts)", option, numbers));
-  }
+  if (arguments.languages.given() != nullptr && (ids || sound))
+    throw UsageError(
+        fmt::format("{}: cannot be combined with {} (it takes texts)", arguments.languages.given(), numbers));
   const LongLines long_lines = long_lines_named(arguments.long_lines);
   if (processes().size() > 1 && (ids || sound || !arguments.attention.empty()))
     throw UsageError(
@@ -241,7 +211,7 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
   std::unique_ptr<Tokenizer> tokenizer;
   if (!ids && !sound) {
     tokenizer = load_tokenizer(directory);
-    choose_languages(arguments, directory, *tokenizer, options);
+    choose_languages(arguments.languages, arguments.generation, directory, *tokenizer, options);
   }
   check_tokens(arguments.generation, options, model->vocab_size(), directory, globals.quiet);
   const Session session{arguments,
@@ -285,15 +255,7 @@ void add_translate(CLI::App& app, const Globals& globals) {
                    "Text to put before every source text, e.g. \"translate English to German: \" for T5")
       ->type_name("TEXT")
       ->group("Input");
-  command
-      ->add_option(
-          "--source-language", a->source_language,
-          "Language of the texts, as the model spells it: fr (M2M100), fra_Latn (NLLB), fr_XX (mBART)")
-      ->type_name("CODE")
-      ->group("Input");
-  command->add_option("--target-language", a->target_language, "Language to translate into, spelt likewise")
-      ->type_name("CODE")
-      ->group("Input");
+  add_language_options(*command, a->languages);
   command
       ->add_option(
           "--task", a->task,

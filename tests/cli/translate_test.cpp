@@ -236,6 +236,7 @@ class Multilingual {
     std::filesystem::copy_file(tokenizer / "vocab.json", folder_.path() / "vocab.json");
     record("{}");
   }
+  std::string path() const { return folder_.path().string(); }
   void record(const std::string& config) const { spill(folder_ / "tokenizer_config.json", config); }
   Result translate(const Words& more) const {
     Words words{"translate", "--json", "--model", folder_.path().string(), "--max-new-tokens", "5"};
@@ -271,6 +272,32 @@ TEST(Translate, LanguagesNameTheSourceAndTheFirstTokenOfTheTarget) {
   model.record(R"({"src_lang": "fr", "tgt_lang": "de"})");
   EXPECT_EQ(model.ids({text}), expected);
   EXPECT_EQ(model.ids({"--target-language", "en", text}).at(0), kEnglish);
+}
+
+TEST(Evaluate, TranslatesBetweenTheLanguagesOfTheOptions) {
+  const Multilingual model;
+  const Folder folder;
+  const Words languages{"--source-language", "fr", "--target-language", "de"};
+  Words words = languages;
+  words.emplace_back("the cold sea");
+  const Json translated = json_lines(model.translate(words).out).at(0);
+  ASSERT_NE(translated.at("text"), "");
+  spill(folder / "source", "the cold sea\n");
+  spill(folder / "reference", translated.at("text").get<std::string>() + "\n");
+  const auto exact = [&](const Words& more) {
+    Words command{"evaluate", "--json", "--model", model.path(), "--max-new-tokens", "5"};
+    command.insert(command.end(), {"--source", folder / "source", "--reference", folder / "reference"});
+    command.insert(command.end(), more.begin(), more.end());
+    const Result result = run(command);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return json_lines(result.out).at(0).at("exact").get<double>();
+  };
+  EXPECT_EQ(exact(languages), 100);
+  EXPECT_EQ(exact({"--source-language", "fr", "--target-language", "en"}), 0);
+  const Result finished = run({"evaluate", "--hypothesis", folder / "reference", "--reference",
+                               folder / "reference", "--target-language", "de"});
+  EXPECT_EQ(finished.status, 2);
+  EXPECT_THAT(finished.err, HasSubstr("--target-language: expected --source with --model, got --hypothesis"));
 }
 
 TEST(Translate, RefusesLanguagesThatTheModelLacks) {
