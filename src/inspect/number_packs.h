@@ -7,9 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base64.h"
+
 namespace heed::inspect {
 
-std::string base64(std::string_view bytes);
+inline std::string base64(std::string_view bytes) { return encode_base64(bytes); }
 
 struct NumberRange {
   float largest = 0;       ///< magnitude

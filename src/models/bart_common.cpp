@@ -7,13 +7,13 @@
 #include "heed/nn/feed_forward.h"
 #include "heed/ops/shape.h"
 #include "models/config_fields.h"
+#include "models/position_limit.h"
 #include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
 
 constexpr double kNormEps = 1e-5;
-constexpr std::int64_t kMostPositions = 65536;
 
 std::string layer_file(const char* stack, std::int64_t layer) {
   return std::string("model.") + stack + ".layers." + std::to_string(layer) + ".";

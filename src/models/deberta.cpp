@@ -8,6 +8,7 @@
 #include "models/config_fields.h"
 #include "models/encoder_heads.h"
 #include "models/families.h"
+#include "models/position_limit.h"
 #include "models/tensor_rows.h"
 
 namespace heed {
@@ -20,8 +21,6 @@ const BertLayerNames kDebertaNames{.query = "attention.self.query_proj",
                                    .value = "attention.self.value_proj"};
 const std::string kPositionKey = "attention.self.pos_key_proj",
                   kPositionQuery = "attention.self.pos_query_proj";
-
-constexpr std::int64_t kMostPositions = 1 << 20;
 
 struct DebertaConfig : EncoderConfig {
   DisentangledBuckets buckets = {};
@@ -45,8 +44,9 @@ void parse_position_terms(const Config& json, DebertaConfig& c) {
   c.norms_positions = json.string("norm_rel_ebd", "none").find("layer_norm") != std::string::npos;
   const std::int64_t longest = json.integer("max_relative_positions", -1);
   const std::int64_t buckets = json.integer("position_buckets", -1);
-  if (longest > kMostPositions) json.fail("max_relative_positions", "at most 1048576");
-  if (buckets > kMostPositions) json.fail("position_buckets", "at most 1048576");
+  if (longest > kMostPositions)
+    json.fail("max_relative_positions", "at most " + std::to_string(kMostPositions));
+  if (buckets > kMostPositions) json.fail("position_buckets", "at most " + std::to_string(kMostPositions));
   c.buckets.max_distance = longest < 1 ? std::min(*c.max_positions, kMostPositions) : longest;
   c.buckets.buckets = std::max<std::int64_t>(buckets, 0);
   c.buckets.span = c.buckets.buckets > 0 ? c.buckets.buckets : c.buckets.max_distance;

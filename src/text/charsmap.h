@@ -30,8 +30,4 @@ class Charsmap {
   std::array<bool, 128> ascii_changes_{};  // true if the ASCII character by itself is replaced
 };
 
-std::string encode_base64(std::string_view bytes);
-/// Decodes base64 text. Returns nullopt if it is malformed.
-std::optional<std::string> decode_base64(std::string_view text);
-
 }  // namespace heed

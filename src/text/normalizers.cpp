@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base64.h"
 #include "text/character_class.h"
 #include "text/charsmap.h"
 #include "text/pattern.h"

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <fstream>
 #include <map>
+#include <stdexcept>
 
 #include "command.h"
 
@@ -325,74 +326,67 @@ void expect_resumable(const std::string& output) {
   for (const std::string& name : listing(output)) EXPECT_THAT(name, Not(HasSubstr(".tmp-")));
 }
 
-TEST_F(Processes, OneThatIsKilledEndsAll) {
-  for (const std::size_t victim : {0, 2}) {
-    const Folder folder;
-    Job job(mpirun({{3, endless(folder / "run")}}));
+// An endless run of `count` processes that has a checkpoint.
+struct EndlessRun {
+  explicit EndlessRun(int count, const std::map<std::string, std::string>& environment = {})
+      : job(mpirun({{count, endless(folder / "run")}}), environment) {
     wait_for_checkpoint(folder / "run");
-    const std::vector<pid_t> heeds = job.heeds();
-    ASSERT_EQ(heeds.size(), 3u);
-    ::kill(heeds[victim], SIGKILL);
-    const Result result = job.finish(20);
-    EXPECT_NE(result.status, 0);
-    EXPECT_THAT(result.err, HasSubstr("signal 9 (Killed)"));
+    heeds = job.heeds();
+    if (heeds.size() != static_cast<std::size_t>(count)) throw std::runtime_error("no run to disturb");
+  }
+  void expect_all_gone() const {
     expect_gone(heeds);
     expect_resumable(folder / "run");
+  }
+  Folder folder;
+  Job job;
+  std::vector<pid_t> heeds;
+};
+
+TEST_F(Processes, OneThatIsKilledEndsAll) {
+  for (const std::size_t victim : {0, 2}) {
+    EndlessRun run(3);
+    ::kill(run.heeds[victim], SIGKILL);
+    const Result result = run.job.finish(20);
+    EXPECT_NE(result.status, 0);
+    EXPECT_THAT(result.err, HasSubstr("signal 9 (Killed)"));
+    run.expect_all_gone();
   }
 }
 
 TEST_F(Processes, EndWithTheirLauncher) {
-  const Folder folder;
-  Job job(mpirun({{2, endless(folder / "run")}}));
-  wait_for_checkpoint(folder / "run");
-  const std::vector<pid_t> heeds = job.heeds();
-  ASSERT_EQ(heeds.size(), 2u);
-  ::kill(job.launcher(), SIGKILL);
-  job.finish(20);
-  expect_gone(heeds);
-  expect_resumable(folder / "run");
+  EndlessRun run(2);
+  ::kill(run.job.launcher(), SIGKILL);
+  run.job.finish(20);
+  run.expect_all_gone();
 }
 
 TEST_F(Processes, OneThatHangsEndsAll) {
-  const Folder folder;
-  Job job(mpirun({{2, endless(folder / "run")}}), {{"HEED_PEER_TIMEOUT", "3"}});
-  wait_for_checkpoint(folder / "run");
-  const std::vector<pid_t> heeds = job.heeds();
-  ASSERT_EQ(heeds.size(), 2u);
-  ::kill(heeds[1], SIGSTOP);
-  const Result result = job.finish(30);
+  EndlessRun run(2, {{"HEED_PEER_TIMEOUT", "3"}});
+  ::kill(run.heeds[1], SIGSTOP);
+  const Result result = run.job.finish(30);
   EXPECT_NE(result.status, 0);
   EXPECT_THAT(result.err, HasSubstr("expected an answer within 3 s, got none from process 1"));
-  expect_gone(heeds);
-  expect_resumable(folder / "run");
+  run.expect_all_gone();
 }
 
 TEST_F(Processes, AFullDiskOfTheFirstEndsAll) {
-  const Folder folder;
-  Job job(mpirun({{2, endless(folder / "run")}}));
-  wait_for_checkpoint(folder / "run");
-  const std::vector<pid_t> heeds = job.heeds();
-  ASSERT_EQ(heeds.size(), 2u);
+  EndlessRun run(2);
   const rlimit none{0, 0};  // no file may grow any more
-  ASSERT_EQ(::prlimit(heeds[0], RLIMIT_FSIZE, &none, nullptr), 0);
-  const Result result = job.finish(30);
+  ASSERT_EQ(::prlimit(run.heeds[0], RLIMIT_FSIZE, &none, nullptr), 0);
+  const Result result = run.job.finish(30);
   EXPECT_NE(result.status, 0);
   EXPECT_THAT(result.err, HasSubstr("heed: error: "));
-  expect_gone(heeds);
-  expect_resumable(folder / "run");
+  run.expect_all_gone();
 }
 
 TEST_F(Processes, ASignalToAllEndsTheRunWithACheckpoint) {
-  const Folder folder;
-  Job job(mpirun({{2, endless(folder / "run")}}));
-  wait_for_checkpoint(folder / "run");
-  const std::vector<pid_t> heeds = job.heeds();
-  ASSERT_EQ(heeds.size(), 2u);
-  ::kill(heeds[1], SIGINT);  // one is enough
-  EXPECT_NE(job.finish(30).status, 0);
-  const std::int64_t steps = log_of(folder / "run").back().at("step");
-  EXPECT_TRUE(fs::exists(folder / ("run/checkpoints/" + std::to_string(steps) + "/complete")));
-  expect_gone(heeds);
+  EndlessRun run(2);
+  ::kill(run.heeds[1], SIGINT);  // one is enough
+  EXPECT_NE(run.job.finish(30).status, 0);
+  const std::int64_t steps = log_of(run.folder / "run").back().at("step");
+  EXPECT_TRUE(fs::exists(run.folder / ("run/checkpoints/" + std::to_string(steps) + "/complete")));
+  expect_gone(run.heeds);
 }
 
 }  // namespace

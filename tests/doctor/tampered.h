@@ -59,9 +59,11 @@ class TamperedDecoding final : public Decoding {
   const Damage& damage_;
 };
 
-class TamperedDecoder final : public DecoderModel {
+/// A model whose forward pass is damaged.
+template <class Interface>
+class Tampered : public Interface {
  public:
-  TamperedDecoder(std::unique_ptr<DecoderModel> whole, Damage damage)
+  Tampered(std::unique_ptr<Interface> whole, Damage damage)
       : whole_(std::move(whole)), damage_(std::move(damage)) {}
   std::string family() const override { return whole_->family(); }
   const std::vector<Parameter>& parameters() const override { return whole_->parameters(); }
@@ -76,6 +78,15 @@ class TamperedDecoder final : public DecoderModel {
     return with_damage(damage_, context,
                        [&](Context& own) { return whole_->forward(changed, options, own); });
   }
+
+ protected:
+  std::unique_ptr<Interface> whole_;
+  Damage damage_;
+};
+
+class TamperedDecoder final : public Tampered<DecoderModel> {
+ public:
+  using Tampered::Tampered;
   Tensor loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options, Context& context,
               const Tensor& starts) const override {
     return whole_->loss(ids, labels, options, context, starts);
@@ -87,29 +98,14 @@ class TamperedDecoder final : public DecoderModel {
     return std::make_unique<TamperedDecoding>(whole_->decode(rows), damage_);
   }
   bool rows_are_independent() const override { return whole_->rows_are_independent(); }
-
- private:
-  std::unique_ptr<DecoderModel> whole_;
-  Damage damage_;
 };
 
 /// An encoder with listeners, which may lose the mask of padding.
-class TamperedEncoder final : public EncoderModel {
+class TamperedEncoder final : public Tampered<EncoderModel> {
  public:
   TamperedEncoder(std::unique_ptr<EncoderModel> whole, Damage damage, bool masks)
-      : whole_(std::move(whole)), damage_(std::move(damage)), masks_(masks) {}
-  std::string family() const override { return whole_->family(); }
-  const std::vector<Parameter>& parameters() const override { return whole_->parameters(); }
-  void save(const std::filesystem::path& directory, DType dtype) const override {
-    whole_->save(directory, dtype);
-  }
-  std::optional<std::int64_t> max_positions() const override { return whole_->max_positions(); }
-  std::int64_t vocab_size() const override { return whole_->vocab_size(); }
-  TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override {
-    TensorMap changed = inputs;
-    if (!masks_) changed.erase("attention_mask");
-    return with_damage(damage_, context,
-                       [&](Context& own) { return whole_->forward(changed, options, own); });
+      : Tampered(std::move(whole), std::move(damage)), masks_(masks) {
+    if (!masks) damage_.change = [](TensorMap& inputs) { inputs.erase("attention_mask"); };
   }
   EncoderHead head() const override { return whole_->head(); }
   const std::vector<std::string>& labels() const override { return whole_->labels(); }
@@ -130,8 +126,6 @@ class TamperedEncoder final : public EncoderModel {
   }
 
  private:
-  std::unique_ptr<EncoderModel> whole_;
-  Damage damage_;
   bool masks_;
 };
 

@@ -1,5 +1,5 @@
 // Character maps built by hand in the layout of SentencePiece (a double array of 32-bit units, then the
-// replacements), and base64.
+// replacements).
 #include "text/charsmap.h"
 
 #include <gtest/gtest.h>
@@ -67,16 +67,6 @@ TEST(Charsmap, AnEntryThatPointsOutsideTheMapReplacesNothing) {
   const std::uint32_t far = 0x7FFFFFF0;
   std::memcpy(map.data() + 4 + 4, &far, 4);  // unit 1: where the replacement begins
   EXPECT_EQ(mapped(map, "axb").text(), "axb");
-}
-
-TEST(Base64, EqualsRfc4648) {  // section 10
-  EXPECT_EQ(decode_base64(""), "");
-  EXPECT_EQ(decode_base64("Zg=="), "f");
-  EXPECT_EQ(decode_base64("Zm8="), "fo");
-  EXPECT_EQ(decode_base64("Zm9v"), "foo");
-  EXPECT_EQ(decode_base64("Zm9vYmFy"), "foobar");
-  EXPECT_EQ(decode_base64("+/8="), "\xFB\xFF");
-  EXPECT_EQ(decode_base64("Zm9v YmFy"), std::nullopt);
 }
 
 }  // namespace

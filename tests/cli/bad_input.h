@@ -1,0 +1,45 @@
+// Expected errors of the command: one line, and nothing on stdout.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "command.h"
+
+namespace heed::cli_test::bad_input {  // here a command is its words; in other tests, its result
+
+struct Case {
+  int status;
+  Words words;
+  std::string told;  ///< part of the message
+};
+
+inline void expect_error(const Case& c, const Result& result) {
+  std::string command = "heed";
+  for (const std::string& word : c.words) command += " " + word;
+  SCOPED_TRACE(command);
+  EXPECT_EQ(result.status, c.status);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, testing::StartsWith("heed: error: "));
+  EXPECT_EQ(result.err.find('\n') + 1, result.err.size()) << result.err;
+  EXPECT_THAT(result.err, testing::ContainsRegex("^heed: error: .+: .+"));
+  EXPECT_THAT(result.err, testing::HasSubstr(c.told));
+}
+
+inline void expect_errors(const std::vector<Case>& cases) {
+  for (const Case& c : cases) expect_error(c, run(c.words));
+}
+
+inline Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+inline Words training(const Words& more) {
+  return with(with(tiny_training(), {"--quiet", "--output", "/nowhere/run"}), more);
+}
+inline std::string fixture(const std::string& name) { return std::string(HEED_FIXTURES) + "/" + name; }
+
+}  // namespace heed::cli_test::bad_input
