@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "cli/input.h"
 #include "cli/models.h"
@@ -114,8 +115,10 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   const LabelledTexts data = read_labelled(arguments.tsv, model->labels(), globals.quiet);
   TaskOptions options;
   options.batch_tokens = arguments.batch_tokens;
+  std::map<std::string, std::size_t> warned;  // how often; texts that are too long may be thousands
   options.warn = [&](std::size_t line, const std::string& message) {
-    if (!globals.quiet) warn(arguments.tsv + ": text " + std::to_string(line + 1) + ": " + message);
+    if (++warned[message] == 1 && !globals.quiet)
+      warn(arguments.tsv + ": text " + std::to_string(line + 1) + ": " + message);
   };
   std::vector<std::size_t> predicted;
   Progress progress(globals.quiet);
@@ -130,6 +133,10 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
                   "texts");
   }
   progress.finish();
+  for (const auto& [message, count] : warned) {
+    if (count > 1 && !globals.quiet)
+      warn(arguments.tsv + ": " + std::to_string(count - 1) + " more texts: " + message);
+  }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const LabelReport report = label_report(predicted, data.labels, model->labels().size());
   if (globals.json) {

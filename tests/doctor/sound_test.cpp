@@ -19,7 +19,8 @@ std::vector<std::string> fixtures() {
       names.push_back(fs::relative(entry.path().parent_path(), HEED_FIXTURES).string());
   }
   std::sort(names.begin(), names.end());
-  names.emplace_back("../../models/en-fr");  // the shipped model
+  for (const char* shipped : {"en-fr", "reviews", "reviews-mlm"})
+    names.push_back(std::string("../../models/") + shipped);
   return names;
 }
 

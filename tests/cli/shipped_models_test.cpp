@@ -1,0 +1,40 @@
+// The small models that come with heed do what their cards say.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ShippedModels, ReadReviews) {
+  const Result labels = run({"classify", "--model", "reviews"},
+                            "I expected a masterpiece and got a complete waste of time.\n"
+                            "A moving story, told with great care.\n");
+  EXPECT_THAT(labels.out, testing::MatchesRegex("negative 0\\.9[0-9]+\npositive 0\\.9[0-9]+\n"))
+      << labels.err;
+  const Result filled = run({"fill", "--model", "reviews-mlm", "This film was a complete [MASK] of time."});
+  EXPECT_THAT(filled.out, testing::StartsWith("waste 0.99")) << filled.err;
+}
+
+TEST(ShippedModels, TextsThatAreTooLongAreCounted) {
+  const Folder folder;
+  std::string lines = "good\tpositive\n";
+  const std::string text = [] {
+    std::string words;
+    for (int i = 0; i < 600; ++i) words += "good ";
+    return words;
+  }();
+  for (int i = 0; i < 3; ++i) lines += text + "\tpositive\n";
+  spill(folder / "reviews.tsv", lines);
+  const Result result = run({"evaluate", "--model", "reviews", "--tsv", folder / "reviews.tsv"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("text 2: more than the 512 tokens"));
+  EXPECT_THAT(result.err, HasSubstr("2 more texts: more than the 512 tokens"));
+  EXPECT_THAT(result.err, testing::Not(HasSubstr("text 3")));
+}
+
+}  // namespace
+}  // namespace heed::cli_test
