@@ -24,15 +24,6 @@ Json run(explore::Explorer& explorer, const Json& request) {
   return Json::parse(explorer.run(request.dump(), kGoOn));
 }
 
-std::string error_of(explore::Explorer& explorer, const Json& request, bool ablation = false) {
-  try {
-    ablation ? explorer.ablation(request.dump(), kGoOn) : explorer.run(request.dump(), kGoOn);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 /// The numbers of a map, from its pack.
 std::vector<double> numbers_of(const explore::Explorer& explorer, const Json& answer, const Json& map) {
   const std::string text = explorer.pack(answer["run"], map["pack"]).value();
@@ -349,43 +340,6 @@ TEST(Explorer, ModelsAreDescribed) {
   EXPECT_EQ(models[2]["mask_token"], "t4");
 }
 
-TEST(Explorer, RefusesWhatTheModelLacks) {
-  explore::Explorer explorer =
-      explorer_of(sample_decoder(), sample_encoder_decoder(), sample("encoders/bert", true));
-  const auto changed = [](const Json& change) {
-    return Json{{"model", 0}, {"text", "5 6 7"}, {"changes", {change}}};
-  };
-  EXPECT_EQ(error_of(explorer, {{"model", 3}, {"text", "5"}}), "model: expected a number below 3, got 3");
-  EXPECT_EQ(error_of(explorer, {{"model", 1}, {"ids", Json::array()}}), "text: expected at least one token");
-  EXPECT_EQ(error_of(explorer, {{"model", 0}, {"ids", std::vector<int>(65, 5)}}),
-            "ids: expected at most 64 tokens, got 65");
-  EXPECT_EQ(error_of(explorer, {{"model", 0}, {"ids", {512}}}), "ids: expected token ids below 512, got 512");
-  EXPECT_EQ(error_of(explorer, {{"model", 0}, {"text", "5"}, {"pair", "6"}}),
-            "pair: expected an encoder, got the decoder decoders/gpt2");
-  EXPECT_EQ(error_of(explorer, {{"model", 0}, {"text", "5"}, {"target", "6"}}),
-            "target: expected an encoder-decoder, got the decoder decoders/gpt2");
-  EXPECT_EQ(error_of(explorer, changed({{"kind", "cross"}, {"layer", 0}, {"head", 0}, {"factor", 0}})),
-            "kind: expected decoder, which the model has, got cross");
-  EXPECT_EQ(error_of(explorer, changed({{"kind", "decoder"}, {"layer", 2}, {"head", 0}, {"factor", 0}})),
-            "changes[0].layer: expected a layer below 2, got 2");
-  EXPECT_EQ(error_of(explorer, changed({{"kind", "decoder"}, {"layer", 0}, {"head", 4}, {"factor", 0}})),
-            "changes[0].head: expected a head below 4, got 4");
-  EXPECT_EQ(error_of(explorer,
-                     changed({{"kind", "decoder"}, {"layer", 0}, {"head", 0}, {"patch", {{"text", "5"}}}})),
-            "changes[0].patch: expected a text of as many tokens (3), got 1");
-  const Json ablation{{"model", 0}, {"text", "5 6"}, {"position", 2}, {"id", 1}};
-  EXPECT_EQ(error_of(explorer, ablation, true), "position: expected one below 2, got 2");
-  EXPECT_EQ(error_of(explorer, {{"model", 0}, {"text", "5 6"}, {"id", 512}}, true),
-            "id: expected one below 512, got 512");
-  EXPECT_EQ(error_of(explorer, {{"model", 0}, {"text", "5 6"}, {"id", 1}, {"kind", "encoder"}}, true),
-            "kind: expected decoder, which the model has, got encoder");
-  EXPECT_EQ(
-      error_of(explorer, {{"model", 0}, {"text", "5 6"}, {"id", 1}, {"kind", "decoder"}, {"layer", 9}}, true),
-      "layer: expected a layer below 2, got 9");
-  EXPECT_EQ(error_of(explorer, {{"model", 2}, {"text", "5 6"}, {"id", 1}}, true),
-            "ablation: expected a model with logits, got encoders/bert without");
-}
-
 TEST(Explorer, PacksAreForgottenWithTheirRuns) {
   explore::Explorer explorer = explorer_of(sample_decoder());
   const Json answer = run(explorer, {{"model", 0}, {"text", "5 6 7"}, {"vectors", true}});
@@ -402,8 +356,6 @@ TEST(Explorer, StopsWhenAsked) {
   EXPECT_THROW(explorer.ablation(R"({"model": 0, "text": "5 6", "id": 1})", stop), Cancelled);
   EXPECT_EQ(run(explorer, {{"model", 0}, {"text", "5 6"}})["predictions"].size(), 2u);
 }
-
-TEST(Explorer, RefusesModelsThatReadNoText) { EXPECT_THROW(sample("vit-model"), Error); }
 
 }  // namespace
 }  // namespace heed::explore_test
