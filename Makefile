@@ -5,7 +5,7 @@
 #   make build     the command, build/release/heed
 #   make install   the library, the command and the model, under PREFIX (default /usr/local)
 #   make asan      the tests under the address and undefined-behaviour sanitizers
-#   make tsan      the tests of threads, kernels and shared models under the thread sanitizer
+#   make tsan      the tests of threads, kernels, shared models and the server under the thread sanitizer
 #   make fuzz      malformed files through every file reader, FUZZ_SECONDS (30) each; needs clang
 #   make check     include direction, a test for every source, the links of the docs and formatting, in seconds
 #   make format    format every C++ file
@@ -69,7 +69,7 @@ asan: deps
 tsan: deps
 	$(call step,"Build what shares memory among threads with the thread sanitizer ($(JOBS) jobs)")
 	@cmake --preset tsan $(CMAKE_ARGS) --log-level=WARNING
-	@cmake --build --preset tsan --parallel $(JOBS) --target heed_core_test heed_kernels_test heed_models_test
+	@cmake --build --preset tsan --parallel $(JOBS) --target heed_core_test heed_kernels_test heed_models_test heed_explore_test
 	$(call step,"Test with the thread sanitizer")
 	@ctest --preset tsan -j $(TEST_JOBS)
 
