@@ -19,6 +19,12 @@ TEST(ShippedModels, ReadReviews) {
   EXPECT_THAT(filled.out, testing::StartsWith("waste 0.99")) << filled.err;
 }
 
+TEST(ShippedModels, WriteAPlay) {
+  const Result play =
+      run({"generate", "--model", "shakespeare", "--prompt", "KING RICHARD", "--max-new-tokens", "5"});
+  EXPECT_EQ(play.out, " II:\n\n") << play.err;
+}
+
 TEST(ShippedModels, TextsThatAreTooLongAreCounted) {
   const Folder folder;
   std::string lines = "good\tpositive\n";

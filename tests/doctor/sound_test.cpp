@@ -19,7 +19,7 @@ std::vector<std::string> fixtures() {
       names.push_back(fs::relative(entry.path().parent_path(), HEED_FIXTURES).string());
   }
   std::sort(names.begin(), names.end());
-  for (const char* shipped : {"en-fr", "reviews", "reviews-mlm"})
+  for (const char* shipped : {"en-fr", "reviews", "reviews-mlm", "shakespeare"})
     names.push_back(std::string("../../models/") + shipped);
   return names;
 }
