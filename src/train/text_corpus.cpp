@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <random>
 
 #include "heed/error.h"
 #include "heed/io/json.h"
@@ -170,7 +171,8 @@ class TextCorpusWriter {
 
 TextCorpus tokenize_texts(TextReader& reader, const Tokenizer& tokenizer, std::int64_t separator,
                           const fs::path& folder) {
-  TextCorpusWriter writer(folder / "tokens.tmp");
+  std::random_device random;  // several processes may write to one folder
+  TextCorpusWriter writer(folder / fmt::format("tokens.{:08x}{:08x}.tmp", random(), random()));
   std::vector<TextPart> parts;
   std::vector<std::vector<std::int32_t>> ids;
   for (bool more = true; more;) {
