@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/io/file.h"
@@ -82,28 +80,12 @@ class LoraTraining : public RunFolder {
     if (!std::filesystem::exists(folder_ / kind)) train(recipe(kind, 4), {.output = folder_ / kind});
     return folder_ / kind;
   }
-  std::string error_of(const Recipe& r, const std::filesystem::path& init) const {
-    try {
-      train(r, {.output = folder_ / "refused", .init = init});
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  }
   // A run that is stopped twice ends with the bytes of an unbroken one, and leaves its base as it was.
   void expect_resumes(const Recipe& r, const std::filesystem::path& init) const {
     SCOPED_TRACE(r.task.kind);
     const std::string before = weights(init);
     const std::filesystem::path straight = folder_ / "straight", broken = folder_ / "broken";
-    train(r, {.output = straight, .init = init});
-    std::atomic<bool> stop = false;
-    TrainOptions options{.output = broken, .resume = true, .init = init};
-    options.stop = &stop;
-    options.on_progress = [&](const ProgressEvent& e) { stop = e.step == 3 || e.step == 6; };
-    for (TrainResult result{.stopped = true}; result.stopped; options.init.clear()) {
-      stop = false;
-      result = train(r, options);
-    }
+    train_twice(r, straight, broken, init);
     EXPECT_EQ(read_file(straight / kAdapter), read_file(broken / kAdapter));
     EXPECT_EQ(weights(init), before);
     EXPECT_FALSE(std::filesystem::exists(straight / "model.safetensors"));
@@ -165,20 +147,20 @@ TEST_F(LoraTraining, OnlyTheAdapterAndTheHeadHaveAnOptimizerState) {
 
 TEST_F(LoraTraining, RefusesWhatDoesNotFit) {
   Recipe r = adapted("causal-lm", 4, {.names = {"c_attn"}});
-  EXPECT_THAT(error_of(r, {}), HasSubstr("give --init MODEL"));
+  EXPECT_THAT(refusal_of(r, {}), HasSubstr("give --init MODEL"));
   r.lora.targets.names = {"c_atn"};
-  EXPECT_THAT(error_of(r, base("causal-lm")), HasSubstr("did you mean c_attn?"));
+  EXPECT_THAT(refusal_of(r, base("causal-lm")), HasSubstr("did you mean c_attn?"));
   r.lora.targets = {};
-  EXPECT_THAT(error_of(r, base("causal-lm")), HasSubstr("lora.targets: not set"));
+  EXPECT_THAT(refusal_of(r, base("causal-lm")), HasSubstr("lora.targets: not set"));
   r = adapted("causal-lm", 4, {.names = {"c_attn"}});
   r.task.freeze = "*.ln_1.*";
-  EXPECT_THAT(error_of(r, base("causal-lm")), HasSubstr("task.freeze: expected none beside [lora]"));
+  EXPECT_THAT(refusal_of(r, base("causal-lm")), HasSubstr("task.freeze: expected none beside [lora]"));
   r.task.freeze = "";
   r.lora.rank = 0;
-  EXPECT_THAT(error_of(r, base("causal-lm")), HasSubstr("lora.rank: not set"));
+  EXPECT_THAT(refusal_of(r, base("causal-lm")), HasSubstr("lora.rank: not set"));
   r.lora.rank = 2;
   train(r, {.output = folder_ / "adapter", .init = base("causal-lm")});
-  EXPECT_THAT(error_of(r, folder_ / "adapter"), HasSubstr("expected a model, got a LoRA adapter"));
+  EXPECT_THAT(refusal_of(r, folder_ / "adapter"), HasSubstr("expected a model, got a LoRA adapter"));
   EXPECT_THROW(average_models({folder_ / "adapter"}, folder_ / "mean"), Error);
 }
 

@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-
 #include "tasks_fixture.h"
 
 namespace heed {
@@ -14,15 +12,7 @@ using ::testing::HasSubstr;
 class ResumedRun : public TasksTest {
  protected:
   void expect_resumes(const Recipe& r) const {
-    train(r, {.output = folder_ / "straight"});
-    std::atomic<bool> stop = false;
-    TrainOptions options{.output = folder_ / "broken", .resume = true};
-    options.stop = &stop;
-    options.on_progress = [&](const ProgressEvent& e) { stop = e.step == 3 || e.step == 6; };
-    for (TrainResult result{.stopped = true}; result.stopped;) {
-      stop = false;
-      result = train(r, options);
-    }
+    train_twice(r, folder_ / "straight", folder_ / "broken");
     EXPECT_EQ(weights(folder_ / "straight"), weights(folder_ / "broken"));
   }
 };
@@ -44,7 +34,7 @@ TEST_F(ResumedRun, IsOfTheSameTaskAndModel) {
   const std::string before = weights(folder_ / "run");
   Recipe deeper = causal(8);
   deeper.model.settings["n_layer"] = "2";
-  const auto error_of = [&](const Recipe& r, bool force) {
+  const auto refusal_of = [&](const Recipe& r, bool force) {
     try {
       train(r, {.output = folder_ / "run", .resume = true, .force = force});
     } catch (const Error& error) {
@@ -53,11 +43,11 @@ TEST_F(ResumedRun, IsOfTheSameTaskAndModel) {
     return std::string("no error");
   };
   for (const bool force : {false, true}) {
-    EXPECT_THAT(error_of(classification(8), force),
+    EXPECT_THAT(refusal_of(classification(8), force),
                 HasSubstr("train: task.kind: expected causal-lm, as in "));
-    EXPECT_THAT(error_of(deeper, force), HasSubstr("model.n_layer: expected 1, as in "));
+    EXPECT_THAT(refusal_of(deeper, force), HasSubstr("model.n_layer: expected 1, as in "));
   }
-  EXPECT_THAT(error_of(deeper, true), HasSubstr("even with --force, a run goes on with its own model"));
+  EXPECT_THAT(refusal_of(deeper, true), HasSubstr("even with --force, a run goes on with its own model"));
   EXPECT_EQ(weights(folder_ / "run"), before);
 }
 

@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "heed/error.h"
 #include "heed/io/file.h"
 #include "heed/io/json.h"
+#include "heed/train/train.h"
 
 namespace heed {
 
@@ -48,6 +51,30 @@ class RunFolder : public ::testing::Test {
       EXPECT_EQ(json.required_integer("step"), next++);
     }
     EXPECT_EQ(next, steps + 1);
+  }
+
+  /// The message with which the run is refused.
+  std::string refusal_of(const Recipe& r, const std::filesystem::path& init = {}) const {
+    try {
+      train(r, {.output = folder_ / "refused", .init = init});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  /// Trains into `straight`, and into `broken` with stops after steps 3 and 6, each time resumed.
+  static void train_twice(const Recipe& r, const std::filesystem::path& straight,
+                          const std::filesystem::path& broken, const std::filesystem::path& init = {}) {
+    train(r, {.output = straight, .init = init});
+    std::atomic<bool> stop = false;
+    TrainOptions options{.output = broken, .resume = true, .init = init};
+    options.stop = &stop;
+    options.on_progress = [&](const ProgressEvent& e) { stop = e.step == 3 || e.step == 6; };
+    for (TrainResult result{.stopped = true}; result.stopped; options.init.clear()) {
+      stop = false;
+      result = train(r, options);
+    }
   }
 
   std::filesystem::path folder_;

@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-
 #include "heed/error.h"
 #include "heed/generate/options.h"
 #include "heed/generate/translate.h"
@@ -87,14 +85,6 @@ class Seq2SeqTest : public RunFolder {
     objective == "bart" ? add_bart(r) : add_t5(r);
     shorten(r, steps);
     return r;
-  }
-  std::string error_of(const Recipe& r, const std::filesystem::path& init = {}) const {
-    try {
-      train(r, {.output = folder_ / "refused", .init = init});
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
   }
 };
 
@@ -184,7 +174,8 @@ TEST_F(Seq2SeqTest, TruncatesToTheGivenTokens) {
               HasSubstr("tokens of the development set: 12 sources truncated to 8, 12 targets to 2"));
   add_bart(r);
   r.data.max_source = 65;
-  EXPECT_THAT(error_of(r), HasSubstr("data.max_source: expected at most 64, the model's positions, got 65"));
+  EXPECT_THAT(refusal_of(r),
+              HasSubstr("data.max_source: expected at most 64, the model's positions, got 65"));
 }
 
 TEST_F(Seq2SeqTest, ListsOfTargetsMayBeSentences) {
@@ -225,15 +216,7 @@ TEST_F(Seq2SeqTest, StoppedAndResumedEqualsUnbroken) {
   for (Recipe r : {summaries(9), denoising(9, "spans"), denoising(9, "bart")}) {
     SCOPED_TRACE(r.task.kind + r.task.objective);
     r.train.batch_tokens = 128;
-    train(r, {.output = folder_ / "straight"});
-    std::atomic<bool> stop = false;
-    TrainOptions options{.output = folder_ / "broken", .resume = true};
-    options.stop = &stop;
-    options.on_progress = [&](const ProgressEvent& e) { stop = e.step == 3 || e.step == 6; };
-    for (TrainResult result{.stopped = true}; result.stopped;) {
-      stop = false;
-      result = train(r, options);
-    }
+    train_twice(r, folder_ / "straight", folder_ / "broken");
     EXPECT_EQ(weights(folder_ / "straight"), weights(folder_ / "broken"));
     std::filesystem::remove_all(folder_ / "straight");
     std::filesystem::remove_all(folder_ / "broken");
@@ -243,35 +226,35 @@ TEST_F(Seq2SeqTest, StoppedAndResumedEqualsUnbroken) {
 TEST_F(Seq2SeqTest, RefusesWhatDoesNotFit) {
   Recipe r = summaries(1);
   r.data.target_key = "summary";
-  EXPECT_THAT(error_of(r),
+  EXPECT_THAT(refusal_of(r),
               HasSubstr("pairs.jsonl:1: summary: expected a text or a list of sentences, got no such key"));
   r = summaries(1);
   r.eval.metric = "bleu";
-  EXPECT_THAT(error_of(r),
+  EXPECT_THAT(refusal_of(r),
               HasSubstr("eval.metric: expected one of loss, rouge1, rouge2, rougeL, rougeLsum, got bleu"));
   r = summaries(1);
   r.model = {.family = "gpt2", .settings = {{"n_embd", "32"}, {"n_layer", "1"}, {"n_head", "2"}}};
-  EXPECT_THAT(error_of(r),
+  EXPECT_THAT(refusal_of(r),
               HasSubstr("expected an encoder-decoder of texts for the task seq2seq, got gpt2, a decoder "
                         "(task.kind = \"causal-lm\" trains it)"));
   r = denoising(1, "spans");
   r.tokenizer.special_tokens = "bart";
   r.tokenizer.vocab_size = 25;
-  EXPECT_THAT(error_of(r), HasSubstr("(tokenizer.special_tokens = \"t5\" makes them)"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("(tokenizer.special_tokens = \"t5\" makes them)"));
   r = denoising(1, "bart");
   r.tokenizer.special_tokens = "t5";
   r.tokenizer.vocab_size = 400;
-  EXPECT_THAT(error_of(r), HasSubstr("(tokenizer.special_tokens = \"bart\" makes one)"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("(tokenizer.special_tokens = \"bart\" makes one)"));
   r = denoising(1, "spans");
   r.task.context = 3000;
-  EXPECT_THAT(error_of(r), HasSubstr("task.context: expected at most 100 spans in a row"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("task.context: expected at most 100 spans in a row"));
   r = denoising(1, "spans");
   r.data.prefix = "x";
-  EXPECT_THAT(error_of(r),
+  EXPECT_THAT(refusal_of(r),
               HasSubstr("data.prefix, data.max_source, data.max_target: only the tasks seq2seq"));
   r = summaries(1);
   r.task.objective = "spans";
-  EXPECT_THAT(error_of(r), HasSubstr("task.objective: only the task denoising has one"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("task.objective: only the task denoising has one"));
 }
 
 }  // namespace

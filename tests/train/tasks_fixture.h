@@ -130,14 +130,6 @@ class TasksTest : public RunFolder {
     r.eval.metric = "exact";
     return r;
   }
-  std::string error_of(const Recipe& r, const std::filesystem::path& init = {}) const {
-    try {
-      train(r, {.output = folder_ / "refused", .init = init});
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  }
 };
 
 }  // namespace heed

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-
 #include "heed/error.h"
 #include "heed/generate/complete.h"
 #include "heed/io/file.h"
@@ -147,8 +145,9 @@ TEST_F(TasksTest, CausalLmKeepsDocumentsApart) {
                       {"num_attention_heads", "2"},
                       {"attention", "\"linear\""},
                       {"architecture", "\"decoder\""}};
-  EXPECT_THAT(error_of(r), HasSubstr("recipe: task.cross_documents: expected true for this heed_transformer "
-                                     "model, got false (linear attention: expected one document in a row"));
+  EXPECT_THAT(refusal_of(r),
+              HasSubstr("recipe: task.cross_documents: expected true for this heed_transformer "
+                        "model, got false (linear attention: expected one document in a row"));
 }
 
 TEST_F(TasksTest, GradientCheckpointingChangesNoBit) {
@@ -172,7 +171,7 @@ TEST_F(TasksTest, RefusesATokenizerWithIdsThatTheModelLacks) {
   const auto overwrite = std::filesystem::copy_options::overwrite_existing;
   std::filesystem::copy(folder_ / "large" / "tokenizer.json", folder_ / "small" / "tokenizer.json",
                         overwrite);
-  EXPECT_THAT(error_of(r, folder_ / "small"),
+  EXPECT_THAT(refusal_of(r, folder_ / "small"),
               AllOf(HasSubstr("train: expected a tokenizer of at most "),
                     HasSubstr("as many as this bert model has, got one of ")));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "refused" / "log.jsonl"));
@@ -213,21 +212,21 @@ TEST_F(TasksTest, FrozenParametersStay) {
   EXPECT_EQ(values(3, frozen), values(4, frozen));
   EXPECT_NE(values(3, trained), values(4, trained));
   r.task.freeze = "bret.*";
-  EXPECT_THAT(error_of(r), HasSubstr("task.freeze: expected a pattern of parameter names"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("task.freeze: expected a pattern of parameter names"));
   r.task.freeze = "*";
-  EXPECT_THAT(error_of(r), HasSubstr("got all of them frozen"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("got all of them frozen"));
 }
 
 TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   Recipe r = causal(4);
   r.task.context = 64;
-  EXPECT_THAT(error_of(r), HasSubstr("task.context: expected at most 32, the model's positions, got 64"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("task.context: expected at most 32, the model's positions, got 64"));
   r = causal(4);
   r.model.settings["n_hed"] = "2";
-  EXPECT_THAT(error_of(r), HasSubstr("recipe: [model]: n_hed: expected only known settings"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("recipe: [model]: n_hed: expected only known settings"));
   r = causal(4);
   apply_override(r, "model.d_model=32");  // Marian's
-  EXPECT_THAT(error_of(r), HasSubstr("recipe: [model]: d_model: expected only known settings"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("recipe: [model]: d_model: expected only known settings"));
   r = classification(4);
   r.model.family = "distilbert";
   r.model.settings = {{"dim", "32"}, {"n_layers", "1"}, {"n_heads", "2"}, {"hidden_dim", "64"}};
@@ -236,39 +235,40 @@ TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(read_file(folder_ / "distilbert" / "config.json"), HasSubstr("\"dropout\": 0.4"));
   r = causal(4);
   write_file(folder_ / "text.txt", "short");
-  EXPECT_THAT(error_of(r), HasSubstr("expected at least 64 tokens"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("expected at least 64 tokens"));
   write_file(folder_ / "text.txt", "\xff\n");
-  EXPECT_THAT(error_of(r), HasSubstr("text.txt:1: expected UTF-8"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("text.txt:1: expected UTF-8"));
   r = causal(4);
   r.data.format = "squad";
-  EXPECT_THAT(error_of(r),
+  EXPECT_THAT(refusal_of(r),
               HasSubstr("data.format: expected text or jsonl for the task causal-lm, got squad"));
   r = classification(4);
   r.eval.metric = "bleu";
-  EXPECT_THAT(error_of(r), HasSubstr("eval.metric: expected one of loss, accuracy, f1, got bleu"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("eval.metric: expected one of loss, accuracy, f1, got bleu"));
   r = classification(4);
   write_file(folder_ / "dev.txt", "good a film\nawful a film\n");
   r.data.dev = folder_ / "dev.txt";
   EXPECT_THAT(
-      error_of(r),
+      refusal_of(r),
       HasSubstr("dev.txt:2: expected one of the labels of the training texts (bad, good), got \"awful\""));
   r = tagging(4);
   write_file(folder_ / "words.conll", "lonely\n");
-  EXPECT_THAT(error_of(r), HasSubstr("words.conll:1: expected a word and its tag"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("words.conll:1: expected a word and its tag"));
   r = answers(4);
   write_file(folder_ / "squad.json", "{\"data\": [{}]}");
-  EXPECT_THAT(error_of(r), HasSubstr("expected SQuAD's JSON"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("expected SQuAD's JSON"));
   r = tagging(4);
   write_file(folder_ / "words.conll", "a B\nb O\n\nc word O\n");
-  EXPECT_THAT(error_of(r), HasSubstr("words.conll:4: expected 2 columns, as in the lines before, got 3"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("words.conll:4: expected 2 columns, as in the lines before, got 3"));
   write_file(folder_ / "words.conll", "the quick fox\nthe lazy fox\n");
-  EXPECT_THAT(error_of(r), HasSubstr("words.conll: expected at least two different tags, got only \"fox\""));
+  EXPECT_THAT(refusal_of(r),
+              HasSubstr("words.conll: expected at least two different tags, got only \"fox\""));
   r = classification(4);
   write_file(folder_ / "labelled.txt", "the quick fox\nthe lazy fox\n");
-  EXPECT_THAT(error_of(r),
+  EXPECT_THAT(refusal_of(r),
               HasSubstr("labelled.txt: expected at least two different labels, got only \"the\""));
   train(causal(4), {.output = folder_ / "decoder"});
-  EXPECT_THAT(error_of(classification(4), folder_ / "decoder"),
+  EXPECT_THAT(refusal_of(classification(4), folder_ / "decoder"),
               HasSubstr("expected a family of encoders with heads, got gpt2"));
 }
 
