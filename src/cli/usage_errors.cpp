@@ -129,7 +129,12 @@ std::string wrong_use(const CLI::App& app, const CLI::ParseError& error,
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
     const bool missing = text.find("missing") != std::string::npos;
-    return before(text, ":") + ": " + (missing ? "missing its value" : "expected one value, got several") +
+    const CLI::Option* option = command.get_option_no_throw(before(text, ":"));
+    const int most = option != nullptr ? option->get_items_expected_max() : 1;
+    return before(text, ":") + ": " +
+           (missing    ? "missing its value"
+            : most > 1 ? "expected at most " + std::to_string(most) + " values, got more"
+                       : "expected one value, got several") +
            help;
   }
   if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr)
