@@ -1,0 +1,72 @@
+// What it costs to read attention weights: seconds of a decoder's forward pass with the weights of one head
+// and of all heads, beside passes without taps before and after.
+//   build/release/bench_taps MODEL [TOKENS]
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <vector>
+
+#include "heed/heed.h"
+
+namespace {
+
+class Pass {
+ public:
+  Pass(const heed::Model& model, std::int64_t tokens) : model_(model) {
+    std::vector<std::int64_t> ids;
+    for (std::int64_t i = 0; i < tokens; ++i) ids.push_back(i * 7919 % model.vocab_size());
+    inputs_["input_ids"] = heed::Tensor::from(ids, {1, tokens});
+  }
+  double seconds(const std::string& layers, const heed::TapSelection& selection) const {
+    heed::Taps taps;
+    if (!layers.empty()) {
+      taps.listen("decoder.layers." + layers + ".self_attn.weights", selection,
+                  [](const std::string&, heed::Tensor&) {});
+    }
+    heed::Context context{.taps = &taps};
+    const auto start = std::chrono::steady_clock::now();
+    model_.forward(inputs_, {}, context);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+ private:
+  const heed::Model& model_;
+  heed::TensorMap inputs_;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void run(const std::string& directory, std::int64_t tokens) {
+  const heed::NoGradients guard;
+  const auto model = heed::load_model(directory);
+  const Pass pass(*model, tokens);
+  pass.seconds("*", {});  // memory and caches
+  std::vector<double> one, all, none;
+  for (int i = 0; i < 9; ++i) {
+    const double before = pass.seconds("", {}), with_one = pass.seconds("0", {.heads = {0}});
+    const double with_all = pass.seconds("*", {}), after = pass.seconds("", {});
+    one.push_back(2 * with_one / (before + after));
+    all.push_back(2 * with_all / (before + after));
+    none.push_back(after / before);
+  }
+  fmt::print("one head {:.3f}, all heads {:.3f}, none again {:.3f} of a pass without taps\n", median(one),
+             median(all), median(none));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    if (argc < 2) throw heed::Error("usage: bench_taps MODEL [TOKENS]");
+    run(argv[1], argc > 2 ? std::atoll(argv[2]) : 1024);
+    return 0;
+  } catch (const heed::Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}
