@@ -46,8 +46,9 @@ TEST(Bf16Gemm, EveryOrientation) {
     for (const Product& product : products()) {
       if (product.m > 0 && product.n > 0 && product.k > 0) check_bf16(multiply, product);
     }
-    check_bf16(multiply, {true, false, 40, 50, 2100, 1, 1, 0});  // more steps than are rearranged at a time
-    check_bf16(multiply, {false, true, 600, 31, 33, 1, 0, 5});   // more rows
+    check_bf16(multiply, {true, false, 40, 50, 2100, 1, 1, 0});   // more steps than are rearranged at a time
+    check_bf16(multiply, {false, true, 600, 31, 33, 1, 0, 5});    // more rows
+    check_bf16(multiply, {false, true, 40, 1100, 530, 1, 0, 3});  // more columns
   }
 }
 

@@ -3,8 +3,9 @@
 // of steps times 16 columns, to a tile of 16 x 16 sums.
 //
 // Both operands are rounded and rearranged into tiles: all of w first, then x for kMc rows and kKc steps at a
-// time, which stay in the second-level cache while two panels of w's tiles pass over them. Four tiles of sums
-// take part, so that each loaded tile is used twice.
+// time. A block of w's tiles stays in the second-level cache and two panels of x in the first while the
+// product is computed row after row, so that it is written in the order of memory. Four tiles of sums take
+// part, so that each loaded tile is used twice.
 #include "kernels/bf16_gemm.h"
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -32,7 +33,8 @@ constexpr std::int64_t kSide = 16;              // rows or columns of a tile of 
 constexpr std::int64_t kSteps = 32;             // of k that a tile holds
 constexpr std::int64_t kTile = kSide * kSteps;  // bf16 numbers in a tile
 constexpr std::int64_t kPair = 2 * kSide;       // rows or columns that two tiles hold
-constexpr std::int64_t kMc = 256, kKc = 1024;   // rows and steps of x that are rearranged at a time
+constexpr std::int64_t kMc = 256, kKc = 512;    // rows and steps of x that are rearranged at a time
+constexpr std::int64_t kBlockTiles = 512;       // of w that pass over the rows of x at a time
 constexpr std::int64_t kThreadWork = 1 << 21;   // multiplications a thread should have at least
 
 std::int64_t parts(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
@@ -91,10 +93,12 @@ HEED_AMX void transpose(__m512i* a) {
 }
 
 // The tile of 16 lines from `line` and 32 steps from `step`, zeros beyond the matrix: [line][pair of steps],
-// or, for w, [pair of steps][line].
-HEED_AMX void place_tile(const Operand& x, std::int64_t line, std::int64_t step, bool lines_inside,
-                         std::uint16_t* tile) {
-  const std::int64_t lines = std::min(kSide, x.lines - line), steps = std::min(kSteps, x.k - step);
+// or, for w, [pair of steps][line]. kWhole: all of it lies within the matrix.
+template <bool kWhole>
+HEED_AMX inline void place_tile(const Operand& x, std::int64_t line, std::int64_t step, bool lines_inside,
+                                std::uint16_t* tile) {
+  const std::int64_t lines = kWhole ? kSide : std::min(kSide, x.lines - line);
+  const std::int64_t steps = kWhole ? kSteps : std::min(kSteps, x.k - step);
   const float* corner = x.data + line * x.line + step * x.step;
   __m512i rows[16];
   if (x.step == 1) {
@@ -123,6 +127,8 @@ struct alignas(64) TileConfig {
   std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
+// Not on the stack: gcc 12's _tile_loadconfig does not say that it reads more than the first bytes.
+constinit const TileConfig kTileConfig;
 
 // 32 x 32 sums over `depth` tiles of two panels of x and two of w, `x_panel` and `w_panel` numbers apart.
 HEED_AMX void micro_kernel(std::int64_t depth, const std::uint16_t* x, std::int64_t x_panel,
@@ -169,36 +175,52 @@ HEED_AMX void micro_kernel_at_edge(std::int64_t depth, const std::uint16_t* x, s
     std::copy(sums + i * kPair, sums + i * kPair + columns, y + i * ldy);
 }
 
+// Rows [first, last) and steps of k from tile `from` on, rearranged into panels of 16 rows, in the order in
+// which they lie in memory.
+HEED_AMX void place_tiles(const Operand& x, std::int64_t first, std::int64_t last, std::int64_t from,
+                          std::int64_t depth, bool lines_inside, std::uint16_t* to, std::int64_t panel) {
+  const std::int64_t panels = parts(last - first, kSide);
+  const bool by_line = x.step == 1;
+  for (std::int64_t i = 0; i < panels * depth; ++i) {
+    const std::int64_t p = by_line ? i / depth : i % panels, l = by_line ? i % depth : i / panels;
+    const std::int64_t line = first + p * kSide, step = (from + l) * kSteps;
+    std::uint16_t* tile = to + p * panel + l * kTile;
+    if (line + kSide <= x.lines && step + kSteps <= x.k) {
+      place_tile<true>(x, line, step, lines_inside, tile);
+    } else {
+      place_tile<false>(x, line, step, lines_inside, tile);
+    }
+  }
+}
+
 // Rows [first, last) of the product, for columns [first_pair, last_pair) of 32.
 HEED_AMX void multiply_part(const Bf16Gemm& p, const std::uint16_t* w, std::int64_t first, std::int64_t last,
                             std::int64_t first_pair, std::int64_t last_pair) {
   const Operand x{p.x, p.m, p.k, p.x_row, p.x_column};
   const std::int64_t k_tiles = parts(p.k, kSteps), most = kKc / kSteps;
+  const std::int64_t end = first + parts(last - first, kPair) * kPair;
   std::uint16_t* room = tiles_room<0>(parts(kMc, kPair) * 2 * most);
-  const TileConfig config;
-  _tile_loadconfig(&config);
+  _tile_loadconfig(&kTileConfig);
   for (std::int64_t from = 0; from < k_tiles; from += most) {
     const std::int64_t depth = std::min(most, k_tiles - from), panel = depth * kTile;
-    for (std::int64_t line = first; line < last; line += kPair) {
-      for (std::int64_t half = 0; half < 2; ++half) {
-        std::uint16_t* to = room + ((line - first) / kSide + half) * panel;
-        for (std::int64_t l = 0; l < depth; ++l)
-          place_tile(x, line + half * kSide, (from + l) * kSteps, false, to + l * kTile);
-      }
-    }
+    place_tiles(x, first, end, from, depth, false, room, panel);
     const bool accumulate = p.accumulate || from > 0;
-    for (std::int64_t pair = first_pair; pair < last_pair; ++pair) {
-      const std::uint16_t* panels = w + (pair * 2 * k_tiles + from) * kTile;
-      const std::int64_t columns = std::min(kPair, p.n - pair * kPair);
+    const std::int64_t block = std::max<std::int64_t>(1, kBlockTiles / (2 * depth));
+    for (std::int64_t left = first_pair; left < last_pair; left += block) {
+      const std::int64_t right = std::min(left + block, last_pair);
       for (std::int64_t line = first; line < last; line += kPair) {
         const std::uint16_t* tiles = room + (line - first) / kSide * panel;
         const std::int64_t rows = std::min(kPair, last - line);
-        float* y = p.y + line * p.ldy + pair * kPair;
-        if (rows == kPair && columns == kPair) {
-          micro_kernel(depth, tiles, panel, panels, k_tiles * kTile, y, p.ldy, accumulate);
-        } else {
-          micro_kernel_at_edge(depth, tiles, panel, panels, k_tiles * kTile, y, p.ldy, accumulate, rows,
-                               columns);
+        for (std::int64_t pair = left; pair < right; ++pair) {
+          const std::uint16_t* panels = w + (pair * 2 * k_tiles + from) * kTile;
+          const std::int64_t columns = std::min(kPair, p.n - pair * kPair);
+          float* y = p.y + line * p.ldy + pair * kPair;
+          if (rows == kPair && columns == kPair) {
+            micro_kernel(depth, tiles, panel, panels, k_tiles * kTile, y, p.ldy, accumulate);
+          } else {
+            micro_kernel_at_edge(depth, tiles, panel, panels, k_tiles * kTile, y, p.ldy, accumulate, rows,
+                                 columns);
+          }
         }
       }
     }
@@ -231,10 +253,8 @@ void detail::bf16_gemm_amx(const Bf16Gemm& p) {
   std::uint16_t* tiles = tiles_room<1>(2 * pairs * k_tiles);
   parallel_for(2 * pairs, 1 + kThreadWork / 64 / (k_tiles * kTile),
                [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t panel = begin; panel < end; ++panel) {
-                   for (std::int64_t l = 0; l < k_tiles; ++l)
-                     place_tile(w, panel * kSide, l * kSteps, true, tiles + (panel * k_tiles + l) * kTile);
-                 }
+                 place_tiles(w, begin * kSide, end * kSide, 0, k_tiles, true, tiles + begin * k_tiles * kTile,
+                             k_tiles * kTile);
                });
   // Enough parts for every thread; of rows first, since each part rearranges its own.
   const std::int64_t useful = std::max<std::int64_t>(1, p.m * p.n * p.k / kThreadWork);
