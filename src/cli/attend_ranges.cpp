@@ -98,7 +98,7 @@ void cut_picture(const AttendRanges& ranges, AttentionPicture& picture) {
     tokens.key_range = keys;
   }
   if (!ranges.keys.empty()) picture.image = {};
-  picture.title = "[" + ranges.text() + "] " + picture.title;  // long titles are cut at their end
+  picture.title = "[" + ranges.text() + "] " + picture.title;
 }
 
 }  // namespace heed::cli

@@ -67,6 +67,23 @@ std::string shorten(const std::string& label, int width) {
   return out + "…";
 }
 
+std::vector<std::string> wrap(const std::string& label, int width, std::size_t lines) {
+  std::vector<std::string> result{""};
+  for (std::size_t begin = 0; begin <= label.size();) {
+    const std::size_t end = std::min(label.find(' ', begin), label.size());
+    const std::string word = label.substr(begin, end - begin);
+    const bool fits = display_width(result.back()) + 1 + display_width(word) <= width;
+    if (begin == 0 || fits || result.size() == lines) {
+      result.back() += (begin == 0 ? "" : " ") + word;
+    } else {
+      result.push_back(word);
+    }
+    begin = end + 1;
+  }
+  for (std::string& line : result) line = shorten(line, width);
+  return result;
+}
+
 std::vector<std::string> clusters(const std::string& label) {
   std::vector<std::string> result;
   for (const std::string_view point : code_points(label)) {

@@ -16,6 +16,9 @@ std::string visible(std::string_view token);
 
 /// Returns `label` if it takes at most `width` columns, otherwise its beginning and `…`.
 std::string shorten(const std::string& label, int width);
+/// Returns the words of the label in at most `lines` lines (at least 1) of at most `width` columns; what does
+/// not fit is cut as `shorten` does.
+std::vector<std::string> wrap(const std::string& label, int width, std::size_t lines);
 
 /// Splits the label into clusters that share a place on the screen: a character and its combining marks.
 std::vector<std::string> clusters(const std::string& label);

@@ -19,7 +19,8 @@ namespace {
 using inspect::Section;
 
 constexpr std::size_t kMostCells = 100000;
-constexpr double kMargin = 20, kUsualWidth = 960;
+constexpr double kMargin = 20, kUsualWidth = 960, kTitleLine = 20;
+constexpr std::size_t kTitleLines = 4;
 
 class SvgWriter {
  public:
@@ -30,13 +31,17 @@ class SvgWriter {
         sections_(inspect::place_maps(picture, style.width > 0 ? style.width : kUsualWidth)) {}
 
   std::string write() {
-    const double title = picture_.title.empty() ? 0 : 34;
-    double width = 300, height = kMargin + title;
+    double width = 300, height = kMargin;
     for (const Section& section : sections_) {
       width = std::max(width, section.width() + 2 * kMargin);
       height += section.height();
     }
-    const int longest = std::max(30, static_cast<int>((width - 2 * kMargin) / 9.5));
+    std::vector<std::string> title;
+    if (!picture_.title.empty()) {
+      const int longest = std::max(30, static_cast<int>((width - 2 * kMargin) / 9.5));
+      title = inspect::wrap(inspect::visible(picture_.title), longest, kTitleLines);
+      height += 14 + kTitleLine * static_cast<double>(title.size());
+    }
     height += 30 + kMargin / 2;
     width = std::ceil(width);
     height = std::ceil(height);
@@ -46,11 +51,13 @@ class SvgWriter {
         "font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', 'Noto Sans', sans-serif\" fill=\"#222\">\n",
         width, height, width * scale, height * scale);
     put("<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
-    if (title > 0) {
-      put("<text x=\"{}\" y=\"{}\" font-size=\"16\" font-weight=\"600\">{}</text>\n", kMargin, kMargin + 14,
-          inspect::escape_markup(inspect::shorten(inspect::visible(picture_.title), longest)));
+    double y = kMargin;
+    for (const std::string& line : title) {
+      put("<text x=\"{}\" y=\"{}\" font-size=\"16\" font-weight=\"600\">{}</text>\n", kMargin, y + 14,
+          inspect::escape_markup(line));
+      y += kTitleLine;
     }
-    double y = kMargin + title;
+    if (!title.empty()) y += 14;
     for (const Section& section : sections_) {
       write_section(section, y);
       y += section.height();

@@ -312,6 +312,10 @@ TEST(Labels, NothingInATokenCanHarm) {
             "\uFFFDa");
   EXPECT_EQ(inspect::shorten("猫猫猫", 5), "猫猫…");
   EXPECT_EQ(inspect::shorten("abc", 3), "abc");
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(inspect::wrap("a bc def  g", 4, 3), (Lines{"a bc", "def ", "g"}));
+  EXPECT_EQ(inspect::wrap("one two three four", 5, 2), (Lines{"one", "two …"}));
+  EXPECT_EQ(inspect::wrap("uninterrupted text", 6, 3), (Lines{"unint…", "text"}));
 }
 
 }  // namespace
