@@ -1,8 +1,9 @@
 // A model family's table of tensors: one row per tensor of its checkpoint. The same rows load a file,
-// initialize a new model and save it, so that loading and saving cannot disagree. A weight that files store
-// as several tensors (quantised numbers and scales) or transposed, split or fused would be a pair of
-// functions of its row, from the stored tensors to the Weight in load() and back in stored(); no family needs
-// one yet.
+// initialize a new model and save it, so that loading and saving cannot disagree. A row is one tensor of the
+// file as it is: nothing is transformed on the way in or out. Where a family's file differs from the plain
+// form, the part that uses the tensor has an option for it: WeightLayout::in_out (a transposed matrix),
+// FusedQkv and FeedForward::fused_gate (several matrices in one), Norm::offset (1 + w). A weight stored as
+// several tensors, such as quantised numbers and scales, has no place here yet.
 #pragma once
 
 #include <functional>
