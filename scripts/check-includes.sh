@@ -37,7 +37,7 @@ BEGIN {
   below["text"]     = "core"
   below["score"]    = "core"
   below["io"]       = "core tensor"
-  below["data"]     = "core text tensor"
+  below["data"]     = "core io text tensor"
   below["models"]   = "core kernels tensor ops nn io text"
   below["tasks"]    = below["models"] " models"
   below["generate"] = below["models"] " models"

@@ -91,32 +91,38 @@ void require_any(const std::string& where, const ParallelCorpus& corpus, const D
 
 std::string_view ParallelCorpus::source(std::int64_t row) const {
   const Row& r = at(row);
-  return std::string_view(text_).substr(r.begin, r.middle - r.begin);
+  return {text_.view().data() + r.begin, r.middle - r.begin};
 }
 
 std::string_view ParallelCorpus::target(std::int64_t row) const {
   const Row& r = at(row);
-  return std::string_view(text_).substr(r.middle, r.end - r.middle);
+  return {text_.view().data() + r.middle, r.end - r.middle};
 }
 
 std::int64_t ParallelCorpus::line(std::int64_t row) const { return at(row).line; }
 
 void ParallelCorpus::add(std::string_view source, std::string_view target, std::int64_t line) {
   const std::uint64_t begin = text_.size();
-  text_.append(source).append(target);
+  text_.append(source);
+  text_.append(target);
   rows_.push_back({begin, begin + source.size(), text_.size(), line});
+}
+
+void ParallelCorpus::finish() {
+  text_.finish();
+  rows_.finish();
 }
 
 const ParallelCorpus::Row& ParallelCorpus::at(std::int64_t row) const {
   HEED_ASSERT(row >= 0 && row < size(), "row outside the corpus");
-  return rows_[static_cast<std::size_t>(row)];
+  return rows_.view()[static_cast<std::size_t>(row)];
 }
 
 ParallelCorpus load_tsv(const std::filesystem::path& file, const CorpusOptions& options, DataReport& report) {
   check_limits(file.string(), options);
   check_columns(file.string(), options);
   data::Lines lines(file);
-  ParallelCorpus corpus;
+  ParallelCorpus corpus(options.folder);
   for (std::string line; lines.next(line);) {
     ++report.lines;
     if (first_invalid_utf8(line)) {
@@ -130,6 +136,7 @@ ParallelCorpus load_tsv(const std::filesystem::path& file, const CorpusOptions& 
     }
   }
   require_any(file.string(), corpus, report);
+  corpus.finish();
   return corpus;
 }
 
@@ -139,7 +146,7 @@ ParallelCorpus load_line_aligned(const std::filesystem::path& source_file,
   const std::string where = source_file.string() + " and " + target_file.string();
   check_limits(where, options);
   data::Lines sources(source_file), targets(target_file);
-  ParallelCorpus corpus;
+  ParallelCorpus corpus(options.folder);
   std::string source, target;
   for (;;) {
     const bool has_source = sources.next(source);
@@ -160,6 +167,7 @@ ParallelCorpus load_line_aligned(const std::filesystem::path& source_file,
         where, sources.count(), targets.count()));
   }
   require_any(where, corpus, report);
+  corpus.finish();
   return corpus;
 }
 

@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "heed/data/corpus.h"
@@ -21,17 +22,18 @@ std::uint64_t hash_text(std::string_view text, std::uint64_t seed) {
   return (static_cast<std::uint64_t>(words[0]) << 32) | words[1];
 }
 
-/// Returns the distinct sources with their hashes, in ascending order of the hash.
-std::vector<std::pair<std::uint64_t, std::string_view>> ranked_sources(const ParallelCorpus& corpus,
-                                                                       std::uint64_t seed) {
-  std::unordered_set<std::string_view> seen;
-  std::vector<std::pair<std::uint64_t, std::string_view>> ranked;
+using HashedSource = std::pair<std::uint64_t, std::string_view>;
+
+/// Returns the `count` distinct sources of the lowest hashes, or all if there are fewer.
+std::set<HashedSource> lowest_sources(const ParallelCorpus& corpus, std::uint64_t seed, std::size_t count) {
+  std::set<HashedSource> lowest;
   for (std::int64_t row = 0; row < corpus.size(); ++row) {
-    if (seen.insert(corpus.source(row)).second)
-      ranked.emplace_back(hash_text(corpus.source(row), seed), corpus.source(row));
+    const HashedSource source{hash_text(corpus.source(row), seed), corpus.source(row)};
+    if (lowest.size() == count && source > *lowest.rbegin()) continue;
+    lowest.insert(source);
+    if (lowest.size() > count) lowest.erase(std::prev(lowest.end()));
   }
-  std::sort(ranked.begin(), ranked.end());
-  return ranked;
+  return lowest;
 }
 
 }  // namespace
@@ -40,26 +42,28 @@ CorpusSplit split_corpus(const ParallelCorpus& corpus, const SplitOptions& optio
   if (options.dev < 0 || options.test < 0) {
     throw Error(fmt::format("split: expected sizes >= 0, got dev {} and test {}", options.dev, options.test));
   }
-  const auto ranked = ranked_sources(corpus, options.seed);
-  const auto distinct = static_cast<std::int64_t>(ranked.size());
-  if (options.dev >= distinct || options.test >= distinct - options.dev) {
+  const std::int64_t most = std::min(options.dev, corpus.size()) + std::min(options.test, corpus.size());
+  const auto lowest = lowest_sources(corpus, options.seed, static_cast<std::size_t>(most) + 1);
+  const auto found = static_cast<std::int64_t>(lowest.size());
+  if (options.dev >= found || options.test >= found - options.dev) {
     throw Error(fmt::format(
         "split: expected dev + test below the {} distinct source texts, got {} + {} (ask for less, "
         "or give more text)",
-        distinct, options.dev, options.test));
+        found, options.dev, options.test));
   }
   enum class Part : std::uint8_t { dev, test };
   std::unordered_map<std::string_view, Part> held_out;
-  for (std::int64_t i = 0; i < options.dev + options.test; ++i) {
-    held_out.emplace(ranked[static_cast<std::size_t>(i)].second, i < options.test ? Part::test : Part::dev);
+  for (auto source = lowest.begin(); source != std::prev(lowest.end()); ++source) {
+    const auto taken = static_cast<std::int64_t>(held_out.size());
+    held_out.emplace(source->second, taken < options.test ? Part::test : Part::dev);
   }
   CorpusSplit split;
   for (std::int64_t row = 0; row < corpus.size(); ++row) {
-    const auto found = held_out.find(corpus.source(row));
-    if (found == held_out.end()) {
+    const auto held = held_out.find(corpus.source(row));
+    if (held == held_out.end()) {
       split.train.push_back(row);
     } else {
-      (found->second == Part::test ? split.test : split.dev).push_back(row);
+      (held->second == Part::test ? split.test : split.dev).push_back(row);
     }
   }
   return split;

@@ -45,31 +45,37 @@ void check_limits(const TokenLimits& limits) {
 
 std::span<const std::int32_t> TokenizedCorpus::source(std::int64_t row) const {
   const Row& r = at(row);
-  return std::span(ids_).subspan(r.begin, r.middle - r.begin);
+  return ids_.view().subspan(r.begin, r.middle - r.begin);
 }
 
 std::span<const std::int32_t> TokenizedCorpus::target(std::int64_t row) const {
   const Row& r = at(row);
-  return std::span(ids_).subspan(r.middle, r.end - r.middle);
+  return ids_.view().subspan(r.middle, r.end - r.middle);
 }
 
 void TokenizedCorpus::add(std::span<const std::int32_t> source, std::span<const std::int32_t> target) {
   const std::uint64_t begin = ids_.size();
-  ids_.insert(ids_.end(), source.begin(), source.end());
-  ids_.insert(ids_.end(), target.begin(), target.end());
+  ids_.append(source);
+  ids_.append(target);
   rows_.push_back({begin, begin + source.size(), ids_.size()});
+}
+
+void TokenizedCorpus::finish() {
+  ids_.finish();
+  rows_.finish();
 }
 
 const TokenizedCorpus::Row& TokenizedCorpus::at(std::int64_t row) const {
   HEED_ASSERT(row >= 0 && row < size(), "row outside the corpus");
-  return rows_[static_cast<std::size_t>(row)];
+  return rows_.view()[static_cast<std::size_t>(row)];
 }
 
 TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const std::int64_t> rows,
                                 const TextEncoder& encode_source, const TextEncoder& encode_target,
-                                const TokenLimits& limits, DataReport& report) {
+                                const TokenLimits& limits, DataReport& report,
+                                const std::filesystem::path& folder) {
   check_limits(limits);
-  TokenizedCorpus tokenized;
+  TokenizedCorpus tokenized(folder);
   const auto total = static_cast<std::int64_t>(rows.size());
   std::vector<Encoded> chunk;
   for (std::int64_t first = 0; first < total; first += kChunk) {
@@ -93,6 +99,7 @@ TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const st
   if (tokenized.size() == 0) {
     throw Error(fmt::format("tokenized corpus: no usable pair (of {})", report.summary()));
   }
+  tokenized.finish();
   return tokenized;
 }
 

@@ -8,11 +8,10 @@
 #include <cmath>
 #include <numeric>
 #include <set>
-#include <sstream>
 
 #include "core/json_document.h"
+#include "data/lines.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
 #include "heed/random.h"
 
 namespace heed {
@@ -46,11 +45,10 @@ std::vector<std::string> texts_of(const nlohmann::ordered_json& json, const std:
 }
 
 ParallelCorpus load_json_lines(const std::filesystem::path& file, const Recipe::Data& data,
-                               DataReport& report) {
-  std::istringstream lines(read_file(file));
-  ParallelCorpus corpus;
-  std::string line;
-  while (std::getline(lines, line)) {
+                               const std::filesystem::path& folder, DataReport& report) {
+  data::Lines lines(file);
+  ParallelCorpus corpus(folder);
+  for (std::string line; lines.next(line);) {
     ++report.lines;
     const std::string where = fmt::format("{}:{}", file.string(), report.lines);
     const nlohmann::ordered_json json = parse_json(line, where);
@@ -67,33 +65,35 @@ ParallelCorpus load_json_lines(const std::filesystem::path& file, const Recipe::
     ++report.kept;
   }
   if (corpus.size() == 0) throw Error(file.string() + ": expected pairs, got none");
+  corpus.finish();
   return corpus;
 }
 
 // Only two-file formats use `target`. Returns an empty part if there is no file.
 CorpusPart read_part(const Recipe::Data& data, const std::filesystem::path& source,
-                     const std::filesystem::path& target, const Message& message) {
+                     const std::filesystem::path& target, const std::filesystem::path& folder,
+                     const Message& message) {
   if (source.empty()) return {};
-  CorpusOptions options;
+  CorpusOptions options{.folder = folder};
   options.source_column = static_cast<int>(data.source_column) - 1;
   options.target_column = static_cast<int>(data.target_column) - 1;
   DataReport report;
-  ParallelCorpus corpus = data.format == "jsonl" ? load_json_lines(source, data, report)
+  ParallelCorpus corpus = data.format == "jsonl" ? load_json_lines(source, data, folder, report)
                           : target.empty()       ? load_tsv(source, options, report)
                                                  : load_line_aligned(source, target, options, report);
   message(source.string() + ": " + report.summary());
   return all_of(std::move(corpus));
 }
 
-Corpora read_corpora(const Recipe::Data& data, const Message& message) {
-  const bool tsv = data.format != "lines";
-  const std::filesystem::path none;
-  Corpora corpora;
-  corpora.train =
-      read_part(data, tsv ? data.train : data.train_source, tsv ? none : data.train_target, message);
-  corpora.dev = read_part(data, tsv ? data.dev : data.dev_source, tsv ? none : data.dev_target, message);
-  corpora.test = read_part(data, tsv ? data.test : data.test_source, tsv ? none : data.test_target, message);
-  return corpora;
+Corpora read_corpora(const Recipe::Data& data, const std::filesystem::path& folder, const Message& message) {
+  const auto part = [&](const std::filesystem::path& file, const std::filesystem::path& source,
+                        const std::filesystem::path& target) {
+    if (data.format == "lines") return read_part(data, source, target, folder, message);
+    return read_part(data, file, {}, folder, message);
+  };
+  return {part(data.train, data.train_source, data.train_target),
+          part(data.dev, data.dev_source, data.dev_target),
+          part(data.test, data.test_source, data.test_target)};
 }
 
 // Returns the number of different sequences, as a double because it overflows quickly.
@@ -151,12 +151,12 @@ ParallelCorpus make_reversals(const Recipe& recipe) {
   return corpus;
 }
 
-Corpora load_corpora(const Recipe& recipe, const Message& message) {
+Corpora load_corpora(const Recipe& recipe, const std::filesystem::path& folder, const Message& message) {
   Corpora corpora;
   if (recipe.task.kind == "reverse") {
     corpora.train = all_of(make_reversals(recipe));
   } else {
-    corpora = read_corpora(recipe.data, message);
+    corpora = read_corpora(recipe.data, folder, message);
   }
   const SplitOptions split{.dev = corpora.dev.empty() ? recipe.data.dev_size : 0,
                            .test = corpora.test.empty() ? recipe.data.test_size : 0,

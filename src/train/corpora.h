@@ -28,8 +28,10 @@ struct Corpora {
 /// them if `count` is 0 or at least `size`.
 std::vector<std::int64_t> random_choice(std::int64_t size, std::int64_t count, std::uint64_t seed);
 
-/// Reads or generates the corpora of a recipe, and reports to `message` what was read and skipped.
-Corpora load_corpora(const Recipe& recipe, const std::function<void(const std::string&)>& message);
+/// Reads or generates the corpora of a recipe, and reports to `message` what was read and skipped. Large ones
+/// are kept in files in `folder`.
+Corpora load_corpora(const Recipe& recipe, const std::filesystem::path& folder,
+                     const std::function<void(const std::string&)>& message);
 
 /// Generates pairs of a sequence and its reversal: min_length to max_length letters out of task.symbols,
 /// separated by spaces. There are task.pairs + data.dev_size + data.test_size different ones, which depend

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <random>
 
 #include "heed/error.h"
 #include "heed/io/json.h"
@@ -120,7 +119,7 @@ bool TextReader::next(TextPart& part) {
 
 TextCorpus TextCorpus::slice(std::int64_t begin, std::int64_t end) const {
   TextCorpus part;
-  part.file_ = file_;
+  part.all_ = all_;
   part.ids_ = ids_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
   for (const std::int64_t place : ends_) {
     if (place > begin && place < end) part.ends_.push_back(place - begin);
@@ -139,40 +138,30 @@ std::vector<TextRow> rows_of_documents(const TextCorpus& corpus, std::int64_t lo
   return rows;
 }
 
-// Writes ids to a file that is unlinked once it is mapped.
 class TextCorpusWriter {
  public:
-  explicit TextCorpusWriter(fs::path path) : path_(std::move(path)), file_(std::in_place, path_) {}
-  void add(std::span<const std::int32_t> ids) {
-    file_->write(std::as_bytes(ids));
-    count_ += static_cast<std::int64_t>(ids.size());
-  }
+  explicit TextCorpusWriter(const fs::path& folder) : ids_(folder) {}
+  void add(std::span<const std::int32_t> ids) { ids_.append(ids); }
   void end_document() {
-    if (corpus_.ends_.empty() || corpus_.ends_.back() < count_) corpus_.ends_.push_back(count_);
+    if (corpus_.ends_.empty() || corpus_.ends_.back() < count()) corpus_.ends_.push_back(count());
   }
   TextCorpus finish() {
     end_document();
-    file_->commit();
-    file_.reset();
-    corpus_.file_ = MappedFile::open(path_);
-    fs::remove(path_);  // the mapping keeps the content
-    corpus_.ids_ = {reinterpret_cast<const std::int32_t*>(corpus_.file_->data()),
-                    static_cast<std::size_t>(count_)};
+    ids_.finish();
+    corpus_.all_ = std::make_shared<const SpilledArray<std::int32_t>>(std::move(ids_));
+    corpus_.ids_ = corpus_.all_->view();
     return std::move(corpus_);
   }
-  std::int64_t count() const { return count_; }
+  std::int64_t count() const { return static_cast<std::int64_t>(ids_.size()); }
 
  private:
-  fs::path path_;
-  std::optional<AtomicFile> file_;
+  SpilledArray<std::int32_t> ids_;
   TextCorpus corpus_;
-  std::int64_t count_ = 0;
 };
 
 TextCorpus tokenize_texts(TextReader& reader, const Tokenizer& tokenizer, std::int64_t separator,
                           const fs::path& folder) {
-  std::random_device random;  // several processes may write to one folder
-  TextCorpusWriter writer(folder / fmt::format("tokens.{:08x}{:08x}.tmp", random(), random()));
+  TextCorpusWriter writer(folder);
   std::vector<TextPart> parts;
   std::vector<std::vector<std::int32_t>> ids;
   for (bool more = true; more;) {

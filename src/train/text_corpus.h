@@ -1,5 +1,4 @@
-// TextCorpus: the token ids of a corpus of texts, in one mapped file, so that a corpus may be larger than
-// memory.
+// TextCorpus: the token ids of a corpus of texts, which may be larger than memory.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "heed/io/file.h"
+#include "heed/io/spilled_array.h"
 #include "heed/text/tokenizer.h"
 #include "heed/train/recipe.h"
 
@@ -28,7 +27,7 @@ class TextCorpus {
 
  private:
   friend class TextCorpusWriter;
-  std::shared_ptr<MappedFile> file_;
+  std::shared_ptr<const SpilledArray<std::int32_t>> all_;
   std::span<const std::int32_t> ids_;
   std::vector<std::int64_t> ends_;
 };
@@ -62,8 +61,8 @@ class TextReader {
 };
 
 /// Tokenizes a corpus with all threads, without special tokens but for `separator` (if not negative) at the
-/// end of every document. The ids are written to a temporary file in `folder`. Throws Error if there are no
-/// tokens.
+/// end of every document. Many ids are kept in a file in `folder` (SpilledBytes). Throws Error if there are
+/// no tokens.
 TextCorpus tokenize_texts(TextReader& reader, const Tokenizer& tokenizer, std::int64_t separator,
                           const std::filesystem::path& folder);
 

@@ -98,7 +98,7 @@ std::vector<std::vector<std::string>> reference_streams(const std::vector<Refere
 TranslationTask::TranslationTask(const Recipe& recipe, const TrainOptions& options,
                                  const std::filesystem::path& checkpoint)
     : recipe_(recipe), options_(options) {
-  corpora_ = load_corpora(recipe, [this](const std::string& text) { message(text); });
+  corpora_ = load_corpora(recipe, options.output, [this](const std::string& text) { message(text); });
   load_or_make(checkpoint);
   train_ = tokenize(corpora_.train, "training");
   dev_ = evaluation_set(corpora_.dev, "development", recipe.eval.max_pairs);
@@ -189,7 +189,7 @@ std::vector<std::int64_t> TranslationTask::target_ids(std::string_view text,
 }
 
 TokenizedCorpus TranslationTask::tokenize(const CorpusPart& part, const char* name) const {
-  if (part.empty()) return {};
+  if (part.empty()) return TokenizedCorpus();
   std::int64_t longest = recipe_.data.max_tokens;
   const std::int64_t positions = model_->max_positions().value_or(recipe_.train.batch_tokens);
   if (longest == 0 || longest > positions) longest = positions;
@@ -200,7 +200,8 @@ TokenizedCorpus TranslationTask::tokenize(const CorpusPart& part, const char* na
   std::atomic<std::int64_t> cut_sources = 0, cut_targets = 0;
   TokenizedCorpus pairs = tokenize_corpus(
       *part.corpus, part.rows, [&](std::string_view text) { return narrow(source_ids(text, cut_sources)); },
-      [&](std::string_view text) { return narrow(target_ids(text, cut_targets)); }, limits, report);
+      [&](std::string_view text) { return narrow(target_ids(text, cut_targets)); }, limits, report,
+      options_.output);
   if (cut_sources + cut_targets > 0)
     message(fmt::format("tokens of the {} set: {} sources truncated to {}, {} targets to {}", name,
                         cut_sources.load(), recipe_.data.max_source, cut_targets.load(),

@@ -1,4 +1,4 @@
-// From texts to batches: tokenized pairs in one block of memory, packed into batches with about the same
+// From texts to batches: tokenized pairs, packed into batches with about the same
 // number of tokens. The order depends only on (seed, epoch), so that training can resume at any batch.
 #pragma once
 
@@ -10,6 +10,7 @@
 
 #include "heed/data/batch_plan.h"
 #include "heed/data/corpus.h"
+#include "heed/io/spilled_array.h"
 #include "heed/tensor.h"
 #include "heed/text/tokenizer.h"
 
@@ -19,12 +20,16 @@ namespace heed {
 /// Threads: several may read one object at once.
 class TokenizedCorpus {
  public:
+  /// With a folder, large corpora are kept in a file there (SpilledBytes).
+  explicit TokenizedCorpus(const std::filesystem::path& folder = {}) : ids_(folder), rows_(folder) {}
   std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
   std::span<const std::int32_t> source(std::int64_t row) const;
   std::span<const std::int32_t> target(std::int64_t row) const;
   std::int64_t source_length(std::int64_t row) const { return static_cast<std::int64_t>(source(row).size()); }
   std::int64_t target_length(std::int64_t row) const { return static_cast<std::int64_t>(target(row).size()); }
   void add(std::span<const std::int32_t> source, std::span<const std::int32_t> target);
+  /// Nothing is added afterwards. Must be called before ids are read if there is a folder.
+  void finish();
 
  private:
   struct Row {
@@ -33,8 +38,8 @@ class TokenizedCorpus {
     std::uint64_t end;
   };
   const Row& at(std::int64_t row) const;
-  std::vector<std::int32_t> ids_;
-  std::vector<Row> rows_;
+  SpilledArray<std::int32_t> ids_;
+  SpilledArray<Row> rows_;
 };
 
 /// Limits on the tokenized sides; 0 = no limit.
@@ -48,10 +53,11 @@ struct TokenLimits {
 using TextEncoder = std::function<std::vector<std::int32_t>(std::string_view)>;
 
 /// Tokenizes `rows` of the corpus, in order. Rows beyond the limits are counted in `report` as skipped (and
-/// no longer as kept). Throws Error if no row is left.
+/// no longer as kept). `folder` is that of the result. Throws Error if no row is left.
 TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const std::int64_t> rows,
                                 const TextEncoder& encode_source, const TextEncoder& encode_target,
-                                const TokenLimits& limits, DataReport& report);
+                                const TokenLimits& limits, DataReport& report,
+                                const std::filesystem::path& folder = {});
 
 /// B pairs, padded on the right to the longest source S and the longest target T.
 struct Batch {

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/io/spilled_array.h"
+
 namespace heed {
 
 /// Why a line was skipped.
@@ -50,21 +52,26 @@ struct DataReport {
 struct CorpusOptions {
   int source_column = 0;
   int target_column = 1;
-  bool allow_extra_columns = true;  ///< false: lines with more than two columns are skipped
-  std::int64_t max_characters = 0;  ///< maximum on either side; 0 = no limit
-  double max_character_ratio = 0;   ///< longer side / shorter side; 0 = no limit
+  bool allow_extra_columns = true;    ///< false: lines with more than two columns are skipped
+  std::int64_t max_characters = 0;    ///< maximum on either side; 0 = no limit
+  double max_character_ratio = 0;     ///< longer side / shorter side; 0 = no limit
+  std::filesystem::path folder = {};  ///< of the corpus, see ParallelCorpus
 };
 
-/// The texts of a corpus in one block of memory.
+/// The texts of a corpus.
 /// Threads: several may read one object at once.
 class ParallelCorpus {
  public:
+  /// With a folder, large corpora are kept in a file there (SpilledBytes).
+  explicit ParallelCorpus(const std::filesystem::path& folder = {}) : text_(folder), rows_(folder) {}
   std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
   std::string_view source(std::int64_t row) const;
   std::string_view target(std::int64_t row) const;
   /// Returns the number of the line, from 1, that the row came from.
   std::int64_t line(std::int64_t row) const;
   void add(std::string_view source, std::string_view target, std::int64_t line);
+  /// Nothing is added afterwards. Must be called before texts are read if there is a folder.
+  void finish();
 
  private:
   struct Row {
@@ -74,8 +81,8 @@ class ParallelCorpus {
     std::int64_t line;
   };
   const Row& at(std::int64_t row) const;
-  std::string text_;
-  std::vector<Row> rows_;
+  SpilledArray<char> text_;
+  SpilledArray<Row> rows_;
 };
 
 /// Reads tab-separated columns. Removes a byte order mark, carriage returns at line ends, and spaces around
