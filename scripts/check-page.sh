@@ -62,21 +62,74 @@ cat >>"$folder/page.html" <<'HTML'
     for (const column of viewer.kind.columns.filter(c => typeof c === "string")) await act(() => viewer.show({ measure: viewer.kind.measures[0], head: column }));
     expect("rows of weights sum to one", state.measure !== "weights" || state.head !== "mean" || Math.abs(panel.values.slice(0, keys.length).reduce((a, b) => a + b, 0) - 1) < 0.1);
     const { kind: shown, values, full, step } = panel;
-    for (const lines of [false, true]) {
-      const figure = mapFigure({ kind: shown, values, full, step, lines, query: -1, key: -1, title: "A & B", shades: new Shades(data, true) });
+    for (const view of ["matrix", "lines"]) {
+      const figure = mapFigure({ view, kind: shown, values, full, step, layers: [{ values, full }], query: -1, key: -1, title: "A & B", shades: new Shades(data, true) });
       const parsed = new DOMParser().parseFromString(figure, "image/svg+xml");
       expect("the figure is SVG with its tokens as text", !parsed.querySelector("parsererror") && [...parsed.querySelectorAll("text")].some(t => t.textContent === queries[0]));
       expect("the figure has a raster", (await rasterOf(figure)).size > 500);
     }
   }
+  for (const tab of document.querySelectorAll("[role=tab]")) expect("a tab controls its panel", $(tab.getAttribute("aria-controls")));
+
+  // Lines of several heads, the address that restores them, and their figure.
+  await act(() => viewer.chooseKind(0));
+  if (viewer.kind.heads.length > 1) {
+    const two = viewer.kind.heads.slice(0, 2), choices = () => JSON.stringify([state.view, state.also, state.strongest, state.scale, state.pattern, state.layer, state.head]);
+    await act(() => viewer.show({ view: "lines" }));
+    for (const head of two) await act(() => panel.part("chips").querySelector(`[aria-label="head ${head}"]`).click());
+    const layers = await panel.lineLayers(false), figure = mapFigure({ view: "lines", kind: panel.kind, values: panel.values, full: panel.full, step: panel.step, layers, query: -1, key: -1, title: "", shades: new Shades(data, true) });
+    expect("the figure has the colours of both heads", two.every(head => figure.includes(`stroke="${hue(head, false)}"`) && figure.includes("head " + head)));
+    expect("the title names both heads", panel.part("which").textContent.includes("heads " + two.join(", ")));
+    await act(() => panel.part("chips").querySelector("input").click());
+    await act(() => { $("scale").value = "own"; $("scale").onchange(); });
+    await act(() => { $("pattern").selectedIndex = $("pattern").options.length - 1; $("pattern").onchange(); });
+    const before = choices(), address = location.hash.slice(1);
+    await act(() => viewer.read(""));
+    expect("an address without choices has none", !state.also.length && !state.strongest && state.scale === "all" && !state.pattern);
+    await act(() => viewer.read(address));
+    expect("the address restores " + before + ", not " + choices(), before === choices() && before.includes('"own"') && state.pattern !== "" && location.hash.slice(1) === address);
+    expect("the controls show it", $("scale").value === "own" && $("pattern").value === state.pattern && panel.part("chips").querySelectorAll("[aria-pressed=true]").length === 2 && panel.part("chips").querySelector("input").checked);
+    await act(() => viewer.read(""));
+  }
+
+  // What each head's absence changes, or how to see it.
+  await act(() => viewer.show({ view: "matrix", head: viewer.kind.heads.length ? viewer.kind.heads[0] : "mean" }));
+  expect("beside the map is what the head's absence changes, or how to measure it", /Logits without head|without this head|without it/.test(panel.part("aside").textContent));
+
+  // Parts of an image are chosen by mouse and keys.
+  const pictured = data.kinds.findIndex(kind => viewer.overImage(kind));
+  if (pictured >= 0) {
+    await act(() => viewer.chooseKind(pictured));
+    await act(() => viewer.show({ view: "picture" }));
+    const { canvas } = panel.overlay, { first, columns } = data.image, box = canvas.getBoundingClientRect(), crosses = viewer.kind.kind === "cross";
+    const chosen = () => crosses ? state.key : state.query;
+    expect("the picture says whose attention it is", panel.part("of").textContent.includes(viewer.kind.queries[0]) && canvas.getAttribute("aria-label").includes(viewer.kind.queries[0]));
+    expect("no ramp beside a picture", panel.part("legend").hidden && !panel.part("save").hidden);
+    canvas.dispatchEvent(new MouseEvent("click", { clientX: box.left + 1.5 * box.width / columns, clientY: box.top + 2, bubbles: true }));
+    expect("a click holds the part", state.held && chosen() === first + 1);
+    press(canvas, "ArrowLeft");
+    expect("keys go to the next part", state.held && chosen() === first);
+    press(document, "Escape");
+  }
+
+  // Paper is light.
+  await act(() => viewer.show({ view: "matrix" }));
+  window.dispatchEvent(new Event("beforeprint"));
+  await viewer.drawn;
+  const { left, above, cell } = panel.matrix.shape, ratio = window.devicePixelRatio, least = panel.values.indexOf(Math.min(...panel.values.slice(0, 1000))), columns = viewer.kind.keys.length;
+  const [red, green, blue] = panel.matrix.map.getContext("2d").getImageData(Math.round((left + (least % columns + 0.2) * cell) * ratio), Math.round((above + (Math.floor(least / columns) + 0.2) * cell) * ratio), 1, 1).data;
+  expect("paper is light: " + [red, green, blue], Math.min(red, green, blue) > 128 && style("--paper") === "#fff" && !viewer.shades.onDark);
+  await act(() => window.dispatchEvent(new Event("afterprint")));
+  expect("the page is as it was", viewer.shades.onDark === dark.matches);
+
   expect("all can be decoded", !panel.part("readout").textContent.startsWith("error"));
   expect("nothing is wider than the window", document.documentElement.scrollWidth <= window.innerWidth);
   console.log("heed-check " + JSON.stringify({ first_ms: Math.round(first), change_ms: Math.round(changes.sort((a, b) => a - b)[changes.length >> 1] || 0), problems }));
 })();
 </script>
 HTML
-# It runs in real time, and reports on its console.
-"$browser" --headless --no-sandbox --disable-gpu --window-size=1400,900 --user-data-dir="$folder/profile" \
+# It runs in real time, on a dark page, and reports on its console.
+"$browser" --headless --no-sandbox --disable-gpu --blink-settings=preferredColorScheme=0 --window-size=1400,900 --user-data-dir="$folder/profile" \
   --remote-debugging-port=0 --enable-logging=stderr "file://$folder/page.html" 2>"$folder/console" >/dev/null &
 running=$!
 trap 'kill $running 2>/dev/null; wait $running 2>/dev/null; rm -rf "$folder"' EXIT

@@ -27,6 +27,7 @@ std::vector<std::string_view> code_points(std::string_view text) {
 /// Returns a visible form of a code point, or an empty string if it only controls the writing direction.
 std::string visible_point(std::string_view point) {
   const unsigned char first = static_cast<unsigned char>(point[0]);
+  if (point == "\n" || point == "\u2028" || point == "\u2029") return "↵";  // more fonts have it than U+240A
   if (point.size() == 1 && first < 0x20)
     return {'\xE2', '\x90', static_cast<char>(0x80 + first)};  // U+2400 + first
   if (first == 0x7F) return "\u2421";
@@ -36,7 +37,6 @@ std::string visible_point(std::string_view point) {
     if (point == steering) return "";
   }
   if (point == "\u2581") return "·";  // SentencePiece's space
-  if (point == "\u2028" || point == "\u2029") return "\u2424";
   return std::string(point);
 }
 

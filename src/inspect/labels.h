@@ -10,8 +10,8 @@
 namespace heed::inspect {
 
 /// Returns the token in a visible and harmless form: control characters become their pictures (U+2400…),
-/// characters that control the writing direction are removed, a blank token becomes one `␣` per character,
-/// SentencePiece's mark of a space becomes `·`, and an empty token `∅`.
+/// a line feed `↵`, characters that control the writing direction are removed, a blank token becomes one `␣`
+/// per character, SentencePiece's mark of a space becomes `·`, and an empty token `∅`.
 std::string visible(std::string_view token);
 
 /// Returns `label` if it takes at most `width` columns, otherwise its beginning and `…`.

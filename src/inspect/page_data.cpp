@@ -90,6 +90,18 @@ json map_data(const AttentionPicture& picture, const AttentionMap& map, Packs& p
   return data;
 }
 
+/// Whether only some of a kind's heads are shown: their mean and largest are then of these.
+bool shows_some_heads(const AttentionPicture& picture, const std::string& kind) {
+  const auto shown = [&](std::int64_t layer, std::int64_t head) {
+    return std::any_of(picture.maps.begin(), picture.maps.end(), [&](const AttentionMap& map) {
+      return map.kind == kind && map.layer == layer && map.head == head;
+    });
+  };
+  return std::any_of(picture.facts.begin(), picture.facts.end(), [&](const HeadFacts& facts) {
+    return facts.kind == kind && !shown(facts.layer, facts.head);
+  });
+}
+
 json kind_data(const AttentionPicture& picture, const AttentionMap& first) {
   const AttentionTokens& tokens = tokens_of(picture, first);
   json kind{{"kind", first.kind},
@@ -97,6 +109,7 @@ json kind_data(const AttentionPicture& picture, const AttentionMap& first) {
             {"queries", visible_tokens(tokens.queries)},
             {"keys", visible_tokens(tokens.keys)},
             {"maps", json::array()}};
+  if (first.head >= 0 && shows_some_heads(picture, first.kind)) kind["some_heads"] = true;
   const auto candidates = picture.candidates.find(first.kind);
   if (candidates == picture.candidates.end()) return kind;
   for (const std::vector<Candidate>& step : candidates->second) {

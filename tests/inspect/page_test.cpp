@@ -132,6 +132,7 @@ TEST(Page, CarriesFactsVectorsAndCandidates) {
   picture.scored = {"x", "y"};
   const std::string page = attention_html(picture);
   const nlohmann::json data = data_of(page), kind = data["kinds"][0];
+  EXPECT_FALSE(kind.contains("some_heads"));
   EXPECT_EQ(kind["maps"][2]["norms"], nlohmann::json({1, 2, 4}));
   EXPECT_FLOAT_EQ(kind["maps"][2]["largest_norm"], 4 * picture.maps[2].weights.back());
   EXPECT_EQ(kind["maps"][2]["ablation"], nlohmann::json({0.5, -0.25}));
@@ -141,6 +142,12 @@ TEST(Page, CarriesFactsVectorsAndCandidates) {
   const std::vector<float> k = numbers_of(page, kind["vectors"][0]["k"], 8);
   ASSERT_EQ(k.size(), 6u);
   EXPECT_NEAR(k[3], -2, 3.0 / 127);
+}
+
+TEST(Page, SaysWhetherOnlySomeHeadsAreShown) {
+  AttentionPicture picture = sample_picture(2, 3);
+  picture.facts.push_back({"cross", 0, 7, {1, 2, 4}, {}});
+  EXPECT_EQ(data_of(attention_html(picture))["kinds"][0]["some_heads"], true);
 }
 
 TEST(Page, TokensCannotEndTheirElement) {

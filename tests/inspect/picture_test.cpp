@@ -299,7 +299,7 @@ TEST(Colour, LightnessFallsEvenly) {
 }
 
 TEST(Labels, NothingInATokenCanHarm) {
-  EXPECT_EQ(inspect::visible(std::string("a\0\x1b\n\x7f", 5)), "a␀␛␊␡");
+  EXPECT_EQ(inspect::visible(std::string("a\0\x1b\n\x7f", 5)), "a␀␛↵␡");
   EXPECT_EQ(inspect::visible("\u202Eabc\u2066"), "abc");
   EXPECT_EQ(inspect::visible("\xC2\x9B"
                              "31m"),

@@ -64,7 +64,7 @@ class AttentionData {
       if (measure === "norms" && head !== "rollout") values.forEach((v, i) => { values[i] = v * map.norms[i % map.norms.length]; });
       return values;
     }
-    const result = new Float32Array(kind.queries.length * kind.keys.length);
+    const result = new Float32Array(kind.queries.length * kind.keys.length).fill(head === "max" ? -Infinity : 0);
     for (const one of kind.heads) {
       const values = await this.values(kind, measure, layer, one);
       if (head === "mean") for (let i = 0; i < result.length; ++i) result[i] += values[i] / kind.heads.length;

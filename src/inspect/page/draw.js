@@ -2,6 +2,8 @@
 // Drawing: colours, canvases, elements.
 const $ = id => document.getElementById(id);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
+/// Whether the page is dark; on paper it is not (class `light`).
+const isDark = () => dark.matches && !document.documentElement.classList.contains("light");
 const bytesOf = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));
 const styles = new Map();
 function style(name) {
@@ -9,7 +11,12 @@ function style(name) {
   return styles.get(name);
 }
 const font = size => size + "px " + style("--sans");
-const hue = head => "hsl(" + (head * 137.5 + 15) % 360 + (dark.matches ? " 70% 62%)" : " 65% 42%)");
+/// The colour of a head; hexadecimal, which every reader of SVG knows.
+function hue(head, onDark) {
+  const angle = (head * 137.5 + 15) % 360, light = onDark ? 0.62 : 0.42, range = (onDark ? 0.7 : 0.65) * Math.min(light, 1 - light);
+  const part = n => { const k = (n + angle / 30) % 12; return Math.round(255 * (light - range * Math.max(-1, Math.min(k - 3, 9 - k, 1)))).toString(16).padStart(2, "0"); };
+  return "#" + part(0) + part(8) + part(4);
+}
 const shortNumber = value => Math.abs(value) >= 9.95 ? value.toFixed(0) : value.toFixed(2).replace(/^(-?)0\./, "$1.");
 const number = value => value === 0 ? "0" : Math.abs(value) < 0.001 ? value.toExponential(1) : value.toPrecision(3);
 
@@ -17,7 +24,7 @@ const number = value => value === 0 ? "0" : Math.abs(value) < 0.001 ? value.toEx
 class Shades {
   /// `light`: for light paper, whatever the page is.
   constructor(data, light) { this.positive = bytesOf(data.palette); this.negative = bytesOf(data.negative); this.paper = [0x16, 0x18, 0x1c]; this.light = !!light; this.restyle(); }
-  get onDark() { return dark.matches && !this.light; }
+  get onDark() { return isDark() && !this.light; }
   /// To be called after the page became light or dark.
   restyle() {
     styles.clear();
@@ -96,7 +103,7 @@ function paint(canvas, values, rows, columns, full, limit, shades) {
 /// A row of tabs, one of which is chosen; `entries`: [[value, text]]. Arrow keys go from one to the next.
 function drawTabs(box, entries, chosen, choose) {
   box.replaceChildren(...entries.map(([value, text], at) => {
-    const tab = element("button", text, { role: "tab", "data-value": value });
+    const tab = element("button", text, { role: "tab", "data-value": value, "aria-controls": "panels" });
     tab.onclick = () => choose(value);
     tab.onkeydown = event => {
       const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];

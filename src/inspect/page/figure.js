@@ -2,18 +2,24 @@
 const escapeMarkup = text => String(text).replace(/[&<>"]/g, c => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
 const figureText = (x, y, text, attributes) => `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" ${attributes || ""}>${escapeMarkup(text)}</text>`;
 
-/// Returns an SVG document. `what`: kind, values, full, shades, title, and of the view of lines: lines, strongest, query, key, step.
+/// Returns an SVG document. `what`: view, kind, values, full, shades, title, step; of lines also layers (as Lines.draw takes them),
+/// strongest, query and key; of a picture, picture: the canvas.
 function mapFigure(what) {
-  const body = (what.lines ? linesFigure : matrixFigure)(what), room = 10, width = Math.max(body.width, 240, 1.25 * widest([what.title], 12, 4000)) + 2 * room, height = body.height + 64;
-  const ramp = [...Array(32)].map((_, i) => `<rect x="${26 + 4 * i}" y="${height - 22}" width="4.2" height="8" fill="${what.shades.css(i / 31)}"/>`).join("");
+  const draw = { lines: linesFigure, picture: pictureFigure }[what.view] || matrixFigure;
+  const body = draw(what), room = 10, width = Math.max(body.width, 240, 1.25 * widest([what.title], 12, 4000)) + 2 * room, height = body.height + 64;
   const svg = `<svg width="${width.toFixed(0)}" height="${height.toFixed(0)}" viewBox="0 0 ${width.toFixed(0)} ${height.toFixed(0)}" font-family="DejaVu Sans, Helvetica, Arial, sans-serif" font-size="11">
 <title>${escapeMarkup(what.title)}</title>
 <rect width="100%" height="100%" fill="#fff"/>
 ${figureText(room, 18, what.title, 'font-size="12" font-weight="bold"')}
 <g transform="translate(${room} 28)">${body.markup}</g>
-${figureText(room + 4, height - 15, "0")}${ramp}${figureText(160, height - 15, number(what.full) + (hasSigns(what.values) ? "; orange below 0" : ""))}
+<g transform="translate(${room + 4} ${height - 15})">${body.legend || rampLegend(what)}</g>
 </svg>`;
   return new XMLSerializer().serializeToString(new DOMParser().parseFromString(svg, "text/html").querySelector("svg")) + "\n";
+}
+
+function rampLegend({ shades, full, values }) {
+  const ramp = [...Array(32)].map((_, i) => `<rect x="${12 + 4 * i}" y="-7" width="4.2" height="8" fill="${shades.css(i / 31)}"/>`).join("");
+  return figureText(0, 0, "0") + ramp + figureText(146, 0, number(full) + (hasSigns(values) ? "; orange below 0" : ""));
 }
 
 function matrixFigure({ kind, values, full, shades, step }) {
@@ -35,21 +41,27 @@ function matrixFigure({ kind, values, full, shades, step }) {
   return { markup: parts.join("\n"), width: left + columns * cell + tall * 0.5 + 10, height: above + rows * cell + 6 };
 }
 
-function linesFigure({ kind, values, full, shades, strongest, query, key, step }) {
+function linesFigure({ kind, layers, shades, strongest, query, key, step }) {
   const row = 18, columns = kind.keys.length, left = widest(kind.queries, 11, 180) + 8, middle = 150, right = left + middle, parts = [];
   const y = i => (i + 0.5) * row, paths = [];
-  for (let q = 0; q < kind.queries.length && q <= step; ++q) {
-    parts.push(figureText(left - 6, y(q) + 4, kind.queries[q], 'text-anchor="end"'));
-    const own = values.subarray(q * columns, (q + 1) * columns), best = own.indexOf(own.reduce((a, b) => Math.max(a, b), -Infinity));
-    own.forEach((value, k) => {
-      const strength = value / full;
-      if ((query >= 0 && q !== query) || (query < 0 && key >= 0 && k !== key) || (strongest && k !== best) || Math.abs(strength) < 0.03) return;
-      paths.push([Math.abs(strength), `<path d="M${left} ${y(q)}C${left + middle * 0.4} ${y(q)} ${left + middle * 0.6} ${y(k)} ${right} ${y(k)}" fill="none" stroke="${shades.css(strength < 0 ? -0.72 : 0.72)}" stroke-width="${(0.6 + 2.6 * Math.min(1, Math.abs(strength))).toFixed(2)}" stroke-opacity="${Math.min(1, 0.06 + Math.abs(strength)).toFixed(2)}"/>`]);
-    });
+  for (let q = 0; q < kind.queries.length && q <= step; ++q) parts.push(figureText(left - 6, y(q) + 4, kind.queries[q], 'text-anchor="end"'));
+  for (const [q, k, strength, colour] of chosenLines(kind, layers, query, key, step, strongest, 0.03)) {
+    const size = Math.min(1, Math.abs(strength));
+    paths.push(`<path d="M${left} ${y(q)}C${left + middle * 0.4} ${y(q)} ${left + middle * 0.6} ${y(k)} ${right} ${y(k)}" fill="none" stroke="${colour || shades.css(strength < 0 ? -0.72 : 0.72)}" stroke-width="${(0.6 + 2.6 * size).toFixed(2)}" stroke-opacity="${Math.min(1, 0.06 + size).toFixed(2)}"/>`);
   }
   kind.keys.forEach((token, k) => parts.push(figureText(right + 6, y(k) + 4, token)));
-  paths.sort((a, b) => a[0] - b[0]);
-  return { markup: paths.slice(-4000).map(p => p[1]).join("\n") + parts.join("\n"), width: right + widest(kind.keys, 11, 180) + 10, height: row * Math.max(kind.queries.length, columns) + 6 };
+  let across = 0;
+  const legend = layers.filter(one => one.colour).map(({ head, colour }) => {
+    const entry = `<rect x="${across}" y="-8" width="10" height="10" fill="${colour}"/>` + figureText(across + 14, 1, "head " + head);
+    across += 30 + widest(["head " + head], 11, 100);
+    return entry;
+  }).join("");
+  return { markup: paths.slice(-4000).join("\n") + parts.join("\n"), legend, width: Math.max(across, right + widest(kind.keys, 11, 180) + 10), height: row * Math.max(kind.queries.length, columns) + 6 };
+}
+
+function pictureFigure({ picture, full }) {
+  const width = parseFloat(picture.style.width), height = parseFloat(picture.style.height);
+  return { markup: `<image width="${width}" height="${height}" href="${picture.toDataURL()}"/>`, legend: figureText(0, 0, "black: 0; in full light: " + number(full)), width, height: height + 6 };
 }
 
 /// The PNG of an SVG document, two pixels to one.

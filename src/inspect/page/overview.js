@@ -42,7 +42,7 @@ class Overview {
     this.buttons = new Map();
     this.box.hidden = !kind || kind.maps.length === 1;
     if (!kind) return;
-    const top = element("tr", null), pattern = $("pattern").value, columns = kind.columns.length + 1;
+    const top = element("tr", null), { pattern } = viewer.state, columns = kind.columns.length + 1;
     const room = (window.innerWidth > 820 ? viewer.options.overviewShare || 0.36 : 0.8) * window.innerWidth;
     const size = Math.max(window.innerWidth > 820 ? 16 : 22, Math.min(72, room / columns - 5)), aspect = kind.queries.length / kind.keys.length;
     const width = Math.max(10, aspect > 1 ? size / aspect : size), height = Math.max(10, aspect > 1 ? size : size * aspect);
@@ -73,7 +73,7 @@ class Overview {
   }
   button(data, kind, layer, head, pattern, strongest, [width, height]) {
     const map = data.find(kind, "weights", layer, head), score = map && map.scores && map.scores[pattern];
-    const title = "layer " + layer + ", " + headName(head) + (pattern && score !== undefined ? ", " + patterns[pattern] + " " + number(score) : "");
+    const title = "layer " + layer + ", " + headName(head, kind) + (pattern && score !== undefined ? ", " + patterns[pattern] + " " + number(score) : "");
     const button = element("button", null, { title, "aria-label": title, "aria-pressed": false, tabindex: -1 }), canvas = element("canvas", null);
     canvas.style.width = width + "px"; canvas.style.height = height + "px";
     canvas.of = { layer, head, kind, data };

@@ -37,10 +37,27 @@ class MapPanel {
       if (to || event.key === "Enter" || event.key === " ") event.preventDefault();
       if (event.key === "Enter" || event.key === " ") viewer.hold(this.query, this.key);
     };
+    this.listenToImage();
     this.strands.box.onmouseleave = () => viewer.follow(-1, -1);
     this.strands.box.onkeydown = event => this.nextToken(event);
     this.part("text").ontoggle = () => { if (this.part("text").open && this.values) this.drawText(); };
     for (const button of this.box.querySelectorAll(".save button")) button.onclick = () => this.save(button.dataset.format);
+  }
+
+  /// A part of an image is a query of its own, and of other stacks a key.
+  listenToImage() {
+    const { viewer, overlay } = this, { canvas } = overlay, crosses = () => this.kind.kind === "cross";
+    const cell = key => crosses() ? [Math.max(0, this.query), key] : [key, -1];
+    canvas.onmousemove = event => viewer.follow(...cell(overlay.keyAt(event)));
+    canvas.onmouseleave = () => viewer.follow(-1, -1);
+    canvas.onclick = event => viewer.hold(...cell(overlay.keyAt(event)));
+    canvas.onkeydown = event => {
+      if (event.ctrlKey || event.altKey || event.metaKey) return;
+      const to = overlay.keyAfter(crosses() ? this.key : this.query, event.key), holds = event.key === "Enter" || event.key === " ";
+      if (to >= 0) viewer.hold(...cell(to), true);
+      if (holds) viewer.hold(this.query, this.key);
+      if (to >= 0 || holds) event.preventDefault();
+    };
   }
 
   /// From a token to the one above, below, or on the other side.
@@ -69,7 +86,9 @@ class MapPanel {
     if (turn !== this.turn) return;
     this.values = values;
     this.part("which").textContent = (this.caption ? this.caption + ": " : "") + viewer.title;
-    for (const part of ["stage", "legend", "text", "save"]) this.part(part).hidden = !shown;
+    for (const part of ["stage", "text"]) this.part(part).hidden = !shown;
+    this.part("legend").hidden = !shown || state.view === "neurons" || state.view === "picture";
+    this.part("save").hidden = !shown || state.view === "neurons";
     const map = shown && this.data.find(kind, state.measure, state.layer, state.head);
     this.part("name").textContent = map ? map.name : "";
     if (!shown) { this.part("readout").textContent = this.data.missing || "There is no such map here."; return; }
@@ -102,16 +121,18 @@ class MapPanel {
     if (!this.values) return;
     const { state, shades } = this.viewer, { kind, query, key, values, full } = this;
     if (state.view === "matrix") this.matrix.mark(kind, query, key);
-    if (state.view === "lines") {
-      const heads = state.also.filter(h => this.data.has(kind, state.measure, state.layer, h)), layers = [];
-      if (!heads.length) layers.push({ values, full });
-      for (const head of heads) layers.push({ values: await this.data.values(kind, state.measure, state.layer, head), full, colour: hue(head) });
-      this.strands.draw(kind, layers, shades, query, key, this.step, state.strongest);
-    }
+    if (state.view === "lines") this.strands.draw(kind, await this.lineLayers(shades.onDark), shades, query, key, this.step, state.strongest);
     if (state.view === "neurons") drawNeurons(this.part("neurons"), kind, await this.data.vectors(kind, state.layer, state.head), query, key, shades);
-    if (state.view === "picture") this.overlay.draw(kind, values, full, query, this.data.image, this.room);
+    if (state.view === "picture") this.overlay.draw(kind, values, full, query, key, this.data.image, this.room, this.part("which").textContent);
     this.readout();
     if (this.viewer.options.aside) this.drawAside();
+  }
+
+  /// What the view of lines draws: the heads that are chosen in it, each in its colour, else the map.
+  async lineLayers(onDark) {
+    const { kind, data, values, full } = this, { state, lineHeads } = this.viewer, heads = lineHeads.filter(head => data.has(kind, state.measure, state.layer, head));
+    if (!heads.length) return [{ values, full }];
+    return Promise.all(heads.map(async head => ({ head, values: await data.values(kind, state.measure, state.layer, head), full, colour: hue(head, onDark) })));
   }
 
   drawChips() {
@@ -120,13 +141,11 @@ class MapPanel {
     if (kind.heads.length > 1) {
       box.append("heads ");
       for (const head of kind.heads) {
-        const on = state.also.includes(head), chip = element("button", head, { "aria-pressed": on, "aria-label": "head " + head });
-        chip.style.borderColor = hue(head);
-        if (on) chip.style.background = hue(head);
+        const on = state.also.includes(head), chip = element("button", head, { "aria-pressed": on, "aria-label": "head " + head }), colour = hue(head, isDark());
+        chip.style.borderColor = colour;
+        if (on) chip.style.background = colour;
         chip.onclick = () => {
-          state.also = on ? state.also.filter(h => h !== head) : [...state.also, head];
-          this.drawChips();
-          this.drawFollowed();
+          this.viewer.showLines({ also: on ? state.also.filter(h => h !== head) : [...state.also, head].sort((a, b) => a - b) });
           box.querySelectorAll("button")[kind.heads.indexOf(head)].focus();
         };
         box.append(chip);
@@ -134,7 +153,7 @@ class MapPanel {
     }
     const label = element("label", null), tick = element("input", null, { type: "checkbox" });
     tick.checked = state.strongest;
-    tick.onchange = () => { state.strongest = tick.checked; this.drawFollowed(); };
+    tick.onchange = () => { this.viewer.showLines({ strongest: tick.checked }); box.querySelector("input").focus(); };
     label.append(tick, kind.kind === "cross" ? " alignment: strongest key only" : " strongest key only");
     box.append(label);
   }
@@ -145,11 +164,12 @@ class MapPanel {
   }
 
   readout() {
-    const { kind, query, key } = this, line = this.part("readout"), bold = text => element("b", text), now = [query, key, this.viewer.title].join();
+    const { kind, query, key } = this, line = this.part("readout"), bold = text => element("b", text), { state, title, lineHeads } = this.viewer, now = [query, key, title, state.head].join();
     if (now === this.followed) return;
     this.followed = now;
     line.replaceChildren();
     if (query < 0 && key < 0) { line.textContent = "Hover a token or cell to follow it. " + (kindNotes[kind.kind] || ""); return; }
+    if (lineHeads.length) line.append(headName(state.head, kind) + ": ");
     if (query >= 0 && key >= 0) line.append(bold(kind.queries[query]), " → ", bold(kind.keys[key]), " " + number(this.values[query * kind.keys.length + key]) + " · ");
     const asks = query >= 0;
     line.append(bold(asks ? kind.queries[query] : kind.keys[key]), asks ? " attends to " : " is attended to by ");
@@ -164,10 +184,12 @@ class MapPanel {
     if (kind.candidates && kind.candidates[at]) box.append(element("h3", "Candidates at " + (kind.kind === "cross" ? "the step of " : "and after ") + kind.queries[at]), barTable(kind.candidates[at], 1));
     if (data.scored && map && map.ablation) {
       const own = map.ablation.length === kind.queries.length && kind.kind !== "encoder" || map.ablation.length === 1;
-      const rows = map.ablation.map((change, i) => [data.scored[i], change, own && i === at]);
+      const rows = map.ablation.map((change, i) => [data.scored[i] + (map.ablation.length > 1 ? " (" + i + ")" : ""), change, own && i === at]);
       const shown = own && this.query >= 0 && rows[at] ? [rows[at]] : [];
       for (const row of [...rows].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 8)) if (!shown.includes(row)) shown.push(row);
-      box.append(element("h3", "Logits without this head"), barTable(shown, Math.max(...rows.map(r => Math.abs(r[1]))) || 1));
+      box.append(element("h3", "Logits without head " + state.head + (map.ablation.length > 1 ? ", of token (position)" : "")), barTable(shown, Math.max(...rows.map(r => Math.abs(r[1]))) || 1));
+    } else {
+      box.append(element("p", data.scored ? "Choose a single head to see what changes without it." : "What changes without this head was not measured. For a model with logits, heed attend … --ablate --output FILE.html does.", { class: "note" }));
     }
     box.hidden = !box.children.length;
   }
@@ -180,10 +202,12 @@ class MapPanel {
 
   /// Downloads the map as a figure on light paper, SVG or PNG.
   async save(format) {
-    const { state } = this.viewer, figure = mapFigure({
-      kind: this.kind, values: this.values, full: this.full, shades: new Shades(this.viewer.data, true), title: this.part("which").textContent,
-      lines: state.view === "lines", strongest: state.strongest, query: this.query, key: this.key, step: this.step });
-    const name = [this.kind.kind, "layer", state.layer, "head", state.head].join("-") + "." + format;
+    const { state, lineHeads } = this.viewer, { kind } = this, ofPicture = state.view === "picture", query = Math.max(0, this.query);
+    const figure = mapFigure({
+      view: state.view, kind, values: this.values, full: this.full, shades: new Shades(this.viewer.data, true), layers: state.view === "lines" ? await this.lineLayers(false) : [],
+      title: this.part("which").textContent + (ofPicture ? ", query " + kind.queries[query] : ""), picture: this.overlay.canvas,
+      strongest: state.strongest, query: this.query, key: this.key, step: this.step });
+    const heads = lineHeads.length ? ["heads", ...lineHeads] : ["head", state.head], name = [kind.kind, "layer", state.layer, ...heads, ...(ofPicture ? ["query", query] : [])].join("-") + "." + format;
     download(format === "svg" ? new Blob([figure], { type: "image/svg+xml" }) : await rasterOf(figure), name);
   }
 }

@@ -3,29 +3,37 @@ const measureNames = { weights: "attention weights", norms: "value-weighted norm
 const kindNotes = { cross: "Rows are the target's tokens, as they are produced.", decoder: "Rows are the tokens that the decoder has read; each step predicts the next." };
 const patterns = { "": "…", focus: "few tokens", previous: "previous token", next: "next token", first: "first token", same: "own position", repeat: "same token elsewhere", induction: "induction (after an earlier same token)" };
 const viewNames = { matrix: "Matrix", lines: "Lines", neurons: "Queries · keys", picture: "Image" };
-const headName = head => typeof head === "number" ? "head " + head : { mean: "mean of heads", max: "largest of heads", rollout: "rollout" }[head];
+const headName = (head, kind) => typeof head === "number" ? "head " + head : head === "rollout" ? head : (head === "mean" ? "mean" : "largest") + (kind.some_heads ? " of shown heads" : " of heads");
 const headOf = text => /^\d+$/.test(text) ? +text : text;
+
+const scales = { all: "largest of all heads", own: "largest of this map", one: "1" };
 
 class Viewer {
   /// `options`: aside: facts of the data are listed beside the map; vectors: queries and keys can be had for any kind;
   /// steps: kinds without candidates have steps too; shown(): called after something else is shown; held(query, key): after a token was chosen.
   constructor(options) {
     this.options = options;
-    this.state = { kind: 0, measure: "weights", layer: 0, head: 0, view: "matrix", query: -1, key: -1, held: false, scale: "all", step: Infinity, also: [], strongest: false };
+    this.state = { kind: 0, measure: "weights", layer: 0, head: 0, view: "matrix", query: -1, key: -1, held: false, step: Infinity, scale: "all", pattern: "", also: [], strongest: false };
     this.panels = [];
     this.overviewOf = 0;
     this.drawn = Promise.resolve();
     this.overview = new Overview(this);
-    fill($("scale"), [["all", "largest of all heads"], ["own", "largest of this map"], ["one", "1"]]);
+    fill($("scale"), Object.entries(scales));
     this.listen();
   }
 
   get data() { return this.panels[0].data; }
   get kind() { return this.data.kinds[this.state.kind]; }
   get step() { return Math.min(this.state.step, this.kind.queries.length - 1); }
+  /// The heads whose lines are shown, if some are chosen.
+  get lineHeads() {
+    const { state, kind, data } = this;
+    return state.view === "lines" ? state.also.filter(head => data.has(kind, state.measure, state.layer, head)) : [];
+  }
   get title() {
-    const { state } = this, plain = state.head === "rollout" || state.measure === "weights";
-    return this.kind.title + ", layer " + state.layer + ", " + headName(state.head) + (plain ? "" : ", " + measureNames[state.measure]);
+    const { state, lineHeads } = this, plain = state.measure === "weights" || (state.head === "rollout" && !lineHeads.length);
+    const heads = lineHeads.length > 1 ? "heads " + lineHeads.join(", ") : headName(lineHeads.length ? lineHeads[0] : state.head, this.kind);
+    return this.kind.title + ", layer " + state.layer + ", " + heads + (plain ? "" : ", " + measureNames[state.measure]);
   }
 
   /// Shows other data: [{data, caption}], the first of which says what there is to choose. What was chosen is kept where it can be.
@@ -87,6 +95,13 @@ class Viewer {
     this.options.shown();
   }
 
+  /// What is shown of the lines of all panels.
+  showLines(change) {
+    Object.assign(this.state, change);
+    this.drawn = this.draw();
+    this.options.shown();
+  }
+
   async draw() {
     await Promise.all(this.panels.map(panel => panel.draw()));
     document.documentElement.dataset.drawn = performance.now().toFixed(0);
@@ -100,9 +115,10 @@ class Viewer {
     fill($("head"), kind.columns.map(h => [h, h]));
     if (!kind.measures.includes(state.measure)) state.measure = kind.measures[0] || "weights";
     fill($("measure"), kind.measures.map(m => [m, measureNames[m]]));
-    const known = Object.keys(patterns).filter(p => !p || kind.maps.some(m => m.scores && p in m.scores)), before = $("pattern").value;
+    const known = Object.keys(patterns).filter(p => !p || kind.maps.some(m => m.scores && p in m.scores));
     fill($("pattern"), known.map(p => [p, patterns[p]]));
-    $("pattern").value = known.includes(before) ? before : "";
+    if (!known.includes(state.pattern)) state.pattern = "";
+    $("pattern").value = state.pattern;
     $("step").max = kind.queries.length - 1;
     $("step-box").hidden = !kind.candidates && !(this.options.steps && kind.kind !== "encoder");
     const views = ["matrix", "lines"].concat(kind.vectors || this.options.vectors ? ["neurons"] : [], this.overImage(kind) ? ["picture"] : []);
@@ -138,16 +154,28 @@ class Viewer {
     $("head").onchange = () => this.show({ head: headOf($("head").value) });
     $("measure").onchange = () => { this.state.measure = $("measure").value; this.rebuild(); };
     $("scale").onchange = () => { this.state.scale = $("scale").value; this.rebuild(); };
-    $("all-of").onchange = () => { this.overviewOf = +$("all-of").value; this.overview.build(); this.overview.mark(); };
+    $("all-of").onchange = () => { this.overviewOf = +$("all-of").value; this.overview.build(); this.overview.mark(); this.options.shown(); };
     $("pattern").onchange = () => {
-      const pattern = $("pattern").value, best = this.kind.maps.filter(m => pattern && m.scores && typeof m.head === "number").sort((a, b) => b.scores[pattern] - a.scores[pattern])[0];
+      const pattern = this.state.pattern = $("pattern").value, best = this.kind.maps.filter(m => pattern && m.scores && typeof m.head === "number").sort((a, b) => b.scores[pattern] - a.scores[pattern])[0];
       if (best) Object.assign(this.state, { layer: best.layer, head: best.head });
       this.rebuild();
     };
     $("step").oninput = () => { const step = +$("step").value; this.show({ step: step === this.kind.queries.length - 1 ? Infinity : step, query: step, key: -1, held: true }); if (this.options.held) this.options.held(step, -1); };
     window.addEventListener("resize", () => { if (this.panels.length) this.show({}); });
-    dark.onchange = () => { if (this.panels.length) { this.shades.restyle(); this.rebuild(); } };
+    dark.onchange = () => this.restyle();
+    window.onbeforeprint = () => this.restyle(true);
+    window.onafterprint = () => this.restyle();
     document.addEventListener("keydown", event => this.onKey(event));
+  }
+
+  /// After the page became light or dark; paper is `light` whatever the page is. What is decoded is drawn before this returns to
+  /// the browser, in its microtasks.
+  restyle(light) {
+    document.documentElement.classList.toggle("light", !!light);
+    if (!this.panels.length) return;
+    this.shades.restyle();
+    if (light) this.drawn = this.draw();
+    else this.rebuild();
   }
 
   onKey(event) {
@@ -161,17 +189,20 @@ class Viewer {
     if ($("overview").contains(document.activeElement)) this.overview.focus();
   }
 
-  // ---- the address: kind/measure/layer.head/view, then q, k and s with the query, key and step
+  // ---- the address: kind/measure/layer.head/view, then q, k and s with the query, key and step, and what else is not as it begins
   address() {
     const { state } = this, part = (letter, value) => value >= 0 && Number.isFinite(value) ? "/" + letter + value : "";
     const held = state.held ? part("q", state.query) + part("k", state.key) : "";
-    return [encodeURIComponent(this.kind.kind), state.measure, state.layer + "." + state.head, state.view].join("/") + held + part("s", state.step);
+    const more = [["also", state.also.join(".")], ["strongest", state.strongest ? 1 : ""], ["scale", state.scale === "all" ? "" : state.scale], ["find", state.pattern], ["overview", this.overviewOf || ""]];
+    return [encodeURIComponent(this.kind.kind), state.measure, state.layer + "." + state.head, state.view].join("/") + held + part("s", state.step) +
+      more.filter(([, value]) => value !== "").map(([name, value]) => "/" + name + "=" + value).join("");
   }
   read(address) {
-    const parts = address.split("/"), at = (letter, count) => {
-      const part = parts.slice(4).find(p => p[0] === letter), index = part === undefined ? -1 : parseInt(part.slice(1), 10);
-      return index >= 0 && index < count ? index : -1;
+    const parts = address.split("/"), rest = parts.slice(4), at = (letter, count) => {
+      const part = rest.find(p => p[0] === letter && /^\d+$/.test(p.slice(1))), index = part ? +part.slice(1) : -1;
+      return index < count ? index : -1;
     };
+    const more = new URLSearchParams(rest.filter(p => p.includes("=")).join("&"));
     const { state, data } = this;
     state.kind = Math.max(0, data.kinds.findIndex(k => encodeURIComponent(k.kind) === parts[0]));
     const kind = this.kind, [layer, head] = (parts[2] || "").split("."), wanted = { layer: parseInt(layer, 10), head: headOf(head || "") };
@@ -182,6 +213,10 @@ class Viewer {
     state.held = state.query >= 0 || state.key >= 0;
     const step = at("s", kind.queries.length);
     state.step = step >= 0 ? step : Infinity;
+    const heads = (more.get("also") || "").split(".").filter(Boolean).map(Number), scale = more.get("scale");
+    Object.assign(state, { also: heads.filter(head => kind.heads.includes(head)), strongest: more.has("strongest"), scale: scale in scales ? scale : "all", pattern: more.get("find") || "" });
+    this.overviewOf = this.panels[+more.get("overview")] ? +more.get("overview") : 0;
+    $("all-of").value = this.overviewOf;
     this.rebuild();
   }
 }

@@ -27,7 +27,6 @@ class Matrix {
   draw(kind, values, full, shades, step, room) {
     const shape = this.measure(kind, room), { cell, left, above } = shape, rows = kind.queries.length, columns = kind.keys.length;
     const small = document.createElement("canvas"), context = sized(this.map, shape.width, shape.height);
-    sized(this.over, shape.width, shape.height);
     paint(small, values, rows, columns, full, Infinity, shades);
     context.imageSmoothingEnabled = false;
     context.drawImage(small, left, above, columns * cell, rows * cell);
@@ -42,7 +41,7 @@ class Matrix {
       context.font = font(10); context.textAlign = "center"; context.textBaseline = "middle";
       for (let i = 0; i < values.length; ++i) {
         const share = values[i] / full;
-        if (Math.abs(share) < 0.02) continue;
+        if (Math.abs(share) < 0.02 || Math.abs(values[i]) < 0.005) continue;
         context.fillStyle = shades.ink(share);
         context.fillText(shortNumber(values[i]), left + (i % columns + 0.5) * cell, above + (Math.floor(i / columns) + 0.5) * cell);
       }
@@ -70,8 +69,9 @@ class Matrix {
     context.restore();
   }
   mark(kind, query, key) {
-    const context = this.over.getContext("2d"), { cell, left, above, width, height, every } = this.shape;
-    context.clearRect(0, 0, width, height);
+    const { cell, left, above, width, height, every } = this.shape;
+    // In print, a canvas over another one would hide it.
+    const context = document.documentElement.classList.contains("light") ? this.map.getContext("2d") : sized(this.over, width, height);
     context.strokeStyle = style("--accent"); context.lineWidth = 1.5;
     const room = cell < 6 ? 1.5 : 0;
     if (query >= 0) context.strokeRect(left, above + query * cell - room, kind.keys.length * cell, cell + 2 * room);
@@ -100,6 +100,25 @@ class Matrix {
 }
 
 // ---- lines from token to token
+/// The lines to draw, [query, key, strength, colour], the weakest first: of the followed query or key, or of all, with at least a
+/// share of the full colour; `layers`: [{values, full, colour}], one per head that is shown.
+function chosenLines(kind, layers, query, key, step, strongest, least) {
+  const columns = kind.keys.length, chosen = [];
+  for (const { values, full, colour } of layers) {
+    for (let q = 0; q < kind.queries.length; ++q) {
+      if (q > step || (query >= 0 && q !== query)) continue;
+      let best = 0;
+      if (strongest) for (let k = 1; k < columns; ++k) if (values[q * columns + k] > values[q * columns + best]) best = k;
+      for (let k = 0; k < columns; ++k) {
+        if ((query < 0 && key >= 0 && k !== key) || (strongest && k !== best)) continue;
+        const strength = values[q * columns + k] / full;
+        if (Math.abs(strength) > least) chosen.push([q, k, strength, colour]);
+      }
+    }
+  }
+  return chosen.sort((a, b) => Math.abs(a[2]) - Math.abs(b[2]));
+}
+
 class Lines {
   constructor(box) {
     Object.assign(this, { row: 22, side: 150, middle: 150, top: 4 });
@@ -128,24 +147,10 @@ class Lines {
     box.append(part);
     this.wires.style.left = this.side + "px";
   }
-  /// `layers`: [{values, full, colour}], one per head that is shown.
   draw(kind, layers, shades, query, key, step, strongest) {
     const columns = kind.keys.length, rows = Math.max(kind.queries.length, columns);
     const context = sized(this.wires, this.middle, this.top + rows * this.row), y = i => this.top + (i + 0.5) * this.row;
-    const one = query >= 0 || key >= 0, chosen = [];
-    for (const { values, full, colour } of layers) {
-      for (let q = 0; q < kind.queries.length; ++q) {
-        if (q > step || (query >= 0 && q !== query)) continue;
-        let best = 0;
-        if (strongest) for (let k = 1; k < columns; ++k) if (values[q * columns + k] > values[q * columns + best]) best = k;
-        for (let k = 0; k < columns; ++k) {
-          if ((query < 0 && key >= 0 && k !== key) || (strongest && k !== best)) continue;
-          const strength = values[q * columns + k] / full;
-          if (Math.abs(strength) > (one ? 0.02 : 0.06)) chosen.push([q, k, strength, colour]);
-        }
-      }
-    }
-    chosen.sort((a, b) => Math.abs(a[2]) - Math.abs(b[2]));
+    const chosen = chosenLines(kind, layers, query, key, step, strongest, query >= 0 || key >= 0 ? 0.02 : 0.06);
     for (const [q, k, strength, colour] of chosen.slice(-2500)) {
       context.strokeStyle = colour || shades.css(strength < 0 ? -0.72 : 0.72);
       context.globalAlpha = Math.min(1, 0.06 + Math.abs(strength));
@@ -195,9 +200,13 @@ function drawNeurons(box, kind, vectors, query, key, shades) {
 
 // ---- attention over an image, or over the frames of a sound
 class Overlay {
-  constructor(box) { this.canvas = box.querySelector(".overlay"); }
-  /// `about`: {picture: the image, rows, columns, first: index of the key of its first part}.
-  draw(kind, values, full, query, about, room) {
+  constructor(box) {
+    this.canvas = box.querySelector(".overlay");
+    this.of = box.querySelector(".of");
+  }
+  /// `about`: {picture: the image, rows, columns, first: index of the key of its first part}; without a query, that of the first.
+  draw(kind, values, full, query, key, about, room, title) {
+    this.about = about;
     const image = about.picture, scale = Math.min(520, room - 20) / image.width;
     const columns = kind.keys.length, width = image.width * scale, height = Math.min(520, Math.max(60, image.height * scale));
     const context = sized(this.canvas, width, height);
@@ -210,7 +219,22 @@ class Overlay {
       context.fillRect(i % about.columns * across, Math.floor(i / about.columns) * down, across + 0.5, down + 0.5);
     }
     context.strokeStyle = style("--accent"); context.lineWidth = 2;
-    const at = q - about.first;
-    if (kind.kind !== "cross" && at >= 0) context.strokeRect(at % about.columns * across, Math.floor(at / about.columns) * down, across, down);
+    const own = kind.kind !== "cross", at = (own ? q : key) - about.first;
+    if (at >= 0) context.strokeRect(at % about.columns * across, Math.floor(at / about.columns) * down, across, down);
+    this.of.textContent = "Attention of query " + kind.queries[q] + " (" + q + "); black: 0, in full light: " + number(full) + ". " + (own ? "A click on a part chooses its query." : "Step chooses the query.");
+    this.canvas.setAttribute("aria-label", title + ", query " + kind.queries[q] + ": " + about.rows + " rows by " + about.columns + " columns; the arrow keys go from part to part, Enter lets go; the numbers are below, as text");
+  }
+  /// The key of the part under the mouse.
+  keyAt(event) {
+    const { about, canvas } = this, part = (at, size, count) => Math.max(0, Math.min(count - 1, Math.floor(at / size * count)));
+    return about.first + part(event.offsetY, canvas.clientHeight, about.rows) * about.columns + part(event.offsetX, canvas.clientWidth, about.columns);
+  }
+  /// The key of the part that an arrow key leads to, or -1.
+  keyAfter(key, name) {
+    const { rows, columns, first } = this.about, turn = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[name];
+    if (!turn) return -1;
+    if (key < first) return first;
+    const within = (value, count) => Math.max(0, Math.min(count - 1, value)), at = key - first;
+    return first + within(Math.floor(at / columns) + turn[0], rows) * columns + within(at % columns + turn[1], columns);
   }
 }
