@@ -14,6 +14,8 @@ namespace {
 
 /// Of a model without a limit of its own, such as T5.
 constexpr std::int64_t kMostTokens = 8192;
+/// Outputs of an encoder-decoder that are kept.
+constexpr std::size_t kKeptOutputs = 32;
 
 std::string summary(const std::string& first, const std::string& second, const char* between) {
   return second.empty() ? first : first + between + second;
@@ -52,12 +54,13 @@ void ExploredModel::find_heads() {
   value_maps_ = ValueMaps(*model_, record.layers);
 }
 
-const std::vector<std::int64_t>& ExploredModel::heads(const std::string& kind) const {
+const std::vector<std::int64_t>& ExploredModel::heads(const std::string& kind,
+                                                      const std::string& where) const {
   const auto found = heads_.find(kind);
   if (found != heads_.end()) return found->second;
   std::string known;
   for (const AttentionKind& one : kinds_) known += (known.empty() ? "" : ", ") + one.name;
-  throw Error("kind: expected " + known + ", which the model has, got " +
+  throw Error(where + ": expected " + known + ", which the model has, got " +
               inspect::shorten(inspect::visible(kind), 40));
 }
 
@@ -119,6 +122,9 @@ ExploredText ExploredModel::encoder_text(const RequestedText& text) const {
 }
 
 ExploredText ExploredModel::decoder_text(const RequestedText& text) const {
+  if (text.text && tokenizer_->encode(*text.text).ids.empty() && !generation_.bos_token_id &&
+      !tokenizer_->bos_id())
+    throw Error("text: expected at least one token");
   std::vector<std::int64_t> ids = text.ids ? *text.ids : prompt_ids(*tokenizer_, *text.text, generation_);
   check_ids(ids, text.ids ? "ids" : "text");
   std::vector<std::string> tokens;
@@ -133,6 +139,8 @@ ExploredText ExploredModel::decoder_text(const RequestedText& text) const {
 std::vector<std::int64_t> ExploredModel::greedy_output(const std::vector<std::int64_t>& source,
                                                        std::int64_t max_new_tokens,
                                                        const std::atomic<bool>& stop) const {
+  const std::pair key(source, max_new_tokens);
+  if (const auto kept = outputs_.find(key); kept != outputs_.end()) return kept->second;
   GenerationOptions options = generation_;
   options.num_beams = options.num_return_sequences = 1;
   options.do_sample = false;
@@ -142,7 +150,8 @@ std::vector<std::int64_t> ExploredModel::greedy_output(const std::vector<std::in
   hooks.stop = &stop;
   const std::vector<std::vector<std::int64_t>> sources{source};
   const auto& both = dynamic_cast<const EncoderDecoderModel&>(*model_);
-  return search_sources(both, sources, options, kMostTokens, hooks).front().front().ids;
+  if (outputs_.size() >= kKeptOutputs) outputs_.clear();
+  return outputs_[key] = search_sources(both, sources, options, kMostTokens, hooks).front().front().ids;
 }
 
 ExploredText ExploredModel::encoder_decoder_text(const EncoderDecoderModel& both, const RequestedText& text,

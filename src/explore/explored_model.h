@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "explore/run_request.h"
@@ -38,8 +39,8 @@ class ExploredModel {
   const Model& model() const { return *model_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::vector<AttentionKind>& kinds() const { return kinds_; }
-  /// The number of heads of each layer of a kind.
-  const std::vector<std::int64_t>& heads(const std::string& kind) const;
+  /// The number of heads of each layer of a kind. Throws Error that begins with `where` if there is none.
+  const std::vector<std::int64_t>& heads(const std::string& kind, const std::string& where = "kind") const;
   /// Empty where the norms of values are to be recorded.
   const ValueMaps& value_maps() const { return value_maps_; }
   /// `decoder`, `encoder` or `encoder-decoder`
@@ -75,6 +76,8 @@ class ExploredModel {
   std::map<std::string, std::vector<std::int64_t>, std::less<>> heads_;
   ValueMaps value_maps_;
   mutable std::unordered_map<std::int64_t, std::string> shown_;  // tokens that were asked for
+  /// Greedy outputs, by their source and the most tokens they may have.
+  mutable std::map<std::pair<std::vector<std::int64_t>, std::int64_t>, std::vector<std::int64_t>> outputs_;
 };
 
 }  // namespace heed::explore

@@ -238,13 +238,16 @@ std::string Explorer::ablation(std::string_view request, const std::atomic<bool>
   for (const AttentionKind& kind : model.kinds()) {
     if (!wanted.kind || *wanted.kind == kind.name) options.kinds.push_back(kind);
   }
-  if (wanted.kind) {
-    const auto layers = std::ssize(model.heads(*wanted.kind));  // throws for a kind that the model lacks
-    if (wanted.layer && *wanted.layer >= layers)
+  if (wanted.kind) model.heads(*wanted.kind);  // throws for a kind that the model lacks
+  if (wanted.layer) {
+    std::int64_t layers = 0;
+    for (const AttentionKind& kind : options.kinds)
+      layers = std::max(layers, std::ssize(model.heads(kind.name)));
+    if (*wanted.layer >= layers)
       throw Error("layer: expected a layer below " + std::to_string(layers) + ", got " +
                   std::to_string(*wanted.layer));
+    options.layers = {*wanted.layer};
   }
-  if (wanted.layer) options.layers = {*wanted.layer};
   const AttentionRecord record = record_attention(model.model(), text.input.tensors, options);
   if (!record.logits.defined())
     throw Error("ablation: expected a model with logits, got " + model.name() + " without");

@@ -21,7 +21,7 @@ const AttentionKind& kind_named(const ExploredModel& model, const std::string& n
 }
 
 void check_head(const ExploredModel& model, const HeadChange& change, const std::string& where) {
-  const std::vector<std::int64_t>& heads = model.heads(change.kind);
+  const std::vector<std::int64_t>& heads = model.heads(change.kind, where + ".kind");
   const auto layers = static_cast<std::int64_t>(heads.size());
   if (change.layer >= layers)
     throw Error(where + ".layer: expected a layer below " + std::to_string(layers) + ", got " +

@@ -38,7 +38,7 @@ TEST(Explorer, RefusesWhatTheModelLacks) {
   EXPECT_EQ(refusal_of(explorer, {{"model", 0}, {"text", "5"}, {"target", "6"}}),
             "target: expected an encoder-decoder, got the decoder decoders/gpt2");
   EXPECT_EQ(refusal_of(explorer, changed({{"kind", "cross"}, {"layer", 0}, {"head", 0}, {"factor", 0}})),
-            "kind: expected decoder, which the model has, got cross");
+            "changes[0].kind: expected decoder, which the model has, got cross");
   EXPECT_EQ(refusal_of(explorer, changed({{"kind", "decoder"}, {"layer", 2}, {"head", 0}, {"factor", 0}})),
             "changes[0].layer: expected a layer below 2, got 2");
   EXPECT_EQ(refusal_of(explorer, changed({{"kind", "decoder"}, {"layer", 0}, {"head", 4}, {"factor", 0}})),
@@ -55,8 +55,16 @@ TEST(Explorer, RefusesWhatTheModelLacks) {
   EXPECT_EQ(refusal_of(explorer,
                        {{"model", 0}, {"text", "5 6"}, {"id", 1}, {"kind", "decoder"}, {"layer", 9}}, true),
             "layer: expected a layer below 2, got 9");
+  EXPECT_EQ(refusal_of(explorer, {{"model", 0}, {"text", "5 6"}, {"id", 1}, {"layer", 77}}, true),
+            "layer: expected a layer below 2, got 77");
   EXPECT_EQ(refusal_of(explorer, {{"model", 2}, {"text", "5 6"}, {"id", 1}}, true),
             "ablation: expected a model with logits, got encoders/bert without");
+}
+
+TEST(Explorer, RefusesTextsWithoutTokens) {
+  explore::Explorer explorer = explorer_of(sample("decoders/qwen2"), sample_encoder_decoder());
+  for (const int model : {0, 1})
+    EXPECT_EQ(refusal_of(explorer, {{"model", model}, {"text", ""}}), "text: expected at least one token");
 }
 
 TEST(Explorer, RefusesModelsThatReadNoText) { EXPECT_THROW(sample("vit-model"), Error); }

@@ -138,6 +138,9 @@ TEST(Explorer, EncoderDecoderStepsThroughItsOwnOutput) {
   const std::vector<std::int64_t> source = input_row("marian", "input_ids");
   const Json whole = run(explorer, {{"model", 0}, {"ids", source}, {"max_new_tokens", 6}});
   ASSERT_LE(whole["target_ids"].size(), 6u);
+  const Json again = run(explorer, {{"model", 0}, {"ids", source}, {"max_new_tokens", 6}});
+  EXPECT_EQ(again["target_ids"], whole["target_ids"]) << "kept";
+  EXPECT_LE(run(explorer, {{"model", 0}, {"ids", source}, {"max_new_tokens", 2}})["target_ids"].size(), 2u);
   std::vector<std::int64_t> target;
   for (const Json& id : whole["target_ids"]) {  // greedy: each step's best candidate
     const Json step =

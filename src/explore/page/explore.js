@@ -110,9 +110,9 @@ async function run() {
     if (error.name === "AbortError" || own !== running) return false;
     complain(error.message);
     $("status").textContent = "";
-    const refused = /^changes\[(\d+)\]/.exec(error.message);
-    if (refused && ask.changes[refused[1]]) {  // the others stay
-      ask = { ...ask, changes: ask.changes.filter((_, i) => i !== +refused[1]) };
+    const refused = /^changes(?:\[(\d+)\])?[.:]/.exec(error.message), index = refused && (refused[1] ? +refused[1] : ask.changes.length - 1);
+    if (refused && ask.changes[index]) {  // the others stay
+      ask = { ...ask, changes: ask.changes.filter((_, i) => i !== index) };
       if (await run()) complain(error.message);
     }
     return false;
