@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 
 #include "cli/attend_input.h"
 #include "cli/attend_picture.h"
@@ -26,6 +28,9 @@ namespace {
 // Of a page's queries and keys, unless --vectors asks for more: a text of 64 tokens in a BERT of usual size.
 constexpr std::int64_t kUsualVectors = 1'200'000;
 
+// Seconds that ablation may take for a page, unless --ablate asks for it.
+constexpr double kCheapAblation = 2;
+
 struct AttendArguments {
   std::vector<std::string> texts;
   std::optional<std::string> target, pair;
@@ -39,7 +44,8 @@ struct AttendArguments {
   std::optional<std::int64_t> position;
   std::string token;
   std::filesystem::path output;
-  bool vectors = false, ablate = false;
+  bool vectors = false;
+  std::optional<bool> ablate;  // by default, for a page where it is cheap
   double width = 0;
   std::string palette = "blue";
 
@@ -96,42 +102,10 @@ void check_layers(const MapChoice& choice, const AttentionRecord& record) {
   }
 }
 
-// Returns the id of --token: a token of the vocabulary, or a number.
-std::int64_t token_id(const std::string& token, const Tokenizer* tokenizer) {
-  if (tokenizer != nullptr) {
-    for (const char* begin : {"", "▁", "Ġ"}) {
-      if (const auto id = tokenizer->token_to_id(begin + token)) return *id;
-    }
-  }
-  if (!token.empty() && token.find_first_not_of("0123456789") == std::string::npos && token.size() < 10)
-    return std::stoll(token);
-  throw UsageError("--token: expected one token of the vocabulary or its id, got \"" + token + "\"");
-}
-
-// The logit that --show gradient explains: at --position (the mask token's, else the last), of --token (the
-// one that follows in the text, else the most probable).
-LogitChoice chosen_logit(const AttendArguments& arguments, const AttendInput& input,
-                         const AttendSource& source) {
-  const Tensor logits = record_attention(source.model, input.tensors, {attention_kinds(source.model)}).logits;
-  if (!logits.defined())
-    throw Error("attend: expected a model with logits for --show gradient, got " + source.model.family() +
-                " without a head");
-  const std::int64_t positions = logits.rank() == 3 ? logits.size(1) : 1;
-  LogitChoice choice;
-  choice.position =
-      arguments.position.value_or(logits.rank() == 3 ? input.mask_position.value_or(positions - 1) : 0);
-  if (choice.position >= positions)
-    throw UsageError(
-        fmt::format("--position: expected a position below {}, got {}", positions, choice.position));
-  const auto at = static_cast<std::size_t>(choice.position);
-  const bool follows = at < input.following.size() && input.following[at] >= 0 && logits.rank() == 3;
-  choice.token = !arguments.token.empty() ? token_id(arguments.token, source.tokenizer)
-                 : follows                ? input.following[at]
-                                          : best_token(logits, choice.position);
-  if (choice.token >= logits.size(logits.rank() - 1))
-    throw UsageError(fmt::format("--token: expected an id below {}, got {}", logits.size(logits.rank() - 1),
-                                 choice.token));
-  return choice;
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 bool writes(const AttendArguments& arguments, const char* ending) {
@@ -149,6 +123,24 @@ std::vector<std::string> measures_of(const AttendArguments& arguments,
       std::any_of(kinds.begin(), kinds.end(), [](const AttentionKind& kind) { return kind.is_self(); });
   if (writes(arguments, ".html") && plain && self) measures.emplace_back("rollout");
   return measures;
+}
+
+// Whether to run the model without each head of the record, of which a pass took `seconds`. The first one may
+// have read the model's file, so another one is asked where it was slow.
+bool ablates(const AttendArguments& arguments, const AttentionRecord& record, double seconds,
+             const std::function<void()>& pass) {
+  if (arguments.ablate) return *arguments.ablate;
+  if (!writes(arguments, ".html") || !record.logits.defined()) return false;
+  double heads = 0;
+  for (const RecordedLayer& layer : record.layers) heads += static_cast<double>(layer.weights.size(0));
+  if (seconds * heads > kCheapAblation && seconds < kCheapAblation) seconds = seconds_of(pass);
+  return seconds * heads <= kCheapAblation;
+}
+
+void keep_layers(AttentionRecord& record, const std::vector<std::int64_t>& layers) {
+  std::erase_if(record.layers, [&](const RecordedLayer& layer) {
+    return !layers.empty() && std::find(layers.begin(), layers.end(), layer.layer) == layers.end();
+  });
 }
 
 AttentionPicture attend(const AttendArguments& arguments, AttendInput input, const AttendSource& source) {
@@ -170,11 +162,12 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   AttentionPicture picture;
   picture.title = input.title;
   if (shows("gradient")) {
-    options.gradient = chosen_logit(arguments, input, source);
+    options.gradient = chosen_logit(arguments.position, arguments.token, input, source);
     picture.title += fmt::format(" (gradient of {} at {})", name_of(options.gradient->token, source),
                                  options.gradient->position);
   }
-  AttentionRecord record = record_attention(source.model, input.tensors, options);
+  AttentionRecord record;
+  const double seconds = seconds_of([&] { record = record_attention(source.model, input.tensors, options); });
   check_layers(choice, record);
   add_missing_tokens(input, record);
   for (const AttentionKind& kind : options.kinds) {
@@ -188,13 +181,9 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   for (const std::string& measure : measures)
     add_measure(picture, measure == "rollout" ? whole : record, choice, measure);
   if (page) add_page_facts(picture, record, input, source, arguments.vectors ? INT64_MAX : kUsualVectors);
-  if (arguments.ablate) {
-    std::erase_if(record.layers, [&](const RecordedLayer& layer) {
-      return !choice.layers.empty() &&
-             std::find(choice.layers.begin(), choice.layers.end(), layer.layer) == choice.layers.end();
-    });
-    add_ablations(picture, record, input, source);
-  }
+  keep_layers(record, choice.layers);
+  if (ablates(arguments, record, seconds, [&] { record_attention(source.model, input.tensors, {}); }))
+    add_ablations(picture, record, input, source, arguments.ablate.has_value());
   if (!arguments.ranges.all()) cut_picture(arguments.ranges, picture);
   return picture;
 }
@@ -232,7 +221,7 @@ void check_arguments(AttendArguments& arguments, const Globals& globals) {
     throw UsageError("--max-new-tokens: cannot be combined with --target");
   if (arguments.vectors && !writes(arguments, ".html"))
     throw UsageError("--vectors: needs --output FILE.html");
-  if (arguments.ablate && !writes(arguments, ".html") && !writes(arguments, ".json") &&
+  if (arguments.ablate == true && !writes(arguments, ".html") && !writes(arguments, ".json") &&
       !(globals.json && arguments.output.empty()))
     throw UsageError("--ablate: needs --output FILE.html or FILE.json, or --json");
   arguments.ranges.selection();
@@ -261,6 +250,7 @@ void run(AttendArguments arguments, const Globals& globals) {
     if (arguments.input.empty()) throw;
   }
   const AttendSource source{*model, tokenizer.get(), directory, globals};
+  const bool lines = arguments.texts.empty() && arguments.input.empty();
   FailedLines failed(globals.json);
   for (std::size_t i = 0; i < texts.size(); ++i) {
     AttentionPicture picture;
@@ -274,6 +264,7 @@ void run(AttendArguments arguments, const Globals& globals) {
     } catch (const Cancelled&) {
       throw;
     } catch (const Error& error) {
+      if (texts.size() == 1 && !lines) throw;
       failed.add(i, error.what());
       if (arguments.output.empty()) failed.print_in_place_of(i);
       flush_results();
@@ -356,10 +347,10 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->type_name("TOKEN")
       ->group("Output");
   command
-      ->add_flag(
-          "--ablate", a->ablate,
-          "Say what each head's absence changes in the logits; takes a forward pass for each head (.html, "
-          ".json)")
+      ->add_flag_function(
+          "--ablate,!--no-ablate", [a](std::int64_t count) { a->ablate = count > 0; },
+          "Say what each head's absence changes in the logits, by a pass for each head (.html, .json; "
+          "default: on a page, if it takes up to about 2 s)")
       ->group("Output");
   command
       ->add_flag(

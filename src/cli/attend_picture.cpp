@@ -1,9 +1,12 @@
 // Maps of each measure, and what the page shows beside them.
 #include "cli/attend_picture.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "cli/cli.h"
 #include "cli/terminal.h"
 #include "heed/inspect/measures.h"
 #include "heed/ops/reduce.h"
@@ -76,13 +79,25 @@ bool predicts_tokens(const AttendSource& source) {
   return encoder == nullptr || encoder->head() == EncoderHead::masked_lm;
 }
 
-}  // namespace
+// Returns the id of --token: a token of the vocabulary, or a number.
+std::int64_t token_id(const std::string& token, const Tokenizer* tokenizer) {
+  if (tokenizer != nullptr) {
+    for (const char* begin : {"", "▁", "Ġ"}) {
+      if (const auto id = tokenizer->token_to_id(begin + token)) return *id;
+    }
+  }
+  if (!token.empty() && token.find_first_not_of("0123456789") == std::string::npos && token.size() < 10)
+    return std::stoll(token);
+  throw UsageError("--token: expected one token of the vocabulary or its id, got \"" + token + "\"");
+}
 
 // The most probable token or label of a row of logits.
 std::int64_t best_token(const Tensor& logits, std::int64_t position) {
   const Tensor row = logits.rank() == 3 ? slice(logits, 1, position, position + 1) : logits;
   return argmax(reshape(row.contiguous(), {row.numel()}), 0).to_vector<std::int64_t>().front();
 }
+
+}  // namespace
 
 std::string name_of(std::int64_t token, const AttendSource& source) {
   const auto* encoder = dynamic_cast<const EncoderModel*>(&source.model);
@@ -92,6 +107,29 @@ std::string name_of(std::int64_t token, const AttendSource& source) {
   if (source.tokenizer != nullptr && token < source.tokenizer->vocab_size() && predicts_tokens(source))
     return inspect::shown_tokens({source.tokenizer->token(token)}, source.tokenizer).front();
   return std::to_string(token);
+}
+
+LogitChoice chosen_logit(std::optional<std::int64_t> position, const std::string& token,
+                         const AttendInput& input, const AttendSource& source) {
+  const Tensor logits = record_attention(source.model, input.tensors, {attention_kinds(source.model)}).logits;
+  if (!logits.defined())
+    throw Error("attend: expected a model with logits for --show gradient, got " + source.model.family() +
+                " without a head");
+  const std::int64_t positions = logits.rank() == 3 ? logits.size(1) : 1;
+  LogitChoice choice;
+  choice.position = position.value_or(logits.rank() == 3 ? input.mask_position.value_or(positions - 1) : 0);
+  if (choice.position >= positions)
+    throw UsageError(
+        fmt::format("--position: expected a position below {}, got {}", positions, choice.position));
+  const auto at = static_cast<std::size_t>(choice.position);
+  const bool follows = at < input.following.size() && input.following[at] >= 0 && logits.rank() == 3;
+  choice.token = !token.empty() ? token_id(token, source.tokenizer)
+                 : follows      ? input.following[at]
+                                : best_token(logits, choice.position);
+  if (choice.token >= logits.size(logits.rank() - 1))
+    throw UsageError(fmt::format("--token: expected an id below {}, got {}", logits.size(logits.rank() - 1),
+                                 choice.token));
+  return choice;
 }
 
 void add_measure(AttentionPicture& picture, const AttentionRecord& record, const MapChoice& chosen,
@@ -138,7 +176,7 @@ void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, co
 }
 
 void add_ablations(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
-                   const AttendSource& source) {
+                   const AttendSource& source, bool shows_progress) {
   if (!record.logits.defined())
     throw Error("attend: expected a model with logits for --ablate, got " + source.model.family() +
                 " without a head");
@@ -150,10 +188,11 @@ void add_ablations(AttentionPicture& picture, const AttentionRecord& record, con
     choices.push_back({position, follows ? input.following[at] : best_token(record.logits, position)});
     picture.scored.push_back(name_of(choices.back().token, source));
   }
-  Progress progress(source.globals.quiet);
+  Progress progress(source.globals.quiet || !shows_progress);
   const auto ablations = ablate_heads(
       source.model, input.tensors, record, choices,
       [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "heads removed"); });
+  progress.show(std::ssize(ablations), std::ssize(ablations), "heads removed");
   progress.finish();
   for (const HeadAblation& ablation : ablations) {
     const auto found = std::find_if(picture.facts.begin(), picture.facts.end(), [&](const HeadFacts& facts) {

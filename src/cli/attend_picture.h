@@ -2,6 +2,7 @@
 // beside.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cli/attend_input.h"
@@ -24,10 +25,13 @@ void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, co
 /// Runs the model once per shown head and adds what its logits lose: at each position that of the token that
 /// follows, else of the most probable one.
 void add_ablations(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
-                   const AttendSource& source);
+                   const AttendSource& source, bool shows_progress);
 
-/// The most probable token at a position of logits [1, T, V], or label of [1, L].
-std::int64_t best_token(const Tensor& logits, std::int64_t position);
+/// The logit that --show gradient explains: at --position (the mask token's, else the last), of --token (the
+/// one that follows in the text, else the most probable); empty: none. Throws UsageError for those that do
+/// not exist, Error for a model without logits.
+LogitChoice chosen_logit(std::optional<std::int64_t> position, const std::string& token,
+                         const AttendInput& input, const AttendSource& source);
 
 /// The token or label that a logit is of.
 std::string name_of(std::int64_t token, const AttendSource& source);

@@ -105,7 +105,9 @@ TEST(Attend, SaysWhatEachHeadsAbsenceChanges) {
 
 TEST(Attend, PagesHoldEveryKind) {
   const Folder folder;
-  ASSERT_EQ(attend({"--target", "c b", "--output", folder / "all.html", "--ablate"}).status, 0);
+  ASSERT_EQ(attend({"--target", "c b", "--output", folder / "all.html"}).status, 0);
+  ASSERT_EQ(attend({"--target", "c b", "--output", folder / "plain.html", "--no-ablate"}).status, 0);
+  EXPECT_EQ(slurp(folder / "plain.html").find("\"ablation\":["), std::string::npos);
   const std::string page = slurp(folder / "all.html");
   for (const char* part :
        {"\"kind\":\"cross\"", "\"kind\":\"encoder\"", "\"kind\":\"decoder\"", "\"measure\":\"rollout\"",

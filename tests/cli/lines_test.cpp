@@ -138,6 +138,10 @@ TEST(FailedLines, LeaveTheOtherPicturesAsTheyAre) {
   ASSERT_EQ(alone.size(), 2u);
   EXPECT_EQ(got[0], alone[0]);
   EXPECT_EQ(got[2], alone[1]);
+  const Result argument = run({"attend", "--model", encoder("bert"), longest});
+  EXPECT_EQ(argument.status, 1);
+  EXPECT_EQ(argument.out, "");
+  EXPECT_THAT(argument.err, AllOf(HasSubstr("heed: error: "), Not(HasSubstr("line 1")))) << "no lines here";
 }
 
 // A program that writes a line and waits gets its answer, and the answers equal those of one batch.
