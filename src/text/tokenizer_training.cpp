@@ -297,6 +297,18 @@ void check(const TokenizerTraining& training) {
     refuse("model_max_length", "a positive number", *training.model_max_length);
 }
 
+/// Throws Error unless vocab_size leaves room beside the special tokens.
+void check_room(const TokenizerTraining& training, const SpecialTokens& special) {
+  if (training.type == "character") return;
+  const bool bytes = training.type == "byte_bpe";
+  const auto least = special.size() + static_cast<std::int64_t>(bytes ? kByteCharacters.size() : 1);
+  if (training.vocab_size >= least) return;
+  throw Error(fmt::format("{}: vocab_size: expected at least {} (special tokens{} and characters), got {}",
+                          kTrained, least,
+                          training.special_tokens == "" ? "" : fmt::format(" of {}", training.special_tokens),
+                          training.vocab_size));
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> train_tokenizer(const TokenizerTraining& training, const SentenceSource& texts,
@@ -305,6 +317,7 @@ std::unique_ptr<Tokenizer> train_tokenizer(const TokenizerTraining& training, co
   TokenizerTrainingReport counts;
   const bool sentencepiece = training.type == "unigram" || training.type == "bpe";
   const SpecialTokens special = special_tokens_of(training);
+  check_room(training, special);
   Json document = sentencepiece                  ? sentencepiece_document(training, special, texts, counts)
                   : training.type == "character" ? character_document(texts, counts)
                   : training.type == "word"      ? word_document(training, special, texts, counts)
