@@ -40,8 +40,14 @@ std::optional<std::int64_t> padding_setting(const Config& json, std::optional<st
                                             std::int64_t vocab_size) {
   const char* key = "pad_token_id";
   const std::vector<std::string> names = json.names();
-  if (!json.has(key))
-    return std::find(names.begin(), names.end(), key) != names.end() ? std::nullopt : default_value;
+  if (!json.has(key)) {
+    if (std::find(names.begin(), names.end(), key) != names.end()) return std::nullopt;
+    if (default_value && *default_value >= vocab_size) {
+      throw Error(json.where() + ": " + key + ": expected an id in [0, " + std::to_string(vocab_size) +
+                  ") or null, got none, which stands for this family's " + std::to_string(*default_value));
+    }
+    return default_value;
+  }
   const std::int64_t id = json.required_integer(key);
   check_id(json, key, id < 0 ? id + vocab_size : id, vocab_size);
   return id < 0 ? id + vocab_size : id;

@@ -26,9 +26,7 @@ std::vector<bool> unrotated_layers(const Config& json, std::int64_t layers) {
 LlamaConfig parse_smollm3(const Config& json) {
   LlamaConfig c = LlamaConfig::parse(json, 4);
   c.tied = json.boolean("tie_word_embeddings", true);
-  constexpr std::int64_t kPadding = 128004;
-  c.padding = padding_setting(
-      json, c.vocab_size > kPadding ? std::optional<std::int64_t>(kPadding) : std::nullopt, c.vocab_size);
+  c.padding = padding_setting(json, 128004, c.vocab_size);
   c.qkv_bias = c.out_bias = json.boolean("attention_bias", false);
   c.mlp_bias = json.boolean("mlp_bias", false);
   c.positions = json.positive_integer("max_position_embeddings", 32768);

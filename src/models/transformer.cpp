@@ -11,6 +11,7 @@
 #include "models/config_fields.h"
 #include "models/encoder.h"
 #include "models/encoder_decoder.h"
+#include "models/encoder_heads.h"
 #include "models/families.h"
 #include "models/tensor_rows.h"
 
@@ -26,11 +27,13 @@ struct TransformerConfig {
   double eps = 0, dropout = 0, attention_dropout = 0, activation_dropout = 0, rope_theta = 0;
   std::optional<std::int64_t> pad;
   std::int64_t eos = 0, start = 0;
+  EncoderConfig encoder;  // of an encoder: its head
 
   static TransformerConfig parse(const Config& json);
 
  private:
   void parse_attention(const Config& json);
+  void parse_head(const Config& json);
 };
 
 // The value under `key`, which must be one of the choices; the first is the default.
@@ -68,6 +71,22 @@ void TransformerConfig::parse_attention(const Config& json) {
     json.fail("num_attention_heads", "heads of an even width with rotary positions");
 }
 
+void TransformerConfig::parse_head(const Config& json) {
+  // The positions are this family's own setting.
+  encoder = EncoderConfig::parse_common(json.with(R"({"position_embedding_type": null})"));
+  if (json.strings("architectures").empty()) {
+    encoder.head = EncoderHead::masked_lm;
+    encoder.architecture = "an encoder that predicts masked tokens";
+  }
+  encoder.vocab_size = vocab_size;
+  encoder.d_model = encoder.d_embedding = d_model;
+  encoder.norm_eps = eps;
+  encoder.tied = tied;
+  encoder.padding = pad;
+  encoder.mean_pooling = true;  // with a window, the first token does not see the whole text
+  if (positions == "learned" || positions == "sinusoidal") encoder.max_positions = max_positions;
+}
+
 TransformerConfig TransformerConfig::parse(const Config& json) {
   TransformerConfig c;
   const std::string architecture = choice(json, "architecture", {"decoder", "encoder", "encoder-decoder"});
@@ -97,8 +116,18 @@ TransformerConfig TransformerConfig::parse(const Config& json) {
     check_id(json, "eos_token_id", c.eos, c.vocab_size);
     check_id(json, "decoder_start_token_id", c.start, c.vocab_size);
   }
+  if (!c.decodes) c.parse_head(json);
   ignore_common_keys(json);
   return c;
+}
+
+EncoderHeads transformer_heads(const TransformerConfig& c) {
+  return {.prefix = "",
+          .words = "embed_tokens.weight",
+          .masked_lm = {.output = "lm_head"},
+          .sequence = {.dropout = c.dropout, .output = "classifier"},
+          .token = {.dropout = c.dropout, .output = "classifier"},
+          .output_has_bias = false};
 }
 
 std::string layer_of(const std::string& stack, std::int64_t i) {
@@ -127,9 +156,14 @@ void add_transformer_stack(TensorTable& table, const TransformerConfig& c, const
 TensorTable transformer_table(const TransformerConfig& c, const HasTensor&) {
   TensorTable table;
   table.rows.push_back({"embed_tokens.weight", {c.vocab_size, c.d_model}});
+  if (!c.decodes) {
+    add_transformer_stack(table, c, "encoder");
+    add_head(table, c.encoder, transformer_heads(c));
+    return table;
+  }
   if (c.tied) table.rows.back().tied.push_back("lm_head.weight");
   if (c.encodes) add_transformer_stack(table, c, "encoder");
-  if (c.decodes) add_transformer_stack(table, c, "decoder");
+  add_transformer_stack(table, c, "decoder");
   if (!c.tied) add_output(table, false, "lm_head.weight", {c.vocab_size, c.d_model});
   return table;
 }
@@ -204,22 +238,15 @@ std::unique_ptr<Model> build_transformer(const TransformerConfig& c, ModelFiles 
   const TransformerBuilder build(c, files.weights);
   const bool additive = c.positions == "learned" || c.positions == "sinusoidal";
   const std::optional<std::int64_t> limit = additive ? std::optional(c.max_positions) : std::nullopt;
-  Linear output;
-  output.weight = files.weights["lm_head.weight"];
   if (!c.decodes) {
-    EncoderConfig facts;
-    facts.head = EncoderHead::masked_lm;
-    facts.architecture = "an encoder that predicts masked tokens";
-    facts.vocab_size = c.vocab_size;
-    facts.d_model = c.d_model;
-    facts.padding = c.pad;
-    facts.max_positions = limit;
     EncoderParts parts;
     parts.embeddings = build.embeddings("encoder");
     build.fill(parts.stack, false);
-    parts.head.emplace().output = output;
-    return assemble_encoder(facts, std::move(files), std::move(parts));
+    parts.head = head_parts(c.encoder, files.weights, transformer_heads(c));
+    return assemble_encoder(c.encoder, std::move(files), std::move(parts));
   }
+  Linear output;
+  output.weight = files.weights["lm_head.weight"];
   DecoderParts decoder;
   decoder.embeddings = build.embeddings("decoder");
   build.fill(decoder.stack, c.encodes);
@@ -245,7 +272,8 @@ std::unique_ptr<Model> build_transformer(const TransformerConfig& c, ModelFiles 
 }  // namespace
 
 Family transformer_family() {
-  return family<&TransformerConfig::parse, transformer_table, build_transformer>({"heed_transformer"});
+  return family<&TransformerConfig::parse, transformer_table, build_transformer>({"heed_transformer"},
+                                                                                 {"HeedTransformer"});
 }
 
 }  // namespace heed
