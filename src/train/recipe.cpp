@@ -21,6 +21,8 @@
 namespace heed {
 namespace {
 
+constexpr const char* kOverride = "recipe";  // where an override sets a key
+
 std::string section_of(std::string_view key) { return std::string(key.substr(0, key.find('.'))); }
 
 // Throws Error for a section that no key belongs to.
@@ -41,8 +43,7 @@ void refuse_unknown_section(const std::string& where, const std::vector<RecipeFi
 
 [[noreturn]] void unknown_key(const std::string& where, const std::vector<RecipeField>& fields,
                               const std::string& key) {
-  throw Error(fmt::format("{}: expected a known key, got {} (did you mean {}?)", where, key,
-                          nearest_key(fields, key)));
+  throw Error(fmt::format("{}: expected a known key, got {}{}", where, key, nearest_key_hint(fields, key)));
 }
 
 std::string show(const toml::node& node) {
@@ -266,12 +267,21 @@ void apply_override(Recipe& recipe, std::string_view assignment) {
   }
   if (field == nullptr) {
     recipe.model.settings[key.substr(key.find('.') + 1)] = json_text(*table.get("x"));
+    recipe.given[key] = kOverride;
     return;
   }
   Assignment(*field, *table.get("x"), "override", std::filesystem::current_path()).run();
   if (of_model && key != "model.family")
     recipe.model.sizes[key.substr(key.find('.') + 1)] = json_text(*table.get("x"));
-  recipe.given[key] = "recipe";
+  recipe.given[key] = kOverride;
+}
+
+void refuse_overrides_of_model(const Recipe& recipe) {
+  for (const auto& [key, where] : recipe.given) {
+    if (where == kOverride && (key.starts_with("model.") || key.starts_with("tokenizer.")))
+      throw Error(fmt::format(
+          "override: expected no {} beside --init, whose model and tokenizer are taken as they are", key));
+  }
 }
 
 std::map<std::string, std::string> recipe_values(const Recipe& recipe) {

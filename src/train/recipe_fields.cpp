@@ -28,10 +28,13 @@ class FieldList {
   void section(std::string name, bool may_change = false) {
     section_ = std::move(name) + ".";
     may_change_ = may_change;
-    tasks_.clear();
+    used_by({});
   }
-  // The tasks that use the following keys of the section.
-  void used_by(Tasks tasks) { tasks_ = std::move(tasks); }
+  // The tasks, and the data.format of theirs, that use the following keys of the section.
+  void used_by(Tasks tasks, std::string format = "") {
+    tasks_ = std::move(tasks);
+    format_ = std::move(format);
+  }
   void number(const char* name, RecipeField::Target target, double min, double max) {
     add(name, target).min = min;
     fields_.back().max = max;
@@ -53,11 +56,12 @@ class FieldList {
 
  private:
   RecipeField& add(const char* name, RecipeField::Target target) {
-    return fields_.emplace_back(RecipeField{section_ + name, target, 0, 0, {}, may_change_, tasks_});
+    return fields_.emplace_back(RecipeField{section_ + name, target, 0, 0, {}, may_change_, tasks_, format_});
   }
   std::string section_;
   bool may_change_ = false;
   Tasks tasks_;
+  std::string format_;
   std::vector<RecipeField> fields_;
 };
 
@@ -108,28 +112,31 @@ void list_data(FieldList& list, Recipe& r) {
   list.path("dev_target", r.data.dev_target);
   list.path("test_source", r.data.test_source);
   list.path("test_target", r.data.test_target);
+  list.used_by(kPairFiles, "tsv");
   list.number("source_column", &r.data.source_column, 1, 1000);
   list.number("target_column", &r.data.target_column, 1, 1000);
-  list.used_by({"classification"});
+  list.used_by({"classification"}, "tsv");
   list.number("text_column", &r.data.text_column, 1, 1000);
   list.number("pair_column", &r.data.pair_column, 0, 1000);
   list.number("label_column", &r.data.label_column, 1, 1000);
-  list.used_by(both(kTexts, {"classification"}));
+  list.used_by(both(kTexts, {"classification"}), "jsonl");
   list.text("text_key", r.data.text_key);
-  list.used_by({"classification"});
+  list.used_by({"classification"}, "jsonl");
   list.text("pair_key", r.data.pair_key);
   list.text("label_key", r.data.label_key);
-  list.used_by(kPairFiles);
+  list.used_by(kPairFiles, "jsonl");
   list.text("source_key", r.data.source_key);
   list.text("target_key", r.data.target_key);
   list.choice("target_list", r.data.target_list, {"references", "sentences"});
+  list.used_by(kPairFiles);
   list.text("prefix", r.data.prefix);
   list.count("max_source", r.data.max_source);
   list.count("max_target", r.data.max_target);
   list.used_by({"tagging"});
   list.text("word_prefix", r.data.word_prefix);
-  list.used_by(kTexts);
+  list.used_by(kTexts, "text");
   list.choice("documents", r.data.documents, {"file", "paragraph", "line"});
+  list.used_by(kTexts);
   list.number("dev_share", &r.data.dev_share, 0, 0.9);
   list.used_by(kLabelled);
   list.number("folds", &r.data.folds, 0, 1000);
@@ -230,14 +237,16 @@ std::vector<RecipeField> recipe_fields(Recipe& recipe) {
   return list.take();
 }
 
-std::string nearest_key(const std::vector<RecipeField>& fields, std::string_view wrong) {
+std::string nearest_key_hint(const std::vector<RecipeField>& fields, std::string_view wrong) {
   const auto distance = [&](const RecipeField& f) {
     return std::min(edit_distance(f.key, wrong), edit_distance(name_part(f.key), name_part(wrong)) + 1);
   };
-  return std::min_element(
-             fields.begin(), fields.end(),
-             [&](const RecipeField& a, const RecipeField& b) { return distance(a) < distance(b); })
-      ->key;
+  const auto nearest =
+      std::min_element(fields.begin(), fields.end(),
+                       [&](const RecipeField& a, const RecipeField& b) { return distance(a) < distance(b); });
+  const bool near =
+      nearest != fields.end() && distance(*nearest) <= std::max<std::size_t>(2, wrong.size() / 4);
+  return near ? fmt::format(" (did you mean {}?)", nearest->key) : "";
 }
 
 void refuse_unused_keys(const Recipe& recipe) {
@@ -254,9 +263,15 @@ void refuse_unused_keys(const Recipe& recipe) {
     std::copy_if(fields.begin(), fields.end(), std::back_inserter(known), [&](const RecipeField& other) {
       return used(other) && section_part(other.key) == section_part(field.key);
     });
-    throw Error(fmt::format(
-        "{}: expected a key that the task {} uses, got {}, which is for {} (did you mean {}?)", given->second,
-        recipe.task.kind, field.key, fmt::join(field.tasks, ", "), nearest_key(known, field.key)));
+    throw Error(fmt::format("{}: expected a key that the task {} uses, got {}, which is for {}{}",
+                            given->second, recipe.task.kind, field.key, fmt::join(field.tasks, ", "),
+                            nearest_key_hint(known, field.key)));
+  }
+  for (const RecipeField& field : fields) {
+    const auto given = recipe.given.find(field.key);
+    if (given == recipe.given.end() || field.format.empty() || field.format == recipe.data.format) continue;
+    throw Error(fmt::format("{}: expected a key that data.format = \"{}\" uses, got {}, which is for {}",
+                            given->second, recipe.data.format, field.key, field.format));
   }
 }
 

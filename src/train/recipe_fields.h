@@ -24,14 +24,19 @@ struct RecipeField {
   std::vector<std::string> choices;  // of text; empty: any
   bool may_change = false;           // when a run is resumed
   std::vector<std::string> tasks;    // that use it; empty: all
+  std::string format;                // data.format that uses it; empty: all
 };
 
 std::vector<RecipeField> recipe_fields(Recipe& recipe);
 
-/// The key that `wrong` was probably meant to be. A wrong section and a misspelt name are equally likely.
-std::string nearest_key(const std::vector<RecipeField>& fields, std::string_view wrong);
+/// " (did you mean KEY?)" with the key that `wrong` was probably meant to be; empty if none is near. A wrong
+/// section and a misspelt name are equally likely.
+std::string nearest_key_hint(const std::vector<RecipeField>& fields, std::string_view wrong);
 
-/// Throws Error for a key that the recipe gives and its task does not use.
+/// Throws Error for a key that the recipe gives and its task, or its data.format, does not use.
 void refuse_unused_keys(const Recipe& recipe);
+
+/// Throws Error for an override of [model] or [tokenizer], in a run that starts from a model.
+void refuse_overrides_of_model(const Recipe& recipe);
 
 }  // namespace heed

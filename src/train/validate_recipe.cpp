@@ -29,16 +29,17 @@ struct TaskChoices {
 };
 
 TaskChoices choices_of(const Recipe& recipe) {
+  static const std::vector<std::string> kEncoderTokenizers{"wordpiece", "word", "byte_bpe"};
   const std::string& kind = recipe.task.kind;
   if (kind == "seq2seq") return {{"jsonl", "tsv", "lines"}, {"unigram", "bpe", "byte_bpe"}, "t5"};
   if (kind == "denoising")
     return {
         {"text", "jsonl"}, {"unigram", "bpe", "byte_bpe"}, recipe.task.objective == "bart" ? "bart" : "t5"};
   if (kind == "causal-lm") return {{"text", "jsonl"}, {"byte_bpe", "character"}, "gpt2"};
-  if (kind == "masked-lm") return {{"text", "jsonl"}, {"wordpiece", "word"}, "bert"};
-  if (kind == "classification") return {{"tsv", "jsonl", "labelled"}, {"wordpiece", "word"}, "bert"};
-  if (kind == "tagging") return {{"conll"}, {"wordpiece", "word"}, "bert"};
-  if (kind == "answers") return {{"squad"}, {"wordpiece", "word"}, "bert"};
+  if (kind == "masked-lm") return {{"text", "jsonl"}, kEncoderTokenizers, "bert"};
+  if (kind == "classification") return {{"tsv", "jsonl", "labelled"}, kEncoderTokenizers, "bert"};
+  if (kind == "tagging") return {{"conll"}, kEncoderTokenizers, "bert"};
+  if (kind == "answers") return {{"squad"}, kEncoderTokenizers, "bert"};
   return {{"tsv", "lines", "jsonl"}, {"unigram", "bpe"}, "marian"};
 }
 
@@ -49,8 +50,19 @@ void require_choice(const char* key, const std::string& value, const std::vector
       fmt::format("{}: expected {} for the task {}, got {}", key, fmt::join(choices, " or "), kind, value));
 }
 
+void validate_columns(const Recipe::Data& d) {
+  const auto differ = [](const char* key, std::int64_t column, const char* other, std::int64_t taken) {
+    require(column != taken, fmt::format("data.{}: expected another column than data.{}, got {} for both",
+                                         key, other, column));
+  };
+  differ("label_column", d.label_column, "text_column", d.text_column);
+  differ("pair_column", d.pair_column, "text_column", d.text_column);
+  differ("pair_column", d.pair_column, "label_column", d.label_column);
+}
+
 void validate_task_data(const Recipe& r) {
   require(!r.data.train.empty(), "data.train: not set (give the training data)");
+  if (r.task.kind == "classification" && r.data.format == "tsv") validate_columns(r.data);
   require(
       r.data.folds == 0 || r.data.fold < r.data.folds,
       fmt::format("data.fold: expected a number below data.folds, {}, got {}", r.data.folds, r.data.fold));
@@ -63,8 +75,6 @@ void validate_task_data(const Recipe& r) {
 void validate_encoder_decoder(const Recipe& r) {
   const bool denoises = r.task.kind == "denoising";
   require(denoises || r.task.objective.empty(), "task.objective: only the task denoising has one");
-  require(denoises || translates(r) || r.tokenizer.special_tokens.empty(),
-          "tokenizer.special_tokens: only the tasks seq2seq, translation and denoising take it");
   require(!denoises || r.tokenizer.special_tokens != "marian",
           "tokenizer.special_tokens: expected t5 or bart for the task denoising, got marian (it has neither "
           "sentinels nor a mask token)");
@@ -120,6 +130,32 @@ void validate_lora(const Recipe& r) {
           "task.freeze: expected none beside [lora], which trains the adapter and lora.train only");
 }
 
+// Throws Error for settings that others make void.
+void validate_void_settings(const Recipe& r) {
+  const Recipe::Data& d = r.data;
+  const auto exclude = [](bool void_setting, const char* keys, const char* why) {
+    require(!void_setting, fmt::format("{}: expected one of them, got both ({})", keys, why));
+  };
+  const bool dev = !d.dev.empty() || !d.dev_source.empty(), test = !d.test.empty() || !d.test_source.empty();
+  exclude(dev && d.dev_size > 0, "data.dev, data.dev_size",
+          "the second holds out training data as the first");
+  exclude(dev && d.dev_share > 0, "data.dev, data.dev_share",
+          "the second holds out training data as the first");
+  exclude(test && d.test_size > 0, "data.test, data.test_size",
+          "the second holds out training data as the first");
+  exclude(d.folds > 0 && (test || d.test_size > 0), "data.folds, data.test or data.test_size",
+          "a fold is the test set");
+  for (const char* key :
+       {"tokenizer.type", "tokenizer.special_tokens", "tokenizer.vocab_size", "tokenizer.character_coverage",
+        "tokenizer.byte_fallback", "tokenizer.normalization"})
+    require(r.tokenizer.from.empty() || !r.given.contains(key),
+            fmt::format("{}: expected none beside tokenizer.from, whose tokenizer is taken as it is", key));
+  require(r.train.schedule != "constant" || r.train.min_lr == 0,
+          "train.min_lr: expected another train.schedule than constant, which stays at train.lr");
+  require(r.task.objective != "spans" || !r.given.contains("task.permute_sentences"),
+          "task.permute_sentences: expected task.objective = \"bart\", got spans");
+}
+
 bool has_development_set(const Recipe& r) {
   return r.task.kind == "reverse" || r.data.dev_size > 0 || r.data.dev_share > 0 || !r.data.dev.empty() ||
          !r.data.dev_source.empty();
@@ -136,10 +172,16 @@ void validate_marian(const Recipe& r) {
                       r.model.max_positions, r.data.max_tokens));
 }
 
+// Of an encoder's byte_bpe, those of BART, which are RoBERTa's; empty: those of the tokenizer's type.
 std::string default_special_tokens(const Recipe& r) {
+  if (r.task.kind == "causal-lm") return "";
+  if (r.task.kind != "denoising" && !translates(r)) return r.tokenizer.type == "byte_bpe" ? "bart" : "";
   if ((r.task.kind != "seq2seq" && r.task.kind != "denoising") || r.model.family == "marian") return "marian";
   return r.model.family == "bart" || r.task.objective == "bart" ? "bart" : "t5";
 }
+
+// Of the letters, each also after a space, the space, and Marian's three special tokens.
+std::int64_t most_pieces_of_reversals(const Recipe::Task& task) { return 2 * task.symbols + 4; }
 
 }  // namespace
 
@@ -153,17 +195,20 @@ Recipe with_defaults(Recipe recipe) {
   if (recipe.data.format.empty()) recipe.data.format = choices.formats.front();
   if (recipe.tokenizer.type.empty()) recipe.tokenizer.type = choices.tokenizers.front();
   if (recipe.model.family.empty()) recipe.model.family = choices.family;
-  if (recipe.tokenizer.special_tokens.empty() && (denoises || translates(recipe)))
+  if (recipe.tokenizer.special_tokens.empty())
     recipe.tokenizer.special_tokens = default_special_tokens(recipe);
+  if (recipe.task.kind == "reverse" && recipe.tokenizer.vocab_size == Recipe::Tokenizer().vocab_size)
+    recipe.tokenizer.vocab_size = most_pieces_of_reversals(recipe.task);
   if (recipe.data.target_list.empty()) recipe.data.target_list = pairs ? "references" : "sentences";
   if (recipe.eval.scores.empty()) recipe.eval.scores = pairs ? "rouge" : "bleu";
   return recipe;
 }
 
 void validate_recipe(const Recipe& given) {
-  refuse_unused_keys(given);
   const Recipe r = with_defaults(given);
+  refuse_unused_keys(r);
   validate_data(r);
+  validate_void_settings(r);
   if (r.model.family == "marian") validate_marian(r);
   validate_lora(r);
   require(r.train.steps > 0 || r.train.epochs > 0,

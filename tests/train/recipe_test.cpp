@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "heed/error.h"
+#include "train/recipe_fields.h"
 
 namespace heed {
 namespace {
@@ -181,7 +182,8 @@ TEST_F(RecipeTest, EveryTaskHasItsFormatsAndDefaults) {
     EXPECT_EQ(error_of(start + "\"" + kind + "\"\n"), "no error") << kind;
   EXPECT_THAT(error_of(start + "\"masked-lm\"\n"), HasSubstr("got data.dev_size"));
   EXPECT_THAT(error_of(start + "\"tagging\"\n[tokenizer]\ntype = \"character\"\n"),
-              HasSubstr("tokenizer.type: expected wordpiece or word for the task tagging, got character"));
+              HasSubstr("tokenizer.type: expected wordpiece or word or byte_bpe for the task tagging, got "
+                        "character"));
   EXPECT_THAT(error_of(start + "\"translate\"\n"),
               HasSubstr("task.kind: expected one of translation, reverse"));
 }
@@ -193,11 +195,13 @@ TEST_F(RecipeTest, RefusesKeysThatTheTaskDoesNotUse) {
   EXPECT_EQ(error_of(recipe("classification", "whole_words = true\n")),
             (folder_ / "r.toml").string() +
                 ":3: expected a key that the task classification uses, got task.whole_words, which is for "
-                "masked-lm (did you mean task.problem?)");
+                "masked-lm");
+  EXPECT_THAT(error_of(recipe("classification", "problm = \"regression\"\n")),
+              HasSubstr("got task.problm (did you mean task.problem?)"));
   // A value that equals the default is as unused as any other.
   EXPECT_THAT(error_of(recipe("causal-lm", "[eval]\nbeams = 1\n")),
               HasSubstr(":4: expected a key that the task causal-lm uses, got eval.beams, which is for "
-                        "translation, reverse, seq2seq (did you mean eval."));
+                        "translation, reverse, seq2seq"));
   EXPECT_THAT(error_of(recipe("reverse", "")),
               HasSubstr("got data.train, which is for translation, seq2seq"));
   EXPECT_THAT(error_of(recipe("tagging", "[tokenizer]\nbyte_fallback = true\n")),
@@ -225,6 +229,71 @@ TEST_F(RecipeTest, ComparesValuesWithEachOther) {
               HasSubstr("eval.every: no development set"));
   EXPECT_THAT(error_of("[data]\nformat = \"lines\"\ntrain_source = \"x\"\n"), HasSubstr("data.train_target"));
   EXPECT_THAT(error_of(data + "[eval]\nmetric = \"bleu\"\nbleu = false\n"), HasSubstr("eval.metric"));
+}
+
+TEST_F(RecipeTest, RefusesKeysThatTheFormatDoesNotUse) {
+  const std::string end = "[train]\nsteps = 5\n[eval]\nevery = 0\n";
+  const auto recipe = [&](const std::string& kind, const std::string& data) {
+    return "[task]\nkind = \"" + kind + "\"\n[data]\ntrain = \"x\"\n" + data + end;
+  };
+  EXPECT_THAT(
+      error_of(recipe("classification", "pair_key = \"b\"\n")),
+      HasSubstr("r.toml:5: expected a key that data.format = \"tsv\" uses, got data.pair_key, which is "
+                "for jsonl"));
+  EXPECT_THAT(error_of(recipe("seq2seq", "source_column = 1\n")), HasSubstr("got data.source_column"));
+  EXPECT_THAT(error_of(recipe("causal-lm", "text_key = \"x\"\n")), HasSubstr("got data.text_key"));
+  EXPECT_THAT(error_of(recipe("causal-lm", "format = \"jsonl\"\ndocuments = \"line\"\n")),
+              HasSubstr("got data.documents, which is for text"));
+  EXPECT_EQ(error_of(recipe("causal-lm", "format = \"jsonl\"\ntext_key = \"x\"\n")), "no error");
+}
+
+TEST_F(RecipeTest, RefusesSettingsThatOthersMakeVoid) {
+  const auto recipe = [](const std::string& kind, const std::string& data, const std::string& rest = "") {
+    return "[task]\nkind = \"" + kind + "\"\n[eval]\nevery = 0\n[data]\ntrain = \"x\"\n" + data +
+           "[train]\nsteps = 5\n" + rest;
+  };
+  for (const char* pair : {"pair_column = 1", "pair_column = 2"}) {
+    EXPECT_THAT(error_of(recipe("classification", std::string(pair) + "\n")),
+                HasSubstr("data.pair_column: expected another column than data."));
+  }
+  EXPECT_THAT(error_of(recipe("classification", "label_column = 2\n")),
+              HasSubstr("data.label_column: expected another column than data.text_column, got 2 for both"));
+  EXPECT_THAT(error_of(recipe("classification", "dev = \"y\"\ndev_size = 4\n")),
+              HasSubstr("data.dev, data.dev_size: expected one of them, got both"));
+  EXPECT_THAT(error_of(recipe("causal-lm", "dev = \"y\"\ndev_share = 0.1\n")),
+              HasSubstr("data.dev, data.dev_share: expected one of them"));
+  EXPECT_THAT(error_of(recipe("tagging", "test = \"y\"\nfolds = 3\n")), HasSubstr("data.folds, data.test"));
+  EXPECT_THAT(error_of(recipe("causal-lm", "", "schedule = \"constant\"\nmin_lr = 1e-5\n")),
+              HasSubstr("train.min_lr: expected another train.schedule than constant"));
+  EXPECT_THAT(error_of(recipe("causal-lm", "", "[tokenizer]\nfrom = \"m\"\nvocab_size = 99\n")),
+              HasSubstr("tokenizer.vocab_size: expected none beside tokenizer.from"));
+  const std::string denoising =
+      "[task]\nkind = \"denoising\"\npermute_sentences = true\n[data]\ntrain = "
+      "\"x\"\n[train]\nsteps = 5\n[eval]\nevery = 0\n";
+  EXPECT_THAT(error_of(denoising),
+              HasSubstr("task.permute_sentences: expected task.objective = \"bart\", got spans"));
+}
+
+TEST_F(RecipeTest, RefusesOverridesOfAModelThatIsGiven) {
+  Recipe r = load_recipe(write("[model]\nfamily = \"gpt2\"\nn_embd = 64\n[tokenizer]\nvocab_size = 99\n"));
+  EXPECT_NO_THROW(refuse_overrides_of_model(r));
+  for (const char* assignment : {"model.nonsense=3", "model.family=bert", "tokenizer.from=x"}) {
+    Recipe changed = r;
+    apply_override(changed, assignment);
+    try {
+      refuse_overrides_of_model(changed);
+      FAIL() << assignment;
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(), HasSubstr("beside --init"));
+    }
+  }
+}
+
+TEST_F(RecipeTest, TheVocabularyOfReversalsFollowsFromItsLetters) {
+  Recipe r = load_recipe(write("[task]\nkind = \"reverse\"\nsymbols = 10\n"));
+  EXPECT_EQ(with_defaults(r).tokenizer.vocab_size, 24);
+  r.tokenizer.vocab_size = 15;
+  EXPECT_EQ(with_defaults(r).tokenizer.vocab_size, 15);
 }
 
 TEST_F(RecipeTest, ReadsTheRecipesThatComeWithIt) {
