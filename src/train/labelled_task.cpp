@@ -44,11 +44,14 @@ struct BatchMaker {
   EncoderHead head = EncoderHead::sequence;
   TokenDropout token_dropout = {};
 
+  // `rows` are a share of the batch `all`. The loss of spans is over the padded width, so that of a share has
+  // the whole batch's.
   LabelledBatch operator()(const std::vector<Example>& examples, std::span<const std::int64_t> rows,
-                           std::int64_t epoch) const {
+                           std::span<const std::int64_t> all, std::int64_t epoch) const {
     if (rows.empty()) return {};
     std::int64_t width = 0;
-    for (const std::int64_t row : rows) width = std::max(width, size_of(examples, row));
+    for (const std::int64_t row : head == EncoderHead::span ? all : rows)
+      width = std::max(width, size_of(examples, row));
     const Shape shape{static_cast<std::int64_t>(rows.size()), width};
     LabelledBatch batch;
     batch.rows.assign(rows.begin(), rows.end());
@@ -163,6 +166,7 @@ void LabelledTask::load_or_make(const std::filesystem::path& checkpoint, const S
   } else {
     TokenizerTraining training;
     training.type = recipe_.tokenizer.type;
+    training.special_tokens = recipe_.tokenizer.special_tokens;
     training.vocab_size = recipe_.tokenizer.vocab_size;
     message(fmt::format("training a {} tokenizer", training.type));
     tokenizer_ = train_tokenizer(training, texts);
@@ -188,7 +192,7 @@ void LabelledTask::begin_training(Examples examples) {
   make.token_dropout = token_dropout(recipe_, *tokenizer_);
   begin(BatchPlan(lengths_of(*examples_), plan_options(recipe_, options_)),
         [examples = examples_, make = std::move(make)](const BatchPlan::Rows& batch) {
-          return make(*examples, batch.rows, batch.position.epoch);
+          return make(*examples, batch.rows, batch.all, batch.position.epoch);
         });
 }
 
@@ -209,7 +213,7 @@ void LabelledTask::for_each_batch(const Examples& examples,
   const Communicator& world = processes_of(options_);
   for (std::int64_t i = 0, count = plan.batches_in_epoch(); i < count; ++i) {
     const BatchPlan::Rows planned = plan.next();
-    if (i % world.size() == world.rank()) handle(make(examples, planned.rows, 0));
+    if (i % world.size() == world.rank()) handle(make(examples, planned.rows, planned.rows, 0));
   }
 }
 

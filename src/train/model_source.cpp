@@ -90,8 +90,8 @@ Config new_model_config(const Recipe& recipe, const Tokenizer& tokenizer, const 
   JsonWriter json(2);
   json.begin_object();
   json.field("model_type", family).field("vocab_size", tokenizer.vocab_size());
-  if (tokenizer.pad_id()) json.field("pad_token_id", tokenizer.pad_id());
-  // Null where there is none, as other tools would take the family's default.
+  // Null where there is none, as the family's default would be another token.
+  json.field("pad_token_id", tokenizer.pad_id());
   json.field("bos_token_id", tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.cls_id());
   json.field("eos_token_id", tokenizer.eos_id() ? tokenizer.eos_id() : tokenizer.sep_id());
   if (family == "marian") add_marian_sizes(json, recipe.model);

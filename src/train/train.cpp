@@ -10,6 +10,7 @@
 #include "train/recipe_fields.h"
 #include "train/resumed_run.h"
 #include "train/run_folder.h"
+#include "train/run_settings.h"
 #include "train/translation.h"
 
 namespace heed {
@@ -25,6 +26,7 @@ std::unique_ptr<TrainingTask> make_task(const Recipe& recipe, const TrainOptions
   if (kind == "tagging") return std::make_unique<TaggingTask>(recipe, options, checkpoint);
   if (kind == "answers") return std::make_unique<AnswersTask>(recipe, options, checkpoint);
   auto translation = std::make_unique<TranslationTask>(recipe, options, checkpoint);
+  check_metric(recipe, *translation);  // before anything is written
   if (processes_of(options).is_first()) translation->write_held_out(options.output);
   return translation;
 }
@@ -64,6 +66,7 @@ TrainResult train(const Recipe& given, const TrainOptions& given_options) {
   TrainOptions options = given_options;
   Communicator& world = processes_of(options);
   check_same(world, "train", "recipe", recipe_lines(recipe));
+  if (!options.init.empty()) refuse_overrides_of_model(recipe);
   if (!world.is_first()) options.on_message = nullptr;
   const std::unique_ptr<RunFolder> opened = open_run_folder(options);
   const RunFolder& folder = *opened;

@@ -232,6 +232,13 @@ TEST_F(Seq2SeqTest, RefusesWhatDoesNotFit) {
   r.eval.metric = "bleu";
   EXPECT_THAT(refusal_of(r),
               HasSubstr("eval.metric: expected one of loss, rouge1, rouge2, rougeL, rougeLsum, got bleu"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "refused" / "dev.source.txt"));
+  r = summaries(1);
+  r.tokenizer.vocab_size = 60;
+  EXPECT_THAT(refusal_of(r), HasSubstr("tokenizer training: vocab_size: expected at least 359 (special "
+                                       "tokens of t5 and characters), got 60"));
+  r.tokenizer.type = "unigram";
+  EXPECT_THAT(refusal_of(r), HasSubstr("vocab_size: expected at least 104 (special tokens of t5"));
   r = summaries(1);
   r.model = {.family = "gpt2", .settings = {{"n_embd", "32"}, {"n_layer", "1"}, {"n_head", "2"}}};
   EXPECT_THAT(refusal_of(r),
