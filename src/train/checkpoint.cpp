@@ -35,6 +35,7 @@ std::string to_json(const TrainingState& state) {
   json.end_array();
   json.field("not_better", state.not_better);
   json.field("fingerprint", state.fingerprint);
+  json.field("files", state.files);
   json.field("recipe", state.recipe);
   json.end_object();
   return json.text() + "\n";
@@ -120,6 +121,9 @@ TrainingState load_training_state(const std::filesystem::path& checkpoint) {
   }
   state.not_better = count_of(json, "not_better");
   state.fingerprint = json.required_string("fingerprint");
+  if (const std::optional<Config> files = json.optional_sub("files")) {  // earlier versions have none
+    for (const std::string& key : files->names()) state.files[key] = files->required_string(key);
+  }
   const Config recipe = json.sub("recipe");
   for (const std::string& key : recipe.names()) state.recipe[key] = recipe.required_string(key);
   state.warmup = json.has("warmup") ? count_of(json, "warmup") : warmup_of_earlier_version(recipe);

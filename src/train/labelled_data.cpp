@@ -103,6 +103,19 @@ LabelledText parse_labelled(const std::string& line, const Recipe& recipe) {
           labels_of(line.substr(begin, end - begin), recipe), 0};
 }
 
+// Where the answer begins in the context, which must contain it there.
+std::int64_t start_of(const nlohmann::ordered_json& answer, const std::string& context) {
+  const std::string& text = answer.at("text").get_ref<const std::string&>();
+  const std::int64_t start = answer.at("answer_start");
+  std::size_t at = 0;
+  for (std::int64_t i = 0; i < start && at < context.size(); ++i) {
+    for (++at; at < context.size() && (static_cast<unsigned char>(context[at]) & 0xC0u) == 0x80u;) ++at;
+  }
+  if (start >= 0 && context.compare(at, text.size(), text) == 0) return start;
+  throw Error(fmt::format(
+      "answer_start: expected the character of the context at which \"{}\" begins, got {}", text, start));
+}
+
 }  // namespace
 
 LabelledTexts read_labelled(const fs::path& file, const Recipe& recipe) {
@@ -172,16 +185,21 @@ std::vector<AnsweredQuestion> read_squad(const fs::path& file) {
       for (const auto& paragraph : article.at("paragraphs")) {
         for (const auto& asked : paragraph.at("qas")) {
           AnsweredQuestion question{asked.at("question"), paragraph.at("context"), {}, 0};
-          for (const auto& answer : asked.at("answers")) question.answers.push_back(answer.at("text"));
-          if (question.answers.empty()) continue;  // SQuAD 2's impossible questions
-          question.start = asked.at("answers").at(0).at("answer_start");
-          questions.push_back(std::move(question));
+          for (const auto& answer : asked.at("answers")) {
+            const std::int64_t start = start_of(answer, question.context);
+            if (question.answers.empty()) question.start = start;
+            question.answers.push_back(answer.at("text"));
+          }
+          // SQuAD 2's impossible questions have none.
+          if (!question.answers.empty()) questions.push_back(std::move(question));
         }
       }
     }
   } catch (const nlohmann::json::exception& error) {
     throw Error(fmt::format("{}: expected SQuAD's JSON (data[].paragraphs[].qas[]), got question {}: {}",
                             file.string(), questions.size() + 1, error.what()));
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: question {}: {}", file.string(), questions.size() + 1, error.what()));
   }
   if (questions.empty()) throw Error(file.string() + ": expected questions with answers, got none");
   return questions;

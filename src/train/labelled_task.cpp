@@ -177,6 +177,7 @@ void LabelledTask::load_or_make(const std::filesystem::path& checkpoint, const S
       config.with("{\"architectures\": [\"" + class_with_head(config, head) + "\"]}").with(members);
   model_ = from.empty() ? make_encoder(with_head, generator) : load_encoder(from, with_head, generator);
   check_fits(*tokenizer_, *model_);
+  report_other_ids(*tokenizer_, from, options_);
   parameters_ = trained_parameters(*model_, recipe_);
   message(describe_model(*model_, *tokenizer_));
 }

@@ -42,6 +42,7 @@ void TextTask::load_or_train_tokenizer(const std::filesystem::path& from) {
   const std::filesystem::path& given = from.empty() ? recipe_.tokenizer.from : from;
   if (!given.empty()) {
     tokenizer_ = load_tokenizer(given);
+    report_other_ids(*tokenizer_, from, options_);
     return;
   }
   const TokenizerTraining training = tokenizer_training(recipe_, recipe_.task.context);

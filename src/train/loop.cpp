@@ -134,6 +134,7 @@ class Loop {
     }
     state_.recipe = recipe_values(recipe_);
     state_.fingerprint = task_.fingerprint();
+    state_.files = checksums_of_data(recipe_);
     if (world_.is_first()) log_.emplace(options_.output / "log.jsonl", state_.step);
     if (world_.size() > 1) message(memory_report(world_, task_.parameters(), optimizer_));
     earlier_seconds_ = state_.seconds;

@@ -186,6 +186,22 @@ void check_fits(const Tokenizer& tokenizer, const Model& model) {
       model.vocab_size(), model.family(), tokenizer.vocab_size()));
 }
 
+void report_other_ids(const Tokenizer& tokenizer, const std::filesystem::path& from,
+                      const TrainOptions& options) {
+  if (from.empty() || !options.on_message) return;
+  const Config config = load_model_config(from);
+  for (const auto& [key, id] :
+       {std::pair("pad_token_id", tokenizer.pad_id()), std::pair("bos_token_id", tokenizer.bos_id()),
+        std::pair("eos_token_id", tokenizer.eos_id())}) {
+    const std::vector<std::int64_t> ids = config.integers(key);
+    if (!id || ids.empty() || std::find(ids.begin(), ids.end(), *id) != ids.end()) continue;
+    options.on_message(
+        fmt::format("warning: {}: {}: expected {}, the tokenizer's, got {} (does the tokenizer "
+                    "belong to this model?)",
+                    config.where(), key, *id, ids.front()));
+  }
+}
+
 std::string describe_model(const Model& model, const Tokenizer& tokenizer) {
   std::int64_t numbers = 0;
   for (const Parameter& p : model.parameters()) numbers += p.tensor.numel();

@@ -49,6 +49,11 @@ std::filesystem::path adapted_model(const TrainOptions& options, const std::file
 /// Throws Error if the tokenizer has ids that the model lacks.
 void check_fits(const Tokenizer& tokenizer, const Model& model);
 
+/// Says which special tokens have another id in the tokenizer than in the config.json of the model in `from`
+/// (empty: a new model), which then probably belongs to another tokenizer.
+void report_other_ids(const Tokenizer& tokenizer, const std::filesystem::path& from,
+                      const TrainOptions& options);
+
 /// "a gpt2 model of 809856 parameters, a vocabulary of 65".
 std::string describe_model(const Model& model, const Tokenizer& tokenizer);
 

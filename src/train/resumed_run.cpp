@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "heed/error.h"
+#include "io/checksum.h"
+#include "train/recipe_fields.h"
 
 namespace heed {
 namespace {
@@ -33,11 +36,67 @@ bool is_of_model(const std::string& key) {
          key.starts_with("lora.");
 }
 
+std::string checksum_of(const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> files;
+  if (std::filesystem::is_directory(path)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
+      if (entry.is_regular_file()) files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+  } else {
+    files.push_back(path);
+  }
+  std::uint64_t bytes = 0;
+  std::uint32_t crc = 0;
+  for (const std::filesystem::path& file : files) {
+    const io::FileSum sum = io::sum_of_file(file);
+    bytes += sum.bytes;
+    crc = io::crc32c(std::as_bytes(std::span(&sum.crc, 1)), crc);
+  }
+  return fmt::format("{:08x} {}", crc, bytes);
+}
+
+// " in data.train (FILE), ...": the files that differ from the checkpoint's; empty if none is known to.
+std::string changed_files(const TrainingState& state, const Recipe& recipe) {
+  const std::map<std::string, std::string> now = checksums_of_data(recipe), values = recipe_values(recipe);
+  std::string text;
+  for (const auto& [key, before] : state.files) {
+    const auto found = now.find(key);
+    if (found != now.end() && found->second == before) continue;
+    text += fmt::format("{} {} ({})", text.empty() ? " in" : ",", key,
+                        found == now.end() ? "not given" : values.at(key));
+  }
+  return text;
+}
+
 void warn(const TrainOptions& options, const std::string& text) {
   if (options.on_message && processes_of(options).is_first()) options.on_message("warning: " + text);
 }
 
 }  // namespace
+
+std::map<std::string, std::string> checksums_of_data(const Recipe& recipe) {
+  std::map<std::string, std::string> sums;
+  Recipe copy = recipe;
+  for (const RecipeField& field : recipe_fields(copy)) {
+    const auto* const* path = std::get_if<std::filesystem::path*>(&field.target);
+    if (path != nullptr && field.key.starts_with("data.") && std::filesystem::exists(**path))
+      sums[field.key] = checksum_of(**path);
+  }
+  return sums;
+}
+
+void report_unused_model(const std::filesystem::path& checkpoint, const TrainingState& state,
+                         const Recipe& recipe, const TrainOptions& options) {
+  const auto unused = [&](const char* what, const std::string& path) {
+    warn(options, fmt::format("{} {} is not used: the run goes on with the model and the tokenizer of {}",
+                              what, path, checkpoint.string()));
+  };
+  if (!options.init.empty() && recipe.lora.rank == 0) unused("--init", options.init.string());
+  const auto before = state.recipe.find("tokenizer.from");
+  const std::string from = recipe.tokenizer.from.string();
+  if (!from.empty() && before != state.recipe.end() && before->second != from) unused("tokenizer.from", from);
+}
 
 void check_recipe_of_run(const std::filesystem::path& checkpoint, const TrainingState& state,
                          const Recipe& recipe, const TrainOptions& options) {
@@ -62,9 +121,9 @@ TrainingState resumed_state(const std::filesystem::path& checkpoint, const Train
   const bool other_data = state.fingerprint != task.fingerprint();
   if (other_data && !options.force) {
     throw Error(
-        fmt::format("train: expected the data that {} was trained on, got other data (give back the "
+        fmt::format("train: expected the data that {} was trained on, got other data{} (give back the "
                     "old files, start a new run in another folder, or go on all the same with --force)",
-                    checkpoint.string()));
+                    checkpoint.string(), changed_files(state, recipe)));
   }
   if (other_data)
     warn(options, "forced to go on with other data than " + checkpoint.string() + " was trained on");

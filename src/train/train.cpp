@@ -74,7 +74,9 @@ TrainResult train(const Recipe& given, const TrainOptions& given_options) {
   if (!folder.checkpoint().empty()) {
     TrainOptions silent = options;  // the loop says what changed
     silent.on_message = nullptr;
-    check_recipe_of_run(folder.checkpoint(), load_training_state(folder.checkpoint()), recipe, silent);
+    const TrainingState state = load_training_state(folder.checkpoint());
+    check_recipe_of_run(folder.checkpoint(), state, recipe, silent);
+    report_unused_model(folder.checkpoint(), state, recipe, options);
   }
   if (recipe.lora.rank > 0) return train_adapter(recipe, options, folder);
   const std::unique_ptr<TrainingTask> task = make_task(recipe, options, folder.checkpoint());

@@ -150,6 +150,7 @@ void TranslationTask::load_or_make(const std::filesystem::path& checkpoint) {
                               *positions, most));
   }
   check_fits(*tokenizer_, *model_);
+  report_other_ids(*tokenizer_, from, options_);
   parameters_ = trained_parameters(*model_, recipe_);
   message(describe_model(*model_, *tokenizer_));
 }

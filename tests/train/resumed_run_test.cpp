@@ -61,11 +61,33 @@ TEST_F(ResumedRun, GoesOnWithOtherDataAndSettingsWhenForced) {
   std::string said;
   TrainOptions options{.output = folder_ / "run", .resume = true};
   options.on_message = [&](const std::string& message) { said += message + "\n"; };
-  EXPECT_THROW(train(other, options), Error);
+  try {
+    Recipe same = causal(8);
+    write_file(folder_ / "text.txt", text);
+    train(same, options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("got other data in data.train (" + (folder_ / "text.txt").string() + ")"));
+  }
   options.force = true;
   EXPECT_EQ(train(other, options).steps, 8);
   EXPECT_THAT(said, HasSubstr("train.batch_tokens: expected 256, as in "));
   EXPECT_THAT(said, HasSubstr("forced to go on with other data than "));
+}
+
+TEST_F(ResumedRun, SaysWhatItDoesNotUse) {
+  train(causal(2), {.output = folder_ / "other"});
+  train(causal(4), {.output = folder_ / "run"});
+  std::string said;
+  TrainOptions options{.output = folder_ / "run", .resume = true, .init = folder_ / "other"};
+  options.on_message = [&](const std::string& message) { said += message + "\n"; };
+  Recipe r = causal(6);
+  r.tokenizer.from = folder_ / "other";
+  EXPECT_EQ(train(r, options).steps, 6);
+  EXPECT_THAT(said,
+              HasSubstr("warning: --init " + (folder_ / "other").string() + " is not used: the run goes on"));
+  EXPECT_THAT(said, HasSubstr("warning: tokenizer.from " + (folder_ / "other").string() + " is not used"));
 }
 
 }  // namespace

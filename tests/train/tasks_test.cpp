@@ -177,6 +177,21 @@ TEST_F(TasksTest, RefusesATokenizerWithIdsThatTheModelLacks) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "refused" / "log.jsonl"));
 }
 
+TEST_F(TasksTest, SaysWhichSpecialTokensTheModelHasElsewhere) {
+  train(masked(1), {.output = folder_ / "model"});
+  const std::filesystem::path file = folder_ / "model" / "config.json";
+  std::string config = read_file(file);
+  const std::string key = "\"pad_token_id\": 0";
+  ASSERT_NE(config.find(key), std::string::npos);
+  write_file(file, config.replace(config.find(key), key.size(), "\"pad_token_id\": 7"));
+  std::string said;
+  TrainOptions options{.output = folder_ / "run", .init = folder_ / "model"};
+  options.on_message = [&](const std::string& message) { said += message + "\n"; };
+  train(masked(1), options);
+  EXPECT_THAT(said, HasSubstr("config.json: pad_token_id: expected 0, the tokenizer's, got 7 (does the "
+                              "tokenizer belong to this model?)"));
+}
+
 TEST_F(TasksTest, LongDocumentsComeInPartsAndEndWhereTheyEnd) {
   Recipe r = masked(1);
   const std::string line = std::string(999, 'x') + "\n";
@@ -257,6 +272,13 @@ TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   r = answers(4);
   write_file(folder_ / "squad.json", "{\"data\": [{}]}");
   EXPECT_THAT(refusal_of(r), HasSubstr("expected SQuAD's JSON"));
+  r = answers(4);
+  const std::string right = read_file(r.data.train), start = "\"answer_start\": 25";
+  std::string wrong = right;
+  r.data.dev = folder_ / "dev.json";
+  write_file(r.data.dev, wrong.replace(wrong.rfind(start), start.size(), "\"answer_start\": 24"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("dev.json: question 4: answer_start: expected the character of the "
+                                       "context at which \"Joe\" begins, got 24"));
   r = tagging(4);
   write_file(folder_ / "words.conll", "a B\nb O\n\nc word O\n");
   EXPECT_THAT(refusal_of(r), HasSubstr("words.conll:4: expected 2 columns, as in the lines before, got 3"));

@@ -35,6 +35,7 @@ struct TrainingState {
   std::int64_t not_better = 0;                ///< evaluations since the best one
   std::map<std::string, std::string> recipe;  ///< recipe_values
   std::string fingerprint;                    ///< of the data
+  std::map<std::string, std::string> files;   ///< the checksum of the file of each key of [data]
 };
 
 /// Returns the steps of the complete checkpoints in `run`/checkpoints, in ascending order.
