@@ -116,9 +116,8 @@ TensorTable vit_table(const VitConfig& c, const HasTensor& has) {
 }
 
 struct VitParts {
-  Tensor first_token;  // [1, D]
+  Tensor first_token, positions;  // as in the file: [1, 1, D], [1, N + 1, D]
   PatchEmbedding patches;
-  AdditivePositions positions;
   Stack stack = {};
   std::optional<Linear> pooler = {}, classifier = {};
 };
@@ -141,9 +140,11 @@ class Vit final : public Assembled<Model> {
 
 // Pixels [B, C, H, W] to tokens [B, N + 1, D]: the learned first one, then those of the patches.
 Tensor Vit::embed(const Tensor& pixels, Context& context) const {
-  const Tensor firsts = embedding(parts_.first_token, Tensor::zeros({pixels.size(0), 1}, DType::i64));
+  const Tensor first = reshape(parts_.first_token, {1, config_.d_model}),
+               table = reshape(parts_.positions, {config_.tokens(), config_.d_model});
+  const Tensor firsts = embedding(first, Tensor::zeros({pixels.size(0), 1}, DType::i64));
   const Tensor tokens = concat({firsts, parts_.patches(pixels)}, 1);
-  return apply_dropout(parts_.positions.embed(tokens, 0), config_.dropout, context);
+  return apply_dropout(AdditivePositions(table).embed(tokens, 0), config_.dropout, context);
 }
 
 TensorMap Vit::forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const {
@@ -178,10 +179,9 @@ std::unique_ptr<Model> build_vit(const VitConfig& c, ModelFiles files) {
   };
   const std::string embeddings = c.prefix() + "embeddings.",
                     patches = embeddings + "patch_embeddings.projection";
-  VitParts parts{.first_token = reshape(weights[embeddings + "cls_token"], {1, c.d_model}),
-                 .patches = {weights[patches + ".weight"], weights[patches + ".bias"]},
-                 .positions = AdditivePositions(
-                     reshape(weights[embeddings + "position_embeddings"], {c.tokens(), c.d_model}))};
+  VitParts parts{.first_token = weights[embeddings + "cls_token"],
+                 .positions = weights[embeddings + "position_embeddings"],
+                 .patches = {weights[patches + ".weight"], weights[patches + ".bias"]}};
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const std::string file = vit_layer(c, i), self = file + "attention.attention.";
     const SelfAttention attention{{.q = linear(self + "query"),
