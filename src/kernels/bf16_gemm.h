@@ -25,17 +25,10 @@ struct Bf16Gemm {
 };
 
 /// The formula above, rounding to nearest, ties to even. The order of the sums does not depend on the number
-/// of threads, but on the processor: with AMX's tiles (which take denormal numbers as 0), or without.
+/// of threads; it may depend on the processor, and so may whether denormal numbers count as 0.
 void bf16_gemm(const Bf16Gemm& args);
 
 /// Whether this processor multiplies bf16 faster than f32; elsewhere bf16_gemm only rounds the operands.
 bool bf16_gemm_is_fast();
-
-namespace detail {
-/// bf16_gemm on AMX's tiles; only where bf16_gemm_is_fast.
-void bf16_gemm_amx(const Bf16Gemm& args);
-/// bf16_gemm by rounding the operands and invariant_gemm, on any processor.
-void bf16_gemm_rounded(const Bf16Gemm& args);
-}  // namespace detail
 
 }  // namespace heed::kernels

@@ -32,7 +32,5 @@ struct InvariantGemm {
 };
 /// The formula above, on all threads.
 void invariant_gemm(const InvariantGemm& args);
-/// Whether this processor has vectors for invariant_gemm; without them it is slow.
-bool invariant_gemm_has_vectors();
 
 }  // namespace heed::kernels

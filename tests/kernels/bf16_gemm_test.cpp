@@ -2,6 +2,7 @@
 #include "kernels/bf16_gemm.h"
 
 #include "heed/dtype.h"
+#include "kernels/cpu/gemm_paths.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_cases.h"
 #include "kernels/kernel_case.h"

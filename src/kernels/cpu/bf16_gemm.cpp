@@ -7,6 +7,7 @@
 #include "heed/dtype.h"
 #include "heed/threads.h"
 #include "kernels/convert.h"
+#include "kernels/cpu/gemm_paths.h"
 #include "kernels/invariant_gemm.h"
 
 namespace heed::kernels {

@@ -7,6 +7,7 @@
 // product is computed row after row, so that it is written in the order of memory. Four tiles of sums take
 // part, so that each loaded tile is used twice.
 #include "kernels/bf16_gemm.h"
+#include "kernels/cpu/gemm_paths.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 

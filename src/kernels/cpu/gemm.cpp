@@ -8,6 +8,7 @@
 
 #include "heed/threads.h"
 #include "kernels/bf16_gemm.h"
+#include "kernels/cpu/gemm_paths.h"
 #include "kernels/cpu/gemm_tiles.h"
 #include "kernels/invariant_gemm.h"
 
@@ -25,7 +26,7 @@ void multiply(const detail::GemmTiles<T>& g, Precision precision) {
       return bf16_gemm({g.m, g.n, g.k, g.a, g.transpose_a ? 1 : g.lda, g.transpose_a ? g.lda : 1, g.b,
                         g.transpose_b ? g.ldb : 1, g.transpose_b ? 1 : g.ldb, g.c, g.ldc, g.beta == 1});
     }
-    if (plain && invariant_gemm_has_vectors()) {
+    if (plain && detail::invariant_gemm_has_vectors()) {
       InvariantGemm args{.m = g.m, .n = g.n, .k = g.k, .y = g.c, .ldy = g.ldc, .accumulate = g.beta == 1};
       args.x = {g.a, DType::f32, g.transpose_a ? 1 : g.lda, g.transpose_a ? g.lda : 1};
       args.w.strided = {g.b, DType::f32, g.transpose_b ? g.ldb : 1, g.transpose_b ? 1 : g.ldb};

@@ -15,6 +15,7 @@
 
 #include <type_traits>
 
+#include "kernels/cpu/gemm_paths.h"
 #include "kernels/cpu/micro_kernel-inl.h"
 #include "kernels/cpu/pack_panel-inl.h"
 #include "kernels/elementwise.h"
@@ -352,7 +353,7 @@ namespace heed::kernels {
 HEED_EXPORT(has_vectors);
 HEED_EXPORT(run_gemm);
 
-bool invariant_gemm_has_vectors() { return HEED_DISPATCH(has_vectors, float)(); }
+bool detail::invariant_gemm_has_vectors() { return HEED_DISPATCH(has_vectors, float)(); }
 
 void invariant_gemm(const InvariantGemm& args) {
   if (args.m == 0 || args.n == 0) return;
