@@ -49,35 +49,35 @@ Tensor unpadded_positions(const Tensor& present, std::int64_t absent) {
   return positions;
 }
 
-Tensor sinusoidal_table(std::int64_t count, std::int64_t width, SinusoidLayout layout) {
-  Tensor table = Tensor::empty({count, width});
+Tensor sinusoidal_table(std::int64_t count, std::int64_t d_model, SinusoidLayout layout) {
+  Tensor table = Tensor::empty({count, d_model});
   float* row = table.data<float>();
-  const std::int64_t sines = (width + 1) / 2;
-  for (std::int64_t p = 0; p < count; ++p, row += width) {
+  const std::int64_t sines = (d_model + 1) / 2;
+  for (std::int64_t p = 0; p < count; ++p, row += d_model) {
     for (std::int64_t i = 0; i < sines; ++i) {
       const double angle = static_cast<double>(p) /
-                           std::pow(10000.0, 2.0 * static_cast<double>(i) / static_cast<double>(width));
+                           std::pow(10000.0, 2.0 * static_cast<double>(i) / static_cast<double>(d_model));
       const std::int64_t sine = layout == SinusoidLayout::halves ? i : 2 * i;
       const std::int64_t cosine = layout == SinusoidLayout::halves ? sines + i : 2 * i + 1;
       row[sine] = static_cast<float>(std::sin(angle));
-      if (cosine < width) row[cosine] = static_cast<float>(std::cos(angle));
+      if (cosine < d_model) row[cosine] = static_cast<float>(std::cos(angle));
     }
   }
   return table;
 }
 
 // In float, step by step as transformers does.
-Tensor sinusoidal_table_to_10000(std::int64_t first, std::int64_t count, std::int64_t width) {
-  const Tensor table = Tensor::zeros({count, width});
-  const std::int64_t half = width / 2;
+Tensor sinusoidal_table_to_10000(std::int64_t first, std::int64_t count, std::int64_t d_model) {
+  const Tensor table = Tensor::zeros({count, d_model});
+  const std::int64_t half = d_model / 2;
   const auto step =
       static_cast<float>(-std::log(10000.0) / static_cast<double>(std::max<std::int64_t>(half - 1, 1)));
   for (std::int64_t i = 0; i < half; ++i) {
     const float frequency = std::exp(static_cast<float>(i) * step);
     for (std::int64_t r = 0; r < count; ++r) {
       const float angle = static_cast<float>(first + r) * frequency;
-      table.data<float>()[r * width + i] = std::sin(angle);
-      table.data<float>()[r * width + half + i] = std::cos(angle);
+      table.data<float>()[r * d_model + i] = std::sin(angle);
+      table.data<float>()[r * d_model + half + i] = std::cos(angle);
     }
   }
   return table;
@@ -102,6 +102,7 @@ Tensor AdditivePositions::embed(const Tensor& x, const PositionIds& positions) c
     throw Error("positions: expected at most " + std::to_string(available) + " tokens, got " +
                 std::to_string(end) + " (cut the text, or use a model with more positions)");
   }
+  table_.raw_data();  // a table of another dtype in the file is converted once, not in every pass
   const Tensor added = rows.defined() ? embedding(table_, rows, 1.0, padding_row_)
                                       : slice(table_, 0, offset_ + lowest, offset_ + end);
   return x + (added.dtype() == x.dtype() ? added : added.to(x.dtype()));

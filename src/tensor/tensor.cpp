@@ -17,6 +17,24 @@ TensorImpl& checked(const std::shared_ptr<TensorImpl>& impl) {
   return *impl;
 }
 
+// A tensor's numbers for reading, which leaves lazy data as they are.
+struct ReadableData {
+  explicit ReadableData(const Tensor& t) {
+    const Buffer& buffer = *t.impl()->buffer;
+    if (!buffer.is_materialized()) held = buffer.read();
+    const std::byte* begin = held != nullptr ? held->data() : buffer.data();
+    first = begin + static_cast<std::size_t>(t.offset()) * size_of(t.dtype());
+  }
+  std::shared_ptr<const Buffer> held;
+  const std::byte* first;
+};
+
+void check_type(const Tensor& t, DType wanted) {
+  if (t.dtype() == wanted) return;
+  throw Error("tensor: expected " + std::string(name_of(wanted)) + ", got " + t.str() +
+              " (convert with to())");
+}
+
 }  // namespace
 
 Tensor Tensor::empty(const Shape& shape, DType dtype) {
@@ -101,25 +119,24 @@ std::byte* Tensor::raw_data() const {
 
 template <class T>
 T* Tensor::data() const {
-  if (dtype() != dtype_of<T>()) {
-    throw Error("tensor: expected " + std::string(name_of(dtype_of<T>())) + ", got " + str() +
-                " (convert with to())");
-  }
+  check_type(*this, dtype_of<T>());
   if (!is_contiguous()) throw Error("tensor: expected contiguous memory, got a view (call contiguous())");
   return reinterpret_cast<T*>(raw_data());
 }
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
+  check_type(*this, dtype_of<T>());
   const Tensor flat = detach().contiguous();
-  const T* values = flat.data<T>();
+  const ReadableData read(flat);
+  const T* values = reinterpret_cast<const T*>(read.first);
   return std::vector<T>(values, values + numel());
 }
 
 double Tensor::item() const {
   if (numel() != 1) throw Error("item: expected one element, got " + str());
   const Tensor wide = detach().to(DType::f64);
-  return *reinterpret_cast<const double*>(wide.raw_data());
+  return *reinterpret_cast<const double*>(ReadableData(wide).first);
 }
 
 Tensor Tensor::clone() const {
@@ -154,7 +171,7 @@ Tensor Tensor::to(DType target) const {
   if (target == dtype()) return *this;
   const Tensor source = detach().contiguous();
   Tensor result = empty(shape(), target);
-  kernels::convert(source.dtype(), source.raw_data(), target, result.raw_data(), numel());
+  kernels::convert(source.dtype(), ReadableData(source).first, target, result.raw_data(), numel());
   if (is_floating(target) && needs_gradient({*this})) {
     record(result, "to", {*this},
            [from = dtype()](const Tensor& dy) { return std::vector<Tensor>{dy.to(from)}; });
@@ -169,12 +186,8 @@ struct Unconverted : Buffer::Source {
   Tensor source;
   DType dtype = DType::f32;
   void write(std::byte* to) const override {
-    const Buffer& origin = *source.impl()->buffer;
-    const auto numbers = origin.read();
-    const std::byte* from =
-        numbers->data() + static_cast<std::size_t>(source.offset()) * size_of(source.dtype());
-    kernels::convert(source.dtype(), from, dtype, to, source.numel());
-    origin.release_pages();
+    kernels::convert(source.dtype(), ReadableData(source).first, dtype, to, source.numel());
+    source.impl()->buffer->release_pages();
   }
 };
 
@@ -199,7 +212,7 @@ void Tensor::copy_from(const Tensor& source) const {
   std::copy(shape().begin(), shape().end(), copy.sizes.begin());
   std::copy(from.strides().begin(), from.strides().end(), copy.src_strides.begin());
   std::copy(strides().begin(), strides().end(), copy.dst_strides.begin());
-  kernels::copy_strided(from.raw_data(), raw_data(), copy, size_of(dtype()));
+  kernels::copy_strided(ReadableData(from).first, raw_data(), copy, size_of(dtype()));
 }
 
 bool Tensor::requires_grad() const {

@@ -32,8 +32,10 @@ TEST(Weight, GivesTheBitsOfThePlainOne) {
       EXPECT_EQ(kept(x, Activation::silu).to_vector<float>(), want);
       EXPECT_EQ(kept.weight.form(), WeightForm::packed);
       EXPECT_EQ((Linear{plain, b, layout}(x, Activation::silu).to_vector<float>()), want);
-      const Tensor again = kept.weight.tensor().to(DType::f32);  // asks for the address
-      EXPECT_EQ(again.to_vector<float>(), plain.to(DType::f32).to_vector<float>());
+      EXPECT_EQ(kept.weight.tensor().to(DType::f32).to_vector<float>(),
+                plain.to(DType::f32).to_vector<float>());
+      EXPECT_EQ(kept.weight.form(), WeightForm::packed);
+      kept.weight.tensor().raw_data();  // asks for the address
       EXPECT_EQ(kept.weight.form(), WeightForm::plain);
       EXPECT_EQ(kept(x, Activation::silu).to_vector<float>(), want);
     }
@@ -77,6 +79,21 @@ TEST(Weight, IsPlainWhereItsAddressIsKnown) {
   for (int i = 0; i < 32; ++i) numbers[i] *= 2;
   EXPECT_EQ(part(x).to_vector<float>(), (before * 2.0).to_vector<float>());
   EXPECT_EQ(numbers, part.weight.tensor().data<float>());
+}
+
+TEST(Weight, ReadingLeavesItsForm) {
+  const Tensor numbers = random_tensor({4, 8}, 109).to(DType::f32), x = Tensor::zeros({1, 8});
+  const Linear part{loaded(random_tensor({4, 8}, 109), DType::f32), {}};
+  part(x);
+  const Tensor& w = part.weight.tensor();
+  const auto want = numbers.to_vector<float>();
+  EXPECT_EQ(w.to_vector<float>(), want);
+  EXPECT_EQ(w.clone().to_vector<float>(), want);
+  EXPECT_EQ(transpose(w, 0, 1).contiguous().to_vector<float>(), transpose(numbers, 0, 1).to_vector<float>());
+  EXPECT_EQ(w.to(DType::f64).to(DType::f32).to_vector<float>(), want);
+  EXPECT_EQ(slice(slice(w, 0, 3, 4), 1, 7, 8).item(), want.back());
+  EXPECT_EQ(part.weight.form(), WeightForm::packed);
+  EXPECT_THROW(w.to_vector<double>(), Error);
 }
 
 TEST(Weight, GradientsComeAfterInference) {

@@ -34,11 +34,11 @@ enum class SinusoidLayout { interleaved, halves };
 
 /// Row p holds sin and cos of p / 10000^(2i / D) for i = 0 .. D/2 - 1; f32 [count, D]. With odd D there is
 /// one more sine than cosines.
-Tensor sinusoidal_table(std::int64_t count, std::int64_t width, SinusoidLayout layout);
+Tensor sinusoidal_table(std::int64_t count, std::int64_t d_model, SinusoidLayout layout);
 
 /// Row r holds the sines, then the cosines, of (first + r) * 10000^(-i / (D/2 - 1)) for i = 0 .. D/2 - 1: the
 /// slowest wave is exactly 1/10000 (M2M100). f32 [count, D]; with odd D, the last column is 0.
-Tensor sinusoidal_table_to_10000(std::int64_t first, std::int64_t count, std::int64_t width);
+Tensor sinusoidal_table_to_10000(std::int64_t first, std::int64_t count, std::int64_t d_model);
 
 /// Adds a row of a table to each embedding: sinusoidal if the table is computed, learned if it is a
 /// parameter. Position p uses row p + offset (2 in BART; in RoBERTa, where padding has position -1, one more
@@ -70,6 +70,7 @@ class ScoreBias {
 
 /// ALiBi (Press et al. 2022): adds -slope * distance to the scores, with one slope per head. If
 /// `skips_padding`, distances count only the tokens that the key mask allows (BLOOM).
+/// Threads: several may use one object at once.
 class AlibiPositions : public ScoreBias {
  public:
   explicit AlibiPositions(const std::vector<double>& slopes, bool skips_padding = false);
@@ -97,6 +98,7 @@ struct RelativeBuckets {
 
 /// Adds a learned bias per bucket and head to the scores. Throws Error when the table [rows, H] has
 /// fewer rows than buckets (further rows are not used), or when there are too few buckets.
+/// Threads: several may use one object at once.
 class RelativePositions : public ScoreBias {
  public:
   RelativePositions(Tensor table, const RelativeBuckets& buckets);

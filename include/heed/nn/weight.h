@@ -22,14 +22,15 @@ enum class WeightForm { plain, packed };
 /// others wait, and its pages of the file are released: it is held once. Lookups then read rows of the packed
 /// form. The results are the same bits in either form.
 ///
-/// The numbers stay readable as the tensor, which is made from the file again when somebody wants them.
-/// Saving reads them without a change. A gradient, and any data() of the tensor or of a view, make the weight
+/// The numbers stay readable as the tensor: to_vector(), item(), clone(), to() and saving read the file again
+/// and change no form. Only a gradient, or data() or raw_data() of the tensor or of a view, makes the weight
 /// plain for good: whoever has the address may write at any time, and the next product must see it. So a
 /// trained weight is plain, and so is one that was not loaded.
 ///
 /// Copies of a Weight share one form, as tied weights do. Make one Weight of a tensor and copy that: two made
-/// of one tensor would be packed twice. Another form (quantised, with its scales) would stand beside the
-/// packed one, with a tensor that is made by dequantising.
+/// of one tensor would be packed twice.
+/// Threads: several may use one object, or its copies, at once without gradients, the first use included; not
+/// while another adds or removes adapters or writes the numbers.
 class Weight {
  public:
   /// An undefined weight.
