@@ -57,7 +57,6 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
-  std::uint64_t bytes_written() const { return bytes_written_; }
   /// Syncs the file to disk, renames it to its name, and syncs the folder. Nothing may be written afterwards.
   void commit();
 

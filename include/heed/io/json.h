@@ -116,8 +116,6 @@ class JsonWriter {
   JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
   JsonWriter& value(bool truth) { return raw(truth ? "true" : "false"); }
   JsonWriter& value(std::nullptr_t) { return raw("null"); }
-  /// Writes a number in the given notation, which must be valid JSON.
-  JsonWriter& written_number(std::string_view number) { return raw(number); }
   JsonWriter& value(double number);
   JsonWriter& value(float number);
   template <std::integral T>
