@@ -100,12 +100,9 @@ Tensor AssembledDecoder::loss(const Tensor& ids, const Tensor& labels, const Cro
 
 TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOptions& options,
                                     Context& context) const {
-  std::set<std::string> known{"input_ids", "attention_mask", "labels"};
-  if (facts_.takes_position_ids) known.insert("position_ids");
-  refuse_unknown_inputs(inputs, known);
-  const Tensor ids = ids_input(required_input(inputs, "input_ids"), "input_ids");
-  check_ids(ids, "input_ids", vocab_size());
-  const Tensor mask = optional_ids(inputs, "attention_mask", &ids.shape());
+  std::set<std::string> others{"labels"};
+  if (facts_.takes_position_ids) others.insert("position_ids");
+  const auto [ids, mask] = token_inputs(inputs, vocab_size(), others);
   const Tensor labels = optional_ids(inputs, "labels", &ids.shape());
   const Tensor position_ids = optional_ids(inputs, "position_ids", &ids.shape());
   if (labels.defined()) check_output();

@@ -29,12 +29,12 @@ Tensor first_token(const Tensor& hidden) {
 
 // The mean over the tokens that the mask shows, or over all without one; [B, D].
 Tensor mean_of_tokens(const Tensor& hidden, const Tensor& mask) {
-  const std::int64_t batch = hidden.size(0), time = hidden.size(1), width = hidden.size(2);
+  const std::int64_t batch = hidden.size(0), time = hidden.size(1), d_model = hidden.size(2);
   const Tensor shown = mask.defined() ? mask.to(DType::boolean).to(hidden.dtype())
                                       : Tensor::full({batch, time}, 1.0, hidden.dtype());
   // A matrix product, whose sums do not change with padding at the end.
   const Tensor total = matmul(reshape(shown, {batch, 1, time}), hidden);
-  return reshape(total, {batch, width}) / sum(shown, 1, true);
+  return reshape(total, {batch, d_model}) / sum(shown, 1, true);
 }
 
 class AssembledEncoder final : public Assembled<EncoderModel> {
@@ -126,11 +126,12 @@ void AssembledEncoder::add_loss(const TensorMap& inputs, TensorMap& outputs) con
   const Tensor& logits = outputs.at(span ? "start_logits" : "logits");
   if (span) {
     const Shape rows{logits.size(0)};
-    const auto places = [&](const char* name) {
+    const auto positions = [&](const char* name) {
       return labels_as(required_input(inputs, name), DType::i64, rows, name);
     };
-    outputs["loss"] = span_loss(stack({logits, outputs.at("end_logits")}, 2),
-                                stack({places("start_positions"), places("end_positions")}, 1), options);
+    outputs["loss"] =
+        span_loss(stack({logits, outputs.at("end_logits")}, 2),
+                  stack({positions("start_positions"), positions("end_positions")}, 1), options);
   } else if (config_.head == EncoderHead::sequence) {
     outputs["loss"] = sequence_loss(logits, inputs.at("labels"), config_.problem, options);
   } else {
@@ -142,15 +143,12 @@ void AssembledEncoder::add_loss(const TensorMap& inputs, TensorMap& outputs) con
 
 TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOptions& options,
                                     Context& context) const {
-  std::set<std::string> known{"input_ids", "attention_mask"};
-  if (type_vocab_size() > 0) known.insert("token_type_ids");
-  if (config_.head == EncoderHead::span) known.insert({"start_positions", "end_positions"});
-  if (config_.head != EncoderHead::span) known.insert("labels");
-  refuse_unknown_inputs(inputs, known);
-  EncoderBatch batch{ids_input(required_input(inputs, "input_ids"), "input_ids"), {}, {}};
-  batch.mask = optional_ids(inputs, "attention_mask", &batch.ids.shape());
-  batch.type_ids = optional_ids(inputs, "token_type_ids", &batch.ids.shape());
-  check_ids(batch.ids, "input_ids", vocab_size());
+  std::set<std::string> others;
+  if (type_vocab_size() > 0) others.insert("token_type_ids");
+  if (config_.head == EncoderHead::span) others.insert({"start_positions", "end_positions"});
+  if (config_.head != EncoderHead::span) others.insert("labels");
+  const auto [ids, mask] = token_inputs(inputs, vocab_size(), others);
+  const EncoderBatch batch{ids, mask, optional_ids(inputs, "token_type_ids", &ids.shape())};
   check_ids(batch.type_ids, "token_type_ids", config_.token_types);
 
   Collector collector(context, options);

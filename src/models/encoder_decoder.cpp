@@ -68,27 +68,21 @@ std::unique_ptr<Decoding> AssembledEncoderDecoder::decode(const SourceBatch& sou
 }
 
 SourceBatch AssembledEncoderDecoder::source_of(const TensorMap& inputs) const {
-  std::set<std::string> known{"decoder_input_ids", "decoder_attention_mask", "labels"};
-  if (parts_.audio) {
-    known.insert("input_features");
-    refuse_unknown_inputs(inputs, known);
-    return {{}, {}, floats_input(inputs, "input_features", {parts_.audio->bins, parts_.audio->frames})};
+  if (!parts_.audio) {
+    const auto [ids, mask] = token_inputs(inputs, parts_.source.tokens.table.size(0), kTargetInputs);
+    return {ids, mask};
   }
-  known.insert({"input_ids", "attention_mask"});
+  std::set<std::string> known = kTargetInputs;
+  known.insert("input_features");
   refuse_unknown_inputs(inputs, known);
-  SourceBatch source{ids_input(required_input(inputs, "input_ids"), "input_ids"), {}};
-  source.mask = optional_ids(inputs, "attention_mask", &source.ids.shape());
-  check_ids(source.ids, "input_ids", parts_.source.tokens.table.size(0));
-  return source;
+  return {{}, {}, floats_input(inputs, "input_features", {parts_.audio->bins, parts_.audio->frames})};
 }
 
 TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const ForwardOptions& options,
                                            Context& context) const {
   const SourceBatch source = source_of(inputs);
-  const Tensor labels = optional_ids(inputs, "labels", nullptr);
-  const Tensor target =
-      target_input(inputs, labels, source.size(), parts_.decoder.embeddings.tokens.table.size(0), facts_);
-  const Tensor target_mask = optional_ids(inputs, "decoder_attention_mask", &target.shape());
+  const auto [target, target_mask, labels] =
+      target_inputs(inputs, source.size(), parts_.decoder.embeddings.tokens.table.size(0), facts_);
 
   Collector collector(context, options);
   collector.listen(parts_.encoder, "encoder_");
@@ -129,18 +123,21 @@ Tensor shifted_right(const Tensor& labels, std::int64_t ignored, const EncoderDe
   return shifted;
 }
 
-Tensor target_input(const TensorMap& inputs, const Tensor& labels, std::int64_t batch, std::int64_t vocab,
-                    const EncoderDecoderFacts& facts) {
-  Tensor target = optional_ids(inputs, "decoder_input_ids", nullptr);
-  if (!target.defined() && !labels.defined())
+TargetInputs target_inputs(const TensorMap& inputs, std::int64_t batch, std::int64_t vocab,
+                           const EncoderDecoderFacts& facts) {
+  TargetInputs target{optional_ids(inputs, "decoder_input_ids", nullptr), {}, {}};
+  target.labels = optional_ids(inputs, "labels", nullptr);
+  if (!target.ids.defined() && !target.labels.defined())
     throw Error(
         "forward: expected an input decoder_input_ids or labels, got neither (the decoder reads a target)");
-  if (!target.defined()) target = shifted_right(labels, CrossEntropyOptions().ignore_index, facts);
-  if (target.size(0) != batch) {
+  if (!target.ids.defined())
+    target.ids = shifted_right(target.labels, CrossEntropyOptions().ignore_index, facts);
+  if (target.ids.size(0) != batch) {
     throw Error("forward: decoder_input_ids: expected a batch of " + std::to_string(batch) + ", got " +
-                target.str());
+                target.ids.str());
   }
-  check_ids(target, "decoder_input_ids", vocab);
+  check_ids(target.ids, "decoder_input_ids", vocab);
+  target.mask = optional_ids(inputs, "decoder_attention_mask", &target.ids.shape());
   return target;
 }
 

@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "heed/models/model.h"
 #include "heed/nn/stack.h"
@@ -37,10 +39,15 @@ struct EncoderDecoderFacts {
 
 /// What the decoder reads to predict the labels (EncoderDecoderModel::decoder_inputs).
 Tensor shifted_right(const Tensor& labels, std::int64_t ignored, const EncoderDecoderFacts& facts);
-/// The decoder's ids among the named inputs of forward(): decoder_input_ids, or what the labels give. Throws
-/// Error unless there are `batch` rows of ids below `vocab`.
-Tensor target_input(const TensorMap& inputs, const Tensor& labels, std::int64_t batch, std::int64_t vocab,
-                    const EncoderDecoderFacts& facts);
+/// What a decoder reads among the named inputs, i64 [B, T]; mask and labels undefined where they are absent.
+struct TargetInputs {
+  Tensor ids, mask, labels;
+};
+inline const std::set<std::string> kTargetInputs{"decoder_input_ids", "decoder_attention_mask", "labels"};
+/// decoder_input_ids, or what the labels give; decoder_attention_mask and labels. Throws Error unless there
+/// are `batch` rows of ids below `vocab`.
+TargetInputs target_inputs(const TensorMap& inputs, std::int64_t batch, std::int64_t vocab,
+                           const EncoderDecoderFacts& facts);
 
 std::unique_ptr<Model> assemble_encoder_decoder(ModelFiles files, EncoderDecoderParts parts,
                                                 const EncoderDecoderFacts& facts);

@@ -1,41 +1,48 @@
-// The families of models, each defined at the end of its file.
+// The list of families, each defined at the end of its file. A new one adds a line here.
 #pragma once
 
 #include "models/family.h"
 
+// clang-format off
+#define HEED_FAMILIES(FAMILY) \
+  FAMILY(albert) \
+  FAMILY(bart) \
+  FAMILY(bert) \
+  FAMILY(bloom) \
+  FAMILY(deberta) \
+  FAMILY(distilbert) \
+  FAMILY(gemma2) \
+  FAMILY(gemma3) \
+  FAMILY(gpt2) \
+  FAMILY(gpt_neox) \
+  FAMILY(granite) \
+  FAMILY(llama) \
+  FAMILY(m2m100) \
+  FAMILY(marian) \
+  FAMILY(mistral) \
+  FAMILY(mixtral) \
+  FAMILY(modernbert) \
+  FAMILY(mpnet) \
+  FAMILY(mpt) \
+  FAMILY(olmo2) \
+  FAMILY(pegasus) \
+  FAMILY(phi3) \
+  FAMILY(qwen2) \
+  FAMILY(qwen3) \
+  FAMILY(qwen3_moe) \
+  FAMILY(recurrent) \
+  FAMILY(roberta) \
+  FAMILY(smollm3) \
+  FAMILY(t5) \
+  FAMILY(transformer) \
+  FAMILY(vit) \
+  FAMILY(whisper)
+// clang-format on
+
 namespace heed {
 
-Family albert_family();
-Family bart_family();
-Family bert_family();
-Family bloom_family();
-Family deberta_family();
-Family distilbert_family();
-Family gemma2_family();
-Family gemma3_family();
-Family gpt2_family();
-Family gpt_neox_family();
-Family granite_family();
-Family llama_family();
-Family m2m100_family();
-Family marian_family();
-Family mistral_family();
-Family mixtral_family();
-Family modernbert_family();
-Family mpnet_family();
-Family mpt_family();
-Family olmo2_family();
-Family pegasus_family();
-Family phi3_family();
-Family qwen2_family();
-Family qwen3_family();
-Family qwen3_moe_family();
-Family recurrent_family();
-Family roberta_family();
-Family smollm3_family();
-Family t5_family();
-Family transformer_family();
-Family vit_family();
-Family whisper_family();
+#define HEED_DECLARE(name) Family name##_family();
+HEED_FAMILIES(HEED_DECLARE)
+#undef HEED_DECLARE
 
 }  // namespace heed

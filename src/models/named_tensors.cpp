@@ -63,6 +63,15 @@ void refuse_unknown_inputs(const TensorMap& inputs, const std::set<std::string>&
   }
 }
 
+TokenInputs token_inputs(const TensorMap& inputs, std::int64_t vocab, std::set<std::string> others) {
+  others.insert({"input_ids", "attention_mask"});
+  refuse_unknown_inputs(inputs, others);
+  TokenInputs tokens{ids_input(required_input(inputs, "input_ids"), "input_ids"), {}};
+  check_ids(tokens.ids, "input_ids", vocab);
+  tokens.mask = optional_ids(inputs, "attention_mask", &tokens.ids.shape());
+  return tokens;
+}
+
 AttentionOptions see_only(const Tensor& mask) {
   AttentionOptions options;
   if (mask.defined()) options.key_mask = mask.to(DType::boolean);

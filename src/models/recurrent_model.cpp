@@ -150,22 +150,17 @@ class RecurrentModel final : public Assembled<EncoderDecoderModel> {
 
 TensorMap RecurrentModel::forward(const TensorMap& inputs, const ForwardOptions& options,
                                   Context& context) const {
-  refuse_unknown_inputs(
-      inputs, {"input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "labels"});
-  SourceBatch source{ids_input(required_input(inputs, "input_ids"), "input_ids"), {}};
-  source.mask = optional_ids(inputs, "attention_mask", &source.ids.shape());
-  check_ids(source.ids, "input_ids", parts_.encoder.tokens.table.size(0));
-  const Tensor labels = optional_ids(inputs, "labels", nullptr);
-  const Tensor target =
-      target_input(inputs, labels, source.size(), parts_.decoder.tokens.table.size(0), facts_);
+  const auto [ids, mask] = token_inputs(inputs, parts_.encoder.tokens.table.size(0), kTargetInputs);
+  const auto [target, target_mask, labels] =
+      target_inputs(inputs, ids.size(0), parts_.decoder.tokens.table.size(0), facts_);
   // A mask of padding at the ends of rows changes no output of a token before it.
-  lengths_of_mask(optional_ids(inputs, "decoder_attention_mask", &target.shape()), "decoder_attention_mask");
+  lengths_of_mask(target_mask, "decoder_attention_mask");
 
   Collector collector(context, options);
   collector.listen("encoder", parts_.encoder.layers.size(), "encoder_");
   collector.listen("decoder", parts_.decoder.layers.size(), "decoder_");
-  const EncodedSource encoded = encoded_source(source, collector.context);
-  const Tensor last = decoded(encoded, source.mask, target, collector.context);
+  const EncodedSource encoded = encoded_source({ids, mask}, collector.context);
+  const Tensor last = decoded(encoded, mask, target, collector.context);
   TensorMap& outputs = collector.outputs;
   outputs["encoder_last_hidden_state"] = encoded.memory;
   outputs["last_hidden_state"] = last;

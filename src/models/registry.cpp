@@ -1,4 +1,4 @@
-// The list of families: a new one adds its function here and in families.h.
+// Models by the model_type of their config.json.
 #include "heed/models/registry.h"
 
 #include <map>
@@ -22,15 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> list = {
-      albert_family(),     bart_family(),       bert_family(),    bloom_family(),  deberta_family(),
-      distilbert_family(), gemma2_family(),     gemma3_family(),  gpt2_family(),   gpt_neox_family(),
-      granite_family(),    llama_family(),      m2m100_family(),  marian_family(), mistral_family(),
-      mixtral_family(),    modernbert_family(), mpnet_family(),   mpt_family(),    olmo2_family(),
-      pegasus_family(),    phi3_family(),       qwen2_family(),   qwen3_family(),  qwen3_moe_family(),
-      recurrent_family(),  roberta_family(),    smollm3_family(), t5_family(),     transformer_family(),
-      vit_family(),        whisper_family(),
-  };
+#define HEED_RECORD(name) name##_family(),
+  static const std::vector<Family> list = {HEED_FAMILIES(HEED_RECORD)};
+#undef HEED_RECORD
   return list;
 }
 
@@ -75,7 +69,7 @@ std::optional<std::int64_t> label_count(const fs::path& adapter) {
   return std::nullopt;
 }
 
-// The config of a model with the head that an adapter without a config.json says.
+// The config of a model with the head that an adapter without a config.json was trained for.
 Config config_by_task(const Config& config, const fs::path& adapter) {
   static const std::map<std::string, std::string> endings = {{"SEQ_CLS", "ForSequenceClassification"},
                                                              {"TOKEN_CLS", "ForTokenClassification"},
