@@ -86,6 +86,12 @@ put src/train/loop.cpp 'auto s = R"(a)"; fmt::print("x");';    finds 'only src/c
 put src/train/loop.cpp '/* why */ std::exit(1);';              finds 'only src/cli exits'
 put src/core/shape.cpp 'auto s = "a\"b"; abort();';            finds 'only src/cli exits'
 
+put include/heed/dtype.h '/// A class.' 'class A {' '};';        finds 'include/heed/dtype.h:2: the comment of this class has no "Threads:"'
+put include/heed/dtype.h '/// A class.' '/// Threads: one.' 'template <class T>' 'class A final : public B {' '};' 'class B;' \
+  'class E : public Error {' '};'
+"$checker" "$work/tree" >"$work/output" 2>&1 || fail "a class whose comment has Threads: does not pass"
+right_tree
+
 mapfile -t long < <(seq 401)
 put tests/ops/long_test.cpp "${long[@]}";                      finds 'tests/ops/long_test.cpp: 401 lines'
 put src/nn/long.cpp "${long[@]:0:400}"

@@ -7,6 +7,7 @@
 # - mpi.h appears in src/mpi/mpi.cpp alone;
 # - no source uses OpenMP, whose threads would be added to those of heed/threads.h;
 # - only src/cli prints or exits (src/core/error.cpp stops the program when an assertion fails);
+# - the comment of a public class, except errors, tells what threads may share ("Threads:");
 # - a file has at most 400 lines.
 # Tests, benchmarks and examples may include what they like; for them only the sizes count.
 set -euo pipefail
@@ -83,7 +84,7 @@ function check_size() {
 function start_file(   rest) {
   if (previous != "") check_size()
   previous = FILENAME; ++files
-  checked = 0; is_public = 0; module = ""
+  checked = 0; is_public = 0; about_threads = 0; module = ""
   in_comment = 0; raw_end = ""
   if (FILENAME ~ /^include\//) {
     checked = 1; is_public = 1
@@ -169,9 +170,19 @@ function check_output(code) {
     report("only src/cli exits (throw heed::Error)")
 }
 
+# A class of a public header, whose comment is the lines of /// before it.
+function check_threads(line) {
+  if (line ~ /^\/\/\//) { if (line ~ /Threads:/) about_threads = 1; return }
+  if (line ~ /^template </ || line ~ /^class [A-Za-z_0-9]+;/) return
+  if (line ~ /^class [A-Za-z_0-9]+[^;]*\{/ && !about_threads && line !~ /: public (std::runtime_error|Error) /)
+    report("the comment of this class has no \"Threads:\" (write what threads may share)")
+  about_threads = 0
+}
+
 FNR == 1 { start_file() }
 { lines = FNR }
 !checked { next }
+is_public { check_threads($0) }
 {
   code = code_of($0)
   if (code ~ /^[ \t]*#[ \t]*include[ \t]*["<]/) check_include($0)

@@ -14,7 +14,7 @@ namespace heed {
 /// False inside NoGradients: operations then record nothing and save nothing for backward.
 bool gradients_enabled();
 
-/// While an object of this class exists, no gradient is recorded on this thread.
+/// While an object of this class exists, no gradient is recorded on this thread. Threads: each has its own.
 class NoGradients {
  public:
   NoGradients();
@@ -27,7 +27,7 @@ class NoGradients {
 };
 
 /// While an object of this class exists, gradients are recorded on this thread, inside NoGradients as well:
-/// for closures that compute again what they need.
+/// for closures that compute again what they need. Threads: each has its own.
 class RecordGradients {
  public:
   RecordGradients();

@@ -13,15 +13,15 @@ namespace heed {
 /// were computed of does not count.
 std::vector<Tensor> leaves_between(const std::vector<Tensor>& inputs, const std::vector<Tensor>& results);
 
-/// Says that the operation that made `result` adds to a few rows of its inputs' gradients only, as a lookup
-/// in a table does.
+/// Marks the operation that made `result` as one that adds to a few rows of its inputs' gradients only, as a
+/// lookup in a table does.
 void mark_as_rows(const Tensor& result);
 
 /// While an object of this class exists, backward() on this thread reports how far the gradients of leaves
 /// are: first `begin` with all leaves that its graph reaches; `rows_left` with those to which only operations
 /// marked as rows are going to add, after others did; then `complete` with each of them once nothing will be
 /// added to its gradient any more. A backward() inside a closure of another reports nothing: an operation
-/// whose closure adds to leaves by itself has these among its inputs.
+/// whose closure adds to leaves by itself has these among its inputs. Threads: each has its own.
 class LeafGradientListener {
  public:
   using Begin = std::function<void(const std::vector<Tensor>& leaves)>;

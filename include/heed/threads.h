@@ -20,7 +20,7 @@ int threads();
 /// May be called by any thread at any time; calls that have begun keep the threads they have.
 void set_threads(int count);
 
-/// A non-owning reference to a callable; valid only during the call it is passed to.
+/// A non-owning reference to a callable, valid during the call it is passed to. Threads: as its callable.
 template <class Signature>
 class FunctionRef;
 template <class R, class... Args>

@@ -88,9 +88,13 @@ TEST(Sharing, ManyRequestsAtOnce) {
     set_threads(count);
     for (const DType dtype : {DType::f32, DType::bf16}) {
       expect_the_same_for_all("decoders/gpt2", dtype, forward);
-      expect_the_same_for_all("decoders/llama", dtype, continuation);  // rotary tables are made at first use
+      expect_the_same_for_all("decoders/llama", dtype, continuation);   // rotary tables are made at first use
+      expect_the_same_for_all("decoders/gemma3", dtype, continuation);  // two tables, windows
+      expect_the_same_for_all("decoders/mixtral", dtype, continuation);
       expect_the_same_for_all("encoders/bert-mlm", dtype, forward);
+      expect_the_same_for_all("encoders/deberta-v3-mlm", dtype, forward);
       expect_the_same_for_all("marian", dtype, translation);
+      expect_the_same_for_all("t5", dtype, translation);
       expect_the_same_for_all("recurrent/additive-gru", dtype, translation);
       expect_the_same_for_all("recurrent/dot-gru", dtype, translation);
     }

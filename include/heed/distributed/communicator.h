@@ -1,5 +1,5 @@
-// Communicator: how the processes of one job exchange data. Everything above it knows this face only; one
-// process alone, MPI, or the collectives of a GPU library may stand behind it.
+// Communicator: how the processes of one job exchange data. Everything above it uses this interface only; one
+// process alone, MPI, or the collectives of a GPU library may implement it.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@
 namespace heed {
 
 /// An operation that was started and may still be running.
+/// Threads: one at a time.
 class PendingOperation {
  public:
   virtual ~PendingOperation() = default;

@@ -45,7 +45,7 @@ class SpilledBytes {
   std::byte* mapped_ = nullptr;
 };
 
-/// Elements of a trivially copyable type.
+/// Elements of a trivially copyable type. Threads: as SpilledBytes.
 template <class T>
 class SpilledArray {
  public:

@@ -113,6 +113,7 @@ class Decoding {
 };
 
 /// A decoder-only model: every token attends to itself and the tokens before it.
+/// Threads: as Model.
 class DecoderModel : public Model {
  public:
   /// Mean cross-entropy over the labels that are not options.ignore_index. `labels` i64 [B, T] are the
@@ -142,6 +143,8 @@ struct SourceBatch {
   std::int64_t size() const { return features.defined() ? features.size(0) : ids.size(0); }
 };
 
+/// A model with an encoder of the source and a decoder of the target.
+/// Threads: as Model.
 class EncoderDecoderModel : public Model {
  public:
   /// Which kinds of attention the model has. A recurrent model has none within a sequence, and perhaps none
@@ -185,6 +188,8 @@ struct EncoderBatch {
   Tensor type_ids;
 };
 
+/// A model whose tokens attend to all others, bare or with a head.
+/// Threads: as Model.
 class EncoderModel : public Model {
  public:
   virtual EncoderHead head() const = 0;

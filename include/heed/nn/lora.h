@@ -18,7 +18,7 @@ struct LoraAdapter {
 };
 
 /// While an object of this class exists, adapters drop out on this thread, with the context's generator.
-/// Does nothing unless the context is training.
+/// Does nothing unless the context is training. Threads: each has its own.
 class AdapterDropout {
  public:
   explicit AdapterDropout(const Context& context);

@@ -35,6 +35,7 @@ struct RecurrentLayer {
 
 /// A linear map that one pass applies many times, step by step. While a gradient is recorded, the weight is
 /// packed once, and its gradient is one product over all steps. An object serves one pass.
+/// Threads: one at a time; each forward pass has its own.
 class StepLinear {
  public:
   explicit StepLinear(Linear map);
@@ -53,6 +54,7 @@ using CellListener = std::function<void(const char* what, Tensor& value)>;
 
 /// One step of a RecurrentLayer at a time, for inputs that depend on the last output. An object serves one
 /// pass.
+/// Threads: one at a time; each forward pass has its own.
 class RecurrentSteps {
  public:
   explicit RecurrentSteps(const RecurrentLayer& layer);

@@ -1,7 +1,7 @@
 // Taps: named values inside a model that a listener (a callback) can read or replace. Parts publish their
 // values with `wants` and `emit`; if a name has no listener, the part uses its fused path and never computes
 // the value. A listener may ask for some heads, queries and keys; of scores and weights, no others are
-// computed. A Taps object must not be used by several threads at once.
+// computed.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +51,8 @@ struct TapPart {
   bool all() const { return heads.empty() && queries.empty(); }
 };
 
+/// Listeners by the names of taps, which may contain `*`.
+/// Threads: one at a time; each thread has its own.
 class Taps {
  public:
   Taps() = default;

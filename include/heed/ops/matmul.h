@@ -10,7 +10,7 @@ namespace heed {
 /// (matmul, linear, the projection of linear_cross_entropy), and the products of their backward functions,
 /// round their operands to bf16 and add up in f32: mixed precision, with the weights themselves kept in f32.
 /// Products that record nothing are as ever. Faster where the processor has AMX; elsewhere only the rounding
-/// is the same.
+/// is the same. Threads: each has its own.
 class MixedPrecision {
  public:
   MixedPrecision();
