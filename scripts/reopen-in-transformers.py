@@ -38,6 +38,10 @@ LLAMA = dict(vocab_size=97, hidden_size=48, intermediate_size=70, num_hidden_lay
              num_key_value_heads=2, max_position_embeddings=64)
 SMOLLM3 = LLAMA | dict(num_hidden_layers=3, pad_token_id=0)
 GEMMA = LLAMA | dict(num_hidden_layers=3, head_dim=20, pad_token_id=0)
+QWEN3_MOE = LLAMA | dict(num_hidden_layers=3, head_dim=20, moe_intermediate_size=28, num_experts=5,
+                         num_experts_per_tok=2)
+MIXTRAL = LLAMA | dict(intermediate_size=72, num_local_experts=5)
+PHI3 = LLAMA | dict(pad_token_id=0)
 NEOX = dict(vocab_size=97, hidden_size=48, intermediate_size=70, num_hidden_layers=2, num_attention_heads=4,
             max_position_embeddings=64)
 T5 = dict(vocab_size=97, d_model=40, d_kv=12, d_ff=56, num_layers=2, num_decoder_layers=3, num_heads=3,
@@ -48,6 +52,7 @@ BART = dict(vocab_size=97, d_model=40, encoder_layers=1, decoder_layers=2, encod
             pad_token_id=1, bos_token_id=0, eos_token_id=2, decoder_start_token_id=2, forced_eos_token_id=2)
 MARIAN = BART | dict(pad_token_id=96, eos_token_id=0, decoder_start_token_id=96, forced_eos_token_id=0,
                      activation_function="swish")
+PEGASUS = BART | dict(pad_token_id=0, eos_token_id=1, decoder_start_token_id=0, forced_eos_token_id=1)
 VIT = dict(hidden_size=40, num_hidden_layers=2, num_attention_heads=5, intermediate_size=56, image_size=24, patch_size=8,
            pooler_output_size=20)
 WHISPER = dict(vocab_size=97, d_model=40, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4,
@@ -61,6 +66,9 @@ MPT = dict(vocab_size=97, d_model=60, n_heads=6, n_layers=2, max_seq_len=64)
 YARN = dict(rope_type="yarn", rope_theta=5000.0, factor=4.0, original_max_position_embeddings=16, truncate=False)
 LLAMA3 = dict(rope_type="llama3", rope_theta=5000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
+PARTIAL = dict(rope_type="default", rope_theta=5000.0, partial_rotary_factor=0.5)
+LONGROPE = dict(rope_type="longrope", rope_theta=5000.0, short_factor=[1.0, 1.1, 1.2, 1.4, 1.7, 2.0],
+                long_factor=[1.0, 1.5, 2.0, 3.0, 4.0, 6.0], original_max_position_embeddings=16)
 DYNAMIC = dict(rope_type="dynamic", rope_theta=5000.0, factor=2.0)
 
 
@@ -96,6 +104,13 @@ CASES = [
     ("LlamaForCausalLM", LLAMA, dict(rope_parameters=YARN)),
     ("MistralForCausalLM", LLAMA, dict(sliding_window=5)),
     ("Qwen2ForCausalLM", LLAMA, dict(use_sliding_window=True, sliding_window=4, max_window_layers=1)),
+    ("Qwen3ForCausalLM", LLAMA, dict(head_dim=20, attention_bias=True, tie_word_embeddings=True)),
+    ("Qwen3ForCausalLM", LLAMA, dict(use_sliding_window=True, sliding_window=4, max_window_layers=1)),
+    ("Qwen3MoeForCausalLM", QWEN3_MOE, dict(decoder_sparse_step=2, norm_topk_prob=True)),
+    ("Qwen3MoeForCausalLM", QWEN3_MOE, dict(mlp_only_layers=[1], tie_word_embeddings=True)),
+    ("MixtralForCausalLM", MIXTRAL, dict(num_experts_per_tok=3, sliding_window=4)),
+    ("Phi3ForCausalLM", PHI3, dict(rope_parameters=PARTIAL, sliding_window=4)),
+    ("Phi3ForCausalLM", PHI3, dict(rope_parameters=LONGROPE, tie_word_embeddings=True)),
     ("SmolLM3ForCausalLM", SMOLLM3, dict(no_rope_layer_interval=2, use_sliding_window=True, sliding_window=4)),
     ("GraniteForCausalLM", LLAMA, dict(embedding_multiplier=3.0, attention_multiplier=0.1, residual_multiplier=0.4,
                                        logits_scaling=4.0)),
@@ -116,6 +131,9 @@ CASES = [
     ("MarianMTModel", MARIAN, dict(scale_embedding=True, share_encoder_decoder_embeddings=False)),
     ("BartForConditionalGeneration", BART, {}), ("BartForConditionalGeneration", BART, dict(tie_word_embeddings=False)),
     ("MBartForConditionalGeneration", BART, dict(scale_embedding=True)),
+    ("M2M100ForConditionalGeneration", BART, {}),
+    ("M2M100ForConditionalGeneration", BART, dict(scale_embedding=False, activation_function="gelu")),
+    ("PegasusForConditionalGeneration", PEGASUS, dict(scale_embedding=True)),
     ("ViTModel", VIT, {}), ("ViTForImageClassification", VIT, dict(num_labels=3)),
     ("ViTForImageClassification", VIT, dict(image_size=[27, 20], patch_size=[5, 4], qkv_bias=False)),
     ("WhisperForConditionalGeneration", WHISPER, {}),
@@ -124,11 +142,12 @@ CASES = [
 
 
 def shown(settings):
-    """`key value`, of rotary scalings their kind."""
+    """`key value`; of rotary positions the kind of scaling, or without one the share of each head."""
     texts = []
     for key, value in settings.items():
         if key == "rope_parameters":
-            texts.append(value["rope_type"])
+            kind = value["rope_type"]
+            texts.append(shown({"partial_rotary_factor": value["partial_rotary_factor"]}) if kind == "default" else kind)
         elif isinstance(value, dict):
             texts.append(shown(value))
         else:
