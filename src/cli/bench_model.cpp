@@ -87,11 +87,11 @@ bool is_lookup(const Parameter& parameter) {
 }
 
 std::int64_t first_of(const Config& config, std::initializer_list<const char*> names,
-                      std::int64_t otherwise) {
+                      std::int64_t default_value) {
   for (const char* name : names) {
-    if (config.has(name)) return config.positive_integer(name, otherwise);
+    if (config.has(name)) return config.positive_integer(name, default_value);
   }
-  return otherwise;
+  return default_value;
 }
 
 double cache_numbers(const Config& config) {

@@ -48,10 +48,10 @@ bool colour_stdout() {
   return stdout_is_terminal() && (no_color == nullptr || *no_color == '\0');
 }
 
-int terminal_width(int otherwise) {
+int terminal_width(int default_value) {
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return otherwise;
+  return default_value;
 }
 
 std::string printable(const std::string& text) {

@@ -11,8 +11,8 @@ bool stderr_is_terminal();
 bool stdout_is_terminal();
 /// Returns true if stdout may be coloured: it is a terminal, and NO_COLOR is not set.
 bool colour_stdout();
-/// Returns the number of columns of the terminal on stdout, or `otherwise`.
-int terminal_width(int otherwise);
+/// Returns the number of columns of the terminal on stdout, or `default_value`.
+int terminal_width(int default_value);
 
 /// Returns `text` as one line that is safe for any terminal: line ends and tabs become spaces, other control
 /// characters and invalid UTF-8 are escaped as in \x1b, and a long text loses its middle.

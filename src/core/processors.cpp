@@ -63,7 +63,7 @@ std::vector<int> affinity() {
   return processors;
 }
 
-/// A number that the kernel says about a processor, 0 if it does not.
+/// A number that the kernel reports of a processor, 0 if it does not.
 int topology_of(int processor, const char* what) {
   std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(processor) + "/topology/" + what);
   int number = 0;

@@ -179,7 +179,7 @@ std::optional<std::uint32_t> make_offer(Worker& worker, const FunctionRef<void(i
 }
 
 /// Withdraws an offer, or waits until its execution has ended.
-void settle(const Offer& offer) {
+void withdraw_or_wait(const Offer& offer) {
   std::atomic<std::uint32_t>& state = offer.worker->state;
   std::uint32_t now = offer.state;
   if (state.compare_exchange_strong(now, in_phase(offer.state, awake))) return;
@@ -266,7 +266,7 @@ void run_shared(int team, int limit, FunctionRef<void(int member)> share) {
   }
   here.computing += made;
   share(0);
-  for (int i = 0; i < made; ++i) settle(offers[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < made; ++i) withdraw_or_wait(offers[static_cast<std::size_t>(i)]);
   here.computing -= made + 1;
 }
 

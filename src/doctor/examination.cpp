@@ -168,9 +168,11 @@ std::int64_t Examination::length(std::int64_t wanted) const {
   return std::min(wanted, model().max_positions().value_or(wanted));
 }
 
-Tensor Examination::sound(const Tensor& seeds) const {
+Tensor Examination::features(const Tensor& seeds) const {
   if (!config_)
-    throw Error("doctor: expected the files of a model that hears, got none (their config has its sizes)");
+    throw Error(
+        "doctor: expected the files of a model with an audio frontend, got none (their config has its "
+        "sizes)");
   const std::int64_t bins = config_->integer("num_mel_bins", 80);
   const std::int64_t frames = 2 * config_->integer("max_source_positions", 1500);
   return noise({seeds.size(0), bins, frames}, [&](std::int64_t row) { return seed_of(seeds, row); });
@@ -186,7 +188,7 @@ TensorMap Examination::decoder_inputs(const Tensor& ids) const {
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model());
   if (both == nullptr) return {{"input_ids", ids}};
   const Tensor source = same_rows(ids.size(0), kSourceTokens);  // so that only the decoder's ids differ
-  if (both->takes_features()) return {{"input_features", sound(source)}, {"decoder_input_ids", ids}};
+  if (both->takes_features()) return {{"input_features", features(source)}, {"decoder_input_ids", ids}};
   return {{"input_ids", source}, {"decoder_input_ids", ids}};
 }
 
@@ -208,22 +210,22 @@ void Examination::add_sides() {
 }
 
 void Examination::add_both_sides(const EncoderDecoderModel& both) {
-  const bool hears = both.takes_features();
-  sides_.push_back(
-      {.name = "encoder",
-       .tokens = !hears,
-       .masks = !hears,
-       .run = [this, &both, hears](const Tensor& ids, const Tensor& mask, const Tensor&, Context& context) {
-         if (hears) return both.encode({{}, {}, sound(ids)}, context);
-         return both.encode({ids, mask.defined() ? mask : ones_like(ids)}, context);
-       }});
+  const bool takes_features = both.takes_features();
+  sides_.push_back({.name = "encoder",
+                    .tokens = !takes_features,
+                    .masks = !takes_features,
+                    .run = [this, &both, takes_features](const Tensor& ids, const Tensor& mask, const Tensor&,
+                                                         Context& context) {
+                      if (takes_features) return both.encode({{}, {}, features(ids)}, context);
+                      return both.encode({ids, mask.defined() ? mask : ones_like(ids)}, context);
+                    }});
   sides_.push_back({.name = "decoder",
                     .causal = true,
                     .masks = false,
                     .run = [this](const Tensor& ids, const Tensor&, const Tensor&, Context& context) {
                       return last_hidden(model().forward(decoder_inputs(ids), {}, context));
                     }});
-  if (hears) return;
+  if (takes_features) return;
   sides_.push_back(
       {.name = "source",
        .run = [this](const Tensor& ids, const Tensor& mask, const Tensor&, Context& context) {
@@ -253,7 +255,7 @@ std::unique_ptr<Decoding> Examination::decode(std::int64_t rows) const {
   if (both == nullptr) return nullptr;
   Context context;
   const Tensor source = same_rows(rows, kSourceTokens);
-  if (both->takes_features()) return both->decode({{}, {}, sound(source)}, context);
+  if (both->takes_features()) return both->decode({{}, {}, features(source)}, context);
   return both->decode({source, ones_like(source)}, context);
 }
 

@@ -18,7 +18,7 @@ namespace heed::doctor {
 struct Side {
   std::string name;  ///< "decoder", "encoder" or "source"; of the first two also the name of the stack's taps
   bool causal = false;
-  bool tokens = true;  ///< false: a row of ids is the seed of a picture or a sound
+  bool tokens = true;  ///< false: a row of ids is the seed of a picture or of audio features
   bool masks = true;   ///< takes a mask of padding
   /// ids i64 [B, T], a mask i64 [B, T] or undefined, and position ids or undefined, to [B, T', D].
   std::function<Tensor(const Tensor& ids, const Tensor& mask, const Tensor& positions, Context& context)> run;
@@ -77,7 +77,7 @@ class Examination {
   void add_picture_side();
   TensorMap decoder_inputs(const Tensor& ids) const;
   Tensor same_rows(std::int64_t rows, std::int64_t wanted) const;
-  Tensor sound(const Tensor& seeds) const;
+  Tensor features(const Tensor& seeds) const;
 
   std::optional<Config> config_;
   std::vector<Side> sides_;

@@ -143,11 +143,11 @@ Finding heads_of_side(Examination& e, const Side& side) {
 Finding check_heads(Examination& e) {
   Finding total;
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&e.model());
-  const bool hears = both != nullptr && both->takes_features();
+  const bool takes_features = both != nullptr && both->takes_features();
   for (const Side& side : e.sides()) {
     if (side.is_stack())
       add(total, side.name,
-          hears ? skip("a row of sound for each head takes too long") : heads_of_side(e, side));
+          takes_features ? skip("a spectrogram for each head takes too long") : heads_of_side(e, side));
   }
   return total.figure.empty() ? skip("the model's inputs are not known without its config.json") : total;
 }

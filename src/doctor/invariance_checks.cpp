@@ -55,7 +55,7 @@ Finding padding_of(Examination& e, const Side& side, bool left) {
   Finding found{.values = {{"reached", reached}, {"moved", moved}}};
   if (!same_bits(one, other)) {
     found.status = CheckStatus::failed;
-    found.figure = fmt::format("outputs of real tokens change by {:.2g} % with what stands in the padding",
+    found.figure = fmt::format("outputs of real tokens change by {:.2g} % with the content of the padding",
                                100 * reached);
     found.advice = "padding is attended to: hand the attention mask on to every attention";
     return found;

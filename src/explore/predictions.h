@@ -1,4 +1,4 @@
-// What a model says: rows of logits, and the candidates of each as JSON.
+// What a model predicts: rows of logits, and the candidates of each as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -180,7 +180,7 @@ void require_finite(std::span<const float> scores) {
   for (const float score : scores) {
     if (score < std::numeric_limits<float>::infinity()) continue;
     throw Error(
-        fmt::format("search: expected finite scores to draw tokens by, got {} (temperature, penalties and "
+        fmt::format("search: expected finite scores to sample from, got {} (temperature, penalties and "
                     "biases too far from 1 make them so, and damaged weights)",
                     score));
   }

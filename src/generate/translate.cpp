@@ -63,7 +63,7 @@ class Preparation {
       trained_.reset();  // one warning is enough
     }
     if (!positions_ || length <= *positions_) return push(std::move(encoding));
-    const std::string told =
+    const std::string reason =
         fmt::format("{} tokens, more than the model's {} positions", length, *positions_);
     switch (options_.long_lines) {
       case LongLines::error: {
@@ -77,7 +77,7 @@ class Preparation {
       case LongLines::cut: break;  // models without positions accept all lines
       case LongLines::split: {
         const auto parts = generate::split_text(text, tokenizer_, *positions_ - fixed_tokens_);
-        warn(line, told + fmt::format(": translated in {} parts", parts.size()));
+        warn(line, reason + fmt::format(": translated in {} parts", parts.size()));
         for (const std::string& part : parts) push(cut(tokenizer_.encode(options_.prefix + part)));
       }
     }

@@ -100,14 +100,14 @@ std::string quoted_text(std::string text) {
 void throw_refusal(const Response& response, const Settings& settings, const std::string& repository,
                    const std::string& revision, const std::string& file) {
   const std::string code = response.header("x-error-code"), page = settings.endpoint + "/" + repository;
-  const std::string said = quoted_text(response.header("x-error-message"));
+  const std::string message = quoted_text(response.header("x-error-message"));
   const long status = response.status;
   if (code == "GatedRepo") {
     throw Error(repository + ": gated, its terms must be accepted first (accept them at " + page +
                 (settings.token.empty() ? ", then set HF_TOKEN to a token of your account)"
                                         : " with the account of your token)"));
   }
-  if (status == 401 && said.find("nvalid") != std::string::npos)
+  if (status == 401 && message.find("nvalid") != std::string::npos)
     throw Error(repository +
                 ": the hub refused the token (check HF_TOKEN, or the file that hf auth login writes)");
   if (code == "RevisionNotFound")
@@ -119,7 +119,7 @@ void throw_refusal(const Response& response, const Settings& settings, const std
                 " (check the name; a private model needs " +
                 (settings.token.empty() ? "HF_TOKEN)" : "a token that may read it)"));
   }
-  const std::string reason = said.empty() ? "" : ": " + said;
+  const std::string reason = message.empty() ? "" : ": " + message;
   if (status == 403)
     throw Error(repository + ": access denied" + reason + " (check the token's permissions)");
   if (status == 429) {

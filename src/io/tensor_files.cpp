@@ -114,11 +114,11 @@ TensorFiles TensorFiles::open(const std::filesystem::path& path) {
   for (const std::string& shard : index.shards) {
     SafetensorsFile file = SafetensorsFile::open(path / shard);
     for (const TensorInfo& info : file.tensors()) {
-      const auto said = index.owner.find(info.name);
-      if (said == index.owner.end() || said->second != shard) {
+      const auto listed = index.owner.find(info.name);
+      if (listed == index.owner.end() || listed->second != shard) {
         throw Error(all.path_.string() + ": expected the tensors of " + shard + " and no others, got \"" +
                     info.name + "\" in it" +
-                    (said == index.owner.end() ? "" : ", which should be in " + said->second));
+                    (listed == index.owner.end() ? "" : ", which should be in " + listed->second));
       }
     }
     all.add(std::move(file));

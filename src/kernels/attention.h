@@ -4,7 +4,7 @@
 // logarithm of their sums.
 //
 // What is promised of the numbers: a query's result depends on its own q, on the keys and values it may see
-// and on their places among the S, and on the options that concern it: not on the batch, the other queries,
+// and their positions among the S, and on the options that concern it: not on the batch, the other queries,
 // the number of threads, or on keys that key_lengths or the end of key_mask hide. It is the same bits.
 #pragma once
 
@@ -43,7 +43,7 @@ struct MaskStrides {
   std::int64_t key = 0;
 };
 
-/// Query t of row b stands at position t + P, and key s at distance t + P - s from it. P is query_offsets[b],
+/// Query t of row b has position t + P, and key s has distance t + P - s from it. P is query_offsets[b],
 /// or S - T: queries are the last T of S positions, as when a cache holds the keys before them. The score of
 /// (t, s) is
 ///   scale * q[t] . k[s] + bias[t, s] + relative_bias[h, s - t - P + S - 1] - alibi_slopes[h] * |t + P - s|,

@@ -1,5 +1,5 @@
 // Rotary positions (Su et al. 2021, "RoFormer"): pairs of a head's elements are rotated by an angle that
-// grows with the place of the token, so that a query and a key meet at the difference of their places.
+// grows with the token's position, so that q . k depends on the difference of two positions.
 #pragma once
 
 #include <cstdint>

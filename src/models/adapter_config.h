@@ -17,12 +17,12 @@ namespace heed {
 inline constexpr const char* kAdapterConfig = "adapter_config.json";
 inline constexpr const char* kAdapterTensors = "adapter_model.safetensors";
 
-/// Says what to do with an adapter where a model is expected.
+/// Throws Error for an adapter where a model is expected, with advice.
 [[noreturn]] void throw_adapter(const std::filesystem::path& directory);
 
 /// Whether a module of this name is meant.
 using ModuleTest = std::function<bool(const std::string& module)>;
-/// By names (each the module's name, or its end after a dot) or by an expression, which stands at `where`.
+/// By names (each the module's name, or its end after a dot) or by an expression, which comes from `where`.
 /// Throws Error for a malformed expression.
 ModuleTest targets_test(const ModuleTargets& targets, const std::string& where);
 

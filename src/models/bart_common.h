@@ -53,7 +53,7 @@ struct BartConfig {
 
 /// max_position_embeddings of a family whose positions are computed before a file is looked at.
 std::int64_t computed_positions(const Config& json);
-/// The row of the embedding that both stacks share, and the output's, which is tied to it or stands alone.
+/// The row of the embedding that both stacks share, and the output's, which is tied to it or separate.
 void add_shared_embedding(TensorTable& table, const BartConfig& config);
 /// The row of the bias on the logits.
 void add_logits_bias(TensorTable& table, std::int64_t vocab_size);

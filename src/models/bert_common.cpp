@@ -35,15 +35,16 @@ EncoderConfig parse_bert_settings(const Config& json, const BertDefaults& defaul
 
 void add_bert_embeddings(TensorTable& table, const EncoderConfig& c, const std::string& prefix) {
   const std::string name = prefix + "embeddings.";
-  const std::int64_t width = c.d_embedding;
-  add_embedding(table, name + "word_embeddings.weight", c.vocab_size, width, c.padding);
+  const std::int64_t d_embedding = c.d_embedding;
+  add_embedding(table, name + "word_embeddings.weight", c.vocab_size, d_embedding, c.padding);
   const bool from_padding = c.max_positions < c.positions;  // count_positions_from_padding
   if (c.positions > 0)
-    add_embedding(table, name + "position_embeddings.weight", c.positions, width,
+    add_embedding(table, name + "position_embeddings.weight", c.positions, d_embedding,
                   from_padding ? c.padding : std::nullopt);
   if (c.token_types > 0)
-    table.rows.push_back({name + "token_type_embeddings.weight", {c.token_types, width}, Init::embedding});
-  add_norm(table, name + "LayerNorm", width);
+    table.rows.push_back(
+        {name + "token_type_embeddings.weight", {c.token_types, d_embedding}, Init::embedding});
+  add_norm(table, name + "LayerNorm", d_embedding);
 }
 
 InputEmbeddings bert_embeddings(const EncoderConfig& c, const Weights& weights, const std::string& prefix) {

@@ -11,7 +11,7 @@
 
 namespace heed {
 
-/// What a family's config means where it says nothing.
+/// A family's values of absent keys.
 struct BertDefaults {
   std::int64_t padding = 0, token_types = 2;  // without token types, 0 is a value too
   std::int64_t d_model = 768, layers = 12, heads = 12, d_ff = 3072;
@@ -19,7 +19,7 @@ struct BertDefaults {
 };
 
 /// Reads BERT's settings on top of EncoderConfig::parse_common, without checking for unknown keys. There is
-/// no padding id where the config says null.
+/// no padding id where the config has null.
 EncoderConfig parse_bert_settings(const Config& json, const BertDefaults& defaults);
 
 /// The embeddings (word, position, type) and their norm below `prefix`.

@@ -47,23 +47,23 @@ BloomConfig BloomConfig::parse(const Config& json) {
 std::string bloom_layer(std::int64_t i) { return "transformer.h." + std::to_string(i) + "."; }
 
 TensorTable bloom_table(const BloomConfig& c, const HasTensor&) {
-  const std::int64_t width = c.hidden_size;
+  const std::int64_t d_model = c.hidden_size;
   TensorTable table;
   table.prefix = "transformer.";
-  table.rows.push_back({"transformer.word_embeddings.weight", {c.vocab_size, width}, Init::embedding});
+  table.rows.push_back({"transformer.word_embeddings.weight", {c.vocab_size, d_model}, Init::embedding});
   if (c.tie_word_embeddings) table.rows.back().tied.push_back("lm_head.weight");
-  add_norm(table, "transformer.word_embeddings_layernorm", width);
+  add_norm(table, "transformer.word_embeddings_layernorm", d_model);
   for (std::int64_t i = 0; i < c.n_layer; ++i) {
     const std::string layer = bloom_layer(i);
-    add_norm(table, layer + "input_layernorm", width);
-    add_linear(table, layer + "self_attention.query_key_value", 3 * width, width);
-    add_linear(table, layer + "self_attention.dense", width, width);
-    add_norm(table, layer + "post_attention_layernorm", width);
-    add_linear(table, layer + "mlp.dense_h_to_4h", 4 * width, width);
-    add_linear(table, layer + "mlp.dense_4h_to_h", width, 4 * width);
+    add_norm(table, layer + "input_layernorm", d_model);
+    add_linear(table, layer + "self_attention.query_key_value", 3 * d_model, d_model);
+    add_linear(table, layer + "self_attention.dense", d_model, d_model);
+    add_norm(table, layer + "post_attention_layernorm", d_model);
+    add_linear(table, layer + "mlp.dense_h_to_4h", 4 * d_model, d_model);
+    add_linear(table, layer + "mlp.dense_4h_to_h", d_model, 4 * d_model);
   }
-  add_norm(table, "transformer.ln_f", width);
-  if (!c.tie_word_embeddings) add_output(table, c.headless, "lm_head.weight", {c.vocab_size, width});
+  add_norm(table, "transformer.ln_f", d_model);
+  if (!c.tie_word_embeddings) add_output(table, c.headless, "lm_head.weight", {c.vocab_size, d_model});
   return table;
 }
 

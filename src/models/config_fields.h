@@ -31,22 +31,22 @@ std::optional<std::int64_t> padding_setting(const Config& json, std::optional<st
 /// The integer of at least 1 under `key`; null and absent may mean different things.
 std::int64_t integer_or_null(const Config& json, const char* key, std::int64_t when_null,
                              std::int64_t when_absent);
-/// The activation of that name, which stands under `key`.
+/// The activation of that name, the value of `key`.
 Activation activation_setting(const Config& json, const char* key, const std::string& name);
-/// Throws Error unless `heads` divides `width`.
-void check_heads(const Config& json, const char* key, std::int64_t width, std::int64_t heads);
+/// Throws Error unless `heads` divides `d_model`.
+void check_heads(const Config& json, const char* key, std::int64_t d_model, std::int64_t heads);
 /// Which layers attend to a window of tokens only: those that `layer_types` calls sliding_attention, or,
-/// without that key, those of `otherwise`, one for each layer.
-std::vector<bool> sliding_layers(const Config& json, std::vector<bool> otherwise);
+/// without that key, those of `default_value`, one for each layer.
+std::vector<bool> sliding_layers(const Config& json, std::vector<bool> default_value);
 /// Throws Error unless 0 <= id < vocab.
 void check_id(const Config& json, const char* key, std::int64_t id, std::int64_t vocab);
 /// The token under `key`, or the first where there are several.
 std::int64_t single_id(const Config& json, const char* key, std::int64_t default_value);
-/// Marks the keys that may stand in any config and that change nothing in the model itself: names, versions,
+/// Marks the keys that any config may have and that change nothing in the model itself: names, versions,
 /// labels, settings of generation and of other tools. Throws Error for quantised weights.
 void ignore_common_keys(const Config& json);
-/// Throws Error for a key that is still unused: who describes a new model gets it as described. Of a model
-/// that is there already such keys are told instead (Model::unknown_settings).
+/// Throws Error for a key that is still unused: a new model is as its description. For an existing model such
+/// keys are reported instead (Model::unknown_settings).
 void refuse_unknown_keys(const Config& json);
 /// A dtype as config.json spells it: float32, bfloat16, float16, ...
 std::string dtype_in_config(DType dtype);

@@ -33,7 +33,7 @@ struct DecoderParts {
   std::optional<LoadBalance> load_balance = {};
 
   /// Ids i64 [B, T] to the last hidden state [B, T, D]; each token attends to itself and those before it. The
-  /// pass says the rest: position ids, masks, memory. With a state, the ids follow the earlier ones.
+  /// pass has the rest: position ids, masks, memory. With a state, the ids follow the earlier ones.
   Tensor operator()(const Tensor& ids, Pass& pass, StackState* state = nullptr) const;
   /// What enters the output projection.
   Tensor output_input(const Tensor& hidden) const;

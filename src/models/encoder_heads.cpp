@@ -68,10 +68,10 @@ void add_head(TensorTable& table, const EncoderConfig& c, const EncoderHeads& he
   if (c.head != EncoderHead::none) {
     const HeadMaps& head = heads.of(c.head);
     const bool words = c.head == EncoderHead::masked_lm;
-    const std::int64_t width = words ? c.d_embedding : c.d_model;
+    const std::int64_t out = words ? c.d_embedding : c.d_model;
     if (!head.dense.empty() && !has_row(table, head.dense + ".weight"))
-      add_linear(table, head.dense, width, c.d_model, heads.dense_bias);
-    if (!head.norm.empty()) add_norm(table, head.norm, width, heads.norm_bias);
+      add_linear(table, head.dense, out, c.d_model, heads.dense_bias);
+    if (!head.norm.empty()) add_norm(table, head.norm, out, heads.norm_bias);
     if (words) {
       add_vocabulary_head(table, c, heads);
     } else {

@@ -50,7 +50,7 @@ constexpr const char* kWhatHeedReads =
               (format != nullptr ? format : "a file"));
 }
 
-// A folder in which another tool's weights stand alone, without any of the JSON files that heed reads.
+// A folder with another tool's weights alone, without any of the JSON files that heed reads.
 void refuse_other_formats(const fs::path& directory) {
   std::error_code error;
   const char* format = nullptr;

@@ -25,8 +25,8 @@ Tensor labels_as(const Tensor& labels, DType dtype, const Shape& shape, const ch
 /// suggest. Several values of a row count as their mean.
 Tensor sequence_loss(const Tensor& logits, const Tensor& labels, std::optional<LabelProblem> known,
                      const CrossEntropyOptions& options);
-/// The loss of the first and the last token of each answer, i64 [B, 2], against logits [B, T, 2]. Places
-/// behind the end count for nothing: the answer was cut off.
-Tensor span_loss(const Tensor& logits, const Tensor& places, CrossEntropyOptions options);
+/// The loss of the first and the last token of each answer, i64 [B, 2], against logits [B, T, 2]. Positions
+/// beyond the end do not count: the answer was cut off.
+Tensor span_loss(const Tensor& logits, const Tensor& positions, CrossEntropyOptions options);
 
 }  // namespace heed

@@ -53,8 +53,8 @@ Part llama_feed_forward(const LlamaConfig& c, const Weights& weights, std::int64
 
 TensorTable llama_table(const LlamaConfig& c, const HasTensor&) {
   TensorTable table;
-  const auto add_rms_norm = [&](const std::string& name, std::int64_t width) {
-    add_norm(table, name, width, false, c.norm_offset == 0 ? Init::ones : Init::zeros);
+  const auto add_rms_norm = [&](const std::string& name, std::int64_t dim) {
+    add_norm(table, name, dim, false, c.norm_offset == 0 ? Init::ones : Init::zeros);
   };
   table.prefix = "model.";
   add_embedding(table, "model.embed_tokens.weight", c.vocab_size, c.d_model, c.padding);

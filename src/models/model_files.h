@@ -27,7 +27,7 @@ struct ModelFiles {
   static ModelFiles load(const Config& config, const std::filesystem::path& directory, DType dtype,
                          TableOfConfig table, double initializer_range = 0, Generator* new_head = nullptr);
   /// A new model with random weights. `initializer_range` is the standard deviation of its matrices where the
-  /// config says nothing; 0: as the table says.
+  /// config says nothing; 0: as in the table.
   static ModelFiles make(const Config& config, Generator& generator, TableOfConfig table,
                          double initializer_range);
   /// Writes config.json, model.safetensors and, if the model `generates`, generation_config.json; of a

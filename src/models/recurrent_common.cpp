@@ -165,7 +165,7 @@ Tensor RecurrentDecoder::stepwise(const Tensor& x, RecurrentDecoderState& state,
                                   Context& context) const {
   const RecurrentDecoderState first = state;
   DecoderTaps taps(context, DecoderTaps::Runs::stepwise);
-  return taps.settle([&] {
+  return taps.run_and_emit([&] {
     state = first;
     return steps(x, state, memory, context, taps);
   });

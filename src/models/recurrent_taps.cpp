@@ -55,12 +55,12 @@ void DecoderTaps::offer_step(Values& values, Tensor& value) const {
   const std::int64_t t = values.next++;
   if (values.given.defined()) {
     value = reshape(slice(values.given, values.axes.queries, t, t + 1), value.shape()).contiguous();
-  } else if (&values - values_.data() >= static_cast<std::ptrdiff_t>(settled_)) {
+  } else if (&values - values_.data() >= static_cast<std::ptrdiff_t>(emitted_)) {
     values.steps.push_back(lacks_axis ? unsqueeze(value, 1) : value);
   }
 }
 
-Tensor DecoderTaps::settle(const std::function<Tensor()>& run) {
+Tensor DecoderTaps::run_and_emit(const std::function<Tensor()>& run) {
   const auto run_again = [&] {
     for (Values& values : values_) {
       values.steps.clear();
@@ -69,11 +69,11 @@ Tensor DecoderTaps::settle(const std::function<Tensor()>& run) {
     return run();
   };
   Tensor result = run();
-  for (settled_ = 0; settled_ < values_.size();) {
-    Values& values = values_[settled_];
+  for (emitted_ = 0; emitted_ < values_.size();) {
+    Values& values = values_[emitted_];
     const Tensor own = concat(values.steps, values.axes.queries);
     Tensor offered = own;
-    ++settled_;
+    ++emitted_;
     context_.taps->emit(values.name, offered, values.axes);
     if (offered.is_same(own)) continue;
     values.given = offered;

@@ -34,8 +34,9 @@ class DecoderTaps {
   std::vector<bool> to_cells(std::size_t layers) const;
   /// `value` has all steps, or the next one (then it may lack the axis of queries: [B, D]).
   void offer(std::size_t layer, const char* what, Tensor& value, TapAxes axes = kTokenAxes);
-  /// Of a pass step by step: what `run` returns, which starts from the first step in each call.
-  Tensor settle(const std::function<Tensor()>& run);
+  /// Of a pass step by step: calls `run`, which starts from the first step in each call, and emits the
+  /// collected values; returns the last result.
+  Tensor run_and_emit(const std::function<Tensor()>& run);
 
  private:
   struct Values {
@@ -50,7 +51,7 @@ class DecoderTaps {
   Context& context_;
   Runs runs_;
   std::vector<Values> values_ = {};  // in the order in which a step computes them
-  std::size_t settled_ = 0;          // those that listeners have seen
+  std::size_t emitted_ = 0;          // those that listeners have got
 };
 
 }  // namespace heed

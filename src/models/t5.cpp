@@ -59,7 +59,7 @@ T5Config T5Config::parse(const Config& json) {
   parse_feed_forward(json, c, mt5 ? "gated-gelu" : "relu");
   c.dropout = probability(json, "dropout_rate", 0.1);
   c.norm_eps = norm_epsilon(json, "layer_norm_epsilon", 1e-6);
-  // 1.1 is told from the original by `tie_word_embeddings: false`, in newer files by a key of its own; which
+  // 1.1 differs from the original in `tie_word_embeddings: false`, in newer files in a key of its own; which
   // tensors are tied shows in the weights.
   const bool scaled = json.boolean("scale_decoder_outputs", json.boolean("tie_word_embeddings", true));
   if (scaled && !mt5) c.output_scale = 1.0 / std::sqrt(static_cast<double>(c.d_model));

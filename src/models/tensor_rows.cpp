@@ -9,14 +9,14 @@ void add_linear(TensorTable& table, const std::string& name, std::int64_t out, s
   if (bias) table.rows.push_back({name + ".bias", {out}, Init::zeros});
 }
 
-void add_norm(TensorTable& table, const std::string& name, std::int64_t width, bool bias, Init weight) {
-  table.rows.push_back({name + ".weight", {width}, weight});
-  if (bias) table.rows.push_back({name + ".bias", {width}, Init::zeros});
+void add_norm(TensorTable& table, const std::string& name, std::int64_t dim, bool bias, Init weight) {
+  table.rows.push_back({name + ".weight", {dim}, weight});
+  if (bias) table.rows.push_back({name + ".bias", {dim}, Init::zeros});
 }
 
-void add_embedding(TensorTable& table, const std::string& name, std::int64_t count, std::int64_t width,
+void add_embedding(TensorTable& table, const std::string& name, std::int64_t count, std::int64_t dim,
                    std::optional<std::int64_t> padding) {
-  table.rows.push_back({name, {count, width}, Init::embedding});
+  table.rows.push_back({name, {count, dim}, Init::embedding});
   table.rows.back().padding = padding;
 }
 

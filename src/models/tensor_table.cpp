@@ -44,7 +44,7 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
   return std::memcmp(left->data(), right->data(), left->bytes()) == 0;
 }
 
-// Rows as these files have them: tied names that hold numbers of their own stand apart.
+// Rows as these files have them: tied names with numbers of their own are rows of their own.
 std::vector<TensorRow> rows_of(const TensorFiles& files, const TensorTable& table) {
   std::vector<TensorRow> rows;
   for (TensorRow row : table.rows) {

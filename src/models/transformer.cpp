@@ -68,7 +68,7 @@ void TransformerConfig::parse_attention(const Config& json) {
   if (positions != "rotary") return;
   rope_theta = positive_number(json, "rope_theta", 10000);
   if (d_model / heads % 2 != 0)
-    json.fail("num_attention_heads", "heads of an even width with rotary positions");
+    json.fail("num_attention_heads", "heads of an even dimension with rotary positions");
 }
 
 void TransformerConfig::parse_head(const Config& json) {

@@ -72,9 +72,9 @@ WhisperConfig WhisperConfig::parse(const Config& json) {
 
 // The encoder's positions in a new model: all sines before all cosines, the last of wavelength 2 pi 10000.
 void fill_sinusoids(Tensor table) {
-  const std::int64_t width = table.size(1), half = width / 2;
+  const std::int64_t d_model = table.size(1), half = d_model / 2;
   float* row = table.data<float>();
-  for (std::int64_t p = 0; p < table.size(0); ++p, row += width) {
+  for (std::int64_t p = 0; p < table.size(0); ++p, row += d_model) {
     for (std::int64_t i = 0; i < half; ++i) {
       const double share = half > 1 ? static_cast<double>(i) / static_cast<double>(half - 1) : 0.0;
       const double angle = static_cast<double>(p) * std::pow(10000.0, -share);
@@ -85,23 +85,23 @@ void fill_sinusoids(Tensor table) {
 }
 
 TensorTable whisper_table(const WhisperConfig& c, const HasTensor&) {
-  const std::int64_t width = c.layers.d_model;
+  const std::int64_t d_model = c.layers.d_model;
   TensorTable table;
   table.prefix = "model.";
-  add_embedding(table, kWords, c.vocab_size, width, c.pad);
+  add_embedding(table, kWords, c.vocab_size, d_model, c.pad);
   if (c.tied) table.rows.back().tied.push_back(kOutput);
-  if (!c.tied) add_output(table, false, kOutput, {c.vocab_size, width});
-  table.rows.push_back({kTextPositions, {c.text_positions, width}, Init::embedding});
-  table.rows.push_back({kAudioPositions, {c.audio_positions, width}, Init::zeros, false});
+  if (!c.tied) add_output(table, false, kOutput, {c.vocab_size, d_model});
+  table.rows.push_back({kTextPositions, {c.text_positions, d_model}, Init::embedding});
+  table.rows.push_back({kAudioPositions, {c.audio_positions, d_model}, Init::zeros, false});
   table.rows.back().fill = fill_sinusoids;
   const auto add_convolution = [&](const std::string& name, std::int64_t in) {
-    table.rows.push_back({name + ".weight", {width, in, 3}, Init::xavier});
-    table.rows.push_back({name + ".bias", {width}, Init::zeros});
+    table.rows.push_back({name + ".weight", {d_model, in, 3}, Init::xavier});
+    table.rows.push_back({name + ".bias", {d_model}, Init::zeros});
   };
   add_convolution("model.encoder.conv1", c.bins);
-  add_convolution("model.encoder.conv2", width);
-  add_norm(table, "model.encoder.layer_norm", width);
-  add_norm(table, "model.decoder.layer_norm", width);
+  add_convolution("model.encoder.conv2", d_model);
+  add_norm(table, "model.encoder.layer_norm", d_model);
+  add_norm(table, "model.decoder.layer_norm", d_model);
   add_bart_layers(table, c.layers);
   return table;
 }

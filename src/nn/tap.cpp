@@ -15,7 +15,7 @@ namespace {
 
 using TapIndices = std::vector<std::int64_t>;
 
-// `*` in the pattern stands for any run of characters.
+// `*` in the pattern matches any run of characters.
 bool matches(std::string_view pattern, std::string_view name) {
   std::size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
   while (n < name.size()) {

@@ -56,12 +56,12 @@ Tensor spread_relative_bias(const AttentionSizes& n, const AttentionOptions& opt
   const std::vector<std::int64_t> first = first_positions(n, options);
   const auto queries = static_cast<std::int64_t>(wanted.queries.size());
   const Tensor index = Tensor::empty({n.batch * queries * n.keys}, DType::i64);
-  std::int64_t* place = index.data<std::int64_t>();
+  std::int64_t* at = index.data<std::int64_t>();
   for (std::int64_t b = 0; b < n.batch; ++b) {
     for (const std::int64_t t : wanted.queries) {
       for (std::int64_t s = 0; s < n.keys; ++s) {
         const std::int64_t r = s - t - first[static_cast<std::size_t>(b)];
-        *place++ = std::clamp<std::int64_t>(r + n.keys - 1, 0, n.queries + n.keys - 2);
+        *at++ = std::clamp<std::int64_t>(r + n.keys - 1, 0, n.queries + n.keys - 2);
       }
     }
   }

@@ -82,17 +82,17 @@ void check_attention_options(const AttentionSizes& n, DType compute, const Atten
     throw Error(where + ": expected a slope of " + type + " for each of " + std::to_string(n.heads) +
                 " heads, got " + o.alibi_slopes.str());
   }
-  for (const auto& [name, places] :
+  for (const auto& [name, per_row] :
        {std::pair{"key lengths", o.key_lengths}, {"query offsets", o.query_offsets}}) {
-    if (places.defined() && (places.shape() != Shape{n.batch} || places.dtype() != DType::i64)) {
-      throw Error(where + ": expected " + name + " i64" + Shape{n.batch}.str() + ", got " + places.str());
+    if (per_row.defined() && (per_row.shape() != Shape{n.batch} || per_row.dtype() != DType::i64)) {
+      throw Error(where + ": expected " + name + " i64" + Shape{n.batch}.str() + ", got " + per_row.str());
     }
   }
   if (o.query_offsets.defined()) {
     constexpr std::int64_t kFar = std::int64_t{1} << 40;  // keeps sums of positions far from overflow
-    for (const std::int64_t place : o.query_offsets.to_vector<std::int64_t>()) {
-      if (place < -kFar || place > kFar) {
-        throw Error(where + ": expected query offsets of at most 2^40, got " + std::to_string(place));
+    for (const std::int64_t offset : o.query_offsets.to_vector<std::int64_t>()) {
+      if (offset < -kFar || offset > kFar) {
+        throw Error(where + ": expected query offsets of at most 2^40, got " + std::to_string(offset));
       }
     }
   }

@@ -59,7 +59,7 @@ void forward(const Operands& in, const Kept& kept, const Tensor& y) {
 }
 
 // The gradients of x, weight and bias. What x has received so far by another way (the residual connection)
-// is added in the same pass; the result then stands there, and the first entry is undefined.
+// is added in the same pass; the result is then there, and the first entry is undefined.
 template <class T>
 std::vector<Tensor> backward(const Kept& kept, const Tensor& dy, const Tensor& so_far) {
   const Tensor dx = so_far.defined() ? so_far : Tensor::empty(dy.shape(), dy.dtype());

@@ -19,9 +19,9 @@ Tensor has_step(const Tensor& x, const RecurrentOptions& options, std::int64_t t
   return present.to(x.dtype());
 }
 
-// x where `present` is 1, otherwise where it is 0.
-Tensor choose(const Tensor& present, const Tensor& x, const Tensor& otherwise) {
-  return x * present + otherwise * (present * -1.0 + 1.0);
+// x where `present` is 1, `default_value` where it is 0.
+Tensor choose(const Tensor& present, const Tensor& x, const Tensor& default_value) {
+  return x * present + default_value * (present * -1.0 + 1.0);
 }
 
 // Runs `cell`, from the sums of inputs and states and the state to the next state, over all steps.

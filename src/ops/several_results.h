@@ -19,7 +19,7 @@ inline void record_results(std::vector<Tensor> outputs, const char* operation,
                            std::function<std::vector<Tensor>(std::vector<Tensor>)> backward) {
   const DType dtype = outputs.front().dtype();
   auto arrived = std::make_shared<std::vector<Tensor>>(outputs.size());
-  Tensor joint = Tensor::zeros({}, dtype);  // its gradient says only that one of the others has arrived
+  Tensor joint = Tensor::zeros({}, dtype);  // its gradient shows only that one of the others has arrived
   record(joint, operation, inputs, [arrived, backward = std::move(backward)](const Tensor&) {
     return backward(std::exchange(*arrived, {}));
   });

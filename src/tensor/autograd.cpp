@@ -64,7 +64,7 @@ std::vector<std::shared_ptr<Node>> topological_order(const std::shared_ptr<Node>
   return order;
 }
 
-// Says whose closure is running; a closure may itself call backward().
+// Registers the inputs of the operation whose closure is running; a closure may itself call backward().
 class WalkedInputs {
  public:
   explicit WalkedInputs(const std::vector<Edge>* inputs) : before_(std::exchange(walked_inputs, inputs)) {}

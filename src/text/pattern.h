@@ -42,7 +42,7 @@ class Pattern {
                                               bool scanner = true);
 };
 
-/// Returns a test of whether the whole of a text matches `expression`, which stands at `where`. Throws Error
+/// Returns a test of whether the whole of a text matches `expression`, which comes from `where`. Throws Error
 /// naming it if the expression is malformed. Not thread-safe.
 std::function<bool(std::string_view)> full_match(const std::string& expression, const std::string& where);
 

@@ -14,7 +14,7 @@ namespace heed {
 /// The tokens with a role, as pairs of the key in tokenizer_config.json and the token.
 using Roles = std::vector<std::pair<SpecialRole, const char*>>;
 
-/// The special tokens of a vocabulary: its first ids and its last ones, and which stand around a text.
+/// The special tokens of a vocabulary: its first ids and its last ones, and those before and after a text.
 struct SpecialTokens {
   std::vector<std::string> first, last;
   Roles roles;

@@ -16,7 +16,7 @@ namespace {
 // New heads use the first random streams of the same seed, dropout those from 2^32.
 constexpr std::uint64_t kFirstAdapterStream = std::uint64_t{1} << 31;
 
-// Whether `name` matches `pattern`, in which * stands for any text.
+// Whether `name` matches `pattern`, in which * matches any text.
 bool matches(std::string_view name, std::string_view pattern) {
   if (pattern.empty()) return name.empty();
   if (pattern.front() != '*')

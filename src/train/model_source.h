@@ -19,7 +19,7 @@
 namespace heed {
 
 /// The directory whose model and tokenizer a run takes: `checkpoint` if the run is resumed, else
-/// options.init; empty for a new model. Says to options.on_message that parts of the recipe are then unused.
+/// options.init; empty for a new model. Tells options.on_message that parts of the recipe are unused.
 std::filesystem::path model_source(const TrainOptions& options, const std::filesystem::path& checkpoint);
 
 /// The config.json of a new model: the recipe's [model], the tokenizer's size and special tokens, and

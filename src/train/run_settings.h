@@ -1,4 +1,4 @@
-// What a recipe says of a run: its length, its optimizer, its random numbers, and what its evaluations rank.
+// What a recipe sets of a run: its length, its optimizer, its random numbers, and what its evaluations rank.
 #pragma once
 
 #include <cstdint>

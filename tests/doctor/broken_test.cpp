@@ -110,10 +110,10 @@ TEST(Broken, PaddingAttended) {
   expect_caught(
       damaged("decoders/gpt2", {.change = [](TensorMap& inputs) { inputs.erase("attention_mask"); }},
               "padding left"),
-      "what stands in the padding");
+      "the content of the padding");
   EXPECT_EQ(damaged("decoders/gpt2", {}, "padding left").status, CheckStatus::ok);
   const TamperedEncoder encoder(load_encoder(kFixtures / "encoders/bert"), {}, false);
-  expect_caught(found({.model = encoder}, "padding right"), "what stands in the padding");
+  expect_caught(found({.model = encoder}, "padding right"), "the content of the padding");
 }
 
 // Rotates keys [B, K, S, d] of the first `count` positions back.

@@ -273,7 +273,7 @@ TEST(EncoderDecoderConfig, RefusesWhatMakesNoModelByName) {
       {"t5", "dropout_rate", "1.0", "a probability in [0, 1)"},
       {"t5", "decoder_start_token_id", "653", "an id in [0, 653)"},
       {"t5", "tie_word_embeddings", "1", "expected true or false"},
-      {"bart", "encoder_attention_heads", "5", "divides the width 48"},
+      {"bart", "encoder_attention_heads", "5", "divides the model dimension 48"},
       {"bart", "decoder_attention_heads", "0", "an integer of at least 1"},
       {"bart", "pad_token_id", "-1", "an id in [0, 421)"},
       {"bart", "activation_function", R"("step")", "step"},
@@ -294,7 +294,7 @@ TEST(EncoderDecoderConfig, RefusesWhatMakesNoModelByName) {
       {"decoders/transformer-linear", "initializer_range", "0", "a number above 0"},
       {"decoders/transformer-strided", "attention_stride", "0", "an integer of at least 1"},
       {"decoders/transformer-strided", "position_embedding_type", R"("alibi")", "another than alibi"},
-      {"decoders/transformer-strided", "num_attention_heads", "16", "heads of an even width"},
+      {"decoders/transformer-strided", "num_attention_heads", "16", "heads of an even dimension"},
       {"decoders/transformer-fixed", "attention_summary", "5", "at most attention_stride"},
       {"decoders/transformer-window", "attention_stride", "4", "only known settings"},
   };

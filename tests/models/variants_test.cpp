@@ -103,10 +103,11 @@ TEST(VariantConfigs, WhatMakesNoModelIsRefusedByName) {
   EXPECT_THAT(error_with("llama-padding", {{"pad_token_id", 31}}),
               HasSubstr("pad_token_id: expected an id in [0, 31), got 31"));
   EXPECT_THAT(error_with("qwen2-last-padding", {{"pad_token_id", -32}}), HasSubstr("pad_token_id"));
-  EXPECT_THAT(error_with("gpt-neox-unturned", {{"rotary_pct", 1.5}}),
+  EXPECT_THAT(error_with("gpt-neox-no-rotary", {{"rotary_pct", 1.5}}),
               HasSubstr("rotary_pct: expected a number from 0 to 1, got 1.5"));
-  EXPECT_THAT(error_with("gpt2-common-names", {{"num_attention_heads", 5}}),
-              HasSubstr("num_attention_heads: expected a number of heads that divides the width 12"));
+  EXPECT_THAT(
+      error_with("gpt2-common-names", {{"num_attention_heads", 5}}),
+      HasSubstr("num_attention_heads: expected a number of heads that divides the model dimension 12"));
   EXPECT_THAT(error_with("t5-dense-act-fn", {{"dense_act_fn", "prelu"}}), HasSubstr("dense_act_fn"));
 }
 

@@ -173,7 +173,7 @@ TEST(VisionSpeechConfig, RefusesWhatMakesNoModelByName) {
       {"vit", "patch_size", "0", "1 to 65536"},
       {"vit", "image_size", "4611686018427387904", "1 to 65536"},
       {"vit", "image_size", "[32, 32, 32]", "one number or two"},
-      {"vit", "num_attention_heads", "5", "divides the width 48"},
+      {"vit", "num_attention_heads", "5", "divides the model dimension 48"},
       {"vit", "pooler_act", R"("step")", "step"},
       {"vit", "layer_norm_eps", "-1e-5", "layer_norm_eps"},
       {"vit", "new_setting", "true", "only known settings"},
@@ -181,7 +181,7 @@ TEST(VisionSpeechConfig, RefusesWhatMakesNoModelByName) {
       {"whisper", "architectures", R"(["WhisperForAudioClassification"])", "WhisperForConditionalGeneration"},
       {"whisper", "max_source_positions", "1000000000", "at most 65536"},
       {"whisper", "num_mel_bins", "0", "an integer of at least 1"},
-      {"whisper", "decoder_attention_heads", "7", "divides the width 48"},
+      {"whisper", "decoder_attention_heads", "7", "divides the model dimension 48"},
       {"whisper", "decoder_start_token_id", "130", "an id in [0, 130)"},
       {"whisper", "dropout", "-0.5", "a probability in [0, 1)"},
   };

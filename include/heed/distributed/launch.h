@@ -8,7 +8,7 @@
 
 namespace heed {
 
-/// What the launcher's environment variables say.
+/// The contents of the launcher's environment variables.
 struct Launch {
   int size = 1;  ///< number of processes
   int rank = 0;

@@ -104,8 +104,8 @@ std::string attention_terminal(const AttentionPicture& picture, const TerminalSt
 std::string attention_svg(const AttentionPicture& picture, const FigureStyle& style = {});
 
 /// Returns the maps of that figure as pixels, without text: each cell is a square of whole pixels, at least
-/// one; panels stand as in the SVG figure. `style.width` limits the width. Throws Error if the cells do not
-/// fit in it.
+/// one; panels are arranged as in the SVG figure. `style.width` limits the width. Throws Error if the cells
+/// do not fit in it.
 std::string attention_png(const AttentionPicture& picture, const FigureStyle& style = {});
 
 /// Returns a PNG file of pixels [height, width, 3].

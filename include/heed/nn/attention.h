@@ -58,7 +58,7 @@ struct MultiHeadAttention {
 
 struct SelfAttention {
   MultiHeadAttention attention;
-  /// x [B, T, D] to [B, T, D]; Pass::self says which keys count. With a state, the T tokens follow the
+  /// x [B, T, D] to [B, T, D]; Pass::self determines which keys count. With a state, the T tokens follow the
   /// remembered ones.
   Tensor operator()(const Tensor& x, Pass& pass, PartState* state = nullptr) const;
   std::unique_ptr<PartState> make_state(const Tensor& memory) const;

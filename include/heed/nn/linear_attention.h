@@ -14,8 +14,8 @@ namespace heed {
 struct LinearSelfAttention {
   /// Projections, heads and norms of queries and keys; all else stays as it is.
   MultiHeadAttention attention;
-  /// x [B, T, D] to [B, T, D]; Pass::self says which keys count, and whether later ones do. With a state,
-  /// which only a causal attention has, the T tokens follow those that it has summed.
+  /// x [B, T, D] to [B, T, D]; Pass::self determines which keys count, and whether later ones do. With a
+  /// state, which only a causal attention has, the T tokens follow those that it has summed.
   Tensor operator()(const Tensor& x, Pass& pass, PartState* state = nullptr) const;
   std::unique_ptr<PartState> make_state(const Tensor& memory) const;
 };

@@ -4,8 +4,8 @@
 //   pre-norm            x + f(norm(x))                   Sublayer::norm_before (Xiong et al. 2020)
 //   post-norm           norm(x + f(x))                   ResidualStep::norm_sum (Vaswani et al. 2017)
 //   before and after    x + norm'(f(norm(x)))            Sublayer::norm_before and norm_after
-//   parallel            x + f(norm(x)) + g(norm'(x))     two sublayers of one step (Wang and Komatsuzaki
-//   2021) residual from norm  n + f(n) with n = norm(x)        ResidualStep::norm_input (Shoeybi et al. 2019)
+//   parallel            x + f(norm(x)) + g(norm'(x))     two sublayers of one step (Wang et al. 2021)
+//   residual from norm  n + f(n) with n = norm(x)        ResidualStep::norm_input (Shoeybi et al. 2019)
 //
 // Taps, all [B, T, D]: `STACK.embed`, the input of the first layer; the residual stream before layer I,
 // `STACK.layers.I.in`, after its first residual step, `.mid`, after the second of three, `.mid2`, and after

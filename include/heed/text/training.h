@@ -16,7 +16,7 @@ namespace heed {
 
 /// What to train. The types:
 /// - `character`: each character of the corpus is a token; the ids follow the code points. `<unk>`, the last
-///   id, stands for any other character.
+///   id, replaces any other character.
 /// - `word`: words and punctuation marks as BERT's normalizer and pre-tokenizer split them, the most frequent
 ///   first; `[PAD] [UNK] [CLS] [SEP] [MASK]` come before them, and any other word is `[UNK]`. A text becomes
 ///   `[CLS] A [SEP]`.

@@ -1,5 +1,5 @@
 // A few queries against many keys, with keys on the lanes of vectors: decoding, and weights that somebody
-// asked to see. Keys are turned in cache, block by block; values are read where they lie. The order of
+// asked to see. Keys are transposed in cache, block by block; values are read in place. The order of
 // operations on each number is the tile's (attention_tile-inl.h), and so are the bits.
 #if defined(HEED_KERNELS_ATTENTION_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_ATTENTION_ROWS_INL_H_
@@ -231,7 +231,7 @@ class RowForward {
       scores.multiply(a_.k, block);
       const Interval rows{keys.begin - block, keys.end - block};
       for (std::size_t i = 0; i < queries.size(); ++i) {
-        soften(b, queries[i], i, block, rows, scores, factors, states[i]);
+        softmax_block(b, queries[i], i, block, rows, scores, factors, states[i]);
       }
       tile_multiply<Into::sum, false, T>(rows_, padded<T>(s_.value_dim), keys.size(),
                                          Left<T>{scores.row(0) + rows.begin, kRowStride, 1},
@@ -244,8 +244,8 @@ class RowForward {
   }
 
   /// Probabilities of one query with a block, 0 in the rest of `rows`.
-  void soften(int64_t b, const RowQuery& query, std::size_t i, int64_t block, Interval rows,
-              const RowScores<T>& scores, T* factors, RowSoftmax<T>& state) const {
+  void softmax_block(int64_t b, const RowQuery& query, std::size_t i, int64_t block, Interval rows,
+                     const RowScores<T>& scores, T* factors, RowSoftmax<T>& state) const {
     T* p = scores.row(i);
     const Interval seen = scores.finish_row(i);
     if (seen.empty()) {

@@ -76,7 +76,7 @@ HWY_INLINE TileQueries queries_of(const TileQueries& q, const TilePart& part) {
   return {q.at, q.first + part.lanes.begin, std::min(part.lanes.end, q.count) - part.lanes.begin};
 }
 
-/// Workspace for what is prepared a query at a time and then turned to lie like the tile.
+/// Workspace for what is prepared a query at a time and then transposed to the tile's layout.
 template <class T>
 struct TileWorkspace {
   static constexpr int64_t kNumbers = 2 * kTileQueries<T> * kKeyBlock + kTileQueries<T> + kKeyBlock;
@@ -206,7 +206,7 @@ HWY_INLINE Vec<T> exponentials(int64_t first, Interval rows, Vec<T> largest, T* 
 }
 
 /// Takes a block's scores, tile [kKeyBlock, kTileQueries], into the softmax, whose largest score becomes
-/// `most`; where parts say they are, they become probabilities in units of it.
+/// `most`; scores of present `parts` become probabilities in units of it.
 template <class T>
 HWY_NOINLINE void online_softmax_update_tile(const TileParts& parts, int64_t block, int64_t value_dim,
                                              const T* most, const Softmax<T>& to, T* tile) {

@@ -12,8 +12,8 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 
 /// exp(x) for x <= 0, in three quarters of the operations of exp_of. The exponent is rounded by adding a
-/// number whose last bit is worth 1; with 127 more it stands where a float has it but for a shift, and with
-/// 32 more than that it fits for denormal results too.
+/// number whose last bit is worth 1; with 127 more it has the bits of a float's exponent but for a shift, and
+/// with 32 more than that it fits for denormal results too.
 HWY_INLINE Floats exp_nonpositive(Floats x) {
   const Tag<float> d;
   const hn::RebindToUnsigned<Tag<float>> du;

@@ -233,15 +233,15 @@ class LinearAttention {
     return states + ((b * s_.kv_heads + kv) * chunks + (o_.causal ? c : 0)) * state_size();
   }
 
-  /// to[i] += sum over j <= i of (left[i] . turned[:, j]) right[j], of the n rows of a chunk; `turned` is
-  /// [depth, kLinearChunk].
-  void add_lower(int64_t n, int64_t depth, Rows<const T> left, const T* turned, Rows<const T> right,
+  /// to[i] += sum over j <= i of (left[i] . transposed[:, j]) right[j], of the n rows of a chunk;
+  /// `transposed` is [depth, kLinearChunk].
+  void add_lower(int64_t n, int64_t depth, Rows<const T> left, const T* transposed, Rows<const T> right,
                  Rows<T> to, ChunkWorkspace<T>& w) const {
     for (int64_t first = 0; first < n; first += kLinearRows) {
       const int64_t end = std::min(first + kLinearRows, n);
       tile_multiply<Into::c, false, T>(end - first, padded<T>(end), depth,
                                        {left.data + first * left.stride, left.stride, 1},
-                                       {turned, kLinearChunk}, {w.products, kLinearChunk});
+                                       {transposed, kLinearChunk}, {w.products, kLinearChunk});
       for (int64_t i = first; i < end; ++i) {
         T* row = w.products + (i - first) * kLinearChunk;
         std::fill(row + i + 1, row + end, T(0));
@@ -251,13 +251,13 @@ class LinearAttention {
     }
   }
   /// The same over j >= i.
-  void add_upper(int64_t n, int64_t depth, Rows<const T> left, const T* turned, Rows<const T> right,
+  void add_upper(int64_t n, int64_t depth, Rows<const T> left, const T* transposed, Rows<const T> right,
                  Rows<T> to, ChunkWorkspace<T>& w) const {
     for (int64_t first = 0; first < n; first += kLinearRows) {
       const int64_t end = std::min(first + kLinearRows, n);
       tile_multiply<Into::c, false, T>(end - first, padded<T>(n - first), depth,
                                        {left.data + first * left.stride, left.stride, 1},
-                                       {turned + first, kLinearChunk}, {w.products, kLinearChunk});
+                                       {transposed + first, kLinearChunk}, {w.products, kLinearChunk});
       for (int64_t i = first; i < end; ++i) {
         T* row = w.products + (i - first) * kLinearChunk;
         std::fill(row, row + (i - first), T(0));

@@ -64,7 +64,7 @@ HWY_INLINE RowLoss<T> row_loss(const T* x, int64_t target, int64_t vocab, const 
   return loss_of(row, sum, vocab, options);
 }
 
-/// The loss, and the gradient in place of the logits: their exponentials stand there in between, so that each
+/// The loss, and the gradient in place of the logits: it holds their exponentials in between, so that each
 /// is computed once.
 template <class T>
 HWY_INLINE double row_in_place(T* x, int64_t target, T scale, int64_t vocab, const CrossEntropy& options) {

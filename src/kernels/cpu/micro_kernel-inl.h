@@ -1,5 +1,5 @@
 // The micro-kernels of the batch-invariant product: mr rows times one or several panels of nr columns, sums
-// in registers. Everything stands in an unnamed namespace, as only kernels/cpu/invariant_gemm.cpp includes
+// in registers. Everything is in an unnamed namespace, as only kernels/cpu/invariant_gemm.cpp includes
 // it.
 #if defined(HEED_KERNELS_MICRO_KERNEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_MICRO_KERNEL_INL_H_

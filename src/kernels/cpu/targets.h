@@ -1,5 +1,5 @@
 // Which instruction sets the kernels are compiled for, and how a call reaches the best one the machine has.
-// A kernel file includes this before Highway. Its vector code stands in heed::kernels::HWY_NAMESPACE as
+// A kernel file includes this before Highway. Its vector code is in heed::kernels::HWY_NAMESPACE as
 // templates on the element type, compiled once per target, exported with HEED_EXPORT(name) and called with
 // HEED_DISPATCH(name, T)(...): one indirect call per operation.
 #pragma once
