@@ -45,7 +45,7 @@ Finding check_cache(Examination& e) {
     }
   }
   Finding found{
-      .figure = fmt::format("{} steps differ from the full pass by {:.2g} % at most", kSteps, 100 * worst),
+      .figure = fmt::format("{} steps differ from the full pass by {} at most", kSteps, percent(worst)),
       .values = {{"difference", worst}}};
   if (worst <= kStepRounding) return found;
   found.status = CheckStatus::failed;
@@ -70,7 +70,7 @@ Finding check_beams(Examination& e) {
   afresh->step(gather(prompts, 0, Tensor::from(from, {rows})), context);
   const double difference = relative_difference(afresh->step(next, context), continued);
   Finding found{
-      .figure = fmt::format("reordered rows differ from decoding afresh by {:.2g} %", 100 * difference),
+      .figure = fmt::format("reordered rows differ from decoding afresh by {}", percent(difference)),
       .values = {{"difference", difference}}};
   if (difference <= kStepRounding) return found;
   found.status = CheckStatus::failed;

@@ -1,6 +1,8 @@
 // The sides of a model, the ids that they are fed, and what several checks share.
 #include "doctor/examination.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -264,6 +266,10 @@ Tensor Examination::full_logits(const Tensor& ids) const {
   const TensorMap outputs = model().forward(decoder_inputs(ids), {}, context);
   const auto logits = outputs.find("logits");
   return logits == outputs.end() ? Tensor() : at_position(logits->second, ids.size(1) - 1);
+}
+
+std::string percent(double part) {
+  return std::abs(part) < 0.995 ? fmt::format("{:.2g} %", 100 * part) : fmt::format("{:.0f} %", 100 * part);
 }
 
 double relative_difference(const Tensor& a, const Tensor& b) {

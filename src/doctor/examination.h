@@ -87,6 +87,8 @@ class Examination {
 
 /// max |a - b| / max |a|, of tensors of one shape; NaN counts as infinite.
 double relative_difference(const Tensor& a, const Tensor& b);
+/// `0.4 %`, `23 %`, `140 %`: two digits, from 100 on all of them.
+std::string percent(double part);
 bool same_bits(const Tensor& a, const Tensor& b);
 /// Position t of x [B, T, D], as [B, D].
 Tensor at_position(const Tensor& x, std::int64_t t);

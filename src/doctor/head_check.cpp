@@ -20,7 +20,7 @@ constexpr std::size_t kNamed = 4;  // heads that the figure lists
 struct Heads {
   std::int64_t count = 0;
   std::vector<std::string> dead, duplicate;
-  double weakest = 1;  // the smallest change of an attention's result without a head, relative
+  double weakest = 0;  // the smallest change of an attention's result without a head, relative
   std::string weakest_name;
 };
 
@@ -64,7 +64,7 @@ void find_dead(const std::string& part, const Tensor& out, std::int64_t count, H
     ++heads.count;
     if (same_bits(whole, without)) heads.dead.push_back(head_name(part, h));
     const double change = relative_difference(whole, without);
-    if (change >= heads.weakest) continue;
+    if (!heads.weakest_name.empty() && change >= heads.weakest) continue;
     heads.weakest = change;
     heads.weakest_name = head_name(part, h);
   }
@@ -127,7 +127,7 @@ Finding heads_of_side(Examination& e, const Side& side) {
   found.figure = fmt::format("{} heads, {} dead, {} pairs alike", heads.count, heads.dead.size(),
                              heads.duplicate.size());
   if (heads.dead.empty() && heads.duplicate.empty()) {
-    found.figure += fmt::format("; the weakest, {}, makes {:.2g} %", heads.weakest_name, 100 * heads.weakest);
+    found.figure += fmt::format("; the weakest, {}, makes {}", heads.weakest_name, percent(heads.weakest));
     return found;
   }
   found.status = CheckStatus::warning;

@@ -55,12 +55,12 @@ Finding padding_of(Examination& e, const Side& side, bool left) {
   Finding found{.values = {{"reached", reached}, {"moved", moved}}};
   if (!same_bits(one, other)) {
     found.status = CheckStatus::failed;
-    found.figure = fmt::format("outputs of real tokens change by {:.2g} % with the content of the padding",
-                               100 * reached);
+    found.figure =
+        fmt::format("outputs of real tokens change by {} with the content of the padding", percent(reached));
     found.advice = "padding is attended to: hand the attention mask on to every attention";
     return found;
   }
-  found.figure = fmt::format("padding changes {} tokens by {:.2g} %", time, 100 * moved);
+  found.figure = fmt::format("padding changes {} tokens by {}", time, percent(moved));
   if (moved <= kPaddingRounding) return found;
   found.status = left ? CheckStatus::warning : CheckStatus::failed;
   found.advice = left ? "the model counts positions from the padding: pad on the right, or give position ids"
@@ -90,7 +90,7 @@ Finding check_padding(Examination& e, bool left) {
 
 Finding judge_equal(const std::string& what, bool same, double difference) {
   Finding found{
-      .figure = what + (same ? ": the same bits" : fmt::format(": differ by {:.2g} %", 100 * difference)),
+      .figure = what + (same ? ": the same bits" : fmt::format(": differ by {}", percent(difference))),
       .values = {{"difference", difference}}};
   return found;
 }

@@ -172,7 +172,7 @@ Finding order_of(Examination& e, const Side& side) {
   a.run(side, r->a);
   b.run(side, r->b);
   const double difference = relative_difference(a.result, b.result);
-  Finding found{.figure = fmt::format("{} differ by {:.2g} %", r->text, 100 * difference),
+  Finding found{.figure = fmt::format("{} differ by {}", r->text, percent(difference)),
                 .values = {{"difference", difference}}};
   if (difference > kSameOutput && (a.last.empty() || first_ordered_layer(side, *r, a, b))) return found;
   if (asks_for_no_positions(e)) {

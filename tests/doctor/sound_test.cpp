@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 
 #include "heed/doctor.h"
 #include "heed/models/registry.h"
@@ -45,6 +46,8 @@ TEST_P(Sound, NoCheckFails) {
        examine({.model = *model, .tokenizer = tokenizer.get(), .directory = directory})) {
     EXPECT_NE(result.finding.status, CheckStatus::failed) << result.name << ": " << result.finding.figure;
     EXPECT_FALSE(result.finding.figure.empty()) << result.name;
+    EXPECT_FALSE(std::regex_search(result.finding.figure, std::regex("e\\+\\d+ %|, ,")))
+        << result.finding.figure;
     const bool odd =
         result.finding.status == CheckStatus::warning || result.finding.status == CheckStatus::failed;
     EXPECT_EQ(odd, !result.finding.advice.empty()) << result.name;
