@@ -141,15 +141,17 @@ std::string head_title(const AttentionMap& map) {
   return fmt::format("layer {}, head {}", map.layer, map.head);
 }
 
-std::string measure_title(const AttentionMap& map) {
-  if (map.measure == "norms") return "value-weighted";
-  if (map.measure == "gradient") return "gradient × attention";
-  return "";
+std::string short_title(const AttentionMap& map) {
+  if (map.measure == "rollout") return fmt::format("to {}", map.layer);
+  if (map.head == AttentionMap::kMeanOfHeads) return fmt::format("{} mean", map.layer);
+  if (map.head == AttentionMap::kMaxOfHeads) return fmt::format("{} max", map.layer);
+  return fmt::format("{}.{}", map.layer, map.head);
 }
 
-std::string map_title(const AttentionMap& map) {
-  const std::string measure = measure_title(map);
-  return measure.empty() ? head_title(map) : head_title(map) + ", " + measure;
+std::string measure_title(const std::string& measure) {
+  if (measure == "norms") return "value-weighted norms";
+  if (measure == "gradient") return "gradient × attention";
+  return measure;
 }
 
 void check_picture(const AttentionPicture& picture) {
@@ -179,14 +181,26 @@ const AttentionTokens& tokens_of(const AttentionPicture& picture, const Attentio
   return picture.tokens.find(map.kind)->second;
 }
 
-float largest_weight(const AttentionPicture& picture) {
-  float largest = 0;
+std::vector<MeasureScale> measure_scales(const AttentionPicture& picture) {
+  std::vector<MeasureScale> scales;
   for (const AttentionMap& map : picture.maps) {
+    auto scale = std::find_if(scales.begin(), scales.end(),
+                              [&](const MeasureScale& one) { return one.measure == map.measure; });
+    if (scale == scales.end()) scale = scales.insert(scales.end(), MeasureScale{map.measure});
     for (const float weight : map.weights) {
-      if (std::isfinite(weight)) largest = std::max(largest, std::abs(weight));
+      if (!std::isfinite(weight)) continue;
+      scale->largest = std::max(scale->largest, std::abs(weight));
+      scale->negative = scale->negative || weight < 0;
     }
   }
-  return largest > 0 ? largest : 1.0f;
+  for (MeasureScale& scale : scales) scale.largest = scale.largest > 0 ? scale.largest : 1.0f;
+  return scales;
+}
+
+float largest_of(const std::vector<MeasureScale>& scales, const std::string& measure) {
+  return std::find_if(scales.begin(), scales.end(),
+                      [&](const MeasureScale& one) { return one.measure == measure; })
+      ->largest;
 }
 
 }  // namespace heed::inspect

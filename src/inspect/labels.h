@@ -34,12 +34,13 @@ std::string escape_markup(std::string_view text);
 /// Returns `cross-attention`, `encoder self-attention`, …; a kind of any other name is returned unchanged.
 std::string kind_title(const std::string& kind);
 
-/// Returns `layer 3, head 1`, `layer 3, mean of heads`, …, with the measure unless it is the weights.
-std::string map_title(const AttentionMap& map);
-
-/// The same without the measure, and the measure alone: `value-weighted`, …; empty for weights and rollout.
+/// Returns `layer 3, head 1`, `layer 3, mean of heads`, `rollout to layer 3`, …
 std::string head_title(const AttentionMap& map);
-std::string measure_title(const AttentionMap& map);
+/// The same in few characters: `3.1`, `3 mean`, `3 max`, `to 3`.
+std::string short_title(const AttentionMap& map);
+
+/// Returns `weights`, `value-weighted norms`, `gradient × attention`, …
+std::string measure_title(const std::string& measure);
 
 /// Throws Error unless there are maps, and all their sizes agree with the weights and the tokens.
 void check_picture(const AttentionPicture& picture);
@@ -47,7 +48,15 @@ void check_picture(const AttentionPicture& picture);
 /// Returns the tokens of a map's kind.
 const AttentionTokens& tokens_of(const AttentionPicture& picture, const AttentionMap& map);
 
-/// Returns the largest magnitude of a finite weight, or 1 if all are 0.
-float largest_weight(const AttentionPicture& picture);
+/// What the colours of a measure are relative to: measures have different units.
+struct MeasureScale {
+  std::string measure;
+  float largest = 0;      ///< magnitude of a finite number of its maps; 1 if all are 0
+  bool negative = false;  ///< whether some are below 0
+};
+/// Returns the scales of a picture's measures, in the order of the maps.
+std::vector<MeasureScale> measure_scales(const AttentionPicture& picture);
+/// Returns the largest of the measure's scale.
+float largest_of(const std::vector<MeasureScale>& scales, const std::string& measure);
 
 }  // namespace heed::inspect

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
-#include <utility>
 
 #include "heed/text/unicode.h"
 #include "inspect/labels.h"
@@ -43,17 +42,16 @@ double cell_for(std::size_t across, std::size_t keys, double largest, double wid
 }
 
 void place_panels(Section& section, const std::vector<const AttentionMap*>& maps, double width) {
-  std::vector<std::pair<std::string, std::int64_t>> layers;  // of each measure
-  std::vector<std::int64_t> heads;
+  std::vector<std::int64_t> layers, heads;
   for (const AttentionMap* map : maps) {
-    index_of(layers, {map->measure, map->layer});
+    index_of(layers, map->layer);
     index_of(heads, map->head);
   }
-  if (layers.size() > 1 && maps.size() <= layers.size() * heads.size()) {
+  const bool rollout = section.measure == "rollout";  // one map per layer, not of a head
+  if (layers.size() > 1 && maps.size() <= layers.size() * heads.size() && !rollout) {
     section.panels.assign(layers.size(), std::vector<const AttentionMap*>(heads.size(), nullptr));
-    for (const AttentionMap* map : maps) {
-      section.panels[index_of(layers, {map->measure, map->layer})][index_of(heads, map->head)] = map;
-    }
+    for (const AttentionMap* map : maps)
+      section.panels[index_of(layers, map->layer)][index_of(heads, map->head)] = map;
     return;
   }
   // Four panels per row, unless the cells of a longer sentence would be too small for labels.
@@ -65,15 +63,17 @@ void place_panels(Section& section, const std::vector<const AttentionMap*>& maps
   }
 }
 
-Section make_section(const AttentionPicture& picture, const std::string& kind, double width) {
+Section make_section(const AttentionPicture& picture, const std::string& kind, const std::string& measure,
+                     double width) {
   Section section;
   section.kind = kind;
+  section.measure = measure;
   section.tokens = &picture.tokens.find(kind)->second;
   section.rows = labels_of(section.tokens->queries);
   section.columns = labels_of(section.tokens->keys);
   std::vector<const AttentionMap*> maps;
   for (const AttentionMap& map : picture.maps) {
-    if (map.kind == kind) maps.push_back(&map);
+    if (map.kind == kind && map.measure == measure) maps.push_back(&map);
   }
   place_panels(section, maps, width);
   for (const auto& row : section.panels) section.panels_across = std::max(section.panels_across, row.size());
@@ -91,7 +91,14 @@ std::vector<Section> place_maps(const AttentionPicture& picture, double width) {
   std::vector<std::string> kinds;
   for (const AttentionMap& map : picture.maps) index_of(kinds, map.kind);
   std::vector<Section> sections;
-  for (const std::string& kind : kinds) sections.push_back(make_section(picture, kind, width));
+  for (const std::string& kind : kinds) {
+    std::vector<std::string> measures;
+    for (const AttentionMap& map : picture.maps) {
+      if (map.kind == kind) index_of(measures, map.measure);
+    }
+    for (const std::string& measure : measures)
+      sections.push_back(make_section(picture, kind, measure, width));
+  }
   return sections;
 }
 

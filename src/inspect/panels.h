@@ -1,5 +1,5 @@
-// How figures place their maps: a section per kind, in it a grid of panels with one row per layer and one
-// column per head (a single layer's heads wrap).
+// How figures place their maps: a section per kind and measure, in it a grid of panels with one row per layer
+// and one column per head (a single layer's heads wrap).
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@ namespace heed::inspect {
 
 inline constexpr double kPanelGap = 18, kPanelCaption = 22, kSectionTitle = 26;
 
-/// The maps of one kind in rows and columns of panels, with their dimensions.
+/// The maps of one kind and measure in rows and columns of panels, with their dimensions.
 struct Section {
-  std::string kind;
+  std::string kind, measure;
   const AttentionTokens* tokens = nullptr;
   std::vector<std::string> rows, columns;                     // labels
   std::vector<std::vector<const AttentionMap*>> panels;       // null for a missing head
@@ -32,7 +32,8 @@ struct Section {
   }
 };
 
-/// Returns a section for each kind, in the order of the maps; panels of one row take about `width` pixels.
+/// Returns a section for each kind, and in it for each measure, in the order of the maps; panels of one row
+/// take about `width` pixels.
 std::vector<Section> place_maps(const AttentionPicture& picture, double width);
 
 }  // namespace heed::inspect

@@ -115,9 +115,10 @@ std::string attention_png(const AttentionPicture& picture, const FigureStyle& st
                     kMostPixels, image.width, image.height));
   }
   image.rgb.assign(static_cast<std::size_t>(3 * image.width * image.height), 0xff);
-  const auto largest = static_cast<double>(inspect::largest_weight(picture));
+  const std::vector<inspect::MeasureScale> scales = inspect::measure_scales(picture);
   std::int64_t top = kPixelMargin;
   for (const Placed& one : placed) {
+    const auto largest = static_cast<double>(inspect::largest_of(scales, one.section->measure));
     for (const auto& row : one.section->panels) {
       std::int64_t left = kPixelMargin;
       for (const AttentionMap* map : row) {

@@ -1,5 +1,6 @@
-// The SVG figure: one section per kind, each a grid of maps with one row per layer and one column per head (a
-// single layer's heads wrap). Maps of a kind share their tokens, so only the outer maps have labels.
+// The SVG figure: one section per kind and measure, each a grid of maps with one row per layer and one column
+// per head (a single layer's heads wrap). Maps of a kind share their tokens, so only the outer maps have
+// labels. Each measure has its own scale of colours, and its legend.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,29 +21,35 @@ using inspect::Section;
 
 constexpr std::size_t kMostCells = 100000;
 constexpr double kMargin = 20, kUsualWidth = 960, kTitleLine = 20;
+constexpr double kBarWidth = 160, kLegendLine = 18, kLegendCharacter = 6.4, kTitleCharacter = 7.3;
+constexpr double kCaptionCharacter = 6.4;
 constexpr std::size_t kTitleLines = 4;
+constexpr const char* kAxes = "rows: queries, columns: keys";
 
 class SvgWriter {
  public:
   SvgWriter(const AttentionPicture& picture, const FigureStyle& style)
       : picture_(picture),
         style_(style),
-        largest_(inspect::largest_weight(picture)),
+        scales_(inspect::measure_scales(picture)),
         sections_(inspect::place_maps(picture, style.width > 0 ? style.width : kUsualWidth)) {}
 
   std::string write() {
     double width = 300, height = kMargin;
     for (const Section& section : sections_) {
-      width = std::max(width, section.width() + 2 * kMargin);
+      width = std::max({width, section.width() + 2 * kMargin,
+                        kTitleCharacter * display_width(section_title(section)) + 2 * kMargin});
       height += section.height();
     }
+    for (const inspect::MeasureScale& scale : scales_)
+      width = std::max(width, kBarWidth + 80 + kLegendCharacter * display_width(legend_text(scale)));
     std::vector<std::string> title;
     if (!picture_.title.empty()) {
       const int longest = std::max(30, static_cast<int>((width - 2 * kMargin) / 9.5));
       title = inspect::wrap(inspect::visible(picture_.title), longest, kTitleLines);
       height += 14 + kTitleLine * static_cast<double>(title.size());
     }
-    height += 30 + kMargin / 2;
+    height += 12 + kLegendLine * static_cast<double>(scales_.size() + 1) + kMargin / 2;
     width = std::ceil(width);
     height = std::ceil(height);
     const double scale = style_.width > 0 ? style_.width / width : 1;
@@ -62,7 +69,9 @@ class SvgWriter {
       write_section(section, y);
       y += section.height();
     }
-    write_scale(y + 6);
+    y += 6;
+    for (std::size_t i = 0; i < scales_.size(); ++i, y += kLegendLine) write_scale(i, y);
+    put("<text x=\"{}\" y=\"{:.1f}\" font-size=\"11\" fill=\"#555\">{}</text>\n", kMargin, y + 10, kAxes);
     return out_ + "</svg>\n";
   }
 
@@ -90,26 +99,18 @@ class SvgWriter {
     }
   }
 
-  /// The kind, and the measure where all maps have one.
-  static std::string section_title(const Section& section) {
-    const std::string measure = inspect::measure_title(*section.panels.front().front());
-    if (!has_one_measure(section) || measure.empty()) return inspect::kind_title(section.kind);
-    return inspect::kind_title(section.kind) + ", " + measure;
+  /// The kind, and the measure unless the figure has weights alone.
+  std::string section_title(const Section& section) const {
+    if (scales_.size() == 1 && section.measure == "weights") return inspect::kind_title(section.kind);
+    return inspect::kind_title(section.kind) + ", " + inspect::measure_title(section.measure);
   }
 
-  static bool has_one_measure(const Section& section) {
-    for (const auto& row : section.panels) {
-      for (const AttentionMap* map : row) {
-        if (map != nullptr && map->measure != section.panels.front().front()->measure) return false;
-      }
-    }
-    return true;
-  }
-
-  /// Shortened to about the width of a panel.
+  /// In few characters where panels are too narrow for the whole.
   static std::string caption(const Section& section, const AttentionMap& map) {
-    const std::string whole = has_one_measure(section) ? inspect::head_title(map) : inspect::map_title(map);
-    return inspect::shorten(whole, std::max(16, static_cast<int>((section.panel_width() + 18) / 6.2)));
+    const std::string whole = inspect::head_title(map);
+    const bool fits = section.panels_across == 1 ||
+                      kCaptionCharacter * display_width(whole) <= section.panel_width() + inspect::kPanelGap;
+    return fits ? whole : inspect::short_title(map);
   }
 
   /// If cells are smaller than their labels, only every n-th is labelled.
@@ -139,13 +140,14 @@ class SvgWriter {
 
   void write_panel(const Section& section, const AttentionMap& map, double left, double top) {
     const double gap = section.cell >= 8 ? 1 : 0, size = section.cell - gap;
+    const float largest = inspect::largest_of(scales_, map.measure);
     put("<g transform=\"translate({:.1f} {:.1f})\" shape-rendering=\"crispEdges\">\n", left, top);
     for (std::int64_t query = 0; query < map.queries; ++query) {
       for (std::int64_t key = 0; key < map.keys; ++key) {
         const float weight = map.weights[static_cast<std::size_t>(query * map.keys + key)];
         const std::string fill =
             std::isfinite(weight)
-                ? inspect::hex(inspect::shade(static_cast<double>(weight / largest_), style_.palette))
+                ? inspect::hex(inspect::shade(static_cast<double>(weight / largest), style_.palette))
                 : "#ccc";
         put("<rect x=\"{:g}\" y=\"{:g}\" width=\"{:g}\" height=\"{:g}\" fill=\"{}\"><title>{} → {}: "
             "{:.3f}</title>"
@@ -166,24 +168,36 @@ class SvgWriter {
     return inspect::escape_markup(inspect::visible(tokens[static_cast<std::size_t>(index)]));
   }
 
-  void write_scale(double top) {
-    constexpr int kStops = 8, kWidth = 160;
-    put("<defs><linearGradient id=\"scale\">");
+  std::string legend_text(const inspect::MeasureScale& scale) const {
+    const std::string largest = fmt::format("{:.2g}", scale.largest);
+    return scales_.size() > 1 ? largest + " \u00A0" + inspect::measure_title(scale.measure) : largest;
+  }
+
+  /// A bar of colours from 0, or where there are negative numbers from the largest magnitude below it.
+  void write_scale(std::size_t index, double top) {
+    constexpr int kStops = 8;
+    const inspect::MeasureScale& scale = scales_[index];
+    const double first = scale.negative ? -1 : 0;
+    put("<defs><linearGradient id=\"scale{}\">", index);
     for (int i = 0; i <= kStops; ++i) {
       const double at = static_cast<double>(i) / kStops;
-      put("<stop offset=\"{:g}\" stop-color=\"{}\"/>", at, inspect::hex(inspect::shade(at, style_.palette)));
+      put("<stop offset=\"{:g}\" stop-color=\"{}\"/>", at,
+          inspect::hex(inspect::shade(first + (1 - first) * at, style_.palette)));
     }
+    const std::string low = scale.negative ? fmt::format("{:.2g}", -scale.largest) : "0";
+    const double bar = kMargin + 6 + kLegendCharacter * static_cast<double>(low.size());
     put("</linearGradient></defs>\n<g font-size=\"11\" fill=\"#555\">\n");
-    put("<text x=\"{}\" y=\"{:.1f}\">0</text>\n", kMargin, top + 10);
-    put("<rect x=\"{}\" y=\"{:.1f}\" width=\"{}\" height=\"11\" fill=\"url(#scale)\" stroke=\"#c4c4c4\"/>\n",
-        kMargin + 12, top, kWidth);
-    put("<text x=\"{}\" y=\"{:.1f}\">{:.2g} &#160; rows: queries, columns: keys</text>\n</g>\n",
-        kMargin + 18 + kWidth, top + 10, largest_);
+    put("<text x=\"{}\" y=\"{:.1f}\">{}</text>\n", kMargin, top + 10, low);
+    put("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"11\" fill=\"url(#scale{})\" "
+        "stroke=\"#c4c4c4\"/>\n",
+        bar, top, kBarWidth, index);
+    put("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n</g>\n", bar + 6 + kBarWidth, top + 10,
+        inspect::escape_markup(legend_text(scale)));
   }
 
   const AttentionPicture& picture_;
   FigureStyle style_;
-  float largest_;
+  std::vector<inspect::MeasureScale> scales_;
   std::vector<Section> sections_;
   std::string out_;
 };

@@ -63,19 +63,23 @@ Layout lay_out(const AttentionTokens& tokens, int width) {
 class TerminalWriter {
  public:
   TerminalWriter(const AttentionPicture& picture, const TerminalStyle& style)
-      : picture_(picture), style_(style), largest_(inspect::largest_weight(picture)) {}
+      : picture_(picture), style_(style), scales_(inspect::measure_scales(picture)) {}
 
   std::string write() {
     if (!picture_.title.empty()) out_ += inspect::visible(picture_.title) + "\n\n";
     for (const AttentionMap& map : picture_.maps) write_map(map);
-    legend();
+    for (const inspect::MeasureScale& scale : scales_) legend(scale);
+    if (scales_.size() > 1) out_ += "rows: queries, columns: keys\n";
     return out_;
   }
 
  private:
   void write_map(const AttentionMap& map) {
     const Layout layout = lay_out(inspect::tokens_of(picture_, map), style_.width);
-    out_ += inspect::kind_title(map.kind) + ", " + inspect::map_title(map) + "\n";
+    out_ += inspect::kind_title(map.kind) + ", " + inspect::head_title(map);
+    if (map.measure != "weights" && map.measure != "rollout")
+      out_ += ", " + inspect::measure_title(map.measure);
+    out_ += "\n";
     for (std::int64_t first = 0; first < map.keys; first += layout.keys_per_block) {
       const std::int64_t last = std::min(map.keys, first + layout.keys_per_block);
       header(layout, first, last);
@@ -113,13 +117,14 @@ class TerminalWriter {
   void row(const AttentionMap& map, const Layout& layout, std::int64_t query, std::int64_t first,
            std::int64_t last) {
     out_ += inspect::pad_left(layout.rows[static_cast<std::size_t>(query)], layout.row_width) + " ";
+    const float largest = inspect::largest_of(scales_, map.measure);
     for (std::int64_t key = first; key < last; ++key) {
-      cell(map.weights[static_cast<std::size_t>(query * map.keys + key)] / largest_, layout.cell);
+      cell(map.weights[static_cast<std::size_t>(query * map.keys + key)] / largest, layout.cell);
     }
     out_ += style_.colour ? "\x1b[0m\n" : "\n";
   }
 
-  /// Appends a cell. `value` is relative to the largest weight; NaN is shown as a question mark.
+  /// Appends a cell. `value` is relative to the largest of its measure; NaN is shown as a question mark.
   void cell(float value, int width) {
     const std::size_t size = static_cast<std::size_t>(width);
     if (!std::isfinite(value)) {
@@ -138,7 +143,8 @@ class TerminalWriter {
     }
   }
 
-  void legend() {
+  /// Names the measure where there are several.
+  void legend(const inspect::MeasureScale& scale) {
     out_ += "0 ";
     if (style_.colour) {
       constexpr int kSteps = 24;
@@ -147,12 +153,14 @@ class TerminalWriter {
     } else {
       out_ += fmt::format("[{}]", kShades);
     }
-    out_ += fmt::format(" {:.3g}   rows: queries, columns: keys\n", largest_);
+    out_ += fmt::format(
+        " {:.3g}   {}\n", scale.largest,
+        scales_.size() > 1 ? inspect::measure_title(scale.measure) : "rows: queries, columns: keys");
   }
 
   const AttentionPicture& picture_;
   TerminalStyle style_;
-  float largest_;
+  std::vector<inspect::MeasureScale> scales_;
   std::string out_;
 };
 

@@ -169,10 +169,79 @@ TEST(Svg, IsWellFormedAndHasAllCells) {
   EXPECT_TRUE(well_formed(svg));
   EXPECT_EQ(count(svg, "<title>"), picture.maps.size() * 7 * 5);
   for (const AttentionMap& map : picture.maps)
-    EXPECT_EQ(count(svg, std::string(">") + inspect::map_title(map) + "<"), 1u);
+    EXPECT_EQ(count(svg, std::string(">") + inspect::head_title(map) + "<"), 1u);
   EXPECT_EQ(count(svg, ">q0<"), 2u) << "row labels stand once for each row of panels, here two layers";
   EXPECT_EQ(count(svg, ">k0<"), 2u) << "column labels stand over each panel of the first row";
   EXPECT_EQ(count(svg, "http"), 1u) << "nothing but the name space";
+}
+
+/// Weights and norms of two heads of two layers, and the rollout of each layer: numbers of three units.
+AttentionPicture picture_of_measures() {
+  AttentionPicture picture = sample_picture(2, 2);
+  const std::vector<AttentionMap> weights = picture.maps;
+  for (AttentionMap map : weights) {
+    map.measure = "norms";
+    for (float& x : map.weights) x *= 1000;
+    picture.maps.push_back(map);
+  }
+  for (const std::int64_t layer : {0, 1}) {
+    AttentionMap map = weights[0];
+    map.measure = "rollout";
+    map.layer = layer;
+    map.head = AttentionMap::kMeanOfHeads;
+    map.weights = {0.5f, -0.25f, 0, 0.125f};
+    picture.maps.push_back(map);
+  }
+  return picture;
+}
+
+TEST(Svg, EachMeasureHasItsOwnScaleLegendAndBlock) {
+  const AttentionPicture picture = picture_of_measures();
+  const std::string svg = attention_svg(picture);
+  EXPECT_TRUE(well_formed(svg));
+  for (const char* title : {"weights", "value-weighted norms", "rollout"})
+    EXPECT_EQ(count(svg, std::string(">cross-attention, ") + title + "<"), 1u) << "once per block";
+  EXPECT_EQ(count(svg, ">4 \u00A0weights<"), 1u);
+  EXPECT_EQ(count(svg, ">4e+03 \u00A0value-weighted norms<"), 1u);
+  EXPECT_EQ(count(svg, ">0.5 \u00A0rollout<"), 1u);
+  EXPECT_EQ(count(svg, ">-0.5<"), 1u) << "where the scale with negative numbers begins";
+  EXPECT_EQ(count(svg, ">0<"), 2u);
+  EXPECT_EQ(count(svg, ">1.1<"), 2u) << "captions of narrow panels are short, and never cut";
+  EXPECT_EQ(count(svg, ">to 1<"), 1u);
+  EXPECT_EQ(count(svg, "…"), 0u);
+  const std::string darkest = std::string("fill=\"") + inspect::hex(inspect::shade(1.0)) + "\"><title>";
+  EXPECT_EQ(count(svg, darkest), 4u) << "the largest of each measure; the rollout's stands in two layers";
+}
+
+TEST(Terminal, EachMeasureHasItsOwnScaleAndLegend) {
+  const std::string text = attention_terminal(picture_of_measures());
+  EXPECT_EQ(count(text, "@"), 3u * (2 + 2 + 2) + 3u)
+      << "two numbers of each measure are at least 9/10 of its largest; each legend has the shade once";
+  const auto lines = lines_of(text);
+  ASSERT_GE(lines.size(), 4u);
+  const std::vector<std::string> tail(lines.end() - 4, lines.end());
+  EXPECT_EQ(tail, (std::vector<std::string>{"0 [ .:-=+*#%@] 4   weights",
+                                            "0 [ .:-=+*#%@] 4e+03   value-weighted norms",
+                                            "0 [ .:-=+*#%@] 0.5   rollout", "rows: queries, columns: keys"}));
+}
+
+/// The last place where a line of text of 11 pixels may end, by the average width of its characters.
+TEST(Svg, LegendsFitInTheNarrowestFigure) {
+  for (const char* measure : {"weights", "gradient"}) {
+    AttentionPicture picture = one_map({"a"}, {"x", "y"}, {0.5f, -0.00012345f});
+    picture.maps[0].measure = measure;
+    if (std::string(measure) == "gradient") picture.maps.push_back(sample_picture(1, 2).maps[0]);
+    const std::string svg = attention_svg(picture, {.width = 100});
+    const double box = std::stod(svg.substr(svg.find("viewBox=\"0 0 ") + 13));
+    for (std::size_t at = svg.find("font-size=\"11\""); at != std::string::npos;) {
+      at = svg.find("<text x=\"", at);
+      if (at == std::string::npos) break;
+      const double x = std::stod(svg.substr(at + 9));
+      const std::size_t begin = svg.find('>', at) + 1, end = svg.find('<', begin);
+      EXPECT_LE(x + 6 * display_width(svg.substr(begin, end - begin)), box) << svg.substr(begin, end - begin);
+      at = end;
+    }
+  }
 }
 
 TEST(Svg, TooltipsGiveTokensAndWeights) {

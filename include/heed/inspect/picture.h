@@ -92,15 +92,15 @@ struct TerminalStyle {
 };
 
 // Each renderer throws Error if there is no map, if a map's kind has no tokens, or if sizes differ. Shades
-// are relative to the largest weight of the picture, which the legend gives.
+// are relative to the largest number of the map's measure in the picture, which its legend gives.
 
 /// Returns heat maps, one below the other, with one row per query. Columns beyond `style.width` continue in
 /// blocks below. Throws Error if the width is under 40.
 std::string attention_terminal(const AttentionPicture& picture, const TerminalStyle& style = {});
 
-/// Returns one self-contained figure: a grid of maps per kind, with one row per layer and one column per
-/// head. The tooltip of a cell shows its tokens and weight. Throws Error if there are more than 100,000
-/// cells, which viewers cannot handle well.
+/// Returns one self-contained figure: a grid of maps per kind and measure, with one row per layer and one
+/// column per head. The tooltip of a cell shows its tokens and weight. Throws Error if there are more than
+/// 100,000 cells, which viewers cannot handle well.
 std::string attention_svg(const AttentionPicture& picture, const FigureStyle& style = {});
 
 /// Returns the maps of that figure as pixels, without text: each cell is a square of whole pixels, at least
