@@ -133,7 +133,9 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
   for (const auto& [name, tensor] : outputs) results.push_back({name, tensor.detach().contiguous()});
   for (const auto& [name, tensor] : texts.tensors) results.push_back({name, tensor});
   if (arguments.gradients) add_gradients(*model, outputs, results);
-  save_safetensors(arguments.output, results, texts.metadata);
+  auto metadata = texts.metadata;
+  add_tap_names(tapped, metadata);
+  save_safetensors(arguments.output, results, metadata);
   if (!globals.quiet) print_stderr("wrote " + arguments.output.string());
 }
 
@@ -185,7 +187,7 @@ void add_forward(CLI::App& app, const Globals& globals) {
       ->group("Output");
   command
       ->add_option("--replace", a->replacements,
-                   "Safetensors file with tensors named like taps, whose values they replace")
+                   "Safetensors file, of --taps or with tensors named like taps, whose values they replace")
       ->type_name("FILE")
       ->group("Input");
   command->footer(

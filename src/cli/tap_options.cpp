@@ -51,6 +51,16 @@ std::optional<TapRange> range_in(const std::string& range) {
   return TapRange{*first, end};
 }
 
+constexpr const char* kTapsOfFile = "taps";  // in the metadata: names, separated by commas
+
+std::vector<std::string> tap_names(const SafetensorsFile& file) {
+  const auto named = file.metadata().find(kTapsOfFile);
+  if (named != file.metadata().end()) return split_outside_brackets(named->second);
+  std::vector<std::string> names;
+  for (const TensorInfo& info : file.tensors()) names.push_back(info.name);
+  return names;
+}
+
 }  // namespace
 
 TapRange parse_positions(const std::string& text, const std::string& option) {
@@ -95,13 +105,20 @@ std::vector<TapRequest> parse_taps(const std::vector<std::string>& lists, const 
   return requests;
 }
 
+void add_tap_names(const TensorMap& values, std::map<std::string, std::string>& metadata) {
+  if (values.empty()) return;
+  std::string names;
+  for (const auto& [name, value] : values) names += (names.empty() ? "" : ",") + name;
+  metadata[kTapsOfFile] = names;
+}
+
 void replace_taps(const std::filesystem::path& path, Taps& taps) {
   const SafetensorsFile file = SafetensorsFile::open(path);
-  for (const TensorInfo& info : file.tensors()) {
-    const TapRequest request = parse_tap(info.name, path.string());
-    const Tensor given = file.get(info.name);
+  for (const std::string& tensor : tap_names(file)) {
+    const TapRequest request = parse_tap(tensor, path.string());
+    const Tensor given = file.get(tensor);
     if (!is_floating(given.dtype()))
-      throw Error(path.string() + ": " + info.name + ": expected floating numbers, got " + given.str());
+      throw Error(path.string() + ": " + tensor + ": expected floating numbers, got " + given.str());
     taps.listen(request.pattern, request.selection,
                 [given, where = path.string()](const std::string& name, Tensor& value) {
                   if (given.shape() != value.shape()) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,10 @@ TapRequest parse_tap(const std::string& text, const std::string& where);
 /// The same for several, separated by commas.
 std::vector<TapRequest> parse_taps(const std::vector<std::string>& lists, const std::string& where);
 
-/// Replaces the values of the taps that the tensors of a safetensors file are named after.
+/// Adds the names of recorded values to the metadata of the file that they are written to.
+void add_tap_names(const TensorMap& values, std::map<std::string, std::string>& metadata);
+/// Replaces the values of the taps that the tensors of a safetensors file are named after: of all its
+/// tensors, or, where the file names its taps (add_tap_names), of those alone.
 void replace_taps(const std::filesystem::path& file, Taps& taps);
 /// Collects the values of the requested taps in `values`, under their names and brackets.
 void record_taps(const std::vector<TapRequest>& requests, Taps& taps, TensorMap& values);

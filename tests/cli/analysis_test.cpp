@@ -45,28 +45,54 @@ TEST(TapOptions, WriteValuesUnderTheirNames) {
   EXPECT_EQ(tensors.at("logits").at("shape"), Json({2, 16, 512}));
 }
 
+// The bytes of one tensor of a file.
+std::string bytes_of(const std::string& file, const std::string& tensor) {
+  const std::string bytes = slurp(file);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  const Json offsets = tensors_of(file).at(tensor).at("data_offsets");
+  const std::size_t begin = offsets[0], end = offsets[1];
+  return bytes.substr(8 + length + begin, end - begin);
+}
+
+// What --taps writes is what --replace reads: the taps alone, not the inputs and outputs in the same file.
+TEST(TapOptions, ReplaceValuesByThoseThatTapsWrote) {
+  const Folder folder;
+  const auto forward = [&](const std::string& text, const std::string& output, const Words& more) {
+    Words words{"forward",  "--model", tiny_model(), "--text",       text,
+                "--target", "c b a",   "--output",   folder / output};
+    words.insert(words.end(), more.begin(), more.end());
+    const Result result = run(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.status == 0 ? bytes_of(folder / output, "logits") : "";
+  };
+  const std::string values = folder / "values.safetensors";
+  const std::string clean =
+      forward("a b c", "values.safetensors",
+              {"--taps", "encoder.layers.*.out,encoder.layers.0.self_attn.weights[heads=0:2,keys=1:]"});
+  const std::string other = forward("a d c", "other.safetensors", {});
+  EXPECT_EQ(forward("a d c", "patched.safetensors", {"--replace", values}), clean)
+      << "the decoder reads the encoder's outputs alone";
+  EXPECT_NE(other, clean);
+}
+
 TEST(TapOptions, ReplaceValuesByThoseOfAFile) {
   const Folder folder;
   const std::string values = folder / "values.safetensors", same = folder / "same.safetensors";
   ASSERT_EQ(run(tap_words(values, {"--taps", "decoder.layers.1.in[queries=3]"})).status, 0);
-  // A file of this tap alone: the values of another run are what it patches.
-  const std::string bytes = slurp(values);
-  const Json entry = tensors_of(values).at("decoder.layers.1.in[queries=3]");
-  std::uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), sizeof length);
-  const std::size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
+  // A file of this tap alone, without a list of taps.
+  const std::string numbers = bytes_of(values, "decoder.layers.1.in[queries=3]");
   const auto file_with = [&](const std::string& name, const Json& shape) {
-    const Json header{{name, {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {0, end - begin}}}}};
+    const Json header{{name, {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {0, numbers.size()}}}}};
     const std::string text = header.dump();
     const std::uint64_t size = text.size();
     std::string file(reinterpret_cast<const char*>(&size), sizeof size);
-    spill(folder / "patch.safetensors", file + text + bytes.substr(8 + length + begin, end - begin));
+    spill(folder / "patch.safetensors", file + text + numbers);
     return folder / "patch.safetensors";
   };
   const Words replace{"--replace", file_with("decoder.layers.1.in[queries=3]", {2, 1, 48})};
   ASSERT_EQ(run(tap_words(same, replace)).status, 0);
-  const Json one = tensors_of(values).at("logits"), two = tensors_of(same).at("logits");
-  EXPECT_EQ(one["shape"], two["shape"]);
+  EXPECT_EQ(bytes_of(values, "logits"), bytes_of(same, "logits")) << "replaced by the same numbers";
 
   const Result shape = run(tap_words(same, {"--replace", file_with("decoder.layers.1.in", {2, 1, 48})}));
   EXPECT_EQ(shape.status, 1);
