@@ -132,6 +132,38 @@ TEST(Attend, ImagesNeedTensors) {
   EXPECT_THAT(wrong.err, HasSubstr("--input: missing (vit takes tensors, not text)"));
 }
 
+// An error of the one input is the command's: there are no lines to name, and no line of output to keep.
+TEST(Attend, OnlyLinesAreNumberedInErrors) {
+  const Folder folder;
+  std::string longest = "the";
+  for (int i = 0; i < 400; ++i) longest += " cat";
+  const std::string bert = std::string(HEED_FIXTURES) + "/encoders/bert";
+  const std::string vit = std::string(HEED_FIXTURES) + "/vit-model", absent = folder / "absent.safetensors";
+  for (const Words& words :
+       {Words{"attend", "--model", bert, longest}, Words{"attend", "--model", vit, "--input", absent}}) {
+    const Result result = run(words);
+    EXPECT_EQ(result.status, 1);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(lines(result.err).size(), 1u) << result.err;
+    EXPECT_EQ(result.err.find("line "), std::string::npos) << result.err;
+  }
+  const Result piped = run({"attend", "--model", bert}, longest + "\n");
+  EXPECT_THAT(piped.err, HasSubstr("heed: error: line 1: "));
+  EXPECT_EQ(piped.out, "\n");
+}
+
+TEST(Attend, SaysHowFarAblationIs) {
+  const Folder folder;
+  const Result result = attend({"--target", "c b", "--ablate", "--output", folder / "map.json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto said = lines(result.err);
+  ASSERT_GE(said.size(), 2u);
+  EXPECT_THAT(said[0], testing::MatchesRegex("0/[0-9]+ heads removed"));
+  EXPECT_THAT(said[1], testing::MatchesRegex("([0-9]+)/[0-9]+ heads removed"));
+  EXPECT_EQ(said[1].substr(0, said[1].find('/')),
+            said[1].substr(said[1].find('/') + 1, said[1].find(' ') - said[1].find('/') - 1));
+}
+
 TEST(Attend, ReadsLinesWithoutATextAndNumbersTheirFiles) {
   const Result result = run({"attend", "--model", tiny_model(), "--json"}, "a b c\nd e\n");
   ASSERT_EQ(result.status, 0) << result.err;
