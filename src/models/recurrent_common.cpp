@@ -64,8 +64,21 @@ Tensor RecurrentDecoder::operator()(const Tensor& ids, RecurrentDecoderState& st
     tap(context, values, heads, kKeyAxes);
     source.values = reshape(heads, source.values.shape());
   }
+  const std::string transformed = layer_tap("decoder", layers.size() - 1, "cross_attn.transformed");
+  if (attention && context.wants(transformed)) {
+    Tensor parts = unsqueeze(context_columns(source.values), 1);  // [B, 1, S, H]
+    tap(context, transformed, parts, kKeyAxes);
+  }
   return fed_back == FedBack::nothing ? whole(std::move(x), state, source, context)
                                       : stepwise(x, state, source, context);
+}
+
+// What the columns of W_c for the context make of each value [B, S, H], without a bias.
+Tensor RecurrentDecoder::context_columns(const Tensor& values) const {
+  Linear no_bias = combine;
+  no_bias.bias = {};
+  const std::int64_t rest = combine.weight.size(1) - values.size(2);
+  return no_bias(concat({values, Tensor::zeros({values.size(0), values.size(1), rest}, values.dtype())}, 2));
 }
 
 // The context [B, T, H] of queries [B, T, A].

@@ -48,8 +48,9 @@ struct RecurrentDecoderState {
 };
 
 /// Taps: `decoder.embed` [B, T, E]; of a layer the same as in the encoder; and of the attention, which
-/// belongs to the last layer L, `decoder.layers.L.cross_attn.v` [B, 1, S, H], `.scores` and `.weights` [B, 1,
-/// T, S], `.heads` [B, 1, T, H], the context, and `.out` [B, T, H], the attentional state.
+/// belongs to the last layer L, `decoder.layers.L.cross_attn.v` [B, 1, S, H], `.transformed` [B, 1, S, H],
+/// the values times the columns of W_c for the context, `.scores` and `.weights` [B, 1, T, S], `.heads` [B,
+/// 1, T, H], the context, and `.out` [B, T, H], the attentional state.
 struct RecurrentDecoder {
   Embedding tokens;
   std::vector<RecurrentLayer> layers;
@@ -67,6 +68,7 @@ struct RecurrentDecoder {
 
  private:
   struct StepMaps;
+  Tensor context_columns(const Tensor& values) const;
   Tensor read(const Tensor& queries, const SourceMemory& memory, DecoderTaps& taps) const;
   Tensor whole(Tensor x, RecurrentDecoderState& state, const SourceMemory& memory, Context& context) const;
   Tensor stepwise(const Tensor& x, RecurrentDecoderState& state, const SourceMemory& memory,

@@ -180,6 +180,37 @@ TEST(Record, GradientsOfRecurrentAttentionAreSlopes) {
   }
 }
 
+// alpha f(h), f by the columns of W_c that the context is multiplied by: the formula, written out.
+TEST(Record, NormsOfRecurrentAttentionAreOfTheContextColumns) {
+  for (const char* name : {"dot-gru", "general-lstm-feeding", "additive-gru"}) {
+    const auto model = load_model(std::filesystem::path(HEED_FIXTURES) / "recurrent" / name, DType::f64);
+    const TensorMap inputs{{"input_ids", Tensor::from(std::vector<std::int64_t>{1, 2, 3}, {1, 3})},
+                           {"decoder_input_ids", Tensor::from(std::vector<std::int64_t>{4, 5}, {1, 2})}};
+    const RecordOptions options{.kinds = attention_kinds(*model), .value_norms = true, .values = true};
+    const RecordedLayer layer = record_attention(*model, inputs, options).layers.at(0);
+    std::vector<double> combine;
+    for (const Parameter& p : model->parameters()) {
+      if (p.name == "decoder.combine.weight") combine = p.tensor.detach().to_vector<double>();
+    }
+    const std::vector<float> v = layer.v.contiguous().to_vector<float>(),
+                             weights = layer.weights.contiguous().to_vector<float>(),
+                             norms = value_weighted_norms(layer).contiguous().to_vector<float>();
+    const auto size = static_cast<std::size_t>(layer.v.size(2));
+    ASSERT_EQ(combine.size(), 2 * size * size) << name;
+    ASSERT_EQ(norms.size(), 6u) << name;
+    for (std::size_t i = 0; i < 6; ++i) {
+      double square = 0;
+      for (std::size_t row = 0; row < size; ++row) {
+        double f = 0;
+        for (std::size_t d = 0; d < size; ++d)
+          f += combine[row * 2 * size + d] * static_cast<double>(v[i % 3 * size + d]);
+        square += f * f;
+      }
+      EXPECT_NEAR(norms[i], static_cast<double>(weights[i]) * std::sqrt(square), 1e-6) << name << " " << i;
+    }
+  }
+}
+
 // What is recorded of a part is the part of what is recorded.
 TEST(Record, OfARangeIsThePartOfTheWhole) {
   const auto model = load_model(std::filesystem::path(HEED_FIXTURES) / "marian");

@@ -51,10 +51,12 @@ struct RecordedLayer {
   std::string name;  ///< of the part: `decoder.layers.2.cross_attn`
   std::string kind;
   std::int64_t layer = 0;
-  Tensor weights;      ///< [H, T, S]
-  Tensor value_norms;  ///< [H, S]: ||f(x)||, f(x) = v W_O with the head's rows of the output projection
-  Tensor gradient;     ///< [H, T, S]: of the logit, with respect to the weights
-  Tensor q, k, v;      ///< [H, T, d], [K, S, d], [K, S, d]
+  Tensor weights;  ///< [H, T, S]
+  /// [H, S]: ||f(x)||, f(x) = v W_O with the head's rows of the output projection; in recurrent models W_c v
+  /// with the columns of W_c for the context.
+  Tensor value_norms;
+  Tensor gradient;  ///< [H, T, S]: of the logit, with respect to the weights
+  Tensor q, k, v;   ///< [H, T, d], [K, S, d], [K, S, d]
   /// Positions of the whole input, of which T and S may be a part.
   std::int64_t all_queries = 0, all_keys = 0;
 };
@@ -66,8 +68,8 @@ struct AttentionRecord {
 };
 
 /// Runs `inputs` (one row) through the model. Gradients of the weights are those of the sum over values that
-/// follows the softmax. Layers that do not exist are not recorded; attention without heads (of recurrent
-/// models) has weights and their gradient only. Throws Error if the logit, or a position, does not exist.
+/// follows the softmax. Layers that do not exist are not recorded; attention of recurrent models has no
+/// queries and keys. Throws Error if the logit, or a position, does not exist.
 /// Threads: with a gradient, no other may use the model.
 AttentionRecord record_attention(const Model& model, const TensorMap& inputs, const RecordOptions& options);
 
