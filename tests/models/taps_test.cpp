@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,6 +10,7 @@
 #include "heed/autograd.h"
 #include "heed/models/registry.h"
 #include "heed/ops.h"
+#include "models/taps_fixtures.h"
 #include "reference/tensors.h"
 
 namespace heed {
@@ -19,19 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-std::vector<std::string> fixtures_with_inputs() {
-  std::vector<std::string> names;
-  for (const std::string parent : {"", "decoders", "encoders", "recurrent"}) {
-    for (const auto& entry : fs::directory_iterator(fs::path(HEED_FIXTURES) / parent)) {
-      const fs::path folder = entry.path();
-      if (fs::exists(folder / "inputs.safetensors") && fs::exists(folder / "model.safetensors"))
-        names.push_back(fs::relative(folder, HEED_FIXTURES).string());
-    }
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 class FamilyTaps : public testing::TestWithParam<std::string> {
  protected:
@@ -56,21 +42,8 @@ class FamilyTaps : public testing::TestWithParam<std::string> {
     return heard;
   }
 };
-INSTANTIATE_TEST_SUITE_P(All, FamilyTaps, testing::ValuesIn(fixtures_with_inputs()), [](const auto& info) {
-  std::string name = info.param;
-  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return name;
-});
-
-std::vector<double> doubles(const Tensor& x) { return x.to(DType::f64).to_vector<double>(); }
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  const auto x = doubles(a), y = doubles(b);
-  double largest = a.shape() == b.shape() ? 0 : INFINITY;
-  for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i)
-    largest = x[i] == y[i] ? largest : std::max(largest, std::abs(x[i] - y[i]));
-  return largest;
-}
+INSTANTIATE_TEST_SUITE_P(All, FamilyTaps, testing::ValuesIn(fixtures_with_inputs()),
+                         [](const auto& info) { return as_test_name(info.param); });
 
 // Each row of weights, and softmax of the scores in f64.
 void expect_weights(const TensorMap& heard, const std::string& part) {
@@ -222,59 +195,6 @@ TEST_P(FamilyTaps, WhatDoesNotExistIsAnError) {
   EXPECT_THROW(values("*self_attn.weights", {.heads = {99}}), Error);
   EXPECT_THROW(values("*self_attn.weights", {.queries = {0, 999}}), Error);
   EXPECT_THROW(values("*.layers.0.out", {.heads = {0}}), Error);
-}
-
-// Sparse attention by its pattern, linear attention by its features (docs/lineage.md), from queries and keys.
-TEST(Taps, WeightsOfSparseAndLinearAttentionAreByDefinition) {
-  const NoGradients guard;
-  for (const std::string kind : {"strided", "fixed", "linear"}) {
-    const fs::path folder = fs::path(HEED_FIXTURES) / "decoders" / ("transformer-" + kind);
-    const auto model = load_model(folder);
-    const TensorMap inputs = read_tensors(folder / "inputs.safetensors");
-    TensorMap heard;
-    Taps taps;
-    taps.listen("*self_attn.*",
-                [&](const std::string& name, Tensor& value) { heard[name] = value.contiguous(); });
-    Context context{.taps = &taps};
-    model->forward(inputs, {}, context);
-    const auto shown = inputs.at("attention_mask").to_vector<std::int64_t>();
-    const auto sees = [&](std::int64_t b, std::int64_t t, std::int64_t s, std::int64_t length) {
-      const bool strided = t - s < 4 || (t - s) % 4 == 0, fixed = s / 4 == t / 4 || s % 4 >= 2;
-      const bool chosen = kind == "linear" || (kind == "strided" ? strided : fixed);
-      return s <= t && chosen && shown[static_cast<std::size_t>(b * length + s)] != 0;
-    };
-    for (const std::string part : {"decoder.layers.0.self_attn", "decoder.layers.1.self_attn"}) {
-      const auto q = doubles(heard.at(part + ".q")), k = doubles(heard.at(part + ".k"));
-      const Tensor& weights = heard.at(part + ".weights");
-      const std::int64_t heads = weights.size(1), length = weights.size(2), d = heard.at(part + ".q").size(3);
-      const auto feature = [](double x) { return x > 0 ? x + 1 : std::exp(x); };
-      std::vector<double> scores, expected;
-      for (std::int64_t row = 0; row < weights.size(0) * heads * length; ++row) {
-        const std::int64_t t = row % length, first = row - t;
-        double total = 0;
-        for (std::int64_t s = 0; s < length; ++s) {
-          double product = 0;
-          for (std::int64_t i = 0; i < d; ++i) {
-            const double a = q[static_cast<std::size_t>(row * d + i)],
-                         b = k[static_cast<std::size_t>((first + s) * d + i)];
-            product += kind == "linear" ? feature(a) * feature(b) : a * b;
-          }
-          const bool visible = sees(first / length / heads, t, s, length);
-          scores.push_back(visible ? product / std::sqrt(static_cast<double>(d)) : -INFINITY);
-          expected.push_back(!visible ? 0 : kind == "linear" ? product : std::exp(scores.back()));
-          total += expected.back();
-        }
-        for (std::int64_t s = 0; s < length; ++s)
-          expected[expected.size() - 1 - static_cast<std::size_t>(s)] /= total;
-      }
-      const auto tensor = [&](const std::vector<double>& values) {
-        return Tensor::from(values, weights.shape());
-      };
-      EXPECT_LE(largest_difference(weights, tensor(expected)), 1e-5) << kind << " " << part;
-      if (kind == "linear") continue;
-      EXPECT_LE(largest_difference(heard.at(part + ".scores"), tensor(scores)), 1e-4) << kind << " " << part;
-    }
-  }
 }
 
 // One head made zero: the others, and other queries, stay as they are.
