@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "cli/input.h"
 #include "cli/terminal.h"
 #include "cli/text_tensors.h"
@@ -22,7 +24,7 @@ AnalysedModel load_analysed(const ModelChoice& choice, const Globals& globals) {
   return loaded;
 }
 
-std::vector<std::string> AnalysedText::tokens(const Tokenizer& tokenizer) const {
+std::vector<std::string> tokens_of(const std::vector<std::int64_t>& ids, const Tokenizer& tokenizer) {
   std::vector<std::string> names;
   for (const std::int64_t id : ids) names.push_back(tokenizer.token(id));
   return names;
@@ -48,7 +50,7 @@ AnalysedText analysed_text(const AnalysedModel& loaded, const std::string& text,
 
 AnalysedText analysed_ids(const std::vector<std::int64_t>& ids) {
   AnalysedText result;
-  result.ids = ids;
+  result.ids = result.source_ids = ids;
   result.inputs["input_ids"] = Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())});
   return result;
 }
@@ -65,6 +67,17 @@ std::int64_t single_token(const Tokenizer& tokenizer, const std::string& word, c
   std::string tokens;
   for (const std::int64_t id : ids) tokens += (tokens.empty() ? "" : " ") + tokenizer.token(id);
   throw UsageError(fmt::format("{}: expected one token, got {} ({})", option, ids.size(), tokens));
+}
+
+std::size_t index_of_kind(const std::string& kind, const std::vector<std::string>& kinds) {
+  const auto found = std::find(kinds.begin(), kinds.end(), kind);
+  if (found != kinds.end()) return static_cast<std::size_t>(found - kinds.begin());
+  if (kinds.size() == 1)
+    throw UsageError("--kind: expected " + kinds.front() + ", the only kind of this model, got " + kind);
+  std::string names;
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    names += (i == 0 ? "" : i + 1 < kinds.size() ? ", " : " or ") + kinds[i];
+  throw UsageError("--kind: expected " + names + ", got " + kind);
 }
 
 void check_svg_file(const std::filesystem::path& file) {

@@ -22,12 +22,14 @@ struct AnalysedModel {
 /// Loads both. Throws Error for a model that does not read text.
 AnalysedModel load_analysed(const ModelChoice& choice, const Globals& globals);
 
-/// One text as named inputs. `ids` are those of the stack that predicts: the target's in an encoder-decoder.
+/// One text as named inputs. `ids` are those of the stack that predicts, the target's in an encoder-decoder;
+/// `source_ids` those of the text.
 struct AnalysedText {
   TensorMap inputs;
-  std::vector<std::int64_t> ids;
-  std::vector<std::string> tokens(const Tokenizer& tokenizer) const;
+  std::vector<std::int64_t> ids, source_ids;
 };
+/// The tokens of ids.
+std::vector<std::string> tokens_of(const std::vector<std::int64_t>& ids, const Tokenizer& tokenizer);
 /// Throws UsageError where an encoder-decoder has no target, or another model has one.
 AnalysedText analysed_text(const AnalysedModel& model, const std::string& text,
                            const std::optional<std::string>& target);
@@ -36,6 +38,9 @@ AnalysedText analysed_ids(const std::vector<std::int64_t>& ids);
 
 /// The id of a text that is one token. Throws UsageError naming `option` for any other.
 std::int64_t single_token(const Tokenizer& tokenizer, const std::string& text, const char* option);
+
+/// Returns the index of `kind` in `kinds`, those that the model has. Throws UsageError that names them.
+std::size_t index_of_kind(const std::string& kind, const std::vector<std::string>& kinds);
 
 /// Throws UsageError unless the file is empty or ends in .svg.
 void check_svg_file(const std::filesystem::path& file);

@@ -11,6 +11,7 @@
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "heed/inspect/analysis.h"
+#include "heed/inspect/record.h"
 #include "heed/io/json.h"
 #include "heed/random.h"
 
@@ -66,12 +67,26 @@ std::vector<TensorMap> head_texts(const HeadsArguments& a, const AnalysedModel& 
 struct Column {
   const char* name;
   double HeadMeasures::*value;
+  bool share;
+  bool of_cross;
 };
-constexpr Column kColumns[] = {
-    {"previous", &HeadMeasures::previous},   {"duplicate", &HeadMeasures::duplicate},
-    {"induction", &HeadMeasures::induction}, {"first", &HeadMeasures::first},
-    {"separator", &HeadMeasures::separator}, {"entropy", &HeadMeasures::entropy},
-    {"distance", &HeadMeasures::distance},   {"size", &HeadMeasures::size}};
+constexpr Column kColumns[] = {{"previous", &HeadMeasures::previous, true, false},
+                               {"duplicate", &HeadMeasures::duplicate, true, false},
+                               {"induction", &HeadMeasures::induction, true, false},
+                               {"first", &HeadMeasures::first, true, true},
+                               {"separator", &HeadMeasures::separator, true, true},
+                               {"entropy", &HeadMeasures::entropy, false, true},
+                               {"distance", &HeadMeasures::distance, false, false},
+                               {"size", &HeadMeasures::size, false, true}};
+
+// Those of a kind of attention.
+std::vector<Column> columns_of(const AttentionKind& kind) {
+  std::vector<Column> columns;
+  for (const Column& column : kColumns) {
+    if (kind.is_self() || column.of_cross) columns.push_back(column);
+  }
+  return columns;
+}
 
 std::string note_of(const HeadMeasures& head) {
   std::string note = head.dead ? "dead" : "";
@@ -79,49 +94,51 @@ std::string note_of(const HeadMeasures& head) {
   return note;
 }
 
-HeatTable heads_table(const std::vector<HeadMeasures>& heads, const HeadsArguments& a) {
+// A column of numbers, each shaded by its part of the largest, or as it is.
+void add_column(HeatTable& table, const std::string& name, const std::vector<double>& values, bool share) {
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::abs(value));
+  table.columns.push_back(name);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    table.cells[i].push_back({fmt::format("{:.3f}", values[i]),
+                              share || largest == 0 ? values[i] : values[i] / largest,
+                              fmt::format("head {}, {}: {:.5f}", table.rows[i], name, values[i])});
+}
+
+HeatTable heads_table(const std::vector<HeadMeasures>& heads, const AttentionKind& kind) {
   HeatTable table{.title = "Attention heads",
                   .rows_title = "head",
-                  .legend =
-                      "shares of weight from 0 to 1; entropy in nats; distance in tokens; size of what the "
-                      "head adds, relative to the stream",
+                  .legend = std::string("shares of weight from 0 to 1; entropy in nats; ") +
+                            (kind.is_self() ? "distance in tokens; " : "") +
+                            "size of what the head adds, relative to the stream",
                   .rows = {},
                   .columns = {},
-                  .cells = {}};
-  for (const Column& column : kColumns) table.columns.emplace_back(column.name);
-  if (a.ablate) table.columns.emplace_back("importance");
+                  .cells = std::vector<std::vector<HeatCell>>(heads.size())};
+  if (kind.name == "cross") table.title += " of cross-attention";
+  for (const HeadMeasures& head : heads) table.rows.push_back(fmt::format("{}.{}", head.layer, head.head));
+  for (const Column& column : columns_of(kind)) {
+    std::vector<double> values;
+    for (const HeadMeasures& head : heads) values.push_back(head.*column.value);
+    add_column(table, column.name, values, column.share);
+  }
+  if (heads.front().importance) {
+    std::vector<double> values;
+    for (const HeadMeasures& head : heads) values.push_back(*head.importance);
+    add_column(table, "importance", values, false);
+  }
+  const auto noted = [](const HeadMeasures& head) { return !note_of(head).empty(); };
+  if (std::none_of(heads.begin(), heads.end(), noted)) return table;
   table.columns.emplace_back("note");
-  std::vector<double> largest(table.columns.size(), 0);
-  const auto value_of = [&](const HeadMeasures& head, std::size_t column) {
-    return column < std::size(kColumns) ? head.*kColumns[column].value : head.importance.value_or(0);
-  };
-  const std::size_t numbers = table.columns.size() - 1;
-  for (const HeadMeasures& head : heads) {
-    for (std::size_t i = 0; i < numbers; ++i) largest[i] = std::max(largest[i], std::abs(value_of(head, i)));
-  }
-  for (const HeadMeasures& head : heads) {
-    table.rows.push_back(fmt::format("{}.{}", head.layer, head.head));
-    std::vector<HeatCell>& row = table.cells.emplace_back();
-    for (std::size_t i = 0; i < numbers; ++i) {
-      const bool share = i < 5;
-      const double value = value_of(head, i);
-      row.push_back({fmt::format("{:.3f}", value),
-                     share            ? value
-                     : largest[i] > 0 ? value / largest[i]
-                                      : 0,
-                     fmt::format("head {}, {}: {:.5f}", table.rows.back(), table.columns[i], value)});
-    }
-    row.push_back({note_of(head), 0});
-  }
+  for (std::size_t i = 0; i < heads.size(); ++i) table.cells[i].push_back({note_of(heads[i]), 0});
   return table;
 }
 
-std::string heads_json(const std::vector<HeadMeasures>& heads) {
+std::string heads_json(const std::vector<HeadMeasures>& heads, const AttentionKind& kind) {
   JsonWriter json;
   json.begin_array();
   for (const HeadMeasures& head : heads) {
     json.begin_object().field("layer", head.layer).field("head", head.head);
-    for (const Column& column : kColumns) json.field(column.name, head.*column.value);
+    for (const Column& column : columns_of(kind)) json.field(column.name, head.*column.value);
     json.field("dead", head.dead)
         .field("nearest", head.nearest)
         .field("nearest_distance", head.nearest_distance);
@@ -132,12 +149,21 @@ std::string heads_json(const std::vector<HeadMeasures>& heads) {
   return json.end_array().text();
 }
 
-HeadsOptions heads_options(const HeadsArguments& a, const AnalysedModel& loaded) {
-  HeadsOptions options;
-  const bool decodes = loaded.model->read_out().has_value();
-  options.stack = a.kind.empty() ? (decodes ? "decoder" : "encoder") : a.kind;
-  options.ablate = a.ablate;
-  const Tokenizer& tokenizer = *loaded.tokenizer;
+// By default the self-attention of the stack that predicts.
+AttentionKind measured_kind(const HeadsArguments& a, const Model& model) {
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
+  if (both != nullptr && !both->has_self_attention())
+    throw Error("heads: expected a model with heads and residual streams, got " + model.family() +
+                " (heed attend shows its attention)");
+  const std::vector<AttentionKind> kinds = attention_kinds(model);
+  std::vector<std::string> names;
+  for (const AttentionKind& kind : kinds) names.push_back(kind.name);
+  const bool decodes = both != nullptr || dynamic_cast<const DecoderModel*>(&model) != nullptr;
+  return kinds[index_of_kind(!a.kind.empty() ? a.kind : decodes ? "decoder" : "encoder", names)];
+}
+
+HeadsOptions heads_options(const HeadsArguments& a, const AttentionKind& kind, const Tokenizer& tokenizer) {
+  HeadsOptions options{.stack = kind.stack, .part = kind.part, .separators = {}, .ablate = a.ablate};
   for (const auto& id : {tokenizer.bos_id(), tokenizer.eos_id(), tokenizer.sep_id(), tokenizer.cls_id()}) {
     if (id && a.separators.empty()) options.separators.insert(*id);
   }
@@ -152,16 +178,15 @@ void run(const HeadsArguments& a, const Globals& globals) {
     throw UsageError("--text: expected texts or --text FILE, got both");
   if (a.repeat && (!a.file.empty() || !a.texts.empty()))
     throw UsageError("--repeat: expected texts or --repeat, got both");
-  if (!a.kind.empty() && a.kind != "encoder" && a.kind != "decoder")
-    throw UsageError("--kind: expected encoder or decoder, got " + a.kind);
   const AnalysedModel loaded = load_analysed(a.model, globals);
+  const AttentionKind kind = measured_kind(a, *loaded.model);
   const std::vector<TensorMap> texts = head_texts(a, loaded, globals);
-  HeadsOptions options = heads_options(a, loaded);
+  HeadsOptions options = heads_options(a, kind, *loaded.tokenizer);
   Progress progress(globals.quiet);
   options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "heads"); };
   const std::vector<HeadMeasures> heads = measure_heads(*loaded.model, texts, options);
   progress.finish();
-  show_table(heads_table(heads, a), heads_json(heads), a.output, globals);
+  show_table(heads_table(heads, kind), heads_json(heads, kind), a.output, globals);
 }
 
 }  // namespace
@@ -183,8 +208,10 @@ void add_heads(CLI::App& app, const Globals& globals) {
       ->type_name("N")
       ->group("Input");
   add_model_option(*command, a->model)->required();
-  command->add_option("--kind", a->kind, "Whose self-attention (default: that of the stack that predicts)")
-      ->type_name("encoder|decoder")
+  command
+      ->add_option("--kind", a->kind,
+                   "Whose self-attention, or cross-attention (default: that of the stack that predicts)")
+      ->type_name("encoder|decoder|cross")
       ->group("Output");
   command
       ->add_option(

@@ -133,7 +133,7 @@ void run(const LensArguments& a, const Globals& globals) {
   std::optional<std::string> target;
   if (a.target) target = valid_text(*a.target, "--target", globals.quiet);
   const AnalysedText text = analysed_text(loaded, valid_text(a.text, "lens", globals.quiet), target);
-  const std::vector<std::string> tokens = text.tokens(tokenizer);
+  const std::vector<std::string> tokens = tokens_of(text.ids, tokenizer);
   if (!a.token) {
     const std::vector<LensLayer> layers = logit_lens(*loaded.model, text.inputs, a.top_k);
     show_table(lens_table(layers, tokens, tokenizer), lens_json(layers, tokens, tokenizer), a.output,

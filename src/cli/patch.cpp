@@ -1,9 +1,6 @@
 // heed patch: activation patching between two texts.
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "cli/analysis_input.h"
 #include "cli/cli.h"
 #include "cli/input.h"
@@ -11,13 +8,14 @@
 #include "cli/terminal.h"
 #include "heed/inspect/analysis.h"
 #include "heed/io/json.h"
+#include "inspect/labels.h"
 
 namespace heed::cli {
 namespace {
 
 struct PatchArguments {
-  std::string clean, corrupted, token, other, site = "residual";
-  std::optional<std::string> target;
+  std::string clean, corrupted, token, other;
+  std::optional<std::string> target, kind, site;
   ModelChoice model;
   std::filesystem::path output;
 };
@@ -25,13 +23,13 @@ struct PatchArguments {
 struct SiteName {
   const char* name;
   PatchSite site;
-  const char* title;
+  const char* title;  // {0}: the attention, {1}: the stack
 };
 constexpr SiteName kSites[] = {
-    {"residual", PatchSite::residual, "the residual stream before each layer"},
-    {"attention", PatchSite::attention, "what self-attention adds"},
-    {"feed-forward", PatchSite::feed_forward, "what feed-forward adds"},
-    {"heads", PatchSite::heads, "each head's output, at all positions"},
+    {"residual", PatchSite::residual, "the residual stream before each layer of the {1}"},
+    {"attention", PatchSite::attention, "what {0} adds"},
+    {"feed-forward", PatchSite::feed_forward, "what feed-forward adds in the {1}"},
+    {"heads", PatchSite::heads, "each head's output in {0}, at all positions"},
 };
 
 const SiteName& site_named(const std::string& name) {
@@ -41,10 +39,55 @@ const SiteName& site_named(const std::string& name) {
   throw UsageError("--site: expected residual, attention, feed-forward or heads, got " + name);
 }
 
-HeatTable patch_table(const PatchResult& result, const SiteName& site,
+// Which layers, and which of their attentions.
+struct PatchedKind {
+  const char* name;
+  const char* stack;
+  const char* part;
+  const char* attention;
+};
+constexpr PatchedKind kKinds[] = {{"encoder", "encoder", "self_attn", "the encoder's self-attention"},
+                                  {"decoder", "decoder", "self_attn", "the decoder's self-attention"},
+                                  {"cross", "decoder", "cross_attn", "cross-attention"}};
+
+// By default the encoder of an encoder-decoder: there the two texts differ.
+const PatchedKind& chosen_patch_kind(const PatchArguments& a, const Model& model) {
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
+  if (both == nullptr) {
+    if (dynamic_cast<const DecoderModel*>(&model) != nullptr)
+      index_of_kind(a.kind.value_or("decoder"), {"decoder"});
+    return kKinds[1];
+  }
+  std::vector<std::string> names{"encoder", "decoder"};
+  if (both->has_cross_attention()) names.emplace_back("cross");
+  return kKinds[index_of_kind(a.kind.value_or("encoder"), names)];
+}
+
+// By default the residual stream, of cross-attention what it adds.
+const SiteName& chosen_site(const PatchArguments& a, const PatchedKind& kind, const Model& model) {
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
+  const bool recurrent = both != nullptr && !both->has_self_attention();
+  const bool cross = kind.name == std::string("cross");
+  const SiteName& site = site_named(a.site.value_or(!cross ? "residual" : recurrent ? "heads" : "attention"));
+  const bool attention = site.site == PatchSite::attention || site.site == PatchSite::heads;
+  if (cross && !attention)
+    throw UsageError(std::string("--site: expected attention or heads with --kind cross, got ") + site.name);
+  if (recurrent && site.site != (cross ? PatchSite::heads : PatchSite::residual))
+    throw UsageError("--site: expected " + std::string(cross ? "heads" : "residual") +
+                     " of a recurrent model, got " + site.name);
+  return site;
+}
+
+// Two decimals, and no sign for what they round to zero.
+std::string rounded(double effect) {
+  const std::string text = fmt::format("{:.2f}", effect);
+  return text == "-0.00" ? "0.00" : text;
+}
+
+HeatTable patch_table(const PatchResult& result, const SiteName& site, const PatchedKind& kind,
                       const std::vector<std::string>& tokens) {
   HeatTable table{
-      .title = fmt::format("Patched: {}", site.title),
+      .title = "Patched: " + fmt::format(fmt::runtime(site.title), kind.attention, kind.stack),
       .rows_title = "layer",
       .legend = fmt::format("logit difference: clean {:.3f}, corrupted {:.3f}; cells: 0 as corrupted, 1 "
                             "as clean",
@@ -53,25 +96,27 @@ HeatTable patch_table(const PatchResult& result, const SiteName& site,
       .columns = {},
       .cells = {}};
   for (std::size_t i = 0; i < result.patched.front().size(); ++i)
-    table.columns.push_back(site.site == PatchSite::heads ? fmt::format("head {}", i)
-                                                          : fmt::format("{} {}", i, tokens[i]));
-  for (std::size_t layer = 0; layer < result.patched.size(); ++layer) {
-    table.rows.push_back(std::to_string(layer));
+    table.columns.push_back(site.site == PatchSite::heads
+                                ? fmt::format("head {}", i)
+                                : fmt::format("{} {}", i, inspect::visible(tokens[i])));
+  for (std::size_t r = 0; r < result.patched.size(); ++r) {
+    table.rows.push_back(std::to_string(result.layers[r]));
     std::vector<HeatCell>& row = table.cells.emplace_back();
-    for (std::size_t i = 0; i < result.patched[layer].size(); ++i) {
-      const double effect = result.effect(layer, i);
-      row.push_back({fmt::format("{:.2f}", effect), effect,
-                     fmt::format("layer {}, {}: {:.4f}, logit difference {:.4f}", layer, table.columns[i],
-                                 effect, result.patched[layer][i])});
+    for (std::size_t i = 0; i < result.patched[r].size(); ++i) {
+      const double effect = result.effect(r, i);
+      row.push_back({rounded(effect), effect,
+                     fmt::format("layer {}, {}: {:.4f}, logit difference {:.4f}", table.rows[r],
+                                 table.columns[i], effect, result.patched[r][i])});
     }
   }
   return table;
 }
 
-std::string patch_json(const PatchResult& result, const SiteName& site,
+std::string patch_json(const PatchResult& result, const SiteName& site, const PatchedKind& kind,
                        const std::vector<std::string>& tokens) {
   JsonWriter json;
-  json.begin_object().field("site", site.name).field("tokens", tokens);
+  json.begin_object().field("kind", kind.name).field("site", site.name);
+  json.field("layers", result.layers).field("tokens", tokens);
   json.field("clean", result.clean).field("corrupted", result.corrupted).field("patched", result.patched);
   json.key("effects").begin_array();
   for (std::size_t layer = 0; layer < result.patched.size(); ++layer) {
@@ -84,21 +129,28 @@ std::string patch_json(const PatchResult& result, const SiteName& site,
 
 void run(const PatchArguments& a, const Globals& globals) {
   check_svg_file(a.output);
-  const SiteName& site = site_named(a.site);
+  if (a.site) site_named(*a.site);
   const AnalysedModel loaded = load_analysed(a.model, globals);
+  const PatchedKind& kind = chosen_patch_kind(a, *loaded.model);
+  const SiteName& site = chosen_site(a, kind, *loaded.model);
   const AnalysedText clean = analysed_text(loaded, valid_text(a.clean, "patch", globals.quiet), a.target),
                      corrupted =
                          analysed_text(loaded, valid_text(a.corrupted, "patch", globals.quiet), a.target);
   Progress progress(globals.quiet);
   PatchOptions options{.site = site.site,
+                       .stack = kind.stack,
+                       .part = kind.part,
                        .token = single_token(*loaded.tokenizer, a.token, "--token"),
                        .other = single_token(*loaded.tokenizer, a.other, "--other"),
                        .progress = {}};
   options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "passes"); };
   const PatchResult result = patch_activations(*loaded.model, clean.inputs, corrupted.inputs, options);
   progress.finish();
-  const std::vector<std::string> tokens = corrupted.tokens(*loaded.tokenizer);
-  show_table(patch_table(result, site, tokens), patch_json(result, site, tokens), a.output, globals);
+  const bool source = kind.stack == std::string("encoder");
+  const std::vector<std::string> tokens =
+      tokens_of(source ? corrupted.source_ids : corrupted.ids, *loaded.tokenizer);
+  show_table(patch_table(result, site, kind, tokens), patch_json(result, site, kind, tokens), a.output,
+             globals);
 }
 
 }  // namespace
@@ -121,8 +173,17 @@ void add_patch(CLI::App& app, const Globals& globals) {
       ->type_name("TEXT")
       ->group("Input");
   add_model_option(*command, a->model)->required();
-  command->add_option("--site", a->site, "What is patched")
-      ->capture_default_str()
+  command
+      ->add_option("--kind", a->kind,
+                   "Whose layers, or cross-attention (default: the decoder's; the encoder's of an "
+                   "encoder-decoder, where the texts differ)")
+      ->type_name("encoder|decoder|cross")
+      ->group("Output");
+  command
+      ->add_option(
+          "--site", a->site,
+          "What is patched (default: the residual stream before each layer; of cross-attention, what "
+          "it adds)")
       ->type_name("residual|attention|feed-forward|heads")
       ->group("Output");
   command->add_option("--output,-o", a->output, "Write a figure")->type_name("FILE.svg")->group("Output");
@@ -132,7 +193,9 @@ void add_patch(CLI::App& app, const Globals& globals) {
       "Madrid\" --model gpt2\n"
       "  heed patch \"He is\" \"She is\" --token \" his\" --other \" her\" --model gpt2 --site heads "
       "--output "
-      "heads.svg");
+      "heads.svg\n"
+      "  heed patch \"I like tea.\" \"I like milk.\" --target \"J'aime le\" --token \"▁thé\" --other "
+      "\"▁lait\" --model models/en-fr --kind cross");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

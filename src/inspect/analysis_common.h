@@ -16,7 +16,9 @@ inline std::vector<double> numbers(const Tensor& x) { return x.detach().to(DType
 std::optional<std::int64_t> layer_of_tap(const std::string& name, const std::string& prefix,
                                          const std::string& suffix);
 
-/// Throws Error for a model that predicts no next token.
+/// Throws Error for a model whose logits are not made of a residual stream.
 ReadOut required_read_out(const Model& model, const char* where);
+/// Throws Error for a model that predicts no next token.
+void require_predictions(const Model& model, const char* where);
 
 }  // namespace heed::inspect

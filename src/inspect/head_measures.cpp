@@ -31,18 +31,22 @@ struct HeadSums {
 
 using LayerSums = std::vector<HeadSums>;  // by head
 
-// One query's row of weights over the keys of its own sequence.
-void add_row(HeadSums& sums, const double* weight, std::int64_t t, const std::vector<std::int64_t>& ids,
-             const std::set<std::int64_t>& separators) {
+// The tokens of one text that the keys are.
+struct HeadKeys {
+  std::vector<std::int64_t> ids;
+  bool of_queries = true;  // not of cross-attention
+};
+
+// What relates the query's token to keys of its own sequence.
+void add_relations(HeadSums& sums, const double* weight, std::int64_t t,
+                   const std::vector<std::int64_t>& ids) {
   const auto length = static_cast<std::int64_t>(ids.size());
   const auto id = [&](std::int64_t s) { return ids[static_cast<std::size_t>(s)]; };
-  double entropy = 0, distance = 0, duplicate = 0, induction = 0, separator = 0;
+  double distance = 0, duplicate = 0, induction = 0;
   bool has_duplicate = false, has_follower = false;
   for (std::int64_t s = 0; s < length; ++s) {
     const double w = weight[s];
-    if (w > 0) entropy -= w * std::log(w);
     distance += w * static_cast<double>(std::abs(t - s));
-    if (separators.contains(id(s))) separator += w;
     if (s != t && id(s) == id(t) && (s < t || w > 0)) {
       has_duplicate = true;
       duplicate += w;
@@ -52,17 +56,28 @@ void add_row(HeadSums& sums, const double* weight, std::int64_t t, const std::ve
       induction += w;
     }
   }
-  sums.entropy.add(entropy);
   sums.distance.add(distance);
-  sums.separator.add(separator);
   if (t > 0) sums.previous.add(weight[t - 1]);
-  if (t > 0) sums.first.add(weight[0]);
   if (has_duplicate) sums.duplicate.add(duplicate);
   if (has_follower) sums.induction.add(induction);
 }
 
-// The weights [1, H, T, T] of one text and layer.
-void add_weights(LayerSums& layer, const Tensor& weights, const std::vector<std::int64_t>& ids,
+// One query's row of weights.
+void add_row(HeadSums& sums, const double* weight, std::int64_t t, const HeadKeys& keys,
+             const std::set<std::int64_t>& separators) {
+  double entropy = 0, separator = 0;
+  for (std::size_t s = 0; s < keys.ids.size(); ++s) {
+    if (weight[s] > 0) entropy -= weight[s] * std::log(weight[s]);
+    if (separators.contains(keys.ids[s])) separator += weight[s];
+  }
+  sums.entropy.add(entropy);
+  sums.separator.add(separator);
+  if (t > 0 || !keys.of_queries) sums.first.add(weight[0]);
+  if (keys.of_queries) add_relations(sums, weight, t, keys.ids);
+}
+
+// The weights [1, H, T, S] of one text and layer.
+void add_weights(LayerSums& layer, const Tensor& weights, const HeadKeys& keys_of_text,
                  const std::set<std::int64_t>& separators) {
   const std::vector<double> all = inspect::numbers(weights);
   const std::int64_t heads = weights.size(1), time = weights.size(2), keys = weights.size(3);
@@ -72,7 +87,7 @@ void add_weights(LayerSums& layer, const Tensor& weights, const std::vector<std:
     sums.distances.resize(static_cast<std::size_t>(heads));
     for (std::int64_t t = 0; t < time; ++t) {
       const double* row = all.data() + (h * time + t) * keys;
-      add_row(sums, row, t, ids, separators);
+      add_row(sums, row, t, keys_of_text, separators);
       for (std::int64_t other = 0; other < heads; ++other) {
         const double* theirs = all.data() + (other * time + t) * keys;
         double difference = 0;
@@ -107,10 +122,11 @@ class HeadMeasurer {
       : model_(model), options_(options), prefix_(options.stack + ".layers."), part_("." + options.part) {}
 
   void add(const TensorMap& text) {
-    const bool decoder_ids = options_.stack == "decoder" && text.contains("decoder_input_ids");
-    const std::vector<std::int64_t> ids =
-        text.at(decoder_ids ? "decoder_input_ids" : "input_ids").to_vector<std::int64_t>();
-    if (ids.size() < 2) return;
+    const bool self = options_.part == "self_attn";
+    const bool decoder_ids = self && options_.stack == "decoder" && text.contains("decoder_input_ids");
+    const HeadKeys keys{text.at(decoder_ids ? "decoder_input_ids" : "input_ids").to_vector<std::int64_t>(),
+                        self};
+    if (keys.ids.size() < 2) return;
     std::map<std::int64_t, Tensor> streams;
     Taps taps;
     const auto listen = [&](const std::string& suffix, auto use) {
@@ -118,9 +134,10 @@ class HeadMeasurer {
         if (const auto layer = inspect::layer_of_tap(name, prefix_, suffix)) use(*layer, value);
       });
     };
-    listen(".in", [&](std::int64_t layer, const Tensor& value) { streams[layer] = value.contiguous(); });
+    listen(self ? ".in" : ".mid",
+           [&](std::int64_t layer, const Tensor& value) { streams[layer] = value.contiguous(); });
     listen(part_ + ".weights", [&](std::int64_t layer, const Tensor& value) {
-      add_weights(layers_[layer], value, ids, options_.separators);
+      add_weights(layers_[layer], value, keys, options_.separators);
     });
     listen(part_ + ".contributions", [&](std::int64_t layer, const Tensor& value) {
       add_sizes(layers_[layer], value, streams.at(layer));
@@ -189,7 +206,6 @@ double loss_of(const Model& model, std::span<const TensorMap> texts, Taps* taps)
 
 void add_importance(const Model& model, std::span<const TensorMap> texts, const HeadsOptions& options,
                     std::vector<HeadMeasures>& heads) {
-  inspect::required_read_out(model, "heads: importance");
   const double whole = loss_of(model, texts, nullptr);
   std::int64_t done = 0;
   for (HeadMeasures& m : heads) {
@@ -206,6 +222,7 @@ void add_importance(const Model& model, std::span<const TensorMap> texts, const 
 std::vector<HeadMeasures> measure_heads(const Model& model, std::span<const TensorMap> texts,
                                         const HeadsOptions& options) {
   const NoGradients guard;
+  if (options.ablate) inspect::require_predictions(model, "heads: importance");
   HeadMeasurer measurer(model, options);
   for (const TensorMap& text : texts) measurer.add(text);
   std::vector<HeadMeasures> heads = measurer.result();

@@ -29,6 +29,10 @@ ReadOut required_read_out(const Model& model, const char* where) {
   return *read_out;
 }
 
+void require_predictions(const Model& model, const char* where) {
+  if (dynamic_cast<const EncoderDecoderModel*>(&model) == nullptr) required_read_out(model, where);
+}
+
 }  // namespace inspect
 
 namespace {

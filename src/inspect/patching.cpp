@@ -1,4 +1,6 @@
 // Activation patching.
+#include <map>
+
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/ops/shape.h"
@@ -8,12 +10,12 @@ namespace heed {
 namespace {
 
 // The tap of a site, below its layer.
-std::string site_suffix(PatchSite site) {
-  switch (site) {
+std::string site_suffix(const PatchOptions& options) {
+  switch (options.site) {
     case PatchSite::residual: return ".in";
-    case PatchSite::attention: return ".self_attn.added";
+    case PatchSite::attention: return "." + options.part + ".added";
     case PatchSite::feed_forward: return ".feed_forward.added";
-    case PatchSite::heads: return ".self_attn.heads";
+    case PatchSite::heads: return "." + options.part + ".heads";
   }
   HEED_ASSERT(false, "unknown site");
 }
@@ -33,27 +35,27 @@ double metric_of(const Model& model, const TensorMap& inputs, const PatchOptions
 
 }  // namespace
 
-double PatchResult::effect(std::size_t layer, std::size_t column) const {
-  return (patched[layer][column] - corrupted) / (clean - corrupted);
+double PatchResult::effect(std::size_t row, std::size_t column) const {
+  return (patched[row][column] - corrupted) / (clean - corrupted);
 }
 
 PatchResult patch_activations(const Model& model, const TensorMap& clean, const TensorMap& corrupted,
                               const PatchOptions& options) {
   const NoGradients guard;
-  inspect::required_read_out(model, "patch");
+  inspect::require_predictions(model, "patch");
   for (const auto& [name, value] : clean) {
     const auto other = corrupted.find(name);
     if (other == corrupted.end() || other->second.shape() != value.shape())
       throw Error("patch: expected two texts of as many tokens, got " + name + " " + value.str() + " and " +
                   (other == corrupted.end() ? std::string("none") : other->second.str()));
   }
-  const std::string prefix = "decoder.layers.", suffix = site_suffix(options.site);
-  std::vector<Tensor> values;  // of the clean run, by layer
+  const std::string prefix = options.stack + ".layers.", suffix = site_suffix(options);
+  std::map<std::int64_t, Tensor> values;  // of the clean run, by layer
   PatchResult result;
   {
     Taps taps;
     taps.listen(prefix + "*" + suffix, [&](const std::string& name, Tensor& value) {
-      if (inspect::layer_of_tap(name, prefix, suffix)) values.push_back(value.clone());
+      if (const auto layer = inspect::layer_of_tap(name, prefix, suffix)) values[*layer] = value.clone();
     });
     result.clean = metric_of(model, clean, options, &taps);
     taps.require_all_fired();
@@ -63,10 +65,11 @@ PatchResult patch_activations(const Model& model, const TensorMap& clean, const 
     throw Error("patch: expected texts with different logit differences, got " +
                 std::to_string(result.clean) + " for both");
   std::int64_t done = 0, total = 0;
-  for (const Tensor& value : values) total += value.size(1);
-  for (std::size_t layer = 0; layer < values.size(); ++layer) {
+  for (const auto& [layer, value] : values) total += value.size(1);
+  for (const auto& [layer, value] : values) {
+    result.layers.push_back(layer);
     std::vector<double>& row = result.patched.emplace_back();
-    for (std::int64_t i = 0; i < values[layer].size(1); ++i) {  // a position or a head
+    for (std::int64_t i = 0; i < value.size(1); ++i) {  // a position or a head
       TapSelection selection;
       if (options.site == PatchSite::heads) {
         selection.heads = {i};
@@ -74,8 +77,7 @@ PatchResult patch_activations(const Model& model, const TensorMap& clean, const 
         selection.queries = {i, i + 1};
       }
       Taps taps;
-      taps.listen(prefix + std::to_string(layer) + suffix, selection,
-                  replace_by(slice(values[layer], 1, i, i + 1)));
+      taps.listen(prefix + std::to_string(layer) + suffix, selection, replace_by(slice(value, 1, i, i + 1)));
       row.push_back(metric_of(model, corrupted, options, &taps));
       if (options.progress) options.progress(++done, total);
     }

@@ -161,7 +161,14 @@ TEST(Lens, RefusesWhatDoesNotFit) {
       {with_tiny({"lens", "a"}, {}), "--target: missing"},
       {with_tiny({"lens", "a"}, {"--target", "a", "--output", "x.png"}), "ending in .svg"},
       {with_tiny({"lens", "a"}, {"--target", "a", "--position", "1"}), "--position: missing --token"},
-      {with_tiny({"heads", "a"}, {"--kind", "mine"}), "--kind: expected encoder or decoder, got mine"},
+      {with_tiny({"heads", "a"}, {"--kind", "mine"}), "--kind: expected cross, encoder or decoder, got mine"},
+      {{"heads", "hi", "--model", HEED_FIXTURES "/../../models/shakespeare", "--kind", "encoder"},
+       "--kind: expected decoder, the only kind of this model, got encoder"},
+      {with_tiny({"patch", "a", "b"}, {"--target", "a", "--token", "a", "--other", "b", "--kind", "mine"}),
+       "--kind: expected encoder, decoder or cross, got mine"},
+      {with_tiny({"patch", "a", "b", "--site", "residual"},
+                 {"--target", "a", "--token", "a", "--other", "b", "--kind", "cross"}),
+       "--site: expected attention or heads with --kind cross, got residual"},
       {with_tiny({"heads", "a"}, {"--repeat", "4"}), "--repeat: expected texts or --repeat"},
       {with_tiny({"patch", "a", "b"}, {"--target", "a", "--token", "a", "--other", "b", "--site", "x"}),
        "--site: expected residual, attention, feed-forward or heads, got x"},
@@ -191,16 +198,70 @@ TEST(Heads, MeasuresEveryHead) {
   EXPECT_THAT(encoder.out, HasSubstr("entropy"));
 }
 
+TEST(Heads, OfCrossAttentionHaveWhatItsKeysAllow) {
+  const Words words = with_tiny({"heads", "a b c d"}, {"--kind", "cross"});
+  Words json = words;
+  json.insert(json.end(), {"--json", "--ablate"});
+  const Result result = run(json);
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json heads = json_lines(result.out).front();
+  for (const Json& head : heads) {
+    EXPECT_GT(head["entropy"].get<double>(), 0);
+    EXPECT_GT(head["size"].get<double>(), 0);
+    EXPECT_TRUE(std::isfinite(head["importance"].get<double>()));
+    for (const char* self : {"previous", "duplicate", "induction", "distance"})
+      EXPECT_FALSE(head.contains(self)) << self;
+  }
+  const Result table = run(words);
+  EXPECT_THAT(table.out, HasSubstr("Attention heads of cross-attention\nhead  first  separator  entropy  "));
+  EXPECT_THAT(table.out, testing::Not(HasSubstr("previous")));
+  const bool notes =
+      table.out.find("dead") != std::string::npos || table.out.find("like ") != std::string::npos;
+  EXPECT_EQ(table.out.find("note") != std::string::npos, notes) << "no column without a note";
+}
+
+TEST(Heads, AblationNeedsPredictions) {
+  const Result result = run(
+      {"heads", "the cat sat", "--ablate", "--model", std::string(HEED_FIXTURES) + "/encoders/roberta-mlm"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("importance: expected a model that predicts the next token"));
+}
+
 TEST(Patch, FindsWhereTextsDiffer) {
   const Words patch{"patch", "a b c", "a d c", "--target", "c b a", "--token", "a", "--other", "b"};
-  for (const char* site : {"residual", "heads"}) {
-    const Result result = run(with_tiny(patch, {"--site", site, "--json"}));
+  for (const auto& [kind, site] : std::vector<std::pair<std::string, std::string>>{{"encoder", "residual"},
+                                                                                   {"encoder", "heads"},
+                                                                                   {"decoder", "residual"},
+                                                                                   {"cross", "attention"},
+                                                                                   {"cross", "heads"}}) {
+    const Result result = run(with_tiny(patch, {"--kind", kind, "--site", site, "--json"}));
     ASSERT_EQ(result.status, 0) << result.err;
     const Json value = json_lines(result.out).front();
     EXPECT_EQ(value["site"], site);
+    EXPECT_EQ(value["kind"], kind);
     EXPECT_EQ(value["effects"].size(), value["patched"].size());
+    EXPECT_EQ(value["effects"].size(), value["layers"].size());
     EXPECT_NE(value["clean"], value["corrupted"]);
+    if (site != "heads") {
+      EXPECT_EQ(value["effects"][0].size(), value["tokens"].size()) << kind;
+    }
   }
+}
+
+// The texts of an encoder-decoder differ in its source: where they do, the encoder's first layer carries all.
+TEST(Patch, LooksIntoTheEncoderOfAnEncoderDecoder) {
+  const Words patch{"patch", "a b c", "a d c", "--target", "c b a", "--token", "a", "--other", "b"};
+  const Json value = json_lines(run(with_tiny(patch, {"--json"})).out).front();
+  EXPECT_EQ(value["kind"], "encoder");
+  EXPECT_EQ(value["site"], "residual");
+  for (std::size_t i = 0; i < value["tokens"].size(); ++i)
+    EXPECT_NEAR(value["effects"][0][i].get<double>(), value["tokens"][i].get<std::string>().ends_with("d"),
+                1e-3);
+  const Result table = run(with_tiny(patch, {}));
+  EXPECT_THAT(table.out, HasSubstr("Patched: the residual stream before each layer"));
+  EXPECT_THAT(table.out, testing::Not(HasSubstr("-0.00")));
+  const Json cross = json_lines(run(with_tiny(patch, {"--json", "--kind", "cross"})).out).front();
+  EXPECT_EQ(cross["site"], "attention");
 }
 
 }  // namespace

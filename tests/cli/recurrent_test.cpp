@@ -55,6 +55,32 @@ TEST(Recurrent, TranslatesAndShowsWhereItLooks) {
   }
 }
 
+TEST(Recurrent, IsMeasuredAndPatchedWhereItCan) {
+  const Folder folder;
+  const std::string model = recurrent_model(folder, "additive-gru");
+  const Result norms =
+      run({"attend", "a b c", "--model", model, "--target", "c b", "--show", "norms", "--json"});
+  ASSERT_EQ(norms.status, 0) << norms.err;
+  EXPECT_EQ(Json::parse(norms.out).at("maps")[0].at("measure"), "norms");
+  const Words patch{"patch", "a b c",   "a d c", "--model", model, "--target",
+                    "c b a", "--token", "a",     "--other", "b"};
+  const auto patched = [&](const Words& more) {
+    Words words = patch;
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  for (const char* kind : {"encoder", "decoder", "cross"}) {
+    const Result result = patched({"--kind", kind, "--json"});
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(json_lines(result.out).front()["effects"].size(), 1u) << "each stack has one layer";
+  }
+  EXPECT_THAT(patched({"--kind", "cross", "--site", "attention"}).err,
+              HasSubstr("--site: expected heads of a recurrent model, got attention"));
+  const Result heads = run({"heads", "--model", model, "a b c"});
+  EXPECT_EQ(heads.status, 1);
+  EXPECT_THAT(heads.err, HasSubstr("expected a model with heads and residual streams, got heed_recurrent"));
+}
+
 TEST(Recurrent, WithoutAttentionThereIsNothingToShow) {
   const Folder folder;
   const std::string model = recurrent_model(folder, "none-lstm");

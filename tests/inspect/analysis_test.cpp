@@ -1,4 +1,4 @@
-// The analyses against the same numbers from forward hooks of Hugging Face transformers
+// The analyses against the same numbers from forward hooks of Hugging Face transformers, and of NumPy
 // (tests/fixtures/analysis), their tables, and what they refuse.
 #include "heed/inspect/analysis.h"
 
@@ -8,7 +8,9 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "heed/inspect/heat_table.h"
 #include "heed/models/registry.h"
@@ -111,6 +113,68 @@ TEST_P(Analysis, PatchingEqualsHooks) {
   }
 }
 
+// Encoder-decoders, whose sources differ: the difference enters through the encoder.
+class TwoStackAnalysis : public testing::TestWithParam<const char*> {
+ protected:
+  std::unique_ptr<Model> model = load_model(kFixtures / GetParam());
+  Json expected = Json::parse(std::ifstream(kFixtures / "analysis" / (std::string(GetParam()) + ".json")));
+  TensorMap inputs(const char* source) const {
+    return {{"input_ids", row_of(expected[source]).at("input_ids")},
+            {"labels", row_of(expected["labels"]).at("input_ids")}};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(EncoderDecoders, TwoStackAnalysis, testing::Values("marian", "t5"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(TwoStackAnalysis, PatchingEqualsHooks) {
+  const std::map<std::string, PatchSite> sites{
+      {"residual", PatchSite::residual}, {"attention", PatchSite::attention}, {"heads", PatchSite::heads}};
+  ASSERT_EQ(expected["patched"].size(), 8u);
+  for (const auto& [key, want] : expected["patched"].items()) {
+    const std::string kind = key.substr(0, key.find('.')), site = key.substr(kind.size() + 1);
+    const PatchResult found = patch_activations(*model, inputs("clean"), inputs("corrupted"),
+                                                {.site = sites.at(site),
+                                                 .stack = kind == "encoder" ? "encoder" : "decoder",
+                                                 .part = kind == "cross" ? "cross_attn" : "self_attn",
+                                                 .token = expected["token"],
+                                                 .other = expected["other"],
+                                                 .progress = {}});
+    EXPECT_NEAR(found.clean, expected["metric"]["clean"].get<double>(), 1e-4);
+    EXPECT_NEAR(found.corrupted, expected["metric"]["corrupted"].get<double>(), 1e-4);
+    EXPECT_EQ(found.layers, (std::vector<std::int64_t>{0, 1}));
+    ASSERT_EQ(found.patched.size(), want.size()) << key;
+    for (std::size_t layer = 0; layer < want.size(); ++layer) {
+      ASSERT_EQ(found.patched[layer].size(), want[layer].size()) << key;
+      for (std::size_t i = 0; i < want[layer].size(); ++i)
+        EXPECT_NEAR(found.patched[layer][i], want[layer][i].get<double>(), 1e-4) << key << " " << i;
+    }
+  }
+}
+
+TEST_P(TwoStackAnalysis, HeadsOfCrossAttentionEqualNumPy) {
+  const auto separators = expected["separators"].get<std::set<std::int64_t>>();
+  const HeadsOptions options{.part = "cross_attn", .separators = separators, .ablate = true};
+  const std::vector<TensorMap> texts{inputs("clean")};
+  const std::vector<HeadMeasures> heads = measure_heads(*model, texts, options);
+  ASSERT_EQ(heads.size(), expected["cross"].size());
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    const Json& want = expected["cross"][i];
+    const HeadMeasures& head = heads[i];
+    EXPECT_EQ(head.layer, want["layer"]);
+    EXPECT_EQ(head.head, want["head"]);
+    EXPECT_EQ(head.nearest, want["nearest"]);
+    EXPECT_NEAR(head.nearest_distance, want["nearest_distance"].get<double>(), 1e-5);
+    EXPECT_EQ(head.redundant, want["nearest_distance"] < 0.05);
+    EXPECT_EQ(head.dead, want["size"] < 1e-3);
+    EXPECT_NEAR(head.entropy, want["entropy"].get<double>(), 1e-5);
+    EXPECT_NEAR(head.first, want["first"].get<double>(), 1e-5);
+    EXPECT_NEAR(head.separator, want["separator"].get<double>(), 1e-5);
+    EXPECT_NEAR(head.size, want["size"].get<double>(), 1e-5);
+    EXPECT_NEAR(head.importance.value(), want["importance"].get<double>(), 1e-5);
+    EXPECT_EQ(head.previous + head.duplicate + head.induction + head.distance, 0);
+  }
+}
+
 template <class Call>
 std::string error_of(Call call) {
   try {
@@ -142,6 +206,9 @@ TEST(AnalysisErrors, NameWhatIsWrong) {
               testing::HasSubstr("as many tokens"));
   EXPECT_THAT(heads(*bert, one), testing::HasSubstr("decoder.layers.*"));
   EXPECT_THAT(heads(*gpt2, row_of({1})), testing::HasSubstr("at least two tokens"));
+  const std::vector<TensorMap> labelled{row_of({1, 2, 3}, true)};
+  EXPECT_THAT(error_of([&] { measure_heads(*bert, labelled, {.stack = "encoder", .ablate = true}); }),
+              testing::HasSubstr("importance: expected a model that predicts the next token"));
 }
 
 TEST(HeatTable, TextAndFigure) {

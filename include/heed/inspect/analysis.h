@@ -51,7 +51,9 @@ struct LogitAttribution {
 LogitAttribution attribute_logit(const Model& model, const TensorMap& inputs, std::int64_t position,
                                  std::int64_t token);
 
-/// One head, measured over the queries of all texts. A share is a sum of weights, from 0 to 1.
+/// One head, measured over the queries of all texts. A share is a sum of weights, from 0 to 1. Of
+/// cross-attention, whose keys are other tokens than its queries, previous, duplicate, induction and distance
+/// are 0.
 struct HeadMeasures {
   std::int64_t layer = 0, head = 0;
   double previous = 0;   ///< share of the token before the query's
@@ -61,9 +63,9 @@ struct HeadMeasures {
   double induction = 0;
   double entropy = 0;    ///< of a row of weights, in nats
   double distance = 0;   ///< mean of |query - key|
-  double first = 0;      ///< share of the first token, over later queries
+  double first = 0;      ///< share of the first token, over later queries (of cross-attention, over all)
   double separator = 0;  ///< share of the separator tokens
-  /// Length of what the head adds to the residual stream, over that of the stream.
+  /// Length of what the head adds to the residual stream, over that of the stream before the attention.
   double size = 0;
   bool dead = false;  ///< size below 1e-3
   /// The nearest other head of the layer, and half the mean L1 distance of their rows of weights.
@@ -75,14 +77,14 @@ struct HeadMeasures {
 };
 
 struct HeadsOptions {
-  std::string stack = "decoder", part = "self_attn";
+  std::string stack = "decoder", part = "self_attn";  ///< or `encoder`, `cross_attn`
   std::set<std::int64_t> separators = {};
   bool ablate = false;  ///< measure the importance: one forward pass for each head and text
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};
 };
 
 /// `texts` hold `labels` where options.ablate. Throws Error for a model without such an attention, or without
-/// a text of at least two tokens.
+/// a text of at least two tokens; where options.ablate, also for one that does not predict the next token.
 std::vector<HeadMeasures> measure_heads(const Model& model, std::span<const TensorMap> texts,
                                         const HeadsOptions& options);
 
@@ -92,6 +94,8 @@ enum class PatchSite : std::uint8_t { residual, attention, feed_forward, heads }
 
 struct PatchOptions {
   PatchSite site = PatchSite::residual;
+  /// The stack whose layers are patched, and which of their attentions: `encoder`, `cross_attn`.
+  std::string stack = "decoder", part = "self_attn";
   std::int64_t token = 0, other = 0;  ///< the metric is logit(token) - logit(other) at the last position
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};
 };
@@ -99,11 +103,12 @@ struct PatchOptions {
 /// Activation patching (Meng et al. 2022; Wang et al. 2023): the corrupted run, with one value of the clean
 /// run in its place.
 struct PatchResult {
-  double clean = 0, corrupted = 0;  ///< the metric of the two runs
+  double clean = 0, corrupted = 0;   ///< the metric of the two runs
+  std::vector<std::int64_t> layers;  ///< their numbers: all that have such a value
   /// [layers, positions or heads]: the metric of the patched run.
   std::vector<std::vector<double>> patched;
   /// (patched - corrupted) / (clean - corrupted): 0 changes nothing, 1 restores the clean run.
-  double effect(std::size_t layer, std::size_t column) const;
+  double effect(std::size_t row, std::size_t column) const;
 };
 
 /// Throws Error unless both inputs have as many tokens, and the model predicts next tokens.
