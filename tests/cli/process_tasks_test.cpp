@@ -24,7 +24,7 @@ TEST_F(Processes, TrainEveryTaskTheSame) {
     Words settings;
   } cases[] = {{"answers", "squad.json", "bert-qa", {}},
                {"tagging", "words.conll", "bert-tag", {}},
-               {"masked-lm", "lines.txt", "bert-mlm", {"task.context=32", "train.precision=bf16"}},
+               {"masked-lm", "lines.txt", "bert-mlm", {"task.context=32"}},
                {"classification",
                 "single.tsv",
                 "bert-classify",
@@ -51,7 +51,7 @@ TEST_F(Processes, MustHaveTheSameData) {
   Words words = steps_of_task(folder, "tagging", "words.conll", "bert-tag");
   words.insert(words.end(), {"--output", folder / "run"});
   Words other = words;
-  spill(folder / "other.conll", slurp(HEED_FIXTURES "/train/curves/words.conll") + "\nAnn B-PER\n");
+  spill(folder / "other.conll", slurp(HEED_FIXTURES "/train/curves/words.conll") + "\nAnn LABEL_0\n");
   other.insert(other.end(), {"--set", "data.train=" + (folder / "other.conll")});
   const Result result = Job(mpirun({{1, words}, {1, other}})).finish();
   EXPECT_NE(result.status, 0);
