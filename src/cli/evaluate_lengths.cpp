@@ -10,6 +10,16 @@
 #include "heed/score/chart.h"
 
 namespace heed::cli {
+namespace {
+
+// A few lines say nothing about their length.
+bool is_rare(const LengthGroup& group, const std::vector<LengthGroup>& groups) {
+  std::int64_t lines = 0;
+  for (const LengthGroup& other : groups) lines += other.lines;
+  return 100 * group.lines < lines;
+}
+
+}  // namespace
 
 std::string lengths_text(const std::vector<LengthGroup>& groups) {
   std::string text;
@@ -41,6 +51,10 @@ void draw_lengths(const std::string& file, const std::vector<ScoredLengths>& sco
     series.name = translations.name;
     series.marks = true;
     for (const LengthGroup& group : translations.groups) {
+      if (is_rare(group, translations.groups)) {
+        chart.x_label = "words of the source (lengths of fewer than 1 % of the lines are left out)";
+        continue;
+      }
       series.x.push_back(group.mean_words);
       series.y.push_back(group.bleu.score);
     }

@@ -18,7 +18,8 @@ struct ScoredLengths {
 std::string lengths_text(const std::vector<LengthGroup>& groups);
 /// The member `by_length`, a list of objects.
 void lengths_json(JsonWriter& json, const std::vector<LengthGroup>& groups);
-/// Writes an SVG: BLEU over the mean length of each group, one line for each of the translations.
+/// Writes an SVG: BLEU over the mean length of each group, one line for each of the translations. Groups of
+/// fewer than 1 % of the lines are left out.
 void draw_lengths(const std::string& file, const std::vector<ScoredLengths>& scored);
 
 }  // namespace heed::cli

@@ -195,7 +195,7 @@ void add_patch(CLI::App& app, const Globals& globals) {
       "--output "
       "heads.svg\n"
       "  heed patch \"I like tea.\" \"I like milk.\" --target \"J'aime le\" --token \"▁thé\" --other "
-      "\"▁lait\" --model models/en-fr --kind cross");
+      "\"▁lait\" --kind cross");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

@@ -244,6 +244,26 @@ TEST(Evaluate, ScoresByLengthOfTheSource) {
   EXPECT_THAT(run(command).out, HasSubstr("6 to  10 words  1 line"));
 }
 
+TEST(Evaluate, DrawsNoLengthOfAFewLines) {
+  const Folder folder;
+  std::string texts;
+  for (int line = 0; line < 150; ++line) texts += line % 2 == 0 ? "a b c d e\n" : "a b c d e f g\n";
+  spill(folder / "common", texts);
+  spill(folder / "rare", texts + "a b c d e f g h i j k l m\n");
+  for (const char* name : {"common", "rare"}) {
+    const std::string file = folder / name, picture = folder / "lengths.svg";
+    const Result result = run({"evaluate", "--source", file, "--hypothesis", file, "--reference", file,
+                               "--by-length", "5", "--output", picture});
+    ASSERT_EQ(result.status, 0) << result.err;
+    const std::string svg = slurp(picture);
+    std::size_t points = 0;
+    for (std::size_t at = svg.find("<circle"); at != std::string::npos; at = svg.find("<circle", at + 1))
+      ++points;
+    EXPECT_EQ(points, 2u) << name;
+    EXPECT_EQ(svg.find("are left out") != std::string::npos, name == std::string("rare"));
+  }
+}
+
 TEST(Evaluate, ScoresSummariesByRouge) {
   const Folder folder;
   spill(folder / "output", "the cat sat on the mats\nnothing\n");

@@ -173,8 +173,15 @@ TEST(Train, AnotherSeedIsAnotherModelAndInitIsRead) {
   const Result same = run(training(folder / "same", {"--set", "train.steps=2"}));
   ASSERT_EQ(same.status, 0) << same.err;
   EXPECT_NE(slurp(folder / "other/model.safetensors"), slurp(folder / "same/model.safetensors"));
-  const Result further =
-      run(training(folder / "further", {"--init", tiny_model(), "--set", "train.steps=1", "--json"}));
+  const Words words{"train",    HEED_SOURCE "/recipes/reverse.toml",
+                    "--output", folder / "further",
+                    "--init",   tiny_model(),
+                    "--set",    "task.pairs=400",
+                    "--set",    "data.dev_size=12",
+                    "--set",    "train.batch_tokens=256",
+                    "--set",    "train.steps=1",
+                    "--json"};
+  const Result further = run(words);
   ASSERT_EQ(further.status, 0) << further.err;
   EXPECT_EQ(Json::parse(further.out).at("steps"), 1);
 }
