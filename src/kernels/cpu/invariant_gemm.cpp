@@ -13,6 +13,7 @@
 
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
+#include <limits>
 #include <type_traits>
 
 #include "kernels/cpu/gemm_paths.h"
@@ -31,8 +32,7 @@ inline constexpr int64_t kNcBytes = 8 << 20;    // of the nc columns that are pa
 /// Multiplications a thread should have at least, reading a weight counted as eight of them.
 inline constexpr int64_t kThreadWork = 1 << 18, kReading = 8;
 
-inline constexpr int64_t kManyTiles = 16;  // a thread's, from where on rows are cut rather than columns
-inline constexpr int64_t kPartsEach = 4;   // for a thread, so that one that is held up delays the others less
+inline constexpr int64_t kPartsEach = 4;  // for a thread, so that one that is held up delays the others less
 
 /// InvariantGemm with the type and form of w.
 template <class T>
@@ -299,16 +299,15 @@ void run_gemm(const InvariantGemm& args, const Stored<T>& w) {
   const int64_t panels = (p.n + kNr - 1) / kNr, tiles = (p.m + kMr - 1) / kMr;
   const int64_t useful = std::max<int64_t>(1, (p.m + kReading) * panels * kNr * p.k / kThreadWork);
   const int64_t team = team_size(useful, 1);
-  // Cut columns rather than rows, so that weights are read and packed once; but many rows are rearranged
-  // once.
-  const int64_t transposed_rows = p.x.column == 1 ? p.m : 2 * p.m;
-  const int64_t packing = p.w.panels != nullptr ? 0 : p.w.strided.row == 1 ? p.n : 2 * p.n;
-  const bool rows_first = tiles >= kManyTiles * team && packing < transposed_rows;
-  int64_t across = 1, best = tiles * panels;
+  // The cheapest grid of parts. An element of x that is rearranged, or of w that is read or packed, costs
+  // about as much as a multiplication by a panel's row; twice that where it must be transposed.
+  const int64_t placing = p.x.column == 1 ? 1 : 2;
+  const int64_t packing = p.w.panels != nullptr || p.w.strided.row == 1 ? 1 : 2;
+  int64_t across = 1, least = std::numeric_limits<int64_t>::max();
   for (int64_t c = 1; c <= std::min(team, panels); ++c) {
-    const int64_t down = std::min(team / c, tiles);
-    const int64_t longest = (panels + c - 1) / c * ((tiles + down - 1) / down);
-    if (rows_first ? longest < best : longest <= best) best = longest, across = c;
+    const int64_t wide = (panels + c - 1) / c, down = std::min(team / c, tiles);
+    const int64_t cost = (tiles + down - 1) / down * kMr * (wide + placing) + wide * kNr * packing;
+    if (cost < least) least = cost, across = c;
   }
   int64_t down = std::max<int64_t>(1, std::min(team / across, tiles));
   // Every part rearranges its rows, and packs its columns where they are plain: the fewer it has of the
