@@ -95,22 +95,27 @@ template <class S>
 void attention(const AttentionShape& shape, const AttentionOptions<AttentionCompute<S>>& options,
                const AttentionForward<S>& args);
 
-/// Arguments of attention_backward. Each gradient is laid out by its own strides and overwritten; a null one
-/// is not computed.
+/// What the backward pass of every kind of attention has. Each gradient is laid out by its own strides and
+/// overwritten.
 template <class T>
-struct AttentionBackward {
+struct AttentionGradients {
   const T* q = nullptr;
   const T* k = nullptr;
   const T* v = nullptr;
-  const T* o = nullptr;          // from attention
-  const T* logsumexp = nullptr;  // from attention
+  const T* o = nullptr;  // from the forward pass
   const T* d_o = nullptr;
   T* dq = nullptr;
   T* dk = nullptr;
   T* dv = nullptr;
+  AttentionStrides d_o_strides, dq_strides, dk_strides, dv_strides;
+};
+
+/// Arguments of attention_backward. A null gradient is not computed.
+template <class T>
+struct AttentionBackward : AttentionGradients<T> {
+  const T* logsumexp = nullptr;  // from attention
   T* dbias = nullptr;            // laid out by options.bias_strides, summed where the bias was repeated
   T* d_relative_bias = nullptr;  // [H, T + S - 1]
-  AttentionStrides d_o_strides, dq_strides, dk_strides, dv_strides;
   // The keys are a part of those that o and logsumexp are over, and gradients are added to what is there.
   // Batches may then share keys and values, with batch strides of 0.
   bool partial = false;

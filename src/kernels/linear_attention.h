@@ -36,19 +36,10 @@ template <class T>
 void linear_attention(const AttentionShape& shape, const LinearAttentionOptions& options,
                       const LinearAttentionForward<T>& args);
 
-/// Arguments of linear_attention_backward. Each gradient is laid out by its own strides and overwritten.
+/// Arguments of linear_attention_backward.
 template <class T>
-struct LinearAttentionBackward {
-  const T* q = nullptr;
-  const T* k = nullptr;
-  const T* v = nullptr;
-  const T* o = nullptr;     // from linear_attention
+struct LinearAttentionBackward : AttentionGradients<T> {
   const T* sums = nullptr;  // from linear_attention
-  const T* d_o = nullptr;
-  T* dq = nullptr;
-  T* dk = nullptr;
-  T* dv = nullptr;
-  AttentionStrides d_o_strides, dq_strides, dk_strides, dv_strides;
 };
 
 template <class T>

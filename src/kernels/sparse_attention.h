@@ -32,19 +32,10 @@ template <class T>
 void sparse_attention(const AttentionShape& shape, const SparseAttentionOptions& options,
                       const SparseAttentionForward<T>& args);
 
-/// Arguments of sparse_attention_backward. Each gradient is laid out by its own strides and overwritten.
+/// Arguments of sparse_attention_backward.
 template <class T>
-struct SparseAttentionBackward {
-  const T* q = nullptr;
-  const T* k = nullptr;
-  const T* v = nullptr;
-  const T* o = nullptr;          // from sparse_attention
+struct SparseAttentionBackward : AttentionGradients<T> {
   const T* logsumexp = nullptr;  // from sparse_attention
-  const T* d_o = nullptr;
-  T* dq = nullptr;
-  T* dk = nullptr;
-  T* dv = nullptr;
-  AttentionStrides d_o_strides, dq_strides, dk_strides, dv_strides;
 };
 
 template <class T>

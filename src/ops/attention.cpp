@@ -67,12 +67,6 @@ kernels::AttentionOptions<T> kernel_options(const AttentionOptions& options, con
   return k;
 }
 
-kernels::AttentionShape kernel_shape(const AttentionSizes& n, const Tensor& q, const Tensor& k,
-                                     const Tensor& v, const Tensor& o) {
-  return {n.batch,     n.heads,       n.kv_heads,    n.queries,     n.keys,       n.head_dim,
-          n.value_dim, strides_of(q), strides_of(k), strides_of(v), strides_of(o)};
-}
-
 // Calls fn with the type that keys and values are stored in.
 template <class Fn>
 void dispatch_storage(DType dtype, Fn&& fn) {
@@ -88,27 +82,24 @@ void dispatch_storage(DType dtype, Fn&& fn) {
 // One call of the forward kernel: o and, where defined, logsumexp and weights are filled.
 struct Forward {
   AttentionSizes n;
-  Tensor q, k, v;  // q in the type calculated in
+  AttentionOperands operands;  // q in the type calculated in
   AttentionOptions options;
   Masks masks;
   double scale;
-  Tensor o, logsumexp;
+  Tensor logsumexp;
 
   void run(AttentionWeights* weights) const {
     std::optional<WantedWeights> wanted;
     if (weights != nullptr) {
       wanted.emplace(*weights, n);
       const auto rows = static_cast<std::int64_t>(wanted->queries.size());
-      weights->values =
-          Tensor::empty({n.batch, static_cast<std::int64_t>(wanted->heads.size()), rows, n.keys}, q.dtype());
+      weights->values = Tensor::empty(
+          {n.batch, static_cast<std::int64_t>(wanted->heads.size()), rows, n.keys}, operands.q.dtype());
     }
-    dispatch_storage(k.dtype(), [&]<class S>() {
+    dispatch_storage(operands.k.dtype(), [&]<class S>() {
       using T = kernels::AttentionCompute<S>;
       kernels::AttentionForward<S> args;
-      args.q = reinterpret_cast<const T*>(q.raw_data());
-      args.k = reinterpret_cast<const S*>(k.raw_data());
-      args.v = reinterpret_cast<const S*>(v.raw_data());
-      args.o = reinterpret_cast<T*>(o.raw_data());
+      operands.give(args);
       if (logsumexp.defined()) args.logsumexp = logsumexp.data<T>();
       if (wanted) {
         args.weights = weights->values.template data<T>();
@@ -116,41 +107,31 @@ struct Forward {
         args.weight_rows = wanted->queries.data();
         args.weight_row_count = static_cast<std::int64_t>(wanted->queries.size());
       }
-      kernels::attention(kernel_shape(n, q, k, v, o), kernel_options<T>(options, masks, scale), args);
+      kernels::attention(operands.shape(n), kernel_options<T>(options, masks, scale), args);
     });
   }
 
   // Gradients of q, k, v, the mask and the relative bias, in the type calculated in; those not asked for are
   // undefined.
   std::vector<Tensor> gradients(const Tensor& d_o, bool needs_bias, bool needs_relative) const {
-    const DType type = q.dtype();
-    const Tensor wide_k = k.to(type), wide_v = v.to(type);
-    const Tensor dq = heads_inside(n.batch, n.heads, n.queries, n.head_dim, type);
-    const Tensor dk = heads_inside(n.batch, n.kv_heads, n.keys, n.head_dim, type);
-    const Tensor dv = heads_inside(n.batch, n.kv_heads, n.keys, n.value_dim, type);
+    const DType type = operands.q.dtype();
+    AttentionOperands wide = operands;
+    wide.k = operands.k.to(type);
+    wide.v = operands.v.to(type);
+    std::vector<Tensor> gradients = wide.empty_gradients(n);
     const Tensor dbias = needs_bias ? Tensor::empty(masks.mask.shape(), type) : Tensor();
     const Tensor d_relative = needs_relative ? Tensor::empty(masks.relative.shape(), type) : Tensor();
     dispatch_float(kAttentionName, type, [&]<class T>() {
       kernels::AttentionBackward<T> args;
-      args.q = reinterpret_cast<const T*>(q.raw_data());
-      args.k = reinterpret_cast<const T*>(wide_k.raw_data());
-      args.v = reinterpret_cast<const T*>(wide_v.raw_data());
-      args.o = reinterpret_cast<const T*>(o.raw_data());
+      wide.give(args, d_o, gradients);
       args.logsumexp = logsumexp.data<T>();
-      args.d_o = reinterpret_cast<const T*>(d_o.raw_data());
-      args.dq = reinterpret_cast<T*>(dq.raw_data());
-      args.dk = reinterpret_cast<T*>(dk.raw_data());
-      args.dv = reinterpret_cast<T*>(dv.raw_data());
       if (needs_bias) args.dbias = dbias.data<T>();
       if (needs_relative) args.d_relative_bias = d_relative.data<T>();
-      args.d_o_strides = strides_of(d_o);
-      args.dq_strides = strides_of(dq);
-      args.dk_strides = strides_of(dk);
-      args.dv_strides = strides_of(dv);
-      kernels::attention_backward(kernel_shape(n, q, wide_k, wide_v, o),
-                                  kernel_options<T>(options, masks, scale), args);
+      kernels::attention_backward(wide.shape(n), kernel_options<T>(options, masks, scale), args);
     });
-    return {dq, dk, dv, needs_bias ? reshape(dbias, options.mask.shape()) : Tensor(), d_relative};
+    gradients.push_back(needs_bias ? reshape(dbias, options.mask.shape()) : Tensor());
+    gradients.push_back(d_relative);
+    return gradients;
   }
 };
 
@@ -163,20 +144,18 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   check_attention_options(n, compute, options);
   const bool recording = needs_gradient({query, key, value, options.mask, options.relative_bias});
   Forward call{n,
-               dense_rows(query.detach().to(compute)),
-               dense_rows(key.detach()),
-               dense_rows(value.detach()),
+               {n, query.detach().to(compute), key, value},
                options,
                dense_masks(options),
                attention_scale(options, n),
-               heads_inside(n.batch, n.heads, n.queries, n.value_dim, compute),
                recording ? Tensor::empty({n.batch, n.heads, n.queries}, compute) : Tensor()};
   call.run(weights);
-  Tensor result = query.dtype() == compute ? call.o : call.o.to(query.dtype());
+  const Tensor o = call.operands.o;
+  Tensor result = query.dtype() == compute ? o : o.to(query.dtype());
   if (!recording) return result;
 
   // The closure may not hold its own result, only its numbers.
-  call.o = call.o.detach();
+  call.operands.o = o.detach();
   const bool needs_bias = options.mask.defined() && options.mask.requires_grad();
   const bool needs_relative = options.relative_bias.defined() && options.relative_bias.requires_grad();
   record(result, kAttentionName, {query, key, value, options.mask, options.relative_bias},

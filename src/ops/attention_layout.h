@@ -1,11 +1,13 @@
-// How attention's operands and results lie in memory.
+// How attention's operands and results lie in memory, and what the kernels get of them.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "heed/ops/shape.h"
 #include "heed/tensor.h"
 #include "kernels/attention.h"
+#include "ops/attention_checks.h"
 
 namespace heed {
 
@@ -23,5 +25,50 @@ inline Tensor heads_inside(std::int64_t batch, std::int64_t heads, std::int64_t 
                            DType dtype) {
   return permute(Tensor::empty({batch, time, heads, width}, dtype), {0, 2, 1, 3});
 }
+
+/// Operands and result of one call of a kernel.
+struct AttentionOperands {
+  Tensor q, k, v, o;
+
+  /// The numbers of q, k and v, and an empty result in the type of q.
+  AttentionOperands(const AttentionSizes& n, const Tensor& query, const Tensor& key, const Tensor& value)
+      : q(dense_rows(query.detach())),
+        k(dense_rows(key.detach())),
+        v(dense_rows(value.detach())),
+        o(heads_inside(n.batch, n.heads, n.queries, n.value_dim, query.dtype())) {}
+
+  kernels::AttentionShape shape(const AttentionSizes& n) const {
+    return {n.batch,     n.heads,       n.kv_heads,    n.queries,     n.keys,       n.head_dim,
+            n.value_dim, strides_of(q), strides_of(k), strides_of(v), strides_of(o)};
+  }
+  /// Empty gradients of q, k and v in the type of q.
+  std::vector<Tensor> empty_gradients(const AttentionSizes& n) const {
+    return {heads_inside(n.batch, n.heads, n.queries, n.head_dim, q.dtype()),
+            heads_inside(n.batch, n.kv_heads, n.keys, n.head_dim, q.dtype()),
+            heads_inside(n.batch, n.kv_heads, n.keys, n.value_dim, q.dtype())};
+  }
+  /// The arguments of a forward pass.
+  template <class Forward>
+  void give(Forward& args) const {
+    args.q = reinterpret_cast<decltype(args.q)>(q.raw_data());
+    args.k = reinterpret_cast<decltype(args.k)>(k.raw_data());
+    args.v = reinterpret_cast<decltype(args.v)>(v.raw_data());
+    args.o = reinterpret_cast<decltype(args.o)>(o.raw_data());
+  }
+  /// Those of a backward pass into `gradients`.
+  template <class T>
+  void give(kernels::AttentionGradients<T>& args, const Tensor& d_o,
+            const std::vector<Tensor>& gradients) const {
+    give(args);
+    args.d_o = reinterpret_cast<const T*>(d_o.raw_data());
+    args.dq = reinterpret_cast<T*>(gradients[0].raw_data());
+    args.dk = reinterpret_cast<T*>(gradients[1].raw_data());
+    args.dv = reinterpret_cast<T*>(gradients[2].raw_data());
+    args.d_o_strides = strides_of(d_o);
+    args.dq_strides = strides_of(gradients[0]);
+    args.dk_strides = strides_of(gradients[1]);
+    args.dv_strides = strides_of(gradients[2]);
+  }
+};
 
 }  // namespace heed

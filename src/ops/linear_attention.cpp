@@ -38,50 +38,30 @@ void check(const AttentionSizes& n, const Tensor& q, const Tensor& k, const Line
 struct Call {
   AttentionSizes n;
   bool causal;
-  Tensor q, k, v, visible, o, sums;
+  AttentionOperands operands;
+  Tensor visible, sums;
 
-  kernels::AttentionShape shape() const {
-    return {n.batch,     n.heads,       n.kv_heads,    n.queries,     n.keys,       n.head_dim,
-            n.value_dim, strides_of(q), strides_of(k), strides_of(v), strides_of(o)};
-  }
   kernels::LinearAttentionOptions options() const {
     return {causal, visible.defined() ? visible.data<bool>() : nullptr};
   }
   void forward(const Tensor& state) const {
-    dispatch_float(kLinearAttention, q.dtype(), [&]<class T>() {
+    dispatch_float(kLinearAttention, operands.q.dtype(), [&]<class T>() {
       kernels::LinearAttentionForward<T> args;
-      args.q = reinterpret_cast<const T*>(q.raw_data());
-      args.k = reinterpret_cast<const T*>(k.raw_data());
-      args.v = reinterpret_cast<const T*>(v.raw_data());
-      args.o = reinterpret_cast<T*>(o.raw_data());
+      operands.give(args);
       if (sums.defined()) args.sums = sums.data<T>();
       if (state.defined()) args.state = state.data<double>();
-      kernels::linear_attention(shape(), options(), args);
+      kernels::linear_attention(operands.shape(n), options(), args);
     });
   }
   std::vector<Tensor> gradients(const Tensor& d_o) const {
-    const DType type = q.dtype();
-    const Tensor dq = heads_inside(n.batch, n.heads, n.queries, n.head_dim, type);
-    const Tensor dk = heads_inside(n.batch, n.kv_heads, n.keys, n.head_dim, type);
-    const Tensor dv = heads_inside(n.batch, n.kv_heads, n.keys, n.value_dim, type);
-    dispatch_float(kLinearAttention, type, [&]<class T>() {
+    std::vector<Tensor> gradients = operands.empty_gradients(n);
+    dispatch_float(kLinearAttention, operands.q.dtype(), [&]<class T>() {
       kernels::LinearAttentionBackward<T> args;
-      args.q = reinterpret_cast<const T*>(q.raw_data());
-      args.k = reinterpret_cast<const T*>(k.raw_data());
-      args.v = reinterpret_cast<const T*>(v.raw_data());
-      args.o = reinterpret_cast<const T*>(o.raw_data());
+      operands.give(args, d_o, gradients);
       args.sums = sums.data<T>();
-      args.d_o = reinterpret_cast<const T*>(d_o.raw_data());
-      args.dq = reinterpret_cast<T*>(dq.raw_data());
-      args.dk = reinterpret_cast<T*>(dk.raw_data());
-      args.dv = reinterpret_cast<T*>(dv.raw_data());
-      args.d_o_strides = strides_of(d_o);
-      args.dq_strides = strides_of(dq);
-      args.dk_strides = strides_of(dk);
-      args.dv_strides = strides_of(dv);
-      kernels::linear_attention_backward(shape(), options(), args);
+      kernels::linear_attention_backward(operands.shape(n), options(), args);
     });
-    return {dq, dk, dv};
+    return gradients;
   }
 };
 
@@ -142,16 +122,13 @@ Tensor linear_attention(const Tensor& query, const Tensor& key, const Tensor& va
   }
   Call call{n,
             options.causal,
-            dense_rows(query.detach()),
-            dense_rows(key.detach()),
-            dense_rows(value.detach()),
+            {n, query, key, value},
             visible_keys(n, options.key_mask, options.key_lengths),
-            heads_inside(n.batch, n.heads, n.queries, n.value_dim, query.dtype()),
             recording ? Tensor::empty({n.batch, n.heads, n.queries}, query.dtype()) : Tensor()};
   call.forward(options.state);
-  Tensor result = call.o;
+  Tensor result = call.operands.o;
   if (!recording) return result;
-  call.o = call.o.detach();  // the closure may not hold its own result, only its numbers
+  call.operands.o = result.detach();  // the closure may not hold its own result, only its numbers
   record(result, kLinearAttention, {query, key, value},
          [call](const Tensor& gradient) { return call.gradients(dense_rows(gradient)); });
   return result;

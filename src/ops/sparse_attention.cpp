@@ -68,12 +68,9 @@ struct SparseCall {
   AttentionSizes n;
   SparsePattern pattern;
   double scale;
-  Tensor q, k, v, visible, offsets, o, logsumexp;
+  AttentionOperands operands;
+  Tensor visible, offsets, logsumexp;
 
-  kernels::AttentionShape shape() const {
-    return {n.batch,     n.heads,       n.kv_heads,    n.queries,     n.keys,       n.head_dim,
-            n.value_dim, strides_of(q), strides_of(k), strides_of(v), strides_of(o)};
-  }
   kernels::SparseAttentionOptions options() const {
     return {.pattern = pattern,
             .scale = scale,
@@ -81,39 +78,22 @@ struct SparseCall {
             .query_offsets = offsets.data<std::int64_t>()};
   }
   void forward() const {
-    dispatch_float(kSparseAttention, q.dtype(), [&]<class T>() {
+    dispatch_float(kSparseAttention, operands.q.dtype(), [&]<class T>() {
       kernels::SparseAttentionForward<T> args;
-      args.q = reinterpret_cast<const T*>(q.raw_data());
-      args.k = reinterpret_cast<const T*>(k.raw_data());
-      args.v = reinterpret_cast<const T*>(v.raw_data());
-      args.o = reinterpret_cast<T*>(o.raw_data());
+      operands.give(args);
       args.logsumexp = logsumexp.data<T>();
-      kernels::sparse_attention(shape(), options(), args);
+      kernels::sparse_attention(operands.shape(n), options(), args);
     });
   }
   std::vector<Tensor> gradients(const Tensor& d_o) const {
-    const DType type = q.dtype();
-    const Tensor dq = heads_inside(n.batch, n.heads, n.queries, n.head_dim, type);
-    const Tensor dk = heads_inside(n.batch, n.kv_heads, n.keys, n.head_dim, type);
-    const Tensor dv = heads_inside(n.batch, n.kv_heads, n.keys, n.value_dim, type);
-    dispatch_float(kSparseAttention, type, [&]<class T>() {
+    std::vector<Tensor> gradients = operands.empty_gradients(n);
+    dispatch_float(kSparseAttention, operands.q.dtype(), [&]<class T>() {
       kernels::SparseAttentionBackward<T> args;
-      args.q = reinterpret_cast<const T*>(q.raw_data());
-      args.k = reinterpret_cast<const T*>(k.raw_data());
-      args.v = reinterpret_cast<const T*>(v.raw_data());
-      args.o = reinterpret_cast<const T*>(o.raw_data());
+      operands.give(args, d_o, gradients);
       args.logsumexp = logsumexp.data<T>();
-      args.d_o = reinterpret_cast<const T*>(d_o.raw_data());
-      args.dq = reinterpret_cast<T*>(dq.raw_data());
-      args.dk = reinterpret_cast<T*>(dk.raw_data());
-      args.dv = reinterpret_cast<T*>(dv.raw_data());
-      args.d_o_strides = strides_of(d_o);
-      args.dq_strides = strides_of(dq);
-      args.dk_strides = strides_of(dk);
-      args.dv_strides = strides_of(dv);
-      kernels::sparse_attention_backward(shape(), options(), args);
+      kernels::sparse_attention_backward(operands.shape(n), options(), args);
     });
-    return {dq, dk, dv};
+    return gradients;
   }
 };
 
@@ -130,17 +110,14 @@ Tensor sparse_attention(const Tensor& query, const Tensor& key, const Tensor& va
   SparseCall call{n,
                   options.pattern,
                   options.scale.value_or(1.0 / std::sqrt(static_cast<double>(n.head_dim))),
-                  dense_rows(query.detach()),
-                  dense_rows(key.detach()),
-                  dense_rows(value.detach()),
+                  {n, query, key, value},
                   visible_keys(n, options.key_mask, options.key_lengths),
                   Tensor::from(offsets_of(n, options), {n.batch}),
-                  heads_inside(n.batch, n.heads, n.queries, n.value_dim, query.dtype()),
                   Tensor::empty({n.batch, n.heads, n.queries}, query.dtype())};
   call.forward();
-  Tensor result = call.o;
+  Tensor result = call.operands.o;
   if (!needs_gradient({query, key, value})) return result;
-  call.o = call.o.detach();  // the closure may not hold its own result, only its numbers
+  call.operands.o = result.detach();  // the closure may not hold its own result, only its numbers
   record(result, kSparseAttention, {query, key, value},
          [call](const Tensor& gradient) { return call.gradients(dense_rows(gradient)); });
   return result;
