@@ -22,7 +22,8 @@ find_package(Boost 1.74 REQUIRED)  # headers only: Beast, the HTTP of heed explo
 
 # What pkg-config describes: NAME=MODULE becomes PkgConfig::NAME, here and where heed is installed.
 set(HEED_PKG_CONFIG_MODULES
-    hwy=libhwy sentencepiece=sentencepiece icu=icu-i18n tomlplusplus=tomlplusplus png=libpng zlib=zlib)
+    hwy=libhwy sentencepiece=sentencepiece icu=icu-i18n tomlplusplus=tomlplusplus png=libpng zlib=zlib
+    freetype=freetype2 fontconfig=fontconfig)
 foreach(entry ${HEED_PKG_CONFIG_MODULES})
   string(REPLACE "=" ";" entry ${entry})
   list(GET entry 0 name)

@@ -8,7 +8,9 @@ cd "$(dirname "$0")/.."
 source scripts/devtools.sh
 folder=$(mktemp -d)
 serving=
-finish() { if [ -n "$serving" ]; then kill "$serving" 2>/dev/null || true; fi; browser_close; rm -rf "$folder"; }
+# The browser's children may still write to its profile.
+remove() { rm -rf "$folder" 2>/dev/null || { sleep 2; rm -rf "$folder"; }; }
+finish() { if [ -n "$serving" ]; then kill "$serving" 2>/dev/null || true; fi; browser_close; remove; }
 browser_process=0
 if ! command -v chromium chromium-browser google-chrome >/dev/null; then echo "check-explore: skipped: no Chromium here"; rm -rf "$folder"; exit 0; fi
 trap finish EXIT

@@ -8,7 +8,9 @@ browser=$(command -v chromium || command -v chromium-browser || command -v googl
 if [ -z "$browser" ]; then echo "check-page: skipped: no Chromium here"; exit 0; fi
 
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+# The browser's children may still write to its profile.
+remove() { rm -rf "$folder" 2>/dev/null || { sleep 2; rm -rf "$folder"; }; }
+trap remove EXIT
 cp "$page" "$folder/page.html"
 cat >>"$folder/page.html" <<'HTML'
 <script>
@@ -132,7 +134,7 @@ HTML
 "$browser" --headless --no-sandbox --disable-gpu --blink-settings=preferredColorScheme=0 --window-size=1400,900 --user-data-dir="$folder/profile" \
   --remote-debugging-port=0 --enable-logging=stderr "file://$folder/page.html" 2>"$folder/console" >/dev/null &
 running=$!
-trap 'kill $running 2>/dev/null; wait $running 2>/dev/null; rm -rf "$folder"' EXIT
+trap 'kill $running 2>/dev/null; wait $running 2>/dev/null; remove' EXIT
 result=
 for _ in $(seq 600); do
   result=$(grep -ao 'heed-check {.*}' "$folder/console" | head -1 | sed 's/heed-check //; s/\\"/"/g' || true)

@@ -27,6 +27,9 @@ packages=(
   libfmt-dev
   libtomlplusplus-dev
   libpng-dev
+  libfreetype-dev
+  libfontconfig-dev
+  fonts-dejavu-core
   zlib1g-dev
   'libcurl4-openssl-dev|libcurl4-gnutls-dev'
   libopenmpi-dev

@@ -2,8 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
 
 #include "cli/attend_input.h"
 #include "cli/attend_picture.h"
@@ -28,8 +26,8 @@ namespace {
 // Of a page's queries and keys, unless --vectors asks for more: a text of 64 tokens in a BERT of usual size.
 constexpr std::int64_t kUsualVectors = 1'200'000;
 
-// Seconds that ablation may take for a page, unless --ablate asks for it.
-constexpr double kCheapAblation = 2;
+// Multiply-adds that ablation may take for a page, unless --ablate asks for it: about 2 s of a slow core.
+constexpr double kCheapAblation = 1e10;
 
 struct AttendArguments {
   std::vector<std::string> texts;
@@ -102,12 +100,6 @@ void check_layers(const MapChoice& choice, const AttentionRecord& record) {
   }
 }
 
-double seconds_of(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 bool writes(const AttendArguments& arguments, const char* ending) {
   return arguments.output.extension() == ending;
 }
@@ -125,16 +117,20 @@ std::vector<std::string> measures_of(const AttendArguments& arguments,
   return measures;
 }
 
-// Whether to run the model without each head of the record, of which a pass took `seconds`. The first one may
-// have read the model's file, so another one is asked where it was slow.
-bool ablates(const AttendArguments& arguments, const AttentionRecord& record, double seconds,
-             const std::function<void()>& pass) {
+// Whether to run the model without each chosen head of the record. The default depends on the work alone: a
+// pass multiplies each position by each parameter.
+bool ablates(const AttendArguments& arguments, const AttentionRecord& record, const MapChoice& choice,
+             const Model& model) {
   if (arguments.ablate) return *arguments.ablate;
   if (!writes(arguments, ".html") || !record.logits.defined()) return false;
-  double heads = 0;
-  for (const RecordedLayer& layer : record.layers) heads += static_cast<double>(layer.weights.size(0));
-  if (seconds * heads > kCheapAblation && seconds < kCheapAblation) seconds = seconds_of(pass);
-  return seconds * heads <= kCheapAblation;
+  double passes = 0, positions = 0, parameters = 0;
+  for (const RecordedLayer& layer : record.layers) {
+    passes += static_cast<double>(chosen_heads(choice, layer.weights.size(0)).size());
+    positions = std::max(positions, static_cast<double>(std::max(layer.all_queries, layer.all_keys)));
+  }
+  for (const Parameter& parameter : model.parameters())
+    parameters += static_cast<double>(parameter.tensor.numel());
+  return passes * positions * parameters <= kCheapAblation;
 }
 
 void keep_layers(AttentionRecord& record, const std::vector<std::int64_t>& layers) {
@@ -166,8 +162,7 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
     picture.title += fmt::format(" (gradient of {} at {})", name_of(options.gradient->token, source),
                                  options.gradient->position);
   }
-  AttentionRecord record;
-  const double seconds = seconds_of([&] { record = record_attention(source.model, input.tensors, options); });
+  AttentionRecord record = record_attention(source.model, input.tensors, options);
   check_layers(choice, record);
   add_missing_tokens(input, record);
   for (const AttentionKind& kind : options.kinds) {
@@ -182,8 +177,8 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
     add_measure(picture, measure == "rollout" ? whole : record, choice, measure);
   if (page) add_page_facts(picture, record, input, source, arguments.vectors ? INT64_MAX : kUsualVectors);
   keep_layers(record, choice.layers);
-  if (ablates(arguments, record, seconds, [&] { record_attention(source.model, input.tensors, {}); }))
-    add_ablations(picture, record, input, source, arguments.ablate.has_value());
+  if (ablates(arguments, record, choice, source.model))
+    add_ablations(picture, record, choice.heads, input, source, arguments.ablate.has_value());
   if (!arguments.ranges.all()) cut_picture(arguments.ranges, picture);
   return picture;
 }
@@ -349,8 +344,8 @@ void add_attend(CLI::App& app, const Globals& globals) {
   command
       ->add_flag_function(
           "--ablate,!--no-ablate", [a](std::int64_t count) { a->ablate = count > 0; },
-          "Say what each head's absence changes in the logits, by a pass for each head (.html, .json; "
-          "default: on a page, if it takes up to about 2 s)")
+          "Say what the absence of each chosen head changes in the logits, by a pass for each (.html, .json; "
+          "default: on a page, where passes x positions x parameters are up to 1e10, about 2 s)")
       ->group("Output");
   command
       ->add_flag(

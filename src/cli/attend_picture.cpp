@@ -175,7 +175,8 @@ void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, co
   }
 }
 
-void add_ablations(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
+void add_ablations(AttentionPicture& picture, const AttentionRecord& record,
+                   const std::vector<std::int64_t>& heads, const AttendInput& input,
                    const AttendSource& source, bool shows_progress) {
   if (!record.logits.defined())
     throw Error("attend: expected a model with logits for --ablate, got " + source.model.family() +
@@ -190,7 +191,7 @@ void add_ablations(AttentionPicture& picture, const AttentionRecord& record, con
   }
   Progress progress(source.globals.quiet || !shows_progress);
   const auto ablations = ablate_heads(
-      source.model, input.tensors, record, choices,
+      source.model, input.tensors, record, choices, heads,
       [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "heads removed"); });
   progress.show(std::ssize(ablations), std::ssize(ablations), "heads removed");
   progress.finish();

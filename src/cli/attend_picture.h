@@ -22,9 +22,10 @@ void add_measure(AttentionPicture& picture, const AttentionRecord& record, const
 void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
                     const AttendSource& source, std::int64_t most_vectors);
 
-/// Runs the model once per shown head and adds what its logits lose: at each position that of the token that
-/// follows, else of the most probable one.
-void add_ablations(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
+/// Runs the model once per head (no `heads`: all) of the record's layers and adds what its logits lose: at
+/// each position that of the token that follows, else of the most probable one.
+void add_ablations(AttentionPicture& picture, const AttentionRecord& record,
+                   const std::vector<std::int64_t>& heads, const AttendInput& input,
                    const AttendSource& source, bool shows_progress);
 
 /// The logit that --show gradient explains: at --position (the mask token's, else the last), of --token (the

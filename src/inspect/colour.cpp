@@ -44,6 +44,18 @@ Rgb shade(double value, Palette palette) {
                     hue);
 }
 
+Rgb Shades::operator()(float value) {
+  const double at = (std::clamp(static_cast<double>(value), -1.0, 1.0) + 1) * kRanges;
+  const auto index = std::min(static_cast<std::size_t>(at), ranges_.size() - 1);
+  Range& range = ranges_[index];
+  if (!range.known) {
+    const double begin = static_cast<double>(index) / kRanges - 1, end = begin + 1.0 / kRanges;
+    range = {true, false, shade(begin, palette_)};
+    range.even = range.colour == shade(end, palette_);
+  }
+  return range.even ? range.colour : shade(static_cast<double>(value), palette_);
+}
+
 std::string hex(Rgb colour) { return fmt::format("#{:02x}{:02x}{:02x}", colour.r, colour.g, colour.b); }
 
 }  // namespace heed::inspect

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "heed/inspect/picture.h"
 
@@ -11,6 +12,7 @@ namespace heed::inspect {
 
 struct Rgb {
   std::uint8_t r = 0, g = 0, b = 0;
+  bool operator==(const Rgb&) const = default;
 };
 
 /// Maps [0, 1] to colours from nearly white over green-blue to dark violet-blue, with equal lightness steps
@@ -20,6 +22,23 @@ Rgb shade(double value);
 
 /// The same for [-1, 1] in the colours of a palette: 0 is nearly white, and values below 0 have another hue.
 Rgb shade(double value, Palette palette);
+
+/// The same colours, fast for the many numbers of large maps: where both ends of a short range of numbers
+/// have one colour, so have those between.
+class Shades {
+ public:
+  explicit Shades(Palette palette) : palette_(palette), ranges_(2 * kRanges) {}
+  Rgb operator()(float value);
+
+ private:
+  static constexpr int kRanges = 1 << 14;  // of [0, 1]
+  struct Range {
+    bool known = false, even = false;
+    Rgb colour;
+  };
+  Palette palette_;
+  std::vector<Range> ranges_;
+};
 
 /// `#rrggbb`
 std::string hex(Rgb colour);

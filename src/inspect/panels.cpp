@@ -5,7 +5,6 @@
 #include <cmath>
 #include <type_traits>
 
-#include "heed/text/unicode.h"
 #include "inspect/labels.h"
 
 namespace heed::inspect {
@@ -20,11 +19,11 @@ std::vector<std::string> labels_of(const std::vector<std::string>& tokens) {
   return labels;
 }
 
-/// Estimates the width of the widest label in pixels from an average character: SVG cannot measure text.
-double label_room(const std::vector<std::string>& labels, double font) {
-  int columns = 0;
-  for (const std::string& label : labels) columns = std::max(columns, display_width(label));
-  return 0.6 * font * columns + 8;
+double label_room(const std::vector<std::string>& labels, double font, const Canvas& canvas) {
+  double widest = 0;
+  for (const std::string& label : labels)
+    widest = std::max(widest, canvas.width_of(label, label_style(font)));
+  return widest + 8;
 }
 
 template <typename T>
@@ -64,7 +63,7 @@ void place_panels(Section& section, const std::vector<const AttentionMap*>& maps
 }
 
 Section make_section(const AttentionPicture& picture, const std::string& kind, const std::string& measure,
-                     double width) {
+                     double width, const Canvas& canvas) {
   Section section;
   section.kind = kind;
   section.measure = measure;
@@ -77,17 +76,23 @@ Section make_section(const AttentionPicture& picture, const std::string& kind, c
   }
   place_panels(section, maps, width);
   for (const auto& row : section.panels) section.panels_across = std::max(section.panels_across, row.size());
-  section.cell = cell_for(section.panels_across, section.columns.size(), maps.size() == 1 ? 34 : 26, width);
-  section.font = std::clamp(section.cell * 0.62, 8.0, 14.0);
-  section.left = label_room(section.rows, section.font);
-  section.above = label_room(section.columns, section.font) * kTiltSine + section.font * 0.5;
-  section.right = std::max(0.0, label_room(section.columns, section.font) * kTiltCosine - section.cell / 2);
+  section.resize(cell_for(section.panels_across, section.columns.size(), maps.size() == 1 ? 34 : 26, width),
+                 canvas);
   return section;
 }
 
 }  // namespace
 
-std::vector<Section> place_maps(const AttentionPicture& picture, double width) {
+void Section::resize(double size, const Canvas& canvas) {
+  cell = size;
+  font = std::clamp(cell * 0.62, 8.0, 14.0);
+  left = label_room(rows, font, canvas);
+  const double longest = label_room(columns, font, canvas);
+  above = longest * kTiltSine + font * 0.5;
+  right = std::max(0.0, longest * kTiltCosine - cell / 2);
+}
+
+std::vector<Section> place_maps(const AttentionPicture& picture, double width, const Canvas& canvas) {
   std::vector<std::string> kinds;
   for (const AttentionMap& map : picture.maps) index_of(kinds, map.kind);
   std::vector<Section> sections;
@@ -97,7 +102,7 @@ std::vector<Section> place_maps(const AttentionPicture& picture, double width) {
       if (map.kind == kind) index_of(measures, map.measure);
     }
     for (const std::string& measure : measures)
-      sections.push_back(make_section(picture, kind, measure, width));
+      sections.push_back(make_section(picture, kind, measure, width, canvas));
   }
   return sections;
 }

@@ -7,10 +7,14 @@
 #include <vector>
 
 #include "heed/inspect/picture.h"
+#include "inspect/canvas.h"
 
 namespace heed::inspect {
 
-inline constexpr double kPanelGap = 18, kPanelCaption = 22, kSectionTitle = 26;
+inline constexpr double kFigureMargin = 20, kPanelGap = 18, kPanelCaption = 22, kSectionTitle = 26;
+
+/// The style of tokens beside the maps.
+inline TextStyle label_style(double font) { return {font, 0.6 * font, Ink::dark}; }
 
 /// The maps of one kind and measure in rows and columns of panels, with their dimensions.
 struct Section {
@@ -30,10 +34,12 @@ struct Section {
     return kSectionTitle + above +
            static_cast<double>(panels.size()) * (panel_height() + kPanelCaption + kPanelGap);
   }
+  /// Sets the size of cells, and the font and the space for labels that go with it.
+  void resize(double cell, const Canvas& canvas);
 };
 
 /// Returns a section for each kind, and in it for each measure, in the order of the maps; panels of one row
-/// take about `width` pixels.
-std::vector<Section> place_maps(const AttentionPicture& picture, double width);
+/// take about `width` units.
+std::vector<Section> place_maps(const AttentionPicture& picture, double width, const Canvas& canvas);
 
 }  // namespace heed::inspect

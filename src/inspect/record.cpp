@@ -124,6 +124,13 @@ void zero_gradients(const Model& model) {
   for (const Parameter& parameter : model.parameters()) parameter.tensor.zero_grad();
 }
 
+// The chosen heads of a layer; none chosen: all.
+std::vector<std::int64_t> heads_of(const RecordedLayer& layer, std::span<const std::int64_t> chosen) {
+  std::vector<std::int64_t> heads(chosen.begin(), chosen.end());
+  for (std::int64_t head = 0; chosen.empty() && head < layer.weights.size(0); ++head) heads.push_back(head);
+  return heads;
+}
+
 }  // namespace
 
 std::vector<AttentionKind> attention_kinds(const Model& model) {
@@ -167,6 +174,7 @@ AttentionRecord record_attention(const Model& model, const TensorMap& inputs, co
 
 std::vector<HeadAblation> ablate_heads(const Model& model, const TensorMap& inputs,
                                        const AttentionRecord& record, std::span<const LogitChoice> choices,
+                                       std::span<const std::int64_t> heads,
                                        const std::function<void(std::int64_t, std::int64_t)>& progress,
                                        const std::atomic<bool>* stop) {
   const NoGradients guard;
@@ -176,10 +184,10 @@ std::vector<HeadAblation> ablate_heads(const Model& model, const TensorMap& inpu
     whole.push_back(chosen_logit(record.logits, choice).item());
   }
   std::int64_t passes = 0, pass = 0;
-  for (const RecordedLayer& layer : record.layers) passes += layer.weights.size(0);
+  for (const RecordedLayer& layer : record.layers) passes += std::ssize(heads_of(layer, heads));
   std::vector<HeadAblation> result;
   for (const RecordedLayer& layer : record.layers) {
-    for (std::int64_t head = 0; head < layer.weights.size(0); ++head) {
+    for (const std::int64_t head : heads_of(layer, heads)) {
       if (progress) progress(pass++, passes);
       Taps taps;
       taps.listen(layer.name + ".heads", [head](const std::string&, Tensor& x) {

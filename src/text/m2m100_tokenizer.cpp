@@ -96,7 +96,7 @@ class M2m100Tokenizer final : public Tokenizer {
 
 /// Reads added_tokens.json, whose tokens are special only if other files say so. As in transformers, it is
 /// ignored if the configuration has an added_tokens_decoder.
-void read_added_tokens(const JsonField& document, TokenizerConfig& config) {
+void read_token_ids(const JsonField& document, TokenizerConfig& config) {
   if (!config.added_tokens.empty()) return;
   const std::vector<std::string> special = config.special_tokens();
   document.each_member([&](const std::string& content, const JsonField& id) {
@@ -252,7 +252,7 @@ std::unique_ptr<Tokenizer> load_m2m100_tokenizer(const std::filesystem::path& di
   TokenTable vocabulary = parse_vocabulary(JsonField(json, where));
   TokenizerConfig settled = TokenizerConfig::load(directory);
   name_roles(settled);
-  read_added_tokens(JsonField(added, added_where), settled);
+  read_token_ids(JsonField(added, added_where), settled);
   return std::make_unique<M2m100Tokenizer>(std::move(model), std::move(vocabulary), std::move(settled),
                                            settings, std::move(files), where);
 }

@@ -103,6 +103,17 @@ TEST(Attend, SaysWhatEachHeadsAbsenceChanges) {
   EXPECT_GT(largest, 0);
 }
 
+TEST(Attend, RemovesTheChosenHeadsAlone) {
+  const Words all{"--json", "--target", "c b", "--layers", "1", "--ablate"};
+  Words one = all;
+  one.insert(one.end(), {"--heads", "1"});
+  const Json heads = Json::parse(attend(all).out).at("ablation"),
+             chosen = Json::parse(attend(one).out).at("ablation");
+  ASSERT_EQ(heads.size(), 2u);
+  ASSERT_EQ(chosen.size(), 1u);
+  EXPECT_EQ(chosen[0], heads[1]);
+}
+
 TEST(Attend, PagesHoldEveryKind) {
   const Folder folder;
   ASSERT_EQ(attend({"--target", "c b", "--output", folder / "all.html"}).status, 0);

@@ -42,5 +42,21 @@ TEST(ShippedModels, TextsThatAreTooLongAreCounted) {
   EXPECT_THAT(result.err, testing::Not(HasSubstr("text 3")));
 }
 
+// 56 heads and 5.4 million parameters: 1e10 multiply-adds are those of 33 positions, on any machine.
+TEST(ShippedModels, PagesHaveAblationWhereItIsLittleWork) {
+  const Folder folder;
+  const auto page = [&](const Words& options) {
+    Words words{"attend", "--model", "en-fr", "--output", folder / "page.html"};
+    words.insert(words.end(), options.begin(), options.end());
+    EXPECT_EQ(run(words).status, 0);
+    return slurp(folder / "page.html");
+  };
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "cat ";
+  EXPECT_THAT(page({"I like tea.", "--target", "J'aime le"}), HasSubstr("\"ablation\":["));
+  EXPECT_THAT(page({text, "--target", "chat"}), testing::Not(HasSubstr("\"ablation\":[")));
+  EXPECT_THAT(page({text, "--target", "chat", "--heads", "0"}), HasSubstr("\"ablation\":["));
+}
+
 }  // namespace
 }  // namespace heed::cli_test

@@ -103,9 +103,9 @@ std::string attention_terminal(const AttentionPicture& picture, const TerminalSt
 /// 100,000 cells, which viewers cannot handle well.
 std::string attention_svg(const AttentionPicture& picture, const FigureStyle& style = {});
 
-/// Returns the maps of that figure as pixels, without text: each cell is a square of whole pixels, at least
-/// one; panels are arranged as in the SVG figure. `style.width` limits the width. Throws Error if the cells
-/// do not fit in it.
+/// Returns that figure as pixels, with text in the system's fonts; each cell is a square of whole pixels, at
+/// least one. `style.width` limits the width. Throws Error if the figure does not fit in it, has more than
+/// 100,000,000 pixels, or if the system has no font.
 std::string attention_png(const AttentionPicture& picture, const FigureStyle& style = {});
 
 /// Returns a PNG file of pixels [height, width, 3].

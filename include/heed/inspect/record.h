@@ -80,11 +80,12 @@ struct HeadAblation {
   std::vector<float> change;  ///< per choice: the logit without the head minus the logit with it
 };
 
-/// Runs the model once per head of `record` with the head's output (before the output projection) replaced by
-/// zeros. `progress`, if given, is called before each pass with its number and the number of passes; `stop`
-/// cancels once true: the call throws Cancelled.
+/// Runs the model once per head of `record` (empty `heads`: all, else those of each layer) with the head's
+/// output (before the output projection) replaced by zeros. `progress`, if given, is called before each pass
+/// with its number and the number of passes; `stop` cancels once true: the call throws Cancelled.
 std::vector<HeadAblation> ablate_heads(const Model& model, const TensorMap& inputs,
                                        const AttentionRecord& record, std::span<const LogitChoice> choices,
+                                       std::span<const std::int64_t> heads = {},
                                        const std::function<void(std::int64_t, std::int64_t)>& progress = {},
                                        const std::atomic<bool>* stop = nullptr);
 
