@@ -21,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::vector<heed::Parameter> parameters{{"a", heed::Tensor::zeros({2, 2})},
                                                   {"b", heed::Tensor::zeros({3}), false}};
     heed::AdamW optimizer(parameters, {});
-    heed::load_checkpoint_tensors(folder.path(), parameters, optimizer);
+    heed::load_checkpoint_weights(folder.path(), parameters);
+    heed::load_checkpoint_optimizer(folder.path(), optimizer);
   });
   return 0;
 }

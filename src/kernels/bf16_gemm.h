@@ -4,11 +4,13 @@
 
 #include <cstdint>
 
+#include "heed/dtype.h"
+
 namespace heed::kernels {
 
 /// y[i, j] = (accumulate ? y[i, j] : 0) + sum_l bf16(x[i, l]) bf16(w[j, l]): x [m, k], w [n, k], y [m, n].
 /// Element (i, l) of x is x[i * x_row + l * x_column], and likewise of w; one of the two distances is 1.
-/// m, n and k are at least 1.
+/// w is f32, or bf16 already. m, n and k are at least 1.
 struct Bf16Gemm {
   std::int64_t m = 0;
   std::int64_t n = 0;
@@ -16,12 +18,13 @@ struct Bf16Gemm {
   const float* x = nullptr;
   std::int64_t x_row = 0;
   std::int64_t x_column = 1;
-  const float* w = nullptr;
+  const void* w = nullptr;
   std::int64_t w_row = 0;
   std::int64_t w_column = 1;
   float* y = nullptr;
   std::int64_t ldy = 0;
   bool accumulate = false;
+  DType w_dtype = DType::f32;
 };
 
 /// The formula above, rounding to nearest, ties to even. The order of the sums does not depend on the number

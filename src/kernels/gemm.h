@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "heed/dtype.h"
+
 namespace heed::kernels {
 
 /// How a product of f32 matrices is computed: as it is, or with operands rounded to bf16 (bf16_gemm.h).
@@ -16,6 +18,11 @@ template <class T>
 void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, T alpha,
           const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T beta, T* c, std::int64_t ldc,
           Precision precision = Precision::exact);
+
+/// c = a op(b) for a b that is stored in bf16: the bits of gemm() with b widened to f32.
+void gemm_of_bf16(bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
+                  std::int64_t lda, const bfloat16* b, std::int64_t ldb, float* c, std::int64_t ldc,
+                  Precision precision);
 
 /// Distances between consecutive matrices of a batch. Those of a and b may be 0: the matrix is shared.
 struct GemmBatch {

@@ -16,13 +16,22 @@
 #include "ops/attention_scores.h"
 #include "ops/repeated_product.h"
 #include "ops/stored_recurrent.h"
+#include "tensor/leaf.h"
 
 namespace heed {
+namespace {
+
+// Where a gradient is recorded, recurrent products have no 16-bit weights: they see them in f32.
+Tensor wide_if_recorded(const Tensor& weight) {
+  return needs_gradient({weight}) ? weight.to(gradient_dtype(weight.dtype())) : weight;
+}
+
+}  // namespace
 
 RecurrentResult RecurrentLayer::operator()(const Tensor& x, const RecurrentState& initial,
                                            const RecurrentOptions& options) const {
   const auto ih = weight_ih.packed_for(x), hh = weight_hh.packed_for(x);
-  const RecurrentWeights weights{weight_ih, weight_hh, bias_ih, bias_hh};
+  const RecurrentWeights weights{wide_if_recorded(weight_ih), wide_if_recorded(weight_hh), bias_ih, bias_hh};
   const auto run = cell == RecurrentCell::lstm ? &stored_lstm : &stored_gru;
   return run(x, weights, initial, options, {ih.get(), hh.get()});
 }
@@ -114,7 +123,7 @@ StepLinear::StepLinear(Linear map) : map_(std::move(map)) {
   const Tensor& weight = map_.weight;
   if (!needs_gradient({weight})) return;
   map_.weight.packed_for(weight);  // frees what inference packed
-  recorded_ = std::make_shared<Recorded>(weight, map_.bias);
+  recorded_ = std::make_shared<Recorded>(wide_if_recorded(weight), map_.bias);
 }
 
 Tensor StepLinear::operator()(const Tensor& x) const {

@@ -31,6 +31,25 @@ Shape shape_of_rows(const Shape& table, const Tensor& ids) {
   return shape;
 }
 
+void record_lookup(Tensor& y, const Tensor& table, const Tensor& index, double scale,
+                   std::optional<std::int64_t> padding_id) {
+  if (!needs_gradient({table})) return;
+  record(y, "embedding", {table}, [index, scale, padding_id, shape = table.shape()](const Tensor& dy) {
+    const Tensor dense = dy.contiguous();
+    // The table may be the output projection too (Press and Wolf 2017): its gradient is then there already,
+    // and only the rows looked up are touched.
+    const Tensor so_far = gradient_so_far(0);
+    const Tensor gradient = so_far.defined() ? so_far : Tensor::zeros(shape, dy.dtype());
+    dispatch_float("embedding", dy.dtype(), [&]<class T>() {
+      kernels::embedding_backward(dense.data<T>(), index.data<std::int64_t>(), static_cast<T>(scale),
+                                  gradient.data<T>(), index.numel(), shape[1],
+                                  padding_id.value_or(kernels::kNoIndex));
+    });
+    return std::vector<Tensor>{so_far.defined() ? Tensor() : gradient};
+  });
+  mark_as_rows(y);
+}
+
 }  // namespace
 
 Tensor stored_embedding(const Shape& table, const kernels::StoredMatrix& rows, const Tensor& ids,
@@ -44,36 +63,21 @@ Tensor stored_embedding(const Shape& table, const kernels::StoredMatrix& rows, c
 
 Tensor embedding(const Tensor& table, const Tensor& ids, double scale,
                  std::optional<std::int64_t> padding_id) {
-  if (table.dtype() == DType::bf16 || table.dtype() == DType::f16) {
-    refuse_gradient("embedding of a 16-bit table", {table});
-    const Tensor numbers = table.contiguous();
+  const bool narrow = table.dtype() == DType::bf16 || table.dtype() == DType::f16;
+  const Tensor rows = table.contiguous();
+  if (narrow) {
     const std::int64_t columns = table.rank() == 2 ? table.size(1) : 0;
-    return stored_embedding(table.shape(), {{numbers.raw_data(), table.dtype(), columns, 1}}, ids, scale);
+    Tensor y = stored_embedding(table.shape(), {{rows.raw_data(), table.dtype(), columns, 1}}, ids, scale);
+    record_lookup(y, rows, ids.contiguous(), scale, padding_id);
+    return y;
   }
   const Tensor index = checked_ids(table.shape(), ids);
-  const Shape shape = shape_of_rows(table.shape(), ids);
-  const Tensor rows = table.contiguous();
-  Tensor y = Tensor::empty(shape, table.dtype());
+  Tensor y = Tensor::empty(shape_of_rows(table.shape(), ids), table.dtype());
   dispatch_float("embedding", table.dtype(), [&]<class T>() {
     kernels::embedding(rows.data<T>(), index.data<std::int64_t>(), static_cast<T>(scale), y.data<T>(),
                        index.numel(), table.size(1));
   });
-  if (needs_gradient({table})) {
-    record(y, "embedding", {rows}, [index, scale, padding_id, shape = table.shape()](const Tensor& dy) {
-      const Tensor dense = dy.contiguous();
-      // The table may be the output projection too (Press and Wolf 2017): its gradient is then there already,
-      // and only the rows looked up are touched.
-      const Tensor so_far = gradient_so_far(0);
-      const Tensor gradient = so_far.defined() ? so_far : Tensor::zeros(shape, dy.dtype());
-      dispatch_float("embedding", dy.dtype(), [&]<class T>() {
-        kernels::embedding_backward(dense.data<T>(), index.data<std::int64_t>(), static_cast<T>(scale),
-                                    gradient.data<T>(), index.numel(), shape[1],
-                                    padding_id.value_or(kernels::kNoIndex));
-      });
-      return std::vector<Tensor>{so_far.defined() ? Tensor() : gradient};
-    });
-    mark_as_rows(y);
-  }
+  record_lookup(y, rows, index, scale, padding_id);
   return y;
 }
 

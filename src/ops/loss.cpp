@@ -14,6 +14,7 @@
 #include "kernels/gemm.h"
 #include "kernels/loss.h"
 #include "ops/precision.h"
+#include "ops/weight_product.h"
 
 namespace heed {
 namespace {
@@ -93,8 +94,8 @@ void projection_gradients(const ProjectedLoss& p, std::int64_t begin, std::int64
   const T *rows = p.x.data<T>() + begin * d, *dlogits = p.logits.data<T>();
   const T before = begin == 0 ? T{0} : T{1};  // the first chunk overwrites
   if (p.dx.defined()) {
-    kernels::gemm<T>(false, false, count, d, vocab, T{1}, dlogits, vocab, p.weight.data<T>(), d, T{0},
-                     p.dx.data<T>() + begin * d, d, p.precision);
+    multiply_with_weight<T>(false, count, d, vocab, dlogits, p.weight, p.dx.data<T>() + begin * d,
+                            p.precision);
   }
   if (p.dweight.defined()) {
     kernels::gemm<T>(true, false, vocab, d, count, T{1}, dlogits, vocab, rows, d, before, p.dweight.data<T>(),
@@ -121,8 +122,7 @@ double project_chunk(const ProjectedLoss& p, std::int64_t begin, std::int64_t co
   const std::int64_t vocab = p.weight.size(0), d = p.weight.size(1);
   const std::int64_t* targets = p.targets.data<std::int64_t>() + begin;
   T* logits = p.logits.data<T>();
-  kernels::gemm<T>(false, true, count, vocab, d, T{1}, p.x.data<T>() + begin * d, d, p.weight.data<T>(), d,
-                   T{0}, logits, vocab, p.precision);
+  multiply_with_weight<T>(true, count, vocab, d, p.x.data<T>() + begin * d, p.weight, logits, p.precision);
   if (p.bias.defined()) kernels::add_bias(logits, p.bias.data<T>(), count, vocab);
   if (p.cap > 0) cap_logits<T>(p, count * vocab);
   const double loss =
@@ -176,7 +176,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& targets,
                             const CrossEntropyOptions& options) {
-  if (x.rank() < 1 || weight.rank() != 2 || x.size(-1) != weight.size(1) || x.dtype() != weight.dtype() ||
+  if (x.rank() < 1 || weight.rank() != 2 || x.size(-1) != weight.size(1) ||
+      !is_read_in_place(weight, x.dtype()) ||
       (bias.defined() && (bias.shape() != Shape{weight.size(0)} || bias.dtype() != x.dtype()))) {
     throw Error("linear_cross_entropy: expected x [..., D], weight [V, D] and bias [V] of one type, got " +
                 x.str() + ", " + weight.str() + " and " + bias.str());

@@ -9,6 +9,7 @@
 #include "kernels/invariant_gemm.h"
 #include "ops/precision.h"
 #include "ops/stored_matrix.h"
+#include "ops/weight_product.h"
 
 namespace heed {
 namespace {
@@ -81,7 +82,7 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Wei
   }
 }
 
-// Stored weights may be narrower than the arithmetic; widening them has no gradient of its own to give.
+// A bias may be narrower than the arithmetic, and so may a weight that needs no gradient.
 Tensor widen(const Tensor& stored, DType dtype) {
   if (!stored.defined() || stored.dtype() == dtype) return stored;
   return stored.to(dtype);
@@ -148,7 +149,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     return stored_linear(x, weight, nullptr, bias, activation, layout);
   check_linear(x, weight, bias, layout);
   const bool in_first = layout == WeightLayout::in_out;
-  const Tensor input = x.contiguous(), w = widen(weight, x.dtype()).contiguous(), b = widen(bias, x.dtype());
+  const Tensor input = x.contiguous(), b = widen(bias, x.dtype());
+  const Tensor w = (is_read_in_place(weight, x.dtype()) ? weight : widen(weight, x.dtype())).contiguous();
   const std::int64_t out = w.size(in_first ? 1 : 0), in = w.size(in_first ? 0 : 1);
   const std::int64_t stored = w.size(1), rows = in == 0 ? 0 : x.numel() / in;
   Shape shape = x.shape();
@@ -159,8 +161,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
       recording && activation != Activation::none && !kernels::gradient_takes_output(activation);
   Tensor y = keep_pre ? Tensor::empty(shape, x.dtype()) : pre.detach();
   dispatch_float("linear", x.dtype(), [&]<class T>() {
-    kernels::gemm<T>(false, !in_first, rows, out, in, T{1}, input.data<T>(), in, w.data<T>(), stored, T{0},
-                     pre.data<T>(), out, precision);
+    multiply_with_weight<T>(!in_first, rows, out, in, input.data<T>(), w, pre.data<T>(), precision);
     if (b.defined()) kernels::add_bias(pre.data<T>(), b.contiguous().data<T>(), rows, out);
     kernels::activate(activation, pre.data<T>(), y.data<T>(), y.numel());
   });
@@ -176,11 +177,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
            dispatch_float("linear", dy.dtype(), [&]<class T>() {
              if (needs_x) {
                gradients[0] = Tensor::empty(x.shape(), x.dtype());
-               kernels::gemm<T>(false, in_first, rows, in, out, T{1}, dy.data<T>(), out, w.data<T>(), stored,
-                                T{0}, gradients[0].data<T>(), in, precision);
+               multiply_with_weight<T>(in_first, rows, in, out, dy.data<T>(), w, gradients[0].data<T>(),
+                                       precision);
              }
              if (needs_w) {
-               gradients[1] = Tensor::empty(w.shape(), w.dtype());
+               gradients[1] = Tensor::empty(w.shape(), x.dtype());
                const T *left = in_first ? x.data<T>() : dy.data<T>(),
                        *right = in_first ? dy.data<T>() : x.data<T>();
                kernels::gemm<T>(true, false, w.size(0), stored, rows, T{1}, left, w.size(0), right, stored,

@@ -11,6 +11,7 @@
 #include "heed/gradient_listener.h"
 #include "kernels/elementwise.h"
 #include "tensor/impl.h"
+#include "tensor/leaf.h"
 
 namespace heed {
 namespace {
@@ -23,14 +24,15 @@ bool owns_its_memory(const Tensor& t) {
   return t.shared_impl().use_count() == 1 && t.impl()->buffer.use_count() == 1 && t.is_contiguous();
 }
 
-// slot += gradient, in place when nobody else can see the slot's memory.
+// slot += gradient, in place when nobody else can see the slot's memory. Sums are f32 at least.
 void accumulate(Tensor& slot, const Tensor& gradient) {
   if (!slot.defined()) {
     slot = gradient;
     return;
   }
+  slot = slot.to(gradient_dtype(slot.dtype()));
   if (!owns_its_memory(slot)) slot = slot.clone();
-  const Tensor addend = gradient.contiguous();
+  const Tensor addend = gradient.to(slot.dtype()).contiguous();
   dispatch_float("backward", slot.dtype(),
                  [&]<class T>() { kernels::axpy<T>(T{1}, addend.data<T>(), slot.data<T>(), slot.numel()); });
 }
@@ -89,7 +91,8 @@ void walk(Node& node) {
   const std::vector<Edge> inputs = std::move(node.inputs);
   node.inputs.clear();
   if (!gradient.defined()) return;  // everything that used this result passed nothing back
-  HEED_ASSERT(gradient.shape() == node.shape && gradient.dtype() == node.dtype, node.operation);
+  HEED_ASSERT(gradient.shape() == node.shape && may_be_gradient(node.dtype, gradient.dtype()),
+              node.operation);
   const WalkedInputs running(&inputs);
   std::vector<Tensor> gradients = backward(gradient);
   HEED_ASSERT(gradients.size() == inputs.size(), node.operation);
@@ -98,7 +101,8 @@ void walk(Node& node) {
     gradients[i] = {};
     if (!incoming.defined()) continue;
     if (inputs[i].leaf) {
-      HEED_ASSERT(incoming.shape() == inputs[i].leaf->shape && incoming.dtype() == inputs[i].leaf->dtype,
+      const TensorImpl& leaf = *inputs[i].leaf;
+      HEED_ASSERT(incoming.shape() == leaf.shape && may_be_gradient(leaf.dtype, incoming.dtype()),
                   node.operation);
       accumulate_leaf(*inputs[i].leaf, incoming);
     } else if (inputs[i].node) {
@@ -190,7 +194,8 @@ Tensor gradient_so_far(std::size_t index) {
   const Edge& edge = (*walked_inputs)[index];
   if (!edge.leaf && !edge.node) return {};
   const Tensor& slot = edge.leaf ? edge.leaf->grad : edge.node->gradient;
-  return slot.defined() && owns_its_memory(slot) ? slot : Tensor();
+  if (!slot.defined() || slot.dtype() != gradient_dtype(slot.dtype())) return {};
+  return owns_its_memory(slot) ? slot : Tensor();
 }
 
 Tensor take_gradient_so_far(std::size_t index) {
@@ -247,7 +252,7 @@ void Tensor::backward(const Tensor& gradient) const {
     throw Error("backward: expected a single element, got " + str() + " (pass the gradient)");
   }
   const Tensor seed = gradient.defined() ? gradient : full(shape(), 1.0, dtype());
-  if (seed.shape() != shape() || seed.dtype() != dtype()) {
+  if (seed.shape() != shape() || !may_be_gradient(dtype(), seed.dtype())) {
     throw Error("backward: expected a gradient of " + str() + ", got " + seed.str());
   }
   const NoGradients guard;

@@ -8,6 +8,7 @@
 #include "kernels/convert.h"
 #include "kernels/copy.h"
 #include "tensor/impl.h"
+#include "tensor/leaf.h"
 
 namespace heed {
 namespace {
@@ -174,7 +175,7 @@ Tensor Tensor::to(DType target) const {
   kernels::convert(source.dtype(), ReadableData(source).first, target, result.raw_data(), numel());
   if (is_floating(target) && needs_gradient({*this})) {
     record(result, "to", {*this},
-           [from = dtype()](const Tensor& dy) { return std::vector<Tensor>{dy.to(from)}; });
+           [from = gradient_dtype(dtype())](const Tensor& dy) { return std::vector<Tensor>{dy.to(from)}; });
   }
   return result;
 }
@@ -215,6 +216,18 @@ void Tensor::copy_from(const Tensor& source) const {
   kernels::copy_strided(ReadableData(from).first, raw_data(), copy, size_of(dtype()));
 }
 
+DType gradient_dtype(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16 ? DType::f32 : dtype; }
+
+void set_data(const Tensor& leaf, const Tensor& source) {
+  TensorImpl& t = *leaf.impl();
+  HEED_ASSERT(t.node == nullptr && is_floating(source.dtype()) && leaf.shape() == source.shape(),
+              "data for a leaf");
+  t.buffer = source.impl()->buffer;
+  t.strides = source.strides();
+  t.offset = source.offset();
+  t.dtype = source.dtype();
+}
+
 bool Tensor::requires_grad() const {
   const TensorImpl& t = checked(impl_);
   return t.requires_grad || t.node != nullptr;
@@ -233,7 +246,7 @@ Tensor& Tensor::set_requires_grad(bool value) {
 Tensor Tensor::grad() const { return checked(impl_).grad; }
 
 void Tensor::set_grad(const Tensor& gradient) const {
-  if (gradient.defined() && (gradient.shape() != shape() || gradient.dtype() != dtype())) {
+  if (gradient.defined() && (gradient.shape() != shape() || !may_be_gradient(dtype(), gradient.dtype()))) {
     throw Error("set_grad: expected " + str() + ", got " + gradient.str());
   }
   checked(impl_).grad = gradient;

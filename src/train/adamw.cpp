@@ -7,8 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "heed/buffer.h"
+#include "kernels/convert.h"
 #include "kernels/optimizer.h"
 #include "kernels/reduce.h"
+#include "tensor/leaf.h"
 
 namespace heed {
 namespace {
@@ -56,7 +59,16 @@ Tensor take(const TensorMap& state, const std::string& name, const Shape& shape,
   return tensor;
 }
 
+// Stores the parameter in bf16, and returns the range of its numbers as they were.
+Tensor narrow(const Parameter& p, const ElementRange& range) {
+  const Tensor numbers = p.tensor.detach();
+  set_data(p.tensor, numbers.to(DType::bf16));
+  return is_whole(p, range) ? numbers : copy_of(numbers, p, range);
+}
+
 }  // namespace
+
+bool takes_bf16(const Parameter& p) { return p.tensor.rank() > 1 && p.tensor.dtype() == DType::f32; }
 
 AdamW::AdamW(std::vector<Parameter> parameters, const AdamWOptions& options)
     : AdamW(parameters, options, whole_ranges(parameters)) {}
@@ -65,16 +77,24 @@ AdamW::AdamW(std::vector<Parameter> parameters, const AdamWOptions& options, std
     : parameters_(std::move(parameters)),
       options_(options),
       ranges_(std::move(ranges)),
+      masters_(parameters_.size()),
       steps_(parameters_.size(), 0) {
   check(options);
   HEED_ASSERT(ranges_.size() == parameters_.size(), "one range for each parameter");
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& p = parameters_[i].tensor;
     dispatch_float("AdamW", p.dtype(), []<class T>() {});
+    if (!options.bf16_weights || !takes_bf16(parameters_[i])) continue;
+    masters_[i] = narrow(parameters_[i], ranges_[i]);
+    release_cached_memory();  // that of f32 weights, which nothing of their size will take
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& p = parameters_[i].tensor;
+    const DType dtype = gradient_dtype(p.dtype());
     const Shape shape =
         is_whole(parameters_[i], ranges_[i]) ? p.shape() : Shape{ranges_[i].end - ranges_[i].begin};
-    m_.push_back(Tensor::zeros(shape, p.dtype()));
-    v_.push_back(Tensor::zeros(shape, p.dtype()));
+    m_.push_back(Tensor::zeros(shape, dtype));
+    v_.push_back(Tensor::zeros(shape, dtype));
   }
 }
 
@@ -92,10 +112,14 @@ void AdamW::step(double lr, double grad_scale) {
                                   .step = ++steps_[i]};
     const std::int64_t begin = ranges_[i].begin, end = ranges_[i].end;
     if (begin == end) continue;
-    dispatch_float("AdamW", p.tensor.dtype(), [&]<class T>() {
-      kernels::adamw<T>(p.tensor.data<T>() + begin, grad.data<T>() + begin, m_[i].data<T>(), v_[i].data<T>(),
-                        end - begin, settings);
+    const Tensor& master = masters_[i];
+    dispatch_float("AdamW", m_[i].dtype(), [&]<class T>() {
+      T* weights = master.defined() ? master.data<T>() : p.tensor.data<T>() + begin;
+      kernels::adamw<T>(weights, grad.data<T>() + begin, m_[i].data<T>(), v_[i].data<T>(), end - begin,
+                        settings);
     });
+    if (master.defined())
+      kernels::convert(master.data<float>(), p.tensor.data<bfloat16>() + begin, end - begin);
   }
 }
 
@@ -113,10 +137,19 @@ TensorMap AdamW::state() const {
   return state;
 }
 
+TensorMap AdamW::masters() const {
+  TensorMap masters;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (masters_[i].defined()) masters[parameters_[i].name] = masters_[i];
+  }
+  return masters;
+}
+
 std::int64_t AdamW::state_bytes() const {
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < m_.size(); ++i)
-    bytes += 2 * (ranges_[i].end - ranges_[i].begin) * static_cast<std::int64_t>(size_of(m_[i].dtype()));
+    bytes += (masters_[i].defined() ? 3 : 2) * (ranges_[i].end - ranges_[i].begin) *
+             static_cast<std::int64_t>(size_of(m_[i].dtype()));
   return bytes;
 }
 
@@ -127,7 +160,7 @@ void AdamW::load_state(const TensorMap& state) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& p = parameters_[i];
     const auto part = [&](const std::string& name) {
-      return copy_of(take(state, name, p.tensor.shape(), p.tensor.dtype()), p, ranges_[i]);
+      return copy_of(take(state, name, p.tensor.shape(), m_[i].dtype()), p, ranges_[i]);
     };
     m.push_back(part("m." + p.name));
     v.push_back(part("v." + p.name));

@@ -23,8 +23,13 @@ void check_same_weights(Communicator& world, const std::vector<Parameter>& param
   if (world.size() == 1) return;
   Fingerprint hash;
   for (const Parameter& p : parameters) {
-    hash.add(std::span(reinterpret_cast<const std::int32_t*>(p.tensor.data<float>()),
-                       static_cast<std::size_t>(p.tensor.numel())));
+    const std::size_t numbers = static_cast<std::size_t>(p.tensor.numel());
+    if (p.tensor.dtype() == DType::bf16) {
+      for (const bfloat16 weight : std::span(p.tensor.data<bfloat16>(), numbers))
+        hash.add(std::uint64_t{weight.bits});
+    } else {
+      hash.add(std::span(reinterpret_cast<const std::int32_t*>(p.tensor.data<float>()), numbers));
+    }
   }
   check_same(world, "train",
              "weights (train.shard_optimizer = true keeps them so on processors of different kinds)",
@@ -43,13 +48,15 @@ void share_weights(Communicator& world, const std::vector<Parameter>& parameters
 
 std::string memory_report(Communicator& world, const std::vector<Parameter>& parameters,
                           const AdamW& optimizer) {
-  std::int64_t weights = 0;
-  for (const Parameter& p : parameters)
+  std::int64_t weights = 0, gradients = 0;
+  for (const Parameter& p : parameters) {
     weights += p.tensor.numel() * static_cast<std::int64_t>(size_of(p.tensor.dtype()));
+    gradients += p.tensor.numel() * static_cast<std::int64_t>(sizeof(float));
+  }
   const std::vector<std::int64_t> states = gather_values(world, std::vector{optimizer.state_bytes()});
   return fmt::format(
-      "each process: {} bytes of trained weights, as many of gradients, {} to {} of the optimizer's state",
-      weights, *std::min_element(states.begin(), states.end()),
+      "each process: {} bytes of trained weights, {} of gradients, {} to {} of the optimizer's state",
+      weights, gradients, *std::min_element(states.begin(), states.end()),
       *std::max_element(states.begin(), states.end()));
 }
 

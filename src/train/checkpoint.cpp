@@ -130,10 +130,13 @@ TrainingState load_training_state(const std::filesystem::path& checkpoint) {
   return state;
 }
 
-void load_checkpoint_tensors(const std::filesystem::path& checkpoint,
-                             const std::vector<Parameter>& parameters, AdamW& optimizer) {
+void load_checkpoint_weights(const std::filesystem::path& checkpoint,
+                             const std::vector<Parameter>& parameters) {
   const TensorFiles files = open_weights(checkpoint);
   for (const Parameter& p : parameters) copy_parameter(p, files);
+}
+
+void load_checkpoint_optimizer(const std::filesystem::path& checkpoint, AdamW& optimizer) {
   const SafetensorsFile file = SafetensorsFile::open(checkpoint / kOptimizerFile);
   TensorMap state;
   for (const TensorInfo& info : file.tensors()) state[info.name] = file.get(info.name);

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <unordered_set>
 
@@ -17,18 +19,24 @@ namespace heed {
 namespace {
 
 // The members of each bucket: parameters from the last to the first, since backward() begins at the loss. One
-// that fills a bucket has its own.
+// that fills a bucket has its own. Those that are stored in bf16 are apart from the others.
 std::vector<std::vector<std::size_t>> members_of_buckets(const std::vector<Parameter>& parameters,
-                                                         std::int64_t bucket_bytes) {
+                                                         bool bf16_weights, std::int64_t bucket_bytes) {
+  struct Last {
+    std::size_t bucket = 0;
+    std::int64_t bytes = 0;
+  };
+  std::array<Last, 2> last{Last{0, bucket_bytes}, Last{0, bucket_bytes}};
   std::vector<std::vector<std::size_t>> buckets;
-  std::int64_t bytes = bucket_bytes;
   for (std::size_t i = parameters.size(); i-- > 0;) {
+    auto& [bucket, bytes] = last[bf16_weights && takes_bf16(parameters[i]) ? 1 : 0];
     const std::int64_t more = parameters[i].tensor.numel() * 4;
     if (bytes >= bucket_bytes || more >= bucket_bytes) {
+      bucket = buckets.size();
       buckets.emplace_back();
       bytes = 0;
     }
-    buckets.back().push_back(i);
+    buckets[bucket].push_back(i);
     bytes += more;
   }
   return buckets;
@@ -43,7 +51,7 @@ std::vector<ElementRange> whole_of(const std::vector<Parameter>& parameters) {
 }  // namespace
 
 GradientBuckets::GradientBuckets(const std::vector<Parameter>& parameters, Communicator& world, bool sharded,
-                                 std::int64_t bucket_bytes)
+                                 bool bf16_weights, std::int64_t bucket_bytes)
     : parameters_(parameters),
       world_(world),
       sharded_(sharded && world.size() > 1),
@@ -53,7 +61,8 @@ GradientBuckets::GradientBuckets(const std::vector<Parameter>& parameters, Commu
       complete_(parameters.size()),
       present_(parameters.size()) {
   if (world.size() == 1) return;
-  for (const std::vector<std::size_t>& members : members_of_buckets(parameters, bucket_bytes)) {
+  for (const std::vector<std::size_t>& members : members_of_buckets(parameters, bf16_weights, bucket_bytes)) {
+    const bool narrow = bf16_weights && takes_bf16(parameters[members.front()]);
     std::int64_t count = 0;
     for (const std::size_t i : members) {
       const Parameter& p = parameters[i];
@@ -66,7 +75,10 @@ GradientBuckets::GradientBuckets(const std::vector<Parameter>& parameters, Commu
       offsets_[i] = count;
       count += p.tensor.numel();
     }
-    buckets_.push_back({members, Tensor::zeros({count}), std::ssize(members), nullptr});
+    // Two numbers of bf16 are exchanged as one float: every process's part begins at such a pair.
+    const std::int64_t pairs = narrow ? 2 * world.size() : 1;
+    count = (count + pairs - 1) / pairs * pairs;
+    buckets_.push_back({members, narrow, count, Tensor(), std::ssize(members), nullptr});
     if (!sharded_) continue;
     const auto [begin, end] = part_of(count, world.rank(), world.size());
     for (const std::size_t i : members) {
@@ -79,9 +91,13 @@ GradientBuckets::GradientBuckets(const std::vector<Parameter>& parameters, Commu
   std::iota(order_.begin(), order_.end(), std::size_t{0});
 }
 
-SharedFloats GradientBuckets::floats_of(const Bucket& bucket) {
-  return {{bucket.values.data<float>(), static_cast<std::size_t>(bucket.values.numel())},
-          bucket.values.shared_impl()};
+float* GradientBuckets::numbers_of(Bucket& bucket) {
+  if (!bucket.values.defined()) bucket.values = Tensor::zeros({bucket.count});
+  return bucket.values.data<float>();
+}
+
+SharedFloats GradientBuckets::floats_of(Bucket& bucket) {
+  return {{numbers_of(bucket), static_cast<std::size_t>(bucket.count)}, bucket.values.shared_impl()};
 }
 
 void GradientBuckets::backward(const Tensor& loss, bool last) {
@@ -112,7 +128,7 @@ void GradientBuckets::complete(std::size_t parameter) {
 
 void GradientBuckets::pack(std::size_t parameter) {
   const Tensor& tensor = parameters_[parameter].tensor;
-  float* to = buckets_[bucket_of_[parameter]].values.data<float>() + offsets_[parameter];
+  float* to = numbers_of(buckets_[bucket_of_[parameter]]) + offsets_[parameter];
   present_[parameter] = tensor.grad().defined() ? 1 : 0;
   if (tensor.grad().defined()) {
     const Tensor gradient = tensor.grad().contiguous();
@@ -196,47 +212,76 @@ double GradientBuckets::norm() const {
   return std::sqrt(sharded_ ? world_.sum({squares})[0] : squares);
 }
 
-template <class PointerOf, class Take>
-void GradientBuckets::exchange(const PointerOf& pointer_of, const Take& take) {
+void GradientBuckets::exchange(DType of_matrices, const std::function<const void*(std::size_t)>& own,
+                               const std::function<void(std::size_t, const void*)>& take) {
+  const auto size_in = [&](const Bucket& bucket) {
+    return static_cast<std::int64_t>(size_of(bucket.takes_bf16 ? of_matrices : DType::f32));
+  };
+  const auto place = [&](Bucket& bucket, std::size_t i, std::int64_t element) {
+    return reinterpret_cast<std::byte*>(numbers_of(bucket)) + (offsets_[i] + element) * size_in(bucket);
+  };
   for (Bucket& bucket : buckets_) {
     for (const std::size_t i : bucket.members) {
-      const ElementRange range = own_[i];
-      if (range.begin < range.end)
-        std::copy_n(pointer_of(i), range.end - range.begin,
-                    bucket.values.data<float>() + offsets_[i] + range.begin);
+      const auto [begin, end] = own_[i];
+      if (begin < end)
+        std::memcpy(place(bucket, i, begin), own(i),
+                    static_cast<std::size_t>((end - begin) * size_in(bucket)));
     }
-    bucket.pending = world_.start_gather_of_parts(floats_of(bucket));
+    SharedFloats floats = floats_of(bucket);
+    floats.values = floats.values.first(static_cast<std::size_t>(bucket.count * size_in(bucket) / 4));
+    bucket.pending = world_.start_gather_of_parts(floats);
   }
   for (Bucket& bucket : buckets_) {
     bucket.pending->wait();
-    for (const std::size_t i : bucket.members) take(i, bucket.values.data<float>() + offsets_[i]);
+    for (const std::size_t i : bucket.members) take(i, place(bucket, i, 0));
   }
 }
 
 void GradientBuckets::share_parameters() {
   if (!sharded_) return;
-  exchange([&](std::size_t i) { return parameters_[i].tensor.data<float>() + own_[i].begin; },
-           [&](std::size_t i, const float* values) {
-             std::copy_n(values, parameters_[i].tensor.numel(), parameters_[i].tensor.data<float>());
-           });
+  const auto size_in = [this](std::size_t i) { return size_of(parameters_[i].tensor.dtype()); };
+  exchange(
+      DType::bf16,
+      [&](std::size_t i) {
+        return static_cast<const std::byte*>(parameters_[i].tensor.raw_data()) +
+               static_cast<std::size_t>(own_[i].begin) * size_in(i);
+      },
+      [&](std::size_t i, const void* numbers) {
+        const Tensor& whole = parameters_[i].tensor;
+        std::memcpy(whole.raw_data(), numbers, static_cast<std::size_t>(whole.numel()) * size_in(i));
+      });
+}
+
+void GradientBuckets::gather_parts(const std::string& prefix, TensorMap& state) {
+  TensorMap whole;
+  const auto name = [&](std::size_t i) { return prefix + parameters_[i].name; };
+  exchange(
+      DType::f32,
+      [&](std::size_t i) -> const void* {
+        const auto part = state.find(name(i));
+        return part != state.end() ? part->second.data<float>()
+                                   : parameters_[i].tensor.data<float>() + own_[i].begin;
+      },
+      [&](std::size_t i, const void* numbers) {
+        if (!world_.is_first() || !state.contains(name(i))) return;
+        const Tensor tensor = Tensor::empty(parameters_[i].tensor.shape());
+        std::memcpy(tensor.raw_data(), numbers, static_cast<std::size_t>(tensor.numel()) * sizeof(float));
+        whole[name(i)] = tensor;
+      });
+  for (const auto& [key, tensor] : whole) state[key] = tensor;
 }
 
 TensorMap GradientBuckets::whole_state(const AdamW& optimizer) {
   TensorMap state = optimizer.state();
   if (!sharded_) return state;
-  for (const char* moment : {"m.", "v."}) {
-    TensorMap whole;
-    const auto name = [&](std::size_t i) { return moment + parameters_[i].name; };
-    exchange([&](std::size_t i) { return state.at(name(i)).data<float>(); },
-             [&](std::size_t i, const float* values) {
-               if (!world_.is_first()) return;
-               Tensor tensor = Tensor::empty(parameters_[i].tensor.shape());
-               std::copy_n(values, tensor.numel(), tensor.data<float>());
-               whole[name(i)] = tensor;
-             });
-    for (const auto& [key, tensor] : whole) state[key] = tensor;
-  }
+  for (const char* moment : {"m.", "v."}) gather_parts(moment, state);
   return state;
+}
+
+TensorMap GradientBuckets::whole_masters(const AdamW& optimizer) {
+  TensorMap masters = optimizer.masters();
+  if (sharded_ && !masters.empty()) gather_parts("", masters);
+  return masters;
 }
 
 }  // namespace heed

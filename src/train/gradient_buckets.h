@@ -5,8 +5,9 @@
 // and sends them to the others.
 #pragma once
 
+#include <functional>
 #include <memory>
-#include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -17,10 +18,10 @@ namespace heed {
 
 class GradientBuckets {
  public:
-  /// Of one process, all functions do nothing but backward(). Throws Error if parameters of several processes
-  /// are not f32.
+  /// Of one process, all functions do nothing but backward(). `bf16_weights` as the optimizer's, which is
+  /// made later. Throws Error if parameters of several processes are not f32.
   GradientBuckets(const std::vector<Parameter>& parameters, Communicator& world, bool sharded,
-                  std::int64_t bucket_bytes = kBucketBytes);
+                  bool bf16_weights = false, std::int64_t bucket_bytes = kBucketBytes);
 
   /// The elements of each parameter that this process updates.
   const std::vector<ElementRange>& own() const { return own_; }
@@ -36,12 +37,16 @@ class GradientBuckets {
   void share_parameters();
   /// Returns the optimizer's state as that of one process would be; of a sharded one, in process 0 only.
   TensorMap whole_state(const AdamW& optimizer);
+  /// The same of the master copies of bf16 weights.
+  TensorMap whole_masters(const AdamW& optimizer);
 
  private:
   static constexpr std::int64_t kBucketBytes = std::int64_t{4} << 20;
   struct Bucket {
     std::vector<std::size_t> members;  // parameters, in the order of memory
-    Tensor values;                     // f32, all members one after the other
+    bool takes_bf16 = false;           // all members are stored in bf16
+    std::int64_t count = 0;            // of the members' numbers
+    Tensor values;                     // f32, all members one after the other; made when it is first needed
     std::int64_t missing = 0;          // members whose gradients are not complete
     std::unique_ptr<PendingOperation> pending;
   };
@@ -54,10 +59,14 @@ class GradientBuckets {
   /// Adds what lookups have added to gradients after these had set off, on all processes.
   void add_late_rows();
   Tensor sum_of(std::size_t parameter) const;
-  /// Exchanges what pointer_of(parameter) gives for own(), and hands the whole to take(parameter, values).
-  template <class PointerOf, class Take>
-  void exchange(const PointerOf& pointer_of, const Take& take);
-  static SharedFloats floats_of(const Bucket& bucket);
+  /// Exchanges the numbers of own() of all parameters, from own(parameter) on, and hands those of the whole
+  /// parameter to take(parameter, numbers). They are f32, in the matrices of bf16 weights `of_matrices`.
+  void exchange(DType of_matrices, const std::function<const void*(std::size_t)>& own,
+                const std::function<void(std::size_t, const void*)>& take);
+  /// Replaces the parts PREFIX + name in `state` by whole tensors, in process 0.
+  void gather_parts(const std::string& prefix, TensorMap& state);
+  static float* numbers_of(Bucket& bucket);
+  static SharedFloats floats_of(Bucket& bucket);
 
   const std::vector<Parameter>& parameters_;
   Communicator& world_;

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "heed/autograd.h"
+#include "heed/buffer.h"
 #include "heed/error.h"
 #include "heed/io/file.h"
 #include "heed/nn/lora.h"
@@ -20,10 +21,10 @@
 #include "heed/train/adamw.h"
 #include "heed/train/checkpoint.h"
 #include "heed/train/schedule.h"
-#include "kernels/reduce.h"
 #include "train/agreement.h"
 #include "train/gradient_buckets.h"
 #include "train/kept_checkpoints.h"
+#include "train/master_weights.h"
 #include "train/resumed_run.h"
 #include "train/run_folder.h"
 #include "train/run_log.h"
@@ -53,8 +54,6 @@ class Loop {
         options_(options),
         folder_(folder),
         world_(processes_of(options)),
-        gradients_(task.parameters(), world_, recipe.train.shard_optimizer),
-        optimizer_(task.parameters(), adamw_options(recipe), gradients_.own()),
         generator_(dropout_seed(recipe, world_)),
         total_(total_steps(recipe, task)),
         schedule_{schedule_from_name(recipe.train.schedule), recipe.train.lr, recipe.train.min_lr,
@@ -114,10 +113,9 @@ class Loop {
   void start() {
     check_same_training(world_, task_);
     generator_.seek(kFirstDropoutStream);
-    if (!folder_.checkpoint().empty()) {
+    const bool resumes = !folder_.checkpoint().empty();
+    if (resumes) {
       resume(folder_.checkpoint());
-      world_.barrier();                                 // the others have looked at what is pruned
-      if (world_.is_first()) kept_.prune(last_saved_);  // later ones, and leftovers of a run that was killed
     } else {
       if (options_.resume) message("warning: no run to resume: starting anew");
       state_.position = task_.position();
@@ -125,7 +123,12 @@ class Loop {
       state_.metric = recipe_.eval.metric;
       state_.warmup = schedule_.warmup;
     }
-    share_weights(world_, task_.parameters());
+    make_optimizer();
+    if (resumes) {
+      load_checkpoint_optimizer(folder_.checkpoint(), *optimizer_);
+      world_.barrier();                                 // the others have looked at what is pruned
+      if (world_.is_first()) kept_.prune(last_saved_);  // later ones, and leftovers of a run that was killed
+    }
     if (schedule_.warmup > total_) {
       message(
           fmt::format("warning: train.warmup: {} steps of warm-up in a run of {}: the learning rate only "
@@ -136,14 +139,22 @@ class Loop {
     state_.fingerprint = task_.fingerprint();
     state_.files = checksums_of_data(recipe_);
     if (world_.is_first()) log_.emplace(options_.output / "log.jsonl", state_.step);
-    if (world_.size() > 1) message(memory_report(world_, task_.parameters(), optimizer_));
+    if (world_.size() > 1) message(memory_report(world_, task_.parameters(), *optimizer_));
     earlier_seconds_ = state_.seconds;
     if (state_.step == 0) save();
   }
 
+  // From the weights in f32, which the optimizer may take over.
+  void make_optimizer() {
+    share_weights(world_, task_.parameters());
+    const AdamWOptions options = adamw_options(recipe_);
+    gradients_.emplace(task_.parameters(), world_, recipe_.train.shard_optimizer, options.bf16_weights);
+    optimizer_.emplace(task_.parameters(), options, gradients_->own());
+  }
+
   void resume(const std::filesystem::path& checkpoint) {
     state_ = resumed_state(checkpoint, task_, recipe_, options_, schedule_.warmup);
-    load_checkpoint_tensors(checkpoint, task_.parameters(), optimizer_);
+    load_checkpoint_weights(checkpoint, task_.parameters());
     task_.seek(state_.position);
     generator_.seek(state_.generator_position);
     schedule_.warmup = state_.warmup;
@@ -195,18 +206,18 @@ class Loop {
       if (micro.sum.defined()) loss += micro.sum.item();
       tokens += micro.tokens;
       if (!std::isfinite(loss)) not_finite("loss", loss / static_cast<double>(tokens), lr);
-      gradients_.backward(micro.sum, i + 1 == recipe_.train.accumulate);
+      gradients_->backward(micro.sum, i + 1 == recipe_.train.accumulate);
     }
     const Stopwatch wait;
-    gradients_.finish();
+    gradients_->finish();
     add_up(loss, tokens);
     const double waited = wait.seconds();
     const double mean = 1.0 / static_cast<double>(tokens);
-    const double norm = gradients_.norm() * mean;
+    const double norm = gradients_->norm() * mean;
     if (!std::isfinite(norm)) not_finite("gradient", norm, lr);
-    optimizer_.step(lr, mean * clip_scale(norm, recipe_.train.clip_norm));
-    optimizer_.zero_grad();
-    gradients_.share_parameters();
+    optimizer_->step(lr, mean * clip_scale(norm, recipe_.train.clip_norm));
+    optimizer_->zero_grad();
+    gradients_->share_parameters();
 
     ++state_.step;
     state_.position = task_.position();
@@ -293,22 +304,24 @@ class Loop {
   void save() {
     folder_.check();
     check_same_weights(world_, task_.parameters());
-    for (const Parameter& p : task_.parameters()) {
-      const bool finite = dispatch_float("train", p.tensor.dtype(), [&]<class T>() {
-        return kernels::all_finite<T>(p.tensor.data<T>(), p.tensor.numel());
-      });
-      if (!finite) not_finite(p.name.c_str(), NAN, schedule_.at(state_.step));
-    }
-    const TensorMap optimizer = gradients_.whole_state(optimizer_);
+    const std::string wrong = first_not_finite(task_.parameters(), optimizer_->masters());
+    if (!wrong.empty()) not_finite(wrong.c_str(), NAN, schedule_.at(state_.step));
+    const TensorMap optimizer = gradients_->whole_state(*optimizer_),
+                    masters = gradients_->whole_masters(*optimizer_);
     last_saved_ = state_.step;
     if (!world_.is_first()) return;
     log_->sync();
+    const MasterWeights saved(task_.parameters(), masters);
     save_checkpoint(options_.output, task_, optimizer, state_);
     kept_.prune(last_saved_);
   }
 
   void finish(TrainResult& result) {
     folder_.check();
+    optimizer_.reset();
+    gradients_.reset();
+    release_cached_memory();
+    widen_weights(task_.parameters());  // the final model is that of checkpoints, in f32
     result.averaged = kept_.final_steps();
     if (world_.is_first()) load_average(result.averaged);
     share_weights(world_, task_.parameters());
@@ -345,8 +358,8 @@ class Loop {
   const TrainOptions& options_;
   const RunFolder& folder_;
   Communicator& world_;
-  GradientBuckets gradients_;
-  AdamW optimizer_;
+  std::optional<GradientBuckets> gradients_;
+  std::optional<AdamW> optimizer_;
   Generator generator_;
   std::int64_t total_;
   Schedule schedule_;

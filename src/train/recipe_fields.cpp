@@ -46,8 +46,10 @@ class FieldList {
   }
   // A flag that changes no number.
   void exact(const char* name, bool& target) { add(name, &target).may_change = true; }
-  void choice(const char* name, std::string& target, std::vector<std::string> choices) {
-    add(name, &target).choices = std::move(choices);
+  RecipeField& choice(const char* name, std::string& target, std::vector<std::string> choices) {
+    RecipeField& field = add(name, &target);
+    field.choices = std::move(choices);
+    return field;
   }
   void text(const char* name, std::string& target) { add(name, &target); }
   void flag(const char* name, bool& target) { add(name, &target); }
@@ -201,6 +203,7 @@ void list_run(FieldList& list, Recipe& r) {
   list.number("betas", &r.train.betas, 0, 0.999999999);
   list.number("eps", &r.train.eps, 0, 1);
   list.choice("precision", r.train.precision, {"f32", "bf16"});
+  list.choice("weights", r.train.weights, {"f32", "bf16"}).may_change = true;
   list.exact("shard_optimizer", r.train.shard_optimizer);
   list.exact("gradient_checkpointing", r.train.gradient_checkpointing);
   list.count("seed", r.train.seed);

@@ -20,7 +20,8 @@ AdamWOptions adamw_options(const Recipe& recipe) {
   return {.beta1 = recipe.train.betas[0],
           .beta2 = recipe.train.betas[1],
           .eps = recipe.train.eps,
-          .weight_decay = recipe.train.weight_decay};
+          .weight_decay = recipe.train.weight_decay,
+          .bf16_weights = recipe.train.weights == "bf16" && recipe.lora.rank == 0};
 }
 
 std::int64_t total_steps(const Recipe& recipe, const TrainingTask& task) {

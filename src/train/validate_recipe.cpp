@@ -152,6 +152,9 @@ void validate_void_settings(const Recipe& r) {
             fmt::format("{}: expected none beside tokenizer.from, whose tokenizer is taken as it is", key));
   require(r.train.schedule != "constant" || r.train.min_lr == 0,
           "train.min_lr: expected another train.schedule than constant, which stays at train.lr");
+  require(r.train.weights == "f32" || r.train.precision == "bf16",
+          "train.weights: expected train.precision = \"bf16\" beside bf16, got f32 (whose products would see "
+          "rounded weights)");
   require(r.task.objective != "spans" || !r.given.contains("task.permute_sentences"),
           "task.permute_sentences: expected task.objective = \"bart\", got spans");
 }

@@ -53,6 +53,40 @@ TEST(Bf16Gemm, EveryOrientation) {
   }
 }
 
+// A matrix that is stored in bf16 gives the bits of the same numbers in f32.
+TEST(Bf16Gemm, ReadsStoredNumbers) {
+  for (const Product& p : products()) {
+    if (p.ta || p.alpha != 1 || p.beta != 0) continue;
+    const std::int64_t ldb = p.tb ? p.k : p.n;
+    const auto a = numbers<float>(p.m * p.k, 70);
+    std::vector<float> b = numbers<float>((p.tb ? p.n : p.k) * ldb, 71);
+    std::vector<bfloat16> stored;
+    for (float& value : b) value = static_cast<float>(stored.emplace_back(value));
+    std::vector<float> wide(static_cast<std::size_t>(p.m * p.n)), narrow = wide;
+    const auto same = [&](const char* what) { EXPECT_EQ(wide, narrow) << what << p.m << p.n << p.k << p.tb; };
+    if (p.m > 0 && p.n > 0 && p.k > 0) {
+      kernels::Bf16Gemm args{
+          p.m, p.n, p.k, a.data(), p.k, 1, b.data(), p.tb ? ldb : 1, p.tb ? 1 : ldb, wide.data(), p.n, false};
+      for (Multiply* multiply : multiplications()) {
+        multiply(args);
+        kernels::Bf16Gemm of_stored = args;
+        of_stored.w = stored.data();
+        of_stored.w_dtype = DType::bf16;
+        of_stored.y = narrow.data();
+        multiply(of_stored);
+        same("");
+      }
+    }
+    for (const auto precision : {kernels::Precision::exact, kernels::Precision::bf16}) {
+      kernels::gemm<float>(false, p.tb, p.m, p.n, p.k, 1, a.data(), p.k, b.data(), ldb, 0, wide.data(), p.n,
+                           precision);
+      kernels::gemm_of_bf16(p.tb, p.m, p.n, p.k, a.data(), p.k, stored.data(), ldb, narrow.data(), p.n,
+                            precision);
+      same("gemm ");
+    }
+  }
+}
+
 TEST(Bf16Gemm, AddsUpInOneOrderForAnyThreads) {
   const std::int64_t m = 700, n = 300, k = 1100;
   const auto a = numbers<float>(m * k, 1), b = numbers<float>(n * k, 2);

@@ -14,7 +14,7 @@
 #include "heed/autograd.h"
 #include "heed/models/registry.h"
 #include "heed/ops.h"
-#include "kernels/optimizer.h"
+#include "models/fixture_adamw.h"
 #include "reference/tensors.h"
 
 namespace heed {
@@ -361,28 +361,13 @@ TEST_P(DecoderTraining, StepsOfAdamWFollowPyTorch) {
   Context context;
   std::ifstream stream(directory / "training.json");
   const auto training = nlohmann::json::parse(stream);
-  const auto& settings = training.at("settings");
-  kernels::AdamW options;
-  options.lr = settings.at("learning_rate");
-  options.beta1 = settings.at("betas").at(0);
-  options.beta2 = settings.at("betas").at(1);
-  options.eps = settings.at("eps");
-  options.weight_decay = settings.at("weight_decay");
-  std::vector<std::pair<Tensor, Tensor>> moments;
-  for (const Parameter& p : model->parameters()) {
-    moments.emplace_back(Tensor::zeros(p.tensor.shape()), Tensor::zeros(p.tensor.shape()));
-  }
-  for (options.step = 1; options.step <= 10; ++options.step) {
+  FixtureAdamW optimizer(*model, training.at("settings"));
+  for (std::size_t step = 0; step < 10; ++step) {
     const Tensor loss = model->forward(inputs, {}, context).at("loss");
-    const double want = training.at("losses").at(static_cast<std::size_t>(options.step - 1));
-    EXPECT_NEAR(loss.item(), want, 1e-5 * want) << "step " << options.step;
+    const double want = training.at("losses").at(step);
+    EXPECT_NEAR(loss.item(), want, 1e-5 * want) << "step " << step;
     loss.backward();
-    for (std::size_t i = 0; i < moments.size(); ++i) {
-      const Tensor& p = model->parameters()[i].tensor;
-      kernels::adamw(p.data<float>(), p.grad().data<float>(), moments[i].first.data<float>(),
-                     moments[i].second.data<float>(), p.numel(), options);
-      p.zero_grad();
-    }
+    optimizer.step();
   }
   const double last = model->forward(inputs, {}, context).at("loss").item();
   EXPECT_NEAR(last, training.at("loss_after_last_step").get<double>(), 1e-5 * last);

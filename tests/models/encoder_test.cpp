@@ -14,7 +14,7 @@
 #include "heed/io/file.h"
 #include "heed/models/registry.h"
 #include "heed/ops.h"
-#include "kernels/optimizer.h"
+#include "models/fixture_adamw.h"
 #include "reference/tensors.h"
 
 namespace heed {
@@ -251,28 +251,13 @@ TEST_F(BertTest, VectorsNeedNoHead) {
 TEST_F(BertTest, TenStepsOfAdamWFollowPyTorch) {
   const auto model = load(directory);
   const auto training = nlohmann::json::parse(read_file(directory / "training.json"));
-  const auto& settings = training.at("settings");
-  std::vector<std::pair<Tensor, Tensor>> moments;
-  for (const Parameter& p : model->parameters())
-    moments.emplace_back(Tensor::zeros(p.tensor.shape()), Tensor::zeros(p.tensor.shape()));
-  for (int step = 0; step < 10; ++step) {
+  FixtureAdamW optimizer(*model, training.at("settings"));
+  for (std::size_t step = 0; step < 10; ++step) {
     const Tensor loss = model->loss(batch_of(inputs), inputs.at("labels"), {}, context);
-    const double want = training.at("losses").at(static_cast<std::size_t>(step));
+    const double want = training.at("losses").at(step);
     EXPECT_NEAR(loss.item(), want, 1e-5 * want) << "step " << step;
     loss.backward();
-    kernels::AdamW options;
-    options.lr = settings.at("learning_rate");
-    options.beta1 = settings.at("betas").at(0);
-    options.beta2 = settings.at("betas").at(1);
-    options.eps = settings.at("eps");
-    options.weight_decay = settings.at("weight_decay");
-    options.step = step + 1;
-    for (std::size_t i = 0; i < moments.size(); ++i) {
-      const Tensor& p = model->parameters()[i].tensor;
-      kernels::adamw(p.data<float>(), p.grad().data<float>(), moments[i].first.data<float>(),
-                     moments[i].second.data<float>(), p.numel(), options);
-      p.zero_grad();
-    }
+    optimizer.step();
   }
 }
 

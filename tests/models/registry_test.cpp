@@ -157,7 +157,19 @@ TEST_F(RegistryTest, SettingsNobodyKnowsAreToldOfModelsAndRefusedInNewOnes) {
     make_model(Config::load(folder / "config.json"), generator);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("rope_parameters.shade: expected only known settings"));
+    EXPECT_EQ(error.what(), (folder / "config.json").string() +
+                                ": rope_parameters.shade: expected only known settings, got one more");
+  }
+  config["rope_parameters"].erase("shade");
+  config["rope_parameters"]["rope_thets"] = 7;
+  put(folder / "config.json", config.dump());
+  try {
+    Generator generator(1);
+    make_model(Config::load(folder / "config.json"), generator);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("rope_parameters.rope_thets: expected only known settings, "
+                                                 "got one more (did you mean rope_theta?)"));
   }
 }
 

@@ -45,6 +45,19 @@ TEST(Embedding, GradientOfATiedTable) {
   reference::expect_near(table.grad(), looked_up.grad() + projected.grad(), 1e-14);
 }
 
+// That of a table in bf16 is f32.
+TEST(Embedding, GradientOfAStoredTable) {
+  const Tensor ids = Tensor::from(Ids{2, 0, 2, 1}, {4}), targets = Tensor::from(Ids{0, 2, 3, 1}, {4});
+  const auto gradient = [&](const Tensor& numbers) {
+    Tensor table = numbers.clone();
+    table.set_requires_grad();
+    linear_cross_entropy(embedding(table, ids, 1.5, 1) * 0.5, table, {}, targets).backward();
+    return table.grad().to_vector<float>();
+  };
+  const Tensor table = random_tensor({4, 3}, 73).to(DType::bf16);
+  EXPECT_EQ(gradient(table), gradient(table.to(DType::f32)));
+}
+
 TEST(Embedding, RefusesIdsOutsideTheTable) {
   const Tensor table = Tensor::zeros({3, 2});
   EXPECT_THROW(embedding(table, Tensor::from(Ids{3}, {1})), Error);

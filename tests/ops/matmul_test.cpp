@@ -134,6 +134,33 @@ TEST(MixedPrecision, RoundsTheOperandsOfRecordedProducts) {
   EXPECT_NEAR(loss.item(), linear_cross_entropy(rounded(x), b, {}, targets).item(), 1e-5);
 }
 
+// The gradient of a weight in bf16 is f32, and it has the bits that it has with the same numbers in f32.
+TEST(Linear, GradientsOfAStoredWeight) {
+  const Tensor x = random_tensor({6, 40}, 55).to(DType::f32), bias = random_tensor({5}, 56).to(DType::f32);
+  const Tensor targets = Tensor::zeros({6}, DType::i64);
+  const auto run = [&](const Tensor& w, WeightLayout layout, bool fused) {
+    Tensor a = x.clone(), b = w.clone(), c = bias.clone();
+    for (Tensor* leaf : {&a, &b, &c}) leaf->set_requires_grad();
+    const Tensor y =
+        fused ? linear_cross_entropy(a, b, c, targets) : linear(a, b, c, Activation::gelu, layout);
+    fused ? y.backward() : y.backward(Tensor::full(y.shape(), 0.7));
+    EXPECT_EQ(b.grad().dtype(), DType::f32);
+    return std::array{y.to_vector<float>(), a.grad().to_vector<float>(), b.grad().to_vector<float>(),
+                      c.grad().to_vector<float>()};
+  };
+  for (const bool mixed : {false, true}) {
+    std::optional<MixedPrecision> guard;
+    if (mixed) guard.emplace();
+    for (const WeightLayout layout : {WeightLayout::out_in, WeightLayout::in_out}) {
+      const bool in_first = layout == WeightLayout::in_out;
+      const Tensor w = random_tensor(in_first ? Shape{40, 5} : Shape{5, 40}, 57).to(DType::bf16);
+      EXPECT_EQ(run(w, layout, false), run(w.to(DType::f32), layout, false));
+      if (in_first) continue;
+      EXPECT_EQ(run(w, layout, true), run(w.to(DType::f32), layout, true));
+    }
+  }
+}
+
 TEST(Linear, SaysWhatIsWrong) {
   EXPECT_THROW(linear(Tensor::zeros({2, 3}), Tensor::zeros({5, 4})), Error);
   EXPECT_THROW(linear(Tensor::zeros({2, 4}), Tensor::zeros({5, 4}), Tensor::zeros({4})), Error);

@@ -6,6 +6,7 @@
 
 #include "heed/ops.h"
 #include "reference/gradient_check.h"
+#include "tensor/leaf.h"
 
 namespace heed {
 namespace {
@@ -123,6 +124,31 @@ TEST(Autograd, SaysWhatIsWrong) {
   EXPECT_THROW((x * 2.0).backward(Tensor::zeros({2})), Error);  // f32 for f64
   EXPECT_THROW((x * 2.0).set_requires_grad(false), Error);
   EXPECT_THROW(refuse_gradient("op", {x}), Error);
+}
+
+// Gradients of 16-bit leaves are f32 or become it, through conversions and views.
+TEST(Autograd, LeavesOf16Bits) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    Tensor x = Tensor::full({4}, 1.5, dtype);
+    x.set_requires_grad();
+    sum(slice(reshape(x, {2, 2}), 0, 0, 1).to(DType::f32) * 1.001).backward();
+    EXPECT_EQ(x.grad().dtype(), DType::f32);
+    EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{1.001F, 1.001F, 0, 0}));
+    x.set_grad(Tensor::full({4}, 0.5, dtype));  // gradients of 16 bits add up in f32 as well
+    sum(x.to(DType::f32) * 1.001).backward();
+    EXPECT_EQ(x.grad().to_vector<float>(), std::vector<float>(4, 1.501F));
+    EXPECT_THROW(x.set_grad(Tensor::zeros({4}, DType::f64)), Error);
+  }
+}
+
+// All copies of a leaf see its new data, and views of the old ones do not.
+TEST(Autograd, LeavesMayGetOtherData) {
+  const Tensor x = Tensor::full({2}, 1.001).set_requires_grad(), copy = x, old = x.detach();
+  set_data(x, x.detach().to(DType::bf16));
+  EXPECT_EQ(copy.dtype(), DType::bf16);
+  EXPECT_TRUE(copy.requires_grad());
+  EXPECT_EQ(copy.to(DType::f32).to_vector<float>(), (std::vector<float>{1, 1}));
+  EXPECT_EQ(old.to_vector<float>(), (std::vector<float>{1.001F, 1.001F}));
 }
 
 TEST(Autograd, PassesThroughConversion) {

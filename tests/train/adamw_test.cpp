@@ -87,6 +87,43 @@ TEST(AdamW, GoesOnFromItsState) {
   EXPECT_THROW(c.load_state(foreign), Error);
 }
 
+// With masters, the f32 numbers are those of f32 weights to the bit, and the weights are these rounded.
+TEST(AdamW, UpdatesMastersAndRoundsThem) {
+  const auto start = [](const Shape& shape) {
+    Tensor t = Tensor::empty(shape);
+    for (std::int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = 0.37F * static_cast<float>(i) - 1.001F;
+    t.set_requires_grad();
+    return t;
+  };
+  const std::vector<Parameter> wide{{"w", start({5, 7})}, {"b", start({5}), false}},
+      narrow{{"w", start({5, 7})}, {"b", start({5}), false}};
+  AdamW a(wide, {}), b(narrow, {.bf16_weights = true});
+  AdamW part({{"w", start({5, 7})}}, {.bf16_weights = true}, {{10, 20}});
+  EXPECT_EQ(a.state_bytes(), 8 * 40);
+  EXPECT_EQ(b.state_bytes(), 8 * 40 + 4 * 35);
+  EXPECT_EQ(part.state_bytes(), 12 * 10);
+  EXPECT_EQ(part.masters().at("w").shape(), Shape{10});
+  for (int step = 1; step <= 30; ++step) {
+    for (const std::vector<Parameter>* parameters : {&wide, &narrow}) {
+      for (const Parameter& p : *parameters) {
+        Tensor gradient = Tensor::empty(p.tensor.shape());
+        for (std::int64_t i = 0; i < gradient.numel(); ++i)
+          gradient.data<float>()[i] = 0.01F * static_cast<float>((i * 31 + step * 17) % 23 - 9);
+        p.tensor.set_grad(gradient);
+      }
+    }
+    a.step(1e-4, 0.5);
+    b.step(1e-4, 0.5);
+    const Tensor& numbers = wide[0].tensor;
+    EXPECT_EQ(b.masters().at("w").to_vector<float>(), numbers.to_vector<float>());
+    ASSERT_EQ(narrow[0].tensor.dtype(), DType::bf16);
+    EXPECT_EQ(narrow[0].tensor.to(DType::f32).to_vector<float>(),
+              numbers.detach().to(DType::bf16).to(DType::f32).to_vector<float>());
+    EXPECT_EQ(narrow[1].tensor.to_vector<float>(), wide[1].tensor.to_vector<float>());
+  }
+  EXPECT_FALSE(b.masters().contains("b"));
+}
+
 TEST(AdamW, RefusesSettingsOutOfRange) {
   EXPECT_THROW(AdamW({}, {.beta1 = 1}), Error);
   EXPECT_THROW(AdamW({}, {.eps = -1}), Error);

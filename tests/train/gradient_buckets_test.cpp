@@ -145,7 +145,7 @@ TEST(GradientBuckets, AreCompleteWhenTheySetOff) {
       const auto expected = doubled(learner.gradients());
       learner.clear();
       Twin world;
-      GradientBuckets buckets(learner.parameters(), world, false, bytes);
+      GradientBuckets buckets(learner.parameters(), world, false, false, bytes);
       for (int step = 0; step < 2; ++step) {
         buckets.backward(learner.loss(checkpointing), true);
         buckets.finish();
@@ -161,7 +161,7 @@ TEST(GradientBuckets, SetOffDuringTheBackwardPass) {
   for (const bool checkpointing : {false, true}) {
     const BucketLearner learner;
     Twin world;
-    GradientBuckets buckets(learner.parameters(), world, false, 1);
+    GradientBuckets buckets(learner.parameters(), world, false, false, 1);
     bool early = false;
     world.on_start = [&] {
       if (world.started == 2) early = !learner.is_at_the_bottom();  // the first is the unused one
@@ -179,7 +179,7 @@ TEST(GradientBuckets, ATiedTableSetsOffFirstAndItsRowsFollow) {
   const auto unused = static_cast<std::size_t>(learner.parameters().back().tensor.numel());
   const auto table = static_cast<std::size_t>(learner.parameters()[BucketLearner::kTable].tensor.numel());
   Twin world;
-  GradientBuckets buckets(learner.parameters(), world, false, 1);
+  GradientBuckets buckets(learner.parameters(), world, false, false, 1);
   buckets.backward(learner.loss(false), true);
   buckets.finish();
   learner.clear();
@@ -200,7 +200,7 @@ TEST(GradientBuckets, ManyLateRowsAreAddedUpAsAWhole) {
   const auto expected = doubled(learner.gradients());
   learner.clear();
   Twin world;
-  GradientBuckets buckets(learner.parameters(), world, false, 1);
+  GradientBuckets buckets(learner.parameters(), world, false, false, 1);
   buckets.backward(learner.loss(false, BucketLearner::kWords), true);
   const int before = world.started;
   buckets.finish();
@@ -237,7 +237,7 @@ TEST(GradientBuckets, ShardsCoverHalfOfEveryBucket) {
   const auto expected = doubled(learner.gradients());
   learner.clear();
   Twin world;
-  GradientBuckets buckets(learner.parameters(), world, true, 500);
+  GradientBuckets buckets(learner.parameters(), world, true, false, 500);
   AdamW optimizer(learner.parameters(), {}, buckets.own());
   std::int64_t all = 0;
   for (const Parameter& p : learner.parameters()) all += p.tensor.numel();
@@ -266,6 +266,43 @@ TEST(GradientBuckets, ShardsCoverHalfOfEveryBucket) {
     EXPECT_EQ(state.at("m." + p.name).shape(), p.tensor.shape());
     for (std::int64_t j = 0; j < p.tensor.numel(); ++j)
       EXPECT_EQ(p.tensor.data<float>()[j] == 7.0F, j < begin || j >= end) << p.name << " " << j;
+  }
+}
+
+// Stored in bf16, matrices are exchanged in it, and their masters in f32.
+TEST(GradientBuckets, ShardsOfBf16Weights) {
+  const BucketLearner learner;
+  Twin world;
+  GradientBuckets buckets(learner.parameters(), world, true, true, 500);
+  AdamW optimizer(learner.parameters(), {.bf16_weights = true}, buckets.own());
+  buckets.backward(learner.loss(false), true);
+  buckets.finish();
+  optimizer.step(1e-2);
+  std::vector<std::vector<float>> own;
+  for (const Parameter& p : learner.parameters()) own.push_back(p.tensor.to(DType::f32).to_vector<float>());
+  learner.clear();
+  buckets.share_parameters();
+  const TensorMap masters = buckets.whole_masters(optimizer), parts = optimizer.masters();
+  for (std::size_t i = 0; i < learner.parameters().size(); ++i) {
+    const Parameter& p = learner.parameters()[i];
+    const bool matrix = p.tensor.rank() > 1;
+    ASSERT_EQ(p.tensor.dtype(), matrix ? DType::bf16 : DType::f32);
+    EXPECT_EQ(masters.contains(p.name), matrix);
+    const auto now = p.tensor.to(DType::f32).to_vector<float>();
+    const auto [begin, end] = buckets.own()[i];
+    for (std::int64_t j = 0; j < p.tensor.numel(); ++j) {
+      const auto at = static_cast<std::size_t>(j);
+      const bool mine = j >= begin && j < end;
+      if (mine) {
+        EXPECT_EQ(now[at], own[i][at]) << p.name;
+      } else {
+        EXPECT_TRUE(now[at] == 7 || (matrix && now[at] == 0)) << p.name;  // the halves of the twin's float 7
+      }
+      if (!matrix) continue;
+      const float master = masters.at(p.name).data<float>()[j];
+      EXPECT_EQ(master, mine ? parts.at(p.name).data<float>()[j - begin] : 7.0F) << p.name;
+      EXPECT_TRUE(!mine || static_cast<float>(bfloat16(master)) == now[at]) << p.name;
+    }
   }
 }
 

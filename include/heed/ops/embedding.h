@@ -7,7 +7,7 @@
 
 namespace heed {
 
-/// scale * table[ids]: table [V, D] (f32, f64; bf16 or f16 without gradient, giving f32), ids i64 [...],
+/// scale * table[ids]: table [V, D] (f32, f64; bf16 or f16, giving f32 and f32 gradients), ids i64 [...],
 /// result [..., D]. The row `padding_id` gets no gradient from lookups. Throws Error for an id outside [0,
 /// V).
 Tensor embedding(const Tensor& table, const Tensor& ids, double scale = 1.0,

@@ -30,8 +30,8 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 enum class WeightLayout { out_in, in_out };
 
 /// activation(x W^T + b): x [..., in], weight W [out, in] (or its transpose, by `layout`), bias [out] or
-/// undefined, result [..., out]. The weight may be bf16 or f16 if it needs no gradient; the product then
-/// widens it to f32.
+/// undefined, result [..., out]. The weight may be bf16 or f16, the numbers that a product in f32 then sees;
+/// its gradient is f32.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none, WeightLayout layout = WeightLayout::out_in);
 /// The same with matmul, a sum and activate; the weight has the dtype of x.

@@ -1,5 +1,6 @@
 // AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019), with the same updates as
-// torch.optim.AdamW, and the global gradient norm for clipping.
+// torch.optim.AdamW, and the global gradient norm for clipping. Weights may be stored in bf16 beside master
+// copies in f32, which take the updates (Micikevicius et al. 2018, "Mixed precision training", section 3.1).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,11 @@ struct AdamWOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.01;  ///< not applied to parameters whose `decays` is false
+  bool bf16_weights = false;   ///< stores the parameters that take it (takes_bf16) in bf16
 };
+
+/// Whether AdamWOptions::bf16_weights changes a parameter: f32 of two axes or more. Vectors cost little.
+bool takes_bf16(const Parameter& parameter);
 
 /// Elements [begin, end) of a tensor in the order of memory.
 struct ElementRange {
@@ -29,8 +34,9 @@ inline constexpr std::int64_t kMaxSteps = std::int64_t{1} << 53;
 /// Threads: one at a time.
 class AdamW {
  public:
-  /// Throws Error if a beta is outside [0, 1), if eps or weight_decay is negative, or if a parameter is not
-  /// f32 or f64.
+  /// With bf16_weights, the parameters' numbers become the masters, and the parameters hold them rounded from
+  /// now on. Throws Error if a beta is outside [0, 1), if eps or weight_decay is negative, or if a parameter
+  /// is not f32 or f64.
   AdamW(std::vector<Parameter> parameters, const AdamWOptions& options);
   /// Updates only `ranges` of the parameters, one each, and keeps only their state.
   AdamW(std::vector<Parameter> parameters, const AdamWOptions& options, std::vector<ElementRange> ranges);
@@ -39,13 +45,16 @@ class AdamW {
   /// gradient:
   ///   p *= 1 - lr * weight_decay;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
   ///   p -= lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps).
+  /// Where there is a master, it is p, and the parameter becomes bf16(p), nearest, ties to even.
   void step(double lr, double grad_scale = 1);
   void zero_grad() const;
 
-  /// Returns the optimizer's state: `m.NAME` and `v.NAME` in the parameter's dtype and shape, or, where only
-  /// a part of it is updated, of that part; and `steps` i64 [parameters].
+  /// Returns the optimizer's state: `m.NAME` and `v.NAME` in the gradient's dtype and the parameter's shape,
+  /// or, where only a part of it is updated, of that part; and `steps` i64 [parameters].
   TensorMap state() const;
-  /// Returns the bytes of `m` and `v`.
+  /// Returns the master copies by the parameters' names, of the same parts.
+  TensorMap masters() const;
+  /// Returns the bytes of `m`, `v` and the master copies.
   std::int64_t state_bytes() const;
   /// Copies the state of whole parameters into the optimizer. Throws Error if a tensor is missing, unknown,
   /// or of another shape or dtype.
@@ -55,6 +64,7 @@ class AdamW {
   std::vector<Parameter> parameters_;
   AdamWOptions options_;
   std::vector<ElementRange> ranges_;
+  std::vector<Tensor> masters_;  // f32, or undefined
   std::vector<Tensor> m_;
   std::vector<Tensor> v_;
   std::vector<std::int64_t> steps_;

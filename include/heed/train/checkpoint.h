@@ -57,9 +57,11 @@ void verify_checkpoint(const std::filesystem::path& checkpoint);
 /// Reads training.json of a checkpoint. Throws Error if it is missing or malformed.
 TrainingState load_training_state(const std::filesystem::path& checkpoint);
 
-/// Copies the checkpoint's tensors into parameters and optimizer. Throws Error if they do not match.
-void load_checkpoint_tensors(const std::filesystem::path& checkpoint,
-                             const std::vector<Parameter>& parameters, AdamW& optimizer);
+/// Copies the checkpoint's weights into the parameters. Throws Error if they do not match.
+void load_checkpoint_weights(const std::filesystem::path& checkpoint,
+                             const std::vector<Parameter>& parameters);
+/// Copies the checkpoint's moments into the optimizer. Throws Error if they do not match.
+void load_checkpoint_optimizer(const std::filesystem::path& checkpoint, AdamW& optimizer);
 
 /// Copies into each of `parameters` its mean, summed in f64, over the model.safetensors of `directories`.
 /// Throws Error if one is missing, of another shape or not finite, or if a checkpoint is damaged.

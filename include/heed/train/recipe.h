@@ -37,7 +37,7 @@ struct Recipe {
 
   struct Data {
     std::string format{};  ///< tsv, lines, jsonl, text, labelled, conll, squad; empty: the task's default
-    std::filesystem::path train;  ///< a file; texts: also a folder
+    std::filesystem::path train;  ///< a file, or a folder of files
     std::filesystem::path dev;
     std::filesystem::path test;
     std::filesystem::path train_source;  ///< lines
@@ -125,6 +125,7 @@ struct Recipe {
     std::array<double, 2> betas{0.9, 0.98};
     double eps = 1e-9;
     std::string precision = "f32";  ///< of matrix products: f32, or bf16 with sums and weights in f32
+    std::string weights = "f32";    ///< stored matrices: f32, or bf16 beside f32 masters of the optimizer
     bool shard_optimizer = false;   ///< each process keeps a part of the optimizer's state (ZeRO stage 1)
     bool gradient_checkpointing = false;  ///< layers are computed again in the backward pass: less memory
     std::int64_t seed = 1;                ///< for initialization, dropout and the order of the data

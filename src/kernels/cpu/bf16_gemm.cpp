@@ -30,12 +30,16 @@ std::vector<bfloat16> rounded(const float* data, std::int64_t rows, std::int64_t
 
 void detail::bf16_gemm_rounded(const Bf16Gemm& args) {
   const std::vector<bfloat16> x = rounded(args.x, args.m, args.k, args.x_row, args.x_column);
-  const std::vector<bfloat16> w = rounded(args.w, args.n, args.k, args.w_row, args.w_column);
+  std::vector<bfloat16> w;
+  if (args.w_dtype == DType::f32)
+    w = rounded(static_cast<const float*>(args.w), args.n, args.k, args.w_row, args.w_column);
   std::vector<float> wide(x.size());
   convert(x.data(), wide.data(), static_cast<std::int64_t>(x.size()));
   InvariantGemm product{.m = args.m, .n = args.n, .k = args.k};
   product.x = dense_matrix(wide.data(), DType::f32, args.m, args.k, args.x_column != 1);
-  product.w.strided = dense_matrix(w.data(), DType::bf16, args.n, args.k, args.w_column != 1);
+  product.w.strided = args.w_dtype == DType::f32
+                          ? dense_matrix(w.data(), DType::bf16, args.n, args.k, args.w_column != 1)
+                          : StridedMatrix{args.w, args.w_dtype, args.w_row, args.w_column};
   product.y = args.y;
   product.ldy = args.ldy;
   product.accumulate = args.accumulate;

@@ -52,9 +52,10 @@ std::uint16_t* tiles_room(std::int64_t tiles) {
   return kept.front().numbers;
 }
 
-// A matrix [lines, k]: the rows of x, or the columns of the product.
+// A matrix [lines, k] of f32 or bf16: the rows of x, or the columns of the product.
+template <class T>
 struct Operand {
-  const float* data;
+  const T* data;
   std::int64_t lines, k, line, step;  // distances between lines, and between steps of k
 };
 
@@ -64,8 +65,18 @@ HEED_AMX inline __m512 load(const float* x, std::int64_t count) {
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), x);
 }
 
-HEED_AMX inline __m512i rounded(__m512 upper, __m512 lower) {
+HEED_AMX inline __m256i load(const bfloat16* x, std::int64_t count) {
+  if (count >= kSide) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
+  if (count <= 0) return _mm256_setzero_si256();
+  return _mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << count) - 1), x);
+}
+
+// 16 numbers and 16 more, as bf16.
+HEED_AMX inline __m512i join(__m512 upper, __m512 lower) {
   return (__m512i)_mm512_cvtne2ps_pbh(upper, lower);
+}
+HEED_AMX inline __m512i join(__m256i upper, __m256i lower) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(lower), upper, 1);
 }
 
 // Row i of a becomes column i.
@@ -95,27 +106,27 @@ HEED_AMX void transpose(__m512i* a) {
 
 // The tile of 16 lines from `line` and 32 steps from `step`, zeros beyond the matrix: [line][pair of steps],
 // or, for w, [pair of steps][line]. kWhole: all of it lies within the matrix.
-template <bool kWhole>
-HEED_AMX inline void place_tile(const Operand& x, std::int64_t line, std::int64_t step, bool lines_inside,
+template <bool kWhole, class T>
+HEED_AMX inline void place_tile(const Operand<T>& x, std::int64_t line, std::int64_t step, bool lines_inside,
                                 std::uint16_t* tile) {
   const std::int64_t lines = kWhole ? kSide : std::min(kSide, x.lines - line);
   const std::int64_t steps = kWhole ? kSteps : std::min(kSteps, x.k - step);
-  const float* corner = x.data + line * x.line + step * x.step;
+  const T* corner = x.data + line * x.line + step * x.step;
   __m512i rows[16];
   if (x.step == 1) {
     for (std::int64_t i = 0; i < kSide; ++i) {
-      const float* from = corner + i * x.line;
-      rows[i] = i < lines ? rounded(load(from + 16, steps - 16), load(from, steps)) : _mm512_setzero_si512();
+      const T* from = corner + i * x.line;
+      rows[i] = i < lines ? join(load(from + 16, steps - 16), load(from, steps)) : _mm512_setzero_si512();
     }
   } else {
     // Two steps side by side: their numbers of one line become neighbours.
     const __m512i zip = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
                                          22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     for (std::int64_t i = 0; i < kSide; ++i) {
-      const float* from = corner + 2 * i * x.step;
-      const __m512 first = load(from, 2 * i < steps ? lines : 0),
-                   second = load(from + x.step, 2 * i + 1 < steps ? lines : 0);
-      rows[i] = _mm512_permutexvar_epi16(zip, rounded(second, first));
+      const T* from = corner + 2 * i * x.step;
+      const auto first = load(from, 2 * i < steps ? lines : 0),
+                 second = load(from + x.step, 2 * i + 1 < steps ? lines : 0);
+      rows[i] = _mm512_permutexvar_epi16(zip, join(second, first));
     }
   }
   if ((x.step == 1) == lines_inside) transpose(rows);
@@ -178,7 +189,8 @@ HEED_AMX void micro_kernel_at_edge(std::int64_t depth, const std::uint16_t* x, s
 
 // Rows [first, last) and steps of k from tile `from` on, rearranged into panels of 16 rows, in the order in
 // which they lie in memory.
-HEED_AMX void place_tiles(const Operand& x, std::int64_t first, std::int64_t last, std::int64_t from,
+template <class T>
+HEED_AMX void place_tiles(const Operand<T>& x, std::int64_t first, std::int64_t last, std::int64_t from,
                           std::int64_t depth, bool lines_inside, std::uint16_t* to, std::int64_t panel) {
   const std::int64_t panels = parts(last - first, kSide);
   const bool by_line = x.step == 1;
@@ -194,10 +206,21 @@ HEED_AMX void place_tiles(const Operand& x, std::int64_t first, std::int64_t las
   }
 }
 
+// All of w.
+template <class T>
+void place_all_tiles(const Bf16Gemm& p, std::uint16_t* tiles) {
+  const Operand<T> w{static_cast<const T*>(p.w), p.n, p.k, p.w_row, p.w_column};
+  const std::int64_t k_tiles = parts(p.k, kSteps), panels = 2 * parts(p.n, kPair);
+  parallel_for(panels, 1 + kThreadWork / 64 / (k_tiles * kTile), [&](std::int64_t begin, std::int64_t end) {
+    place_tiles(w, begin * kSide, end * kSide, 0, k_tiles, true, tiles + begin * k_tiles * kTile,
+                k_tiles * kTile);
+  });
+}
+
 // Rows [first, last) of the product, for columns [first_pair, last_pair) of 32.
 HEED_AMX void multiply_part(const Bf16Gemm& p, const std::uint16_t* w, std::int64_t first, std::int64_t last,
                             std::int64_t first_pair, std::int64_t last_pair) {
-  const Operand x{p.x, p.m, p.k, p.x_row, p.x_column};
+  const Operand<float> x{p.x, p.m, p.k, p.x_row, p.x_column};
   const std::int64_t k_tiles = parts(p.k, kSteps), most = kKc / kSteps;
   const std::int64_t end = first + parts(last - first, kPair) * kPair;
   std::uint16_t* room = tiles_room<0>(parts(kMc, kPair) * 2 * most);
@@ -249,14 +272,13 @@ bool bf16_gemm_is_fast() {
 }
 
 void detail::bf16_gemm_amx(const Bf16Gemm& p) {
-  const Operand w{p.w, p.n, p.k, p.w_row, p.w_column};
   const std::int64_t k_tiles = parts(p.k, kSteps), pairs = parts(p.n, kPair);
   std::uint16_t* tiles = tiles_room<1>(2 * pairs * k_tiles);
-  parallel_for(2 * pairs, 1 + kThreadWork / 64 / (k_tiles * kTile),
-               [&](std::int64_t begin, std::int64_t end) {
-                 place_tiles(w, begin * kSide, end * kSide, 0, k_tiles, true, tiles + begin * k_tiles * kTile,
-                             k_tiles * kTile);
-               });
+  if (p.w_dtype == DType::bf16) {
+    place_all_tiles<bfloat16>(p, tiles);
+  } else {
+    place_all_tiles<float>(p, tiles);
+  }
   // Enough parts for every thread; of rows first, since each part rearranges its own.
   const std::int64_t useful = std::max<std::int64_t>(1, p.m * p.n * p.k / kThreadWork);
   const std::int64_t team = team_size(useful, 1), wanted = team > 1 ? std::min(4 * team, useful) : 1;

@@ -57,6 +57,20 @@ void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, st
   }
 }
 
+void gemm_of_bf16(bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
+                  std::int64_t lda, const bfloat16* b, std::int64_t ldb, float* c, std::int64_t ldc,
+                  Precision precision) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) return scale_rows(m, n, 0.0F, c, ldc);
+  const std::int64_t b_row = transpose_b ? ldb : 1, b_column = transpose_b ? 1 : ldb;
+  if (precision == Precision::bf16)
+    return bf16_gemm({m, n, k, a, lda, 1, b, b_row, b_column, c, ldc, false, DType::bf16});
+  InvariantGemm args{.m = m, .n = n, .k = k, .y = c, .ldy = ldc};
+  args.x = {a, DType::f32, lda, 1};
+  args.w.strided = {b, DType::bf16, b_row, b_column};
+  invariant_gemm(args);
+}
+
 template <class T>
 void gemm_batched(const GemmBatch& batch, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
                   std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T beta,
