@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "data/input_files.h"
 #include "data/lines.h"
 #include "heed/error.h"
 #include "heed/text/unicode.h"
@@ -118,24 +119,28 @@ const ParallelCorpus::Row& ParallelCorpus::at(std::int64_t row) const {
   return rows_.view()[static_cast<std::size_t>(row)];
 }
 
-ParallelCorpus load_tsv(const std::filesystem::path& file, const CorpusOptions& options, DataReport& report) {
-  check_limits(file.string(), options);
-  check_columns(file.string(), options);
-  data::Lines lines(file);
+ParallelCorpus load_tsv(const std::filesystem::path& path, const CorpusOptions& options, DataReport& report) {
+  check_limits(path.string(), options);
+  check_columns(path.string(), options);
   ParallelCorpus corpus(options.folder);
-  for (std::string line; lines.next(line);) {
-    ++report.lines;
-    if (first_invalid_utf8(line)) {
-      report.skip(SkipReason::not_utf8, lines.count());
-    } else if (trim(line).empty()) {
-      report.skip(SkipReason::empty_side, lines.count());
-    } else if (const auto columns = pick_columns(line, options)) {
-      take(columns->first, columns->second, lines.count(), options, corpus, report);
-    } else {
-      report.skip(SkipReason::wrong_columns, lines.count());
+  std::int64_t number = 0;
+  for (const std::filesystem::path& file : data::input_files(path)) {
+    data::Lines lines(file);
+    for (std::string line; lines.next(line);) {
+      ++number;
+      ++report.lines;
+      if (first_invalid_utf8(line)) {
+        report.skip(SkipReason::not_utf8, number);
+      } else if (trim(line).empty()) {
+        report.skip(SkipReason::empty_side, number);
+      } else if (const auto columns = pick_columns(line, options)) {
+        take(columns->first, columns->second, number, options, corpus, report);
+      } else {
+        report.skip(SkipReason::wrong_columns, number);
+      }
     }
   }
-  require_any(file.string(), corpus, report);
+  require_any(path.string(), corpus, report);
   corpus.finish();
   return corpus;
 }

@@ -68,12 +68,11 @@ std::vector<std::string> names_of(const Json& value) {
   return names;
 }
 
-/// The value of a key, marked as used; null if it is absent or null.
+/// The value of a key, marked as used even where there is none; null if it is absent or null.
 const Json* find(ConfigNode& node, std::string_view name) {
   const Json* value = member(*node.value, name);
-  if (value == nullptr) return nullptr;
   node.used.emplace(name);
-  return value->is_null() ? nullptr : value;
+  return value == nullptr || value->is_null() ? nullptr : value;
 }
 
 void collect_unused(const ConfigNode& node, const std::string& prefix, std::vector<std::string>& out) {
@@ -83,6 +82,14 @@ void collect_unused(const ConfigNode& node, const std::string& prefix, std::vect
     if (!node.used.contains(name)) out.push_back(prefix + name);
     const auto inner = node.inner.find(name);
     if (inner != node.inner.end()) collect_unused(*inner->second, prefix + name + ".", out);
+  }
+}
+
+void collect_asked(const ConfigNode& node, const std::string& prefix, std::vector<std::string>& out) {
+  for (const std::string& name : node.used) {
+    out.push_back(prefix + name);
+    const auto inner = node.inner.find(name);
+    if (inner != node.inner.end()) collect_asked(*inner->second, prefix + name + ".", out);
   }
 }
 
@@ -264,6 +271,12 @@ void Config::ignore(std::initializer_list<std::string_view> names) const {
 std::vector<std::string> Config::unused() const {
   std::vector<std::string> names;
   collect_unused(*node_, prefix_, names);
+  return names;
+}
+
+std::vector<std::string> Config::asked() const {
+  std::vector<std::string> names;
+  collect_asked(*node_, prefix_, names);
   return names;
 }
 

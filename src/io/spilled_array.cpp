@@ -52,6 +52,7 @@ void SpilledBytes::append(std::span<const std::byte> bytes) {
 // Moves the bytes in memory to the file.
 void SpilledBytes::spill() {
   if (descriptor_ < 0) {
+    if (!std::filesystem::is_directory(folder_)) folder_ = std::filesystem::temp_directory_path();
     std::filesystem::path path;
     do {
       path = io::temporary_beside(folder_ / "spilled");

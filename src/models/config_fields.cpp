@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/edit_distance.h"
+
 namespace heed {
 
 std::int64_t layer_count(const Config& json, const char* key, std::int64_t default_value) {
@@ -186,10 +188,37 @@ void ignore_common_keys(const Config& json) {
                "xla_device"});
 }
 
+namespace {
+
+// The last word of a key: heads of num_attention_heads.
+std::string last_word(const std::string& key) { return key.substr(key.rfind('_') + 1); }
+
+// What `key` was probably meant to be: of the known ones with the same last word (num_hidden_layers for
+// num_layers) the nearest, else one of nearly the same letters. Empty: none.
+std::string meant_key(const std::string& key, const std::vector<std::string>& known) {
+  std::string nearest;
+  for (const std::string& name : known) {
+    const bool nearer = nearest.empty() || edit_distance(name, key) < edit_distance(nearest, key);
+    if (last_word(name) == last_word(key) && nearer) nearest = name;
+  }
+  return nearest.empty() ? nearest_word(key, known) : nearest;
+}
+
+}  // namespace
+
 void refuse_unknown_keys(const Config& json) {
   const std::vector<std::string> unused = json.unused();
-  if (!unused.empty())
-    throw Error(json.where() + ": " + unused.front() + ": expected only known settings, got one more");
+  if (unused.empty()) return;
+  const std::string& key = unused.front();
+  const std::size_t name = key.rfind('.') + 1;  // after the object that the key is in
+  std::vector<std::string> known;
+  for (const std::string& asked : json.asked()) {
+    if (asked.rfind('.') + 1 == name && asked.compare(0, name, key, 0, name) == 0)
+      known.push_back(asked.substr(name));
+  }
+  std::string hint = meant_key(key.substr(name), known);
+  if (!hint.empty()) hint = std::string(" (did you mean ").append(hint).append("?)");
+  throw Error(json.where() + ": " + key + ": expected only known settings, got one more" + hint);
 }
 
 std::string dtype_in_config(DType dtype) {

@@ -45,8 +45,8 @@ std::int64_t single_id(const Config& json, const char* key, std::int64_t default
 /// Marks the keys that any config may have and that change nothing in the model itself: names, versions,
 /// labels, settings of generation and of other tools. Throws Error for quantised weights.
 void ignore_common_keys(const Config& json);
-/// Throws Error for a key that is still unused: a new model is as its description. For an existing model such
-/// keys are reported instead (Model::unknown_settings).
+/// Throws Error for a key that is still unused, naming the nearest that was asked for: a new model is as its
+/// description. For an existing model such keys are reported instead (Model::unknown_settings).
 void refuse_unknown_keys(const Config& json);
 /// A dtype as config.json spells it: float32, bfloat16, float16, ...
 std::string dtype_in_config(DType dtype);

@@ -106,11 +106,17 @@ EntityReport entity_report(std::span<const std::vector<std::string>> predicted,
     report.right +=
         std::count_if(found.begin(), found.end(), [&](const Entity& e) { return wanted.contains(e); });
   }
-  const auto hits = static_cast<double>(report.right);
-  report.precision = ratio(hits, static_cast<double>(report.predicted));
-  report.recall = ratio(hits, static_cast<double>(report.support));
-  report.f1 = ratio(2 * hits, static_cast<double>(report.predicted + report.support));
-  return report;
+  return entity_report(report.right, report.predicted, report.support);
+}
+
+EntityReport entity_report(std::int64_t right, std::int64_t predicted, std::int64_t support) {
+  const auto hits = static_cast<double>(right);
+  return {right,
+          predicted,
+          support,
+          ratio(hits, static_cast<double>(predicted)),
+          ratio(hits, static_cast<double>(support)),
+          ratio(2 * hits, static_cast<double>(predicted + support))};
 }
 
 AnswerScore answer_score(std::string_view predicted, std::span<const std::string> right) {

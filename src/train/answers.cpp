@@ -32,16 +32,17 @@ std::vector<std::int64_t> tokens_of(const Encoding& window, std::int64_t start, 
 AnswersTask::AnswersTask(const Recipe& recipe, const TrainOptions& options,
                          const std::filesystem::path& checkpoint)
     : LabelledTask(recipe, options) {
-  const std::vector<AnsweredQuestion> all = read_squad(recipe.data.train);
-  const Folds folds = split_examples(static_cast<std::int64_t>(all.size()), recipe.data);
-  const std::vector<AnsweredQuestion> train = chosen(all, folds.train);
-  dev_ = recipe.data.dev.empty() ? chosen(all, folds.dev) : read_squad(recipe.data.dev);
-  test_ = recipe.data.test.empty() ? chosen(all, folds.test) : read_squad(recipe.data.test);
+  LabelledParts<AnsweredQuestions> parts = read_parts(
+      recipe.data, [&](const std::filesystem::path& path) { return read_squad(path, options.output); });
+  const ChosenRecords<AnsweredQuestions>& train = parts.train;
+  dev_ = std::move(parts.dev);
+  test_ = std::move(parts.test);
   message(fmt::format("{} questions to train on, {} for development, {} for the test", train.size(),
                       dev_.size(), test_.size()));
-  const SentenceSource texts = [&train, next = std::size_t{0}, second = false](std::string& text) mutable {
+  const SentenceSource texts = [&train, next = std::int64_t{0}, second = false](std::string& text) mutable {
     if (next == train.size()) return false;
-    text = second ? train[next].context : train[next].question;
+    const AnsweredQuestion asked = train[next];
+    text = second ? asked.context : asked.question;
     next += second;
     second = !second;
     return true;
@@ -53,12 +54,13 @@ AnswersTask::AnswersTask(const Recipe& recipe, const TrainOptions& options,
   begin_training(std::move(examples));
 }
 
-LabelledTask::Examples AnswersTask::tokenize(const std::vector<AnsweredQuestion>& questions,
+LabelledTask::Examples AnswersTask::tokenize(const ChosenRecords<AnsweredQuestions>& questions,
                                              std::int64_t& dropped) const {
   const Truncation truncation{
       .max_length = longest(), .strategy = Truncation::Strategy::only_second, .stride = recipe_.task.stride};
-  Examples examples;
-  for (const AnsweredQuestion& question : questions) {
+  Examples examples(options_.output);
+  for (std::int64_t i = 0; i < questions.size(); ++i) {
+    const AnsweredQuestion question = questions[i];
     const auto length = static_cast<std::int64_t>(count_characters(question.answers.front()));
     for (const Encoding& window :
          tokenizer_->encode_windows(question.question, question.context, truncation)) {
@@ -71,9 +73,10 @@ LabelledTask::Examples AnswersTask::tokenize(const std::vector<AnsweredQuestion>
         ++dropped;
         continue;
       }
-      examples.push_back(std::move(example));
+      examples.add(example);
     }
   }
+  examples.finish();
   if (examples.empty()) throw Error("answers: expected windows that contain answers, got none");
   return examples;
 }
@@ -83,7 +86,7 @@ std::optional<Evaluation> AnswersTask::test() {
   return evaluate(test_);
 }
 
-Evaluation AnswersTask::evaluate(const std::vector<AnsweredQuestion>& questions) const {
+Evaluation AnswersTask::evaluate(const ChosenRecords<AnsweredQuestions>& questions) const {
   std::int64_t dropped = 0;  // windows without the answer have no loss
   const Examples examples = tokenize(questions, dropped);
   double sum = 0;
@@ -93,20 +96,27 @@ Evaluation AnswersTask::evaluate(const std::vector<AnsweredQuestion>& questions)
     sum += span_loss(logits, batch.labels, {.reduction = Reduction::sum}).item();
   });
   Communicator& world = processes_of(options_);
-  const auto [begin, end] = part_of(std::ssize(questions), world.rank(), world.size());
-  const std::vector<AnsweredQuestion> own(questions.begin() + begin, questions.begin() + end);
-  std::vector<Question> asked;
-  for (const AnsweredQuestion& question : own) asked.push_back({question.question, question.context});
+  const auto [begin, end] = part_of(questions.size(), world.rank(), world.size());
   AnswerOptions options;
   options.max_input_tokens = longest();
   options.stride = recipe_.task.stride;
   options.max_answer_tokens = 30;
-  const auto answers = answer(*model_, *tokenizer_, asked, options);
   double exact = 0, f1 = 0;
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    const AnswerScore score = answer_score(answers[i].empty() ? "" : answers[i].front().text, own[i].answers);
-    exact += score.exact;
-    f1 += score.f1;
+  constexpr std::int64_t kAtOnce = 1024;
+  for (std::int64_t from = begin; from < end; from += kAtOnce) {
+    std::vector<Question> asked;
+    std::vector<std::vector<std::string>> right;
+    for (std::int64_t i = from; i < std::min(end, from + kAtOnce); ++i) {
+      AnsweredQuestion question = questions[i];
+      asked.push_back({std::move(question.question), std::move(question.context)});
+      right.push_back(std::move(question.answers));
+    }
+    const auto answers = answer(*model_, *tokenizer_, asked, options);
+    for (std::size_t i = 0; i < right.size(); ++i) {
+      const AnswerScore score = answer_score(answers[i].empty() ? "" : answers[i].front().text, right[i]);
+      exact += score.exact;
+      f1 += score.f1;
+    }
   }
   const auto count = static_cast<double>(questions.size());
   const std::vector<double> total = world.sum({sum, exact, f1});

@@ -22,14 +22,16 @@ LabelProblem problem_of(const Recipe& recipe) {
 }
 
 // The different labels in order: numbers by value, others by their bytes.
-std::vector<std::string> names_of(const std::vector<LabelledText>& texts) {
+std::vector<std::string> names_of(const LabelledTexts& texts) {
   const auto number = [](const std::string& label) {
     double value = 0;
     const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), value);
     return error == std::errc() && end == label.data() + label.size() ? value : HUGE_VAL;
   };
   std::set<std::string> names;
-  for (const LabelledText& text : texts) names.insert(text.labels.begin(), text.labels.end());
+  for (std::int64_t i = 0; i < texts.size(); ++i) {
+    for (std::string& label : texts[i].labels) names.insert(std::move(label));
+  }
   std::vector<std::string> sorted(names.begin(), names.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [&](const std::string& a, const std::string& b) { return number(a) < number(b); });
@@ -52,10 +54,11 @@ std::vector<std::string> names_with(const std::filesystem::path& from, std::vect
   return all ? known : names;
 }
 
-SentenceSource texts_of(const std::vector<LabelledText>& texts) {
-  return [&texts, next = std::size_t{0}, second = false](std::string& text) mutable {
+SentenceSource texts_of(const ChosenRecords<LabelledTexts>& texts) {
+  return [&texts, next = std::int64_t{0}, second = false](std::string& text) mutable {
     while (next < texts.size()) {
-      text = second ? texts[next].pair : texts[next].text;
+      const LabelledText labelled = texts[next];
+      text = second ? labelled.pair : labelled.text;
       next += second;
       second = !second;
       if (!text.empty()) return true;
@@ -64,13 +67,12 @@ SentenceSource texts_of(const std::vector<LabelledText>& texts) {
   };
 }
 
-float value_of(const LabelledText& text, const std::filesystem::path& file) {
+float value_of(const std::string& label, const std::string& where) {
   float value = 0;
-  const std::string& label = text.labels.front();
   const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), value);
   if (error == std::errc() && end == label.data() + label.size()) return value;
-  throw Error(fmt::format("{}:{}: expected a number to predict (task.problem is \"regression\"), got \"{}\"",
-                          file.string(), text.line, label));
+  throw Error(fmt::format("{}: expected a number to predict (task.problem is \"regression\"), got \"{}\"",
+                          where, label));
 }
 
 }  // namespace
@@ -79,38 +81,31 @@ ClassificationTask::ClassificationTask(const Recipe& recipe, const TrainOptions&
                                        const std::filesystem::path& checkpoint)
     : LabelledTask(recipe, options), problem_(problem_of(recipe)) {
   std::int64_t skipped = 0;
-  const auto read = [&](const std::filesystem::path& file) {
-    LabelledTexts found = read_labelled(file, recipe);
+  const auto [all, train, dev, test] = read_parts(recipe.data, [&](const std::filesystem::path& path) {
+    LabelledTexts found = read_labelled(path, recipe, options.output);
     skipped += found.skipped;
-    return std::move(found.texts);
-  };
-  const std::vector<LabelledText> all = read(recipe.data.train);
-  const Folds folds = split_examples(static_cast<std::int64_t>(all.size()), recipe.data);
-  const auto part = [&](const std::filesystem::path& file, const std::vector<std::int64_t>& rows) {
-    return file.empty() ? chosen(all, rows) : read(file);
-  };
-  const std::vector<LabelledText> train = chosen(all, folds.train), dev = part(recipe.data.dev, folds.dev),
-                                  test = part(recipe.data.test, folds.test);
+    return found;
+  });
   message(fmt::format("{} texts to train on, {} for development, {} for the test{}", train.size(), dev.size(),
                       test.size(), skipped > 0 ? fmt::format(", {} without text skipped", skipped) : ""));
   const bool regression = problem_ == LabelProblem::regression;
   const std::vector<std::string> names =
       regression ? std::vector<std::string>{"LABEL_0"}
-                 : names_with(checkpoint.empty() ? options.init : checkpoint, names_of(all));
+                 : names_with(checkpoint.empty() ? options.init : checkpoint, names_of(*all));
   if (problem_ == LabelProblem::single_label) check_labels(names, "labels", recipe.data.train);
   load_or_make(checkpoint, texts_of(train), "ForSequenceClassification",
                label_members(names, problem_name(problem_)));
-  dev_ = tokenize(dev, recipe.data.dev.empty() ? recipe.data.train : recipe.data.dev);
-  test_ = tokenize(test, recipe.data.test.empty() ? recipe.data.train : recipe.data.test);
-  begin_training(tokenize(train, recipe.data.train));
+  dev_ = tokenize(dev);
+  test_ = tokenize(test);
+  begin_training(tokenize(train));
 }
 
-LabelledTask::Examples ClassificationTask::tokenize(const std::vector<LabelledText>& texts,
-                                                    const std::filesystem::path& file) const {
+LabelledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabelledTexts>& texts) const {
   const std::vector<std::string>& names = model_->labels();
-  Examples examples;
+  Examples examples(options_.output);
   const Truncation truncation{.max_length = longest()};
-  for (const LabelledText& text : texts) {
+  for (std::int64_t i = 0; i < texts.size(); ++i) {
+    const LabelledText text = texts[i];
     const std::optional<std::string_view> pair =
         text.pair.empty() ? std::nullopt : std::optional<std::string_view>(text.pair);
     const Encoding encoding = tokenizer_->encode_truncated(text.text, pair, truncation);
@@ -119,14 +114,14 @@ LabelledTask::Examples ClassificationTask::tokenize(const std::vector<LabelledTe
                     {},
                     {}};
     if (problem_ == LabelProblem::regression) {
-      example.values = {value_of(text, file)};
+      example.values = {value_of(text.labels.front(), texts.list->where(text))};
     } else {
       std::vector<float> present(names.size());
       for (const std::string& label : text.labels) {
         const auto found = std::find(names.begin(), names.end(), label);
         if (found == names.end()) {
-          throw Error(fmt::format("{}:{}: expected one of the labels of the training texts ({}), got \"{}\"",
-                                  file.string(), text.line, fmt::join(names, ", "), label));
+          throw Error(fmt::format("{}: expected one of the labels of the training texts ({}), got \"{}\"",
+                                  texts.list->where(text), fmt::join(names, ", "), label));
         }
         example.labels = {found - names.begin()};
         present[static_cast<std::size_t>(found - names.begin())] = 1;
@@ -136,8 +131,9 @@ LabelledTask::Examples ClassificationTask::tokenize(const std::vector<LabelledTe
         example.values = std::move(present);
       }
     }
-    examples.push_back(std::move(example));
+    examples.add(example);
   }
+  examples.finish();
   return examples;
 }
 
@@ -165,7 +161,7 @@ Evaluation ClassificationTask::evaluate(const Examples& examples) const {
     const std::vector<float> scores = logits.to(DType::f32).to_vector<float>();
     const auto labels = static_cast<std::size_t>(logits.size(1));
     for (std::size_t i = 0; i < batch.rows.size(); ++i) {
-      const Example& example = examples[static_cast<std::size_t>(batch.rows[i])];
+      const Example example = examples[batch.rows[i]];
       const float* row = scores.data() + i * labels;
       if (problem_ == LabelProblem::single_label) {
         predicted.push_back(static_cast<std::size_t>(std::max_element(row, row + labels) - row));

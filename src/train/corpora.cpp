@@ -10,6 +10,7 @@
 #include <set>
 
 #include "core/json_document.h"
+#include "data/input_files.h"
 #include "data/lines.h"
 #include "heed/error.h"
 #include "heed/random.h"
@@ -44,13 +45,13 @@ std::vector<std::string> texts_of(const nlohmann::ordered_json& json, const std:
   return texts;
 }
 
-ParallelCorpus load_json_lines(const std::filesystem::path& file, const Recipe::Data& data,
-                               const std::filesystem::path& folder, DataReport& report) {
+// Adds the pairs of a file, whose lines are counted on from those of the report.
+void add_json_lines(const std::filesystem::path& file, const Recipe::Data& data, ParallelCorpus& corpus,
+                    DataReport& report) {
   data::Lines lines(file);
-  ParallelCorpus corpus(folder);
   for (std::string line; lines.next(line);) {
     ++report.lines;
-    const std::string where = fmt::format("{}:{}", file.string(), report.lines);
+    const std::string where = fmt::format("{}:{}", file.string(), lines.count());
     const nlohmann::ordered_json json = parse_json(line, where);
     if (!json.is_object()) throw Error(where + ": expected an object, got " + json.dump().substr(0, 40));
     const std::string source = fmt::format("{}", fmt::join(texts_of(json, data.source_key, where), " "));
@@ -64,7 +65,14 @@ ParallelCorpus load_json_lines(const std::filesystem::path& file, const Recipe::
     for (const std::string& target : targets) corpus.add(source, target, report.lines);
     ++report.kept;
   }
-  if (corpus.size() == 0) throw Error(file.string() + ": expected pairs, got none");
+}
+
+ParallelCorpus load_json_lines(const std::filesystem::path& path, const Recipe::Data& data,
+                               const std::filesystem::path& folder, DataReport& report) {
+  ParallelCorpus corpus(folder);
+  for (const std::filesystem::path& file : data::input_files(path))
+    add_json_lines(file, data, corpus, report);
+  if (corpus.size() == 0) throw Error(path.string() + ": expected pairs, got none");
   corpus.finish();
   return corpus;
 }

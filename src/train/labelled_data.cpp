@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/input_file.h"
 #include "core/json_document.h"
+#include "data/input_files.h"
+#include "data/lines.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
-#include "heed/io/json.h"
 #include "heed/random.h"
 #include "heed/text/unicode.h"
 
@@ -22,24 +21,17 @@ namespace {
 
 constexpr const char* kSpace = " \t\r";
 
-// The lines of a file, without their ends. Throws Error for text that is not UTF-8.
-std::vector<std::string> lines_of(const fs::path& file) {
-  const std::string text = read_file(file, file_limits::kText);
-  std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    std::size_t replaced = 0;
-    replace_invalid_utf8(line, &replaced);
-    if (replaced > 0) {
+// Calls `handle` for every line of a file and its number, from 1. Throws Error for text that is not UTF-8.
+template <class Handle>
+void for_each_line(const fs::path& file, const Handle& handle) {
+  data::Lines lines(file);
+  for (std::string line; lines.next(line);) {
+    if (first_invalid_utf8(line)) {
       throw Error(fmt::format("{}:{}: expected UTF-8, got other bytes (convert the file)", file.string(),
-                              lines.size() + 1));
+                              lines.count()));
     }
-    lines.push_back(std::move(line));
-    begin = end + 1;
+    handle(line, lines.count());
   }
-  return lines;
 }
 
 std::vector<std::string> split(const std::string& text, const char* separators, bool join_repeated) {
@@ -70,7 +62,7 @@ LabelledText parse_columns(const std::string& line, const std::string& where, co
                     where, number, columns.size()));
   };
   return {column(data.text_column), data.pair_column > 0 ? column(data.pair_column) : "",
-          labels_of(column(data.label_column), recipe), 0};
+          labels_of(column(data.label_column), recipe)};
 }
 
 LabelledText parse_object(const std::string& line, const std::string& where, const Recipe& recipe) {
@@ -81,7 +73,7 @@ LabelledText parse_object(const std::string& line, const std::string& where, con
                             json.is_object() && json.contains(key) ? json[key].dump() : "no such key"));
   };
   LabelledText labelled{
-      text(recipe.data.text_key), recipe.data.pair_key.empty() ? "" : text(recipe.data.pair_key), {}, 0};
+      text(recipe.data.text_key), recipe.data.pair_key.empty() ? "" : text(recipe.data.pair_key), {}};
   const auto found = json.find(recipe.data.label_key);
   if (found == json.end())
     throw Error(fmt::format("{}: {}: expected a label, got none", where, recipe.data.label_key));
@@ -93,6 +85,10 @@ LabelledText parse_object(const std::string& line, const std::string& where, con
   } else {
     add(*found);
   }
+  if (recipe.task.problem != "multi-label" && labelled.labels.size() != 1) {
+    throw Error(fmt::format("{}: {}: expected one label, got {} (task.problem = \"multi-label\" takes lists)",
+                            where, recipe.data.label_key, labelled.labels.size()));
+  }
   return labelled;
 }
 
@@ -100,109 +96,90 @@ LabelledText parse_labelled(const std::string& line, const Recipe& recipe) {
   const std::size_t begin = line.find_first_not_of(kSpace), end = line.find_first_of(kSpace, begin);
   const std::size_t text = end == std::string::npos ? end : line.find_first_not_of(kSpace, end);
   return {text == std::string::npos ? "" : line.substr(text), "",
-          labels_of(line.substr(begin, end - begin), recipe), 0};
+          labels_of(line.substr(begin, end - begin), recipe)};
 }
 
-// Where the answer begins in the context, which must contain it there.
-std::int64_t start_of(const nlohmann::ordered_json& answer, const std::string& context) {
-  const std::string& text = answer.at("text").get_ref<const std::string&>();
-  const std::int64_t start = answer.at("answer_start");
-  std::size_t at = 0;
-  for (std::int64_t i = 0; i < start && at < context.size(); ++i) {
-    for (++at; at < context.size() && (static_cast<unsigned char>(context[at]) & 0xC0u) == 0x80u;) ++at;
+// Reads the sentences of a CoNLL file, line by line.
+class ConllReader {
+ public:
+  ConllReader(TaggedSentences& to, std::string word_prefix) : to_(to), word_prefix_(std::move(word_prefix)) {}
+
+  void read(const fs::path& file) {
+    to_.files.push_back(file);
+    width_ = 0;
+    for_each_line(file, [&](const std::string& line, std::int64_t number) { add(line, number); });
+    end_sentence();
   }
-  if (start >= 0 && context.compare(at, text.size(), text) == 0) return start;
-  throw Error(fmt::format(
-      "answer_start: expected the character of the context at which \"{}\" begins, got {}", text, start));
-}
+
+ private:
+  void add(const std::string& line, std::int64_t number) {
+    const std::vector<std::string> columns = split(line, kSpace, true);
+    if (columns.empty() || columns.front() == "-DOCSTART-") return end_sentence();
+    if (sentence_.words.empty()) {
+      sentence_.file = std::ssize(to_.files) - 1;
+      sentence_.line = number;
+    }
+    const std::string where = fmt::format("{}:{}", to_.files.back().string(), number);
+    if (columns.size() < 2) {
+      throw Error(fmt::format("{}: expected a word and its tag, separated by a space or a tab, got \"{}\"",
+                              where, line));
+    }
+    if (width_ == 0) width_ = columns.size();
+    if (columns.size() != width_) {
+      throw Error(
+          fmt::format("{}: expected {} columns, as in the lines before, got {} (a line is a word, its tag "
+                      "last)",
+                      where, width_, columns.size()));
+    }
+    const std::string& word = columns.front();
+    const bool prefixed = word.starts_with(word_prefix_) && word.size() > word_prefix_.size();
+    sentence_.words.push_back(prefixed ? word.substr(word_prefix_.size()) : word);
+    sentence_.tags.push_back(columns.back());
+  }
+  void end_sentence() {
+    if (!sentence_.words.empty()) to_.entries.add(sentence_);
+    sentence_ = {};
+  }
+
+  TaggedSentences& to_;
+  std::string word_prefix_;
+  TaggedWords sentence_;
+  std::size_t width_ = 0;
+};
 
 }  // namespace
 
-LabelledTexts read_labelled(const fs::path& file, const Recipe& recipe) {
+LabelledTexts read_labelled(const fs::path& path, const Recipe& recipe, const fs::path& folder) {
   const std::string& format = recipe.data.format;
-  LabelledTexts read;
-  const std::vector<std::string> lines = lines_of(file);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i].find_first_not_of(kSpace) == std::string::npos) continue;
-    const std::string where = fmt::format("{}:{}", file.string(), i + 1);
-    LabelledText text = format == "jsonl"      ? parse_object(lines[i], where, recipe)
-                        : format == "labelled" ? parse_labelled(lines[i], recipe)
-                                               : parse_columns(lines[i], where, recipe);
-    if (text.text.find_first_not_of(kSpace) == std::string::npos) {
-      ++read.skipped;
-      continue;
-    }
-    text.line = static_cast<std::int64_t>(i) + 1;
-    read.texts.push_back(std::move(text));
+  LabelledTexts read{.entries = SpilledRecords<LabelledText>(folder), .files = data::input_files(path)};
+  for (std::size_t file = 0; file < read.files.size(); ++file) {
+    for_each_line(read.files[file], [&](const std::string& line, std::int64_t number) {
+      if (line.find_first_not_of(kSpace) == std::string::npos) return;
+      const std::string where = fmt::format("{}:{}", read.files[file].string(), number);
+      LabelledText text = format == "jsonl"      ? parse_object(line, where, recipe)
+                          : format == "labelled" ? parse_labelled(line, recipe)
+                                                 : parse_columns(line, where, recipe);
+      if (text.text.find_first_not_of(kSpace) == std::string::npos) {
+        ++read.skipped;
+        return;
+      }
+      text.file = static_cast<std::int64_t>(file);
+      text.line = number;
+      read.entries.add(text);
+    });
   }
-  if (read.texts.empty()) throw Error(file.string() + ": expected labelled texts, got none");
+  if (read.size() == 0) throw Error(path.string() + ": expected labelled texts, got none");
+  read.entries.finish();
   return read;
 }
 
-std::vector<TaggedWords> read_conll(const fs::path& file, const Recipe::Data& data) {
-  std::vector<TaggedWords> sentences;
-  TaggedWords sentence;
-  std::size_t width = 0;
-  const auto end_sentence = [&] {
-    if (!sentence.words.empty()) sentences.push_back(std::move(sentence));
-    sentence = {};
-  };
-  const std::vector<std::string> lines = lines_of(file);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const std::vector<std::string> columns = split(lines[i], kSpace, true);
-    if (columns.empty() || columns.front() == "-DOCSTART-") {
-      end_sentence();
-      continue;
-    }
-    if (columns.size() < 2) {
-      throw Error(fmt::format("{}:{}: expected a word and its tag, separated by a space or a tab, got \"{}\"",
-                              file.string(), i + 1, lines[i]));
-    }
-    if (width == 0) width = columns.size();
-    if (columns.size() != width) {
-      throw Error(
-          fmt::format("{}:{}: expected {} columns, as in the lines before, got {} (a line is a word, its tag "
-                      "last)",
-                      file.string(), i + 1, width, columns.size()));
-    }
-    std::string word = columns.front();
-    if (!data.word_prefix.empty() && word.starts_with(data.word_prefix) &&
-        word.size() > data.word_prefix.size())
-      word = word.substr(data.word_prefix.size());
-    sentence.words.push_back(std::move(word));
-    sentence.tags.push_back(columns.back());
-  }
-  end_sentence();
-  if (sentences.empty()) throw Error(file.string() + ": expected sentences of tagged words, got none");
-  return sentences;
-}
-
-std::vector<AnsweredQuestion> read_squad(const fs::path& file) {
-  const nlohmann::ordered_json json = parse_json(read_file(file, file_limits::kText), file.string());
-  std::vector<AnsweredQuestion> questions;
-  try {
-    for (const auto& article : json.at("data")) {
-      for (const auto& paragraph : article.at("paragraphs")) {
-        for (const auto& asked : paragraph.at("qas")) {
-          AnsweredQuestion question{asked.at("question"), paragraph.at("context"), {}, 0};
-          for (const auto& answer : asked.at("answers")) {
-            const std::int64_t start = start_of(answer, question.context);
-            if (question.answers.empty()) question.start = start;
-            question.answers.push_back(answer.at("text"));
-          }
-          // SQuAD 2's impossible questions have none.
-          if (!question.answers.empty()) questions.push_back(std::move(question));
-        }
-      }
-    }
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(fmt::format("{}: expected SQuAD's JSON (data[].paragraphs[].qas[]), got question {}: {}",
-                            file.string(), questions.size() + 1, error.what()));
-  } catch (const Error& error) {
-    throw Error(fmt::format("{}: question {}: {}", file.string(), questions.size() + 1, error.what()));
-  }
-  if (questions.empty()) throw Error(file.string() + ": expected questions with answers, got none");
-  return questions;
+TaggedSentences read_conll(const fs::path& path, const Recipe::Data& data, const fs::path& folder) {
+  TaggedSentences read{.entries = SpilledRecords<TaggedWords>(folder)};
+  ConllReader reader(read, data.word_prefix);
+  for (const fs::path& file : data::input_files(path)) reader.read(file);
+  if (read.size() == 0) throw Error(path.string() + ": expected sentences of tagged words, got none");
+  read.entries.finish();
+  return read;
 }
 
 Folds split_examples(std::int64_t size, const Recipe::Data& data) {

@@ -46,7 +46,7 @@ struct BatchMaker {
 
   // `rows` are a share of the batch `all`. The loss of spans is over the padded width, so that of a share has
   // the whole batch's.
-  LabelledBatch operator()(const std::vector<Example>& examples, std::span<const std::int64_t> rows,
+  LabelledBatch operator()(const SpilledRecords<Example>& examples, std::span<const std::int64_t> rows,
                            std::span<const std::int64_t> all, std::int64_t epoch) const {
     if (rows.empty()) return {};
     std::int64_t width = 0;
@@ -59,7 +59,7 @@ struct BatchMaker {
     batch.inputs.mask = Tensor::zeros(shape, DType::i64);
     if (type_ids) batch.inputs.type_ids = Tensor::zeros(shape, DType::i64);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const Example& example = examples[static_cast<std::size_t>(rows[i])];
+      const Example example = examples[rows[i]];
       const auto at = static_cast<std::int64_t>(i) * width;
       std::int64_t* ids = batch.inputs.ids.data<std::int64_t>() + at;
       std::copy(example.ids.begin(), example.ids.end(), ids);
@@ -74,17 +74,17 @@ struct BatchMaker {
   }
 
  private:
-  static std::int64_t size_of(const std::vector<Example>& examples, std::int64_t row) {
-    return static_cast<std::int64_t>(examples[static_cast<std::size_t>(row)].ids.size());
+  static std::int64_t size_of(const SpilledRecords<Example>& examples, std::int64_t row) {
+    return std::ssize(examples[row].ids);
   }
-  void add_labels(LabelledBatch& batch, const std::vector<Example>& examples, std::int64_t width) const {
+  void add_labels(LabelledBatch& batch, const SpilledRecords<Example>& examples, std::int64_t width) const {
     const auto count = static_cast<std::int64_t>(batch.rows.size());
-    const Example& first = examples[static_cast<std::size_t>(batch.rows.front())];
+    const Example first = examples[batch.rows.front()];
     batch.targets = count;
     if (!first.values.empty()) {
       std::vector<float> values;
       for (const std::int64_t row : batch.rows) {
-        const Example& example = examples[static_cast<std::size_t>(row)];
+        const Example example = examples[row];
         values.insert(values.end(), example.values.begin(), example.values.end());
       }
       batch.labels = Tensor::from(values, {count, static_cast<std::int64_t>(first.values.size())});
@@ -94,7 +94,7 @@ struct BatchMaker {
     batch.labels = Tensor::full(labels == 1 ? Shape{count} : Shape{count, labels},
                                 static_cast<double>(kIgnoredLabel), DType::i64);
     for (std::int64_t i = 0; i < count; ++i) {
-      const Example& example = examples[static_cast<std::size_t>(batch.rows[static_cast<std::size_t>(i)])];
+      const Example example = examples[batch.rows[static_cast<std::size_t>(i)]];
       std::copy(example.labels.begin(), example.labels.end(), batch.labels.data<std::int64_t>() + i * labels);
     }
     if (head != EncoderHead::token) return;
@@ -124,10 +124,11 @@ TokenDropout token_dropout(const Recipe& recipe, const Tokenizer& tokenizer) {
   return dropout;
 }
 
-std::vector<ExampleLength> lengths_of(const std::vector<Example>& examples) {
+std::vector<ExampleLength> lengths_of(const SpilledRecords<Example>& examples) {
   std::vector<ExampleLength> lengths;
-  for (const Example& example : examples) {
-    const auto size = static_cast<std::int64_t>(example.ids.size());
+  lengths.reserve(static_cast<std::size_t>(examples.size()));
+  for (std::int64_t i = 0; i < examples.size(); ++i) {
+    const std::int64_t size = std::ssize(examples[i].ids);
     lengths.push_back({size, size});
   }
   return lengths;
@@ -225,7 +226,8 @@ void LabelledTask::save(const std::filesystem::path& directory, DType dtype) con
 
 std::string LabelledTask::fingerprint() const {
   Fingerprint hash;
-  for (const Example& example : *examples_) {
+  for (std::int64_t i = 0; i < examples_->size(); ++i) {
+    const Example example = (*examples_)[i];
     hash.add(example.ids);
     for (const std::int64_t label : example.labels) hash.add(static_cast<std::uint64_t>(label));
     for (const float value : example.values) hash.add(std::bit_cast<std::uint32_t>(value));

@@ -26,6 +26,8 @@ struct Example {
   std::vector<std::int64_t> labels;
   std::vector<float>
       values;  ///< in the place of labels: of a regression, or 0 and 1 for each of several labels
+
+  static auto fields(auto& e) { return std::tie(e.ids, e.type_ids, e.labels, e.values); }
 };
 
 struct LabelledBatch {
@@ -50,7 +52,7 @@ class LabelledTask : public BatchedTask<LabelledBatch> {
   std::string fingerprint() const override;
 
  protected:
-  using Examples = std::vector<Example>;
+  using Examples = SpilledRecords<Example>;
   LabelledTask(const Recipe& recipe, const TrainOptions& options) : recipe_(recipe), options_(options) {}
   /// Loads tokenizer and model, or trains and makes new ones. `texts` train the tokenizer; `members` are
   /// those of config.json (labels) and `head` is the class name's ending.
@@ -88,7 +90,7 @@ class ClassificationTask final : public LabelledTask {
   std::optional<Evaluation> test() override;
 
  private:
-  Examples tokenize(const std::vector<LabelledText>& texts, const std::filesystem::path& file) const;
+  Examples tokenize(const ChosenRecords<LabelledTexts>& texts) const;
   Evaluation evaluate(const Examples& examples) const;
   Examples dev_, test_;
   LabelProblem problem_;
@@ -105,7 +107,7 @@ class TaggingTask final : public LabelledTask {
   std::optional<Evaluation> test() override;
 
  private:
-  Examples tokenize(const std::vector<TaggedWords>& sentences, const std::filesystem::path& file) const;
+  Examples tokenize(const ChosenRecords<TaggedSentences>& sentences) const;
   Evaluation evaluate(const Examples& examples) const;
   Examples dev_, test_;
 };
@@ -122,9 +124,9 @@ class AnswersTask final : public LabelledTask {
 
  private:
   /// The windows that contain answers; adds the number of the others to `dropped`.
-  Examples tokenize(const std::vector<AnsweredQuestion>& questions, std::int64_t& dropped) const;
-  Evaluation evaluate(const std::vector<AnsweredQuestion>& questions) const;
-  std::vector<AnsweredQuestion> dev_, test_;
+  Examples tokenize(const ChosenRecords<AnsweredQuestions>& questions, std::int64_t& dropped) const;
+  Evaluation evaluate(const ChosenRecords<AnsweredQuestions>& questions) const;
+  ChosenRecords<AnsweredQuestions> dev_, test_;
 };
 
 }  // namespace heed

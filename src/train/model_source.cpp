@@ -9,6 +9,8 @@
 #include "heed/error.h"
 #include "heed/io/hub_cache.h"
 #include "heed/models/registry.h"
+#include "heed/train/adamw.h"
+#include "tensor/leaf.h"
 
 namespace heed {
 namespace {
@@ -65,6 +67,15 @@ std::string encoder_decoder_members(const Recipe& recipe, const Tokenizer& token
   return json.end_object().text();
 }
 
+// Asks for the recipe's own names of Marian's sizes, so that messages about unknown keys may suggest them.
+void ask_for_recipe_keys(const Config& config, const Recipe& recipe) {
+  constexpr std::string_view kSection = "model.";
+  for (const auto& [key, value] : recipe_values(recipe)) {
+    const std::string name = key.starts_with(kSection) ? key.substr(kSection.size()) : "";
+    if (!name.empty() && !config.has(name)) static_cast<void>(config.optional_string(name));
+  }
+}
+
 std::string settings_json(const std::map<std::string, std::string>& settings) {
   std::string text = "{";
   for (const auto& [key, value] : settings) {
@@ -72,6 +83,13 @@ std::string settings_json(const std::map<std::string, std::string>& settings) {
     text += JsonWriter().value(key).text() + ": " + value;
   }
   return text + "}";
+}
+
+// The matrices of a model whose adapter is trained: nobody updates or saves them.
+void narrow_base(const Model& model) {
+  for (const Parameter& p : model.parameters()) {
+    if (!p.tensor.requires_grad() && takes_bf16(p)) set_data(p.tensor, p.tensor.detach().to(DType::bf16));
+  }
 }
 
 }  // namespace
@@ -98,7 +116,9 @@ Config new_model_config(const Recipe& recipe, const Tokenizer& tokenizer, const 
   json.end_object();
   Config config = Config::parse(json.text(), "recipe: [model]").with(members);
   if (family != "marian") config = config.with(settings_json(recipe.model.sizes));
-  return config.with(settings_json(recipe.model.settings));
+  config = config.with(settings_json(recipe.model.settings));
+  if (family == "marian") ask_for_recipe_keys(config, recipe);
+  return config;
 }
 
 TokenizerTraining tokenizer_training(const Recipe& recipe, std::int64_t model_max_length) {
@@ -154,7 +174,9 @@ std::vector<Parameter> trained_parameters(Model& model, const Recipe& recipe) {
   if (recipe.lora.rank > 0) {
     Generator generator = initial_weights(recipe);
     generator.seek(kFirstAdapterStream);
-    return model.train_adapter(recipe.lora, generator);
+    std::vector<Parameter> adapter = model.train_adapter(recipe.lora, generator);
+    if (recipe.train.weights == "bf16") narrow_base(model);
+    return adapter;
   }
   std::vector<Parameter> trained = model.parameters();
   std::istringstream patterns(recipe.task.freeze);

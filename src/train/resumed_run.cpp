@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <span>
 
+#include "data/input_files.h"
 #include "heed/error.h"
 #include "io/checksum.h"
 #include "train/recipe_fields.h"
@@ -37,18 +38,9 @@ bool is_of_model(const std::string& key) {
 }
 
 std::string checksum_of(const std::filesystem::path& path) {
-  std::vector<std::filesystem::path> files;
-  if (std::filesystem::is_directory(path)) {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
-      if (entry.is_regular_file()) files.push_back(entry.path());
-    }
-    std::sort(files.begin(), files.end());
-  } else {
-    files.push_back(path);
-  }
   std::uint64_t bytes = 0;
   std::uint32_t crc = 0;
-  for (const std::filesystem::path& file : files) {
+  for (const std::filesystem::path& file : data::input_files(path)) {
     const io::FileSum sum = io::sum_of_file(file);
     bytes += sum.bytes;
     crc = io::crc32c(std::as_bytes(std::span(&sum.crc, 1)), crc);

@@ -15,9 +15,11 @@ namespace heed {
 namespace {
 
 // The different tags: O first, as usual; the others in order.
-std::vector<std::string> tags_of(const std::vector<TaggedWords>& sentences) {
+std::vector<std::string> tags_of(const TaggedSentences& sentences) {
   std::set<std::string> names;
-  for (const TaggedWords& sentence : sentences) names.insert(sentence.tags.begin(), sentence.tags.end());
+  for (std::int64_t i = 0; i < sentences.size(); ++i) {
+    for (std::string& tag : sentences[i].tags) names.insert(std::move(tag));
+  }
   std::vector<std::string> sorted(names.begin(), names.end());
   std::stable_partition(sorted.begin(), sorted.end(), [](const std::string& name) { return name == "O"; });
   return sorted;
@@ -46,35 +48,31 @@ JoinedWords join(const std::vector<std::string>& words) {
 TaggingTask::TaggingTask(const Recipe& recipe, const TrainOptions& options,
                          const std::filesystem::path& checkpoint)
     : LabelledTask(recipe, options) {
-  const std::vector<TaggedWords> all = read_conll(recipe.data.train, recipe.data);
-  const Folds folds = split_examples(static_cast<std::int64_t>(all.size()), recipe.data);
-  const auto part = [&](const std::filesystem::path& file, const std::vector<std::int64_t>& rows) {
-    return file.empty() ? chosen(all, rows) : read_conll(file, recipe.data);
-  };
-  const std::vector<TaggedWords> train = chosen(all, folds.train), dev = part(recipe.data.dev, folds.dev),
-                                 test = part(recipe.data.test, folds.test);
+  const LabelledParts<TaggedSentences> parts = read_parts(
+      recipe.data,
+      [&](const std::filesystem::path& path) { return read_conll(path, recipe.data, options.output); });
+  const auto& [all, train, dev, test] = parts;
   message(fmt::format("{} sentences to train on, {} for development, {} for the test", train.size(),
                       dev.size(), test.size()));
-  const SentenceSource texts = [&train, next = std::size_t{0}](std::string& text) mutable {
-    if (next == train.size()) return false;
-    text = join(train[next++].words).text;
+  const SentenceSource texts = [&sentences = parts.train, next = std::int64_t{0}](std::string& text) mutable {
+    if (next == sentences.size()) return false;
+    text = join(sentences[next++].words).text;
     return true;
   };
-  const std::vector<std::string> tags = tags_of(all);
+  const std::vector<std::string> tags = tags_of(*all);
   check_labels(tags, "tags", recipe.data.train);
   load_or_make(checkpoint, texts, "ForTokenClassification", label_members(tags, ""));
-  dev_ = tokenize(dev, recipe.data.dev.empty() ? recipe.data.train : recipe.data.dev);
-  test_ = tokenize(test, recipe.data.test.empty() ? recipe.data.train : recipe.data.test);
-  begin_training(tokenize(train, recipe.data.train));
+  dev_ = tokenize(dev);
+  test_ = tokenize(test);
+  begin_training(tokenize(train));
 }
 
-LabelledTask::Examples TaggingTask::tokenize(const std::vector<TaggedWords>& sentences,
-                                             const std::filesystem::path& file) const {
+LabelledTask::Examples TaggingTask::tokenize(const ChosenRecords<TaggedSentences>& sentences) const {
   const std::vector<std::string>& names = model_->labels();
-  Examples examples;
+  Examples examples(options_.output);
   const Truncation truncation{.max_length = longest()};
-  for (std::size_t number = 0; number < sentences.size(); ++number) {
-    const TaggedWords& sentence = sentences[number];
+  for (std::int64_t number = 0; number < sentences.size(); ++number) {
+    const TaggedWords sentence = sentences[number];
     const JoinedWords joined = join(sentence.words);
     const Encoding encoding = tokenizer_->encode_truncated(joined.text, std::nullopt, truncation);
     Example example{{encoding.ids.begin(), encoding.ids.end()},
@@ -89,15 +87,16 @@ LabelledTask::Examples TaggingTask::tokenize(const std::vector<TaggedWords>& sen
         ++word;  // a token over several words
       const auto found = std::find(names.begin(), names.end(), sentence.tags[word]);
       if (found == names.end()) {
-        throw Error(
-            fmt::format("{}: sentence {}: expected one of the tags of the training data ({}), got \"{}\"",
-                        file.string(), number + 1, fmt::join(names, ", "), sentence.tags[word]));
+        throw Error(fmt::format("{}: expected one of the tags of the training data ({}), got \"{}\"",
+                                sentences.list->where(sentence, static_cast<std::int64_t>(word)),
+                                fmt::join(names, ", "), sentence.tags[word]));
       }
       example.labels[i] = found - names.begin();
       ++word;
     }
-    examples.push_back(std::move(example));
+    examples.add(example);
   }
+  examples.finish();
   return examples;
 }
 
@@ -107,11 +106,10 @@ std::optional<Evaluation> TaggingTask::test() {
 }
 
 Evaluation TaggingTask::evaluate(const Examples& examples) const {
-  constexpr std::int64_t kNextText = -1;
   const std::vector<std::string>& names = model_->labels();
-  std::vector<std::int64_t> tags;  // kNextText, then of each word of the text: predicted, right
   double sum = 0;
   std::int64_t words = 0, hits = 0;
+  EntityReport entities;
   for_each_batch(examples, [&](const LabelledBatch& batch) {
     Context context;
     const Tensor logits = model_->predict(model_->encode(batch.inputs, context), batch.inputs.mask, context);
@@ -120,29 +118,28 @@ Evaluation TaggingTask::evaluate(const Examples& examples) const {
     const std::vector<float> scores = logits.to(DType::f32).to_vector<float>();
     const std::vector<std::int64_t> labels = batch.labels.to_vector<std::int64_t>();
     const std::int64_t width = batch.labels.size(1);
+    std::vector<std::vector<std::string>> predicted, right;
     for (std::size_t at = 0; at < labels.size(); ++at) {
-      if (static_cast<std::int64_t>(at) % width == 0) tags.push_back(kNextText);
+      if (static_cast<std::int64_t>(at) % width == 0) predicted.emplace_back(), right.emplace_back();
       if (labels[at] == kIgnoredLabel) continue;
       const float* row = scores.data() + at * names.size();
       const auto best = std::max_element(row, row + names.size()) - row;
-      tags.insert(tags.end(), {best, labels[at]});
+      predicted.back().push_back(names[static_cast<std::size_t>(best)]);
+      right.back().push_back(names[static_cast<std::size_t>(labels[at])]);
       hits += best == labels[at];
       ++words;
     }
+    const EntityReport found = entity_report(predicted, right);
+    entities.right += found.right;
+    entities.predicted += found.predicted;
+    entities.support += found.support;
   });
-  Communicator& world = processes_of(options_);
-  std::vector<std::vector<std::string>> predicted, right;
-  const std::vector<std::int64_t> all = gather_values(world, tags);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i] == kNextText) {
-      predicted.emplace_back(), right.emplace_back();
-      continue;
-    }
-    predicted.back().push_back(names[static_cast<std::size_t>(all[i])]);
-    right.back().push_back(names[static_cast<std::size_t>(all[++i])]);
-  }
-  const EntityReport report = entity_report(predicted, right);
-  const std::vector<double> sums = world.sum({sum, static_cast<double>(words), static_cast<double>(hits)});
+  const auto counted = [](std::int64_t count) { return static_cast<double>(count); };
+  const std::vector<double> sums =
+      processes_of(options_).sum({sum, counted(words), counted(hits), counted(entities.right),
+                                  counted(entities.predicted), counted(entities.support)});
+  const auto count = [&](std::size_t i) { return static_cast<std::int64_t>(sums[i]); };
+  const EntityReport report = entity_report(count(3), count(4), count(5));
   const double total = sums[1];
   return {sums[0] / total,
           {{"f1", 100 * report.f1},

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "data/input_files.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
 #include "heed/text/unicode.h"
@@ -20,18 +21,6 @@ namespace {
 
 constexpr std::size_t kPartBytes = 64 << 10;  // a long document comes in parts of about this size
 constexpr std::size_t kPartsAtOnce = 128;     // tokenized in parallel
-
-std::vector<fs::path> files_of(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_directory(path, error)) return {path};
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(path)) {
-    if (entry.is_regular_file()) files.push_back(entry.path());
-  }
-  if (files.empty()) throw Error(path.string() + ": expected a folder with text files, got none in it");
-  std::sort(files.begin(), files.end());
-  return files;
-}
 
 }  // namespace
 
@@ -104,7 +93,7 @@ bool TextReader::State::read(TextPart& part) {
 }
 
 TextReader::TextReader(fs::path path, const Recipe::Data& data)
-    : state_(std::make_unique<State>(State{files_of(path), data})) {
+    : state_(std::make_unique<State>(State{data::input_files(path), data})) {
   state_->open_next();
 }
 

@@ -108,6 +108,17 @@ TEST_F(Corpus, ReadsLineAlignedFiles) {
   EXPECT_THAT(report[SkipReason::empty_side].lines, ElementsAre(2));
 }
 
+TEST_F(Corpus, FoldersAreReadFileByFileAndTheirLinesCountedThrough) {
+  write("b.tsv", "three\ttrois\n");
+  write("a.tsv", "one\tun\nbad\n");
+  DataReport report;
+  const ParallelCorpus corpus = load_tsv(folder_, {}, report);
+  ASSERT_EQ(corpus.size(), 2);
+  EXPECT_EQ(corpus.source(1), "three");
+  EXPECT_EQ(corpus.line(1), 3);
+  EXPECT_THAT(report[SkipReason::wrong_columns].lines, ElementsAre(2));
+}
+
 TEST_F(Corpus, ErrorsNameTheFileAndTheCounts) {
   DataReport report;
   const auto source = write("b.en", "1\n2\n3\n4\n5\n");
@@ -115,7 +126,8 @@ TEST_F(Corpus, ErrorsNameTheFileAndTheCounts) {
   EXPECT_THAT(error_of([&] { load_line_aligned(source, target, {}, report); }),
               AllOf(HasSubstr("b.en"), HasSubstr("b.fr"), HasSubstr("got 5 and 2")));
   EXPECT_THAT(error_of([&] { load_tsv(folder_ / "none.tsv", {}, report); }), HasSubstr("none.tsv"));
-  EXPECT_THAT(error_of([&] { load_tsv(folder_, {}, report); }), HasSubstr("directory"));
+  EXPECT_THAT(error_of([&] { load_line_aligned(folder_, folder_, {}, report); }),
+              HasSubstr("expected a text file, got a directory (name the file in it)"));
   EXPECT_THAT(error_of([&] { load_tsv(write("empty.tsv", ""), {}, report); }), HasSubstr("no usable line"));
   DataReport fresh;
   EXPECT_THAT(error_of([&] { load_tsv(source, {}, fresh); }), HasSubstr("wrong number of columns: 5"));

@@ -58,6 +58,9 @@ TEST(Config, AccountsForEveryKey) {
   EXPECT_THAT(config.sub("list").integers("0"), ElementsAre(1, 2));
   EXPECT_THAT(config.unused(), ElementsAre("z", "rope.factor", "rope.deep.b", "list.1"));
   EXPECT_THAT(config.sub("rope").unused(), ElementsAre("rope.factor", "rope.deep.b"));
+  EXPECT_EQ(config.integer("absent", 3), 3);
+  EXPECT_THAT(config.asked(), ElementsAre("a", "absent", "list", "list.0", "list.0.0", "list.0.1", "rope",
+                                          "rope.deep", "rope.deep.a", "rope.type"));
   EXPECT_THAT(config.sub("list").names(), ElementsAre("0", "1"));
   EXPECT_THAT(config.names(), ElementsAre("z", "rope", "ignored", "list", "a"));
 }

@@ -24,6 +24,7 @@ TEST(EntityReport, ComparesTypeAndBothEnds) {
   EXPECT_NEAR(report.precision, 1.0 / 3, 1e-12);
   EXPECT_NEAR(report.recall, 0.25, 1e-12);
   EXPECT_NEAR(report.f1, 2.0 / 7, 1e-12);
+  EXPECT_EQ(entity_report(report.right, report.predicted, report.support).f1, report.f1);
 }
 
 TEST(EntityReport, AnEntityMayBeginWithI) {

@@ -299,6 +299,7 @@ TEST_F(RecipeTest, TheVocabularyOfReversalsFollowsFromItsLetters) {
 TEST_F(RecipeTest, ReadsTheRecipesThatComeWithIt) {
   ::setenv("HEED_DATA", "/data", 1);
   ::setenv("HEED_REVIEWS", "/data/reviews.txt", 1);
+  ::setenv("HEED_SENTENCES", "/data/sentences.txt", 1);
   int recipes = 0;
   for (const auto& entry : std::filesystem::directory_iterator(HEED_FIXTURES "/../../recipes")) {
     if (entry.path().extension() != ".toml") continue;

@@ -115,6 +115,21 @@ TEST_F(Seq2SeqTest, LearnsSummariesByHeart) {
   EXPECT_THAT(read_file(folder_ / "run/dev.reference.2.txt"), HasSubstr("a fine film\na fine book"));
 }
 
+TEST_F(Seq2SeqTest, AFolderIsReadAsItsFilesInOne) {
+  Recipe r = summaries(3);
+  train(r, {.output = folder_ / "one"});
+  const std::string text = read_file(r.data.train);
+  const std::size_t cut = text.find('\n', text.size() / 2) + 1;
+  r.data.train = r.data.dev = folder_ / "files";
+  std::filesystem::create_directories(r.data.train);
+  write_file(r.data.train / "1.jsonl", text.substr(0, cut));
+  write_file(r.data.train / "2.jsonl", text.substr(cut));
+  train(r, {.output = folder_ / "two"});
+  EXPECT_TRUE(weights(folder_ / "one") == weights(folder_ / "two"));
+  write_file(r.data.train / "2.jsonl", "{}\n");
+  EXPECT_THAT(refusal_of(r), HasSubstr("files/2.jsonl:1: article: expected a text"));
+}
+
 TEST_F(Seq2SeqTest, OverfitsOneBatchWithBart) {
   Recipe r = summaries(120);
   add_bart(r);

@@ -232,6 +232,42 @@ TEST_F(TasksTest, FrozenParametersStay) {
   EXPECT_THAT(refusal_of(r), HasSubstr("got all of them frozen"));
 }
 
+TEST_F(TasksTest, AFolderIsReadAsItsFilesInOne) {
+  for (Recipe r : {classification(4), tagging(4)}) {
+    SCOPED_TRACE(r.task.kind);
+    const std::filesystem::path one = folder_ / (r.task.kind + "-one"),
+                                two = folder_ / (r.task.kind + "-two");
+    train(r, {.output = one});
+    const std::string text = read_file(r.data.train);
+    const std::size_t half = text.size() / 2;
+    const std::size_t cut =
+        r.task.kind == "tagging" ? text.find("\n\n", half) + 2 : text.find('\n', half) + 1;
+    r.data.train = r.data.dev = folder_ / "files";
+    std::filesystem::create_directories(r.data.train);
+    write_file(r.data.train / "1", text.substr(0, cut));
+    write_file(r.data.train / "2", text.substr(cut));
+    train(r, {.output = two});
+    EXPECT_TRUE(weights(one) == weights(two));
+  }
+}
+
+TEST_F(TasksTest, UnknownKeysOfAModelNameTheNearest) {
+  const auto refused = [&](Recipe r, const std::string& key) {
+    r.model.settings[key] = "2";
+    return refusal_of(r);
+  };
+  const std::string text = ": expected only known settings, got one more";
+  EXPECT_EQ(refused(causal(4), "n_layers"), "recipe: [model]: n_layers" + text + " (did you mean n_layer?)");
+  EXPECT_EQ(refused(masked(4), "num_layers"),
+            "recipe: [model]: num_layers" + text + " (did you mean num_hidden_layers?)");
+  EXPECT_EQ(refused(masked(4), "colour"), "recipe: [model]: colour" + text);
+  Recipe marian;
+  marian.task.kind = "reverse";
+  shorten(marian, 4);
+  EXPECT_EQ(refused(marian, "num_heads"), "recipe: [model]: num_heads" + text + " (did you mean heads?)");
+  EXPECT_EQ(refused(marian, "fmaily"), "recipe: [model]: fmaily" + text + " (did you mean family?)");
+}
+
 TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   Recipe r = causal(4);
   r.task.context = 64;
@@ -266,6 +302,12 @@ TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(
       refusal_of(r),
       HasSubstr("dev.txt:2: expected one of the labels of the training texts (bad, good), got \"awful\""));
+  r = tagging(4);
+  write_file(folder_ / "dev.conll", "Ann B-PER\n\nruns O\nhome B-ORG\n");
+  r.data.dev = folder_ / "dev.conll";
+  EXPECT_THAT(refusal_of(r),
+              HasSubstr("dev.conll:4: expected one of the tags of the training data (O, B-LOC, "
+                        "B-PER, I-PER), got \"B-ORG\""));
   r = tagging(4);
   write_file(folder_ / "words.conll", "lonely\n");
   EXPECT_THAT(refusal_of(r), HasSubstr("words.conll:1: expected a word and its tag"));

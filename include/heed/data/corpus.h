@@ -85,10 +85,11 @@ class ParallelCorpus {
   SpilledArray<Row> rows_;
 };
 
-/// Reads tab-separated columns. Removes a byte order mark, carriage returns at line ends, and spaces around
+/// Reads tab-separated columns of a file, or of all files of a folder in the order of their names, whose
+/// lines are counted through. Removes a byte order mark, carriage returns at line ends, and spaces around
 /// texts. Adds to `report`. Throws Error if the file cannot be read, if the options are invalid, or if no
 /// line is usable.
-ParallelCorpus load_tsv(const std::filesystem::path& file, const CorpusOptions& options, DataReport& report);
+ParallelCorpus load_tsv(const std::filesystem::path& path, const CorpusOptions& options, DataReport& report);
 
 /// Reads line i of both files as a pair; the column options are ignored. Throws Error as load_tsv does, and
 /// if the files have different numbers of lines.

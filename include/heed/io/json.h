@@ -75,6 +75,8 @@ class Config {
   /// Returns the unused keys in the file's order, without null ones; keys of objects that were read through
   /// sub() as "outer.inner".
   std::vector<std::string> unused() const;
+  /// Returns the keys that getters were called with, also absent ones, in alphabetical order; as unused().
+  std::vector<std::string> asked() const;
 
   /// For checks by the caller: throws Error `FILE: NAME: expected EXPECTED, got VALUE`, with the key's value
   /// as written in the file.

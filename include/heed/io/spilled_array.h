@@ -19,7 +19,8 @@ class SpilledBytes {
   static constexpr std::size_t kInMemory = std::size_t{16} << 20;
 
   /// With a folder, more than `in_memory` bytes are moved to a file there, which has no name and is gone when
-  /// the process ends. Without one, all stay in memory.
+  /// the process ends; where the folder does not exist (on another host than that which writes to it), in the
+  /// system's folder for temporary files. Without one, all stay in memory.
   explicit SpilledBytes(std::filesystem::path folder = {}, std::size_t in_memory = kInMemory)
       : folder_(std::move(folder)), in_memory_(in_memory) {}
   SpilledBytes(SpilledBytes&& other) noexcept;

@@ -25,6 +25,9 @@ struct EntityReport {
 EntityReport entity_report(std::span<const std::vector<std::string>> predicted,
                            std::span<const std::vector<std::string>> right);
 
+/// The report of these counts, e.g. of several reports together.
+EntityReport entity_report(std::int64_t right, std::int64_t predicted, std::int64_t support);
+
 /// The scores of one answer against those that count as right, as SQuAD 1.1's evaluation script: the best
 /// over these.
 struct AnswerScore {
