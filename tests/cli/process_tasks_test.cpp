@@ -46,6 +46,80 @@ TEST_F(Processes, TrainEveryTaskTheSame) {
   }
 }
 
+// Eight steps of a new model on texts or pairs of texts, without dropout.
+struct NewModel {
+  const char *kind, *task, *data, *tokenizer, *model;
+};
+
+constexpr const char* kGpt2 =
+    "family = \"gpt2\"\nn_embd = 32\nn_layer = 1\nn_head = 2\nn_positions = 32\n"
+    "embd_pdrop = 0.0\nattn_pdrop = 0.0\nresid_pdrop = 0.0\n";
+constexpr const char* kT5 =
+    "family = \"t5\"\nd_model = 32\nd_kv = 16\nd_ff = 64\nnum_layers = 1\nnum_heads = 2\ndropout_rate = 0.0\n"
+    "relative_attention_num_buckets = 8\nrelative_attention_max_distance = 16\n";
+constexpr const char* kBart =
+    "family = \"bart\"\nd_model = 32\nencoder_layers = 1\ndecoder_layers = 1\nencoder_attention_heads = 2\n"
+    "decoder_attention_heads = 2\nencoder_ffn_dim = 64\ndecoder_ffn_dim = 64\nmax_position_embeddings = 64\n"
+    "dropout = 0.0\n";
+
+Words steps_of_new_model(const Folder& folder, const NewModel& m) {
+  std::string text, pairs;
+  for (const char* thing : {"film", "book", "song", "play", "game", "show"}) {
+    text += std::string("We saw the ") + thing + " today. It was fine, not long. They liked it.\n";
+    pairs += std::string(R"({"source": "We saw the )") + thing + R"( . It was fine .", "target": "the )" +
+             thing + " was fine\"}\n";
+  }
+  spill(folder / "lines.txt", text);
+  spill(folder / "pairs.jsonl", pairs);
+  spill(folder / "task.toml",
+        std::string("[task]\nkind = \"") + m.kind + "\"\n" + m.task + "[data]\n" + m.data + "[tokenizer]\n" +
+            m.tokenizer + "[model]\n" + m.model +
+            "[train]\nsteps = 8\nwarmup = 2\nlr = 2e-3\nbatch_tokens = 128\naccumulate = 2\nclip_norm = 1\n"
+            "[eval]\nevery = 4\n");
+  return {"train", folder / "task.toml"};
+}
+
+TEST_F(Processes, TrainNewModelsTheSame) {
+  const char* lines = "train = \"lines.txt\"\ndev = \"lines.txt\"\ndocuments = \"line\"\n";
+  const char* pairs = "train = \"pairs.jsonl\"\ndev = \"pairs.jsonl\"\n";
+  const char* bytes = "type = \"byte_bpe\"\nvocab_size = 420\n";
+  const NewModel models[] = {
+      {"causal-lm", "context = 16\n", lines, "type = \"byte_bpe\"\nvocab_size = 280\n", kGpt2},
+      {"seq2seq", "", pairs, bytes, kT5},
+      {"denoising", "context = 24\n", lines, bytes, kT5},
+      {"denoising", "context = 24\nobjective = \"bart\"\n", lines, bytes, kBart}};
+  for (const NewModel& m : models) {
+    SCOPED_TRACE(std::string(m.kind) + " " + m.task);
+    const Folder folder;
+    Words words = steps_of_new_model(folder, m);
+    words.insert(words.end(), {"--output", folder / "1"});
+    const Result alone = run(words);
+    ASSERT_EQ(alone.status, 0) << alone.err;
+    for (const int n : {2, 3}) {
+      words.back() = folder / std::to_string(n);
+      const Result result = Job(mpirun({{n, words}})).finish();
+      ASSERT_EQ(result.status, 0) << result.err;
+      expect_same_curve(folder / "1", words.back(), 1e-4);
+    }
+  }
+}
+
+TEST_F(Processes, OnTwoHostsTrainTheSame) {
+  const Folder folder;
+  ASSERT_EQ(run(training(folder / "1")).status, 0);
+  Words words{HEED_SOURCE "/tests/mpi/two_hosts.sh", kMpiexec, HEED_COMMAND, "--threads", "1"};
+  for (const Words& more : {Words{}, Words{"--set", "train.shard_optimizer=true"}}) {
+    const std::string output = folder / (more.empty() ? "plain" : "sharded");
+    Words both = words;
+    for (const std::string& word : training(output, more)) both.push_back(word);
+    const Result result = Job(both).finish();
+    if (result.status == 77) GTEST_SKIP() << result.out;
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("2 processes on 1 machine"));
+    expect_same_curve(folder / "1", output, 1e-4);
+  }
+}
+
 TEST_F(Processes, MustHaveTheSameData) {
   const Folder folder;
   Words words = steps_of_task(folder, "tagging", "words.conll", "bert-tag");

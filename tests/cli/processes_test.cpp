@@ -62,19 +62,55 @@ TEST_F(Processes, CheckpointsContinueOnAnyNumberOfProcesses) {
   EXPECT_EQ(steps, 12);
 }
 
+long bytes_after(const std::string& text, const char* before) {
+  const std::size_t at = text.find(before);
+  return at == std::string::npos ? -1 : std::atol(text.c_str() + at + std::strlen(before));
+}
+
 TEST_F(Processes, ReportTheBytesOfTheOptimizersState) {
   const Folder folder;
   const Result whole = train(2, folder / "whole", {"--set", "train.steps=1"});
   const Result sharded =
       train(2, folder / "sharded", {"--set", "train.steps=1", "--set", "train.shard_optimizer=true"});
-  const auto bytes = [](const std::string& text, const char* before) {
-    const std::size_t at = text.find(before);
-    return at == std::string::npos ? -1 : std::atol(text.c_str() + at + std::strlen(before));
-  };
-  const long weights = bytes(whole.err, "each process: ");
+  const long weights = bytes_after(whole.err, "each process: ");
   EXPECT_GT(weights, 0) << whole.err;
-  EXPECT_EQ(bytes(whole.err, "as many of gradients, "), 2 * weights);
-  EXPECT_NEAR(bytes(sharded.err, "as many of gradients, "), weights, 0.03 * weights);
+  EXPECT_EQ(bytes_after(whole.err, " weights, "), weights);
+  EXPECT_EQ(bytes_after(whole.err, " of gradients, "), 2 * weights);
+  EXPECT_NEAR(bytes_after(sharded.err, " of gradients, "), weights, 0.03 * weights);
+}
+
+TEST_F(Processes, ShareBf16Weights) {
+  const Folder folder;
+  const Words narrow{"--set", "train.precision=bf16", "--set", "train.weights=bf16"},
+      sharded{"--set", "train.precision=bf16",      "--set", "train.weights=bf16",
+              "--set", "train.shard_optimizer=true"};
+  ASSERT_EQ(run(training(folder / "1", narrow)).status, 0);
+  for (const int n : {2, 3}) {
+    const std::string plain = folder / (std::to_string(n) + " plain"),
+                      parts = folder / (std::to_string(n) + " parts");
+    train(n, plain, narrow);
+    const Result result = train(n, parts, sharded);
+    expect_same_curve(folder / "1", plain, 1e-2);
+    expect_same_curve(plain, parts, 1e-6);
+    EXPECT_TRUE(slurp(plain + "/model.safetensors") == slurp(parts + "/model.safetensors"));
+    const long weights = bytes_after(result.err, "each process: "),
+               all = bytes_after(result.err, "weights, "), state = bytes_after(result.err, " of gradients, "),
+               matrices = (all - weights) / 2;
+    EXPECT_GT(matrices, all / 6);
+    EXPECT_NEAR(static_cast<double>(state), static_cast<double>(2 * all + 4 * matrices) / n, 0.03 * state);
+    // Gradients go out in f32, and matrices come back in bf16.
+    const double sent = log_of(parts).front().at("bytes_sent"),
+                 before = log_of(plain).front().at("bytes_sent");
+    EXPECT_NEAR(sent / before, static_cast<double>(all + weights) / static_cast<double>(2 * all), 0.03);
+  }
+  // Stopped on 2 processes, and on with 3.
+  Words first = sharded;
+  first.insert(first.end(),
+               {"--set", "train.schedule=constant", "--set", "train.steps=4", "--set", "eval.every=2"});
+  train(2, folder / "resumed", first);
+  first.insert(first.end(), {"--set", "train.steps=8", "--resume"});
+  train(3, folder / "resumed", first);
+  EXPECT_EQ(log_of(folder / "resumed").back().at("step"), 8);
 }
 
 TEST_F(Processes, MustAgree) {
