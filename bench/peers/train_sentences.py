@@ -1,4 +1,4 @@
-"""recipes/sentences.toml in PyTorch: a BERT that classifies sentences, with the tokenizer that heed trained.
+"""recipes/sentences.toml in PyTorch: a ModernBERT that classifies sentences, with the tokenizer that heed trained.
 
     python bench/peers/train_sentences.py --data $HEED_DATA --run OUTPUT_OF_HEED_TRAIN --steps 20
 """
@@ -9,30 +9,57 @@ from tokenizers import Tokenizer
 from torch import nn
 from torch.nn import functional as F
 
-from train_torch import Layer, arguments, batches, pad, train
+from train_torch import arguments, batches, pad, train
 
 
-class Bert(nn.Module):
+class Layer(nn.Module):
+    def __init__(self, config, theta, first):
+        super().__init__()
+        width, inner, self.heads = config["hidden_size"], config["intermediate_size"], config["num_attention_heads"]
+        norm = lambda: nn.LayerNorm(width, bias=False)
+        self.norms = nn.ModuleList([nn.Identity() if first else norm(), norm()])
+        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+        self.up, self.down = nn.Linear(width, 2 * inner, bias=False), nn.Linear(inner, width, bias=False)
+        self.attention_dropout, self.drop = config["attention_dropout"], nn.Dropout(config["mlp_dropout"])
+        self.drop_out = nn.Dropout(config["attention_dropout"])
+        size = width // self.heads
+        angles = torch.arange(config["max_position_embeddings"])[:, None] * theta ** (-torch.arange(0, size, 2) / size)
+        self.register_buffer("cos", torch.cat([angles.cos()] * 2, -1))
+        self.register_buffer("sin", torch.cat([-angles.sin(), angles.sin()], -1))
+
+    def rotate(self, x):
+        length = x.shape[2]
+        return x * self.cos[:length] + x.roll(x.shape[-1] // 2, -1) * self.sin[:length]
+
+    def forward(self, x, mask):
+        q, k, v = self.qkv(self.norms[0](x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(self.rotate(q), self.rotate(k), v, attn_mask=mask,
+                                           dropout_p=self.attention_dropout if self.training else 0.0)
+        x = x + self.drop_out(self.out(y.transpose(1, 2).flatten(2)))
+        value, gate = self.up(self.norms[1](x)).chunk(2, -1)
+        return x + self.down(self.drop(F.gelu(value) * gate))
+
+
+class ModernBert(nn.Module):
     def __init__(self, words, labels, config):
         super().__init__()
-        width, drop = config["hidden_size"], config["hidden_dropout_prob"]
-        self.words, self.places = nn.Embedding(words, width), nn.Embedding(config["max_position_embeddings"], width)
-        self.types = nn.Embedding(2, width)
-        self.layers = nn.ModuleList(Layer(width, config["num_attention_heads"], config["intermediate_size"], nn.GELU(),
-                                          drop, config["attention_probs_dropout_prob"])
-                                    for _ in range(config["num_hidden_layers"]))
-        self.norm, self.drop = nn.LayerNorm(width, 1e-12), nn.Dropout(drop)
-        self.pool, self.classify = nn.Linear(width, width), nn.Linear(width, labels)
+        width, every = config["hidden_size"], config["global_attn_every_n_layers"]
+        self.words, self.norm = nn.Embedding(words, width), nn.LayerNorm(width, bias=False)
+        self.layers = nn.ModuleList(Layer(config, 1e4 if i % every else 1.6e5, i == 0)
+                                    for i in range(config["num_hidden_layers"]))
+        self.last, self.head_norm = nn.LayerNorm(width, bias=False), nn.LayerNorm(width, bias=False)
+        self.pool, self.classify = nn.Linear(width, width, bias=False), nn.Linear(width, labels)
+        self.drop, self.head_drop = nn.Dropout(config["embedding_dropout"]), nn.Dropout(config["classifier_dropout"])
         for p in self.parameters():
             if p.dim() > 1:
                 nn.init.normal_(p, std=0.02)
 
     def forward(self, ids, mask):
-        x = self.words(ids) + self.places.weight[:ids.shape[1]] + self.types.weight[0]
-        x = self.drop(self.norm(x))
-        for layer in self.layers:
-            x = layer(x, mask=mask[:, None, None, :])
-        return self.classify(self.drop(torch.tanh(self.pool(x[:, 0]))))
+        x = self.drop(self.norm(self.words(ids)))
+        for layer in self.layers:  # rows are no longer than a local layer's window of 64 to each side
+            x = layer(x, mask[:, None, None, :])
+        x = (self.last(x) * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+        return self.classify(self.head_drop(self.head_norm(F.gelu(self.pool(x)))))
 
 
 given = arguments(__doc__, "sentences.toml")
@@ -45,7 +72,7 @@ names = sorted({label for label, _ in lines})
 rows = [(tokenizer.encode(text).ids, names.index(label)) for label, text in lines]
 size = given.recipe["data"]["dev_size"]
 dev, rows = rows[:size], rows[size:]
-model = Bert(tokenizer.get_vocab_size(), len(names), given.recipe["model"])
+model = ModernBert(tokenizer.get_vocab_size(), len(names), given.recipe["model"])
 most = given.recipe["train"]["batch_tokens"]
 
 
