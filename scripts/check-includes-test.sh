@@ -57,7 +57,7 @@ put src/kernels/copy.h '' '# include "heed/autograd.h"';       finds 'src/kernel
 put src/tensor/view.cpp '#include "heed/ops/copy.h"';          finds 'tensor may not include ops'
 put include/heed/ops/copy.h '#include "heed/nn/attention.h"';  finds 'include/heed/ops/copy.h:1: ops may not include nn'
 put src/nn/attention.cpp '#include "models/registry.h"';       finds 'nn may not include models'
-put src/models/marian.cpp '#include "heed/train/trainer.h"';   finds 'models may not include train'
+put src/models/families/marian.cpp '#include "heed/train/trainer.h"';   finds 'models may not include train'
 put src/generate/beam.cpp '#include "heed/inspect/page.h"';    finds 'generate may not include inspect'
 put src/inspect/page.cpp '#include "heed/train/trainer.h"';    finds 'inspect may not include train'
 put src/train/loop.cpp '#include "cli/options.h"';             finds 'train may not include cli'

@@ -1,0 +1,51 @@
+// What LLaMA and the families after it share: RMS norms before attention and a gated feed-forward, rotary
+// positions, grouped heads, the names of their tensors. A family reads its config into a LlamaConfig; table
+// and parts follow from it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/nn/rotary.h"
+#include "models/decoder.h"
+#include "models/families/experts_common.h"
+
+namespace heed {
+
+struct LlamaConfig {
+  std::int64_t vocab_size = 0, d_model = 0, d_ff = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  std::string activation = "silu";
+  double norm_eps = 1e-6, attention_dropout = 0;
+  bool tied = false, qkv_bias = false, out_bias = false, mlp_bias = false, headless = false;
+  bool qk_norm = false, qk_norm_joins_heads = false;  // over each head, or over all of them together
+  bool norm_before = true, norm_after = false;        // of attention and of feed-forward
+  bool fused_projections = false;                     // qkv_proj and gate_up_proj (Phi-3)
+  double dropout = 0;                                 // on the sublayers' results
+  std::vector<std::int64_t> windows;                  // per layer; 0: none
+  std::vector<bool> unrotated;                        // per layer; empty: all have rotary positions
+  std::optional<std::int64_t> padding;                // lookups of this id give no gradient
+  std::int64_t positions = 0;                         // of training
+  RotaryOptions rotary;
+  ExpertsConfig experts;
+  std::optional<RotaryOptions> window_rotary;  // of layers with a window, where it differs (Gemma 3)
+  double embedding_scale = 1, residual_scale = 1, logit_scale = 1;
+  double norm_offset = 0;                 // added to the weights of norms (Gemma: 1)
+  double score_cap = 0, logit_cap = 0;    // 0: none
+  std::optional<double> attention_scale;  // 1/sqrt(head_dim) when absent
+  std::int64_t recompute_beyond = 0;      // DecoderParts::recompute_beyond
+
+  /// The keys all these families have. `kv_heads_default` 0 means as many as heads.
+  static LlamaConfig parse(const Config& json, std::int64_t kv_heads_default);
+  /// Which layers have a window, in Qwen's configs: named one by one, or all from max_window_layers on.
+  void read_layer_windows(const Config& json);
+  /// Gives the window to the layers that `layer_types` calls sliding, or without that key to those that
+  /// `slides` names.
+  void set_windows(const Config& json, std::int64_t window, std::vector<bool> slides);
+};
+
+TensorTable llama_table(const LlamaConfig& config, const HasTensor& has);
+std::unique_ptr<Model> build_llama(const LlamaConfig& config, ModelFiles files);
+
+}  // namespace heed

@@ -1,0 +1,33 @@
+// The Mixtral family (Jiang et al. 2024, "Mixtral of experts"): Mistral with a mixture of experts in every
+// layer. Table and parts are those of llama_common.h.
+#include "models/config_fields.h"
+#include "models/families.h"
+#include "models/families/llama_common.h"
+#include "models/families/rope_config.h"
+
+namespace heed {
+namespace {
+
+LlamaConfig parse_mixtral(const Config& json) {
+  LlamaConfig c = LlamaConfig::parse(json, 8);
+  c.norm_eps = norm_epsilon(json, "rms_norm_eps", 1e-5);
+  c.positions = json.positive_integer("max_position_embeddings", 131072);
+  c.rotary = rotary_options(json, c.head_dim, c.positions, {.theta_default = 1e6});
+  c.windows.assign(c.windows.size(), integer_or_null(json, "sliding_window", 0, 0));
+  c.experts = ExpertsConfig::parse(json, c.layers, 8, 2);
+  c.experts.d_ff = c.d_ff;
+  c.experts.block = "block_sparse_moe";
+  c.experts.gate = "w1";
+  c.experts.up = "w3";
+  c.experts.down = "w2";
+  if (json.number("router_jitter_noise", 0) != 0)
+    json.fail("router_jitter_noise", "0, as heed trains without noise in the router");
+  ignore_common_keys(json);
+  return c;
+}
+
+}  // namespace
+
+Family mixtral_family() { return family<parse_mixtral, llama_table, build_llama>({"mixtral"}); }
+
+}  // namespace heed

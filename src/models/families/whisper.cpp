@@ -1,0 +1,143 @@
+// Whisper: its config, its table of tensors, and the model built from parts.
+#include <cmath>
+
+#include "models/config_fields.h"
+#include "models/families.h"
+#include "models/families/bart_common.h"
+#include "models/tensor_rows.h"
+
+namespace heed {
+namespace {
+
+constexpr double kWhisperNormEps = 1e-5;
+constexpr std::int64_t kMostWhisperPositions = 65536;
+const std::string kWords = "model.decoder.embed_tokens.weight", kOutput = "proj_out.weight",
+                  kAudioPositions = "model.encoder.embed_positions.weight",
+                  kTextPositions = "model.decoder.embed_positions.weight";
+
+struct WhisperConfig {
+  BartLayers layers;
+  std::int64_t vocab_size = 0, bins = 0, audio_positions = 0, text_positions = 0;
+  std::int64_t pad = 0, eos = 0, start = 0;
+  bool tied = true;
+
+  static WhisperConfig parse(const Config& json);
+};
+
+WhisperConfig WhisperConfig::parse(const Config& json) {
+  WhisperConfig c;
+  const std::vector<std::string> architectures = json.strings("architectures");
+  if (!architectures.empty() && architectures.front() != "WhisperForConditionalGeneration" &&
+      architectures.front() != "WhisperModel")
+    json.fail("architectures", "WhisperForConditionalGeneration or WhisperModel");
+  c.vocab_size = json.positive_integer("vocab_size", 51865);
+  c.bins = json.positive_integer("num_mel_bins", 80);
+  c.audio_positions = json.positive_integer("max_source_positions", 1500);
+  c.text_positions = json.positive_integer("max_target_positions", 448);
+  if (c.audio_positions > kMostWhisperPositions)
+    json.fail("max_source_positions", "at most " + std::to_string(kMostWhisperPositions));
+  BartLayers& l = c.layers;
+  l.d_model = json.positive_integer("d_model", 384);
+  l.encoder_layers = layer_count(json, "encoder_layers", 4);
+  l.decoder_layers = layer_count(json, "decoder_layers", 4);
+  l.encoder_heads = json.positive_integer("encoder_attention_heads", 6);
+  l.decoder_heads = json.positive_integer("decoder_attention_heads", 6);
+  l.encoder_d_ff = json.positive_integer("encoder_ffn_dim", 1536);
+  l.decoder_d_ff = json.positive_integer("decoder_ffn_dim", 1536);
+  l.activation = activation_setting(json, "activation_function", json.string("activation_function", "gelu"));
+  l.dropout = probability(json, "dropout", 0.0);
+  l.attention_dropout = probability(json, "attention_dropout", 0.0);
+  l.activation_dropout = probability(json, "activation_dropout", 0.0);
+  l.norm_first = true;
+  l.key_bias = false;
+  c.tied = json.boolean("tie_word_embeddings", true);
+  c.pad = json.integer("pad_token_id", 50256);
+  c.eos = single_id(json, "eos_token_id", 50256);
+  c.start = json.integer("decoder_start_token_id", 50257);
+  check_heads(json, "encoder_attention_heads", l.d_model, l.encoder_heads);
+  check_heads(json, "decoder_attention_heads", l.d_model, l.decoder_heads);
+  check_id(json, "pad_token_id", c.pad, c.vocab_size);
+  check_id(json, "eos_token_id", c.eos, c.vocab_size);
+  check_id(json, "decoder_start_token_id", c.start, c.vocab_size);
+  // Settings of training and of other heads, and of finding the times of words; transformers scales no
+  // embedding of this family, whatever scale_embedding says.
+  json.ignore({"apply_spec_augment", "classifier_proj_size", "decoder_layerdrop", "encoder_layerdrop",
+               "forced_decoder_ids", "init_std", "is_encoder_decoder", "mask_feature_length",
+               "mask_feature_min_masks", "mask_feature_prob", "mask_time_length", "mask_time_min_masks",
+               "mask_time_prob", "median_filter_width", "num_hidden_layers", "scale_embedding",
+               "use_weighted_layer_sum"});
+  ignore_common_keys(json);
+  return c;
+}
+
+// The encoder's positions in a new model: all sines before all cosines, the last of wavelength 2 pi 10000.
+void fill_sinusoids(Tensor table) {
+  const std::int64_t d_model = table.size(1), half = d_model / 2;
+  float* row = table.data<float>();
+  for (std::int64_t p = 0; p < table.size(0); ++p, row += d_model) {
+    for (std::int64_t i = 0; i < half; ++i) {
+      const double share = half > 1 ? static_cast<double>(i) / static_cast<double>(half - 1) : 0.0;
+      const double angle = static_cast<double>(p) * std::pow(10000.0, -share);
+      row[i] = static_cast<float>(std::sin(angle));
+      row[half + i] = static_cast<float>(std::cos(angle));
+    }
+  }
+}
+
+TensorTable whisper_table(const WhisperConfig& c, const HasTensor&) {
+  const std::int64_t d_model = c.layers.d_model;
+  TensorTable table;
+  table.prefix = "model.";
+  add_embedding(table, kWords, c.vocab_size, d_model, c.pad);
+  if (c.tied) table.rows.back().tied.push_back(kOutput);
+  if (!c.tied) add_output(table, false, kOutput, {c.vocab_size, d_model});
+  table.rows.push_back({kTextPositions, {c.text_positions, d_model}, Init::embedding});
+  table.rows.push_back({kAudioPositions, {c.audio_positions, d_model}, Init::zeros, false});
+  table.rows.back().fill = fill_sinusoids;
+  const auto add_convolution = [&](const std::string& name, std::int64_t in) {
+    table.rows.push_back({name + ".weight", {d_model, in, 3}, Init::xavier});
+    table.rows.push_back({name + ".bias", {d_model}, Init::zeros});
+  };
+  add_convolution("model.encoder.conv1", c.bins);
+  add_convolution("model.encoder.conv2", d_model);
+  add_norm(table, "model.encoder.layer_norm", d_model);
+  add_norm(table, "model.decoder.layer_norm", d_model);
+  add_bart_layers(table, c.layers);
+  return table;
+}
+
+std::unique_ptr<Model> build_whisper(const WhisperConfig& c, ModelFiles files) {
+  const Weights& weights = files.weights;
+  const auto convolution = [&](const std::string& name, std::int64_t stride) -> Conv1d {
+    return {weights[name + ".weight"], weights[name + ".bias"], stride, 1};
+  };
+  const auto norm = [&](const std::string& name) {
+    return norm_part(weights, name, NormKind::layer, kWhisperNormEps);
+  };
+  EncoderDecoderParts parts;
+  parts.audio = AudioFrontend{c.bins,
+                              2 * c.audio_positions,
+                              convolution("model.encoder.conv1", 1),
+                              convolution("model.encoder.conv2", 2),
+                              AdditivePositions(weights[kAudioPositions]),
+                              c.layers.dropout};
+  parts.decoder.embeddings.tokens = {weights[kWords], 1.0, c.pad};
+  parts.decoder.embeddings.positions = AdditivePositions(weights[kTextPositions]);
+  parts.decoder.embeddings.dropout = c.layers.dropout;
+  parts.decoder.output.weight = weights[kOutput];
+  build_bart_layers(parts, c.layers, weights);
+  parts.encoder.final_norm = norm("model.encoder.layer_norm");
+  parts.decoder.stack.final_norm = norm("model.decoder.layer_norm");
+  return assemble_encoder_decoder(std::move(files), std::move(parts),
+                                  {.vocab_size = c.vocab_size,
+                                   .pad_id = c.pad,
+                                   .eos_id = c.eos,
+                                   .decoder_start_id = c.start,
+                                   .max_positions = c.text_positions});
+}
+
+}  // namespace
+
+Family whisper_family() { return family<&WhisperConfig::parse, whisper_table, build_whisper>({"whisper"}); }
+
+}  // namespace heed
