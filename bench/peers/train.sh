@@ -2,7 +2,8 @@
 # Trains a recipe with heed and with PyTorch in turns, for a few steps each, and prints the steps per second of both, the
 # loss on the development set, and the ratio of the time of a step, round by round.
 #   HEED_DATA=... bench/peers/train.sh shakespeare|multi30k|sentences [STEPS [ROUNDS [THREADS]]]
-# Environment: HEED (build/release/heed), PYTHON (build/peers/bin/python; bench/peers/setup.sh makes it).
+# Environment: HEED (build/release/heed), PYTHON (build/peers/bin/python; bench/peers/setup.sh makes it), PEER_OPTIONS
+# (--bf16: PyTorch's mixed precision; otherwise it trains in f32, whatever train.precision is).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -23,7 +24,7 @@ for ((round = 1; round <= rounds; ++round)); do
   "$heed" train "recipes/$recipe.toml" --output "$run" --threads "$threads" --quiet \
     --set train.steps="$steps" --set train.epochs=0 --set eval.every="$steps" --set checkpoint.every="$steps" >"$folder/out"
   "$python" "bench/peers/train_$name.py" --data "$HEED_DATA" --run "$run" --steps "$steps" --skip "$skip" \
-    --threads "$threads" >"$folder/torch.json"
+    --threads "$threads" ${PEER_OPTIONS:-} >"$folder/torch.json"
   "$python" - "$run/log.jsonl" "$folder/torch.json" "$skip" <<'PY'
 import json
 import sys

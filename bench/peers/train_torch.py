@@ -23,6 +23,7 @@ def arguments(description, recipe):
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--skip", type=int, default=3, help="steps at the start that are not timed")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--bf16", action="store_true", help="torch.autocast with bfloat16 in training")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     given.recipe = tomllib.loads(Path(given.recipe).read_text())
@@ -114,7 +115,8 @@ def train(given, model, next_loss, development_losses):
     for step in range(1, given.steps + 1):
         if step == given.skip + 1:
             start = time.perf_counter()
-        loss, targets = next_loss()
+        with torch.autocast("cpu", torch.bfloat16, enabled=given.bf16):
+            loss, targets = next_loss()
         (loss / targets).backward()
         if settings.get("clip_norm", 0) > 0:
             nn.utils.clip_grad_norm_(model.parameters(), settings["clip_norm"])
