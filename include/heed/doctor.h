@@ -31,6 +31,7 @@ struct CheckedModel {
   std::filesystem::path directory = {};  ///< of the files; empty: none, and the checks of files are skipped
   std::string text = {};                 ///< for the loss by position; empty: none
   std::string reference = {};            ///< its translation, line by line, for an encoder-decoder
+  std::vector<std::filesystem::path> adapters = {};  ///< directories of the adapters that the model has
 };
 
 /// What one check found.

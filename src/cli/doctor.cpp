@@ -9,6 +9,7 @@
 #include "cli/failed_lines.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
+#include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "heed/io/file.h"
 #include "heed/io/json.h"
@@ -18,7 +19,7 @@ namespace heed::cli {
 namespace {
 
 struct DoctorArguments {
-  std::string model;
+  ModelChoice model;
   std::filesystem::path text, reference;
 };
 
@@ -89,16 +90,18 @@ void print_findings(const std::filesystem::path& directory, const Model& model,
 void run(const DoctorArguments& a, const Globals& globals) {
   if (!a.reference.empty() && a.text.empty())
     throw UsageError("--reference: needs --text FILE, whose lines it translates");
-  const std::filesystem::path directory = locate_model(a.model);
+  const LocatedModel located = locate_model(a.model);
+  const std::filesystem::path& directory = located.directory;
   refuse_unfinished_run(directory);
   const std::string text = a.text.empty() ? std::string() : read_file(a.text);
   const std::string reference = a.reference.empty() ? std::string() : read_file(a.reference);
-  const auto model = load_model(directory);
+  const auto model = load_model(directory, DType::f32, located.adapters);
   if (!reference.empty() && dynamic_cast<const EncoderDecoderModel*>(model.get()) == nullptr)
     throw UsageError("--reference: expected an encoder-decoder, got " + kind_of(*model));
   std::string error;
   const auto tokenizer = tokenizer_of(directory, error);
-  const CheckedModel checked{*model, tokenizer.get(), error, directory, text, reference};
+  CheckedModel checked{*model, tokenizer.get(), error, directory, text, reference};
+  for (const AdapterSource& adapter : located.adapters) checked.adapters.push_back(adapter.directory);
   const auto results = examine(checked, globals.json ? nullptr : print_result);
   auto counts = count(results);
   if (globals.json) {
@@ -117,10 +120,11 @@ void add_doctor(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
       "doctor", "Check a model as it is used: masks, positions, padding, cache, heads, files");
   auto a = std::make_shared<DoctorArguments>();
-  command->add_option("model,--model,-m", a->model, "Model directory, or the name of a model")
+  command->add_option("model,--model,-m", a->model.name, "Model directory, or the name of a model")
       ->required()
       ->type_name("MODEL")
       ->group("Model");
+  add_adapter_option(*command, a->model);
   command
       ->add_option("--text", a->text,
                    "File of text, for the loss by position up to and beyond the trained length")
@@ -140,6 +144,7 @@ void add_doctor(CLI::App& app, const Globals& globals) {
       "  heed doctor en-fr\n"
       "  heed doctor ./checkpoint --text held-out.txt\n"
       "  heed doctor en-fr --text test.en --reference test.fr\n"
+      "  heed doctor gpt2 --adapter runs/poems\n"
       "  heed doctor ./checkpoint --json");
   command->callback([a, &globals] { run(*a, globals); });
 }

@@ -19,19 +19,23 @@ namespace {
 
 struct ExploreArguments {
   std::vector<std::string> models;
+  std::vector<std::string> adapters;  // of the last model
   std::string host = "127.0.0.1";
   std::int64_t port = 8717;
 };
 
-explore::ExploredModel open_explored(const std::string& name, const Globals& globals) {
-  const LocatedModel located = locate_model(ModelChoice{name});
+explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& globals) {
+  const std::string& name = choice.name;
+  const LocatedModel located = locate_model(choice);
   auto model = load_model(located.directory, DType::f32, located.adapters);
   warn_of_unknown_settings(*model, located.directory, globals);
   auto tokenizer = model->vocab_size() > 0 ? load_tokenizer(located.directory) : nullptr;
   const std::string shown = located.directory.filename().empty()
                                 ? located.directory.parent_path().filename().string()
                                 : located.directory.filename().string();
-  return {std::filesystem::exists(name) ? shown : name, std::move(model), std::move(tokenizer),
+  std::string title = std::filesystem::exists(name) ? shown : name;
+  for (const std::string& adapter : choice.adapters) title += " + " + adapter;
+  return {std::move(title), std::move(model), std::move(tokenizer),
           load_generation_options(located.directory)};
 }
 
@@ -43,7 +47,11 @@ std::string address_of(const explore::HttpServer& server, const std::string& hos
 
 void run(const ExploreArguments& arguments, const Globals& globals) {
   std::vector<explore::ExploredModel> models;
-  for (const std::string& name : arguments.models) models.push_back(open_explored(unprotect(name), globals));
+  for (const std::string& name : arguments.models) {
+    const bool last = models.size() + 1 == arguments.models.size();
+    models.push_back(
+        open_explored({unprotect(name), last ? arguments.adapters : std::vector<std::string>{}}, globals));
+  }
   explore::Explorer explorer(std::move(models));
   const std::string token = explore::random_token();
   explore::Application application(explorer, arguments.host, token);
@@ -78,6 +86,12 @@ void add_explore(CLI::App& app, const Globals& globals) {
       ->required()
       ->expected(1, 2)
       ->type_name("MODEL");
+  command
+      ->add_option(
+          "--adapter", a->adapters,
+          "LoRA adapter of the (last) model, as PEFT saves it, times W if that is given; several add up")
+      ->allow_extra_args(false)
+      ->type_name("DIR[=W]");
   command->add_option("--port", a->port, "The port; 0 takes one that is free")
       ->transform(whole_number(0, 65535))
       ->capture_default_str()
@@ -91,6 +105,7 @@ void add_explore(CLI::App& app, const Globals& globals) {
       "Examples:\n"
       "  heed explore gpt2\n"
       "  heed explore en-fr\n"
+      "  heed explore gpt2 gpt2 --adapter runs/poems\n"
       "  heed explore runs/one runs/two --port 0");
   command->callback([a, &globals] { run(*a, globals); });
 }

@@ -33,13 +33,17 @@ CLI::Option* add_model_option(CLI::App& command, ModelChoice& model) {
       command.add_option("--model,-m", model.name, "Model directory, or the name of a model")
           ->type_name("MODEL")
           ->group("Model");
+  add_adapter_option(command, model);
+  return option;
+}
+
+void add_adapter_option(CLI::App& command, ModelChoice& model) {
   command
       .add_option("--adapter", model.adapters,
                   "LoRA adapter of the model, as PEFT saves it, times W if that is given; several add up")
       ->allow_extra_args(false)
       ->type_name("DIR[=W]")
       ->group("Model");
-  return option;
 }
 
 void add_dtype_option(CLI::App& command, std::string& dtype) {

@@ -24,6 +24,8 @@ struct TaskArguments {
 
 /// Adds --model and --adapter, and returns the former.
 CLI::Option* add_model_option(CLI::App& command, ModelChoice& model);
+/// Adds --adapter alone.
+void add_adapter_option(CLI::App& command, ModelChoice& model);
 /// Adds --dtype for the weights, f32 or bf16.
 void add_dtype_option(CLI::App& command, std::string& dtype);
 /// Adds --model, --dtype and --batch-tokens.

@@ -70,11 +70,15 @@ bool is_vocabulary(const TensorStatistics& s, Examination& e) {
 const std::vector<TensorStatistics>& Examination::weights() {
   if (weights_) return *weights_;
   weights_.emplace();
+  const auto add = [&](const auto& files, const TensorInfo& info) {
+    if (info.dtype == "F32" || info.dtype == "F64" || info.dtype == "F16" || info.dtype == "BF16")
+      weights_->push_back(statistics_of(info.name, files.get(info.name)));
+  };
   const TensorFiles files = TensorFiles::open(checked.directory);
-  for (const std::string& name : files.names()) {
-    const std::string& dtype = files.info(name).dtype;
-    if (dtype == "F32" || dtype == "F64" || dtype == "F16" || dtype == "BF16")
-      weights_->push_back(statistics_of(name, files.get(name)));
+  for (const std::string& name : files.names()) add(files, files.info(name));
+  for (const std::filesystem::path& adapter : checked.adapters) {
+    const SafetensorsFile file = SafetensorsFile::open(adapter / "adapter_model.safetensors");
+    for (const TensorInfo& info : file.tensors()) add(file, info);
   }
   return *weights_;
 }

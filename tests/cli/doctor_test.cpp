@@ -54,6 +54,23 @@ TEST(Doctor, AFailedCheckIsTheExitStatus) {
   EXPECT_THAT(result.out, HasSubstr("num_return_sequences: expected at most num_beams 2, got 3"));
 }
 
+TEST(Doctor, ChecksAModelWithItsAdapter) {
+  const std::string adapter = std::string(HEED_FIXTURES) + "/adapters/gpt2";
+  const Result sound = run({"doctor", kFixture, "--adapter", adapter});
+  EXPECT_EQ(sound.status, 0) << sound.out << sound.err;
+  EXPECT_NE(sound.out, run({"doctor", kFixture}).out);
+
+  const Folder folder;
+  for (const char* file : {"adapter_config.json", "adapter_model.safetensors"})
+    spill(folder / file, slurp(adapter + "/" + file));
+  std::string tensors = slurp(folder / "adapter_model.safetensors");
+  tensors.replace(tensors.size() - 4, 4, std::string("\0\0\xc0\x7f", 4));  // NaN
+  spill(folder / "adapter_model.safetensors", tensors);
+  const Result damaged = run({"doctor", kFixture, "--adapter", folder.path().string()});
+  EXPECT_EQ(damaged.status, 1);
+  EXPECT_THAT(damaged.out, HasSubstr("1 NaN and 0 infinite numbers, first in base_model.model.transformer."));
+}
+
 TEST(Doctor, ReadsTranslations) {
   const Folder folder;
   std::string text, reference;

@@ -13,6 +13,7 @@ namespace {
 using explore_test::Client;
 using explore_test::status_of;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 struct Address {
@@ -46,6 +47,24 @@ TEST(ExploreCommand, ServesUntilItIsInterrupted) {
   EXPECT_EQ(second.out, "");
   EXPECT_EQ(second.err, "heed: error: --port: 127.0.0.1:" + address.port +
                             " is in use (choose another; --port 0 takes one that is free)\n");
+  command.signal(SIGINT);
+  EXPECT_EQ(command.finish(), 128 + SIGINT);
+}
+
+// The adapter has a head of four labels, which its base lacks.
+TEST(ExploreCommand, PutsTheAdapterIntoTheLastModel) {
+  Dialogue command({"explore", encoder("bert-mlm"), encoder("bert-mlm"), "--adapter",
+                    HEED_FIXTURES "/adapters/bert-classify", "--port", "0", "--quiet"});
+  const Address address = parsed(command.read_line());
+  const Client client(static_cast<std::uint16_t>(std::stoi(address.port)));
+  const auto classes = [&](int model) {
+    const std::string body = R"({"model": )" + std::to_string(model) + R"(, "text": "a [MASK]"})";
+    return client.ask("POST /api/run HTTP/1.1\r\nHost: " + address.host +
+                      "\r\nX-Heed-Token: " + address.token +
+                      "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  };
+  EXPECT_THAT(classes(0), Not(HasSubstr("LABEL_")));
+  EXPECT_THAT(classes(1), HasSubstr("LABEL_3"));
   command.signal(SIGINT);
   EXPECT_EQ(command.finish(), 128 + SIGINT);
 }
