@@ -34,7 +34,7 @@ constexpr milliseconds kLookAtStop{50}, kLinger{1000}, kLastAnswers{2000};
 struct Job {
   HttpRequest request;
   std::atomic<bool> stop{false};
-  std::function<void(HttpResponse)> done;  // called on the network's thread
+  std::function<void(HttpResponse)> done;  // called and destroyed on the network's thread
 };
 
 /// The status of a request that Beast could not read; 0: the client has gone.
@@ -360,7 +360,10 @@ void HttpServer::State::work() {
       jobs_.pop_front();
     }
     HttpResponse response = answer(*job);
-    asio::post(io_, [job, response = std::move(response)]() mutable { job->done(std::move(response)); });
+    // Only the handler holds the connection from here on: connections end on the network's thread.
+    asio::post(io_, [done = std::move(job->done), response = std::move(response)]() mutable {
+      done(std::move(response));
+    });
     const std::lock_guard lock(mutex_);
     current_.reset();
   }
