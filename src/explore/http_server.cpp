@@ -257,7 +257,7 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   boost::beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> message_;
-  std::weak_ptr<Job> job_;  // which holds this
+  std::weak_ptr<Job> job_;  // which holds this until it is answered
   std::array<char, 4096> rest_{};
   std::uint64_t turn_ = 0;  // of the timer
   bool timed_out_ = false, computing_ = false, writing_ = false, is_head_ = false;

@@ -25,6 +25,11 @@ Address parsed(const std::string& url) {
   return {url.substr(7, slash - 7), url.substr(colon + 1, slash - colon - 1), url.substr(equals + 1)};
 }
 
+std::string post_run(const Client& client, const Address& address, const std::string& body) {
+  return client.ask("POST /api/run HTTP/1.1\r\nHost: " + address.host + "\r\nX-Heed-Token: " + address.token +
+                    "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+}
+
 TEST(ExploreCommand, ServesUntilItIsInterrupted) {
   Dialogue command({"explore", encoder("bert-mlm"), "--port", "0", "--quiet"});
   const std::string url = command.read_line();
@@ -37,9 +42,7 @@ TEST(ExploreCommand, ServesUntilItIsInterrupted) {
   EXPECT_EQ(status_of(client.ask("GET /?token=" + address.token + host + "\r\n")), 200);
   EXPECT_EQ(status_of(client.ask("GET /" + host + "\r\n")), 403);
   const std::string body = R"({"model": 0, "text": "a [MASK]"})";
-  const std::string answer =
-      client.ask("POST /api/run" + host + "X-Heed-Token: " + address.token +
-                 "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  const std::string answer = post_run(client, address, body);
   EXPECT_EQ(status_of(answer), 200);
   EXPECT_THAT(answer, HasSubstr("\"predictions\":[{"));
   const Result second = run({"explore", encoder("bert-mlm"), "--port", address.port});
@@ -59,9 +62,7 @@ TEST(ExploreCommand, PutsTheAdapterIntoTheLastModel) {
   const Client client(static_cast<std::uint16_t>(std::stoi(address.port)));
   const auto classes = [&](int model) {
     const std::string body = R"({"model": )" + std::to_string(model) + R"(, "text": "a [MASK]"})";
-    return client.ask("POST /api/run HTTP/1.1\r\nHost: " + address.host +
-                      "\r\nX-Heed-Token: " + address.token +
-                      "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    return post_run(client, address, body);
   };
   EXPECT_THAT(classes(0), Not(HasSubstr("LABEL_")));
   EXPECT_THAT(classes(1), HasSubstr("LABEL_3"));
