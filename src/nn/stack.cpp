@@ -10,6 +10,7 @@
 #include "heed/nn/linear.h"
 #include "heed/nn/lora.h"
 #include "heed/ops/elementwise.h"
+#include "heed/ops/shape.h"
 #include "ops/several_results.h"
 
 namespace heed {
@@ -42,6 +43,7 @@ void tap_of(Pass& pass, const std::string& name, const char* what, Tensor& value
 Tensor run(const Layer& layer, const std::string& name, Tensor x, Pass& pass,
            const std::unique_ptr<PartState>* parts = nullptr) {
   tap_of(pass, name, "in", x);
+  pass.layer_input = x;
   for (std::size_t i = 0; i < layer.steps.size(); ++i) {
     const ResidualStep& step = layer.steps[i];
     if (i > 0) tap_of(pass, name, i == 1 ? "mid" : "mid2", x);
@@ -56,6 +58,8 @@ Tensor run(const Layer& layer, const std::string& name, Tensor x, Pass& pass,
       sum = sum.defined() ? y + sum : y;
     }
     x = step.norm_sum ? step.norm_sum->of_sum(sum, x) : sum + x;
+    if (const Tensor& mask = pass.self.key_mask; step.clears_padding && mask.defined())
+      x = x * unsqueeze(mask, 2).to(x.dtype());
   }
   return x;
 }

@@ -81,7 +81,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Fixture{"recurrent/general-lstm-feeding", true}, Fixture{"decoders/gpt2", false},
                     Fixture{"decoders/llama", false}, Fixture{"decoders/bloom", false},
                     Fixture{"encoders/bert-mlm", false}, Fixture{"encoders/mpnet-mlm", false},
-                    Fixture{"encoders/modernbert-mlm", false}, Fixture{"encoders/deberta-v3-mlm", false}),
+                    Fixture{"encoders/modernbert-mlm", false}, Fixture{"encoders/deberta-v3-mlm", false},
+                    Fixture{"encoders/deberta-v2-convolution", false}),
     [](const auto& info) {
       std::string name = info.param.folder;
       std::replace_if(

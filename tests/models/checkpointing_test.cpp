@@ -52,8 +52,9 @@ INSTANTIATE_TEST_SUITE_P(All, CheckpointingTest,
                                          "decoders/bloom", "decoders/mixtral", "decoders/gemma3",
                                          "decoders/transformer-fixed", "decoders/transformer-linear",
                                          "encoders/bert-mlm", "encoders/albert-mlm",
-                                         "encoders/deberta-v3-mlm", "encoders/mpnet-mlm",
-                                         "encoders/modernbert-mlm", "marian", "bart", "t5", "t5-v1.1"),
+                                         "encoders/deberta-v3-mlm", "encoders/deberta-v2-convolution",
+                                         "encoders/mpnet-mlm", "encoders/modernbert-mlm", "marian", "bart",
+                                         "t5", "t5-v1.1"),
                          [](const auto& info) {
                            std::string name = info.param;
                            for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';

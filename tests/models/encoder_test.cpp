@@ -69,6 +69,7 @@ const EncoderCase kEncoderCases[] = {
     {"deberta-v3-mlm", EncoderHead::masked_lm, 7, 43},
     {"deberta-v3-classify", EncoderHead::sequence, 7, 42},
     {"deberta-v3-mlm-new-head", EncoderHead::masked_lm, 7, 43},
+    {"deberta-v2-convolution", EncoderHead::masked_lm, 7, 47},
     {"albert-mlm", EncoderHead::masked_lm, 11, 76},
     {"albert-classify", EncoderHead::sequence, 11, 43},
     {"transformer-encoder", EncoderHead::masked_lm, 7, 35},
@@ -330,6 +331,22 @@ TEST_F(BertTest, RefusesWhatItCannotRun) {
                                    {"id2label", {{"0", "relevant"}}},
                                    {"sentence_transformers", {{"activation_fn", "torch.nn.Softplus"}}}};
   EXPECT_THAT(error_of(reranker), HasSubstr("sentence_transformers: expected Identity or Sigmoid"));
+}
+
+TEST_F(BertTest, RefusesConvolutionsThatNoModelHas) {
+  const auto error_of = [&](const nlohmann::json& changes) -> std::string {
+    try {
+      load_with(changes, kEncoders / "deberta-v2-convolution");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(error_of({{"conv_kernel_size", 4}}), HasSubstr("an odd number of tokens"));
+  EXPECT_THAT(error_of({{"conv_kernel_size", 99999999}}), HasSubstr("an odd number of tokens"));
+  EXPECT_THAT(error_of({{"conv_kernel_size", 5}}), HasSubstr("conv.weight"));
+  EXPECT_THAT(error_of({{"conv_groups", 2}}), HasSubstr("conv_groups"));
 }
 
 TEST_F(BertTest, RefusesInputsThatDoNotFit) {

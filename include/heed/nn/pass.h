@@ -36,6 +36,7 @@ class Pass {
   Tensor memory = {};           ///< [B, S, D']; undefined without cross-attention, or when states hold it
   std::vector<std::int64_t> lengths;  ///< tokens of each row that are not padding; empty: all of them
   SequenceLengths past = {};          ///< tokens of earlier passes, which states hold
+  Tensor layer_input = {};            ///< of the running layer, [B, T, D]
   std::string name = {};              ///< of the running part: the prefix of its taps
   /// What parts hand to the model, by kind, in the order of the layers: `router_logits`.
   std::map<std::string, std::vector<Tensor>> collected = {};

@@ -40,6 +40,7 @@ struct ResidualStep {
   std::vector<Sublayer> sublayers;
   std::optional<Norm> norm_input = {};
   std::optional<Norm> norm_sum = {};
+  bool clears_padding = false;  ///< the result is zero at tokens that nothing may attend to
 };
 
 /// x + dropout(part(norm(x))).

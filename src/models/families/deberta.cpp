@@ -1,9 +1,12 @@
 // DeBERTa v2 and v3 (He et al. 2021, 2023): BERT's layers with disentangled attention in place of absolute
-// positions.
+// positions, and, in the large models of v2, a convolution of the embeddings, added after the first layer.
 #include <algorithm>
 #include <cmath>
 
+#include "heed/nn/convolution.h"
 #include "heed/nn/disentangled.h"
+#include "heed/ops/activation.h"
+#include "heed/ops/elementwise.h"
 #include "models/config_fields.h"
 #include "models/encoder_heads.h"
 #include "models/families.h"
@@ -21,6 +24,7 @@ const BertLayerNames kDebertaNames{.query = "attention.self.query_proj",
                                    .value = "attention.self.value_proj"};
 const std::string kPositionKey = "attention.self.pos_key_proj",
                   kPositionQuery = "attention.self.pos_query_proj";
+const std::string kConvolution = "encoder.conv.";
 
 struct DebertaConfig : EncoderConfig {
   DisentangledBuckets buckets = {};
@@ -30,6 +34,19 @@ struct DebertaConfig : EncoderConfig {
   bool legacy = true;  // the masked_lm head of the first versions
   Activation pooler_activation = Activation::gelu;
   double pooler_dropout = 0.0;
+  std::int64_t convolution = 0;  // width of the convolution after the first layer; 0: none
+  Activation convolution_activation = Activation::tanh;
+};
+
+// activation(dropout(convolution of the layer's input)), whatever the layer has computed before.
+struct InputConvolution {
+  Conv1d convolution;
+  Activation activation;
+  double dropout;
+
+  Tensor operator()(const Tensor&, Pass& pass, PartState*) const {
+    return activate(apply_dropout(convolution(pass.layer_input), dropout, pass.context), activation);
+  }
 };
 
 // "p2c|c2p", or a list of such names.
@@ -69,12 +86,15 @@ DebertaConfig parse_deberta(const Config& json) {
   for (const char* key : {"embedding_size", "pooler_hidden_size"}) {
     if (json.positive_integer(key, c.d_model) != c.d_model) json.fail(key, "the same as hidden_size");
   }
-  if (json.integer("conv_kernel_size", 0) > 0)
-    json.fail("conv_kernel_size", "0 (the convolution of v2-xlarge is not known)");
+  c.convolution = json.integer("conv_kernel_size", 0);
+  if (c.convolution < 0 || (c.convolution > 0 && c.convolution % 2 == 0) || c.convolution > kMostPositions)
+    json.fail("conv_kernel_size", "0 or an odd number of tokens, at most " + std::to_string(kMostPositions));
+  c.convolution_activation = activation_setting(json, "conv_act", json.string("conv_act", "tanh"));
+  if (json.integer("conv_groups", 1) != 1) json.fail("conv_groups", "1");
   if (json.positive_integer("attention_head_size", c.d_model / c.heads) != c.d_model / c.heads)
     json.fail("attention_head_size", "hidden_size / num_attention_heads");
-  json.ignore({"cls_dropout", "conv_act", "conv_groups", "summary_activation", "summary_last_dropout",
-               "summary_type", "summary_use_proj"});
+  json.ignore(
+      {"cls_dropout", "summary_activation", "summary_last_dropout", "summary_type", "summary_use_proj"});
   ignore_common_keys(json);
   return c;
 }
@@ -112,6 +132,12 @@ TensorTable deberta_table(const DebertaConfig& c, const HasTensor&) {
   }
   table.rows.push_back({prefix + kDebertaPositions, {2 * c.buckets.span, c.d_model}, Init::embedding});
   if (c.norms_positions) add_norm(table, prefix + kDebertaNorm, c.d_model);
+  if (c.convolution > 0) {
+    const std::string name = prefix + kConvolution;
+    table.rows.push_back({name + "conv.weight", {c.d_model, c.d_model, c.convolution}, Init::xavier});
+    table.rows.push_back({name + "conv.bias", {c.d_model}, Init::zeros});
+    add_norm(table, name + "LayerNorm", c.d_model);
+  }
   add_head(table, c, deberta_heads(c));
   return table;
 }
@@ -134,6 +160,15 @@ std::unique_ptr<Model> build_deberta(const DebertaConfig& c, ModelFiles files) {
   };
   EncoderParts parts = bert_body(c, weights, prefix, kDebertaNames, self);
   parts.clears_padding = true;
+  if (c.convolution > 0) {
+    const std::string name = prefix + kConvolution;
+    Conv1d convolution{weights[name + "conv.weight"], weights[name + "conv.bias"], 1, c.convolution / 2};
+    ResidualStep step =
+        post_norm("convolution", norm_part(weights, name + "LayerNorm", NormKind::layer, c.norm_eps),
+                  InputConvolution{std::move(convolution), c.convolution_activation, c.dropout});
+    step.clears_padding = true;
+    parts.stack.layers.front().steps.push_back(std::move(step));
+  }
   parts.head = head_parts(c, weights, deberta_heads(c));
   return assemble_encoder(c, std::move(files), std::move(parts));
 }
