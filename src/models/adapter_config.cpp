@@ -45,8 +45,7 @@ void refuse_unsupported(const Config& json) {
 void account_for_others(const Config& json) {
   json.ignore({"auto_mapping", "peft_version", "revision", "inference_mode", "fan_in_fan_out",
                "layers_pattern", "megatron_core", "loftq_config", "eva_config", "corda_config",
-               "lora_ga_config", "qalora_group_size", "ensure_weight_tying", "runtime_config",
-               "init_lora_weights", "bias"});
+               "lora_ga_config", "qalora_group_size", "runtime_config", "init_lora_weights", "bias"});
   for (const std::string& key : json.unused()) {
     const bool outer = key.find('.') == key.npos;
     if (outer && !json.is_off(key)) json.fail(key, "a setting that heed knows");
@@ -81,6 +80,7 @@ AdapterConfig AdapterConfig::load(const std::filesystem::path& directory) {
   c.base = json.string("base_model_name_or_path", "");
   c.task_type = json.string("task_type", "");
   c.complete = !json.has("layers_to_transform");
+  c.ties = json.boolean("ensure_weight_tying", false);
   json.ignore({"layers_to_transform"});
   c.ranks_ = parse_patterns(json, "rank_pattern");
   c.alphas_ = parse_patterns(json, "alpha_pattern");

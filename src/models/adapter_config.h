@@ -30,6 +30,7 @@ struct AdapterConfig {
   LoraOptions options;
   std::string base, task_type;
   bool complete = true;  // every module that the targets match must have an adapter
+  bool ties = false;     // adapters of tied weights are tied as well
   ModuleTargets excluded;
   std::string where;
 

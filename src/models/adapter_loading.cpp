@@ -5,6 +5,7 @@
 
 #include "core/edit_distance.h"
 #include "core/input_file.h"
+#include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/io/safetensors.h"
 #include "models/adapter_config.h"
@@ -28,10 +29,11 @@ class LoadedAdapter {
 
   void apply(Weights& weights, double weight) const {
     for (const auto& [row, halves] : adapters_) {
-      weights[row->name].add_adapter({.a = halves.a,
-                                      .b = halves.b,
-                                      .scale = weight * config_.scale(halves.module),
-                                      .dropout = config_.options.dropout});
+      add_adapter_to(*row, weights[row->name],
+                     {.a = halves.a,
+                      .b = halves.b,
+                      .scale = weight * config_.scale(halves.module),
+                      .dropout = config_.options.dropout});
     }
     for (const auto& [row, tensor] : whole_) {
       weights[row->name].tensor().copy_from(tensor);
@@ -70,20 +72,44 @@ class LoadedAdapter {
   void read(const std::string& name) {
     if (!name.starts_with(kAdapterPrefix)) fail(name, "expected a name that begins with " + kAdapterPrefix);
     const std::string own = name.substr(kAdapterPrefix.size());
-    if (own.ends_with(kLoraA) || own.ends_with(kLoraB))
-      return read_half(name, own.substr(0, own.size() - kLoraA.size()), own.ends_with(kLoraA));
+    for (const AdapterNames* names : {&kMapAdapter, &kTableAdapter}) {
+      for (const std::string* end : {&names->a, &names->b}) {
+        if (own.ends_with(*end))
+          return read_half(name, own.substr(0, own.size() - end->size()), *names, end == &names->a);
+      }
+    }
     if (own.find(".lora_") != own.npos)
-      fail(name, "expected lora_A.weight or lora_B.weight of a linear map, got an adapter of another kind");
-    // Of an adapted output map, PEFT saves the weight as well.
+      fail(name,
+           "expected lora_A or lora_B of a linear map or a token table, got an adapter of another kind");
     constexpr std::string_view kBase = ".base_layer.";
     const std::size_t base = own.find(kBase);
-    read_whole(name, base == own.npos ? own : own.substr(0, base + 1) + own.substr(base + kBase.size()));
+    if (base == own.npos) return read_whole(name, own);
+    read_base(name, own.substr(0, base + 1) + own.substr(base + kBase.size()));
   }
 
-  void read_half(const std::string& name, const std::string& module, bool is_a) {
+  // Of an adapted output map or token table, PEFT saves the weight as well, changed or not.
+  void read_base(const std::string& name, const std::string& own) {
+    const TensorRow* row = weights_.find_row(own);
+    const bool comparable = row != nullptr && !weights_.is_replaced(row->name);
+    if (!comparable || !is_equal(file_.get(name), weights_[row->name].tensor().detach()))
+      read_whole(name, own);
+  }
+  // Up to a rounding from one type to the other.
+  static bool is_equal(const Tensor& a, const Tensor& b) {
+    if (a.shape() != b.shape() || !is_floating(a.dtype())) return false;
+    const bool wide = size_of(a.dtype()) > size_of(b.dtype());
+    const DType dtype = wide ? b.dtype() : a.dtype();
+    const auto numbers = [&](const Tensor& x) { return x.to(dtype).to(DType::f32).to_vector<float>(); };
+    return numbers(a) == numbers(b);
+  }
+
+  void read_half(const std::string& name, const std::string& module, const AdapterNames& names, bool is_a) {
     const TensorRow* row = weights_.find_row(module + ".weight");
     if (row == nullptr) fail_unknown(name, module);
-    if (!is_map(*row)) fail(name, "expected an adapter of a linear map, got one of " + row->name);
+    if (!takes_adapter(*row) || &adapter_names(*row) != &names) {
+      const std::string kind = &names == &kTableAdapter ? "token table" : "linear map";
+      fail(name, "expected an adapter of a " + kind + ", got one of " + row->name);
+    }
     Halves& halves = adapters_[row];
     if (!halves.module.empty() && halves.module != module)
       fail(name, "expected one adapter for " + row->name + ", got also one for " + halves.module);
@@ -120,7 +146,7 @@ class LoadedAdapter {
   [[noreturn]] void fail_unknown(const std::string& name, const std::string& module) const {
     std::vector<std::string> modules;
     for (const TensorRow& row : weights_.rows()) {
-      if (is_map(row)) modules.push_back(module_of(row.name));
+      if (takes_adapter(row)) modules.push_back(module_of(row.name));
     }
     const std::string near = nearest_word(module, modules);
     fail(name, "expected a module of the model" + (near.empty() ? "" : ", such as " + near) + ", got " +
@@ -128,11 +154,15 @@ class LoadedAdapter {
   }
 
   void check_halves(const TensorRow& row, const Halves& halves) const {
-    for (const auto& [tensor, end] : {std::pair(&halves.a, &kLoraA), std::pair(&halves.b, &kLoraB)}) {
+    const AdapterNames& names = adapter_names(row);
+    for (const auto& [tensor, end] : {std::pair(&halves.a, &names.a), std::pair(&halves.b, &names.b)}) {
       if (!tensor->defined())
         fail(kAdapterPrefix + halves.module + *end, "not found, though there is its other half");
     }
     HEED_ASSERT(halves.a.size(0) == halves.b.size(1), row.name.c_str());
+    if (config_.ties && row.map == MapKind::table && !row.tied.empty())
+      fail(kAdapterPrefix + halves.module + names.a, "expected an adapter of the table alone, got one of " +
+                                                         row.tied.front() + " as well (ensure_weight_tying)");
   }
 
   // PEFT takes a missing adapter for one that was never trained.
@@ -147,9 +177,10 @@ class LoadedAdapter {
       const bool is_saved = is_within_any(owner_of(row.name), saved);
       if (is_saved && row.trained && !whole_.contains(&row))
         fail(kAdapterPrefix + row.name, "not found, though modules_to_save names it");
-      if (row.head || is_saved || !is_map(row) || !config_.complete || adapters_.contains(&row)) continue;
+      if (row.head || is_saved || !takes_adapter(row) || !config_.complete || adapters_.contains(&row))
+        continue;
       if (!config_.options.targets.empty() && wanted(module) && !excluded(module))
-        fail(kAdapterPrefix + module + kLoraA, "not found, though target_modules matches it");
+        fail(kAdapterPrefix + module + adapter_names(row).a, "not found, though target_modules matches it");
     }
   }
 

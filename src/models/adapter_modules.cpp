@@ -8,7 +8,11 @@
 
 namespace heed {
 
-bool is_map(const TensorRow& row) { return row.map != MapKind::none; }
+bool takes_adapter(const TensorRow& row) { return row.map != MapKind::none; }
+
+const AdapterNames& adapter_names(const TensorRow& row) {
+  return row.map == MapKind::table ? kTableAdapter : kMapAdapter;
+}
 
 std::string module_of(const std::string& tensor) {
   constexpr std::string_view kEnd = ".weight";
@@ -22,8 +26,11 @@ bool is_within_any(const std::string& module, const std::vector<std::string>& na
                      [&](const std::string& name) { return is_within(module, name); });
 }
 
-std::int64_t size_in(const TensorRow& row) { return row.shape[row.map == MapKind::transposed ? 0 : 1]; }
-std::int64_t size_out(const TensorRow& row) { return row.shape[row.map == MapKind::transposed ? 1 : 0]; }
+bool stored_in_first(const TensorRow& row) {
+  return row.map == MapKind::transposed || row.map == MapKind::table;
+}
+std::int64_t size_in(const TensorRow& row) { return row.shape[stored_in_first(row) ? 0 : 1]; }
+std::int64_t size_out(const TensorRow& row) { return row.shape[stored_in_first(row) ? 1 : 0]; }
 
 bool is_within(const std::string& module, const std::string& name) {
   return ("." + module + ".").find("." + name + ".") != std::string::npos;

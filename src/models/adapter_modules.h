@@ -9,12 +9,22 @@
 
 namespace heed {
 
-// base_model.model.MODULE.lora_A.weight [r, in], ....lora_B.weight [out, r]
-inline const std::string kAdapterPrefix = "base_model.model.", kLoraA = ".lora_A.weight",
-                         kLoraB = ".lora_B.weight";
+inline const std::string kAdapterPrefix = "base_model.model.";
 
-/// Whether an adapter can be added to a row.
-bool is_map(const TensorRow& row);
+/// How the names of an adapter's two matrices end.
+struct AdapterNames {
+  std::string a, b;
+};
+/// base_model.model.MODULE.lora_A.weight [r, in], ....lora_B.weight [out, r]; of a token table
+/// ....lora_embedding_A [r, V], ....lora_embedding_B [D, r].
+inline const AdapterNames kMapAdapter{".lora_A.weight", ".lora_B.weight"},
+    kTableAdapter{".lora_embedding_A", ".lora_embedding_B"};
+const AdapterNames& adapter_names(const TensorRow& row);
+
+/// Whether an adapter can be added to a row: to a linear map or a token table.
+bool takes_adapter(const TensorRow& row);
+/// Whether the weight is [in, out], as a table is with in = V and out = D.
+bool stored_in_first(const TensorRow& row);
 std::int64_t size_in(const TensorRow& row);
 std::int64_t size_out(const TensorRow& row);
 /// The module of a weight; empty for other tensors.

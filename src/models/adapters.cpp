@@ -36,21 +36,22 @@ std::string names_of(const std::set<std::string>& names) {
 
 std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
-// The last parts of the names of all linear maps.
-std::set<std::string> map_names(const Weights& weights) {
+// The last parts of the names of all linear maps and token tables.
+std::set<std::string> adaptable_names(const Weights& weights) {
   std::set<std::string> names;
   for (const TensorRow& row : weights.rows()) {
-    if (is_map(row)) names.insert(last_part(module_of(row.name)));
+    if (takes_adapter(row)) names.insert(last_part(module_of(row.name)));
   }
   return names;
 }
 
 [[noreturn]] void throw_no_match(const Weights& weights, const std::string& what, const std::string& name) {
-  const std::set<std::string> known = map_names(weights);
+  const std::set<std::string> known = adaptable_names(weights);
   if (known.empty()) throw Error(what + ": expected a model with linear maps to adapt, got one without");
   const std::string near = nearest_word(last_part(name), {known.begin(), known.end()});
-  throw Error(what + ": expected the name of a linear map, got \"" + name + "\", which matches none (" +
-              (near.empty() ? "" : "did you mean " + near + "? ") + "The model has " + names_of(known) + ")");
+  throw Error(what + ": expected the name of a linear map or a token table, got \"" + name +
+              "\", which matches none (" + (near.empty() ? "" : "did you mean " + near + "? ") +
+              "The model has " + names_of(known) + ")");
 }
 
 // Chooses modules for a new adapter.
@@ -116,9 +117,9 @@ class Choice {
       }
       const std::string module = module_of(row.name);
       if (module.empty() || is_whole(row) || !wanted(module)) continue;
-      if (!is_map(row))
-        throw Error("lora.targets: expected linear maps, got " + module +
-                    " as well (name the maps: " + names_of(map_names(weights_)) + ")");
+      if (!takes_adapter(row))
+        throw Error("lora.targets: expected linear maps and token tables, got " + module +
+                    " as well (name them: " + names_of(adaptable_names(weights_)) + ")");
       maps.push_back(&row);
     }
     for (const std::string& name : options_.targets.names) {
@@ -134,14 +135,21 @@ class Choice {
   LoraOptions& options_;
 };
 
-// Kaiming's uniform initialization as PEFT has it, with a = sqrt(5): limits +-1 / sqrt(in).
-Tensor new_a(std::int64_t rank, std::int64_t in, RandomStream stream) {
-  Tensor a = Tensor::empty({rank, in});
-  const float limit = 1.0f / std::sqrt(static_cast<float>(in));
-  float* values = a.data<float>();
-  for (std::int64_t i = 0; i < a.numel(); ++i)
-    values[i] = limit * (2.0f * stream.uniform(static_cast<std::uint64_t>(i)) - 1.0f);
-  return a;
+// Without effect, as PEFT begins. Of a map, A is Kaiming's uniform initialization with a = sqrt(5), limits
+// +-1 / sqrt(in), and B zeros; of a table, A zeros and B normal.
+LoraAdapter new_adapter(const TensorRow& row, std::int64_t rank, RandomStream stream) {
+  LoraAdapter adapter{.a = Tensor::zeros({rank, size_in(row)}), .b = Tensor::zeros({size_out(row), rank})};
+  const bool table = row.map == MapKind::table;
+  const float limit = 1.0f / std::sqrt(static_cast<float>(size_in(row)));
+  Tensor& random = table ? adapter.b : adapter.a;
+  float* values = random.data<float>();
+  for (std::int64_t i = 0; i < random.numel(); ++i) {
+    const auto at = static_cast<std::uint64_t>(i);
+    values[i] = table ? stream.normal(at) : limit * (2.0f * stream.uniform(at) - 1.0f);
+  }
+  adapter.a.set_requires_grad();
+  adapter.b.set_requires_grad();
+  return adapter;
 }
 
 }  // namespace
@@ -156,17 +164,14 @@ TrainedAdapter train_adapter(Weights& weights, LoraOptions options, const std::s
   TrainedAdapter trained{options, base, task_type, false, {}};
   const auto r = static_cast<double>(options.rank);
   for (const TensorRow* row : choice.maps) {
-    LoraAdapter adapter{.a = new_a(options.rank, size_in(*row), generator.next()),
-                        .b = Tensor::zeros({size_out(*row), options.rank}),
-                        .scale = options.alpha / (options.rslora ? std::sqrt(r) : r),
-                        .dropout = options.dropout};
-    adapter.a.set_requires_grad();
-    adapter.b.set_requires_grad();
+    LoraAdapter adapter = new_adapter(*row, options.rank, generator.next());
+    adapter.scale = options.alpha / (options.rslora ? std::sqrt(r) : r);
+    adapter.dropout = options.dropout;
     const std::string module = kAdapterPrefix + module_of(row->name);
-    trained.parameters.push_back({module + kLoraA, adapter.a});
-    trained.parameters.push_back({module + kLoraB, adapter.b});
+    trained.parameters.push_back({module + adapter_names(*row).a, adapter.a});
+    trained.parameters.push_back({module + adapter_names(*row).b, adapter.b});
     trained.fan_in_fan_out = trained.fan_in_fan_out || row->map == MapKind::transposed;
-    weights[row->name].add_adapter(std::move(adapter));
+    add_adapter_to(*row, weights[row->name], std::move(adapter));
   }
   for (const TensorRow* row : choice.whole) {
     Tensor tensor = weights[row->name].tensor();
@@ -183,15 +188,27 @@ void TrainedAdapter::save(const fs::path& directory, DType dtype) const {
   save_safetensors(directory / kAdapterTensors, tensors);
 }
 
+void add_adapter_to(const TensorRow& row, const Weight& weight, LoraAdapter adapter) {
+  if (row.map == MapKind::table) return weight.add_row_adapter(std::move(adapter));
+  weight.add_adapter(std::move(adapter));
+}
+
 void merge_adapters(Weights& weights) {
   const NoGradients guard;
   for (const TensorRow& row : weights.rows()) {
+    if (!row.tied.empty() && !weights[row.name].row_adapters().empty())
+      throw Error(row.name + ": expected a token table of its own to merge an adapter into, got one that " +
+                  row.tied.front() + " shares, which has no part in it (use the adapter with --adapter)");
+  }
+  for (const TensorRow& row : weights.rows()) {
     const Weight& weight = weights[row.name];
-    if (weight.adapters().empty()) continue;
+    const bool table = row.map == MapKind::table;
+    const std::vector<LoraAdapter>& adapters = table ? weight.row_adapters() : weight.adapters();
+    if (adapters.empty()) continue;
     Tensor sum = weight.tensor().detach().to(DType::f32);
-    for (const LoraAdapter& adapter : weight.adapters()) {
+    for (const LoraAdapter& adapter : adapters) {
       const Tensor product = matmul(adapter.b, adapter.a) * adapter.scale;  // [out, in]
-      sum = sum + (row.map == MapKind::transposed ? transpose(product, 0, 1) : product);
+      sum = sum + (stored_in_first(row) ? transpose(product, 0, 1) : product);
     }
     weight.remove_adapters();
     weight.tensor().copy_from(sum);

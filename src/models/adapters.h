@@ -24,6 +24,8 @@ struct TrainedAdapter {
 
 /// Model::add_adapter.
 void add_adapter(Weights& weights, const AdapterSource& source);
+/// Adds an adapter to the map or the table of a row.
+void add_adapter_to(const TensorRow& row, const Weight& weight, LoraAdapter adapter);
 /// Model::train_adapter, for a model of this task (adapted_task) and name (base_name).
 TrainedAdapter train_adapter(Weights& weights, LoraOptions options, const std::string& task_type,
                              const std::string& base, Generator& generator);

@@ -18,6 +18,7 @@ void add_embedding(TensorTable& table, const std::string& name, std::int64_t cou
                    std::optional<std::int64_t> padding) {
   table.rows.push_back({name, {count, dim}, Init::embedding});
   table.rows.back().padding = padding;
+  table.rows.back().map = MapKind::table;
 }
 
 Linear linear_part(const Weights& weights, const std::string& name) {

@@ -17,7 +17,7 @@ void add_linear(TensorTable& table, const std::string& name, std::int64_t out, s
 /// NAME.weight [dim] and, with `bias`, NAME.bias [dim].
 void add_norm(TensorTable& table, const std::string& name, std::int64_t dim, bool bias = true,
               Init weight = Init::ones);
-/// NAME [count, dim], whose row `padding` is zeros in a new model (PyTorch's padding_idx).
+/// A table of tokens, NAME [count, dim], whose row `padding` is zeros in a new model (PyTorch's padding_idx).
 void add_embedding(TensorTable& table, const std::string& name, std::int64_t count, std::int64_t dim,
                    std::optional<std::int64_t> padding = std::nullopt);
 /// The part over NAME.weight and, where the table has it, NAME.bias.

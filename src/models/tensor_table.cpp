@@ -189,8 +189,9 @@ const TensorRow* Weights::find_row(const std::string& name) const {
 }
 
 bool Weights::is_adapted() const {
-  return std::any_of(weights_.begin(), weights_.end(),
-                     [](const auto& named) { return !named.second.adapters().empty(); });
+  return std::any_of(weights_.begin(), weights_.end(), [](const auto& named) {
+    return !named.second.adapters().empty() || !named.second.row_adapters().empty();
+  });
 }
 
 void Weights::add(const TensorRow& row, Tensor tensor) {

@@ -1,9 +1,13 @@
-// Low-rank additions to linear maps.
+// Low-rank additions to linear maps and embedding tables.
 #include "heed/nn/lora.h"
 
+#include "heed/autograd.h"
 #include "heed/ops/dropout.h"
 #include "heed/ops/elementwise.h"
+#include "heed/ops/embedding.h"
 #include "heed/ops/matmul.h"
+#include "heed/ops/shape.h"
+#include "ops/stored_matrix.h"
 
 namespace heed {
 namespace {
@@ -16,6 +20,16 @@ Tensor LoraAdapter::operator()(const Tensor& x) const {
   const bool drops = dropout > 0.0 && dropout_generator != nullptr;
   const Tensor input = drops ? heed::dropout(x, dropout, dropout_generator->next()) : x;
   return linear(linear(input, a) * scale, b);
+}
+
+Tensor LoraAdapter::rows(const Tensor& ids, double factor, std::optional<std::int64_t> padding_id) const {
+  const auto chosen = [&] {  // columns of A, as rows
+    if (needs_gradient({a})) return embedding(transpose(a, 0, 1).contiguous(), ids, 1.0, padding_id);
+    const std::int64_t r = a.size(0), v = a.size(1);
+    const auto columns = kernels::dense_matrix(a.raw_data(), DType::f32, v, r, true);
+    return stored_embedding({v, r}, {columns}, ids, 1.0);
+  };
+  return linear(chosen() * (scale * factor), b);
 }
 
 AdapterDropout::AdapterDropout(const Context& context) : before_(dropout_generator) {

@@ -20,7 +20,7 @@ struct Weight::State {
   std::mutex mutex;
   std::shared_ptr<const kernels::PackedMatrix> packed;
   WeightLayout layout = WeightLayout::out_in;  // that of `packed`
-  std::vector<LoraAdapter> adapters;
+  std::vector<LoraAdapter> adapters, row_adapters;
 
   const Buffer& buffer() const { return *tensor.impl()->buffer; }
 
@@ -60,6 +60,9 @@ struct Weight::State {
 
   // The map without adapters.
   Tensor linear(const Tensor& x, const Tensor& bias, Activation activation, WeightLayout wanted);
+
+  // The rows without adapters.
+  Tensor embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id);
 
   // Frees the packed form before somebody asks for the address of the numbers.
   void unpack() {
@@ -106,8 +109,15 @@ Tensor Weight::State::linear(const Tensor& x, const Tensor& bias, Activation act
 }
 
 void Weight::add_adapter(LoraAdapter adapter) const { state_->adapters.push_back(std::move(adapter)); }
-void Weight::remove_adapters() const { state_->adapters.clear(); }
+void Weight::add_row_adapter(LoraAdapter adapter) const {
+  state_->row_adapters.push_back(std::move(adapter));
+}
+void Weight::remove_adapters() const {
+  state_->adapters.clear();
+  state_->row_adapters.clear();
+}
 const std::vector<LoraAdapter>& Weight::adapters() const { return state_->adapters; }
+const std::vector<LoraAdapter>& Weight::row_adapters() const { return state_->row_adapters; }
 
 std::shared_ptr<const kernels::PackedMatrix> Weight::packed_for(const Tensor& x) const {
   if (!defined()) return nullptr;
@@ -119,26 +129,31 @@ std::shared_ptr<const kernels::PackedMatrix> Weight::packed_for(const Tensor& x)
 
 Tensor Weight::embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id) const {
   if (!defined()) throw Error("embedding: expected a table, got an undefined one");
-  const Tensor& table = state_->tensor;
-  std::shared_ptr<const kernels::PackedMatrix> packed;
+  Tensor sum = state_->embedding(ids, scale, padding_id);
+  for (const LoraAdapter& adapter : state_->row_adapters) sum = sum + adapter.rows(ids, scale, padding_id);
+  return sum;
+}
+
+Tensor Weight::State::embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id) {
+  std::shared_ptr<const kernels::PackedMatrix> form;
   std::shared_ptr<const Buffer> numbers;
-  if (table.rank() == 2 && !needs_gradient({table})) {
-    const std::lock_guard lock(state_->mutex);
+  if (tensor.rank() == 2 && !needs_gradient({tensor})) {
+    const std::lock_guard lock(mutex);
     // What must be converted is: an output projection often shares the table. A file's rows are read in
     // place.
-    if (state_->packed != nullptr || state_->buffer().is_unwritten()) {
-      packed = state_->pack_locked(WeightLayout::out_in);
-    } else if (state_->can_repack()) {
-      numbers = state_->buffer().read();
+    if (packed != nullptr || buffer().is_unwritten()) {
+      form = pack_locked(WeightLayout::out_in);
+    } else if (can_repack()) {
+      numbers = buffer().read();
     }
   }
-  if (packed != nullptr) return stored_embedding(table.shape(), {{}, packed.get()}, ids, scale);
+  if (form != nullptr) return stored_embedding(tensor.shape(), {{}, form.get()}, ids, scale);
   if (numbers != nullptr) {
-    const auto rows = kernels::dense_matrix(numbers->data(), table.dtype(), table.size(0), table.size(1));
-    return stored_embedding(table.shape(), {rows}, ids, scale);
+    const auto rows = kernels::dense_matrix(numbers->data(), tensor.dtype(), tensor.size(0), tensor.size(1));
+    return stored_embedding(tensor.shape(), {rows}, ids, scale);
   }
-  state_->unpack();
-  return heed::embedding(table, ids, scale, padding_id);
+  unpack();
+  return heed::embedding(tensor, ids, scale, padding_id);
 }
 
 }  // namespace heed

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "heed/autograd.h"
 #include "heed/nn/linear.h"
 #include "heed/ops.h"
 #include "reference/gradient_check.h"
@@ -57,6 +58,41 @@ TEST(Lora, GradientsOfBothHalvesAndOfTheInput) {
   const Tensor both = a.w + matmul(a.first.b.detach(), a.first.a.detach()) * a.first.scale;
   EXPECT_LE(relative_error(reshape(a.x.grad(), {6, 6}), matmul(d, both)), 1e-5);
   EXPECT_FALSE(a.w.grad().defined());
+}
+
+TEST(Lora, AddsToTheRowsOfATable) {
+  const Tensor table = numbers({7, 5}, 2), dy = numbers({2, 3, 5}, 8);
+  LoraAdapter adapter{numbers({2, 7}, 4), numbers({5, 2}, 5), 0.5, 0.9};
+  const Weight weight(table);
+  const Tensor ids = Tensor::from<std::int64_t>({6, 0, 3, 3, 1, 6}, {2, 3});
+  const Tensor sum_of_all = table + transpose(matmul(adapter.b, adapter.a), 0, 1) * adapter.scale;
+  const Tensor wanted = embedding(sum_of_all, ids, 3.0);
+  adapter.a.set_requires_grad();
+  adapter.b.set_requires_grad();
+  weight.add_row_adapter(adapter);
+  const Weight copy = weight;
+  {
+    const NoGradients guard;
+    EXPECT_LE(relative_error(copy.embedding(ids, 3.0, {}), wanted), 1e-6);
+    const Tensor x = numbers({2, 5}, 3);
+    EXPECT_EQ(weight.linear(x, {}, Activation::none, WeightLayout::out_in).to_vector<float>(),
+              linear(x, table).to_vector<float>());
+  }
+  const Tensor y = weight.embedding(ids, 3.0, 3);
+  EXPECT_LE(relative_error(y.detach(), wanted), 1e-6);
+  sum(y * dy).backward();
+  // Of the whole table, and from it of both matrices; the padding, 3, gives none to A.
+  Tensor whole = sum_of_all.clone();
+  whole.set_requires_grad();
+  sum(embedding(whole, ids, 3.0) * dy).backward();
+  const Tensor d = transpose(whole.grad(), 0, 1) * adapter.scale;  // [D, V]
+  EXPECT_LE(relative_error(adapter.b.grad(), matmul(d, transpose(adapter.a.detach(), 0, 1))), 1e-5);
+  Tensor of_a = matmul(transpose(adapter.b.detach(), 0, 1), d);
+  for (std::int64_t r = 0; r < 2; ++r) of_a.data<float>()[r * 7 + 3] = 0;
+  EXPECT_LE(relative_error(adapter.a.grad(), of_a), 1e-5);
+  EXPECT_THROW(weight.embedding(Tensor::from<std::int64_t>({7}, {1}), 1.0, {}), Error);
+  weight.remove_adapters();
+  EXPECT_EQ(copy.embedding(ids, 1.0, {}).to_vector<float>(), embedding(table, ids).to_vector<float>());
 }
 
 TEST(Lora, DropsOutWithinAScopeOfTrainingOnly) {

@@ -1,6 +1,6 @@
 // LoRA adapters of models (heed/nn/lora.h) in the layout of Hugging Face's PEFT: a directory with
-// adapter_config.json and adapter_model.safetensors. A module is a linear map, with the name of its weight in
-// the checkpoint without ".weight": bert.encoder.layer.0.attention.self.query.
+// adapter_config.json and adapter_model.safetensors. A module is a linear map or a table of tokens, with the
+// name of its weight in the checkpoint without ".weight": bert.encoder.layer.0.attention.self.query.
 #pragma once
 
 #include <cstdint>

@@ -63,11 +63,13 @@ class Model {
   /// replace the model's. Throws Error, and changes nothing, if the files are malformed, hold what heed does
   /// not support, or belong to another model.
   virtual void add_adapter(const std::filesystem::path& directory, double weight = 1.0);
-  /// Begins the training of a new adapter: A is uniform in +-1 / sqrt(in), B zeros. Only the returned
-  /// parameters have gradients from now on, and save() writes the adapter alone. Throws Error for a target
-  /// that matches no linear map, naming near ones, and for a model that has adapters.
+  /// Begins the training of a new adapter: A is uniform in +-1 / sqrt(in), B zeros; of token tables A is
+  /// zeros, B normal. Only the returned parameters have gradients from now on, and save() writes the adapter
+  /// alone. Throws Error for a target that matches no linear map or token table, naming near ones, and for a
+  /// model that has adapters.
   virtual std::vector<Parameter> train_adapter(const LoraOptions& options, Generator& generator);
-  /// Adds the product of each adapter to its weight and removes the adapters.
+  /// Adds the product of each adapter to its weight and removes the adapters. Throws Error, and changes
+  /// nothing, for an adapter of a token table that the output map shares.
   virtual void merge_adapters();
   /// Largest number of positions a sequence may have, where the family has a limit.
   virtual std::optional<std::int64_t> max_positions() const = 0;

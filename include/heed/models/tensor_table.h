@@ -35,6 +35,7 @@ enum class MapKind {
   linear,      ///< [out, in]
   transposed,  ///< [in, out]
   output,      ///< [vocabulary, in]: the output map
+  table,       ///< none; the rows [vocabulary, D] are looked up by token, in one place
 };
 
 struct TensorRow {
@@ -52,7 +53,7 @@ struct TensorRow {
   /// Fills the tensor of a new model, in the place of `init`.
   std::function<void(Tensor)> fill = {};
   double range = 0.0;           ///< of Init::uniform
-  MapKind map = MapKind::none;  ///< adapters change linear maps only
+  MapKind map = MapKind::none;  ///< adapters change linear maps and token tables only
   /// Of an embedding table: this row of a new model is zeros (it stays so, as lookups of it give no
   /// gradient).
   std::optional<std::int64_t> padding = {};
@@ -91,7 +92,7 @@ class Weights {
   const std::vector<TensorRow>& rows() const { return rows_; }
   /// Tensors that files may contain but that are not read.
   const std::set<std::string>& ignored_names() const { return ignored_names_; }
-  /// Whether any weight has adapters.
+  /// Whether any weight has adapters of either kind.
   bool is_adapted() const;
   /// Rows that an adapter holds whole.
   void set_replaced(const std::string& row) { replaced_rows_.insert(row); }

@@ -1,13 +1,17 @@
 // LoRA (Hu et al. 2021, "LoRA: low-rank adaptation of large language models"): a low-rank addition to the map
-// of a weight, which stays as it is.
+// of a weight, or to the rows of an embedding table, which stays as it is.
 #pragma once
+
+#include <cstdint>
+#include <optional>
 
 #include "heed/nn/context.h"
 #include "heed/tensor.h"
 
 namespace heed {
 
-/// Adds scale * B A dropout(x) to a linear map of x.
+/// Adds scale * B A dropout(x) to a linear map of x; or, with in = V and out = D, scale * (B A)^T[ids] to the
+/// rows of a table [V, D], without dropout, as PEFT does.
 struct LoraAdapter {
   Tensor a;            // f32 [r, in]
   Tensor b;            // f32 [out, r]
@@ -15,6 +19,9 @@ struct LoraAdapter {
   double dropout = 0.0;
   /// x [..., in], result [..., out].
   Tensor operator()(const Tensor& x) const;
+  /// factor times the addition to the rows of `ids` i64 [...]; result [..., D]. The column of A of
+  /// `padding_id` gets no gradient.
+  Tensor rows(const Tensor& ids, double factor, std::optional<std::int64_t> padding_id) const;
 };
 
 /// While an object of this class exists, adapters drop out on this thread, with the context's generator.

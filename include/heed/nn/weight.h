@@ -49,15 +49,20 @@ class Weight {
 
   /// heed::linear(x, tensor(), bias, activation, layout); with adapters, activation(linear + their sum).
   Tensor linear(const Tensor& x, const Tensor& bias, Activation activation, WeightLayout layout) const;
-  /// heed::embedding(tensor(), ids, scale, padding_id).
+  /// heed::embedding(tensor(), ids, scale, padding_id), plus what adapters of rows add.
   Tensor embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id) const;
 
   /// Adds an adapter to linear(), of all copies; tensor() and embedding() do not see it. As with changed
   /// numbers, no other thread may use the weight meanwhile.
   void add_adapter(LoraAdapter adapter) const;
+  /// The same for embedding(); tensor() and linear() do not see it.
+  void add_row_adapter(LoraAdapter adapter) const;
+  /// Both kinds.
   void remove_adapters() const;
-  /// In the order in which they were added. The weight must be defined.
+  /// Those of linear(), in the order in which they were added. The weight must be defined.
   const std::vector<LoraAdapter>& adapters() const;
+  /// Those of embedding().
+  const std::vector<LoraAdapter>& row_adapters() const;
 
   /// What an operation of x [..., in] with this weight [out, in] gets besides tensor(): the packed form; or,
   /// where a gradient is recorded or the weight must stay plain, null, and the packed form is freed.

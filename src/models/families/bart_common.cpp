@@ -151,6 +151,7 @@ std::int64_t computed_positions(const Config& json) {
 void add_shared_embedding(TensorTable& table, const BartConfig& c) {
   add_embedding(table, "model.shared.weight", c.vocab_size, c.layers.d_model, c.pad);
   table.rows.back().tied = {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"};
+  table.rows.back().map = MapKind::none;
   if (c.tied) table.rows.back().tied.push_back("lm_head.weight");
   if (!c.tied) add_output(table, false, "lm_head.weight", {c.vocab_size, c.layers.d_model});
 }

@@ -38,9 +38,10 @@ void add_bert_embeddings(TensorTable& table, const EncoderConfig& c, const std::
   const std::int64_t d_embedding = c.d_embedding;
   add_embedding(table, name + "word_embeddings.weight", c.vocab_size, d_embedding, c.padding);
   const bool from_padding = c.max_positions < c.positions;  // count_positions_from_padding
-  if (c.positions > 0)
-    add_embedding(table, name + "position_embeddings.weight", c.positions, d_embedding,
-                  from_padding ? c.padding : std::nullopt);
+  if (c.positions > 0) {
+    table.rows.push_back({name + "position_embeddings.weight", {c.positions, d_embedding}, Init::embedding});
+    if (from_padding) table.rows.back().padding = c.padding;
+  }
   if (c.token_types > 0)
     table.rows.push_back(
         {name + "token_type_embeddings.weight", {c.token_types, d_embedding}, Init::embedding});

@@ -50,7 +50,7 @@ TensorTable bloom_table(const BloomConfig& c, const HasTensor&) {
   const std::int64_t d_model = c.hidden_size;
   TensorTable table;
   table.prefix = "transformer.";
-  table.rows.push_back({"transformer.word_embeddings.weight", {c.vocab_size, d_model}, Init::embedding});
+  add_embedding(table, "transformer.word_embeddings.weight", c.vocab_size, d_model);
   if (c.tie_word_embeddings) table.rows.back().tied.push_back("lm_head.weight");
   add_norm(table, "transformer.word_embeddings_layernorm", d_model);
   for (std::int64_t i = 0; i < c.n_layer; ++i) {

@@ -66,7 +66,7 @@ TensorTable gpt2_table(const Gpt2Config& c, const HasTensor&) {
   TensorTable table;
   // Radford et al. 2019: what adds to the residual stream is scaled by the number of its additions.
   const double residual = c.initializer_range / std::sqrt(2.0 * static_cast<double>(c.n_layer));
-  table.rows.push_back({"transformer.wte.weight", {c.vocab_size, c.n_embd}, Init::embedding});
+  add_embedding(table, "transformer.wte.weight", c.vocab_size, c.n_embd);
   if (c.tie_word_embeddings) table.rows.back().tied.push_back("lm_head.weight");
   table.rows.push_back({"transformer.wpe.weight", {c.n_positions, c.n_embd}, Init::embedding});
   for (std::int64_t i = 0; i < c.n_layer; ++i) {

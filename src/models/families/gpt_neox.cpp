@@ -53,7 +53,7 @@ std::string neox_layer(std::int64_t i) { return "gpt_neox.layers." + std::to_str
 TensorTable neox_table(const NeoxConfig& c, const HasTensor&) {
   TensorTable table;
   table.prefix = "gpt_neox.";
-  table.rows.push_back({"gpt_neox.embed_in.weight", {c.vocab_size, c.hidden_size}, Init::embedding});
+  add_embedding(table, "gpt_neox.embed_in.weight", c.vocab_size, c.hidden_size);
   if (c.tie_word_embeddings) table.rows.back().tied.push_back("embed_out.weight");
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
     const std::string layer = neox_layer(i);

@@ -33,6 +33,7 @@ void add_embeddings(TensorTable& table, const MarianConfig& c) {
   if (one_table(c)) {
     add_embedding(table, shared, c.vocab_size, c.layers.d_model, c.pad_token_id);
     table.rows.back().tied = {encoder, decoder, output};
+    table.rows.back().map = MapKind::none;
     return;
   }
   const std::vector<std::string> aliases =

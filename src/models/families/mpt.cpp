@@ -68,7 +68,7 @@ std::string mpt_layer(std::int64_t i) { return "transformer.blocks." + std::to_s
 TensorTable mpt_table(const MptConfig& c, const HasTensor&) {
   TensorTable table;
   table.prefix = "transformer.";
-  table.rows.push_back({"transformer.wte.weight", {c.vocab_size, c.d_model}, Init::embedding});
+  add_embedding(table, "transformer.wte.weight", c.vocab_size, c.d_model);
   if (c.tie_word_embeddings) table.rows.back().tied.push_back("lm_head.weight");
   for (std::int64_t i = 0; i < c.n_layers; ++i) {
     const std::string layer = mpt_layer(i);

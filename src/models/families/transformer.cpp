@@ -156,6 +156,7 @@ void add_transformer_stack(TensorTable& table, const TransformerConfig& c, const
 TensorTable transformer_table(const TransformerConfig& c, const HasTensor&) {
   TensorTable table;
   table.rows.push_back({"embed_tokens.weight", {c.vocab_size, c.d_model}});
+  if (!c.encodes || !c.decodes) table.rows.back().map = MapKind::table;
   if (!c.decodes) {
     add_transformer_stack(table, c, "encoder");
     add_head(table, c.encoder, transformer_heads(c));
