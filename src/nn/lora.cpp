@@ -26,7 +26,8 @@ Tensor LoraAdapter::rows(const Tensor& ids, double factor, std::optional<std::in
   const auto chosen = [&] {  // columns of A, as rows
     if (needs_gradient({a})) return embedding(transpose(a, 0, 1).contiguous(), ids, 1.0, padding_id);
     const std::int64_t r = a.size(0), v = a.size(1);
-    const auto columns = kernels::dense_matrix(a.raw_data(), DType::f32, v, r, true);
+    const Tensor stored = a.contiguous();
+    const auto columns = kernels::dense_matrix(stored.raw_data(), DType::f32, v, r, true);
     return stored_embedding({v, r}, {columns}, ids, 1.0);
   };
   return linear(chosen() * (scale * factor), b);
