@@ -22,7 +22,7 @@ TEST_JOBS ?= 2
 FUZZ_SECONDS ?= 30
 FUZZ_CXX ?= $(shell command -v clang++-14 || command -v clang++)
 HEED := build/release/heed
-DEMO_TEXT := The cat sat on the mat.
+DEMO_TEXT := The black cat drinks milk.
 
 # Progress lines, bold on a terminal.
 step = @if [ -t 1 ]; then printf '\n\033[1m== %s\033[0m\n' $(1); else printf '\n== %s\n' $(1); fi

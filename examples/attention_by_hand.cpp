@@ -165,18 +165,18 @@ void real_model(const char* directory) {
       {"decoder_input_ids",
        heed::Tensor::from(std::vector<std::int64_t>{model->decoder_start_id()}, {1, 1})}};
 
-  const std::int64_t head = 1;
+  const std::int64_t head = 4;
   heed::TensorMap seen;  // q, k, v [1, 8, 9, 32], weights [1, 8, 9, 9]
   heed::Taps taps;
   for (const char* name : {"q", "k", "v", "weights"})
-    taps.listen(std::string("encoder.layers.0.self_attn.") + name,
+    taps.listen(std::string("encoder.layers.1.self_attn.") + name,
                 [&seen, name](const std::string&, heed::Tensor& value) { seen[name] = value; });
   const heed::NoGradients no_gradients;
   heed::Context context{false, nullptr, &taps};
   model->forward(inputs, {}, context);
   taps.require_all_fired();
 
-  std::printf("\nencoder, layer 0, head %d: q %s, weights %s\n", static_cast<int>(head),
+  std::printf("\nencoder, layer 1, head %d: q %s, weights %s\n", static_cast<int>(head),
               seen["q"].str().c_str(), seen["weights"].str().c_str());
   const Matrix weights = attention_weights(rows_of(seen["q"], head), rows_of(seen["k"], head));
   for (std::size_t t = 0; t < weights.size(); ++t) {
