@@ -16,6 +16,10 @@ struct Recurrence {
   const std::int64_t* lengths = nullptr;  // [B], in [0, T]; null: all T
   bool reverse = false;                   // a row's first step is its last one in time
 
+  /// Rows [begin, end) of it.
+  Recurrence rows(std::int64_t begin, std::int64_t end) const {
+    return {end - begin, time, hidden, lengths != nullptr ? lengths + begin : nullptr, reverse};
+  }
   std::int64_t length(std::int64_t b) const { return lengths != nullptr ? lengths[b] : time; }
   bool is_padding(std::int64_t b, std::int64_t t) const { return t >= length(b); }
   /// The step before step t of row b; -1 for its first.

@@ -4,10 +4,12 @@
 #include "heed/ops/recurrent.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "heed/autograd.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
+#include "heed/threads.h"
 #include "kernels/gemm.h"
 #include "kernels/recurrent.h"
 #include "ops/repeated_product.h"
@@ -74,6 +76,26 @@ void for_each_step(std::int64_t time, bool from_the_end, Step step) {
   for (std::int64_t i = 0; i < time; ++i) step(from_the_end ? time - 1 - i : i);
 }
 
+// Calls steps(begin, end) for rows that one thread takes through all steps, without waiting for others at
+// each of them. Where rows are few, or the weights too large for every thread's cache, all rows at once: then
+// the threads share each step.
+template <class T, class Steps>
+void share_rows(const kernels::Recurrence& shape, const Tensor& weight_hh, Steps steps) {
+  constexpr std::int64_t kRows = 16, kCachedBytes = 1 << 20;
+  const bool alone = std::is_same_v<T, float> && shape.batch >= kRows * threads() &&
+                     weight_hh.numel() * std::int64_t{sizeof(T)} <= kCachedBytes;
+  if (alone) {
+    parallel_for(shape.batch, kRows, steps);
+  } else {
+    steps(0, shape.batch);
+  }
+}
+
+template <class T>
+T* rows_from(T* p, std::int64_t row, std::int64_t stride) {
+  return p != nullptr ? p + row * stride : nullptr;
+}
+
 std::vector<Tensor> inputs_of(const Tensor& x, const RecurrentWeights& w, const RecurrentState& initial) {
   std::vector<Tensor> inputs{x, w.weight_ih, w.weight_hh, w.bias_ih, w.bias_hh, initial.h};
   inputs.push_back(initial.c);
@@ -138,14 +160,19 @@ void lstm_steps(const Tape& tape, const RecurrentWeights& w, const RecurrentStat
   const std::int64_t out = 4 * shape.hidden;
   const Tensor bias = state_bias(w, tape.y.dtype());
   const RepeatedProduct<T> product(tape.weight_hh, ProductOf::transpose, shape.time, packed);
-  kernels::LstmStep<T> step{.gates = tape.values.data<T>(), .h = state.h.data<T>(), .c = state.c.data<T>()};
-  step.y = tape.y.data<T>();
-  step.cells = tape.cells.defined() ? tape.cells.data<T>() : nullptr;
-  for_each_step(shape.time, shape.reverse, [&](std::int64_t t) {
-    product(shape.batch, step.h, shape.hidden, optional_data<T>(bias), step.gates + t * out, shape.time * out,
-            true);
-    step.t = t;
-    kernels::lstm_step(shape, step);
+  share_rows<T>(shape, tape.weight_hh, [&](std::int64_t begin, std::int64_t end) {
+    const kernels::Recurrence rows = shape.rows(begin, end);
+    const std::int64_t h = shape.hidden, y = shape.time * h;
+    kernels::LstmStep<T> step{.gates = tape.values.data<T>() + begin * shape.time * out};
+    step.h = state.h.data<T>() + begin * h;
+    step.c = state.c.data<T>() + begin * h;
+    step.y = tape.y.data<T>() + begin * y;
+    step.cells = tape.cells.defined() ? tape.cells.data<T>() + begin * y : nullptr;
+    for_each_step(shape.time, shape.reverse, [&](std::int64_t t) {
+      product(rows.batch, step.h, h, optional_data<T>(bias), step.gates + t * out, shape.time * out, true);
+      step.t = t;
+      kernels::lstm_step(rows, step);
+    });
   });
 }
 
@@ -159,15 +186,20 @@ std::vector<Tensor> lstm_backward(const Tape& tape, const std::vector<Tensor>& d
   const Tensor dy = detached(d[0]);
   const RecurrentState first{copy_or_zeros(d[1], state, dtype), copy_or_zeros(d[2], state, dtype)};
   const RepeatedProduct<T> product(tape.weight_hh, ProductOf::itself, shape.time);
-  kernels::LstmStepBackward<T> step{.gates = tape.values.data<T>(), .cells = tape.cells.data<T>()};
-  step.c_first = optional_data<T>(tape.c_first);
-  step.dy = optional_data<T>(dy);
-  step.dh = first.h.data<T>();
-  step.dc = first.c.data<T>();
-  for_each_step(shape.time, !shape.reverse, [&](std::int64_t t) {
-    step.t = t;
-    kernels::lstm_step_backward(shape, step);
-    product(shape.batch, step.gates + t * out, shape.time * out, nullptr, step.dh, shape.hidden, true);
+  share_rows<T>(shape, tape.weight_hh, [&](std::int64_t begin, std::int64_t end) {
+    const kernels::Recurrence rows = shape.rows(begin, end);
+    const std::int64_t h = shape.hidden, y = shape.time * h;
+    kernels::LstmStepBackward<T> step{.gates = tape.values.data<T>() + begin * shape.time * out};
+    step.cells = tape.cells.data<T>() + begin * y;
+    step.c_first = rows_from(optional_data<T>(tape.c_first), begin, h);
+    step.dy = rows_from(optional_data<T>(dy), begin, y);
+    step.dh = first.h.data<T>() + begin * h;
+    step.dc = first.c.data<T>() + begin * h;
+    for_each_step(shape.time, !shape.reverse, [&](std::int64_t t) {
+      step.t = t;
+      kernels::lstm_step_backward(rows, step);
+      product(rows.batch, step.gates + t * out, shape.time * out, nullptr, step.dh, h, true);
+    });
   });
   return gradients_of<T>(tape, tape.values, tape.values, first);
 }
@@ -180,15 +212,20 @@ void gru_steps(const Tape& tape, const RecurrentWeights& w, const Tensor& h,
   const bool keep = tape.state_sums.size(1) == shape.time;  // else one step's sums at a time
   const Tensor bias = state_bias(w, tape.y.dtype());
   const RepeatedProduct<T> product(tape.weight_hh, ProductOf::transpose, shape.time, packed);
-  kernels::GruStep<T> step{.gates = tape.values.data<T>(), .h = h.data<T>(), .y = tape.y.data<T>()};
-  step.sums_row = tape.state_sums.size(1) * out;
-  step.keep = keep;
-  for_each_step(shape.time, shape.reverse, [&](std::int64_t t) {
-    T* sums = tape.state_sums.data<T>() + (keep ? t * out : 0);
-    product(shape.batch, step.h, shape.hidden, optional_data<T>(bias), sums, step.sums_row, false);
-    step.t = t;
-    step.sums = sums;
-    kernels::gru_step(shape, step);
+  share_rows<T>(shape, tape.weight_hh, [&](std::int64_t begin, std::int64_t end) {
+    const kernels::Recurrence rows = shape.rows(begin, end);
+    kernels::GruStep<T> step{.gates = tape.values.data<T>() + begin * shape.time * out};
+    step.h = h.data<T>() + begin * shape.hidden;
+    step.y = tape.y.data<T>() + begin * shape.time * shape.hidden;
+    step.sums_row = tape.state_sums.size(1) * out;
+    step.keep = keep;
+    for_each_step(shape.time, shape.reverse, [&](std::int64_t t) {
+      T* sums = tape.state_sums.data<T>() + begin * step.sums_row + (keep ? t * out : 0);
+      product(rows.batch, step.h, shape.hidden, optional_data<T>(bias), sums, step.sums_row, false);
+      step.t = t;
+      step.sums = sums;
+      kernels::gru_step(rows, step);
+    });
   });
 }
 
@@ -199,15 +236,20 @@ std::vector<Tensor> gru_backward(const Tape& tape, const std::vector<Tensor>& d)
   const Tensor dy = detached(d[0]);
   const RecurrentState first{copy_or_zeros(d[1], {shape.batch, shape.hidden}, tape.y.dtype()), {}};
   const RepeatedProduct<T> product(tape.weight_hh, ProductOf::itself, shape.time);
-  kernels::GruStepBackward<T> step{.gates = tape.values.data<T>(), .sums = tape.state_sums.data<T>()};
-  step.y = tape.y.data<T>();
-  step.h_first = optional_data<T>(tape.h_first);
-  step.dy = optional_data<T>(dy);
-  step.dh = first.h.data<T>();
-  for_each_step(shape.time, !shape.reverse, [&](std::int64_t t) {
-    step.t = t;
-    kernels::gru_step_backward(shape, step);
-    product(shape.batch, step.sums + t * out, shape.time * out, nullptr, step.dh, shape.hidden, true);
+  share_rows<T>(shape, tape.weight_hh, [&](std::int64_t begin, std::int64_t end) {
+    const kernels::Recurrence rows = shape.rows(begin, end);
+    const std::int64_t h = shape.hidden, y = shape.time * h;
+    kernels::GruStepBackward<T> step{.gates = tape.values.data<T>() + begin * shape.time * out};
+    step.sums = tape.state_sums.data<T>() + begin * shape.time * out;
+    step.y = tape.y.data<T>() + begin * y;
+    step.h_first = rows_from(optional_data<T>(tape.h_first), begin, h);
+    step.dy = rows_from(optional_data<T>(dy), begin, y);
+    step.dh = first.h.data<T>() + begin * h;
+    for_each_step(shape.time, !shape.reverse, [&](std::int64_t t) {
+      step.t = t;
+      kernels::gru_step_backward(rows, step);
+      product(rows.batch, step.sums + t * out, shape.time * out, nullptr, step.dh, h, true);
+    });
   });
   return gradients_of<T>(tape, tape.values, tape.state_sums, first);
 }

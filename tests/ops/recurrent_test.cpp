@@ -138,6 +138,41 @@ TEST_P(Recurrent, ARowDoesNotDependOnItsBatch) {
   set_threads(before);
 }
 
+// Threads take rows of a large batch through all steps by themselves, and share the steps of a smaller one.
+TEST_P(Recurrent, ThreadsDoNotChangeABatchOfManyRows) {
+  const std::int64_t rows = 48, steps = 5, in_size = 24, hidden = 40, out = op.gates * hidden;
+  const auto f32 = [](const Shape& shape, int seed) {
+    return random_tensor(shape, seed, -0.3, 0.3).to(DType::f32);
+  };
+  std::vector<std::int64_t> lengths(rows, steps);
+  lengths[20] = 2;
+  lengths[47] = 0;
+  const int before = threads();
+  for (const bool reverse : {false, true}) {
+    std::vector<std::vector<float>> expected;
+    for (const int count : {1, 2, 3, 4}) {
+      set_threads(count);
+      std::vector<Tensor> in{f32({rows, steps, in_size}, 1),
+                             f32({out, in_size}, 2),
+                             f32({out, hidden}, 3),
+                             f32({out}, 4),
+                             f32({out}, 5),
+                             f32({rows, hidden}, 6)};
+      if (has_cell) in.push_back(f32({rows, hidden}, 7));
+      for (Tensor& tensor : in) tensor.set_requires_grad();
+      const RecurrentResult result =
+          op.fused(in[0], {in[1], in[2], in[3], in[4]}, {in[5], has_cell ? in[6] : Tensor()},
+                   {.lengths = Tensor::from(lengths, {rows}), .reverse = reverse});
+      result.y.backward(f32(result.y.shape(), 8));
+      std::vector<std::vector<float>> got{result.y.to_vector<float>(), result.state.h.to_vector<float>()};
+      for (const Tensor& tensor : in) got.push_back(tensor.grad().to_vector<float>());
+      if (count == 1) expected = got;
+      EXPECT_EQ(got, expected) << count << " threads";
+    }
+  }
+  set_threads(before);
+}
+
 // Steps one by one, each from its own sums, are the layer.
 TEST_P(Recurrent, CellsOneByOneAreTheLayer) {
   const std::vector<Tensor> in = operands();
