@@ -1,5 +1,19 @@
 # A module is an object library, so that a module's tests need only the modules below it; libheed is all of them.
 
+# What most sources include is parsed once for a target, where each source is compiled alone.
+set(HEED_COMMON_HEADERS <algorithm> <array> <atomic> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional> <map>
+                        <memory> <mutex> <optional> <set> <span> <string> <string_view> <thread> <utility> <vector>)
+
+# heed_precompile(TARGET further headers...)
+function(heed_precompile target)
+  if(HEED_PRECOMPILE AND NOT CMAKE_UNITY_BUILD)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+      target_compile_options(${target} PRIVATE -fpch-preprocess)  # so that ccache can serve another folder
+    endif()
+    target_precompile_headers(${target} PRIVATE ${HEED_COMMON_HEADERS} ${ARGN})
+  endif()
+endfunction()
+
 # heed_module(NAME [COLD] SOURCES files... MODULES modules below... PRIVATE third-party targets...)
 # COLD: the time goes into the modules below it; optimising this one would only take time to compile.
 function(heed_module name)
@@ -9,6 +23,14 @@ function(heed_module name)
   add_library(heed_${name} OBJECT ${MODULE_SOURCES})
   target_include_directories(heed_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(heed_${name} PRIVATE ${MODULE_PRIVATE})
+  set(common "")
+  if(fmt::fmt IN_LIST MODULE_PRIVATE)
+    list(APPEND common <fmt/format.h>)
+  endif()
+  if(nlohmann_json::nlohmann_json IN_LIST MODULE_PRIVATE)
+    list(APPEND common <nlohmann/json.hpp>)
+  endif()
+  heed_precompile(heed_${name} ${common})
   if(MODULE_COLD)
     target_compile_options(heed_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
