@@ -11,9 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/utf8.h"
 #include "heed/error.h"
 #include "heed/text/unicode.h"
-#include "text/utf8.h"
 #include "text/visual_order.h"
 
 namespace heed::inspect {

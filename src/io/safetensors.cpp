@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "core/input_file.h"
-#include "core/json_reader.h"
+#include "heed/core/utf8.h"
 #include "heed/error.h"
 #include "heed/io/file.h"
 #include "heed/io/json.h"
@@ -108,7 +108,7 @@ void check_names(const std::string& where, const std::vector<NamedTensor>& tenso
   std::set<std::string_view> names;
   for (const NamedTensor& named : tensors) {
     HEED_ASSERT(named.tensor.defined(), "a tensor to save that is none");
-    if (named.name == io::kMetadataName || invalid_utf8(named.name)) {
+    if (named.name == io::kMetadataName || first_invalid_utf8(named.name)) {
       throw Error(where + ": expected tensor names in UTF-8 other than __metadata__, got \"" + named.name +
                   "\"");
     }
@@ -117,7 +117,7 @@ void check_names(const std::string& where, const std::vector<NamedTensor>& tenso
     }
   }
   for (const auto& entry : metadata) {
-    if (invalid_utf8(entry.first) || invalid_utf8(entry.second)) {
+    if (first_invalid_utf8(entry.first) || first_invalid_utf8(entry.second)) {
       throw Error(where + ": expected metadata in UTF-8, got other bytes under \"" + entry.first + "\"");
     }
   }

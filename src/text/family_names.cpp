@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "core/input_file.h"
+#include "core/json_field.h"
 #include "heed/error.h"
 #include "text/files.h"
-#include "text/json_field.h"
 
 namespace heed {
 namespace {

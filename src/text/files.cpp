@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "core/input_file.h"
+#include "core/json_field.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -22,12 +23,10 @@ void write_text_file(const std::filesystem::path& path, std::string_view content
   }
 }
 
-nlohmann::ordered_json read_json_object(const std::filesystem::path& path) {
-  nlohmann::ordered_json json =
+Json read_json_object(const std::filesystem::path& path) {
+  Json json =
       parse_json(read_regular_file(path, file_limits::kTokenizerConfig), path.string(), kTokenizerJson);
-  if (!json.is_object()) {
-    throw Error(fmt::format("{}: expected a JSON object, got {}", path.string(), json.type_name()));
-  }
+  if (!json.is_object()) JsonField(json, path.string()).fail("an object");
   return json;
 }
 

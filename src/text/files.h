@@ -2,11 +2,10 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
-#include "core/json_document.h"
+#include "core/json.h"
 
 namespace heed {
 
@@ -17,6 +16,6 @@ void write_text_file(const std::filesystem::path& path, std::string_view content
 inline constexpr JsonRules kTokenizerJson{JsonNumbers::two_roundings, true};
 
 /// Reads the JSON object of a configuration file. Throws Error if the file is malformed or not an object.
-nlohmann::ordered_json read_json_object(const std::filesystem::path& path);
+Json read_json_object(const std::filesystem::path& path);
 
 }  // namespace heed

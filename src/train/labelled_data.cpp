@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/json_document.h"
+#include "core/json_field.h"
 #include "data/input_files.h"
 #include "data/lines.h"
 #include "heed/error.h"
@@ -66,28 +66,24 @@ LabelledText parse_columns(const std::string& line, const std::string& where, co
 }
 
 LabelledText parse_object(const std::string& line, const std::string& where, const Recipe& recipe) {
-  const nlohmann::ordered_json json = parse_json(line, where);
-  const auto text = [&](const std::string& key) {
-    if (json.is_object() && json.contains(key) && json[key].is_string()) return json[key].get<std::string>();
-    throw Error(fmt::format("{}: {}: expected a text, got {}", where, key,
-                            json.is_object() && json.contains(key) ? json[key].dump() : "no such key"));
-  };
+  const Json json = parse_json(line, where);
+  const JsonField object(json, where);
+  const Recipe::Data& data = recipe.data;
   LabelledText labelled{
-      text(recipe.data.text_key), recipe.data.pair_key.empty() ? "" : text(recipe.data.pair_key), {}};
-  const auto found = json.find(recipe.data.label_key);
-  if (found == json.end())
-    throw Error(fmt::format("{}: {}: expected a label, got none", where, recipe.data.label_key));
-  const auto add = [&](const nlohmann::ordered_json& label) {
-    labelled.labels.push_back(label.is_string() ? label.get<std::string>() : label.dump());
+      object.at(data.text_key).string(), data.pair_key.empty() ? "" : object.at(data.pair_key).string(), {}};
+  const Json* label = object.member(data.label_key);
+  if (label == nullptr) throw Error(fmt::format("{}: {}: expected a label, got none", where, data.label_key));
+  const auto add = [&](const Json& one) {
+    labelled.labels.push_back(one.is_string() ? one.get<std::string>() : json_text(one));
   };
-  if (found->is_array()) {
-    for (const auto& label : *found) add(label);
+  if (label->is_array()) {
+    for (const Json& one : *label) add(one);
   } else {
-    add(*found);
+    add(*label);
   }
   if (recipe.task.problem != "multi-label" && labelled.labels.size() != 1) {
     throw Error(fmt::format("{}: {}: expected one label, got {} (task.problem = \"multi-label\" takes lists)",
-                            where, recipe.data.label_key, labelled.labels.size()));
+                            where, data.label_key, labelled.labels.size()));
   }
   return labelled;
 }

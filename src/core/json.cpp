@@ -1,8 +1,14 @@
-#include "core/json_reader.h"
+#include "core/json.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <set>
 
+#include "core/utf8.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -11,25 +17,6 @@ namespace {
 constexpr int kMaxDepth = 64;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-void append_utf8(std::string& out, std::uint32_t code) {
-  const auto put = [&](std::uint32_t byte) { out.push_back(static_cast<char>(byte)); };
-  if (code < 0x80) {
-    put(code);
-  } else if (code < 0x800) {
-    put(0xC0 | (code >> 6));
-    put(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    put(0xE0 | (code >> 12));
-    put(0x80 | ((code >> 6) & 0x3F));
-    put(0x80 | (code & 0x3F));
-  } else {
-    put(0xF0 | (code >> 18));
-    put(0x80 | ((code >> 12) & 0x3F));
-    put(0x80 | ((code >> 6) & 0x3F));
-    put(0x80 | (code & 0x3F));
-  }
-}
 
 template <class T>
 std::optional<T> whole(std::string_view number) {
@@ -40,10 +27,58 @@ std::optional<T> whole(std::string_view number) {
   return value;
 }
 
+/// The double nearest to a power of ten.
+double power_of_ten(int exponent) {
+  static const auto kPowers = [] {
+    std::array<double, 309> powers{};
+    for (int i = 0; i < 309; ++i) powers[static_cast<std::size_t>(i)] = std::stod("1e" + std::to_string(i));
+    return powers;
+  }();
+  return kPowers[static_cast<std::size_t>(exponent)];
+}
+
+/// The digits as an integer, as far as it fits 64 bits, times or by a power of ten: two roundings.
+double read_number(std::string_view text) {
+  constexpr std::uint64_t kMost = ~std::uint64_t{0};
+  const bool negative = text[0] == '-';
+  std::uint64_t digits = 0;
+  int exponent = 0;
+  bool fraction = false, full = false;
+  std::size_t at = negative ? 1 : 0;
+  for (; at < text.size() && text[at] != 'e' && text[at] != 'E'; ++at) {
+    if (text[at] == '.') {
+      fraction = true;
+      continue;
+    }
+    const auto digit = static_cast<std::uint64_t>(text[at] - '0');
+    full = full || digits > kMost / 10 || (digits == kMost / 10 && digit > kMost % 10);
+    if (!full) digits = digits * 10 + digit;
+    exponent += full ? (fraction ? 0 : 1) : (fraction ? -1 : 0);
+  }
+  if (at < text.size()) {
+    const bool minus = text[at + 1] == '-';
+    int given = 0;
+    for (const char c : text.substr(at + 1))
+      given = c < '0' || c > '9' ? given : std::min(given * 10 + (c - '0'), 100000);
+    exponent += minus ? -given : given;
+  }
+  auto value = static_cast<double>(digits);
+  for (; exponent < -308 && value != 0; exponent += 308) value /= 1e308;
+  const double power = power_of_ten(std::min(std::abs(exponent), 308));
+  if (value != 0) value = exponent < 0 ? value / power : exponent > 308 ? HUGE_VAL : value * power;
+  return negative ? -value : value;
+}
+
+template <class Tree>
+std::string dump(const Tree& tree, int indent) {
+  return tree.dump(indent, ' ', false, Tree::error_handler_t::replace);
+}
+
 }  // namespace
 
-JsonReader::JsonReader(std::string where, std::string_view text) : where_(std::move(where)), text_(text) {
-  if (const std::optional<std::size_t> bad = invalid_utf8(text)) {
+JsonReader::JsonReader(std::string where, std::string_view text, const JsonRules& rules)
+    : where_(std::move(where)), text_(text), rules_(rules) {
+  if (const std::optional<std::size_t> bad = first_invalid_utf8(text)) {
     throw Error(where_ + ": expected UTF-8, got bytes that are not, from byte " + std::to_string(*bad));
   }
 }
@@ -127,15 +162,15 @@ bool JsonReader::next_key(std::string& key) {
   return true;
 }
 
-std::uint32_t JsonReader::hex4() {
-  std::uint32_t code = 0;
+char32_t JsonReader::hex4() {
+  char32_t code = 0;
   for (int i = 0; i < 4; ++i, ++at_) {
     const char c = at_ < text_.size() ? text_[at_] : '\0';
-    std::uint32_t digit;
+    char32_t digit;
     if (is_digit(c)) {
-      digit = static_cast<std::uint32_t>(c - '0');
+      digit = static_cast<char32_t>(c - '0');
     } else if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F')) {
-      digit = static_cast<std::uint32_t>((c | 0x20) - 'a' + 10);
+      digit = static_cast<char32_t>((c | 0x20) - 'a' + 10);
     } else {
       fail_here("four hexadecimal digits after \\u");
     }
@@ -154,10 +189,10 @@ void JsonReader::escape(std::string& out) {
     return;
   }
   expect('u', "an escape (one of \"\\/bfnrtu)");
-  std::uint32_t code = hex4();
+  char32_t code = hex4();
   if (code >= 0xD800 && code < 0xDC00 && text_.substr(at_, 2) == "\\u") {
     at_ += 2;
-    const std::uint32_t low = hex4();
+    const char32_t low = hex4();
     if (low < 0xDC00 || low > 0xDFFF) fail("the second half of a surrogate pair", "something else");
     code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
   } else if (code >= 0xD800 && code <= 0xDFFF) {
@@ -183,7 +218,7 @@ std::string JsonReader::string() {
   }
 }
 
-std::string_view JsonReader::number() {
+std::string_view JsonReader::number_text() {
   skip_space();
   const std::size_t start = at_;
   const auto digits = [&] {
@@ -223,12 +258,54 @@ void JsonReader::null() {
   literal("null");
 }
 
+Json JsonReader::number() {
+  const std::string_view text = number_text();
+  if (text.find_first_of(".eE") == text.npos) {
+    if (const auto integer = whole<std::int64_t>(text)) return *integer;
+    if (const auto natural = whole<std::uint64_t>(text)) return *natural;
+  }
+  if (rules_.numbers == JsonNumbers::two_roundings) return read_number(text);
+  const auto nearest = whole<double>(text);
+  if (!nearest) fail("a number that fits a double", text.substr(0, 40));
+  return *nearest;
+}
+
+Json JsonReader::object() {
+  Json result = Json::object();
+  auto& members = result.get_ref<Json::object_t&>();
+  std::set<std::string> seen;
+  std::string key;
+  for (begin_object(); next_key(key);) {
+    if (!rules_.repeated_keys && !seen.insert(key).second) fail("every key once", json_shown(key) + " twice");
+    // Not through the object's own functions, which would compare the key with all others each time.
+    members.Container::emplace_back(key, value());
+  }
+  return result;
+}
+
+// Recursion is limited by the depth of nesting.
+Json JsonReader::value() {
+  Json result;
+  switch (peek()) {
+    case Kind::null: null(); break;
+    case Kind::boolean: result = boolean(); break;
+    case Kind::number: result = number(); break;
+    case Kind::string: result = string(); break;
+    case Kind::object: result = object(); break;
+    case Kind::array:
+      result = Json::array();
+      for (begin_array(); next_element();) result.push_back(value());
+      break;
+  }
+  return result;
+}
+
 void JsonReader::skip() {
   std::string key;
   switch (peek()) {
     case Kind::null: return null();
     case Kind::boolean: boolean(); return;
-    case Kind::number: number(); return;
+    case Kind::number: number_text(); return;
     case Kind::string: string(); return;
     case Kind::array:
       for (begin_array(); next_element();) skip();
@@ -244,20 +321,27 @@ void JsonReader::finish() {
   if (at_ < text_.size()) fail_here("the end of the text");
 }
 
-std::string_view json_kind_name(JsonReader::Kind kind) {
-  switch (kind) {
-    case JsonReader::Kind::null: return "null";
-    case JsonReader::Kind::boolean: return "true or false";
-    case JsonReader::Kind::number: return "a number";
-    case JsonReader::Kind::string: return "a string";
-    case JsonReader::Kind::array: return "an array";
-    case JsonReader::Kind::object: break;
-  }
-  return "an object";
+Json parse_json(std::string_view text, const std::string& where, const JsonRules& rules) {
+  JsonReader reader(where, text, rules);
+  Json document = reader.value();
+  reader.finish();
+  return document;
 }
 
-std::optional<std::int64_t> json_integer(std::string_view number) { return whole<std::int64_t>(number); }
-std::optional<std::uint64_t> json_unsigned(std::string_view number) { return whole<std::uint64_t>(number); }
-std::optional<double> json_double(std::string_view number) { return whole<double>(number); }
+std::string json_text(const Json& value, int indent) { return dump(value, indent); }
+std::string json_text(const nlohmann::json& value, int indent) { return dump(value, indent); }
+std::string json_quoted(std::string_view text) { return dump(Json(text), -1); }
+
+std::string json_shown(const Json& value) {
+  constexpr std::size_t kShown = 60;
+  if (value.is_array()) return "an array of " + std::to_string(value.size());
+  if (value.is_object()) return "an object";
+  if (value.is_binary()) return std::to_string(value.get_binary().size()) + " bytes";
+  if (!value.is_string() || value.get_ref<const std::string&>().size() <= kShown) return json_text(value);
+  const std::string_view text = value.get_ref<const std::string&>();
+  std::size_t end = kShown;
+  while (end > 0 && !is_utf8_start(text[end])) --end;
+  return json_quoted(text.substr(0, end)) + "...";
+}
 
 }  // namespace heed

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "core/json.h"
 #include "heed/threads.h"
 
 namespace heed {
@@ -14,13 +14,18 @@ namespace heed {
 class JsonField {
  public:
   /// `value` must outlive this. `where` begins messages; it names the file.
-  JsonField(const nlohmann::ordered_json& value, std::string where, std::string path = {})
+  JsonField(const Json& value, std::string where, std::string path = {})
       : value_(&value), where_(std::move(where)), path_(std::move(path)) {}
 
-  const nlohmann::ordered_json& value() const { return *value_; }
+  const Json& value() const { return *value_; }
   /// The file that contains this value.
   const std::string& where() const { return where_; }
+  const std::string& path() const { return path_; }
   bool is_null() const { return value_->is_null(); }
+  /// Returns a member of this object, or an element of this array by its index; null if there is none.
+  const Json* member(std::string_view key) const;
+  /// Returns the path of a member or element.
+  std::string path_of(std::string_view key) const;
   /// Returns a member of this object, or nullopt if it is absent or null. Throws Error if this is not an
   /// object.
   std::optional<JsonField> find(std::string_view key) const;
@@ -35,6 +40,7 @@ class JsonField {
   const std::string& string() const;
   bool boolean() const;
   double number() const;
+  std::int64_t integer() const;
   std::int64_t integer(std::int64_t least, std::int64_t most) const;
   /// Returns the character of a string of exactly one character.
   char32_t character() const;
@@ -48,7 +54,7 @@ class JsonField {
   [[noreturn]] void fail(std::string_view expected) const;
 
  private:
-  const nlohmann::ordered_json* value_;
+  const Json* value_;
   std::string where_;
   std::string path_;
 };

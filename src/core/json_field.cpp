@@ -1,55 +1,54 @@
-#include "text/json_field.h"
+#include "core/json_field.h"
 
-#include <fmt/format.h>
+#include <charconv>
+#include <cmath>
 
+#include "core/utf8.h"
 #include "heed/error.h"
-#include "heed/text/unicode.h"
-#include "text/utf8.h"
 
 namespace heed {
-namespace {
-
-/// Returns a value as shown in messages: shortened, since it may be a whole vocabulary.
-std::string shown(const nlohmann::ordered_json& value) {
-  if (value.is_array()) return fmt::format("an array of {}", value.size());
-  if (value.is_object()) return fmt::format("an object of {}", value.size());
-  if (value.is_binary()) return fmt::format("{} bytes", value.get_binary().size());
-  std::string text = value.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
-  if (text.size() > 80) text = text.substr(0, 77) + "...";
-  return text;
-}
-
-}  // namespace
 
 void JsonField::fail(std::string_view expected) const {
-  throw Error(fmt::format("{}: {}{}expected {}, got {}", where_, path_, path_.empty() ? "" : ": ", expected,
-                          shown(*value_)));
+  throw Error(where_ + ": " + path_ + (path_.empty() ? "" : ": ") + "expected " + std::string(expected) +
+              ", got " + json_shown(*value_));
+}
+
+const Json* JsonField::member(std::string_view key) const {
+  if (value_->is_array()) {
+    std::size_t index = 0;
+    const auto parsed = std::from_chars(key.data(), key.data() + key.size(), index);
+    const bool is_index = parsed.ec == std::errc() && parsed.ptr == key.data() + key.size();
+    return is_index && index < value_->size() ? &(*value_)[index] : nullptr;
+  }
+  const auto place = value_->find(key);
+  return place == value_->end() ? nullptr : &*place;
+}
+
+std::string JsonField::path_of(std::string_view key) const {
+  return path_.empty() ? std::string(key) : path_ + '.' + std::string(key);
 }
 
 std::optional<JsonField> JsonField::find(std::string_view key) const {
   if (!value_->is_object()) fail("an object");
-  const auto place = value_->find(key);
-  if (place == value_->end() || place->is_null()) return std::nullopt;
-  return JsonField(*place, where_, path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key));
+  const Json* value = member(key);
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  return JsonField(*value, where_, path_of(key));
 }
 
 JsonField JsonField::at(std::string_view key) const {
   auto field = find(key);
-  if (!field) {
-    throw Error(fmt::format("{}: {}{}{}: not found", where_, path_, path_.empty() ? "" : ".", key));
-  }
+  if (!field) throw Error(where_ + ": " + path_of(key) + ": not found");
   return *field;
 }
 
 JsonField JsonField::at(std::size_t index) const {
-  return JsonField((*value_)[index], where_, fmt::format("{}.{}", path_, index));
+  return JsonField((*value_)[index], where_, path_of(std::to_string(index)));
 }
 
 void JsonField::each_member(FunctionRef<void(const std::string& key, const JsonField& member)> visit) const {
   if (!value_->is_object()) fail("an object");
   for (const auto& entry : value_->items()) {
-    visit(entry.key(),
-          JsonField(entry.value(), where_, path_.empty() ? entry.key() : path_ + '.' + entry.key()));
+    visit(entry.key(), JsonField(entry.value(), where_, path_of(entry.key())));
   }
 }
 
@@ -73,20 +72,31 @@ double JsonField::number() const {
   return value_->get<double>();
 }
 
+std::int64_t JsonField::integer() const {
+  const bool large = value_->is_number_unsigned()
+                         ? value_->get<std::uint64_t>() > INT64_MAX
+                         : value_->is_number_float() && std::abs(value_->get<double>()) >= 0x1p63;
+  if (large) fail("an integer that fits 64 bits");
+  if (!value_->is_number_integer()) fail("an integer");
+  return value_->get<std::int64_t>();
+}
+
 std::int64_t JsonField::integer(std::int64_t least, std::int64_t most) const {
   const bool fits =
       value_->is_number_integer() &&
       (!value_->is_number_unsigned() || value_->get<std::uint64_t>() <= static_cast<std::uint64_t>(most));
   const std::int64_t number = fits ? value_->get<std::int64_t>() : 0;
-  if (!fits || number < least || number > most) fail(fmt::format("an integer from {} to {}", least, most));
+  if (!fits || number < least || number > most)
+    fail("an integer from " + std::to_string(least) + " to " + std::to_string(most));
   return number;
 }
 
 char32_t JsonField::character() const {
   const std::string& text = string();
-  if (count_characters(text) != 1) fail("one character");
-  std::size_t at = 0;
-  return next_character(text, at);
+  std::size_t end = 0;
+  const char32_t c = text.empty() ? U'\0' : next_character(text, end);
+  if (text.empty() || end != text.size()) fail("one character");
+  return c;
 }
 
 bool JsonField::boolean(std::string_view key, bool default_value) const {
