@@ -87,6 +87,7 @@ install: build
 check:
 	@scripts/check-includes.sh
 	@scripts/check-includes-test.sh
+	@scripts/modules-table.sh --check
 	@scripts/check-tests.sh
 	@scripts/check-docs.sh
 	@scripts/check-docs-test.sh
