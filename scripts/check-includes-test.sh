@@ -29,7 +29,7 @@ write_right_tree() {
     'on_exit(2); guard.exit();'
   put src/inspect/page.cpp '#include "heed/models/model.h"' '#include "heed/text/tokenizer.h"'
   put src/train/trainer.cpp '#include "heed/score/bleu.h"' '#include "heed/generate/beam.h"' '#include "data/batch.h"'
-  put src/hub/http.cpp '#include <curl/curl.h>' '#include "heed/io/file.h"'
+  put src/hub/http.cpp '#include <curl/curl.h>' '#include "heed/files/file.h"'
   put src/cli/main.cpp '#include "heed/train/trainer.h"' 'int main() { std::cout << 1; std::exit(2); }'
   put tests/ops/softmax_test.cpp '#include "heed/heed.h"' 'int main() { printf("free"); }'
 }

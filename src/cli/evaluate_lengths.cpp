@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/score/chart.h"
 
 namespace heed::cli {

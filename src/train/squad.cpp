@@ -7,7 +7,7 @@
 #include "core/json_reader.h"
 #include "data/input_files.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "train/labelled_data.h"
 
 namespace heed {

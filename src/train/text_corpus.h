@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "heed/io/spilled_array.h"
+#include "heed/files/spilled_array.h"
 #include "heed/text/tokenizer.h"
 #include "heed/train/recipe.h"
 

@@ -7,8 +7,8 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/files/file.h"
 #include "heed/generate/search.h"
-#include "heed/io/file.h"
 #include "heed/io/json.h"
 #include "heed/models/registry.h"
 #include "heed/score/bleu.h"

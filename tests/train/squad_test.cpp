@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "io/temporary_folder.h"
+#include "files/temporary_folder.h"
 #include "train/labelled_data.h"
 
 namespace heed {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "heed/error.h"
+#include "heed/files/file.h"
 #include "heed/generate/complete.h"
-#include "heed/io/file.h"
 #include "heed/models/registry.h"
 #include "heed/tasks/answer.h"
 #include "heed/tasks/classify.h"

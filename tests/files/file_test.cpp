@@ -1,4 +1,4 @@
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 
 #include <thread>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "temporary_folder.h"
 
 namespace heed {

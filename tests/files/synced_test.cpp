@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "temporary_folder.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "heed/io/spilled_array.h"
+#include "heed/files/spilled_array.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <string>
 
+#include "files/descriptor.h"
 #include "heed/error.h"
-#include "io/descriptor.h"
 
 namespace heed {
 
@@ -55,18 +55,18 @@ void SpilledBytes::spill() {
     if (!std::filesystem::is_directory(folder_)) folder_ = std::filesystem::temp_directory_path();
     std::filesystem::path path;
     do {
-      path = io::temporary_beside(folder_ / "spilled");
-      descriptor_ = io::open_descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+      path = files::temporary_beside(folder_ / "spilled");
+      descriptor_ = files::open_descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     } while (descriptor_ < 0 && errno == EEXIST);  // another host's, in a shared folder
-    if (descriptor_ < 0) io::throw_system_error(folder_, "cannot keep a temporary file", errno);
+    if (descriptor_ < 0) files::throw_system_error(folder_, "cannot keep a temporary file", errno);
     ::unlink(path.c_str());
   }
   for (std::size_t done = 0; done < tail_.size();) {
     const ssize_t written = ::write(descriptor_, tail_.data() + done, tail_.size() - done);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
-      io::throw_system_error(folder_, "cannot keep " + std::to_string(size()) + " bytes in a temporary file",
-                             errno);
+      files::throw_system_error(
+          folder_, "cannot keep " + std::to_string(size()) + " bytes in a temporary file", errno);
     }
     done += static_cast<std::size_t>(written);
   }
@@ -81,7 +81,7 @@ void SpilledBytes::finish() {
   tail_ = {};
   void* data = ::mmap(nullptr, spilled_, PROT_READ, MAP_SHARED, descriptor_, 0);
   if (data == MAP_FAILED)
-    io::throw_system_error(folder_, "cannot map " + std::to_string(spilled_) + " bytes", errno);
+    files::throw_system_error(folder_, "cannot map " + std::to_string(spilled_) + " bytes", errno);
   mapped_ = static_cast<std::byte*>(data);
 }
 

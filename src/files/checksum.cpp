@@ -1,6 +1,6 @@
 // CRC-32C eight bytes at a time by tables (Kounavis and Berry, "A systematic approach to building high
 // performance software-based CRC generators", 2005).
-#include "io/checksum.h"
+#include "files/checksum.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,10 +10,10 @@
 #include <cerrno>
 #include <vector>
 
+#include "files/descriptor.h"
 #include "heed/error.h"
-#include "io/descriptor.h"
 
-namespace heed::io {
+namespace heed::files {
 namespace {
 
 constexpr std::uint32_t kPolynomial = 0x82f63b78;  // 0x1edc6f41, lowest bit first
@@ -79,4 +79,4 @@ FileSum sum_of_file(const std::filesystem::path& path) {
   }
 }
 
-}  // namespace heed::io
+}  // namespace heed::files

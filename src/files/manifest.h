@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <string>
 
-namespace heed::io {
+namespace heed::files {
 
 inline constexpr const char* kManifest = "complete";
 
 /// Returns the content for the file `complete` of `folder`.
 std::string manifest_of(const std::filesystem::path& folder);
 
-}  // namespace heed::io
+}  // namespace heed::files

@@ -1,4 +1,4 @@
-#include "heed/io/folder_lock.h"
+#include "heed/files/folder_lock.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -11,8 +11,8 @@
 #include <cerrno>
 #include <string>
 
+#include "files/descriptor.h"
 #include "heed/error.h"
-#include "io/descriptor.h"
 
 namespace heed {
 namespace {
@@ -53,12 +53,12 @@ std::string locked_path(int directory) {
 }  // namespace
 
 FolderLock::FolderLock(const std::filesystem::path& folder) : folder_(folder) {
-  io::Descriptor directory(io::open_descriptor(folder, O_RDONLY | O_DIRECTORY));
-  if (directory.get() < 0) io::throw_system_error(folder, "cannot be opened", errno);
+  files::Descriptor directory(files::open_descriptor(folder, O_RDONLY | O_DIRECTORY));
+  if (directory.get() < 0) files::throw_system_error(folder, "cannot be opened", errno);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    io::Descriptor file(
+    files::Descriptor file(
         ::openat(directory.get(), kName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
-    if (file.get() < 0) io::throw_system_error(folder / kName, "cannot be created", errno);
+    if (file.get() < 0) files::throw_system_error(folder / kName, "cannot be created", errno);
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       throw Error(folder.string() + ": expected a folder that nobody else writes to, got one in use by " +
                   holder(file.get()) + " (wait until that has ended, or choose another folder)");
@@ -70,7 +70,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder) : folder_(folder) {
     }
     const std::string text = this_process() + "\n";
     if (::ftruncate(file.get(), 0) != 0 || ::pwrite(file.get(), text.data(), text.size(), 0) < 0) {
-      io::throw_system_error(folder / kName, "cannot be written", errno);
+      files::throw_system_error(folder / kName, "cannot be written", errno);
     }
     directory_ = directory.release();
     file_ = file.release();

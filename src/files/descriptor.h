@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace heed::io {
+namespace heed::files {
 
 class Descriptor {
  public:
@@ -48,4 +48,4 @@ std::size_t remove_stale(const std::filesystem::path& folder, std::string_view p
 /// Removes those that temporary_beside() named for `target`.
 void remove_stale_temporaries_of(const std::filesystem::path& target);
 
-}  // namespace heed::io
+}  // namespace heed::files

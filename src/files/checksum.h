@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <span>
 
-namespace heed::io {
+namespace heed::files {
 
 /// Extends the checksum `before` of the preceding bytes (0 if there are none) by `bytes`.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
@@ -22,4 +22,4 @@ struct FileSum {
 /// file.
 FileSum sum_of_file(const std::filesystem::path& path);
 
-}  // namespace heed::io
+}  // namespace heed::files

@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <system_error>
 
+#include "files/descriptor.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
-#include "io/descriptor.h"
+#include "heed/files/file.h"
 
 namespace heed {
 namespace {
@@ -25,13 +25,13 @@ std::filesystem::path follow_links(const std::filesystem::path& target) {
 // Opens a new locked file beside `resolved` and returns its descriptor.
 int open_temporary(const std::filesystem::path& target, const std::filesystem::path& resolved,
                    std::filesystem::path& temporary) {
-  io::remove_stale_temporaries_of(resolved);
+  files::remove_stale_temporaries_of(resolved);
   for (int attempt = 0; attempt < kFileAttempts; ++attempt) {
-    temporary = io::temporary_beside(resolved);
-    io::Descriptor file(io::open_descriptor(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666));
+    temporary = files::temporary_beside(resolved);
+    files::Descriptor file(files::open_descriptor(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666));
     if (file.get() < 0 && errno == EEXIST) continue;  // left by a killed process with the same id
-    if (file.get() < 0) io::throw_system_error(target, "cannot be created", errno);
-    if (io::lock_temporary(file.get())) return file.release();
+    if (file.get() < 0) files::throw_system_error(target, "cannot be created", errno);
+    if (files::lock_temporary(file.get())) return file.release();
   }
   throw Error(target.string() + ": no free temporary name beside it (remove *.tmp-* there)");
 }
@@ -46,8 +46,8 @@ AtomicFile::AtomicFile(const std::filesystem::path& target)
   if (exists && S_ISDIR(status.st_mode))
     throw Error(target.string() + ": expected a file to write, got a directory");
   if (exists && !S_ISREG(status.st_mode)) {
-    descriptor_ = io::open_descriptor(target, O_WRONLY);
-    if (descriptor_ < 0) io::throw_system_error(target, "cannot be opened for writing", errno);
+    descriptor_ = files::open_descriptor(target, O_WRONLY);
+    if (descriptor_ < 0) files::throw_system_error(target, "cannot be opened for writing", errno);
     return;
   }
   descriptor_ = open_temporary(target_, resolved_, temporary_);
@@ -76,7 +76,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
     if (wrote < 0) {
       const int error = errno;
       discard();
-      io::throw_system_error(target_, "cannot write " + std::to_string(wanted) + " bytes", error);
+      files::throw_system_error(target_, "cannot write " + std::to_string(wanted) + " bytes", error);
     }
     done += static_cast<std::size_t>(wrote);
     bytes_written_ += static_cast<std::uint64_t>(wrote);
@@ -85,18 +85,18 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 
 void AtomicFile::commit() {
   HEED_ASSERT(descriptor_ >= 0, "committed twice or after an error");
-  io::sync_descriptor(descriptor_, target_);
+  files::sync_descriptor(descriptor_, target_);
   if (!temporary_.empty()) {
     if (::rename(temporary_.c_str(), resolved_.c_str()) != 0) {
-      io::throw_system_error(target_, "cannot be renamed into place", errno);
+      files::throw_system_error(target_, "cannot be renamed into place", errno);
     }
     temporary_.clear();
-    io::sync_path(io::folder_of(resolved_));
+    files::sync_path(files::folder_of(resolved_));
   }
   const int descriptor = descriptor_;
   descriptor_ = -1;
   if (::close(descriptor) != 0) {
-    io::throw_system_error(target_, "cannot write " + std::to_string(bytes_written_) + " bytes", errno);
+    files::throw_system_error(target_, "cannot write " + std::to_string(bytes_written_) + " bytes", errno);
   }
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 
 namespace heed {
 

@@ -9,10 +9,10 @@
 #include <system_error>
 #include <vector>
 
+#include "files/descriptor.h"
+#include "files/manifest.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
-#include "io/descriptor.h"
-#include "io/manifest.h"
+#include "heed/files/file.h"
 
 namespace heed {
 namespace {
@@ -32,10 +32,10 @@ void sync_tree(const fs::path& folder) {
     if (entry.is_directory()) {
       sync_tree(entry.path());
     } else if (entry.is_regular_file()) {
-      io::sync_path(entry.path());
+      files::sync_path(entry.path());
     }
   }
-  io::sync_path(folder);
+  files::sync_path(folder);
 }
 
 // `target` is the folder's name in messages.
@@ -43,13 +43,13 @@ void sync_all(const fs::path& target, const fs::path& folder) {
   try {
     sync_tree(folder);
   } catch (const fs::filesystem_error& error) {
-    io::throw_system_error(target, "its files cannot be flushed to disk", error.code().value());
+    files::throw_system_error(target, "its files cannot be flushed to disk", error.code().value());
   }
 }
 
 void swap_folders(const fs::path& target, const fs::path& made, const fs::path& existing) {
   if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, existing.c_str(), RENAME_EXCHANGE) == 0) return;
-  io::throw_system_error(target, "cannot be replaced in one step (remove it first)", errno);
+  files::throw_system_error(target, "cannot be replaced in one step (remove it first)", errno);
 }
 
 }  // namespace
@@ -63,16 +63,16 @@ AtomicDirectory::AtomicDirectory(const fs::path& target)
   }
   if (fs::is_symlink(resolved_, error)) resolved_ = fs::canonical(resolved_, error);
   fs::create_directories(resolved_.parent_path(), error);
-  if (error) io::throw_system_error(target, "its parent folder cannot be created", error.value());
-  io::remove_stale_temporaries_of(resolved_);
+  if (error) files::throw_system_error(target, "its parent folder cannot be created", error.value());
+  files::remove_stale_temporaries_of(resolved_);
   for (int attempt = 0; attempt < kDirectoryAttempts; ++attempt) {
-    temporary_ = io::temporary_beside(resolved_);
+    temporary_ = files::temporary_beside(resolved_);
     if (::mkdir(temporary_.c_str(), 0777) != 0) {
       if (errno == EEXIST) continue;  // left by a killed process with the same id
-      io::throw_system_error(target, "cannot be created", errno);
+      files::throw_system_error(target, "cannot be created", errno);
     }
-    io::Descriptor opened(io::open_descriptor(temporary_, O_RDONLY | O_DIRECTORY));
-    if (opened.get() >= 0 && io::lock_temporary(opened.get())) {
+    files::Descriptor opened(files::open_descriptor(temporary_, O_RDONLY | O_DIRECTORY));
+    if (opened.get() >= 0 && files::lock_temporary(opened.get())) {
       lock_ = opened.release();
       return;
     }
@@ -89,17 +89,17 @@ AtomicDirectory::~AtomicDirectory() {
 void AtomicDirectory::commit() {
   HEED_ASSERT(!temporary_.empty(), "committed twice");
   sync_all(target_, temporary_);
-  write_file(temporary_ / io::kManifest, io::manifest_of(temporary_));
+  write_file(temporary_ / files::kManifest, files::manifest_of(temporary_));
   std::error_code error;
   const bool replaces = fs::exists(resolved_, error);
   if (replaces) {
     swap_folders(target_, temporary_, resolved_);
   } else if (::rename(temporary_.c_str(), resolved_.c_str()) != 0) {
-    io::throw_system_error(target_, "cannot be renamed into place", errno);
+    files::throw_system_error(target_, "cannot be renamed into place", errno);
   }
   const fs::path old = replaces ? temporary_ : fs::path();
   temporary_.clear();
-  io::sync_path(resolved_.parent_path());
+  files::sync_path(resolved_.parent_path());
   // The new folder is in place. Whatever of the old one cannot be removed is removed as stale later.
   if (replaces) fs::remove_all(old, error);
 }
@@ -115,32 +115,32 @@ void AtomicDirectory::move_files(const fs::path& folder, const std::string& last
     return (a == last) != (b == last) ? b == last : a < b;
   });
   for (const fs::path& name : names) {
-    if (name == last) io::sync_path(folder);  // the other names must be on disk before this one
+    if (name == last) files::sync_path(folder);  // the other names must be on disk before this one
     if (::rename((temporary_ / name).c_str(), (folder / name).c_str()) != 0) {
-      io::throw_system_error(folder / name, "cannot be renamed into place", errno);
+      files::throw_system_error(folder / name, "cannot be renamed into place", errno);
     }
   }
-  io::sync_path(folder);
+  files::sync_path(folder);
 }
 
 bool is_complete(const fs::path& directory) {
   std::error_code error;
-  return fs::is_regular_file(directory / io::kManifest, error);
+  return fs::is_regular_file(directory / files::kManifest, error);
 }
 
 void remove_directory(const fs::path& directory) {
   const fs::path folder = without_trailing_slash(directory);
-  const fs::path aside = io::temporary_beside(folder);
+  const fs::path aside = files::temporary_beside(folder);
   if (::rename(folder.c_str(), aside.c_str()) != 0) {
     if (errno == ENOENT) return;
-    io::throw_system_error(directory, "cannot be removed", errno);
+    files::throw_system_error(directory, "cannot be removed", errno);
   }
-  io::sync_path(folder.parent_path());
+  files::sync_path(folder.parent_path());
   std::error_code error;
   fs::remove_all(aside, error);
-  if (error) io::throw_system_error(directory, "cannot be removed", error.value());
+  if (error) files::throw_system_error(directory, "cannot be removed", error.value());
 }
 
-std::size_t remove_stale_temporaries(const fs::path& folder) { return io::remove_stale(folder, ""); }
+std::size_t remove_stale_temporaries(const fs::path& folder) { return files::remove_stale(folder, ""); }
 
 }  // namespace heed

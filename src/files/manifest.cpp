@@ -1,5 +1,5 @@
 // Writes and compares the checksums of a folder's files.
-#include "io/manifest.h"
+#include "files/manifest.h"
 
 #include <algorithm>
 #include <array>
@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "files/checksum.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
-#include "io/checksum.h"
+#include "heed/files/file.h"
 
 namespace heed {
 namespace {
@@ -28,7 +28,7 @@ std::string hexadecimal(std::uint32_t crc) {
 }
 
 struct Entry {
-  io::FileSum sum;
+  files::FileSum sum;
   fs::path name;
 };
 
@@ -46,7 +46,7 @@ bool parse(std::string_view line, Entry& entry) {
 
 }  // namespace
 
-std::string io::manifest_of(const fs::path& folder) {
+std::string files::manifest_of(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
     const bool fits = entry.path().filename().string().find('\n') == std::string::npos;
@@ -63,7 +63,7 @@ std::string io::manifest_of(const fs::path& folder) {
 }
 
 void verify_directory(const fs::path& directory) {
-  const fs::path manifest = directory / io::kManifest;
+  const fs::path manifest = directory / files::kManifest;
   const std::string text = read_file(manifest, kLargestManifest);
   if (text == kEarlierVersions) return;
   if (!text.starts_with(kFirstLine)) {
@@ -81,7 +81,7 @@ void verify_directory(const fs::path& directory) {
       throw Error(manifest.string() + ":" + std::to_string(number) +
                   ": expected length, checksum and name of a file, got something else (the file is damaged)");
     }
-    const io::FileSum found = io::sum_of_file(directory / entry.name);
+    const files::FileSum found = files::sum_of_file(directory / entry.name);
     if (found == entry.sum) continue;
     throw Error((directory / entry.name).string() + ": expected the " + std::to_string(entry.sum.bytes) +
                 " bytes of CRC-32C " + hexadecimal(entry.sum.crc) + " that were written, got " +

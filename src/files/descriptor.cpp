@@ -1,4 +1,4 @@
-#include "io/descriptor.h"
+#include "files/descriptor.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -12,7 +12,7 @@
 
 #include "heed/error.h"
 
-namespace heed::io {
+namespace heed::files {
 namespace {
 
 constexpr std::string_view kMark = ".tmp-";
@@ -121,4 +121,4 @@ void remove_stale_temporaries_of(const std::filesystem::path& target) {
   remove_stale(folder_of(target), target.filename().string().append(kMark));
 }
 
-}  // namespace heed::io
+}  // namespace heed::files

@@ -1,12 +1,12 @@
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
 
-#include "core/input_file.h"
-#include "io/descriptor.h"
+#include "files/descriptor.h"
+#include "files/input_file.h"
 
 namespace heed {
 
@@ -28,7 +28,7 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path) 
   void* data =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.descriptor(), 0);
   if (data == MAP_FAILED)
-    io::throw_system_error(path, "cannot map its " + std::to_string(bytes) + " bytes", errno);
+    files::throw_system_error(path, "cannot map its " + std::to_string(bytes) + " bytes", errno);
   mapped->data_ = static_cast<std::byte*>(data);
   mapped->bytes_ = bytes;
   return mapped;

@@ -1,14 +1,14 @@
 // The checksums of a complete folder. Expected values: RFC 3720, appendix B.4, and the check value of the
 // catalogue of parametrised CRC algorithms.
-#include "io/manifest.h"
+#include "files/manifest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "heed/io/file.h"
-#include "io/checksum.h"
+#include "files/checksum.h"
+#include "heed/files/file.h"
 #include "temporary_folder.h"
 
 namespace heed {
@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::uint32_t crc(const std::string& text) {
-  return io::crc32c(std::as_bytes(std::span(text.data(), text.size())));
+  return files::crc32c(std::as_bytes(std::span(text.data(), text.size())));
 }
 
 TEST(Checksum, EqualsPublishedValues) {
@@ -35,10 +35,10 @@ TEST(Checksum, OfAFileOfManyParts) {
   std::string text(700001, '\0');
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 2654435761u >> 11);
   spill(folder / "file", text);
-  EXPECT_EQ(io::sum_of_file(folder / "file"), (io::FileSum{text.size(), crc(text)}));
-  EXPECT_THAT(error_of([&] { io::sum_of_file(folder / "none"); }),
+  EXPECT_EQ(files::sum_of_file(folder / "file"), (files::FileSum{text.size(), crc(text)}));
+  EXPECT_THAT(error_of([&] { files::sum_of_file(folder / "none"); }),
               HasSubstr("none: cannot be read: No such file"));
-  EXPECT_THAT(error_of([&] { io::sum_of_file(folder.path()); }), HasSubstr("expected a regular file"));
+  EXPECT_THAT(error_of([&] { files::sum_of_file(folder.path()); }), HasSubstr("expected a regular file"));
 }
 
 TEST(Manifest, FindsEveryChange) {

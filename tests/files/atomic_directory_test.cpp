@@ -8,7 +8,7 @@
 #include <chrono>
 #include <thread>
 
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/io/safetensors.h"
 #include "temporary_folder.h"
 
