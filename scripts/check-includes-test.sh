@@ -60,7 +60,7 @@ put src/tensor/view.cpp '#include "heed/ops/copy.h"';          finds 'tensor may
 put include/heed/ops/copy.h '#include "heed/nn/attention.h"';  finds 'include/heed/ops/copy.h:1: ops may not include nn'
 put src/nn/attention.cpp '#include "models/registry.h"';       finds 'nn may not include models'
 put src/models/families/marian.cpp '#include "heed/train/trainer.h"';   finds 'models may not include train'
-put src/generate/beam.cpp '#include "heed/inspect/page.h"';    finds 'generate may not include inspect'
+put src/generate/beam.cpp '#include "heed/inspect/record.h"';    finds 'generate may not include inspect'
 put src/inspect/page.cpp '#include "heed/train/trainer.h"';    finds 'inspect may not include train'
 put src/train/loop.cpp '#include "cli/options.h"';             finds 'train may not include cli'
 put src/text/unigram.cpp '#include "heed/tensor.h"';           finds 'text may not include tensor'

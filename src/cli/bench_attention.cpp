@@ -17,7 +17,7 @@
 #include "heed/ops/attention.h"
 #include "heed/ops/linear_attention.h"
 #include "heed/ops/sparse_attention.h"
-#include "heed/score/chart.h"
+#include "heed/plot/chart.h"
 
 namespace heed::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "heed/files/file.h"
-#include "heed/score/chart.h"
+#include "heed/plot/chart.h"
 
 namespace heed::cli {
 namespace {
