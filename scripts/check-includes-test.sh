@@ -76,7 +76,7 @@ put include/heed/text/model.h '#include <sentencepiece_processor.h>'; finds 'not
 put include/heed/tensor.h '#include "tensor/storage.h"';       finds 'not tensor/storage.h'
 put src/io/file.cpp '#include <curl/curl.h>';                   finds 'only src/hub includes libcurl'
 put src/cli/main.cpp '#include <curl/curl.h>';                  finds 'only src/hub includes libcurl'
-put src/inspect/page.cpp '#include <boost/beast.hpp>';           finds 'only src/explore/http_server.cpp includes Boost'
+put src/inspect/page.cpp '#include <boost/beast.hpp>';           finds 'only src/server/http_server.cpp includes Boost'
 put src/hub/http.cpp '#include <sys/socket.h>';                 finds 'nothing opens connections by itself'
 put src/hub/http.cpp '#include "heed/models/registry.h"';       finds 'hub may not include models'
 put src/models/find.cpp '#include "hub/pull.h"';                finds 'models may not include hub'

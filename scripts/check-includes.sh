@@ -3,7 +3,7 @@
 # - a module includes itself and the modules that its line in src/modules.txt names;
 # - a public header includes the standard library and public headers, nothing else;
 # - libcurl appears in src/hub alone: nothing else opens a connection;
-# - Boost appears in src/explore/http_server.cpp alone: nothing else listens;
+# - Boost appears in src/server/http_server.cpp alone: nothing else listens;
 # - mpi.h appears in src/mpi/mpi.cpp alone;
 # - no source uses OpenMP, whose threads would be added to those of heed/threads.h;
 # - only src/cli prints or exits (src/core/error.cpp stops the program when an assertion fails);
@@ -108,8 +108,8 @@ function check_include(line,   quoted, path, target) {
   sub(/^[ \t]*#[ \t]*include[ \t]*["<]/, "", path); sub(/[">].*/, "", path)
   if (path ~ /^curl\// && FILENAME !~ /^src\/hub\//)
     report("only src/hub includes libcurl")
-  if (path ~ /^boost\// && FILENAME != "src/explore/http_server.cpp")
-    report("only src/explore/http_server.cpp includes Boost")
+  if (path ~ /^boost\// && FILENAME != "src/server/http_server.cpp")
+    report("only src/server/http_server.cpp includes Boost")
   if (path ~ /^(sys\/socket|netdb|netinet\/in|arpa\/inet)\.h$/)
     report("nothing opens connections by itself (src/hub does, with libcurl)")
   if (path == "mpi.h" && FILENAME != "src/mpi/mpi.cpp")

@@ -1,6 +1,6 @@
 // The server over real sockets: its limits, its order, and what it does when a client goes away or it must
 // stop.
-#include "explore/http_server.h"
+#include "server/http_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,23 +9,23 @@
 #include <mutex>
 #include <thread>
 
-#include "explore/client.h"
 #include "heed/cancelled.h"
 #include "heed/error.h"
+#include "server/client.h"
 
-namespace heed::explore_test {
+namespace heed::server_test {
 namespace {
 
-using explore::HttpRequest;
-using explore::HttpResponse;
-using explore::HttpServer;
+using server::HttpRequest;
+using server::HttpResponse;
+using server::HttpServer;
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
 /// Answers /quick at once and computes anything else: /wait until it is stopped or let go.
 class Served {
  public:
-  explicit Served(explore::ServerLimits limits = {})
+  explicit Served(server::ServerLimits limits = {})
       : server(
             {"127.0.0.1", 0, limits},
             [](const HttpRequest& request) -> std::optional<HttpResponse> {
@@ -111,7 +111,7 @@ TEST(HttpServer, AnswersOnConnectionsThatStay) {
 }
 
 TEST(HttpServer, RefusesWhatIsMalformedOrTooLarge) {
-  explore::ServerLimits limits;
+  server::ServerLimits limits;
   limits.body_bytes = 1000;
   limits.header_bytes = 2000;
   Served served(limits);
@@ -133,7 +133,7 @@ TEST(HttpServer, RefusesWhatIsMalformedOrTooLarge) {
 }
 
 TEST(HttpServer, SlowClientsTimeOut) {
-  explore::ServerLimits limits;
+  server::ServerLimits limits;
   limits.read = limits.idle = milliseconds(100);
   Served served(limits);
   const Client slow(served.server.port()), silent(served.server.port());
@@ -144,7 +144,7 @@ TEST(HttpServer, SlowClientsTimeOut) {
 }
 
 TEST(HttpServer, TooManyConnectionsAndRequestsAreRefused) {
-  explore::ServerLimits limits;
+  server::ServerLimits limits;
   limits.connections = 3;
   limits.waiting = 1;
   Served served(limits);
@@ -204,4 +204,4 @@ TEST(HttpServer, NamesAPortInUseAndAnUnknownHost) {
 }
 
 }  // namespace
-}  // namespace heed::explore_test
+}  // namespace heed::server_test

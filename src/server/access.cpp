@@ -1,10 +1,10 @@
 // Tokens and the headers that browsers send.
-#include "explore/access.h"
+#include "server/access.h"
 
 #include <algorithm>
 #include <random>
 
-namespace heed::explore {
+namespace heed::server {
 namespace {
 
 // Takes as long wherever they differ.
@@ -57,9 +57,9 @@ std::optional<HttpResponse> refusal(const HttpRequest& request, const std::strin
   const std::string_view given =
       page ? parameter_of(request.target, "token") : std::string_view(request.token);
   if (!same_secret(given, token))
-    return error_response(403, page ? "token: missing or wrong (open the address that heed explore printed)"
+    return error_response(403, page ? "token: missing or wrong (open the address that the server gave)"
                                     : "X-Heed-Token: missing or wrong");
   return std::nullopt;
 }
 
-}  // namespace heed::explore
+}  // namespace heed::server

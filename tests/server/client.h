@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace heed::explore_test {
+namespace heed::server_test {
 
 class Client {
  public:
@@ -33,4 +33,4 @@ class Client {
 /// 200 of `HTTP/1.1 200 OK …`; 0 of none.
 int status_of(std::string_view answer);
 
-}  // namespace heed::explore_test
+}  // namespace heed::server_test

@@ -1,4 +1,4 @@
-#include "explore/client.h"
+#include "server/client.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-namespace heed::explore_test {
+namespace heed::server_test {
 namespace {
 
 constexpr int kWait = 10'000;  // milliseconds
@@ -68,4 +68,4 @@ int status_of(std::string_view answer) {
   return answer.starts_with("HTTP/1.1 ") ? std::atoi(std::string(answer.substr(9, 3)).c_str()) : 0;
 }
 
-}  // namespace heed::explore_test
+}  // namespace heed::server_test

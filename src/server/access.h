@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "explore/http_server.h"
+#include "server/http_server.h"
 
-namespace heed::explore {
+namespace heed::server {
 
 /// 128 random bits in hexadecimal.
 std::string random_token();
@@ -24,4 +24,4 @@ std::string_view parameter_of(std::string_view target, std::string_view name);
 std::optional<HttpResponse> refusal(const HttpRequest& request, const std::string& host,
                                     const std::string& token);
 
-}  // namespace heed::explore
+}  // namespace heed::server

@@ -1,5 +1,5 @@
 // The server: connections on one thread, with Boost.Asio, and a queue of requests for a thread that computes.
-#include "explore/http_server.h"
+#include "server/http_server.h"
 
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
@@ -19,7 +19,7 @@
 #include "heed/cancelled.h"
 #include "heed/error.h"
 
-namespace heed::explore {
+namespace heed::server {
 namespace {
 
 namespace asio = boost::asio;
@@ -278,7 +278,7 @@ void HttpServer::State::listen() {
   if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (error == asio::error::address_in_use)
     throw Error("--port: " + where + " is in use (choose another; --port 0 takes one that is free)");
-  if (error) throw Error("explore: cannot listen on " + where + ": " + error.message());
+  if (error) throw Error("server: cannot listen on " + where + ": " + error.message());
 }
 
 void HttpServer::State::accept() {
@@ -395,4 +395,4 @@ HttpResponse error_response(int status, const std::string& message) {
           nlohmann::json{{"error", message}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
 }
 
-}  // namespace heed::explore
+}  // namespace heed::server

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace heed::explore {
+namespace heed::server {
 
 struct HttpRequest {
   std::string method;                 ///< as sent: GET, POST, …
@@ -75,4 +75,4 @@ class HttpServer {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace heed::explore
+}  // namespace heed::server
