@@ -29,12 +29,10 @@ BEGIN {
   most_lines = 700
   while ((getline line < "src/modules.txt") > 0) if (line ~ /^[a-z]/) add_module(line)
   close("src/modules.txt")
-  # Public headers in include/heed/ itself.
+  # Public headers in include/heed/ itself: those of core, and those of a module that has only one.
   n = split("error cancelled dtype shape buffer threads random", list, " ")
   for (i = 1; i <= n; ++i) top_header[list[i]] = "core"
-  top_header["activation"] = "kernels"
-  top_header["sparse_pattern"] = "kernels"
-  top_header["tensor"] = top_header["autograd"] = top_header["gradient_listener"] = "tensor"
+  top_header["tensor"] = top_header["autograd"] = "tensor"
   for (module in modules) if (!(module in top_header)) top_header[module] = module
   top_header["heed"] = "everything"
 }
