@@ -29,7 +29,7 @@ BEGIN {
   most_lines = 700
   while ((getline line < "src/modules.txt") > 0) if (line ~ /^[a-z]/) add_module(line)
   close("src/modules.txt")
-  # Public headers in include/heed/ itself: those of core, and those of a module that has only one.
+  # Public headers in include/heed/ itself: those of core, tensor.h, autograd.h, and MODULE.h for a whole module.
   n = split("error cancelled dtype shape buffer threads random", list, " ")
   for (i = 1; i <= n; ++i) top_header[list[i]] = "core"
   top_header["tensor"] = top_header["autograd"] = "tensor"

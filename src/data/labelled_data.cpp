@@ -1,5 +1,5 @@
 // Reads labelled texts.
-#include "train/labelled_data.h"
+#include "data/labelled_data.h"
 
 #include <fmt/format.h>
 
@@ -45,14 +45,14 @@ std::vector<std::string> split(const std::string& text, const char* separators, 
   return parts;
 }
 
-std::vector<std::string> labels_of(const std::string& text, const Recipe& recipe) {
-  if (recipe.task.problem != "multi-label") return {text};
+std::vector<std::string> labels_of(const std::string& text, bool multi_label) {
+  if (!multi_label) return {text};
   return split(text, ",", true);
 }
 
-LabelledText parse_columns(const std::string& line, const std::string& where, const Recipe& recipe) {
+LabelledText parse_columns(const std::string& line, const std::string& where, const DataOptions& data,
+                           bool multi_label) {
   const std::vector<std::string> columns = split(line, "\t", false);
-  const Recipe::Data& data = recipe.data;
   const auto column = [&](std::int64_t number) -> const std::string& {
     if (number <= static_cast<std::int64_t>(columns.size()))
       return columns[static_cast<std::size_t>(number - 1)];
@@ -62,21 +62,21 @@ LabelledText parse_columns(const std::string& line, const std::string& where, co
                     where, number, columns.size()));
   };
   return {column(data.text_column), data.pair_column > 0 ? column(data.pair_column) : "",
-          labels_of(column(data.label_column), recipe)};
+          labels_of(column(data.label_column), multi_label)};
 }
 
-LabelledText parse_object(const std::string& line, const std::string& where, const Recipe& recipe) {
+LabelledText parse_object(const std::string& line, const std::string& where, const DataOptions& data,
+                          bool multi_label) {
   const nlohmann::ordered_json json = parse_json(line, where);
   const auto text = [&](const std::string& key) {
     if (json.is_object() && json.contains(key) && json[key].is_string()) return json[key].get<std::string>();
     throw Error(fmt::format("{}: {}: expected a text, got {}", where, key,
                             json.is_object() && json.contains(key) ? json[key].dump() : "no such key"));
   };
-  LabelledText labelled{
-      text(recipe.data.text_key), recipe.data.pair_key.empty() ? "" : text(recipe.data.pair_key), {}};
-  const auto found = json.find(recipe.data.label_key);
+  LabelledText labelled{text(data.text_key), data.pair_key.empty() ? "" : text(data.pair_key), {}};
+  const auto found = json.find(data.label_key);
   if (found == json.end())
-    throw Error(fmt::format("{}: {}: expected a label, got none", where, recipe.data.label_key));
+    throw Error(fmt::format("{}: {}: expected a label, got none", where, data.label_key));
   const auto add = [&](const nlohmann::ordered_json& label) {
     labelled.labels.push_back(label.is_string() ? label.get<std::string>() : label.dump());
   };
@@ -85,18 +85,18 @@ LabelledText parse_object(const std::string& line, const std::string& where, con
   } else {
     add(*found);
   }
-  if (recipe.task.problem != "multi-label" && labelled.labels.size() != 1) {
+  if (!multi_label && labelled.labels.size() != 1) {
     throw Error(fmt::format("{}: {}: expected one label, got {} (task.problem = \"multi-label\" takes lists)",
-                            where, recipe.data.label_key, labelled.labels.size()));
+                            where, data.label_key, labelled.labels.size()));
   }
   return labelled;
 }
 
-LabelledText parse_labelled(const std::string& line, const Recipe& recipe) {
+LabelledText parse_labelled(const std::string& line, bool multi_label) {
   const std::size_t begin = line.find_first_not_of(kSpace), end = line.find_first_of(kSpace, begin);
   const std::size_t text = end == std::string::npos ? end : line.find_first_not_of(kSpace, end);
   return {text == std::string::npos ? "" : line.substr(text), "",
-          labels_of(line.substr(begin, end - begin), recipe)};
+          labels_of(line.substr(begin, end - begin), multi_label)};
 }
 
 // Reads the sentences of a CoNLL file, line by line.
@@ -149,16 +149,17 @@ class ConllReader {
 
 }  // namespace
 
-LabelledTexts read_labelled(const fs::path& path, const Recipe& recipe, const fs::path& folder) {
-  const std::string& format = recipe.data.format;
+LabelledTexts read_labelled(const fs::path& path, const DataOptions& data, bool multi_label,
+                            const fs::path& folder) {
+  const std::string& format = data.format;
   LabelledTexts read{.entries = SpilledRecords<LabelledText>(folder), .files = data::input_files(path)};
   for (std::size_t file = 0; file < read.files.size(); ++file) {
     for_each_line(read.files[file], [&](const std::string& line, std::int64_t number) {
       if (line.find_first_not_of(kSpace) == std::string::npos) return;
       const std::string where = fmt::format("{}:{}", read.files[file].string(), number);
-      LabelledText text = format == "jsonl"      ? parse_object(line, where, recipe)
-                          : format == "labelled" ? parse_labelled(line, recipe)
-                                                 : parse_columns(line, where, recipe);
+      LabelledText text = format == "jsonl"      ? parse_object(line, where, data, multi_label)
+                          : format == "labelled" ? parse_labelled(line, multi_label)
+                                                 : parse_columns(line, where, data, multi_label);
       if (text.text.find_first_not_of(kSpace) == std::string::npos) {
         ++read.skipped;
         return;
@@ -173,7 +174,7 @@ LabelledTexts read_labelled(const fs::path& path, const Recipe& recipe, const fs
   return read;
 }
 
-TaggedSentences read_conll(const fs::path& path, const Recipe::Data& data, const fs::path& folder) {
+TaggedSentences read_conll(const fs::path& path, const DataOptions& data, const fs::path& folder) {
   TaggedSentences read{.entries = SpilledRecords<TaggedWords>(folder)};
   ConllReader reader(read, data.word_prefix);
   for (const fs::path& file : data::input_files(path)) reader.read(file);
@@ -182,7 +183,7 @@ TaggedSentences read_conll(const fs::path& path, const Recipe::Data& data, const
   return read;
 }
 
-Folds split_examples(std::int64_t size, const Recipe::Data& data) {
+Folds split_examples(std::int64_t size, const DataOptions& data) {
   // Each example has a random key; the order of the keys decides.
   std::vector<std::int64_t> order(static_cast<std::size_t>(size));
   std::iota(order.begin(), order.end(), std::int64_t{0});

@@ -6,9 +6,9 @@
 
 #include "core/json_reader.h"
 #include "data/input_files.h"
+#include "data/labelled_data.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
-#include "train/labelled_data.h"
 
 namespace heed {
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "heed/train/recipe.h"
-#include "train/spilled_records.h"
+#include "data/spilled_records.h"
+#include "heed/data/data_options.h"
 
 namespace heed {
 
@@ -95,13 +95,13 @@ class AnsweredQuestions {
 /// Texts in data.format: tsv (data.text_column, pair_column, label_column), jsonl (text_key, pair_key,
 /// label_key) or labelled (a label, white space, the text). A label of several (multi-label) has its parts
 /// separated by commas, or in a list.
-LabelledTexts read_labelled(const std::filesystem::path& path, const Recipe& recipe,
+LabelledTexts read_labelled(const std::filesystem::path& path, const DataOptions& data, bool multi_label,
                             const std::filesystem::path& folder);
 
 /// The sentences of CoNLL files: a word and, in the last column, its tag a line, separated by spaces or
 /// tabs, in as many columns on every line of a file; a blank line ends a sentence. data.word_prefix is
 /// removed where words begin with it.
-TaggedSentences read_conll(const std::filesystem::path& path, const Recipe::Data& data,
+TaggedSentences read_conll(const std::filesystem::path& path, const DataOptions& data,
                            const std::filesystem::path& folder);
 
 /// The questions of files in SQuAD 1.1's JSON; those without answers are left out.
@@ -115,7 +115,7 @@ struct Folds {
 /// Splits 0 .. size - 1 at random by data.split_seed: with data.folds, fold data.fold is the test set; else
 /// data.test_size examples are; data.dev_size others are the development set. Throws Error if none are left
 /// to train.
-Folds split_examples(std::int64_t size, const Recipe::Data& data);
+Folds split_examples(std::int64_t size, const DataOptions& data);
 
 /// What is read for a task. Without files of their own, dev and test are parts of `all`, which train is one
 /// of.
@@ -127,7 +127,7 @@ struct LabelledParts {
 
 /// Reads data.train, data.dev and data.test with `read`, and splits the first.
 template <class Read>
-auto read_parts(const Recipe::Data& data, const Read& read) {
+auto read_parts(const DataOptions& data, const Read& read) {
   using List = decltype(read(data.train));
   LabelledParts<List> parts{.all = std::make_shared<const List>(read(data.train))};
   Folds folds = split_examples(parts.all->size(), data);

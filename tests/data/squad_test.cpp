@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "data/labelled_data.h"
 #include "files/temporary_folder.h"
-#include "train/labelled_data.h"
 
 namespace heed {
 namespace {

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "heed/data/data_options.h"
 #include "heed/files/spilled_array.h"
 #include "heed/text/tokenizer.h"
-#include "heed/train/recipe.h"
 
 namespace heed {
 
@@ -47,7 +47,7 @@ struct TextPart {
 /// the order of their names, or of the lines of a JSON lines file.
 class TextReader {
  public:
-  TextReader(std::filesystem::path path, const Recipe::Data& data);
+  TextReader(std::filesystem::path path, const DataOptions& data);
   ~TextReader();
   TextReader(const TextReader&) = delete;
   TextReader& operator=(const TextReader&) = delete;

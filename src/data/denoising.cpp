@@ -1,5 +1,5 @@
 // T5's span corruption, and BART's sentence permutation and text infilling.
-#include "train/denoising.h"
+#include "data/denoising.h"
 
 #include <algorithm>
 #include <cmath>

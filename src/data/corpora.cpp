@@ -1,5 +1,5 @@
-// Loads the corpora that a recipe's [task] and [data] describe.
-#include "train/corpora.h"
+// Loads the corpora that DataOptions describe.
+#include "data/corpora.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -46,7 +46,7 @@ std::vector<std::string> texts_of(const nlohmann::ordered_json& json, const std:
 }
 
 // Adds the pairs of a file, whose lines are counted on from those of the report.
-void add_json_lines(const std::filesystem::path& file, const Recipe::Data& data, ParallelCorpus& corpus,
+void add_json_lines(const std::filesystem::path& file, const DataOptions& data, ParallelCorpus& corpus,
                     DataReport& report) {
   data::Lines lines(file);
   for (std::string line; lines.next(line);) {
@@ -67,7 +67,7 @@ void add_json_lines(const std::filesystem::path& file, const Recipe::Data& data,
   }
 }
 
-ParallelCorpus load_json_lines(const std::filesystem::path& path, const Recipe::Data& data,
+ParallelCorpus load_json_lines(const std::filesystem::path& path, const DataOptions& data,
                                const std::filesystem::path& folder, DataReport& report) {
   ParallelCorpus corpus(folder);
   for (const std::filesystem::path& file : data::input_files(path))
@@ -78,7 +78,7 @@ ParallelCorpus load_json_lines(const std::filesystem::path& path, const Recipe::
 }
 
 // Only two-file formats use `target`. Returns an empty part if there is no file.
-CorpusPart read_part(const Recipe::Data& data, const std::filesystem::path& source,
+CorpusPart read_part(const DataOptions& data, const std::filesystem::path& source,
                      const std::filesystem::path& target, const std::filesystem::path& folder,
                      const Message& message) {
   if (source.empty()) return {};
@@ -93,7 +93,7 @@ CorpusPart read_part(const Recipe::Data& data, const std::filesystem::path& sour
   return all_of(std::move(corpus));
 }
 
-Corpora read_corpora(const Recipe::Data& data, const std::filesystem::path& folder, const Message& message) {
+Corpora read_corpora(const DataOptions& data, const std::filesystem::path& folder, const Message& message) {
   const auto part = [&](const std::filesystem::path& file, const std::filesystem::path& source,
                         const std::filesystem::path& target) {
     if (data.format == "lines") return read_part(data, source, target, folder, message);
@@ -105,10 +105,10 @@ Corpora read_corpora(const Recipe::Data& data, const std::filesystem::path& fold
 }
 
 // Returns the number of different sequences, as a double because it overflows quickly.
-double possible_sequences(const Recipe::Task& task) {
+double possible_sequences(const Reversals& reversals) {
   double sum = 0;
-  for (std::int64_t n = task.min_length; n <= task.max_length; ++n) {
-    sum += std::pow(static_cast<double>(task.symbols), static_cast<double>(n));
+  for (std::int64_t n = reversals.min_length; n <= reversals.max_length; ++n) {
+    sum += std::pow(static_cast<double>(reversals.symbols), static_cast<double>(n));
   }
   return sum;
 }
@@ -116,6 +116,31 @@ double possible_sequences(const Recipe::Task& task) {
 // Returns a random number below `limit`, which must be small compared with 2^32.
 std::int64_t below(Generator& generator, std::int64_t limit) {
   return static_cast<std::int64_t>(generator.next().word(0)) * limit >> 32;
+}
+
+ParallelCorpus make_reversals(const Reversals& reversals, const DataOptions& data) {
+  const std::int64_t wanted = reversals.pairs + data.dev_size + data.test_size;
+  if (static_cast<double>(wanted) > possible_sequences(reversals) / 2) {
+    throw Error(
+        fmt::format("task.pairs: expected at most half of the {:.0f} different sequences, development and "
+                    "test set included, got {} (raise task.symbols or task.max_length)",
+                    possible_sequences(reversals), wanted));
+  }
+  Generator generator(static_cast<std::uint64_t>(data.split_seed));
+  std::set<std::string> seen;
+  ParallelCorpus corpus;
+  while (corpus.size() < wanted) {
+    const std::int64_t length =
+        reversals.min_length + below(generator, reversals.max_length - reversals.min_length + 1);
+    std::string forward;
+    for (std::int64_t i = 0; i < length; ++i) {
+      if (i > 0) forward += ' ';
+      forward += static_cast<char>('a' + below(generator, reversals.symbols));
+    }
+    if (!seen.insert(forward).second) continue;
+    corpus.add(forward, std::string(forward.rbegin(), forward.rend()), corpus.size() + 1);
+  }
+  return corpus;
 }
 
 }  // namespace
@@ -134,41 +159,17 @@ std::vector<std::int64_t> random_choice(std::int64_t size, std::int64_t count, s
   return chosen;
 }
 
-ParallelCorpus make_reversals(const Recipe& recipe) {
-  const Recipe::Task& task = recipe.task;
-  const std::int64_t wanted = task.pairs + recipe.data.dev_size + recipe.data.test_size;
-  if (static_cast<double>(wanted) > possible_sequences(task) / 2) {
-    throw Error(
-        fmt::format("task.pairs: expected at most half of the {:.0f} different sequences, development and "
-                    "test set included, got {} (raise task.symbols or task.max_length)",
-                    possible_sequences(task), wanted));
-  }
-  Generator generator(static_cast<std::uint64_t>(recipe.data.split_seed));
-  std::set<std::string> seen;
-  ParallelCorpus corpus;
-  while (corpus.size() < wanted) {
-    const std::int64_t length = task.min_length + below(generator, task.max_length - task.min_length + 1);
-    std::string forward;
-    for (std::int64_t i = 0; i < length; ++i) {
-      if (i > 0) forward += ' ';
-      forward += static_cast<char>('a' + below(generator, task.symbols));
-    }
-    if (!seen.insert(forward).second) continue;
-    corpus.add(forward, std::string(forward.rbegin(), forward.rend()), corpus.size() + 1);
-  }
-  return corpus;
-}
-
-Corpora load_corpora(const Recipe& recipe, const std::filesystem::path& folder, const Message& message) {
+Corpora load_corpora(const DataOptions& data, const std::optional<Reversals>& reversals,
+                     const std::filesystem::path& folder, const Message& message) {
   Corpora corpora;
-  if (recipe.task.kind == "reverse") {
-    corpora.train = all_of(make_reversals(recipe));
+  if (reversals) {
+    corpora.train = all_of(make_reversals(*reversals, data));
   } else {
-    corpora = read_corpora(recipe.data, folder, message);
+    corpora = read_corpora(data, folder, message);
   }
-  const SplitOptions split{.dev = corpora.dev.empty() ? recipe.data.dev_size : 0,
-                           .test = corpora.test.empty() ? recipe.data.test_size : 0,
-                           .seed = static_cast<std::uint64_t>(recipe.data.split_seed)};
+  const SplitOptions split{.dev = corpora.dev.empty() ? data.dev_size : 0,
+                           .test = corpora.test.empty() ? data.test_size : 0,
+                           .seed = static_cast<std::uint64_t>(data.split_seed)};
   if (split.dev > 0 || split.test > 0) {
     CorpusSplit parts = split_corpus(*corpora.train.corpus, split);
     corpora.train.rows = std::move(parts.train);
@@ -180,7 +181,7 @@ Corpora load_corpora(const Recipe& recipe, const std::filesystem::path& folder, 
   std::erase_if(corpora.train.rows,
                 [&](std::int64_t row) { return row > 0 && corpus.line(row) == corpus.line(row - 1); });
   std::vector<std::int64_t> taken =
-      random_choice(static_cast<std::int64_t>(corpora.train.rows.size()), recipe.data.max_pairs, split.seed);
+      random_choice(static_cast<std::int64_t>(corpora.train.rows.size()), data.max_pairs, split.seed);
   for (std::int64_t& row : taken) row = corpora.train.rows[static_cast<std::size_t>(row)];
   corpora.train.rows = std::move(taken);
   message(fmt::format("{} pairs to train on, {} for development, {} for the test", corpora.train.rows.size(),

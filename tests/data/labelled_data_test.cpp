@@ -1,5 +1,5 @@
 // Labelled texts as real files have them.
-#include "train/labelled_data.h"
+#include "data/labelled_data.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,11 +44,11 @@ TEST(SpilledRecords, AreReadAsTheyWereWrittenInMemoryAndFromAFile) {
 
 TEST(LabelledData, EntriesWithoutATextAreCountedAndLeftOut) {
   const TemporaryFolder folder;
-  Recipe recipe;
+  DataOptions options;
   const auto read = [&](const std::string& format, const std::string& content) {
-    recipe.data.format = format;
+    options.format = format;
     spill(folder / "texts", content);
-    return read_labelled(folder / "texts", recipe, {});
+    return read_labelled(folder / "texts", options, false, {});
   };
   for (const auto& [format, content] : std::vector<std::pair<std::string, std::string>>{
            {"labelled", "1 good\n0 \n0\n\n0 not good\n"}, {"jsonl", R"({"label": 1, "text": "good"}
@@ -71,12 +71,12 @@ TEST(LabelledData, EntriesWithoutATextAreCountedAndLeftOut) {
 TEST(LabelledData, FoldersAreReadFileByFile) {
   const TemporaryFolder folder;
   for (const char* name : {"texts", "words", "none"}) std::filesystem::create_directories(folder / name);
-  Recipe recipe;
-  recipe.data.format = "labelled";
+  DataOptions options;
+  options.format = "labelled";
   spill(folder / "texts/b", "\n0 third\n");
   spill(folder / "texts/a", "1 first\n\n0 second\n");
   spill(folder / "texts/.hidden", "1\n");
-  const LabelledTexts texts = read_labelled(folder / "texts", recipe, folder.path());
+  const LabelledTexts texts = read_labelled(folder / "texts", options, false, folder.path());
   ASSERT_EQ(texts.size(), 3);
   EXPECT_EQ(texts[1].text, "second");
   EXPECT_EQ(texts.where(texts[1]), (folder / "texts/a").string() + ":3");
@@ -84,15 +84,15 @@ TEST(LabelledData, FoldersAreReadFileByFile) {
 
   spill(folder / "words/a", "Ann PER\nsings O");  // the end of a file ends a sentence
   spill(folder / "words/b", "Bob NN PER\n");      // with columns of its own
-  const TaggedSentences sentences = read_conll(folder / "words", recipe.data, folder.path());
+  const TaggedSentences sentences = read_conll(folder / "words", options, folder.path());
   ASSERT_EQ(sentences.size(), 2);
   EXPECT_THAT(sentences[0].tags, ElementsAre("PER", "O"));
   EXPECT_EQ(sentences.where(sentences[0], 1), (folder / "words/a").string() + ":2");
   EXPECT_THAT(sentences[1].words, ElementsAre("Bob"));
   spill(folder / "words/b", "Bob\n");
-  EXPECT_THAT(error_of([&] { read_conll(folder / "words", recipe.data, {}); }),
+  EXPECT_THAT(error_of([&] { read_conll(folder / "words", options, {}); }),
               HasSubstr("words/b:1: expected a word and its tag"));
-  EXPECT_THAT(error_of([&] { read_labelled(folder / "none", recipe, {}); }),
+  EXPECT_THAT(error_of([&] { read_labelled(folder / "none", options, false, {}); }),
               HasSubstr("none: expected a folder with text files, got none in it"));
 }
 

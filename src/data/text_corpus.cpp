@@ -1,5 +1,5 @@
 // Reads and tokenizes texts part by part.
-#include "train/text_corpus.h"
+#include "data/text_corpus.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -26,7 +26,7 @@ constexpr std::size_t kPartsAtOnce = 128;     // tokenized in parallel
 
 struct TextReader::State {
   std::vector<fs::path> files;
-  const Recipe::Data& data;
+  const DataOptions& data;
   std::size_t next_file = 0;
   std::ifstream stream = {};
   fs::path file = {};
@@ -92,7 +92,7 @@ bool TextReader::State::read(TextPart& part) {
   return more;
 }
 
-TextReader::TextReader(fs::path path, const Recipe::Data& data)
+TextReader::TextReader(fs::path path, const DataOptions& data)
     : state_(std::make_unique<State>(State{data::input_files(path), data})) {
   state_->open_next();
 }

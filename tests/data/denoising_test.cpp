@@ -1,6 +1,6 @@
 // Noise against its definitions: numbers and lengths of spans, the original from inputs and targets, and the
 // distributions of the random choices.
-#include "train/denoising.h"
+#include "data/denoising.h"
 
 #include <gtest/gtest.h>
 
