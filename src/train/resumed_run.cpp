@@ -43,7 +43,7 @@ std::string checksum_of(const std::filesystem::path& path) {
   for (const std::filesystem::path& file : data::input_files(path)) {
     const files::FileSum sum = files::sum_of_file(file);
     bytes += sum.bytes;
-    crc = io::crc32c(std::as_bytes(std::span(&sum.crc, 1)), crc);
+    crc = files::crc32c(std::as_bytes(std::span(&sum.crc, 1)), crc);
   }
   return fmt::format("{:08x} {}", crc, bytes);
 }
