@@ -11,9 +11,9 @@
 #include <set>
 #include <thread>
 
-#include "heed/io/file.h"
+#include "files/descriptor.h"
+#include "heed/files/file.h"
 #include "heed/io/hub_cache.h"
-#include "io/descriptor.h"
 
 namespace heed::hub {
 namespace {
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 void make_directories(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) io::throw_system_error(folder, "cannot be created", error.value());
+  if (error) files::throw_system_error(folder, "cannot be created", error.value());
 }
 
 void refuse_link(const fs::path& folder) {
@@ -47,7 +47,7 @@ bool try_lock(int descriptor, const fs::path& file) {
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return true;
   if (errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK) return true;
   if (errno == EWOULDBLOCK || errno == EINTR) return false;
-  io::throw_system_error(file, "cannot be locked", errno);
+  files::throw_system_error(file, "cannot be locked", errno);
 }
 
 }  // namespace
@@ -55,8 +55,8 @@ bool try_lock(int descriptor, const fs::path& file) {
 FileLock::FileLock(const fs::path& file, const StopSignal& stop, const std::function<void()>& on_wait) {
   for (bool waiting = false;;) {
     // Group-writable, as Python's locks are.
-    io::Descriptor opened(io::open_descriptor(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0664));
-    if (opened.get() < 0) io::throw_system_error(file, "cannot be opened", errno);
+    files::Descriptor opened(files::open_descriptor(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0664));
+    if (opened.get() < 0) files::throw_system_error(file, "cannot be opened", errno);
     if (try_lock(opened.get(), file)) {
       if (!is_still_named(opened.get(), file)) continue;
       descriptor_ = opened.release();
@@ -105,7 +105,7 @@ void Cache::link(const RemoteFile& remote) const {
   for (fs::path parent = folder; parent != snapshot(); parent = parent.parent_path()) refuse_link(parent);
   std::error_code error;
   const fs::path target = fs::relative(folder_ / "blobs", folder, error) / remote.etag;
-  if (error) io::throw_system_error(name, "cannot be linked to the download", error.value());
+  if (error) files::throw_system_error(name, "cannot be linked to the download", error.value());
   for (int attempt = 0;; ++attempt) {
     if (fs::read_symlink(name, error) == target && !error) return;
     fs::remove(name, error);
@@ -114,7 +114,7 @@ void Cache::link(const RemoteFile& remote) const {
     // Another process may have created it in the meantime.
     constexpr int kMostAttempts = 3;
     if (error != std::errc::file_exists || attempt == kMostAttempts)
-      io::throw_system_error(name, "cannot be linked to the download", error.value());
+      files::throw_system_error(name, "cannot be linked to the download", error.value());
   }
 }
 

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <optional>
 
+#include "files/descriptor.h"
 #include "hub/digest.h"
-#include "io/descriptor.h"
 
 namespace heed::hub {
 namespace {
@@ -36,7 +36,7 @@ class PartialFile {
   PartialFile(const fs::path& path, const RemoteFile& remote)
       : path_(path),
         remote_(remote),
-        descriptor_(io::open_descriptor(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666)),
+        descriptor_(files::open_descriptor(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666)),
         check_(remote.etag, remote.size) {
     if (descriptor_.get() < 0) fail();
     struct stat status {};
@@ -76,7 +76,7 @@ class PartialFile {
 
   /// For a complete file: syncs it to disk and returns the ETag it should have.
   std::string finish() {
-    io::sync_descriptor(descriptor_.get(), path_);
+    files::sync_descriptor(descriptor_.get(), path_);
     return check_.digest();
   }
 
@@ -84,12 +84,12 @@ class PartialFile {
   void read_what_is_there() { bytes_ = add_contents(descriptor_.get(), path_, check_); }
 
   [[noreturn]] void fail() const {
-    io::throw_system_error(path_, "cannot write " + size_text(remote_.size), errno);
+    files::throw_system_error(path_, "cannot write " + size_text(remote_.size), errno);
   }
 
   fs::path path_;
   const RemoteFile& remote_;
-  io::Descriptor descriptor_;
+  files::Descriptor descriptor_;
   EtagCheck check_;
   std::uint64_t bytes_ = 0;
 };
@@ -175,8 +175,8 @@ void download_blob(Client& client, const Repository& repository, const Cache& ca
     std::error_code error;
     if (digest == file.etag) {
       fs::rename(path, blob, error);
-      if (error) io::throw_system_error(blob, "cannot be renamed into place", error.value());
-      io::sync_path(blob.parent_path());
+      if (error) files::throw_system_error(blob, "cannot be renamed into place", error.value());
+      files::sync_path(blob.parent_path());
       return;
     }
     fs::remove(path, error);

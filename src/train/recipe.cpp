@@ -12,9 +12,9 @@
 #include <sstream>
 
 #include "core/edit_distance.h"
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "train/recipe_fields.h"
 
