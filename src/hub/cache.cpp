@@ -26,6 +26,12 @@ void make_directories(const fs::path& folder) {
   if (error) files::throw_system_error(folder, "cannot be created", error.value());
 }
 
+void refuse_link(const fs::path& folder) {
+  std::error_code error;
+  if (fs::is_symlink(folder, error))
+    throw Error(folder.string() + ": expected a folder, got a symbolic link (remove it)");
+}
+
 // Returns true if the name still refers to the open file. Otherwise somebody deleted the lock file, and two
 // processes would hold different locks.
 bool is_still_named(int descriptor, const fs::path& file) {
@@ -71,8 +77,10 @@ Cache::Cache(const fs::path& hub, const Repository& repository)
 }
 
 void Cache::make_folders() const {
-  for (const fs::path& folder : {folder_ / "blobs", folder_ / "refs", snapshot(), locks_})
+  for (const fs::path& folder : {folder_ / "blobs", folder_ / "refs", snapshot(), locks_}) {
+    refuse_link(folder);
     make_directories(folder);
+  }
 }
 
 void Cache::require_space(const std::vector<RemoteFile>& files) const {
@@ -94,11 +102,8 @@ void Cache::link(const RemoteFile& remote) const {
   const fs::path name = file(remote.name), folder = name.parent_path();
   make_directories(folder);
   // Through a link, a file would be written outside the snapshot.
+  for (fs::path parent = folder; parent != snapshot(); parent = parent.parent_path()) refuse_link(parent);
   std::error_code error;
-  for (fs::path parent = folder; parent != snapshot(); parent = parent.parent_path()) {
-    if (fs::is_symlink(parent, error))
-      throw Error(parent.string() + ": expected a folder, got a symbolic link");
-  }
   const fs::path target = fs::relative(folder_ / "blobs", folder, error) / remote.etag;
   if (error) files::throw_system_error(name, "cannot be linked to the download", error.value());
   for (int attempt = 0;; ++attempt) {
@@ -117,7 +122,10 @@ void Cache::record_revision(const std::string& revision) const {
   if (revision == commit_) return;
   const fs::path ref = folder_ / "refs" / revision;
   std::error_code error;
+  if (fs::is_symlink(ref, error)) fs::remove(ref, error);  // else the commit would be written where it points
   if (fs::is_regular_file(ref, error) && read_file(ref) == commit_) return;
+  for (fs::path parent = ref.parent_path(); parent != folder_; parent = parent.parent_path())
+    refuse_link(parent);
   make_directories(ref.parent_path());
   write_file(ref, commit_);
 }
