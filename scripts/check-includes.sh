@@ -38,7 +38,7 @@ BEGIN {
 }
 
 # A line of src/modules.txt: the module may include itself, the modules named, and for `x+` those of x.
-function add_module(line,   field, list, name, lower, i) {
+function add_module(line,   field, list, module, name, lower, i) {
   split(line, field, / *[|] */)
   name = field[1]
   modules[name] = 1; allowed[name, name] = 1
