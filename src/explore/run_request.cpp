@@ -5,7 +5,7 @@
 
 #include "heed/error.h"
 #include "heed/io/json.h"
-#include "inspect/labels.h"
+#include "plot/labels.h"
 
 namespace heed::explore {
 namespace {
@@ -78,7 +78,7 @@ RunRequest run_in(const Config& request) {
 
 void refuse_unknown_keys(const Config& request) {
   for (const std::string& key : request.unused())
-    refuse(request.where() + ": " + inspect::shorten(inspect::visible(key), 80), "a known key");
+    refuse(request.where() + ": " + plot::shorten(plot::visible(key), 80), "a known key");
 }
 
 }  // namespace

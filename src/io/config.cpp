@@ -2,8 +2,8 @@
 #include <map>
 #include <set>
 
-#include "core/input_file.h"
 #include "core/json_field.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/input_file.h"
 #include "core/json_field.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "text/files.h"
 

@@ -4,9 +4,10 @@
 
 #include <utility>
 
-#include "core/input_file.h"
 #include "core/json_field.h"
+#include "files/input_file.h"
 #include "heed/error.h"
+#include "heed/files/file.h"
 #include "text/files.h"
 
 namespace heed {
@@ -84,7 +85,7 @@ void Vocabulary::save(const std::filesystem::path& path) const {
   for (std::size_t id = 0; id < tokens_.size(); ++id) {
     json += fmt::format("  {}: {}{}\n", json_quoted(tokens_[id]), id, id + 1 < tokens_.size() ? "," : "");
   }
-  write_text_file(path, json + "}\n");
+  write_file(path, json + "}\n");
 }
 
 }  // namespace heed

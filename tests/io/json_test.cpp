@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json_field.h"
+#include "files/temporary_folder.h"
 #include "heed/core/utf8.h"
-#include "temporary_folder.h"
 
 namespace heed {
 namespace {
