@@ -11,7 +11,6 @@
 
 #include "heed/error.h"
 #include "heed/io/file.h"
-#include "models/adapter_modules.h"
 
 namespace heed {
 namespace {
