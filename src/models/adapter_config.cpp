@@ -8,7 +8,7 @@
 #include <set>
 #include <string_view>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "models/config_fields.h"
 #include "text/pattern.h"

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "core/input_file.h"
-#include "heed/io/file.h"
+#include "files/input_file.h"
+#include "heed/files/file.h"
 #include "models/adapter_config.h"
 #include "models/config_fields.h"
 #include "tensor/impl.h"

@@ -2,7 +2,7 @@
 #include "heed/ops/embedding.h"
 
 #include "heed/autograd.h"
-#include "heed/gradient_listener.h"
+#include "heed/tensor/gradient_listener.h"
 #include "kernels/embedding.h"
 #include "ops/stored_matrix.h"
 

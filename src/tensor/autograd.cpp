@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "heed/gradient_listener.h"
+#include "heed/tensor/gradient_listener.h"
 #include "kernels/elementwise.h"
 #include "tensor/impl.h"
 #include "tensor/leaf.h"

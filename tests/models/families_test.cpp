@@ -13,7 +13,7 @@
 #include <set>
 
 #include "heed/autograd.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/models/registry.h"
 #include "heed/ops.h"
 #include "models/family_fixtures.h"
