@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/fork_safe_mutex.h"
 #include "heed/autograd.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/embedding.h"
@@ -17,7 +18,7 @@ namespace heed {
 
 struct Weight::State {
   Tensor tensor;
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::shared_ptr<const kernels::PackedMatrix> packed;
   WeightLayout layout = WeightLayout::out_in;  // that of `packed`
   std::vector<LoraAdapter> adapters, row_adapters;

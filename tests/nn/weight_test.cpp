@@ -2,6 +2,8 @@
 #include "heed/nn/weight.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -138,6 +140,24 @@ TEST(Weight, ThreadsPackItOnce) {
   for (std::thread& thread : threads) thread.join();
   for (const std::vector<float>& y : got) EXPECT_EQ(y, want);
   EXPECT_EQ(w.form(), WeightForm::packed);
+}
+
+TEST(Weight, AForkedChildUsesWhatAnotherThreadIsPacking) {
+  const Tensor numbers = random_tensor({400, 200}, 109), x = random_tensor({2, 200}, 110).to(DType::f32);
+  const auto want = linear(x, numbers.to(DType::f32)).to_vector<float>();
+  for (int round = 0; round < 40; ++round) {
+    const Weight w = loaded(numbers, DType::f32);
+    std::thread other([&] { Linear{w, {}}(x); });
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+      _exit(Linear{w, {}}(x).to_vector<float>() == want ? 0 : 1);
+    }
+    other.join();
+    int status = -1;
+    waitpid(child, &status, 0);
+    ASSERT_EQ(status, 0) << "child " << round;
+  }
 }
 
 TEST(Weight, LossesOfInferenceReadThePackedOne) {
