@@ -155,7 +155,7 @@ Weights Weights::load(const TensorFiles& files, const TensorTable& table, DType 
       throw Error(files.path_of(name).string() + ": " + name + ": expected floating numbers " +
                   row.shape.str() + " (from config.json), got " + stored.str());
     }
-    weights.add(row, stored.to_when_needed(kept_dtype(row, dtype)));
+    weights.add(row, stored.to_lazy(kept_dtype(row, dtype)));
   }
   return weights;
 }
@@ -208,8 +208,7 @@ void Weights::add(const TensorRow& row, Tensor tensor) {
 
 std::vector<NamedTensor> Weights::stored(DType dtype) const {
   std::vector<NamedTensor> named;
-  for (const TensorRow& row : rows_)
-    named.push_back({row.name, (*this)[row.name].tensor().to_when_needed(dtype)});
+  for (const TensorRow& row : rows_) named.push_back({row.name, (*this)[row.name].tensor().to_lazy(dtype)});
   return named;
 }
 

@@ -65,7 +65,7 @@ struct Weight::State {
   // The rows without adapters.
   Tensor embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id);
 
-  // Frees the packed form before somebody asks for the address of the numbers.
+  // Frees the packed form before the address of the numbers is handed out.
   void unpack() {
     const std::lock_guard lock(mutex);
     packed.reset();

@@ -34,7 +34,7 @@ Tensor visible_keys(const AttentionSizes& n, const Tensor& key_mask, const Tenso
 /// What products of queries with keys are multiplied by.
 double attention_scale(const AttentionOptions& options, const AttentionSizes& n);
 
-/// The heads and queries of the weights somebody wants, as the kernel takes them: all where none is named.
+/// The requested heads and queries, as the kernel takes them; all if none are named.
 struct WantedWeights {
   std::vector<std::int64_t> heads, queries;
   std::unique_ptr<bool[]> flags;  // by head

@@ -18,7 +18,7 @@ namespace {
 using reference::random_tensor;
 
 // As a loaded file gives them: not there before they are needed.
-Weight loaded(const Tensor& numbers, DType dtype) { return numbers.to_when_needed(dtype); }
+Weight loaded(const Tensor& numbers, DType dtype) { return numbers.to_lazy(dtype); }
 std::size_t held() { return memory_statistics().bytes_in_use; }
 
 TEST(Weight, GivesTheBitsOfThePlainOne) {
@@ -99,7 +99,7 @@ TEST(Weight, ReadingLeavesItsForm) {
 }
 
 TEST(Weight, GradientsComeAfterInference) {
-  Tensor w = random_tensor({4, 8}, 98).to_when_needed(DType::f32);
+  Tensor w = random_tensor({4, 8}, 98).to_lazy(DType::f32);
   w.set_requires_grad();
   const Linear part{w, {}};
   const Tensor x = random_tensor({2, 8}, 99).to(DType::f32);
@@ -114,7 +114,7 @@ TEST(Weight, GradientsComeAfterInference) {
 }
 
 TEST(Weight, PartsOfALoadedTensorAreNotPacked) {
-  const Tensor all = random_tensor({6, 8}, 100).to_when_needed(DType::f32);
+  const Tensor all = random_tensor({6, 8}, 100).to_lazy(DType::f32);
   const Tensor x = random_tensor({2, 8}, 101).to(DType::f32);
   const Linear part{slice(all, 0, 2, 5), {}};
   const auto got = part(x).to_vector<float>();
