@@ -292,6 +292,28 @@ std::map<std::string, std::string> recipe_values(const Recipe& recipe) {
   return values;
 }
 
+std::string recipe_reference() {
+  Recipe defaults;
+  std::string text, section;
+  for (const RecipeField& field : recipe_fields(defaults)) {
+    const std::size_t dot = field.key.find('.');
+    if (field.key.substr(0, dot) != section) {
+      section = field.key.substr(0, dot);
+      text += fmt::format("{}| `[{}]` | default | of | |\n|---|---|---|---|\n", text.empty() ? "" : "\n",
+                          section);
+    }
+    std::string value = as_text(field);
+    if (!value.empty()) value = fmt::format("`{}`", value);
+    std::string users = field.tasks.empty() ? "" : fmt::format("`{}`", fmt::join(field.tasks, "`, `"));
+    if (!field.format.empty()) users += fmt::format(" with `{}`", field.format);
+    std::string choices;
+    if (!field.choices.empty()) choices = fmt::format("`{}`: ", fmt::join(field.choices, "`, `"));
+    text += fmt::format("| `{}` | {} | {} | {}{} |\n", field.key.substr(dot + 1), value, users, choices,
+                        field.doc);
+  }
+  return text;
+}
+
 std::vector<std::string> fixed_differences(const std::map<std::string, std::string>& kept,
                                            const Recipe& recipe) {
   // Recipes of earlier versions lack later keys, whose defaults are what those versions did.

@@ -1,4 +1,4 @@
-// Recipe: all settings of a training run, read from a TOML file. docs/training.md lists every key.
+// Recipe: all settings of a training run, read from a TOML file. docs/recipes.md lists every key.
 #pragma once
 
 #include <array>
@@ -176,6 +176,10 @@ void validate_recipe(const Recipe& recipe);
 
 /// Returns every full key (`train.lr`) with its value as text.
 std::map<std::string, std::string> recipe_values(const Recipe& recipe);
+
+/// Returns every key as Markdown tables, one a section: its default, the tasks and data format that use it,
+/// and what it sets.
+std::string recipe_reference();
 
 /// Compares a run's recipe, stored as recipe_values, with `recipe`. Returns the keys that differ although a
 /// resumed run may not change them. May change: the length of the run, eval.*, checkpoint.*, and paths (the
