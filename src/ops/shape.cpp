@@ -242,8 +242,8 @@ Tensor gather(const Tensor& x, int axis, const Tensor& indices) {
       Tensor dx = Tensor::zeros(from, dy.dtype());
       const std::int64_t width = from[0] == 0 ? 0 : from.numel() / from[0];
       dispatch_float("gather", dy.dtype(), [&]<class T>() {
-        kernels::embedding_backward(dense.data<T>(), rows.data<std::int64_t>(), T{1}, dx.data<T>(),
-                                    rows.numel(), width, kernels::kNoIndex);
+        kernels::embedding_backward<T>(dense.data<T>(), {rows.data<std::int64_t>(), rows.numel(), width},
+                                       T{1}, dx.data<T>());
       });
       return std::vector<Tensor>{dx};
     });
