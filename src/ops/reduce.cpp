@@ -100,6 +100,19 @@ Tensor top_k(const Tensor& x, std::int64_t k) {
 Tensor sum(const Tensor& x) { return sum(reshape(x, {x.numel()}), 0); }
 Tensor mean(const Tensor& x) { return mean(reshape(x, {x.numel()}), 0); }
 
+double sum_of_squares(const Tensor& x) {
+  refuse_gradient("sum_of_squares", {x});
+  const Tensor input = x.contiguous();
+  return dispatch_float("sum_of_squares", x.dtype(),
+                        [&]<class T>() { return kernels::sum_of_squares(input.data<T>(), input.numel()); });
+}
+
+bool all_finite(const Tensor& x) {
+  const Tensor input = x.detach().contiguous();
+  return dispatch_float("all_finite", x.dtype(),
+                        [&]<class T>() { return kernels::all_finite(input.data<T>(), input.numel()); });
+}
+
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   Tensor y = x;

@@ -209,6 +209,10 @@ void Tensor::copy_from(const Tensor& source) const {
   if (shape() != source.shape()) {
     throw Error("copy: expected shape " + shape().str() + ", got " + source.shape().str());
   }
+  if (source.dtype() != dtype() && is_contiguous()) {
+    const Tensor dense = source.detach().contiguous();
+    return kernels::convert(source.dtype(), ReadableData(dense).first, dtype(), raw_data(), numel());
+  }
   const Tensor from = source.detach().to(dtype());
   kernels::StridedCopy copy;
   copy.rank = rank();

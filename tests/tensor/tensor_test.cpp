@@ -80,6 +80,9 @@ TEST(Tensor, ViewsShareMemoryAndCopiesDoNot) {
   EXPECT_EQ(copy.to_vector<float>()[1], 1);
   slice(t, 1, 2, 3).copy_from(Tensor::full({2, 1}, 9.0));
   EXPECT_EQ(t.to_vector<float>(), (std::vector<float>{0, 50, 9, 3, 4, 9}));
+  const Tensor wide = Tensor::zeros({3, 2}, DType::f64);
+  wide.copy_from(view);  // converts
+  EXPECT_EQ(wide.to_vector<double>(), (std::vector<double>{0, 3, 50, 4, 9, 9}));
 }
 
 TEST(Tensor, SaysWhatIsWrong) {
