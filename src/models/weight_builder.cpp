@@ -61,7 +61,7 @@ Tensor initial_tensor(const TensorRow& row, RandomStream stream) {
 Tensor without_memory(const Shape& shape) {
   Shape strides = shape;
   std::fill(strides.begin(), strides.end(), 0);
-  return Tensor::zeros({1}).alias(shape, strides, 0);
+  return Tensor::zeros({1}).as_strided(shape, strides, 0);
 }
 
 /// Matrices take the dtype asked for; biases and norms stay wide where that is narrow, as they cost little.
@@ -214,7 +214,7 @@ void WeightBuilder::read_row(const TensorRow& row, const std::string& name) {
     throw Error(files_->path_of(name).string() + ": " + name + ": expected floating numbers " +
                 row.shape.str() + " (from config.json), got " + stored.str());
   }
-  weights_.add(row, stored.to_when_needed(dtype));
+  weights_.add(row, stored.to_lazy(dtype));
 }
 
 Linear WeightBuilder::linear(const std::string& name, std::int64_t out, std::int64_t in, bool with_bias) {

@@ -39,8 +39,7 @@ void Weights::add(const TensorRow& row, Tensor tensor) {
 
 std::vector<NamedTensor> Weights::stored(DType dtype) const {
   std::vector<NamedTensor> named;
-  for (const TensorRow& row : rows_)
-    named.push_back({row.name, (*this)[row.name].tensor().to_when_needed(dtype)});
+  for (const TensorRow& row : rows_) named.push_back({row.name, (*this)[row.name].tensor().to_lazy(dtype)});
   return named;
 }
 

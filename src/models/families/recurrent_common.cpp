@@ -59,7 +59,7 @@ class DecoderTaps {
   bool wants(std::size_t layer, const char* what) const {
     return context_.taps != nullptr && context_.taps->wants(layer_tap("decoder", layer, what));
   }
-  /// Of each layer, whether somebody listens to the values of its cells.
+  /// Of each layer, whether a tap listens to the values of its cells.
   std::vector<bool> to_cells(std::size_t layers) const;
   /// `value` has all steps, or the next one (then it may lack the axis of queries: [B, D]).
   void offer(std::size_t layer, const char* what, Tensor& value, TapAxes axes = kTokenAxes);
