@@ -75,6 +75,7 @@ put src/nn/linear.cpp '#include "heed/strange.h"';             finds '"heed/stra
 put include/heed/io/json.h '#include <nlohmann/json.hpp>';     finds 'not nlohmann/json.hpp'
 put include/heed/text/model.h '#include <sentencepiece_processor.h>'; finds 'not sentencepiece_processor.h'
 put include/heed/tensor.h '#include "tensor/storage.h"';       finds 'not tensor/storage.h'
+put src/nn/linear.cpp '#include "kernels/gemm.h"';             finds 'only tensor and ops call kernels'
 put src/io/file.cpp '#include <curl/curl.h>';                   finds 'only src/hub includes libcurl'
 put src/cli/main.cpp '#include <curl/curl.h>';                  finds 'only src/hub includes libcurl'
 put src/inspect/page.cpp '#include <boost/beast.hpp>';           finds 'only src/server/http_server.cpp includes Boost'

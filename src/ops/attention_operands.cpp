@@ -1,4 +1,4 @@
-#include "ops/attention_checks.h"
+#include "ops/attention_operands.h"
 
 #include <algorithm>
 #include <cmath>
