@@ -1,18 +1,19 @@
 // Measures work together with the machine's limits. Clock rates change with temperature and other load, so
 // the limits are measured in the same run as the work: before, between and after its repeats.
+#include "bench/measure.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <memory>
 
-#include "cli/bench.h"
+#include "heed/random.h"
 #include "heed/threads.h"
 #include "kernels/machine.h"
 
-namespace heed::cli {
+namespace heed::bench {
 namespace {
 
 constexpr double kProbeSeconds = 0.02;
@@ -65,14 +66,14 @@ class ReadProbe {
   void* data_;
 };
 
-void measure_limits(const BenchWork& work, const ReadProbe& probe, BenchResult& result) {
+void measure_limits(const Work& work, const ReadProbe& probe, Measurement& result) {
   const double arithmetic = work.arithmetic == DType::f64 ? kernels::arithmetic_rate<double>(kProbeSeconds)
                                                           : kernels::arithmetic_rate<float>(kProbeSeconds);
   result.operations_per_second = std::max(result.operations_per_second, arithmetic);
   result.bytes_per_second = std::max(result.bytes_per_second, probe.rate());
 }
 
-void run_once(const BenchWork& work, std::int64_t repeat, BenchResult& result) {
+void run_once(const Work& work, std::int64_t repeat, Measurement& result) {
   const double start = seconds_now();
   work.run(repeat);
   const double middle = seconds_now();
@@ -92,8 +93,8 @@ std::int64_t operand_copies(double operations, double bytes) {
   return 1 + static_cast<std::int64_t>(std::min(kMost, static_cast<double>(larger_than_caches()) / bytes));
 }
 
-BenchResult measure(const BenchWork& work, const BenchOptions& options) {
-  BenchResult result;
+Measurement measure(const Work& work, const Repeats& repeats) {
+  Measurement result;
   forget_peak_memory();
   const std::int64_t before = process_status("VmRSS");
   run_once(work, 0, result);
@@ -104,9 +105,9 @@ BenchResult measure(const BenchWork& work, const BenchOptions& options) {
   const ReadProbe probe;
   for (std::int64_t round = 1, repeat = 0; round <= kRounds; ++round) {
     measure_limits(work, probe, result);
-    const double end = seconds_now() + options.seconds / kRounds;
+    const double end = seconds_now() + repeats.seconds / kRounds;
     const auto done = [&] {
-      if (options.repeats > 0) return repeat * kRounds >= options.repeats * round;
+      if (repeats.count > 0) return repeat * kRounds >= repeats.count * round;
       return repeat >= round && seconds_now() >= end;
     };
     while (!done()) run_once(work, ++repeat, result);
@@ -115,4 +116,40 @@ BenchResult measure(const BenchWork& work, const BenchOptions& options) {
   return result;
 }
 
-}  // namespace heed::cli
+double median_seconds(const Work& work, const Repeats& repeats) {
+  std::vector<double> seconds;
+  double sum = 0;
+  const auto wanted = repeats.count > 0 ? repeats.count : std::int64_t{3};
+  while (std::ssize(seconds) < wanted || (repeats.count == 0 && sum < repeats.seconds)) {
+    const double start = seconds_now();
+    work.run(std::ssize(seconds));
+    if (work.backward) work.backward();
+    seconds.push_back(seconds_now() - start);
+    sum += seconds.back();
+  }
+  return median(seconds);
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+Speed::Speed(const Work& work, const Measurement& measured)
+    : seconds(median(measured.seconds)),
+      gflops(work.operations / seconds / 1e9),
+      gbps(work.bytes / seconds / 1e9),
+      peak_gflops(measured.operations_per_second / 1e9),
+      peak_gbps(measured.bytes_per_second / 1e9),
+      fraction(std::max(gflops / peak_gflops, gbps / peak_gbps)),
+      bound(gflops / peak_gflops >= gbps / peak_gbps ? "arithmetic" : "bandwidth") {}
+
+Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t stream) {
+  const RandomStream random{7, stream};
+  std::vector<float> values(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = random.normal(i);
+  return Tensor::from(values, shape).to(dtype);
+}
+
+}  // namespace heed::bench
