@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <memory>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// Threads: several may call the functions of one buffer at once; who writes to its memory does so alone.
 class Buffer {

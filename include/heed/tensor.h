@@ -3,6 +3,7 @@
 // strides.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,9 +11,10 @@
 
 #include "heed/buffer.h"
 #include "heed/dtype.h"
+#include "heed/export.h"
 #include "heed/shape.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 struct TensorImpl;
 
@@ -109,5 +111,8 @@ class Tensor {
  private:
   std::shared_ptr<TensorImpl> impl_;
 };
+
+/// Tensors by their names.
+using TensorMap = std::map<std::string, Tensor>;
 
 }  // namespace heed

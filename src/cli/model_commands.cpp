@@ -1,4 +1,4 @@
-// The only mapping from a model's kind to the commands that run it.
+// The only mapping from what a model can do to the commands that run it.
 #include "cli/model_commands.h"
 
 #include "heed/error.h"
@@ -6,60 +6,36 @@
 namespace heed::cli {
 namespace {
 
-struct ModelKind {
-  const char* name;
-  std::vector<std::string> commands;
-};
-
-bool takes_features(const Model& model) {
-  const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(&model);
-  return encoder_decoder != nullptr && encoder_decoder->takes_features();
-}
-
-bool has_attention(const Model& model) {
-  const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(&model);
-  return encoder_decoder == nullptr || encoder_decoder->has_self_attention() ||
-         encoder_decoder->has_cross_attention();
-}
-
-ModelKind encoder_kind(EncoderHead head) {
-  switch (head) {
-    case EncoderHead::none: return {"encoder", {"embed"}};
-    case EncoderHead::masked_lm: return {"masked language model", {"fill", "embed"}};
-    case EncoderHead::sequence: return {"sequence classifier", {"classify", "evaluate --tsv", "embed"}};
-    case EncoderHead::token: return {"token classifier", {"tag", "embed"}};
-    case EncoderHead::span: return {"question answering model", {"answer", "embed"}};
+std::vector<std::string> commands_for(Task task) {
+  switch (task) {
+    case Task::generate: return {"generate", "evaluate --text"};
+    case Task::translate: return {"translate", "evaluate --source", "train --init"};
+    case Task::fill: return {"fill"};
+    case Task::classify: return {"classify", "evaluate --tsv"};
+    case Task::tag: return {"tag"};
+    case Task::answer: return {"answer"};
+    case Task::embed: return {"embed"};
+    case Task::attention: return {"attend"};
   }
-  HEED_ASSERT(false, "unknown head");
-}
-
-ModelKind kind(const Model& model) {
-  ModelKind kind{"model", {}};
-  if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr)
-    kind = takes_features(model)
-               ? ModelKind{"encoder-decoder", {"translate --input"}}
-               : ModelKind{"encoder-decoder", {"translate", "evaluate --source", "train --init", "embed"}};
-  if (dynamic_cast<const DecoderModel*>(&model) != nullptr)
-    kind = {"decoder", {"generate", "evaluate --text", "embed"}};
-  if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) kind = encoder_kind(encoder->head());
-  const bool takes_text = model.vocab_size() > 0 && !takes_features(model);
-  if (takes_text && has_attention(model)) kind.commands.emplace_back("attend");
-  kind.commands.emplace_back("forward");
-  return kind;
+  HEED_ASSERT(false, "unknown task");
 }
 
 }  // namespace
 
-std::vector<std::string> commands_for(const Model& model) { return kind(model).commands; }
-
-std::string kind_of(const Model& model) {
-  const std::string family = model.family();
-  const bool vowel = std::string("aeio").find(family.front()) != std::string::npos;
-  return (vowel ? "an " : "a ") + family + " " + kind(model).name;
+std::vector<std::string> commands_for(const Model& model) {
+  std::vector<std::string> commands;
+  for (const Task task : tasks_of(model)) {
+    const std::vector<std::string> more = commands_for(task);
+    commands.insert(commands.end(), more.begin(), more.end());
+  }
+  if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr && commands.empty())
+    commands.emplace_back("translate --input");
+  commands.emplace_back("forward");
+  return commands;
 }
 
-void refuse(const Model& model, const std::string& where, const std::string& task) {
-  throw Error(where + ": " + kind_of(model) + " cannot " + task + " (use heed " +
+void refuse(const Model& model, const std::string& where, Task task) {
+  throw Error(where + ": " + kind_of(model) + " cannot " + verb(task) + " (use heed " +
               commands_for(model).front() + ")");
 }
 

@@ -2,14 +2,9 @@
 #include "cli/models.h"
 
 #include <charconv>
-#include <cstdlib>
-#include <sstream>
 #include <vector>
 
 #include "cli/terminal.h"
-#include "core/edit_distance.h"
-#include "heed/io/hub_cache.h"
-#include "heed/models/registry.h"
 #include "heed/train/checkpoint.h"
 
 namespace heed::cli {
@@ -17,80 +12,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
-std::vector<fs::path> model_folders() {
-  std::vector<fs::path> folders;
-  std::istringstream list(environment("HEED_MODELS"));
-  for (std::string folder; std::getline(list, folder, ':');) {
-    if (!folder.empty()) folders.emplace_back(folder);
-  }
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (error) return folders;
-  folders.push_back(program.parent_path().parent_path() / "share/heed/models");
-  // An installed command does not use the source tree it was built from.
-  if (fs::equivalent(program.parent_path(), HEED_BUILD_DIRECTORY, error))
-    folders.emplace_back(HEED_SOURCE_MODELS);
-  return folders;
-}
-
-std::vector<std::string> installed_models() {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const fs::path& folder : model_folders()) {
-    for (const auto& entry : fs::directory_iterator(folder, error)) {
-      if (fs::exists(entry.path() / "config.json", error)) names.push_back(entry.path().filename().string());
-    }
-  }
-  return names;
-}
-
-fs::path find(const std::string& name) {
-  std::error_code error;
-  try {
-    return find_model(name, model_folders(), hub_cache());
-  } catch (const Error&) {
-    const std::string near = fs::exists(name, error) ? "" : nearest_word(name, installed_models());
-    if (near.empty()) throw;
-    throw Error("model " + name + ": not found (did you mean " + near + "?)");
-  }
-}
-
 // DIR, or DIR=WEIGHT; a directory of the whole name wins.
 AdapterSource adapter_named(const std::string& text) {
   std::error_code error;
   const std::size_t equals = text.rfind('=');
-  AdapterSource source{text};
+  std::string name = text;
+  double weight = 1.0;
   if (equals != text.npos && !fs::exists(text, error)) {
     const std::string number = text.substr(equals + 1);
-    const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), source.weight);
+    const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), weight);
     if (failure != std::errc() || end != number.data() + number.size())
       throw UsageError("--adapter: expected DIR or DIR=WEIGHT with a number, got " + text);
-    source.directory = text.substr(0, equals);
+    name = text.substr(0, equals);
   }
-  if (source.directory.empty()) throw UsageError("--adapter: expected a directory, got an empty text");
-  source.directory = locate_model(source.directory.string());
-  if (!has_adapter(source.directory))
-    throw Error(source.directory.string() +
-                ": expected an adapter, got a directory without adapter_config.json (--model takes models)");
-  return source;
+  if (name.empty()) throw UsageError("--adapter: expected a directory, got an empty text");
+  refuse_unfinished_run(find_model(name));
+  return find_adapter(name, weight);
 }
 
-// The model that an adapter was trained on.
-fs::path base_of(const fs::path& adapter) {
-  const std::string base = base_of_adapter(adapter);
-  const std::string hint = " (" + adapter.string() +
-                           " is a LoRA adapter of it: give --model BASE --adapter " + adapter.string() + ")";
-  if (base.empty()) throw Error(adapter.string() + ": base_model_name_or_path: not set" + hint);
-  try {
-    return find(base);
-  } catch (const Error& error) {
-    throw Error(error.what() + hint);
-  }
+void require_name(const std::string& name) {
+  if (name.empty())
+    throw UsageError("--model: expected a directory or the name of a model, got an empty text");
 }
 
 }  // namespace
@@ -108,19 +50,16 @@ void refuse_unfinished_run(const fs::path& directory) {
 }
 
 fs::path locate_model(const std::string& name) {
-  if (name.empty())
-    throw UsageError("--model: expected a directory or the name of a model, got an empty text");
-  const fs::path found = find(name);
+  require_name(name);
+  const fs::path found = find_model(name);
   refuse_unfinished_run(found);
   return found;
 }
 
 LocatedModel locate_model(const ModelChoice& choice) {
-  LocatedModel located{locate_model(choice.name)};
-  if (is_adapter(located.directory)) {
-    located.adapters.push_back({located.directory});
-    located.directory = base_of(located.directory);
-  }
+  require_name(choice.name);
+  LocatedModel located = heed::locate_model(choice.name);
+  refuse_unfinished_run(located.directory);
   for (const std::string& text : choice.adapters) located.adapters.push_back(adapter_named(text));
   return located;
 }

@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 #include "heed/dtype.h"
-#include "heed/models/adapter.h"
+#include "heed/models/find_model.h"
 #include "heed/models/model.h"
 
 namespace heed::cli {
@@ -21,19 +21,12 @@ struct ModelChoice {
   std::vector<std::string> adapters = {};  // DIR, or DIR=WEIGHT
 };
 
-/// Where it is.
-struct LocatedModel {
-  std::filesystem::path directory;
-  std::vector<AdapterSource> adapters = {};
-};
-
 /// Returns the directories of a model and of its adapters. The model's may be that of an adapter whose base
 /// is a directory or in the Hugging Face cache: it is then the first of the adapters. Throws Error if one is
 /// not found.
 LocatedModel locate_model(const ModelChoice& choice);
-/// Returns the directory that --model names: the path itself, or a name that is searched for in $HEED_MODELS
-/// (folders separated by ':'), among the installed models, and in the Hugging Face cache. Throws Error if it
-/// is not found.
+/// find_model() for --model and similar options: throws UsageError for an empty name, and Error for an
+/// unfinished run.
 std::filesystem::path locate_model(const std::string& name);
 
 /// Throws Error naming the last checkpoint if `directory` is a run that has no final model yet.

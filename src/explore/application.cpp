@@ -70,8 +70,6 @@ HttpResponse Application::compute(const HttpRequest& request, const std::atomic<
   try {
     return {200, path_of(request.target) == "/api/run" ? explorer_.run(request.body, stop)
                                                        : explorer_.ablation(request.body, stop)};
-  } catch (const Cancelled&) {
-    throw;
   } catch (const Error& error) {
     return error_response(400, error.what());
   }

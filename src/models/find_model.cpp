@@ -1,9 +1,15 @@
 // From a name to the directory of a model.
+#include "heed/models/find_model.h"
+
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <string_view>
 
+#include "core/edit_distance.h"
+#include "heed/error.h"
 #include "heed/io/hub_cache.h"
-#include "heed/models/registry.h"
 
 namespace heed {
 namespace {
@@ -69,7 +75,88 @@ void refuse_other_formats(const fs::path& directory) {
                 file.filename().string() + ")");
 }
 
+// The folders of a list that are separated by ':', as in $PATH.
+std::vector<fs::path> folders_in(const char* list) {
+  std::vector<fs::path> folders;
+  std::istringstream stream(list != nullptr ? list : "");
+  for (std::string folder; std::getline(stream, folder, ':');) {
+    if (!folder.empty()) folders.emplace_back(folder);
+  }
+  return folders;
+}
+
+// Whether a file is in a folder or one below it.
+bool is_below(const fs::path& file, const fs::path& folder) {
+  const auto [end, rest] = std::mismatch(folder.begin(), folder.end(), file.begin(), file.end());
+  return end == folder.end();
+}
+
+std::vector<fs::path> data_folders() {
+  std::vector<fs::path> folders = {path_in_environment("XDG_DATA_HOME")};
+  if (folders.front().empty()) {
+    const char* home = std::getenv("HOME");
+    folders.front() = home != nullptr ? fs::path(home) / ".local/share" : fs::path();
+  }
+  const char* shared = std::getenv("XDG_DATA_DIRS");
+  for (const fs::path& folder :
+       folders_in(shared != nullptr && *shared != '\0' ? shared : "/usr/local/share:/usr/share"))
+    folders.push_back(folder);
+  return folders;
+}
+
+std::vector<std::string> installed_models() {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const fs::path& folder : model_folders()) {
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      if (fs::exists(entry.path() / "config.json", error)) names.push_back(entry.path().filename().string());
+    }
+  }
+  return names;
+}
+
+// The model that an adapter was trained on.
+fs::path base_of(const fs::path& adapter) {
+  const std::string base = base_of_adapter(adapter);
+  const std::string hint = " (" + adapter.string() +
+                           " is a LoRA adapter of it: give --model BASE --adapter " + adapter.string() + ")";
+  if (base.empty()) throw Error(adapter.string() + ": base_model_name_or_path: not set" + hint);
+  try {
+    return find_model(base);
+  } catch (const Error& error) {
+    throw Error(error.what() + hint);
+  }
+}
+
 }  // namespace
+
+std::vector<fs::path> model_folders() {
+  std::vector<fs::path> folders = folders_in(std::getenv("HEED_MODELS"));
+  std::error_code error;
+  if (const fs::path program = fs::read_symlink("/proc/self/exe", error); !error) {
+    folders.push_back(program.parent_path().parent_path() / "share/heed/models");
+    // An installed program does not use the source tree that heed was built from.
+    const fs::path built = fs::canonical(HEED_BUILD_DIRECTORY, error);
+    if (!error && is_below(program, built)) folders.emplace_back(HEED_SOURCE_MODELS);
+  }
+  for (const fs::path& data : data_folders()) {
+    const fs::path folder = data / "heed/models";
+    if (std::find(folders.begin(), folders.end(), folder) == folders.end() && fs::is_directory(folder, error))
+      folders.push_back(folder);
+  }
+  return folders;
+}
+
+fs::path find_model(const std::string& name) {
+  std::error_code error;
+  try {
+    return find_model(name, model_folders(), hub_cache());
+  } catch (const Error&) {
+    const std::string near = fs::exists(name, error) ? "" : nearest_word(name, installed_models());
+    if (near.empty()) throw;
+    throw Error("model " + name + ": not found (did you mean " + near + "?)");
+  }
+}
 
 fs::path find_model(const std::string& name, const std::vector<fs::path>& folders, const fs::path& hub) {
   std::error_code error;
@@ -90,6 +177,20 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& folder
   if (const fs::path snapshot = find_snapshot(hub, repository, revision); !snapshot.empty()) return snapshot;
   throw Error("model " + name + ": not found (run: heed pull " + name + "; or give a directory; looked in " +
               looked + hub.string() + ")");
+}
+
+AdapterSource find_adapter(const std::string& name, double weight) {
+  const fs::path directory = find_model(name);
+  if (!has_adapter(directory))
+    throw Error(directory.string() +
+                ": expected an adapter, got a directory without adapter_config.json (--model takes models)");
+  return {directory, weight};
+}
+
+LocatedModel locate_model(const std::string& name) {
+  const fs::path directory = find_model(name);
+  if (is_adapter(directory)) return {base_of(directory), {{directory}}};
+  return {directory};
 }
 
 }  // namespace heed

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "heed/autograd.h"
-#include "heed/gradient_listener.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/lora.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "ops/several_results.h"
+#include "tensor/gradient_listener.h"
 
 namespace heed {
 namespace {

@@ -2,9 +2,9 @@
 #include "heed/ops/embedding.h"
 
 #include "heed/autograd.h"
-#include "heed/gradient_listener.h"
 #include "kernels/embedding.h"
 #include "ops/stored_matrix.h"
+#include "tensor/gradient_listener.h"
 
 namespace heed {
 namespace {

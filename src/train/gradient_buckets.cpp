@@ -11,8 +11,8 @@
 #include <unordered_set>
 
 #include "heed/error.h"
-#include "heed/gradient_listener.h"
 #include "heed/ops/shape.h"
+#include "tensor/gradient_listener.h"
 #include "train/late_rows.h"
 
 namespace heed {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "heed/data/background_reader.h"
+#include "data/background_reader.h"
 #include "heed/data/batch.h"
 #include "heed/models/model.h"
 #include "heed/text/tokenizer.h"

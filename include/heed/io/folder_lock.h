@@ -4,7 +4,9 @@
 
 #include <filesystem>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// Keeps the file `lock` in a folder locked (flock(2)) for its lifetime. The file contains the process id and
 /// host name; the destructor removes it. A killed process leaves the file behind without a lock, which blocks

@@ -12,13 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/model.h"
 #include "heed/nn/weight.h"
 #include "heed/random.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Initialization of a tensor in a new model.
 enum class Init {

@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <functional>
 
+#include "heed/export.h"
 #include "heed/nn/linear.h"
 #include "heed/ops/recurrent.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 enum class RecurrentCell { lstm, gru };
 /// Gates of a cell: its weights have this many rows for each number of the state.

@@ -4,9 +4,10 @@
 #include <string_view>
 
 #include "heed/activation.h"
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// max(x, 0)
 Tensor relu(const Tensor& x);

@@ -8,9 +8,10 @@
 #include <string>
 #include <string_view>
 
+#include "heed/export.h"
 #include "heed/models/adapter.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 struct Recipe {
   struct Task {
