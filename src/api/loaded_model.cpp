@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/models/find_model.h"

@@ -8,7 +8,7 @@
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/text/tokenizer.h"
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "cli/cli.h"
-#include "heed/inspect/picture.h"
 #include "heed/inspect/record.h"
 #include "heed/models/model.h"
+#include "heed/plot/picture.h"
 #include "heed/text/tokenizer.h"
 
 namespace heed::cli {

@@ -7,8 +7,8 @@
 
 #include "cli/attend_input.h"
 #include "cli/pictures.h"
-#include "heed/inspect/picture.h"
 #include "heed/inspect/record.h"
+#include "heed/plot/picture.h"
 
 namespace heed::cli {
 

@@ -9,8 +9,8 @@
 #include "explore/predictions.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
-#include "inspect/number_packs.h"
-#include "inspect/page_data.h"
+#include "plot/number_packs.h"
+#include "plot/page_data.h"
 
 namespace heed::explore {
 namespace {
@@ -115,10 +115,10 @@ AttentionPicture picture_of_run(const ExploredModel& model, const ExploredText& 
 /// A run whose packs can still be asked for.
 struct Explorer::HeldRun {
   AttentionPicture picture;
-  std::vector<inspect::PagePack> packs = {};
+  std::vector<plot::PagePack> packs = {};
   std::size_t bytes() const {
     std::size_t numbers = 0;
-    for (const inspect::PagePack& pack : packs) numbers += pack.numbers.size();
+    for (const plot::PagePack& pack : packs) numbers += pack.numbers.size();
     return numbers * sizeof(float);
   }
 };
@@ -201,7 +201,7 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
     before = unchanged_logits(wanted.model, text, stop);
   }
   auto held = std::make_shared<HeldRun>(HeldRun{picture_of_run(model, text, record, best)});
-  inspect::PageData data = inspect::page_data(held->picture, numbers <= kFineNumbers ? 16 : 8);
+  plot::PageData data = plot::page_data(held->picture, numbers <= kFineNumbers ? 16 : 8);
   held->packs = std::move(data.packs);
   json answer{{"ids", text.ids},
               {"target_ids", nullptr},
@@ -224,8 +224,8 @@ std::optional<std::string> Explorer::pack(std::int64_t run, std::int64_t pack) c
     held = found->second;
   }
   if (pack < 0 || pack >= std::ssize(held->packs)) return std::nullopt;
-  const inspect::PagePack& one = held->packs[static_cast<std::size_t>(pack)];
-  return inspect::pack_numbers(one.numbers, one.bits);
+  const plot::PagePack& one = held->packs[static_cast<std::size_t>(pack)];
+  return plot::pack_numbers(one.numbers, one.bits);
 }
 
 std::string Explorer::ablation(std::string_view request, const std::atomic<bool>& stop) {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/error.h"
-#include "inspect/labels.h"
+#include "plot/labels.h"
 
 namespace heed::explore {
 namespace {
@@ -48,7 +48,7 @@ using Readers = std::map<std::string, std::function<void(const json& value, cons
 void read_object(const json& object, const std::string& where, const Readers& readers) {
   if (!object.is_object()) refuse_value(where.empty() ? "request" : where, "an object");
   for (const auto& [key, value] : object.items()) {
-    const std::string name = inspect::shorten(inspect::visible(key), 40);
+    const std::string name = plot::shorten(plot::visible(key), 40);
     const std::string here = where.empty() ? name : where + "." + name;
     const auto reader = readers.find(key);
     if (reader == readers.end()) {

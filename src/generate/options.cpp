@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
 

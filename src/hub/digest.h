@@ -41,6 +41,8 @@ class Sha256 {
 class EtagCheck {
  public:
   EtagCheck(std::string_view etag, std::uint64_t size);
+  /// Returns false if the ETag is not a digest.
+  bool checks() const { return kind_ != Kind::none; }
   void update(std::string_view bytes);
   /// Returns the digest of the added bytes, or the ETag itself if it is not a digest.
   std::string digest();

@@ -3,9 +3,9 @@
 #include <map>
 #include <set>
 
-#include "core/input_file.h"
 #include "core/json_document.h"
 #include "core/json_reader.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
 

@@ -8,10 +8,10 @@
 #include <set>
 #include <unordered_map>
 
-#include "core/input_file.h"
 #include "core/json_reader.h"
+#include "files/input_file.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "io/safetensors_header.h"
 #include "tensor/impl.h"

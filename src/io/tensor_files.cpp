@@ -2,8 +2,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "core/input_file.h"
 #include "core/json_reader.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/io/safetensors.h"
 #include "io/safetensors_header.h"

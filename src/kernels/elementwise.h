@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 
-#include "heed/activation.h"
+#include "heed/kernels/activation.h"
 
 namespace heed::kernels {
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "heed/activation.h"
+#include "heed/kernels/activation.h"
 #include "kernels/matrix.h"
 
 namespace heed::kernels {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "models/config_fields.h"
 #include "text/pattern.h"

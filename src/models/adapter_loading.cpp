@@ -4,7 +4,7 @@
 #include <map>
 
 #include "core/edit_distance.h"
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/io/safetensors.h"

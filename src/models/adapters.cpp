@@ -9,7 +9,7 @@
 #include "core/edit_distance.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/io/hub_cache.h"
 #include "heed/io/safetensors.h"
 #include "heed/ops/elementwise.h"

@@ -1,9 +1,9 @@
 // Loading and saving whole directories.
 #include "models/model_files.h"
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "models/adapter_config.h"
 #include "models/config_fields.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
 #include "heed/text/tokenizer.h"

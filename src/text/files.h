@@ -1,17 +1,12 @@
-// Writes whole files and reads JSON files, with errors that name the file.
+// Reads JSON files, with errors that name the file.
 #pragma once
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <string_view>
 
 #include "core/json_document.h"
 
 namespace heed {
-
-/// Writes `content` and replaces any previous file. Throws Error if it cannot be written in full.
-void write_text_file(const std::filesystem::path& path, std::string_view content);
 
 /// The rules of tokenizer files.
 inline constexpr JsonRules kTokenizerJson{JsonNumbers::two_roundings, true};

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <utility>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "text/files.h"
 #include "text/marian_tokenizer.h"

@@ -5,9 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "core/input_file.h"
 #include "core/json_reader.h"
+#include "files/input_file.h"
 #include "heed/error.h"
+#include "heed/files/file.h"
 #include "text/files.h"
 
 namespace heed {
@@ -93,7 +94,7 @@ void Vocabulary::save(const std::filesystem::path& path) const {
     json += fmt::format("  {}: {}{}\n", nlohmann::json(tokens_[id]).dump(), id,
                         id + 1 < tokens_.size() ? "," : "");
   }
-  write_text_file(path, json + "}\n");
+  write_file(path, json + "}\n");
 }
 
 }  // namespace heed

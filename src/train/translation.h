@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "data/background_reader.h"
+#include "data/corpora.h"
 #include "heed/data/batch.h"
 #include "heed/models/model.h"
 #include "heed/text/tokenizer.h"
 #include "heed/train/loop.h"
 #include "heed/train/recipe.h"
 #include "heed/train/training_task.h"
-#include "train/corpora.h"
 
 namespace heed {
 

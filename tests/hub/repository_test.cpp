@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "files/temporary_folder.h"
 #include "hub/choice.h"
-#include "io/temporary_folder.h"
 
 namespace heed::hub {
 namespace {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json_reader.h"
-#include "temporary_folder.h"
+#include "files/temporary_folder.h"
 
 namespace heed {
 namespace {

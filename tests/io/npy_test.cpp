@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "temporary_folder.h"
+#include "files/temporary_folder.h"
 
 namespace heed {
 namespace {

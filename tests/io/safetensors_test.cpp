@@ -7,8 +7,8 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "files/temporary_folder.h"
 #include "heed/buffer.h"
-#include "temporary_folder.h"
 #include "tensor/impl.h"
 
 namespace heed {

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "files/temporary_folder.h"
 #include "heed/io/safetensors.h"
-#include "temporary_folder.h"
 
 namespace heed {
 namespace {

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "models/adapter_modules.h"
 
 namespace heed {

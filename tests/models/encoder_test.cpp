@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/autograd.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/models/registry.h"
 #include "heed/ops.h"
 #include "models/fixture_adamw.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/models/registry.h"
 #include "models/fixture_adamw.h"
 #include "reference/tensors.h"

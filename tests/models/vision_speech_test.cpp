@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/autograd.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/models/registry.h"
 #include "heed/ops.h"
 #include "reference/tensors.h"

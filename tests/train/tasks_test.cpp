@@ -3,9 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "data/text_corpus.h"
 #include "heed/error.h"
+#include "heed/files/file.h"
 #include "heed/generate/complete.h"
-#include "heed/io/file.h"
 #include "heed/models/registry.h"
 #include "heed/tasks/answer.h"
 #include "heed/tasks/classify.h"
@@ -13,7 +14,6 @@
 #include "heed/train/checkpoint.h"
 #include "heed/train/train.h"
 #include "tasks_fixture.h"
-#include "train/text_corpus.h"
 
 namespace heed {
 namespace {

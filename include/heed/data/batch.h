@@ -11,7 +11,7 @@
 #include "heed/data/batch_plan.h"
 #include "heed/data/corpus.h"
 #include "heed/export.h"
-#include "heed/io/spilled_array.h"
+#include "heed/files/spilled_array.h"
 #include "heed/tensor.h"
 #include "heed/text/tokenizer.h"
 

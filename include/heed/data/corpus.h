@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "heed/export.h"
-#include "heed/io/spilled_array.h"
+#include "heed/files/spilled_array.h"
 
 namespace HEED_API heed {
 

@@ -13,10 +13,10 @@
 #include <optional>
 
 #include "heed/export.h"
+#include "heed/kernels/sparse_pattern.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/norm.h"
 #include "heed/nn/part.h"
-#include "heed/sparse_pattern.h"
 
 namespace HEED_API heed {
 

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "heed/activation.h"
 #include "heed/export.h"
+#include "heed/kernels/activation.h"
 #include "heed/tensor.h"
 
 namespace HEED_API heed {

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "heed/export.h"
+#include "heed/kernels/sparse_pattern.h"
 #include "heed/ops/attention.h"
-#include "heed/sparse_pattern.h"
 #include "heed/tensor.h"
 
 namespace HEED_API heed {

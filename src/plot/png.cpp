@@ -1,0 +1,105 @@
+// The PNG figure.
+#include <fmt/format.h>
+#include <png.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "heed/error.h"
+#include "heed/plot/picture.h"
+#include "plot/figure.h"
+#include "plot/pixel_canvas.h"
+
+namespace heed {
+namespace {
+
+using plot::Figure;
+using plot::PixelCanvas;
+using plot::Section;
+
+constexpr double kMostPixels = 1e8;
+constexpr double kManyPixels = 1e7;  // from here on, speed counts more than the size of the file
+
+/// Makes cells smaller until the sections fit in the width.
+void fit_width(std::vector<Section>& sections, double width, const PixelCanvas& canvas) {
+  for (Section& section : sections) {
+    while (section.cell > 1 && section.width() + 2 * plot::kFigureMargin > width)
+      section.resize(section.cell - 1, canvas);
+  }
+}
+
+/// Makes cells smaller until the figure has no more than the most pixels.
+void fit_pixels(const AttentionPicture& picture, std::vector<Section>& sections, const PixelCanvas& canvas) {
+  for (bool smaller = true; smaller;) {
+    const Figure figure(picture, sections, canvas);
+    if (figure.width() * figure.height() <= kMostPixels) return;
+    smaller = false;
+    for (Section& section : sections) {
+      if (section.cell <= 1) continue;
+      section.resize(section.cell - 1, canvas);
+      smaller = true;
+    }
+  }
+}
+
+/// Returns by how much the figure is scaled up to fill `width`, and makes scaled cells whole pixels.
+double fill_width(const AttentionPicture& picture, std::vector<Section>& sections, double width,
+                  const PixelCanvas& canvas) {
+  const double needed = Figure(picture, sections, canvas).width();
+  if (needed > width) {
+    throw Error(
+        fmt::format("attention picture: expected a width of at least {} pixels for its maps, labels and "
+                    "legends, got {:g} (choose fewer heads, keys or measures, or a larger width)",
+                    needed, width));
+  }
+  const double scale = width / needed;
+  for (Section& section : sections) section.resize(std::floor(section.cell * scale) / scale, canvas);
+  return scale;
+}
+
+}  // namespace
+
+std::string encode_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& rgb) {
+  png_image png{};
+  png.version = PNG_IMAGE_VERSION;
+  png.width = static_cast<png_uint_32>(width);
+  png.height = static_cast<png_uint_32>(height);
+  png.format = PNG_FORMAT_RGB;
+  if (static_cast<double>(width) * static_cast<double>(height) > kManyPixels) png.flags = PNG_IMAGE_FLAG_FAST;
+  char* bytes = nullptr;
+  std::size_t size = 0;
+  std::FILE* memory = open_memstream(&bytes, &size);
+  if (memory == nullptr) throw Error("PNG: cannot be written: out of memory");
+  const bool written = png_image_write_to_stdio(&png, memory, 0, rgb.data(), 0, nullptr) != 0;
+  const bool closed = std::fclose(memory) == 0;
+  const std::unique_ptr<char, decltype(&std::free)> owner(bytes, &std::free);
+  if (!written || !closed) throw Error(std::string("PNG: cannot be written: ") + png.message);
+  return std::string(bytes, size);
+}
+
+std::string attention_png(const AttentionPicture& picture, const FigureStyle& style) {
+  plot::check_picture(picture);
+  PixelCanvas canvas(style.palette);
+  std::vector<Section> sections =
+      plot::place_maps(picture, style.width > 0 ? style.width : plot::kUsualWidth, canvas);
+  if (style.width > 0) fit_width(sections, style.width, canvas);
+  fit_pixels(picture, sections, canvas);
+  const double scale = style.width > 0 ? fill_width(picture, sections, style.width, canvas) : 1;
+  const Figure figure(picture, sections, canvas);
+  const double width = std::round(figure.width() * scale), height = std::round(figure.height() * scale);
+  if (width * height > kMostPixels) {
+    throw Error(
+        fmt::format("attention picture: expected at most {:.0f} pixels, got {:.0f} x {:.0f} (choose fewer "
+                    "layers, heads, queries or keys{})",
+                    kMostPixels, width, height, scale > 1 ? ", or a smaller width" : ""));
+  }
+  canvas.set_scale(scale);
+  figure.draw(canvas);
+  return encode_png(canvas.width(), canvas.height(), canvas.rgb());
+}
+
+}  // namespace heed
