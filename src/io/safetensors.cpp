@@ -8,6 +8,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/fork_safe_mutex.h"
 #include "core/json_reader.h"
 #include "files/input_file.h"
 #include "heed/error.h"
@@ -29,7 +30,7 @@ struct SafetensorsFile::Contents {
   std::unordered_map<std::string_view, std::size_t> index;  // the names are owned by header.tensors
   // One buffer per tensor, however often it is requested, so that writes to it are visible to all its
   // tensors.
-  mutable std::mutex mutex;
+  mutable ForkSafeMutex mutex;
   mutable std::unordered_map<const TensorInfo*, std::shared_ptr<Buffer>> buffers;
 
   std::shared_ptr<Buffer> buffer(const TensorInfo& tensor) const {
