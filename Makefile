@@ -7,7 +7,7 @@
 #   make asan      the tests under the address and undefined-behaviour sanitizers
 #   make tsan      the tests of threads, kernels, shared models and the server under the thread sanitizer
 #   make fuzz      malformed files through every file reader, FUZZ_SECONDS (30) each; needs clang
-#   make check     include direction, a test for every source, the links of the docs and formatting, in seconds
+#   make check     include direction, public headers, a test for every source, the links of the docs and formatting, in seconds
 #   make format    format every C++ file
 #
 # CMAKE_ARGS is passed on to cmake, e.g. make test CMAKE_ARGS=-DCMAKE_CXX_COMPILER=clang++
@@ -87,6 +87,7 @@ install: build
 check:
 	@scripts/check-includes.sh
 	@scripts/check-includes-test.sh
+	@scripts/check-api.sh
 	@scripts/modules-table.sh --check
 	@scripts/check-tests.sh
 	@scripts/check-docs.sh

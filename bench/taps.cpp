@@ -9,6 +9,9 @@
 
 #include "bench/measure.h"
 #include "heed/heed.h"
+#include "heed/models/model.h"
+#include "heed/models/registry.h"
+#include "heed/nn/context.h"
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "heed/heed.h"
+#include "heed/text/tokenizer.h"
 
 int main(int count, char** arguments) {
   try {

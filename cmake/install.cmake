@@ -42,10 +42,6 @@ install(FILES ${PROJECT_BINARY_DIR}/heed.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/
 
 # The command
 if(TARGET heed_command)
-  if(BUILD_SHARED_LIBS)
-    file(RELATIVE_PATH HEED_BIN_TO_LIB /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-    set_target_properties(heed_command PROPERTIES INSTALL_RPATH "$ORIGIN/${HEED_BIN_TO_LIB}")
-  endif()
   install(TARGETS heed_command)
   install(FILES ${PROJECT_BINARY_DIR}/heed.bash
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME heed)

@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "heed/heed.h"
+#include "heed/models/model.h"
+#include "heed/models/registry.h"
+#include "heed/text/tokenizer.h"
 
 namespace {
 
@@ -172,7 +175,7 @@ void real_model(const char* directory) {
     taps.listen(std::string("encoder.layers.1.self_attn.") + name,
                 [&seen, name](const std::string&, heed::Tensor& value) { seen[name] = value; });
   const heed::NoGradients no_gradients;
-  heed::Context context{false, nullptr, &taps};
+  heed::Context context{.taps = &taps};
   model->forward(inputs, {}, context);
   taps.require_all_fired();
 

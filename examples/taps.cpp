@@ -4,6 +4,8 @@
 #include <string>
 
 #include "heed/heed.h"
+#include "heed/models/model.h"
+#include "heed/models/registry.h"
 
 namespace {
 

@@ -5,6 +5,10 @@
 #include <vector>
 
 #include "heed/heed.h"
+#include "heed/models/model.h"
+#include "heed/models/registry.h"
+#include "heed/train/adamw.h"
+#include "heed/train/schedule.h"
 
 namespace {
 

@@ -8,7 +8,8 @@
 # - Boost appears in src/server/http_server.cpp alone: nothing else listens;
 # - mpi.h appears in src/mpi/mpi.cpp alone;
 # - no source uses OpenMP, whose threads would be added to those of heed/threads.h;
-# - only src/cli prints or exits (src/core/error.cpp stops the program when an assertion fails);
+# - only src/cli prints or exits;
+# - a public header opens "namespace HEED_API heed";
 # - the comment of a public class, except errors, tells what threads may share ("Threads:");
 # - a file has at most 700 lines.
 # Tests, benchmarks and examples may include what they like; for them only the sizes count.
@@ -32,7 +33,7 @@ BEGIN {
   while ((getline line < "src/modules.txt") > 0) if (line ~ /^[a-z]/) add_module(line)
   close("src/modules.txt")
   # Public headers in include/heed/ itself: those of core, tensor.h, autograd.h, and MODULE.h for a whole module.
-  n = split("error cancelled dtype shape buffer threads random", list, " ")
+  n = split("error export version cancelled dtype shape buffer threads random", list, " ")
   for (i = 1; i <= n; ++i) top_header[list[i]] = "core"
   top_header["tensor"] = top_header["autograd"] = "tensor"
   for (module in modules) if (!(module in top_header)) top_header[module] = module
@@ -152,7 +153,7 @@ function code_of(line,   start, close_mark) {
 }
 
 function check_output(code) {
-  if (module == "cli" || FILENAME == "src/core/error.cpp") return
+  if (module == "cli") return
   if (code ~ /(^|[^A-Za-z0-9_])(cout|cerr|clog|stdout|stderr)([^A-Za-z0-9_]|$)/ ||
       code ~ /(^|[^A-Za-z0-9_])(v?printf|puts|putchar|perror)[ \t]*\(/ ||
       code ~ /(^|[^A-Za-z0-9_])fmt::print(ln)?[ \t]*\(/)
@@ -165,7 +166,7 @@ function check_output(code) {
 function check_threads(line) {
   if (line ~ /^\/\/\//) { if (line ~ /Threads:/) about_threads = 1; return }
   if (line ~ /^template </ || line ~ /^class [A-Za-z_0-9]+;/) return
-  if (line ~ /^class [A-Za-z_0-9]+[^;]*\{/ && !about_threads && line !~ /: public (std::runtime_error|Error) /)
+  if (line ~ /^class [A-Za-z_0-9]+[^;]*\{/ && !about_threads && line !~ /: public (std::runtime_error|std::logic_error|Error) /)
     report("the comment of this class has no \"Threads:\" (write what threads may share)")
   about_threads = 0
 }
@@ -174,6 +175,7 @@ FNR == 1 { start_file() }
 { lines = FNR }
 !checked { next }
 is_public { check_threads($0) }
+is_public && /^namespace heed / { report("a public header opens \"namespace HEED_API heed\", so that a shared library exports it") }
 {
   code = code_of($0)
   if (code ~ /^[ \t]*#[ \t]*include[ \t]*["<]/) check_include($0)

@@ -7,9 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// False inside NoGradients: operations then record nothing and save nothing for backward.
 bool gradients_enabled();

@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <memory>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// Threads: several may call the functions of one buffer at once; a writer needs exclusive access.
 class Buffer {

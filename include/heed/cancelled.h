@@ -1,14 +1,16 @@
 // Cancelling: calls that may take long take a `stop` flag, and throw this once it is true.
 #pragma once
 
-#include "heed/error.h"
+#include <stdexcept>
 
-namespace heed {
+#include "heed/export.h"
 
-/// Thrown by a call whose `stop` flag became true while it ran.
-class Cancelled : public Error {
+namespace HEED_API heed {
+
+/// Thrown by a call whose `stop` flag became true while it ran. It is no Error: nothing was wrong.
+class Cancelled : public std::runtime_error {
  public:
-  Cancelled() : Error("cancelled: the caller set the stop flag") {}
+  Cancelled() : std::runtime_error("cancelled: the caller set the stop flag") {}
 };
 
 }  // namespace heed

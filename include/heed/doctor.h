@@ -8,10 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/models/model.h"
 #include "heed/text/tokenizer.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 enum class CheckStatus : std::uint8_t {
   ok,

@@ -8,8 +8,9 @@
 #include <type_traits>
 
 #include "heed/error.h"
+#include "heed/export.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 enum class DType : std::uint8_t { f64, f32, bf16, f16, i64, i32, u8, boolean };
 

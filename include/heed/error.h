@@ -5,7 +5,9 @@
 #include <stdexcept>
 #include <string>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// Thrown for errors that the caller or a file caused. The message has the form
 /// `where: expected X, got Y (what to do)`.
@@ -14,13 +16,21 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Thrown for a bug of heed: an assertion failed. It is no Error, so that code which handles wrong input does
+/// not take it for one. The call had no result; objects that it changed must not be used any more. In a
+/// destructor, or on a thread of the program that does not catch it, it ends the process.
+class InternalError : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
 namespace detail {
 [[noreturn]] void assertion_failed(const char* condition, const char* message, const char* file, int line);
 }
 
 }  // namespace heed
 
-/// Aborts the program if `condition` is false, which is a bug of heed. Always on: it costs one branch.
+/// Throws InternalError if `condition` is false, which is a bug of heed. Always on: it costs one branch.
 #define HEED_ASSERT(condition, message)                                                        \
   do {                                                                                         \
     if (!(condition)) heed::detail::assertion_failed(#condition, message, __FILE__, __LINE__); \

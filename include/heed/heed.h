@@ -1,80 +1,16 @@
-// All public headers of heed. For faster builds, include single headers; heed's own files never include this
-// one.
+// The front door: models opened by one call, and what programs do with tensors. Every other public header is
+// included by itself; docs/api.md says which for what. scripts/check-api.sh keeps the words behind the
+// includes true.
 #pragma once
 
-#include "heed/autograd.h"
-#include "heed/buffer.h"
-#include "heed/cancelled.h"
-#include "heed/data/background_reader.h"
-#include "heed/data/batch.h"
-#include "heed/data/corpus.h"
-#include "heed/distributed/communicator.h"
-#include "heed/distributed/launch.h"
-#include "heed/doctor.h"
-#include "heed/dtype.h"
-#include "heed/error.h"
-#include "heed/files/file.h"
-#include "heed/files/folder_lock.h"
-#include "heed/generate/complete.h"
-#include "heed/generate/options.h"
-#include "heed/generate/perplexity.h"
-#include "heed/generate/search.h"
-#include "heed/generate/translate.h"
-#include "heed/inspect/analysis.h"
-#include "heed/inspect/measures.h"
-#include "heed/inspect/record.h"
-#include "heed/io/hub_cache.h"
-#include "heed/io/json.h"
-#include "heed/io/npy.h"
-#include "heed/io/safetensors.h"
-#include "heed/models/adapter.h"
-#include "heed/models/model.h"
-#include "heed/models/read_out.h"
-#include "heed/models/registry.h"
-#include "heed/nn/attention.h"
-#include "heed/nn/context.h"
-#include "heed/nn/convolution.h"
-#include "heed/nn/experts.h"
-#include "heed/nn/feed_forward.h"
-#include "heed/nn/linear.h"
-#include "heed/nn/lora.h"
-#include "heed/nn/norm.h"
-#include "heed/nn/part.h"
-#include "heed/nn/pass.h"
-#include "heed/nn/positions.h"
-#include "heed/nn/recurrent.h"
-#include "heed/nn/rotary.h"
-#include "heed/nn/stack.h"
-#include "heed/nn/tap.h"
-#include "heed/ops.h"
-#include "heed/plot/chart.h"
-#include "heed/plot/heat_table.h"
-#include "heed/plot/picture.h"
-#include "heed/random.h"
-#include "heed/score/bleu.h"
-#include "heed/score/chrf.h"
-#include "heed/score/labels.h"
-#include "heed/score/rouge.h"
-#include "heed/shape.h"
-#include "heed/tasks/answer.h"
-#include "heed/tasks/batches.h"
-#include "heed/tasks/classify.h"
-#include "heed/tasks/embed.h"
-#include "heed/tasks/fill.h"
-#include "heed/tasks/similarity.h"
-#include "heed/tasks/tag.h"
-#include "heed/tensor.h"
-#include "heed/tensor/gradient_listener.h"
-#include "heed/text/marian.h"
-#include "heed/text/sentencepiece.h"
-#include "heed/text/tokenizer.h"
-#include "heed/text/training.h"
-#include "heed/text/unicode.h"
-#include "heed/threads.h"
-#include "heed/train/adamw.h"
-#include "heed/train/checkpoint.h"
-#include "heed/train/loop.h"
-#include "heed/train/recipe.h"
-#include "heed/train/schedule.h"
-#include "heed/train/train.h"
-#include "heed/train/training_task.h"
+#include "heed/api/loaded_model.h"  // load, LoadedModel
+#include "heed/autograd.h"          // NoGradients
+#include "heed/cancelled.h"         // Cancelled
+#include "heed/error.h"             // Error, InternalError
+#include "heed/nn/tap.h"            // Taps, replace_by_zeros
+#include "heed/ops.h"               // matmul, softmax, scaled_dot_product_attention
+#include "heed/random.h"            // Generator
+#include "heed/tasks/similarity.h"  // similarity, nearest
+#include "heed/tensor.h"            // Tensor, TensorMap
+#include "heed/threads.h"           // set_threads, parallel_for
+#include "heed/version.h"           // HEED_VERSION, version

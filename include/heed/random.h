@@ -6,7 +6,9 @@
 #include <array>
 #include <cstdint>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// One Philox4x32-10 block: four random 32-bit words for a 64-bit key and a 128-bit counter.
 std::array<std::uint32_t, 4> philox4x32(std::uint64_t key, std::uint64_t counter_low,

@@ -7,7 +7,9 @@
 #include <span>
 #include <string>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// Threads: several may read one object at once.
 class Shape {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,9 +12,10 @@
 
 #include "heed/buffer.h"
 #include "heed/dtype.h"
+#include "heed/export.h"
 #include "heed/shape.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 struct TensorImpl;
 
@@ -114,5 +116,8 @@ class Tensor {
 /// Writes dtype, shape and elements, "f32[2] [1, 0.5]", floating ones with six digits. Of more than 1000
 /// elements, the first and last three along each axis, with "..." between them. Lazy data stay lazy.
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+
+/// Tensors by their names.
+using TensorMap = std::map<std::string, Tensor>;
 
 }  // namespace heed

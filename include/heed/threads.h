@@ -12,7 +12,9 @@
 #include <memory>
 #include <type_traits>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// Number of compute threads of the process, callers included; starts as the first number in OMP_NUM_THREADS,
 /// or else as the processors available to the process (its affinity, and the quota of its control groups).

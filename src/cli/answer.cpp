@@ -10,6 +10,7 @@
 #include "cli/task_arguments.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 namespace {
@@ -68,7 +69,7 @@ void run(AnswerArguments arguments, const Globals& globals) {
                                                              arguments.context_file, globals.quiet);
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
-  const auto model = load_encoder_with(located, weights_dtype(arguments.dtype), EncoderHead::span, globals);
+  const auto model = load_encoder_for(Task::answer, located, weights_dtype(arguments.dtype), globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(
       arguments, globals,

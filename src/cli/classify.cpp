@@ -9,6 +9,7 @@
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
 #include "heed/io/json.h"
+#include "heed/text/tokenizer.h"
 #include "heed/text/unicode.h"
 
 namespace heed::cli {
@@ -74,8 +75,7 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
   for (const std::string& pair : arguments.pairs) pairs.push_back(valid_text(pair, "--pair", globals.quiet));
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
-  const auto model =
-      load_encoder_with(located, weights_dtype(arguments.dtype), EncoderHead::sequence, globals);
+  const auto model = load_encoder_for(Task::classify, located, weights_dtype(arguments.dtype), globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(
       arguments, globals,

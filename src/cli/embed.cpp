@@ -18,6 +18,7 @@
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"
 #include "heed/tasks/similarity.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 namespace {

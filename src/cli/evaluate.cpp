@@ -64,7 +64,7 @@ Outputs translate_lines(const EvaluateArguments& arguments, const std::vector<st
   options.generation = arguments.generation.load(directory, globals);
   options.prefix = arguments.prefix.value_or("");
   options.batch_tokens = arguments.batch_tokens;
-  const auto model = load_model_to<EncoderDecoderModel>("translate", located);
+  const auto model = load_model_to<EncoderDecoderModel>(Task::translate, located);
   warn_of_unknown_settings(*model, directory, globals);
   const auto tokenizer = load_tokenizer(directory);
   choose_languages(arguments.languages, arguments.generation, directory, *tokenizer, options.generation);
@@ -106,7 +106,7 @@ void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
     throw UsageError("evaluate: expected --text, or --source and --reference, got both");
   const LocatedModel located = locate_model(a.model);
   const std::filesystem::path& directory = located.directory;
-  const auto model = load_model_to<DecoderModel>("continue text", located);
+  const auto model = load_model_to<DecoderModel>(Task::generate, located);
   warn_of_unknown_settings(*model, directory, globals);
   const auto tokenizer = load_tokenizer(directory);
   const std::string text = valid_text(read_file(a.text), a.text, globals.quiet);

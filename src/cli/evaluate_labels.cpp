@@ -16,6 +16,7 @@
 #include "heed/io/json.h"
 #include "heed/score/labels.h"
 #include "heed/tasks/classify.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 namespace {
@@ -182,7 +183,7 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   if (arguments.model.name.empty()) throw UsageError("evaluate: missing --model, which --tsv needs");
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
-  const auto model = load_encoder_with(located, DType::f32, EncoderHead::sequence, globals);
+  const auto model = load_encoder_for(Task::classify, located, DType::f32, globals);
   if (label_function(*model) != LabelFunction::softmax)
     throw Error(
         "evaluate --tsv: expected a model that gives each text one label, got one with several or a score");

@@ -7,9 +7,18 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "heed/error.h"
+
 namespace heed::cli {
 
+int exit_status(const std::exception& error) {
+  constexpr int kFailed = 1, kInternalError = 70;  // EX_SOFTWARE of sysexits.h
+  return dynamic_cast<const InternalError*>(&error) != nullptr ? kInternalError : kFailed;
+}
+
 std::string failure(const std::exception& error) {
+  if (dynamic_cast<const InternalError*>(&error) != nullptr)
+    return std::string(error.what()) + " (a bug of heed: please report it)";
   // A container that is asked for more elements than can be addressed throws length_error.
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
       dynamic_cast<const std::length_error*>(&error) != nullptr)

@@ -8,6 +8,7 @@
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
 #include "heed/io/json.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 namespace {
@@ -56,8 +57,7 @@ void print_text(const FilledText& filled) {
 void run(const FillArguments& arguments, const Globals& globals) {
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
-  const auto model =
-      load_encoder_with(located, weights_dtype(arguments.dtype), EncoderHead::masked_lm, globals);
+  const auto model = load_encoder_for(Task::fill, located, weights_dtype(arguments.dtype), globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(
       arguments, globals,

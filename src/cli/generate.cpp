@@ -18,6 +18,7 @@
 #include "cli/terminal.h"
 #include "heed/cancelled.h"
 #include "heed/generate/complete.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 namespace {
@@ -194,7 +195,7 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
   for (const std::string& stop : arguments.stop) {
     if (stop.empty()) throw UsageError("--stop: expected a text, got an empty one");
   }
-  session.model = load_model_to<DecoderModel>("continue text", located, weights_dtype(arguments.dtype));
+  session.model = load_model_to<DecoderModel>(Task::generate, located, weights_dtype(arguments.dtype));
   warn_of_unknown_settings(*session.model, directory, globals);
   check_tokens(arguments.generation, session.options.generation, session.model->vocab_size(), directory,
                globals.quiet);

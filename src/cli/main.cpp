@@ -1,5 +1,5 @@
 // The heed command: parses the command line, runs one command, and reports an error as one line and an exit
-// status: 0 for success, 1 for failure, 2 for a wrong command line.
+// status: 0 for success, 1 for failure, 2 for a wrong command line, 70 for a bug of heed.
 #include <fmt/core.h>
 
 #include <csignal>
@@ -59,6 +59,9 @@ void add_common_options(CLI::App& app, Globals& globals) {
     std::fputs("heed: error: memory: not enough for this work (use less data, e.g. data.max_pairs)\n",
                stderr);
     std::_Exit(kFailed);
+  } catch (const InternalError& error) {  // in a destructor
+    std::fprintf(stderr, "heed: error: %s\n", failure(error).c_str());
+    std::_Exit(exit_status(error));
   } catch (...) {  // a bug in heed
   }
   std::abort();
@@ -201,7 +204,7 @@ int run(int argc, char** argv) {
   } catch (const ReportedError&) {
     return kFailed;
   } catch (const std::exception& error) {
-    return fail(kFailed, failure(error));
+    return fail(exit_status(error), failure(error));
   }
 }
 

@@ -6,10 +6,10 @@
 #include "cli/signals.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
+#include "files/folder_lock.h"
 #include "files/input_file.h"
 #include "heed/cancelled.h"
 #include "heed/files/file.h"
-#include "heed/files/folder_lock.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
 

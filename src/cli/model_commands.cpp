@@ -1,15 +1,10 @@
-// The only mapping from a model's kind to the commands that run it.
+// The only mapping from what a model can do to the commands that run it.
 #include "cli/model_commands.h"
 
 #include "heed/error.h"
 
 namespace heed::cli {
 namespace {
-
-struct ModelKind {
-  const char* name;
-  std::vector<std::string> commands;
-};
 
 bool takes_features(const Model& model) {
   const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(&model);
@@ -38,38 +33,21 @@ std::vector<std::string> analyses_of(const Model& model) {
   return commands;
 }
 
-ModelKind encoder_kind(EncoderHead head) {
-  switch (head) {
-    case EncoderHead::none: return {"encoder", {"embed"}};
-    case EncoderHead::masked_lm: return {"masked language model", {"fill", "embed"}};
-    case EncoderHead::sequence: return {"sequence classifier", {"classify", "evaluate --tsv", "embed"}};
-    case EncoderHead::token: return {"token classifier", {"tag", "embed"}};
-    case EncoderHead::span: return {"question answering model", {"answer", "embed"}};
+std::vector<std::string> commands_for(Task task) {
+  switch (task) {
+    case Task::generate: return {"generate", "evaluate --text"};
+    case Task::translate: return {"translate", "evaluate --source", "train --init"};
+    case Task::fill: return {"fill"};
+    case Task::classify: return {"classify", "evaluate --tsv"};
+    case Task::tag: return {"tag"};
+    case Task::answer: return {"answer"};
+    case Task::embed: return {"embed"};
+    case Task::attention: return {};  // with the other analyses
   }
-  HEED_ASSERT(false, "unknown head");
-}
-
-ModelKind kind(const Model& model) {
-  ModelKind kind{"model", {}};
-  if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr)
-    kind = takes_features(model)
-               ? ModelKind{"encoder-decoder", {"translate --input"}}
-               : ModelKind{"encoder-decoder", {"translate", "evaluate --source", "train --init", "embed"}};
-  if (dynamic_cast<const DecoderModel*>(&model) != nullptr)
-    kind = {"decoder", {"generate", "evaluate --text", "embed"}};
-  if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) kind = encoder_kind(encoder->head());
-  const bool takes_text = model.vocab_size() > 0 && !takes_features(model);
-  if (takes_text) {
-    const std::vector<std::string> analyses = analyses_of(model);
-    kind.commands.insert(kind.commands.end(), analyses.begin(), analyses.end());
-  }
-  kind.commands.insert(kind.commands.end(), {"forward", "doctor"});
-  return kind;
+  HEED_ASSERT(false, "unknown task");
 }
 
 }  // namespace
-
-std::vector<std::string> commands_for(const Model& model) { return kind(model).commands; }
 
 std::string command_for(const Config& config) {
   const std::vector<std::string> architectures = config.strings("architectures");
@@ -88,14 +66,24 @@ std::string command_for(const Config& config) {
   return name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel") ? "generate" : "embed";
 }
 
-std::string kind_of(const Model& model) {
-  const std::string family = model.family();
-  const bool vowel = std::string("aeio").find(family.front()) != std::string::npos;
-  return (vowel ? "an " : "a ") + family + " " + kind(model).name;
+std::vector<std::string> commands_for(const Model& model) {
+  std::vector<std::string> commands;
+  for (const Task task : tasks_of(model)) {
+    const std::vector<std::string> more = commands_for(task);
+    commands.insert(commands.end(), more.begin(), more.end());
+  }
+  if (takes_features(model)) {
+    commands = {"translate --input"};
+  } else if (model.vocab_size() > 0) {
+    const std::vector<std::string> analyses = analyses_of(model);
+    commands.insert(commands.end(), analyses.begin(), analyses.end());
+  }
+  commands.insert(commands.end(), {"forward", "doctor"});
+  return commands;
 }
 
-void refuse(const Model& model, const std::string& where, const std::string& task) {
-  throw Error(where + ": " + kind_of(model) + " cannot " + task + " (use heed " +
+void refuse(const Model& model, const std::string& where, Task task) {
+  throw Error(where + ": " + kind_of(model) + " cannot " + verb(task) + " (use heed " +
               commands_for(model).front() + ")");
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/models.h"
+#include "heed/api/loaded_model.h"
 #include "heed/dtype.h"
 #include "heed/io/json.h"
 #include "heed/models/model.h"
@@ -20,16 +21,12 @@ std::vector<std::string> commands_for(const Model& model);
 /// Returns the main one for a model with this config.json, without loading it.
 std::string command_for(const Config& config);
 
-/// Returns a description such as "a gpt2 decoder".
-std::string kind_of(const Model& model);
-
-/// Throws Error "WHERE: a gpt2 decoder cannot translate (use heed generate)"; here, `task` is "translate".
-[[noreturn]] void refuse(const Model& model, const std::string& where, const std::string& task);
+/// Throws Error "WHERE: a gpt2 decoder cannot translate (use heed generate)".
+[[noreturn]] void refuse(const Model& model, const std::string& where, Task task);
 
 /// load_model for a command that needs a DecoderModel, an EncoderDecoderModel …; refuses any other kind.
 template <class Wanted>
-std::unique_ptr<Wanted> load_model_to(const std::string& task, const LocatedModel& located,
-                                      DType dtype = DType::f32) {
+std::unique_ptr<Wanted> load_model_to(Task task, const LocatedModel& located, DType dtype = DType::f32) {
   std::unique_ptr<Model> model = load_model(located.directory, dtype, located.adapters);
   auto* wanted = dynamic_cast<Wanted*>(model.get());
   if (wanted == nullptr) refuse(*model, located.directory.string(), task);

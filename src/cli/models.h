@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 #include "heed/dtype.h"
-#include "heed/models/adapter.h"
+#include "heed/models/find_model.h"
 #include "heed/models/model.h"
 
 namespace heed::cli {
@@ -21,28 +21,13 @@ struct ModelChoice {
   std::vector<std::string> adapters = {};  // DIR, or DIR=WEIGHT
 };
 
-/// Where it is.
-struct LocatedModel {
-  std::filesystem::path directory;
-  std::vector<AdapterSource> adapters = {};
-};
-
 /// Returns the directories of a model and of its adapters. The model's may be that of an adapter whose base
 /// is a directory or in the Hugging Face cache: it is then the first of the adapters. Throws Error if one is
 /// not found.
 LocatedModel locate_model(const ModelChoice& choice);
-/// Returns the directory that --model names: the path itself, or a name that is searched for in $HEED_MODELS
-/// (folders separated by ':'), among the installed models, and in the Hugging Face cache. Throws Error if it
-/// is not found.
+/// find_model() for --model and similar options: throws UsageError for an empty name, and Error for an
+/// unfinished run.
 std::filesystem::path locate_model(const std::string& name);
-
-/// A model that has a name.
-struct KnownModel {
-  std::string name;
-  std::filesystem::path directory;  // empty: in the Hugging Face cache, but not complete
-};
-/// Returns the models that locate_model finds by name, in the order in which it looks for them.
-std::vector<KnownModel> known_models();
 
 /// Returns the file of a recipe: the path itself, or a name, with or without .toml, among the recipes that
 /// are installed with heed. Throws Error, with the names of those, if it is neither.

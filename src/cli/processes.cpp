@@ -16,7 +16,8 @@
 #include <thread>
 
 #include "cli/terminal.h"
-#include "heed/distributed/launch.h"
+#include "distributed/launch.h"
+#include "heed/version.h"
 #include "mpi/processes.h"
 
 namespace heed::cli {

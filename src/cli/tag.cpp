@@ -8,6 +8,7 @@
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
 #include "heed/io/json.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 namespace {
@@ -52,7 +53,7 @@ void run(const TagArguments& arguments, const Globals& globals) {
   tagging.stride = arguments.stride;
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
-  const auto model = load_encoder_with(located, weights_dtype(arguments.dtype), EncoderHead::token, globals);
+  const auto model = load_encoder_for(Task::tag, located, weights_dtype(arguments.dtype), globals);
   const auto tokenizer = load_tokenizer(directory);
   for_each_window(arguments, globals,
                   [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {

@@ -12,22 +12,6 @@
 #include "cli/terminal.h"
 
 namespace heed::cli {
-namespace {
-
-// Returns what a head's command does, for the message about a model without that head.
-const char* task_of(EncoderHead head) {
-  switch (head) {
-    case EncoderHead::masked_lm: return "fill masks";
-    case EncoderHead::sequence: return "classify texts";
-    case EncoderHead::token: return "tag tokens";
-    case EncoderHead::span: return "answer questions";
-    case EncoderHead::none: return "encode texts";
-  }
-  HEED_ASSERT(false, "unknown head");
-}
-
-}  // namespace
-
 CLI::Option* add_model_option(CLI::App& command, ModelChoice& model) {
   CLI::Option* option =
       command.add_option("--model,-m", model.name, "Model directory, or the name of a model")
@@ -70,10 +54,10 @@ void add_task_options(CLI::App& command, TaskArguments& a, const char* texts) {
   add_encoder_options(command, a);
 }
 
-std::unique_ptr<EncoderModel> load_encoder_with(const LocatedModel& located, DType dtype, EncoderHead head,
-                                                const Globals& globals) {
-  std::unique_ptr<EncoderModel> model = load_model_to<EncoderModel>(task_of(head), located, dtype);
-  if (model->head() != head) refuse(*model, located.directory.string(), task_of(head));
+std::unique_ptr<EncoderModel> load_encoder_for(Task task, const LocatedModel& located, DType dtype,
+                                               const Globals& globals) {
+  std::unique_ptr<EncoderModel> model = load_model_to<EncoderModel>(task, located, dtype);
+  if (tasks_of(*model).front() != task) refuse(*model, located.directory.string(), task);
   warn_of_unknown_settings(*model, located.directory, globals);
   return model;
 }

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/failed_lines.h"
 #include "cli/models.h"
+#include "heed/api/loaded_model.h"
 #include "heed/models/model.h"
 #include "heed/tasks/batches.h"
 
@@ -33,9 +34,10 @@ void add_encoder_options(CLI::App& command, TaskArguments& arguments);
 /// Adds these and the texts, which the help describes as `texts`.
 void add_task_options(CLI::App& command, TaskArguments& arguments, const char* texts);
 
-/// Loads an encoder with this head. For another model, throws Error naming the command that fits it.
-std::unique_ptr<EncoderModel> load_encoder_with(const LocatedModel& located, DType dtype, EncoderHead head,
-                                                const Globals& globals);
+/// Loads an encoder whose head is for this task. For another model, throws Error naming the command that fits
+/// it.
+std::unique_ptr<EncoderModel> load_encoder_for(Task task, const LocatedModel& located, DType dtype,
+                                               const Globals& globals);
 
 /// Processes the valid texts of a window, with options that count lines. Once the task has run, `failed`
 /// contains the refused lines.

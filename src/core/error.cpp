@@ -1,13 +1,10 @@
 #include "heed/error.h"
 
-#include <cstdio>
-#include <cstdlib>
-
 namespace heed::detail {
 
 void assertion_failed(const char* condition, const char* message, const char* file, int line) {
-  std::fprintf(stderr, "heed: internal error: %s (%s) at %s:%d\n", message, condition, file, line);
-  std::abort();
+  throw InternalError("internal error: " + std::string(message) + " (" + condition + ") at " + file + ":" +
+                      std::to_string(line));
 }
 
 }  // namespace heed::detail

@@ -1,5 +1,5 @@
 // Reads the launcher's environment, and divides processors among the processes of a machine.
-#include "heed/distributed/launch.h"
+#include "distributed/launch.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -70,8 +70,6 @@ server::HttpResponse Application::compute(const server::HttpRequest& request, co
   try {
     return {200, server::path_of(request.target) == "/api/run" ? explorer_.run(request.body, stop)
                                                                : explorer_.ablation(request.body, stop)};
-  } catch (const Cancelled&) {
-    throw;
   } catch (const Error& error) {
     return server::error_response(400, error.what());
   }

@@ -1,4 +1,4 @@
-#include "heed/files/folder_lock.h"
+#include "files/folder_lock.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -4,6 +4,8 @@
 #include <map>
 
 #include "heed/error.h"
+#include "heed/models/model.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed {
 namespace {

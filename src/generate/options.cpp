@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "files/input_file.h"
@@ -247,9 +248,9 @@ void check_as_of(const Config& config, const GenerationOptions& options) {
 
 }  // namespace
 
-GenerationOptions load_generation_options(const std::filesystem::path& directory,
-                                          std::vector<std::string>* unused) {
-  const auto own = directory / "generation_config.json", of_model = directory / "config.json";
+GenerationOptions load_generation_options(const std::string& directory, std::vector<std::string>* unused) {
+  const std::filesystem::path folder = directory;
+  const auto own = folder / "generation_config.json", of_model = folder / "config.json";
   const bool has_own = has_entry(own);
   GenerationOptions o;
   if (!has_own && !has_entry(of_model)) return o;
@@ -260,9 +261,8 @@ GenerationOptions load_generation_options(const std::filesystem::path& directory
   return o;
 }
 
-std::string apply_task(const std::filesystem::path& directory, const std::string& task,
-                       GenerationOptions& options) {
-  const Config config = Config::load(directory / "config.json");
+std::string apply_task(const std::string& directory, const std::string& task, GenerationOptions& options) {
+  const Config config = Config::load(std::filesystem::path(directory) / "config.json");
   const std::optional<Config> tasks = config.optional_sub("task_specific_params");
   if (!tasks || !tasks->has(task)) {
     std::string known;

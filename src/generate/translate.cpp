@@ -7,6 +7,7 @@
 
 #include "generate/split_text.h"
 #include "heed/error.h"
+#include "heed/models/model.h"
 #include "heed/text/unicode.h"
 
 namespace heed {

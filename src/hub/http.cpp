@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "heed/version.h"
 #include "hub/curl_library.h"
 
 namespace heed::hub {

@@ -7,6 +7,8 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/models/model.h"
+#include "heed/nn/context.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/reduce.h"
@@ -33,7 +35,7 @@ class KindRecorder {
  public:
   KindRecorder(Taps& taps, const AttentionKind& kind, const RecordOptions& options) : kind_(kind) {
     const TapSelection queries{.queries = options.queries}, keys{.queries = {}, .keys = options.keys};
-    listen(taps, options, "weights", {.queries = options.queries, .keys = options.keys},
+    listen(taps, options, "weights", {options.heads, options.queries, options.keys},
            [](Entry& e, Tensor& x) { e.layer.weights = only_row(x, e.layer.name); });
     listen(taps, options, "heads", {}, [](Entry& e, Tensor& x) { e.layer.all_queries = x.size(2); });
     listen(taps, options, "v", {}, [](Entry& e, Tensor& x) { e.layer.all_keys = x.size(2); });

@@ -1,9 +1,15 @@
 // From a name to the directory of a model.
+#include "heed/models/find_model.h"
+
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <string_view>
 
+#include "core/edit_distance.h"
+#include "heed/error.h"
 #include "heed/io/hub_cache.h"
-#include "heed/models/registry.h"
 
 namespace heed {
 namespace {
@@ -69,7 +75,140 @@ void refuse_other_formats(const fs::path& directory) {
                 file.filename().string() + ")");
 }
 
+// The folders of a list that are separated by ':', as in $PATH.
+std::vector<fs::path> folders_in(const char* list) {
+  std::vector<fs::path> folders;
+  std::istringstream stream(list != nullptr ? list : "");
+  for (std::string folder; std::getline(stream, folder, ':');) {
+    if (!folder.empty()) folders.emplace_back(folder);
+  }
+  return folders;
+}
+
+// Whether a file is in a folder or one below it.
+bool is_below(const fs::path& file, const fs::path& folder) {
+  const auto [end, rest] = std::mismatch(folder.begin(), folder.end(), file.begin(), file.end());
+  return end == folder.end();
+}
+
+std::vector<fs::path> data_folders() {
+  std::vector<fs::path> folders = {path_in_environment("XDG_DATA_HOME")};
+  if (folders.front().empty()) {
+    const char* home = std::getenv("HOME");
+    folders.front() = home != nullptr ? fs::path(home) / ".local/share" : fs::path();
+  }
+  const char* shared = std::getenv("XDG_DATA_DIRS");
+  for (const fs::path& folder :
+       folders_in(shared != nullptr && *shared != '\0' ? shared : "/usr/local/share:/usr/share"))
+    folders.push_back(folder);
+  return folders;
+}
+
+std::vector<fs::path> sorted_entries(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) entries.push_back(entry.path());
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+// Appends the repositories of the Hugging Face cache.
+void add_cached_models(std::vector<KnownModel>& models) {
+  constexpr std::string_view kFolder = "models--";
+  for (const fs::path& entry : sorted_entries(hub_cache())) {
+    std::string name = entry.filename().string();
+    if (!name.starts_with(kFolder)) continue;
+    name.erase(0, kFolder.size());
+    if (const std::size_t slash = name.find("--"); slash != std::string::npos) name.replace(slash, 2, "/");
+    try {
+      const fs::path snapshot = find_snapshot(hub_cache(), name, "");
+      if (!snapshot.empty()) models.push_back({name, snapshot});
+    } catch (const Error&) {
+      models.push_back({name, {}});
+    }
+  }
+}
+
+// Ends the message about a name that no model has: with the models that are here.
+std::string with_known_models(std::string message, const std::vector<KnownModel>& models) {
+  constexpr std::size_t kMost = 6;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(models.size(), kMost); ++i)
+    names += (i == 0 ? "" : ", ") + models[i].name;
+  if (models.empty() || !message.ends_with(")")) return message;
+  message.pop_back();
+  return message + "; here are " + names + (models.size() > kMost ? " and others" : "") +
+         ": heed models lists them)";
+}
+
+// The model that an adapter was trained on.
+fs::path base_of(const fs::path& adapter) {
+  const std::string base = base_of_adapter(adapter);
+  const std::string hint = " (" + adapter.string() +
+                           " is a LoRA adapter of it: give --model BASE --adapter " + adapter.string() + ")";
+  if (base.empty()) throw Error(adapter.string() + ": base_model_name_or_path: not set" + hint);
+  try {
+    return find_model(base);
+  } catch (const Error& error) {
+    throw Error(error.what() + hint);
+  }
+}
+
 }  // namespace
+
+std::vector<fs::path> folders_of_heed(const std::string& name) {
+  std::vector<fs::path> folders;
+  std::error_code error;
+  if (const fs::path program = fs::read_symlink("/proc/self/exe", error); !error) {
+    folders.push_back(program.parent_path().parent_path() / "share/heed" / name);
+    // An installed program does not use the source tree that heed was built from.
+    const fs::path built = fs::canonical(HEED_BUILD_DIRECTORY, error);
+    if (!error && is_below(program, built)) folders.push_back(fs::path(HEED_SOURCE) / name);
+  }
+  for (const fs::path& data : data_folders()) {
+    const fs::path folder = data / "heed" / name;
+    if (std::find(folders.begin(), folders.end(), folder) == folders.end() && fs::is_directory(folder, error))
+      folders.push_back(folder);
+  }
+  return folders;
+}
+
+std::vector<fs::path> model_folders() {
+  std::vector<fs::path> folders = folders_in(std::getenv("HEED_MODELS"));
+  for (const fs::path& folder : folders_of_heed("models")) folders.push_back(folder);
+  return folders;
+}
+
+std::vector<KnownModel> known_models() {
+  std::vector<KnownModel> models;
+  std::error_code error;
+  for (const fs::path& folder : model_folders()) {
+    for (const fs::path& entry : sorted_entries(folder)) {
+      const std::string name = entry.filename().string();
+      const bool hidden = std::any_of(models.begin(), models.end(),
+                                      [&](const KnownModel& model) { return model.name == name; });
+      if (!hidden && fs::exists(entry / "config.json", error)) models.push_back({name, entry});
+    }
+  }
+  add_cached_models(models);
+  return models;
+}
+
+fs::path find_model(const std::string& name) {
+  std::error_code error;
+  try {
+    return find_model(name, model_folders(), hub_cache());
+  } catch (const Error& failure) {
+    const std::string message = failure.what();
+    if (fs::exists(name, error) || message.find(": not found (") == std::string::npos) throw;
+    const std::vector<KnownModel> models = known_models();
+    std::vector<std::string> names;
+    for (const KnownModel& model : models) names.push_back(model.name);
+    const std::string near = nearest_word(name, names);
+    throw Error(near.empty() ? with_known_models(message, models)
+                             : "model " + name + ": not found (did you mean " + near + "?)");
+  }
+}
 
 fs::path find_model(const std::string& name, const std::vector<fs::path>& folders, const fs::path& hub) {
   std::error_code error;
@@ -90,6 +229,20 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& folder
   if (const fs::path snapshot = find_snapshot(hub, repository, revision); !snapshot.empty()) return snapshot;
   throw Error("model " + name + ": not found (run: heed pull " + name + "; or give a directory; looked in " +
               looked + hub.string() + ")");
+}
+
+AdapterSource find_adapter(const std::string& name, double weight) {
+  const fs::path directory = find_model(name);
+  if (!has_adapter(directory))
+    throw Error(directory.string() +
+                ": expected an adapter, got a directory without adapter_config.json (--model takes models)");
+  return {directory, weight};
+}
+
+LocatedModel locate_model(const std::string& name) {
+  const fs::path directory = find_model(name);
+  if (is_adapter(directory)) return {base_of(directory), {{directory}}};
+  return {directory};
 }
 
 }  // namespace heed

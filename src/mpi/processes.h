@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "distributed/launch.h"
 #include "heed/distributed/communicator.h"
-#include "heed/distributed/launch.h"
 
 namespace heed::mpi {
 

@@ -10,8 +10,8 @@
 #include "heed/nn/lora.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
-#include "heed/tensor/gradient_listener.h"
 #include "ops/several_results.h"
+#include "tensor/gradient_listener.h"
 
 namespace heed {
 namespace {

@@ -2,9 +2,9 @@
 #include "heed/ops/embedding.h"
 
 #include "heed/autograd.h"
-#include "heed/tensor/gradient_listener.h"
 #include "kernels/embedding.h"
 #include "ops/weight_product.h"
+#include "tensor/gradient_listener.h"
 #include "tensor/impl.h"
 
 namespace heed {

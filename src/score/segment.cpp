@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "heed/error.h"
+#include "heed/version.h"
 
 namespace heed::score {
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "heed/error.h"
+#include "heed/text/tokenizer.h"
 #include "heed/text/unicode.h"
 #include "tasks/characters.h"
 #include "tasks/scores.h"

@@ -7,6 +7,9 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/models/model.h"
+#include "heed/nn/context.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed {
 

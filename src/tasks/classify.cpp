@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "heed/text/tokenizer.h"
 #include "tasks/scores.h"
 
 namespace heed {

@@ -12,6 +12,7 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
+#include "heed/text/tokenizer.h"
 #include "heed/text/unicode.h"
 #include "ops/pooling.h"
 #include "tasks/scores.h"

@@ -6,6 +6,7 @@
 #include "heed/error.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
+#include "heed/models/model.h"
 #include "heed/tasks/embed.h"
 
 namespace heed {

@@ -6,6 +6,7 @@
 
 #include "heed/error.h"
 #include "heed/ops/shape.h"
+#include "heed/text/tokenizer.h"
 #include "tasks/scores.h"
 
 namespace heed {

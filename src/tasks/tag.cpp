@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "heed/error.h"
+#include "heed/text/tokenizer.h"
 #include "heed/text/unicode.h"
 #include "tasks/characters.h"
 #include "tasks/scores.h"

@@ -8,8 +8,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "heed/tensor/gradient_listener.h"
 #include "kernels/elementwise.h"
+#include "tensor/gradient_listener.h"
 #include "tensor/impl.h"
 #include "tensor/leaf.h"
 

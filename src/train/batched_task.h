@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "heed/data/background_reader.h"
+#include "data/background_reader.h"
 #include "heed/data/batch_plan.h"
 #include "heed/train/loop.h"
 #include "heed/train/training_task.h"

@@ -13,7 +13,7 @@
 #include "heed/error.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
-#include "heed/tensor/gradient_listener.h"
+#include "tensor/gradient_listener.h"
 #include "train/late_rows.h"
 
 namespace heed {

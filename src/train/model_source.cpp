@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "heed/error.h"
-#include "heed/io/hub_cache.h"
+#include "heed/models/find_model.h"
 #include "heed/models/registry.h"
 #include "heed/train/adamw.h"
 #include "tensor/leaf.h"
@@ -166,7 +166,7 @@ Generator initial_weights(const Recipe& recipe) {
 
 std::filesystem::path adapted_model(const TrainOptions& options, const std::filesystem::path& checkpoint) {
   if (!options.init.empty()) return options.init;
-  if (!checkpoint.empty()) return find_model(base_of_adapter(checkpoint), {}, hub_cache());
+  if (!checkpoint.empty()) return find_model(base_of_adapter(checkpoint));
   throw Error("recipe: [lora]: expected a model whose adapter is trained, got none (give --init MODEL)");
 }
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "data/background_reader.h"
 #include "data/corpora.h"
-#include "heed/data/background_reader.h"
 #include "heed/data/batch.h"
 #include "heed/models/model.h"
 #include "heed/text/tokenizer.h"

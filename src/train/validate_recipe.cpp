@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "heed/error.h"
+#include "heed/text/tokenizer.h"
 #include "heed/train/recipe.h"
 #include "train/recipe_fields.h"
 

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "command.h"
+#include "heed/error.h"
 
 namespace heed::cli_test {
 namespace {
@@ -26,6 +27,13 @@ TEST(Failures, NameWhatFailed) {
       cli::failure(std::filesystem::filesystem_error("copy", "/a/b", code(std::errc::permission_denied))),
       StartsWith("/a/b: cannot be used (Permission denied)"));
   EXPECT_THAT(cli::failure(std::bad_alloc()), StartsWith("memory: not enough"));
+}
+
+TEST(Failures, ABugOfHeedHasAStatusOfItsOwn) {
+  const InternalError bug("internal error: no such head (head < heads) at attention.cpp:7");
+  EXPECT_EQ(cli::failure(bug), std::string(bug.what()) + " (a bug of heed: please report it)");
+  EXPECT_EQ(cli::exit_status(bug), 70);
+  EXPECT_EQ(cli::exit_status(Error("matmul: expected other shapes")), 1);
 }
 
 TEST(Failures, AFullStdoutIsNamed) {

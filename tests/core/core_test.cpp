@@ -1,16 +1,52 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "heed/buffer.h"
+#include "heed/cancelled.h"
 #include "heed/dtype.h"
+#include "heed/error.h"
 #include "heed/random.h"
 #include "heed/shape.h"
+#include "heed/version.h"
 
 namespace heed {
 namespace {
+
+TEST(Error, AFailedAssertionIsNoError) {
+  const auto fail = [](int heads) { HEED_ASSERT(heads > 0, "a layer has heads"); };
+  EXPECT_NO_THROW(fail(1));
+  try {
+    fail(0);
+    FAIL() << "nothing was thrown";
+  } catch (const Error&) {
+    FAIL() << "taken for an error of the user";
+  } catch (const InternalError& bug) {
+    EXPECT_THAT(bug.what(), testing::MatchesRegex("internal error: a layer has heads \\(heads > 0\\) at "
+                                                  ".*core_test.cpp:[0-9]+"));
+  }
+}
+
+TEST(Error, ACancelledCallIsNoError) {
+  try {
+    throw Cancelled();
+  } catch (const Error&) {
+    FAIL() << "taken for an error of the user";
+  } catch (const std::exception& cancelled) {
+    EXPECT_STREQ(cancelled.what(), "cancelled: the caller set the stop flag");
+  }
+}
+
+TEST(Version, OfHeadersAndLibraryAreEqual) {
+  const auto text = [](int number) { return std::to_string(number); };
+  EXPECT_STREQ(version(), HEED_VERSION);
+  EXPECT_EQ(text(HEED_VERSION_MAJOR) + "." + text(HEED_VERSION_MINOR) + "." + text(HEED_VERSION_PATCH),
+            HEED_VERSION);
+}
 
 // Known answers of the Random123 distribution (kat_vectors, philox4x32 10 rounds).
 TEST(Random, PhiloxKnownAnswers) {

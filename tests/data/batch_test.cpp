@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "heed/data/background_reader.h"
+#include "data/background_reader.h"
 #include "heed/error.h"
 #include "heed/random.h"
 #include "heed/threads.h"

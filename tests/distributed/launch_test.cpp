@@ -1,5 +1,5 @@
 // What launchers say, and how processes divide a machine.
-#include "heed/distributed/launch.h"
+#include "distributed/launch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "heed/files/folder_lock.h"
+#include "files/folder_lock.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -16,6 +16,7 @@
 #include "heed/generate/perplexity.h"
 #include "heed/generate/search.h"
 #include "heed/models/registry.h"
+#include "heed/text/tokenizer.h"
 #include "heed/threads.h"
 
 namespace heed {

@@ -7,6 +7,9 @@
 
 #include "generate/split_text.h"
 #include "heed/error.h"
+#include "heed/models/model.h"
+#include "heed/nn/context.h"
+#include "heed/ops/loss.h"
 #include "heed/text/unicode.h"
 
 namespace heed {

@@ -6,10 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+
+#include "heed/models/find_model.h"
 
 namespace heed {
 namespace {
@@ -34,6 +37,46 @@ TEST_F(RegistryTest, FindsDirectoriesNamesAndCachedRepositories) {
             folder / "models/en-fr");
   EXPECT_EQ(find_model("owner/name", {}, folder / "hub"), folder / "hub/models--owner--name/snapshots/abc");
   EXPECT_THROW(find_model("fr-en", {folder / "models"}, folder / "hub"), Error);
+}
+
+TEST_F(RegistryTest, LooksInTheFoldersOfModelsAndOfData) {
+  put(folder / "mine/own/config.json", "{}");
+  put(folder / "data/heed/models/installed/config.json", "{}");
+  put(folder / "data/heed/models/own/config.json", "{}");
+  const auto set = [](const char* name, const fs::path& value) { ::setenv(name, value.c_str(), 1); };
+  set("HEED_MODELS", (folder / "none").string() + ":" + (folder / "mine").string());
+  set("XDG_DATA_HOME", folder / "data");
+  set("XDG_DATA_DIRS", folder / "none");
+  const fs::path own = find_model("own"), installed = find_model("installed"), shipped = find_model("en-fr");
+  std::string message;
+  try {
+    find_model("instaled");
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  for (const char* name : {"HEED_MODELS", "XDG_DATA_HOME", "XDG_DATA_DIRS"}) ::unsetenv(name);
+  EXPECT_EQ(own, folder / "mine/own");
+  EXPECT_EQ(installed, folder / "data/heed/models/installed");
+  EXPECT_TRUE(fs::exists(shipped / "config.json"));
+  EXPECT_EQ(message, "model instaled: not found (did you mean installed?)");
+}
+
+TEST_F(RegistryTest, FindsTheBaseOfAnAdapter) {
+  put(folder / "base/config.json", "{}");
+  put(folder / "adapter/adapter_config.json",
+      R"({"peft_type": "LORA", "base_model_name_or_path": ")" + (folder / "base").string() + "\"}");
+  put(folder / "adapter/adapter_model.safetensors", "");
+  const LocatedModel located = locate_model((folder / "adapter").string());
+  EXPECT_EQ(located.directory, folder / "base");
+  ASSERT_EQ(located.adapters.size(), 1u);
+  EXPECT_EQ(located.adapters[0].directory, folder / "adapter");
+  EXPECT_EQ(locate_model((folder / "base").string()).adapters.size(), 0u);
+  try {
+    find_adapter((folder / "base").string());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("expected an adapter"));
+  }
 }
 
 TEST_F(RegistryTest, NamesTheFamiliesItKnows) {

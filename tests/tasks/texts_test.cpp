@@ -11,6 +11,7 @@
 #include "heed/tasks/answer.h"
 #include "heed/tasks/embed.h"
 #include "heed/tasks/fill.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
+#include "files/folder_lock.h"
 #include "heed/error.h"
-#include "heed/files/folder_lock.h"
 #include "heed/io/safetensors.h"
 #include "run_folder.h"
 

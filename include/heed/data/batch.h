@@ -10,11 +10,12 @@
 
 #include "heed/data/batch_plan.h"
 #include "heed/data/corpus.h"
+#include "heed/export.h"
 #include "heed/files/spilled_array.h"
 #include "heed/tensor.h"
 #include "heed/text/tokenizer.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Token ids of the pairs, as the model receives them (including an end token, if any).
 /// Threads: several may read one object at once.

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// A position in the endless sequence of batches.
 struct BatchPosition {

@@ -11,9 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/files/spilled_array.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Why a line was skipped.
 enum class SkipReason : std::uint8_t {

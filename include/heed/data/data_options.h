@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <string>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 struct DataOptions {
   std::string format{};  ///< tsv, lines, jsonl, text, labelled, conll, squad; empty: the task's default

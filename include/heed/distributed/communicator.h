@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// An operation that was started and may still be running.
 /// Threads: one at a time.

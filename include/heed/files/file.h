@@ -11,7 +11,9 @@
 #include <string>
 #include <string_view>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// Returns the whole content of a text that the user named: a file, a pipe or a device. Throws Error if it is
 /// missing, unreadable, a directory, or longer than `limit` bytes. Opening a pipe waits for its writer.

@@ -8,9 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/files/file.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// The bytes of a SpilledArray.
 /// Threads: one may append; once finished, several may read.

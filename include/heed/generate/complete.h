@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/generate/search.h"
-#include "heed/text/tokenizer.h"
 
-namespace heed {
+namespace HEED_API heed {
+
+class Tokenizer;
 
 struct CompleteOptions {
   GenerationOptions generation = {};

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// When beam search stops although running beams could still improve the result.
 enum class EarlyStopping : std::uint8_t {
@@ -77,14 +78,13 @@ struct GenerationOptions {
 /// older models have in config.json. Adds to `unused`, if given, the keys of generation_config.json that are
 /// unknown or request an unsupported feature. Throws Error if the file is malformed, or a value has the wrong
 /// type or is out of range.
-GenerationOptions load_generation_options(const std::filesystem::path& directory,
+GenerationOptions load_generation_options(const std::string& directory,
                                           std::vector<std::string>* unused = nullptr);
 
 /// Overrides the options by config.json's `task_specific_params` for a task (`summarization`,
 /// `translation_en_to_de`). Returns the prefix that the task puts before every text. Throws Error if there is
 /// no such task.
-std::string apply_task(const std::filesystem::path& directory, const std::string& task,
-                       GenerationOptions& options);
+std::string apply_task(const std::string& directory, const std::string& task, GenerationOptions& options);
 
 /// Throws Error naming the first option that is out of range, contradicts another, or (except eos_token_id)
 /// contains a token id outside a vocabulary of `vocab_size`, if given.

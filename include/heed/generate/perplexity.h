@@ -5,9 +5,10 @@
 #include <functional>
 #include <span>
 
+#include "heed/export.h"
 #include "heed/models/model.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 struct TextLoss {
   double nats = 0;             ///< sum over all predicted tokens of -log p(token | those before)

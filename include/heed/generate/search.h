@@ -5,17 +5,21 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/generate/options.h"
-#include "heed/models/model.h"
+#include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
+
+struct Context;
+class DecoderModel;
+class Decoding;
+class EncoderDecoderModel;
 
 /// One generated sequence.
 struct Hypothesis {

@@ -11,9 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/models/model.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 struct TokenProbability {
   std::int64_t id = 0;

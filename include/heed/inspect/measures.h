@@ -4,9 +4,10 @@
 #include <span>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/inspect/record.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 // The first two throw Error for a layer without what they need (see record_attention).
 

@@ -10,10 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "heed/models/model.h"
+#include "heed/export.h"
 #include "heed/nn/tap.h"
 
-namespace heed {
+namespace HEED_API heed {
+
+class Model;
 
 /// One kind of attention of a model.
 struct AttentionKind {
@@ -32,12 +34,13 @@ struct LogitChoice {
   std::int64_t position = 0, token = 0;
 };
 
-/// What is recorded. Empty lists of layers mean all.
+/// What is recorded. Empty lists mean all.
 struct RecordOptions {
   std::vector<AttentionKind> kinds;
   std::vector<std::int64_t> layers = {};
-  bool value_norms = false;  ///< for the value-weighted norms
-  bool vectors = false;      ///< queries and keys
+  std::vector<std::int64_t> heads = {};  ///< of the weights, in increasing order
+  bool value_norms = false;              ///< for the value-weighted norms
+  bool vectors = false;                  ///< queries and keys
   bool values = false;
   std::optional<LogitChoice> gradient = std::nullopt;  ///< of this logit
   /// Listeners that are called first: they may replace values.
@@ -51,7 +54,7 @@ struct RecordedLayer {
   std::string name;  ///< of the part: `decoder.layers.2.cross_attn`
   std::string kind;
   std::int64_t layer = 0;
-  Tensor weights;  ///< [H, T, S]
+  Tensor weights;  ///< [H, T, S], of the chosen heads
   /// [H, S]: ||f(x)||, f(x) = v W_O with the head's rows of the output projection; in recurrent models W_c v
   /// with the columns of W_c for the context.
   Tensor value_norms;

@@ -9,7 +9,9 @@
 #include <string>
 #include <string_view>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// Returns the folder of Hugging Face tools: $HF_HOME, or else huggingface in $XDG_CACHE_HOME or ~/.cache,
 /// where ~ is $HOME, or else the home folder in the password database.

@@ -14,7 +14,9 @@
 #include <string_view>
 #include <vector>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 namespace io {
 struct ConfigNode;

@@ -3,9 +3,10 @@
 
 #include <filesystem>
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Writes a tensor as NPY format 1.0, row-major, atomically (source: NumPy Enhancement Proposal 1). Throws
 /// Error for bf16, which NumPy lacks, and if the file cannot be written.

@@ -11,9 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// A tensor's entry in the header.
 struct TensorInfo {

@@ -2,7 +2,9 @@
 // results.
 #pragma once
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// The activations in Hugging Face configs that have no parameters. relu, gelu, gelu_tanh, silu, tanh and
 /// sigmoid are as in heed/ops/activation.h; quick_gelu: x * sigmoid(1.702 x); gelu_10: min(gelu(x), 10);

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 enum class SparseKind : std::uint8_t {
   strided,  ///< the last `stride` keys, and every stride-th before: t - s < stride, or stride divides t - s

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// Which modules an adapter applies to, as PEFT's target_modules.
 struct ModuleTargets {

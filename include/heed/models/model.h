@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "heed/error.h"
+#include "heed/export.h"
 #include "heed/models/adapter.h"
 #include "heed/models/read_out.h"
 #include "heed/nn/context.h"
@@ -21,9 +21,7 @@
 #include "heed/ops/loss.h"
 #include "heed/tensor.h"
 
-namespace heed {
-
-using TensorMap = std::map<std::string, Tensor>;
+namespace HEED_API heed {
 
 /// A trained tensor under its name in model.safetensors.
 struct Parameter {
@@ -32,7 +30,9 @@ struct Parameter {
   bool decays = true;  ///< false for norms and biases: no weight decay
 };
 
-/// Additional outputs of a forward pass.
+/// Additional outputs of a forward pass, with the names of transformers: `attentions.0`, `hidden_states.1`,
+/// ... They are the taps of all layers, whole (heed/nn/tap.h); for chosen layers, heads and positions, and to
+/// replace values, listen to taps.
 struct ForwardOptions {
   bool hidden_states = false;
   bool attentions = false;
@@ -54,6 +54,12 @@ class Model {
   /// out. Throws Error when an input is missing, unknown, of the wrong dtype or shape, or out of range.
   virtual TensorMap forward(const TensorMap& inputs, const ForwardOptions& options,
                             Context& context) const = 0;
+  /// The same with a context of its own: no dropout, no taps. As every computation it records gradients,
+  /// except within NoGradients.
+  TensorMap forward(const TensorMap& inputs, const ForwardOptions& options = {}) const {
+    Context context;
+    return forward(inputs, options, context);
+  }
   /// Writes config.json, generation_config.json and model.safetensors into an existing directory; `dtype` is
   /// that of the file. After train_adapter(), adapter_config.json and adapter_model.safetensors are written
   /// in the place of the model. Throws Error for a model with adapters that are not merged.

@@ -3,10 +3,11 @@
 
 #include <optional>
 
+#include "heed/export.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/norm.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// softcap(output(norm(x) * scale)), as a model's last steps apply it to the output of its last layer.
 struct ReadOut {

@@ -1,4 +1,4 @@
-// The list of model families, and functions that load a model by directory or find one by name.
+// The list of model families, and functions that load a model by directory.
 #pragma once
 
 #include <filesystem>
@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/io/json.h"
 #include "heed/models/adapter.h"
 #include "heed/models/model.h"
 #include "heed/random.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// The config.json of a model's directory. Throws Error when there is none, or it is no JSON object.
 Config load_model_config(const std::filesystem::path& directory);
@@ -60,12 +61,5 @@ std::unique_ptr<EncoderModel> make_encoder(const Config& config, Generator& gene
 
 /// load_model that throws Error when the model is not an encoder.
 std::unique_ptr<EncoderModel> load_encoder(const std::filesystem::path& directory, DType dtype = DType::f32);
-
-/// The directory that a name refers to: a directory itself; else NAME under each of `folders` (in order);
-/// else the snapshot of the repository NAME (`owner/name`, `name`, or `owner/name@revision`; default
-/// revision: main) in the Hugging Face cache `hub`. Throws Error saying where it looked and what to run, and
-/// for a file (or a folder of nothing but files) of another format what that is.
-std::filesystem::path find_model(const std::string& name, const std::vector<std::filesystem::path>& folders,
-                                 const std::filesystem::path& hub);
 
 }  // namespace heed

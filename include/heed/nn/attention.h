@@ -12,12 +12,13 @@
 #include <memory>
 #include <optional>
 
+#include "heed/export.h"
 #include "heed/kernels/sparse_pattern.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/norm.h"
 #include "heed/nn/part.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Queries, keys and values by one matrix product, whose result is split into views: head h of a kind has the
 /// columns first + h * stride, ..., + d - 1.

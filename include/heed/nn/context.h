@@ -5,10 +5,11 @@
 #include <string>
 
 #include "heed/cancelled.h"
+#include "heed/export.h"
 #include "heed/nn/tap.h"
 #include "heed/random.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Threads: one at a time; each thread has its own.
 struct Context {

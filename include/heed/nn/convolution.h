@@ -2,10 +2,11 @@
 // patches of an image (ViT).
 #pragma once
 
+#include "heed/export.h"
 #include "heed/nn/linear.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// A convolution in time, activation(sum over k of W[:, :, k] x[t stride + k - padding] + b), with zero
 /// padding. From x [B, T, C] to [B, (T + 2 padding - K) / stride + 1, D].

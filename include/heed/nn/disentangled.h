@@ -10,9 +10,10 @@
 #include <memory>
 #include <optional>
 
+#include "heed/export.h"
 #include "heed/nn/attention.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Relative positions t - s as rows of a table: with `buckets`, small distances have a row each, and larger
 /// ones share rows whose width grows logarithmically up to `max_distance`.

@@ -10,9 +10,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/nn/feed_forward.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// y_t = sum over the k chosen experts e of p_te * expert_e(x_t), with p_t = softmax(router(x_t)) over all
 /// experts. The experts with the k largest p_te are chosen, of equal ones the first. An expert computes all

@@ -5,10 +5,11 @@
 
 #include <optional>
 
+#include "heed/export.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/part.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Two linear maps with an activation between them: down(f(up(x))). With a gate, down(f(gate(x)) * up(x))
 /// (Shazeer 2020, "GLU variants improve Transformer").

@@ -4,12 +4,13 @@
 
 #include <optional>
 
+#include "heed/export.h"
 #include "heed/nn/context.h"
 #include "heed/nn/weight.h"
 #include "heed/ops/loss.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// activation(x W^T + b): x [..., in], result [..., out].
 struct Linear {

@@ -7,9 +7,10 @@
 
 #include <memory>
 
+#include "heed/export.h"
 #include "heed/nn/attention.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 struct LinearSelfAttention {
   /// Projections, heads and norms of queries and keys; all else stays as it is.

@@ -5,10 +5,11 @@
 #include <cstdint>
 #include <optional>
 
+#include "heed/export.h"
 #include "heed/nn/context.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Adds scale * B A dropout(x) to a linear map of x; or, with in = V and out = D, scale * (B A)^T[ids] to the
 /// rows of a table [V, D], without dropout, as PEFT does.

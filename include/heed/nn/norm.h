@@ -2,10 +2,11 @@
 // either.
 #pragma once
 
+#include "heed/export.h"
 #include "heed/ops/norm.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 enum class NormKind { layer, rms };
 

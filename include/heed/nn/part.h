@@ -8,10 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/nn/pass.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// New rows of a state: row i becomes a copy of the old row from[i].
 struct RowReorder {

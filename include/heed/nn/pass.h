@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/nn/context.h"
 #include "heed/nn/positions.h"
 #include "heed/nn/rotary.h"
 #include "heed/ops/attention.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Number of tokens of each of R rows.
 struct SequenceLengths {

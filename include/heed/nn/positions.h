@@ -6,10 +6,11 @@
 #include <optional>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/ops/attention.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Position ids of the T tokens of each of B rows. An integer p converts to p, p + 1, ... for every row.
 struct PositionIds {

@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <functional>
 
+#include "heed/export.h"
 #include "heed/nn/linear.h"
 #include "heed/ops/recurrent.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 class RepeatedLinear;
 

@@ -7,10 +7,11 @@
 #include <optional>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/nn/positions.h"
 #include "heed/ops/rotary.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 enum class RotaryScalingKind {
   none,

@@ -20,10 +20,11 @@
 #include <string>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/nn/norm.h"
 #include "heed/nn/part.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// dropout(multiplier * norm_after(part(norm_before(x)))).
 struct Sublayer {

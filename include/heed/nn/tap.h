@@ -12,9 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Called with the tap's full name (`decoder.layers.3.cross_attn.weights`) and its value, or the selected
 /// part of it. Assigning another tensor of the same shape to `value` replaces it for the rest of the forward

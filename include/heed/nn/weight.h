@@ -5,11 +5,12 @@
 #include <optional>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/nn/lora.h"
 #include "heed/ops/matmul.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 class PackedWeight;
 

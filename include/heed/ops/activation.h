@@ -3,10 +3,11 @@
 
 #include <string_view>
 
+#include "heed/export.h"
 #include "heed/kernels/activation.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// max(x, 0)
 Tensor relu(const Tensor& x);

@@ -3,9 +3,10 @@
 // which takes scores as an additive mask.
 #pragma once
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// scores[b, t, s] = sum over a of v[a] tanh(q[b, t, a] + k[b, s, a]) for projected queries q [B, T, A] and
 /// keys k [B, S, A], and v [A]: [B, T, S]. f32 or f64, all of one dtype. Gradients for q, k and v; the

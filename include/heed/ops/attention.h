@@ -6,10 +6,11 @@
 #include <optional>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/random.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 struct AttentionOptions {
   std::optional<double> scale;  ///< factor of q k^T; 1/sqrt(d) when absent

@@ -2,9 +2,10 @@
 // products by relative position.
 #pragma once
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// y[b, h, t, s] = c2p[b, h, t, i] + p2c[b, h, s, i] with i = buckets[t - s + S - 1], [B, H, T, S]:
 /// content-to-position products c2p [B, H, T, R] and position-to-content products p2c [B, H, S, R] (one of

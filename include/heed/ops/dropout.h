@@ -2,10 +2,11 @@
 // the order of computation.
 #pragma once
 
+#include "heed/export.h"
 #include "heed/random.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Each element of x (f32 or f64) is kept with probability 1 - p and divided by 1 - p, else set to 0; p in
 /// [0, 1). Element i (row-major) is kept if stream.uniform(i) >= p. Srivastava et al., "Dropout".

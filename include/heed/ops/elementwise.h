@@ -2,9 +2,10 @@
 // function throws Error when the dtypes differ or the shapes do not broadcast. All have gradients.
 #pragma once
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);

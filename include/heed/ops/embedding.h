@@ -3,9 +3,10 @@
 
 #include <optional>
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// scale * table[ids]: table [V, D] (f32, f64; bf16 or f16, giving f32 and f32 gradients), ids i64 [...],
 /// result [..., D]. The row `padding_id` gets no gradient from lookups. Throws Error for an id outside [0,

@@ -3,10 +3,11 @@
 // and values that a query sees can be summed once for all queries.
 #pragma once
 
+#include "heed/export.h"
 #include "heed/ops/attention.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 struct LinearAttentionOptions {
   bool causal = false;      ///< query t attends to the keys s <= t; then T = S

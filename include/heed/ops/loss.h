@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <functional>
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 enum class Reduction { mean, sum, none };
 

@@ -1,10 +1,11 @@
 // Matrix products: batched matmul, and the linear layer.
 #pragma once
 
+#include "heed/export.h"
 #include "heed/ops/activation.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// While an object of this class exists on this thread, the products of f32 tensors that record a gradient
 /// (matmul, linear, the projection of linear_cross_entropy), and the products of their backward functions,

@@ -2,9 +2,10 @@
 // match.
 #pragma once
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// (x - mean) / sqrt(variance + eps) * weight + bias over the last axis; x [..., D], weight [D], bias [D] or
 /// undefined. Ba, Kiros and Hinton, "Layer normalization".

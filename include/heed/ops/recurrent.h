@@ -3,9 +3,10 @@
 // input depends on their last output.
 #pragma once
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// G is 4 for LSTM (input, forget, candidate, output) and 3 for GRU (reset, update, candidate). Biases may be
 /// undefined. Weights may be bf16 or f16 where no gradient is needed.

@@ -3,9 +3,10 @@
 
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Sum, mean and maximum over one axis (negative: counted from the end); `keep` keeps an axis of size 1.
 Tensor sum(const Tensor& x, int axis, bool keep = false);

@@ -2,9 +2,10 @@
 // transformer with rotary position embedding").
 #pragma once
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Which of the r rotary dims form a pair: i and i + r/2 (Hugging Face's LLaMA), or 2i and 2i + 1 (the
 /// paper).

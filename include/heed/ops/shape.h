@@ -4,9 +4,10 @@
 
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// The same elements in row-major order under another shape; one size may be -1 and is inferred. Returns a
 /// view where strides can express the result, else a copy.

@@ -2,9 +2,10 @@
 // wrong axis is a common mistake.
 #pragma once
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// exp(x - max) / sum exp(x - max) along `axis`. A slice of -inf only gives zeros, not NaN.
 Tensor softmax(const Tensor& x, int axis);

@@ -4,11 +4,12 @@
 
 #include <optional>
 
+#include "heed/export.h"
 #include "heed/kernels/sparse_pattern.h"
 #include "heed/ops/attention.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 struct SparseAttentionOptions {
   SparsePattern pattern = {};        ///< which keys a query attends to; always causal

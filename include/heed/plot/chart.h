@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// One line of a chart. Points are joined in the given order. The line has a gap where x or y is not finite
 /// (or, on a logarithmic axis, not above zero).

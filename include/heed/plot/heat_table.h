@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 struct HeatCell {
   std::string text;

@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// A measure of one head, or of a layer's heads together.
 struct AttentionMap {

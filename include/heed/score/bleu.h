@@ -11,7 +11,9 @@
 #include <string_view>
 #include <vector>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// How a line is split into words: 13a (mteval-v13a, used by WMT), intl (mteval-v14: every Unicode
 /// punctuation mark and symbol), char (a word is a code point), none (split at white space).

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/score/bleu.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// The lines whose source has `from` to `to` words (separated by white space).
 struct LengthGroup {

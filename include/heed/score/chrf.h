@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 struct ChrfOptions {
   int char_order = 6;

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// Entities found: precision, recall and F1 over all sentences (micro average), each in 0 .. 1.
 struct EntityReport {

@@ -5,7 +5,9 @@
 #include <span>
 #include <vector>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 struct LabelStatistics {
   std::int64_t right = 0;      ///< correct predictions

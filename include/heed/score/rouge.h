@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 struct RougeOptions {
   bool stemmer = false;  ///< words of more than three characters are stemmed (Porter, in NLTK's variant)

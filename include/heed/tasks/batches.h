@@ -10,10 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "heed/models/model.h"
-#include "heed/text/tokenizer.h"
+#include "heed/export.h"
+#include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
+
+struct Encoding;
+struct EncoderBatch;
+class EncoderModel;
+class Model;
+class Tokenizer;
 
 /// A text, or a pair that forms one input (a question and its context, or a premise and a hypothesis).
 struct TextPair {

@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/tasks/batches.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 struct LabelScore {
   std::size_t index = 0;  ///< index in the model's list of labels

@@ -10,11 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/norm.h"
 #include "heed/tasks/batches.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Pooling of the hidden states h_1 .. h_n of a text's tokens into one vector.
 enum class Pooling : std::uint8_t {

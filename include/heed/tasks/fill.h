@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/tasks/batches.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 struct FillCandidate {
   std::int64_t id = 0;

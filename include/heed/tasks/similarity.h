@@ -6,9 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 enum class Similarity : std::uint8_t {
   cosine,  ///< a . b / (|a| |b|); 0 if a or b is all zeros

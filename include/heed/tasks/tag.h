@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/tasks/batches.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// How token labels are merged into entities, as in Hugging Face's pipeline.
 enum class Aggregation : std::uint8_t {

@@ -9,10 +9,11 @@
 #include <memory>
 #include <string>
 
+#include "heed/export.h"
 #include "heed/text/sentencepiece.h"
 #include "heed/text/tokenizer.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Loads source.spm, target.spm and vocab.json; tokenizer_config.json and special_tokens_map.json if they
 /// exist; and target_vocab.json if tokenizer_config.json sets `separate_vocabs`.

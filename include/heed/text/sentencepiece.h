@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// Assigns the next sentence to its argument, or returns false at the end.
 using SentenceSource = std::function<bool(std::string& sentence)>;

@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// The tokens of one text or of a pair; all vectors have the same length.
 struct Encoding {

@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/text/sentencepiece.h"
 #include "heed/text/tokenizer.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// What to train. The types:
 /// - `character`: each character of the corpus is a token; the ids follow the code points. `<unk>`, the last

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "heed/core/utf8.h"
+#include "heed/export.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Returns the number of characters. A maximal invalid part counts as one, so repair does not change the
 /// count.

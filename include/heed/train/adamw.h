@@ -7,9 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/models/model.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 struct AdamWOptions {
   double beta1 = 0.9;

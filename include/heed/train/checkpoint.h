@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "heed/data/batch.h"
+#include "heed/export.h"
 #include "heed/io/safetensors.h"
 #include "heed/train/adamw.h"
 #include "heed/train/training_task.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// An evaluated step; higher scores are better.
 struct RankedStep {

@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "heed/distributed/communicator.h"
+#include "heed/export.h"
 #include "heed/train/recipe.h"
 #include "heed/train/training_task.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// One step, for a progress display.
 struct ProgressEvent {

@@ -9,9 +9,10 @@
 #include <string_view>
 
 #include "heed/data/data_options.h"
+#include "heed/export.h"
 #include "heed/models/adapter.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 struct Recipe {
   struct Task {

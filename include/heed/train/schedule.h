@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 enum class ScheduleKind { constant, linear, cosine, inverse_sqrt };
 

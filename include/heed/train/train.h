@@ -1,10 +1,11 @@
 // Trains a model from a recipe, from data to the finished model directory.
 #pragma once
 
+#include "heed/export.h"
 #include "heed/train/loop.h"
 #include "heed/train/recipe.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// Trains the recipe's model and writes to options.output: config.json, generation_config.json,
 /// model.safetensors and the tokenizer's files in Hugging Face layout, checkpoints/STEP/ (each of them a

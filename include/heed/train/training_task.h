@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "heed/data/batch.h"
+#include "heed/export.h"
 #include "heed/models/model.h"
 #include "heed/nn/context.h"
 
-namespace heed {
+namespace HEED_API heed {
 
 /// The loss of one micro-batch: a sum, not a mean, so that accumulated micro-batches are weighted by their
 /// tokens, and so are the shares of several processes.

@@ -1,0 +1,195 @@
+// The front door: one call opens a model with its tokenizer and settings, and its members do what the model
+// can do.
+//   const heed::LoadedModel model = heed::load("en-fr");
+//   std::puts(model.translate("The black cat drinks milk.").c_str());
+// The functions and classes that they call take models and tokenizers apart, and have every option.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heed/dtype.h"
+#include "heed/export.h"
+#include "heed/generate/complete.h"
+#include "heed/generate/translate.h"
+#include "heed/inspect/record.h"
+#include "heed/tasks/answer.h"
+#include "heed/tasks/classify.h"
+#include "heed/tasks/fill.h"
+#include "heed/tasks/tag.h"
+#include "heed/tensor.h"
+
+namespace HEED_API heed {
+
+class DecoderModel;
+class EncoderDecoderModel;
+class EncoderModel;
+class Model;
+class Taps;
+class Tokenizer;
+
+/// What a model can do.
+enum class Task : std::uint8_t { generate, translate, fill, classify, tag, answer, embed, attention };
+
+/// Returns what the task does, after "can": `translate`, `continue text`, `fill masks`, ...
+const char* verb(Task task);
+
+/// Returns what a model can do with text, its main task first; nothing if its inputs are pixels or sounds.
+std::vector<Task> tasks_of(const Model& model);
+
+/// Returns a description such as "a gpt2 decoder".
+std::string kind_of(const Model& model);
+
+/// A LoRA adapter by its name or directory, and the factor on what it adds.
+struct NamedAdapter {
+  std::string name;
+  double weight = 1.0;
+};
+
+struct LoadOptions {
+  DType dtype = DType::f32;  ///< of the weights in memory: f32 or bf16
+  std::vector<NamedAdapter> adapters = {};
+  /// False: an encoder without its head, for vectors of texts: the files may lack the head that config.json
+  /// names, as those of sentence-transformers do.
+  bool head = true;
+};
+
+/// Options of LoadedModel::generate() for one prompt, besides the settings.
+struct GenerateOptions {
+  /// Called with every part of the text once it is final (possibly empty). Returning false ends the text. Not
+  /// available with beam search, whose text is known only at the end.
+  std::function<bool(const std::string& part)> on_text = {};
+  std::vector<std::string> stop_strings = {};  ///< texts that end the continuation; they are kept in it
+  const std::atomic<bool>* stop = nullptr;     ///< cancels the call once true: it throws Cancelled
+};
+
+/// A label of a text, with its score (heed/tasks/classify.h).
+struct Label {
+  std::string name;
+  double score = 0;
+};
+
+/// Which weights LoadedModel::attention() returns. Empty lists mean all.
+struct AttentionChoice {
+  std::string kind = {};  ///< `cross`, `encoder` or `decoder`; empty: the first that the model has
+  std::vector<std::int64_t> layers = {};
+  std::vector<std::int64_t> heads = {};  ///< in increasing order; no others are computed
+  /// Of an encoder-decoder, the text that its decoder reads. Without one, its own translation.
+  std::optional<std::string> target = {};
+};
+
+/// Attention weights of one text.
+struct TextAttention {
+  std::vector<std::string> queries,
+      keys;                           ///< tokens; cross-attention: those that are produced, and the source's
+  std::vector<RecordedLayer> layers;  ///< `weights` f32 [chosen heads, queries, keys]
+};
+
+/// A model with its tokenizer and settings, as load() returns it. Copies share weights and tokenizer, and
+/// each has its own settings.
+///
+/// Calls record no gradients. A call for something that the model cannot do throws Error saying what the
+/// model is and can do; so does a text that cannot be used. Calls with a span take many texts, in batches,
+/// and return one result for each, in order; the result of a text does not depend on the others.
+/// Threads: several may call const functions of one object, or of copies, at once.
+class LoadedModel {
+ public:
+  const std::string& directory() const;
+  std::string kind() const;         ///< kind_of(model())
+  std::vector<Task> tasks() const;  ///< tasks_of(model()), of an encoder without its head: embed, attention
+  bool can(Task task) const;
+
+  /// The settings of generate() and translate(): at first those of the model's files.
+  GenerationOptions& generation() { return generation_; }
+  const GenerationOptions& generation() const { return generation_; }
+  /// Chooses the languages of a model that translates between several, as it spells them (fr, fra_Latn,
+  /// fr_XX); nullopt leaves what is set. Throws Error naming the nearest languages for an unknown one.
+  void set_languages(std::optional<std::string> source, std::optional<std::string> target);
+
+  /// Continues a prompt. Returns the new text, which often begins with a space. A model for chats reads a
+  /// conversation as one prompt, in the form of its template, which the caller writes: heed applies no chat
+  /// templates yet.
+  std::string generate(const std::string& prompt, const GenerateOptions& options = {}) const;
+  /// Prompts with every option: complete() (heed/generate/complete.h). The settings are options.generation,
+  /// not those of this object: begin with `options.generation = model.generation()`.
+  std::vector<std::vector<Completion>> generate(std::span<const std::string> prompts,
+                                                const CompleteOptions& options) const;
+
+  /// Translates, or summarizes, or whatever the encoder-decoder was trained for.
+  std::string translate(const std::string& text) const;
+  std::vector<std::string> translate(std::span<const std::string> texts) const;
+  std::vector<std::string> translate(std::initializer_list<std::string> texts) const;
+  /// With every option, as generate(): heed::translate() (heed/generate/translate.h).
+  std::vector<Translation> translate(std::span<const std::string> texts,
+                                     const TranslateOptions& options) const;
+
+  /// The most probable tokens for each mask token of a text (heed/tasks/fill.h).
+  FilledText fill(const std::string& text, std::int64_t top_k = 5) const;
+  std::vector<FilledText> fill(std::span<const std::string> texts, std::int64_t top_k,
+                               const TaskOptions& options = {}) const;
+
+  /// The `top_k` labels (0: all) with the highest scores, highest first.
+  std::vector<Label> classify(const std::string& text, std::int64_t top_k = 0) const;
+  std::vector<Label> classify(const TextPair& text, std::int64_t top_k = 0) const;
+  std::vector<std::vector<Label>> classify(std::span<const TextPair> texts, std::int64_t top_k,
+                                           const TaskOptions& options = {}) const;
+
+  /// The entities of a text (heed/tasks/tag.h).
+  std::vector<TaggedText> tag(const std::string& text) const;
+  std::vector<std::vector<TaggedText>> tag(std::span<const std::string> texts,
+                                           const TagOptions& options) const;
+
+  /// The part of a context that best answers a question (heed/tasks/answer.h).
+  Answer answer(const std::string& question, const std::string& context) const;
+  std::vector<std::vector<Answer>> answer(std::span<const Question> questions,
+                                          const AnswerOptions& options) const;
+
+  /// One vector for each text, f32 [texts, D], by the model's modules.json (heed/tasks/embed.h). similarity()
+  /// and nearest() compare them.
+  Tensor embed(std::span<const std::string> texts, const TaskOptions& options = {}) const;
+  Tensor embed(std::initializer_list<std::string> texts) const;
+
+  /// The attention weights of a text, of chosen layers and heads. Throws Error if one does not exist.
+  TextAttention attention(const std::string& text, const AttentionChoice& options = {}) const;
+  /// Model::forward() of a text: `taps` read and replace values on the way (heed/nn/tap.h). An
+  /// encoder-decoder also needs the `target` that its decoder reads, else its own translation. Throws Error
+  /// if a pattern of `taps` matches nothing.
+  TensorMap forward(const std::string& text, Taps& taps, const std::optional<std::string>& target = {}) const;
+
+  /// The parts, for the functions of the layers below.
+  const Model& model() const;
+  const DecoderModel& decoder() const;                 ///< throws Error for other models
+  const EncoderDecoderModel& encoder_decoder() const;  ///< throws Error for other models
+  const EncoderModel& encoder() const;                 ///< throws Error for other models
+  /// The tokenizer, which is loaded when it is first needed. Throws Error if its files are missing or
+  /// malformed.
+  const Tokenizer& tokenizer() const;
+
+ private:
+  struct State;
+  explicit LoadedModel(std::shared_ptr<const State> state);
+  friend LoadedModel load(const std::string& name, const LoadOptions& options);
+  /// Throws Error unless the model can do this.
+  void require(Task task) const;
+  /// The model's inputs for a text, and the tokens of each kind of attention.
+  struct Input;
+  Input input(const std::string& text, const std::optional<std::string>& target) const;
+
+  std::shared_ptr<const State> state_;
+  std::shared_ptr<const Tokenizer> tokenizer_;  // with other languages than the shared one
+  GenerationOptions generation_;
+};
+
+/// Opens a model by its directory or name, or by that of a LoRA adapter, whose base is opened with it.
+/// Names are looked up in $HEED_MODELS, among the installed models and in the Hugging Face cache
+/// (heed/models/find_model.h). Throws Error if nothing is found, or if files are missing or malformed.
+LoadedModel load(const std::string& name, const LoadOptions& options = {});
+
+}  // namespace heed

@@ -1,0 +1,56 @@
+// Finds the directory of a model by its name, as the command and load() do.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "heed/export.h"
+#include "heed/models/adapter.h"
+
+namespace HEED_API heed {
+
+/// Returns the folders `name` (models, recipes) of what comes with heed, in the order in which they are
+/// searched:
+/// - share/heed/NAME of the prefix in whose bin/ the program is; for a program in the folder where heed was
+///   built, NAME of its source tree;
+/// - those of heed/NAME in $XDG_DATA_HOME (~/.local/share) and $XDG_DATA_DIRS (/usr/local/share and
+/// /usr/share)
+///   that exist.
+std::vector<std::filesystem::path> folders_of_heed(const std::string& name);
+
+/// Returns the folders of installed models: those of $HEED_MODELS, separated by ':', then
+/// folders_of_heed("models").
+std::vector<std::filesystem::path> model_folders();
+
+/// A model that has a name.
+struct KnownModel {
+  std::string name;
+  std::filesystem::path directory;  ///< empty: in the Hugging Face cache, but not complete
+};
+/// Returns the models that find_model() finds by name, in the order in which it looks for them.
+std::vector<KnownModel> known_models();
+
+/// Returns the directory that a name refers to: a directory itself; else NAME in one of model_folders(); else
+/// the snapshot of the repository NAME (`owner/name`, `name`, or `owner/name@revision`; default revision:
+/// main) in the Hugging Face cache. Throws Error saying where it looked and what to run, and for a file (or a
+/// folder of nothing but files) of another format what that is.
+std::filesystem::path find_model(const std::string& name);
+/// The same with these folders and the cache `hub`.
+std::filesystem::path find_model(const std::string& name, const std::vector<std::filesystem::path>& folders,
+                                 const std::filesystem::path& hub);
+
+/// Returns the adapter of that name. Throws Error if it is not found, or is no adapter.
+AdapterSource find_adapter(const std::string& name, double weight = 1.0);
+
+/// Where a model is.
+struct LocatedModel {
+  std::filesystem::path directory;
+  std::vector<AdapterSource> adapters = {};
+};
+
+/// find_model() for a model or an adapter alone, of which it finds the base as well: the adapter is then in
+/// `adapters`.
+LocatedModel locate_model(const std::string& name);
+
+}  // namespace heed

@@ -1,0 +1,230 @@
+// The front door: the same results as the layers below, and errors that say what a model can do.
+#include "heed/api/loaded_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "heed/autograd.h"
+#include "heed/error.h"
+#include "heed/heed.h"
+#include "heed/models/model.h"
+#include "heed/models/registry.h"
+#include "heed/ops/shape.h"
+#include "heed/tasks/embed.h"
+#include "heed/text/tokenizer.h"
+
+namespace heed {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+
+std::string fixture(const std::string& name) { return HEED_FIXTURES "/" + name; }
+
+template <class Statement>
+std::string error_of(const Statement& statement) {
+  try {
+    statement();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::vector<float> numbers(const Tensor& tensor) { return tensor.contiguous().to_vector<float>(); }
+
+TEST(LoadedModel, TranslatesAsTheFunctionsBelow) {
+  const LoadedModel model = load("en-fr");
+  EXPECT_EQ(model.kind(), "a marian encoder-decoder");
+  EXPECT_THAT(model.tasks(), ElementsAre(Task::translate, Task::embed, Task::attention));
+  EXPECT_EQ(model.translate("The black cat drinks milk."), "Le chat noir boit du lait.");
+  const std::vector<std::string> texts{"Good morning.", "", "I like tea."};
+  TranslateOptions options;
+  options.generation = load_generation_options(model.directory());
+  const auto expected =
+      translate(*load_encoder_decoder(model.directory()), *load_tokenizer(model.directory()), texts, options);
+  const std::vector<std::string> translations = model.translate(texts);
+  ASSERT_EQ(translations.size(), 3u);
+  for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(translations[i], expected[i].text()) << texts[i];
+  EXPECT_THAT(model.translate({"Good morning.", "I like tea."}),
+              ElementsAre(translations[0], translations[2]));
+}
+
+TEST(LoadedModel, StreamsAndStops) {
+  LoadedModel model = load("shakespeare");
+  EXPECT_THAT(model.tasks(), ElementsAre(Task::generate, Task::embed, Task::attention));
+  model.generation().max_new_tokens = 12;
+  std::string streamed;
+  const auto listen = [&](const std::string& part) {
+    streamed += part;
+    return true;
+  };
+  const std::string text = model.generate("KING RICHARD", {.on_text = listen});
+  EXPECT_THAT(text, testing::StartsWith(" II:"));
+  EXPECT_EQ(streamed, text);
+  const std::string stopped = model.generate("KING RICHARD", {.stop_strings = {"II"}});
+  EXPECT_THAT(stopped, AllOf(HasSubstr("II"), testing::Not(HasSubstr("\n"))));
+  std::size_t parts = 0;
+  const std::string ended =
+      model.generate("KING RICHARD", {.on_text = [&](const std::string&) { return ++parts < 2; }});
+  EXPECT_EQ(parts, 2u);
+  EXPECT_LT(ended.size(), text.size());
+  const std::atomic<bool> stop{true};
+  EXPECT_THROW(model.generate("KING RICHARD", {.stop = &stop}), Cancelled);
+}
+
+TEST(LoadedModel, CopiesShareTheModelAndHaveTheirOwnSettings) {
+  LoadedModel model = load("shakespeare");
+  model.generation().max_new_tokens = 2;
+  LoadedModel longer = model;
+  longer.generation().max_new_tokens = 8;
+  EXPECT_EQ(&longer.model(), &model.model());
+  EXPECT_EQ(&longer.tokenizer(), &model.tokenizer());
+  EXPECT_LT(model.generate("KING").size(), longer.generate("KING").size());
+}
+
+TEST(LoadedModel, ReadsTexts) {
+  const std::vector<Label> labels = load("reviews").classify("A moving story, told with great care.");
+  ASSERT_EQ(labels.size(), 2u);
+  EXPECT_EQ(labels[0].name, "positive");
+  EXPECT_GT(labels[0].score, 0.9);
+  EXPECT_NEAR(labels[0].score + labels[1].score, 1.0, 1e-6);
+  const FilledText filled = load("reviews-mlm").fill("This film was a complete [MASK] of time.", 2);
+  ASSERT_EQ(filled.size(), 1u);
+  ASSERT_EQ(filled[0].size(), 2u);
+  EXPECT_EQ(filled[0][0].token, "waste");
+
+  const LoadedModel tagger = load(fixture("encoders/bert-tag"));
+  EXPECT_EQ(tagger.tasks().front(), Task::tag);
+  const std::vector<std::string> texts{"Ada lived in London."};
+  EXPECT_EQ(tagger.tag(texts[0]).size(), tag(tagger.encoder(), tagger.tokenizer(), texts).front().size());
+  const LoadedModel reader = load(fixture("encoders/bert-qa"));
+  const std::vector<Question> questions{{"Who came?", "The cat came with the dog."}};
+  const Answer expected = answer(reader.encoder(), reader.tokenizer(), questions).front().front();
+  EXPECT_EQ(reader.answer("Who came?", "The cat came with the dog.").text, expected.text);
+}
+
+TEST(LoadedModel, EmbedsWithAndWithoutTheHead) {
+  const LoadedModel whole = load("reviews"), body = load("reviews", {.head = false});
+  EXPECT_EQ(whole.tasks().front(), Task::classify);
+  EXPECT_THAT(body.tasks(), ElementsAre(Task::embed, Task::attention));
+  const Tensor vectors = whole.embed({"A good film.", "A bad film."});
+  EXPECT_EQ(vectors.size(0), 2);
+  EXPECT_EQ(numbers(vectors), numbers(body.embed({"A good film.", "A bad film."})));
+}
+
+TEST(LoadedModel, RecordsNoGradients) {
+  const LoadedModel model = load("reviews");
+  EXPECT_FALSE(model.embed({"A good film."}).requires_grad());
+  Taps none;
+  EXPECT_FALSE(model.forward("A good film.", none).at("logits").requires_grad());
+}
+
+TEST(LoadedModel, ShowsTheAttentionOfChosenHeads) {
+  const LoadedModel model = load("en-fr");
+  const AttentionChoice all{.kind = "cross", .target = "J'aime le thé."};
+  const TextAttention whole = model.attention("I like tea.", all);
+  ASSERT_EQ(whole.layers.size(), 2u);
+  EXPECT_EQ(whole.queries.back(), "</s>");
+  EXPECT_EQ(whole.keys.front(), "▁I");
+  const std::int64_t queries = std::ssize(whole.queries), keys = std::ssize(whole.keys);
+  AttentionChoice choice = all;
+  choice.layers = {1};
+  choice.heads = {2, 5};
+  const TextAttention some = model.attention("I like tea.", choice);
+  ASSERT_EQ(some.layers.size(), 1u);
+  EXPECT_EQ(some.layers[0].name, "decoder.layers.1.cross_attn");
+  const Tensor weights = some.layers[0].weights;
+  ASSERT_EQ(weights.shape(), (Shape{2, queries, keys}));
+  EXPECT_EQ(numbers(slice(weights, 0, 0, 1)), numbers(slice(whole.layers[1].weights, 0, 2, 3)));
+  EXPECT_EQ(numbers(slice(weights, 0, 1, 2)), numbers(slice(whole.layers[1].weights, 0, 5, 6)));
+
+  choice.layers = {7};
+  EXPECT_THAT(error_of([&] { model.attention("I like tea.", choice); }), HasSubstr("layer 7 not found"));
+  EXPECT_THAT(error_of([&] { model.attention("I like tea.", {.kind = "crss"}); }),
+              HasSubstr("expected the kind cross or encoder or decoder, got crss"));
+  EXPECT_THAT(error_of([&] { load("reviews").attention("Good.", {.target = "Bon."}); }),
+              HasSubstr("cannot translate"));
+}
+
+TEST(LoadedModel, TapsReadAndReplaceValuesOfAText) {
+  const LoadedModel model = load("reviews");
+  const std::string text = "A moving story, told with great care.";
+  Taps none, ablation, misspelled;
+  ablation.listen("encoder.layers.0.self_attn.heads", {.heads = {1}}, replace_by_zeros());
+  misspelled.listen("encoder.layer.0.self_attn.heads", replace_by_zeros());
+  EXPECT_NE(numbers(model.forward(text, none).at("logits")),
+            numbers(model.forward(text, ablation).at("logits")));
+  EXPECT_THAT(error_of([&] { model.forward(text, misspelled); }),
+              HasSubstr("no value of the model matches encoder.layer.0"));
+}
+
+TEST(LoadedModel, SaysWhatAModelCanDo) {
+  const LoadedModel model = load("en-fr");
+  EXPECT_THAT(error_of([&] { model.generate("Once"); }),
+              EndsWith("en-fr: a marian encoder-decoder cannot continue text "
+                       "(it can translate, embed texts, show attention)"));
+  EXPECT_THAT(error_of([&] { model.encoder(); }),
+              EndsWith("expected an encoder, got a marian encoder-decoder"));
+  const LoadedModel image = load(fixture("vit-model"));
+  EXPECT_TRUE(image.tasks().empty());
+  EXPECT_THAT(error_of([&] { image.embed({"text"}); }), HasSubstr("(it takes tensors: see Model::forward)"));
+  EXPECT_THAT(error_of([] { load("en-fx"); }), HasSubstr("did you mean en-fr?"));
+  EXPECT_THAT(error_of([] { load("en-fr", {.adapters = {{"en-fr"}}}); }), HasSubstr("expected an adapter"));
+}
+
+TEST(LoadedModel, TakesAdapters) {
+  const std::string base = fixture("decoders/gpt2"), adapter = fixture("adapters/gpt2");
+  const LoadedModel plain = load(base), adapted = load(base, {.adapters = {{adapter}}}),
+                    without = load(base, {.adapters = {{adapter, 0.0}}});
+  const TensorMap inputs{{"input_ids", Tensor::from(std::vector<std::int64_t>{5, 9, 20}, {1, 3})}};
+  const NoGradients guard;
+  const auto logits = [&](const LoadedModel& model) {
+    return numbers(model.model().forward(inputs).at("logits"));
+  };
+  EXPECT_EQ(logits(plain), logits(without));
+  EXPECT_NE(logits(plain), logits(adapted));
+}
+
+TEST(LoadedModel, ChoosesLanguages) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("heed_api_test_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  for (const char* name : {"config.json", "model.safetensors", "generation_config.json"})
+    fs::copy_file(fixture("m2m100/") + name, folder / name, fs::copy_options::overwrite_existing);
+  fs::copy_file(fixture("tokenizers/languages/nllb.json"), folder / "tokenizer.json",
+                fs::copy_options::overwrite_existing);
+  std::ofstream(folder / "tokenizer_config.json") << R"({"tokenizer_class": "NllbTokenizer"})";
+  LoadedModel model = load(folder.string());
+  const LoadedModel before = model;
+  EXPECT_THAT(error_of([&] { model.set_languages("eng", {}); }), HasSubstr("language"));
+  model.set_languages("eng_Latn", "deu_Latn");
+  model.set_languages("fra_Latn", {});
+  const Languages& languages = *model.tokenizer().languages();
+  EXPECT_EQ(languages.source.name, "fra_Latn");
+  EXPECT_EQ(languages.target->name, "deu_Latn");
+  EXPECT_EQ(model.generation().forced_bos_token_id, languages.target->id);
+  EXPECT_NE(before.generation().forced_bos_token_id, languages.target->id);
+  EXPECT_NE(before.tokenizer().languages()->source.name, "fra_Latn");
+  fs::remove_all(folder);
+}
+
+TEST(LoadedModel, ThreadsShareOneModel) {
+  const LoadedModel model = load("en-fr");
+  std::vector<std::string> results(4);
+  std::vector<std::thread> threads;
+  for (std::string& result : results)
+    threads.emplace_back([&] { result = model.translate("The black cat drinks milk."); });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& result : results) EXPECT_EQ(result, "Le chat noir boit du lait.");
+}
+
+}  // namespace
+}  // namespace heed
