@@ -36,7 +36,7 @@ Work gemm_work(const GemmSizes& a) {
   // The weights of a loaded model are packed by the first matrix product; other tensors are not.
   const Tensor numbers = random_tensor({a.n, a.k}, a.dtype == DType::f32 ? DType::bf16 : DType::f32, 1);
   while (static_cast<std::int64_t>(operands->weights.size()) < copies) {
-    operands->weights.push_back(a.plain ? numbers.to(a.dtype) : numbers.to_when_needed(a.dtype));
+    operands->weights.push_back(a.plain ? numbers.to(a.dtype) : numbers.to_lazy(a.dtype));
     operands->product(operands->weights.size() - 1);
   }
   work.run = [operands, copies](std::int64_t repeat) {

@@ -179,8 +179,8 @@ void MarianTokenizer::save(const std::filesystem::path& directory) const {
   write_file(directory / "target.spm", target_.model().serialized());
   source_.vocabulary().save(directory / "vocab.json");
   if (config_.separate_vocabs) target_.vocabulary().save(directory / "target_vocab.json");
-  write_file(directory / "tokenizer_config.json", config.dump(2) + "\n");
-  write_file(directory / "special_tokens_map.json", tokens.dump(2) + "\n");
+  write_file(directory / "tokenizer_config.json", json_text(config, 2) + "\n");
+  write_file(directory / "special_tokens_map.json", json_text(tokens, 2) + "\n");
 }
 
 std::unique_ptr<Tokenizer> load_marian_tokenizer(const std::filesystem::path& directory) {
