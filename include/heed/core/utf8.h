@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace heed {
+#include "heed/export.h"
+
+namespace HEED_API heed {
 
 /// Returns the index of the first byte that is not part of a well-formed UTF-8 sequence (overlong forms,
 /// surrogates and values above U+10FFFF are not well-formed), or nullopt if all of `text` is valid.
