@@ -8,6 +8,7 @@
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
+#include "cli/terminal.h"
 #include "heed/io/file.h"
 #include "heed/io/json.h"
 
@@ -62,6 +63,9 @@ void run(AnswerArguments arguments, const Globals& globals) {
     throw UsageError(arguments.context ? "answer: expected --context or --context-file, got both"
                                        : "answer: missing --context or --context-file (the text that holds "
                                          "the answers)");
+  if (!arguments.answering.impossible && arguments.answering.null_factor != AnswerOptions().null_factor &&
+      !globals.quiet)
+    warn("--null-threshold has no effect without --impossible");
   arguments.texts = arguments.questions;
   const std::string context = arguments.context ? valid_text(*arguments.context, "--context", globals.quiet)
                                                 : valid_text(read_file(arguments.context_file),

@@ -11,7 +11,6 @@
 #include "cli/evaluate_lengths.h"
 #include "cli/generation_arguments.h"
 #include "cli/input.h"
-#include "cli/language_options.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"

@@ -10,7 +10,6 @@
 #include "cli/generation_arguments.h"
 #include "cli/hypotheses.h"
 #include "cli/input.h"
-#include "cli/language_options.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
