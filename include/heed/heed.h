@@ -68,6 +68,7 @@
 #include "heed/tensor.h"
 #include "heed/text/marian.h"
 #include "heed/text/sentencepiece.h"
+#include "heed/text/task_options.h"
 #include "heed/text/tokenizer.h"
 #include "heed/text/training.h"
 #include "heed/text/unicode.h"

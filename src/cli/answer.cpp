@@ -4,7 +4,7 @@
 #include <fmt/core.h>
 
 #include "cli/cli.h"
-#include "cli/input.h"
+#include "cli/lines.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
@@ -16,7 +16,6 @@ namespace heed::cli {
 namespace {
 
 struct AnswerArguments : TaskArguments {
-  std::vector<std::string> questions;
   std::optional<std::string> context;
   std::string context_file;
   AnswerOptions answering;
@@ -66,7 +65,6 @@ void run(AnswerArguments arguments, const Globals& globals) {
   if (!arguments.answering.impossible && arguments.answering.null_factor != AnswerOptions().null_factor &&
       !globals.quiet)
     warn("--null-threshold has no effect without --impossible");
-  arguments.texts = arguments.questions;
   const std::string context = arguments.context ? valid_text(*arguments.context, "--context", globals.quiet)
                                                 : valid_text(read_file(arguments.context_file),
                                                              arguments.context_file, globals.quiet);
@@ -74,22 +72,18 @@ void run(AnswerArguments arguments, const Globals& globals) {
   const std::filesystem::path& directory = located.directory;
   const auto model = load_encoder_with(located, weights_dtype(arguments.dtype), EncoderHead::span, globals);
   const auto tokenizer = load_tokenizer(directory);
-  for_each_window(
-      arguments, globals,
-      [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines& failed) {
-        std::size_t line = options.first_line;
-        static_cast<TaskOptions&>(arguments.answering) = options;
+  for_each_line(
+      arguments.texts, arguments.batch_tokens, globals,
+      [&](const std::vector<std::string>& texts, const TaskOptions& options) {
+        arguments.answering.task = options;
         std::vector<Question> questions;
         for (const std::string& text : texts) questions.push_back({text, context});
-        for (auto& answers : answer(*model, *tokenizer, questions, arguments.answering)) {
-          if (failed.print_in_place_of(line++)) continue;
-          if (globals.json) {
-            print_json(answers, arguments.answering.top_k > 1);
-          } else {
-            for (Answer& one : answers) one.text = on_one_line(one.text);
-            print_text(answers);
-          }
-        }
+        return answer(*model, *tokenizer, questions, arguments.answering);
+      },
+      [&](std::vector<Answer>& answers, const Line&) {
+        if (globals.json) return print_json(answers, arguments.answering.top_k > 1);
+        for (Answer& one : answers) one.text = on_one_line(one.text);
+        print_text(answers);
       });
 }
 
@@ -99,7 +93,7 @@ void add_answer(CLI::App& app, const Globals& globals) {
   CLI::App* command =
       app.add_subcommand("answer", "Answer questions with a span of a text (extractive question answering)");
   auto a = std::make_shared<AnswerArguments>();
-  command->add_option("--question", a->questions, "A question; without any, the lines of stdin")
+  command->add_option("--question", a->texts, "A question; without any, the lines of stdin")
       ->allow_extra_args(false)
       ->type_name("TEXT")
       ->group("Input");
@@ -122,7 +116,7 @@ void add_answer(CLI::App& app, const Globals& globals) {
       ->capture_default_str()
       ->type_name("N")
       ->group("Input");
-  add_encoder_options(*command, *a);
+  add_model_options(*command, *a)->required();
   command
       ->add_option("--top-k", a->answering.top_k, "Number of answers to each question, the likeliest first")
       ->transform(whole_number(1))

@@ -12,11 +12,9 @@
 #include <string_view>
 
 #include "cli/cli.h"
-#include "cli/completion.h"
-#include "cli/failed_lines.h"
 #include "cli/failures.h"
 #include "cli/help.h"
-#include "cli/input.h"
+#include "cli/lines.h"
 #include "cli/option_values.h"
 #include "cli/processes.h"
 #include "cli/signals.h"
@@ -182,6 +180,7 @@ int run(int argc, char** argv) {
   app.get_version_ptr()->group(kCommonOptions);
   add_commands(app, globals);
   add_help(app);
+  unprotect_values(app);
   app.parse_complete_callback([&] {
     if (globals.threads > 0) set_threads(globals.threads);
     join_processes(chosen_command(app), globals);
