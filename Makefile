@@ -69,7 +69,7 @@ asan: deps
 tsan: deps
 	$(call step,"Build what shares memory among threads with the thread sanitizer ($(JOBS) jobs)")
 	@cmake --preset tsan $(CMAKE_ARGS) --log-level=WARNING
-	@cmake --build --preset tsan --parallel $(JOBS) --target heed_core_test heed_kernels_test heed_nn_test heed_models_test heed_explore_test
+	@cmake --build --preset tsan --parallel $(JOBS) --target heed_core_test heed_kernels_test heed_nn_test heed_models_test heed_server_test heed_explore_test
 	$(call step,"Test with the thread sanitizer")
 	@ctest --preset tsan -j $(TEST_JOBS)
 
@@ -87,6 +87,7 @@ install: build
 check:
 	@scripts/check-includes.sh
 	@scripts/check-includes-test.sh
+	@scripts/modules-table.sh --check
 	@scripts/check-tests.sh
 	@scripts/check-docs.sh
 	@scripts/check-docs-test.sh

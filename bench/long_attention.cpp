@@ -12,7 +12,7 @@
 
 #include "heed/error.h"
 #include "heed/io/json.h"
-#include "heed/score/chart.h"
+#include "heed/plot/chart.h"
 
 namespace {
 

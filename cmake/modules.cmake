@@ -1,5 +1,22 @@
 # A module is an object library, so that a module's tests need only the modules below it; libheed is all of them.
 
+# From src/modules.txt: HEED_LIBRARY_MODULES and HEED_COMMAND_MODULES, and for each module those that it includes.
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS src/modules.txt)
+file(STRINGS ${PROJECT_SOURCE_DIR}/src/modules.txt lines REGEX "^[a-z]")
+foreach(line ${lines})
+  if(NOT line MATCHES "^([a-z]+) *[|] *([a-z]+) *[|] *([a-z+ ]*)[|]")
+    message(FATAL_ERROR "src/modules.txt: expected MODULE | BUILT IN | INCLUDES | WHAT IT HOLDS, got ${line}")
+  endif()
+  set(module ${CMAKE_MATCH_1})
+  if(CMAKE_MATCH_2 STREQUAL libheed)
+    list(APPEND HEED_LIBRARY_MODULES ${module})
+  elseif(CMAKE_MATCH_2 STREQUAL command)
+    list(APPEND HEED_COMMAND_MODULES ${module})
+  endif()
+  string(REGEX MATCHALL "[a-z]+" below "${CMAKE_MATCH_3}")
+  set_property(GLOBAL PROPERTY HEED_${module}_MODULES ${below})
+endforeach()
+
 # What most sources include is parsed once for a target, where each source is compiled alone.
 set(HEED_COMMON_HEADERS <algorithm> <array> <atomic> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional> <map>
                         <memory> <mutex> <optional> <set> <span> <string> <string_view> <thread> <utility> <vector>)
@@ -14,11 +31,10 @@ function(heed_precompile target)
   endif()
 endfunction()
 
-# heed_module(NAME [COLD] SOURCES files... MODULES modules below... PRIVATE third-party targets...)
+# heed_module(NAME [COLD] SOURCES files... PRIVATE third-party targets...)
 # COLD: the time goes into the modules below it; optimising this one would only take time to compile.
 function(heed_module name)
-  cmake_parse_arguments(MODULE "COLD" "" "SOURCES;MODULES;PRIVATE" ${ARGN})
-  set_property(GLOBAL PROPERTY HEED_${name}_MODULES ${MODULE_MODULES})
+  cmake_parse_arguments(MODULE "COLD" "" "SOURCES;PRIVATE" ${ARGN})
   set_property(GLOBAL PROPERTY HEED_${name}_PRIVATE ${MODULE_PRIVATE})
   add_library(heed_${name} OBJECT ${MODULE_SOURCES})
   target_include_directories(heed_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)

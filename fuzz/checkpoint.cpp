@@ -1,7 +1,7 @@
 // What a training run is resumed from: the state, the weights, the optimiser's numbers and the log.
 #include "heed/train/checkpoint.h"
 
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "reader.h"
 #include "train/run_log.h"
 

@@ -1,6 +1,6 @@
 // Labelled texts for training, in every format: a file's bytes read as each of them.
+#include "data/labelled_data.h"
 #include "reader.h"
-#include "train/labelled_data.h"
 
 namespace {
 
@@ -16,15 +16,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const heed::fuzz::Folder folder;
   const std::filesystem::path file = folder.path() / "labelled";
   folder.put("labelled", heed::fuzz::text_of(data, size));
-  heed::Recipe recipe;
+  heed::DataOptions options;
   for (const char* format : {"tsv", "jsonl", "labelled"}) {
-    for (const char* problem : {"single-label", "multi-label"}) {
-      recipe.data.format = format;
-      recipe.task.problem = problem;
-      heed::fuzz::check(folder, [&] { read_all(heed::read_labelled(file, recipe, folder.path())); });
+    for (const bool multi_label : {false, true}) {
+      options.format = format;
+      heed::fuzz::check(folder,
+                        [&] { read_all(heed::read_labelled(file, options, multi_label, folder.path())); });
     }
   }
-  heed::fuzz::check(folder, [&] { read_all(heed::read_conll(file, recipe.data, folder.path())); });
+  heed::fuzz::check(folder, [&] { read_all(heed::read_conll(file, options, folder.path())); });
   heed::fuzz::check(folder, [&] { read_all(heed::read_squad(file, folder.path())); });
   return 0;
 }

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Checks the module structure of the sources under a root (default: this tree):
-# - a module includes itself and modules below it, never one above or beside it;
+# - a module includes itself and the modules that its line in src/modules.txt names;
 # - a public header includes the standard library and public headers, nothing else;
+# - kernels are called from tensor and ops alone, so that another backend has one place to be chosen; the measurements of
+#   heed bench ask kernels/machine.h for the limits of the processor;
 # - libcurl appears in src/hub alone: nothing else opens a connection;
-# - Boost appears in src/explore/http_server.cpp alone: nothing else listens;
+# - Boost appears in src/server/http_server.cpp alone: nothing else listens;
 # - mpi.h appears in src/mpi/mpi.cpp alone;
 # - no source uses OpenMP, whose threads would be added to those of heed/threads.h;
 # - only src/cli prints or exits (src/core/error.cpp stops the program when an assertion fails);
@@ -27,40 +29,27 @@ fi
 awk '
 BEGIN {
   most_lines = 700
-  # The modules each module may include, besides itself.
-  below["core"]     = ""
-  below["kernels"]  = "core"
-  below["distributed"] = "core"
-  below["mpi"]      = "core distributed"
-  below["tensor"]   = "core kernels"
-  below["ops"]      = "core kernels tensor"
-  below["nn"]       = "core kernels tensor ops"
-  below["text"]     = "core"
-  below["score"]    = "core"
-  below["io"]       = "core tensor"
-  below["data"]     = "core io text tensor"
-  below["models"]   = "core kernels tensor ops nn io text"
-  below["tasks"]    = below["models"] " models"
-  below["generate"] = below["models"] " models"
-  below["inspect"]  = below["generate"] " generate"
-  below["train"]    = below["generate"] " generate data score tasks distributed"
-  below["doctor"]   = below["generate"] " generate"
-  below["hub"]      = below["io"] " io"
-  below["explore"]  = below["inspect"] " inspect tasks"
-  below["cli"]      = below["train"] " train inspect doctor tasks hub mpi explore"
-  for (module in below) {
-    allowed[module, module] = 1
-    n = split(below[module], list, " ")
-    for (i = 1; i <= n; ++i) allowed[module, list[i]] = 1
-  }
-  # Public headers in include/heed/ itself.
+  while ((getline line < "src/modules.txt") > 0) if (line ~ /^[a-z]/) add_module(line)
+  close("src/modules.txt")
+  # Public headers in include/heed/ itself: those of core, tensor.h, autograd.h, and MODULE.h for a whole module.
   n = split("error cancelled dtype shape buffer threads random", list, " ")
   for (i = 1; i <= n; ++i) top_header[list[i]] = "core"
-  top_header["activation"] = "kernels"
-  top_header["sparse_pattern"] = "kernels"
-  top_header["tensor"] = top_header["autograd"] = top_header["gradient_listener"] = "tensor"
-  for (module in below) if (!(module in top_header)) top_header[module] = module
+  top_header["tensor"] = top_header["autograd"] = "tensor"
+  for (module in modules) if (!(module in top_header)) top_header[module] = module
   top_header["heed"] = "everything"
+}
+
+# A line of src/modules.txt: the module may include itself, the modules named, and for `x+` those of x.
+function add_module(line,   field, list, module, name, lower, i) {
+  split(line, field, / *[|] */)
+  name = field[1]
+  modules[name] = 1; allowed[name, name] = 1
+  for (i = split(field[3], list, " "); i > 0; --i) {
+    lower = list[i]
+    if (sub(/[+]$/, "", lower)) for (module in modules) if ((lower, module) in allowed) allowed[name, module] = 1
+    if (!(lower in modules)) { printf "src/modules.txt: %s includes %s, which stands in no line above\n", name, lower; ++failures }
+    allowed[name, lower] = 1
+  }
 }
 
 function report(message) {
@@ -70,7 +59,7 @@ function report(message) {
 
 # The module of heed/<rest>: its folder, or for a header directly under heed/ the table above.
 function public_module(rest) {
-  if (rest ~ /\//) { sub(/\/.*/, "", rest); return (rest in below) ? rest : "" }
+  if (rest ~ /\//) { sub(/\/.*/, "", rest); return (rest in modules) ? rest : "" }
   sub(/\.h$/, "", rest)
   return (rest in top_header) ? top_header[rest] : ""
 }
@@ -90,12 +79,12 @@ function start_file(   rest) {
     checked = 1; is_public = 1
     rest = FILENAME; sub(/^include\/heed\//, "", rest)
     module = public_module(rest)
-    if (module == "") report("this header belongs to no module that scripts/check-includes.sh knows")
+    if (module == "") report("this header belongs to no module of src/modules.txt")
   } else if (FILENAME ~ /^src\//) {
     checked = 1
     rest = FILENAME; sub(/^src\//, "", rest); sub(/\/.*/, "", rest)
     module = rest
-    if (!(module in below)) { report("scripts/check-includes.sh knows no module " module); module = "" }
+    if (!(module in modules)) { report("src/modules.txt has no module " module); module = "" }
   }
 }
 
@@ -104,23 +93,25 @@ function included_module(quoted, path,   first) {
   if (path ~ /^heed\//) {
     first = path; sub(/^heed\//, "", first)
     first = public_module(first)
-    if (first == "") report("\"" path "\" belongs to no module that scripts/check-includes.sh knows")
+    if (first == "") report("\"" path "\" belongs to no module of src/modules.txt")
     return first
   }
   if (!quoted) return ""
   if (path !~ /\//) return module
   first = path; sub(/\/.*/, "", first)
-  return (first in below) ? first : ""
+  return (first in modules) ? first : ""
 }
 
 function check_include(line,   quoted, path, target) {
   quoted = line ~ /include[ \t]*"/
   path = line
   sub(/^[ \t]*#[ \t]*include[ \t]*["<]/, "", path); sub(/[">].*/, "", path)
+  if (path ~ /^kernels\// && module !~ /^(kernels|tensor|ops)$/ && path != "kernels/machine.h")
+    report("only tensor and ops call kernels (call the operation in heed/ops/)")
   if (path ~ /^curl\// && FILENAME !~ /^src\/hub\//)
     report("only src/hub includes libcurl")
-  if (path ~ /^boost\// && FILENAME != "src/explore/http_server.cpp")
-    report("only src/explore/http_server.cpp includes Boost")
+  if (path ~ /^boost\// && FILENAME != "src/server/http_server.cpp")
+    report("only src/server/http_server.cpp includes Boost")
   if (path ~ /^(sys\/socket|netdb|netinet\/in|arpa\/inet)\.h$/)
     report("nothing opens connections by itself (src/hub does, with libcurl)")
   if (path == "mpi.h" && FILENAME != "src/mpi/mpi.cpp")

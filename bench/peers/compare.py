@@ -11,6 +11,7 @@ other is stopped. A round's time is the median of its repeats; the ratio is take
 import argparse
 import json
 import os
+import re
 import resource
 import signal
 import statistics
@@ -90,6 +91,15 @@ def revision():
     return found.stdout.strip() or "unknown"
 
 
+def processor():
+    """The kind of processor, by the widest instructions that heed has kernels for, and its name."""
+    text = Path("/proc/cpuinfo").read_text()
+    flags = set(re.search(r"^flags\s*: (.*)$", text, re.M).group(1).split())
+    kind = next((kind for flag, kind in (("amx_bf16", "AMX"), ("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags),
+                "portable")
+    return {"kind": kind, "name": re.search(r"^model name\s*: (.*)$", text, re.M).group(1)}
+
+
 def compare(arguments):
     peer = Peer(arguments)
     rounds = []
@@ -101,7 +111,7 @@ def compare(arguments):
     ours, theirs = zip(*rounds)
     times = [statistics.median(r["seconds"]) for r in theirs]
     return {
-        "job": arguments.job, "peer": arguments.peer, "revision": revision(), "threads": arguments.threads,
+        "job": arguments.job, "peer": arguments.peer, "revision": revision(), "processor": processor(), "threads": arguments.threads,
         "heed_s": [r["median_s"] for r in ours], "peer_s": times,
         "ratio": [t / r["median_s"] for r, t in zip(ours, times)],
         **{key: [r[key] for r in ours if key in r]

@@ -46,7 +46,7 @@ def attention(batch=1, heads=12, head_dim=64, length=1024, causal=False, backwar
                 x.grad = None
         return both
 
-    title = f"{batch}×" * (batch > 1) + f"{heads}×{head_dim}, T={length}" + ", causal" * causal
+    title = "attention, " + f"{batch}×" * (batch > 1) + f"{heads}×{head_dim}, T={length}" + ", causal" * causal
     return Job(title, arguments, {"PyTorch": in_torch})
 
 
@@ -93,7 +93,7 @@ def attention_kind(kind, heads=8, head_dim=64, length=4096, stride=64, backward=
                 x.grad = None
         return both
 
-    return Job(f"{kind}, {heads}×{head_dim}, T={length}, causal", arguments, {"PyTorch": in_torch})
+    return Job(f"{kind} attention, {heads}×{head_dim}, T={length}, causal", arguments, {"PyTorch": in_torch})
 
 
 def recurrent(cell, batch=32, length=64, size=256, backward=True):
@@ -135,7 +135,7 @@ def gemm(m, n, k, dtype="f32"):
             turn[0] += 1
         return product
 
-    return Job(f"[{m}, {k}] × [{k}, {n}], {dtype}", f"gemm --m {m} --n {n} --k {k} --dtype {dtype}".split(),
+    return Job(f"linear layer, [{m}, {k}] × [{k}, {n}], {dtype}", f"gemm --m {m} --n {n} --k {k} --dtype {dtype}".split(),
                {"PyTorch": in_torch})
 
 

@@ -3,7 +3,8 @@
 
     bench/peers/tables.py [RESULTS] [PAGE]     default: bench/peers/results.jsonl docs/performance.md
 
-For each job and peer, the last result is used. The tables are between the page's `<!-- NAME -->` and `<!-- /NAME -->`.
+One table for each kind of processor (compare.py tells it), between the page's `<!-- peers -->` and `<!-- /peers -->`. For each
+job and peer, the last result on that kind is used.
 """
 import json
 import re
@@ -14,8 +15,7 @@ from pathlib import Path
 from jobs import JOBS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-GROUPS = {"attention": "attention-", "recurrent": "recurrent-", "products": "gemm-", "training": "train-", "encoding": "bert-",
-          "decoding": "generate-", "translation": "translate-", "opening": "info-"}
+KINDS = ("AMX", "AVX-512", "AVX2", "portable")
 
 
 def spread(values, digits=2):
@@ -48,14 +48,15 @@ def table(results):
     return "\n".join(lines + [row(result) for result in results])
 
 
-def limits(results):
+def section(kind, results):
     gflops, gbps = ([peak for r in results for peak in r[key]] for key in ("peak_gflops", "peak_gbps"))
     threads = sorted({r["threads"] for r in results})
     revisions = sorted({r["revision"] for r in results})
-    return (f"Measured at revision {', '.join(revisions)} with {', '.join(map(str, threads))} threads. The machine's limits "
-            f"in the same runs: "
-            f"{statistics.median(gflops):.0f} Gflop/s of f32 arithmetic ({min(gflops):.0f} to {max(gflops):.0f}) and "
-            f"{statistics.median(gbps):.1f} GB/s read from memory ({min(gbps):.1f} to {max(gbps):.1f}).")
+    names = sorted({r["processor"]["name"] for r in results})
+    return (f"### {kind}\n{', '.join(names)}, {', '.join(map(str, threads))} threads, revision {', '.join(revisions)}. Limits of "
+            f"the machine in the same runs: {statistics.median(gflops):.0f} Gflop/s of f32 arithmetic "
+            f"({min(gflops):.0f} to {max(gflops):.0f}), {statistics.median(gbps):.1f} GB/s read from memory "
+            f"({min(gbps):.1f} to {max(gbps):.1f}).\n\n{table(results)}\n")
 
 
 def main():
@@ -64,15 +65,16 @@ def main():
     last = {}
     for line in results_file.read_text().splitlines():
         result = json.loads(line)
-        last[result["job"], result["peer"]] = result
-    order = [last[job, peer] for job in JOBS for peer in JOBS[job].peers if (job, peer) in last]
-    parts = {name: table([r for r in order if r["job"].startswith(prefix)]) for name, prefix in GROUPS.items()}
-    parts["limits"] = limits(order)
-    text = page.read_text()
-    for name, content in parts.items():
-        text, count = re.subn(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", rf"\g<1>{content}\n\2", text, flags=re.S)
-        if count != 1:
-            raise SystemExit(f"{page}: expected <!-- {name} --> and <!-- /{name} --> once, got {count}")
+        last[result["processor"]["kind"], result["job"], result["peer"]] = result
+    sections = []
+    for kind in KINDS:
+        order = [last[kind, job, peer] for job in JOBS for peer in JOBS[job].peers if (kind, job, peer) in last]
+        if order:
+            sections.append(section(kind, order))
+    text, count = re.subn(r"(<!-- peers -->\n).*?(<!-- /peers -->)", lambda found: found[1] + "\n".join(sections) + found[2],
+                          page.read_text(), flags=re.S)
+    if count != 1:
+        raise SystemExit(f"{page}: expected <!-- peers --> and <!-- /peers --> once, got {count}")
     page.write_text(text)
 
 

@@ -7,7 +7,7 @@
 
 #include "cli/terminal.h"
 #include "cli/text_tensors.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/models/registry.h"
 
 namespace heed::cli {

@@ -9,8 +9,8 @@
 
 #include "cli/cli.h"
 #include "cli/models.h"
-#include "heed/inspect/heat_table.h"
 #include "heed/models/model.h"
+#include "heed/plot/heat_table.h"
 #include "heed/text/tokenizer.h"
 
 namespace heed::cli {

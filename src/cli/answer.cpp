@@ -9,7 +9,7 @@
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/io/json.h"
 
 namespace heed::cli {

@@ -11,9 +11,9 @@
 
 #include "cli/cli.h"
 #include "cli/pictures.h"
-#include "heed/inspect/picture.h"
 #include "heed/inspect/record.h"
 #include "heed/models/model.h"
+#include "heed/plot/picture.h"
 #include "heed/text/tokenizer.h"
 
 namespace heed::cli {

@@ -12,12 +12,12 @@
 #include "cli/bench.h"
 #include "cli/option_values.h"
 #include "heed/buffer.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/ops/attention.h"
 #include "heed/ops/linear_attention.h"
 #include "heed/ops/sparse_attention.h"
-#include "heed/score/chart.h"
+#include "heed/plot/chart.h"
 
 namespace heed::cli {
 namespace {

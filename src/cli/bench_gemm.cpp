@@ -35,7 +35,7 @@ void bench_gemm(const GemmArguments& a, const Globals& globals) {
   Tensor y;
   const auto product = [&](const Weight& w) { y = w.linear(x, {}, Activation::none, WeightLayout::out_in); };
   while (static_cast<std::int64_t>(weights.size()) < copies) {
-    weights.push_back(a.plain ? numbers.to(dtype) : numbers.to_when_needed(dtype));
+    weights.push_back(a.plain ? numbers.to(dtype) : numbers.to_lazy(dtype));
     product(weights.back());
   }
   work.run = [&](std::int64_t repeat) { product(weights[static_cast<std::size_t>(repeat % copies)]); };

@@ -11,7 +11,7 @@
 #include "cli/models.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/models/registry.h"
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "heed/io/file.h"
-#include "heed/score/chart.h"
+#include "heed/files/file.h"
+#include "heed/plot/chart.h"
 
 namespace heed::cli {
 namespace {

@@ -6,12 +6,12 @@
 #include "cli/option_values.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
-#include "explore/access.h"
 #include "explore/application.h"
 #include "heed/cancelled.h"
 #include "heed/generate/options.h"
 #include "heed/io/json.h"
 #include "heed/models/registry.h"
+#include "server/access.h"
 
 namespace heed::cli {
 namespace {
@@ -38,7 +38,7 @@ explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& g
           load_generation_options(located.directory)};
 }
 
-std::string address_of(const explore::HttpServer& server, const std::string& host, const std::string& token) {
+std::string address_of(const server::HttpServer& server, const std::string& host, const std::string& token) {
   const bool numbers_with_colons = host.find(':') != std::string::npos;
   return fmt::format("http://{}:{}/?token={}", numbers_with_colons ? "[" + host + "]" : host, server.port(),
                      token);
@@ -51,12 +51,12 @@ void run(const ExploreArguments& arguments, const Globals& globals) {
     models.push_back(open_explored({name, last ? arguments.adapters : std::vector<std::string>{}}, globals));
   }
   explore::Explorer explorer(std::move(models));
-  const std::string token = explore::random_token();
+  const std::string token = server::random_token();
   explore::Application application(explorer, arguments.host, token);
-  explore::HttpServer server(
+  server::HttpServer server(
       {arguments.host, static_cast<std::uint16_t>(arguments.port)},
-      [&](const explore::HttpRequest& request) { return application.at_once(request); },
-      [&](const explore::HttpRequest& request, const std::atomic<bool>& stop) {
+      [&](const server::HttpRequest& request) { return application.at_once(request); },
+      [&](const server::HttpRequest& request, const std::atomic<bool>& stop) {
         return application.compute(request, stop);
       });
   if (!server.is_loopback() && !globals.quiet)

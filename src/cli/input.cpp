@@ -14,7 +14,7 @@
 #include "cli/terminal.h"
 #include "heed/cancelled.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/text/unicode.h"
 
 namespace heed::cli {

@@ -160,6 +160,7 @@ void parse(CLI::App& app, const std::vector<std::string>& words) {
     fmt::print("{}", help_of(command));
   } catch (const CLI::CallForVersion& version) {
     fmt::print("{}\n", version.what());
+  } catch (const CLI::Success&) {  // an option has printed what was asked for
   }
 }
 

@@ -5,9 +5,9 @@
 #include "cli/models.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
-#include "core/input_file.h"
-#include "heed/io/file.h"
-#include "heed/io/folder_lock.h"
+#include "files/input_file.h"
+#include "heed/files/file.h"
+#include "heed/files/folder_lock.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
 

@@ -8,7 +8,7 @@
 #include "cli/terminal.h"
 #include "heed/inspect/analysis.h"
 #include "heed/io/json.h"
-#include "inspect/labels.h"
+#include "plot/labels.h"
 
 namespace heed::cli {
 namespace {
@@ -98,7 +98,7 @@ HeatTable patch_table(const PatchResult& result, const SiteName& site, const Pat
   for (std::size_t i = 0; i < result.patched.front().size(); ++i)
     table.columns.push_back(site.site == PatchSite::heads
                                 ? fmt::format("head {}", i)
-                                : fmt::format("{} {}", i, inspect::visible(tokens[i])));
+                                : fmt::format("{} {}", i, plot::visible(tokens[i])));
   for (std::size_t r = 0; r < result.patched.size(); ++r) {
     table.rows.push_back(std::to_string(result.layers[r]));
     std::vector<HeatCell>& row = table.cells.emplace_back();

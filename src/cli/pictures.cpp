@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "cli/cli.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "heed/inspect/picture.h"
 #include "heed/models/model.h"
+#include "heed/plot/picture.h"
 
 namespace heed::cli {
 

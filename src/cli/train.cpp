@@ -167,6 +167,16 @@ void add_train(CLI::App& app, const Globals& globals) {
       ->add_flag("--force", arguments->force,
                  "Resume although the recipe or the data changed, and say what did")
       ->group("Input");
+  command
+      ->add_flag_callback(
+          "--list-keys",
+          [] {
+            std::fputs(recipe_reference().c_str(), stdout);
+            throw CLI::Success();
+          },
+          "List every key of a recipe, with its default, and exit")
+      ->trigger_on_parse()
+      ->group("Input");
   command->add_option("--output,-o", arguments->output, "Directory for the model, checkpoints and logs")
       ->required()
       ->type_name("DIR")

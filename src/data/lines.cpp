@@ -1,6 +1,6 @@
 #include "data/lines.h"
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 
 namespace heed::data {

@@ -9,7 +9,7 @@
 #include <limits>
 #include <set>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/ops/shape.h"
 

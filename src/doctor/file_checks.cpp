@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
-#include "core/input_file.h"
-#include "doctor/checks.h"
+#include "doctor/examination.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/generate/options.h"
 #include "heed/io/safetensors.h"

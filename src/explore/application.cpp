@@ -3,18 +3,18 @@
 
 #include <charconv>
 
-#include "explore/access.h"
 #include "explore/page.h"
 #include "heed/cancelled.h"
 #include "heed/error.h"
+#include "server/access.h"
 
 namespace heed::explore {
 namespace {
 
 // The page with a nonce of its own: no other script or style is run.
-HttpResponse page_response() {
+server::HttpResponse page_response() {
   constexpr std::string_view kMark = "@NONCE@";
-  const std::string nonce = random_token();
+  const std::string nonce = server::random_token();
   std::string page(kExplorePage);
   for (std::size_t at = page.find(kMark); at != page.npos; at = page.find(kMark, at + nonce.size()))
     page.replace(at, kMark.size(), nonce);
@@ -27,8 +27,8 @@ HttpResponse page_response() {
                 "frame-ancestors 'none'"}}};
 }
 
-HttpResponse wrong_method(const char* allowed) {
-  HttpResponse response = error_response(405, "method: expected " + std::string(allowed));
+server::HttpResponse wrong_method(const char* allowed) {
+  server::HttpResponse response = server::error_response(405, "method: expected " + std::string(allowed));
   response.headers.emplace_back("Allow", allowed);
   return response;
 }
@@ -45,35 +45,35 @@ std::int64_t number_in(std::string_view text) {
 Application::Application(Explorer& explorer, std::string host, std::string token)
     : explorer_(explorer), host_(std::move(host)), token_(std::move(token)), models_(explorer.models()) {}
 
-HttpResponse Application::pack(const HttpRequest& request) const {
-  const std::int64_t run = number_in(parameter_of(request.target, "run"));
-  const std::int64_t index = number_in(parameter_of(request.target, "pack"));
-  if (run < 0 || index < 0) return error_response(400, "pack: expected ?run=N&pack=N");
+server::HttpResponse Application::pack(const server::HttpRequest& request) const {
+  const std::int64_t run = number_in(server::parameter_of(request.target, "run"));
+  const std::int64_t index = number_in(server::parameter_of(request.target, "pack"));
+  if (run < 0 || index < 0) return server::error_response(400, "pack: expected ?run=N&pack=N");
   auto text = explorer_.pack(run, index);
-  if (!text) return error_response(404, "pack: not found (run again)");
+  if (!text) return server::error_response(404, "pack: not found (run again)");
   return {200, std::move(*text), "text/plain; charset=utf-8"};
 }
 
-std::optional<HttpResponse> Application::at_once(const HttpRequest& request) const {
-  if (auto refused = refusal(request, host_, token_)) return refused;
-  const std::string_view path = path_of(request.target);
+std::optional<server::HttpResponse> Application::at_once(const server::HttpRequest& request) const {
+  if (auto refused = server::refusal(request, host_, token_)) return refused;
+  const std::string_view path = server::path_of(request.target);
   if (path == "/api/run" || path == "/api/ablation")
     return request.method == "POST" ? std::nullopt : std::optional(wrong_method("POST"));
   if (path != "/" && path != "/api/models" && path != "/api/pack")
-    return error_response(404, "path: not found");
+    return server::error_response(404, "path: not found");
   if (request.method != "GET") return wrong_method("GET");
   if (path == "/") return page_response();
-  return path == "/api/models" ? HttpResponse{200, models_} : pack(request);
+  return path == "/api/models" ? server::HttpResponse{200, models_} : pack(request);
 }
 
-HttpResponse Application::compute(const HttpRequest& request, const std::atomic<bool>& stop) {
+server::HttpResponse Application::compute(const server::HttpRequest& request, const std::atomic<bool>& stop) {
   try {
-    return {200, path_of(request.target) == "/api/run" ? explorer_.run(request.body, stop)
-                                                       : explorer_.ablation(request.body, stop)};
+    return {200, server::path_of(request.target) == "/api/run" ? explorer_.run(request.body, stop)
+                                                               : explorer_.ablation(request.body, stop)};
   } catch (const Cancelled&) {
     throw;
   } catch (const Error& error) {
-    return error_response(400, error.what());
+    return server::error_response(400, error.what());
   }
 }
 

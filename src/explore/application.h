@@ -6,7 +6,7 @@
 #include <string>
 
 #include "explore/explorer.h"
-#include "explore/http_server.h"
+#include "server/http_server.h"
 
 namespace heed::explore {
 
@@ -17,12 +17,12 @@ class Application {
   Application(Explorer& explorer, std::string host, std::string token);
 
   /// Refuses and answers what needs no model: the page, the list of models, packs. Nothing for what computes.
-  std::optional<HttpResponse> at_once(const HttpRequest& request) const;
+  std::optional<server::HttpResponse> at_once(const server::HttpRequest& request) const;
   /// Runs and ablations. Throws Cancelled once `stop` is true.
-  HttpResponse compute(const HttpRequest& request, const std::atomic<bool>& stop);
+  server::HttpResponse compute(const server::HttpRequest& request, const std::atomic<bool>& stop);
 
  private:
-  HttpResponse pack(const HttpRequest& request) const;
+  server::HttpResponse pack(const server::HttpRequest& request) const;
 
   Explorer& explorer_;
   std::string host_, token_, models_;

@@ -7,7 +7,7 @@
 #include "heed/generate/complete.h"
 #include "heed/generate/search.h"
 #include "heed/ops/loss.h"
-#include "inspect/labels.h"
+#include "plot/labels.h"
 
 namespace heed::explore {
 namespace {
@@ -61,7 +61,7 @@ const std::vector<std::int64_t>& ExploredModel::heads(const std::string& kind,
   std::string known;
   for (const AttentionKind& one : kinds_) known += (known.empty() ? "" : ", ") + one.name;
   throw Error(where + ": expected " + known + ", which the model has, got " +
-              inspect::shorten(inspect::visible(kind), 40));
+              plot::shorten(plot::visible(kind), 40));
 }
 
 std::string ExploredModel::architecture() const {
@@ -73,8 +73,7 @@ const std::string& ExploredModel::token(std::int64_t id) const {
   const auto [found, fresh] = shown_.try_emplace(id);
   if (!fresh) return found->second;
   try {
-    found->second =
-        inspect::visible(inspect::shown_tokens({tokenizer_->token(id)}, tokenizer_.get()).front());
+    found->second = plot::visible(inspect::shown_tokens({tokenizer_->token(id)}, tokenizer_.get()).front());
   } catch (const Error&) {  // ids may outnumber the tokens
     found->second = std::to_string(id);
   }

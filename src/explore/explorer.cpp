@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "explore/head_changes.h"
 #include "explore/predictions.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
-#include "inspect/number_packs.h"
-#include "inspect/page_data.h"
+#include "plot/number_packs.h"
+#include "plot/page_data.h"
 
 namespace heed::explore {
 namespace {
@@ -62,10 +62,6 @@ json model_json(const ExploredModel& model, std::size_t index) {
   return value;
 }
 
-std::string text_of_json(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 // Numbers of the maps, rollout included.
 std::int64_t check_map_numbers(const ExploredModel& model, const ExploredText& text) {
   std::int64_t numbers = 0;
@@ -115,10 +111,10 @@ AttentionPicture picture_of_run(const ExploredModel& model, const ExploredText& 
 /// A run whose packs can still be asked for.
 struct Explorer::HeldRun {
   AttentionPicture picture;
-  std::vector<inspect::PagePack> packs = {};
+  std::vector<plot::PagePack> packs = {};
   std::size_t bytes() const {
     std::size_t numbers = 0;
-    for (const inspect::PagePack& pack : packs) numbers += pack.numbers.size();
+    for (const plot::PagePack& pack : packs) numbers += pack.numbers.size();
     return numbers * sizeof(float);
   }
 };
@@ -137,7 +133,7 @@ Explorer::~Explorer() = default;
 std::string Explorer::models() const {
   json list = json::array();
   for (std::size_t i = 0; i < models_.size(); ++i) list.push_back(model_json(models_[i], i));
-  return text_of_json({{"models", std::move(list)}});
+  return json_text(json{{"models", std::move(list)}});
 }
 
 const ExploredModel& Explorer::model_of(const RunRequest& request) const {
@@ -201,7 +197,7 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
     before = unchanged_logits(wanted.model, text, stop);
   }
   auto held = std::make_shared<HeldRun>(HeldRun{picture_of_run(model, text, record, best)});
-  inspect::PageData data = inspect::page_data(held->picture, numbers <= kFineNumbers ? 16 : 8);
+  plot::PageData data = plot::page_data(held->picture, numbers <= kFineNumbers ? 16 : 8);
   held->packs = std::move(data.packs);
   json answer{{"ids", text.ids},
               {"target_ids", nullptr},
@@ -212,7 +208,7 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   answer["run"] = hold(std::move(held));
   answer["milliseconds"] =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
-  return text_of_json(answer);
+  return json_text(answer);
 }
 
 std::optional<std::string> Explorer::pack(std::int64_t run, std::int64_t pack) const {
@@ -224,8 +220,8 @@ std::optional<std::string> Explorer::pack(std::int64_t run, std::int64_t pack) c
     held = found->second;
   }
   if (pack < 0 || pack >= std::ssize(held->packs)) return std::nullopt;
-  const inspect::PagePack& one = held->packs[static_cast<std::size_t>(pack)];
-  return inspect::pack_numbers(one.numbers, one.bits);
+  const plot::PagePack& one = held->packs[static_cast<std::size_t>(pack)];
+  return plot::pack_numbers(one.numbers, one.bits);
 }
 
 std::string Explorer::ablation(std::string_view request, const std::atomic<bool>& stop) {
@@ -264,7 +260,7 @@ std::string Explorer::ablation(std::string_view request, const std::atomic<bool>
        ablate_heads(model.model(), text.input.tensors, record, choices, {}, {}, &stop))
     list.push_back(
         {{"kind", one.kind}, {"layer", one.layer}, {"head", one.head}, {"change", one.change.front()}});
-  return text_of_json({{"change", std::move(list)}});
+  return json_text(json{{"change", std::move(list)}});
 }
 
 }  // namespace heed::explore

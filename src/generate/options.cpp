@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "generate/option_fields.h"
 #include "heed/error.h"
 #include "heed/io/json.h"

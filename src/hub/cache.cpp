@@ -11,9 +11,9 @@
 #include <set>
 #include <thread>
 
-#include "heed/io/file.h"
+#include "files/descriptor.h"
+#include "heed/files/file.h"
 #include "heed/io/hub_cache.h"
-#include "io/descriptor.h"
 
 namespace heed::hub {
 namespace {
@@ -23,7 +23,13 @@ namespace fs = std::filesystem;
 void make_directories(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) io::throw_system_error(folder, "cannot be created", error.value());
+  if (error) files::throw_system_error(folder, "cannot be created", error.value());
+}
+
+void refuse_link(const fs::path& folder) {
+  std::error_code error;
+  if (fs::is_symlink(folder, error))
+    throw Error(folder.string() + ": expected a folder, got a symbolic link (remove it)");
 }
 
 // Returns true if the name still refers to the open file. Otherwise somebody deleted the lock file, and two
@@ -41,7 +47,7 @@ bool try_lock(int descriptor, const fs::path& file) {
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return true;
   if (errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK) return true;
   if (errno == EWOULDBLOCK || errno == EINTR) return false;
-  io::throw_system_error(file, "cannot be locked", errno);
+  files::throw_system_error(file, "cannot be locked", errno);
 }
 
 }  // namespace
@@ -49,8 +55,8 @@ bool try_lock(int descriptor, const fs::path& file) {
 FileLock::FileLock(const fs::path& file, const StopSignal& stop, const std::function<void()>& on_wait) {
   for (bool waiting = false;;) {
     // Group-writable, as Python's locks are.
-    io::Descriptor opened(io::open_descriptor(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0664));
-    if (opened.get() < 0) io::throw_system_error(file, "cannot be opened", errno);
+    files::Descriptor opened(files::open_descriptor(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0664));
+    if (opened.get() < 0) files::throw_system_error(file, "cannot be opened", errno);
     if (try_lock(opened.get(), file)) {
       if (!is_still_named(opened.get(), file)) continue;
       descriptor_ = opened.release();
@@ -71,8 +77,10 @@ Cache::Cache(const fs::path& hub, const Repository& repository)
 }
 
 void Cache::make_folders() const {
-  for (const fs::path& folder : {folder_ / "blobs", folder_ / "refs", snapshot(), locks_})
+  for (const fs::path& folder : {folder_ / "blobs", folder_ / "refs", snapshot(), locks_}) {
+    refuse_link(folder);
     make_directories(folder);
+  }
 }
 
 void Cache::require_space(const std::vector<RemoteFile>& files) const {
@@ -94,13 +102,10 @@ void Cache::link(const RemoteFile& remote) const {
   const fs::path name = file(remote.name), folder = name.parent_path();
   make_directories(folder);
   // Through a link, a file would be written outside the snapshot.
+  for (fs::path parent = folder; parent != snapshot(); parent = parent.parent_path()) refuse_link(parent);
   std::error_code error;
-  for (fs::path parent = folder; parent != snapshot(); parent = parent.parent_path()) {
-    if (fs::is_symlink(parent, error))
-      throw Error(parent.string() + ": expected a folder, got a symbolic link");
-  }
   const fs::path target = fs::relative(folder_ / "blobs", folder, error) / remote.etag;
-  if (error) io::throw_system_error(name, "cannot be linked to the download", error.value());
+  if (error) files::throw_system_error(name, "cannot be linked to the download", error.value());
   for (int attempt = 0;; ++attempt) {
     if (fs::read_symlink(name, error) == target && !error) return;
     fs::remove(name, error);
@@ -109,7 +114,7 @@ void Cache::link(const RemoteFile& remote) const {
     // Another process may have created it in the meantime.
     constexpr int kMostAttempts = 3;
     if (error != std::errc::file_exists || attempt == kMostAttempts)
-      io::throw_system_error(name, "cannot be linked to the download", error.value());
+      files::throw_system_error(name, "cannot be linked to the download", error.value());
   }
 }
 
@@ -117,7 +122,10 @@ void Cache::record_revision(const std::string& revision) const {
   if (revision == commit_) return;
   const fs::path ref = folder_ / "refs" / revision;
   std::error_code error;
+  if (fs::is_symlink(ref, error)) fs::remove(ref, error);  // else the commit would be written where it points
   if (fs::is_regular_file(ref, error) && read_file(ref) == commit_) return;
+  for (fs::path parent = ref.parent_path(); parent != folder_; parent = parent.parent_path())
+    refuse_link(parent);
   make_directories(ref.parent_path());
   write_file(ref, commit_);
 }

@@ -8,13 +8,26 @@
 #include <cerrno>
 #include <optional>
 
+#include "files/descriptor.h"
 #include "hub/digest.h"
-#include "io/descriptor.h"
 
 namespace heed::hub {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Adds the bytes of an open file to the check, from where it stands to its end; returns their number.
+std::uint64_t add_contents(int descriptor, const fs::path& path, EtagCheck& check) {
+  std::string buffer(1 << 20, '\0');
+  for (std::uint64_t bytes = 0;;) {
+    const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) files::throw_system_error(path, "cannot be read", errno);
+    if (got == 0) return bytes;
+    check.update(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
+    bytes += static_cast<std::uint64_t>(got);
+  }
+}
 
 // A partially downloaded file. Its bytes are hashed as they arrive; those of an earlier attempt when it is
 // opened.
@@ -23,7 +36,7 @@ class PartialFile {
   PartialFile(const fs::path& path, const RemoteFile& remote)
       : path_(path),
         remote_(remote),
-        descriptor_(io::open_descriptor(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666)),
+        descriptor_(files::open_descriptor(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666)),
         check_(remote.etag, remote.size) {
     if (descriptor_.get() < 0) fail();
     struct stat status {};
@@ -63,30 +76,20 @@ class PartialFile {
 
   /// For a complete file: syncs it to disk and returns the ETag it should have.
   std::string finish() {
-    io::sync_descriptor(descriptor_.get(), path_);
+    files::sync_descriptor(descriptor_.get(), path_);
     return check_.digest();
   }
 
  private:
-  void read_what_is_there() {
-    std::string buffer(1 << 20, '\0');
-    for (;;) {
-      const ssize_t got = ::read(descriptor_.get(), buffer.data(), buffer.size());
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) fail();
-      if (got == 0) return;
-      check_.update(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
-      bytes_ += static_cast<std::uint64_t>(got);
-    }
-  }
+  void read_what_is_there() { bytes_ = add_contents(descriptor_.get(), path_, check_); }
 
   [[noreturn]] void fail() const {
-    io::throw_system_error(path_, "cannot write " + size_text(remote_.size), errno);
+    files::throw_system_error(path_, "cannot write " + size_text(remote_.size), errno);
   }
 
   fs::path path_;
   const RemoteFile& remote_;
-  io::Descriptor descriptor_;
+  files::Descriptor descriptor_;
   EtagCheck check_;
   std::uint64_t bytes_ = 0;
 };
@@ -99,10 +102,10 @@ bool continues(const Response& response, std::uint64_t at, std::uint64_t size) {
   return range.starts_with(begin) && range.ends_with(end);
 }
 
-// Requests the rest once. Sends no If-Range: the address contains the commit, whose files never change, and
-// the hash of the whole file is checked in any case.
+// Requests the rest once. `reached` is the size at the last progress. Sends no If-Range: the address contains
+// the commit, whose files never change, and the hash of the whole file is checked in any case.
 Response request_rest(Client& client, const Repository& repository, PartialFile& part, const RemoteFile& file,
-                      const OnBytes& on_bytes, Retries& retries) {
+                      const OnBytes& on_bytes, Retries& retries, std::uint64_t& reached) {
   const std::uint64_t start = part.bytes();
   Request request;
   request.url = file_url(client.settings(), repository, file.name);
@@ -111,6 +114,11 @@ Response request_rest(Client& client, const Repository& repository, PartialFile&
   if (start > 0) request.headers.push_back("Range: bytes=" + std::to_string(start) + "-");
   bool first = true;
   request.on_body = [&](const Response& response, std::string_view bytes) {
+    const std::string coding = response.header("content-encoding");
+    if (!coding.empty() && coding != "identity") {
+      throw Error(file.name + ": expected the bytes of the file, got them with the Content-Encoding " +
+                  quoted_text(coding) + " (does a proxy compress? see HTTPS_PROXY and NO_PROXY)");
+    }
     const bool anew =
         first && start > 0 && !(response.status == 206 && continues(response, start, file.size));
     if (anew && response.status == 206)
@@ -122,7 +130,12 @@ Response request_rest(Client& client, const Repository& repository, PartialFile&
     first = false;
     part.append(bytes);
     on_bytes(static_cast<std::int64_t>(bytes.size()), static_cast<std::int64_t>(bytes.size()));
-    retries.progress();
+    // A server that sends the beginning again and again, or a few bytes at a time, makes no progress.
+    constexpr std::uint64_t kProgress = 1 << 16;
+    if (part.bytes() >= reached + kProgress) {
+      reached = part.bytes();
+      retries.progress();
+    }
   };
   return client.send(request, false);
 }
@@ -130,9 +143,10 @@ Response request_rest(Client& client, const Repository& repository, PartialFile&
 void fill(Client& client, const Repository& repository, PartialFile& part, const RemoteFile& file,
           const OnBytes& on_bytes) {
   Retries retries(client.conversation());
+  std::uint64_t reached = part.bytes();
   while (!part.is_whole()) {
     try {
-      const Response response = request_rest(client, repository, part, file, on_bytes, retries);
+      const Response response = request_rest(client, repository, part, file, on_bytes, retries, reached);
       if (part.is_whole()) return;
       const bool good = response.status == 200 || response.status == 206;
       if (good) throw ConnectionError(file.name + ": the connection ended early (try again)", true, false);
@@ -161,8 +175,8 @@ void download_blob(Client& client, const Repository& repository, const Cache& ca
     std::error_code error;
     if (digest == file.etag) {
       fs::rename(path, blob, error);
-      if (error) io::throw_system_error(blob, "cannot be renamed into place", error.value());
-      io::sync_path(blob.parent_path());
+      if (error) files::throw_system_error(blob, "cannot be renamed into place", error.value());
+      files::sync_path(blob.parent_path());
       return;
     }
     fs::remove(path, error);
@@ -171,6 +185,19 @@ void download_blob(Client& client, const Repository& repository, const Cache& ca
     throw Error(repository.name + ": " + file.name + ": expected the hash " + file.etag + ", got " + digest +
                 " (the download was damaged and is deleted; try again)");
   }
+}
+
+// Returns true if the blob is there and has the size and the hash of its name.
+bool is_sound(const fs::path& blob, const RemoteFile& file) {
+  std::error_code error;
+  if (!fs::is_regular_file(fs::symlink_status(blob, error)) || fs::file_size(blob, error) != file.size ||
+      error)
+    return false;
+  files::Descriptor descriptor(files::open_descriptor(blob, O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0));
+  if (descriptor.get() < 0) files::throw_system_error(blob, "cannot be opened", errno);
+  EtagCheck check(file.etag, file.size);
+  add_contents(descriptor.get(), blob, check);
+  return check.digest() == file.etag;
 }
 
 }  // namespace
@@ -182,9 +209,11 @@ void download(Client& client, const Repository& repository, const Cache& cache, 
       client.conversation().on_message("waiting for another download of " + file.name);
   };
   const FileLock lock(cache.lock(file.etag), client.conversation().stop, tell);
-  std::error_code error;
-  const auto there = fs::file_size(cache.blob(file.etag), error);
-  if (!error && there == file.size) {
+  if (!EtagCheck(file.etag, file.size).checks() && client.conversation().on_message) {
+    client.conversation().on_message(file.name + ": not checked, as its ETag " + quoted_text(file.etag) +
+                                     " is not a hash");
+  }
+  if (is_sound(cache.blob(file.etag), file)) {
     on_bytes(static_cast<std::int64_t>(file.size), 0);
   } else {
     download_blob(client, repository, cache, file, on_bytes);

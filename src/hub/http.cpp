@@ -10,6 +10,8 @@
 namespace heed::hub {
 namespace {
 
+constexpr long kLeastBytesPerSecond = 1000;  // else the server counts as silent
+
 std::string lower(std::string_view text) {
   std::string result(text);
   std::transform(result.begin(), result.end(), result.begin(),
@@ -138,7 +140,7 @@ void Http::set_up(const Request& request, Transfer& transfer) {
   set(CURLOPT_SSL_VERIFYHOST, 2L);
   if (!settings_.certificates.empty()) set(CURLOPT_CAINFO, settings_.certificates.c_str());
   set(CURLOPT_CONNECTTIMEOUT, static_cast<long>(settings_.connect_seconds));
-  set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+  set(CURLOPT_LOW_SPEED_LIMIT, kLeastBytesPerSecond);
   set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.silence_seconds));
   set(CURLOPT_ERRORBUFFER, transfer.message);
   set(CURLOPT_HEADERFUNCTION, &Transfer::on_header);
@@ -194,8 +196,8 @@ void Http::fail(int code, const Request& request, const Transfer& transfer) cons
           where + "not reached: " + detail + " (check the network, HTTPS_PROXY and HF_ENDPOINT)", true, true);
     case CURLE_OPERATION_TIMEDOUT:
       throw ConnectionError(where + "no answer within " + std::to_string(request.silence_seconds) +
-                                " s (check the network; HF_HUB_" + (request.on_body ? "DOWNLOAD" : "ETAG") +
-                                "_TIMEOUT sets the limit)",
+                                " s, or less than a kilobyte a second (check the network; HF_HUB_" +
+                                (request.on_body ? "DOWNLOAD" : "ETAG") + "_TIMEOUT sets the limit)",
                             true, transfer.response.status == 0);
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/io/hub_cache.h"
 
 namespace heed::hub {

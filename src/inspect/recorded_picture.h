@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "heed/inspect/picture.h"
 #include "heed/inspect/record.h"
+#include "heed/plot/picture.h"
 
 namespace heed::inspect {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "heed/inspect/picture.h"
 #include "heed/models/model.h"
+#include "heed/plot/picture.h"
 #include "heed/text/tokenizer.h"
 
 namespace heed::inspect {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/io/safetensors.h"
 
 namespace heed {

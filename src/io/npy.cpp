@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 
 namespace heed {
 namespace {

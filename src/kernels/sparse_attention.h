@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "heed/sparse_pattern.h"
+#include "heed/kernels/sparse_pattern.h"
 #include "kernels/attention.h"
 
 namespace heed::kernels {

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "heed/autograd.h"
-#include "heed/gradient_listener.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/lora.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
+#include "heed/tensor/gradient_listener.h"
 #include "ops/several_results.h"
 
 namespace heed {

@@ -2,7 +2,7 @@
 // steps, each with a folder that contains its settings.
 #include <algorithm>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"

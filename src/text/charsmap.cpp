@@ -4,8 +4,8 @@
 
 #include <cstring>
 
+#include "core/utf8.h"
 #include "heed/text/unicode.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/json_field.h"
+#include "core/json_field.h"
 #include "text/normalized_text.h"
 
 namespace heed {

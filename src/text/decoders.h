@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "text/json_field.h"
+#include "core/json_field.h"
 
 namespace heed {
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/input_file.h"
+#include "core/json_field.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "text/files.h"
-#include "text/json_field.h"
 
 namespace heed {
 namespace {

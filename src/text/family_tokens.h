@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/json_field.h"
 #include "text/added_tokens.h"
-#include "text/json_field.h"
 #include "text/tokenizer_config.h"
 
 namespace heed {

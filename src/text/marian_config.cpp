@@ -5,7 +5,8 @@
 #include <charconv>
 #include <utility>
 
-#include "core/input_file.h"
+#include "core/json_field.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "text/files.h"
 #include "text/marian_tokenizer.h"
@@ -13,46 +14,26 @@
 namespace heed {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-[[noreturn]] void refuse(const std::string& where, std::string_view key, std::string_view expected,
-                         const Json& got) {
-  throw Error(fmt::format("{}: {}: expected {}, got {}", where, key, expected, got.dump()));
-}
-
-/// Reads a special token, given as a string or as an object with its `content`.
-bool read_token(const Json& json, const char* key, const std::string& where, std::string& token) {
-  const auto place = json.find(key);
-  if (place == json.end() || place->is_null()) return false;
-  const Json& value = place->is_object() && place->contains("content") ? (*place)["content"] : *place;
-  if (!value.is_string() || value.get_ref<const std::string&>().empty())
-    refuse(where, key, "a token", *place);
-  token = value.get<std::string>();
+/// Reads a special token, given as a string or as an object with its `content`. Returns false if there is
+/// none.
+bool read_token(const JsonField& document, const char* key, std::string& token) {
+  const auto field = document.find(key);
+  if (!field) return false;
+  token = field->value().is_object() ? field->at("content").string() : field->string();
+  if (token.empty()) field->fail("a token");
   return true;
 }
 
-bool read_flag(const Json& json, const char* key, const std::string& where) {
-  const auto place = json.find(key);
-  if (place == json.end() || place->is_null()) return false;
-  if (!place->is_boolean()) refuse(where, key, "true or false", *place);
-  return place->get<bool>();
-}
-
-MarianTokenizerConfig::AddedToken read_added(const std::string& key, const Json& value,
-                                             const std::string& where) {
-  const std::string name = "added_tokens_decoder." + key;
+MarianTokenizerConfig::AddedToken read_added(const std::string& key, const JsonField& field) {
   MarianTokenizerConfig::AddedToken token{};
   const auto parsed = std::from_chars(key.data(), key.data() + key.size(), token.id);
-  if (parsed.ec != std::errc() || parsed.ptr != key.data() + key.size() || token.id < 0) {
-    refuse(where, name, "an id as its name", key);
-  }
-  if (!value.is_object() || !read_token(value, "content", where, token.content)) {
-    refuse(where, name, "an object with the token's content", value);
-  }
+  if (parsed.ec != std::errc() || parsed.ptr != key.data() + key.size() || token.id < 0)
+    field.fail("an id as its name");
+  if (!read_token(field, "content", token.content)) field.fail("an object with the token's content");
   for (const char* option : {"lstrip", "rstrip", "single_word"}) {
-    if (read_flag(value, option, where)) refuse(where, name, fmt::format("{} to be false", option), value);
+    if (field.boolean(option, false)) field.at(option).fail("false");
   }
-  token.special = read_flag(value, "special", where);
+  token.special = field.boolean("special", false);
   return token;
 }
 
@@ -66,26 +47,24 @@ MarianTokenizerConfig MarianTokenizerConfig::load(const std::filesystem::path& d
   if (has_entry(config_path)) config.json = read_json_object(config_path);
   if (has_entry(map_path)) map = read_json_object(map_path);
 
-  const std::string where = config_path.string();
+  const JsonField document(config.json, config_path.string()), tokens(map, map_path.string());
   const auto token = [&](const char* key, std::string& value) {
-    if (!read_token(config.json, key, where, value)) read_token(map, key, map_path.string(), value);
+    if (!read_token(document, key, value)) read_token(tokens, key, value);
   };
   token("eos_token", config.eos);
   token("unk_token", config.unk);
   token("pad_token", config.pad);
-  config.separate_vocabs = read_flag(config.json, "separate_vocabs", where);
-  config.clean_up_spaces = read_flag(config.json, "clean_up_tokenization_spaces", where);
-  if (const auto length = config.json.find("model_max_length"); length != config.json.end()) {
+  config.separate_vocabs = document.boolean("separate_vocabs", false);
+  config.clean_up_spaces = document.boolean("clean_up_tokenization_spaces", false);
+  if (const auto length = document.find("model_max_length")) {
     // Some files have 1e30 here, which means no limit.
-    if (!length->is_number()) refuse(where, "model_max_length", "a number", *length);
-    if (length->is_number_unsigned() && length->get<std::uint64_t>() < (1u << 31)) {
-      config.model_max_length = length->get<std::int64_t>();
-    }
+    const double number = length->number();
+    if (length->value().is_number_unsigned() && number < 0x1p31) config.model_max_length = length->integer();
   }
-  if (const auto added = config.json.find("added_tokens_decoder"); added != config.json.end()) {
-    if (!added->is_object()) refuse(where, "added_tokens_decoder", "an object", *added);
-    for (const auto& item : added->items())
-      config.added.push_back(read_added(item.key(), item.value(), where));
+  if (const auto added = document.find("added_tokens_decoder")) {
+    added->each_member([&](const std::string& key, const JsonField& field) {
+      config.added.push_back(read_added(key, field));
+    });
   }
   std::sort(config.added.begin(), config.added.end(),
             [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
@@ -102,7 +81,7 @@ Vocabulary MarianTokenizerConfig::extend(Vocabulary vocabulary, const std::strin
       throw Error(
           fmt::format("{}: added_tokens_decoder.{}: expected a token of vocab.json, or the id {} that comes "
                       "next, got {}",
-                      where, token.id, end, Json(token.content).dump()));
+                      where, token.id, end, json_quoted(token.content)));
     }
     if (token.id == end) tail.push_back(token.content);
   }

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
+#include "heed/files/file.h"
 #include "heed/text/marian.h"
 #include "text/files.h"
 #include "text/sentencepiece_trainer.h"
@@ -174,12 +175,12 @@ void MarianTokenizer::save(const std::filesystem::path& directory) const {
     config[key] = token;
     tokens[key] = token;
   }
-  write_text_file(directory / "source.spm", source_.model().serialized());
-  write_text_file(directory / "target.spm", target_.model().serialized());
+  write_file(directory / "source.spm", source_.model().serialized());
+  write_file(directory / "target.spm", target_.model().serialized());
   source_.vocabulary().save(directory / "vocab.json");
   if (config_.separate_vocabs) target_.vocabulary().save(directory / "target_vocab.json");
-  write_text_file(directory / "tokenizer_config.json", config.dump(2) + "\n");
-  write_text_file(directory / "special_tokens_map.json", tokens.dump(2) + "\n");
+  write_file(directory / "tokenizer_config.json", json_text(config, 2) + "\n");
+  write_file(directory / "special_tokens_map.json", json_text(tokens, 2) + "\n");
 }
 
 std::unique_ptr<Tokenizer> load_marian_tokenizer(const std::filesystem::path& directory) {

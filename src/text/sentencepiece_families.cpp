@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "text/family_names.h"
 #include "text/family_tokens.h"

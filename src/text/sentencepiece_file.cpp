@@ -5,10 +5,10 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "core/utf8.h"
 #include "heed/error.h"
 #include "heed/text/unicode.h"
 #include "text/protobuf_fields.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

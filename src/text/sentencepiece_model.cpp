@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "text/sentencepiece_file.h"
 #include "text/sentencepiece_maps.h"

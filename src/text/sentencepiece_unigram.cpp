@@ -6,9 +6,9 @@
 #include <cstring>
 #include <limits>
 
+#include "core/utf8.h"
 #include "heed/text/unicode.h"
 #include "text/unigram_path.h"
-#include "text/utf8.h"
 #include "text/word_ends.h"
 
 namespace heed {

@@ -3,8 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "core/utf8.h"
 #include "heed/text/tokenizer.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

@@ -145,9 +145,8 @@ TokenTable parse_vocabulary(const JsonField& field) {
       field.find(entry.key()).value_or(field).fail(fmt::format("an id from 0 to {}", most));
     if (!table.insert(entry.key(), static_cast<std::int32_t>(id))) {
       field.at(entry.key())
-          .fail(fmt::format(
-              "an id other than that of {}",
-              nlohmann::ordered_json(std::string(table.token(static_cast<std::int32_t>(id)))).dump()));
+          .fail(fmt::format("an id other than that of {}",
+                            json_quoted(table.token(static_cast<std::int32_t>(id)))));
     }
   }
   return table;

@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/text/marian.h"
 #include "text/loaders.h"

@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/input_file.h"
+#include "core/json_field.h"
+#include "files/input_file.h"
 #include "heed/error.h"
+#include "heed/files/file.h"
 #include "text/files.h"
-#include "text/json_field.h"
 
 namespace heed {
 namespace {
@@ -135,7 +136,7 @@ void TokenizerFiles::save(const std::filesystem::path& directory) const {
   if (error) {
     throw Error(fmt::format("{}: cannot be created: {}", directory.string(), error.message()));
   }
-  for (const auto& [name, bytes] : contents) write_text_file(directory / name, bytes);
+  for (const auto& [name, bytes] : contents) write_file(directory / name, bytes);
 }
 
 }  // namespace heed

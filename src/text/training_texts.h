@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "core/json_field.h"
 #include "heed/text/training.h"
 #include "text/bpe_trainer.h"
-#include "text/json_field.h"
 
 namespace heed {
 

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "core/input_file.h"
-#include "core/json_reader.h"
+#include "core/json_field.h"
+#include "files/input_file.h"
 #include "heed/error.h"
+#include "heed/files/file.h"
 #include "text/files.h"
 
 namespace heed {
@@ -15,25 +15,18 @@ namespace {
 
 using Entry = std::pair<std::string, std::int64_t>;
 
-// Reads entry by entry: a document would cost more memory.
 std::vector<Entry> read_entries(const std::string& text, const std::string& where) {
-  JsonReader json(where, text);
-  if (const auto kind = json.peek(); kind != JsonReader::Kind::object)
-    json.fail("an object of tokens and ids", json_kind_name(kind));
+  const Json json = parse_json(text, where, kTokenizerJson);
+  if (!json.is_object()) JsonField(json, where).fail("an object of tokens and ids");
   std::vector<Entry> entries;
-  std::string token;
-  for (json.begin_object(); json.next_key(token);) {
-    const auto refuse = [&](std::string_view got) {
+  for (const auto& entry : json.items()) {
+    const Json& id = entry.value();
+    if (!id.is_number_integer() || id < 0 || id > INT64_MAX) {
       throw Error(fmt::format("{}: token {}: expected an id (an integer from 0), got {}", where,
-                              nlohmann::json(token).dump(), got));
-    };
-    if (const auto kind = json.peek(); kind != JsonReader::Kind::number) refuse(json_kind_name(kind));
-    const std::string_view number = json.number();
-    const std::optional<std::int64_t> id = json_integer(number);
-    if (!id || *id < 0) refuse(number);
-    entries.emplace_back(token, *id);
+                              json_quoted(entry.key()), json_shown(id)));
+    }
+    entries.emplace_back(entry.key(), id.get<std::int64_t>());
   }
-  json.finish();
   return entries;
 }
 
@@ -44,8 +37,8 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::string_view where) 
   for (std::size_t id = 0; id < tokens_.size(); ++id) {
     const auto place = ids_.emplace(tokens_[id], static_cast<std::int64_t>(id));
     if (!place.second) {
-      throw Error(fmt::format("{}: token {}: expected one id, got {} and {}", where,
-                              nlohmann::json(tokens_[id]).dump(), place.first->second, id));
+      throw Error(fmt::format("{}: token {}: expected one id, got {} and {}", where, json_quoted(tokens_[id]),
+                              place.first->second, id));
     }
   }
 }
@@ -60,14 +53,14 @@ Vocabulary Vocabulary::load(const std::filesystem::path& path) {
   for (Entry& entry : entries) {
     const auto id = static_cast<std::size_t>(entry.second);
     const auto complain = [&](const std::string& expected) {
-      throw Error(fmt::format("{}: token {}: expected {}, got {}", where, nlohmann::json(entry.first).dump(),
-                              expected, id));
+      throw Error(
+          fmt::format("{}: token {}: expected {}, got {}", where, json_quoted(entry.first), expected, id));
     };
     if (id >= tokens.size()) {
       complain(
           fmt::format("an id from 0 to {} ({} tokens, ids without gaps)", tokens.size() - 1, tokens.size()));
     }
-    if (taken[id]) complain(fmt::format("an id other than that of {}", nlohmann::json(tokens[id]).dump()));
+    if (taken[id]) complain(fmt::format("an id other than that of {}", json_quoted(tokens[id])));
     taken[id] = true;
     tokens[id] = std::move(entry.first);
   }
@@ -90,10 +83,9 @@ const std::string& Vocabulary::token(std::int64_t id, const char* where) const {
 void Vocabulary::save(const std::filesystem::path& path) const {
   std::string json = "{\n";
   for (std::size_t id = 0; id < tokens_.size(); ++id) {
-    json += fmt::format("  {}: {}{}\n", nlohmann::json(tokens_[id]).dump(), id,
-                        id + 1 < tokens_.size() ? "," : "");
+    json += fmt::format("  {}: {}{}\n", json_quoted(tokens_[id]), id, id + 1 < tokens_.size() ? "," : "");
   }
-  write_text_file(path, json + "}\n");
+  write_file(path, json + "}\n");
 }
 
 }  // namespace heed

@@ -5,10 +5,10 @@
 #include <array>
 #include <cmath>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
-#include "heed/io/folder_lock.h"
+#include "heed/files/file.h"
+#include "heed/files/folder_lock.h"
 #include "heed/io/safetensors.h"
 #include "heed/train/checkpoint.h"
 

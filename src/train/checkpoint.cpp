@@ -7,7 +7,7 @@
 #include <charconv>
 
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
 

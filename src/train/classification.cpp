@@ -82,7 +82,8 @@ ClassificationTask::ClassificationTask(const Recipe& recipe, const TrainOptions&
     : LabelledTask(recipe, options), problem_(problem_of(recipe)) {
   std::int64_t skipped = 0;
   const auto [all, train, dev, test] = read_parts(recipe.data, [&](const std::filesystem::path& path) {
-    LabelledTexts found = read_labelled(path, recipe, options.output);
+    LabelledTexts found =
+        read_labelled(path, recipe.data, recipe.task.problem == "multi-label", options.output);
     skipped += found.skipped;
     return found;
   });

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "data/denoising.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
-#include "train/denoising.h"
 #include "train/language_modelling.h"
 
 namespace heed {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 
 namespace heed {
 

@@ -7,13 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "data/labelled_data.h"
 #include "heed/data/batch.h"
 #include "heed/models/model.h"
 #include "heed/tasks/answer.h"
 #include "heed/text/sentencepiece.h"
 #include "heed/text/tokenizer.h"
 #include "train/batched_task.h"
-#include "train/labelled_data.h"
 #include "train/model_source.h"
 
 namespace heed {

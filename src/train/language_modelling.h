@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "data/text_corpus.h"
 #include "heed/data/batch.h"
 #include "heed/models/model.h"
 #include "heed/text/tokenizer.h"
 #include "train/batched_task.h"
 #include "train/model_source.h"
-#include "train/text_corpus.h"
 
 namespace heed {
 

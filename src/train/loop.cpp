@@ -15,7 +15,7 @@
 #include "heed/autograd.h"
 #include "heed/buffer.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/nn/lora.h"
 #include "heed/ops/matmul.h"
 #include "heed/train/adamw.h"

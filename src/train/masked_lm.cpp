@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
+#include "data/denoising.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/models/registry.h"
 #include "heed/ops/loss.h"
 #include "heed/ops/shape.h"
 #include "heed/random.h"
-#include "train/denoising.h"
 #include "train/language_modelling.h"
 
 namespace heed {

@@ -12,9 +12,9 @@
 #include <sstream>
 
 #include "core/edit_distance.h"
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "train/recipe_fields.h"
 
@@ -290,6 +290,28 @@ std::map<std::string, std::string> recipe_values(const Recipe& recipe) {
   for (const RecipeField& field : recipe_fields(copy)) values[field.key] = as_text(field);
   for (const auto& [key, value] : recipe.model.settings) values["model." + key] = value;
   return values;
+}
+
+std::string recipe_reference() {
+  Recipe defaults;
+  std::string text, section;
+  for (const RecipeField& field : recipe_fields(defaults)) {
+    const std::size_t dot = field.key.find('.');
+    if (field.key.substr(0, dot) != section) {
+      section = field.key.substr(0, dot);
+      text += fmt::format("{}| `[{}]` | default | of | |\n|---|---|---|---|\n", text.empty() ? "" : "\n",
+                          section);
+    }
+    std::string value = as_text(field);
+    if (!value.empty()) value = fmt::format("`{}`", value);
+    std::string users = field.tasks.empty() ? "" : fmt::format("`{}`", fmt::join(field.tasks, "`, `"));
+    if (!field.format.empty()) users += fmt::format(" with `{}`", field.format);
+    std::string choices;
+    if (!field.choices.empty()) choices = fmt::format("`{}`: ", fmt::join(field.choices, "`, `"));
+    text += fmt::format("| `{}` | {} | {} | {}{} |\n", field.key.substr(dot + 1), value, users, choices,
+                        field.doc);
+  }
+  return text;
 }
 
 std::vector<std::string> fixed_differences(const std::map<std::string, std::string>& kept,

@@ -18,6 +18,7 @@ struct RecipeField {
   using Target = std::variant<bool*, std::int64_t*, double*, std::string*, std::filesystem::path*,
                               std::array<double, 2>*, std::vector<std::string>*, ModuleTargets*>;
   std::string key;  // section.name
+  std::string doc;  // what it sets, as Markdown
   Target target;
   double min = 0;
   double max = 0;

@@ -7,8 +7,8 @@
 #include <span>
 
 #include "data/input_files.h"
+#include "files/checksum.h"
 #include "heed/error.h"
-#include "io/checksum.h"
 #include "train/recipe_fields.h"
 
 namespace heed {
@@ -41,9 +41,9 @@ std::string checksum_of(const std::filesystem::path& path) {
   std::uint64_t bytes = 0;
   std::uint32_t crc = 0;
   for (const std::filesystem::path& file : data::input_files(path)) {
-    const io::FileSum sum = io::sum_of_file(file);
+    const files::FileSum sum = files::sum_of_file(file);
     bytes += sum.bytes;
-    crc = io::crc32c(std::as_bytes(std::span(&sum.crc, 1)), crc);
+    crc = files::crc32c(std::as_bytes(std::span(&sum.crc, 1)), crc);
   }
   return fmt::format("{:08x} {}", crc, bytes);
 }

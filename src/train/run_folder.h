@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "heed/io/folder_lock.h"
+#include "heed/files/folder_lock.h"
 #include "heed/train/loop.h"
 
 namespace heed {

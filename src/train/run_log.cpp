@@ -8,11 +8,11 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/input_file.h"
+#include "files/input_file.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/io/json.h"
-#include "heed/score/chart.h"
+#include "heed/plot/chart.h"
 
 namespace heed {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/files/file.h"
 #include "heed/generate/search.h"
-#include "heed/io/file.h"
 #include "heed/io/json.h"
 #include "heed/models/registry.h"
 #include "heed/score/bleu.h"
@@ -98,7 +98,13 @@ std::vector<std::vector<std::string>> reference_streams(const std::vector<Refere
 TranslationTask::TranslationTask(const Recipe& recipe, const TrainOptions& options,
                                  const std::filesystem::path& checkpoint)
     : recipe_(recipe), options_(options) {
-  corpora_ = load_corpora(recipe, options.output, [this](const std::string& text) { message(text); });
+  const Recipe::Task& task = recipe.task;
+  const std::optional reversals =
+      task.kind == "reverse"
+          ? std::optional(Reversals{task.symbols, task.min_length, task.max_length, task.pairs})
+          : std::nullopt;
+  corpora_ = load_corpora(recipe.data, reversals, options.output,
+                          [this](const std::string& text) { message(text); });
   load_or_make(checkpoint);
   train_ = tokenize(corpora_.train, "training");
   dev_ = evaluation_set(corpora_.dev, "development", recipe.eval.max_pairs);

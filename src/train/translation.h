@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/corpora.h"
 #include "heed/data/background_reader.h"
 #include "heed/data/batch.h"
 #include "heed/models/model.h"
@@ -14,7 +15,6 @@
 #include "heed/train/loop.h"
 #include "heed/train/recipe.h"
 #include "heed/train/training_task.h"
-#include "train/corpora.h"
 
 namespace heed {
 

@@ -50,7 +50,7 @@ void require_choice(const char* key, const std::string& value, const std::vector
       fmt::format("{}: expected {} for the task {}, got {}", key, fmt::join(choices, " or "), kind, value));
 }
 
-void validate_columns(const Recipe::Data& d) {
+void validate_columns(const DataOptions& d) {
   const auto differ = [](const char* key, std::int64_t column, const char* other, std::int64_t taken) {
     require(column != taken, fmt::format("data.{}: expected another column than data.{}, got {} for both",
                                          key, other, column));
@@ -132,7 +132,7 @@ void validate_lora(const Recipe& r) {
 
 // Throws Error for settings that others make void.
 void validate_void_settings(const Recipe& r) {
-  const Recipe::Data& d = r.data;
+  const DataOptions& d = r.data;
   const auto exclude = [](bool void_setting, const char* keys, const char* why) {
     require(!void_setting, fmt::format("{}: expected one of them, got both ({})", keys, why));
   };

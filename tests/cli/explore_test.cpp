@@ -5,13 +5,13 @@
 #include <csignal>
 
 #include "command.h"
-#include "explore/client.h"
+#include "server/client.h"
 
 namespace heed::cli_test {
 namespace {
 
-using explore_test::Client;
-using explore_test::status_of;
+using server_test::Client;
+using server_test::status_of;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;

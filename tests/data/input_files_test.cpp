@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "io/temporary_folder.h"
+#include "files/temporary_folder.h"
 
 namespace heed {
 namespace {

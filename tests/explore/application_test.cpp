@@ -6,14 +6,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "explore/access.h"
 #include "explore/sample_models.h"
 
 namespace heed::explore_test {
 namespace {
 
-using explore::HttpRequest;
-using explore::HttpResponse;
+using server::HttpRequest;
+using server::HttpResponse;
 using testing::HasSubstr;
 
 class Explored : public testing::Test {
@@ -47,31 +46,6 @@ TEST_F(Explored, RefusesRequestsWithoutTheToken) {
   request.token = "";
   request.target = "/api/models?token=secret";
   EXPECT_EQ(status(request), 403) << "an address alone is not enough: another page can ask for it";
-}
-
-TEST_F(Explored, RefusesOtherHostsAndOrigins) {
-  HttpRequest request = get("/api/models");
-  for (const char* host : {"127.0.0.1", "localhost", "localhost:9000", "127.0.0.1:8717"}) {
-    request.host = host;
-    EXPECT_EQ(status(request), 200) << host;
-  }
-  for (const char* host :
-       {"", "evil.example", "evil.example:8717", "127.0.0.1.evil.example", "[::1]:8717", "[", ":8717"}) {
-    request.host = host;
-    EXPECT_EQ(status(request), 403) << host;
-  }
-  request.host = "127.0.0.1:8717";
-  request.origin = "http://127.0.0.1:8717";
-  EXPECT_EQ(status(request), 200);
-  for (const char* origin :
-       {"null", "http://evil.example", "https://127.0.0.1:8717", "http://127.0.0.1:80", ""}) {
-    request.origin = origin;
-    EXPECT_EQ(status(request), 403) << origin;
-  }
-  request = get("/?token=secret");
-  request.host = "[::1]:8717";
-  request.local_address = "::1";
-  EXPECT_EQ(status(request), 200);
 }
 
 TEST_F(Explored, ThePageRunsItsOwnScriptsOnly) {
@@ -120,15 +94,8 @@ TEST_F(Explored, WrongRequestsGetOneLine) {
   const HttpResponse response = application.compute(post("/api/run", "{"), kGoOn);
   EXPECT_EQ(response.status, 400);
   const std::string message = nlohmann::json::parse(response.body)["error"];
-  EXPECT_THAT(message, testing::StartsWith("request: expected JSON"));
+  EXPECT_THAT(message, testing::StartsWith("request: expected "));
   EXPECT_EQ(message.find('\n'), std::string::npos);
-}
-
-TEST(Access, TokensAreRandom) {
-  const std::string token = explore::random_token();
-  EXPECT_EQ(token.size(), 32u);
-  EXPECT_EQ(token.find_first_not_of("0123456789abcdef"), std::string::npos);
-  EXPECT_NE(token, explore::random_token());
 }
 
 }  // namespace

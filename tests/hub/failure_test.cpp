@@ -2,6 +2,8 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <fstream>
+#include <mutex>
 #include <thread>
 
 #include "hub/http.h"
@@ -206,6 +208,86 @@ TEST_F(PullTest, StoppedWorkIsResumed) {
   options.on_progress = nullptr;
   EXPECT_LT(pull().received, 300000u + 26);
   EXPECT_EQ(slurp(snapshot() / "model.safetensors"), weights());
+}
+
+// Each of these would go on for ever if every byte that arrives counted as progress.
+TEST_F(PullTest, GivesUpOnAServerThatMakesNoProgress) {
+  settings.first_delay = 0.001;
+  const auto attempts = [&](auto change) {
+    fs::remove_all(repository());
+    const std::size_t before = server.storage.calls().size();
+    server.on_storage = [&](const Call& call) -> std::optional<Answer> { return change(call); };
+    EXPECT_THAT(error(), HasSubstr("the connection "));
+    return server.storage.calls().size() - before;
+  };
+  EXPECT_LE(attempts([&](const Call&) {  // the beginning of the whole file for every range
+              Answer answer{200, {}, weights()};
+              answer.cut = 100000;
+              return answer;
+            }),
+            8u);
+  EXPECT_LE(attempts([&](const Call& call) {  // 416 for every range
+              if (!call.header("range").empty()) return Answer{416, {}, ""};
+              Answer answer{200, {}, weights()};
+              answer.cut = 100000;
+              return answer;
+            }),
+            16u);
+  EXPECT_LE(attempts([&](const Call& call) {  // ten bytes a connection
+              Answer answer = server.answer_from_storage(call);
+              answer.cut = 10;
+              return answer;
+            }),
+            8u);
+}
+
+TEST_F(PullTest, RefusesAnEncodedFile) {
+  server.on_storage = [this](const Call& call) -> std::optional<Answer> {
+    Answer answer = server.answer_from_storage(call);
+    answer.headers.emplace_back("Content-Encoding", "gzip");
+    return answer;
+  };
+  EXPECT_THAT(error(), AllOf(HasSubstr("model.safetensors: expected the bytes of the file"),
+                             HasSubstr("Content-Encoding gzip"), HasSubstr("NO_PROXY")));
+}
+
+TEST_F(PullTest, ADamagedBlobIsNotAdopted) {
+  pull();
+  fs::remove_all(snapshot());
+  std::string damaged = weights();
+  damaged[7] ^= 1;
+  std::ofstream(repository() / "blobs" / kWeightsHash, std::ios::binary) << damaged;
+  pull();
+  EXPECT_TRUE(slurp(snapshot() / "model.safetensors") == weights());
+  EXPECT_EQ(gets("model.safetensors"), 2);
+}
+
+TEST_F(PullTest, SaysWhatItCannotCheck) {
+  server.files["config.json"].etag = "some-version";
+  std::mutex mutex;
+  std::string messages;
+  options.on_message = [&](const std::string& message) {
+    const std::lock_guard lock(mutex);
+    messages += message + "\n";
+  };
+  pull();
+  EXPECT_EQ(messages, "config.json: not checked, as its ETag some-version is not a hash\n");
+}
+
+TEST_F(PullTest, WritesThroughNoLinkOfTheCache) {
+  const fs::path elsewhere = folder / "elsewhere";
+  fs::create_directories(elsewhere);
+  fs::create_directories(repository() / "snapshots");
+  fs::create_directory_symlink(elsewhere, snapshot());
+  EXPECT_THAT(error(), HasSubstr("expected a folder, got a symbolic link"));
+  EXPECT_TRUE(fs::is_empty(elsewhere));
+  fs::remove(snapshot());
+  std::ofstream(elsewhere / "file") << "kept";
+  fs::create_directories(repository() / "refs");
+  fs::create_symlink(elsewhere / "file", repository() / "refs/main");
+  pull();
+  EXPECT_EQ(slurp(elsewhere / "file"), "kept");
+  EXPECT_EQ(slurp(repository() / "refs/main"), kCommit);
 }
 
 TEST_F(PullTest, MalformedNamesAreRefusedBeforeAnyConnection) {

@@ -157,9 +157,9 @@ Answer FakeHub::answer(const Call& call) {
     return {
         200,
         {},
-        std::string("{\"id\": \"owner/model\", \"sha\": \"") + kCommit + "\", \"siblings\": [" + list + "]}"};
+        "{\"id\": \"owner/model\", \"sha\": \"" + std::string(kCommit) + "\", \"siblings\": [" + list + "]}"};
   }
-  const std::string place = std::string("/owner/model/resolve/") + kCommit + "/";
+  const std::string place = "/owner/model/resolve/" + std::string(kCommit) + "/";
   const auto found = files.find(call.target.starts_with(place) ? call.target.substr(place.size()) : "");
   if (found == files.end()) return {404, {{"X-Error-Code", "EntryNotFound"}}, ""};
   const HubFile& file = found->second;

@@ -6,10 +6,10 @@
 
 #include <cstdlib>
 
+#include "files/temporary_folder.h"
 #include "heed/io/hub_cache.h"
 #include "hub/fake_hub.h"
 #include "hub/pull.h"
-#include "io/temporary_folder.h"
 
 namespace heed::hub_test {
 

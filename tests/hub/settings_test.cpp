@@ -6,8 +6,8 @@
 
 #include <cstdlib>
 
+#include "files/temporary_folder.h"
 #include "heed/io/hub_cache.h"
-#include "io/temporary_folder.h"
 
 namespace heed::hub {
 namespace {

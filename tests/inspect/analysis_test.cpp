@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "heed/inspect/heat_table.h"
 #include "heed/models/registry.h"
+#include "heed/plot/heat_table.h"
 
 namespace heed {
 namespace {

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "files/temporary_folder.h"
 #include "heed/io/safetensors.h"
-#include "temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -61,9 +61,10 @@ TEST(TensorFiles, RefusesIndexesThatDisagreeWithTheFiles) {
               HasSubstr("expected the tensors of " + two));
   EXPECT_THAT(open_with_index(folder, map(a_b + ", \"c\": \"gone.safetensors\"")),
               HasSubstr("gone.safetensors: not found"));
-  EXPECT_THAT(open_with_index(folder, map("\"a\": 1")), HasSubstr("expected a string"));
-  EXPECT_THAT(open_with_index(folder, map("")), HasSubstr("weight_map not found"));
-  EXPECT_THAT(open_with_index(folder, "{}"), HasSubstr("weight_map not found"));
+  EXPECT_THAT(open_with_index(folder, map("\"a\": 1")), HasSubstr("weight_map.a: expected a string, got 1"));
+  EXPECT_THAT(open_with_index(folder, map("")),
+              HasSubstr("weight_map: expected tensors and their files, got an object"));
+  EXPECT_THAT(open_with_index(folder, "{}"), HasSubstr("weight_map: not found"));
   EXPECT_THAT(open_with_index(folder, map(a_b + "," + a_b)), HasSubstr("\"a\" twice"));
   EXPECT_THAT(open_with_index(folder, "[]"), HasSubstr("an object"));
 }

@@ -10,8 +10,7 @@
 #include <filesystem>
 
 #include "heed/error.h"
-#include "heed/io/file.h"
-#include "models/adapter_modules.h"
+#include "heed/files/file.h"
 
 namespace heed {
 namespace {

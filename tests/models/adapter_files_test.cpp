@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "heed/io/file.h"
+#include "files/temporary_folder.h"
+#include "heed/files/file.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
-#include "io/temporary_folder.h"
 #include "reference/tensors.h"
 
 namespace heed {

@@ -10,11 +10,11 @@
 #include <set>
 #include <thread>
 
+#include "files/temporary_folder.h"
 #include "heed/autograd.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"
-#include "io/temporary_folder.h"
 #include "kernels/optimizer.h"
 #include "models/adapters.h"
 #include "reference/tensors.h"

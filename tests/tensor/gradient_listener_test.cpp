@@ -1,5 +1,5 @@
 // When gradients of leaves are reported as complete.
-#include "heed/gradient_listener.h"
+#include "heed/tensor/gradient_listener.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "heed/error.h"
-#include "heed/io/folder_lock.h"
+#include "heed/files/folder_lock.h"
 #include "heed/io/safetensors.h"
 #include "run_folder.h"
 

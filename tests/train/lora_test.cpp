@@ -5,7 +5,7 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/models/registry.h"
 #include "heed/tasks/classify.h"
 #include "heed/train/checkpoint.h"

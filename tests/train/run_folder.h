@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/train/train.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "heed/error.h"
-#include "heed/io/file.h"
+#include "heed/files/file.h"
 #include "heed/train/train.h"
 #include "run_folder.h"
 

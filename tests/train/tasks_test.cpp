@@ -3,9 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "data/text_corpus.h"
 #include "heed/error.h"
+#include "heed/files/file.h"
 #include "heed/generate/complete.h"
-#include "heed/io/file.h"
 #include "heed/models/registry.h"
 #include "heed/tasks/answer.h"
 #include "heed/tasks/classify.h"
@@ -13,7 +14,6 @@
 #include "heed/train/checkpoint.h"
 #include "heed/train/train.h"
 #include "tasks_fixture.h"
-#include "train/text_corpus.h"
 
 namespace heed {
 namespace {
@@ -313,14 +313,15 @@ TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal_of(r), HasSubstr("words.conll:1: expected a word and its tag"));
   r = answers(4);
   write_file(folder_ / "squad.json", "{\"data\": [{}]}");
-  EXPECT_THAT(refusal_of(r), HasSubstr("expected SQuAD's JSON"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("squad.json: data.0.paragraphs: not found"));
   r = answers(4);
   const std::string right = read_file(r.data.train), start = "\"answer_start\": 25";
   std::string wrong = right;
   r.data.dev = folder_ / "dev.json";
   write_file(r.data.dev, wrong.replace(wrong.rfind(start), start.size(), "\"answer_start\": 24"));
-  EXPECT_THAT(refusal_of(r), HasSubstr("dev.json: question 4: answer_start: expected the character of the "
-                                       "context at which \"Joe\" begins, got 24"));
+  EXPECT_THAT(refusal_of(r), AllOf(HasSubstr("dev.json: data.0.paragraphs."),
+                                   HasSubstr("answer_start: expected the character of the context at which "
+                                             "\"Joe\" begins, got 24")));
   r = tagging(4);
   write_file(folder_ / "words.conll", "a B\nb O\n\nc word O\n");
   EXPECT_THAT(refusal_of(r), HasSubstr("words.conll:4: expected 2 columns, as in the lines before, got 3"));

@@ -10,7 +10,7 @@
 
 #include "heed/data/batch_plan.h"
 #include "heed/data/corpus.h"
-#include "heed/io/spilled_array.h"
+#include "heed/files/spilled_array.h"
 #include "heed/tensor.h"
 #include "heed/text/tokenizer.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "heed/io/spilled_array.h"
+#include "heed/files/spilled_array.h"
 
 namespace heed {
 

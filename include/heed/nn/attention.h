@@ -12,10 +12,10 @@
 #include <memory>
 #include <optional>
 
+#include "heed/kernels/sparse_pattern.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/norm.h"
 #include "heed/nn/part.h"
-#include "heed/sparse_pattern.h"
 
 namespace heed {
 

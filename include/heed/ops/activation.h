@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "heed/activation.h"
+#include "heed/kernels/activation.h"
 #include "heed/tensor.h"
 
 namespace heed {

@@ -4,8 +4,8 @@
 
 #include <optional>
 
+#include "heed/kernels/sparse_pattern.h"
 #include "heed/ops/attention.h"
-#include "heed/sparse_pattern.h"
 #include "heed/tensor.h"
 
 namespace heed {

@@ -1,5 +1,5 @@
 # The page of heed explore: the viewer of maps that heed attend's page has, with what asks the server and shows its answers.
-include(${PROJECT_SOURCE_DIR}/src/inspect/page/page.cmake)
+include(${PROJECT_SOURCE_DIR}/src/plot/page/page.cmake)
 set(folder ${CMAKE_CURRENT_LIST_DIR})
 heed_page_text(side ${folder}/side.html)
 heed_page_html(EXPLORE_PAGE ${folder}/explore.html "${side}")

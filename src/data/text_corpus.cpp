@@ -1,0 +1,177 @@
+// Reads and tokenizes texts part by part.
+#include "data/text_corpus.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "data/input_files.h"
+#include "heed/error.h"
+#include "heed/io/json.h"
+#include "heed/text/unicode.h"
+#include "heed/threads.h"
+
+namespace heed {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kPartBytes = 64 << 10;  // a long document comes in parts of about this size
+constexpr std::size_t kPartsAtOnce = 128;     // tokenized in parallel
+
+}  // namespace
+
+struct TextReader::State {
+  std::vector<fs::path> files;
+  const DataOptions& data;
+  std::size_t next_file = 0;
+  std::ifstream stream = {};
+  fs::path file = {};
+  std::int64_t line_number = 0;
+  bool unfinished = false;  // the last part did not end its document
+
+  [[noreturn]] void fail(const std::string& message) const {
+    throw Error(fmt::format("{}:{}: {}", file.string(), line_number, message));
+  }
+  bool open_next() {
+    if (next_file == files.size()) return false;
+    file = files[next_file++];
+    line_number = 0;
+    stream = std::ifstream(file, std::ios::binary);
+    if (!stream) throw Error(file.string() + ": not found, or not readable");
+    return true;
+  }
+  // Reads a line with its end.
+  bool line(std::string& text) {
+    if (!std::getline(stream, text)) return false;
+    ++line_number;
+    if (!stream.eof()) text += '\n';
+    std::size_t replaced = 0;
+    replace_invalid_utf8(text, &replaced);
+    if (replaced > 0) fail("expected UTF-8, got other bytes (convert the file)");
+    return true;
+  }
+  std::string text_of(const std::string& json_line) const {
+    const Config json = Config::parse(json_line, fmt::format("{}:{}", file.string(), line_number));
+    const std::vector<std::string> sentences = json.strings(data.text_key);
+    if (sentences.empty()) return json.required_string(data.text_key);
+    return fmt::format("{}", fmt::join(sentences, " "));
+  }
+  // Reads a part of the open file; false at its end.
+  bool read(TextPart& part);
+};
+
+bool TextReader::State::read(TextPart& part) {
+  part = {};
+  std::string text;
+  while (line(text)) {
+    const bool blank = text.find_first_not_of(" \t\r\n") == std::string::npos;
+    if (data.format == "jsonl" || data.documents == "line") {
+      if (blank) continue;
+      part.text = data.format == "jsonl" ? text_of(text) : text.substr(0, text.find_last_not_of("\r\n") + 1);
+      return true;
+    }
+    if (data.documents == "paragraph" && blank) {
+      if (part.text.empty() && !unfinished) continue;
+      unfinished = false;
+      return true;
+    }
+    part.text += text;
+    if (part.text.size() >= kPartBytes) {
+      part.ends_document = stream.peek() == std::ifstream::traits_type::eof();
+      unfinished = !part.ends_document;
+      return true;
+    }
+  }
+  if (stream.bad()) throw Error(file.string() + ": reading failed");
+  const bool more = !part.text.empty() || unfinished;
+  unfinished = false;
+  return more;
+}
+
+TextReader::TextReader(fs::path path, const DataOptions& data)
+    : state_(std::make_unique<State>(State{data::input_files(path), data})) {
+  state_->open_next();
+}
+
+TextReader::~TextReader() = default;
+
+bool TextReader::next(TextPart& part) {
+  do {
+    if (state_->read(part)) return true;
+  } while (state_->open_next());
+  return false;
+}
+
+TextCorpus TextCorpus::slice(std::int64_t begin, std::int64_t end) const {
+  TextCorpus part;
+  part.all_ = all_;
+  part.ids_ = ids_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+  for (const std::int64_t place : ends_) {
+    if (place > begin && place < end) part.ends_.push_back(place - begin);
+  }
+  part.ends_.push_back(end - begin);
+  return part;
+}
+
+std::vector<TextRow> rows_of_documents(const TextCorpus& corpus, std::int64_t longest) {
+  std::vector<TextRow> rows;
+  std::int64_t begin = 0;
+  for (const std::int64_t end : corpus.ends()) {
+    for (; begin < end; begin = std::min(begin + longest, end))
+      rows.emplace_back(begin, std::min(begin + longest, end));
+  }
+  return rows;
+}
+
+class TextCorpusWriter {
+ public:
+  explicit TextCorpusWriter(const fs::path& folder) : ids_(folder) {}
+  void add(std::span<const std::int32_t> ids) { ids_.append(ids); }
+  void end_document() {
+    if (corpus_.ends_.empty() || corpus_.ends_.back() < count()) corpus_.ends_.push_back(count());
+  }
+  TextCorpus finish() {
+    end_document();
+    ids_.finish();
+    corpus_.all_ = std::make_shared<const SpilledArray<std::int32_t>>(std::move(ids_));
+    corpus_.ids_ = corpus_.all_->view();
+    return std::move(corpus_);
+  }
+  std::int64_t count() const { return static_cast<std::int64_t>(ids_.size()); }
+
+ private:
+  SpilledArray<std::int32_t> ids_;
+  TextCorpus corpus_;
+};
+
+TextCorpus tokenize_texts(TextReader& reader, const Tokenizer& tokenizer, std::int64_t separator,
+                          const fs::path& folder) {
+  TextCorpusWriter writer(folder);
+  std::vector<TextPart> parts;
+  std::vector<std::vector<std::int32_t>> ids;
+  for (bool more = true; more;) {
+    parts.clear();
+    TextPart part;
+    while (parts.size() < kPartsAtOnce && (more = reader.next(part))) parts.push_back(std::move(part));
+    ids.assign(parts.size(), {});
+    parallel_for(static_cast<std::int64_t>(parts.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+        const std::vector<std::int64_t> wide = tokenizer.encode(parts[i].text, false).ids;
+        ids[i].assign(wide.begin(), wide.end());
+      }
+    });
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i].ends_document && separator >= 0) ids[i].push_back(static_cast<std::int32_t>(separator));
+      writer.add(ids[i]);
+      if (parts[i].ends_document) writer.end_document();
+    }
+  }
+  if (writer.count() == 0) throw Error("texts: expected at least one token, got none (the files are empty)");
+  return writer.finish();
+}
+
+}  // namespace heed

@@ -1,0 +1,69 @@
+// TextCorpus: the token ids of a corpus of texts, which may be larger than memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heed/data/data_options.h"
+#include "heed/files/spilled_array.h"
+#include "heed/text/tokenizer.h"
+
+namespace heed {
+
+/// Threads: several may read one object at once.
+class TextCorpus {
+ public:
+  std::span<const std::int32_t> ids() const { return ids_; }
+  /// The document of number i is ids()[ends()[i - 1] .. ends()[i] - 1].
+  const std::vector<std::int64_t>& ends() const { return ends_; }
+  /// The tokens begin .. end - 1, and the parts of documents among them.
+  TextCorpus slice(std::int64_t begin, std::int64_t end) const;
+
+ private:
+  friend class TextCorpusWriter;
+  std::shared_ptr<const SpilledArray<std::int32_t>> all_;
+  std::span<const std::int32_t> ids_;
+  std::vector<std::int64_t> ends_;
+};
+
+/// Tokens begin .. end - 1 of a corpus.
+using TextRow = std::pair<std::int64_t, std::int64_t>;
+/// Cuts every document of a corpus into rows of at most `longest` tokens.
+std::vector<TextRow> rows_of_documents(const TextCorpus& corpus, std::int64_t longest);
+
+/// Part of a text: a document comes in one part, or, if it is long, in several that end at line ends.
+struct TextPart {
+  std::string text;
+  bool ends_document = true;
+};
+
+/// The documents of data.train, data.dev or data.test one by one: of a text file, of all files of a folder in
+/// the order of their names, or of the lines of a JSON lines file.
+class TextReader {
+ public:
+  TextReader(std::filesystem::path path, const DataOptions& data);
+  ~TextReader();
+  TextReader(const TextReader&) = delete;
+  TextReader& operator=(const TextReader&) = delete;
+  /// Reads the next part, or returns false at the end. Throws Error naming file and line if the text is not
+  /// UTF-8, or a JSON line has no text.
+  bool next(TextPart& part);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Tokenizes a corpus with all threads, without special tokens but for `separator` (if not negative) at the
+/// end of every document. Many ids are kept in a file in `folder` (SpilledBytes). Throws Error if there are
+/// no tokens.
+TextCorpus tokenize_texts(TextReader& reader, const Tokenizer& tokenizer, std::int64_t separator,
+                          const std::filesystem::path& folder);
+
+}  // namespace heed

@@ -1,0 +1,69 @@
+// What a figure of attention is drawn on: SVG (svg.cpp) or pixels (pixel_canvas.h). Lengths are in units,
+// which are pixels unless the canvas is scaled; a text's place is that of its baseline.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "heed/plot/picture.h"
+#include "heed/text/unicode.h"
+
+namespace heed::plot {
+
+struct Section;
+
+enum class Anchor : std::uint8_t { start, middle, end };
+enum class Ink : std::uint8_t { dark, grey };
+
+struct TextStyle {
+  double size = 0;
+  double character = 0;  ///< width of an average character
+  Ink ink = Ink::grey;
+  Anchor anchor = Anchor::start;
+  bool bold = false;
+};
+
+struct Label {
+  double x = 0, y = 0;
+  std::string text;
+};
+
+struct PlacedMap {
+  const Section& section;
+  const AttentionMap& map;
+  double left = 0, top = 0;
+  float largest = 1;  ///< of the map's measure
+};
+
+/// A bar of colours from `first` (0 or -1) to 1, between its two numbers.
+struct Legend {
+  double first = 0, left = 0, top = 0, width = 0;
+  Label low, high;
+};
+
+class Canvas {
+ public:
+  virtual ~Canvas() = default;
+
+  /// Whether width_of() is exact. Without fonts, it is estimated from an average character.
+  virtual bool measures() const { return false; }
+  virtual double width_of(const std::string& text, const TextStyle& style) const {
+    return style.character * display_width(text);
+  }
+
+  /// Comes first.
+  virtual void open(double width, double height) = 0;
+  virtual void text(const Label& line, const TextStyle& style) = 0;
+  /// Labels of rows, or of columns, which rise at 60 degrees.
+  virtual void labels(const std::vector<Label>& labels, const TextStyle& style, bool rise) = 0;
+  virtual void map(const PlacedMap& placed) = 0;
+  virtual void legend(const Legend& legend, const TextStyle& style) = 0;
+};
+
+inline constexpr double kLegendBarHeight = 11;
+
+/// Between cells that are large enough.
+inline double gap_of(double cell) { return cell >= 8 ? 1 : 0; }
+
+}  // namespace heed::plot

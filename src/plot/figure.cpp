@@ -1,0 +1,158 @@
+// Lays out a figure of attention.
+#include "plot/figure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace heed::plot {
+namespace {
+
+constexpr double kTitleLine = 20, kLegendLine = 18, kLegendBar = 160;
+constexpr std::size_t kTitleLines = 4;
+constexpr TextStyle kTitle{16, 9.5, Ink::dark, Anchor::start, true};
+constexpr TextStyle kSectionLine{13, 7.3};
+constexpr TextStyle kCaption{12, 6.4, Ink::grey, Anchor::middle};
+constexpr TextStyle kSmall{11, 6.4};
+constexpr const char* kAxes = "rows: queries, columns: keys";
+
+/// Breaks the title into lines. The average character is that of most titles; where the canvas knows better,
+/// lines get shorter until they fit.
+std::vector<std::string> title_lines(const std::string& title, double room, const Canvas& canvas) {
+  if (title.empty()) return {};
+  const std::string shown = visible(title);
+  int longest = std::max(30, static_cast<int>(room / kTitle.character));
+  const auto too_long = [&](const std::string& line) { return canvas.width_of(line, kTitle) > room; };
+  std::vector<std::string> lines = wrap(shown, longest, kTitleLines);
+  while (canvas.measures() && longest > 1 && std::any_of(lines.begin(), lines.end(), too_long))
+    lines = wrap(shown, --longest, kTitleLines);
+  return lines;
+}
+
+std::string low_number(const MeasureScale& scale) {
+  return scale.negative ? fmt::format("{:.2g}", -scale.largest) : "0";
+}
+
+/// In few characters where panels are too narrow for the whole.
+std::string caption_of(const Section& section, const AttentionMap& map, const Canvas& canvas) {
+  const std::string whole = head_title(map);
+  const bool fits =
+      section.panels_across == 1 || canvas.width_of(whole, kCaption) <= section.panel_width() + kPanelGap;
+  return fits ? whole : short_title(map);
+}
+
+/// If cells are smaller than their labels, only every n-th is labelled.
+std::size_t label_step(const Section& section) {
+  return static_cast<std::size_t>(std::max(1.0, std::ceil((section.font + 1) / section.cell)));
+}
+
+void draw_row_labels(const Section& section, double top, Canvas& canvas) {
+  std::vector<Label> labels;
+  for (std::size_t i = 0; i < section.rows.size(); i += label_step(section)) {
+    const double y = top + (static_cast<double>(i) + 0.5) * section.cell + section.font * 0.35;
+    labels.push_back({kFigureMargin + section.left - 6, y, section.rows[i]});
+  }
+  TextStyle style = label_style(section.font);
+  style.anchor = Anchor::end;
+  canvas.labels(labels, style, false);
+}
+
+void draw_column_labels(const Section& section, double left, double top, Canvas& canvas) {
+  std::vector<Label> labels;
+  for (std::size_t i = 0; i < section.columns.size(); i += label_step(section)) {
+    const double x = left + (static_cast<double>(i) + 0.5) * section.cell + section.font * 0.3;
+    labels.push_back({x, top - 5, section.columns[i]});
+  }
+  canvas.labels(labels, label_style(section.font), true);
+}
+
+}  // namespace
+
+Figure::Figure(const AttentionPicture& picture, const std::vector<Section>& sections, const Canvas& canvas)
+    : sections_(sections), scales_(measure_scales(picture)) {
+  height_ = kFigureMargin;
+  for (const Section& section : sections_) {
+    width_ = std::max({width_, section.width() + 2 * kFigureMargin,
+                       canvas.width_of(section_title(section), kSectionLine) + 2 * kFigureMargin});
+    height_ += section.height();
+  }
+  for (const MeasureScale& scale : scales_) width_ = std::max(width_, legend_width(scale, canvas));
+  title_ = title_lines(picture.title, width_ - 2 * kFigureMargin, canvas);
+  if (!title_.empty()) height_ += 14 + kTitleLine * static_cast<double>(title_.size());
+  height_ += 12 + kLegendLine * static_cast<double>(scales_.size() + 1) + kFigureMargin / 2;
+  width_ = std::ceil(width_);
+  height_ = std::ceil(height_);
+}
+
+void Figure::draw(Canvas& canvas) const {
+  canvas.open(width_, height_);
+  double y = kFigureMargin;
+  for (const std::string& line : title_) {
+    canvas.text({kFigureMargin, y + 14, line}, kTitle);
+    y += kTitleLine;
+  }
+  if (!title_.empty()) y += 14;
+  for (const Section& section : sections_) {
+    draw_section(section, y, canvas);
+    y += section.height();
+  }
+  y += 6;
+  for (const MeasureScale& scale : scales_) {
+    draw_legend(scale, y, canvas);
+    y += kLegendLine;
+  }
+  canvas.text({kFigureMargin, y + 10, kAxes}, kSmall);
+}
+
+void Figure::draw_section(const Section& section, double top, Canvas& canvas) const {
+  canvas.text({kFigureMargin, top + 12, section_title(section)}, kSectionLine);
+  for (std::size_t r = 0; r < section.panels.size(); ++r) {
+    const double y = top + kSectionTitle + section.above +
+                     static_cast<double>(r) * (section.panel_height() + kPanelCaption + kPanelGap);
+    draw_row_labels(section, y, canvas);
+    for (std::size_t c = 0; c < section.panels[r].size(); ++c) {
+      const AttentionMap* map = section.panels[r][c];
+      if (map == nullptr) continue;
+      const double x =
+          kFigureMargin + section.left + static_cast<double>(c) * (section.panel_width() + kPanelGap);
+      if (r == 0) draw_column_labels(section, x, y, canvas);
+      canvas.map({section, *map, x, y, largest_of(scales_, map->measure)});
+      canvas.text(
+          {x + section.panel_width() / 2, y + section.panel_height() + 16, caption_of(section, *map, canvas)},
+          kCaption);
+    }
+  }
+}
+
+/// From 0, or where there are negative numbers from the largest magnitude below it.
+void Figure::draw_legend(const MeasureScale& scale, double top, Canvas& canvas) const {
+  const std::string low = low_number(scale);
+  const double bar = kFigureMargin + 6 + canvas.width_of(low, kSmall);
+  canvas.legend({scale.negative ? -1.0 : 0.0,
+                 bar,
+                 top,
+                 kLegendBar,
+                 {kFigureMargin, top + 10, low},
+                 {bar + 6 + kLegendBar, top + 10, legend_text(scale)}},
+                kSmall);
+}
+
+/// The kind, and the measure unless the figure has weights alone.
+std::string Figure::section_title(const Section& section) const {
+  if (scales_.size() == 1 && section.measure == "weights") return kind_title(section.kind);
+  return kind_title(section.kind) + ", " + measure_title(section.measure);
+}
+
+std::string Figure::legend_text(const MeasureScale& scale) const {
+  const std::string largest = fmt::format("{:.2g}", scale.largest);
+  return scales_.size() > 1 ? largest + " \u00A0" + measure_title(scale.measure) : largest;
+}
+
+double Figure::legend_width(const MeasureScale& scale, const Canvas& canvas) const {
+  const double high = canvas.width_of(legend_text(scale), kSmall);
+  if (!canvas.measures()) return kLegendBar + 80 + high;
+  return 2 * kFigureMargin + 12 + canvas.width_of(low_number(scale), kSmall) + kLegendBar + high;
+}
+
+}  // namespace heed::plot

@@ -1,0 +1,41 @@
+// The layout of a figure of attention, the same for SVG and PNG: title; one section per kind and measure,
+// each a grid of maps with one row per layer and one column per head (a single layer's heads wrap); and the
+// legends. Maps of a kind share their tokens, so only the outer maps have labels. Each measure has its own
+// scale of colours, and its legend.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "heed/plot/picture.h"
+#include "plot/canvas.h"
+#include "plot/labels.h"
+#include "plot/panels.h"
+
+namespace heed::plot {
+
+inline constexpr double kUsualWidth = 960;
+
+class Figure {
+ public:
+  /// Places the sections on a canvas, both of which must outlive the figure.
+  Figure(const AttentionPicture& picture, const std::vector<Section>& sections, const Canvas& canvas);
+
+  double width() const { return width_; }
+  double height() const { return height_; }
+  void draw(Canvas& canvas) const;
+
+ private:
+  void draw_section(const Section& section, double top, Canvas& canvas) const;
+  void draw_legend(const MeasureScale& scale, double top, Canvas& canvas) const;
+  std::string section_title(const Section& section) const;
+  std::string legend_text(const MeasureScale& scale) const;
+  double legend_width(const MeasureScale& scale, const Canvas& canvas) const;
+
+  const std::vector<Section>& sections_;
+  std::vector<MeasureScale> scales_;
+  std::vector<std::string> title_;
+  double width_ = 300, height_ = 0;
+};
+
+}  // namespace heed::plot

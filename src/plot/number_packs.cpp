@@ -1,0 +1,52 @@
+// Blocks of numbers for the page.
+#include "plot/number_packs.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "heed/error.h"
+
+namespace heed::plot {
+namespace {
+
+std::string deflated(const std::string& bytes) {
+  uLongf size = compressBound(static_cast<uLong>(bytes.size()));
+  std::string out(size, '\0');
+  const int status =
+      compress2(reinterpret_cast<Bytef*>(out.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()),
+                static_cast<uLong>(bytes.size()), 6);
+  if (status != Z_OK) throw Error("attention picture: numbers cannot be compressed (out of memory)");
+  out.resize(size);
+  return out;
+}
+
+}  // namespace
+
+NumberRange range_of(std::span<const float> numbers) {
+  NumberRange range;
+  for (const float number : numbers) {
+    if (!std::isfinite(number)) continue;
+    range.largest = std::max(range.largest, std::abs(number));
+    range.has_signs = range.has_signs || number < 0;
+  }
+  return range;
+}
+
+std::string pack_numbers(std::span<const float> numbers, int bits) {
+  const NumberRange range = range_of(numbers);
+  const double levels = (1 << bits) - 1, zero = range.has_signs ? (levels - 1) / 2 : 0;
+  const double factor =
+      range.largest > 0 ? (range.has_signs ? zero : levels) / static_cast<double>(range.largest) : 0;
+  std::string codes(numbers.size() * (bits > 8 ? 2 : 1), '\0');
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const double number = std::isfinite(numbers[i]) ? static_cast<double>(numbers[i]) : 0;
+    const auto code = static_cast<unsigned>(std::lround(number * factor + zero));
+    codes[i] = static_cast<char>(bits > 8 ? code >> 8 : code);
+    if (bits > 8) codes[numbers.size() + i] = static_cast<char>(code & 0xFF);
+  }
+  return base64(deflated(codes));
+}
+
+}  // namespace heed::plot

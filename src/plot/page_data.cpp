@@ -1,0 +1,257 @@
+// From a picture to the JSON value and the blocks of numbers of its page.
+#include "plot/page_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "plot/colour.h"
+#include "plot/labels.h"
+#include "plot/number_packs.h"
+
+namespace heed::plot {
+
+namespace {
+
+double weight_at(const AttentionMap& map, std::int64_t query, std::int64_t key) {
+  return static_cast<double>(map.weights[static_cast<std::size_t>(query * map.keys + key)]);
+}
+
+/// The mean over the queries that have such keys of the sum of their weights: key follows(query, key).
+template <typename Follows>
+double mean_weight(const AttentionMap& map, const Follows& follows) {
+  double total = 0;
+  std::int64_t queries = 0;
+  for (std::int64_t query = 0; query < map.queries; ++query) {
+    bool can = false;
+    for (std::int64_t key = 0; key < map.keys; ++key) {
+      if (!follows(query, key)) continue;
+      can = true;
+      total += weight_at(map, query, key);
+    }
+    queries += can ? 1 : 0;
+  }
+  return queries > 0 ? total / static_cast<double>(queries) : 0;
+}
+
+/// The same of the one key_of(query), where there is such a key.
+template <typename KeyOf>
+double mean_weight_of_key(const AttentionMap& map, const KeyOf& key_of) {
+  double total = 0;
+  std::int64_t queries = 0;
+  for (std::int64_t query = 0; query < map.queries; ++query) {
+    const std::int64_t key = key_of(query);
+    if (key < 0 || key >= map.keys) continue;
+    total += weight_at(map, query, key);
+    ++queries;
+  }
+  return queries > 0 ? total / static_cast<double>(queries) : 0;
+}
+
+/// A number for each token, the same for equal ones: a comparison of texts for each cell of each map takes
+/// long.
+std::vector<std::size_t> numbers_of(const std::vector<std::string>& tokens) {
+  std::unordered_map<std::string, std::size_t> known;
+  std::vector<std::size_t> numbers;
+  for (const std::string& token : tokens) numbers.push_back(known.emplace(token, known.size()).first->second);
+  return numbers;
+}
+
+double focus(const AttentionMap& map, bool self) {
+  double total = 0;
+  for (std::int64_t query = 0; query < map.queries; ++query) {
+    float largest = 0;
+    for (std::int64_t key = 0; key < map.keys; ++key) {
+      const bool plain = map.keys > 2 && (key == 0 || key == map.keys - 1 || (self && key == query));
+      if (!plain) largest = std::max(largest, map.weights[static_cast<std::size_t>(query * map.keys + key)]);
+    }
+    total += static_cast<double>(largest);
+  }
+  return total / static_cast<double>(map.queries);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, double>> pattern_scores(const AttentionMap& map,
+                                                           const AttentionTokens& tokens) {
+  const bool self = map.kind != "cross" && map.queries == map.keys && tokens.query_range == tokens.key_range;
+  std::vector<std::pair<std::string, double>> scores;
+  if (self) {
+    const std::vector<std::size_t> numbers = numbers_of(tokens.keys);
+    const auto same = [&](std::int64_t a, std::int64_t b) {
+      return numbers[static_cast<std::size_t>(a)] == numbers[static_cast<std::size_t>(b)];
+    };
+    scores.emplace_back("previous", mean_weight_of_key(map, [](auto q) { return q - 1; }));
+    scores.emplace_back("next", mean_weight_of_key(map, [](auto q) { return q + 1; }));
+    scores.emplace_back("same", mean_weight_of_key(map, [](auto q) { return q; }));
+    scores.emplace_back("repeat", mean_weight(map, [&](auto q, auto k) { return k != q && same(q, k); }));
+    scores.emplace_back("induction", mean_weight(map, [&](auto q, auto k) {
+                          return k > 0 && k - 1 < q && same(q, k - 1) && k != q;
+                        }));
+  }
+  if (tokens.key_range[0] == 0) scores.emplace_back("first", mean_weight_of_key(map, [](auto) { return 0; }));
+  scores.emplace_back("focus", focus(map, self));
+  return scores;
+}
+
+namespace {
+
+using nlohmann::json;
+
+std::string palette(double sign) {
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) {
+    const Rgb colour = shade(sign * i / 255.0, Palette::blue);
+    for (const std::uint8_t part : {colour.r, colour.g, colour.b}) bytes += static_cast<char>(part);
+  }
+  return base64(bytes);
+}
+
+json visible_tokens(const std::vector<std::string>& tokens) {
+  json list = json::array();
+  for (const std::string& token : tokens) list.push_back(visible(token));
+  return list;
+}
+
+double rounded(double value) { return std::isfinite(value) ? std::stod(fmt::format("{:.4g}", value)) : 0; }
+
+json rounded(const std::vector<float>& values) {
+  json list = json::array();
+  for (const float value : values) list.push_back(rounded(static_cast<double>(value)));
+  return list;
+}
+
+/// The list of packs while it grows.
+struct Packs {
+  std::vector<PagePack> list = {};
+
+  json add(std::span<const float> numbers, int bits) {
+    list.push_back({numbers, bits});
+    const NumberRange range = range_of(numbers);
+    json block{{"pack", list.size() - 1}, {"largest", range.largest}};
+    if (range.has_signs) block["signed"] = true;
+    return block;
+  }
+};
+
+const HeadFacts* facts_of(const AttentionPicture& picture, const AttentionMap& map) {
+  for (const HeadFacts& facts : picture.facts) {
+    if (facts.kind == map.kind && facts.layer == map.layer && facts.head == map.head) return &facts;
+  }
+  return nullptr;
+}
+
+/// The largest value-weighted norm of a head.
+float largest_norm(const AttentionMap& map, const std::vector<float>& norms) {
+  float largest = 0;
+  for (std::size_t i = 0; i < map.weights.size(); ++i)
+    largest = std::max(largest, map.weights[i] * norms[i % norms.size()]);
+  return largest;
+}
+
+json map_data(const AttentionPicture& picture, const AttentionMap& map, Packs& packs, int bits) {
+  json data = packs.add(map.weights, bits);
+  data["name"] = visible(map.name);
+  data["layer"] = map.layer;
+  data["measure"] = map.measure;
+  data["head"] = map.head == AttentionMap::kMeanOfHeads  ? json("mean")
+                 : map.head == AttentionMap::kMaxOfHeads ? json("max")
+                                                         : json(map.head);
+  if (map.measure == "weights") {
+    for (const auto& [pattern, score] : pattern_scores(map, tokens_of(picture, map)))
+      data["scores"][pattern] = rounded(score);
+  }
+  const HeadFacts* facts = facts_of(picture, map);
+  if (facts == nullptr || map.measure != "weights") return data;
+  if (!facts->value_norms.empty()) {
+    data["norms"] = rounded(facts->value_norms);
+    data["largest_norm"] = largest_norm(map, facts->value_norms);
+  }
+  if (!facts->ablation.empty()) data["ablation"] = rounded(facts->ablation);
+  return data;
+}
+
+/// Whether only some of a kind's heads are shown: their mean and largest are then of these.
+bool shows_some_heads(const AttentionPicture& picture, const std::string& kind) {
+  const auto shown = [&](std::int64_t layer, std::int64_t head) {
+    return std::any_of(picture.maps.begin(), picture.maps.end(), [&](const AttentionMap& map) {
+      return map.kind == kind && map.layer == layer && map.head == head;
+    });
+  };
+  return std::any_of(picture.facts.begin(), picture.facts.end(), [&](const HeadFacts& facts) {
+    return facts.kind == kind && !shown(facts.layer, facts.head);
+  });
+}
+
+json kind_data(const AttentionPicture& picture, const AttentionMap& first) {
+  const AttentionTokens& tokens = tokens_of(picture, first);
+  json kind{{"kind", first.kind},
+            {"title", kind_title(first.kind)},
+            {"queries", visible_tokens(tokens.queries)},
+            {"keys", visible_tokens(tokens.keys)},
+            {"maps", json::array()}};
+  if (first.head >= 0 && shows_some_heads(picture, first.kind)) kind["some_heads"] = true;
+  const auto candidates = picture.candidates.find(first.kind);
+  if (candidates == picture.candidates.end()) return kind;
+  for (const std::vector<Candidate>& step : candidates->second) {
+    json list = json::array();
+    for (const Candidate& one : step)
+      list.push_back({visible(one.token), rounded(static_cast<double>(one.probability))});
+    kind["candidates"].push_back(std::move(list));
+  }
+  return kind;
+}
+
+void add_vectors(const AttentionPicture& picture, json& kind, Packs& packs) {
+  for (const LayerVectors& layer : picture.vectors) {
+    if (layer.kind != kind["kind"]) continue;
+    kind["vectors"].push_back({{"layer", layer.layer},
+                               {"heads", layer.heads},
+                               {"kv_heads", layer.kv_heads},
+                               {"dims", layer.dims},
+                               {"q", packs.add(layer.q, 8)},
+                               {"k", packs.add(layer.k, 8)}});
+  }
+}
+
+json kinds_data(const AttentionPicture& picture, Packs& packs, int bits) {
+  json kinds = json::array();
+  for (const AttentionMap& map : picture.maps) {
+    auto kind =
+        std::find_if(kinds.begin(), kinds.end(), [&](const json& k) { return k["kind"] == map.kind; });
+    if (kind == kinds.end()) {
+      kinds.push_back(kind_data(picture, map));
+      kind = kinds.end() - 1;
+      add_vectors(picture, *kind, packs);
+    }
+    (*kind)["maps"].push_back(map_data(picture, map, packs, bits));
+  }
+  return kinds;
+}
+
+}  // namespace
+
+PageData page_data(const AttentionPicture& picture, int bits) {
+  Packs packs;
+  json kinds = kinds_data(picture, packs, bits);
+  json data{{"title", picture.title.empty() ? "Attention" : visible(picture.title)},
+            {"bits", bits},
+            {"palette", palette(1)},
+            {"negative", palette(-1)},
+            {"kinds", std::move(kinds)}};
+  if (!picture.scored.empty()) data["scored"] = visible_tokens(picture.scored);
+  if (!picture.image.png.empty()) {
+    data["image"] = {{"png", base64(picture.image.png)},
+                     {"rows", picture.image.rows},
+                     {"columns", picture.image.columns},
+                     {"first", picture.image.first}};
+  }
+  return {std::move(data), std::move(packs.list)};
+}
+
+}  // namespace heed::plot

@@ -1,0 +1,176 @@
+// Heat maps for terminals. Column labels are horizontal above their columns if all of them fit, otherwise
+// vertical, which real sentences need.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "heed/error.h"
+#include "heed/plot/picture.h"
+#include "heed/text/unicode.h"
+#include "plot/colour.h"
+#include "plot/labels.h"
+
+namespace heed {
+namespace {
+
+constexpr std::string_view kShades = " .:-=+*#%@";
+constexpr int kLongestRowLabel = 18;
+constexpr int kLongestColumnLabel = 14;
+constexpr int kWidestUprightCell = 9;
+
+/// The layout of one map.
+struct Layout {
+  std::vector<std::string> rows, columns;  // labels
+  int row_width = 0;                       // of the longest row label
+  int cell = 2;                            // screen columns per key
+  std::int64_t keys_per_block = 0;
+  bool horizontal_labels = false;
+};
+
+std::vector<std::string> labels_of(const std::vector<std::string>& tokens, int longest) {
+  std::vector<std::string> labels;
+  for (const std::string& token : tokens) labels.push_back(plot::shorten(plot::visible(token), longest));
+  return labels;
+}
+
+int widest(const std::vector<std::string>& labels) {
+  int width = 0;
+  for (const std::string& label : labels) width = std::max(width, display_width(label));
+  return width;
+}
+
+Layout lay_out(const AttentionTokens& tokens, int width) {
+  Layout layout;
+  layout.rows = labels_of(tokens.queries, kLongestRowLabel);
+  layout.columns = labels_of(tokens.keys, kLongestColumnLabel);
+  layout.row_width = widest(layout.rows);
+  const int room = width - layout.row_width - 1, keys = static_cast<int>(layout.columns.size());
+  const int horizontal_labels = widest(layout.columns) + 1;
+  layout.horizontal_labels = horizontal_labels <= kWidestUprightCell && horizontal_labels * keys <= room;
+  if (layout.horizontal_labels) {
+    layout.cell = std::max(horizontal_labels, 4);
+    if (layout.cell * keys > room) layout.cell = horizontal_labels;
+  } else {
+    layout.cell = 3 * keys <= room ? 3 : 2;
+  }
+  layout.keys_per_block = std::max(1, room / layout.cell);
+  return layout;
+}
+
+class TerminalWriter {
+ public:
+  TerminalWriter(const AttentionPicture& picture, const TerminalStyle& style)
+      : picture_(picture), style_(style), scales_(plot::measure_scales(picture)) {}
+
+  std::string write() {
+    if (!picture_.title.empty()) out_ += plot::visible(picture_.title) + "\n\n";
+    for (const AttentionMap& map : picture_.maps) write_map(map);
+    for (const plot::MeasureScale& scale : scales_) legend(scale);
+    if (scales_.size() > 1) out_ += "rows: queries, columns: keys\n";
+    return out_;
+  }
+
+ private:
+  void write_map(const AttentionMap& map) {
+    const Layout layout = lay_out(plot::tokens_of(picture_, map), style_.width);
+    out_ += plot::kind_title(map.kind) + ", " + plot::head_title(map);
+    if (map.measure != "weights" && map.measure != "rollout") out_ += ", " + plot::measure_title(map.measure);
+    out_ += "\n";
+    for (std::int64_t first = 0; first < map.keys; first += layout.keys_per_block) {
+      const std::int64_t last = std::min(map.keys, first + layout.keys_per_block);
+      header(layout, first, last);
+      for (std::int64_t query = 0; query < map.queries; ++query) row(map, layout, query, first, last);
+      out_ += "\n";
+    }
+  }
+
+  void header(const Layout& layout, std::int64_t first, std::int64_t last) {
+    const std::string margin(static_cast<std::size_t>(layout.row_width + 1), ' ');
+    if (layout.horizontal_labels) {
+      out_ += margin;
+      for (std::int64_t key = first; key < last; ++key) {
+        out_ += plot::pad_right(layout.columns[static_cast<std::size_t>(key)], layout.cell);
+      }
+      out_ += "\n";
+      return;
+    }
+    std::vector<std::vector<std::string>> stacks;
+    std::size_t height = 0;
+    for (std::int64_t key = first; key < last; ++key) {
+      stacks.push_back(plot::clusters(layout.columns[static_cast<std::size_t>(key)]));
+      height = std::max(height, stacks.back().size());
+    }
+    for (std::size_t line = 0; line < height; ++line) {
+      out_ += margin;
+      for (const std::vector<std::string>& stack : stacks) {
+        const std::size_t above = height - stack.size();
+        out_ += plot::pad_right(line < above ? "" : stack[line - above], layout.cell);
+      }
+      out_ += "\n";
+    }
+  }
+
+  void row(const AttentionMap& map, const Layout& layout, std::int64_t query, std::int64_t first,
+           std::int64_t last) {
+    out_ += plot::pad_left(layout.rows[static_cast<std::size_t>(query)], layout.row_width) + " ";
+    const float largest = plot::largest_of(scales_, map.measure);
+    for (std::int64_t key = first; key < last; ++key) {
+      cell(map.weights[static_cast<std::size_t>(query * map.keys + key)] / largest, layout.cell);
+    }
+    out_ += style_.colour ? "\x1b[0m\n" : "\n";
+  }
+
+  /// Appends a cell. `value` is relative to the largest of its measure; NaN is shown as a question mark.
+  void cell(float value, int width) {
+    const std::size_t size = static_cast<std::size_t>(width);
+    if (!std::isfinite(value)) {
+      out_ += (style_.colour ? "\x1b[0m?" : "?") + std::string(size - 1, ' ');
+    } else if (style_.colour) {
+      // Dark for small and bright for large weights: most weights are near zero, and most terminals are dark.
+      const plot::Rgb colour = value < 0
+                                   ? plot::shade(-1.0 - 0.75 * static_cast<double>(value), Palette::blue)
+                                   : plot::shade(1.0 - static_cast<double>(value));
+      out_ += fmt::format("\x1b[48;2;{};{};{}m", colour.r, colour.g, colour.b) + std::string(size, ' ');
+    } else {
+      const int level = std::clamp(static_cast<int>(std::abs(value) * static_cast<float>(kShades.size())), 0,
+                                   static_cast<int>(kShades.size()) - 1);
+      out_ += std::string(size - 1, kShades[static_cast<std::size_t>(level)]);
+      out_ += value < 0 && level > 0 ? '-' : ' ';
+    }
+  }
+
+  /// Names the measure where there are several.
+  void legend(const plot::MeasureScale& scale) {
+    out_ += "0 ";
+    if (style_.colour) {
+      constexpr int kSteps = 24;
+      for (int i = 0; i < kSteps; ++i) cell(static_cast<float>(i) / (kSteps - 1), 1);
+      out_ += "\x1b[0m";
+    } else {
+      out_ += fmt::format("[{}]", kShades);
+    }
+    out_ +=
+        fmt::format(" {:.3g}   {}\n", scale.largest,
+                    scales_.size() > 1 ? plot::measure_title(scale.measure) : "rows: queries, columns: keys");
+  }
+
+  const AttentionPicture& picture_;
+  TerminalStyle style_;
+  std::vector<plot::MeasureScale> scales_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string attention_terminal(const AttentionPicture& picture, const TerminalStyle& style) {
+  plot::check_picture(picture);
+  if (style.width < 40) {
+    throw Error(
+        fmt::format("attention picture: expected a width of at least 40 columns, got {}", style.width));
+  }
+  return TerminalWriter(picture, style).write();
+}
+
+}  // namespace heed

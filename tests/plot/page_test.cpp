@@ -1,0 +1,192 @@
+// The HTML page: the data can be read back unchanged, and no token ends the element that contains it.
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "heed/error.h"
+#include "heed/plot/picture.h"
+#include "plot/colour.h"
+#include "plot/labels.h"
+#include "plot/page_data.h"
+#include "plot/sample.h"
+
+namespace heed {
+namespace {
+
+std::size_t occurrences(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (std::size_t i = text.find(part); i != std::string::npos; i = text.find(part, i + part.size())) ++n;
+  return n;
+}
+
+/// Returns the content of the data element as a browser sees it: everything up to the first end tag.
+nlohmann::json data_of(const std::string& page) {
+  const std::string start = "<script type=\"application/json\" id=\"data\">";
+  const std::size_t begin = page.find(start) + start.size();
+  return nlohmann::json::parse(page.substr(begin, page.find("</script", begin) - begin));
+}
+
+std::vector<int> decode(const std::string& base64) {
+  std::vector<int> bytes;
+  int bits = 0, held = 0;
+  for (const char c : base64) {
+    if (c == '=') break;
+    const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    bits = bits << 6 | static_cast<int>(digits.find(c));
+    held += 6;
+    if (held < 8) continue;
+    held -= 8;
+    bytes.push_back(bits >> held & 255);
+  }
+  return bytes;
+}
+
+/// Returns the numbers of a block as the page decodes them.
+std::vector<float> numbers_of(const std::string& page, const nlohmann::json& block, int bits) {
+  const std::string start = "id=\"pack-" + std::to_string(block["pack"].get<int>()) + "\">";
+  const std::size_t begin = page.find(start) + start.size();
+  const std::vector<int> packed = decode(page.substr(begin, page.find('<', begin) - begin));
+  const std::vector<Bytef> deflated(packed.begin(), packed.end());
+  std::vector<Bytef> codes(1 << 20);
+  uLongf size = codes.size();
+  EXPECT_EQ(uncompress(codes.data(), &size, deflated.data(), deflated.size()), Z_OK);
+  const std::size_t count = bits > 8 ? size / 2 : size;
+  const int levels = (1 << bits) - 1, zero = block.contains("signed") ? (levels - 1) / 2 : 0;
+  const float factor = block["largest"].get<float>() / static_cast<float>(zero > 0 ? zero : levels);
+  std::vector<float> numbers;
+  for (std::size_t i = 0; i < count; ++i) {
+    const int code = bits > 8 ? codes[i] * 256 + codes[count + i] : codes[i];
+    numbers.push_back(static_cast<float>(code - zero) * factor);
+  }
+  return numbers;
+}
+
+TEST(Page, NumbersComeBackWith16Bits) {
+  for (const std::int64_t keys : {1, 4, 5, 6}) {
+    AttentionPicture picture = sample_picture(7, keys);
+    picture.maps[3].weights[0] = -picture.maps[3].weights[1 % picture.maps[3].weights.size()];
+    const std::string page = attention_html(picture);
+    const nlohmann::json data = data_of(page);
+    EXPECT_EQ(data["bits"], 16);
+    ASSERT_EQ(data["kinds"].size(), 1u);
+    ASSERT_EQ(data["kinds"][0]["maps"].size(), 4u);
+    for (std::size_t m = 0; m < 4; ++m) {
+      const nlohmann::json& map = data["kinds"][0]["maps"][m];
+      const float largest = map["largest"];
+      EXPECT_EQ(largest, picture.maps[m].weights.back());
+      EXPECT_EQ(map["layer"], picture.maps[m].layer);
+      EXPECT_EQ(map["head"], picture.maps[m].head);
+      EXPECT_EQ(map["measure"], "weights");
+      EXPECT_EQ(map.contains("signed"), m == 3);
+      const std::vector<float> numbers = numbers_of(page, map, 16);
+      ASSERT_EQ(numbers.size(), picture.maps[m].weights.size());
+      for (std::size_t i = 0; i < numbers.size(); ++i)
+        EXPECT_NEAR(numbers[i], picture.maps[m].weights[i], largest / 60000);
+    }
+  }
+}
+
+TEST(Page, LargeInputsGetFewerBitsOrAreRefused) {
+  AttentionPicture picture;
+  std::vector<std::string> tokens(512, "a");
+  picture.tokens["encoder"] = {tokens, tokens};
+  AttentionMap map{"encoder.layers.0.self_attn", "encoder", 0, 0, 512, 512, std::vector<float>(512 * 512)};
+  std::uint32_t random = 1;
+  for (float& weight : map.weights)
+    weight = static_cast<float>((random = random * 1664525 + 1013904223) >> 8);
+  for (std::int64_t head = 0; head < 12; ++head) {
+    map.head = head;
+    picture.maps.push_back(map);
+  }
+  const std::string page = attention_html(picture);
+  EXPECT_EQ(data_of(page)["bits"], 8) << "3.1 million numbers";
+  EXPECT_LT(page.size(), 5'000'000u);
+  picture.maps.assign(240, map);
+  EXPECT_THROW(attention_html(picture), Error);
+}
+
+TEST(Page, FindsHeadsByPattern) {
+  const AttentionTokens tokens{{"a", "b", "a", "b"}, {"a", "b", "a", "b"}};
+  const auto score = [&](const std::vector<float>& weights, const std::string& pattern) {
+    const AttentionMap map{"", "decoder", 0, 0, 4, 4, weights};
+    for (const auto& [name, value] : plot::pattern_scores(map, tokens)) {
+      if (name == pattern) return value;
+    }
+    return -1.0;
+  };
+  EXPECT_EQ(score({1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, "previous"), 1);
+  EXPECT_EQ(score({1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}, "first"), 1);
+  EXPECT_EQ(score({1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}, "same"), 1);
+  EXPECT_EQ(score({0, 0, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 0, 0}, "repeat"), 1);
+  // Before the third token, an a, a b followed; before the fourth, a b, an a.
+  EXPECT_EQ(score({1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, "induction"), 1);
+}
+
+TEST(Page, CarriesFactsVectorsAndCandidates) {
+  AttentionPicture picture = sample_picture(2, 3);
+  picture.facts.push_back({"cross", 1, 0, {1, 2, 4}, {0.5f, -0.25f}});
+  picture.vectors.push_back({"cross", 0, 2, 1, 2, {1, 2, 3, 4, 5, 6, 7, 8}, {1, -1, 2, -2, 3, -3}});
+  picture.candidates["cross"] = {{{"x", 0.5f}}, {{"y", 0.25f}, {"z", 0.125f}}};
+  picture.scored = {"x", "y"};
+  const std::string page = attention_html(picture);
+  const nlohmann::json data = data_of(page), kind = data["kinds"][0];
+  EXPECT_FALSE(kind.contains("some_heads"));
+  EXPECT_EQ(kind["maps"][2]["norms"], nlohmann::json({1, 2, 4}));
+  EXPECT_FLOAT_EQ(kind["maps"][2]["largest_norm"], 4 * picture.maps[2].weights.back());
+  EXPECT_EQ(kind["maps"][2]["ablation"], nlohmann::json({0.5, -0.25}));
+  EXPECT_FALSE(kind["maps"][0].contains("norms"));
+  EXPECT_EQ(kind["candidates"][1][0], nlohmann::json({"y", 0.25}));
+  EXPECT_EQ(data["scored"], nlohmann::json({"x", "y"}));
+  const std::vector<float> k = numbers_of(page, kind["vectors"][0]["k"], 8);
+  ASSERT_EQ(k.size(), 6u);
+  EXPECT_NEAR(k[3], -2, 3.0 / 127);
+}
+
+TEST(Page, SaysWhetherOnlySomeHeadsAreShown) {
+  AttentionPicture picture = sample_picture(2, 3);
+  picture.facts.push_back({"cross", 0, 7, {1, 2, 4}, {}});
+  EXPECT_EQ(data_of(attention_html(picture))["kinds"][0]["some_heads"], true);
+}
+
+TEST(Page, TokensCannotEndTheirElement) {
+  const AttentionPicture picture = nasty_picture();
+  const std::string page = attention_html(picture);
+  EXPECT_EQ(occurrences(page, "</script"), 3u) << "of one map, the data, and the program";
+  EXPECT_EQ(occurrences(page, "<script"), 3u);
+  EXPECT_EQ(occurrences(page, "alert(1)"), 2u) << "in the title and in the data, both as text";
+  EXPECT_EQ(occurrences(page, "<title>&lt;/title&gt;&lt;script&gt;alert(1)"), 1u);
+  EXPECT_EQ(page.find('\x1b'), std::string::npos);
+  const nlohmann::json data = data_of(page);
+  for (std::size_t i = 0; i < picture.tokens.at("cross").keys.size(); ++i) {
+    EXPECT_EQ(data["kinds"][0]["keys"][i], plot::visible(picture.tokens.at("cross").keys[i]));
+  }
+}
+
+TEST(Page, NeedsNoNetwork) {
+  const std::string page = attention_html(sample_picture(3, 3));
+  for (const char* outside : {"http:", "https:", "src=", "<link", "@import", "url(", "fetch(", "import("}) {
+    EXPECT_EQ(occurrences(page, outside), 0u) << outside;
+  }
+}
+
+TEST(Page, KeepsKindsApartAndCarriesThePalette) {
+  AttentionPicture picture = one_map({"a"}, {"x", "y"}, {0.5f, 0.5f});
+  picture.tokens["encoder"] = {{"x", "y"}, {"x", "y"}};
+  picture.maps.push_back({"encoder.layers.0.self_attn", "encoder", 0, 3, 2, 2, {1, 0, NAN, 1}});
+  const std::string page = attention_html(picture);
+  const nlohmann::json data = data_of(page);
+  ASSERT_EQ(data["kinds"].size(), 2u);
+  EXPECT_EQ(data["kinds"][0]["title"], "cross-attention");
+  EXPECT_EQ(data["kinds"][0]["maps"][0]["head"], "mean");
+  EXPECT_EQ(data["kinds"][1]["title"], "encoder self-attention");
+  EXPECT_EQ(numbers_of(page, data["kinds"][1]["maps"][0], 16), (std::vector<float>{1, 0, 0, 1}));
+  const std::vector<int> palette = decode(data["palette"]);
+  ASSERT_EQ(palette.size(), 768u);
+  EXPECT_EQ(palette[765], plot::shade(1).r);
+  EXPECT_EQ(palette[0], plot::shade(0).r);
+}
+
+}  // namespace
+}  // namespace heed

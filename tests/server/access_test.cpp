@@ -1,0 +1,50 @@
+// Who may ask.
+#include "server/access.h"
+
+#include <gtest/gtest.h>
+
+namespace heed::server_test {
+namespace {
+
+using server::HttpRequest;
+
+/// The status of the refusal of a request with the token `secret` to 127.0.0.1; 0 for none.
+int refused(const HttpRequest& request) {
+  const auto response = server::refusal(request, "127.0.0.1", "secret");
+  return response ? response->status : 0;
+}
+
+TEST(Access, RefusesOtherHostsAndOrigins) {
+  HttpRequest request{"GET", "/api/models", "127.0.0.1:8717", "secret", {}, "127.0.0.1", ""};
+  for (const char* host : {"127.0.0.1", "localhost", "localhost:9000", "127.0.0.1:8717"}) {
+    request.host = host;
+    EXPECT_EQ(refused(request), 0) << host;
+  }
+  for (const char* host :
+       {"", "evil.example", "evil.example:8717", "127.0.0.1.evil.example", "[::1]:8717", "[", ":8717"}) {
+    request.host = host;
+    EXPECT_EQ(refused(request), 403) << host;
+  }
+  request.host = "127.0.0.1:8717";
+  request.origin = "http://127.0.0.1:8717";
+  EXPECT_EQ(refused(request), 0);
+  for (const char* origin :
+       {"null", "http://evil.example", "https://127.0.0.1:8717", "http://127.0.0.1:80", ""}) {
+    request.origin = origin;
+    EXPECT_EQ(refused(request), 403) << origin;
+  }
+  request = {"GET", "/?token=secret", "127.0.0.1:8717", "", {}, "127.0.0.1", ""};
+  request.host = "[::1]:8717";
+  request.local_address = "::1";
+  EXPECT_EQ(refused(request), 0);
+}
+
+TEST(Access, TokensAreRandom) {
+  const std::string token = server::random_token();
+  EXPECT_EQ(token.size(), 32u);
+  EXPECT_EQ(token.find_first_not_of("0123456789abcdef"), std::string::npos);
+  EXPECT_NE(token, server::random_token());
+}
+
+}  // namespace
+}  // namespace heed::server_test

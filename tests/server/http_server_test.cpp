@@ -1,0 +1,207 @@
+// The server over real sockets: its limits, its order, and what it does when a client goes away or it must
+// stop.
+#include "server/http_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "heed/cancelled.h"
+#include "heed/error.h"
+#include "server/client.h"
+
+namespace heed::server_test {
+namespace {
+
+using server::HttpRequest;
+using server::HttpResponse;
+using server::HttpServer;
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+/// Answers /quick at once and computes anything else: /wait until it is stopped or let go.
+class Served {
+ public:
+  explicit Served(server::ServerLimits limits = {})
+      : server(
+            {"127.0.0.1", 0, limits},
+            [](const HttpRequest& request) -> std::optional<HttpResponse> {
+              if (request.target != "/quick") return std::nullopt;
+              return HttpResponse{200, request.method + request.host + request.token + request.local_address};
+            },
+            [this](const HttpRequest& request, const std::atomic<bool>& stop) {
+              return compute(request, stop);
+            }),
+        thread_([this] { server.run(stop_); }) {}
+  ~Served() { finish(); }
+
+  void finish() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  /// Waits until `count` requests began to wait, or were cancelled.
+  void await_begun(int count) { await(begun_, count); }
+  void await_cancelled(int count) { await(cancelled_, count); }
+  void let_go() { go_ = true; }
+
+ private:
+  HttpResponse compute(const HttpRequest& request, const std::atomic<bool>& stop) {
+    if (request.target == "/wrong") throw Error("a bug");
+    if (request.target == "/wait") {
+      count(begun_);
+      while (!stop && !go_) std::this_thread::sleep_for(milliseconds(1));
+      if (stop) {
+        count(cancelled_);
+        throw Cancelled();
+      }
+    }
+    return {200, "computed " + request.body};
+  }
+  void count(int& counter) {
+    const std::lock_guard lock(mutex_);
+    ++counter;
+    changed_.notify_all();
+  }
+  void await(const int& counter, int wanted) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(10), [&] { return counter >= wanted; }));
+  }
+
+  std::atomic<bool> stop_{false}, go_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int begun_ = 0, cancelled_ = 0;
+
+ public:
+  HttpServer server;
+
+ private:
+  std::thread thread_;
+};
+
+std::string get(const std::string& path) { return "GET " + path + " HTTP/1.1\r\nHost: here\r\n\r\n"; }
+std::string post(const std::string& path, const std::string& body) {
+  return "POST " + path + " HTTP/1.1\r\nHost: here\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\n\r\n" + body;
+}
+
+TEST(HttpServer, AnswersOnConnectionsThatStay) {
+  Served served;
+  const Client one(served.server.port()), other(served.server.port());
+  EXPECT_TRUE(served.server.is_loopback());
+  const std::string answer = one.ask("GET /quick HTTP/1.1\r\nHost: here:1\r\nX-Heed-Token: secret\r\n\r\n");
+  EXPECT_EQ(status_of(answer), 200);
+  EXPECT_THAT(answer, testing::EndsWith("\r\n\r\nGEThere:1secret127.0.0.1"));
+  for (const char* header : {"Cache-Control: no-store", "X-Content-Type-Options: nosniff",
+                             "Referrer-Policy: no-referrer", "application/json"})
+    EXPECT_THAT(answer, HasSubstr(header));
+  EXPECT_THAT(answer, testing::Not(HasSubstr("Access-Control")));
+  EXPECT_THAT(other.ask(post("/compute", "this")), testing::EndsWith("computed this"));
+  EXPECT_THAT(one.ask(post("/compute", "that")), testing::EndsWith("computed that"));
+  one.send(post("/compute", "first") + post("/compute", "second"));  // without waiting
+  EXPECT_THAT(one.answer(), testing::EndsWith("computed first"));
+  EXPECT_THAT(one.answer(), testing::EndsWith("computed second"));
+  EXPECT_THAT(
+      one.ask("POST /compute HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
+      testing::EndsWith("computed abc"));
+  EXPECT_EQ(status_of(one.ask(get("/wrong"))), 500);
+}
+
+TEST(HttpServer, RefusesWhatIsMalformedOrTooLarge) {
+  server::ServerLimits limits;
+  limits.body_bytes = 1000;
+  limits.header_bytes = 2000;
+  Served served(limits);
+  const auto status = [&](const std::string& bytes) {
+    const Client client(served.server.port());
+    const int found = status_of(client.ask(bytes));
+    EXPECT_TRUE(found < 400 || client.is_closed()) << bytes.substr(0, 40);
+    return found;
+  };
+  EXPECT_EQ(status("nonsense\r\n\r\n"), 400);
+  EXPECT_EQ(status("GET / HTTP/9.9\r\n\r\n"), 400);
+  EXPECT_EQ(status(std::string("\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\r\n\r\n", 15)), 400) << "TLS";
+  EXPECT_EQ(status("POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n"), 400);
+  EXPECT_EQ(status(post("/compute", std::string(1001, 'a'))), 413);
+  EXPECT_EQ(status("POST / HTTP/1.1\r\nContent-Length: 99999999999999\r\n\r\n"), 413);
+  EXPECT_EQ(status("GET /" + std::string(3000, 'a') + " HTTP/1.1\r\n\r\n"), 431);
+  EXPECT_EQ(status("GET / HTTP/1.1\r\nA: " + std::string(3000, 'a') + "\r\n\r\n"), 431);
+  EXPECT_EQ(status(post("/compute", std::string(1000, 'a'))), 200);
+}
+
+TEST(HttpServer, SlowClientsTimeOut) {
+  server::ServerLimits limits;
+  limits.read = limits.idle = milliseconds(100);
+  Served served(limits);
+  const Client slow(served.server.port()), silent(served.server.port());
+  EXPECT_EQ(status_of(slow.ask("GET /quick HTT")), 408);
+  EXPECT_TRUE(slow.is_closed());
+  EXPECT_TRUE(silent.is_closed());
+  EXPECT_EQ(status_of(Client(served.server.port()).ask(get("/quick"))), 200);
+}
+
+TEST(HttpServer, TooManyConnectionsAndRequestsAreRefused) {
+  server::ServerLimits limits;
+  limits.connections = 3;
+  limits.waiting = 1;
+  Served served(limits);
+  const Client first(served.server.port());
+  first.send(get("/wait"));
+  served.await_begun(1);
+  const Client second(served.server.port());
+  second.send(get("/wait"));  // waits for the first
+  {
+    const Client third(served.server.port());
+    EXPECT_EQ(status_of(third.ask(get("/quick"))), 200) << "what computes nothing need not wait";
+    EXPECT_EQ(status_of(third.ask(get("/more"))), 429) << "the queue is full";
+    const Client fourth(served.server.port());
+    EXPECT_EQ(status_of(fourth.answer()), 429);
+    EXPECT_TRUE(fourth.is_closed());
+  }
+  served.let_go();
+  EXPECT_EQ(status_of(first.answer()), 200);
+  EXPECT_EQ(status_of(second.answer()), 200);
+}
+
+TEST(HttpServer, AClosedConnectionCancelsItsWork) {
+  Served served;
+  {
+    const Client gone(served.server.port());
+    gone.send(get("/wait"));
+    served.await_begun(1);
+  }
+  served.await_cancelled(1);
+  EXPECT_EQ(status_of(Client(served.server.port()).ask(get("/compute"))), 200);
+}
+
+TEST(HttpServer, StoppingCancelsAndAnswers) {
+  Served served;
+  const Client working(served.server.port()), idle(served.server.port());
+  working.send(get("/wait"));
+  served.await_begun(1);
+  served.finish();
+  EXPECT_EQ(status_of(working.answer()), 503);
+  EXPECT_TRUE(idle.is_closed());
+}
+
+TEST(HttpServer, NamesAPortInUseAndAnUnknownHost) {
+  Served served;
+  const auto error_of = [](const std::string& host, std::uint16_t port) -> std::string {
+    try {
+      HttpServer({host, port}, {}, {});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error_of("127.0.0.1", served.server.port()),
+            "--port: 127.0.0.1:" + std::to_string(served.server.port()) +
+                " is in use (choose another; --port 0 takes one that is free)");
+  EXPECT_THAT(error_of("no such host", 0), HasSubstr("--host: no such host not found"));
+}
+
+}  // namespace
+}  // namespace heed::server_test
