@@ -181,7 +181,7 @@ std::string LoadedModel::generate(const std::string& prompt, const GenerateOptio
   CompleteOptions all;
   all.generation = generation_;
   all.stop_strings = options.stop_strings;
-  all.stop = options.stop;
+  all.task.stop = options.stop;
   if (options.on_text) {
     all.on_text = [&](std::size_t, std::size_t, const std::string& part) { return options.on_text(part); };
   }
@@ -191,10 +191,7 @@ std::string LoadedModel::generate(const std::string& prompt, const GenerateOptio
 std::vector<std::vector<Completion>> LoadedModel::generate(std::span<const std::string> prompts,
                                                            const CompleteOptions& options) const {
   require(Task::generate);
-  std::vector<std::vector<std::int64_t>> ids;
-  for (const std::string& prompt : prompts)
-    ids.push_back(prompt_ids(tokenizer(), prompt, options.generation));
-  return complete(decoder(), tokenizer(), ids, options);
+  return complete(decoder(), tokenizer(), prompts, options);
 }
 
 std::string LoadedModel::translate(const std::string& text) const {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "cli/input.h"
 #include "cli/terminal.h"
 #include "cli/text_tensors.h"
 #include "heed/files/file.h"
@@ -59,8 +58,7 @@ AnalysedText analysed_ids(const std::vector<std::int64_t>& ids) {
   return result;
 }
 
-std::int64_t single_token(const Tokenizer& tokenizer, const std::string& word, const char* option) {
-  const std::string text = unprotect(word);
+std::int64_t single_token(const Tokenizer& tokenizer, const std::string& text, const char* option) {
   const std::vector<std::int64_t> ids = tokenizer.encode(text, false).ids;
   if (ids.size() == 1) return ids.front();
   if (const auto id = tokenizer.token_to_id(text)) return *id;

@@ -4,10 +4,11 @@
 #include <fmt/core.h>
 
 #include "cli/cli.h"
-#include "cli/input.h"
+#include "cli/lines.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
+#include "cli/terminal.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/text/tokenizer.h"
@@ -16,7 +17,6 @@ namespace heed::cli {
 namespace {
 
 struct AnswerArguments : TaskArguments {
-  std::vector<std::string> questions;
   std::optional<std::string> context;
   std::string context_file;
   AnswerOptions answering;
@@ -63,7 +63,9 @@ void run(AnswerArguments arguments, const Globals& globals) {
     throw UsageError(arguments.context ? "answer: expected --context or --context-file, got both"
                                        : "answer: missing --context or --context-file (the text that holds "
                                          "the answers)");
-  arguments.texts = arguments.questions;
+  if (!arguments.answering.impossible && arguments.answering.null_factor != AnswerOptions().null_factor &&
+      !globals.quiet)
+    warn("--null-threshold has no effect without --impossible");
   const std::string context = arguments.context ? valid_text(*arguments.context, "--context", globals.quiet)
                                                 : valid_text(read_file(arguments.context_file),
                                                              arguments.context_file, globals.quiet);
@@ -71,22 +73,18 @@ void run(AnswerArguments arguments, const Globals& globals) {
   const std::filesystem::path& directory = located.directory;
   const auto model = load_encoder_for(Task::answer, located, weights_dtype(arguments.dtype), globals);
   const auto tokenizer = load_tokenizer(directory);
-  for_each_window(
-      arguments, globals,
-      [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines& failed) {
-        std::size_t line = options.first_line;
-        static_cast<TaskOptions&>(arguments.answering) = options;
+  for_each_line(
+      arguments.texts, arguments.batch_tokens, globals,
+      [&](const std::vector<std::string>& texts, const TaskOptions& options) {
+        arguments.answering.task = options;
         std::vector<Question> questions;
         for (const std::string& text : texts) questions.push_back({text, context});
-        for (auto& answers : answer(*model, *tokenizer, questions, arguments.answering)) {
-          if (failed.print_in_place_of(line++)) continue;
-          if (globals.json) {
-            print_json(answers, arguments.answering.top_k > 1);
-          } else {
-            for (Answer& one : answers) one.text = on_one_line(one.text);
-            print_text(answers);
-          }
-        }
+        return answer(*model, *tokenizer, questions, arguments.answering);
+      },
+      [&](std::vector<Answer>& answers, const Line&) {
+        if (globals.json) return print_json(answers, arguments.answering.top_k > 1);
+        for (Answer& one : answers) one.text = on_one_line(one.text);
+        print_text(answers);
       });
 }
 
@@ -96,7 +94,7 @@ void add_answer(CLI::App& app, const Globals& globals) {
   CLI::App* command =
       app.add_subcommand("answer", "Answer questions with a span of a text (extractive question answering)");
   auto a = std::make_shared<AnswerArguments>();
-  command->add_option("--question", a->questions, "A question; without any, the lines of stdin")
+  command->add_option("--question", a->texts, "A question; without any, the lines of stdin")
       ->allow_extra_args(false)
       ->type_name("TEXT")
       ->group("Input");
@@ -119,7 +117,7 @@ void add_answer(CLI::App& app, const Globals& globals) {
       ->capture_default_str()
       ->type_name("N")
       ->group("Input");
-  add_encoder_options(*command, *a);
+  add_model_options(*command, *a)->required();
   command
       ->add_option("--top-k", a->answering.top_k, "Number of answers to each question, the likeliest first")
       ->transform(whole_number(1))

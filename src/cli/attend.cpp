@@ -3,12 +3,10 @@
 
 #include <algorithm>
 
-#include "cli/attend_input.h"
-#include "cli/attend_picture.h"
-#include "cli/attend_ranges.h"
+#include "cli/attend.h"
 #include "cli/cli.h"
-#include "cli/failed_lines.h"
 #include "cli/input.h"
+#include "cli/lines.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
@@ -318,15 +316,13 @@ void add_attend(CLI::App& app, const Globals& globals) {
   command->add_option("--keys", a->ranges.keys, "Columns to record and show, in the same way (default: all)")
       ->type_name("A:B")
       ->group("Output");
-  command
-      ->add_option(
-          "--show", a->show,
-          "What to show, one or more, by commas: attention weights; their norms with the values, "
-          "||alpha f(x)||; mean or max of the heads' weights; rollout through the layers; weight times "
-          "gradient of a logit (default: weights, and on a page rollout)")
+  CLI::Option* show = command->add_option(
+      "--show", a->show,
+      "What to show, one or more, by commas: attention weights; their norms with the values, "
+      "||alpha f(x)||; mean or max of the heads' weights; rollout through the layers; weight times "
+      "gradient of a logit (default: weights, and on a page rollout)");
+  accept_words(show, {"weights", "norms", "mean", "max", "rollout", "gradient"})
       ->delimiter(',')
-      ->check(CLI::IsMember({"weights", "norms", "mean", "max", "rollout", "gradient"}))
-      ->type_name("weights|norms|mean|max|rollout|gradient")
       ->group("Output");
   command
       ->add_option(
@@ -356,9 +352,8 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->check(positive_number())
       ->type_name("N")
       ->group("Output");
-  command->add_option("--palette", a->palette, "Colours of an SVG or PNG figure")
-      ->check(CLI::IsMember({"blue", "red", "grey"}))
-      ->type_name("blue|red|grey")
+  accept_words(command->add_option("--palette", a->palette, "Colours of an SVG or PNG figure"),
+               {"blue", "red", "grey"})
       ->capture_default_str()
       ->group("Output");
   command

@@ -1,5 +1,5 @@
 // Maps of each measure, and what the page shows beside them.
-#include "cli/attend_picture.h"
+#include "cli/attend.h"
 
 #include <fmt/format.h>
 

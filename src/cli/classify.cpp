@@ -4,7 +4,7 @@
 #include <fmt/core.h>
 
 #include "cli/cli.h"
-#include "cli/input.h"
+#include "cli/lines.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
@@ -42,7 +42,7 @@ std::vector<TextPair> split_at_tabs(const std::vector<std::string>& texts, const
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::size_t tab = texts[i].find('\t');
     if (tab == std::string::npos) {
-      options.refuse(options.first_line + i, "expected two texts with a tab between them, got one");
+      options.fail("classify", i, "expected two texts with a tab between them, got one");
       result.push_back({"", ""});
     } else {
       result.push_back({texts[i].substr(0, tab), texts[i].substr(tab + 1)});
@@ -77,26 +77,19 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
   const std::filesystem::path& directory = located.directory;
   const auto model = load_encoder_for(Task::classify, located, weights_dtype(arguments.dtype), globals);
   const auto tokenizer = load_tokenizer(directory);
-  for_each_window(
-      arguments, globals,
-      [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines& failed) {
-        if (texts.empty()) return;
+  for_each_line(
+      arguments.texts, arguments.batch_tokens, globals,
+      [&](const std::vector<std::string>& texts, const TaskOptions& options) {
         for (std::size_t i = 0; i < texts.size(); ++i) {
-          if (is_blank(texts[i]))
-            options.warn(options.first_line + i, "an empty text, which gets a label like any other");
+          if (is_blank(texts[i])) options.warn(i, "an empty text, which gets a label like any other");
         }
         const std::vector<TextPair> inputs = arguments.tab_pairs
                                                  ? split_at_tabs(texts, options)
-                                                 : with_pairs(texts, pairs, options.first_line);
-        std::size_t line = options.first_line;
-        for (const auto& scores : classify(*model, *tokenizer, inputs, arguments.top_k, options)) {
-          if (failed.print_in_place_of(line++)) continue;
-          if (globals.json) {
-            print_json(*model, scores);
-          } else {
-            print_text(*model, scores);
-          }
-        }
+                                                 : with_pairs(texts, pairs, options.first_index);
+        return classify(*model, *tokenizer, inputs, arguments.top_k, options);
+      },
+      [&](const std::vector<LabelScore>& scores, const Line&) {
+        globals.json ? print_json(*model, scores) : print_text(*model, scores);
       });
 }
 

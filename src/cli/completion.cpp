@@ -1,7 +1,5 @@
 // Completion scripts: a table of every command's words and options, and a function per shell that reads it.
 // An option's type name decides how its value is completed: FILE, DIR, MODEL, or choices such as f32|bf16.
-#include "cli/completion.h"
-
 #include <algorithm>
 #include <cctype>
 #include <sstream>

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "cli/cli.h"
-#include "cli/failed_lines.h"
+#include "cli/lines.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/task_arguments.h"

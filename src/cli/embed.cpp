@@ -6,7 +6,7 @@
 #include <map>
 
 #include "cli/cli.h"
-#include "cli/input.h"
+#include "cli/lines.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/processes.h"
@@ -128,18 +128,15 @@ void write_tokens(const std::vector<TokenEmbeddings>& texts, const std::filesyst
 void embed_each_token(const EmbedSession& session) {
   const EmbedArguments& arguments = session.arguments;
   std::vector<TokenEmbeddings> all;
-  for_each_window(arguments, session.globals,
-                  [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {
-                    if (texts.empty()) return;
-                    for (TokenEmbeddings& one :
-                         embed_tokens(session.model, session.tokenizer, texts, session.recipe, options)) {
-                      if (arguments.output.empty()) {
-                        print_tokens(one);
-                      } else {
-                        all.push_back(std::move(one));
-                      }
-                    }
-                  });
+  for_each_line(
+      arguments.texts, arguments.batch_tokens, session.globals,
+      [&](const std::vector<std::string>& texts, const TaskOptions& options) {
+        return embed_tokens(session.model, session.tokenizer, texts, session.recipe, options);
+      },
+      [&](TokenEmbeddings& one, const Line&) {
+        if (arguments.output.empty()) return print_tokens(one);
+        all.push_back(std::move(one));
+      });
   if (arguments.output.empty()) return;
   write_tokens(all, arguments.output);
   wrote(session);
@@ -160,10 +157,10 @@ Tensor embed_window(const EmbedSession& session, const std::vector<std::string>&
 // Returns the vectors [texts, D] of all texts, undefined if there are none, and appends the texts to `all`.
 Tensor embed_all(const EmbedSession& session, std::vector<std::string>& all) {
   std::vector<Tensor> windows;
-  for_each_window(session.arguments, session.globals,
-                  [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {
-                    const std::vector<std::string> window = gather_texts(processes(), texts);
-                    windows.push_back(embed_window(session, texts, window.size(), options));
+  for_each_window(session.arguments.texts, session.arguments.batch_tokens, session.globals,
+                  [&](const LineWindow& own) {
+                    const std::vector<std::string> window = gather_texts(processes(), own.texts);
+                    windows.push_back(embed_window(session, own.texts, window.size(), own.options));
                     all.insert(all.end(), window.begin(), window.end());
                   });
   return windows.empty() ? Tensor() : concat(windows, 0);
@@ -248,11 +245,10 @@ void embed_each(const EmbedSession& session) {
     }
     return wrote(session);
   }
-  for_each_window(arguments, session.globals,
-                  [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {
-                    if (texts.empty()) return;
-                    print_rows(embed(session.model, session.tokenizer, texts, session.recipe, options));
-                  });
+  for_each_window(arguments.texts, arguments.batch_tokens, session.globals, [&](const LineWindow& window) {
+    if (window.texts.empty()) return;
+    print_rows(embed(session.model, session.tokenizer, window.texts, session.recipe, window.options));
+  });
 }
 
 void check_use(const EmbedArguments& arguments) {

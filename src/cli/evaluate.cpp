@@ -11,7 +11,6 @@
 #include "cli/evaluate_lengths.h"
 #include "cli/generation_arguments.h"
 #include "cli/input.h"
-#include "cli/language_options.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
@@ -63,7 +62,7 @@ Outputs translate_lines(const EvaluateArguments& arguments, const std::vector<st
   TranslateOptions options;
   options.generation = arguments.generation.load(directory, globals);
   options.prefix = arguments.prefix.value_or("");
-  options.batch_tokens = arguments.batch_tokens;
+  options.task.batch_tokens = arguments.batch_tokens;
   const auto model = load_model_to<EncoderDecoderModel>(Task::translate, located);
   warn_of_unknown_settings(*model, directory, globals);
   const auto tokenizer = load_tokenizer(directory);
@@ -74,8 +73,8 @@ Outputs translate_lines(const EvaluateArguments& arguments, const std::vector<st
   Progress progress(globals.quiet);
   constexpr std::size_t kWindow = 512;
   for (std::size_t begin = 0; begin < sources.size(); begin += kWindow) {
-    options.first_line = begin;
-    options.warn = [&](std::size_t line, const std::string& message) {
+    options.task.first_index = begin;
+    options.task.on_warning = [&](std::size_t line, const std::string& message) {
       if (!globals.quiet) warn(arguments.source + ":" + std::to_string(line + 1) + ": " + message);
     };
     const std::size_t count = std::min(kWindow, sources.size() - begin);
@@ -347,13 +346,7 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       ->type_name("NAMES")
       ->group("Input");
   add_model_option(*command, a->model);
-  command
-      ->add_option("--batch-tokens", a->batch_tokens,
-                   "Largest number of source tokens, padding included, in one batch; bounds memory")
-      ->transform(whole_number(1))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group("Model");
+  add_batch_tokens_option(*command, a->batch_tokens);
   command
       ->add_option("--metric", a->metrics,
                    "Scores of texts, separated by commas: bleu, chrf, rouge (ROUGE-1, -2, -L, -Lsum)")

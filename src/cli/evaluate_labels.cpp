@@ -192,7 +192,7 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   TaskOptions options;
   options.batch_tokens = arguments.batch_tokens;
   std::map<std::string, std::size_t> warned;  // how often; texts that are too long may be thousands
-  options.warn = [&](std::size_t line, const std::string& message) {
+  options.on_warning = [&](std::size_t line, const std::string& message) {
     if (++warned[message] == 1 && !globals.quiet)
       warn(arguments.tsv + ": text " + std::to_string(line + 1) + ": " + message);
   };
@@ -201,7 +201,7 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   const auto started = std::chrono::steady_clock::now();
   constexpr std::size_t kWindow = 2048;
   for (std::size_t begin = 0; begin < data.texts.size(); begin += kWindow) {
-    options.first_line = begin;
+    options.first_index = begin;
     const auto window = std::span(data.texts).subspan(begin, std::min(kWindow, data.texts.size() - begin));
     for (const auto& scores : classify(*model, *tokenizer, window, 1, options))
       predicted.push_back(scores.front().index);

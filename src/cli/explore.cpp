@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include "cli/cli.h"
-#include "cli/input.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/signals.h"
@@ -49,8 +48,7 @@ void run(const ExploreArguments& arguments, const Globals& globals) {
   std::vector<explore::ExploredModel> models;
   for (const std::string& name : arguments.models) {
     const bool last = models.size() + 1 == arguments.models.size();
-    models.push_back(
-        open_explored({unprotect(name), last ? arguments.adapters : std::vector<std::string>{}}, globals));
+    models.push_back(open_explored({name, last ? arguments.adapters : std::vector<std::string>{}}, globals));
   }
   explore::Explorer explorer(std::move(models));
   const std::string token = server::random_token();

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "cli/cli.h"
+#include "cli/lines.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
@@ -59,19 +60,12 @@ void run(const FillArguments& arguments, const Globals& globals) {
   const std::filesystem::path& directory = located.directory;
   const auto model = load_encoder_for(Task::fill, located, weights_dtype(arguments.dtype), globals);
   const auto tokenizer = load_tokenizer(directory);
-  for_each_window(
-      arguments, globals,
-      [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines& failed) {
-        std::size_t line = options.first_line;
-        for (const FilledText& filled : fill_masks(*model, *tokenizer, texts, arguments.top_k, options)) {
-          if (failed.print_in_place_of(line++)) continue;
-          if (globals.json) {
-            print_json(filled);
-          } else {
-            print_text(filled);
-          }
-        }
-      });
+  for_each_line(
+      arguments.texts, arguments.batch_tokens, globals,
+      [&](const std::vector<std::string>& texts, const TaskOptions& options) {
+        return fill_masks(*model, *tokenizer, texts, arguments.top_k, options);
+      },
+      [&](const FilledText& filled, const Line&) { globals.json ? print_json(filled) : print_text(filled); });
 }
 
 }  // namespace

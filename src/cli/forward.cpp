@@ -63,7 +63,7 @@ TextTensors encode_texts(const ForwardArguments& arguments, const Model& model,
   check_number("--pair", arguments.pairs, texts.size());
   check_number("--target", arguments.targets, texts.size());
   TaskOptions options;
-  options.warn = [&](std::size_t line, const std::string& message) {
+  options.on_warning = [&](std::size_t line, const std::string& message) {
     if (!globals.quiet) warn("line " + std::to_string(line + 1) + ": " + message);
   };
   const std::int64_t longest = longest_input(model, *tokenizer);

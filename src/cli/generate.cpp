@@ -2,18 +2,16 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdio>
+#include <functional>
+#include <utility>
 
 #include "cli/cli.h"
-#include "cli/failed_lines.h"
 #include "cli/generation_arguments.h"
 #include "cli/hypotheses.h"
-#include "cli/input.h"
+#include "cli/lines.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
-#include "cli/signals.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "heed/cancelled.h"
@@ -23,23 +21,12 @@
 namespace heed::cli {
 namespace {
 
-struct GenerateArguments {
-  std::vector<std::string> texts;
+struct GenerateArguments : TaskArguments {
   std::vector<std::string> prompts;
   std::vector<std::string> prompt_ids;
   std::vector<std::string> stop;
-  ModelChoice model;
-  std::string dtype = "f32";
-  std::int64_t batch_tokens = 4096;
   bool full_text = false;
   GenerationArguments generation;
-};
-
-// A batch of prompts.
-struct Prompts {
-  std::vector<std::vector<std::int64_t>> ids;
-  std::vector<std::string> texts;
-  std::size_t first = 0;  // line number of the first
 };
 
 struct GenerateSession {
@@ -48,9 +35,16 @@ struct GenerateSession {
   std::unique_ptr<DecoderModel> model;
   std::unique_ptr<Tokenizer> tokenizer;  // null if the model has none and ids suffice
   CompleteOptions options;
-  bool one_line = true;           // one line of output per result
-  bool warned_of_length = false;  // a prompt beyond the trained positions has been warned of
+  bool one_line = true;  // one line of output per result
+
+  // Whether the text of a single prompt is printed while it is generated.
+  bool streams() const {
+    const GenerationOptions& generation = options.generation;
+    return !globals.json && generation.num_return_sequences == 1 && generation.num_beams == 1;
+  }
 };
+
+using Completions = std::vector<std::vector<Completion>>;
 
 // With one line of output per result, line ends within a text are written as \n.
 std::string escape_newlines(const std::string& text) {
@@ -79,63 +73,31 @@ void print_completions(const GenerateSession& session, std::size_t index, const 
     const std::string& shown = session.arguments.full_text && !session.globals.json ? full : completion.text;
     texts.emplace_back(session.globals.json || !session.one_line ? shown : escape_newlines(shown));
   }
-  if (session.globals.json) {
-    print_json(hypotheses, texts, session.options.generation, full_texts);
-  } else {
-    print_text(index, texts, hypotheses, session.options.generation);
-  }
+  print_hypotheses(session.globals.json, index, hypotheses, texts, session.options.generation, full_texts);
 }
 
-// Prints the text of one prompt while it is generated.
-void stream(GenerateSession& session, const Prompts& prompts) {
+// Prints the text of one prompt while `run`, called with options for this, generates it.
+Completions stream(const GenerateSession& session, const std::string& prompt,
+                   const std::function<Completions(const CompleteOptions&)>& run) {
   const auto show = [&](const std::string& text) {
     if (text.empty()) return;
     fmt::print("{}", safe_for_stdout(session.one_line ? escape_newlines(text) : text));
     flush_results();
   };
+  bool begun = false;
   CompleteOptions options = session.options;
   options.on_text = [&](std::size_t, std::size_t, const std::string& text) {
+    if (!std::exchange(begun, true) && session.arguments.full_text) show(prompt);
     show(text);
     return true;
   };
-  if (session.arguments.full_text) show(prompts.texts.front());
   try {
-    complete(*session.model, *session.tokenizer, prompts.ids, options);
+    return run(options);
   } catch (const Cancelled&) {
     fmt::print("\n");
     flush_results();
     throw;
   }
-  fmt::print("\n");
-}
-
-void continue_prompts(GenerateSession& session, const Prompts& prompts) {
-  if (prompts.ids.empty()) return;
-  const GenerationOptions& generation = session.options.generation;
-  session.options.first_prompt = prompts.first;
-  if (prompts.ids.size() == 1 && !session.globals.json && generation.num_return_sequences == 1 &&
-      generation.num_beams == 1)
-    return stream(session, prompts);
-  if (session.tokenizer == nullptr) {  // ids in, ids out
-    const SearchHooks hooks{.stop = session.options.stop};
-    const auto found =
-        search_prompts(*session.model, prompts.ids, generation, session.options.batch_tokens, hooks);
-    for (const auto& hypotheses : found)
-      print_json(hypotheses, std::vector<std::optional<std::string>>(hypotheses.size()), generation);
-    return;
-  }
-  const auto found = complete(*session.model, *session.tokenizer, prompts.ids, session.options);
-  for (std::size_t i = 0; i < found.size(); ++i)
-    print_completions(session, prompts.first + i, prompts.texts[i], found[i]);
-}
-
-// Models without a maximum position accept texts longer than those they were trained on, but work less well.
-void warn_beyond_training(GenerateSession& session, std::size_t line, std::int64_t length) {
-  const auto trained = trained_length(*session.model, *session.tokenizer);
-  if (session.globals.quiet || session.warned_of_length || !trained || length <= *trained) return;
-  warn(fmt::format("line {}: {} tokens, more than the {} the model was trained on", line + 1, length,
-                   *trained));
-  session.warned_of_length = true;
 }
 
 void continue_lines(GenerateSession& session) {
@@ -143,43 +105,57 @@ void continue_lines(GenerateSession& session) {
   std::vector<std::string> given = session.arguments.texts;
   given.insert(given.end(), session.arguments.prompts.begin(), session.arguments.prompts.end());
   session.one_line = given.empty() ? isatty(STDIN_FILENO) == 0 : given.size() > 1;
-  FailedLines failed(session.globals.json);
-  TextWindows windows(given, session.globals.quiet, kWindow);
-  std::size_t line = 0;
-  for (std::vector<std::string> texts; windows.next(texts);) {
-    Prompts prompts;
-    prompts.first = line;
-    for (std::string& text : texts) {
-      const std::size_t at = line++;
-      text = valid_text(text, fmt::format("line {}", at + 1), session.globals.quiet);
-      try {
-        std::vector<std::int64_t> ids = prompt_ids(*session.tokenizer, text, session.options.generation);
-        check_prompt(*session.model, ids, session.options.generation);
-        warn_beyond_training(session, at, static_cast<std::int64_t>(ids.size()));
-        prompts.ids.push_back(std::move(ids));
-        prompts.texts.push_back(std::move(text));
-      } catch (const Error& error) {
-        continue_prompts(session, std::exchange(prompts, {}));
-        prompts.first = line;
-        failed.add(at, error.what());
-        failed.print_in_place_of(at);
-      }
-    }
-    continue_prompts(session, prompts);
-    flush_results();
+  const auto compute = [&](const std::vector<std::string>& texts, const TaskOptions& options) {
+    session.options.task = options;
+    const auto run = [&](const CompleteOptions& with) {
+      return complete(*session.model, *session.tokenizer, texts, with);
+    };
+    const bool streams = texts.size() == 1 && session.streams();
+    return streams ? stream(session, texts.front(), run) : run(session.options);
+  };
+  const auto print = [&](const std::vector<Completion>& completions, const Line& line) {
+    const bool streamed = line.window.texts.size() == 1 && session.streams();
+    streamed ? fmt::print("\n") : print_completions(session, line.index, line.text, completions);
+  };
+  for_each_line(given, session.arguments.batch_tokens, session.globals, compute, print, kWindow);
+}
+
+// Ids in, ids out.
+void continue_without_tokenizer(const GenerateSession& session,
+                                const std::vector<std::vector<std::int64_t>>& prompts) {
+  const CompleteOptions& options = session.options;
+  const auto found = search_prompts(*session.model, prompts, options.generation, options.task.batch_tokens,
+                                    {.stop = options.task.stop});
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Hypothesis& best = found[i].front();
+    if (best.finish_reason == FinishReason::positions)
+      options.task.warn(i, positions_warning(best, std::ssize(prompts[i]), options.generation));
+    print_hypotheses(true, i, found[i], std::vector<std::optional<std::string>>(found[i].size()),
+                     options.generation);
   }
-  failed.finish();
 }
 
 void continue_ids(GenerateSession& session) {
-  Prompts prompts;
-  for (const std::string& list : session.arguments.prompt_ids) {
-    prompts.ids.push_back(token_ids(list, "--prompt-ids", session.model->vocab_size()));
-    const bool wanted = session.arguments.full_text && session.tokenizer != nullptr;
-    prompts.texts.push_back(wanted ? session.tokenizer->decode_clean(prompts.ids.back()) : "");
+  std::vector<std::vector<std::int64_t>> prompts;
+  for (const std::string& list : session.arguments.prompt_ids)
+    prompts.push_back(token_ids(list, "--prompt-ids", session.model->vocab_size()));
+  FailedLines failed(session.globals.json);
+  session.options.task = line_options(session.globals, session.arguments.batch_tokens, failed);
+  if (session.tokenizer == nullptr) return continue_without_tokenizer(session, prompts);
+  const auto text_of = [&](const std::vector<std::int64_t>& prompt) {
+    return session.arguments.full_text ? session.tokenizer->decode_clean(prompt) : "";
+  };
+  session.one_line = prompts.size() > 1;
+  const auto run = [&](const CompleteOptions& with) {
+    return complete(*session.model, *session.tokenizer, prompts, with);
+  };
+  if (prompts.size() == 1 && session.streams()) {
+    stream(session, text_of(prompts.front()), run);
+    fmt::print("\n");
+    return;
   }
-  session.one_line = prompts.ids.size() > 1;
-  continue_prompts(session, prompts);
+  const Completions found = run(session.options);
+  for (std::size_t i = 0; i < found.size(); ++i) print_completions(session, i, text_of(prompts[i]), found[i]);
 }
 
 void run(const GenerateArguments& arguments, const Globals& globals) {
@@ -190,7 +166,6 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
   const std::filesystem::path& directory = located.directory;
   GenerateSession session{arguments, globals, nullptr, nullptr, {}};
   session.options.generation = arguments.generation.load(directory, globals);
-  session.options.batch_tokens = arguments.batch_tokens;
   session.options.stop_strings = arguments.stop;
   for (const std::string& stop : arguments.stop) {
     if (stop.empty()) throw UsageError("--stop: expected a text, got an empty one");
@@ -206,7 +181,6 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
     if (arguments.prompt_ids.empty() || !globals.json || !arguments.stop.empty() || arguments.full_text)
       throw;
   }
-  session.options.stop = &stop_flag();
   if (arguments.prompt_ids.empty()) return continue_lines(session);
   continue_ids(session);
 }
@@ -226,15 +200,7 @@ void add_generate(CLI::App& app, const Globals& globals) {
       ->allow_extra_args(false)
       ->type_name("IDS")
       ->group("Input");
-  add_model_option(*command, a->model)->required();
-  add_dtype_option(*command, a->dtype);
-  command
-      ->add_option("--batch-tokens", a->batch_tokens,
-                   "Largest number of prompt tokens, padding included, in one batch; bounds memory")
-      ->transform(whole_number(1))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group("Model");
+  add_model_options(*command, *a)->required();
   command->add_option("--stop", a->stop, "A text that ends the continuation, which includes it")
       ->allow_extra_args(false)
       ->type_name("TEXT")

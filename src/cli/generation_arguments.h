@@ -6,38 +6,33 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/cli.h"
-#include "heed/generate/options.h"
+#include "generate/option_fields.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 
-struct GenerationArguments {
-  std::optional<std::int64_t> max_new_tokens, max_length, min_new_tokens, min_length, num_beams,
-      num_return_sequences, no_repeat_ngram_size, encoder_no_repeat_ngram_size, top_k;
-  std::optional<double> length_penalty, repetition_penalty, encoder_repetition_penalty, temperature, top_p,
-      top_h, min_p, typical_p, epsilon_cutoff, eta_cutoff;
-  std::optional<std::int64_t> forced_bos_token_id, pad_token_id, decoder_start_token_id;
-  std::string early_stopping;
-  std::string exponential_decay_length_penalty;
-  std::vector<std::string> eos_token_id, forced_eos_token_id, bad_words_ids, suppress_tokens,
-      begin_suppress_tokens, sequence_bias;
-  std::optional<bool> do_sample;
-  bool renormalize_logits = false, remove_invalid_values = false;
-
+class GenerationArguments {
+ public:
+  /// Adds an option for each field of generate::option_fields() that has a help text.
   void add_to(CLI::App& command);
+  /// Returns true if the command line has the option of that name, such as eos_token_id.
+  bool has(std::string_view name) const;
   /// Returns the options of the model's generation_config.json, overridden by those of `task` (see
   /// apply_task) and by those of the command line, and the seed. Sets `prefix` to the task's. Warns of
-  /// settings that are not supported or have no effect. Throws UsageError for options that are malformed, out
-  /// of range or contradictory.
+  /// settings that are not supported or have no effect. Throws UsageError for options that are out of range
+  /// or contradictory.
   GenerationOptions load(const std::filesystem::path& directory, const Globals& globals,
                          const std::string& task = "", std::string* prefix = nullptr) const;
 
  private:
-  void apply_to(GenerationOptions& options, const Globals& globals) const;
+  void override(GenerationOptions& options) const;
 
-  const CLI::App* command_ = nullptr;
+  GenerationOptions values_;
+  std::vector<const generate::OptionField*> given_;
 };
 
 /// For the end of the commands' help texts.
@@ -52,5 +47,22 @@ void choose_seed(GenerationOptions& options, const Globals& globals);
 /// ignored, as in transformers, with a warning unless `quiet`.
 void check_tokens(const GenerationArguments& given, const GenerationOptions& options, std::int64_t vocab_size,
                   const std::filesystem::path& directory, bool quiet);
+
+/// The languages of a model that translates between several.
+struct LanguageChoice {
+  std::optional<std::string> source, target;
+  /// The first option that is given, or null.
+  const char* given() const { return source ? "--source-language" : target ? "--target-language" : nullptr; }
+};
+
+/// --source-language and --target-language.
+void add_language_options(CLI::App& command, LanguageChoice& choice);
+
+/// Applies the choice, and the target that tokenizer_config.json records, to the tokenizer and to the token
+/// that generation starts with. `given` are the generation options of the command line. Throws Error for a
+/// model without languages, UsageError for an unknown one and for an option that also names the target.
+void choose_languages(const LanguageChoice& choice, const GenerationArguments& given,
+                      const std::filesystem::path& directory, Tokenizer& tokenizer,
+                      GenerationOptions& generation);
 
 }  // namespace heed::cli

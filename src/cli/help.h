@@ -1,4 +1,5 @@
-// The text of --help: options in groups, with the common options at the end of every command's.
+// What is generated from the commands' own options: the text of --help, in groups with the common options at
+// the end of every command's, and shell completion.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -28,5 +29,9 @@ class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
 };
+
+/// Returns the script for `shell`, bash or zsh, that completes `app` and its commands. Throws UsageError for
+/// other shells.
+std::string completion_script(const CLI::App& app, const std::string& shell);
 
 }  // namespace heed::cli

@@ -20,8 +20,6 @@
 namespace heed::cli {
 namespace {
 
-constexpr char kMark = '\x1f';
-
 bool read_line(std::istream& stream, std::string& line) {
   if (!std::getline(stream, line)) return false;
   if (!line.empty() && line.back() == '\r') line.pop_back();
@@ -103,21 +101,9 @@ StdinLines& stdin_lines(bool quiet) {
 
 }  // namespace
 
-std::vector<std::string> protect_brackets(int argc, char** argv) {
-  std::vector<std::string> words(argv, argv + argc);
-  for (std::string& word : words) {
-    if (word.size() > 1 && word.front() == '[' && word.back() == ']') word.insert(word.begin(), kMark);
-  }
-  return words;
-}
-
-std::string unprotect(const std::string& word) {
-  return !word.empty() && word.front() == kMark ? word.substr(1) : word;
-}
-
 std::string valid_text(const std::string& text, const std::string& where, bool quiet) {
   std::size_t replaced = 0;
-  std::string valid = replace_invalid_utf8(unprotect(text), &replaced);
+  std::string valid = replace_invalid_utf8(text, &replaced);
   if (replaced > 0 && !quiet) {
     warn(where + ": " + std::to_string(replaced) + " invalid UTF-8 sequence" + (replaced == 1 ? "" : "s") +
          " replaced");
@@ -126,8 +112,7 @@ std::string valid_text(const std::string& text, const std::string& where, bool q
 }
 
 std::vector<std::string> read_texts(const std::vector<std::string>& arguments, bool quiet) {
-  std::vector<std::string> texts;
-  for (const std::string& word : arguments) texts.push_back(unprotect(word));
+  std::vector<std::string> texts = arguments;
   for (std::string line; arguments.empty() && stdin_lines(quiet).next(line);) texts.push_back(line);
   for (std::size_t i = 0; i < texts.size(); ++i)
     texts[i] = valid_text(texts[i], "line " + std::to_string(i + 1), quiet);
@@ -153,7 +138,7 @@ void TextWindows::read(std::vector<std::string>& window) {
     for (std::string line; window.size() < most && (window.empty() || lines.ready()) && lines.next(line);)
       window.push_back(std::move(line));
   }
-  while (at_ < arguments_.size() && window.size() < most) window.push_back(unprotect(arguments_[at_++]));
+  while (at_ < arguments_.size() && window.size() < most) window.push_back(arguments_[at_++]);
 }
 
 bool TextWindows::at_end() {

@@ -6,13 +6,6 @@
 
 namespace heed::cli {
 
-/// Returns the command line for CLI11 with marks on words in brackets: CLI11 would parse a text "[MASK]" as a
-/// list. The functions below remove the mark.
-std::vector<std::string> protect_brackets(int argc, char** argv);
-
-/// Returns a word of that command line as it was typed.
-std::string unprotect(const std::string& word);
-
 /// Returns `text` with invalid UTF-8 replaced, with a warning that names `where` unless `quiet`.
 std::string valid_text(const std::string& text, const std::string& where, bool quiet);
 

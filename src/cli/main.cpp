@@ -2,24 +2,24 @@
 // status: 0 for success, 1 for failure, 2 for a wrong command line, 70 for a bug of heed.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <iterator>
 #include <new>
+#include <string_view>
 
 #include "cli/cli.h"
-#include "cli/completion.h"
-#include "cli/failed_lines.h"
 #include "cli/failures.h"
 #include "cli/help.h"
-#include "cli/input.h"
+#include "cli/lines.h"
 #include "cli/option_values.h"
 #include "cli/overwritten_inputs.h"
 #include "cli/processes.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
-#include "cli/unused_options.h"
 #include "cli/usage_errors.h"
 #include "heed/cancelled.h"
 #include "heed/threads.h"
@@ -117,6 +117,15 @@ void add_help(CLI::App& app) {
   });
 }
 
+// --seed is a common option, but few commands use random numbers.
+void warn_of_unused_seed(const CLI::App& command, const Globals& globals) {
+  constexpr std::string_view kRandomCommands[] = {"train", "attend", "heads"};
+  const bool random =
+      command.get_option_no_throw("--do-sample") != nullptr ||
+      std::count(std::begin(kRandomCommands), std::end(kRandomCommands), command.get_name()) > 0;
+  if (globals.seed && !random && !globals.quiet) warn("--seed has no effect on " + full_name(command));
+}
+
 int fail(int status, const std::string& message) {
   report_failure(status, message);
   return status;
@@ -177,10 +186,11 @@ int run(int argc, char** argv) {
   app.get_version_ptr()->group(kCommonOptions);
   add_commands(app, globals);
   add_help(app);
+  unprotect_values(app);
   app.parse_complete_callback([&] {
     if (globals.threads > 0) set_threads(globals.threads);
     join_processes(chosen_command(app), globals);
-    warn_of_idle_options(chosen_command(app), globals);
+    warn_of_unused_seed(chosen_command(app), globals);
     refuse_overwritten_inputs(chosen_command(app));
   });
   const std::vector<std::string> words = protect_brackets(argc, argv);

@@ -1,33 +1,21 @@
 // Checks values on the command line.
 #include "cli/option_values.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
-#include <charconv>
+#include <algorithm>
 #include <cmath>
 
 #include "cli/cli.h"
 
 namespace heed::cli {
-namespace {
-
-// Parses all of `text` as a T. Returns false if there is anything around the number, or if it does not fit.
-template <class T>
-bool parse(const std::string& text, T& value) {
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  return result.ec == std::errc() && result.ptr == end;
-}
-
-}  // namespace
-
 CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
   const std::string range = most == std::numeric_limits<std::int64_t>::max()
                                 ? fmt::format("of at least {}", least)
                                 : fmt::format("from {} to {}", least, most);
   const auto check = [least, most, range](std::string& text) -> std::string {
     std::int64_t value = 0;
-    if (!parse(text, value) || value < least || value > most)
+    if (!parse_number(text, value) || value < least || value > most)
       return fmt::format("expected a whole number {}, got {}", range, text);
     text = std::to_string(value);  // CLI11 would parse a leading zero as octal
     return "";
@@ -38,7 +26,8 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
 CLI::Validator finite_number() {
   const auto check = [](std::string& text) -> std::string {
     double value = 0;
-    return parse(text, value) && std::isfinite(value) ? "" : fmt::format("expected a number, got {}", text);
+    return parse_number(text, value) && std::isfinite(value) ? ""
+                                                             : fmt::format("expected a number, got {}", text);
   };
   return CLI::Validator(check, "");
 }
@@ -46,23 +35,35 @@ CLI::Validator finite_number() {
 CLI::Validator positive_number() {
   const auto check = [](std::string& text) -> std::string {
     double value = 0;
-    return parse(text, value) && std::isfinite(value) && value > 0
+    return parse_number(text, value) && std::isfinite(value) && value > 0
                ? ""
                : fmt::format("expected a number above 0, got {}", text);
   };
   return CLI::Validator(check, "");
 }
 
-std::vector<std::int64_t> parse_ids(const std::string& list, const std::string& option) {
-  std::vector<std::int64_t> ids;
+CLI::Option* accept_words(CLI::Option* option, const std::vector<std::string>& words) {
+  const auto check = [words](const std::string& text) -> std::string {
+    if (std::find(words.begin(), words.end(), text) != words.end()) return "";
+    const std::vector<std::string> others(words.begin(), words.end() - 1);
+    return fmt::format("expected {} or {}, got {}", fmt::join(others, ", "), words.back(), text);
+  };
+  return option->check(check)->type_name(fmt::format("{}", fmt::join(words, "|")));
+}
+
+bool append_ids(const std::string& list, std::vector<std::int64_t>& ids) {
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
-    if (!parse(list.substr(begin, end - begin), ids.emplace_back())) {
-      throw UsageError(
-          fmt::format("{}: expected whole numbers separated by commas, got \"{}\"", option, list));
-    }
+    if (!parse_number(list.substr(begin, end - begin), ids.emplace_back())) return false;
     begin = end + 1;
   }
+  return true;
+}
+
+std::vector<std::int64_t> parse_ids(const std::string& list, const std::string& option) {
+  std::vector<std::int64_t> ids;
+  if (!append_ids(list, ids))
+    throw UsageError(fmt::format("{}: expected whole numbers separated by commas, got \"{}\"", option, list));
   return ids;
 }
 

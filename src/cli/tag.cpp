@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "cli/cli.h"
+#include "cli/lines.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
@@ -14,18 +15,8 @@ namespace heed::cli {
 namespace {
 
 struct TagArguments : TaskArguments {
-  std::string aggregation = "simple";
-  std::int64_t stride = 64;
+  TagOptions tagging;
 };
-
-Aggregation aggregation_named(const std::string& name) {
-  if (name == "none") return Aggregation::none;
-  if (name == "simple") return Aggregation::simple;
-  if (name == "first") return Aggregation::first;
-  if (name == "average") return Aggregation::average;
-  if (name == "max") return Aggregation::max;
-  throw UsageError("--aggregation: expected none, simple, first, average or max, got " + name);
-}
 
 void print_json(const std::vector<TaggedText>& tagged, bool tokens) {
   JsonWriter json;
@@ -47,25 +38,21 @@ void print_text(const std::vector<TaggedText>& tagged) {
   fmt::print("{}\n", line);
 }
 
-void run(const TagArguments& arguments, const Globals& globals) {
-  TagOptions tagging;
-  tagging.aggregation = aggregation_named(arguments.aggregation);
-  tagging.stride = arguments.stride;
+void run(TagArguments arguments, const Globals& globals) {
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
   const auto model = load_encoder_for(Task::tag, located, weights_dtype(arguments.dtype), globals);
   const auto tokenizer = load_tokenizer(directory);
-  for_each_window(arguments, globals,
-                  [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines&) {
-                    static_cast<TaskOptions&>(tagging) = options;
-                    for (const auto& tagged : tag(*model, *tokenizer, texts, tagging)) {
-                      if (globals.json) {
-                        print_json(tagged, tagging.aggregation == Aggregation::none);
-                      } else {
-                        print_text(tagged);
-                      }
-                    }
-                  });
+  for_each_line(
+      arguments.texts, arguments.batch_tokens, globals,
+      [&](const std::vector<std::string>& texts, const TaskOptions& options) {
+        arguments.tagging.task = options;
+        return tag(*model, *tokenizer, texts, arguments.tagging);
+      },
+      [&](const std::vector<TaggedText>& tagged, const Line&) {
+        globals.json ? print_json(tagged, arguments.tagging.aggregation == Aggregation::none)
+                     : print_text(tagged);
+      });
 }
 
 }  // namespace
@@ -74,15 +61,17 @@ void add_tag(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand("tag", "Find the entities of texts with a token classifier");
   auto a = std::make_shared<TagArguments>();
   add_task_options(*command, *a, "Texts; without any, the lines of stdin");
-  command
-      ->add_option(
-          "--aggregation", a->aggregation,
-          "How token labels become entities: none (a label per token), simple (join equal labels), or "
-          "the label of a word from its first token, average, or max score")
-      ->capture_default_str()
-      ->type_name("none|simple|first|average|max")
+  add_choice<Aggregation>(*command, "--aggregation", a->tagging.aggregation,
+                          {{"none", Aggregation::none},
+                           {"simple", Aggregation::simple},
+                           {"first", Aggregation::first},
+                           {"average", Aggregation::average},
+                           {"max", Aggregation::max}},
+                          "How token labels become entities: none (a label per token), simple (join equal "
+                          "labels), or the label of "
+                          "a word from its first token, average, or max score")
       ->group("Output");
-  command->add_option("--stride", a->stride, "Tokens by which the windows of a long text overlap")
+  command->add_option("--stride", a->tagging.stride, "Tokens by which the windows of a long text overlap")
       ->transform(whole_number(0))
       ->capture_default_str()
       ->type_name("N")

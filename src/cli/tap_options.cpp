@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "cli/cli.h"
-#include "cli/input.h"
 #include "heed/io/safetensors.h"
 
 namespace heed::cli {
@@ -99,8 +98,7 @@ TapRequest parse_tap(const std::string& text, const std::string& where) {
 std::vector<TapRequest> parse_taps(const std::vector<std::string>& lists, const std::string& where) {
   std::vector<TapRequest> requests;
   for (const std::string& list : lists) {
-    for (const std::string& part : split_outside_brackets(unprotect(list)))
-      requests.push_back(parse_tap(part, where));
+    for (const std::string& part : split_outside_brackets(list)) requests.push_back(parse_tap(part, where));
   }
   return requests;
 }

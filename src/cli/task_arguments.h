@@ -1,18 +1,14 @@
-// Shared by the commands that run encoders: their options, the model with the required head, and the texts in
-// windows.
+// Shared by the commands that run models on texts: their options, and the encoder with the required head.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/cli.h"
-#include "cli/failed_lines.h"
 #include "cli/models.h"
 #include "heed/api/loaded_model.h"
 #include "heed/models/model.h"
-#include "heed/tasks/batches.h"
 
 namespace heed::cli {
 
@@ -29,22 +25,17 @@ CLI::Option* add_model_option(CLI::App& command, ModelChoice& model);
 void add_adapter_option(CLI::App& command, ModelChoice& model);
 /// Adds --dtype for the weights, f32 or bf16.
 void add_dtype_option(CLI::App& command, std::string& dtype);
-/// Adds --model, --dtype and --batch-tokens.
-void add_encoder_options(CLI::App& command, TaskArguments& arguments);
-/// Adds these and the texts, which the help describes as `texts`.
+/// Adds --batch-tokens.
+void add_batch_tokens_option(CLI::App& command, std::int64_t& batch_tokens);
+/// Adds all of these, and returns --model.
+CLI::Option* add_model_options(CLI::App& command, TaskArguments& arguments);
+/// Adds the same with a required --model, and the texts, which the help describes as `texts`.
 void add_task_options(CLI::App& command, TaskArguments& arguments, const char* texts);
 
 /// Loads an encoder whose head is for this task. For another model, throws Error naming the command that fits
 /// it.
 std::unique_ptr<EncoderModel> load_encoder_for(Task task, const LocatedModel& located, DType dtype,
                                                const Globals& globals);
-
-/// Processes the valid texts of a window, with options that count lines. Once the task has run, `failed`
-/// contains the refused lines.
-using WindowHandler = std::function<void(const std::vector<std::string>& texts, const TaskOptions& options,
-                                         const FailedLines& failed)>;
-/// Calls `handle` with each window. Throws ReportedError at the end if any line failed.
-void for_each_window(const TaskArguments& arguments, const Globals& globals, const WindowHandler& handle);
 
 /// Returns a score in short form, such as 0.9731.
 std::string short_score(double score);

@@ -101,6 +101,8 @@ void run(const TokenizeArguments& arguments, const Globals& globals) {
     throw UsageError("--output: cannot be combined with --decode (its text goes to stdout)");
   const std::filesystem::path location = locate(arguments.model);
   const auto tokenizer = load_tokenizer(location);
+  if (arguments.skip_special_tokens && arguments.decode.empty() && !globals.quiet)
+    warn("--skip-special-tokens has no effect without --decode");
   if (!arguments.decode.empty()) return decode(*tokenizer, arguments, globals.json);
   std::vector<Encoding> encodings;
   for (const std::string& text : read_texts(arguments.texts, globals.quiet)) {

@@ -4,13 +4,10 @@
 #include <fmt/core.h>
 #include <algorithm>
 
-#include "cli/attend_input.h"
 #include "cli/cli.h"
-#include "cli/failed_lines.h"
 #include "cli/generation_arguments.h"
 #include "cli/hypotheses.h"
-#include "cli/input.h"
-#include "cli/language_options.h"
+#include "cli/lines.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
@@ -20,7 +17,6 @@
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "heed/io/safetensors.h"
-#include "heed/text/unicode.h"
 #include "inspect/token_input.h"
 
 namespace heed::cli {
@@ -28,18 +24,14 @@ namespace {
 
 constexpr const char* kCrossAttention = "decoder.layers.*.cross_attn.weights";
 
-struct TranslateArguments {
-  std::vector<std::string> texts;
+struct TranslateArguments : TaskArguments {
   std::vector<std::string> prompt_ids;
   std::optional<std::filesystem::path> input;
   std::optional<std::string> decoder_input_ids;
-  ModelChoice model{kDefaultTranslator};
-  std::string dtype = "f32";
-  std::string long_lines = "cut";
+  LongLines long_lines = LongLines::cut;
   std::string task;
   std::optional<std::string> prefix;
   LanguageChoice languages;
-  std::int64_t batch_tokens = 4096;
   std::filesystem::path attention;
   GenerationArguments generation;
 };
@@ -52,22 +44,14 @@ struct Session {
   std::unique_ptr<Tokenizer> tokenizer;  // if there are texts to translate
   GenerationOptions generation;
   std::string prefix;
-  LongLines long_lines;
 };
-
-LongLines long_lines_named(const std::string& name) {
-  if (name == "cut") return LongLines::cut;
-  if (name == "split") return LongLines::split;
-  if (name == "error") return LongLines::error;
-  throw UsageError("--long-lines: expected cut, split or error, got " + name);
-}
 
 void write_attention(const Translation& translation, const std::string& text, const Tokenizer& tokenizer,
                      const std::filesystem::path& file) {
   const TranslationCandidate& best = translation.candidates.front();
   if (best.hypothesis.ids.empty()) return;  // an empty line has no attention
   AttentionPicture picture;
-  picture.title = replace_invalid_utf8(text) + " → " + best.text;
+  picture.title = text + " → " + best.text;
   AttentionTokens& tokens = picture.tokens["cross"] = {best.tokens, translation.source_tokens};
   if (file.extension() != ".json")
     tokens = {inspect::shown_tokens(tokens.queries, &tokenizer),
@@ -78,50 +62,36 @@ void write_attention(const Translation& translation, const std::string& text, co
   write_picture(picture, file);
 }
 
+void print_translation(const Session& session, std::size_t index, const Translation& translation) {
+  std::vector<Hypothesis> hypotheses;
+  std::vector<std::optional<std::string>> texts;
+  for (const TranslationCandidate& candidate : translation.candidates) {
+    hypotheses.push_back(candidate.hypothesis);
+    texts.emplace_back(candidate.text);
+  }
+  print_hypotheses(session.globals.json, index, hypotheses, texts, session.generation);
+}
+
 void translate_texts(const Session& session) {
   const TranslateArguments& arguments = session.arguments;
   const Tokenizer& tokenizer = *session.tokenizer;
   TranslateOptions options;
   options.generation = session.generation;
-  options.batch_tokens = arguments.batch_tokens;
-  options.long_lines = session.long_lines;
+  options.long_lines = arguments.long_lines;
   options.prefix = session.prefix;
   if (!arguments.attention.empty()) options.capture = {kCrossAttention};
-  options.warn = [&](std::size_t line, const std::string& message) {
-    if (!session.globals.quiet) warn("line " + std::to_string(line + 1) + ": " + message);
+  const auto compute = [&](const std::vector<std::string>& texts, const TaskOptions& of_lines) {
+    options.task = of_lines;
+    return translate(*session.model, tokenizer, texts, options);
   };
-  FailedLines failed(session.globals.json);
-  options.refuse = [&](std::size_t line, const std::string& message) { failed.add(line, message); };
-  options.stop = &stop_flag();
-  TextWindows lines(arguments.texts, session.globals.quiet);
-  std::vector<std::string> window;
-  while (lines.next(window)) {
-    const std::size_t done = options.first_line = lines.first_line();
-    const std::vector<Translation> translations =
-        window.empty() ? std::vector<Translation>{} : translate(*session.model, tokenizer, window, options);
-    for (std::size_t i = 0; i < translations.size(); ++i) {
-      if (failed.print_in_place_of(done + i)) continue;
-      std::vector<Hypothesis> hypotheses;
-      std::vector<std::optional<std::string>> texts;
-      for (const TranslationCandidate& candidate : translations[i].candidates) {
-        hypotheses.push_back(candidate.hypothesis);
-        texts.emplace_back(candidate.text);
-      }
-      if (session.globals.json) {
-        print_json(hypotheses, texts, session.generation);
-      } else {
-        print_text(done + i, texts, hypotheses, session.generation);
-      }
-      if (!arguments.attention.empty()) {
-        flush_results();
-        const bool only = done == 0 && window.size() == 1 && lines.at_end();
-        write_attention(translations[i], window[i], tokenizer,
-                        only ? arguments.attention : numbered(arguments.attention, done + i));
-      }
-    }
-    collect_results();
-  }
-  failed.finish();
+  const auto print = [&](const Translation& translation, const Line& line) {
+    print_translation(session, line.index, translation);
+    if (arguments.attention.empty()) return;
+    flush_results();
+    write_attention(translation, line.text, tokenizer,
+                    line.is_only() ? arguments.attention : numbered(arguments.attention, line.index));
+  };
+  for_each_line(arguments.texts, arguments.batch_tokens, session.globals, compute, print);
 }
 
 std::vector<std::int64_t> source_ids(const std::string& list, const Model& model) {
@@ -134,12 +104,18 @@ std::vector<std::int64_t> source_ids(const std::string& list, const Model& model
   return ids;
 }
 
-std::vector<std::vector<Hypothesis>> search_ids(const Session& session) {
+// Results of token ids or features, and the length of the decoder's prompt.
+struct Found {
+  std::vector<std::vector<Hypothesis>> results;
+  std::int64_t prompt_length = 1;
+};
+
+Found search_ids(const Session& session) {
   std::vector<std::vector<std::int64_t>> sources;
   for (const std::string& list : session.arguments.prompt_ids)
     sources.push_back(source_ids(list, *session.model));
-  return search_sources(*session.model, sources, session.generation, session.arguments.batch_tokens,
-                        {.stop = &stop_flag()});
+  return {search_sources(*session.model, sources, session.generation, session.arguments.batch_tokens,
+                         {.stop = &stop_flag()})};
 }
 
 // A text in its place is a likely mistake.
@@ -153,15 +129,16 @@ SafetensorsFile features_file(const std::filesystem::path& path) {
   }
 }
 
-std::vector<std::vector<Hypothesis>> search_sound(const Session& session) {
+Found search_sound(const Session& session) {
   const TranslateArguments& arguments = session.arguments;
   std::vector<std::int64_t> prompt;
   if (arguments.decoder_input_ids) {
     prompt = token_ids(*arguments.decoder_input_ids, "--decoder-input-ids", session.model->vocab_size());
   }
   const SafetensorsFile file = features_file(*arguments.input);
-  return search_features(*session.model, file.get("input_features"), prompt, session.generation,
-                         arguments.batch_tokens, {.stop = &stop_flag()});
+  return {search_features(*session.model, file.get("input_features"), prompt, session.generation,
+                          arguments.batch_tokens, {.stop = &stop_flag()}),
+          std::max<std::int64_t>(1, std::ssize(prompt))};
 }
 
 // Translates token ids to token ids, and to text too if the model has a tokenizer.
@@ -172,17 +149,18 @@ void translate_numbers(const Session& session) {
   } catch (const Error& error) {
     if (!session.globals.json) throw;  // without text there would be nothing to print
   }
-  const auto results = session.arguments.input ? search_sound(session) : search_ids(session);
-  for (std::size_t i = 0; i < results.size(); ++i) {
+  const Found found = session.arguments.input ? search_sound(session) : search_ids(session);
+  FailedLines failed(session.globals.json);
+  const TaskOptions options = line_options(session.globals, session.arguments.batch_tokens, failed);
+  for (std::size_t i = 0; i < found.results.size(); ++i) {
+    const Hypothesis& best = found.results[i].front();
+    if (best.finish_reason == FinishReason::positions)
+      options.warn(i, positions_warning(best, found.prompt_length, session.generation));
     std::vector<std::optional<std::string>> texts;
-    for (const Hypothesis& h : results[i]) {
+    for (const Hypothesis& h : found.results[i]) {
       texts.push_back(tokenizer ? std::optional(tokenizer->decode(h.ids)) : std::nullopt);
     }
-    if (session.globals.json) {
-      print_json(results[i], texts, session.generation);
-    } else {
-      print_text(i, texts, results[i], session.generation);
-    }
+    print_hypotheses(session.globals.json, i, found.results[i], texts, session.generation);
   }
 }
 
@@ -198,7 +176,6 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
   if (arguments.languages.given() != nullptr && (ids || sound))
     throw UsageError(
         fmt::format("{}: cannot be combined with {} (it takes texts)", arguments.languages.given(), numbers));
-  const LongLines long_lines = long_lines_named(arguments.long_lines);
   if (processes().size() > 1 && (ids || sound || !arguments.attention.empty()))
     throw UsageError(
         "translate: expected texts only, which several processes share (no --prompt-ids, --input or "
@@ -206,7 +183,7 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
   if (!arguments.attention.empty()) {
     if (ids || sound)
       throw UsageError(fmt::format("--attention: cannot be combined with {} (it takes texts)", numbers));
-    if (long_lines == LongLines::split)
+    if (arguments.long_lines == LongLines::split)
       throw UsageError("--attention: cannot be combined with --long-lines split (use cut or error)");
     check_picture_file(arguments.attention);
   }
@@ -231,8 +208,7 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
                         std::move(model),
                         std::move(tokenizer),
                         options,
-                        arguments.prefix.value_or(prefix),
-                        long_lines};
+                        arguments.prefix.value_or(prefix)};
   if (ids || sound) {
     translate_numbers(session);
   } else {
@@ -273,22 +249,13 @@ void add_translate(CLI::App& app, const Globals& globals) {
           "Use the settings of this name in the config's task_specific_params: prefix, lengths, beams")
       ->type_name("NAME")
       ->group("Input");
-  command
-      ->add_option("--long-lines", a->long_lines,
-                   "Source texts longer than the model's largest number of positions are cut, split, or an "
-                   "error")
-      ->capture_default_str()
-      ->type_name("cut|split|error")
+  add_choice<LongLines>(
+      *command, "--long-lines", a->long_lines,
+      {{"cut", LongLines::cut}, {"split", LongLines::split}, {"error", LongLines::error}},
+      "Source texts longer than the model's largest number of positions are cut, split, or an error")
       ->group("Input");
-  add_model_option(*command, a->model)->capture_default_str();
-  add_dtype_option(*command, a->dtype);
-  command
-      ->add_option("--batch-tokens", a->batch_tokens,
-                   "Largest number of source tokens, padding included, in one batch; bounds memory")
-      ->transform(whole_number(1))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group("Model");
+  a->model.name = kDefaultTranslator;
+  add_model_options(*command, *a)->capture_default_str();
   a->generation.add_to(*command);
   command
       ->add_option(

@@ -5,11 +5,16 @@
 #include <algorithm>
 
 #include "cli/help.h"
-#include "cli/input.h"
 #include "core/edit_distance.h"
 
 namespace heed::cli {
 namespace {
+
+constexpr char kMark = '\x1f';
+
+std::string unprotect(const std::string& word) {
+  return !word.empty() && word.front() == kMark ? word.substr(1) : word;
+}
 
 std::string before(const std::string& text, const std::string& mark) {
   return text.substr(0, text.find(mark));
@@ -81,6 +86,25 @@ std::string about_unconsumed_words(const CLI::App& app, const CLI::App& command,
 }
 
 }  // namespace
+
+std::vector<std::string> protect_brackets(int argc, char** argv) {
+  std::vector<std::string> words(argv, argv + argc);
+  for (std::string& word : words) {
+    if (word.size() > 1 && word.front() == '[' && word.back() == ']') word.insert(word.begin(), kMark);
+  }
+  return words;
+}
+
+void unprotect_values(CLI::App& app) {
+  const auto remove_mark = [](std::string& word) {
+    word = unprotect(word);
+    return std::string();
+  };
+  for (CLI::Option* option : app.get_options()) {
+    if (takes_value(*option)) option->transform(CLI::Validator(remove_mark, ""));
+  }
+  for (CLI::App* command : app.get_subcommands({})) unprotect_values(*command);
+}
 
 const CLI::App& chosen_command(const CLI::App& app) {
   const auto commands = app.get_subcommands();

@@ -7,6 +7,13 @@
 
 namespace heed::cli {
 
+/// Returns the command line for CLI11 with marks on words in brackets: CLI11 would parse a text "[MASK]" as a
+/// list.
+std::vector<std::string> protect_brackets(int argc, char** argv);
+
+/// Makes every option of `app` and its commands remove the marks from its values.
+void unprotect_values(CLI::App& app);
+
 /// Returns the innermost selected command, or `app` itself if there is none.
 const CLI::App& chosen_command(const CLI::App& app);
 

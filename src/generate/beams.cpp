@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "generate/strategies.h"
 #include "heed/ops/softmax.h"
@@ -24,6 +25,7 @@ struct Beam {
   float score = 0;       ///< sum of log-probabilities
   std::int64_t row = 0;  ///< row of the decoding
   std::int64_t path = kRoot;
+  FinishReason reason = FinishReason::stop;
 };
 
 struct Finished {
@@ -66,12 +68,12 @@ class BeamSearch {
   std::int64_t new_tokens() const {
     return static_cast<std::int64_t>(running_.front().ids.size()) - state_.prompt_length(source_);
   }
-  bool ends(const Candidate& candidate) const {
+  std::optional<FinishReason> finished(const Candidate& candidate) const {
     std::vector<std::int64_t> ids = running_[static_cast<std::size_t>(candidate.beam)].ids;
     ids.push_back(candidate.token);
-    return state_.is_end(source_, ids);
+    return state_.finished(source_, ids);
   }
-  Beam extend(const Candidate& candidate) const;
+  Beam extend(const Candidate& candidate, FinishReason reason = FinishReason::stop) const;
   void add_finished(Beam beam);
   bool can_improve() const;
 
@@ -118,9 +120,9 @@ std::vector<Candidate> BeamSearch::rank(const Tensor& log_probs) const {
   return heap;
 }
 
-Beam BeamSearch::extend(const Candidate& candidate) const {
+Beam BeamSearch::extend(const Candidate& candidate, FinishReason reason) const {
   const Beam& parent = running_[static_cast<std::size_t>(candidate.beam)];
-  Beam beam{parent.ids, candidate.score, parent.row, state_.recorder.extend(parent.path, parent.row)};
+  Beam beam{parent.ids, candidate.score, parent.row, state_.recorder.extend(parent.path, parent.row), reason};
   beam.ids.push_back(candidate.token);
   return beam;
 }
@@ -146,15 +148,14 @@ bool BeamSearch::can_improve() const {
 
 bool BeamSearch::advance(const std::vector<Candidate>& candidates) {
   const auto beams = static_cast<std::size_t>(state_.options.num_beams);
-  const bool at_end =
-      static_cast<std::int64_t>(running_.front().ids.size()) + 1 >= state_.max_length(source_);
   std::vector<const Candidate*> going;
   std::vector<Beam> ended;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (!at_end && !ends(candidates[i])) {
+    const std::optional<FinishReason> reason = finished(candidates[i]);
+    if (!reason) {
       going.push_back(&candidates[i]);
     } else if (i < beams) {
-      ended.push_back(extend(candidates[i]));
+      ended.push_back(extend(candidates[i], *reason));
     }
   }
   if (state_.options.do_sample) {  // sampled in random order, then ranked by score
@@ -180,6 +181,7 @@ std::vector<Hypothesis> BeamSearch::results() const {
     results.push_back({{beam.ids.begin() + state_.prompt_length(source_), beam.ids.end()},
                        beam.score,
                        finished_[i].beam_score,
+                       beam.reason,
                        state_.recorder.collect(beam.path)});
   }
   return results;

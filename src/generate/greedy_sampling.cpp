@@ -14,7 +14,7 @@ namespace {
 
 struct Row {
   std::int64_t source;  ///< row of the prompt
-  std::int64_t copy;    ///< index among the requested sequences
+  std::int64_t index;   ///< among the requested sequences of the prompt
   std::vector<std::int64_t> ids;
   double score = 0;
   std::int64_t path = kRoot;
@@ -22,7 +22,7 @@ struct Row {
 
 /// Returns the best or a sampled token, or nullopt if every token is excluded.
 std::optional<std::int64_t> choose(const SearchState& state, const Row& row, std::span<const float> scores) {
-  const RandomStream random = state.random(row.source, static_cast<std::int64_t>(row.ids.size()), row.copy);
+  const RandomStream random = state.random(row.source, static_cast<std::int64_t>(row.ids.size()), row.index);
   std::optional<std::int64_t> best;
   float best_score = -std::numeric_limits<float>::infinity();
   for (std::size_t token = 0; token < scores.size(); ++token) {
@@ -77,18 +77,19 @@ Tensor process(const SearchState& state, const std::vector<Row>& rows, const std
 
 std::vector<Row> start(const SearchState& state, std::vector<std::int64_t>& from) {
   std::vector<Row> rows;
-  const std::int64_t copies = state.options.num_return_sequences;
-  for (std::int64_t i = 0; i < state.sources() * copies; ++i) {
-    rows.push_back({i / copies, i % copies, state.prompt_of(i / copies)});
-    from.push_back(i / copies);
+  const std::int64_t count = state.options.num_return_sequences;
+  for (std::int64_t i = 0; i < state.sources() * count; ++i) {
+    rows.push_back({i / count, i % count, state.prompt_of(i / count)});
+    from.push_back(i / count);
   }
   return rows;
 }
 
-Hypothesis finish(const SearchState& state, const Row& row) {
+Hypothesis finish(const SearchState& state, const Row& row, FinishReason reason) {
   return {{row.ids.begin() + state.prompt_length(row.source), row.ids.end()},
           row.score,
           row.score,
+          reason,
           state.recorder.collect(row.path)};
 }
 
@@ -110,20 +111,20 @@ std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       Row& row = rows[i];
       const std::optional<std::int64_t> token = chosen[i];
-      bool ended = !token;
+      std::optional<FinishReason> ended;
+      if (!token) ended = FinishReason::stop;
       if (token) {
         row.ids.push_back(*token);
         row.score -= static_cast<double>(losses[i]);
         row.path = state.recorder.extend(row.path, from[i]);
-        if (state.hooks.on_token)
-          ended = !state.hooks.on_token(static_cast<std::size_t>(row.source),
-                                        static_cast<std::size_t>(row.copy), *token);
+        const bool stopped =
+            state.hooks.on_token && !state.hooks.on_token(static_cast<std::size_t>(row.source),
+                                                          static_cast<std::size_t>(row.index), *token);
+        ended = stopped ? FinishReason::stop : state.finished(row.source, row.ids);
       }
-      const bool done = ended || state.is_end(row.source, row.ids) ||
-                        static_cast<std::int64_t>(row.ids.size()) >= state.max_length(row.source);
-      if (done) {
-        results[static_cast<std::size_t>(row.source)][static_cast<std::size_t>(row.copy)] =
-            finish(state, row);
+      if (ended) {
+        results[static_cast<std::size_t>(row.source)][static_cast<std::size_t>(row.index)] =
+            finish(state, row, *ended);
       } else {
         tokens.push_back(*token);
         going_from.push_back(from[i]);

@@ -1,64 +1,240 @@
+// The list of generation options, and what is derived from it: the reader of generation_config.json and the
+// checks.
 #include "heed/generate/options.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
 
 #include "files/input_file.h"
+#include "generate/option_fields.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
 
 namespace heed {
-
+namespace generate {
 namespace {
 
 /// More beams than any practical search uses, but few enough that a typing error does not exhaust the memory.
-constexpr std::int64_t kMaxBeams = 1000;
+constexpr double kMaxBeams = 1000;
 // The same for sampled sequences.
-constexpr std::int64_t kMaxReturned = 10000;
+constexpr double kMaxReturned = 10000;
+
+using Ids = OptionRange::Ids;
+using O = GenerationOptions;
+
+constexpr OptionRange at_least(double min) { return {.min = min}; }
+constexpr OptionRange from_to(double min, double max) { return {.min = min, .max = max}; }
+constexpr OptionRange above(double min, const char* hint = "") {
+  return {.min = min, .above_min = true, .hint = hint};
+}
+constexpr OptionRange kFinite{}, kProbability{.min = 0, .max = 1},
+    kAboveZero{.min = 0, .max = 1, .above_min = true}, kBelowOne{.min = 0, .max = 1, .below_max = true},
+    kKnownIds{.min = 0, .ids = Ids::known}, kAnyIds{.min = 0, .ids = Ids::any};
+
+constexpr const char *kLengths = "lengths", *kSearch = "search", *kSampling = "sampling",
+                     *kConstraints = "constraints", *kSpecial = "special tokens";
+
+}  // namespace
+
+// clang-format off
+const std::vector<OptionField>& option_fields() {
+  constexpr OptionNeeds sampling = OptionNeeds::sampling, beams = OptionNeeds::beams;
+  static const std::vector<OptionField> fields{
+      {"max_new_tokens", &O::max_new_tokens, at_least(1), kLengths,
+       "Largest number of tokens to generate (default: the limit of generation_config.json, else 20)"},
+      {"min_new_tokens", &O::min_new_tokens, at_least(0), kLengths, "Smallest number of tokens to generate"},
+      {"max_length", &O::max_length, at_least(1), kLengths,
+       "Largest length of the whole sequence: prompt (or decoder start token) and new tokens"},
+      {"min_length", &O::min_length, at_least(0), kLengths, "Smallest length of the whole sequence"},
+      {"exponential_decay_length_penalty", &O::exponential_decay_length_penalty, above(0), kLengths,
+       "After START new tokens, raise the end token's score by FACTOR with every token"},
+      {"num_beams", &O::num_beams, from_to(1, kMaxBeams), kSearch,
+       "Number of beams; 1 is greedy search (default: that of generation_config.json, else 1)"},
+      {"num_return_sequences", &O::num_return_sequences, from_to(1, kMaxReturned), kSearch,
+       "Number of sequences to return for each input"},
+      {"length_penalty", &O::length_penalty, kFinite, kSearch,
+       "Beam scores are divided by the length to this power: above 0 favours long sequences", beams},
+      {"early_stopping", &O::early_stopping, {}, kSearch,
+       "When beam search stops: true, once there are as many finished sequences as beams; false, when better "
+       "ones are unlikely; never, when better ones are impossible", beams},
+      {"do_sample", &O::do_sample, {}, kSampling, "Sample tokens instead of taking the likeliest, or do not"},
+      {"temperature", &O::temperature, above(0, " (for greedy search turn do_sample off)"), kSampling,
+       "Divide the logits by this: below 1 is less random, above 1 more", sampling},
+      {"top_k", &O::top_k, at_least(0), kSampling, "Sample from the N likeliest tokens; 0 for all", sampling},
+      {"top_p", &O::top_p, kProbability, kSampling,
+       "Sample from the likeliest tokens with a total probability of X (nucleus)", sampling},
+      {"top_h", &O::top_h, kAboveZero, kSampling,
+       "Sample from the likeliest tokens with at most X of the distribution's entropy", sampling},
+      {"min_p", &O::min_p, kProbability, kSampling,
+       "Sample from tokens at least X times as likely as the likeliest", sampling},
+      {"typical_p", &O::typical_p, kAboveZero, kSampling,
+       "Locally typical sampling, with a total probability of X", sampling},
+      {"epsilon_cutoff", &O::epsilon_cutoff, kBelowOne, kSampling,
+       "Sample from tokens of probability at least X", sampling},
+      {"eta_cutoff", &O::eta_cutoff, kBelowOne, kSampling,
+       "Eta sampling: a cutoff that adapts to the distribution's entropy", sampling},
+      {"no_repeat_ngram_size", &O::no_repeat_ngram_size, at_least(0), kConstraints,
+       "Never repeat an n-gram of this size; 0 for no limit"},
+      {"encoder_no_repeat_ngram_size", &O::encoder_no_repeat_ngram_size, at_least(0), kConstraints,
+       "Never repeat an n-gram of this size from the source (for a decoder, the prompt)"},
+      {"repetition_penalty", &O::repetition_penalty, above(0), kConstraints,
+       "Repetition penalty (> 1 discourages repeats)"},
+      {"encoder_repetition_penalty", &O::encoder_repetition_penalty, above(0), kConstraints,
+       "Penalty for tokens that are not in the source (for a decoder, the prompt): > 1 favours its tokens"},
+      {"bad_words_ids", &O::bad_words_ids, kKnownIds, kConstraints,
+       "A sequence of token ids that must not be generated, e.g. 5,6"},
+      {"suppress_tokens", &O::suppress_tokens, kAnyIds, kConstraints,
+       "Token ids that must not be generated, e.g. 5,6"},
+      {"begin_suppress_tokens", &O::begin_suppress_tokens, kAnyIds, kConstraints,
+       "Token ids that must not be generated first, e.g. 5,6"},
+      {"sequence_bias", &O::sequence_bias, kKnownIds, kConstraints,
+       "Bias added to the score of the last of these token ids after the others, e.g. 5,6:-2.5"},
+      {"forced_bos_token_id", &O::forced_bos_token_id, kKnownIds, kConstraints,
+       "Token id that must be generated first"},
+      {"forced_eos_token_id", &O::forced_eos_token_id, kKnownIds, kConstraints,
+       "Token ids one of which must be generated last when the largest length is reached"},
+      {"renormalize_logits", &O::renormalize_logits, {}, kConstraints,
+       "Apply log-softmax after all other processing of scores, or do not"},
+      {"remove_invalid_values", &O::remove_invalid_values, {}, kConstraints,
+       "Replace NaN scores by 0 and infinite ones by the largest finite numbers, or do not"},
+      {"eos_token_id", &O::eos_token_id, kAnyIds, kSpecial, "Token ids that end a sequence, e.g. 0,3"},
+      {"pad_token_id", &O::pad_token_id, {}, kSpecial, "Token id of padding"},
+      {"decoder_start_token_id", &O::decoder_start_token_id, kKnownIds, kSpecial,
+       "Token id the decoder starts from"},
+      {"bos_token_id", &O::bos_token_id},
+  };
+  return fields;
+}
+// clang-format on
+
+namespace {
+
+// An option's name in messages, with its range and, for token ids, the vocabulary.
+class Checker {
+ public:
+  Checker(const OptionField& field, std::optional<std::int64_t> vocab_size)
+      : field_(field), range_(field.range), vocab_size_(vocab_size) {}
+
+  void operator()(bool) const {}
+  void operator()(EarlyStopping) const {}
+  void operator()(std::int64_t value) const {
+    if (range_.ids != Ids::no) return check_id(value);
+    require(holds(static_cast<double>(value)), "a whole number " + bounds(), value);
+  }
+  void operator()(double value) const {
+    require(std::isfinite(value) && holds(value), "a number" + (bounds().empty() ? "" : " " + bounds()),
+            value);
+  }
+  template <class T>
+  void operator()(const std::optional<T>& value) const {
+    if (value) (*this)(*value);
+  }
+  void operator()(const std::pair<std::int64_t, double>& value) const { (*this)(value.second); }
+  void operator()(const std::vector<std::int64_t>& ids) const {
+    for (const std::int64_t id : ids) check_id(id);
+  }
+  void operator()(const std::vector<std::vector<std::int64_t>>& lists) const {
+    for (const auto& ids : lists) check_sequence(ids);
+  }
+  void operator()(const std::vector<SequenceBias>& biases) const {
+    for (const SequenceBias& bias : biases) {
+      check_sequence(bias.ids);
+      require(std::isfinite(bias.bias), "finite numbers", bias.bias);
+    }
+  }
+
+ private:
+  template <class T>
+  void require(bool holds, const std::string& expected, const T& got) const {
+    if (holds) return;
+    throw Error(fmt::format("generation options: {}: expected {}, got {}", field_.name, expected, got));
+  }
+  void check_id(std::int64_t id) const {
+    require(id >= 0, "token ids >= 0", id);
+    // End and suppressed tokens outside the vocabulary have no effect.
+    if (vocab_size_ && range_.ids == Ids::known)
+      require(id < *vocab_size_, fmt::format("token ids below the vocabulary's size {}", *vocab_size_), id);
+  }
+  void check_sequence(const std::vector<std::int64_t>& ids) const {
+    require(!ids.empty(), "lists of at least one token", "an empty one");
+    (*this)(ids);
+  }
+  bool holds(double value) const {
+    return (range_.above_min ? value > range_.min : value >= range_.min) &&
+           (range_.below_max ? value < range_.max : value <= range_.max);
+  }
+  // "of at least 1", "above 0", "from 0 to below 1"; empty without limits.
+  std::string bounds() const {
+    const bool from = std::isfinite(range_.min), to = std::isfinite(range_.max);
+    if (!from) return "";
+    if (!to)
+      return fmt::format("{} {}{}", range_.above_min ? "above" : "of at least", range_.min, range_.hint);
+    if (range_.above_min) return fmt::format("above {} and at most {}", range_.min, range_.max);
+    return fmt::format("from {} to {}{}", range_.min, range_.below_max ? "below " : "", range_.max);
+  }
+
+  const OptionField& field_;
+  const OptionRange& range_;
+  std::optional<std::int64_t> vocab_size_;
+};
+
+}  // namespace
+
+void check_field(const OptionField& field, const GenerationOptions& options,
+                 std::optional<std::int64_t> vocab_size) {
+  std::visit([&](auto member) { Checker(field, vocab_size)(options.*member); }, field.member);
+}
+
+}  // namespace generate
+
+namespace {
+
 constexpr std::int64_t kDefaultNewTokens = 20;
 
-EarlyStopping read_early_stopping(const Config& config) {
+// How a value of each type is read from a configuration that has the key.
+void read(const Config& config, const char* name, bool& value) { value = config.boolean(name, value); }
+void read(const Config& config, const char* name, std::int64_t& value) {
+  value = config.required_integer(name);
+}
+void read(const Config& config, const char* name, double& value) { value = config.required_number(name); }
+void read(const Config& config, const char* name, std::vector<std::int64_t>& ids) {
+  ids = config.integers(name);
+}
+void read(const Config& config, const char* name, EarlyStopping& value) {
+  if (config.is_string(name)) {
+    if (config.required_string(name) != "never") config.fail(name, "true, false or \"never\"");
+    value = EarlyStopping::never;
+    return;
+  }
   try {
-    return config.boolean("early_stopping", false) ? EarlyStopping::yes : EarlyStopping::no;
-  } catch (const Error&) {  // not a boolean; the only valid string is "never"
-    std::string word;
-    try {
-      word = config.string("early_stopping", "");
-    } catch (const Error&) {
-      config.fail("early_stopping", "true, false or \"never\"");
-    }
-    if (word != "never") config.fail("early_stopping", "true, false or \"never\"");
-    return EarlyStopping::never;
+    value = config.boolean(name, false) ? EarlyStopping::yes : EarlyStopping::no;
+  } catch (const Error&) {
+    config.fail(name, "true, false or \"never\"");
   }
 }
-
-std::vector<std::vector<std::int64_t>> read_bad_words(const Config& config) {
-  std::vector<std::vector<std::int64_t>> words;
-  if (const auto list = config.optional_sub("bad_words_ids")) {
-    for (const std::string& index : list->names()) words.push_back(list->integers(index));
-  }
-  return words;
+void read(const Config& config, const char* name, std::vector<std::vector<std::int64_t>>& lists) {
+  const Config list = config.sub(name);
+  lists.clear();
+  for (const std::string& index : list.names()) lists.push_back(list.integers(index));
 }
-
-std::vector<SequenceBias> read_sequence_bias(const Config& config) {
-  std::vector<SequenceBias> biases;
-  if (const auto list = config.optional_sub("sequence_bias")) {
-    for (const std::string& index : list->names()) {
-      const Config entry = list->sub(index);  // [[ids], bias]
-      biases.push_back({entry.integers("0"), entry.required_number("1")});
-    }
+void read(const Config& config, const char* name, std::vector<SequenceBias>& biases) {
+  const Config list = config.sub(name);
+  biases.clear();
+  for (const std::string& index : list.names()) {
+    const Config entry = list.sub(index);  // [[ids], bias]
+    biases.push_back({entry.integers("0"), entry.required_number("1")});
   }
-  return biases;
 }
-
-std::optional<std::pair<std::int64_t, double>> read_decay(const Config& config) {
-  const auto pair = config.optional_sub("exponential_decay_length_penalty");
-  if (!pair) return {};
-  return std::pair(pair->required_integer("0"), pair->required_number("1"));
+void read(const Config& config, const char* name, std::pair<std::int64_t, double>& value) {
+  const Config pair = config.sub(name);
+  value = {pair.required_integer("0"), pair.required_number("1")};
+}
+template <class T>
+void read(const Config& config, const char* name, std::optional<T>& value) {
+  read(config, name, value.emplace());
 }
 
 /// Ignores settings that do not change which tokens are generated.
@@ -105,131 +281,12 @@ std::vector<std::string> unsupported_settings(const Config& config) {
   return names;
 }
 
-class Checker {
- public:
-  explicit Checker(std::optional<std::int64_t> vocab_size) : vocab_size_(vocab_size) {}
-
-  template <class T>
-  void require(bool holds, const char* name, const std::string& expected, const T& got) const {
-    if (!holds) throw Error(fmt::format("generation options: {}: expected {}, got {}", name, expected, got));
-  }
-  void tokens(const char* name, const std::vector<std::int64_t>& ids) const {
-    for (const std::int64_t id : ids) {
-      require(id >= 0, name, "token ids >= 0", id);
-      if (vocab_size_)
-        require(id < *vocab_size_, name,
-                fmt::format("token ids below the vocabulary's size {}", *vocab_size_), id);
-    }
-  }
-  void token(const char* name, std::optional<std::int64_t> id) const {
-    if (id) tokens(name, {*id});
-  }
-
- private:
-  std::optional<std::int64_t> vocab_size_;
-};
-
-void check_lengths(const GenerationOptions& o, const Checker& check) {
-  if (o.max_new_tokens)
-    check.require(*o.max_new_tokens >= 1, "max_new_tokens", "at least 1", *o.max_new_tokens);
-  if (o.max_length) check.require(*o.max_length >= 1, "max_length", "at least 1", *o.max_length);
-  if (o.min_new_tokens)
-    check.require(*o.min_new_tokens >= 0, "min_new_tokens", "at least 0", *o.min_new_tokens);
-  check.require(o.min_length >= 0, "min_length", "at least 0", o.min_length);
-  if (o.max_new_tokens && o.min_new_tokens) {
-    check.require(*o.min_new_tokens <= *o.max_new_tokens, "min_new_tokens",
-                  fmt::format("at most max_new_tokens {}", *o.max_new_tokens), *o.min_new_tokens);
-  }
-}
-
-void check_beams(const GenerationOptions& o, const Checker& check) {
-  check.require(o.num_beams >= 1 && o.num_beams <= kMaxBeams, "num_beams", fmt::format("1 to {}", kMaxBeams),
-                o.num_beams);
-  check.require(o.num_return_sequences >= 1 && o.num_return_sequences <= kMaxReturned, "num_return_sequences",
-                fmt::format("1 to {}", kMaxReturned), o.num_return_sequences);
-  if (o.num_beams > 1) {
-    check.require(o.num_return_sequences <= o.num_beams, "num_return_sequences",
-                  fmt::format("at most num_beams {}", o.num_beams), o.num_return_sequences);
-  } else if (!o.do_sample) {
-    check.require(o.num_return_sequences == 1, "num_return_sequences",
-                  "1 in greedy search (use num_beams or do_sample)", o.num_return_sequences);
-  }
-  check.require(std::isfinite(o.length_penalty), "length_penalty", "a finite number", o.length_penalty);
-}
-
-void check_sampling(const GenerationOptions& o, const Checker& check) {
-  const auto positive = [](double x) { return std::isfinite(x) && x > 0; };
-  check.require(positive(o.repetition_penalty), "repetition_penalty", "a number above 0",
-                o.repetition_penalty);
-  check.require(positive(o.encoder_repetition_penalty), "encoder_repetition_penalty", "a number above 0",
-                o.encoder_repetition_penalty);
-  check.require(positive(o.temperature), "temperature",
-                "a number above 0 (for greedy search turn do_sample off)", o.temperature);
-  check.require(o.no_repeat_ngram_size >= 0, "no_repeat_ngram_size", "at least 0", o.no_repeat_ngram_size);
-  check.require(o.top_k >= 0, "top_k", "at least 0", o.top_k);
-  check.require(o.top_p >= 0 && o.top_p <= 1, "top_p", "0 to 1", o.top_p);
-  check.require(o.encoder_no_repeat_ngram_size >= 0, "encoder_no_repeat_ngram_size", "at least 0",
-                o.encoder_no_repeat_ngram_size);
-  check.require(o.typical_p > 0 && o.typical_p <= 1, "typical_p", "above 0 and at most 1", o.typical_p);
-  check.require(o.epsilon_cutoff >= 0 && o.epsilon_cutoff < 1, "epsilon_cutoff", "0 to below 1",
-                o.epsilon_cutoff);
-  check.require(o.eta_cutoff >= 0 && o.eta_cutoff < 1, "eta_cutoff", "0 to below 1", o.eta_cutoff);
-  if (o.exponential_decay_length_penalty) {
-    check.require(positive(o.exponential_decay_length_penalty->second), "exponential_decay_length_penalty",
-                  "a factor above 0", o.exponential_decay_length_penalty->second);
-  }
-  for (const SequenceBias& bias : o.sequence_bias) {
-    check.require(!bias.ids.empty(), "sequence_bias", "lists of at least one token", "an empty one");
-    check.require(std::isfinite(bias.bias), "sequence_bias", "finite numbers", bias.bias);
-    check.tokens("sequence_bias", bias.ids);
-  }
-  if (o.top_h) check.require(*o.top_h > 0 && *o.top_h <= 1, "top_h", "above 0 and at most 1", *o.top_h);
-  if (o.min_p) check.require(*o.min_p >= 0 && *o.min_p <= 1, "min_p", "0 to 1", *o.min_p);
-}
-
 /// Overrides the options by those of a config. Returns the names of settings that are not supported.
-std::vector<std::string> read_options(const Config& config, GenerationOptions& o) {
-  const auto overlay = [](auto& option, const auto& value) {
-    if (value) option = value;
-  };
-  const auto overlay_ids = [&](std::vector<std::int64_t>& ids, const char* name) {
-    if (config.has(name)) ids = config.integers(name);
-  };
-  overlay(o.max_new_tokens, config.optional_integer("max_new_tokens"));
-  overlay(o.max_length, config.optional_integer("max_length"));
-  overlay(o.min_new_tokens, config.optional_integer("min_new_tokens"));
-  o.min_length = config.integer("min_length", o.min_length);
-  o.num_beams = config.integer("num_beams", o.num_beams);
-  o.num_return_sequences = config.integer("num_return_sequences", o.num_return_sequences);
-  o.length_penalty = config.number("length_penalty", o.length_penalty);
-  if (config.has("early_stopping")) o.early_stopping = read_early_stopping(config);
-  o.repetition_penalty = config.number("repetition_penalty", o.repetition_penalty);
-  o.encoder_repetition_penalty = config.number("encoder_repetition_penalty", o.encoder_repetition_penalty);
-  o.no_repeat_ngram_size = config.integer("no_repeat_ngram_size", o.no_repeat_ngram_size);
-  o.encoder_no_repeat_ngram_size =
-      config.integer("encoder_no_repeat_ngram_size", o.encoder_no_repeat_ngram_size);
-  if (config.has("sequence_bias")) o.sequence_bias = read_sequence_bias(config);
-  overlay(o.exponential_decay_length_penalty, read_decay(config));
-  if (config.has("bad_words_ids")) o.bad_words_ids = read_bad_words(config);
-  overlay_ids(o.suppress_tokens, "suppress_tokens");
-  overlay_ids(o.begin_suppress_tokens, "begin_suppress_tokens");
-  o.remove_invalid_values = config.boolean("remove_invalid_values", o.remove_invalid_values);
-  o.renormalize_logits = config.boolean("renormalize_logits", o.renormalize_logits);
-  overlay_ids(o.eos_token_id, "eos_token_id");
-  overlay(o.pad_token_id, config.optional_integer("pad_token_id"));
-  overlay(o.bos_token_id, config.optional_integer("bos_token_id"));
-  overlay(o.decoder_start_token_id, config.optional_integer("decoder_start_token_id"));
-  overlay(o.forced_bos_token_id, config.optional_integer("forced_bos_token_id"));
-  overlay_ids(o.forced_eos_token_id, "forced_eos_token_id");
-  o.do_sample = config.boolean("do_sample", o.do_sample);
-  o.temperature = config.number("temperature", o.temperature);
-  o.top_k = config.integer("top_k", o.top_k);
-  o.top_p = config.number("top_p", o.top_p);
-  overlay(o.top_h, config.optional_number("top_h"));
-  overlay(o.min_p, config.optional_number("min_p"));
-  o.typical_p = config.number("typical_p", o.typical_p);
-  o.epsilon_cutoff = config.number("epsilon_cutoff", o.epsilon_cutoff);
-  o.eta_cutoff = config.number("eta_cutoff", o.eta_cutoff);
+std::vector<std::string> read_options(const Config& config, GenerationOptions& options) {
+  for (const generate::OptionField& field : generate::option_fields()) {
+    if (!config.has(field.name)) continue;
+    std::visit([&](auto member) { read(config, field.name, options.*member); }, field.member);
+  }
   ignore_irrelevant(config);
   std::vector<std::string> names = unsupported_settings(config);
   const std::vector<std::string> unused = config.unused();
@@ -280,21 +337,23 @@ std::string apply_task(const std::string& directory, const std::string& task, Ge
 }
 
 void check_generation_options(const GenerationOptions& options, std::optional<std::int64_t> vocab_size) {
-  const Checker check(vocab_size);
-  check_lengths(options, check);
-  check_beams(options, check);
-  check_sampling(options, check);
-  for (const auto& word : options.bad_words_ids) {
-    check.require(!word.empty(), "bad_words_ids", "lists of at least one token", "an empty one");
-    check.tokens("bad_words_ids", word);
+  for (const generate::OptionField& field : generate::option_fields())
+    generate::check_field(field, options, vocab_size);
+  const auto at_most = [](const char* name, std::int64_t value, std::int64_t most, const std::string& text) {
+    if (value > most)
+      throw Error(fmt::format("generation options: {}: expected {}, got {}", name, text, value));
+  };
+  if (options.max_new_tokens && options.min_new_tokens) {
+    at_most("min_new_tokens", *options.min_new_tokens, *options.max_new_tokens,
+            fmt::format("at most max_new_tokens {}", *options.max_new_tokens));
   }
-  const Checker any_vocabulary({});  // end and suppressed tokens outside the vocabulary have no effect
-  any_vocabulary.tokens("suppress_tokens", options.suppress_tokens);
-  any_vocabulary.tokens("begin_suppress_tokens", options.begin_suppress_tokens);
-  any_vocabulary.tokens("eos_token_id", options.eos_token_id);
-  check.tokens("forced_eos_token_id", options.forced_eos_token_id);
-  check.token("forced_bos_token_id", options.forced_bos_token_id);
-  check.token("decoder_start_token_id", options.decoder_start_token_id);
+  if (options.num_beams > 1) {
+    at_most("num_return_sequences", options.num_return_sequences, options.num_beams,
+            fmt::format("at most num_beams {}", options.num_beams));
+  } else if (!options.do_sample) {
+    at_most("num_return_sequences", options.num_return_sequences, 1,
+            "1 in greedy search (use num_beams or do_sample)");
+  }
 }
 
 std::int64_t resolved_max_length(const GenerationOptions& options, std::int64_t prompt_length) {

@@ -16,17 +16,27 @@ namespace heed {
 
 namespace generate {
 
-bool SearchState::is_end(std::int64_t source, std::span<const std::int64_t> ids) const {
+std::optional<FinishReason> SearchState::finished(std::int64_t source,
+                                                  std::span<const std::int64_t> ids) const {
+  const std::int64_t prompt = prompt_length(source);
+  const bool full = std::ssize(ids) >= max_length(source);
   const auto& ends = options.eos_token_id;
-  if (std::find(ends.begin(), ends.end(), ids.back()) != ends.end()) return true;
-  const auto prompt = static_cast<std::size_t>(prompt_length(source));
-  return hooks.ends && hooks.ends(static_cast<std::size_t>(source), ids.subspan(prompt));
+  const bool forced = full && !options.forced_eos_token_id.empty();
+  if (!forced && (std::find(ends.begin(), ends.end(), ids.back()) != ends.end() ||
+                  (hooks.is_finished && hooks.is_finished(static_cast<std::size_t>(source),
+                                                          ids.subspan(static_cast<std::size_t>(prompt))))))
+    return FinishReason::stop;
+  if (!full) return std::nullopt;
+  const bool of_model = hooks.longest && *hooks.longest <= resolved_max_length(options, prompt);
+  return of_model ? FinishReason::positions : FinishReason::length;
 }
 
-RandomStream SearchState::random(std::int64_t source, std::int64_t length, std::int64_t copy) const {
+RandomStream SearchState::random(std::int64_t source, std::int64_t length,
+                                 std::int64_t sequence_index) const {
   // One block of Philox maps the three numbers to a separate stream.
-  const auto words = philox4x32(options.seed, identities[static_cast<std::size_t>(source)],
-                                static_cast<std::uint64_t>(length) << 32 | static_cast<std::uint64_t>(copy));
+  const auto words =
+      philox4x32(options.seed, sample_ids[static_cast<std::size_t>(source)],
+                 static_cast<std::uint64_t>(length) << 32 | static_cast<std::uint64_t>(sequence_index));
   return {options.seed, static_cast<std::uint64_t>(words[0]) << 32 | words[1]};
 }
 
@@ -76,15 +86,20 @@ void require_number(float score) {
 
 std::int64_t longest_sequence(std::int64_t prompt_length, const GenerationOptions& options,
                               std::optional<std::int64_t> longest) {
-  std::int64_t max_length = resolved_max_length(options, prompt_length);
-  if (longest) max_length = std::min(max_length, *longest);
+  const std::int64_t max_length = resolved_max_length(options, prompt_length);
   if (max_length <= prompt_length) {
-    throw Error(fmt::format(
-        "search: expected room for a new token, got at most {} tokens in all for a prompt of {} tokens "
-        "(raise max_length, use max_new_tokens, or shorten the prompt)",
-        max_length, prompt_length));
+    throw Error(
+        fmt::format("search: expected room for a new token, got max_length {} for a prompt of {} tokens "
+                    "(raise max_length, use max_new_tokens, or shorten the prompt)",
+                    max_length, prompt_length));
   }
-  return max_length;
+  if (longest && *longest <= prompt_length) {
+    throw Error(
+        fmt::format("search: expected room for a new token, got a prompt of {} tokens where the model's "
+                    "positions allow {} (shorten the prompt)",
+                    prompt_length, *longest - 1));
+  }
+  return longest ? std::min(max_length, *longest) : max_length;
 }
 
 }  // namespace generate
@@ -102,9 +117,9 @@ void check_inputs(const Decoding& decoding, std::span<const std::vector<std::int
         fmt::format("search: expected a fresh decoding of {} rows, got one of {} rows after {} tokens", count,
                     decoding.rows(), decoding.length()));
   }
-  for (const std::size_t given : {hooks.identities.size(), hooks.sources.size()}) {
+  for (const std::size_t given : {hooks.sample_ids.size(), hooks.sources.size()}) {
     if (given != 0 && given != prompts.size())
-      throw Error(fmt::format("search: expected {} identities and sources, got {}", count, given));
+      throw Error(fmt::format("search: expected {} sample_ids and sources, got {}", count, given));
   }
 }
 
@@ -123,6 +138,26 @@ std::vector<generate::Processors> processors_for(std::span<const std::vector<std
 
 }  // namespace
 
+std::string_view finish_reason_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::stop: return "stop";
+    case FinishReason::length: return "length";
+    case FinishReason::positions: return "positions";
+  }
+  HEED_ASSERT(false, "unknown finish reason");
+}
+
+std::string positions_warning(const Hypothesis& hypothesis, std::int64_t prompt_length,
+                              const GenerationOptions& options) {
+  const std::int64_t tokens = std::ssize(hypothesis.ids);
+  const bool limited = options.max_new_tokens || options.max_length;
+  // The last token of a length that was asked for is never fed, so it needs no position.
+  const std::int64_t last = prompt_length + tokens - (limited ? 1 : 0);
+  const std::string of =
+      limited ? fmt::format(" of {}", resolved_max_length(options, prompt_length) - prompt_length) : "";
+  return fmt::format("stopped at the model's last position ({}) after {}{} tokens", last, tokens, of);
+}
+
 std::vector<std::vector<Hypothesis>> search(Decoding& decoding,
                                             std::span<const std::vector<std::int64_t>> prompts,
                                             const GenerationOptions& options, const SearchHooks& hooks,
@@ -130,16 +165,16 @@ std::vector<std::vector<Hypothesis>> search(Decoding& decoding,
   check_generation_options(options);
   check_inputs(decoding, prompts, hooks);
   const NoGradients no_gradients;
-  std::vector<std::uint64_t> identities = hooks.identities;
-  if (identities.empty()) {
-    identities.resize(prompts.size());
-    std::iota(identities.begin(), identities.end(), std::uint64_t{0});
+  std::vector<std::uint64_t> sample_ids = hooks.sample_ids;
+  if (sample_ids.empty()) {
+    sample_ids.resize(prompts.size());
+    std::iota(sample_ids.begin(), sample_ids.end(), std::uint64_t{0});
   }
   const std::vector<generate::Processors> processors = processors_for(prompts, options, hooks);
   Context watched = context;
   if (hooks.stop != nullptr) watched.stop = hooks.stop;
   generate::AttentionRecorder recorder(hooks.capture, watched);
-  const generate::SearchState state{decoding, prompts, options, processors, identities, hooks, recorder};
+  const generate::SearchState state{decoding, prompts, options, processors, sample_ids, hooks, recorder};
   auto found = options.num_beams == 1 ? generate::search_rows(state) : generate::search_beams(state);
   if (!found.empty()) recorder.require_all_fired();
   return found;

@@ -22,7 +22,7 @@ struct Rows {
   const Sequences& prompts;
   std::vector<std::int64_t> lengths;                        ///< per row, in units of `batch_tokens`
   std::span<const std::vector<std::int64_t>> sources = {};  ///< see SearchHooks; empty: those of the hooks
-  std::optional<std::int64_t> longest = {};                 ///< see SearchHooks
+  std::optional<std::int64_t> longest = {};                 ///< see SearchHooks; the smaller one counts
   bool together = true;                                     ///< whether rows may share a batch
 };
 
@@ -42,20 +42,21 @@ std::vector<std::size_t> longest_first(const std::vector<std::int64_t>& lengths)
 /// Returns hooks for a batch that call `hooks` with the original row indices. `hooks` and `chosen` must
 /// outlive them.
 SearchHooks hooks_of_batch(const SearchHooks& hooks, const Rows& rows, std::span<const std::size_t> chosen) {
-  SearchHooks batch{.capture = hooks.capture, .longest = rows.longest, .stop = hooks.stop};
+  SearchHooks batch{.capture = hooks.capture, .longest = hooks.longest, .stop = hooks.stop};
+  if (rows.longest) batch.longest = std::min(*rows.longest, hooks.longest.value_or(*rows.longest));
   const auto sources = hooks.sources.empty() ? rows.sources : std::span(hooks.sources);
   for (const std::size_t row : chosen) {
-    batch.identities.push_back(hooks.identities.empty() ? row : hooks.identities[row]);
+    batch.sample_ids.push_back(hooks.sample_ids.empty() ? row : hooks.sample_ids[row]);
     if (!sources.empty()) batch.sources.push_back(sources[row]);
   }
-  if (hooks.ends) {
-    batch.ends = [&hooks, chosen](std::size_t i, std::span<const std::int64_t> ids) {
-      return hooks.ends(chosen[i], ids);
+  if (hooks.is_finished) {
+    batch.is_finished = [&hooks, chosen](std::size_t i, std::span<const std::int64_t> ids) {
+      return hooks.is_finished(chosen[i], ids);
     };
   }
   if (hooks.on_token) {
-    batch.on_token = [&hooks, chosen](std::size_t i, std::size_t copy, std::int64_t id) {
-      return hooks.on_token(chosen[i], copy, id);
+    batch.on_token = [&hooks, chosen](std::size_t i, std::size_t sequence_index, std::int64_t id) {
+      return hooks.on_token(chosen[i], sequence_index, id);
     };
   }
   return batch;
@@ -116,22 +117,13 @@ std::optional<std::int64_t> most_tokens(const GenerationOptions& options, const 
   return positions ? std::optional(*positions + 1) : std::nullopt;
 }
 
-/// Returns the options with the model's defaults filled in, for prompts of that many tokens.
-GenerationOptions complete(GenerationOptions options, const EncoderDecoderModel& model,
-                           std::int64_t prompt_length) {
+/// Returns the options with the model's special tokens filled in. Throws Error if a decoder's prompt of that
+/// many tokens leaves no room.
+GenerationOptions with_special_tokens(GenerationOptions options, const EncoderDecoderModel& model,
+                                      std::int64_t prompt_length) {
   if (options.eos_token_id.empty()) options.eos_token_id = {model.eos_id()};
   if (!options.decoder_start_token_id) options.decoder_start_token_id = model.decoder_start_id();
-  if (const auto positions = model.max_positions()) {
-    const std::int64_t longest =
-        std::min(resolved_max_length(options, prompt_length), most_tokens(options, model).value());
-    if (longest <= prompt_length) {
-      throw Error(fmt::format(
-          "search: expected room for a new token, got at most {} tokens in all for a decoder prompt of {} "
-          "tokens (raise max_length, use max_new_tokens, or shorten the prompt)",
-          longest, prompt_length));
-    }
-    options.max_new_tokens = longest - prompt_length;
-  }
+  generate::longest_sequence(prompt_length, options, most_tokens(options, model));
   return options;
 }
 
@@ -196,11 +188,14 @@ std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& m
                                                     std::span<const std::vector<std::int64_t>> sources,
                                                     const GenerationOptions& options,
                                                     std::int64_t batch_tokens, const SearchHooks& hooks) {
-  const GenerationOptions completed = complete(options, model, 1);
+  const GenerationOptions completed = with_special_tokens(options, model, 1);
   check_generation_options(completed, model.vocab_size());
   check_sources(sources, model);
   const Sequences prompts(sources.size(), {*completed.decoder_start_token_id});
-  const Rows rows{.prompts = prompts, .lengths = lengths_of(sources), .sources = sources};
+  const Rows rows{.prompts = prompts,
+                  .lengths = lengths_of(sources),
+                  .sources = sources,
+                  .longest = most_tokens(options, model)};
   auto results = search_in_batches(rows, completed, batch_tokens, hooks,
                                    [&](std::span<const std::size_t> chosen, Context& context) {
                                      return model.decode(pad(sources, chosen, model.pad_id()), context);
@@ -221,7 +216,7 @@ std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& 
         features.str());
   }
   const auto prompt_length = std::max<std::int64_t>(1, static_cast<std::int64_t>(decoder_prompt.size()));
-  const GenerationOptions completed = complete(options, model, prompt_length);
+  const GenerationOptions completed = with_special_tokens(options, model, prompt_length);
   check_generation_options(completed, model.vocab_size());
   std::vector<std::int64_t> prompt = decoder_prompt;
   if (prompt.empty()) prompt = {*completed.decoder_start_token_id};
@@ -230,7 +225,8 @@ std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& 
   const Sequences prompts(count, prompt), no_sources(count);
   const Rows rows{.prompts = prompts,
                   .lengths = std::vector<std::int64_t>(count, features.size(2)),
-                  .sources = no_sources};
+                  .sources = no_sources,
+                  .longest = most_tokens(options, model)};
   return search_in_batches(
       rows, completed, batch_tokens, hooks, [&](std::span<const std::size_t> chosen, Context& context) {
         const auto first = static_cast<std::int64_t>(chosen.front());  // equal lengths: rows keep their order

@@ -18,7 +18,7 @@ struct SearchState {
   std::span<const std::vector<std::int64_t>> prompts;  ///< one or more tokens each
   const GenerationOptions& options;
   const std::vector<Processors>& processors;     ///< one per prompt, with its lengths
-  const std::vector<std::uint64_t>& identities;  ///< one per prompt
+  const std::vector<std::uint64_t>& sample_ids;  ///< one per prompt
   const SearchHooks& hooks;
   AttentionRecorder& recorder;
 
@@ -31,11 +31,12 @@ struct SearchState {
   const Processors& processors_of(std::int64_t source) const {
     return processors[static_cast<std::size_t>(source)];
   }
-  /// Returns true if the last of `ids`, which include the prompt, ends the sequence.
-  bool is_end(std::int64_t source, std::span<const std::int64_t> ids) const;
-  /// Returns the random numbers for the token after a sequence of this length. `copy` distinguishes rows with
-  /// the same identity.
-  RandomStream random(std::int64_t source, std::int64_t length, std::int64_t copy) const;
+  /// Returns why the sequence `ids`, which include the prompt, ends with its last token; nullopt if it goes
+  /// on.
+  std::optional<FinishReason> finished(std::int64_t source, std::span<const std::int64_t> ids) const;
+  /// Returns the random numbers for the token after a sequence of this length. `sequence_index` distinguishes
+  /// sequences of the same prompt.
+  RandomStream random(std::int64_t source, std::int64_t length, std::int64_t sequence_index) const;
   /// Replaces row i of the decoding by its former row rows[i].
   void reorder(const std::vector<std::int64_t>& rows) const;
   /// Feeds the prompts. Throws Error if they or the options contain tokens without a score.

@@ -45,7 +45,8 @@ class Preparation {
       std::size_t replaced = 0;
       const std::string text = replace_invalid_utf8(texts[line], &replaced);
       if (replaced > 0)
-        warn(line, fmt::format("{} invalid UTF-8 sequence{} replaced", replaced, replaced == 1 ? "" : "s"));
+        options_.task.warn(
+            line, fmt::format("{} invalid UTF-8 sequence{} replaced", replaced, replaced == 1 ? "" : "s"));
       add(line, text);
     }
     sources_.first_part.push_back(sources_.ids.size());
@@ -60,7 +61,8 @@ class Preparation {
     if (!options_.prefix.empty()) encoding = tokenizer_.encode(options_.prefix + text);
     const std::int64_t length = encoding.size();
     if (!positions_ && trained_ && length > *trained_) {
-      warn(line, fmt::format("{} tokens, more than the {} the model was trained on", length, *trained_));
+      options_.task.warn(
+          line, fmt::format("{} tokens, more than the {} the model was trained on", length, *trained_));
       trained_.reset();  // one warning is enough
     }
     if (!positions_ || length <= *positions_) return push(std::move(encoding));
@@ -68,17 +70,15 @@ class Preparation {
         fmt::format("{} tokens, more than the model's {} positions", length, *positions_);
     switch (options_.long_lines) {
       case LongLines::error: {
-        const std::string message =
+        return options_.task.fail(
+            "translate", line,
             fmt::format("expected at most {} tokens, got {} (shorten it, or have long lines cut or split)",
-                        *positions_, length);
-        const std::size_t at = options_.first_line + line;
-        if (options_.refuse) return options_.refuse(at, message);
-        throw Error(fmt::format("translate: line {}: {}", at + 1, message));
+                        *positions_, length));
       }
       case LongLines::cut: break;  // models without positions accept all lines
       case LongLines::split: {
         const auto parts = generate::split_text(text, tokenizer_, *positions_ - fixed_tokens_);
-        warn(line, reason + fmt::format(": translated in {} parts", parts.size()));
+        options_.task.warn(line, reason + fmt::format(": translated in {} parts", parts.size()));
         for (const std::string& part : parts) push(cut(tokenizer_.encode(options_.prefix + part)));
       }
     }
@@ -95,7 +95,8 @@ class Preparation {
     if (encode(text, special_tokens_ + 1, shortened).size() <= special_tokens_) return;  // blank
     Encoding encoding = encode(options_.prefix + text, positions, shortened);
     if (shortened)
-      warn(line, fmt::format("more than the model's {} positions: the rest is ignored", positions));
+      options_.task.warn(line,
+                         fmt::format("more than the model's {} positions: the rest is ignored", positions));
     push(std::move(encoding));
   }
 
@@ -115,10 +116,6 @@ class Preparation {
   void push(Encoding encoding) {
     sources_.ids.push_back(std::move(encoding.ids));
     sources_.tokens.push_back(std::move(encoding.tokens));
-  }
-
-  void warn(std::size_t line, const std::string& message) const {
-    if (options_.warn) options_.warn(options_.first_line + line, message);
   }
 
   const Tokenizer& tokenizer_;
@@ -145,6 +142,8 @@ void append(TranslationCandidate& whole, TranslationCandidate part) {
   auto& ids = whole.hypothesis.ids;
   ids.insert(ids.end(), part.hypothesis.ids.begin(), part.hypothesis.ids.end());
   whole.hypothesis.score += part.hypothesis.score;
+  // The parts that did not end by themselves cut the whole.
+  whole.hypothesis.finish_reason = std::max(whole.hypothesis.finish_reason, part.hypothesis.finish_reason);
 }
 
 /// Joins the translations of parts. Candidate i of the whole consists of candidate i of every part.
@@ -178,21 +177,25 @@ std::vector<Translation> translate(const EncoderDecoderModel& model, const Token
     throw Error("translate: expected either long lines to be split or attention to be captured, got both");
   }
   GenerationOptions generation = options.generation;
-  if (!generation.max_new_tokens && !generation.max_length)
-    generation.max_length = model.max_positions().value_or(kUnlimitedLength);
+  SearchHooks hooks{.capture = options.capture, .stop = options.task.stop};
+  if (!generation.max_new_tokens && !generation.max_length) {
+    hooks.longest = model.max_positions();
+    generation.max_length = hooks.longest.value_or(kUnlimitedLength);
+  }
   Sources sources = Preparation(model, tokenizer, options).prepare(texts);
-  SearchHooks hooks{.capture = options.capture};
-  hooks.stop = options.stop;
   for (std::size_t line = 0; line < texts.size(); ++line) {
     for (std::size_t part = sources.first_part[line]; part < sources.first_part[line + 1]; ++part) {
-      hooks.identities.push_back((options.first_line + line) << 20 | (part - sources.first_part[line]));
+      hooks.sample_ids.push_back((options.task.first_index + line) << 20 | (part - sources.first_part[line]));
     }
   }
-  auto found = search_sources(model, sources.ids, generation, options.batch_tokens, hooks);
+  auto found = search_sources(model, sources.ids, generation, options.task.batch_tokens, hooks);
   std::vector<Translation> translations;
   for (std::size_t line = 0; line < texts.size(); ++line) {
     std::vector<Translation> parts;
     for (std::size_t part = sources.first_part[line]; part < sources.first_part[line + 1]; ++part) {
+      const Hypothesis& best = found[part].front();
+      if (best.finish_reason == FinishReason::positions)
+        options.task.warn(line, positions_warning(best, 1, options.generation));
       Translation translation;
       translation.source_tokens = std::move(sources.tokens[part]);
       for (Hypothesis& hypothesis : found[part]) {

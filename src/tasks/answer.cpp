@@ -99,7 +99,7 @@ std::vector<Encoding> windows_of(const Tokenizer& tokenizer, const Question& que
   const std::int64_t asked = tokenizer.encode(question.question, false).size();
   const std::int64_t room = longest - tokenizer.added_tokens(true) - asked;
   if (const std::string fault = invalid_reason(question, asked, room, longest); !fault.empty()) {
-    refuse("answer", options, index, fault);
+    options.task.fail("answer", index, fault);
     return {};
   }
   Truncation truncation;
@@ -124,15 +124,16 @@ std::vector<std::vector<Answer>> answer(const EncoderModel& model, const Tokeniz
     }
   }
   std::vector<std::vector<float>> logits(windows.size());
-  encode_batches(model, windows, options, [&](std::span<const std::size_t> chosen, const Tensor& hidden) {
-    Context context;
-    const std::vector<float> all = model.predict(hidden, {}, context).to_vector<float>();  // [B, T, 2]
-    const std::size_t width = all.size() / chosen.size();
-    for (std::size_t b = 0; b < chosen.size(); ++b) {
-      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(b * width);
-      logits[chosen[b]].assign(begin, begin + static_cast<std::ptrdiff_t>(width));
-    }
-  });
+  encode_batches(
+      model, windows, options.task, [&](std::span<const std::size_t> chosen, const Tensor& hidden) {
+        Context context;
+        const std::vector<float> all = model.predict(hidden, {}, context).to_vector<float>();  // [B, T, 2]
+        const std::size_t width = all.size() / chosen.size();
+        for (std::size_t b = 0; b < chosen.size(); ++b) {
+          const auto begin = all.begin() + static_cast<std::ptrdiff_t>(b * width);
+          logits[chosen[b]].assign(begin, begin + static_cast<std::ptrdiff_t>(width));
+        }
+      });
   std::vector<Found> found(questions.size());
   for (std::size_t w = 0; w < windows.size(); ++w) {
     const tasks::Characters context(questions[question_of[w]].context);

@@ -25,18 +25,11 @@ Encoding encode_cut(const Tokenizer& tokenizer, const TextPair& text, std::int64
   truncation.max_length = longest;
   bool shortened = false;
   Encoding encoding = tokenizer.encode_truncated(text.first, text.second, truncation, true, &shortened);
-  if (shortened && options.warn) {
-    options.warn(options.first_line + index,
+  if (shortened) {
+    options.warn(index,
                  "more than the " + std::to_string(longest) + " tokens the model takes: the rest is ignored");
   }
   return encoding;
-}
-
-void refuse(const std::string& task, const TaskOptions& options, std::size_t index,
-            const std::string& message) {
-  const std::size_t line = options.first_line + index;
-  if (options.refuse) return options.refuse(line, message);
-  throw Error(task + ": line " + std::to_string(line + 1) + ": " + message);
 }
 
 std::vector<std::vector<std::size_t>> pack_by_length(std::span<const std::int64_t> lengths,

@@ -91,9 +91,9 @@ std::vector<Encoding> encode_texts(const Model& model, const Tokenizer& tokenize
     encodings.push_back(
         encode_cut(tokenizer, {recipe.lower_case ? lower_case(text) : text}, longest, options, i));
     const std::int64_t length = encodings.back().size();
-    if (!options.warn || warned || length <= trained) continue;
-    options.warn(options.first_line + i, std::to_string(length) + " tokens, more than the " +
-                                             std::to_string(trained) + " the model was trained on");
+    if (warned || length <= trained) continue;
+    options.warn(i, std::to_string(length) + " tokens, more than the " + std::to_string(trained) +
+                        " the model was trained on");
     warned = true;
   }
   return encodings;

@@ -53,8 +53,8 @@ std::vector<FilledText> fill_masks(const EncoderModel& model, const Tokenizer& t
     encodings.push_back(encode_cut(tokenizer, {texts[i]}, longest, options, i));
     places.push_back(mask_places(encodings.back(), *mask));
     if (places.back().empty()) {
-      refuse(
-          "fill", options, i,
+      options.fail(
+          "fill", i,
           "no " + tokenizer.token(*mask) + " in the text" +
               (encodings.back().size() == longest ? "'s first " + std::to_string(longest) + " tokens" : "") +
               " (put it where a word is to be filled in)");

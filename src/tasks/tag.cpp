@@ -228,7 +228,7 @@ std::vector<std::vector<TaggedText>> tag(const EncoderModel& model, const Tokeni
       }
     }
   };
-  encode_batches(model, windows.encodings, options, label_tokens);
+  encode_batches(model, windows.encodings, options.task, label_tokens);
   std::vector<std::vector<Piece>> joined(texts.size());
   const std::int64_t stride = std::min(options.stride, (longest - tokenizer.added_tokens(false)) / 2);
   for (std::size_t w = 0; w < pieces.size(); ++w)

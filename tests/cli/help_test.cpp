@@ -97,6 +97,7 @@ TEST(Help, EveryCommandShowsExamplesAndTheCommonOptions) {
     EXPECT_THAT(translate, HasSubstr("\n" + group + ":\n"));
   }
   EXPECT_TRUE(options_of(translate).contains("--no-do-sample"));
+  EXPECT_THAT(run({"attend", "--help"}).out, HasSubstr("--show weights|norms|mean|max|rollout|gradient\n"));
   EXPECT_THAT(run({"info", "--help"}).out, Not(HasSubstr("required")));
 }
 
@@ -166,9 +167,12 @@ TEST(Completion, BashOffersCommandsAndValues) {
                                                 {"heed", "translate", "--early-stopping", "=", "n"},
                                                 {"heed", "generate", "--temperature", ""},
                                                 {"heed", "attend", "--heads", ""},
+                                                {"heed", "attend", "--show", ""},
+                                                {"heed", "attend", "--palette", "g"},
                                                 {"heed", "train", "comp"}}));
-  EXPECT_EQ(offered, (Words{"translate train", "gemm generate", "tokenize", "true false never", "never", "",
-                            "all mean max", "completion"}));
+  EXPECT_EQ(offered,
+            (Words{"translate train", "gemm generate", "tokenize", "true false never", "never", "",
+                   "all mean max", "weights norms mean max rollout gradient", "grey", "completion"}));
 }
 
 // zsh's own _arguments needs a terminal; its arguments show what it would offer.

@@ -194,6 +194,31 @@ TEST(Signals, EndWaitingForALine) {
   EXPECT_EQ(waiting.finish(), 130);
 }
 
+TEST(LongTexts, EndingAtTheLastPositionIsToldAndInTheJson) {
+  const Decoder model("gpt2", "gpt2-bytelevel");  // 64 positions
+  const Words words{"generate", "--model", model.path, "--max-new-tokens", "200"};
+  for (const Words& more : {Words{"--prompt-ids", "5,6,7,8,9"}, Words{"--prompt-ids", "5,6,7,8,9", "--json"},
+                            Words{"--prompt-ids", "5,6,7,8,9", "--num-beams", "2", "--json"}}) {
+    Words all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    const Result result = run(all);
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(result.err,
+              "heed: warning: line 1: stopped at the model's last position (64) after 60 of 200 tokens\n");
+    if (more.size() > 2) EXPECT_EQ(Json::parse(result.out).at("finish_reason"), "positions");
+    all.push_back("--quiet");
+    EXPECT_EQ(run(all).err, "");
+  }
+  Words short_one{"generate", "--model", model.path,     "--max-new-tokens",
+                  "60",       "--json",  "--prompt-ids", "5,6,7,8,9"};
+  const Result fits = run(short_one);
+  EXPECT_EQ(fits.err, "");
+  EXPECT_EQ(Json::parse(fits.out).at("finish_reason"), "length");
+  const std::string end = std::to_string(Json::parse(fits.out).at("ids").at(3).get<int>());
+  short_one.insert(short_one.end(), {"--eos-token-id", end});
+  EXPECT_EQ(Json::parse(run(short_one).out).at("finish_reason"), "stop");
+}
+
 TEST(LongTexts, BeyondTheTrainedLengthAreToldOnce) {
   const Decoder model("llama", "llama-bpe");  // trained on 64 positions, but without a limit
   std::string longest;

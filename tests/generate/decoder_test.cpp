@@ -1,6 +1,7 @@
 // Compares continuations of decoders with those of Hugging Face transformers for the same prompts
 // (tests/fixtures/decoders): prompts of different lengths together and alone, end tokens, sampling, text
 // losses.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <atomic>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "heed/cancelled.h"
@@ -189,7 +191,7 @@ TEST_P(Gpt2Continuation, StopsAtEndTokens) {
   const auto free = search_prompts(*model_, prompts, options, 100);
   SearchHooks hooks;
   const std::int64_t last = free[1][0].ids[4];
-  hooks.ends = [&](std::size_t row, std::span<const std::int64_t> ids) {
+  hooks.is_finished = [&](std::size_t row, std::span<const std::int64_t> ids) {
     return row == 1 && ids.back() == last;
   };
   std::vector<std::vector<std::int64_t>> told(2);
@@ -202,6 +204,8 @@ TEST_P(Gpt2Continuation, StopsAtEndTokens) {
   const auto& ids = free[1][0].ids;
   const auto end = std::find(ids.begin(), ids.end(), last) + 1;
   EXPECT_EQ(stopped[1][0].ids, std::vector<std::int64_t>(ids.begin(), end));
+  EXPECT_EQ(stopped[0][0].finish_reason, FinishReason::length);
+  EXPECT_EQ(stopped[1][0].finish_reason, FinishReason::stop);
   EXPECT_EQ(told, (Prompts{stopped[0][0].ids, stopped[1][0].ids}));
 }
 
@@ -245,6 +249,7 @@ TEST_P(Gpt2Continuation, ACallbackEndsItsSequenceAlone) {
   EXPECT_EQ(stopped[0][0].hypothesis.ids, free[0][0].hypothesis.ids);
   const auto& ids = free[1][0].hypothesis.ids;
   EXPECT_EQ(stopped[1][0].hypothesis.ids, std::vector<std::int64_t>(ids.begin(), ids.begin() + 3));
+  EXPECT_EQ(stopped[1][0].hypothesis.finish_reason, FinishReason::stop);
   EXPECT_EQ(calls, (std::vector<int>{13, 3}));  // also the rest of the first, and no calls after false
 }
 
@@ -269,7 +274,7 @@ TEST_P(Gpt2Continuation, CancelsWithinThePrompt) {
   EXPECT_EQ(later, 0);
   EXPECT_FALSE(told);
   CompleteOptions options;
-  options.stop = &stop;
+  options.task.stop = &stop;
   EXPECT_THROW(complete(*model_, LetterTokenizer(), Prompts{{5, 6}}, options), Cancelled);
   EXPECT_THROW(search_prompts(*model_, Prompts{{5, 6}}, {.num_beams = 2}, 100, {.stop = &stop}), Cancelled);
 }
@@ -292,9 +297,49 @@ TEST_P(Gpt2Continuation, EndsAtTheLastPosition) {
   GenerationOptions options;
   options.max_new_tokens = 1000;
   const Prompts prompts = {std::vector<std::int64_t>(60, 5), {5, 6}};
+  for (const std::int64_t beams : {1, 3}) {
+    options.num_beams = beams;
+    options.early_stopping = EarlyStopping::never;
+    const auto found = search_prompts(*model_, prompts, options, 1000);
+    EXPECT_EQ(found[0][0].ids.size(), 5u);  // 64 positions; the last token is never fed
+    EXPECT_EQ(found[1][0].ids.size(), 63u);
+    for (const auto& one : found) EXPECT_EQ(one[0].finish_reason, FinishReason::positions);
+    EXPECT_EQ(positions_warning(found[0][0], 60, options),
+              "stopped at the model's last position (64) after 5 of 1000 tokens");
+  }
+  // Exactly as many tokens as were asked for.
+  options.max_new_tokens = 4;
   const auto found = search_prompts(*model_, prompts, options, 1000);
-  EXPECT_EQ(found[0][0].ids.size(), 5u);  // 64 positions; the last token is never fed
-  EXPECT_EQ(found[1][0].ids.size(), 63u);
+  EXPECT_EQ(found[0][0].finish_reason, FinishReason::length);
+}
+
+TEST_P(Gpt2Continuation, WarnsOfTextsThatTheLastPositionEnds) {
+  const LetterTokenizer tokenizer;
+  std::map<std::size_t, std::string> warnings, errors;
+  CompleteOptions options;
+  options.generation.max_new_tokens = 70;
+  options.task.first_index = 10;
+  options.task.on_warning = [&](std::size_t index, const std::string& message) { warnings[index] = message; };
+  const std::vector<std::string> prompts{"once", std::string(400, 'a'), "it"};
+  try {
+    complete(*model_, tokenizer, prompts, options);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                ::testing::HasSubstr("generate: text 12: search: expected room for a new token"));
+  }
+  options.task.on_error = [&](std::size_t index, const std::string& message) { errors[index] = message; };
+  const auto found = complete(*model_, tokenizer, prompts, options);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_TRUE(found[1].empty());
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_THAT(errors[11], ::testing::HasSubstr("where the model's positions allow 64 (shorten the prompt)"));
+  ASSERT_EQ(warnings.size(), 2u);
+  for (const std::size_t i : {0, 2}) {
+    EXPECT_EQ(found[i][0].hypothesis.finish_reason, FinishReason::positions);
+    EXPECT_EQ(warnings[10 + i], fmt::format("stopped at the model's last position (64) after {} of 70 tokens",
+                                            found[i][0].hypothesis.ids.size()));
+  }
 }
 
 // As in transformers: 20 new tokens if no length is set, but at most max_position_embeddings in total.
@@ -327,8 +372,10 @@ TEST_P(Gpt2Continuation, RefusesWhatDoesNotFit) {
   refuses({{}}, {}, "has no tokens");
   refuses({{5}, {512}}, {}, "below 512");
   refuses({{-1}}, {}, "below 512");
-  refuses({std::vector<std::int64_t>(65, 5)}, {}, "room for a new token");
-  refuses({{5, 6, 7}}, {.max_length = 3}, "room for a new token");
+  refuses({std::vector<std::int64_t>(65, 5)}, {.max_new_tokens = 1},
+          "room for a new token, got a prompt of 65 tokens where the model's positions allow 64 (shorten");
+  refuses({{5, 6, 7}}, {.max_length = 3},
+          "room for a new token, got max_length 3 for a prompt of 3 tokens (raise max_length, use");
   refuses({{5}}, {.forced_eos_token_id = {512}}, "forced_eos_token_id");
   refuses({{5}}, {.temperature = NAN}, "temperature");
   refuses({{5}}, {.num_beams = 2000}, "num_beams");

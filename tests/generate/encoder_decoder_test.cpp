@@ -154,7 +154,7 @@ TEST(SearchFeatures, DrawsAndCapturesTheSameInAnyBatch) {
   const auto wide = search_features(*model, same.to(DType::f64), {59, 3}, options, 4096);
   EXPECT_EQ(wide[1].front().ids, whole[1].front().ids);
   SearchHooks named = hooks;
-  named.identities = {7, 0, 7};
+  named.sample_ids = {7, 0, 7};
   const auto found = search_features(*model, same, {59, 3}, options, 4096, named);
   EXPECT_EQ(found[1].front().ids, whole[0].front().ids);
   EXPECT_EQ(found[0].front().ids, found[2].front().ids);

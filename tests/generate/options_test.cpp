@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "generate/option_fields.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -91,6 +92,34 @@ TEST_F(OptionsFile, ReadsTheRest) {
   EXPECT_EQ(load(R"({"early_stopping": false})").early_stopping, EarlyStopping::no);
 }
 
+// A field whose member is not its own would be read into another.
+TEST_F(OptionsFile, EveryFieldIsReadIntoItsOwnMember) {
+  const GenerationOptions defaults;
+  for (const generate::OptionField& field : generate::option_fields()) {
+    SCOPED_TRACE(field.name);
+    if (field.name == std::string_view("num_return_sequences")) continue;  // needs another option
+    const auto same = [&](const GenerationOptions& a, const GenerationOptions& b, const auto& other) {
+      return std::visit(
+          [&](auto member) {
+            return ::testing::PrintToString(a.*member) == ::testing::PrintToString(b.*member);
+          },
+          other.member);
+    };
+    const std::string key = "{\"" + std::string(field.name) + "\": ";
+    std::string error;
+    GenerationOptions options;
+    for (const char* value : {"3", "0.75", "true", "[[3]]", "[[[3], 0.5]]", "[3, 0.5]"}) {
+      error = error_of(key + value + "}");
+      if (error != "no error") continue;
+      options = load(key + value + "}");
+      if (!same(options, defaults, field)) break;
+    }
+    EXPECT_FALSE(same(options, defaults, field)) << error;
+    for (const generate::OptionField& other : generate::option_fields())
+      EXPECT_EQ(same(options, defaults, other), &other != &field) << other.name;
+  }
+}
+
 TEST_F(OptionsFile, TellsWhatItDoesNotUnderstand) {
   std::vector<std::string> unused;
   load(
@@ -159,7 +188,8 @@ std::string complaint(const GenerationOptions& options) {
 
 TEST(Options, OutOfRangeIsRefusedByName) {
   EXPECT_EQ(complaint({}), "none");
-  EXPECT_THAT(complaint({.max_new_tokens = 0}), HasSubstr("max_new_tokens: expected at least 1, got 0"));
+  EXPECT_THAT(complaint({.max_new_tokens = 0}),
+              HasSubstr("max_new_tokens: expected a whole number of at least 1, got 0"));
   EXPECT_THAT(complaint({.max_length = -1}), HasSubstr("max_length"));
   EXPECT_THAT(complaint({.max_new_tokens = 3, .min_new_tokens = 4}), HasSubstr("min_new_tokens"));
   EXPECT_THAT(complaint({.min_length = -1}), HasSubstr("min_length"));

@@ -142,13 +142,13 @@ TEST(Sampling, DependsOnSeedAndIdentityOnly) {
   GenerationOptions options{.max_new_tokens = 10, .eos_token_id = {0}, .do_sample = true, .seed = 5};
   for (const std::int64_t beams : {1, 3}) {
     options.num_beams = beams;
-    const auto together = run(model, {4, 4, 6}, options, {.identities = {10, 11, 12}});
-    const auto alone = run(model, {4}, options, {.identities = {11}});
+    const auto together = run(model, {4, 4, 6}, options, {.sample_ids = {10, 11, 12}});
+    const auto alone = run(model, {4}, options, {.sample_ids = {11}});
     EXPECT_EQ(alone[0][0].ids, together[1][0].ids);
     EXPECT_NE(together[0][0].ids, together[1][0].ids);
     GenerationOptions other = options;
     other.seed = 6;
-    EXPECT_NE(run(model, {4}, other, {.identities = {11}})[0][0].ids, alone[0][0].ids);
+    EXPECT_NE(run(model, {4}, other, {.sample_ids = {11}})[0][0].ids, alone[0][0].ids);
   }
 }
 

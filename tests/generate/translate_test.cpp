@@ -144,8 +144,9 @@ TEST(Translate, KeepsOrderAndNumberOfLinesWhateverTheBatches) {
                                        "",    "two", "middle sized",          "three"};
   for (const std::int64_t beams : {1, 3}) {
     for (const std::int64_t batch_tokens : {1, 30, 100, 10000}) {
-      const auto translations = translate(model, tokenizer, texts,
-                                          {.generation = {.num_beams = beams}, .batch_tokens = batch_tokens});
+      const auto translations =
+          translate(model, tokenizer, texts,
+                    {.task = {.batch_tokens = batch_tokens}, .generation = {.num_beams = beams}});
       EXPECT_THAT(texts_of(translations),
                   ElementsAre("ONE", "", "A LONGER LINE OF TEXT", "X", "", "TWO", "MIDDLE SIZED", "THREE"));
     }
@@ -156,9 +157,9 @@ TEST(Translate, KeepsOrderAndNumberOfLinesWhateverTheBatches) {
 TEST(Translate, BatchesStayWithinTheTokens) {
   const EchoModel model(100);
   const std::vector<std::string> texts(20, "123456789");
-  translate(model, CharacterTokenizer(), texts, {.batch_tokens = 45});
+  translate(model, CharacterTokenizer(), texts, {.task = {.batch_tokens = 45}});
   EXPECT_EQ(model.largest_batch, 40);
-  EXPECT_THROW(translate(model, CharacterTokenizer(), texts, {.batch_tokens = 0}), Error);
+  EXPECT_THROW(translate(model, CharacterTokenizer(), texts, {.task = {.batch_tokens = 0}}), Error);
 }
 
 TEST(Translate, GivesCandidatesScoresAndTokens) {
@@ -195,9 +196,9 @@ TEST(Translate, ReplacesInvalidUtf8AndTells) {
   const std::vector<std::string> texts{"good",
                                        "b\xFF"
                                        "d\xC0"};
-  const auto translations =
-      translate(EchoModel(100), CharacterTokenizer(), texts,
-                {.warn = [&](std::size_t line, const std::string& message) { warnings[line] = message; }});
+  TranslateOptions options;
+  options.task.on_warning = [&](std::size_t line, const std::string& message) { warnings[line] = message; };
+  const auto translations = translate(EchoModel(100), CharacterTokenizer(), texts, options);
   EXPECT_EQ(translations[0].text(), "GOOD");
   EXPECT_EQ(translations[1].text(),
             "B\x7F"
@@ -212,7 +213,7 @@ TEST(Translate, LongLinesAreCutSplitOrRefused) {
   const std::vector<std::string> texts{"short", "Hello. How are you? Fine."};
   std::map<std::size_t, std::string> warnings;
   TranslateOptions options;
-  options.warn = [&](std::size_t line, const std::string& message) { warnings[line] = message; };
+  options.task.on_warning = [&](std::size_t line, const std::string& message) { warnings[line] = message; };
   EXPECT_THAT(texts_of(translate(model, tokenizer, texts, options)), ElementsAre("SHORT", "HELLO. HOW"));
   EXPECT_THAT(warnings[1], HasSubstr("more than the model's 11 positions: the rest is ignored"));
   EXPECT_EQ(warnings.count(0), 0u);
@@ -229,11 +230,11 @@ TEST(Translate, LongLinesAreCutSplitOrRefused) {
     translate(model, tokenizer, texts, options);
     FAIL() << "expected an Error";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("line 2: expected at most 11 tokens, got 26"));
+    EXPECT_THAT(error.what(), HasSubstr("translate: text 2: expected at most 11 tokens, got 26"));
   }
   std::map<std::size_t, std::string> refused;
-  options.refuse = [&](std::size_t line, const std::string& message) { refused[line] = message; };
-  options.first_line = 7;
+  options.task.on_error = [&](std::size_t line, const std::string& message) { refused[line] = message; };
+  options.task.first_index = 7;
   EXPECT_THAT(texts_of(translate(model, tokenizer, texts, options)), ElementsAre("SHORT", ""));
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_THAT(refused[8], HasSubstr("expected at most 11 tokens, got 26"));

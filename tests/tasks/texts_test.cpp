@@ -94,8 +94,8 @@ TEST(Texts, ThoseThatAreRefusedLeaveTheOthersAsTheyAre) {
   EXPECT_THROW(fill_masks(*model, *tokenizer, texts, 2), Error);
   std::vector<std::string> refused;
   TaskOptions options;
-  options.first_line = 10;
-  options.refuse = [&](std::size_t line, const std::string& message) {
+  options.first_index = 10;
+  options.on_error = [&](std::size_t line, const std::string& message) {
     refused.push_back(std::to_string(line) + ": " + message);
   };
   const auto filled = fill_masks(*model, *tokenizer, texts, 2, options),
@@ -112,7 +112,7 @@ TEST(Texts, ThoseThatAreRefusedLeaveTheOthersAsTheyAre) {
   const auto squad = load_encoder(encoder("bert-qa"));
   const std::vector<Question> questions{{"who?", "Ada wrote it."}, {" ", "Ada wrote it."}};
   AnswerOptions answering;
-  static_cast<TaskOptions&>(answering) = options;
+  answering.task = options;
   const auto answers = answer(*squad, *load_tokenizer(encoder("bert-qa")), questions, answering);
   EXPECT_THAT(refused, ElementsAre(HasSubstr("11: expected a question, got an empty one")));
   ASSERT_EQ(answers.size(), 2u);

@@ -1,7 +1,6 @@
 // Text generation with a decoder, from text to text: tokenizes prompts, searches, and decodes.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -10,25 +9,22 @@
 
 #include "heed/export.h"
 #include "heed/generate/search.h"
+#include "heed/text/task_options.h"
 
 namespace HEED_API heed {
 
 class Tokenizer;
 
 struct CompleteOptions {
+  TaskOptions task = {};
   GenerationOptions generation = {};
-  std::int64_t batch_tokens = 4096;  ///< see search_prompts
   /// Texts that end a continuation. They are kept in the result.
   std::vector<std::string> stop_strings = {};
-  /// Index of the first prompt in a longer input. It determines the random streams.
-  std::size_t first_prompt = 0;
-  /// Called after every token with the text of prompt `index`, sequence `copy`, that has become final
-  /// (possibly empty), and at the end with the rest. The parts join to Completion::text. Returning false ends
-  /// that sequence; the others continue. Not available with beam search, whose texts are known only at the
-  /// end.
-  std::function<bool(std::size_t index, std::size_t copy, const std::string& text)> on_text = {};
-  /// Cancels the call once true, also within the prompt's forward pass: it throws Cancelled.
-  const std::atomic<bool>* stop = nullptr;
+  /// Called after every token with the text of prompt `index`, sequence `sequence_index` of those of the
+  /// prompt, that has become final (possibly empty), and at the end with the rest. The parts join to
+  /// Completion::text. Returning false ends that sequence; the others continue. Not available with beam
+  /// search, whose texts are known only at the end.
+  std::function<bool(std::size_t index, std::size_t sequence_index, const std::string& text)> on_text = {};
 };
 
 /// One continuation of a prompt.
@@ -44,7 +40,14 @@ struct Completion {
 std::vector<std::int64_t> prompt_ids(const Tokenizer& tokenizer, const std::string& prompt,
                                      const GenerationOptions& options);
 
-/// Continues every prompt. Returns one entry per prompt, in order, each with its best continuation first.
+/// Continues every prompt. Returns one entry per prompt, in order, each with its best continuation first. A
+/// prompt that leaves no room for a new token (see check_prompt) is reported to on_error; on_warning receives
+/// prompts longer than the training texts, and continuations that the model's last position ended.
+std::vector<std::vector<Completion>> complete(const DecoderModel& model, const Tokenizer& tokenizer,
+                                              std::span<const std::string> prompts,
+                                              const CompleteOptions& options);
+
+/// The same for prompts as ids, of which any that leaves no room is an Error.
 std::vector<std::vector<Completion>> complete(const DecoderModel& model, const Tokenizer& tokenizer,
                                               std::span<const std::vector<std::int64_t>> prompts,
                                               const CompleteOptions& options);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "heed/export.h"
@@ -21,6 +22,16 @@ class DecoderModel;
 class Decoding;
 class EncoderDecoderModel;
 
+/// Why a sequence ended.
+enum class FinishReason : std::uint8_t {
+  stop,       ///< by an end token, by SearchHooks::is_finished or on_token, or as every token was excluded
+  length,     ///< at the largest length of the options
+  positions,  ///< at the model's last position, before the largest length of the options
+};
+
+/// Returns stop, length or positions.
+std::string_view finish_reason_name(FinishReason reason);
+
 /// One generated sequence.
 struct Hypothesis {
   /// The new tokens, up to and including the first end token.
@@ -29,6 +40,8 @@ struct Hypothesis {
   double score = 0;
   /// Beam search: score / length^length_penalty, by which hypotheses are ranked. Otherwise equal to `score`.
   double beam_score = 0;
+  /// A last token forced by forced_eos_token_id does not count as an end token.
+  FinishReason finish_reason = FinishReason::stop;
   /// Values of the captured taps, f32 [H, T, S]: row t has the attention weights of the step that generated
   /// token t. Keys that did not exist at that step (self-attention grows) are 0.
   TensorMap captured;
@@ -41,18 +54,18 @@ struct SearchHooks {
   std::vector<std::string> capture = {};
   /// Sampling: a number per row that selects its random stream, which makes the result independent of the
   /// batch. Empty: the row's index.
-  std::vector<std::uint64_t> identities = {};
+  std::vector<std::uint64_t> sample_ids = {};
   /// The source tokens of each row, for encoder_no_repeat_ngram_size and encoder_repetition_penalty. Empty:
   /// the prompts.
   std::vector<std::vector<std::int64_t>> sources = {};
-  /// Maximum length of a sequence, including the prompt.
+  /// Maximum length of a sequence, including the prompt, that the model's positions allow.
   std::optional<std::int64_t> longest = {};
   /// Returns true if a row's new tokens so far end its sequence, in addition to end tokens. May be called
   /// from any thread.
-  std::function<bool(std::size_t row, std::span<const std::int64_t> ids)> ends = {};
+  std::function<bool(std::size_t row, std::span<const std::int64_t> ids)> is_finished = {};
   /// Called with every token as it is generated, in greedy search and sampling: the row, the index of the
-  /// sequence in the row, and the token. Returning false ends that sequence with this token.
-  std::function<bool(std::size_t row, std::size_t copy, std::int64_t id)> on_token = {};
+  /// sequence among those of the row, and the token. Returning false ends that sequence with this token.
+  std::function<bool(std::size_t row, std::size_t sequence_index, std::int64_t id)> on_token = {};
   /// Cancels the search once true: the call throws Cancelled. Also checked before every layer of the prompt's
   /// forward pass. Must outlive the call.
   const std::atomic<bool>* stop = nullptr;
@@ -75,6 +88,11 @@ std::vector<std::vector<Hypothesis>> search(Decoding& decoding, const Tensor& pr
 /// no position left for a new token.
 void check_prompt(const DecoderModel& model, std::span<const std::int64_t> prompt,
                   const GenerationOptions& options);
+
+/// Returns a warning about a sequence that ended at the model's last position: `stopped at the model's last
+/// position (64) after 45 of 200 tokens`. `prompt_length` includes a decoder's start token.
+std::string positions_warning(const Hypothesis& hypothesis, std::int64_t prompt_length,
+                              const GenerationOptions& options);
 
 /// Continues prompts of any length with a decoder, in batches of at most `batch_tokens` padded prompt tokens
 /// (counted once per beam). Returns results in the order of the prompts. The result of a prompt does not

@@ -1,15 +1,14 @@
 // Translation and other sequence-to-sequence tasks, from text to text: tokenizes, searches, and decodes.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "heed/export.h"
 #include "heed/generate/search.h"
+#include "heed/text/task_options.h"
 
 namespace HEED_API heed {
 
@@ -23,24 +22,15 @@ enum class LongLines : std::uint8_t {
 };
 
 struct TranslateOptions {
+  /// on_warning receives every line that was changed before its translation, and those whose translation the
+  /// model's last position ended; on_error the lines that LongLines::error rejects.
+  TaskOptions task = {};
   GenerationOptions generation = {};
-  std::int64_t batch_tokens = 4096;  ///< see search_sources
   LongLines long_lines = LongLines::cut;
   /// Prefix of every text that is not blank, e.g. "translate English to German: ".
   std::string prefix = {};
-  /// Number of texts before these in a longer input, for line numbers in messages and for random streams.
-  std::size_t first_line = 0;
   /// Taps to capture, see SearchHooks. Not together with LongLines::split.
   std::vector<std::string> capture = {};
-  /// Called for every line that was changed before translation, with its index in `texts` plus first_line,
-  /// and a message.
-  std::function<void(std::size_t line, const std::string& message)> warn = {};
-  /// Called for every line that LongLines::error rejects, with its index plus first_line, and a message. Its
-  /// translation is then empty, and the other lines are translated. Without this callback, such a line is an
-  /// Error.
-  std::function<void(std::size_t line, const std::string& message)> refuse = {};
-  /// Cancels the call once true, also while sources are encoded: it throws Cancelled.
-  const std::atomic<bool>* stop = nullptr;
 };
 
 /// One translation of a line.

@@ -23,7 +23,8 @@ struct Answer {
   std::int64_t end = 0;    ///< one past the last
 };
 
-struct AnswerOptions : TaskOptions {
+struct AnswerOptions {
+  TaskOptions task = {};
   std::int64_t top_k = 1;
   std::int64_t max_answer_tokens = 15;
   std::int64_t max_input_tokens =

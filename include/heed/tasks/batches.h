@@ -1,7 +1,6 @@
 // Runs many texts through an encoder, sorted by length, in batches of bounded size.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,6 +11,7 @@
 
 #include "heed/export.h"
 #include "heed/tensor.h"
+#include "heed/text/task_options.h"
 
 namespace HEED_API heed {
 
@@ -27,21 +27,6 @@ struct TextPair {
   std::optional<std::string> second = {};
 };
 
-/// Options of all tasks over many texts.
-struct TaskOptions {
-  std::int64_t batch_tokens =
-      4096;  ///< padded tokens per batch, which limits memory; a single text may have more
-  /// Number of texts before these in a longer input, for line numbers in messages.
-  std::size_t first_line = 0;
-  /// Called for every text that was truncated, with its index plus first_line, and a message.
-  std::function<void(std::size_t line, const std::string& message)> warn = {};
-  /// Called for every text that cannot be used, with its index plus first_line, and a message. Its result is
-  /// then empty, and the other texts are processed. Without this callback, such a text is an Error.
-  std::function<void(std::size_t line, const std::string& message)> refuse = {};
-  /// Cancels the call once true: it throws Cancelled. Checked before every layer of every batch.
-  const std::atomic<bool>* stop = nullptr;
-};
-
 /// Returns the maximum number of tokens of one input: the smaller of the model's positions and the
 /// tokenizer's model_max_length.
 std::int64_t longest_input(const Model& model, const Tokenizer& tokenizer);
@@ -50,10 +35,6 @@ std::int64_t longest_input(const Model& model, const Tokenizer& tokenizer);
 /// Throws Error if the special tokens alone do not fit.
 Encoding encode_cut(const Tokenizer& tokenizer, const TextPair& text, std::int64_t longest,
                     const TaskOptions& options, std::size_t index);
-
-/// Reports text `index` as unusable to options.refuse. Without it, throws Error `TASK: line N: MESSAGE`.
-void refuse(const std::string& task, const TaskOptions& options, std::size_t index,
-            const std::string& message);
 
 /// Groups inputs of these lengths into batches of similar lengths and returns their indices. A batch has at
 /// most `batch_tokens` padded tokens, unless it contains a single input.

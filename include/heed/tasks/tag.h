@@ -29,7 +29,8 @@ struct TaggedText {
   std::int64_t index = 0;  ///< index of the first token, including special tokens
 };
 
-struct TagOptions : TaskOptions {
+struct TagOptions {
+  TaskOptions task = {};
   Aggregation aggregation = Aggregation::simple;
   /// Overlap, in tokens, of the windows of a text that is too long for the model. Each token is labelled in
   /// the window in which it has more context.

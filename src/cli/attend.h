@@ -1,0 +1,113 @@
+// The parts of heed attend: what it feeds a model (a text, a pair, a text with its target, or tensors of a
+// file), the ranges of positions that --queries and --keys choose, and the picture that recorded attention
+// becomes.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/cli.h"
+#include "cli/pictures.h"
+#include "heed/inspect/record.h"
+#include "heed/models/model.h"
+#include "heed/plot/picture.h"
+#include "heed/text/tokenizer.h"
+
+namespace heed::cli {
+
+struct AttendText {
+  std::string text;
+  std::optional<std::string> pair, target;
+  std::optional<std::int64_t> max_new_tokens;
+};
+
+struct AttendInput {
+  TensorMap tensors;
+  std::string title;
+  /// By kind; kinds of images and sounds are missing and get labels from add_missing_tokens().
+  std::map<std::string, AttentionTokens, std::less<>> tokens;
+  /// Of each position with logits: the token that follows in the text or target; -1 where none is known.
+  std::vector<std::int64_t> following = {};
+  std::optional<std::int64_t> mask_position = std::nullopt;  ///< of the first mask token
+};
+
+/// Where tokens and the options for a model's own translation come from.
+struct AttendSource {
+  const Model& model;
+  const Tokenizer* tokenizer;  ///< null where the model's directory has none
+  const std::filesystem::path& directory;
+  const Globals& globals;
+};
+
+/// Encodes a text for any kind of model; an encoder-decoder gets the given target, or its own. Throws Error
+/// for an empty text, UsageError for what the kind of model does not take.
+AttendInput text_input(const AttendText& text, const AttendSource& source);
+
+/// Reads the tensors that the model takes (`pixel_values`, `input_features`, `input_ids`, …; one row) from a
+/// safetensors file.
+AttendInput tensor_input(const std::filesystem::path& file, const AttendSource& source);
+
+/// The keys of an image or a sound: rows and columns of its parts, after `first` other positions.
+struct PatchGrid {
+  std::int64_t rows = 0, columns = 0, first = 0;
+};
+
+/// Returns the square patches that `keys` positions of `pixel_values` are, the frames that those of
+/// `input_features` are, or nullopt.
+std::optional<PatchGrid> patch_grid(const TensorMap& tensors, std::int64_t keys);
+
+/// Labels the positions of kinds without tokens: patches of an image by row and column, frames of sound by
+/// their time, anything else by number.
+void add_missing_tokens(AttendInput& input, const AttentionRecord& record);
+
+/// The values of --queries and --keys as they were given; empty: all positions.
+struct AttendRanges {
+  std::string queries, keys;
+
+  bool all() const { return queries.empty() && keys.empty(); }
+  /// Throws UsageError for what is no range.
+  TapSelection selection() const;
+  /// `queries 3:8, keys :4`.
+  std::string text() const;
+};
+
+/// Throws UsageError unless the ranges lie within the tokens of each kind.
+void check_ranges(const AttendRanges& ranges, const AttendInput& input,
+                  const std::vector<AttentionKind>& kinds);
+
+/// The chosen part of a record of all positions.
+AttentionRecord cut_record(const AttendRanges& ranges, const AttentionRecord& record);
+
+/// Cuts the tokens of a picture, what belongs to them, and those of its maps that have all positions. An
+/// image is left out where only some of its keys are shown.
+void cut_picture(const AttendRanges& ranges, AttentionPicture& picture);
+
+/// Adds the maps of `measure`: weights, norms, mean, max, gradient, or rollout, which takes the record of all
+/// layers. Throws UsageError for heads that do not exist.
+void add_measure(AttentionPicture& picture, const AttentionRecord& record, const MapChoice& choice,
+                 const std::string& measure);
+
+/// Adds what the page shows beside the maps: norms of values, candidates, the image; and queries and keys,
+/// unless there are more than `most_vectors` numbers of them.
+void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
+                    const AttendSource& source, std::int64_t most_vectors);
+
+/// Runs the model once per head (no `heads`: all) of the record's layers and adds what its logits lose: at
+/// each position that of the token that follows, else of the most probable one.
+void add_ablations(AttentionPicture& picture, const AttentionRecord& record,
+                   const std::vector<std::int64_t>& heads, const AttendInput& input,
+                   const AttendSource& source, bool shows_progress);
+
+/// The logit that --show gradient explains: at --position (the mask token's, else the last), of --token (the
+/// one that follows in the text, else the most probable); empty: none. Throws UsageError for those that do
+/// not exist, Error for a model without logits.
+LogitChoice chosen_logit(std::optional<std::int64_t> position, const std::string& token,
+                         const AttendInput& input, const AttendSource& source);
+
+/// The token or label that a logit is of.
+std::string name_of(std::int64_t token, const AttendSource& source);
+
+}  // namespace heed::cli
