@@ -6,7 +6,37 @@
 #include <cstring>
 #include <utility>
 
+#include "core/json_reader.h"
+#include "heed/error.h"
+
 namespace heed {
+namespace {
+
+using Entry = std::pair<std::string, std::int64_t>;
+
+// Reads entry by entry: a document would cost more memory.
+std::vector<Entry> read_entries(const std::string& text, const std::string& where) {
+  JsonReader json(where, text);
+  if (const auto kind = json.peek(); kind != JsonReader::Kind::object)
+    json.fail("an object of tokens and ids", json_kind_name(kind));
+  std::vector<Entry> entries;
+  std::string token;
+  for (json.begin_object(); json.next_key(token);) {
+    const auto refuse = [&](std::string_view got) {
+      throw Error(fmt::format("{}: token {}: expected an id (an integer from 0), got {}", where,
+                              nlohmann::json(token).dump(), got));
+    };
+    if (const auto kind = json.peek(); kind != JsonReader::Kind::number) refuse(json_kind_name(kind));
+    const std::string_view number = json.number();
+    const std::optional<std::int64_t> id = json_integer(number);
+    if (!id || *id < 0) refuse(number);
+    entries.emplace_back(token, *id);
+  }
+  json.finish();
+  return entries;
+}
+
+}  // namespace
 
 void PairMap::resize(std::size_t expected) {
   std::vector<Slot> old = std::move(slots_);
@@ -151,6 +181,39 @@ TokenTable parse_vocabulary(const JsonField& field) {
     }
   }
   return table;
+}
+
+TokenTable read_vocabulary(const std::string& text, const std::string& where) {
+  const std::vector<Entry> entries = read_entries(text, where);
+  if (entries.empty()) throw Error(where + ": expected an object of tokens and ids, got an empty one");
+  std::vector<const Entry*> by_id(entries.size(), nullptr);
+  for (const Entry& entry : entries) {
+    const auto id = static_cast<std::size_t>(entry.second);
+    const auto complain = [&](const std::string& expected) {
+      throw Error(fmt::format("{}: token {}: expected {}, got {}", where, nlohmann::json(entry.first).dump(),
+                              expected, id));
+    };
+    if (id >= by_id.size()) {
+      complain(
+          fmt::format("an id from 0 to {} ({} tokens, ids without gaps)", by_id.size() - 1, by_id.size()));
+    }
+    if (by_id[id] != nullptr)
+      complain(fmt::format("an id other than that of {}", nlohmann::json(by_id[id]->first).dump()));
+    by_id[id] = &entry;
+  }
+  TokenTable table;
+  table.reserve(entries.size(), text.size());
+  for (const Entry* entry : by_id) append_token(table, entry->first, where);
+  return table;
+}
+
+void append_token(TokenTable& table, std::string_view token, const std::string& where) {
+  const std::int64_t id = table.end_id();
+  if (const std::int32_t before = table.find(token); before >= 0) {
+    throw Error(fmt::format("{}: token {}: expected one id, got {} and {}", where,
+                            nlohmann::json(std::string(token)).dump(), before, id));
+  }
+  table.insert(token, static_cast<std::int32_t>(id));
 }
 
 }  // namespace heed
