@@ -35,8 +35,7 @@ void multiply(benchmark::State& state, const Product& p) {
              b = numbers<float>((p.tb ? p.n : p.k) * ldb, 71);
   auto c = numbers<float>(p.m * ldc, 72);
   for (auto _ : state) {
-    kernels::gemm(p.ta, p.tb, p.m, p.n, p.k, static_cast<float>(p.alpha), a.data(), lda, b.data(), ldb,
-                  static_cast<float>(p.beta), c.data(), ldc);
+    kernels::gemm(arguments(p, a.data(), b.data(), c.data()));
   }
   state.SetItemsProcessed(state.iterations() * 2 * p.m * p.n * p.k);
 }
@@ -56,7 +55,7 @@ constexpr std::int64_t kRows = 64;
 void normalise(benchmark::State& state, std::int64_t d) {
   const auto x = numbers<float>(kRows * d, 1), weight = numbers<float>(d, 2), bias = numbers<float>(d, 3);
   std::vector<float> y(x.size()), mean(kRows), rstd(kRows);
-  kernels::LayerNorm<float> args;
+  kernels::Norm<float> args;
   args.rows = kRows, args.d = d;
   args.x = x.data(), args.weight = weight.data(), args.bias = bias.data();
   args.y = y.data(), args.mean = mean.data(), args.rstd = rstd.data();

@@ -3,14 +3,16 @@
 //   build/release/bench_taps MODEL [TOKENS]
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <vector>
 
+#include "bench/measure.h"
 #include "heed/heed.h"
 
 namespace {
+
+using heed::bench::median;
 
 class Pass {
  public:
@@ -35,11 +37,6 @@ class Pass {
   const heed::Model& model_;
   heed::TensorMap inputs_;
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 void run(const std::string& directory, std::int64_t tokens) {
   const heed::NoGradients guard;

@@ -6,6 +6,8 @@ find_package(Threads REQUIRED)
 find_package(CURL 7.85 REQUIRED)
 add_library(heed_curl_headers INTERFACE)
 target_include_directories(heed_curl_headers SYSTEM INTERFACE ${CURL_INCLUDE_DIRS})
+# The digests of downloads. Not in libheed, so not among the modules below.
+pkg_check_modules(nettle REQUIRED IMPORTED_TARGET nettle)
 # Optional: without it, heed runs as one process. The command alone is linked with it.
 if(HEED_MPI)
   find_package(MPI COMPONENTS CXX QUIET)

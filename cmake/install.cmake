@@ -1,5 +1,5 @@
 # What `cmake --install` puts under a prefix: the library with its headers, for CMake (find_package(heed))
-# and for pkg-config, and the command with its model, manual and shell completion.
+# and for pkg-config, and the command with its models, recipes, pages, examples and shell completion.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -52,6 +52,10 @@ if(TARGET heed_command)
   install(FILES ${PROJECT_BINARY_DIR}/_heed DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
   install(FILES docs/man/heed.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
   install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/heed/models OPTIONAL)
+  install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/heed/recipes)
 endif()
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+# The pages, with all that they link to.
+install(FILES LICENSE README.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs PATTERN man EXCLUDE)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY models DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL FILES_MATCHING PATTERN README.md)

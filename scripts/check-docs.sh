@@ -4,7 +4,9 @@
 # - a path of this tree that a page names exists (placeholders such as x.cpp, NAME or … are not checked);
 # - a test that a page names, `Suite.Name` or a word like `ThisIsATest` in a table whose first column is headed "test",
 #   is in tests/;
-# - given a built command: the keys in docs/recipes.md are those of `heed train --list-keys`, and every `heed COMMAND --option` is in the help of COMMAND, or in that of heed.
+# - given a built command: the keys in docs/recipes.md are those of `heed train --list-keys`, every
+#   `heed COMMAND --option` is in the help of COMMAND, or in that of heed, and docs/commands.md, where there is one, is
+#   what scripts/commands.sh writes.
 set -euo pipefail
 
 usage() { echo "usage: scripts/check-docs.sh [--root DIR] [HEED]" >&2; exit 2; }
@@ -157,5 +159,6 @@ if [ -n "$heed" ] && [ -f docs/recipes.md ] &&
    ! diff <(sed -n '/<!-- keys -->/,/<!-- \/keys -->/p' docs/recipes.md | sed '1d;$d') <("$heed" train --list-keys) >&2; then
   complain "docs/recipes.md: the keys differ from those of the command (copy the output of: heed train --list-keys)"
 fi
+if [ -n "$heed" ] && [ -f docs/commands.md ]; then scripts/commands.sh "$heed" --check || errors=$((errors + 1)); fi
 if [ $errors -gt 0 ]; then exit 1; fi
 echo "check-docs: ${#pages[@]} pages name only what exists"

@@ -2,6 +2,8 @@
 # Checks the module structure of the sources under a root (default: this tree):
 # - a module includes itself and the modules that its line in src/modules.txt names;
 # - a public header includes the standard library and public headers, nothing else;
+# - kernels are called from tensor and ops alone, so that another backend has one place to be chosen; the measurements of
+#   heed bench ask kernels/machine.h for the limits of the processor;
 # - libcurl appears in src/hub alone: nothing else opens a connection;
 # - Boost appears in src/server/http_server.cpp alone: nothing else listens;
 # - mpi.h appears in src/mpi/mpi.cpp alone;
@@ -38,7 +40,7 @@ BEGIN {
 }
 
 # A line of src/modules.txt: the module may include itself, the modules named, and for `x+` those of x.
-function add_module(line,   field, list, name, lower, i) {
+function add_module(line,   field, list, module, name, lower, i) {
   split(line, field, / *[|] */)
   name = field[1]
   modules[name] = 1; allowed[name, name] = 1
@@ -104,6 +106,8 @@ function check_include(line,   quoted, path, target) {
   quoted = line ~ /include[ \t]*"/
   path = line
   sub(/^[ \t]*#[ \t]*include[ \t]*["<]/, "", path); sub(/[">].*/, "", path)
+  if (path ~ /^kernels\// && module !~ /^(kernels|tensor|ops)$/ && path != "kernels/machine.h")
+    report("only tensor and ops call kernels (call the operation in heed/ops/)")
   if (path ~ /^curl\// && FILENAME !~ /^src\/hub\//)
     report("only src/hub includes libcurl")
   if (path ~ /^boost\// && FILENAME != "src/server/http_server.cpp")

@@ -32,6 +32,7 @@ packages=(
   fonts-dejavu-core
   zlib1g-dev
   'libcurl4-openssl-dev|libcurl4-gnutls-dev'
+  nettle-dev
   libopenmpi-dev
   openmpi-bin
   libgtest-dev

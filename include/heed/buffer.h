@@ -11,7 +11,7 @@
 
 namespace heed {
 
-/// Threads: several may call the functions of one buffer at once; who writes to its memory does so alone.
+/// Threads: several may call the functions of one buffer at once; a writer needs exclusive access.
 class Buffer {
  public:
   /// Where the data of a lazy buffer come from.

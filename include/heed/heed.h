@@ -31,7 +31,6 @@
 #include "heed/models/model.h"
 #include "heed/models/read_out.h"
 #include "heed/models/registry.h"
-#include "heed/models/tensor_table.h"
 #include "heed/nn/attention.h"
 #include "heed/nn/context.h"
 #include "heed/nn/convolution.h"

@@ -3,6 +3,7 @@
 // strides.
 #pragma once
 
+#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -75,13 +76,13 @@ class Tensor {
   Tensor to(DType dtype) const;
   /// A lazy to() without gradient history: the conversion runs when the data are first needed. Until then the
   /// result keeps this tensor alive, and its data must not change.
-  Tensor to_when_needed(DType dtype) const;
+  Tensor to_lazy(DType dtype) const;
   /// Overwrites the data with those of `source` (same shape; converted to this dtype), without gradient
   /// history.
   void copy_from(const Tensor& source) const;
   /// A view of the same memory with another shape, strides (in elements) and absolute offset; no gradient
   /// history.
-  Tensor alias(const Shape& shape, const Shape& strides, std::int64_t offset) const;
+  Tensor as_strided(const Shape& shape, const Shape& strides, std::int64_t offset) const;
 
   /// Whether this tensor needs a gradient: a leaf marked by set_requires_grad, or the recorded result of an
   /// operation.
@@ -98,7 +99,7 @@ class Tensor {
   /// than one element.
   void backward(const Tensor& gradient = {}) const;
 
-  /// "f32[2, 3]"
+  /// Dtype and shape, "f32[2, 3]", as error messages name a tensor; operator<< writes the elements too.
   std::string str() const;
 
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
@@ -109,5 +110,9 @@ class Tensor {
  private:
   std::shared_ptr<TensorImpl> impl_;
 };
+
+/// Writes dtype, shape and elements, "f32[2] [1, 0.5]", floating ones with six digits. Of more than 1000
+/// elements, the first and last three along each axis, with "..." between them. Lazy data stay lazy.
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace heed

@@ -24,6 +24,10 @@ AnalysedModel load_analysed(const ModelChoice& choice, const Globals& globals) {
   return loaded;
 }
 
+std::string subtitle_of(const ModelChoice& choice, const std::string& text) {
+  return title_of(choice) + ": " + text;
+}
+
 std::vector<std::string> tokens_of(const std::vector<std::int64_t>& ids, const Tokenizer& tokenizer) {
   std::vector<std::string> names;
   for (const std::int64_t id : ids) names.push_back(tokenizer.token(id));
@@ -94,7 +98,7 @@ void show_table(const HeatTable& table, const std::string& json, const std::file
   if (globals.json) {
     fmt::print("{}\n", json);
   } else if (file.empty()) {
-    fmt::print("{}\n{}{}\n", table.title, heat_table_text(table), table.legend);
+    fmt::print("{}", heat_table_text(table, colour_stdout()));
   }
   flush_results();
 }

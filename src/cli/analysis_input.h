@@ -28,6 +28,9 @@ struct AnalysedText {
   TensorMap inputs;
   std::vector<std::int64_t> ids, source_ids;
 };
+/// What a figure is of: "gpt2: The cat sat".
+std::string subtitle_of(const ModelChoice& choice, const std::string& text);
+
 /// The tokens of ids.
 std::vector<std::string> tokens_of(const std::vector<std::int64_t>& ids, const Tokenizer& tokenizer);
 /// Throws UsageError where an encoder-decoder has no target, or another model has one.

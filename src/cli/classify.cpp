@@ -9,6 +9,7 @@
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
 #include "heed/io/json.h"
+#include "heed/text/unicode.h"
 
 namespace heed::cli {
 namespace {
@@ -80,6 +81,10 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
       arguments, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options, const FailedLines& failed) {
         if (texts.empty()) return;
+        for (std::size_t i = 0; i < texts.size(); ++i) {
+          if (is_blank(texts[i]))
+            options.warn(options.first_line + i, "an empty text, which gets a label like any other");
+        }
         const std::vector<TextPair> inputs = arguments.tab_pairs
                                                  ? split_at_tabs(texts, options)
                                                  : with_pairs(texts, pairs, options.first_line);

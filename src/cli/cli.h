@@ -43,6 +43,7 @@ void add_heads(CLI::App& app, const Globals& globals);
 void add_info(CLI::App& app, const Globals& globals);
 void add_lens(CLI::App& app, const Globals& globals);
 void add_merge(CLI::App& app, const Globals& globals);
+void add_models(CLI::App& app, const Globals& globals);
 void add_patch(CLI::App& app, const Globals& globals);
 void add_pull(CLI::App& app, const Globals& globals);
 void add_tag(CLI::App& app, const Globals& globals);

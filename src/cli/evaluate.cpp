@@ -40,7 +40,7 @@ struct EvaluateArguments {
   bool lowercase = false, stemmer = false;
   std::optional<std::string> prefix;
   LanguageChoice languages;
-  std::string tsv;
+  std::string tsv, columns;
   std::optional<std::int64_t> by_length;
   std::string output;
   std::int64_t batch_tokens = 4096;
@@ -276,9 +276,12 @@ std::vector<LengthGroup> print_scores(const EvaluateArguments& arguments, const 
 }
 
 void run(const EvaluateArguments& arguments, const Globals& globals) {
+  if (!arguments.columns.empty() && arguments.tsv.empty())
+    throw UsageError("--columns: missing --tsv, whose columns they are");
   if (!arguments.text.empty()) return evaluate_text(arguments, globals);
   if (!arguments.tsv.empty())
-    return evaluate_labels({arguments.model, arguments.tsv, arguments.batch_tokens}, globals);
+    return evaluate_labels({arguments.model, arguments.tsv, arguments.columns, arguments.batch_tokens},
+                           globals);
   check(arguments);
   const std::string& first = arguments.hypotheses.empty() ? arguments.source : arguments.hypotheses.front();
   const std::vector<std::string> lines = read_lines(first, globals.quiet);
@@ -336,6 +339,13 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
   file("--tsv", a->tsv,
        "Lines of one or two texts and a label, separated by tabs, for a sequence classifier: "
        "accuracy and F1");
+  command
+      ->add_option(
+          "--columns", a->columns,
+          "Columns of --tsv in their order: text, pair, label, or - for others (default: the label last, "
+          "or first where only that column has labels)")
+      ->type_name("NAMES")
+      ->group("Input");
   add_model_option(*command, a->model);
   command
       ->add_option("--batch-tokens", a->batch_tokens,
@@ -391,7 +401,8 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       "  heed evaluate --hypothesis rnn.fr --hypothesis attention.fr --reference test.fr \\\n"
       "       --source test.en --by-length 5 --output lengths.svg\n"
       "  heed evaluate --model summaries --source texts.txt --reference summaries.txt --metric rouge\n"
-      "  heed evaluate --model ./sentiment --tsv dev.tsv");
+      "  heed evaluate --model ./sentiment --tsv dev.tsv\n"
+      "  heed evaluate --model ./sentiment --tsv dev.tsv --columns label,-,text");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
+#include <sstream>
 
 #include "cli/input.h"
 #include "cli/models.h"
@@ -45,22 +47,95 @@ std::optional<std::size_t> label_number(const std::string& text, const std::vect
   return number < names.size() ? std::optional(number) : std::nullopt;
 }
 
-LabelledTexts read_labelled(const std::string& file, const std::vector<std::string>& names, bool quiet) {
-  LabelledTexts read;
-  const std::vector<std::string> lines = read_lines(file, quiet);
+/// Which column, from 0, has what.
+struct Columns {
+  std::size_t text = 0, label = 1;
+  std::optional<std::size_t> pair = {};
+  std::size_t count = 2;  // of a line
+  bool exactly = true;    // or more
+};
+
+// "label,text": the columns in their order; - is for one that is not read.
+Columns columns_named(const std::string& names) {
+  Columns columns{.count = 0, .exactly = false};
+  std::optional<std::size_t> text, label;
+  std::istringstream stream(names);
+  bool good = true;
+  for (std::string name; std::getline(stream, name, ','); ++columns.count) {
+    std::optional<std::size_t>* column = name == "text"    ? &text
+                                         : name == "label" ? &label
+                                         : name == "pair"  ? &columns.pair
+                                                           : nullptr;
+    good = good && (column != nullptr ? !column->has_value() : name == "-");
+    if (column != nullptr) *column = columns.count;
+  }
+  if (!good || !text || !label)
+    throw UsageError(
+        "--columns: expected text, label and perhaps pair, - for other columns, separated by commas, "
+        "got " +
+        names);
+  columns.text = *text;
+  columns.label = *label;
+  return columns;
+}
+
+using Lines = std::vector<std::vector<std::string>>;
+
+// Whether column `column` of every line is a label; the first line may be a header.
+bool are_labels(const Lines& lines, std::size_t column, const std::vector<std::string>& names) {
+  std::size_t labels = 0;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    const std::vector<std::string> columns = columns_of(lines[i]);
-    const std::string where = file + ":" + std::to_string(i + 1);
-    if (columns.size() < 2 || columns.size() > 3) {
-      throw Error(fmt::format("{}: expected one or two texts and a label, separated by tabs, got {} column{}",
-                              where, columns.size(), columns.size() == 1 ? "" : "s"));
+    const bool label = column < lines[i].size() && label_number(lines[i][column], names);
+    if (!label && i > 0) return false;
+    labels += label ? 1 : 0;
+  }
+  return labels > 0;
+}
+
+// The label is last, unless only the first column has labels.
+Columns columns_found(const Lines& lines, const std::string& file, const std::vector<std::string>& names,
+                      bool quiet) {
+  const std::size_t count = lines.empty() ? 2 : lines.back().size();
+  const bool pairs = count == 3;
+  const bool first = !are_labels(lines, count - 1, names) && are_labels(lines, 0, names);
+  if (first && !quiet)
+    print_stderr(file + ": labels are in the first column, texts in the " + (pairs ? "others" : "second"));
+  if (first) return {1, 0, pairs ? std::optional<std::size_t>(2) : std::nullopt, count};
+  return {0, count - 1, pairs ? std::optional<std::size_t>(1) : std::nullopt, count};
+}
+
+LabelledTexts read_labelled(const LabelEvaluation& arguments, const std::vector<std::string>& names,
+                            bool quiet) {
+  const std::string& file = arguments.tsv;
+  Lines lines;
+  for (const std::string& line : read_lines(file, quiet)) {
+    lines.push_back(columns_of(line));
+    const std::size_t count = lines.back().size();
+    if (arguments.columns.empty() && (count < 2 || count > 3)) {
+      throw Error(
+          fmt::format("{}:{}: expected one or two texts and a label, separated by tabs, got {} column{}",
+                      file, lines.size(), count, count == 1 ? "" : "s"));
     }
-    const std::optional<std::size_t> label = label_number(columns.back(), names);
+  }
+  const Columns columns =
+      arguments.columns.empty() ? columns_found(lines, file, names, quiet) : columns_named(arguments.columns);
+  LabelledTexts read;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::vector<std::string>& line = lines[i];
+    const std::string where = file + ":" + std::to_string(i + 1);
+    if (line.size() < columns.count || (columns.exactly && line.size() > columns.count))
+      throw Error(fmt::format("{}: expected {} columns separated by tabs, got {}", where, columns.count,
+                              line.size()));
+    const std::optional<std::size_t> label = label_number(line[columns.label], names);
     if (!label && i == 0) continue;  // a header line
-    if (!label)
-      throw Error(fmt::format("{}: expected one of the model's labels, got \"{}\"", where, columns.back()));
-    read.texts.push_back({columns.front(), std::nullopt});
-    if (columns.size() == 3) read.texts.back().second = columns[1];
+    if (!label) {
+      throw Error(
+          fmt::format("{}: expected one of the model's labels, got \"{}\" (--columns says which column "
+                      "has what, e.g. label,text)",
+                      where, line[columns.label]));
+    }
+    read.texts.push_back({line[columns.text], std::nullopt});
+    if (columns.pair) read.texts.back().second = line[*columns.pair];
     read.labels.push_back(*label);
   }
   if (read.texts.empty()) throw Error(file + ": missing lines of texts and labels");
@@ -112,7 +187,7 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
     throw Error(
         "evaluate --tsv: expected a model that gives each text one label, got one with several or a score");
   const auto tokenizer = load_tokenizer(directory);
-  const LabelledTexts data = read_labelled(arguments.tsv, model->labels(), globals.quiet);
+  const LabelledTexts data = read_labelled(arguments, model->labels(), globals.quiet);
   TaskOptions options;
   options.batch_tokens = arguments.batch_tokens;
   std::map<std::string, std::size_t> warned;  // how often; texts that are too long may be thousands

@@ -9,6 +9,7 @@
 #include "cli/terminal.h"
 #include "cli/text_tensors.h"
 #include "heed/autograd.h"
+#include "heed/io/json.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
 #include "heed/tasks/batches.h"
@@ -94,6 +95,21 @@ void add_gradients(const Model& model, const TensorMap& outputs, std::vector<Nam
   }
 }
 
+// Without a file to write: names and shapes.
+void print_results(const std::vector<NamedTensor>& results, const Globals& globals) {
+  for (const auto& [name, tensor] : results) {
+    if (!globals.json) {
+      fmt::print("{:<20} {}\n", tensor.str(), name);
+      continue;
+    }
+    JsonWriter json;
+    json.begin_object().field("name", name).field("dtype", name_of(tensor.dtype()));
+    json.field("shape", std::vector<std::int64_t>(tensor.shape().begin(), tensor.shape().end()));
+    fmt::print("{}\n", json.end_object().text());
+  }
+  if (!globals.quiet) print_stderr("nothing was written (--output FILE.safetensors writes these)");
+}
+
 void run(const ForwardArguments& arguments, const Globals& globals) {
   const bool text = !arguments.texts.empty() || !arguments.pairs.empty() || !arguments.targets.empty();
   if (text && !arguments.input.empty())
@@ -133,6 +149,7 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
   for (const auto& [name, tensor] : outputs) results.push_back({name, tensor.detach().contiguous()});
   for (const auto& [name, tensor] : texts.tensors) results.push_back({name, tensor});
   if (arguments.gradients) add_gradients(*model, outputs, results);
+  if (arguments.output.empty()) return print_results(results, globals);
   auto metadata = texts.metadata;
   add_tap_names(tapped, metadata);
   save_safetensors(arguments.output, results, metadata);
@@ -166,8 +183,9 @@ void add_forward(CLI::App& app, const Globals& globals) {
       ->group("Input");
   add_model_option(*command, a->model)->required();
   add_dtype_option(*command, a->dtype);
-  command->add_option("--output,-o", a->output, "Safetensors file to write: logits, loss, ...")
-      ->required()
+  command
+      ->add_option("--output,-o", a->output,
+                   "Safetensors file to write: logits, loss, ... (default: print names and shapes)")
       ->type_name("FILE")
       ->group("Output");
   command->add_flag("--hidden-states", a->options.hidden_states, "Also write every layer's hidden states")
@@ -193,6 +211,7 @@ void add_forward(CLI::App& app, const Globals& globals) {
   command->footer(
       "Examples:\n"
       "  heed forward --model bert-base-uncased --text \"Tea is hot.\" --output out.safetensors\n"
+      "  heed forward --model bert-base-uncased --text \"Tea is hot.\" --hidden-states\n"
       "  heed forward --model models/en-fr --text \"I like tea.\" --target \"J'aime le thé.\" --output "
       "out.safetensors\n"
       "  heed tokenize --model bert-base-uncased \"Tea is hot.\" --output in.safetensors\n"

@@ -89,7 +89,7 @@ void print_completions(const GenerateSession& session, std::size_t index, const 
 void stream(GenerateSession& session, const Prompts& prompts) {
   const auto show = [&](const std::string& text) {
     if (text.empty()) return;
-    fmt::print("{}", session.one_line ? escape_newlines(text) : text);
+    fmt::print("{}", safe_for_stdout(session.one_line ? escape_newlines(text) : text));
     flush_results();
   };
   CompleteOptions options = session.options;

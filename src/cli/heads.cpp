@@ -186,7 +186,12 @@ void run(const HeadsArguments& a, const Globals& globals) {
   options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "heads"); };
   const std::vector<HeadMeasures> heads = measure_heads(*loaded.model, texts, options);
   progress.finish();
-  show_table(heads_table(heads, kind), heads_json(heads, kind), a.output, globals);
+  HeatTable table = heads_table(heads, kind);
+  table.subtitle = subtitle_of(a.model, a.repeat          ? fmt::format("{} random tokens, twice", *a.repeat)
+                                        : !a.file.empty() ? a.file
+                                        : a.texts.size() == 1 ? a.texts.front()
+                                                              : fmt::format("{} texts", texts.size()));
+  show_table(table, heads_json(heads, kind), a.output, globals);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include "cli/terminal.h"
 #include "heed/io/json.h"
 
 namespace heed::cli {
@@ -47,11 +48,11 @@ void print_json(const std::vector<Hypothesis>& hypotheses,
 void print_text(std::size_t index, const std::vector<std::optional<std::string>>& texts,
                 const std::vector<Hypothesis>& hypotheses, const GenerationOptions& options) {
   if (options.num_return_sequences <= 1) {
-    fmt::print("{}\n", *texts.front());
+    fmt::print("{}\n", safe_for_stdout(*texts.front()));
     return;
   }
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    fmt::print("{} ||| {} ||| {:.4f}\n", index, *texts[i],
+    fmt::print("{} ||| {} ||| {:.4f}\n", index, safe_for_stdout(*texts[i]),
                options.num_beams > 1 ? hypotheses[i].beam_score : hypotheses[i].score);
   }
 }

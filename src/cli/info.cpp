@@ -4,15 +4,20 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "cli/cli.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
+#include "cli/terminal.h"
+#include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
 
 namespace heed::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 // The names of a model's sizes in the configurations of the families.
 constexpr const char* kSizes[] = {"d_model",
@@ -61,7 +66,45 @@ struct Summary {
   std::string dtype;  // of most of the bytes, as named by the format
   std::set<std::string> trained;
   TensorFiles files;
+  std::string source;   // a repository of the hub; empty: not known
+  std::string license;  // as the README.md names it; empty: not known
+  std::string base;     // the model it was made from, likewise
 };
+
+// What the head of a model's README.md says, in YAML: "license: mit", "datasets:" and the like, each in a
+// line or as a list.
+std::map<std::string, std::string> read_me_of(const fs::path& directory) {
+  std::map<std::string, std::string> said;
+  std::error_code error;
+  if (!fs::is_regular_file(directory / "README.md", error)) return said;
+  std::istringstream lines(read_file(directory / "README.md"));
+  std::string line, key;
+  if (!std::getline(lines, line) || line.substr(0, 3) != "---") return said;
+  while (std::getline(lines, line) && line.substr(0, 3) != "---") {
+    const std::size_t colon = line.find(':'), dash = line.find("- ");
+    const bool of_list = dash != std::string::npos && line.find_first_not_of(' ') == dash;
+    std::string value = line.substr(std::min(line.size(), of_list              ? dash + 2
+                                                          : colon == line.npos ? 0
+                                                                               : colon + 1));
+    std::erase_if(value, [](char c) { return c == '\r' || c == '[' || c == ']' || c == '"' || c == '\''; });
+    value.erase(0, value.find_first_not_of(' '));
+    if (!of_list && colon != line.npos && line.front() != ' ') key = line.substr(0, colon);
+    if (of_list && !said[key].empty()) said[key] += ", ";
+    if (of_list || line.starts_with(key)) said[key] += value;
+  }
+  return said;
+}
+
+// The repository of a snapshot in the Hugging Face cache: HUB/models--owner--name/snapshots/COMMIT.
+std::string repository_of(const fs::path& directory) {
+  constexpr std::string_view kFolder = "models--";
+  if (directory.parent_path().filename() != "snapshots") return "";
+  std::string name = directory.parent_path().parent_path().filename().string();
+  if (!name.starts_with(kFolder)) return "";
+  name.erase(0, kFolder.size());
+  if (const std::size_t slash = name.find("--"); slash != name.npos) name.replace(slash, 2, "/");
+  return name + "@" + directory.filename().string();
+}
 
 std::string shape_text(const TensorInfo& info) {
   std::string text = "[";
@@ -97,6 +140,14 @@ Summary summarise(const std::filesystem::path& directory, const Globals& globals
   warn_of_unknown_settings(*model, directory, globals);
   s.unknown_settings = model->unknown_settings();
   s.commands = commands_for(*model);
+  const auto said = read_me_of(directory);
+  const auto look_up = [&](const char* key) {
+    const auto found = said.find(key);
+    return found == said.end() ? std::string() : found->second;
+  };
+  s.source = repository_of(directory);
+  s.license = look_up("license");
+  s.base = look_up("base_model");
   s.vocab_size = model->vocab_size();
   s.max_positions = model->max_positions();
   s.trained_positions = model->trained_positions();
@@ -148,6 +199,9 @@ void print_summary_json(const Summary& s) {
       .field("model_type", s.family)
       .field("architectures", s.architectures)
       .field("commands", s.commands)
+      .field("source", s.source)
+      .field("license", s.license)
+      .field("base_model", s.base)
       .field("unknown_settings", s.unknown_settings)
       .field("vocab_size", s.vocab_size)
       .field("max_positions", s.max_positions)
@@ -179,6 +233,13 @@ std::string positions(const Summary& s) {
 void print_summary(const Summary& s) {
   fmt::print("model       {}\nfamily      {}\nparameters  {}\n", s.directory.string(),
              s.architectures.empty() ? s.family : s.family + ", " + s.architectures.front(), s.parameters);
+  if (!s.source.empty()) fmt::print("source      {}\n", printable(s.source));
+  if (!s.base.empty()) fmt::print("made from   {}\n", printable(s.base));
+  std::error_code error;
+  const bool read_me = fs::exists(s.directory / "README.md", error);
+  if (!s.license.empty() || read_me)
+    fmt::print("license     {}{}\n", s.license.empty() ? "not named" : printable(s.license),
+               read_me ? " (" + (s.directory / "README.md").string() + ")" : "");
   std::string commands;
   for (const std::string& name : s.commands) commands += (commands.empty() ? "" : ", ") + name;
   fmt::print("commands    {}\n", commands);

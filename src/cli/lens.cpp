@@ -12,6 +12,7 @@
 #include "cli/task_arguments.h"
 #include "heed/inspect/analysis.h"
 #include "heed/io/json.h"
+#include "inspect/token_input.h"
 
 namespace heed::cli {
 namespace {
@@ -25,10 +26,16 @@ struct LensArguments {
   std::filesystem::path output;
 };
 
+// A token as readers see it: with one mark for a space, whatever the tokenizer's is.
+std::string shown_token(const Tokenizer& tokenizer, std::int64_t id) {
+  return inspect::shown_tokens({tokenizer.token(id)}, &tokenizer).front();
+}
+
 std::string lens_tooltip(const Tokenizer& tokenizer, const std::vector<TokenProbability>& best) {
   std::string text;
   for (const TokenProbability& one : best)
-    text += fmt::format("{}{} {:.3f}", text.empty() ? "" : ", ", tokenizer.token(one.id), one.probability);
+    text +=
+        fmt::format("{}{} {:.3f}", text.empty() ? "" : ", ", shown_token(tokenizer, one.id), one.probability);
   return text;
 }
 
@@ -36,9 +43,8 @@ HeatTable lens_table(const std::vector<LensLayer>& layers, const std::vector<std
                      const Tokenizer& tokenizer) {
   HeatTable table{.title = "Logit lens: what each layer would predict next",
                   .rows_title = "token",
-                  .legend =
-                      "columns: the input of the first layer, and the output of each; shade: probability of "
-                      "the most probable token",
+                  .legend = "columns: the input of the first layer, and the output of each",
+                  .shade_legend = "shade: probability of the most probable token",
                   .rows = tokens,
                   .columns = {},
                   .cells = std::vector<std::vector<HeatCell>>(tokens.size())};
@@ -46,7 +52,7 @@ HeatTable lens_table(const std::vector<LensLayer>& layers, const std::vector<std
     table.columns.push_back(layer.name);
     for (std::size_t t = 0; t < tokens.size(); ++t) {
       const auto& best = layer.positions[t];
-      table.cells[t].push_back({tokenizer.token(best.front().id), best.front().probability,
+      table.cells[t].push_back({shown_token(tokenizer, best.front().id), best.front().probability,
                                 tokens[t] + ", " + layer.name + ": " + lens_tooltip(tokenizer, best)});
     }
   }
@@ -133,11 +139,14 @@ void run(const LensArguments& a, const Globals& globals) {
   std::optional<std::string> target;
   if (a.target) target = valid_text(*a.target, "--target", globals.quiet);
   const AnalysedText text = analysed_text(loaded, valid_text(a.text, "lens", globals.quiet), target);
-  const std::vector<std::string> tokens = tokens_of(text.ids, tokenizer);
+  const std::vector<std::string> tokens = tokens_of(text.ids, tokenizer),
+                                 shown = inspect::shown_tokens(tokens, &tokenizer);
+  const std::string subtitle = subtitle_of(a.model, a.target ? a.text + " → " + *a.target : a.text);
   if (!a.token) {
     const std::vector<LensLayer> layers = logit_lens(*loaded.model, text.inputs, a.top_k);
-    show_table(lens_table(layers, tokens, tokenizer), lens_json(layers, tokens, tokenizer), a.output,
-               globals);
+    HeatTable table = lens_table(layers, shown, tokenizer);
+    table.subtitle = subtitle;
+    show_table(table, lens_json(layers, tokens, tokenizer), a.output, globals);
     return;
   }
   const std::int64_t id = single_token(tokenizer, *a.token, "--token");
@@ -146,10 +155,11 @@ void run(const LensArguments& a, const Globals& globals) {
     throw UsageError(
         fmt::format("--position: expected a position below {}, got {}", tokens.size(), position));
   const LogitAttribution attribution = attribute_logit(*loaded.model, text.inputs, position, id);
-  const std::string title = fmt::format("Logit of {} after {} (position {})", tokenizer.token(id),
-                                        tokens[static_cast<std::size_t>(position)], position);
-  show_table(attribution_table(attribution, title),
-             attribution_json(attribution, tokenizer.token(id), id, position), a.output, globals);
+  const std::string title = fmt::format("Logit of {} after {} (position {})", shown_token(tokenizer, id),
+                                        shown[static_cast<std::size_t>(position)], position);
+  HeatTable table = attribution_table(attribution, title);
+  table.subtitle = subtitle;
+  show_table(table, attribution_json(attribution, tokenizer.token(id), id, position), a.output, globals);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "cli/help.h"
 #include "cli/input.h"
 #include "cli/option_values.h"
+#include "cli/overwritten_inputs.h"
 #include "cli/processes.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
@@ -82,6 +83,7 @@ void add_commands(CLI::App& app, const Globals& globals) {
   add_tokenize(app, globals);
   add_forward(app, globals);
   add_info(app, globals);
+  add_models(app, globals);
   add_pull(app, globals);
   add_average(app, globals);
   add_merge(app, globals);
@@ -176,6 +178,7 @@ int run(int argc, char** argv) {
     if (globals.threads > 0) set_threads(globals.threads);
     join_processes(chosen_command(app), globals);
     warn_of_idle_options(chosen_command(app), globals);
+    refuse_overwritten_inputs(chosen_command(app));
   });
   const std::vector<std::string> words = protect_brackets(argc, argv);
   const LeaveProcesses at_end;

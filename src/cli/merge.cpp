@@ -3,9 +3,11 @@
 
 #include "cli/cli.h"
 #include "cli/models.h"
+#include "cli/signals.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "files/input_file.h"
+#include "heed/cancelled.h"
 #include "heed/files/file.h"
 #include "heed/files/folder_lock.h"
 #include "heed/io/safetensors.h"
@@ -39,6 +41,11 @@ DType dtype_named(const std::string& name) {
   throw UsageError("--dtype: expected f32, bf16 or f16, got " + name);
 }
 
+// After Ctrl-C: what has been written disappears with the objects that own it.
+void stop_if_asked() {
+  if (stop_flag()) throw Cancelled();
+}
+
 // Files of a model's directory that merging does not write: those of its tokenizer, and others beside it.
 void copy_others(const fs::path& from, const fs::path& to) {
   for (const auto& entry : fs::directory_iterator(from)) {
@@ -66,15 +73,18 @@ void run(const MergeArguments& a, const Globals& globals) {
   std::error_code error;
   if (fs::exists(a.output / "config.json", error))
     throw Error(a.output.string() + ": expected a folder without a model, got one (choose another --output)");
+  stop_if_asked();
   const DType dtype = a.dtype.empty() ? dtype_of(located.directory) : dtype_named(a.dtype);
   const auto model = load_model(located.directory, DType::f32, located.adapters);
   warn_of_unknown_settings(*model, located.directory, globals);
   model->merge_adapters();
-  fs::create_directories(a.output);
+  const MadeFolder made(a.output);
   const FolderLock lock(a.output);
+  stop_if_asked();
   AtomicDirectory staging(a.output / "merged");
   model->save(staging.path(), dtype);
   copy_others(located.directory, staging.path());
+  stop_if_asked();
   lock.check();
   staging.move_files(a.output, "model.safetensors");
   if (!globals.quiet) print_stderr("wrote " + a.output.string());

@@ -16,10 +16,26 @@ bool takes_features(const Model& model) {
   return encoder_decoder != nullptr && encoder_decoder->takes_features();
 }
 
+bool has_self_attention(const Model& model) {
+  const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(&model);
+  return encoder_decoder == nullptr || encoder_decoder->has_self_attention();
+}
+
 bool has_attention(const Model& model) {
   const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(&model);
-  return encoder_decoder == nullptr || encoder_decoder->has_self_attention() ||
-         encoder_decoder->has_cross_attention();
+  return has_self_attention(model) || encoder_decoder->has_cross_attention();
+}
+
+// The commands that look into a model of texts.
+std::vector<std::string> analyses_of(const Model& model) {
+  const bool encoder = dynamic_cast<const EncoderModel*>(&model) != nullptr;
+  std::vector<std::string> commands;
+  if (has_attention(model)) commands = {"attend", "explore"};
+  if (has_self_attention(model)) commands.emplace_back("heads");
+  if (has_self_attention(model) && !encoder) commands.emplace_back("lens");
+  if (!encoder) commands.emplace_back("patch");
+  commands.emplace_back("tokenize");
+  return commands;
 }
 
 ModelKind encoder_kind(EncoderHead head) {
@@ -43,14 +59,34 @@ ModelKind kind(const Model& model) {
     kind = {"decoder", {"generate", "evaluate --text", "embed"}};
   if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) kind = encoder_kind(encoder->head());
   const bool takes_text = model.vocab_size() > 0 && !takes_features(model);
-  if (takes_text && has_attention(model)) kind.commands.emplace_back("attend");
-  kind.commands.emplace_back("forward");
+  if (takes_text) {
+    const std::vector<std::string> analyses = analyses_of(model);
+    kind.commands.insert(kind.commands.end(), analyses.begin(), analyses.end());
+  }
+  kind.commands.insert(kind.commands.end(), {"forward", "doctor"});
   return kind;
 }
 
 }  // namespace
 
 std::vector<std::string> commands_for(const Model& model) { return kind(model).commands; }
+
+std::string command_for(const Config& config) {
+  const std::vector<std::string> architectures = config.strings("architectures");
+  const std::string name = architectures.empty() ? "" : architectures.front();
+  constexpr std::pair<const char*, const char*> kCommands[] = {{"ForMaskedLM", "fill"},
+                                                               {"ForSequenceClassification", "classify"},
+                                                               {"ForTokenClassification", "tag"},
+                                                               {"ForQuestionAnswering", "answer"},
+                                                               {"ForImageClassification", "forward"}};
+  for (const auto& [ending, command] : kCommands) {
+    if (name.ends_with(ending)) return command;
+  }
+  if (config.boolean("is_encoder_decoder", false) || name.ends_with("ForConditionalGeneration") ||
+      name.ends_with("MTModel"))
+    return "translate";
+  return name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel") ? "generate" : "embed";
+}
 
 std::string kind_of(const Model& model) {
   const std::string family = model.family();

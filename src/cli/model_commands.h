@@ -8,6 +8,7 @@
 
 #include "cli/models.h"
 #include "heed/dtype.h"
+#include "heed/io/json.h"
 #include "heed/models/model.h"
 #include "heed/models/registry.h"
 
@@ -15,6 +16,9 @@ namespace heed::cli {
 
 /// Returns the commands that run a model as it is, the main one first: {"generate", "evaluate --text", …}.
 std::vector<std::string> commands_for(const Model& model);
+
+/// Returns the main one for a model with this config.json, without loading it.
+std::string command_for(const Config& config);
 
 /// Returns a description such as "a gpt2 decoder".
 std::string kind_of(const Model& model);

@@ -1,6 +1,7 @@
 // Locates models.
 #include "cli/models.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <sstream>
@@ -22,41 +23,78 @@ std::string environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
+// The folders of this name that come with heed: "models" or "recipes".
+std::vector<fs::path> folders_of_heed(const char* name) {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (error) return {};
+  std::vector<fs::path> folders{program.parent_path().parent_path() / "share/heed" / name};
+  // An installed command does not use the source tree it was built from.
+  if (fs::equivalent(program.parent_path(), HEED_BUILD_DIRECTORY, error))
+    folders.push_back(fs::path(HEED_SOURCE) / name);
+  return folders;
+}
+
 std::vector<fs::path> model_folders() {
   std::vector<fs::path> folders;
   std::istringstream list(environment("HEED_MODELS"));
   for (std::string folder; std::getline(list, folder, ':');) {
     if (!folder.empty()) folders.emplace_back(folder);
   }
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (error) return folders;
-  folders.push_back(program.parent_path().parent_path() / "share/heed/models");
-  // An installed command does not use the source tree it was built from.
-  if (fs::equivalent(program.parent_path(), HEED_BUILD_DIRECTORY, error))
-    folders.emplace_back(HEED_SOURCE_MODELS);
+  for (const fs::path& folder : folders_of_heed("models")) folders.push_back(folder);
   return folders;
 }
 
-std::vector<std::string> installed_models() {
-  std::vector<std::string> names;
+std::vector<fs::path> sorted_entries(const fs::path& folder) {
+  std::vector<fs::path> entries;
   std::error_code error;
-  for (const fs::path& folder : model_folders()) {
-    for (const auto& entry : fs::directory_iterator(folder, error)) {
-      if (fs::exists(entry.path() / "config.json", error)) names.push_back(entry.path().filename().string());
+  for (const auto& entry : fs::directory_iterator(folder, error)) entries.push_back(entry.path());
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+// Appends the repositories of the Hugging Face cache.
+void add_cached_models(std::vector<KnownModel>& models) {
+  constexpr std::string_view kFolder = "models--";
+  for (const fs::path& entry : sorted_entries(hub_cache())) {
+    std::string name = entry.filename().string();
+    if (!name.starts_with(kFolder)) continue;
+    name.erase(0, kFolder.size());
+    if (const std::size_t slash = name.find("--"); slash != std::string::npos) name.replace(slash, 2, "/");
+    try {
+      const fs::path snapshot = find_snapshot(hub_cache(), name, "");
+      if (!snapshot.empty()) models.push_back({name, snapshot});
+    } catch (const Error&) {
+      models.push_back({name, {}});
     }
   }
-  return names;
+}
+
+// Ends the message about a name that no model has: with the models that are here.
+std::string with_known_models(std::string message) {
+  constexpr std::size_t kMost = 6;
+  std::string names;
+  const std::vector<KnownModel> models = known_models();
+  for (std::size_t i = 0; i < std::min(models.size(), kMost); ++i)
+    names += (i == 0 ? "" : ", ") + models[i].name;
+  if (models.empty() || !message.ends_with(")")) return message;
+  message.pop_back();
+  return message + "; here are " + names + (models.size() > kMost ? " and others" : "") +
+         ": heed models lists them)";
 }
 
 fs::path find(const std::string& name) {
   std::error_code error;
   try {
     return find_model(name, model_folders(), hub_cache());
-  } catch (const Error&) {
-    const std::string near = fs::exists(name, error) ? "" : nearest_word(name, installed_models());
-    if (near.empty()) throw;
-    throw Error("model " + name + ": not found (did you mean " + near + "?)");
+  } catch (const Error& failure) {
+    const std::string message = failure.what();
+    if (fs::exists(name, error) || message.find(": not found (") == std::string::npos) throw;
+    std::vector<std::string> names;
+    for (const KnownModel& model : known_models()) names.push_back(model.name);
+    const std::string near = nearest_word(name, names);
+    throw Error(near.empty() ? with_known_models(message)
+                             : "model " + name + ": not found (did you mean " + near + "?)");
   }
 }
 
@@ -132,6 +170,50 @@ void warn_of_unknown_settings(const Model& model, const fs::path& directory, con
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   warn((directory / "config.json").string() + ": " + list + (names.size() == 1 ? " is" : " are") +
        " not supported and ignored");
+}
+
+std::vector<KnownModel> known_models() {
+  std::vector<KnownModel> models;
+  std::error_code error;
+  for (const fs::path& folder : model_folders()) {
+    for (const fs::path& entry : sorted_entries(folder)) {
+      const std::string name = entry.filename().string();
+      const bool hidden = std::any_of(models.begin(), models.end(),
+                                      [&](const KnownModel& model) { return model.name == name; });
+      if (!hidden && fs::exists(entry / "config.json", error)) models.push_back({name, entry});
+    }
+  }
+  add_cached_models(models);
+  return models;
+}
+
+fs::path locate_recipe(const fs::path& recipe) {
+  std::error_code error;
+  if (fs::exists(recipe, error) || recipe.has_parent_path()) return recipe;
+  std::vector<std::string> names;
+  for (const fs::path& folder : folders_of_heed("recipes")) {
+    for (const fs::path& name : {recipe, fs::path(recipe.string() + ".toml")}) {
+      if (fs::is_regular_file(folder / name, error)) return folder / name;
+    }
+    for (const fs::path& entry : sorted_entries(folder)) {
+      if (entry.extension() == ".toml") names.push_back(entry.stem().string());
+    }
+  }
+  const std::string near = nearest_word(recipe.stem().string(), names);
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  throw Error(recipe.string() + ": not found (" +
+              (!near.empty()   ? "did you mean the recipe " + near + "?"
+               : names.empty() ? "give the path of a TOML file"
+                               : "give the path of a TOML file, or a recipe of heed: " + list) +
+              ")");
+}
+
+std::string title_of(const ModelChoice& choice) {
+  std::error_code error;
+  if (!fs::is_directory(choice.name, error)) return choice.name;
+  const fs::path directory = fs::canonical(choice.name, error);
+  return error ? choice.name : directory.filename().string();
 }
 
 DType weights_dtype(const std::string& name) {

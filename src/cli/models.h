@@ -1,4 +1,4 @@
-// Where --model finds a model.
+// Where --model finds a model, and train a recipe.
 #pragma once
 
 #include <filesystem>
@@ -35,6 +35,21 @@ LocatedModel locate_model(const ModelChoice& choice);
 /// (folders separated by ':'), among the installed models, and in the Hugging Face cache. Throws Error if it
 /// is not found.
 std::filesystem::path locate_model(const std::string& name);
+
+/// A model that has a name.
+struct KnownModel {
+  std::string name;
+  std::filesystem::path directory;  // empty: in the Hugging Face cache, but not complete
+};
+/// Returns the models that locate_model finds by name, in the order in which it looks for them.
+std::vector<KnownModel> known_models();
+
+/// Returns the file of a recipe: the path itself, or a name, with or without .toml, among the recipes that
+/// are installed with heed. Throws Error, with the names of those, if it is neither.
+std::filesystem::path locate_recipe(const std::filesystem::path& recipe);
+
+/// Returns a model's name for titles: that of its directory where a path was given.
+std::string title_of(const ModelChoice& choice);
 
 /// Throws Error naming the last checkpoint if `directory` is a run that has no final model yet.
 void refuse_unfinished_run(const std::filesystem::path& directory);

@@ -8,6 +8,7 @@
 #include "cli/terminal.h"
 #include "heed/inspect/analysis.h"
 #include "heed/io/json.h"
+#include "inspect/token_input.h"
 #include "plot/labels.h"
 
 namespace heed::cli {
@@ -127,6 +128,20 @@ std::string patch_json(const PatchResult& result, const SiteName& site, const Pa
   return json.end_array().end_object().text();
 }
 
+// Patching exchanges values position by position.
+void check_lengths(const AnalysedText& clean, const AnalysedText& corrupted, const Tokenizer& tokenizer) {
+  const auto tokens = [&](const AnalysedText& text) {
+    std::string list;
+    for (const std::string& token : inspect::shown_tokens(tokens_of(text.source_ids, tokenizer), &tokenizer))
+      list += (list.empty() ? "" : " ") + plot::visible(token);
+    return list;
+  };
+  if (clean.source_ids.size() == corrupted.source_ids.size()) return;
+  throw Error(fmt::format(
+      "patch: expected two texts with the same number of tokens, got {} and {} (\"{}\" and \"{}\")",
+      clean.source_ids.size(), corrupted.source_ids.size(), tokens(clean), tokens(corrupted)));
+}
+
 void run(const PatchArguments& a, const Globals& globals) {
   check_svg_file(a.output);
   if (a.site) site_named(*a.site);
@@ -136,6 +151,7 @@ void run(const PatchArguments& a, const Globals& globals) {
   const AnalysedText clean = analysed_text(loaded, valid_text(a.clean, "patch", globals.quiet), a.target),
                      corrupted =
                          analysed_text(loaded, valid_text(a.corrupted, "patch", globals.quiet), a.target);
+  check_lengths(clean, corrupted, *loaded.tokenizer);
   Progress progress(globals.quiet);
   PatchOptions options{.site = site.site,
                        .stack = kind.stack,
@@ -149,8 +165,9 @@ void run(const PatchArguments& a, const Globals& globals) {
   const bool source = kind.stack == std::string("encoder");
   const std::vector<std::string> tokens =
       tokens_of(source ? corrupted.source_ids : corrupted.ids, *loaded.tokenizer);
-  show_table(patch_table(result, site, kind, tokens), patch_json(result, site, kind, tokens), a.output,
-             globals);
+  HeatTable table = patch_table(result, site, kind, inspect::shown_tokens(tokens, loaded.tokenizer.get()));
+  table.subtitle = subtitle_of(a.model, a.clean + " → " + a.corrupted);
+  show_table(table, patch_json(result, site, kind, tokens), a.output, globals);
 }
 
 }  // namespace
@@ -160,7 +177,8 @@ void add_patch(CLI::App& app, const Globals& globals) {
       "patch", "Show where two texts differ for a model: values of one run in the place of the other's");
   auto a = std::make_shared<PatchArguments>();
   command->add_option("clean", a->clean, "The text whose values are taken")->required();
-  command->add_option("corrupted", a->corrupted, "The text that gets them, of as many tokens")->required();
+  command->add_option("corrupted", a->corrupted, "The text that gets them, with the same number of tokens")
+      ->required();
   command->add_option("--token", a->token, "The token that the clean text should predict")
       ->required()
       ->type_name("TOKEN")

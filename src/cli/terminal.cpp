@@ -20,11 +20,15 @@ namespace {
 
 std::string escaped(char byte) { return fmt::format("\\x{:02x}", static_cast<unsigned char>(byte)); }
 
+enum class LineEnds { as_spaces, kept };
+
 // `text` must be valid UTF-8.
-void append_without_controls(std::string& out, std::string_view text) {
+void append_without_controls(std::string& out, std::string_view text, LineEnds ends) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    if (text[i] == '\n' || text[i] == '\r' || text[i] == '\t') {
+    if (ends == LineEnds::kept && (text[i] == '\n' || text[i] == '\t')) {
+      out += text[i];
+    } else if (ends == LineEnds::as_spaces && (text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) {
       out += ' ';
     } else if (byte < 0x20 || byte == 0x7F) {
       out += escaped(text[i]);
@@ -36,6 +40,19 @@ void append_without_controls(std::string& out, std::string_view text) {
       out += text[i];
     }
   }
+}
+
+std::string without_controls(std::string_view rest, LineEnds ends) {
+  std::string out;
+  while (!rest.empty()) {
+    const std::size_t valid = first_invalid_utf8(rest).value_or(rest.size());
+    append_without_controls(out, rest.substr(0, valid), ends);
+    rest.remove_prefix(valid);
+    if (rest.empty()) break;
+    out += escaped(rest.front());
+    rest.remove_prefix(1);
+  }
+  return out;
 }
 
 }  // namespace
@@ -54,17 +71,12 @@ int terminal_width(int default_value) {
   return default_value;
 }
 
+std::string safe_for_stdout(const std::string& text) {
+  return stdout_is_terminal() ? without_controls(text, LineEnds::kept) : text;
+}
+
 std::string printable(const std::string& text) {
-  std::string out;
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const std::size_t valid = first_invalid_utf8(rest).value_or(rest.size());
-    append_without_controls(out, rest.substr(0, valid));
-    rest.remove_prefix(valid);
-    if (rest.empty()) break;
-    out += escaped(rest.front());
-    rest.remove_prefix(1);
-  }
+  const std::string out = without_controls(text, LineEnds::as_spaces);
   constexpr std::size_t kHead = 900, kTail = 300;
   if (out.size() <= kHead + kTail) return out;
   const auto continues = [&](std::size_t at) { return (static_cast<unsigned char>(out[at]) & 0xC0) == 0x80; };

@@ -18,6 +18,10 @@ int terminal_width(int default_value);
 /// characters and invalid UTF-8 are escaped as in \x1b, and a long text loses its middle.
 std::string printable(const std::string& text);
 
+/// Returns a text for stdout. Where that is a terminal, control characters other than line ends and tabs are
+/// escaped, so that the text of a model cannot change the terminal; elsewhere it is unchanged.
+std::string safe_for_stdout(const std::string& text);
+
 /// Prints "heed: warning: MESSAGE" to stderr.
 void warn(const std::string& message);
 /// Prints one or several lines to stderr, each made printable.

@@ -88,7 +88,7 @@ void decode(const Tokenizer& tokenizer, const TokenizeArguments& arguments, bool
     lists.push_back(token_ids(list, "--decode", tokenizer.vocab_size()));
   for (const std::vector<std::int64_t>& ids : lists) {
     const std::string text = tokenizer.decode(ids, arguments.skip_special_tokens);
-    fmt::print("{}\n", json ? JsonWriter().value(text).text() : text);
+    fmt::print("{}\n", json ? JsonWriter().value(text).text() : safe_for_stdout(text));
   }
 }
 

@@ -103,7 +103,7 @@ void set(Recipe& recipe, const std::string& assignment) {
 void run(const TrainArguments& arguments, const Globals& globals) {
   if (arguments.force && !arguments.resume && !arguments.resume_from)
     throw UsageError("--force: needs --resume or --resume-from");
-  Recipe recipe = load_recipe(arguments.recipe);
+  Recipe recipe = load_recipe(locate_recipe(arguments.recipe));
   for (const std::string& assignment : arguments.overrides) set(recipe, assignment);
   if (globals.seed) recipe.train.seed = static_cast<std::int64_t>(*globals.seed);
   Progress progress(globals.quiet);
@@ -147,7 +147,11 @@ void run(const TrainArguments& arguments, const Globals& globals) {
 void add_train(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand("train", "Train or fine-tune a model from a recipe");
   auto arguments = std::make_shared<TrainArguments>();
-  command->add_option("recipe", arguments->recipe, "The recipe, a TOML file")->required()->type_name("FILE");
+  command
+      ->add_option("recipe", arguments->recipe,
+                   "The recipe: a TOML file, or the name of one that comes with heed")
+      ->required()
+      ->type_name("FILE");
   command->add_option("--set", arguments->overrides, "Override a value of the recipe, e.g. train.lr=3e-4")
       ->allow_extra_args(false)
       ->type_name("SECTION.KEY=VALUE")

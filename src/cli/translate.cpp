@@ -142,13 +142,24 @@ std::vector<std::vector<Hypothesis>> search_ids(const Session& session) {
                         {.stop = &stop_flag()});
 }
 
+// A text in its place is a likely mistake.
+SafetensorsFile features_file(const std::filesystem::path& path) {
+  try {
+    return SafetensorsFile::open(path);
+  } catch (const Error& error) {
+    if (path.extension() == ".safetensors" || !std::filesystem::is_regular_file(path)) throw;
+    throw UsageError("--input: expected a safetensors file with the features of sounds, got " +
+                     path.string() + " (texts come from stdin: heed translate < " + path.string() + ")");
+  }
+}
+
 std::vector<std::vector<Hypothesis>> search_sound(const Session& session) {
   const TranslateArguments& arguments = session.arguments;
   std::vector<std::int64_t> prompt;
   if (arguments.decoder_input_ids) {
     prompt = token_ids(*arguments.decoder_input_ids, "--decoder-input-ids", session.model->vocab_size());
   }
-  const SafetensorsFile file = SafetensorsFile::open(*arguments.input);
+  const SafetensorsFile file = features_file(*arguments.input);
   return search_features(*session.model, file.get("input_features"), prompt, session.generation,
                          arguments.batch_tokens, {.stop = &stop_flag()});
 }
@@ -280,9 +291,10 @@ void add_translate(CLI::App& app, const Globals& globals) {
       ->group("Model");
   a->generation.add_to(*command);
   command
-      ->add_option("--attention", a->attention,
-                   "Also write the cross-attention, as .html, .svg, .json or .npy; of several texts, to "
-                   "FILE-N for the N-th")
+      ->add_option(
+          "--attention", a->attention,
+          "Also write the cross-attention, as .html, .svg, .png, .json or .npy; of several texts, to "
+          "FILE-N for the N-th")
       ->type_name("FILE")
       ->group("Output");
   command->footer(

@@ -125,6 +125,9 @@ std::string wrong_use(const CLI::App& app, const CLI::ParseError& error,
     std::string name = before(text, " is required");
     const CLI::Option* option = command.get_option_no_throw(name);
     if (option != nullptr && option->get_positional()) name = option->get_name(true);
+    if (name == "--model")
+      return "command line: missing --model for " + full_name(command) +
+             " (heed models lists those that are here; " + full_name(command) + " --help shows its use)";
     return "command line: missing " + name + " for " + full_name(command) + help;
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 
+#include "core/fork_safe_mutex.h"
 #include "heed/error.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -77,7 +78,7 @@ struct FreeBlock {
 };
 
 struct BufferPool {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::multimap<std::size_t, FreeBlock> free_blocks;  // by size
   MemoryStatistics statistics;
   std::size_t most_in_use = 0;
@@ -124,7 +125,7 @@ BufferPool& buffer_pool() {
 }  // namespace
 
 struct Buffer::Lazy {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::atomic<bool> materialized = false;
   std::shared_ptr<const Source> source;
   std::byte* data = nullptr;        // null while the data are unwritten

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <thread>
 
+#include "core/fork_safe_mutex.h"
 #include "core/processors.h"
 
 namespace heed::detail {
@@ -61,7 +62,7 @@ struct Offer {
 struct Pool {
   std::atomic<Worker*> first{nullptr};
   std::atomic<int> computing{0};  // callers and the threads that work for them
-  std::mutex growing;
+  ForkSafeMutex growing;
   int made = 0;             // guarded by `growing`, like the next member
   bool refused = false;     // the system could not create more threads
   Pool* parents = nullptr;  // the pool before fork(); its threads do not exist here
@@ -218,26 +219,10 @@ class Closer {
   }
 };
 
-void lock_before_fork() {
-  if (Pool* const pool = current) pool->growing.lock();
-}
-void unlock_in_parent() {
-  if (Pool* const pool = current) pool->growing.unlock();
-}
-void start_anew_in_child() {
-  Pool* const parents = current;
-  if (parents == nullptr) return;
-  parents->growing.unlock();
-  auto* const pool = new Pool;
-  pool->parents = parents;
-  current = pool;
-}
-
 Pool& pool() {
   static const bool once = [] {
     bind_if_asked(0);
     current = new Pool;
-    pthread_atfork(lock_before_fork, unlock_in_parent, start_anew_in_child);
     return true;
   }();
   static const Closer closer;  // created after everything that the work needs, so destroyed before it
@@ -246,6 +231,14 @@ Pool& pool() {
 }
 
 }  // namespace
+
+void forget_threads() {
+  Pool* const parents = current;
+  if (parents == nullptr) return;
+  auto* const pool = new Pool;
+  pool->parents = parents;
+  current = pool;
+}
 
 void run_shared(int team, int limit, FunctionRef<void(int member)> share) {
   if (closed) return share(0);

@@ -16,4 +16,7 @@ namespace heed::detail {
 /// threads. Returns when every started call has returned. `share` must not throw.
 void run_shared(int team, int limit, FunctionRef<void(int member)> share);
 
+/// In a forked child, which has none of its parent's threads: begins with an empty pool.
+void forget_threads();
+
 }  // namespace heed::detail

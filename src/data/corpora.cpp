@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "core/json_document.h"
+#include "core/json_field.h"
 #include "data/input_files.h"
 #include "data/lines.h"
 #include "heed/error.h"
@@ -29,19 +29,11 @@ CorpusPart all_of(ParallelCorpus corpus) {
 }
 
 // A text, or the texts of a list.
-std::vector<std::string> texts_of(const nlohmann::ordered_json& json, const std::string& key,
-                                  const std::string& where) {
-  const auto found = json.find(key);
-  if (found != json.end() && found->is_string()) return {found->get<std::string>()};
-  if (found == json.end() || !found->is_array())
-    throw Error(fmt::format("{}: {}: expected a text or a list of sentences, got {}", where, key,
-                            found == json.end() ? "no such key" : found->dump()));
+std::vector<std::string> texts_of(const JsonField& field) {
+  if (field.value().is_string()) return {field.string()};
+  if (!field.value().is_array()) field.fail("a text or a list of sentences");
   std::vector<std::string> texts;
-  for (const auto& text : *found) {
-    if (!text.is_string())
-      throw Error(fmt::format("{}: {}: expected sentences, got {}", where, key, text.dump()));
-    texts.push_back(text.get<std::string>());
-  }
+  for (std::size_t i = 0; i < field.array_size(); ++i) texts.push_back(field.at(i).string());
   return texts;
 }
 
@@ -52,10 +44,10 @@ void add_json_lines(const std::filesystem::path& file, const DataOptions& data, 
   for (std::string line; lines.next(line);) {
     ++report.lines;
     const std::string where = fmt::format("{}:{}", file.string(), lines.count());
-    const nlohmann::ordered_json json = parse_json(line, where);
-    if (!json.is_object()) throw Error(where + ": expected an object, got " + json.dump().substr(0, 40));
-    const std::string source = fmt::format("{}", fmt::join(texts_of(json, data.source_key, where), " "));
-    std::vector<std::string> targets = texts_of(json, data.target_key, where);
+    const Json json = parse_json(line, where);
+    const JsonField pair(json, where);
+    const std::string source = fmt::format("{}", fmt::join(texts_of(pair.at(data.source_key)), " "));
+    std::vector<std::string> targets = texts_of(pair.at(data.target_key));
     if (data.target_list == "sentences") targets = {fmt::format("{}", fmt::join(targets, " "))};
     std::erase(targets, "");
     if (source.empty() || targets.empty()) {

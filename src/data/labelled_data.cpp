@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/json_document.h"
+#include "core/json_field.h"
 #include "data/input_files.h"
 #include "data/lines.h"
 #include "heed/error.h"
@@ -67,23 +67,19 @@ LabelledText parse_columns(const std::string& line, const std::string& where, co
 
 LabelledText parse_object(const std::string& line, const std::string& where, const DataOptions& data,
                           bool multi_label) {
-  const nlohmann::ordered_json json = parse_json(line, where);
-  const auto text = [&](const std::string& key) {
-    if (json.is_object() && json.contains(key) && json[key].is_string()) return json[key].get<std::string>();
-    throw Error(fmt::format("{}: {}: expected a text, got {}", where, key,
-                            json.is_object() && json.contains(key) ? json[key].dump() : "no such key"));
+  const Json json = parse_json(line, where);
+  const JsonField object(json, where);
+  LabelledText labelled{
+      object.at(data.text_key).string(), data.pair_key.empty() ? "" : object.at(data.pair_key).string(), {}};
+  const Json* label = object.member(data.label_key);
+  if (label == nullptr) throw Error(fmt::format("{}: {}: expected a label, got none", where, data.label_key));
+  const auto add = [&](const Json& one) {
+    labelled.labels.push_back(one.is_string() ? one.get<std::string>() : json_text(one));
   };
-  LabelledText labelled{text(data.text_key), data.pair_key.empty() ? "" : text(data.pair_key), {}};
-  const auto found = json.find(data.label_key);
-  if (found == json.end())
-    throw Error(fmt::format("{}: {}: expected a label, got none", where, data.label_key));
-  const auto add = [&](const nlohmann::ordered_json& label) {
-    labelled.labels.push_back(label.is_string() ? label.get<std::string>() : label.dump());
-  };
-  if (found->is_array()) {
-    for (const auto& label : *found) add(label);
+  if (label->is_array()) {
+    for (const Json& one : *label) add(one);
   } else {
-    add(*found);
+    add(*label);
   }
   if (!multi_label && labelled.labels.size() != 1) {
     throw Error(fmt::format("{}: {}: expected one label, got {} (task.problem = \"multi-label\" takes lists)",

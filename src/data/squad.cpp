@@ -1,10 +1,8 @@
-// Reads SQuAD's JSON value by value, without a tree of the file in memory.
+// Reads SQuAD's JSON article by article, without a tree of the file in memory.
 #include <fmt/format.h>
 
-#include <optional>
-#include <set>
-
-#include "core/json_reader.h"
+#include "core/json_field.h"
+#include "core/utf8.h"
 #include "data/input_files.h"
 #include "data/labelled_data.h"
 #include "heed/error.h"
@@ -16,148 +14,65 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kFormat = "SQuAD's JSON (data[].paragraphs[].qas[])";
-
-struct SquadAnswer {
-  std::string text;
-  std::int64_t start = 0;
-};
-
-struct SquadQuestion {
-  std::string text;
-  std::vector<SquadAnswer> answers;
-};
-
 // Throws Error unless the answer begins at its character of the context.
-void check_start(const SquadAnswer& answer, const std::string& context) {
+void check_start(const JsonField& answer, const std::string& text, std::int64_t start,
+                 const std::string& context) {
   std::size_t at = 0;
-  for (std::int64_t i = 0; i < answer.start && at < context.size(); ++i) {
-    for (++at; at < context.size() && (static_cast<unsigned char>(context[at]) & 0xC0u) == 0x80u;) ++at;
-  }
-  if (answer.start >= 0 && context.compare(at, answer.text.size(), answer.text) == 0) return;
-  throw Error(
-      fmt::format("answer_start: expected the character of the context at which \"{}\" begins, got {}",
-                  answer.text, answer.start));
+  for (std::int64_t i = 0; i < start && at < context.size(); ++i) at += utf8_length(context[at]);
+  if (context.compare(at, text.size(), text) == 0) return;
+  answer.at("answer_start")
+      .fail(fmt::format("the character of the context at which {} begins", json_quoted(text)));
 }
 
-class SquadReader {
- public:
-  SquadReader(const fs::path& path, AnsweredQuestions& to)
-      : path_(path), mapped_(MappedFile::open(path)), json_(path.string(), text_of(*mapped_)), to_(to) {}
-
-  void read() {
-    const bool data = members([&](const std::string& key) {
-      if (key != "data") return false;
-      for (json_.begin_array(); json_.next_element();) article();
-      return true;
-    });
-    if (!data) json_.fail(kFormat, "no data");
-    json_.finish();
+AnsweredQuestion question_in(const JsonField& field, const std::string& context) {
+  AnsweredQuestion question{field.at("question").string(), {}, {}, 0};
+  const JsonField answers = field.at("answers");
+  for (std::size_t i = 0; i < answers.array_size(); ++i) {
+    const JsonField answer = answers.at(i);
+    const std::string& text = answer.at("text").string();
+    const std::int64_t start = answer.at("answer_start").integer(0, INT64_MAX);
+    check_start(answer, text, start, context);
+    if (i == 0) question.start = start;
+    question.answers.push_back(text);
   }
+  return question;
+}
 
- private:
-  static std::string_view text_of(const MappedFile& file) {
-    return {reinterpret_cast<const char*>(file.data()), file.bytes()};
-  }
-
-  // Calls `handle` for every key of an object; it returns whether it has read the value. Returns whether any
-  // was read.
-  template <class Handle>
-  bool members(const Handle& handle) {
-    bool any = false;
-    std::set<std::string> seen;
-    std::string key;
-    for (json_.begin_object(); json_.next_key(key);) {
-      if (!seen.insert(key).second) json_.fail("every key once", '"' + key + "\" twice");
-      if (handle(key)) {
-        any = true;
-      } else {
-        json_.skip();
-      }
-    }
-    return any;
-  }
-
-  void article() {
-    const bool paragraphs = members([&](const std::string& key) {
-      if (key != "paragraphs") return false;
-      for (json_.begin_array(); json_.next_element();) paragraph();
-      return true;
-    });
-    if (!paragraphs) json_.fail(kFormat, "an article without paragraphs");
-  }
-
-  void paragraph() {
-    std::optional<std::string> context;  // may come after the questions
-    std::optional<std::vector<SquadQuestion>> asked;
-    members([&](const std::string& key) {
-      if (key == "context") return context = json_.string(), true;
-      if (key != "qas") return false;
-      asked.emplace();
-      for (json_.begin_array(); json_.next_element();) asked->push_back(question());
-      return true;
-    });
-    if (!context || !asked)
-      json_.fail(kFormat, !context ? "a paragraph without a context" : "a paragraph without qas");
-    add(*context, *asked);
-  }
-
-  SquadQuestion question() {
-    std::optional<std::string> text;
-    std::optional<std::vector<SquadAnswer>> answers;
-    members([&](const std::string& key) {
-      if (key == "question") return text = json_.string(), true;
-      if (key != "answers") return false;
-      answers.emplace();
-      for (json_.begin_array(); json_.next_element();) answers->push_back(answer());
-      return true;
-    });
-    if (!text || !answers)
-      json_.fail(kFormat, !text ? "an entry without a question" : "a question without answers");
-    return {std::move(*text), std::move(*answers)};
-  }
-
-  SquadAnswer answer() {
-    std::optional<std::string> text;
-    std::optional<std::int64_t> start;
-    members([&](const std::string& key) {
-      if (key == "text") return text = json_.string(), true;
-      if (key != "answer_start") return false;
-      const std::string_view number = json_.number();
-      start = json_integer(number);
-      if (!start) json_.fail("the number of a character", number);
-      return true;
-    });
-    if (!text || !start)
-      json_.fail(kFormat, !text ? "an answer without text" : "an answer without answer_start");
-    return {std::move(*text), *start};
-  }
-
-  void add(const std::string& context, std::vector<SquadQuestion>& asked) {
+void read_article(const JsonField& article, AnsweredQuestions& to) {
+  const JsonField paragraphs = article.at("paragraphs");
+  for (std::size_t i = 0; i < paragraphs.array_size(); ++i) {
+    const JsonField paragraph = paragraphs.at(i), asked = paragraph.at("qas");
+    const std::string& context = paragraph.at("context").string();
     std::vector<AnsweredQuestion> questions;
-    for (SquadQuestion& one : asked) {
-      if (one.answers.empty()) continue;  // SQuAD 2's impossible questions
-      ++number_;
-      AnsweredQuestion question{std::move(one.text), {}, {}, one.answers.front().start};
-      for (SquadAnswer& right : one.answers) {
-        try {
-          check_start(right, context);
-        } catch (const Error& error) {
-          throw Error(fmt::format("{}: question {}: {}", path_.string(), number_, error.what()));
-        }
-        question.answers.push_back(std::move(right.text));
-      }
-      questions.push_back(std::move(question));
+    for (std::size_t q = 0; q < asked.array_size(); ++q) {
+      AnsweredQuestion question = question_in(asked.at(q), context);
+      if (!question.answers.empty()) questions.push_back(std::move(question));  // SQuAD 2 has others
     }
-    if (!questions.empty()) to_.add(context, questions);
+    if (!questions.empty()) to.add(context, questions);
   }
+}
 
-  fs::path path_;
-  std::shared_ptr<MappedFile> mapped_;
-  JsonReader json_;
-  AnsweredQuestions& to_;
-  std::int64_t number_ = 0;  // of the questions with answers in this file
-};
+void read_squad_file(const fs::path& path, AnsweredQuestions& to) {
+  const std::shared_ptr<MappedFile> file = MappedFile::open(path);
+  JsonReader json(path.string(), {reinterpret_cast<const char*>(file->data()), file->bytes()});
+  bool found = false;
+  std::string key;
+  for (json.begin_object(); json.next_key(key);) {
+    if (key != "data" || found) {
+      if (found && key == "data") json.fail("every key once", "\"data\" twice");
+      json.skip();
+      continue;
+    }
+    found = true;
+    std::size_t articles = 0;
+    for (json.begin_array(); json.next_element(); ++articles) {
+      const Json article = json.value();
+      read_article(JsonField(article, path.string(), fmt::format("data.{}", articles)), to);
+    }
+  }
+  if (!found) throw Error(path.string() + ": expected SQuAD's JSON (data[].paragraphs[].qas[]), got no data");
+  json.finish();
+}
 
 }  // namespace
 
@@ -180,7 +95,7 @@ AnsweredQuestion AnsweredQuestions::operator[](std::int64_t i) const {
 
 AnsweredQuestions read_squad(const fs::path& path, const fs::path& folder) {
   AnsweredQuestions questions(folder);
-  for (const fs::path& file : data::input_files(path)) SquadReader(file, questions).read();
+  for (const fs::path& file : data::input_files(path)) read_squad_file(file, questions);
   if (questions.size() == 0) throw Error(path.string() + ": expected questions with answers, got none");
   questions.finish();
   return questions;

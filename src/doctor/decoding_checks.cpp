@@ -1,7 +1,7 @@
 // Checks of decoding: a cached step equals the full pass, and reordered beams continue what they took over.
 #include <fmt/format.h>
 
-#include "doctor/checks.h"
+#include "doctor/examination.h"
 #include "heed/ops/shape.h"
 
 namespace heed::doctor {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "doctor/checks.h"
+#include "doctor/examination.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "doctor/checks.h"
+#include "doctor/examination.h"
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/generate/options.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "doctor/checks.h"
+#include "doctor/examination.h"
 #include "heed/ops/shape.h"
 
 namespace heed::doctor {

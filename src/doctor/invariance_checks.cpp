@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "doctor/checks.h"
+#include "doctor/examination.h"
 #include "heed/error.h"
 #include "heed/ops/shape.h"
 #include "heed/threads.h"

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "doctor/checks.h"
+#include "doctor/examination.h"
 #include "heed/error.h"
 #include "heed/ops/loss.h"
 #include "heed/ops/shape.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "doctor/checks.h"
+#include "doctor/examination.h"
 #include "heed/error.h"
 #include "heed/generate/options.h"
 

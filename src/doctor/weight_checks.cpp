@@ -6,7 +6,7 @@
 #include <cstring>
 #include <unordered_set>
 
-#include "doctor/checks.h"
+#include "doctor/examination.h"
 #include "heed/io/safetensors.h"
 #include "heed/ops/shape.h"
 

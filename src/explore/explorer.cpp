@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "explore/head_changes.h"
 #include "explore/predictions.h"
 #include "heed/autograd.h"
@@ -60,10 +60,6 @@ json model_json(const ExploredModel& model, std::size_t index) {
   if (model.model().max_positions()) value["max_positions"] = *model.model().max_positions();
   if (const auto mask = model.tokenizer().mask_id()) value["mask_token"] = model.tokenizer().token(*mask);
   return value;
-}
-
-std::string text_of_json(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 // Numbers of the maps, rollout included.
@@ -137,7 +133,7 @@ Explorer::~Explorer() = default;
 std::string Explorer::models() const {
   json list = json::array();
   for (std::size_t i = 0; i < models_.size(); ++i) list.push_back(model_json(models_[i], i));
-  return text_of_json({{"models", std::move(list)}});
+  return json_text(json{{"models", std::move(list)}});
 }
 
 const ExploredModel& Explorer::model_of(const RunRequest& request) const {
@@ -212,7 +208,7 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   answer["run"] = hold(std::move(held));
   answer["milliseconds"] =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
-  return text_of_json(answer);
+  return json_text(answer);
 }
 
 std::optional<std::string> Explorer::pack(std::int64_t run, std::int64_t pack) const {
@@ -264,7 +260,7 @@ std::string Explorer::ablation(std::string_view request, const std::atomic<bool>
        ablate_heads(model.model(), text.input.tensors, record, choices, {}, {}, &stop))
     list.push_back(
         {{"kind", one.kind}, {"layer", one.layer}, {"head", one.head}, {"change", one.change.front()}});
-  return text_of_json({{"change", std::move(list)}});
+  return json_text(json{{"change", std::move(list)}});
 }
 
 }  // namespace heed::explore

@@ -76,7 +76,7 @@ std::map<std::size_t, Tensor> values_of(const ExploredModel& model, const Explor
   std::map<std::size_t, Tensor> values;
   Taps taps;
   for (const std::size_t i : run.changes) {
-    check_length(other, text, changes[i], "changes[" + std::to_string(i) + "]");
+    check_length(other, text, changes[i], "changes." + std::to_string(i));
     taps.listen(heads_tap(kind_named(model, changes[i].kind), changes[i].layer), {.heads = {changes[i].head}},
                 [&values, i](const std::string&, Tensor& value) { values[i] = value.clone(); });
   }
@@ -106,7 +106,7 @@ void add_changes(Taps& taps, const ExploredModel& model, const ExploredText& tex
                  const std::vector<HeadChange>& changes, const std::atomic<bool>& stop) {
   const NoGradients guard;
   for (std::size_t i = 0; i < changes.size(); ++i)
-    check_head(model, changes[i], "changes[" + std::to_string(i) + "]");
+    check_head(model, changes[i], "changes." + std::to_string(i));
   std::map<std::size_t, Tensor> values;
   for (const PatchRun& run : patch_runs(changes)) values.merge(values_of(model, text, run, changes, stop));
   for (std::size_t i = 0; i < changes.size(); ++i) {

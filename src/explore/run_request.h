@@ -44,7 +44,7 @@ struct AblationRequest {
   std::optional<std::int64_t> layer = std::nullopt;  ///< and of this layer
 };
 
-/// Both throw Error: `request: expected …`, `changes[0].layer: expected …`.
+/// Both throw Error: `request: changes.0.layer: expected …`.
 RunRequest parse_run_request(std::string_view json);
 AblationRequest parse_ablation_request(std::string_view json);
 

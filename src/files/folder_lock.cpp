@@ -52,6 +52,17 @@ std::string locked_path(int directory) {
 
 }  // namespace
 
+MadeFolder::MadeFolder(const std::filesystem::path& path) : path_(path) {
+  std::error_code error;
+  made_ = std::filesystem::create_directories(path, error);
+  if (error) files::throw_system_error(path, "the folder cannot be created", error.value());
+}
+
+MadeFolder::~MadeFolder() {
+  std::error_code error;
+  if (made_) std::filesystem::remove(path_, error);  // fails unless it is empty
+}
+
 FolderLock::FolderLock(const std::filesystem::path& folder) : folder_(folder) {
   files::Descriptor directory(files::open_descriptor(folder, O_RDONLY | O_DIRECTORY));
   if (directory.get() < 0) files::throw_system_error(folder, "cannot be opened", errno);

@@ -22,7 +22,7 @@ std::uint64_t add_contents(int descriptor, const fs::path& path, EtagCheck& chec
   for (std::uint64_t bytes = 0;;) {
     const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) io::throw_system_error(path, "cannot be read", errno);
+    if (got < 0) files::throw_system_error(path, "cannot be read", errno);
     if (got == 0) return bytes;
     check.update(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
     bytes += static_cast<std::uint64_t>(got);
@@ -193,8 +193,8 @@ bool is_sound(const fs::path& blob, const RemoteFile& file) {
   if (!fs::is_regular_file(fs::symlink_status(blob, error)) || fs::file_size(blob, error) != file.size ||
       error)
     return false;
-  io::Descriptor descriptor(io::open_descriptor(blob, O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0));
-  if (descriptor.get() < 0) io::throw_system_error(blob, "cannot be opened", errno);
+  files::Descriptor descriptor(files::open_descriptor(blob, O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0));
+  if (descriptor.get() < 0) files::throw_system_error(blob, "cannot be opened", errno);
   EtagCheck check(file.etag, file.size);
   add_contents(descriptor.get(), blob, check);
   return check.digest() == file.etag;

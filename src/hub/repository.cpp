@@ -4,7 +4,8 @@
 #include <charconv>
 #include <optional>
 
-#include "core/json_reader.h"
+#include "core/json_field.h"
+#include "heed/core/utf8.h"
 #include "heed/io/hub_cache.h"
 
 namespace heed::hub {
@@ -33,19 +34,6 @@ std::string percent_encoded(std::string_view text, std::string_view also) {
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; }
 
-std::string read_file_name(JsonReader& json) {
-  std::string name, key;
-  for (json.begin_object(); json.next_key(key);) {
-    if (key == "rfilename") {
-      name = json.string();
-    } else {
-      json.skip();
-    }
-  }
-  if (!is_file_name(name)) json.fail("the path of a file inside the repository", quoted_text(name));
-  return name;
-}
-
 std::optional<std::uint64_t> whole_number(const std::string& text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -57,7 +45,7 @@ std::optional<std::uint64_t> whole_number(const std::string& text) {
 
 bool is_file_name(std::string_view name) {
   constexpr std::size_t kLongest = 1024, kLongestPart = 255;
-  if (name.empty() || name.size() > kLongest || invalid_utf8(name)) return false;
+  if (name.empty() || name.size() > kLongest || first_invalid_utf8(name)) return false;
   if (std::any_of(name.begin(), name.end(), [](char c) { return is_control(c) || c == '\\'; })) return false;
   for (std::string_view rest = name;;) {
     const std::size_t slash = rest.find('/');
@@ -85,22 +73,17 @@ std::string plain_etag(std::string_view etag) {
 }
 
 Repository parse_repository(std::string_view answer, const std::string& where) {
-  JsonReader json(where, answer);
+  const Json json = parse_json(answer, where);
+  const JsonField document(json, where), commit = document.at("sha");
   Repository repository;
-  std::string key;
-  for (json.begin_object(); json.next_key(key);) {
-    if (key == "sha") {
-      repository.commit = json.string();
-    } else if (key == "siblings") {
-      repository.files.clear();
-      for (json.begin_array(); json.next_element();) repository.files.push_back(read_file_name(json));
-    } else {
-      json.skip();
-    }
+  repository.commit = commit.string();
+  if (!is_commit(repository.commit)) commit.fail("a commit hash");
+  const auto files = document.find("siblings");
+  for (std::size_t i = 0; files && i < files->array_size(); ++i) {
+    const JsonField name = files->at(i).at("rfilename");
+    if (!is_file_name(name.string())) name.fail("the path of a file inside the repository");
+    repository.files.push_back(name.string());
   }
-  json.finish();
-  if (!is_commit(repository.commit))
-    throw Error(where + ": sha: expected a commit hash, got \"" + quoted_text(repository.commit) + "\"");
   return repository;
 }
 

@@ -24,7 +24,8 @@ std::optional<std::int64_t> layer_of_tap(const std::string& name, const std::str
 ReadOut required_read_out(const Model& model, const char* where) {
   const std::optional<ReadOut> read_out = model.read_out();
   if (!read_out)
-    throw Error(std::string(where) + ": expected a model that predicts the next token, got " +
+    throw Error(std::string(where) +
+                ": expected a model that predicts the next token (a decoder or an encoder-decoder), got " +
                 model.family());
   return *read_out;
 }

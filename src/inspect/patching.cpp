@@ -46,7 +46,8 @@ PatchResult patch_activations(const Model& model, const TensorMap& clean, const 
   for (const auto& [name, value] : clean) {
     const auto other = corrupted.find(name);
     if (other == corrupted.end() || other->second.shape() != value.shape())
-      throw Error("patch: expected two texts of as many tokens, got " + name + " " + value.str() + " and " +
+      throw Error("patch: expected two texts with the same number of tokens, got " + name + " " +
+                  value.str() + " and " +
                   (other == corrupted.end() ? std::string("none") : other->second.str()));
   }
   const std::string prefix = options.stack + ".layers.", suffix = site_suffix(options);

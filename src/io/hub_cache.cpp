@@ -1,6 +1,10 @@
 #include "heed/io/hub_cache.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <vector>
@@ -17,6 +21,17 @@ namespace fs = std::filesystem;
 std::string environment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   return value != nullptr ? value : "";
+}
+
+// $HOME, or else the home folder in the password database, or else the root folder: never a folder that
+// depends on where a command runs.
+std::string home() {
+  if (std::string folder = environment("HOME"); !folder.empty()) return folder;
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 16384> texts{};
+  const bool known = ::getpwuid_r(::getuid(), &entry, texts.data(), texts.size(), &found) == 0;
+  return known && found != nullptr && *entry.pw_dir != '\0' ? entry.pw_dir : "/";
 }
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -109,14 +124,14 @@ std::string commit_of(const fs::path& ref) {
 
 std::string path_in_environment(const char* name) {
   std::string value = with_variables(environment(name));
-  if (value == "~" || value.starts_with("~/")) value.replace(0, 1, environment("HOME"));
+  if (value == "~" || value.starts_with("~/")) value.replace(0, 1, home());
   return value;
 }
 
 fs::path hub_home() {
   if (const std::string home = path_in_environment("HF_HOME"); !home.empty()) return home;
   const std::string cache = path_in_environment("XDG_CACHE_HOME");
-  return (cache.empty() ? fs::path(environment("HOME")) / ".cache" : fs::path(cache)) / "huggingface";
+  return (cache.empty() ? fs::path(home()) / ".cache" : fs::path(cache)) / "huggingface";
 }
 
 fs::path hub_cache() {

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "core/json_reader.h"
+#include "heed/core/utf8.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
 
@@ -13,15 +13,6 @@ std::string shortest(T number) {
   std::string text(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
-}
-
-std::string replace_invalid_utf8(std::string_view text) {
-  std::string valid;
-  while (const std::optional<std::size_t> bad = invalid_utf8(text)) {
-    valid.append(text.substr(0, *bad)).append("\xEF\xBF\xBD");
-    text.remove_prefix(*bad + 1);
-  }
-  return valid.append(text);
 }
 
 }  // namespace
@@ -91,7 +82,7 @@ JsonWriter& JsonWriter::value(float number) { return raw(std::isfinite(number) ?
 void JsonWriter::quote(std::string_view text) {
   constexpr std::string_view kLetters = "bfnrt", kMeanings = "\b\f\n\r\t";
   constexpr std::string_view kDigits = "0123456789abcdef";
-  const std::string valid = invalid_utf8(text) ? replace_invalid_utf8(text) : std::string(text);
+  const std::string valid = replace_invalid_utf8(text);
   text_.push_back('"');
   for (const char c : valid) {
     const auto byte = static_cast<unsigned char>(c);

@@ -8,8 +8,9 @@
 #include <set>
 #include <unordered_map>
 
-#include "core/json_reader.h"
+#include "core/fork_safe_mutex.h"
 #include "files/input_file.h"
+#include "heed/core/utf8.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
@@ -29,7 +30,7 @@ struct SafetensorsFile::Contents {
   std::unordered_map<std::string_view, std::size_t> index;  // the names are owned by header.tensors
   // One buffer per tensor, however often it is requested, so that writes to it are visible to all its
   // tensors.
-  mutable std::mutex mutex;
+  mutable ForkSafeMutex mutex;
   mutable std::unordered_map<const TensorInfo*, std::shared_ptr<Buffer>> buffers;
 
   std::shared_ptr<Buffer> buffer(const TensorInfo& tensor) const {
@@ -108,7 +109,7 @@ void check_names(const std::string& where, const std::vector<NamedTensor>& tenso
   std::set<std::string_view> names;
   for (const NamedTensor& named : tensors) {
     HEED_ASSERT(named.tensor.defined(), "a tensor to save that is none");
-    if (named.name == io::kMetadataName || invalid_utf8(named.name)) {
+    if (named.name == io::kMetadataName || first_invalid_utf8(named.name)) {
       throw Error(where + ": expected tensor names in UTF-8 other than __metadata__, got \"" + named.name +
                   "\"");
     }
@@ -117,7 +118,7 @@ void check_names(const std::string& where, const std::vector<NamedTensor>& tenso
     }
   }
   for (const auto& entry : metadata) {
-    if (invalid_utf8(entry.first) || invalid_utf8(entry.second)) {
+    if (first_invalid_utf8(entry.first) || first_invalid_utf8(entry.second)) {
       throw Error(where + ": expected metadata in UTF-8, got other bytes under \"" + entry.first + "\"");
     }
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "core/json_reader.h"
+#include "core/json_field.h"
 #include "heed/error.h"
 
 namespace heed::io {
@@ -46,139 +46,68 @@ const FormatDType* find_dtype(std::string_view name) {
   return found == std::end(kDTypes) ? nullptr : found;
 }
 
-// Reads one header. Keeps the current name and field for messages.
-class HeaderReader {
- public:
-  HeaderReader(const std::string& where, std::string_view text) : json_(where, text), where_(where) {}
+[[noreturn]] void fail(const JsonField& tensor, const std::string& expected, const std::string& got) {
+  throw Error(tensor.where() + ": expected " + expected + ", got " + got);
+}
 
-  SafetensorsHeader read() {
-    SafetensorsHeader header;
-    std::unordered_set<std::string> names;
-    std::string name;
-    for (json_.begin_object(); json_.next_key(name);) {
-      if (!names.insert(name).second) fail("every name once", "\"" + name + "\" twice");
-      name_ = name;
-      if (name == kMetadataName) {
-        read_metadata(header.metadata);
-      } else {
-        header.tensors.push_back(read_tensor(name));
-      }
-      name_ = {};
-    }
-    json_.finish();
-    return header;
+void check_size(const JsonField& tensor, const TensorInfo& info) {
+  std::uint64_t bits = 1;
+  bool fits = true;
+  for (const std::int64_t size : info.shape) {
+    fits = fits && !__builtin_mul_overflow(bits, static_cast<std::uint64_t>(size), &bits);
   }
-
- private:
-  [[noreturn]] void fail(const std::string& expected, const std::string& got) const {
-    std::string at = where_ + ": ";
-    if (name_) at.append("\"").append(*name_).append("\": ");
-    if (!field_.empty()) at.append(field_).append(": ");
-    throw Error(at + "expected " + expected + ", got " + got);
+  fits = fits && !__builtin_mul_overflow(bits, find_dtype(info.dtype)->bits, &bits);
+  if (!fits) fail(tensor, "a shape whose product fits 64 bits", "a larger one");
+  if (bits % 8 != 0) fail(tensor, "a shape that fills whole bytes", std::to_string(bits) + " bits");
+  if (info.end < info.begin)
+    fail(tensor, "data_offsets with begin <= end",
+         std::to_string(info.begin) + " and " + std::to_string(info.end));
+  if (bits / 8 != info.end - info.begin) {
+    fail(tensor, "data_offsets that span the " + std::to_string(bits / 8) + " bytes of its dtype and shape",
+         std::to_string(info.end - info.begin) + " bytes");
   }
+}
 
-  void want(JsonReader::Kind kind, const char* expected) {
-    if (json_.peek() != kind) fail(expected, "another kind of value");
-  }
+TensorInfo read_tensor(const std::string& name, const JsonField& tensor) {
+  TensorInfo info;
+  info.name = name;
+  tensor.each_member([&](const std::string& key, const JsonField&) {
+    if (key != "dtype" && key != "shape" && key != "data_offsets")
+      fail(tensor, "the fields dtype, shape and data_offsets", json_shown(key));
+  });
+  const JsonField dtype = tensor.at("dtype"), shape = tensor.at("shape"), offsets = tensor.at("data_offsets");
+  info.dtype = dtype.string();
+  if (find_dtype(info.dtype) == nullptr) dtype.fail("a dtype of the format, like F32 or BF16");
+  for (std::size_t i = 0; i < shape.array_size(); ++i)
+    info.shape.push_back(shape.at(i).integer(0, INT64_MAX));
+  if (offsets.array_size() != 2) offsets.fail("an array [begin, end]");
+  info.begin = static_cast<std::uint64_t>(offsets.at(std::size_t{0}).integer(0, INT64_MAX));
+  info.end = static_cast<std::uint64_t>(offsets.at(std::size_t{1}).integer(0, INT64_MAX));
+  check_size(tensor, info);
+  return info;
+}
 
-  void read_metadata(std::map<std::string, std::string>& metadata) {
-    want(JsonReader::Kind::object, "an object of strings");
-    std::string key;
-    for (json_.begin_object(); json_.next_key(key);) {
-      want(JsonReader::Kind::string, "strings only");
-      if (!metadata.emplace(key, json_.string()).second) fail("every key once", "\"" + key + "\" twice");
-    }
-  }
-
-  TensorInfo read_tensor(const std::string& name) {
-    TensorInfo info;
-    info.name = name;
-    bool has_dtype = false, has_shape = false, has_offsets = false;
-    want(JsonReader::Kind::object, "an object with dtype, shape and data_offsets");
-    std::string field;
-    for (json_.begin_object(); json_.next_key(field);) {
-      field_ = field;
-      bool* seen = field == "dtype"          ? &has_dtype
-                   : field == "shape"        ? &has_shape
-                   : field == "data_offsets" ? &has_offsets
-                                             : nullptr;
-      if (seen == nullptr) fail("one of the fields dtype, shape and data_offsets", "another field");
-      if (*seen) fail("every field once", "it twice");
-      *seen = true;
-      if (seen == &has_dtype) read_dtype(info);
-      if (seen == &has_shape) read_shape(info);
-      if (seen == &has_offsets) read_offsets(info);
-    }
-    field_ = {};
-    if (!has_dtype || !has_shape || !has_offsets) {
-      fail("the fields dtype, shape and data_offsets", std::string("no ") + (!has_dtype   ? "dtype"
-                                                                             : !has_shape ? "shape"
-                                                                                          : "data_offsets"));
-    }
-    check_size(info);
-    return info;
-  }
-
-  void read_dtype(TensorInfo& info) {
-    want(JsonReader::Kind::string, "a string");
-    info.dtype = json_.string();
-    if (find_dtype(info.dtype) == nullptr)
-      fail("a dtype of the format, like F32 or BF16", "\"" + info.dtype + "\"");
-  }
-
-  std::uint64_t read_size(std::uint64_t largest) {
-    want(JsonReader::Kind::number, "integers");
-    const std::string_view text = json_.number();
-    const std::optional<std::uint64_t> value = json_unsigned(text);
-    if (!value || *value > largest) {
-      fail("integers from 0 to " + std::to_string(largest), std::string(text.substr(0, 40)));
-    }
-    return *value;
-  }
-
-  void read_shape(TensorInfo& info) {
-    want(JsonReader::Kind::array, "an array of sizes");
-    for (json_.begin_array(); json_.next_element();) {
-      info.shape.push_back(static_cast<std::int64_t>(read_size(INT64_MAX)));
+// Member by member, as a tree of the largest header would take gigabytes.
+SafetensorsHeader read_members(const std::string& where, std::string_view text) {
+  SafetensorsHeader header;
+  JsonReader json(where, text);
+  std::unordered_set<std::string> names;
+  std::string name;
+  for (json.begin_object(); json.next_key(name);) {
+    if (!names.insert(name).second) json.fail("every name once", json_shown(name) + " twice");
+    const Json value = json.value();
+    const JsonField field(value, where + ": \"" + name + "\"");
+    if (name == kMetadataName) {
+      field.each_member([&](const std::string& key, const JsonField& text) {
+        header.metadata.emplace(key, text.string());
+      });
+    } else {
+      header.tensors.push_back(read_tensor(name, field));
     }
   }
-
-  void read_offsets(TensorInfo& info) {
-    want(JsonReader::Kind::array, "an array [begin, end]");
-    std::uint64_t offsets[2] = {0, 0};
-    std::size_t count = 0;
-    for (json_.begin_array(); json_.next_element(); ++count) {
-      const std::uint64_t offset = read_size(UINT64_MAX);
-      if (count < 2) offsets[count] = offset;
-    }
-    if (count != 2) fail("an array [begin, end]", std::to_string(count) + " integers");
-    info.begin = offsets[0];
-    info.end = offsets[1];
-    if (info.end < info.begin) {
-      fail("begin <= end", std::to_string(info.begin) + " and " + std::to_string(info.end));
-    }
-  }
-
-  void check_size(const TensorInfo& info) {
-    std::uint64_t bits = 1;
-    bool fits = true;
-    for (const std::int64_t size : info.shape) {
-      fits = fits && !__builtin_mul_overflow(bits, static_cast<std::uint64_t>(size), &bits);
-    }
-    fits = fits && !__builtin_mul_overflow(bits, find_dtype(info.dtype)->bits, &bits);
-    if (!fits) fail("a shape whose product fits 64 bits", "a larger one");
-    if (bits % 8 != 0) fail("a shape that fills whole bytes", std::to_string(bits) + " bits");
-    if (bits / 8 != info.end - info.begin) {
-      fail("data_offsets that span the " + std::to_string(bits / 8) + " bytes of its dtype and shape",
-           std::to_string(info.end - info.begin) + " bytes");
-    }
-  }
-
-  JsonReader json_;
-  const std::string& where_;
-  std::optional<std::string_view> name_;
-  std::string_view field_;
-};
+  json.finish();
+  return header;
+}
 
 // Checks that each byte belongs to exactly one tensor, from the first to the last byte.
 void check_offsets(const std::string& where, const std::vector<TensorInfo>& tensors,
@@ -209,7 +138,7 @@ SafetensorsHeader read_safetensors_header(const std::string& where, std::string_
     throw Error(header_where +
                 ": expected JSON that starts with \"{\", got something else (not a safetensors file?)");
   }
-  SafetensorsHeader header = HeaderReader(header_where, text).read();
+  SafetensorsHeader header = read_members(header_where, text);
   std::stable_sort(header.tensors.begin(), header.tensors.end(),
                    [](const TensorInfo& a, const TensorInfo& b) {
                      return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;

@@ -2,7 +2,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "core/json_reader.h"
+#include "core/json_field.h"
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/io/safetensors.h"
@@ -20,45 +20,23 @@ struct Index {
 };
 
 // An index may only name files in its own folder: "../x" would read files that the user did not choose.
-void check_shard_name(const std::string& where, const std::string& tensor, const std::string& shard) {
-  const bool plain = !shard.empty() && shard != "." && shard != ".." &&
-                     shard.find('/') == std::string::npos && shard.find('\\') == std::string::npos &&
-                     shard.find('\0') == std::string::npos;
-  if (!plain) {
-    throw Error(where + ": weight_map: \"" + tensor +
-                "\": expected the name of a file in the same directory, got \"" + shard + "\"");
-  }
-}
-
-void read_weight_map(JsonReader& json, Index& index) {
-  std::set<std::string> seen;
-  std::string tensor;
-  for (json.begin_object(); json.next_key(tensor);) {
-    const std::string shard = json.string();
-    check_shard_name(json.where(), tensor, shard);
-    if (!index.owner.emplace(tensor, shard).second)
-      json.fail("every tensor once", "\"" + tensor + "\" twice");
-    if (seen.insert(shard).second) index.shards.push_back(shard);
-  }
+bool is_plain_name(const std::string& shard) {
+  return !shard.empty() && shard != "." && shard != ".." && shard.find('/') == std::string::npos &&
+         shard.find('\\') == std::string::npos && shard.find('\0') == std::string::npos;
 }
 
 Index read_index(const std::filesystem::path& path) {
-  const std::string text = read_regular_file(path, file_limits::kTensorHeader);
-  JsonReader json(path.string(), text);
+  const Json json = parse_json(read_regular_file(path, file_limits::kTensorHeader), path.string());
+  const JsonField map = JsonField(json, path.string()).at("weight_map");
   Index index;
-  std::string key;
-  bool found = false;
-  for (json.begin_object(); json.next_key(key);) {
-    if (key != "weight_map") {
-      json.skip();
-      continue;
-    }
-    if (found) json.fail("one weight_map", "two");
-    found = true;
-    read_weight_map(json, index);
-  }
-  json.finish();
-  if (!found || index.owner.empty()) throw Error(path.string() + ": weight_map not found, or empty");
+  std::set<std::string> seen;
+  map.each_member([&](const std::string& tensor, const JsonField& field) {
+    const std::string& shard = field.string();
+    if (!is_plain_name(shard)) field.fail("the name of a file in the same directory");
+    index.owner.emplace(tensor, shard);
+    if (seen.insert(shard).second) index.shards.push_back(shard);
+  });
+  if (index.owner.empty()) map.fail("tensors and their files");
   return index;
 }
 

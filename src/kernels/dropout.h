@@ -12,12 +12,4 @@ namespace heed::kernels {
 template <class T>
 void dropout(const T* x, T* y, std::int64_t n, double p, RandomStream random);
 
-/// y[i] = residual[i] + dropout(x)[i]. y may be x or residual.
-template <class T>
-void dropout_add(const T* x, const T* residual, T* y, std::int64_t n, double p, RandomStream random);
-
-/// y[i] = low + (high - low) * random.uniform(i), computed in T.
-template <class T>
-void uniform(T* y, std::int64_t n, double low, double high, RandomStream random);
-
 }  // namespace heed::kernels

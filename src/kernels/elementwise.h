@@ -43,9 +43,6 @@ void mul(const T* a, const T* b, T* y, const Broadcast& shape);
 template <class T>
 void div(const T* a, const T* b, T* y, const Broadcast& shape);
 
-/// y[i] = value.
-template <class T>
-void fill(T value, T* y, std::int64_t n);
 /// y[i] = a[i] * s.
 template <class T>
 void scale(const T* a, T s, T* y, std::int64_t n);

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/gemm.h"
+
 namespace heed::kernels {
 
 /// Stands for "no padding index": no row has it.
@@ -14,14 +16,23 @@ inline constexpr std::int64_t kNoIndex = -1;
 std::int64_t first_outside(const std::int64_t* ids, std::int64_t count, std::int64_t limit,
                            std::int64_t allowed);
 
-/// y[i, :] = factor * table[ids[i], :]; table: [vocab, d], y: [count, d].
+/// Which rows of a table [vocab, d].
+struct RowLookup {
+  const std::int64_t* ids = nullptr;  // [count]
+  std::int64_t count = 0;
+  std::int64_t d = 0;
+};
+
+/// y[i, :] = factor * table[ids[i], :]; y: [count, d].
 template <class T>
-void embedding(const T* table, const std::int64_t* ids, T factor, T* y, std::int64_t count, std::int64_t d);
+void embedding(const T* table, const RowLookup& rows, T factor, T* y);
+/// The same for a matrix [vocab, d] in the form in which it is stored, widened to f32.
+void lookup_rows(const StoredMatrix& table, const RowLookup& rows, float factor, float* y);
 
 /// dtable[ids[i], :] += factor * dy[i, :] in the order of i, except where ids[i] == padding_index. dtable:
 /// [vocab, d], accumulated into.
 template <class T>
-void embedding_backward(const T* dy, const std::int64_t* ids, T factor, T* dtable, std::int64_t count,
-                        std::int64_t d, std::int64_t padding_index);
+void embedding_backward(const T* dy, const RowLookup& rows, T factor, T* dtable,
+                        std::int64_t padding_index = kNoIndex);
 
 }  // namespace heed::kernels

@@ -9,10 +9,20 @@ namespace heed::kernels {
 /// With p = softmax(logits) and V classes, the loss of a row with target t is
 ///   (1 - smoothing) * -log p[t] + smoothing / V * sum_v -log p[v] + z_loss * logsumexp(logits)^2.
 /// Smoothing is PyTorch's (Szegedy et al. 2016); the z-loss is that of PaLM (Chowdhery et al. 2022).
-struct CrossEntropy {
+struct CrossEntropyOptions {
   double smoothing = 0;
   double z_loss = 0;
   std::int64_t ignore_index = -100;
+};
+
+/// What forward and backward read.
+template <class T>
+struct CrossEntropy {
+  const T* logits = nullptr;              // [rows, vocab]
+  const std::int64_t* targets = nullptr;  // [rows]
+  std::int64_t rows = 0;
+  std::int64_t vocab = 0;
+  CrossEntropyOptions options;
 };
 
 /// Sum of the losses, and the number of rows that counted.
@@ -21,21 +31,18 @@ struct CrossEntropySum {
   std::int64_t count = 0;
 };
 
-/// logits: [rows, vocab]; losses and logsumexp: [rows], each may be null.
+/// losses and logsumexp: [rows], each may be null.
 template <class T>
-CrossEntropySum cross_entropy(const T* logits, const std::int64_t* targets, T* losses, T* logsumexp,
-                              std::int64_t rows, std::int64_t vocab, const CrossEntropy& options);
+CrossEntropySum cross_entropy(const CrossEntropy<T>& args, T* losses, T* logsumexp);
 
-/// dlogits[r, v] = dlosses[r] * d losses[r] / d logits[r, v]. dlogits may be logits.
+/// dlogits[r, v] = dlosses[r] * d losses[r] / d logits[r, v]. dlogits may be the logits.
 template <class T>
-void cross_entropy_backward(const T* logits, const std::int64_t* targets, const T* logsumexp,
-                            const T* dlosses, T* dlogits, std::int64_t rows, std::int64_t vocab,
-                            const CrossEntropy& options);
+void cross_entropy_backward(const CrossEntropy<T>& args, const T* logsumexp, const T* dlosses, T* dlogits);
 
-/// Forward and backward in one pass over memory: returns the sum and overwrites logits by
-/// scale * d loss / d logits. For a projection and its loss computed together over chunks of rows.
+/// Forward and backward in one pass over memory: returns the sum and overwrites the logits, whose address
+/// `logits` is, by scale * d loss / d logits. For a projection and its loss computed together over chunks of
+/// rows.
 template <class T>
-CrossEntropySum cross_entropy_in_place(T* logits, const std::int64_t* targets, T scale, std::int64_t rows,
-                                       std::int64_t vocab, const CrossEntropy& options);
+CrossEntropySum cross_entropy_in_place(const CrossEntropy<T>& args, T* logits, T scale);
 
 }  // namespace heed::kernels

@@ -8,33 +8,36 @@
 
 namespace heed::kernels {
 
-/// Arguments of layer_norm. Null marks what is optional.
+/// Arguments of both norms. Null marks what is optional.
 template <class T>
-struct LayerNorm {
+struct Norm {
   std::int64_t rows = 0;
   std::int64_t d = 0;
   double eps = 1e-5;
   const T* x = nullptr;         // [rows, d]
-  const T* residual = nullptr;  // [rows, d], optional: s = x + residual is normalised instead of x
+  const T* residual = nullptr;  // [rows, d], optional: s = x + residual is normalized instead of x
   const T* weight = nullptr;    // [d], optional (1)
   const T* bias = nullptr;      // [d], optional (0)
   T* y = nullptr;               // [rows, d]
   T* sum = nullptr;             // [rows, d], s; required with residual. May be x or residual
-  T* mean = nullptr;            // [rows], optional (backward needs it)
+  T* mean = nullptr;            // [rows], of layer_norm, optional (backward needs it)
   T* rstd = nullptr;            // [rows], optional (backward needs it)
 };
 /// y = (s - mean(s)) * rstd * weight + bias, rstd = 1 / sqrt(mean((s - mean)^2) + eps).
 template <class T>
-void layer_norm(const LayerNorm<T>& args);
-
-/// Arguments of layer_norm_backward. Null marks what is optional.
+void layer_norm(const Norm<T>& args);
+/// y = s * rstd * weight + bias, rstd = 1 / sqrt(mean(s^2) + eps).
 template <class T>
-struct LayerNormBackward {
+void rms_norm(const Norm<T>& args);
+
+/// Arguments of the backward pass of both. Null marks what is optional.
+template <class T>
+struct NormBackward {
   std::int64_t rows = 0;
   std::int64_t d = 0;
-  const T* x = nullptr;       // [rows, d], what was normalised (the sum, if there was a residual)
+  const T* x = nullptr;       // [rows, d], what was normalized (the sum, if there was a residual)
   const T* weight = nullptr;  // [d], optional
-  const T* mean = nullptr;    // [rows]
+  const T* mean = nullptr;    // [rows], of layer_norm; null for rms_norm
   const T* rstd = nullptr;    // [rows]
   const T* dy = nullptr;      // [rows, d]
   const T* dsum = nullptr;    // [rows, d], optional: gradient that reaches s by another way; added to dx
@@ -43,39 +46,6 @@ struct LayerNormBackward {
   T* dbias = nullptr;         // [d], optional, overwritten
 };
 template <class T>
-void layer_norm_backward(const LayerNormBackward<T>& args);
-
-/// Arguments of rms_norm. Null marks what is optional.
-template <class T>
-struct RmsNorm {
-  std::int64_t rows = 0;
-  std::int64_t d = 0;
-  double eps = 1e-6;
-  const T* x = nullptr;         // [rows, d]
-  const T* residual = nullptr;  // [rows, d], optional: s = x + residual is normalised instead of x
-  const T* weight = nullptr;    // [d], optional (1)
-  T* y = nullptr;               // [rows, d]
-  T* sum = nullptr;             // [rows, d], s; required with residual. May be x or residual
-  T* rstd = nullptr;            // [rows], optional (backward needs it)
-};
-/// y = s * rstd * weight, rstd = 1 / sqrt(mean(s^2) + eps).
-template <class T>
-void rms_norm(const RmsNorm<T>& args);
-
-/// Arguments of rms_norm_backward; members as in LayerNormBackward.
-template <class T>
-struct RmsNormBackward {
-  std::int64_t rows = 0;
-  std::int64_t d = 0;
-  const T* x = nullptr;
-  const T* weight = nullptr;
-  const T* rstd = nullptr;
-  const T* dy = nullptr;
-  const T* dsum = nullptr;
-  T* dx = nullptr;
-  T* dweight = nullptr;
-};
-template <class T>
-void rms_norm_backward(const RmsNormBackward<T>& args);
+void norm_backward(const NormBackward<T>& args);
 
 }  // namespace heed::kernels

@@ -1,4 +1,4 @@
-// One step of an optimiser over a flat array of parameters, in one pass over memory.
+// One step of AdamW over a flat array of parameters, in one pass over memory.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,5 @@ struct AdamW {
 /// eps). The order of operations is that of torch.optim.AdamW.
 template <class T>
 void adamw(T* param, const T* grad, T* m, T* v, std::int64_t n, const AdamW& options);
-
-/// Settings of one step of gradient descent with momentum.
-struct Sgd {
-  double lr = 1e-2;
-  double momentum = 0;
-  double weight_decay = 0;  // added to the gradient, not decoupled
-  double grad_scale = 1;
-};
-/// g = grad_scale * grad + weight_decay * param; velocity = momentum * velocity + g; param -= lr * velocity.
-/// velocity starts as 0; it may be null if momentum is 0.
-template <class T>
-void sgd(T* param, const T* grad, T* velocity, std::int64_t n, const Sgd& options);
 
 }  // namespace heed::kernels

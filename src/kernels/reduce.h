@@ -6,33 +6,32 @@
 
 namespace heed::kernels {
 
+/// The axis n of x [outer, n, inner].
+struct Axis {
+  std::int64_t outer = 1;
+  std::int64_t n = 1;
+  std::int64_t inner = 1;
+};
+
 /// y[outer, inner] = sum of x[outer, n, inner] over n. An empty sum is 0.
 template <class T>
-void sum(const T* x, T* y, std::int64_t outer, std::int64_t n, std::int64_t inner);
-/// y[outer, inner] = mean of x[outer, n, inner] over n. An empty mean is 0.
+void sum(const T* x, T* y, const Axis& axis);
+/// y[outer, inner] = max of x[outer, n, inner] over n; arg its first index. A NaN wins. An empty maximum is
+/// -inf at index 0.
 template <class T>
-void mean(const T* x, T* y, std::int64_t outer, std::int64_t n, std::int64_t inner);
-/// y[outer, inner] = max of x[outer, n, inner] over n; arg (may be null) its first index. A NaN wins. An
-/// empty maximum is -inf at index 0.
+void max(const T* x, T* y, std::int64_t* arg, const Axis& axis);
+/// dx[outer, arg, inner] = dy[outer, inner], `arg` as max gave it; the rest of dx [outer, n, inner] stays.
 template <class T>
-void max(const T* x, T* y, std::int64_t* arg, std::int64_t outer, std::int64_t n, std::int64_t inner);
+void max_backward(const T* dy, const std::int64_t* arg, T* dx, const Axis& axis);
 
 /// index[rows, k]: the places of the k largest of each row of x [rows, n], the largest first, of equal ones
 /// the first; k <= n.
 template <class T>
 void top_k(const T* x, std::int64_t* index, std::int64_t rows, std::int64_t n, std::int64_t k);
 
-/// dx[outer, arg, inner] = dy[outer, inner], `arg` as max gave it; the rest of dx [outer, n, inner] stays.
-template <class T>
-void max_backward(const T* dy, const std::int64_t* arg, T* dx, std::int64_t outer, std::int64_t n,
-                  std::int64_t inner);
-
 /// The sum of x[i]^2, in double throughout.
 template <class T>
 double sum_of_squares(const T* x, std::int64_t n);
-/// The sum of x[i], in double throughout.
-template <class T>
-double sum_all(const T* x, std::int64_t n);
 /// Whether no element is infinite or NaN.
 template <class T>
 bool all_finite(const T* x, std::int64_t n);

@@ -1,4 +1,4 @@
-// Reads and writes adapter_config.json, and matches names of modules.
+// Reads and writes adapter_config.json; names and sizes of modules.
 #include "models/adapter_config.h"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string_view>
 
 #include "files/input_file.h"
 #include "heed/error.h"
@@ -172,6 +173,39 @@ void throw_adapter(const std::filesystem::path& directory) {
 
 std::string base_of_adapter(const std::filesystem::path& directory) {
   return AdapterConfig::load(directory).base;
+}
+
+bool takes_adapter(const TensorRow& row) { return row.target != AdapterTarget::none; }
+
+const AdapterNames& adapter_names(const TensorRow& row) {
+  return row.target == AdapterTarget::token_table ? kTableAdapter : kMapAdapter;
+}
+
+std::string module_of(const std::string& tensor) {
+  constexpr std::string_view kEnd = ".weight";
+  return tensor.ends_with(kEnd) ? tensor.substr(0, tensor.size() - kEnd.size()) : "";
+}
+
+std::string owner_of(const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); }
+
+bool is_within_any(const std::string& module, const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return is_within(module, name); });
+}
+
+bool stored_in_first(const TensorRow& row) {
+  return row.target == AdapterTarget::linear_in_out || row.target == AdapterTarget::token_table;
+}
+std::int64_t size_in(const TensorRow& row) { return row.shape[stored_in_first(row) ? 0 : 1]; }
+std::int64_t size_out(const TensorRow& row) { return row.shape[stored_in_first(row) ? 1 : 0]; }
+
+bool is_within(const std::string& module, const std::string& name) {
+  return ("." + module + ".").find("." + name + ".") != std::string::npos;
+}
+
+void refuse_tied(const std::string& where, const std::string& module, const TensorRow& row) {
+  throw Error(where + ": expected a module with a weight of its own, got " + module +
+              ", which shares its weight (" + row.name + ")");
 }
 
 }  // namespace heed

@@ -1,6 +1,8 @@
-// adapter_config.json, and which modules its targets match.
+// adapter_config.json; which modules its targets match; the modules of a model as adapters name them, and the
+// names of their tensors in PEFT's files.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -11,6 +13,7 @@
 
 #include "heed/io/json.h"
 #include "heed/models/adapter.h"
+#include "models/weights.h"
 
 namespace heed {
 
@@ -51,5 +54,33 @@ struct AdapterConfig {
 /// The text of the file for an adapter of these options, whose base has maps stored as [in, out] or not.
 std::string adapter_config_text(const LoraOptions& options, const std::string& base,
                                 const std::string& task_type, bool fan_in_fan_out);
+
+inline const std::string kAdapterPrefix = "base_model.model.";
+
+/// How the names of an adapter's two matrices end.
+struct AdapterNames {
+  std::string a, b;
+};
+/// base_model.model.MODULE.lora_A.weight [r, in], ....lora_B.weight [out, r]; of a token table
+/// ....lora_embedding_A [r, V], ....lora_embedding_B [D, r].
+inline const AdapterNames kMapAdapter{".lora_A.weight", ".lora_B.weight"},
+    kTableAdapter{".lora_embedding_A", ".lora_embedding_B"};
+const AdapterNames& adapter_names(const TensorRow& row);
+
+/// Whether an adapter can be added to a row: to a linear map or a token table.
+bool takes_adapter(const TensorRow& row);
+/// Whether the weight is [in, out], as a table is with in = V and out = D.
+bool stored_in_first(const TensorRow& row);
+std::int64_t size_in(const TensorRow& row);
+std::int64_t size_out(const TensorRow& row);
+/// The module of a weight; empty for other tensors.
+std::string module_of(const std::string& tensor);
+/// The module to which a tensor belongs.
+std::string owner_of(const std::string& tensor);
+/// Whether `module` is `name` or within it, PEFT's rule for modules_to_save.
+bool is_within(const std::string& module, const std::string& name);
+bool is_within_any(const std::string& module, const std::vector<std::string>& names);
+/// Throws Error for a module whose weight is that of another one.
+[[noreturn]] void refuse_tied(const std::string& where, const std::string& module, const TensorRow& row);
 
 }  // namespace heed

@@ -9,7 +9,6 @@
 #include "heed/error.h"
 #include "heed/io/safetensors.h"
 #include "models/adapter_config.h"
-#include "models/adapter_modules.h"
 #include "models/adapters.h"
 
 namespace heed {
@@ -160,7 +159,7 @@ class LoadedAdapter {
         fail(kAdapterPrefix + halves.module + *end, "not found, though there is its other half");
     }
     HEED_ASSERT(halves.a.size(0) == halves.b.size(1), row.name.c_str());
-    if (config_.ties && row.map == MapKind::table && !row.tied.empty())
+    if (config_.ties && row.target == AdapterTarget::token_table && !row.tied.empty())
       fail(kAdapterPrefix + halves.module + names.a, "expected an adapter of the table alone, got one of " +
                                                          row.tied.front() + " as well (ensure_weight_tying)");
   }

@@ -16,7 +16,6 @@
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
 #include "models/adapter_config.h"
-#include "models/adapter_modules.h"
 
 namespace heed {
 namespace {
@@ -100,7 +99,7 @@ class Choice {
   void choose_all() {
     options_.targets = {};
     for (const TensorRow& row : weights_.rows()) {
-      const bool inner = row.map == MapKind::linear || row.map == MapKind::transposed;
+      const bool inner = row.target == AdapterTarget::linear || row.target == AdapterTarget::linear_in_out;
       if (!inner || row.head || is_whole(row)) continue;
       maps.push_back(&row);
       options_.targets.names.push_back(module_of(row.name));
@@ -139,7 +138,7 @@ class Choice {
 // +-1 / sqrt(in), and B zeros; of a table, A zeros and B normal.
 LoraAdapter new_adapter(const TensorRow& row, std::int64_t rank, RandomStream stream) {
   LoraAdapter adapter{.a = Tensor::zeros({rank, size_in(row)}), .b = Tensor::zeros({size_out(row), rank})};
-  const bool table = row.map == MapKind::table;
+  const bool table = row.target == AdapterTarget::token_table;
   const float limit = 1.0f / std::sqrt(static_cast<float>(size_in(row)));
   Tensor& random = table ? adapter.b : adapter.a;
   float* values = random.data<float>();
@@ -170,7 +169,7 @@ TrainedAdapter train_adapter(Weights& weights, LoraOptions options, const std::s
     const std::string module = kAdapterPrefix + module_of(row->name);
     trained.parameters.push_back({module + adapter_names(*row).a, adapter.a});
     trained.parameters.push_back({module + adapter_names(*row).b, adapter.b});
-    trained.fan_in_fan_out = trained.fan_in_fan_out || row->map == MapKind::transposed;
+    trained.fan_in_fan_out = trained.fan_in_fan_out || row->target == AdapterTarget::linear_in_out;
     add_adapter_to(*row, weights[row->name], std::move(adapter));
   }
   for (const TensorRow* row : choice.whole) {
@@ -189,7 +188,7 @@ void TrainedAdapter::save(const fs::path& directory, DType dtype) const {
 }
 
 void add_adapter_to(const TensorRow& row, const Weight& weight, LoraAdapter adapter) {
-  if (row.map == MapKind::table) return weight.add_row_adapter(std::move(adapter));
+  if (row.target == AdapterTarget::token_table) return weight.add_row_adapter(std::move(adapter));
   weight.add_adapter(std::move(adapter));
 }
 
@@ -202,7 +201,7 @@ void merge_adapters(Weights& weights) {
   }
   for (const TensorRow& row : weights.rows()) {
     const Weight& weight = weights[row.name];
-    const bool table = row.map == MapKind::table;
+    const bool table = row.target == AdapterTarget::token_table;
     const std::vector<LoraAdapter>& adapters = table ? weight.row_adapters() : weight.adapters();
     if (adapters.empty()) continue;
     Tensor sum = weight.tensor().detach().to(DType::f32);

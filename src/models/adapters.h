@@ -7,8 +7,8 @@
 
 #include "heed/models/adapter.h"
 #include "heed/models/model.h"
-#include "heed/models/tensor_table.h"
 #include "heed/random.h"
+#include "models/weights.h"
 
 namespace heed {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "heed/models/model.h"
-#include "models/model_files.h"
+#include "models/weight_builder.h"
 
 namespace heed {
 

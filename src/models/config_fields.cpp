@@ -72,6 +72,7 @@ Activation activation_setting(const Config& json, const char* key, const std::st
 }
 
 void check_heads(const Config& json, const char* key, std::int64_t d_model, std::int64_t heads) {
+  if (heads > kMostHeads) json.fail(key, "at most " + std::to_string(kMostHeads) + " heads");
   if (d_model % heads != 0) {
     json.fail(key,
               std::string("a number of heads that divides the model dimension ") + std::to_string(d_model));

@@ -13,7 +13,10 @@
 
 namespace heed {
 
-/// A number of layers: at most 1000, as every layer has rows in the table before a file is looked at.
+/// The most positions for which tables are made, and the most heads, before a file is looked at.
+inline constexpr std::int64_t kMostPositions = 65536, kMostHeads = 65536;
+
+/// A number of layers: at most 1000, as every layer has tensors before a file is looked at.
 std::int64_t layer_count(const Config& json, const char* key, std::int64_t default_value);
 /// The number under `key`, which must lie in [0, 1).
 double probability(const Config& json, const char* key, double default_value);
@@ -33,7 +36,7 @@ std::int64_t integer_or_null(const Config& json, const char* key, std::int64_t w
                              std::int64_t when_absent);
 /// The activation of that name, the value of `key`.
 Activation activation_setting(const Config& json, const char* key, const std::string& name);
-/// Throws Error unless `heads` divides `d_model`.
+/// Throws Error unless `heads` divides `d_model` and is at most kMostHeads.
 void check_heads(const Config& json, const char* key, std::int64_t d_model, std::int64_t heads);
 /// Which layers attend to a window of tokens only: those that `layer_types` calls sliding_attention, or,
 /// without that key, those of `default_value`, one for each layer.

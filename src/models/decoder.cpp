@@ -44,13 +44,13 @@ void keep_apart(const Tensor& document_starts, Pass& pass) {
 
 class AssembledDecoder final : public Assembled<DecoderModel> {
  public:
-  AssembledDecoder(ModelFiles files, DecoderParts parts, const DecoderFacts& facts)
-      : Assembled(std::move(files)), parts_(std::move(parts)), facts_(facts) {}
+  AssembledDecoder(ModelFiles files, DecoderParts parts, const DecoderTraits& traits)
+      : Assembled(std::move(files)), parts_(std::move(parts)), traits_(traits) {}
 
-  std::optional<std::int64_t> max_positions() const override { return facts_.max_positions; }
-  std::optional<std::int64_t> trained_positions() const override { return facts_.trained_positions; }
+  std::optional<std::int64_t> max_positions() const override { return traits_.max_positions; }
+  std::optional<std::int64_t> trained_positions() const override { return traits_.trained_positions; }
   std::int64_t vocab_size() const override { return parts_.embeddings.tokens.table.size(0); }
-  bool rows_are_independent() const override { return facts_.rows_are_independent; }
+  bool rows_are_independent() const override { return traits_.rows_are_independent; }
   std::optional<ReadOut> read_out() const override {
     return parts_.output.weight.defined() ? std::optional(parts_.read_out()) : std::nullopt;
   }
@@ -73,7 +73,7 @@ class AssembledDecoder final : public Assembled<DecoderModel> {
   void check_output() const;
 
   DecoderParts parts_;
-  DecoderFacts facts_;
+  DecoderTraits traits_;
 };
 
 void AssembledDecoder::check_output() const {
@@ -101,7 +101,7 @@ Tensor AssembledDecoder::loss(const Tensor& ids, const Tensor& labels, const Cro
 TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOptions& options,
                                     Context& context) const {
   std::set<std::string> others{"labels"};
-  if (facts_.takes_position_ids) others.insert("position_ids");
+  if (traits_.takes_position_ids) others.insert("position_ids");
   const auto [ids, mask] = token_inputs(inputs, vocab_size(), others);
   const Tensor labels = optional_ids(inputs, "labels", &ids.shape());
   const Tensor position_ids = optional_ids(inputs, "position_ids", &ids.shape());
@@ -157,23 +157,14 @@ Tensor DecoderParts::logits(const Tensor& hidden, Context& context) const {
   return all;
 }
 
-std::unique_ptr<Model> assemble_decoder(ModelFiles files, DecoderParts parts, const DecoderFacts& facts) {
-  return std::make_unique<AssembledDecoder>(std::move(files), std::move(parts), facts);
+std::unique_ptr<Model> assemble_decoder(ModelFiles files, DecoderParts parts, const DecoderTraits& traits) {
+  return std::make_unique<AssembledDecoder>(std::move(files), std::move(parts), traits);
 }
 
 bool is_headless(const Config& json) {
   const std::vector<std::string> architectures = json.strings("architectures");
   const std::string architecture = architectures.empty() ? "" : architectures.front();
   return architecture.ends_with("Model") && !architecture.ends_with("LMHeadModel");
-}
-
-void add_output(TensorTable& table, bool headless, const std::string& name, const Shape& shape) {
-  if (headless) {
-    table.ignored_names.push_back(name);
-  } else {
-    table.rows.push_back({name, shape});
-    table.rows.back().map = MapKind::output;
-  }
 }
 
 }  // namespace heed

@@ -9,7 +9,7 @@
 #include "heed/models/model.h"
 #include "heed/nn/stack.h"
 #include "models/embeddings.h"
-#include "models/model_files.h"
+#include "models/weight_builder.h"
 
 namespace heed {
 
@@ -43,13 +43,13 @@ struct DecoderParts {
 };
 
 /// What search and training ask a decoder-only model.
-struct DecoderFacts {
+struct DecoderTraits {
   bool takes_position_ids = true;  // false where positions act on distances alone
   std::optional<std::int64_t> max_positions = {}, trained_positions = {};
   bool rows_are_independent = true;
 };
 
-std::unique_ptr<Model> assemble_decoder(ModelFiles files, DecoderParts parts, const DecoderFacts& facts);
+std::unique_ptr<Model> assemble_decoder(ModelFiles files, DecoderParts parts, const DecoderTraits& traits);
 
 /// Starts decoding. With `memory` [B, S, D] and the mask i64 [B, S] of its positions (or undefined), row b
 /// attends to memory[b]. `parts` must outlive the result.
@@ -58,7 +58,5 @@ std::unique_ptr<Decoding> start_decoding(const DecoderParts& parts, std::int64_t
 
 /// Whether the config's `architectures` names a decoder without its head (LlamaModel).
 bool is_headless(const Config& json);
-/// Adds the row of an output map that is not tied to the embedding. A headless model does not read it.
-void add_output(TensorTable& table, bool headless, const std::string& name, const Shape& shape);
 
 }  // namespace heed

@@ -171,6 +171,45 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
   return outputs;
 }
 
+// The output of a masked_lm head: NAME.weight, tied to the words or not, and its bias, which may have a name
+// of its own besides NAME.bias.
+Linear take_vocabulary_head(const EncoderConfig& c, const EncoderHeads& heads, WeightBuilder& w) {
+  const std::string own = heads.masked_lm.output + ".bias";
+  const std::string bias = heads.output_bias.empty() ? own : heads.output_bias;
+  TensorRow row{.name = bias, .shape = {c.vocab_size}, .init = Init::zeros};
+  Linear part{w.output(vocabulary_output(c, heads), c.vocab_size, c.d_embedding), {}};
+  if (bias != own) {
+    if (c.tied) {
+      row.tied.push_back(own);
+    } else {  // such files hold both biases, though only the output map's own is added
+      w.take({.name = bias, .shape = row.shape, .init = Init::zeros, .trained = false, .required = false});
+      row.name = own;
+      row.aliases.push_back(bias);
+    }
+  }
+  if (!heads.output_has_bias) return part;
+  w.take(row);
+  part.bias = w[own];
+  return part;
+}
+
+// The names that the heads may have in a file, with the prefix of the body or without it.
+void ignore_heads(const EncoderConfig& c, const EncoderHeads& heads, WeightBuilder& w) {
+  std::vector<std::string> maps = heads.unused, names{"embeddings.position_ids", "embeddings.token_type_ids"};
+  for (const HeadMaps* head : {&heads.masked_lm, &heads.sequence, &heads.token, &heads.span})
+    maps.insert(maps.end(), {head->dense, head->norm, head->output});
+  for (const std::string& map : maps) {
+    if (map.empty()) continue;
+    const std::string name = map.starts_with(heads.prefix) ? map.substr(heads.prefix.size()) : map;
+    names.insert(names.end(), {name + ".weight", name + ".bias"});
+  }
+  if (!heads.output_bias.empty()) names.push_back(heads.output_bias);
+  for (const std::string& name : names) {
+    w.ignore(name);
+    if (c.head != EncoderHead::none) w.ignore(heads.prefix + name);
+  }
+}
+
 EncoderHead head_of(const Config& json, const std::string& architecture) {
   const EncoderHead head = encoder_head_named(architecture);
   const bool bare = architecture.ends_with("Model") && !architecture.ends_with("LMHeadModel");
@@ -221,36 +260,53 @@ Tensor EncoderHeadParts::features(const Tensor& x, Context& context) const {
   return apply_dropout(result, dropout, context);
 }
 
-std::unique_ptr<Model> assemble_encoder(const EncoderConfig& config, ModelFiles files, EncoderParts parts) {
-  return std::make_unique<AssembledEncoder>(config, std::move(files), std::move(parts));
+const HeadMaps& EncoderHeads::of(EncoderHead head) const {
+  if (head == EncoderHead::masked_lm) return masked_lm;
+  if (head == EncoderHead::sequence) return sequence;
+  return head == EncoderHead::token ? token : span;
 }
 
-void add_other_names(TensorTable& table, const std::string& prefix, const std::vector<std::string>& unused) {
-  const bool bare = !table.rows.front().name.starts_with(prefix);
-  if (!bare) table.prefix = prefix;
-  const auto all_names = [&](const std::string& name) {
-    constexpr std::string_view weight = "LayerNorm.weight", bias = "LayerNorm.bias";
-    std::vector<std::string> names{name};
-    if (name.ends_with(weight)) names.push_back(name.substr(0, name.size() - 6) + "gamma");
-    if (name.ends_with(bias)) names.push_back(name.substr(0, name.size() - 4) + "beta");
-    for (std::size_t i = 0, given = names.size(); bare && i < given; ++i) names.push_back(prefix + names[i]);
-    return names;
-  };
-  std::set<std::string> read;
-  for (TensorRow& row : table.rows) {
-    for (const std::string& name : all_names(row.name)) {
-      if (name != row.name) row.aliases.push_back(name);
-    }
-    read.insert(row.name);
-    read.insert(row.tied.begin(), row.tied.end());
-    read.insert(row.aliases.begin(), row.aliases.end());
+std::string begin_body(const EncoderConfig& c, const EncoderHeads& heads, WeightBuilder& w) {
+  const bool bare = c.head == EncoderHead::none;
+  if (bare) w.set_body_prefix(heads.prefix);
+  if (!bare) w.set_prefix(heads.prefix);
+  return bare ? "" : heads.prefix;
+}
+
+OutputMap vocabulary_output(const EncoderConfig& c, const EncoderHeads& heads) {
+  return {heads.masked_lm.output + ".weight", c.tied && c.head == EncoderHead::masked_lm};
+}
+
+std::optional<Linear> take_pooler(const EncoderConfig& c, WeightBuilder& w, const std::string& name) {
+  if (c.head != EncoderHead::none || !w.has(name + ".weight")) return std::nullopt;
+  return w.linear(name, c.d_model, c.d_model);
+}
+
+std::optional<EncoderHeadParts> take_head(const EncoderConfig& c, const EncoderHeads& heads,
+                                          WeightBuilder& w) {
+  w.begin_head(c.architecture);
+  ignore_heads(c, heads, w);
+  if (c.head == EncoderHead::none) return std::nullopt;
+  const HeadMaps& head = heads.of(c.head);
+  const bool words = c.head == EncoderHead::masked_lm;
+  const std::int64_t out = words ? c.d_embedding : c.d_model;
+  EncoderHeadParts parts;
+  parts.first_dropout = head.first_dropout;
+  parts.activation = head.activation;
+  parts.dropout = head.dropout;
+  if (!head.dense.empty()) parts.dense = w.linear(head.dense, out, c.d_model, heads.dense_bias);
+  if (!head.norm.empty()) parts.norm = w.layer_norm(head.norm, out, c.norm_eps, heads.norm_bias);
+  if (words) {
+    parts.output = take_vocabulary_head(c, heads, w);
+  } else {
+    const auto labels = static_cast<std::int64_t>(c.labels.size());
+    parts.output = w.linear(head.output, c.head == EncoderHead::span ? 2 : labels, c.d_model);
   }
-  for (const std::string& name : unused) {
-    for (const std::string& one : all_names(name)) {
-      if (!read.contains(one)) table.ignored_names.push_back(one);
-      if (!bare && !read.contains(prefix + one)) table.ignored_names.push_back(prefix + one);
-    }
-  }
+  return parts;
+}
+
+std::unique_ptr<Model> assemble_encoder(const EncoderConfig& config, ModelFiles files, EncoderParts parts) {
+  return std::make_unique<AssembledEncoder>(config, std::move(files), std::move(parts));
 }
 
 }  // namespace heed

@@ -1,5 +1,7 @@
 // The encoder that families assemble: embeddings, a stack of layers, a pooler and a head. A family's `parse`
-// fills an EncoderConfig, its `build` the parts; forward, loss and encode are the same for all.
+// fills an EncoderConfig, its `build` the parts; forward, loss and encode are the same for all. A family
+// names the tensors and settings of its heads in an EncoderHeads; how a head is made of them is the same for
+// all.
 #pragma once
 
 #include <memory>
@@ -9,10 +11,9 @@
 
 #include "heed/io/json.h"
 #include "heed/models/model.h"
-#include "heed/models/tensor_table.h"
 #include "heed/nn/stack.h"
 #include "models/embeddings.h"
-#include "models/model_files.h"
+#include "models/weight_builder.h"
 
 namespace heed {
 
@@ -73,10 +74,42 @@ struct EncoderParts {
 /// The head that an architecture (BertForMaskedLM) names by its ending; none for any other name.
 EncoderHead encoder_head_named(const std::string& architecture);
 
-std::unique_ptr<Model> assemble_encoder(const EncoderConfig& config, ModelFiles files, EncoderParts parts);
+/// One head by the names of its tensors: output(dropout(norm(activation(dense(first_dropout(x)))))). A head
+/// without dense map or norm has no name for it.
+struct HeadMaps {
+  double first_dropout = 0.0;
+  std::string dense = "";
+  Activation activation = Activation::none;
+  std::string norm = "";
+  double dropout = 0.0;
+  std::string output = "";
+};
 
-/// Lets every row be found with the prefix or without it, and every norm under its first names gamma and
-/// beta. `unused` are tensors of other heads and buffers, which a file may contain and which are not read.
-void add_other_names(TensorTable& table, const std::string& prefix, const std::vector<std::string>& unused);
+struct EncoderHeads {
+  std::string prefix;            ///< of the names of the body below a head; those of a bare model have none
+  HeadMaps masked_lm = {};       ///< its output map may be tied to the word embedding
+  std::string output_bias = "";  ///< of masked_lm, where it is not `output`.bias; see take_vocabulary_head
+  HeadMaps sequence = {};
+  HeadMaps token = {.output = "classifier"};
+  HeadMaps span = {.output = "qa_outputs"};
+  bool dense_bias = true, norm_bias = true, output_has_bias = true;
+  std::vector<std::string> unused = {};  ///< other maps that files may have and that are not read
+
+  const HeadMaps& of(EncoderHead head) const;
+};
+
+/// Begins the walk of an encoder: the prefix of the body's names, which is that of `heads` below a head and
+/// nothing without one. Files of either kind can be read.
+std::string begin_body(const EncoderConfig& config, const EncoderHeads& heads, WeightBuilder& w);
+/// The output map of a masked_lm head, to which the word embedding may be tied.
+OutputMap vocabulary_output(const EncoderConfig& config, const EncoderHeads& heads);
+/// NAME of a model without head, if its file has one.
+std::optional<Linear> take_pooler(const EncoderConfig& config, WeightBuilder& w, const std::string& name);
+/// Ends the walk: the config's head (none for a bare model). Every name of the other heads is ignored in
+/// files.
+std::optional<EncoderHeadParts> take_head(const EncoderConfig& config, const EncoderHeads& heads,
+                                          WeightBuilder& w);
+
+std::unique_ptr<Model> assemble_encoder(const EncoderConfig& config, ModelFiles files, EncoderParts parts);
 
 }  // namespace heed

@@ -12,20 +12,20 @@ namespace {
 
 class AssembledEncoderDecoder final : public Assembled<EncoderDecoderModel> {
  public:
-  AssembledEncoderDecoder(ModelFiles files, EncoderDecoderParts parts, const EncoderDecoderFacts& facts)
-      : Assembled(std::move(files)), parts_(std::move(parts)), facts_(facts) {}
+  AssembledEncoderDecoder(ModelFiles files, EncoderDecoderParts parts, const EncoderDecoderTraits& traits)
+      : Assembled(std::move(files)), parts_(std::move(parts)), traits_(traits) {}
 
-  std::optional<std::int64_t> max_positions() const override { return facts_.max_positions; }
-  std::int64_t vocab_size() const override { return facts_.vocab_size; }
+  std::optional<std::int64_t> max_positions() const override { return traits_.max_positions; }
+  std::int64_t vocab_size() const override { return traits_.vocab_size; }
   bool takes_features() const override { return parts_.audio.has_value(); }
-  std::int64_t decoder_start_id() const override { return facts_.decoder_start_id; }
-  std::int64_t pad_id() const override { return facts_.pad_id; }
-  std::int64_t eos_id() const override { return facts_.eos_id; }
+  std::int64_t decoder_start_id() const override { return traits_.decoder_start_id; }
+  std::int64_t pad_id() const override { return traits_.pad_id; }
+  std::int64_t eos_id() const override { return traits_.eos_id; }
   std::optional<ReadOut> read_out() const override { return parts_.decoder.read_out(); }
 
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
   Tensor decoder_inputs(const Tensor& labels, std::int64_t ignored) const override {
-    return shifted_right(labels, ignored, facts_);
+    return shifted_right(labels, ignored, traits_);
   }
   Tensor loss(const SourceBatch& source, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override;
@@ -42,7 +42,7 @@ class AssembledEncoderDecoder final : public Assembled<EncoderDecoderModel> {
                 const Tensor& memory_mask, Context& context) const;
 
   EncoderDecoderParts parts_;
-  EncoderDecoderFacts facts_;
+  EncoderDecoderTraits traits_;
 };
 
 Tensor AssembledEncoderDecoder::hidden(const Tensor& ids, const AttentionOptions& self, const Tensor& memory,
@@ -82,7 +82,7 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
                                            Context& context) const {
   const SourceBatch source = source_of(inputs);
   const auto [target, target_mask, labels] =
-      target_inputs(inputs, source.size(), parts_.decoder.embeddings.tokens.table.size(0), facts_);
+      target_inputs(inputs, source.size(), parts_.decoder.embeddings.tokens.table.size(0), traits_);
 
   Collector collector(context, options);
   collector.listen(parts_.encoder, "encoder_");
@@ -101,7 +101,7 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
 
 }  // namespace
 
-Tensor shifted_right(const Tensor& labels, std::int64_t ignored, const EncoderDecoderFacts& facts) {
+Tensor shifted_right(const Tensor& labels, std::int64_t ignored, const EncoderDecoderTraits& traits) {
   if (labels.rank() != 2 || labels.dtype() != DType::i64)
     throw Error("labels: expected i64[B, T], got " + labels.str());
   Tensor shifted = Tensor::empty(labels.shape(), DType::i64);
@@ -109,11 +109,11 @@ Tensor shifted_right(const Tensor& labels, std::int64_t ignored, const EncoderDe
   const Tensor dense = labels.contiguous();
   const std::int64_t* from = dense.data<std::int64_t>();
   std::int64_t* to = shifted.data<std::int64_t>();
-  const auto read = [&](std::int64_t label) { return label == ignored ? facts.pad_id : label; };
-  const auto absent = [&](std::int64_t label) { return label == ignored || label == facts.pad_id; };
+  const auto read = [&](std::int64_t label) { return label == ignored ? traits.pad_id : label; };
+  const auto absent = [&](std::int64_t label) { return label == ignored || label == traits.pad_id; };
   for (std::int64_t b = 0; b < labels.size(0); ++b, from += length, to += length) {
-    to[0] = facts.decoder_start_id;
-    if (facts.starts_with_last_label) {
+    to[0] = traits.decoder_start_id;
+    if (traits.starts_with_last_label) {
       const auto count = length - std::count_if(from, from + length, absent);
       // Without a token in the row, the one before the first is its last, as transformers takes it.
       to[0] = read(from[count > 0 ? count - 1 : length - 1]);
@@ -124,14 +124,14 @@ Tensor shifted_right(const Tensor& labels, std::int64_t ignored, const EncoderDe
 }
 
 TargetInputs target_inputs(const TensorMap& inputs, std::int64_t batch, std::int64_t vocab,
-                           const EncoderDecoderFacts& facts) {
+                           const EncoderDecoderTraits& traits) {
   TargetInputs target{optional_ids(inputs, "decoder_input_ids", nullptr), {}, {}};
   target.labels = optional_ids(inputs, "labels", nullptr);
   if (!target.ids.defined() && !target.labels.defined())
     throw Error(
         "forward: expected an input decoder_input_ids or labels, got neither (the decoder reads a target)");
   if (!target.ids.defined())
-    target.ids = shifted_right(target.labels, CrossEntropyOptions().ignore_index, facts);
+    target.ids = shifted_right(target.labels, CrossEntropyOptions().ignore_index, traits);
   if (target.ids.size(0) != batch) {
     throw Error("forward: decoder_input_ids: expected a batch of " + std::to_string(batch) + ", got " +
                 target.ids.str());
@@ -155,8 +155,8 @@ Tensor EncoderDecoderParts::encode(const SourceBatch& batch, Context& context) c
 }
 
 std::unique_ptr<Model> assemble_encoder_decoder(ModelFiles files, EncoderDecoderParts parts,
-                                                const EncoderDecoderFacts& facts) {
-  return std::make_unique<AssembledEncoderDecoder>(std::move(files), std::move(parts), facts);
+                                                const EncoderDecoderTraits& traits) {
+  return std::make_unique<AssembledEncoderDecoder>(std::move(files), std::move(parts), traits);
 }
 
 }  // namespace heed

@@ -11,7 +11,6 @@
 #include "heed/nn/stack.h"
 #include "models/decoder.h"
 #include "models/embeddings.h"
-#include "models/model_files.h"
 
 namespace heed {
 
@@ -27,7 +26,7 @@ struct EncoderDecoderParts {
 };
 
 /// What search and training ask an encoder-decoder.
-struct EncoderDecoderFacts {
+struct EncoderDecoderTraits {
   std::int64_t vocab_size = 0;
   std::int64_t pad_id = 0;
   std::int64_t eos_id = 0;
@@ -38,7 +37,7 @@ struct EncoderDecoderFacts {
 };
 
 /// What the decoder reads to predict the labels (EncoderDecoderModel::decoder_inputs).
-Tensor shifted_right(const Tensor& labels, std::int64_t ignored, const EncoderDecoderFacts& facts);
+Tensor shifted_right(const Tensor& labels, std::int64_t ignored, const EncoderDecoderTraits& traits);
 /// What a decoder reads among the named inputs, i64 [B, T]; mask and labels undefined where they are absent.
 struct TargetInputs {
   Tensor ids, mask, labels;
@@ -47,9 +46,9 @@ inline const std::set<std::string> kTargetInputs{"decoder_input_ids", "decoder_a
 /// decoder_input_ids, or what the labels give; decoder_attention_mask and labels. Throws Error unless there
 /// are `batch` rows of ids below `vocab`.
 TargetInputs target_inputs(const TensorMap& inputs, std::int64_t batch, std::int64_t vocab,
-                           const EncoderDecoderFacts& facts);
+                           const EncoderDecoderTraits& traits);
 
 std::unique_ptr<Model> assemble_encoder_decoder(ModelFiles files, EncoderDecoderParts parts,
-                                                const EncoderDecoderFacts& facts);
+                                                const EncoderDecoderTraits& traits);
 
 }  // namespace heed

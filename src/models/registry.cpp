@@ -42,20 +42,20 @@ const Family& family_of(const Config& config) {
   throw Error(config.where() + ": model_type: expected one of " + names + ", got \"" + type + "\"");
 }
 
+std::unique_ptr<Model> build_model(WeightSource source) {
+  const Family& family = family_of(source.config);
+  source.initializer_range = family.initializer_range;
+  return family.build(source);
+}
+
 std::unique_ptr<Model> load_by_config(const Config& config, const fs::path& directory, DType dtype,
                                       const std::vector<AdapterSource>& adapters) {
-  const Family& family = family_of(config);
-  if (adapters.empty()) return family.build(ModelFiles::load(config, directory, dtype, family.table));
-  Generator new_head;
-  ModelFiles files =
-      ModelFiles::load(config, directory, dtype, family.table, family.initializer_range, &new_head);
-  for (const AdapterSource& source : adapters) add_adapter(files.weights, source);
-  for (const std::string& row : files.weights.new_rows()) {
-    if (!files.weights.is_replaced(row))
-      throw Error(directory.string() + ": expected " + row + " in the model or its adapter, got neither (" +
-                  adapters.front().directory.string() + " was trained on a model that has it)");
-  }
-  return family.build(std::move(files));
+  Generator head;  // of which an adapter replaces every row
+  return build_model({.config = config,
+                      .directory = directory,
+                      .dtype = dtype,
+                      .adapters = adapters,
+                      .generator = adapters.empty() ? nullptr : &head});
 }
 
 // The number of labels that an adapter's head predicts, if it holds one.
@@ -137,8 +137,7 @@ std::unique_ptr<Model> load_model_body(const fs::path& directory, DType dtype,
 }
 
 std::unique_ptr<Model> make_model(const Config& config, Generator& generator) {
-  const Family& family = family_of(config);
-  return family.build(ModelFiles::make(config, generator, family.table, family.initializer_range));
+  return build_model({.config = config, .generator = &generator});
 }
 
 std::unique_ptr<EncoderDecoderModel> load_encoder_decoder(const fs::path& directory, DType dtype) {
@@ -162,10 +161,9 @@ std::string class_with_head(const Config& config, const std::string& head) {
 
 std::unique_ptr<EncoderModel> load_encoder(const fs::path& directory, const Config& config,
                                            Generator& new_head) {
-  const Family& family = family_of(config);
-  return of_kind<EncoderModel>(family.build(ModelFiles::load(config, directory, DType::f32, family.table,
-                                                             family.initializer_range, &new_head)),
-                               directory.string(), "an encoder model");
+  return of_kind<EncoderModel>(
+      build_model({.config = config, .directory = directory, .generator = &new_head}), directory.string(),
+      "an encoder model");
 }
 
 std::unique_ptr<DecoderModel> load_decoder(const fs::path& directory, DType dtype) {

@@ -33,7 +33,7 @@ Tensor project_output(const MultiHeadAttention& attention, Tensor heads, Pass& p
 TapPart wanted_scores(const MultiHeadAttention& attention, const Tensor& queries, const Pass& pass);
 
 /// The output projection of what `compute` makes of queries, keys and values [B, H, T, d], which the taps see
-/// before. `compute(AttentionWeights*)` gives [B, H, T, d], and the weights where somebody listens;
+/// before. `compute(AttentionWeights*)` gives [B, H, T, d], and the weights where a tap listens;
 /// `form_scores(AttentionWeights&)` gives the scores, where the kind of attention has a softmax (else
 /// nullptr).
 template <class Compute, class FormScores>

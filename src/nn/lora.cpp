@@ -7,7 +7,7 @@
 #include "heed/ops/embedding.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
-#include "ops/stored_matrix.h"
+#include "ops/weight_product.h"
 
 namespace heed {
 namespace {
@@ -25,10 +25,7 @@ Tensor LoraAdapter::operator()(const Tensor& x) const {
 Tensor LoraAdapter::rows(const Tensor& ids, double factor, std::optional<std::int64_t> padding_id) const {
   const auto chosen = [&] {  // columns of A, as rows
     if (needs_gradient({a})) return embedding(transpose(a, 0, 1).contiguous(), ids, 1.0, padding_id);
-    const std::int64_t r = a.size(0), v = a.size(1);
-    const Tensor stored = a.contiguous();
-    const auto columns = kernels::dense_matrix(stored.raw_data(), DType::f32, v, r, true);
-    return stored_embedding({v, r}, {columns}, ids, 1.0);
+    return stored_embedding(transpose(a.contiguous(), 0, 1), nullptr, ids, 1.0);
   };
   return linear(chosen() * (scale * factor), b);
 }

@@ -12,10 +12,8 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
-#include "kernels/gemm.h"
 #include "ops/attention_scores.h"
-#include "ops/repeated_product.h"
-#include "ops/stored_recurrent.h"
+#include "ops/weight_product.h"
 #include "tensor/leaf.h"
 
 namespace heed {
@@ -31,103 +29,21 @@ Tensor wide_if_recorded(const Tensor& weight) {
 RecurrentResult RecurrentLayer::operator()(const Tensor& x, const RecurrentState& initial,
                                            const RecurrentOptions& options) const {
   const auto ih = weight_ih.packed_for(x), hh = weight_hh.packed_for(x);
-  const RecurrentWeights weights{wide_if_recorded(weight_ih), wide_if_recorded(weight_hh), bias_ih, bias_hh};
+  const RecurrentWeights weights{wide_if_recorded(weight_ih.tensor()), wide_if_recorded(weight_hh.tensor()),
+                                 bias_ih, bias_hh};
   const auto run = cell == RecurrentCell::lstm ? &stored_lstm : &stored_gru;
   return run(x, weights, initial, options, {ih.get(), hh.get()});
 }
 
-// The weight of many products whose gradients are recorded. Each use hands its operands over on the way back;
-// `joint`, which all uses have as an input, is visited after them, and multiplies them all at once.
-struct StepLinear::Recorded {
-  Tensor weight, bias;
-  Tensor joint;
-
-  struct Uses {
-    std::vector<Tensor> dy, x;
-  };
-  std::shared_ptr<Uses> uses = std::make_shared<Uses>();
-
-  template <class T>
-  struct Products {
-    RepeatedProduct<T> forward, backward;
-    explicit Products(const Tensor& w)
-        : forward(w, ProductOf::transpose, 2), backward(w, ProductOf::itself, 2) {}
-  };
-  std::shared_ptr<Products<float>> floats;
-  std::shared_ptr<Products<double>> doubles;
-
-  Recorded(const Tensor& w, const Tensor& b) : weight(w.detach().contiguous()), bias(b) {
-    if (bias.defined()) bias = bias.detach().contiguous();
-    if (weight.dtype() == DType::f32) {
-      floats = std::make_shared<Products<float>>(weight);
-    } else {
-      doubles = std::make_shared<Products<double>>(weight);
-    }
-    joint = Tensor::zeros({}, weight.dtype());
-    record(joint, "linear", {w, b},
-           [all = uses, shape = weight.shape(), has_bias = b.defined()](const Tensor&) {
-             return gradients(concat(all->dy, 0), concat(all->x, 0), shape, has_bias);
-           });
-  }
-
-  static std::vector<Tensor> gradients(const Tensor& dy, const Tensor& x, const Shape& shape, bool has_bias) {
-    const std::int64_t rows = x.size(0), out = shape[0], in = shape[1];
-    const Tensor dweight = Tensor::empty(shape, x.dtype());
-    const Tensor dbias = has_bias ? Tensor::empty({out}, x.dtype()) : Tensor();
-    dispatch_float("linear", x.dtype(), [&]<class T>() {
-      kernels::gemm<T>(true, false, out, in, rows, T{1}, dy.data<T>(), out, x.data<T>(), in, T{0},
-                       dweight.data<T>(), in);
-      if (has_bias) kernels::bias_gradient(dy.data<T>(), dbias.data<T>(), rows, out);
-    });
-    return {dweight, dbias};
-  }
-
-  template <class T>
-  const Products<T>& products() const {
-    if constexpr (std::is_same_v<T, float>) {
-      return *floats;
-    } else {
-      return *doubles;
-    }
-  }
-
-  template <class T>
-  static Tensor times(const RepeatedProduct<T>& product, const Tensor& x, const T* add, std::int64_t out) {
-    Tensor y = Tensor::empty({x.size(0), out}, x.dtype());
-    product(x.size(0), x.data<T>(), x.size(1), add, y.data<T>(), out, false);
-    return y;
-  }
-
-  static Tensor apply(const std::shared_ptr<Recorded>& self, const Tensor& x) {
-    if (x.rank() != 2 || x.size(1) != self->weight.size(1) || x.dtype() != self->weight.dtype())
-      throw Error("linear: expected x [R, in] like the weight " + self->weight.str() + ", got " + x.str());
-    const Tensor input = x.contiguous(), in = input.detach();
-    Tensor y = dispatch_float("linear", x.dtype(), [&]<class T>() {
-      const T* add = self->bias.defined() ? self->bias.data<T>() : nullptr;
-      return times<T>(self->products<T>().forward, in, add, self->weight.size(0));
-    });
-    record(y, "linear", {input, self->joint}, [self, in](const Tensor& gradient) {
-      const Tensor dy = gradient.contiguous();
-      self->uses->dy.push_back(dy);
-      self->uses->x.push_back(in);
-      const Tensor dx = dispatch_float("linear", dy.dtype(), [&]<class T>() {
-        return times<T>(self->products<T>().backward, dy, nullptr, in.size(1));
-      });
-      return std::vector<Tensor>{dx, Tensor::zeros({}, dy.dtype())};
-    });
-    return y;
-  }
-};
-
 StepLinear::StepLinear(Linear map) : map_(std::move(map)) {
-  const Tensor& weight = map_.weight;
+  const Tensor& weight = map_.weight.tensor();
   if (!needs_gradient({weight})) return;
   map_.weight.packed_for(weight);  // frees what inference packed
-  recorded_ = std::make_shared<Recorded>(wide_if_recorded(weight), map_.bias);
+  recorded_ = std::make_shared<RepeatedLinear>(wide_if_recorded(weight), map_.bias);
 }
 
 Tensor StepLinear::operator()(const Tensor& x) const {
-  return recorded_ != nullptr ? Recorded::apply(recorded_, x) : map_(x);
+  return recorded_ != nullptr ? (*recorded_)(x) : map_(x);
 }
 
 RecurrentSteps::RecurrentSteps(const RecurrentLayer& layer)

@@ -10,6 +10,7 @@
 #include <numbers>
 #include <string>
 
+#include "core/fork_safe_mutex.h"
 #include "heed/ops/embedding.h"
 #include "heed/ops/shape.h"
 #include "heed/threads.h"
@@ -200,7 +201,7 @@ double rotary_attention_factor(const RotaryScaling& s) {
 
 /// Tables from position 0 on, of texts within the original length and (LongRoPE) beyond it.
 struct RotaryPositions::Tables {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   Tensor within, beyond;
 };
 

@@ -5,21 +5,20 @@
 #include <mutex>
 #include <utility>
 
+#include "core/fork_safe_mutex.h"
 #include "heed/autograd.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/embedding.h"
 #include "heed/ops/shape.h"
-#include "kernels/matrix.h"
-#include "ops/stored_matrix.h"
+#include "ops/weight_product.h"
 #include "tensor/impl.h"
 
 namespace heed {
 
 struct Weight::State {
   Tensor tensor;
-  std::mutex mutex;
-  std::shared_ptr<const kernels::PackedMatrix> packed;
-  WeightLayout layout = WeightLayout::out_in;  // that of `packed`
+  ForkSafeMutex mutex;
+  std::shared_ptr<const PackedWeight> packed;
   std::vector<LoraAdapter> adapters, row_adapters;
 
   const Buffer& buffer() const { return *tensor.impl()->buffer; }
@@ -37,25 +36,20 @@ struct Weight::State {
     return reshape(tensor, {tensor.size(0), tensor.numel() / std::max<std::int64_t>(tensor.size(0), 1)});
   }
 
-  std::shared_ptr<const kernels::PackedMatrix> pack(WeightLayout wanted) {
+  std::shared_ptr<const PackedWeight> pack(WeightLayout wanted) {
     const std::lock_guard lock(mutex);
     return pack_locked(wanted);
   }
 
   // The packed form, or null where the weight must stay plain.
-  std::shared_ptr<const kernels::PackedMatrix> pack_locked(WeightLayout wanted) {
+  std::shared_ptr<const PackedWeight> pack_locked(WeightLayout wanted) {
     if (!can_repack()) {
       packed.reset();
     } else if (packed == nullptr) {
-      const bool in_first = wanted == WeightLayout::in_out;
-      const std::int64_t rows = tensor.size(0), columns = tensor.numel() / rows;
-      const std::int64_t n = in_first ? columns : rows, k = in_first ? rows : columns;
-      packed =
-          kernels::pack(kernels::dense_matrix(buffer().read()->data(), tensor.dtype(), n, k, in_first), n, k);
-      layout = wanted;
+      packed = std::make_shared<PackedWeight>(matrix(), wanted);
       buffer().release_pages();
     }
-    return layout == wanted ? packed : nullptr;
+    return packed != nullptr && packed->layout() == wanted ? packed : nullptr;
   }
 
   // The map without adapters.
@@ -64,7 +58,7 @@ struct Weight::State {
   // The rows without adapters.
   Tensor embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id);
 
-  // Frees the packed form before somebody asks for the address of the numbers.
+  // Frees the packed form before the address of the numbers is handed out.
   void unpack() {
     const std::lock_guard lock(mutex);
     packed.reset();
@@ -119,7 +113,7 @@ void Weight::remove_adapters() const {
 const std::vector<LoraAdapter>& Weight::adapters() const { return state_->adapters; }
 const std::vector<LoraAdapter>& Weight::row_adapters() const { return state_->row_adapters; }
 
-std::shared_ptr<const kernels::PackedMatrix> Weight::packed_for(const Tensor& x) const {
+std::shared_ptr<const PackedWeight> Weight::packed_for(const Tensor& x) const {
   if (!defined()) return nullptr;
   if (x.defined() && x.dtype() == DType::f32 && !needs_gradient({x, state_->tensor}))
     return state_->pack(WeightLayout::out_in);
@@ -135,8 +129,8 @@ Tensor Weight::embedding(const Tensor& ids, double scale, std::optional<std::int
 }
 
 Tensor Weight::State::embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id) {
-  std::shared_ptr<const kernels::PackedMatrix> form;
-  std::shared_ptr<const Buffer> numbers;
+  std::shared_ptr<const PackedWeight> form;
+  bool reads_file = false;
   if (tensor.rank() == 2 && !needs_gradient({tensor})) {
     const std::lock_guard lock(mutex);
     // What must be converted is: an output projection often shares the table. A file's rows are read in
@@ -144,14 +138,10 @@ Tensor Weight::State::embedding(const Tensor& ids, double scale, std::optional<s
     if (packed != nullptr || buffer().is_unwritten()) {
       form = pack_locked(WeightLayout::out_in);
     } else if (can_repack()) {
-      numbers = buffer().read();
+      reads_file = true;
     }
   }
-  if (form != nullptr) return stored_embedding(tensor.shape(), {{}, form.get()}, ids, scale);
-  if (numbers != nullptr) {
-    const auto rows = kernels::dense_matrix(numbers->data(), tensor.dtype(), tensor.size(0), tensor.size(1));
-    return stored_embedding(tensor.shape(), {rows}, ids, scale);
-  }
+  if (form != nullptr || reads_file) return stored_embedding(tensor, form.get(), ids, scale);
   unpack();
   return heed::embedding(tensor, ids, scale, padding_id);
 }

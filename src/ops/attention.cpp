@@ -6,8 +6,7 @@
 
 #include "heed/autograd.h"
 #include "heed/ops/shape.h"
-#include "ops/attention_checks.h"
-#include "ops/attention_layout.h"
+#include "ops/attention_operands.h"
 
 namespace heed {
 namespace {

@@ -11,7 +11,7 @@
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"
-#include "ops/attention_checks.h"
+#include "ops/attention_operands.h"
 #include "ops/attention_scores.h"
 
 namespace heed {

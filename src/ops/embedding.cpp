@@ -4,7 +4,8 @@
 #include "heed/autograd.h"
 #include "heed/tensor/gradient_listener.h"
 #include "kernels/embedding.h"
-#include "ops/stored_matrix.h"
+#include "ops/weight_product.h"
+#include "tensor/impl.h"
 
 namespace heed {
 namespace {
@@ -31,6 +32,18 @@ Shape shape_of_rows(const Shape& table, const Tensor& ids) {
   return shape;
 }
 
+kernels::RowLookup lookup_of(const Tensor& index, const Shape& table) {
+  return {index.data<std::int64_t>(), index.numel(), table[1]};
+}
+
+// Rows of a table of this shape in the form in which it is stored, in f32.
+Tensor stored_rows(const Shape& table, const kernels::StoredMatrix& matrix, const Tensor& ids, double scale) {
+  const Tensor index = checked_ids(table, ids);
+  Tensor y = Tensor::empty(shape_of_rows(table, ids), DType::f32);
+  kernels::lookup_rows(matrix, lookup_of(index, table), static_cast<float>(scale), y.data<float>());
+  return y;
+}
+
 void record_lookup(Tensor& y, const Tensor& table, const Tensor& index, double scale,
                    std::optional<std::int64_t> padding_id) {
   if (!needs_gradient({table})) return;
@@ -41,9 +54,8 @@ void record_lookup(Tensor& y, const Tensor& table, const Tensor& index, double s
     const Tensor so_far = gradient_so_far(0);
     const Tensor gradient = so_far.defined() ? so_far : Tensor::zeros(shape, dy.dtype());
     dispatch_float("embedding", dy.dtype(), [&]<class T>() {
-      kernels::embedding_backward(dense.data<T>(), index.data<std::int64_t>(), static_cast<T>(scale),
-                                  gradient.data<T>(), index.numel(), shape[1],
-                                  padding_id.value_or(kernels::kNoIndex));
+      kernels::embedding_backward(dense.data<T>(), lookup_of(index, shape), static_cast<T>(scale),
+                                  gradient.data<T>(), padding_id.value_or(kernels::kNoIndex));
     });
     return std::vector<Tensor>{so_far.defined() ? Tensor() : gradient};
   });
@@ -52,13 +64,15 @@ void record_lookup(Tensor& y, const Tensor& table, const Tensor& index, double s
 
 }  // namespace
 
-Tensor stored_embedding(const Shape& table, const kernels::StoredMatrix& rows, const Tensor& ids,
-                        double scale) {
-  const Tensor index = checked_ids(table, ids);
-  Tensor y = Tensor::empty(shape_of_rows(table, ids), DType::f32);
-  kernels::lookup_rows(rows, table[1], index.data<std::int64_t>(), index.numel(), static_cast<float>(scale),
-                       y.data<float>());
-  return y;
+Tensor stored_embedding(const Tensor& table, const PackedWeight* packed, const Tensor& ids, double scale) {
+  if (packed != nullptr) return stored_rows(table.shape(), {{}, packed->matrix()}, ids, scale);
+  const Buffer& buffer = *table.impl()->buffer;
+  const std::shared_ptr<const Buffer> held = buffer.is_unwritten() ? nullptr : buffer.read();
+  const std::byte* begin = held != nullptr ? held->data() : buffer.data();
+  const kernels::StridedMatrix matrix{
+      begin + static_cast<std::size_t>(table.offset()) * size_of(table.dtype()), table.dtype(),
+      table.strides()[0], table.strides()[1]};
+  return stored_rows(table.shape(), {matrix}, ids, scale);
 }
 
 Tensor embedding(const Tensor& table, const Tensor& ids, double scale,
@@ -67,15 +81,14 @@ Tensor embedding(const Tensor& table, const Tensor& ids, double scale,
   const Tensor rows = table.contiguous();
   if (narrow) {
     const std::int64_t columns = table.rank() == 2 ? table.size(1) : 0;
-    Tensor y = stored_embedding(table.shape(), {{rows.raw_data(), table.dtype(), columns, 1}}, ids, scale);
+    Tensor y = stored_rows(table.shape(), {{rows.raw_data(), table.dtype(), columns, 1}}, ids, scale);
     record_lookup(y, rows, ids.contiguous(), scale, padding_id);
     return y;
   }
   const Tensor index = checked_ids(table.shape(), ids);
   Tensor y = Tensor::empty(shape_of_rows(table.shape(), ids), table.dtype());
   dispatch_float("embedding", table.dtype(), [&]<class T>() {
-    kernels::embedding(rows.data<T>(), index.data<std::int64_t>(), static_cast<T>(scale), y.data<T>(),
-                       index.numel(), table.size(1));
+    kernels::embedding(rows.data<T>(), lookup_of(index, table.shape()), static_cast<T>(scale), y.data<T>());
   });
   record_lookup(y, rows, index, scale, padding_id);
   return y;

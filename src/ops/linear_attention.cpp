@@ -11,8 +11,7 @@
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "kernels/linear_attention.h"
-#include "ops/attention_checks.h"
-#include "ops/attention_layout.h"
+#include "ops/attention_operands.h"
 #include "ops/attention_scores.h"
 
 namespace heed {

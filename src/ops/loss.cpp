@@ -11,15 +11,13 @@
 #include "heed/ops/shape.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
-#include "kernels/gemm.h"
 #include "kernels/loss.h"
-#include "ops/precision.h"
 #include "ops/weight_product.h"
 
 namespace heed {
 namespace {
 
-kernels::CrossEntropy kernel_options(const CrossEntropyOptions& options) {
+kernels::CrossEntropyOptions kernel_options(const CrossEntropyOptions& options) {
   return {options.label_smoothing, options.z_loss, options.ignore_index};
 }
 
@@ -80,7 +78,7 @@ std::int64_t counted_rows(const Tensor& targets, std::int64_t ignore_index) {
 // A projection, its loss, and the gradients, which are filled chunk by chunk while the logits are there.
 struct ProjectedLoss {
   Tensor x, weight, bias, targets, logits;
-  kernels::CrossEntropy options;
+  kernels::CrossEntropyOptions options;
   double scale = 1;  // of the loss, within the gradients
   double cap = 0;    // of the logits, if > 0
   kernels::Precision precision = recording_precision();
@@ -92,14 +90,26 @@ template <class T>
 void projection_gradients(const ProjectedLoss& p, std::int64_t begin, std::int64_t count) {
   const std::int64_t vocab = p.weight.size(0), d = p.weight.size(1);
   const T *rows = p.x.data<T>() + begin * d, *dlogits = p.logits.data<T>();
-  const T before = begin == 0 ? T{0} : T{1};  // the first chunk overwrites
   if (p.dx.defined()) {
-    multiply_with_weight<T>(false, count, d, vocab, dlogits, p.weight, p.dx.data<T>() + begin * d,
-                            p.precision);
+    kernels::gemm<T>({.m = count,
+                      .n = d,
+                      .k = vocab,
+                      .a = kernels::row_major(dlogits, vocab),
+                      .b = matrix_of(p.weight),
+                      .c = p.dx.data<T>() + begin * d,
+                      .ldc = d,
+                      .precision = p.precision});
   }
   if (p.dweight.defined()) {
-    kernels::gemm<T>(true, false, vocab, d, count, T{1}, dlogits, vocab, rows, d, before, p.dweight.data<T>(),
-                     d, p.precision);
+    kernels::gemm<T>({.m = vocab,
+                      .n = d,
+                      .k = count,
+                      .a = kernels::row_major(dlogits, vocab).transposed(),
+                      .b = kernels::row_major(rows, d),
+                      .c = p.dweight.data<T>(),
+                      .ldc = d,
+                      .beta = begin == 0 ? T{0} : T{1},  // the first chunk overwrites
+                      .precision = p.precision});
   }
   if (p.dbias.defined()) {
     const Tensor part = begin == 0 ? p.dbias : Tensor::empty({vocab}, p.dbias.dtype());
@@ -122,12 +132,18 @@ double project_chunk(const ProjectedLoss& p, std::int64_t begin, std::int64_t co
   const std::int64_t vocab = p.weight.size(0), d = p.weight.size(1);
   const std::int64_t* targets = p.targets.data<std::int64_t>() + begin;
   T* logits = p.logits.data<T>();
-  multiply_with_weight<T>(true, count, vocab, d, p.x.data<T>() + begin * d, p.weight, logits, p.precision);
+  kernels::gemm<T>({.m = count,
+                    .n = vocab,
+                    .k = d,
+                    .a = kernels::row_major(p.x.data<T>() + begin * d, d),
+                    .b = matrix_of(p.weight).transposed(),
+                    .c = logits,
+                    .ldc = vocab,
+                    .precision = p.precision});
   if (p.bias.defined()) kernels::add_bias(logits, p.bias.data<T>(), count, vocab);
   if (p.cap > 0) cap_logits<T>(p, count * vocab);
-  const double loss =
-      kernels::cross_entropy_in_place<T>(logits, targets, static_cast<T>(p.scale), count, vocab, p.options)
-          .loss;
+  const kernels::CrossEntropy<T> args{logits, targets, count, vocab, p.options};
+  const double loss = kernels::cross_entropy_in_place<T>(args, logits, static_cast<T>(p.scale)).loss;
   if (p.cap > 0) kernels::tanh_backward<T>(p.tanhs.data<T>(), logits, logits, count * vocab);
   projection_gradients<T>(p, begin, count);
   return loss;
@@ -150,9 +166,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   Tensor losses = per_row ? Tensor::empty(rows_shape, logits.dtype()) : Tensor();
   kernels::CrossEntropySum sum;
   dispatch_float("cross_entropy", logits.dtype(), [&]<class T>() {
-    sum = kernels::cross_entropy<T>(input.data<T>(), labels.data<std::int64_t>(),
-                                    per_row ? losses.data<T>() : nullptr, logsumexp.data<T>(), rows, vocab,
-                                    kernel_options(options));
+    sum = kernels::cross_entropy<T>(
+        {input.data<T>(), labels.data<std::int64_t>(), rows, vocab, kernel_options(options)},
+        per_row ? losses.data<T>() : nullptr, logsumexp.data<T>());
   });
   const double factor = reduction_factor(options, sum.count);
   Tensor y = per_row ? losses : Tensor::scalar(sum.loss * factor, logits.dtype());
@@ -164,9 +180,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
                  per_row ? dy.contiguous() : Tensor::full({rows}, dy.item() * factor, dy.dtype());
              Tensor dx = Tensor::empty(logits.shape(), logits.dtype());
              dispatch_float("cross_entropy", logits.dtype(), [&]<class T>() {
-               kernels::cross_entropy_backward<T>(logits.data<T>(), labels.data<std::int64_t>(),
-                                                  logsumexp.data<T>(), scale.data<T>(), dx.data<T>(), rows,
-                                                  vocab, kernel_options(options));
+               kernels::cross_entropy_backward<T>(
+                   {logits.data<T>(), labels.data<std::int64_t>(), rows, vocab, kernel_options(options)},
+                   logsumexp.data<T>(), scale.data<T>(), dx.data<T>());
              });
              return std::vector<Tensor>{dx};
            });
@@ -240,9 +256,9 @@ Tensor chunked_cross_entropy(const Tensor& x, std::int64_t vocab,
     Tensor part = logits(slice(flat, 0, begin, begin + count));
     part = options.logit_cap > 0 ? softcap(part, options.logit_cap) : part.contiguous();
     dispatch_float("linear_cross_entropy", part.dtype(), [&]<class T>() {
-      total += kernels::cross_entropy<T>(part.data<T>(), labels.data<std::int64_t>() + begin, nullptr,
-                                         nullptr, count, vocab, kernel_options(options))
-                   .loss;
+      const kernels::CrossEntropy<T> args{part.data<T>(), labels.data<std::int64_t>() + begin, count, vocab,
+                                          kernel_options(options)};
+      total += kernels::cross_entropy<T>(args, nullptr, nullptr).loss;
     });
   }
   return Tensor::scalar(total * reduction_factor(options, counted_rows(labels, options.ignore_index)),

@@ -13,7 +13,7 @@ struct Operands {
   const char* name;
   Tensor x, residual, weight, bias;
   double eps;
-  bool centred;       // layer norm, else RMS norm
+  bool centered;      // layer norm, else RMS norm
   double offset = 0;  // added to the weight
 };
 
@@ -31,7 +31,7 @@ void check(const Operands& in) {
   }
 }
 
-// What backward needs: the sum that was normalised, the factors (weight and offset), and the statistics of
+// What backward needs: the sum that was normalized, the factors (weight and offset), and the statistics of
 // the sum's rows (mean of layer norm only).
 struct Kept {
   Tensor sum, weight, mean, rstd;
@@ -39,23 +39,23 @@ struct Kept {
 
 template <class T>
 void forward(const Operands& in, const Kept& kept, const Tensor& y) {
-  const auto fill = [&](auto args) {
-    args.d = in.x.size(-1);
-    args.rows = kept.rstd.numel();
-    args.eps = in.eps;
-    args.x = in.x.data<T>();
-    args.residual = in.residual.defined() ? in.residual.data<T>() : nullptr;
-    args.weight = kept.weight.data<T>();
-    args.y = y.data<T>();
-    args.sum = in.residual.defined() ? kept.sum.data<T>() : nullptr;
-    args.rstd = kept.rstd.data<T>();
-    return args;
-  };
-  if (!in.centred) return kernels::rms_norm(fill(kernels::RmsNorm<T>{}));
-  auto args = fill(kernels::LayerNorm<T>{});
-  args.bias = in.bias.defined() ? in.bias.data<T>() : nullptr;
-  args.mean = kept.mean.data<T>();
-  kernels::layer_norm(args);
+  const auto data = [](const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; };
+  const kernels::Norm<T> args{.rows = kept.rstd.numel(),
+                              .d = in.x.size(-1),
+                              .eps = in.eps,
+                              .x = in.x.data<T>(),
+                              .residual = data(in.residual),
+                              .weight = kept.weight.data<T>(),
+                              .bias = data(in.bias),
+                              .y = y.data<T>(),
+                              .sum = in.residual.defined() ? kept.sum.data<T>() : nullptr,
+                              .mean = data(kept.mean),
+                              .rstd = kept.rstd.data<T>()};
+  if (in.centered) {
+    kernels::layer_norm(args);
+  } else {
+    kernels::rms_norm(args);
+  }
 }
 
 // The gradients of x, weight and bias. What x has received so far by another way (the residual connection)
@@ -65,40 +65,32 @@ std::vector<Tensor> backward(const Kept& kept, const Tensor& dy, const Tensor& s
   const Tensor dx = so_far.defined() ? so_far : Tensor::empty(dy.shape(), dy.dtype());
   const Tensor dweight = Tensor::empty(kept.weight.shape(), dy.dtype());
   const Tensor dbias = kept.mean.defined() ? Tensor::empty(kept.weight.shape(), dy.dtype()) : Tensor();
-  const auto fill = [&](auto args) {
-    args.d = dy.size(-1);
-    args.rows = kept.rstd.numel();
-    args.x = kept.sum.data<T>();
-    args.weight = kept.weight.data<T>();
-    args.rstd = kept.rstd.data<T>();
-    args.dy = dy.data<T>();
-    args.dsum = so_far.defined() ? so_far.data<T>() : nullptr;
-    args.dx = dx.data<T>();
-    args.dweight = dweight.data<T>();
-    return args;
-  };
-  if (kept.mean.defined()) {
-    auto args = fill(kernels::LayerNormBackward<T>{});
-    args.mean = kept.mean.data<T>();
-    args.dbias = dbias.data<T>();
-    kernels::layer_norm_backward(args);
-  } else {
-    kernels::rms_norm_backward(fill(kernels::RmsNormBackward<T>{}));
-  }
+  const auto data = [](const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; };
+  kernels::norm_backward<T>({.rows = kept.rstd.numel(),
+                             .d = dy.size(-1),
+                             .x = kept.sum.data<T>(),
+                             .weight = kept.weight.data<T>(),
+                             .mean = data(kept.mean),
+                             .rstd = kept.rstd.data<T>(),
+                             .dy = dy.data<T>(),
+                             .dsum = data(so_far),
+                             .dx = dx.data<T>(),
+                             .dweight = dweight.data<T>(),
+                             .dbias = data(dbias)});
   return {so_far.defined() ? Tensor() : dx, dweight, dbias};
 }
 
-Tensor normalise(const Operands& given) {
+Tensor normalize(const Operands& given) {
   check(given);
   const auto dense = [](const Tensor& t) { return t.defined() ? t.contiguous() : t; };
   const Operands in{given.name,        dense(given.x), dense(given.residual), dense(given.weight),
-                    dense(given.bias), given.eps,      given.centred,         given.offset};
+                    dense(given.bias), given.eps,      given.centered,        given.offset};
   const DType dtype = in.x.dtype();
   const std::int64_t d = in.x.size(-1), rows = d == 0 ? 0 : in.x.numel() / d;
   const Tensor sum = in.residual.defined() ? Tensor::empty(in.x.shape(), dtype) : in.x.detach();
   const Tensor weight = in.weight.detach();
   const Kept kept{sum, in.offset == 0 ? weight : weight + in.offset,
-                  in.centred ? Tensor::empty({rows}, dtype) : Tensor(), Tensor::empty({rows}, dtype)};
+                  in.centered ? Tensor::empty({rows}, dtype) : Tensor(), Tensor::empty({rows}, dtype)};
   Tensor y = Tensor::empty(in.x.shape(), dtype);
   dispatch_float(in.name, dtype, [&]<class T>() { forward<T>(in, kept, y); });
   if (!needs_gradient({in.x, in.residual, in.weight, in.bias})) return y;
@@ -122,21 +114,21 @@ Tensor normalise(const Operands& given) {
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  return normalise({"layer_norm", x, {}, weight, bias, eps, true});
+  return normalize({"layer_norm", x, {}, weight, bias, eps, true});
 }
 
 Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                       double eps) {
-  return normalise({"add_layer_norm", x, residual, weight, bias, eps, true});
+  return normalize({"add_layer_norm", x, residual, weight, bias, eps, true});
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, double offset) {
-  return normalise({"rms_norm", x, {}, weight, {}, eps, false, offset});
+  return normalize({"rms_norm", x, {}, weight, {}, eps, false, offset});
 }
 
 Tensor add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps,
                     double offset) {
-  return normalise({"add_rms_norm", x, residual, weight, {}, eps, false, offset});
+  return normalize({"add_rms_norm", x, residual, weight, {}, eps, false, offset});
 }
 
 }  // namespace heed

@@ -1,21 +1,22 @@
 // LSTM and GRU. The products of all inputs with their weights are one matrix product; then each step is one
 // product of the states with theirs, and one kernel for all gates. Backward through time is a single closure,
-// which ends with one product for the gradient of each matrix.
+// which ends with one product for the gradient of each matrix. Then the cells alone, one step whose sums come
+// from elsewhere; and both layers by their formulas.
 #include "heed/ops/recurrent.h"
 
 #include <algorithm>
 #include <type_traits>
 
 #include "heed/autograd.h"
+#include "heed/ops/activation.h"
+#include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
 #include "heed/threads.h"
 #include "kernels/gemm.h"
 #include "kernels/recurrent.h"
-#include "ops/repeated_product.h"
 #include "ops/several_results.h"
-#include "ops/stored_matrix.h"
-#include "ops/stored_recurrent.h"
+#include "ops/weight_product.h"
 
 namespace heed {
 namespace {
@@ -48,7 +49,7 @@ Tensor copy_or_zeros(const Tensor& t, const Shape& shape, DType dtype) {
 }
 
 // W_ih x + b_ih for all steps, [B, T, G H].
-Tensor input_sums(const Tensor& x, const RecurrentWeights& weights, const kernels::PackedMatrix* packed) {
+Tensor input_sums(const Tensor& x, const RecurrentWeights& weights, const PackedWeight* packed) {
   const NoGradients guard;
   if (packed == nullptr || x.dtype() != DType::f32) return linear(x, weights.weight_ih, weights.bias_ih);
   return stored_linear(x, weights.weight_ih, packed, weights.bias_ih, Activation::none, WeightLayout::out_in);
@@ -132,12 +133,25 @@ std::vector<Tensor> gradients_of(const Tape& tape, const Tensor& of_inputs, cons
   Tensor dweight_ih = Tensor::empty(tape.weight_ih.shape(), dtype);
   Tensor dweight_hh = Tensor::empty(tape.weight_hh.shape(), dtype);
   const T *inputs = of_inputs.data<T>(), *states = of_states.data<T>();
-  kernels::gemm<T>(false, false, rows, in, out, T{1}, inputs, out, tape.weight_ih.data<T>(), in, T{0},
-                   dx.data<T>(), in);
-  kernels::gemm<T>(true, false, out, in, rows, T{1}, inputs, out, tape.x.data<T>(), in, T{0},
-                   dweight_ih.data<T>(), in);
-  kernels::gemm<T>(true, false, out, shape.hidden, rows, T{1}, states, out, before.data<T>(), shape.hidden,
-                   T{0}, dweight_hh.data<T>(), shape.hidden);
+  kernels::gemm<T>({.m = rows,
+                    .n = in,
+                    .k = out,
+                    .a = kernels::row_major(inputs, out),
+                    .b = matrix_of(tape.weight_ih),
+                    .c = dx.data<T>(),
+                    .ldc = in});
+  const auto weight_gradient = [&](const T* sums, const Tensor& operands, const Tensor& gradient) {
+    const std::int64_t columns = gradient.size(1);
+    kernels::gemm<T>({.m = out,
+                      .n = columns,
+                      .k = rows,
+                      .a = kernels::row_major(sums, out).transposed(),
+                      .b = kernels::row_major(operands.data<T>(), columns),
+                      .c = gradient.data<T>(),
+                      .ldc = columns});
+  };
+  weight_gradient(inputs, tape.x, dweight_ih);
+  weight_gradient(states, before, dweight_hh);
   const auto bias = [&](bool wanted, const T* sums) {
     if (!wanted) return Tensor();
     Tensor gradient = Tensor::empty({out}, dtype);
@@ -155,7 +169,7 @@ std::vector<Tensor> gradients_of(const Tape& tape, const Tensor& of_inputs, cons
 
 template <class T>
 void lstm_steps(const Tape& tape, const RecurrentWeights& w, const RecurrentState& state,
-                const kernels::PackedMatrix* packed) {
+                const PackedWeight* packed) {
   const kernels::Recurrence shape = tape.shape();
   const std::int64_t out = 4 * shape.hidden;
   const Tensor bias = state_bias(w, tape.y.dtype());
@@ -169,7 +183,13 @@ void lstm_steps(const Tape& tape, const RecurrentWeights& w, const RecurrentStat
     step.y = tape.y.data<T>() + begin * y;
     step.cells = tape.cells.defined() ? tape.cells.data<T>() + begin * y : nullptr;
     for_each_step(shape.time, shape.reverse, [&](std::int64_t t) {
-      product(rows.batch, step.h, h, optional_data<T>(bias), step.gates + t * out, shape.time * out, true);
+      product({.m = rows.batch,
+               .x = step.h,
+               .ldx = h,
+               .bias = optional_data<T>(bias),
+               .y = step.gates + t * out,
+               .ldy = shape.time * out,
+               .accumulate = true});
       step.t = t;
       kernels::lstm_step(rows, step);
     });
@@ -198,15 +218,19 @@ std::vector<Tensor> lstm_backward(const Tape& tape, const std::vector<Tensor>& d
     for_each_step(shape.time, !shape.reverse, [&](std::int64_t t) {
       step.t = t;
       kernels::lstm_step_backward(rows, step);
-      product(rows.batch, step.gates + t * out, shape.time * out, nullptr, step.dh, h, true);
+      product({.m = rows.batch,
+               .x = step.gates + t * out,
+               .ldx = shape.time * out,
+               .y = step.dh,
+               .ldy = h,
+               .accumulate = true});
     });
   });
   return gradients_of<T>(tape, tape.values, tape.values, first);
 }
 
 template <class T>
-void gru_steps(const Tape& tape, const RecurrentWeights& w, const Tensor& h,
-               const kernels::PackedMatrix* packed) {
+void gru_steps(const Tape& tape, const RecurrentWeights& w, const Tensor& h, const PackedWeight* packed) {
   const kernels::Recurrence shape = tape.shape();
   const std::int64_t out = 3 * shape.hidden;
   const bool keep = tape.state_sums.size(1) == shape.time;  // else one step's sums at a time
@@ -221,7 +245,12 @@ void gru_steps(const Tape& tape, const RecurrentWeights& w, const Tensor& h,
     step.keep = keep;
     for_each_step(shape.time, shape.reverse, [&](std::int64_t t) {
       T* sums = tape.state_sums.data<T>() + begin * step.sums_row + (keep ? t * out : 0);
-      product(rows.batch, step.h, shape.hidden, optional_data<T>(bias), sums, step.sums_row, false);
+      product({.m = rows.batch,
+               .x = step.h,
+               .ldx = shape.hidden,
+               .bias = optional_data<T>(bias),
+               .y = sums,
+               .ldy = step.sums_row});
       step.t = t;
       step.sums = sums;
       kernels::gru_step(rows, step);
@@ -248,14 +277,18 @@ std::vector<Tensor> gru_backward(const Tape& tape, const std::vector<Tensor>& d)
     for_each_step(shape.time, !shape.reverse, [&](std::int64_t t) {
       step.t = t;
       kernels::gru_step_backward(rows, step);
-      product(rows.batch, step.sums + t * out, shape.time * out, nullptr, step.dh, h, true);
+      product({.m = rows.batch,
+               .x = step.sums + t * out,
+               .ldx = shape.time * out,
+               .y = step.dh,
+               .ldy = h,
+               .accumulate = true});
     });
   });
   return gradients_of<T>(tape, tape.values, tape.state_sums, first);
 }
 
-}  // namespace
-
+// Throws Error unless everything fits; `gates` is 4 for LSTM, which alone has cells.
 void check_recurrent(const char* name, std::int64_t gates, const Tensor& x, const RecurrentWeights& w,
                      const RecurrentState& initial, const RecurrentOptions& options) {
   const auto fail = [&](const std::string& expected, const Tensor& got) {
@@ -294,6 +327,8 @@ void check_recurrent(const char* name, std::int64_t gates, const Tensor& x, cons
                   std::to_string(length));
   }
 }
+
+}  // namespace
 
 RecurrentResult stored_lstm(const Tensor& x, const RecurrentWeights& weights, const RecurrentState& initial,
                             const RecurrentOptions& options, const PackedRecurrent& packed) {
@@ -352,6 +387,153 @@ RecurrentResult lstm(const Tensor& x, const RecurrentWeights& weights, const Rec
 RecurrentResult gru(const Tensor& x, const RecurrentWeights& weights, const RecurrentState& initial,
                     const RecurrentOptions& options) {
   return stored_gru(x, weights, initial, options, {});
+}
+
+namespace {
+
+void check_cell(const char* name, const Tensor& state, const Tensor& sums, std::int64_t gates) {
+  const bool fits = state.defined() && sums.defined() && state.rank() == 2 && sums.dtype() == state.dtype() &&
+                    sums.shape() == Shape{state.size(0), gates * state.size(1)};
+  if (fits) return;
+  const auto text = [](const Tensor& t) { return t.defined() ? t.str() : std::string("an undefined one"); };
+  throw Error(std::string(name) + ": expected a state [B, H] and sums [B, " + std::to_string(gates) +
+              " H] of one type, got " + text(state) + " and " + text(sums));
+}
+
+}  // namespace
+
+RecurrentState lstm_cell(const Tensor& sums, const Tensor& c, Tensor* gates) {
+  check_cell("lstm_cell", c, sums, 4);
+  const kernels::Recurrence shape{c.size(0), 1, c.size(1)};
+  const bool recording = needs_gradient({sums, c});
+  const Tensor values = sums.clone(), before = c.detach().contiguous();
+  const Tensor cells = recording || gates != nullptr ? Tensor::empty(c.shape(), c.dtype()) : Tensor();
+  const RecurrentState next{Tensor::empty(c.shape(), c.dtype()), before.clone()};
+  dispatch_float("lstm_cell", c.dtype(), [&]<class T>() {
+    kernels::LstmStep<T> step{.gates = values.data<T>(), .h = next.h.data<T>(), .c = next.c.data<T>()};
+    step.y = step.h;
+    step.cells = cells.defined() ? cells.data<T>() : nullptr;
+    kernels::lstm_step(shape, step);
+  });
+  if (gates != nullptr) *gates = recording ? values.clone() : values;  // the gradient overwrites them
+  if (!recording) return next;
+  record_results({next.h, next.c}, "lstm_cell", {sums, c}, [=](const std::vector<Tensor>& d) {
+    const Tensor dh = copy_or_zeros(d[0], before.shape(), before.dtype());
+    const Tensor dc = copy_or_zeros(d[1], before.shape(), before.dtype());
+    dispatch_float("lstm_cell", before.dtype(), [&]<class T>() {
+      kernels::LstmStepBackward<T> step{.gates = values.data<T>(), .cells = cells.data<T>()};
+      step.c_first = before.data<T>();
+      step.dh = dh.data<T>();
+      step.dc = dc.data<T>();
+      kernels::lstm_step_backward(shape, step);
+    });
+    return std::vector<Tensor>{values, dc};
+  });
+  return next;
+}
+
+RecurrentState gru_cell(const Tensor& input_sums, const Tensor& state_sums, const Tensor& h, Tensor* gates) {
+  check_cell("gru_cell", h, input_sums, 3);
+  check_cell("gru_cell", h, state_sums, 3);
+  const kernels::Recurrence shape{h.size(0), 1, h.size(1)};
+  const bool recording = needs_gradient({input_sums, state_sums, h});
+  const Tensor values = input_sums.clone(), sums = state_sums.clone(), before = h.detach().contiguous();
+  Tensor next = before.clone();
+  const Tensor y = Tensor::empty(h.shape(), h.dtype());
+  dispatch_float("gru_cell", h.dtype(), [&]<class T>() {
+    kernels::GruStep<T> step{.gates = values.data<T>(), .sums = sums.data<T>(), .sums_row = 3 * shape.hidden};
+    step.h = next.data<T>();
+    step.y = y.data<T>();
+    step.keep = recording || gates != nullptr;
+    kernels::gru_step(shape, step);
+  });
+  if (gates != nullptr) *gates = recording ? values.clone() : values;
+  if (!recording) return {next, {}};
+  record(next, "gru_cell", {input_sums, state_sums, h}, [=](const Tensor& d) {
+    const Tensor dh = d.clone();
+    dispatch_float("gru_cell", before.dtype(), [&]<class T>() {
+      kernels::GruStepBackward<T> step{.gates = values.data<T>(), .sums = sums.data<T>(), .y = y.data<T>()};
+      step.h_first = before.data<T>();
+      step.dh = dh.data<T>();
+      kernels::gru_step_backward(shape, step);
+    });
+    return std::vector<Tensor>{values, sums, dh};
+  });
+  return {next, {}};
+}
+
+namespace {
+
+// 1 where row b has step t, else 0: [B, 1].
+Tensor has_step(const Tensor& x, const RecurrentOptions& options, std::int64_t t) {
+  Tensor present = Tensor::full({x.size(0), 1}, 1.0, DType::f64);
+  if (options.lengths.defined()) {
+    const std::vector<std::int64_t> lengths = options.lengths.to_vector<std::int64_t>();
+    for (std::size_t b = 0; b < lengths.size(); ++b) present.data<double>()[b] = t < lengths[b] ? 1.0 : 0.0;
+  }
+  return present.to(x.dtype());
+}
+
+// x where `present` is 1, `default_value` where it is 0.
+Tensor choose(const Tensor& present, const Tensor& x, const Tensor& default_value) {
+  return x * present + default_value * (present * -1.0 + 1.0);
+}
+
+// Runs `cell`, from the sums of inputs and states and the state to the next state, over all steps.
+template <class Cell>
+RecurrentResult run_formula(const Tensor& x, const RecurrentWeights& w, const RecurrentState& initial,
+                            const RecurrentOptions& options, Cell cell) {
+  const std::int64_t batch = x.size(0), time = x.size(1), hidden = w.weight_hh.size(1);
+  const auto or_zeros = [&](const Tensor& t) {
+    return t.defined() ? t : Tensor::zeros({batch, hidden}, x.dtype());
+  };
+  RecurrentState state{or_zeros(initial.h), or_zeros(initial.c)};
+  std::vector<Tensor> outputs(static_cast<std::size_t>(time));
+  for (std::int64_t i = 0; i < time; ++i) {
+    const std::int64_t t = options.reverse ? time - 1 - i : i;
+    const Tensor input = reshape(slice(x, 1, t, t + 1), {batch, x.size(2)});
+    const RecurrentState next =
+        cell(linear(input, w.weight_ih, w.bias_ih), linear(state.h, w.weight_hh, w.bias_hh), state);
+    const Tensor present = has_step(x, options, t);
+    state = {choose(present, next.h, state.h), choose(present, next.c, state.c)};
+    outputs[static_cast<std::size_t>(t)] = next.h * present;
+  }
+  return {stack(outputs, 1), state};
+}
+
+// Gate `index` of sums [B, G H].
+Tensor gate(const Tensor& sums, std::int64_t index, std::int64_t hidden) {
+  return slice(sums, 1, index * hidden, (index + 1) * hidden);
+}
+
+}  // namespace
+
+RecurrentResult lstm_by_formula(const Tensor& x, const RecurrentWeights& weights,
+                                const RecurrentState& initial, const RecurrentOptions& options) {
+  check_recurrent("lstm", 4, x, weights, initial, options);
+  const std::int64_t hidden = weights.weight_hh.size(1);
+  return run_formula(x, weights, initial, options, [&](const Tensor& a, const Tensor& b, const auto& state) {
+    const Tensor sums = a + b;
+    const Tensor in = sigmoid(gate(sums, 0, hidden)), forget = sigmoid(gate(sums, 1, hidden));
+    const Tensor candidate = tanh(gate(sums, 2, hidden)), out = sigmoid(gate(sums, 3, hidden));
+    const Tensor c = forget * state.c + in * candidate;
+    return RecurrentState{out * tanh(c), c};
+  });
+}
+
+RecurrentResult gru_by_formula(const Tensor& x, const RecurrentWeights& weights,
+                               const RecurrentState& initial, const RecurrentOptions& options) {
+  check_recurrent("gru", 3, x, weights, initial, options);
+  const std::int64_t hidden = weights.weight_hh.size(1);
+  RecurrentResult result =
+      run_formula(x, weights, initial, options, [&](const Tensor& a, const Tensor& b, const auto& state) {
+        const Tensor reset = sigmoid(gate(a, 0, hidden) + gate(b, 0, hidden));
+        const Tensor update = sigmoid(gate(a, 1, hidden) + gate(b, 1, hidden));
+        const Tensor candidate = tanh(gate(a, 2, hidden) + reset * gate(b, 2, hidden));
+        return RecurrentState{(update * -1.0 + 1.0) * candidate + update * state.h, state.c};
+      });
+  result.state.c = {};
+  return result;
 }
 
 }  // namespace heed

@@ -11,7 +11,7 @@ namespace {
 
 // A tensor seen as [outer, n, inner] around the reduced axis.
 struct Split {
-  std::int64_t outer = 1, n = 1, inner = 1;
+  kernels::Axis axis;
   Shape kept, dropped;  // the result's shape with and without an axis of size 1
 };
 
@@ -19,7 +19,7 @@ Split split_at(const Shape& shape, int axis) {
   Split s;
   axis = shape.normalize(axis);
   for (int i = 0; i < shape.rank(); ++i) {
-    (i < axis ? s.outer : i == axis ? s.n : s.inner) *= shape[i];
+    (i < axis ? s.axis.outer : i == axis ? s.axis.n : s.axis.inner) *= shape[i];
     s.kept.push_back(i == axis ? 1 : shape[i]);
     if (i != axis) s.dropped.push_back(shape[i]);
   }
@@ -32,8 +32,7 @@ Tensor sum(const Tensor& x, int axis, bool keep) {
   const Split s = split_at(x.shape(), axis);
   const Tensor input = x.contiguous();
   Tensor y = Tensor::empty(keep ? s.kept : s.dropped, x.dtype());
-  dispatch_float("sum", x.dtype(),
-                 [&]<class T>() { kernels::sum(input.data<T>(), y.data<T>(), s.outer, s.n, s.inner); });
+  dispatch_float("sum", x.dtype(), [&]<class T>() { kernels::sum(input.data<T>(), y.data<T>(), s.axis); });
   if (needs_gradient({x})) {
     record(y, "sum", {input}, [kept = s.kept, shape = x.shape()](const Tensor& dy) {
       return std::vector<Tensor>{broadcast_to(reshape(dy, kept), shape)};
@@ -49,20 +48,19 @@ Tensor mean(const Tensor& x, int axis, bool keep) {
 
 Tensor max(const Tensor& x, int axis, bool keep) {
   const Split s = split_at(x.shape(), axis);
-  if (s.n == 0) throw Error("max: expected a non-empty axis, got " + x.str());
+  if (s.axis.n == 0) throw Error("max: expected a non-empty axis, got " + x.str());
   const Tensor input = x.contiguous();
   Tensor y = Tensor::empty(keep ? s.kept : s.dropped, x.dtype());
   Tensor where = Tensor::empty(y.shape(), DType::i64);
   dispatch_float("max", x.dtype(), [&]<class T>() {
-    kernels::max(input.data<T>(), y.data<T>(), where.data<std::int64_t>(), s.outer, s.n, s.inner);
+    kernels::max(input.data<T>(), y.data<T>(), where.data<std::int64_t>(), s.axis);
   });
   if (needs_gradient({x})) {
     record(y, "max", {input}, [s, where, shape = x.shape()](const Tensor& dy) {
       const Tensor dense = dy.contiguous();
       Tensor dx = Tensor::zeros(shape, dy.dtype());
       dispatch_float("max", dy.dtype(), [&]<class T>() {
-        kernels::max_backward(dense.data<T>(), where.data<std::int64_t>(), dx.data<T>(), s.outer, s.n,
-                              s.inner);
+        kernels::max_backward(dense.data<T>(), where.data<std::int64_t>(), dx.data<T>(), s.axis);
       });
       return std::vector<Tensor>{dx};
     });
@@ -72,12 +70,12 @@ Tensor max(const Tensor& x, int axis, bool keep) {
 
 Tensor argmax(const Tensor& x, int axis, bool keep) {
   const Split s = split_at(x.shape(), axis);
-  if (s.n == 0) throw Error("argmax: expected a non-empty axis, got " + x.str());
+  if (s.axis.n == 0) throw Error("argmax: expected a non-empty axis, got " + x.str());
   const Tensor input = x.detach().contiguous();
   Tensor largest = Tensor::empty(s.dropped, x.dtype());
   Tensor where = Tensor::empty(keep ? s.kept : s.dropped, DType::i64);
   dispatch_float("argmax", x.dtype(), [&]<class T>() {
-    kernels::max(input.data<T>(), largest.data<T>(), where.data<std::int64_t>(), s.outer, s.n, s.inner);
+    kernels::max(input.data<T>(), largest.data<T>(), where.data<std::int64_t>(), s.axis);
   });
   return where;
 }
@@ -101,6 +99,19 @@ Tensor top_k(const Tensor& x, std::int64_t k) {
 
 Tensor sum(const Tensor& x) { return sum(reshape(x, {x.numel()}), 0); }
 Tensor mean(const Tensor& x) { return mean(reshape(x, {x.numel()}), 0); }
+
+double sum_of_squares(const Tensor& x) {
+  refuse_gradient("sum_of_squares", {x});
+  const Tensor input = x.contiguous();
+  return dispatch_float("sum_of_squares", x.dtype(),
+                        [&]<class T>() { return kernels::sum_of_squares(input.data<T>(), input.numel()); });
+}
+
+bool all_finite(const Tensor& x) {
+  const Tensor input = x.detach().contiguous();
+  return dispatch_float("all_finite", x.dtype(),
+                        [&]<class T>() { return kernels::all_finite(input.data<T>(), input.numel()); });
+}
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;

@@ -72,7 +72,7 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   const std::optional<Shape> strides =
       x.is_contiguous() ? contiguous_strides(target) : view_strides(x, target);
   const Tensor source = strides ? x : x.contiguous();
-  Tensor y = source.alias(target, strides ? *strides : contiguous_strides(target), source.offset());
+  Tensor y = source.as_strided(target, strides ? *strides : contiguous_strides(target), source.offset());
   if (needs_gradient({x})) {
     record(y, "reshape", {source},
            [from = x.shape()](const Tensor& dy) { return std::vector<Tensor>{reshape(dy, from)}; });
@@ -94,7 +94,7 @@ Tensor permute(const Tensor& x, const std::vector<int>& axes) {
     throw Error("permute: expected each axis of " + x.str() + " once, got " + std::to_string(axes.size()) +
                 " axes");
   }
-  Tensor y = x.alias(shape, strides, x.offset());
+  Tensor y = x.as_strided(shape, strides, x.offset());
   if (needs_gradient({x})) {
     record(y, "permute", {x},
            [inverse](const Tensor& dy) { return std::vector<Tensor>{permute(dy, inverse)}; });
@@ -125,7 +125,7 @@ Tensor unsqueeze(const Tensor& x, int axis) {
       strides.push_back(x.strides()[i]);
     }
   }
-  Tensor y = x.alias(shape, strides, x.offset());
+  Tensor y = x.as_strided(shape, strides, x.offset());
   if (needs_gradient({x})) {
     record(y, "unsqueeze", {x},
            [from = x.shape()](const Tensor& dy) { return std::vector<Tensor>{reshape(dy, from)}; });
@@ -144,7 +144,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
     const bool repeated = axis < lead || x.size(axis - lead) == 1;
     strides[axis] = repeated ? 0 : x.strides()[axis - lead];
   }
-  Tensor y = x.alias(shape, strides, x.offset());
+  Tensor y = x.as_strided(shape, strides, x.offset());
   if (needs_gradient({x})) {
     record(y, "broadcast_to", {x},
            [from = x.shape()](const Tensor& dy) { return std::vector<Tensor>{sum_to(dy, from)}; });
@@ -160,7 +160,7 @@ Tensor slice(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) {
   }
   Shape shape = x.shape();
   shape[axis] = end - begin;
-  Tensor y = x.alias(shape, x.strides(), x.offset() + begin * x.strides()[axis]);
+  Tensor y = x.as_strided(shape, x.strides(), x.offset() + begin * x.strides()[axis]);
   if (needs_gradient({x})) {
     record(y, "slice", {x}, [from = x.shape(), axis, begin, end](const Tensor& dy) {
       // Slices that together make up a tensor (queries, keys and values of one product) share its gradient.
@@ -242,8 +242,8 @@ Tensor gather(const Tensor& x, int axis, const Tensor& indices) {
       Tensor dx = Tensor::zeros(from, dy.dtype());
       const std::int64_t width = from[0] == 0 ? 0 : from.numel() / from[0];
       dispatch_float("gather", dy.dtype(), [&]<class T>() {
-        kernels::embedding_backward(dense.data<T>(), rows.data<std::int64_t>(), T{1}, dx.data<T>(),
-                                    rows.numel(), width, kernels::kNoIndex);
+        kernels::embedding_backward<T>(dense.data<T>(), {rows.data<std::int64_t>(), rows.numel(), width},
+                                       T{1}, dx.data<T>());
       });
       return std::vector<Tensor>{dx};
     });

@@ -9,8 +9,7 @@
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "kernels/sparse_attention.h"
-#include "ops/attention_checks.h"
-#include "ops/attention_layout.h"
+#include "ops/attention_operands.h"
 #include "ops/attention_scores.h"
 
 namespace heed {

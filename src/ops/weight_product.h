@@ -1,31 +1,107 @@
-// The products of a recorded step with a weight, which may be stored in bf16 while everything else is f32.
+// Products and lookups with a weight in the form in which it is stored: as a tensor, or packed
+// (heed/nn/weight.h).
 #pragma once
 
-#include <type_traits>
+#include <cstdint>
+#include <memory>
 
-#include "heed/tensor.h"
+#include "heed/ops/matmul.h"
+#include "heed/ops/recurrent.h"
 #include "kernels/gemm.h"
 
 namespace heed {
+
+/// The precision of products that record a gradient, and of those of their backward functions: bf16 while a
+/// MixedPrecision exists on this thread.
+kernels::Precision recording_precision();
 
 /// Whether products of f32 take the numbers of a weight as they are, without a copy in f32.
 inline bool is_read_in_place(const Tensor& weight, DType dtype) {
   return weight.dtype() == dtype || (weight.dtype() == DType::bf16 && dtype == DType::f32);
 }
 
-/// y = x op(weight): x [m, k], weight contiguous, of T or (T float) bf16, y [m, n]; the rows of x and y are
-/// dense.
-template <class T>
-void multiply_with_weight(bool transpose_weight, std::int64_t m, std::int64_t n, std::int64_t k, const T* x,
-                          const Tensor& weight, T* y, kernels::Precision precision) {
-  const std::int64_t columns = weight.size(1);
-  if constexpr (std::is_same_v<T, float>) {
-    if (weight.dtype() == DType::bf16)
-      return kernels::gemm_of_bf16(transpose_weight, m, n, k, x, k, weight.data<bfloat16>(), columns, y, n,
-                                   precision);
-  }
-  kernels::gemm<T>(false, transpose_weight, m, n, k, T{1}, x, k, weight.data<T>(), columns, T{0}, y, n,
-                   precision);
+/// A contiguous tensor of two axes as kernels take it.
+inline kernels::StridedMatrix matrix_of(const Tensor& x) {
+  return kernels::dense_matrix(x.raw_data(), x.dtype(), x.size(0), x.size(1));
 }
+
+/// The numbers of a weight, packed for products and lookups.
+/// Threads: several may use one at once.
+class PackedWeight {
+ public:
+  /// From a contiguous matrix of f32, bf16 or f16, [out, in] or [in, out]. Lazy data stay lazy.
+  PackedWeight(const Tensor& matrix, WeightLayout layout);
+  WeightLayout layout() const { return layout_; }
+  const kernels::PackedMatrix* matrix() const { return matrix_.get(); }
+
+ private:
+  std::shared_ptr<const kernels::PackedMatrix> matrix_;
+  WeightLayout layout_;
+};
+
+/// linear() in f32, without gradient. `packed` holds the numbers of the weight where it is not null; else
+/// they are those of the weight itself. Throws Error as linear() does.
+Tensor stored_linear(const Tensor& x, const Tensor& weight, const PackedWeight* packed, const Tensor& bias,
+                     Activation activation, WeightLayout layout);
+
+/// embedding() in f32, without gradient, for a table [V, D] of f32, bf16 or f16 of which one stride is 1.
+/// `packed` holds its numbers where it is not null; else they are read in place, and pages of a file stay
+/// such.
+Tensor stored_embedding(const Tensor& table, const PackedWeight* packed, const Tensor& ids, double scale);
+
+/// The numbers of weight_ih and weight_hh where they are packed; null: those of the tensors. Ignored where a
+/// gradient is recorded.
+struct PackedRecurrent {
+  const PackedWeight* ih = nullptr;
+  const PackedWeight* hh = nullptr;
+};
+/// lstm() and gru().
+RecurrentResult stored_lstm(const Tensor& x, const RecurrentWeights& weights, const RecurrentState& initial,
+                            const RecurrentOptions& options, const PackedRecurrent& packed);
+RecurrentResult stored_gru(const Tensor& x, const RecurrentWeights& weights, const RecurrentState& initial,
+                           const RecurrentOptions& options, const PackedRecurrent& packed);
+
+/// Which side of y = x op(W) the matrix W [out, in] is used on: op(W) = W^T, or W itself (the gradient of x).
+enum class ProductOf { transpose, itself };
+
+/// x W^T or x W for one W and `times` matrices x. In f32, W is packed once, unless that is not worth it. T is
+/// float or double.
+template <class T>
+class RepeatedProduct {
+ public:
+  /// w [out, in] of T or, for float, f32, bf16 or f16, contiguous, must outlive this; `packed` holds its
+  /// numbers for x W^T where it is not null.
+  RepeatedProduct(const Tensor& w, ProductOf kind, std::int64_t times, const PackedWeight* packed = nullptr);
+
+  /// y = x op(W) + bias, or y += that.
+  struct Rows {
+    std::int64_t m = 0;
+    const T* x = nullptr;  // [m, k], rows ldx apart
+    std::int64_t ldx = 0;
+    const T* bias = nullptr;  // [n], or null
+    T* y = nullptr;           // [m, n], rows ldy apart
+    std::int64_t ldy = 0;
+    bool accumulate = false;
+  };
+  void operator()(const Rows& rows) const;
+
+ private:
+  std::int64_t n_, k_;
+  kernels::StoredMatrix w_;  // [n, k]
+  std::shared_ptr<const kernels::PackedMatrix> own_;
+};
+
+/// linear(x, weight, bias), x [R, in], for one weight that needs a gradient and many x of one pass. The
+/// weight is packed once. Each use hands its operands over on the way back, and one product over all uses
+/// gives its gradient. Threads: one at a time.
+class RepeatedLinear {
+ public:
+  RepeatedLinear(const Tensor& weight, const Tensor& bias);
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
 
 }  // namespace heed

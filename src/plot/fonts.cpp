@@ -11,10 +11,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/utf8.h"
 #include "heed/error.h"
 #include "heed/text/unicode.h"
 #include "plot/visual_order.h"
-#include "text/utf8.h"
 
 namespace heed::plot {
 namespace {

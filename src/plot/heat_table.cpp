@@ -25,12 +25,32 @@ std::string label_of(const std::string& text) {
 
 double room_for(int columns) { return kCharacter * columns + 12; }
 
-// Positive values from white to blue, negative ones from white to red.
-std::string cell_colour(double shade) {
-  if (shade >= 0) return plot::hex(plot::shade(std::min(shade, 1.0)));
+// Positive values from white to blue, negative ones from white to red; grey for nan.
+plot::Rgb cell_colour(double shade) {
+  if (!std::isfinite(shade)) return {204, 204, 204};
+  if (shade >= 0) return plot::shade(std::min(shade, 1.0));
   const double at = std::min(-shade, 1.0);
   const auto mix = [&](double to) { return static_cast<std::uint8_t>(std::lround(252 + (to - 252) * at)); };
-  return plot::hex({mix(165), mix(15), mix(21)});
+  return {mix(165), mix(15), mix(21)};
+}
+
+// Whether dark text has more contrast than white on a colour (WCAG's relative luminance).
+bool takes_dark_text(plot::Rgb colour) {
+  const auto linear = [](std::uint8_t value) {
+    const double c = value / 255.0;
+    return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+  };
+  return 0.2126 * linear(colour.r) + 0.7152 * linear(colour.g) + 0.0722 * linear(colour.b) > 0.18;
+}
+
+std::string shaded_text(const std::string& text, plot::Rgb colour) {
+  const int ink = takes_dark_text(colour) ? 30 : 97;
+  return fmt::format("\x1b[{};48;2;{};{};{}m{}\x1b[0m", ink, colour.r, colour.g, colour.b, text);
+}
+
+// The legend of a table whose cells are shaded.
+std::string whole_legend(const HeatTable& table) {
+  return table.legend + (table.shade_legend.empty() ? "" : "; ") + table.shade_legend;
 }
 
 class HeatTableWriter {
@@ -50,10 +70,12 @@ class HeatTableWriter {
   std::string write() {
     const double across = cell_ * static_cast<double>(table_.columns.size());
     const double right = flat_ ? 0 : kCharacter * tall_ * 0.5;
-    const double title = table_.title.empty() ? 0 : 30;
+    const std::string legend = whole_legend(table_);
+    const double subtitle = table_.subtitle.empty() ? 0 : 18;
+    const double title = (table_.title.empty() ? 0 : 30) + subtitle;
     const double width = std::max({2 * kEdge + left_ + across + right,
                                    2 * kEdge + 9.5 * display_width(plot::visible(table_.title)),
-                                   2 * kEdge + 6.6 * display_width(table_.legend)});
+                                   2 * kEdge + 6.6 * display_width(legend)});
     const double top = kEdge + title + above_;
     const double height = top + kRowHeight * static_cast<double>(table_.rows.size()) + 34 + kEdge / 2;
     put("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 "
@@ -61,15 +83,21 @@ class HeatTableWriter {
         "{1:.0f}\" font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', 'Noto Sans', sans-serif\" "
         "fill=\"#222\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
         std::ceil(width), std::ceil(height));
-    if (title > 0)
+    if (!table_.title.empty())
       put("<text x=\"{}\" y=\"{}\" font-size=\"16\" font-weight=\"600\">{}</text>\n", kEdge, kEdge + 14,
           markup(table_.title));
+    if (!table_.subtitle.empty()) {
+      const int columns = static_cast<int>((width - 2 * kEdge) / 6.6);
+      put("<text x=\"{}\" y=\"{}\" font-size=\"12\" fill=\"#555\">{}</text>\n", kEdge,
+          kEdge + title - subtitle + 6,
+          plot::escape_markup(plot::shorten(plot::visible(table_.subtitle), columns)));
+    }
     write_labels(top);
     for (std::size_t row = 0; row < table_.cells.size(); ++row) {
       for (std::size_t column = 0; column < table_.cells[row].size(); ++column) write_cell(row, column, top);
     }
     put("<text x=\"{}\" y=\"{:.1f}\" font-size=\"11\" fill=\"#555\">{}</text>\n", kEdge,
-        height - kEdge / 2 - 4, markup(table_.legend));
+        height - kEdge / 2 - 4, markup(legend));
     return out_ + "</svg>\n";
   }
 
@@ -104,10 +132,10 @@ class HeatTableWriter {
     const double x = kEdge + left_ + static_cast<double>(column) * cell_,
                  y = top + static_cast<double>(row) * kRowHeight;
     put("<g><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>", x, y,
-        cell_ - 1, kRowHeight - 1, std::isfinite(cell.shade) ? cell_colour(cell.shade) : std::string("#ccc"));
+        cell_ - 1, kRowHeight - 1, plot::hex(cell_colour(cell.shade)));
     put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" text-anchor=\"middle\" fill=\"{}\">{}</text>",
-        x + cell_ / 2 - 0.5, y + kRowHeight / 2 + 4, kFont, std::abs(cell.shade) > 0.55 ? "#fff" : "#222",
-        plot::escape_markup(label_of(cell.text)));
+        x + cell_ / 2 - 0.5, y + kRowHeight / 2 + 4, kFont,
+        takes_dark_text(cell_colour(cell.shade)) ? "#222" : "#fff", plot::escape_markup(label_of(cell.text)));
     put("<title>{}</title></g>\n", markup(cell.tooltip.empty() ? cell.text : cell.tooltip));
   }
 
@@ -120,7 +148,7 @@ class HeatTableWriter {
 
 }  // namespace
 
-std::string heat_table_text(const HeatTable& table) {
+std::string heat_table_text(const HeatTable& table, bool colour) {
   std::vector<std::vector<std::string>> lines{{table.rows_title}};
   for (const std::string& column : table.columns) lines.front().push_back(label_of(column));
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
@@ -131,13 +159,18 @@ std::string heat_table_text(const HeatTable& table) {
   for (const auto& line : lines) {
     for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], display_width(line[i]));
   }
-  std::string text;
-  for (const auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i)
-      text += (i > 0 ? "  " : "") + plot::pad_left(line[i], widths[i]);
+  std::string text = table.title.empty() ? "" : plot::visible(table.title) + "\n";
+  for (std::size_t row = 0; row < lines.size(); ++row) {
+    for (std::size_t i = 0; i < lines[row].size(); ++i) {
+      const std::string padded = plot::pad_left(lines[row][i], widths[i]);
+      const bool shaded = colour && row > 0 && i > 0;
+      text += (i > 0 ? "  " : "") +
+              (shaded ? shaded_text(padded, cell_colour(table.cells[row - 1][i - 1].shade)) : padded);
+    }
     text += '\n';
   }
-  return text;
+  const std::string legend = colour ? whole_legend(table) : table.legend;
+  return text + (legend.empty() ? "" : plot::visible(legend) + "\n");
 }
 
 std::string heat_table_svg(const HeatTable& table) {

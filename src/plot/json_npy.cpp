@@ -4,22 +4,14 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "heed/error.h"
 #include "heed/plot/picture.h"
 #include "plot/labels.h"
 
 namespace heed {
 namespace {
-
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-std::string quoted(const std::vector<std::string>& texts) {
-  return nlohmann::json(texts).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 /// Written directly: float32 values need few digits, and no tree of millions of numbers is built.
 void append_weights(std::string& out, const AttentionMap& map) {
@@ -50,9 +42,9 @@ void append_ablation(std::string& out, const AttentionPicture& picture) {
   const char* separator = "";
   for (const HeadFacts& facts : picture.facts) {
     if (facts.ablation.empty()) continue;
-    if (*separator == '\0') out += ",\n\"scored\": " + quoted(picture.scored) + ",\n\"ablation\": [";
+    if (*separator == '\0') out += ",\n\"scored\": " + json_text(Json(picture.scored)) + ",\n\"ablation\": [";
     out += fmt::format("{}{{\"kind\": {}, \"layer\": {}, \"head\": {}, \"change\": {}}}", separator,
-                       quoted(facts.kind), facts.layer, facts.head, nlohmann::json(facts.ablation).dump());
+                       json_quoted(facts.kind), facts.layer, facts.head, json_text(Json(facts.ablation)));
     separator = ",\n";
   }
   if (*separator != '\0') out += "]";
@@ -68,11 +60,11 @@ void append_float(std::string& out, float value) {
 
 std::string attention_json(const AttentionPicture& picture) {
   plot::check_picture(picture);
-  std::string out = "{\"title\": " + quoted(picture.title) + ",\n\"tokens\": {";
+  std::string out = "{\"title\": " + json_quoted(picture.title) + ",\n\"tokens\": {";
   const char* separator = "";
   for (const auto& entry : picture.tokens) {
-    out += separator + quoted(entry.first) + ": {\"queries\": " + quoted(entry.second.queries) +
-           ",\n\"keys\": " + quoted(entry.second.keys) + range_of(entry.second) + "}";
+    out += separator + json_quoted(entry.first) + ": {\"queries\": " + json_text(Json(entry.second.queries)) +
+           ",\n\"keys\": " + json_text(Json(entry.second.keys)) + range_of(entry.second) + "}";
     separator = ",\n";
   }
   out += "},\n\"maps\": [";
@@ -84,8 +76,8 @@ std::string attention_json(const AttentionPicture& picture) {
     out += fmt::format(
         "{}{{\"name\": {}, \"kind\": {}, \"layer\": {}, \"head\": {}, \"queries\": {}, \"keys\": {}, "
         "\"measure\": {},\n\"weights\": [",
-        separator, quoted(map.name), quoted(map.kind), map.layer, head, map.queries, map.keys,
-        quoted(map.measure));
+        separator, json_quoted(map.name), json_quoted(map.kind), map.layer, head, map.queries, map.keys,
+        json_quoted(map.measure));
     append_weights(out, map);
     out += "]}";
     separator = ",\n";

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "heed/plot/picture.h"
@@ -23,5 +25,14 @@ struct PageData {
 
 /// Describes the picture, which must outlive the result. Maps are rounded to `bits`, queries and keys to 8.
 PageData page_data(const AttentionPicture& picture, int bits);
+
+/// Returns, for each pattern, the mean over the queries that can follow it of the weight on its keys:
+/// `previous` and `next` token, the `first` one, the `same` position, other positions with the same token
+/// (`repeat`), and `induction`: the token after an earlier occurrence of the query's token (Olsson et al.
+/// 2022, "In-context learning and induction heads"). For maps with other queries than keys, only `first`.
+/// Last comes `focus`: the mean of the largest weight on a key that is neither first, last nor the query
+/// itself.
+std::vector<std::pair<std::string, double>> pattern_scores(const AttentionMap& map,
+                                                           const AttentionTokens& tokens);
 
 }  // namespace heed::plot

@@ -12,10 +12,10 @@
 #include <deque>
 #include <mutex>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
+#include "core/json.h"
 #include "heed/cancelled.h"
 #include "heed/error.h"
 
@@ -391,8 +391,7 @@ bool HttpServer::is_loopback() const { return state_->endpoint().address().is_lo
 void HttpServer::run(const std::atomic<bool>& stop) { state_->run(stop); }
 
 HttpResponse error_response(int status, const std::string& message) {
-  return {status,
-          nlohmann::json{{"error", message}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
+  return {status, json_text(nlohmann::json{{"error", message}})};
 }
 
 }  // namespace heed::server

@@ -13,8 +13,7 @@
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "heed/text/unicode.h"
-#include "kernels/pooling.h"
-#include "kernels/reduce.h"
+#include "ops/pooling.h"
 #include "tasks/scores.h"
 
 namespace heed {
@@ -33,11 +32,7 @@ Tensor pool(const Tensor& tokens, std::int64_t first, Pooling pooling) {
   if (pooling == Pooling::weighted_mean)  // by position, those of the prompt included
     std::iota(weights.begin(), weights.end(), static_cast<double>(first + 1));
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
-  const Tensor y = Tensor::empty({width});
-  kernels::weighted_mean(tokens.data<float>(), weights.data(),
-                         pooling == Pooling::mean_sqrt ? std::sqrt(total) : total, count, width,
-                         y.data<float>());
-  return y;
+  return weighted_mean(tokens, weights, pooling == Pooling::mean_sqrt ? std::sqrt(total) : total);
 }
 
 Tensor after_steps(Tensor x, const std::vector<EmbeddingStep>& steps) {
@@ -48,9 +43,7 @@ Tensor after_steps(Tensor x, const std::vector<EmbeddingStep>& steps) {
     }
     if (step.dense) x = (*step.dense)(x, step.activation);
     if (step.norm) x = (*step.norm)(x);
-    if (!step.normalize) continue;
-    x = x.clone();  // as torch.nn.functional.normalize: zeros stay zeros
-    kernels::normalize_rows(x.data<float>(), 1e-12, x.size(0), x.size(1), x.data<float>());
+    if (step.normalize) x = normalize_rows(x, 1e-12);  // as torch.nn.functional.normalize: zeros stay zeros
   }
   return x;
 }
@@ -122,7 +115,7 @@ void for_each_hidden(const Model& model, std::span<const Encoding> encodings, co
 }
 
 void require_numbers(const Tensor& vectors) {
-  if (!kernels::all_finite(vectors.data<float>(), vectors.numel())) tasks::throw_not_finite();
+  if (!all_finite(vectors)) tasks::throw_not_finite();
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/ops/matmul.h"
+#include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
-#include "kernels/pooling.h"
-#include "kernels/reduce.h"
+#include "ops/pooling.h"
 #include "tasks/scores.h"
 
 namespace heed {
@@ -25,13 +25,8 @@ void check(const Tensor& a, const Tensor& b) {
 // Returns f32 rows, scaled to unit length for cosines.
 Tensor prepared(const Tensor& x, Similarity kind) {
   const Tensor rows = x.detach().to(DType::f32).contiguous();
-  if (!kernels::all_finite(rows.data<float>(), rows.numel()))
-    throw Error("similarity: expected vectors of finite numbers, got others");
-  if (kind == Similarity::dot) return rows;
-  const Tensor units = Tensor::empty(rows.shape());
-  kernels::normalize_rows(rows.data<float>(), std::numeric_limits<double>::min(), rows.size(0), rows.size(1),
-                          units.data<float>());
-  return units;
+  if (!all_finite(rows)) throw Error("similarity: expected vectors of finite numbers, got others");
+  return kind == Similarity::dot ? rows : normalize_rows(rows, std::numeric_limits<double>::min());
 }
 
 }  // namespace

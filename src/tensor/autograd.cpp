@@ -80,8 +80,8 @@ class WalkedInputs {
 
 void walk(Node& node) {
   if (node.walked) {
-    throw Error("backward: expected a graph that was not walked yet, got the freed result of " +
-                std::string(node.operation) + " (compute the loss again before a second backward)");
+    throw Error("backward: the graph was already used by an earlier backward(); its saved tensors of " +
+                std::string(node.operation) + " are freed (compute the loss again before a second backward)");
   }
   const Tensor gradient = std::move(node.gradient);
   node.gradient = {};

@@ -2,7 +2,9 @@
 #include "heed/tensor.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <ostream>
 
 #include "heed/threads.h"
 #include "kernels/convert.h"
@@ -155,7 +157,7 @@ Tensor Tensor::contiguous() const {
   return copy;
 }
 
-Tensor Tensor::alias(const Shape& shape, const Shape& strides, std::int64_t offset) const {
+Tensor Tensor::as_strided(const Shape& shape, const Shape& strides, std::int64_t offset) const {
   const TensorImpl& t = checked(impl_);
   auto impl = std::make_shared<TensorImpl>();
   impl->buffer = t.buffer;
@@ -166,7 +168,7 @@ Tensor Tensor::alias(const Shape& shape, const Shape& strides, std::int64_t offs
   return Tensor(std::move(impl));
 }
 
-Tensor Tensor::detach() const { return alias(shape(), strides(), offset()); }
+Tensor Tensor::detach() const { return as_strided(shape(), strides(), offset()); }
 
 Tensor Tensor::to(DType target) const {
   if (target == dtype()) return *this;
@@ -194,7 +196,7 @@ struct Unconverted : Buffer::Source {
 
 }  // namespace
 
-Tensor Tensor::to_when_needed(DType target) const {
+Tensor Tensor::to_lazy(DType target) const {
   if (target == dtype()) return detach();
   auto source = std::make_shared<Unconverted>();
   source->source = detach().contiguous();
@@ -206,6 +208,10 @@ Tensor Tensor::to_when_needed(DType target) const {
 void Tensor::copy_from(const Tensor& source) const {
   if (shape() != source.shape()) {
     throw Error("copy: expected shape " + shape().str() + ", got " + source.shape().str());
+  }
+  if (source.dtype() != dtype() && is_contiguous()) {
+    const Tensor dense = source.detach().contiguous();
+    return kernels::convert(source.dtype(), ReadableData(dense).first, dtype(), raw_data(), numel());
   }
   const Tensor from = source.detach().to(dtype());
   kernels::StridedCopy copy;
@@ -253,6 +259,65 @@ void Tensor::set_grad(const Tensor& gradient) const {
 }
 
 void Tensor::zero_grad() const { checked(impl_).grad = {}; }
+
+namespace {
+
+// Writes the elements of a tensor as nested lists, the last axis on one line.
+class ElementWriter {
+ public:
+  ElementWriter(std::ostream& out, const Tensor& tensor)
+      : out_(out), tensor_(tensor), data_(tensor), abbreviates_(tensor.numel() > kMostWhole) {}
+
+  void write(int axis, std::int64_t offset) {
+    if (axis == tensor_.rank()) return write_element(offset);
+    const std::int64_t n = tensor_.size(axis), step = tensor_.strides()[axis];
+    const std::string between = axis + 1 == tensor_.rank() ? ", " : ",\n" + std::string(axis + 1U, ' ');
+    out_ << '[';
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (i > 0) out_ << between;
+      if (abbreviates_ && n > 2 * kEdge && i == kEdge) {
+        out_ << "..." << between;
+        i = n - kEdge;
+      }
+      write(axis + 1, offset + i * step);
+    }
+    out_ << ']';
+  }
+
+ private:
+  static constexpr std::int64_t kMostWhole = 1000, kEdge = 3;
+
+  void write_element(std::int64_t offset) {
+    dispatch_all(tensor_.dtype(), [&]<class T>() {
+      const T value = reinterpret_cast<const T*>(data_.first)[offset];
+      if constexpr (std::is_same_v<T, bool>) {
+        out_ << (value ? "true" : "false");
+      } else if constexpr (std::is_integral_v<T>) {
+        out_ << std::to_string(value);
+      } else {
+        using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+        char text[32];
+        std::snprintf(text, sizeof text, "%g", static_cast<double>(static_cast<Wide>(value)));
+        out_ << text;
+      }
+    });
+  }
+
+  std::ostream& out_;
+  const Tensor& tensor_;
+  ReadableData data_;
+  bool abbreviates_;
+};
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
+  out << tensor.str();
+  if (!tensor.defined()) return out;
+  out << (tensor.rank() > 1 ? '\n' : ' ');
+  ElementWriter(out, tensor).write(0, 0);
+  return out;
+}
 
 std::string Tensor::str() const {
   return defined() ? std::string(name_of(dtype())) + shape().str() : "an undefined tensor";

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/utf8.h"
 #include "text/character_class.h"
-#include "text/utf8.h"
 #include "text/word_ends.h"
 
 namespace heed {

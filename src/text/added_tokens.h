@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/json_field.h"
+#include "core/json_field.h"
 #include "text/normalized_text.h"
 #include "text/normalizers.h"
 #include "text/token_table.h"

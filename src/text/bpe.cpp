@@ -7,9 +7,9 @@
 #include <queue>
 #include <utility>
 
+#include "core/utf8.h"
 #include "heed/error.h"
 #include "text/token_model.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

@@ -7,9 +7,9 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/utf8.h"
 #include "heed/error.h"
 #include "text/token_table.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/utf8.h"
 #include "heed/text/unicode.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

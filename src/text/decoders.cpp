@@ -5,12 +5,12 @@
 #include <charconv>
 #include <utility>
 
+#include "core/utf8.h"
 #include "heed/text/unicode.h"
 #include "text/byte_level.h"
 #include "text/normalizers.h"
 #include "text/pattern.h"
 #include "text/pre_tokenizers.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

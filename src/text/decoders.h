@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/json_field.h"
+#include "core/json_field.h"
 
 namespace heed {
 

@@ -2,9 +2,9 @@
 // chosen by the exact expression; tests check that it gives the same matches as ICU.
 #include <utility>
 
+#include "core/utf8.h"
 #include "text/character_class.h"
 #include "text/pattern.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
-#include "core/json_document.h"
+#include "core/json.h"
 
 namespace heed {
 
@@ -12,6 +11,6 @@ namespace heed {
 inline constexpr JsonRules kTokenizerJson{JsonNumbers::two_roundings, true};
 
 /// Reads the JSON object of a configuration file. Throws Error if the file is malformed or not an object.
-nlohmann::ordered_json read_json_object(const std::filesystem::path& path);
+Json read_json_object(const std::filesystem::path& path);
 
 }  // namespace heed

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "core/edit_distance.h"
 #include "heed/error.h"
@@ -82,7 +81,7 @@ const Language& language_recorded(const Languages& languages, const TokenizerCon
                                   const std::string& name) {
   if (const Language* found = languages.find(name)) return *found;
   throw Error(fmt::format("{}: {}: expected the code of one of the model's languages, got {}", config.where,
-                          key, nlohmann::json(name).dump()));
+                          key, json_quoted(name)));
 }
 
 bool looks_like_code(std::string_view token) {

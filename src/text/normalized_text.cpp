@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/utf8.h"
 #include "heed/error.h"
 #include "text/byte_level.h"
-#include "text/utf8.h"
 
 namespace heed {
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "core/base64.h"
+#include "core/utf8.h"
 #include "text/character_class.h"
 #include "text/charsmap.h"
 #include "text/pattern.h"
-#include "text/utf8.h"
 #include "text/word_ends.h"
 
 namespace heed {

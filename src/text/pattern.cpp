@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/json_field.h"
+#include "core/utf8.h"
 #include "heed/error.h"
-#include "text/json_field.h"
 #include "text/regex_translation.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

@@ -7,10 +7,10 @@
 #include <map>
 #include <utility>
 
+#include "core/utf8.h"
 #include "text/byte_level.h"
 #include "text/character_class.h"
 #include "text/normalizers.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

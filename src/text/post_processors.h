@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
+#include "core/json_field.h"
 #include "heed/text/tokenizer.h"
-#include "text/json_field.h"
 
 namespace heed {
 

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/utf8.h"
 #include "heed/error.h"
 #include "text/character_class.h"
 #include "text/normalizers.h"
 #include "text/pattern.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "text/json_field.h"
+#include "core/json_field.h"
 #include "text/normalized_text.h"
 
 namespace heed {

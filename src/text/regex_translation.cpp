@@ -4,8 +4,8 @@
 
 #include <utility>
 
+#include "core/utf8.h"
 #include "text/unicode_versions.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

@@ -6,10 +6,10 @@
 #include <optional>
 #include <unordered_set>
 
+#include "core/utf8.h"
 #include "heed/error.h"
 #include "heed/text/unicode.h"
 #include "text/charsmap.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/utf8.h"
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/text/tokenizer.h"
@@ -18,7 +19,6 @@
 #include "text/charsmap.h"
 #include "text/sentencepiece_file.h"
 #include "text/unigram_path.h"
-#include "text/utf8.h"
 #include "text/word_ends.h"
 
 namespace heed {

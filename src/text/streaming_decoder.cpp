@@ -3,9 +3,9 @@
 #include <array>
 #include <utility>
 
+#include "core/utf8.h"
 #include "heed/text/tokenizer.h"
 #include "text/decoders.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/json_field.h"
+#include "core/json_field.h"
 #include "text/token_table.h"
 
 namespace heed {

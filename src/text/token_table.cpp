@@ -6,33 +6,27 @@
 #include <cstring>
 #include <utility>
 
-#include "core/json_reader.h"
+#include "core/json_field.h"
 #include "heed/error.h"
+#include "text/files.h"
 
 namespace heed {
 namespace {
 
 using Entry = std::pair<std::string, std::int64_t>;
 
-// Reads entry by entry: a document would cost more memory.
 std::vector<Entry> read_entries(const std::string& text, const std::string& where) {
-  JsonReader json(where, text);
-  if (const auto kind = json.peek(); kind != JsonReader::Kind::object)
-    json.fail("an object of tokens and ids", json_kind_name(kind));
+  const Json json = parse_json(text, where, kTokenizerJson);
+  if (!json.is_object()) JsonField(json, where).fail("an object of tokens and ids");
   std::vector<Entry> entries;
-  std::string token;
-  for (json.begin_object(); json.next_key(token);) {
-    const auto refuse = [&](std::string_view got) {
+  for (const auto& entry : json.items()) {
+    const Json& id = entry.value();
+    if (!id.is_number_integer() || id < 0 || id > INT64_MAX) {
       throw Error(fmt::format("{}: token {}: expected an id (an integer from 0), got {}", where,
-                              nlohmann::json(token).dump(), got));
-    };
-    if (const auto kind = json.peek(); kind != JsonReader::Kind::number) refuse(json_kind_name(kind));
-    const std::string_view number = json.number();
-    const std::optional<std::int64_t> id = json_integer(number);
-    if (!id || *id < 0) refuse(number);
-    entries.emplace_back(token, *id);
+                              json_quoted(entry.key()), json_shown(id)));
+    }
+    entries.emplace_back(entry.key(), id.get<std::int64_t>());
   }
-  json.finish();
   return entries;
 }
 
@@ -175,9 +169,8 @@ TokenTable parse_vocabulary(const JsonField& field) {
       field.find(entry.key()).value_or(field).fail(fmt::format("an id from 0 to {}", most));
     if (!table.insert(entry.key(), static_cast<std::int32_t>(id))) {
       field.at(entry.key())
-          .fail(fmt::format(
-              "an id other than that of {}",
-              nlohmann::ordered_json(std::string(table.token(static_cast<std::int32_t>(id)))).dump()));
+          .fail(fmt::format("an id other than that of {}",
+                            json_quoted(table.token(static_cast<std::int32_t>(id)))));
     }
   }
   return table;

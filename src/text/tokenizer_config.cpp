@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/json_field.h"
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
 #include "text/files.h"
-#include "text/json_field.h"
 
 namespace heed {
 namespace {

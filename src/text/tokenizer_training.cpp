@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "core/base64.h"
+#include "core/utf8.h"
 #include "heed/error.h"
 #include "heed/text/training.h"
 #include "heed/text/unicode.h"
@@ -18,7 +19,6 @@
 #include "text/pipeline_tokenizer.h"
 #include "text/sentencepiece_file.h"
 #include "text/sentencepiece_model.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {
@@ -450,9 +450,9 @@ std::unique_ptr<Tokenizer> train_tokenizer(const TokenizerTraining& training, co
   config_json.update(map);
 
   TokenizerFiles files;
-  files.contents = {{"tokenizer.json", document.dump(2) + "\n"},
-                    {"tokenizer_config.json", config_json.dump(2) + "\n"},
-                    {"special_tokens_map.json", map.dump(2) + "\n"}};
+  files.contents = {{"tokenizer.json", json_text(document, 2) + "\n"},
+                    {"tokenizer_config.json", json_text(config_json, 2) + "\n"},
+                    {"special_tokens_map.json", json_text(map, 2) + "\n"}};
   // From the text, as others will read it: scores may change in their last bit.
   const Json read = parse_json(files.contents.front().second, kTrained, kTokenizerJson);
   Pipeline pipeline = parse_pipeline(JsonField(read, kTrained));

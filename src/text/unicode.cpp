@@ -5,64 +5,16 @@
 #include <unicode/unistr.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
+#include "core/utf8.h"
 #include "heed/error.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {
 
-/// The well-formed sequence, or the maximal invalid part, at the start of a text.
-struct Sequence {
-  std::size_t bytes;
-  bool valid;
-};
-
-/// Table 3-7 of the Unicode Standard: the first byte gives the length and the range of the second byte.
-Sequence next_sequence(std::string_view text) {
-  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return {1, true};
-  if (first < 0xC2 || first > 0xF4) return {1, false};
-  const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  unsigned char low = 0x80, high = 0xBF;
-  if (first == 0xE0) low = 0xA0;
-  if (first == 0xED) high = 0x9F;
-  if (first == 0xF0) low = 0x90;
-  if (first == 0xF4) high = 0x8F;
-  for (std::size_t i = 1; i < length; ++i) {
-    if (i >= text.size() || byte(i) < low || byte(i) > high) return {i, false};
-    low = 0x80;
-    high = 0xBF;
-  }
-  return {length, true};
-}
-
-/// Returns the length of the ASCII text that starts at `begin`. Reads eight bytes at a time.
-std::size_t ascii_run(std::string_view text, std::size_t begin) {
-  std::size_t i = begin;
-  for (; i + 8 <= text.size(); i += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, text.data() + i, 8);
-    if ((word & 0x8080808080808080ull) != 0) break;
-  }
-  while (i < text.size() && static_cast<unsigned char>(text[i]) < 0x80) ++i;
-  return i - begin;
-}
-
-UChar32 code_point(std::string_view sequence) {
-  const auto byte = [sequence](std::size_t i) {
-    return static_cast<UChar32>(static_cast<unsigned char>(sequence[i]));
-  };
-  switch (sequence.size()) {
-    case 1: return byte(0);
-    case 2: return (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F);
-    case 3: return (byte(0) & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
-    default:
-      return (byte(0) & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
-  }
+UChar32 code_point(std::string_view text, std::size_t at) {
+  return static_cast<UChar32>(next_character(text, at));
 }
 
 bool is_space(UChar32 c) { return u_isUWhiteSpace(c) || (c >= 0x1C && c <= 0x1F); }
@@ -87,29 +39,6 @@ int columns(UChar32 c) {
 
 }  // namespace
 
-std::optional<std::size_t> first_invalid_utf8(std::string_view text) {
-  for (std::size_t i = ascii_run(text, 0); i < text.size(); i += ascii_run(text, i)) {
-    const Sequence sequence = next_sequence(text.substr(i));
-    if (!sequence.valid) return i;
-    i += sequence.bytes;
-  }
-  return std::nullopt;
-}
-
-std::string replace_invalid_utf8(std::string_view text, std::size_t* replaced) {
-  std::string result;
-  result.reserve(text.size());
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < text.size();) {
-    const Sequence sequence = next_sequence(text.substr(i));
-    result += sequence.valid ? text.substr(i, sequence.bytes) : kReplacementCharacter;
-    count += sequence.valid ? 0 : 1;
-    i += sequence.bytes;
-  }
-  if (replaced != nullptr) *replaced = count;
-  return result;
-}
-
 std::int64_t count_characters(std::string_view text) {
   std::int64_t count = 0;
   for (std::size_t i = 0; i < text.size();) {
@@ -117,7 +46,7 @@ std::int64_t count_characters(std::string_view text) {
     count += static_cast<std::int64_t>(ascii);
     i += ascii;
     if (i == text.size()) break;
-    i += next_sequence(text.substr(i)).bytes;
+    i += first_utf8_sequence(text.substr(i)).bytes;
     ++count;
   }
   return count;
@@ -125,8 +54,8 @@ std::int64_t count_characters(std::string_view text) {
 
 bool is_blank(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
-    const Sequence sequence = next_sequence(text.substr(i));
-    if (!sequence.valid || u_isgraph(code_point(text.substr(i, sequence.bytes)))) return false;
+    const Utf8Sequence sequence = first_utf8_sequence(text.substr(i));
+    if (!sequence.valid || u_isgraph(code_point(text, i))) return false;
     i += sequence.bytes;
   }
   return true;
@@ -142,7 +71,7 @@ std::string lower_case(std::string_view text) {
 
 bool is_word_character(std::string_view text) {
   if (text.empty()) return false;
-  const UChar32 c = code_point(text.substr(0, next_sequence(text).bytes));
+  const UChar32 c = code_point(text, 0);
   return (u_isalnum(c) || (U_GET_GC_MASK(c) & U_GC_M_MASK) != 0) &&
          !u_hasBinaryProperty(c, UCHAR_IDEOGRAPHIC);
 }
@@ -150,8 +79,8 @@ bool is_word_character(std::string_view text) {
 std::string_view strip(std::string_view text) {
   std::size_t begin = text.size(), end = 0;
   for (std::size_t i = 0; i < text.size();) {
-    const Sequence sequence = next_sequence(text.substr(i));
-    if (!sequence.valid || !is_space(code_point(text.substr(i, sequence.bytes)))) {
+    const Utf8Sequence sequence = first_utf8_sequence(text.substr(i));
+    if (!sequence.valid || !is_space(code_point(text, i))) {
       begin = std::min(begin, i);
       end = i + sequence.bytes;
     }
@@ -168,7 +97,7 @@ CharacterOffsets::CharacterOffsets(std::string_view text) : bytes_(text.size()) 
   characters_.resize(text.size() + 1);
   std::uint32_t count = 0;
   for (std::size_t i = 0; i < text.size(); ++count) {
-    const std::size_t bytes = next_sequence(text.substr(i)).bytes;
+    const std::size_t bytes = first_utf8_sequence(text.substr(i)).bytes;
     for (std::size_t k = 0; k < bytes; ++k) characters_[i + k] = count;
     i += bytes;
   }
@@ -186,8 +115,8 @@ std::int64_t CharacterOffsets::operator[](std::size_t byte) const {
 int display_width(std::string_view text) {
   int width = 0;
   for (std::size_t i = 0; i < text.size();) {
-    const Sequence sequence = next_sequence(text.substr(i));
-    width += sequence.valid ? columns(code_point(text.substr(i, sequence.bytes))) : 1;
+    const Utf8Sequence sequence = first_utf8_sequence(text.substr(i));
+    width += sequence.valid ? columns(code_point(text, i)) : 1;
     i += sequence.bytes;
   }
   return width;

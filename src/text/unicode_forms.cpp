@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/utf8.h"
 #include "heed/error.h"
 #include "text/normalizers.h"
 #include "text/unicode_versions.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

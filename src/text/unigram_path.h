@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/utf8.h"
 #include "text/token_table.h"
-#include "text/utf8.h"
 
 namespace heed {
 

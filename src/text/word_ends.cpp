@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "core/utf8.h"
 #include "text/character_class.h"
-#include "text/utf8.h"
 
 namespace heed {
 

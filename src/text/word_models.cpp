@@ -1,9 +1,9 @@
 // WordPiece and WordLevel, and the choice of a model by its type.
 #include <fmt/format.h>
 
+#include "core/utf8.h"
 #include "heed/error.h"
 #include "text/token_model.h"
-#include "text/utf8.h"
 
 namespace heed {
 namespace {

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "heed/buffer.h"
-#include "kernels/convert.h"
-#include "kernels/optimizer.h"
-#include "kernels/reduce.h"
+#include "heed/ops/reduce.h"
+#include "heed/ops/shape.h"
+#include "ops/optimizer.h"
 #include "tensor/leaf.h"
 
 namespace heed {
@@ -38,14 +38,15 @@ bool is_whole(const Parameter& p, const ElementRange& range) {
   return range.begin == 0 && range.end == p.tensor.numel();
 }
 
+// The range of a contiguous tensor, in one axis; shares memory.
+Tensor part_of(const Tensor& whole, const ElementRange& range) {
+  HEED_ASSERT(whole.is_contiguous(), "a contiguous tensor");
+  return slice(reshape(whole.detach(), {whole.numel()}), 0, range.begin, range.end);
+}
+
 // The range of a tensor as a copy; in its own shape if that is all of it.
 Tensor copy_of(const Tensor& whole, const Parameter& p, const ElementRange& range) {
-  if (is_whole(p, range)) return whole.clone();
-  Tensor part = Tensor::empty({range.end - range.begin}, whole.dtype());
-  dispatch_float("AdamW", whole.dtype(), [&]<class T>() {
-    std::copy(whole.data<T>() + range.begin, whole.data<T>() + range.end, part.data<T>());
-  });
-  return part;
+  return is_whole(p, range) ? whole.clone() : part_of(whole, range).clone();
 }
 
 Tensor take(const TensorMap& state, const std::string& name, const Shape& shape, DType dtype) {
@@ -103,23 +104,18 @@ void AdamW::step(double lr, double grad_scale) {
     const Parameter& p = parameters_[i];
     if (!p.tensor.grad().defined()) continue;
     const Tensor grad = p.tensor.grad().contiguous();
-    const kernels::AdamW settings{.lr = lr,
-                                  .beta1 = options_.beta1,
-                                  .beta2 = options_.beta2,
-                                  .eps = options_.eps,
-                                  .weight_decay = p.decays ? options_.weight_decay : 0.0,
-                                  .grad_scale = grad_scale,
-                                  .step = ++steps_[i]};
-    const std::int64_t begin = ranges_[i].begin, end = ranges_[i].end;
-    if (begin == end) continue;
+    const AdamWStep settings{.lr = lr,
+                             .beta1 = options_.beta1,
+                             .beta2 = options_.beta2,
+                             .eps = options_.eps,
+                             .weight_decay = p.decays ? options_.weight_decay : 0.0,
+                             .grad_scale = grad_scale,
+                             .step = ++steps_[i]};
+    if (ranges_[i].begin == ranges_[i].end) continue;
     const Tensor& master = masters_[i];
-    dispatch_float("AdamW", m_[i].dtype(), [&]<class T>() {
-      T* weights = master.defined() ? master.data<T>() : p.tensor.data<T>() + begin;
-      kernels::adamw<T>(weights, grad.data<T>() + begin, m_[i].data<T>(), v_[i].data<T>(), end - begin,
-                        settings);
-    });
-    if (master.defined())
-      kernels::convert(master.data<float>(), p.tensor.data<bfloat16>() + begin, end - begin);
+    const Tensor stored = part_of(p.tensor, ranges_[i]);
+    adamw_step(master.defined() ? master : stored, part_of(grad, ranges_[i]), m_[i], v_[i], settings);
+    if (master.defined()) stored.copy_from(reshape(master, stored.shape()));
   }
 }
 
@@ -191,9 +187,7 @@ double sum_of_gradient_squares(std::span<const Parameter> parameters, std::span<
     const Parameter& p = parameters[i];
     if (!p.tensor.grad().defined()) continue;
     const Tensor grad = p.tensor.grad().contiguous();
-    sum += dispatch_float("gradient_norm", grad.dtype(), [&]<class T>() {
-      return kernels::sum_of_squares<T>(grad.data<T>() + ranges[i].begin, ranges[i].end - ranges[i].begin);
-    });
+    sum += sum_of_squares(part_of(grad, ranges[i]));
   }
   return sum;
 }

@@ -108,7 +108,7 @@ void average_models(const std::vector<std::filesystem::path>& directories,
     const Tensor first = models.front().get(name);
     tensors.push_back({name, is_floating(first.dtype()) ? mean_of(models, name).to(first.dtype()) : first});
   }
-  std::filesystem::create_directories(output);
+  const MadeFolder made(output);
   const FolderLock lock(output);
   AtomicDirectory staging(output / "averaged");
   for (const auto& entry : std::filesystem::directory_iterator(directories.front())) {

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "heed/error.h"
+#include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "heed/tensor/gradient_listener.h"
 #include "train/late_rows.h"
@@ -128,13 +129,12 @@ void GradientBuckets::complete(std::size_t parameter) {
 
 void GradientBuckets::pack(std::size_t parameter) {
   const Tensor& tensor = parameters_[parameter].tensor;
-  float* to = numbers_of(buckets_[bucket_of_[parameter]]) + offsets_[parameter];
+  numbers_of(buckets_[bucket_of_[parameter]]);  // makes them
   present_[parameter] = tensor.grad().defined() ? 1 : 0;
   if (tensor.grad().defined()) {
-    const Tensor gradient = tensor.grad().contiguous();
-    std::copy_n(gradient.data<float>(), gradient.numel(), to);
+    sum_of(parameter).copy_from(tensor.grad());
   } else {
-    std::fill_n(to, tensor.numel(), 0.0F);
+    sum_of(parameter).copy_from(broadcast_to(Tensor::zeros({}), tensor.shape()));
   }
   tensor.zero_grad();
 }
@@ -196,8 +196,8 @@ void GradientBuckets::add_late_rows() {
     const Shape& shape = parameters_[i].tensor.shape();
     const Tensor sum = late[i].defined() ? late[i].contiguous() : Tensor::zeros(shape);
     world_.start_sum({{sum.data<float>(), static_cast<std::size_t>(sum.numel())}, sum.shared_impl()})->wait();
-    float* to = sum_of(i).data<float>();
-    for (std::int64_t j = 0; j < sum.numel(); ++j) to[j] += sum.data<float>()[j];
+    const Tensor all = sum_of(i);
+    all.copy_from(all + sum);
   }
 }
 

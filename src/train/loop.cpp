@@ -135,6 +135,9 @@ class Loop {
                       "rises to {:.3g}, not to train.lr, {:.3g}",
                       schedule_.warmup, total_, schedule_.at(total_), schedule_.lr));
     }
+    if (recipe_.eval.every > 0 && !task_.evaluates())
+      message("no development set, so no evaluations (data.dev, data.dev_size or data.dev_share gives one)");
+    if (!resumes && options_.init.empty()) warn_of_size();
     state_.recipe = recipe_values(recipe_);
     state_.fingerprint = task_.fingerprint();
     state_.files = checksums_of_data(recipe_);
@@ -142,6 +145,31 @@ class Loop {
     if (world_.size() > 1) message(memory_report(world_, task_.parameters(), *optimizer_));
     earlier_seconds_ = state_.seconds;
     if (state_.step == 0) save();
+  }
+
+  // A new model far larger than its data: the default sizes of a family are those of its first large model.
+  void warn_of_size() const {
+    constexpr double kLarge = 5e6, kMostPerToken = 100;
+    double parameters = 0;
+    for (const Parameter& p : task_.parameters()) parameters += static_cast<double>(p.tensor.numel());
+    const double tokens =
+        static_cast<double>(task_.batches_per_epoch()) * static_cast<double>(recipe_.train.batch_tokens);
+    if (parameters < kLarge || parameters <= kMostPerToken * tokens) return;
+    message(fmt::format(
+        "warning: {:.0f} parameters for at most {:.0f} tokens of data: steps are slow, and the model "
+        "learns the data by heart (give smaller sizes in [model], or start from a model with --init)",
+        parameters, tokens));
+  }
+
+  // How long a run of more than a minute takes, once the first step is done.
+  void estimate(std::int64_t step, double step_seconds) const {
+    constexpr double kMinute = 60, kHour = 3600;
+    const double left = step_seconds * static_cast<double>(total_ - step);
+    if (left < kMinute) return;
+    const std::string time = left < 2 * kHour ? fmt::format("{:.0f} minutes", std::ceil(left / kMinute))
+                                              : fmt::format("{:.1f} hours", left / kHour);
+    message(fmt::format("the first step took {:.2g} s; {} more take about {}", step_seconds, total_ - step,
+                        time));
   }
 
   // From the weights in f32, which the optimizer may take over.
@@ -260,6 +288,7 @@ class Loop {
   void report(const StepRecord& record, double step_seconds) {
     if (!world_.is_first()) return;
     log_->add(record, task_.unit());
+    if (recent_targets_ == 0) estimate(record.step, step_seconds);
     constexpr double kMemory = 0.95;  // smoothing factor of the displayed rate
     const double weight = recent_targets_ == 0 ? 0 : kMemory;
     recent_targets_ = weight * recent_targets_ + (1 - weight) * static_cast<double>(record.targets);

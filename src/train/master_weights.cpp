@@ -1,7 +1,7 @@
 // Exchanges the data of parameters.
 #include "train/master_weights.h"
 
-#include "kernels/reduce.h"
+#include "heed/ops/reduce.h"
 #include "tensor/leaf.h"
 
 namespace heed {
@@ -23,10 +23,7 @@ std::string first_not_finite(const std::vector<Parameter>& parameters, const Ten
   for (const Parameter& p : parameters) {
     const auto master = masters.find(p.name);
     const Tensor& numbers = master == masters.end() ? p.tensor : master->second;
-    const bool finite = dispatch_float("train", numbers.dtype(), [&]<class T>() {
-      return kernels::all_finite<T>(numbers.data<T>(), numbers.numel());
-    });
-    if (!finite) return p.name;
+    if (!all_finite(numbers)) return p.name;
   }
   return "";
 }

@@ -267,7 +267,8 @@ void list_run(FieldList& list, Recipe& r) {
              r.train.gradient_checkpointing);
   list.count("seed", "seed of the initial weights, dropout and the order of the data", r.train.seed);
   list.section("eval", true);
-  list.count("every", "steps between evaluations; 0: never", r.eval.every);
+  list.count("every", "steps between evaluations; 0: never. Without a development set there are none",
+             r.eval.every);
   list.used_by(kPairs);
   list.flag("bleu", "decode the development set of pairs", r.eval.bleu);
   list.choice("scores", "of decoded texts: `bleu` (and `exact`), or `rouge`; the default follows the task",
@@ -294,6 +295,57 @@ void list_run(FieldList& list, Recipe& r) {
 std::string_view section_part(std::string_view key) { return key.substr(0, key.find('.')); }
 std::string_view name_part(std::string_view key) { return key.substr(key.find('.') + 1); }
 
+// Names that other tools have for a key.
+constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
+    {"learning_rate", "train.lr"},
+    {"batch_size", "train.batch_tokens"},
+    {"per_device_train_batch_size", "train.batch_tokens"},
+    {"max_tokens_per_batch", "train.batch_tokens"},
+    {"num_epochs", "train.epochs"},
+    {"num_train_epochs", "train.epochs"},
+    {"max_epochs", "train.epochs"},
+    {"max_steps", "train.steps"},
+    {"num_steps", "train.steps"},
+    {"iterations", "train.steps"},
+    {"max_iters", "train.steps"},
+    {"warmup_steps", "train.warmup"},
+    {"warmup_ratio", "train.warmup"},
+    {"warmup_iters", "train.warmup"},
+    {"gradient_accumulation", "train.accumulate"},
+    {"gradient_accumulation_steps", "train.accumulate"},
+    {"grad_clip", "train.clip_norm"},
+    {"max_grad_norm", "train.clip_norm"},
+    {"lr_scheduler", "train.schedule"},
+    {"lr_scheduler_type", "train.schedule"},
+    {"scheduler", "train.schedule"},
+    {"adam_epsilon", "train.eps"},
+    {"bf16", "train.precision"},
+    {"dtype", "train.precision"},
+    {"eval_every", "eval.every"},
+    {"eval_steps", "eval.every"},
+    {"eval_interval", "eval.every"},
+    {"early_stopping", "eval.patience"},
+    {"early_stopping_patience", "eval.patience"},
+    {"num_beams", "eval.beams"},
+    {"save_every", "checkpoint.every"},
+    {"save_steps", "checkpoint.every"},
+    {"save_total_limit", "checkpoint.keep"},
+    {"train_file", "data.train"},
+    {"valid", "data.dev"},
+    {"validation", "data.dev"},
+    {"validation_file", "data.dev"},
+    {"validation_split", "data.dev_share"},
+    {"test_file", "data.test"},
+    {"max_length", "task.context"},
+    {"block_size", "task.context"},
+    {"mlm_probability", "task.mask_probability"},
+    {"r", "lora.rank"},
+    {"lora_alpha", "lora.alpha"},
+    {"lora_dropout", "lora.dropout"},
+    {"target_modules", "lora.targets"},
+    {"modules_to_save", "lora.train"},
+};
+
 }  // namespace
 
 std::vector<RecipeField> recipe_fields(Recipe& recipe) {
@@ -306,6 +358,12 @@ std::vector<RecipeField> recipe_fields(Recipe& recipe) {
 }
 
 std::string nearest_key_hint(const std::vector<RecipeField>& fields, std::string_view wrong) {
+  for (const auto& [synonym, key] : kSynonyms) {
+    if (name_part(wrong) != synonym) continue;
+    const bool known =
+        std::any_of(fields.begin(), fields.end(), [&](const RecipeField& f) { return f.key == key; });
+    if (known) return fmt::format(" (did you mean {}?)", key);
+  }
   const auto distance = [&](const RecipeField& f) {
     return std::min(edit_distance(f.key, wrong), edit_distance(name_part(f.key), name_part(wrong)) + 1);
   };

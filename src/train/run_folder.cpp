@@ -56,20 +56,6 @@ std::filesystem::path checkpoint_to_resume(const TrainOptions& options) {
 
 }  // namespace
 
-RunFolder::Made::Made(const std::filesystem::path& path) : path_(path) {
-  std::error_code error;
-  made_ = std::filesystem::create_directories(path, error);
-  if (error) {
-    throw Error(path.string() + ": expected a folder that can be made, got \"" + error.message() +
-                "\" (choose another --output)");
-  }
-}
-
-RunFolder::Made::~Made() {
-  std::error_code error;
-  if (made_) std::filesystem::remove(path_, error);  // fails unless it is empty
-}
-
 RunFolder::RunFolder(const TrainOptions& options) {
   made_.emplace(options.output);
   lock_.emplace(options.output);

@@ -27,21 +27,7 @@ class RunFolder {
   }
 
  private:
-  // Creates the folder before the data is read, so that a failure is reported at once. Removes it again at
-  // the end if nothing was written.
-  class Made {
-   public:
-    explicit Made(const std::filesystem::path& path);
-    ~Made();
-    Made(const Made&) = delete;
-    Made& operator=(const Made&) = delete;
-
-   private:
-    std::filesystem::path path_;
-    bool made_ = false;
-  };
-
-  std::optional<Made> made_;
+  std::optional<MadeFolder> made_;
   std::optional<FolderLock> lock_;
   std::filesystem::path checkpoint_;
 };

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kChartPoints = 300;
 
 [[noreturn]] void fail(const std::filesystem::path& file, const char* what) {
-  throw Error(fmt::format("{}: expected to {} the log, got {}", file.string(), what, std::strerror(errno)));
+  throw Error(fmt::format("{}: cannot {} the log: {}", file.string(), what, std::strerror(errno)));
 }
 
 // Averages consecutive steps in groups of equal size, because the loss of single steps is noisy.

@@ -222,14 +222,17 @@ void validate_recipe(const Recipe& given) {
   require(r.train.min_lr <= r.train.lr,
           fmt::format("train.min_lr: expected at most train.lr, {}, got {}", r.train.lr, r.train.min_lr));
   const bool evaluates = r.eval.every > 0 && has_development_set(r);
-  require(r.eval.every == 0 || has_development_set(r),
+  require(r.eval.every == 0 || has_development_set(r) || !r.given.contains("eval.every"),
           "eval.every: no development set to evaluate on (set data.dev_size or data.dev, or "
           "eval.every = 0)");
   require(
       !translates(r) || r.eval.metric == "loss" || (r.eval.bleu && evaluates),
       fmt::format("eval.metric: expected eval.bleu = true beside \"{}\", got evaluations that do not decode",
                   r.eval.metric));
-  require(r.eval.patience == 0 || evaluates, "eval.patience: expected eval.every above 0, got 0");
+  require(r.eval.patience == 0 || evaluates,
+          has_development_set(r)
+              ? "eval.patience: expected eval.every above 0, got 0"
+              : "eval.patience: no development set to evaluate on (set data.dev_size or data.dev)");
 }
 
 }  // namespace heed

@@ -13,6 +13,7 @@ namespace heed::cli_test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 std::string analysed_gpt2() { return std::string(HEED_FIXTURES) + "/decoders/gpt2"; }
 
@@ -151,9 +152,18 @@ TEST(Lens, ShowsEveryLayerAndPosition) {
   Words words = lens;
   words.insert(words.end(), {"--output", folder / "lens.svg"});
   ASSERT_EQ(run(words).status, 0);
-  EXPECT_THAT(slurp(folder / "lens.svg"), testing::StartsWith("<svg"));
+  const std::string figure = slurp(folder / "lens.svg"),
+                    title = std::filesystem::canonical(tiny_model()).filename();
+  EXPECT_THAT(figure, testing::StartsWith("<svg"));
+  EXPECT_THAT(figure, HasSubstr(">" + title + ": a b c → c b a</text>"));
+  EXPECT_THAT(figure, HasSubstr("shade: probability"));
   const Result table = run(lens);
   EXPECT_THAT(table.out, HasSubstr("Logit lens"));
+  EXPECT_THAT(table.out, Not(HasSubstr("shade")));  // which it has on a terminal alone
+  EXPECT_THAT(table.out, Not(HasSubstr("▁")));
+  const Result coloured = run_on_terminal(lens);
+  EXPECT_THAT(coloured.out, HasSubstr("shade: probability"));
+  EXPECT_THAT(coloured.out, HasSubstr(";48;2;"));
 }
 
 TEST(Lens, RefusesWhatDoesNotFit) {
@@ -228,6 +238,13 @@ TEST(Heads, AblationNeedsPredictions) {
 }
 
 TEST(Patch, FindsWhereTextsDiffer) {
+  const Result longer =
+      run(with_tiny({"patch", "a b", "a d c"}, {"--target", "c", "--token", "a", "--other", "b"}));
+  EXPECT_EQ(longer.status, 1);
+  EXPECT_THAT(
+      longer.err,
+      HasSubstr("patch: expected two texts with the same number of tokens, got 3 and 4 (\"·a ·b </s>\" and "
+                "\"·a ·d ·c </s>\")"));
   const Words patch{"patch", "a b c", "a d c", "--target", "c b a", "--token", "a", "--other", "b"};
   for (const auto& [kind, site] : std::vector<std::pair<std::string, std::string>>{{"encoder", "residual"},
                                                                                    {"encoder", "heads"},

@@ -206,6 +206,9 @@ TEST(BadInput, Files) {
       {1, attend({"--output", folder / "no/map.svg"}), "/no not found (create it first)"},
       {2, attend({"--output", folder / "map.gif"}),
        "expected a file ending in .html, .svg, .png, .json or .npy"},
+      {2,
+       {"translate", "--model", tiny_model(), "--input", folder / "two"},
+       "--input: expected a safetensors file with the features of sounds, got"},
       {2, translate({"--attention", folder / "map.gif"}), "expected a file ending in .html"},
       {1, translate({"--attention", folder / "no/map.svg"}), "/no not found (create it first)"},
   });

@@ -30,6 +30,19 @@ TEST(BadInput, InvalidTexts) {
   EXPECT_THAT(fill.err, StartsWith("heed: error: line 1: no [MASK]"));
 }
 
+// A model's text cannot change the terminal; elsewhere it is what it is.
+TEST(BadInput, ControlCharactersOnATerminal) {
+  const Folder folder;
+  spill(
+      folder / "tokenizer.json",
+      R"({"model": {"type": "WordLevel", "vocab": {"[UNK]": 0, "\u001b[31mred\tand\u009b2J": 1}, "unk_token": "[UNK]"}})");
+  const Words words{"tokenize", "--model", folder / "tokenizer.json", "--decode", "1"};
+  EXPECT_EQ(run(words).out, "\x1b[31mred\tand\u009b2J\n");
+  const Result shown = run_on_terminal(words);
+  EXPECT_EQ(shown.status, 0);
+  EXPECT_EQ(shown.out, "\\x1b[31mred\tand\\xc2\\x9b2J\r\n");
+}
+
 TEST(BadInput, Recipes) {
   const Folder folder;
   const auto recipe = [&](const std::string& name, const std::string& text) {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -61,6 +62,23 @@ Result run(const Words& words, const std::string& input, const std::string& out_
   result.status = wait_for(spawn(words, folder / "in", out, folder / "err"));
   if (out_file.empty()) result.out = slurp(out);
   result.err = slurp(folder / "err");
+  return result;
+}
+
+Result run_on_terminal(const Words& words) {
+  Words all = with_threads(words);
+  int terminal = -1;
+  const pid_t process = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (process < 0) throw std::runtime_error("forkpty failed");
+  if (process == 0) {
+    ::unsetenv("NO_COLOR");
+    execute(all);
+  }
+  Result result;
+  char byte = 0;
+  while (::read(terminal, &byte, 1) == 1) result.out += byte;  // fails when the command has ended
+  ::close(terminal);
+  result.status = wait_for(process);
   return result;
 }
 

@@ -24,6 +24,10 @@ struct Result {
 /// stdout goes to `out_file` if given.
 Result run(const Words& words, const std::string& input = "", const std::string& out_file = "");
 
+/// The same with a terminal as stdin, stdout and stderr. Returns all that it shows in `out`, where each line
+/// ends with a carriage return and a line feed.
+Result run_on_terminal(const Words& words);
+
 /// The same without waiting; the output is discarded.
 pid_t start(const Words& words);
 /// Waits for the process. Returns the exit status as in Result.

@@ -329,8 +329,11 @@ TEST(Info, TellsWhatTheModelIs) {
   EXPECT_THAT(run({"info"}).err, HasSubstr("command line: missing model for heed info"));
   const Json info = Json::parse(run({"info", "--json", marian()}).out);
   EXPECT_EQ(info.at("model_type"), "marian");
-  EXPECT_EQ(info.at("commands"),
-            Json::parse(R"(["translate","evaluate --source","train --init","embed","attend","forward"])"));
+  EXPECT_EQ(
+      info.at("commands"),
+      Json::parse(
+          R"(["translate","evaluate --source","train --init","embed","attend","explore","heads","lens","patch",
+                          "tokenize","forward","doctor"])"));
   EXPECT_EQ(info.at("bytes"), 460596);
   std::int64_t elements = 0;
   for (const Json& tensor : info.at("tensors")) {

@@ -31,6 +31,11 @@ TEST(Doctor, ALineForEachCheck) {
   EXPECT_EQ(result.err, "");
 }
 
+TEST(Doctor, HasColoursOnATerminal) {
+  const Result result = run_on_terminal({"doctor", tiny_model()});
+  EXPECT_THAT(result.out, testing::ContainsRegex("\x1b\\[32mok      \x1b\\[0m [a-z]"));
+}
+
 TEST(Doctor, JsonHasTheNumbers) {
   const Result result = run({"doctor", kFixture, "--json"});
   EXPECT_EQ(result.status, 0) << result.err;

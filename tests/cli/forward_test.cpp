@@ -1,4 +1,5 @@
 // Compares heed forward with the numbers of Hugging Face transformers (tests/fixtures/marian).
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -204,6 +205,13 @@ TEST(Forward, TakesTargetsOfEncoderDecoders) {
   const Result none = run(words);
   EXPECT_EQ(none.status, 2);
   EXPECT_NE(none.err.find("--target: missing (the decoder"), std::string::npos) << none.err;
+  // Without a file: names and shapes.
+  const Words shown{"forward", "--model", tiny_model(), "--text", "a b c", "--target", "c b"};
+  EXPECT_THAT(run(shown).out, testing::ContainsRegex("\nf32\\[1, 3, 36\\] +logits\n"));
+  Words as_json = shown;
+  as_json.push_back("--json");
+  EXPECT_THAT(json_lines(run(as_json).out),
+              testing::Contains(Json({{"name", "logits"}, {"dtype", "f32"}, {"shape", {1, 3, 36}}})));
   Words with = words;
   with.insert(with.end(), {"--text", "d", "--target", "c b", "--target", "d", "--gradients"});
   const Result result = run(with);

@@ -35,6 +35,7 @@ const std::vector<Words>& all_commands() {
                                        {"tokenize"},
                                        {"forward"},
                                        {"info"},
+                                       {"models"},
                                        {"average"},
                                        {"merge"},
                                        {"bench", "attention"},

@@ -105,6 +105,13 @@ TEST(Classify, GivesThePipelinesScores) {
 // A reranker's score of a pair is the sigmoid of its one logit, as CrossEncoder.predict gives it, unless the
 // config says otherwise (now, and before sentence-transformers 4). The logits are those of
 // transformers 5.12.1.
+TEST(Classify, RemarksOnAnEmptyText) {
+  const Result result = run({"classify", "--model", encoder("bert-classify"), "a text", ""});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(lines(result.out).size(), 2u);
+  EXPECT_EQ(result.err, "heed: warning: line 2: an empty text, which gets a label like any other\n");
+}
+
 TEST(Classify, ScoresTheLinesOfAFileOfPairs) {
   const std::string pairs = "the cat\tthe mat\nno pair\nWhere?\tIn London.\n";
   const auto scores = [&](const Json& changes) {
@@ -353,6 +360,30 @@ TEST(Evaluate, CountsRightLabels) {
   EXPECT_NEAR(got.at("accuracy"), 2.0 / 3, 1e-12);
   spill(folder / "bad.tsv", "a\t0\nb\t7\n");
   EXPECT_THAT(run({"evaluate", "--model", model, "--tsv", folder / "bad.tsv"}).err, HasSubstr("bad.tsv:2"));
+  EXPECT_THAT(run({"evaluate", "--model", model, "--tsv", folder / "bad.tsv"}).err, HasSubstr("--columns"));
+  // As heed train reads it: the label first. Found out where only the first column has labels, or said.
+  std::string label_first, others;
+  for (const std::string& line : lines(tsv)) {
+    const std::size_t tab = line.find('\t');
+    label_first += line.substr(tab + 1) + "\t" + line.substr(0, tab) + "\n";
+    others += "7\t" + line.substr(0, tab) + "\tx\t" + line.substr(tab + 1) + "\tmore\n";
+  }
+  spill(folder / "first.tsv", label_first);
+  const Result found = run({"evaluate", "--model", model, "--tsv", folder / "first.tsv", "--json"});
+  EXPECT_THAT(found.err, HasSubstr("first.tsv: labels are in the first column"));
+  EXPECT_EQ(Json::parse(found.out).at("accuracy"), Json::parse(result.out).at("accuracy"));
+  spill(folder / "others.tsv", others);
+  const Result said = run({"evaluate", "--model", model, "--tsv", folder / "others.tsv", "--columns",
+                           "-,text,-,label", "--json"});
+  EXPECT_EQ(Json::parse(said.out).at("accuracy"), Json::parse(result.out).at("accuracy")) << said.err;
+  for (const char* wrong : {"text", "label,label,text", "text,lable"}) {
+    EXPECT_THAT(
+        run({"evaluate", "--model", model, "--tsv", folder / "others.tsv", "--columns", wrong}).err,
+        HasSubstr(std::string("--columns: expected text, label and perhaps pair, - for other columns, "
+                              "separated by commas, got ") +
+                  wrong));
+  }
+  EXPECT_THAT(run({"evaluate", "--columns", "text,label"}).err, HasSubstr("--columns: missing --tsv"));
 }
 
 }  // namespace

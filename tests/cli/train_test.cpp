@@ -13,6 +13,7 @@ namespace heed::cli_test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 Words training(const std::string& output, const Words& more = {}) {
   Words words = tiny_training();
@@ -184,6 +185,39 @@ TEST(Train, AnotherSeedIsAnotherModelAndInitIsRead) {
   const Result further = run(words);
   ASSERT_EQ(further.status, 0) << further.err;
   EXPECT_EQ(Json::parse(further.out).at("steps"), 1);
+}
+
+TEST(Train, FindsTheRecipesOfHeedByName) {
+  const Folder folder;
+  Words words = training(folder / "run", {"--set", "train.steps=1"});
+  words[1] = "reverse";
+  const Result result = run(words);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(run({"train", "revers", "--output", folder / "none"}).err,
+              HasSubstr("revers: not found (did you mean the recipe reverse?)"));
+  EXPECT_THAT(run({"train", "nothing-like-it", "--output", folder / "none"}).err,
+              HasSubstr("not found (give the path of a TOML file, or a recipe of heed: answers, en-fr, "));
+}
+
+TEST(Train, TellsWhatARecipeLacks) {
+  const Folder folder;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "a line of letters\n";
+  spill(folder / "text.txt", text);
+  spill(folder / "r.toml",
+        "[task]\nkind = \"causal-lm\"\ncontext = 8\n[data]\ntrain = \"text.txt\"\n[tokenizer]\ntype = "
+        "\"character\"\n"
+        "[model]\nn_layer = 1\nn_head = 1\nn_embd = 8\nn_positions = 8\n[train]\nsteps = 1\nbatch_tokens = "
+        "64\n");
+  const Result small = run({"train", folder / "r.toml", "--output", folder / "small"});
+  EXPECT_EQ(small.status, 0) << small.err;
+  EXPECT_THAT(small.err, HasSubstr("no development set, so no evaluations"));
+  EXPECT_THAT(small.err, Not(HasSubstr("warning")));
+  const Result large =
+      run({"train", folder / "r.toml", "--output", folder / "large", "--set", "model.n_embd=768"});
+  EXPECT_EQ(large.status, 0) << large.err;
+  EXPECT_THAT(large.err, HasSubstr("warning: 7"));
+  EXPECT_THAT(large.err, HasSubstr("tokens of data: steps are slow, and the model learns the data by heart"));
 }
 
 TEST(Train, TakesNoFolderThatHasAModel) {

@@ -61,28 +61,31 @@ TEST_F(Squad, ReadsTheFilesOfAFolder) {
 }
 
 TEST_F(Squad, RefusesWhatIsNot) {
-  const std::string expected = "squad.json: expected SQuAD's JSON (data[].paragraphs[].qas[]), got ";
-  EXPECT_THAT(refusal("{}"), HasSubstr(expected + "no data"));
-  EXPECT_THAT(refusal("{\"data\": [\n{}]}"),
-              HasSubstr(expected + "an article without paragraphs (line 2, column 3)"));
-  EXPECT_THAT(refusal(paragraph(R"("qas": [])")), HasSubstr(expected + "a paragraph without a context"));
-  EXPECT_THAT(refusal(paragraph(R"("context": "c")")), HasSubstr(expected + "a paragraph without qas"));
+  const std::string article = "squad.json: data.0.paragraphs", paragraph_0 = article + ".0.";
+  EXPECT_THAT(refusal("{}"),
+              HasSubstr("squad.json: expected SQuAD's JSON (data[].paragraphs[].qas[]), got no data"));
+  EXPECT_THAT(refusal("{\"data\": [{}]}"), HasSubstr(article + ": not found"));
+  EXPECT_THAT(refusal("{\"data\": [], \"data\": []}"), HasSubstr("every key once, got \"data\" twice"));
+  EXPECT_THAT(refusal(paragraph(R"("qas": [])")), HasSubstr(paragraph_0 + "context: not found"));
+  EXPECT_THAT(refusal(paragraph(R"("context": "c")")), HasSubstr(paragraph_0 + "qas: not found"));
   EXPECT_THAT(refusal(paragraph(R"("context": "c", "qas": [{"answers": []}])")),
-              HasSubstr(expected + "an entry without a question"));
+              HasSubstr(paragraph_0 + "qas.0.question: not found"));
   EXPECT_THAT(refusal(paragraph(R"("context": "c", "qas": [{"question": "q"}])")),
-              HasSubstr(expected + "a question without answers"));
+              HasSubstr(paragraph_0 + "qas.0.answers: not found"));
   const auto answer = [&](const std::string& members) {
     return refusal(
         paragraph(R"("context": "c", "qas": [{"question": "q", "answers": [{)" + members + "}]}]"));
   };
-  EXPECT_THAT(answer(R"("answer_start": 0)"), HasSubstr(expected + "an answer without text"));
-  EXPECT_THAT(answer(R"("text": "c")"), HasSubstr(expected + "an answer without answer_start"));
-  EXPECT_THAT(answer(R"("text": "c", "answer_start": 0.5)"),
-              HasSubstr("squad.json: expected the number of a character, got 0.5"));
+  const std::string answer_0 = paragraph_0 + "qas.0.answers.0.";
+  EXPECT_THAT(answer(R"("answer_start": 0)"), HasSubstr(answer_0 + "text: not found"));
+  EXPECT_THAT(answer(R"("text": "c")"), HasSubstr(answer_0 + "answer_start: not found"));
+  EXPECT_THAT(
+      answer(R"("text": "c", "answer_start": 0.5)"),
+      HasSubstr(answer_0 + "answer_start: expected an integer from 0 to 9223372036854775807, got 0.5"));
   EXPECT_THAT(
       answer(R"("text": "c", "answer_start": 1)"),
-      HasSubstr("squad.json: question 1: answer_start: expected the character of the context at which "
-                "\"c\" begins, got 1"));
+      HasSubstr(answer_0 + "answer_start: expected the character of the context at which \"c\" begins, "
+                           "got 1"));
   EXPECT_THAT(answer(R"("text": "c", "text": "c")"),
               HasSubstr("expected every key once, got \"text\" twice"));
   EXPECT_THAT(refusal(paragraph(R"("context": "c", "qas": [])")),

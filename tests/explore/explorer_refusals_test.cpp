@@ -38,14 +38,14 @@ TEST(Explorer, RefusesWhatTheModelLacks) {
   EXPECT_EQ(refusal_of(explorer, {{"model", 0}, {"text", "5"}, {"target", "6"}}),
             "target: expected an encoder-decoder, got the decoder decoders/gpt2");
   EXPECT_EQ(refusal_of(explorer, changed({{"kind", "cross"}, {"layer", 0}, {"head", 0}, {"factor", 0}})),
-            "changes[0].kind: expected decoder, which the model has, got cross");
+            "changes.0.kind: expected decoder, which the model has, got cross");
   EXPECT_EQ(refusal_of(explorer, changed({{"kind", "decoder"}, {"layer", 2}, {"head", 0}, {"factor", 0}})),
-            "changes[0].layer: expected a layer below 2, got 2");
+            "changes.0.layer: expected a layer below 2, got 2");
   EXPECT_EQ(refusal_of(explorer, changed({{"kind", "decoder"}, {"layer", 0}, {"head", 4}, {"factor", 0}})),
-            "changes[0].head: expected a head below 4, got 4");
+            "changes.0.head: expected a head below 4, got 4");
   EXPECT_EQ(refusal_of(explorer,
                        changed({{"kind", "decoder"}, {"layer", 0}, {"head", 0}, {"patch", {{"text", "5"}}}})),
-            "changes[0].patch: expected a text of as many tokens (3), got 1");
+            "changes.0.patch: expected a text of as many tokens (3), got 1");
   const RefusedRequest ablation{{"model", 0}, {"text", "5 6"}, {"position", 2}, {"id", 1}};
   EXPECT_EQ(refusal_of(explorer, ablation, true), "position: expected one below 2, got 2");
   EXPECT_EQ(refusal_of(explorer, {{"model", 0}, {"text", "5 6"}, {"id", 512}}, true),

@@ -48,43 +48,48 @@ TEST(RunRequest, ReadsEveryKey) {
 }
 
 TEST(RunRequest, NamesWhatIsWrong) {
-  EXPECT_EQ(run_error("{"), "request: expected JSON (not at byte 2)");
-  EXPECT_THAT(run_error("{\"model\": 0, \"text\": \"\xff\"}"), testing::StartsWith("request: expected JSON"));
+  EXPECT_EQ(run_error("{"), "request: expected a key in quotes, got the end of the text (line 1, column 2)");
+  EXPECT_THAT(run_error("{\"model\": 0, \"text\": \"\xff\"}"),
+              testing::StartsWith("request: expected UTF-8"));
   EXPECT_THAT(run_error(R"({"model": 0, "text": "a", "changes": [1e999]})"),
-              testing::StartsWith("request: expected JSON"));
-  EXPECT_EQ(run_error("[]"), "request: expected an object");
-  EXPECT_EQ(run_error(R"({"text": "a"})"), "model: expected the number of a model");
-  EXPECT_EQ(run_error(R"({"model": 0})"), "text: expected either text or ids, got neither");
+              testing::StartsWith("request: expected a number that fits a double"));
+  EXPECT_EQ(run_error("[]"), "request: expected an object, got an array of 0");
+  EXPECT_EQ(run_error(R"({"text": "a"})"), "request: model: expected an integer, got nothing");
+  EXPECT_EQ(run_error(R"({"model": 0})"), "request: text: expected either text or ids, got neither");
   EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "ids": []})"),
-            "text: expected either text or ids, got both");
+            "request: text: expected either text or ids, got both");
   EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "target": "b", "target_ids": []})"),
-            "target: expected either target or target_ids, got both");
+            "request: target: expected either target or target_ids, got both");
   EXPECT_EQ(run_error(R"({"model": 0, "ids": [1], "pair": "b"})"),
-            "pair: expected no pair beside ids, which hold both texts");
-  EXPECT_EQ(run_error(R"({"model": 0, "text": 1})"), "text: expected a string");
+            "request: pair: expected no pair beside ids, which hold both texts");
+  EXPECT_EQ(run_error(R"({"model": 0, "text": 1})"), "request: text: expected a string, got 1");
   EXPECT_EQ(run_error(R"({"model": -1, "text": "a"})"),
-            "model: expected a whole number from 0 to 2147483647, got -1");
+            "request: model: expected an integer from 0 to 2147483647, got -1");
   EXPECT_EQ(run_error(R"({"model": 18446744073709551615, "text": "a"})"),
-            "model: expected a whole number from 0 to 2147483647");
-  EXPECT_EQ(run_error(R"({"model": 0.5, "text": "a"})"),
-            "model: expected a whole number from 0 to 2147483647");
-  EXPECT_EQ(run_error(R"({"model": 0, "ids": [1, "2"]})"),
-            "ids: expected a whole number from 0 to 2147483647");
-  EXPECT_EQ(run_error(R"({"model": 0, "ids": 1})"), "ids: expected a list of token ids");
-  EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "vectors": 1})"), "vectors: expected true or false");
+            "request: model: expected an integer that fits 64 bits, got 18446744073709551615");
+  EXPECT_EQ(run_error(R"({"model": 0.5, "text": "a"})"), "request: model: expected an integer, got 0.5");
+  EXPECT_EQ(run_error(R"({"model": 0, "ids": [1, "2"]})"), "request: ids.1: expected an integer, got \"2\"");
+  EXPECT_EQ(run_error(R"({"model": 0, "ids": {}})"),
+            "request: ids: expected an array of integers, got an object");
+  EXPECT_EQ(run_error(R"({"model": 0, "ids": [1, -2]})"),
+            "request: ids: expected token ids from 0 to 2147483647, got an array of 2");
+  EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "vectors": 1})"),
+            "request: vectors: expected true or false, got 1");
   EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "candidates": 0})"),
-            "candidates: expected a whole number from 1 to 1000, got 0");
+            "request: candidates: expected an integer from 1 to 1000, got 0");
   EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "max_new_tokens": 9999})"),
-            "max_new_tokens: expected a whole number from 1 to 1024, got 9999");
-  EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "colour": 1})"),
-            "colour: expected a known key (candidates, changes, ids, max_new_tokens, model, pair, target, "
-            "target_ids, text, vectors)");
+            "request: max_new_tokens: expected an integer from 1 to 1024, got 9999");
+  EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "colour": 1})"), "request: colour: expected a known key");
 }
 
 TEST(RunRequest, MessagesAreShortLines) {
-  const std::string message = run_error("{\"\\n" + std::string(500, 'x') + "\": 1}");
-  EXPECT_LT(message.size(), 200u);
-  EXPECT_EQ(message.find('\n'), std::string::npos);
+  const std::string key = "\"\\n" + std::string(500, 'x') + "\"";
+  for (const std::string& members : {key + ": 1", key + ": 1, " + key + ": 2", "\"ids\": {" + key + ": 1}"}) {
+    const std::string message = run_error("{\"model\": 0, \"text\": \"a\", " + members + "}");
+    EXPECT_THAT(message, testing::StartsWith("request: "));
+    EXPECT_LT(message.size(), 200u) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos);
+  }
 }
 
 TEST(RunRequest, NamesWrongChanges) {
@@ -93,31 +98,30 @@ TEST(RunRequest, NamesWrongChanges) {
         R"({"model": 0, "text": "a", "changes": [{"kind": "decoder", "layer": 0, "head": 0, "factor": 1}, )" +
         change + "]}");
   };
-  EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "changes": {}})"),
-            "changes: expected a list of at most 4096 changes");
-  EXPECT_EQ(change_error("3"), "changes[1]: expected an object");
+  EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "changes": 1})"),
+            "request: changes: expected an object or an array, got 1");
+  EXPECT_EQ(change_error("3"), "request: changes.1: expected an object or an array, got 3");
   EXPECT_EQ(change_error(R"({"kind": "decoder", "layer": 0, "factor": 1})"),
-            "changes[1]: expected kind, layer and head");
+            "request: changes.1.head: expected an integer, got nothing");
   EXPECT_EQ(change_error(R"({"kind": "decoder", "layer": 0, "head": 0})"),
-            "changes[1]: expected either factor or patch, got neither");
+            "request: changes.1: expected either factor or patch, got neither");
   EXPECT_EQ(
       change_error(R"({"kind": "decoder", "layer": 0, "head": 0, "factor": 1, "patch": {"text": "b"}})"),
-      "changes[1]: expected either factor or patch, got both");
+      "request: changes.1: expected either factor or patch, got both");
   EXPECT_EQ(change_error(R"({"kind": "decoder", "layer": 0, "head": 0, "factor": 1e9})"),
-            "changes[1].factor: expected a number from -1000 to 1000");
-  EXPECT_EQ(change_error(R"({"kind": "decoder", "layer": 0, "head": 0, "patch": {"model": 1}})"),
-            "changes[1].patch.model: expected a known key (ids, pair, target, target_ids, text)");
+            "request: changes.1.factor: expected a number from -1000 to 1000, got 1000000000.0");
+  EXPECT_EQ(change_error(R"({"kind": "decoder", "layer": 0, "head": 0, "patch": {"model": 1, "text": "b"}})"),
+            "request: changes.1.patch.model: expected a known key");
   EXPECT_EQ(change_error(R"({"kind": "decoder", "layer": 0, "head": 0, "patch": {}})"),
-            "changes[1].patch.text: expected either text or ids, got neither");
+            "request: changes.1.patch.text: expected either text or ids, got neither");
 }
 
 TEST(RunRequest, AblationsHaveNoChanges) {
-  EXPECT_EQ(ablation_error(R"({"model": 0, "text": "a"})"),
-            "id: expected the token or label whose logit is measured");
+  EXPECT_EQ(ablation_error(R"({"model": 0, "text": "a"})"), "request: id: expected an integer, got nothing");
   EXPECT_THAT(ablation_error(R"({"model": 0, "text": "a", "id": 1, "changes": []})"),
-              testing::StartsWith("changes: expected a known key"));
+              testing::StartsWith("request: changes: expected a known key"));
   EXPECT_EQ(ablation_error(R"({"model": 0, "text": "a", "id": -1})"),
-            "id: expected a whole number from 0 to 2147483647, got -1");
+            "request: id: expected an integer from 0 to 2147483647, got -1");
 }
 
 }  // namespace

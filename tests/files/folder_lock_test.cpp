@@ -73,6 +73,22 @@ TEST(FolderLock, NoticesThatItsFolderIsGone) {
   EXPECT_THAT(error_of([&] { lock->check(); }), HasSubstr("it was removed"));
 }
 
+TEST(MadeFolder, GoesAgainIfItIsEmpty) {
+  const TemporaryFolder folder;
+  { const MadeFolder made(folder / "a/b"); }
+  EXPECT_FALSE(std::filesystem::exists(folder / "a/b"));
+  std::filesystem::create_directory(folder / "there");
+  { const MadeFolder made(folder / "there"); }
+  EXPECT_TRUE(std::filesystem::exists(folder / "there"));
+  {
+    const MadeFolder made(folder / "used");
+    spill(folder / "used/file", "x");
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder / "used/file"));
+  EXPECT_THAT(error_of([&] { MadeFolder made(folder / "used/file/none"); }),
+              HasSubstr("used/file/none: the folder cannot be created: Not a directory"));
+}
+
 TEST(FolderLock, WantsAFolder) {
   const TemporaryFolder folder;
   EXPECT_THAT(error_of([&] { FolderLock lock(folder / "none"); }),

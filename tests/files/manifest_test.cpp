@@ -1,7 +1,5 @@
 // The checksums of a complete folder. Expected values: RFC 3720, appendix B.4, and the check value of the
 // catalogue of parametrised CRC algorithms.
-#include "files/manifest.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

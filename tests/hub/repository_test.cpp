@@ -55,11 +55,12 @@ TEST(Repository, RefusesOtherAnswers) {
   };
   EXPECT_THAT(error("<html>"), HasSubstr("answer: expected"));
   EXPECT_THAT(error("[]"), HasSubstr("answer: expected"));
-  EXPECT_THAT(error("{}"), HasSubstr("sha: expected a commit hash"));
-  EXPECT_THAT(error(R"({"sha": "../../../etc", "siblings": []})"), HasSubstr("sha: expected a commit hash"));
+  EXPECT_EQ(error("{}"), "answer: sha: not found");
+  EXPECT_THAT(error(R"({"sha": "../../../etc", "siblings": []})"),
+              HasSubstr("answer: sha: expected a commit hash, got \"../../../etc\""));
   for (const char* name : {"../x", "/x", "a\\\\b", "a/../b", "a\\u0000b", ""}) {
     EXPECT_THAT(error(R"({"sha": ")" + kSha + R"(", "siblings": [{"rfilename": ")" + name + "\"}]}"),
-                HasSubstr("expected the path of a file inside the repository"))
+                HasSubstr("answer: siblings.0.rfilename: expected the path of a file inside the repository"))
         << name;
   }
 }

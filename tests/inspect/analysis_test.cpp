@@ -203,7 +203,7 @@ TEST(AnalysisErrors, NameWhatIsWrong) {
   EXPECT_THAT(error_of([&] { attribute_logit(*bart, both, 0, 5); }),
               testing::HasSubstr("norms after the sum"));
   EXPECT_THAT(error_of([&] { patch_activations(*gpt2, one, longer, {}); }),
-              testing::HasSubstr("as many tokens"));
+              testing::HasSubstr("the same number of tokens"));
   EXPECT_THAT(heads(*bert, one), testing::HasSubstr("decoder.layers.*"));
   EXPECT_THAT(heads(*gpt2, row_of({1})), testing::HasSubstr("at least two tokens"));
   const std::vector<TensorMap> labelled{row_of({1, 2, 3}, true)};
@@ -215,17 +215,29 @@ TEST(HeatTable, TextAndFigure) {
   const HeatTable table{.title = "A <title>",
                         .rows_title = "layer",
                         .legend = "what it is",
+                        .shade_legend = "dark is much",
+                        .subtitle = "gpt2: ▁a text",
                         .rows = {"0", "10"},
                         .columns = {"a", "bb"},
                         .cells = {{{"1.0", 1.0}, {"0.5", 0.5}}, {{"-1", -1.0}, {"é<", 0.0, "tip"}}}};
   EXPECT_EQ(heat_table_text(table),
+            "A <title>\n"
             "layer    a   bb\n"
             "    0  1.0  0.5\n"
-            "   10   -1   é<\n");
+            "   10   -1   é<\n"
+            "what it is\n");
+  const std::string coloured = heat_table_text(table, true);
+  EXPECT_THAT(coloured, testing::HasSubstr("what it is; dark is much\n"));
+  EXPECT_THAT(coloured,
+              testing::ContainsRegex("\x1b\\[97;48;2;[0-9]+;[0-9]+;[0-9]+m1\\.0\x1b\\[0m"));  // on blue
+  EXPECT_THAT(coloured,
+              testing::ContainsRegex("\x1b\\[30;48;2;[0-9]+;[0-9]+;[0-9]+m é<\x1b\\[0m"));  // on white
   const std::string svg = heat_table_svg(table);
   EXPECT_THAT(svg, testing::StartsWith("<svg"));
   EXPECT_THAT(svg, testing::HasSubstr("A &lt;title&gt;"));
   EXPECT_THAT(svg, testing::HasSubstr("<title>tip</title>"));
+  EXPECT_THAT(svg, testing::HasSubstr(">gpt2: ·a text</text>"));
+  EXPECT_THAT(svg, testing::HasSubstr(">what it is; dark is much</text>"));
   EXPECT_THROW(heat_table_svg({}), Error);
 }
 

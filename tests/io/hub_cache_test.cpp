@@ -3,6 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cstdlib>
 
 #include "files/temporary_folder.h"
 
@@ -86,6 +90,25 @@ TEST_F(HubCacheTest, NamesOfRepositories) {
        {"", "/", "a/", "/a", "a/b/c", "..", "a/..", "a b", "a--b", "-a", "a.git", "a\n", "a\\b", "é"})
     EXPECT_FALSE(is_repository_name(bad)) << bad;
   EXPECT_FALSE(is_repository_name(std::string(97, 'a')));
+}
+
+TEST(HubHome, ComesFromThePasswordDatabaseWithoutHome) {
+  const std::vector<std::string> names{"HOME", "HF_HOME", "XDG_CACHE_HOME"};
+  std::map<std::string, std::string> before;
+  for (const std::string& name : names) {
+    if (const char* value = std::getenv(name.c_str())) before[name] = value;
+    ::unsetenv(name.c_str());
+  }
+  const passwd* entry = ::getpwuid(::getuid());
+  ASSERT_NE(entry, nullptr);
+  const std::filesystem::path home = entry->pw_dir;
+  EXPECT_EQ(hub_home(), home / ".cache/huggingface");
+  ::setenv("HF_HOME", "~/models", 1);
+  EXPECT_EQ(hub_home(), home / "models");
+  ::setenv("HOME", "/elsewhere", 1);
+  EXPECT_EQ(hub_home(), "/elsewhere/models");
+  for (const std::string& name : names) ::unsetenv(name.c_str());
+  for (const auto& [name, value] : before) ::setenv(name.c_str(), value.c_str(), 1);
 }
 
 }  // namespace

@@ -3,13 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/json_reader.h"
+#include "core/json_field.h"
 #include "files/temporary_folder.h"
+#include "heed/core/utf8.h"
 
 namespace heed {
 namespace {
@@ -134,6 +136,15 @@ TEST(Config, LoadsFilesWithinALimit) {
   EXPECT_THAT(error_of([&] { Config::load(folder / "long"); }), HasSubstr("at most 8388608 bytes"));
 }
 
+bool is_read(const std::string& text) {
+  return error_of([&] {
+           JsonReader reader("text", text);
+           reader.skip();
+           reader.finish();
+         })
+      .empty();
+}
+
 // nlohmann-json is the oracle: both must accept the same texts.
 TEST(JsonReader, AcceptsExactlyJson) {
   const std::string original =
@@ -151,11 +162,6 @@ TEST(JsonReader, AcceptsExactlyJson) {
         default: text.erase(at, 1 + choices.below(5)); break;
       }
     }
-    const bool mine = error_of([&] {
-                        JsonReader reader("text", text);
-                        reader.skip();
-                        reader.finish();
-                      }).empty();
     bool theirs = true;
     try {
       theirs = !nlohmann::json::parse(text).is_discarded();
@@ -163,10 +169,137 @@ TEST(JsonReader, AcceptsExactlyJson) {
       theirs = false;
     } catch (const nlohmann::json::out_of_range&) {  // valid JSON, but the number overflows a double
     }
-    ASSERT_EQ(mine, theirs) << text;
-    accepted += mine ? 1 : 0;
+    ASSERT_EQ(is_read(text), theirs) << text;
+    accepted += theirs ? 1 : 0;
   }
   EXPECT_GT(accepted, 1000);
+}
+
+// Whole or cut off anywhere, a file is read or refused, and as a tree it is what nlohmann-json reads.
+TEST(JsonReader, ReadsOrRefusesTheFuzzersFiles) {
+  int files = 0, read = 0;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(HEED_FIXTURES "/../../fuzz/corpus")) {
+    if (!entry.is_regular_file() || entry.file_size() > 20000) continue;
+    ++files;
+    const std::string text = slurp(entry.path());
+    for (std::size_t part = 1; part <= 40; ++part) {
+      const std::string cut = text.substr(0, text.size() * part / 40);
+      if (!is_read(cut)) continue;
+      Json tree;
+      const std::string error = error_of([&] { tree = parse_json(cut, "file", {.repeated_keys = true}); });
+      if (!error.empty()) {
+        EXPECT_THAT(error, HasSubstr("a number that fits a double")) << entry.path();
+        continue;
+      }
+      const auto theirs = Json::parse(cut, nullptr, false);
+      ASSERT_FALSE(theirs.is_discarded()) << entry.path();
+      const bool no_key_twice = error_of([&] { parse_json(cut, "file"); }).empty();
+      EXPECT_TRUE(!no_key_twice || tree == theirs) << entry.path();
+      ++read;
+    }
+  }
+  EXPECT_GT(files, 100);
+  EXPECT_GT(read, 100);
+}
+
+TEST(JsonReader, ReadsMembersAndElementsOneByOne) {
+  JsonReader json("file", R"({"skipped": [{"a": []}, "]"], "list": [1, {"b": 2}], "last": null})");
+  std::vector<std::string> keys;
+  std::vector<Json> elements;
+  std::string key;
+  for (json.begin_object(); json.next_key(key);) {
+    keys.push_back(key);
+    if (key != "list") {
+      json.skip();
+      continue;
+    }
+    for (json.begin_array(); json.next_element();) elements.push_back(json.value());
+  }
+  json.finish();
+  EXPECT_THAT(keys, ElementsAre("skipped", "list", "last"));
+  EXPECT_THAT(elements, ElementsAre(Json(1), Json{{"b", 2}}));
+}
+
+// As the tokenizers library reads numbers, which may differ from the nearest double in the last bit.
+TEST(ParseJson, RoundsAsAsked) {
+  const JsonRules two{.numbers = JsonNumbers::two_roundings};
+  for (const char* text : {"0.1", "-12.5e-3", "1e300", "18446744073709551616", "0", "-0.0"}) {
+    EXPECT_EQ(parse_json(text, "x").get<double>(), std::strtod(text, nullptr)) << text;
+    EXPECT_EQ(parse_json(text, "x", two).get<double>(), std::strtod(text, nullptr)) << text;
+  }
+  EXPECT_EQ(parse_json("-9.23456789012345678", "x", two).get<double>(), -923456789012345678.0 / 1e17);
+  EXPECT_EQ(parse_json("1e999", "x", two).get<double>(), HUGE_VAL);
+  EXPECT_EQ(parse_json("-9223372036854775808", "x").get<std::int64_t>(), INT64_MIN);
+  EXPECT_EQ(parse_json("18446744073709551615", "x").get<std::uint64_t>(), UINT64_MAX);
+}
+
+TEST(JsonField, SaysWhereAndWhat) {
+  const Json json =
+      Json::parse(R"({"a": {"list": [1, "x", {}]}, "big": 18446744073709551615, "null": null})");
+  const JsonField field(json, "file");
+  const auto message = [&](auto read) { return error_of([&] { read(field); }); };
+  EXPECT_EQ(message([](const JsonField& f) { f.at("a").at("list").at(1).integer(); }),
+            "file: a.list.1: expected an integer, got \"x\"");
+  EXPECT_EQ(message([](const JsonField& f) { f.at("a").at("list").at(0).integer(2, 3); }),
+            "file: a.list.0: expected an integer from 2 to 3, got 1");
+  EXPECT_EQ(message([](const JsonField& f) { f.at("a").at("list").string(); }),
+            "file: a.list: expected a string, got an array of 3");
+  EXPECT_EQ(message([](const JsonField& f) { f.at("a").boolean(); }),
+            "file: a: expected true or false, got an object");
+  EXPECT_EQ(message([](const JsonField& f) { f.at("big").integer(); }),
+            "file: big: expected an integer that fits 64 bits, got 18446744073709551615");
+  EXPECT_EQ(message([](const JsonField& f) { f.at("a").at("none"); }), "file: a.none: not found");
+  EXPECT_EQ(message([](const JsonField& f) { f.at("null"); }), "file: null: not found");
+  EXPECT_EQ(message([](const JsonField& f) { f.at("a").at("list").find("x"); }),
+            "file: a.list: expected an object, got an array of 3");
+  EXPECT_EQ(message([](const JsonField& f) { f.array_size(); }), "file: expected an array, got an object");
+  const Json texts = {"é", "éé", "", std::string(59, 'x') + "é!"};
+  EXPECT_EQ(JsonField(texts, "t").at(0).character(), U'é');
+  for (const std::size_t i : {1u, 2u})
+    EXPECT_THAT(error_of([&] { JsonField(texts, "t").at(i).character(); }),
+                HasSubstr("expected one character"));
+  EXPECT_EQ(json_shown(texts[3]), '"' + std::string(59, 'x') + "\"...");
+}
+
+struct BadUtf8 {
+  std::string_view bytes, repaired;  // with "?" for U+FFFD
+};
+constexpr BadUtf8 kBadUtf8[] = {
+    {"\xFF\xC3y", "??y"},
+    {"\xC3", "?"},
+    {"\xE2\x82", "?"},
+    {"\xE2\x82z", "?z"},
+    {"\xF0\x9F\x98", "?"},
+    {"\xF0\x9F\x98\xF0\x9F\x98\x80", "?\xF0\x9F\x98\x80"},
+    {"\xC0\xAF", "??"},            // overlong
+    {"\xE0\x80\xAF", "???"},       // overlong
+    {"\xF0\x80\x80\x80", "????"},  // overlong
+    {"\xED\xA0\x80", "???"},       // a surrogate
+    {"\xF4\x90\x80\x80", "????"},  // past U+10FFFF
+    {"\xF5\x80", "??"},
+    {"a\x80\xBF"
+     "b",
+     "a??b"},
+    {"\x61\xF1\x80\x80\xE1\x80\xC2\x62\x80\x63\x80\xBF\x64", "a???b?c??d"},  // of the Unicode Standard
+};
+
+TEST(Utf8, EveryUserReplacesTheSame) {
+  for (const BadUtf8& one : kBadUtf8) {
+    std::string repaired;
+    for (const char c : one.repaired) repaired += c == '?' ? "\xEF\xBF\xBD" : std::string(1, c);
+    std::size_t replaced = 0;
+    EXPECT_EQ(replace_invalid_utf8(one.bytes, &replaced), repaired);
+    EXPECT_EQ(replaced, static_cast<std::size_t>(std::count(one.repaired.begin(), one.repaired.end(), '?')));
+    EXPECT_EQ(JsonWriter().value(one.bytes).text(), '"' + repaired + '"');
+    EXPECT_EQ(json_quoted(one.bytes), '"' + repaired + '"');
+    EXPECT_EQ(json_text(Json::array({one.bytes})), "[\"" + repaired + "\"]");
+    EXPECT_EQ(json_text(nlohmann::json::array({one.bytes})), "[\"" + repaired + "\"]");
+    const std::size_t bad = one.bytes.front() == 'a' ? 1 : 0;
+    EXPECT_EQ(first_invalid_utf8(one.bytes), bad);
+    EXPECT_EQ(error_of([&] { parse_json('"' + std::string(one.bytes) + '"', "x"); }),
+              "x: expected UTF-8, got bytes that are not, from byte " + std::to_string(bad + 1));
+  }
 }
 
 TEST(JsonWriter, WritesWhatOthersRead) {

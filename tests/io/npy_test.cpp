@@ -23,7 +23,7 @@ TEST(Npy, WritesTheBytesNumPyWrites) {
   EXPECT_EQ(slurp(folder / "f64"), slurp(fixtures / "f64_scalar.npy"));
   write_npy(folder / "bool", Tensor::zeros({0, 2}, DType::boolean));
   EXPECT_EQ(slurp(folder / "bool"), slurp(fixtures / "bool_0x2.npy"));
-  const Tensor transposed = Tensor::from<float>(numbers, {2, 3}).alias({3, 2}, {1, 3}, 0);
+  const Tensor transposed = Tensor::from<float>(numbers, {2, 3}).as_strided({3, 2}, {1, 3}, 0);
   write_npy(folder / "view", transposed);
   EXPECT_EQ(slurp(folder / "view"), slurp(fixtures / "f32_3x2.npy"));
 }

@@ -96,7 +96,7 @@ TEST(Safetensors, WritesAHeaderThatSaysWhereEverythingIs) {
   const Tensor matrix = Tensor::from<float>({0, 1, 2, 3, 4, 5}, {2, 3});
   save_safetensors(folder / "file", {{"flag", Tensor::full({3}, 1, DType::boolean)},
                                      {"b", matrix},
-                                     {"a\n", matrix.alias({3, 2}, {1, 3}, 0)},
+                                     {"a\n", matrix.as_strided({3, 2}, {1, 3}, 0)},
                                      {"wide", Tensor::full({1}, 7, DType::i64)}});
   const std::string content = slurp(folder / "file");
   const nlohmann::ordered_json header = header_of(content);
@@ -166,7 +166,7 @@ TEST(Safetensors, PagesOfAFileAreGivenBackUnlessSomebodyMayHaveWritten) {
   save_safetensors(folder / "file", {{"x", Tensor::from(numbers, {100000})}});
   const SafetensorsFile file = SafetensorsFile::open(folder / "file");
   const Tensor x = file.get("x"), again = file.get("x");
-  const Tensor wide = x.to_when_needed(DType::f64);
+  const Tensor wide = x.to_lazy(DType::f64);
   EXPECT_EQ(wide.to_vector<double>(), std::vector<double>(numbers.begin(), numbers.end()));
   EXPECT_FALSE(x.impl()->buffer->is_materialized());
   x.impl()->buffer->release_pages();
@@ -180,7 +180,7 @@ TEST(Safetensors, SavingLeavesLazyTensorsLazy) {
   const TemporaryFolder folder;
   const Tensor numbers = Tensor::from<float>({1.5f, -2.0f, 3.0f, 4.0f}, {2, 2});
   save_safetensors(folder / "file", {{"x", numbers}});
-  const Tensor x = SafetensorsFile::open(folder / "file").get("x"), narrow = x.to_when_needed(DType::bf16);
+  const Tensor x = SafetensorsFile::open(folder / "file").get("x"), narrow = x.to_lazy(DType::bf16);
   save_safetensors(folder / "again", {{"x", x}, {"narrow", narrow}});
   EXPECT_FALSE(x.impl()->buffer->is_materialized());
   EXPECT_FALSE(narrow.impl()->buffer->is_materialized());
@@ -277,7 +277,7 @@ TEST(Safetensors, MutatedFilesAreReadOrRefusedNeverMore) {
       ++read;
       for (const TensorInfo& info : file.tensors()) file.get(info.name).clone();
     } catch (const Error& error) {
-      ASSERT_THAT(error.what(), HasSubstr("expected"));
+      ASSERT_THAT(error.what(), AnyOf(HasSubstr("expected"), HasSubstr("not found")));
       ++refused;
     }
   }

@@ -61,9 +61,10 @@ TEST(TensorFiles, RefusesIndexesThatDisagreeWithTheFiles) {
               HasSubstr("expected the tensors of " + two));
   EXPECT_THAT(open_with_index(folder, map(a_b + ", \"c\": \"gone.safetensors\"")),
               HasSubstr("gone.safetensors: not found"));
-  EXPECT_THAT(open_with_index(folder, map("\"a\": 1")), HasSubstr("expected a string"));
-  EXPECT_THAT(open_with_index(folder, map("")), HasSubstr("weight_map not found"));
-  EXPECT_THAT(open_with_index(folder, "{}"), HasSubstr("weight_map not found"));
+  EXPECT_THAT(open_with_index(folder, map("\"a\": 1")), HasSubstr("weight_map.a: expected a string, got 1"));
+  EXPECT_THAT(open_with_index(folder, map("")),
+              HasSubstr("weight_map: expected tensors and their files, got an object"));
+  EXPECT_THAT(open_with_index(folder, "{}"), HasSubstr("weight_map: not found"));
   EXPECT_THAT(open_with_index(folder, map(a_b + "," + a_b)), HasSubstr("\"a\" twice"));
   EXPECT_THAT(open_with_index(folder, "[]"), HasSubstr("an object"));
 }

@@ -1,9 +1,8 @@
 // The product of operands rounded to bf16, on AMX's tiles where the processor has them, and without.
-#include "kernels/bf16_gemm.h"
+#include "kernels/gemm.h"
 
 #include "heed/dtype.h"
 #include "kernels/cpu/gemm_paths.h"
-#include "kernels/gemm.h"
 #include "kernels/gemm_cases.h"
 #include "kernels/kernel_case.h"
 
@@ -16,6 +15,11 @@ std::vector<Multiply*> multiplications() {
   std::vector<Multiply*> all = {kernels::detail::bf16_gemm_rounded};
   if (kernels::bf16_gemm_is_fast()) all.push_back(kernels::detail::bf16_gemm_amx);
   return all;
+}
+
+// Its operands and result as bf16_gemm takes them.
+kernels::Bf16Gemm rounded(const kernels::Gemm<float>& g) {
+  return {g.m, g.n, g.k, g.a, g.b.transposed(), g.c, g.ldc, g.beta != 0};
 }
 
 double as_bf16(float value) { return static_cast<double>(static_cast<float>(bfloat16(value))); }
@@ -37,8 +41,7 @@ void check_bf16(Multiply* multiply, const Product& p) {
       value = sum + (p.beta == 0 ? 0 : value);
     }
   }
-  multiply({p.m, p.n, p.k, a.data(), p.ta ? 1 : lda, p.ta ? lda : 1, b.data(), p.tb ? ldb : 1, p.tb ? 1 : ldb,
-            c.data(), ldc, p.beta != 0});
+  multiply(rounded(arguments(p, a.data(), b.data(), c.data())));
   reference::expect_near(c, want, p.k, 4 + std::sqrt(static_cast<double>(p.k)));
 }
 
@@ -64,24 +67,21 @@ TEST(Bf16Gemm, ReadsStoredNumbers) {
     for (float& value : b) value = static_cast<float>(stored.emplace_back(value));
     std::vector<float> wide(static_cast<std::size_t>(p.m * p.n)), narrow = wide;
     const auto same = [&](const char* what) { EXPECT_EQ(wide, narrow) << what << p.m << p.n << p.k << p.tb; };
+    kernels::Gemm<float> of_floats = arguments(p, a.data(), b.data(), wide.data()), of_stored = of_floats;
+    of_stored.b.data = stored.data();
+    of_stored.b.dtype = DType::bf16;
+    of_stored.c = narrow.data();
     if (p.m > 0 && p.n > 0 && p.k > 0) {
-      kernels::Bf16Gemm args{
-          p.m, p.n, p.k, a.data(), p.k, 1, b.data(), p.tb ? ldb : 1, p.tb ? 1 : ldb, wide.data(), p.n, false};
       for (Multiply* multiply : multiplications()) {
-        multiply(args);
-        kernels::Bf16Gemm of_stored = args;
-        of_stored.w = stored.data();
-        of_stored.w_dtype = DType::bf16;
-        of_stored.y = narrow.data();
-        multiply(of_stored);
+        multiply(rounded(of_floats));
+        multiply(rounded(of_stored));
         same("");
       }
     }
     for (const auto precision : {kernels::Precision::exact, kernels::Precision::bf16}) {
-      kernels::gemm<float>(false, p.tb, p.m, p.n, p.k, 1, a.data(), p.k, b.data(), ldb, 0, wide.data(), p.n,
-                           precision);
-      kernels::gemm_of_bf16(p.tb, p.m, p.n, p.k, a.data(), p.k, stored.data(), ldb, narrow.data(), p.n,
-                            precision);
+      of_floats.precision = of_stored.precision = precision;
+      kernels::gemm(of_floats);
+      kernels::gemm(of_stored);
       same("gemm ");
     }
   }
@@ -92,8 +92,9 @@ TEST(Bf16Gemm, AddsUpInOneOrderForAnyThreads) {
   const auto a = numbers<float>(m * k, 1), b = numbers<float>(n * k, 2);
   const auto product = [&] {
     std::vector<float> c(static_cast<std::size_t>(m * n));
-    kernels::gemm<float>(false, true, m, n, k, 1, a.data(), k, b.data(), k, 0, c.data(), n,
-                         kernels::Precision::bf16);
+    kernels::Gemm<float> args = arguments({false, true, m, n, k, 1, 0, 0}, a.data(), b.data(), c.data());
+    args.precision = kernels::Precision::bf16;
+    kernels::gemm(args);
     return c;
   };
   const int before = threads();

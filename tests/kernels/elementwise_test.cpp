@@ -260,7 +260,7 @@ TYPED_TEST(Kernel, ArithmeticFlat) {
       for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], a[i] * 3);
       kernels::add_scalar(a.data(), T(3), y.data(), n);
       for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], a[i] + 3);
-      kernels::fill(T(2), y.data(), n);
+      std::fill(y.begin(), y.end(), T(2));
       kernels::axpy(T(0.5), a.data(), y.data(), n);
       for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], 2 + T(0.5) * a[i]);
     }

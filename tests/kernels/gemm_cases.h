@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/gemm.h"
+
 namespace heed {
 
 /// c = alpha * op(a) op(b) + beta * c; stored rows are `extra` numbers longer than they need to be.
@@ -13,6 +15,24 @@ struct Product {
   double alpha, beta;
   std::int64_t extra;
 };
+
+/// The arguments for such matrices.
+template <class T>
+kernels::Gemm<T> arguments(const Product& p, const T* a, const T* b, T* c) {
+  const auto matrix = [](const T* data, bool transposed, std::int64_t rows, std::int64_t columns) {
+    const kernels::StridedMatrix stored = kernels::row_major(data, transposed ? rows : columns);
+    return transposed ? stored.transposed() : stored;
+  };
+  return {.m = p.m,
+          .n = p.n,
+          .k = p.k,
+          .a = matrix(a, p.ta, p.m + p.extra, p.k + p.extra),
+          .b = matrix(b, p.tb, p.k + p.extra, p.n + p.extra),
+          .c = c,
+          .ldc = p.n + p.extra,
+          .alpha = static_cast<T>(p.alpha),
+          .beta = static_cast<T>(p.beta)};
+}
 
 inline std::vector<Product> products() {
   std::vector<Product> all;

@@ -34,8 +34,7 @@ void check_product(const Product& p) {
   auto c = numbers<T>(p.m * ldc, 72);
   const auto want = product_oracle(p, a, lda, b, ldb, c, ldc);
   if (p.beta == 0 && p.extra == 0) std::fill(c.begin(), c.end(), std::numeric_limits<T>::quiet_NaN());
-  kernels::gemm(p.ta, p.tb, p.m, p.n, p.k, static_cast<T>(p.alpha), a.data(), std::max<std::int64_t>(lda, 1),
-                b.data(), std::max<std::int64_t>(ldb, 1), static_cast<T>(p.beta), c.data(), ldc);
+  kernels::gemm(arguments(p, a.data(), b.data(), c.data()));
   reference::expect_near(c, want, p.k, 4 + std::sqrt(static_cast<double>(p.k)));
 }
 
@@ -52,12 +51,10 @@ TYPED_TEST(Kernel, GemmBatchedIsManyGemms) {
     const std::int64_t square = size * size, count = 5;
     const auto a = numbers<T>(count * square, 73), b = numbers<T>(square, 74);
     std::vector<T> c(static_cast<std::size_t>(count * square)), want = c;
-    kernels::gemm_batched<T>({count, square, 0, square}, false, true, size, size, size, 1, a.data(), size,
-                             b.data(), size, 0, c.data(), size);
-    for (std::int64_t i = 0; i < count; ++i) {
-      kernels::gemm<T>(false, true, size, size, size, 1, a.data() + i * square, size, b.data(), size, 0,
-                       want.data() + i * square, size);
-    }
+    const Product product{false, true, size, size, size, 1, 0, 0};
+    kernels::gemm_batched({count, square, 0, square}, arguments(product, a.data(), b.data(), c.data()));
+    for (std::int64_t i = 0; i < count; ++i)
+      kernels::gemm(arguments(product, a.data() + i * square, b.data(), want.data() + i * square));
     reference::expect_near(c, as_double(want), size, std::sqrt(static_cast<double>(size)));
   }
 }

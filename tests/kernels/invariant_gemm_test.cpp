@@ -1,10 +1,11 @@
 // The batch-invariant product: every bit against the chain of fused multiply-adds that defines it.
-#include "kernels/invariant_gemm.h"
+#include "kernels/gemm.h"
 
 #include <cmath>
 
 #include "heed/dtype.h"
 #include "kernels/elementwise.h"
+#include "kernels/embedding.h"
 #include "kernels/kernel_case.h"
 
 namespace heed {
@@ -161,7 +162,7 @@ TYPED_TEST(InvariantGemm, RowsAreThoseOfTheMatrix) {
       {{}, packed.get()}, {matrix(w, n, k)}, {matrix(columns, n, k, true)}};
   for (const kernels::StoredMatrix& form : forms) {
     std::vector<float> y(ids.size() * static_cast<std::size_t>(k));
-    kernels::lookup_rows(form, k, ids.data(), static_cast<std::int64_t>(ids.size()), 0.5f, y.data());
+    kernels::lookup_rows(form, {ids.data(), static_cast<std::int64_t>(ids.size()), k}, 0.5f, y.data());
     for (std::size_t i = 0; i < y.size(); ++i) {
       const std::size_t row = static_cast<std::size_t>(ids[i / static_cast<std::size_t>(k)]);
       EXPECT_EQ(y[i], 0.5f * static_cast<float>(

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "kernels/gemm.h"
+#include "kernels/gemm_cases.h"
 #include "kernels/kernel_case.h"
 
 namespace heed {
@@ -43,7 +43,7 @@ TEST(Machine, NoProductIsFasterThanTheArithmeticRate) {
     for (int i = 0; i < 15; ++i) {
       limit = std::max(limit, kernels::arithmetic_rate<float>(0.002));
       const auto start = std::chrono::steady_clock::now();
-      kernels::gemm<float>(false, false, n, n, n, 1, a.data(), n, b.data(), n, 0, c.data(), n);
+      kernels::gemm(arguments({false, false, n, n, n, 1, 0, 0}, a.data(), b.data(), c.data()));
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
       rates.push_back(2.0 * n * n * n / elapsed.count());
     }

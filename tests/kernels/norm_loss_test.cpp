@@ -49,27 +49,33 @@ NormRun<T> run_norm(const Params& p, const std::vector<T>& all, const T* residua
   r.dbias.resize(d);
   const T* x = all.data();
   const T* weight = x + n;
+  T* const mean = p.centred ? r.mean.data() : nullptr;
+  const kernels::Norm<T> forward{.rows = p.rows,
+                                 .d = p.d,
+                                 .eps = p.eps,
+                                 .x = x,
+                                 .residual = residual,
+                                 .weight = weight,
+                                 .bias = p.centred ? weight + d : nullptr,
+                                 .y = r.y.data(),
+                                 .sum = residual ? r.sum.data() : nullptr,
+                                 .mean = mean,
+                                 .rstd = r.rstd.data()};
   if (p.centred) {
-    kernels::LayerNorm<T> f;
-    f.rows = p.rows, f.d = p.d, f.eps = p.eps, f.x = x, f.residual = residual, f.weight = weight;
-    f.bias = weight + d, f.y = r.y.data(), f.sum = residual ? r.sum.data() : nullptr;
-    f.mean = r.mean.data(), f.rstd = r.rstd.data();
-    kernels::layer_norm(f);
-    kernels::LayerNormBackward<T> b;
-    b.rows = p.rows, b.d = p.d, b.x = residual ? r.sum.data() : x, b.weight = weight, b.mean = r.mean.data();
-    b.rstd = r.rstd.data(), b.dy = dy.data(), b.dx = r.dx.data(), b.dweight = r.dweight.data();
-    b.dbias = r.dbias.data();
-    kernels::layer_norm_backward(b);
+    kernels::layer_norm(forward);
   } else {
-    kernels::RmsNorm<T> f;
-    f.rows = p.rows, f.d = p.d, f.eps = p.eps, f.x = x, f.residual = residual, f.weight = weight;
-    f.y = r.y.data(), f.sum = residual ? r.sum.data() : nullptr, f.rstd = r.rstd.data();
-    kernels::rms_norm(f);
-    kernels::RmsNormBackward<T> b;
-    b.rows = p.rows, b.d = p.d, b.x = residual ? r.sum.data() : x, b.weight = weight;
-    b.rstd = r.rstd.data(), b.dy = dy.data(), b.dx = r.dx.data(), b.dweight = r.dweight.data();
-    kernels::rms_norm_backward(b);
+    kernels::rms_norm(forward);
   }
+  kernels::norm_backward<T>({.rows = p.rows,
+                             .d = p.d,
+                             .x = residual ? r.sum.data() : x,
+                             .weight = weight,
+                             .mean = mean,
+                             .rstd = r.rstd.data(),
+                             .dy = dy.data(),
+                             .dx = r.dx.data(),
+                             .dweight = r.dweight.data(),
+                             .dbias = p.centred ? r.dbias.data() : nullptr});
   return r;
 }
 
@@ -123,10 +129,10 @@ TEST(KernelGradient, NormsWithoutWeightsAndWithASecondPath) {
   const auto dy = numbers<double>(rows * d, 26), other = numbers<double>(rows * d, 27);
   const auto with_ones = run_norm<double>(p, all, nullptr, dy);
   std::vector<double> dx = dy;
-  kernels::LayerNormBackward<double> b;
+  kernels::NormBackward<double> b;
   b.rows = rows, b.d = d, b.x = all.data(), b.mean = with_ones.mean.data(), b.rstd = with_ones.rstd.data();
   b.dy = dx.data(), b.dsum = other.data(), b.dx = dx.data();
-  kernels::layer_norm_backward(b);
+  kernels::norm_backward(b);
   for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_NEAR(dx[i], with_ones.dx[i] + other[i], 1e-14);
 }
 
@@ -153,7 +159,7 @@ TYPED_TEST(Kernel, NormGradientsDoNotDependOnThreads) {
 }
 
 std::vector<double> loss_oracle(const std::vector<double>& x, const std::vector<std::int64_t>& targets,
-                                const kernels::CrossEntropy& o) {
+                                const kernels::CrossEntropyOptions& o) {
   const std::size_t vocab = x.size() / targets.size();
   std::vector<double> losses;
   for (std::size_t r = 0; r < targets.size(); ++r) {
@@ -170,19 +176,18 @@ std::vector<double> loss_oracle(const std::vector<double>& x, const std::vector<
 }
 
 template <class T>
-void check_loss(std::int64_t vocab, const kernels::CrossEntropy& options) {
+void check_loss(std::int64_t vocab, const kernels::CrossEntropyOptions& options) {
   const std::vector<std::int64_t> targets = {0, vocab - 1, -100, vocab / 2};
   const auto x = numbers<T>(4 * vocab, 31, -5, 5);
   const auto dlosses = numbers<T>(4, 32);
   const auto want = loss_oracle(as_double(x), targets, options);
   std::vector<T> losses(4), lse(4), dx(x.size());
-  const auto sum =
-      kernels::cross_entropy(x.data(), targets.data(), losses.data(), lse.data(), 4, vocab, options);
+  const kernels::CrossEntropy<T> args{x.data(), targets.data(), 4, vocab, options};
+  const auto sum = kernels::cross_entropy(args, losses.data(), lse.data());
   reference::expect_near(losses, want, vocab, 5);
   EXPECT_EQ(sum.count, 3);
   EXPECT_NEAR(sum.loss, want[0] + want[1] + want[3], 40 * reference::tolerance<T>(vocab));
-  kernels::cross_entropy_backward(x.data(), targets.data(), lse.data(), dlosses.data(), dx.data(), 4, vocab,
-                                  options);
+  kernels::cross_entropy_backward(args, lse.data(), dlosses.data(), dx.data());
   const auto gradient = reference::numeric_gradient(
       [&](const std::vector<double>& v) { return loss_oracle(v, targets, options); }, as_double(x),
       as_double(dlosses));
@@ -190,13 +195,12 @@ void check_loss(std::int64_t vocab, const kernels::CrossEntropy& options) {
     ASSERT_NEAR(static_cast<double>(dx[i]), gradient[i], 1e-8 + 10 * reference::tolerance<T>(vocab));
   }
   auto in_place = x;
-  const auto again =
-      kernels::cross_entropy_in_place(in_place.data(), targets.data(), T(1), 4, vocab, options);
+  const kernels::CrossEntropy<T> of_copy{in_place.data(), targets.data(), 4, vocab, options};
+  const auto again = kernels::cross_entropy_in_place(of_copy, in_place.data(), T(1));
   EXPECT_EQ(again.loss, sum.loss);
   EXPECT_EQ(again.count, 3);
   const std::vector<T> ones(4, 1);
-  kernels::cross_entropy_backward(x.data(), targets.data(), lse.data(), ones.data(), dx.data(), 4, vocab,
-                                  options);
+  kernels::cross_entropy_backward(args, lse.data(), ones.data(), dx.data());
   reference::expect_near(in_place, as_double(dx));
 }
 
@@ -216,7 +220,7 @@ TYPED_TEST(Kernel, CrossEntropyOfHugeLogitsIsFinite) {
   const std::vector<T> x = {1000, 0, -1000};
   const std::int64_t target = 2;
   T loss = 0;
-  const auto sum = kernels::cross_entropy<T>(x.data(), &target, &loss, nullptr, 1, 3, {});
+  const auto sum = kernels::cross_entropy<T>({x.data(), &target, 1, 3, {}}, &loss, nullptr);
   EXPECT_EQ(loss, T(2000));
   EXPECT_EQ(sum.loss, 2000);
 }
@@ -228,8 +232,9 @@ TYPED_TEST(Kernel, Embedding) {
       const auto table = numbers<T>(6 * d, 33), dy = numbers<T>(5 * d, 34);
       const std::vector<std::int64_t> ids = {5, 0, 5, 2, 3};
       std::vector<T> y(static_cast<std::size_t>(5 * d)), dtable(table.size(), T(1));
-      kernels::embedding(table.data(), ids.data(), T(3), y.data(), 5, d);
-      kernels::embedding_backward(dy.data(), ids.data(), T(3), dtable.data(), 5, d, 2);
+      const kernels::RowLookup rows{ids.data(), 5, d};
+      kernels::embedding(table.data(), rows, T(3), y.data());
+      kernels::embedding_backward(dy.data(), rows, T(3), dtable.data(), 2);
       std::vector<double> want(table.size(), 1);
       for (std::size_t i = 0; i < 5; ++i) {
         for (std::size_t j = 0; j < static_cast<std::size_t>(d); ++j) {
@@ -259,7 +264,7 @@ TYPED_TEST(Kernel, EmbeddingGradientDoesNotDependOnThreads) {
   const auto dy = numbers<T>(400 * 200, 35);
   expect_same_for_all_threads([&] {
     std::vector<T> dtable(13 * 200);
-    kernels::embedding_backward(dy.data(), ids.data(), T(1), dtable.data(), 400, 200, kernels::kNoIndex);
+    kernels::embedding_backward(dy.data(), {ids.data(), 400, 200}, T(1), dtable.data());
     return dtable;
   });
 }
@@ -288,27 +293,6 @@ TYPED_TEST(Kernel, AdamWFollowsItsFormula) {
       reference::expect_near(param, p, 4);
       reference::expect_near(m, dm, 4);
       reference::expect_near(v, dv, 4);
-    }
-  });
-}
-
-TYPED_TEST(Kernel, SgdFollowsItsFormula) {
-  using T = TypeParam;
-  on_every_target([] {
-    for (const bool with_momentum : {false, true}) {
-      auto param = numbers<T>(37, 50);
-      std::vector<T> velocity(37);
-      std::vector<double> p = as_double(param), u(37);
-      for (int step = 0; step < 3; ++step) {
-        const auto grad = numbers<T>(37, 51 + static_cast<std::uint64_t>(step));
-        const kernels::Sgd o{0.1, with_momentum ? 0.9 : 0, 0.01, 2};
-        kernels::sgd(param.data(), grad.data(), with_momentum ? velocity.data() : nullptr, 37, o);
-        for (std::size_t i = 0; i < 37; ++i) {
-          u[i] = o.momentum * u[i] + 2 * static_cast<double>(grad[i]) + 0.01 * p[i];
-          p[i] -= 0.1 * u[i];
-        }
-      }
-      reference::expect_near(param, p, 3);
     }
   });
 }

@@ -11,7 +11,6 @@
 
 #include "heed/error.h"
 #include "heed/files/file.h"
-#include "models/adapter_modules.h"
 
 namespace heed {
 namespace {

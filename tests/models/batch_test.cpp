@@ -1,12 +1,13 @@
 // The same sequence gives the same bits alone, among others, behind padding, and with any number of threads.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
+#include <set>
+#include <string>
 
 #include "heed/autograd.h"
 #include "heed/models/registry.h"
 #include "heed/threads.h"
+#include "models/family_fixtures.h"
 
 namespace heed {
 namespace {
@@ -32,10 +33,20 @@ Tensor mask(std::int64_t batch, std::int64_t length, std::int64_t own) {
   return Tensor::from(values, {batch, length});
 }
 
-struct Fixture {
-  const char* folder;
-  bool translates;
-};
+// A fixture of each family that reads text and predicts tokens.
+std::vector<FamilyFixture> first_fixtures() {
+  std::set<std::string> families;
+  std::vector<FamilyFixture> fixtures;
+  for (const FamilyFixture& f : kFamilyFixtures) {
+    const bool predicts =
+        f.kind != ModelKind::image && std::string(f.family) != "whisper" && !f.is_in("variants") &&
+        (f.kind != ModelKind::encoder || std::string(f.folder).find("mlm") != std::string::npos);
+    // All kinds of recurrent attention, and of the Transformers whose attention is a setting.
+    const bool settings = std::string(f.family).starts_with("heed_");
+    if (predicts && (settings || families.insert(f.family).second)) fixtures.push_back(f);
+  }
+  return fixtures;
+}
 
 // The logits of sentence 0: its own places only.
 std::vector<float> first_logits(const Model& model, bool translates, std::int64_t batch, std::int64_t source,
@@ -51,15 +62,15 @@ std::vector<float> first_logits(const Model& model, bool translates, std::int64_
   return logits;
 }
 
-struct Batch : testing::TestWithParam<Fixture> {};
+struct Batch : testing::TestWithParam<FamilyFixture> {};
 
 TEST_P(Batch, NeighboursPaddingAndThreadsChangeNoBit) {
   const int before = threads();
   for (const DType dtype : {DType::f32, DType::bf16}) {
     SCOPED_TRACE(name_of(dtype));
-    const auto model = load_model(std::filesystem::path(HEED_FIXTURES) / GetParam().folder, dtype);
+    const auto model = load_model(GetParam().path(), dtype);
     const auto logits = [&](std::int64_t batch, std::int64_t source, std::int64_t target) {
-      return first_logits(*model, GetParam().translates, batch, source, target);
+      return first_logits(*model, GetParam().kind == ModelKind::encoder_decoder, batch, source, target);
     };
     set_threads(1);
     const std::vector<float> alone = logits(1, kSource, kTarget);
@@ -74,21 +85,8 @@ TEST_P(Batch, NeighboursPaddingAndThreadsChangeNoBit) {
   set_threads(before);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Families, Batch,
-    testing::Values(Fixture{"marian", true}, Fixture{"t5", true}, Fixture{"bart", true},
-                    Fixture{"recurrent/additive-gru", true}, Fixture{"recurrent/concat-lstm", true},
-                    Fixture{"recurrent/general-lstm-feeding", true}, Fixture{"decoders/gpt2", false},
-                    Fixture{"decoders/llama", false}, Fixture{"decoders/bloom", false},
-                    Fixture{"encoders/bert-mlm", false}, Fixture{"encoders/mpnet-mlm", false},
-                    Fixture{"encoders/modernbert-mlm", false}, Fixture{"encoders/deberta-v3-mlm", false},
-                    Fixture{"encoders/deberta-v2-convolution", false}),
-    [](const auto& info) {
-      std::string name = info.param.folder;
-      std::replace_if(
-          name.begin(), name.end(), [](char c) { return c == '/' || c == '-'; }, '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(All, Batch, testing::ValuesIn(first_fixtures()),
+                         [](const auto& info) { return as_test_name(info.param.folder); });
 
 }  // namespace
 }  // namespace heed

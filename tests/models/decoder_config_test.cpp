@@ -96,48 +96,6 @@ TEST(DecoderConfig, AnOddPartOfAHeadTurns) {
   EXPECT_THROW(with_part(-0.1), Error);
 }
 
-// The error of making a model from a fixture's config that is changed so.
-std::string refusal_of(const char* fixture, const nlohmann::json& changes) {
-  auto config = nlohmann::json::parse(std::ifstream(kDecoderFixtures / fixture / "config.json"));
-  config.update(changes);
-  try {
-    Generator generator(1);
-    make_model(Config::parse(config.dump(), "a/config.json"), generator);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-TEST(DecoderConfig, WhatMakesNoModelIsRefusedByName) {
-  using testing::HasSubstr;
-  EXPECT_THAT(refusal_of("smollm3", {{"no_rope_layer_interval", 0}}),
-              HasSubstr("a/config.json: no_rope_layer_interval: expected"));
-  EXPECT_THAT(refusal_of("smollm3", {{"no_rope_layers", {1, 0}}}),
-              HasSubstr("a/config.json: no_rope_layers: expected 0 or 1 for each of 3 layers"));
-  EXPECT_THAT(refusal_of("smollm3", {{"layer_types", {"full_attention"}}}),
-              HasSubstr("a/config.json: layer_types: expected one for each of 3 layers"));
-  EXPECT_THAT(refusal_of("granite", {{"logits_scaling", 0}}),
-              HasSubstr("a/config.json: logits_scaling: expected a number above 0, got 0"));
-  EXPECT_THAT(refusal_of("granite", {{"residual_multiplier", -1}}), HasSubstr("residual_multiplier"));
-  EXPECT_THAT(refusal_of("olmo2", {{"hidden_act", "prelu"}}), HasSubstr("a/config.json: hidden_act: "));
-  EXPECT_THAT(refusal_of("gemma2", {{"attn_logit_softcapping", 0}}),
-              HasSubstr("a/config.json: attn_logit_softcapping: expected a number above 0, got 0"));
-  EXPECT_THAT(refusal_of("gemma2", {{"final_logit_softcapping", -30}}), HasSubstr("final_logit_softcapping"));
-  EXPECT_THAT(refusal_of("gemma2", {{"query_pre_attn_scalar", 0}}), HasSubstr("query_pre_attn_scalar"));
-  EXPECT_THAT(refusal_of("gemma2", {{"sliding_window", 0}}), HasSubstr("a/config.json: sliding_window: "));
-  EXPECT_THAT(refusal_of("gemma2", {{"sliding_window", nullptr}}), HasSubstr("sliding_window"));
-  EXPECT_THAT(refusal_of("gemma2", {{"hidden_activation", "prelu"}}), HasSubstr("hidden_activation"));
-  EXPECT_THAT(refusal_of("gemma3", {{"use_bidirectional_attention", true}}),
-              HasSubstr("use_bidirectional_attention"));
-  EXPECT_THAT(refusal_of("gemma3", {{"layer_types", nullptr}, {"sliding_window_pattern", 0}}),
-              HasSubstr("sliding_window_pattern"));
-  EXPECT_THAT(refusal_of("gemma3", {{"layer_types", {"chunked_attention", "a", "a", "a"}}}),
-              HasSubstr("a/config.json: layer_types: expected full_attention and sliding_attention only"));
-  EXPECT_THAT(refusal_of("gemma3", {{"model_type", "gemma3"}}),
-              HasSubstr("a/config.json: model_type: expected gemma3_text"));
-}
-
 // By default, every fourth layer has no rotary positions; layers without them are the ones with a window.
 TEST(DecoderConfig, SmolLM3LayersWithoutPositionsFollowFromTheInterval) {
   const auto with = [](nlohmann::json changes) { return logits_with("smollm3", changes); };

@@ -2,35 +2,21 @@
 #pragma once
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "heed/tensor.h"
+#include "models/family_fixtures.h"
 
 namespace heed {
 
-/// Folders below the fixtures with a model and its inputs.
+/// Folders below the fixtures with a model of the usual settings.
 inline std::vector<std::string> fixtures_with_inputs() {
-  namespace fs = std::filesystem;
   std::vector<std::string> names;
-  for (const std::string parent : {"", "decoders", "encoders", "recurrent"}) {
-    for (const auto& entry : fs::directory_iterator(fs::path(HEED_FIXTURES) / parent)) {
-      const fs::path folder = entry.path();
-      if (fs::exists(folder / "inputs.safetensors") && fs::exists(folder / "model.safetensors"))
-        names.push_back(fs::relative(folder, HEED_FIXTURES).string());
-    }
-  }
-  std::sort(names.begin(), names.end());
+  for (const FamilyFixture& f : kFamilyFixtures)
+    if (!f.is_in("variants")) names.push_back(f.folder);
   return names;
-}
-
-/// The name of a fixture as that of a test.
-inline std::string as_test_name(std::string fixture) {
-  for (char& c : fixture) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return fixture;
 }
 
 inline std::vector<double> doubles(const Tensor& x) { return x.to(DType::f64).to_vector<double>(); }

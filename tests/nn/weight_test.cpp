@@ -2,6 +2,8 @@
 #include "heed/nn/weight.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -16,7 +18,7 @@ namespace {
 using reference::random_tensor;
 
 // As a loaded file gives them: not there before they are needed.
-Weight loaded(const Tensor& numbers, DType dtype) { return numbers.to_when_needed(dtype); }
+Weight loaded(const Tensor& numbers, DType dtype) { return numbers.to_lazy(dtype); }
 std::size_t held() { return memory_statistics().bytes_in_use; }
 
 TEST(Weight, GivesTheBitsOfThePlainOne) {
@@ -97,7 +99,7 @@ TEST(Weight, ReadingLeavesItsForm) {
 }
 
 TEST(Weight, GradientsComeAfterInference) {
-  Tensor w = random_tensor({4, 8}, 98).to_when_needed(DType::f32);
+  Tensor w = random_tensor({4, 8}, 98).to_lazy(DType::f32);
   w.set_requires_grad();
   const Linear part{w, {}};
   const Tensor x = random_tensor({2, 8}, 99).to(DType::f32);
@@ -112,7 +114,7 @@ TEST(Weight, GradientsComeAfterInference) {
 }
 
 TEST(Weight, PartsOfALoadedTensorAreNotPacked) {
-  const Tensor all = random_tensor({6, 8}, 100).to_when_needed(DType::f32);
+  const Tensor all = random_tensor({6, 8}, 100).to_lazy(DType::f32);
   const Tensor x = random_tensor({2, 8}, 101).to(DType::f32);
   const Linear part{slice(all, 0, 2, 5), {}};
   const auto got = part(x).to_vector<float>();
@@ -138,6 +140,24 @@ TEST(Weight, ThreadsPackItOnce) {
   for (std::thread& thread : threads) thread.join();
   for (const std::vector<float>& y : got) EXPECT_EQ(y, want);
   EXPECT_EQ(w.form(), WeightForm::packed);
+}
+
+TEST(Weight, AForkedChildUsesWhatAnotherThreadIsPacking) {
+  const Tensor numbers = random_tensor({400, 200}, 109), x = random_tensor({2, 200}, 110).to(DType::f32);
+  const auto want = linear(x, numbers.to(DType::f32)).to_vector<float>();
+  for (int round = 0; round < 40; ++round) {
+    const Weight w = loaded(numbers, DType::f32);
+    std::thread other([&] { Linear{w, {}}(x); });
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+      _exit(Linear{w, {}}(x).to_vector<float>() == want ? 0 : 1);
+    }
+    other.join();
+    int status = -1;
+    waitpid(child, &status, 0);
+    ASSERT_EQ(status, 0) << "child " << round;
+  }
 }
 
 TEST(Weight, LossesOfInferenceReadThePackedOne) {

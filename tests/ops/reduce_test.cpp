@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "heed/ops/elementwise.h"
+#include "heed/ops/shape.h"
 #include "reference/gradient_check.h"
 
 namespace heed {
@@ -64,6 +67,14 @@ TEST(Reduce, Gradients) {
     check_gradients([&](const auto& in) { return max(in[0], axis); }, {x});
   }
   check_gradients([](const auto& in) { return sum_to(in[0], {3, 1}); }, {x});
+}
+
+TEST(Reduce, WholeTensorsAsNumbers) {
+  const Tensor x = transpose(Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}), 0, 1);
+  EXPECT_EQ(sum_of_squares(x), 91.0);
+  EXPECT_TRUE(all_finite(x));
+  EXPECT_FALSE(all_finite(x * std::numeric_limits<double>::infinity()));
+  EXPECT_EQ(sum_of_squares(Tensor::zeros({0})), 0.0);
 }
 
 }  // namespace

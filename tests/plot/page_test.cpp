@@ -9,7 +9,7 @@
 #include "heed/plot/picture.h"
 #include "plot/colour.h"
 #include "plot/labels.h"
-#include "plot/pattern_scores.h"
+#include "plot/page_data.h"
 #include "plot/sample.h"
 
 namespace heed {

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "text/json_field.h"
+#include "core/json_field.h"
 #include "text/pattern.h"
 
 namespace heed {

@@ -110,7 +110,7 @@ TEST_F(FamilyErrors, NamesWhatIsWrong) {
     EXPECT_THAT(error(), AllOf(HasSubstr(directory_.path() / name), HasSubstr(message))) << content;
     directory_.write(name, "{}");
   };
-  expect("config.json", "[]", "expected a JSON object, got array");
+  expect("config.json", "[]", "expected an object, got an array");
   expect("config.json", R"({"model_type": 3})", "model_type: expected a string, got 3");
   expect("tokenizer_config.json", R"({"tokenizer_class": ["MBartTokenizer"]})",
          "tokenizer_class: expected a string");
@@ -178,7 +178,7 @@ TEST_F(TokenizerErrors, NamesWhatIsWrongInTheVocabulary) {
       {"{\"</s>\": 0, \"<unk>\": 1", "got the end of the text"},
       {"{\"\xFF\": 0}", "expected UTF-8"},
       {"[\"</s>\"]", "expected an object of tokens and ids, got an array"},
-      {"3", "expected an object of tokens and ids, got a number"},
+      {"3", "expected an object of tokens and ids, got 3"},
       {"{}", "got an empty one"},
       {R"({"</s>": 0, "<unk>": 0})", R"(token "<unk>": expected an id other than that of "</s>", got 0)"},
       {R"({"</s>": 0, "</s>": 1})", R"(token "</s>": expected one id, got 0 and 1)"},
@@ -188,7 +188,7 @@ TEST_F(TokenizerErrors, NamesWhatIsWrongInTheVocabulary) {
       {R"({"</s>": 0, "<unk>": 1.0})", R"(token "<unk>": expected an id (an integer from 0), got 1.0)"},
       {R"({"</s>": 0, "<unk>": 99999999999999999999})", R"(token "<unk>": expected an id)"},
       {R"({"</s>": 0, "<unk>": 18446744073709551615})", R"(token "<unk>": expected an id)"},
-      {R"({"</s>": 0, "<unk>": "1"})", R"(token "<unk>": expected an id (an integer from 0), got a string)"},
+      {R"({"</s>": 0, "<unk>": "1"})", R"(token "<unk>": expected an id (an integer from 0), got "1")"},
       {R"({"</s>": 0, "<unk>": {"id": 1}})",
        R"(token "<unk>": expected an id (an integer from 0), got an object)"},
       {R"({"</s>": 0, "<unk>": [1]})", R"(token "<unk>": expected an id (an integer from 0), got an array)"},
@@ -205,7 +205,7 @@ TEST_F(TokenizerErrors, NamesWhatIsWrongInTheVocabulary) {
 TEST_F(TokenizerErrors, NamesWhatIsWrongInTheConfig) {
   const std::pair<const char*, const char*> cases[] = {
       {"{", "expected a key in quotes"},
-      {"[]", "expected a JSON object, got array"},
+      {"[]", "expected an object, got an array"},
       {R"({"eos_token": 3})", "eos_token: expected a string, got 3"},
       {R"({"eos_token": ""})", "eos_token: expected a token"},
       {R"({"pad_token": {"content": null}})", "pad_token.content: not found"},
@@ -216,7 +216,8 @@ TEST_F(TokenizerErrors, NamesWhatIsWrongInTheConfig) {
       {R"({"added_tokens_decoder": {"0": {"content": "a"}}})",
        "added_tokens_decoder.0: expected a token of vocab.json"},
       {R"({"added_tokens_decoder": {"9": {"content": "a"}}})", "or the id 3 that comes next"},
-      {R"({"added_tokens_decoder": {"3": {"content": "a", "lstrip": true}}})", "lstrip to be false"},
+      {R"({"added_tokens_decoder": {"3": {"content": "a", "lstrip": true}}})",
+       "added_tokens_decoder.3.lstrip: expected false, got true"},
       {R"({"added_tokens_decoder": {"3": {"content": "<pad>"}}})",
        R"(token "<pad>": expected one id, got 2 and 3)"},
   };

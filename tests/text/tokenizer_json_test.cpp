@@ -5,10 +5,10 @@
 
 #include <random>
 
+#include "core/json_field.h"
 #include "fixtures.h"
 #include "heed/error.h"
 #include "heed/text/tokenizer.h"
-#include "text/json_field.h"
 #include "text/pattern.h"
 
 namespace heed {

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -212,6 +213,23 @@ TEST_F(LoopTest, AWarmUpLongerThanTheRunIsReported) {
   run(Regression(), r, options);
   EXPECT_THAT(messages,
               HasSubstr("80 steps of warm-up in a run of 8: the learning rate only rises to 0.001,"));
+}
+
+TEST_F(LoopTest, ALongRunIsEstimatedAfterItsFirstStep) {
+  std::string messages;
+  std::atomic<bool> stop = false;
+  TrainOptions options{.output = folder_ / "long"};
+  options.on_message = [&](const std::string& text) { messages += text + "\n"; };
+  options.on_progress = [&](const ProgressEvent& e) { stop = e.step == 2; };
+  options.stop = &stop;
+  run(Regression(), recipe(1'000'000'000'000), options);
+  EXPECT_THAT(messages, testing::ContainsRegex(
+                            "the first step took [0-9.e-]+ s; 999999999999 more take about [0-9.]+ hours\n"));
+  messages.clear();
+  stop = false;
+  options.output = folder_ / "short";
+  run(Regression(), recipe(3), options);
+  EXPECT_EQ(messages, "");
 }
 
 // A warm-up given as a fraction of the first length keeps its number of steps when the run is made longer.

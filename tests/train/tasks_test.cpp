@@ -313,14 +313,15 @@ TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal_of(r), HasSubstr("words.conll:1: expected a word and its tag"));
   r = answers(4);
   write_file(folder_ / "squad.json", "{\"data\": [{}]}");
-  EXPECT_THAT(refusal_of(r), HasSubstr("expected SQuAD's JSON"));
+  EXPECT_THAT(refusal_of(r), HasSubstr("squad.json: data.0.paragraphs: not found"));
   r = answers(4);
   const std::string right = read_file(r.data.train), start = "\"answer_start\": 25";
   std::string wrong = right;
   r.data.dev = folder_ / "dev.json";
   write_file(r.data.dev, wrong.replace(wrong.rfind(start), start.size(), "\"answer_start\": 24"));
-  EXPECT_THAT(refusal_of(r), HasSubstr("dev.json: question 4: answer_start: expected the character of the "
-                                       "context at which \"Joe\" begins, got 24"));
+  EXPECT_THAT(refusal_of(r), AllOf(HasSubstr("dev.json: data.0.paragraphs."),
+                                   HasSubstr("answer_start: expected the character of the context at which "
+                                             "\"Joe\" begins, got 24")));
   r = tagging(4);
   write_file(folder_ / "words.conll", "a B\nb O\n\nc word O\n");
   EXPECT_THAT(refusal_of(r), HasSubstr("words.conll:4: expected 2 columns, as in the lines before, got 3"));

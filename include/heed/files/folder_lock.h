@@ -1,10 +1,26 @@
-// FolderLock: a single writer per folder. The kernel releases the lock when the holding process ends, in
-// whatever way.
+// The folder that a command writes to: MadeFolder creates it, FolderLock admits a single writer. The kernel
+// releases the lock when the holding process ends, in whatever way.
 #pragma once
 
 #include <filesystem>
 
 namespace heed {
+
+/// Creates a folder, so that a failure is reported before the work begins, and removes it again if it was
+/// created here and is still empty at the end.
+/// Threads: one at a time.
+class MadeFolder {
+ public:
+  /// Throws Error if the folder is missing and cannot be created.
+  explicit MadeFolder(const std::filesystem::path& path);
+  ~MadeFolder();
+  MadeFolder(const MadeFolder&) = delete;
+  MadeFolder& operator=(const MadeFolder&) = delete;
+
+ private:
+  std::filesystem::path path_;
+  bool made_ = false;
+};
 
 /// Keeps the file `lock` in a folder locked (flock(2)) for its lifetime. The file contains the process id and
 /// host name; the destructor removes it. A killed process leaves the file behind without a lock, which blocks

@@ -111,7 +111,7 @@ struct PatchResult {
   double effect(std::size_t row, std::size_t column) const;
 };
 
-/// Throws Error unless both inputs have as many tokens, and the model predicts next tokens.
+/// Throws Error unless both inputs have the same number of tokens, and the model predicts next tokens.
 PatchResult patch_activations(const Model& model, const TensorMap& clean, const TensorMap& corrupted,
                               const PatchOptions& options);
 

@@ -11,7 +11,8 @@
 
 namespace heed {
 
-/// Returns the folder of Hugging Face tools: $HF_HOME, or else huggingface in $XDG_CACHE_HOME or ~/.cache.
+/// Returns the folder of Hugging Face tools: $HF_HOME, or else huggingface in $XDG_CACHE_HOME or ~/.cache,
+/// where ~ is $HOME, or else the home folder in the password database.
 std::filesystem::path hub_home();
 /// Returns the cache of models: $HF_HUB_CACHE, or else $HUGGINGFACE_HUB_CACHE, or else `hub` in hub_home().
 std::filesystem::path hub_cache();

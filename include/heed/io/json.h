@@ -91,11 +91,10 @@ class Config {
 
  private:
   struct Document;
-  Config(std::shared_ptr<const Document> document, io::ConfigNode* node, std::string prefix);
+  Config(std::shared_ptr<const Document> document, io::ConfigNode* node);
 
   std::shared_ptr<const Document> document_;
   io::ConfigNode* node_;  // of the document
-  std::string prefix_;
 };
 
 /// Builds JSON text in the order of the calls. Numbers have the fewest digits that read back as the same
@@ -104,7 +103,7 @@ class Config {
 /// Threads: one at a time.
 class JsonWriter {
  public:
-  /// With `indent` 0 the text is one line, default_value one line per member.
+  /// With `indent` 0 the text is one line, otherwise one line per member.
   explicit JsonWriter(int indent = 0) : indent_(indent) {}
 
   JsonWriter& begin_object() { return open('{'); }

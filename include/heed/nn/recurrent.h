@@ -9,6 +9,8 @@
 
 namespace heed {
 
+class RepeatedLinear;
+
 enum class RecurrentCell { lstm, gru };
 /// Gates of a cell: its weights have this many rows for each number of the state.
 constexpr std::int64_t gates_of(RecurrentCell cell) { return cell == RecurrentCell::lstm ? 4 : 3; }
@@ -43,9 +45,8 @@ class StepLinear {
   Tensor operator()(const Tensor& x) const;
 
  private:
-  struct Recorded;
   Linear map_;
-  std::shared_ptr<Recorded> recorded_;  // null where the weight needs no gradient
+  std::shared_ptr<RepeatedLinear> recorded_;  // null where the weight needs no gradient
 };
 
 /// Called with each value of a step as it is computed: `gates` [R, G H], `cell` [R, H] (LSTM), `state` [R,

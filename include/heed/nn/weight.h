@@ -11,9 +11,7 @@
 
 namespace heed {
 
-namespace kernels {
-class PackedMatrix;
-}
+class PackedWeight;
 
 /// How a weight is stored: row by row as a tensor, or packed for matrix products.
 enum class WeightForm { plain, packed };
@@ -66,7 +64,7 @@ class Weight {
 
   /// What an operation of x [..., in] with this weight [out, in] gets besides tensor(): the packed form; or,
   /// where a gradient is recorded or the weight must stay plain, null, and the packed form is freed.
-  std::shared_ptr<const kernels::PackedMatrix> packed_for(const Tensor& x) const;
+  std::shared_ptr<const PackedWeight> packed_for(const Tensor& x) const;
 
  private:
   struct State;

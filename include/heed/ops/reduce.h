@@ -20,6 +20,10 @@ Tensor top_k(const Tensor& x, std::int64_t k);
 /// Over all elements; the result is a scalar.
 Tensor sum(const Tensor& x);
 Tensor mean(const Tensor& x);
+/// The sum of x[i]^2, added up in double. Not differentiable.
+double sum_of_squares(const Tensor& x);
+/// Whether no element is infinite or NaN.
+bool all_finite(const Tensor& x);
 /// The inverse of broadcasting: sums over the axes in which `shape` was broadcast to x's shape. The result
 /// has `shape`.
 Tensor sum_to(const Tensor& x, const Shape& shape);

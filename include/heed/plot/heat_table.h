@@ -14,12 +14,15 @@ struct HeatCell {
 
 struct HeatTable {
   std::string title, rows_title, legend;
+  std::string shade_legend = {};             // what the shades mean, where there are any
+  std::string subtitle = {};                 // of a figure: the model and the text
   std::vector<std::string> rows, columns;    // labels
   std::vector<std::vector<HeatCell>> cells;  // [rows, columns]
 };
 
-/// Columns separated by two spaces, each as wide as its widest text; the texts of one line per row.
-std::string heat_table_text(const HeatTable& table);
+/// The title, columns separated by two spaces, each as wide as its widest text, with the texts of one line
+/// per row, and the legend. `colour` shades the cells as ANSI terminals do.
+std::string heat_table_text(const HeatTable& table, bool colour = false);
 
 /// One self-contained figure. Throws Error if there are more than 100,000 cells, or no cell.
 std::string heat_table_svg(const HeatTable& table);

@@ -1,24 +1,16 @@
-// Text as bytes and as characters: UTF-8 validation and repair, character counts and offsets, and the width
-// of text in a terminal. A character is a code point throughout.
+// Text as characters: their counts and offsets, and the width of text in a terminal. A character is a code
+// point throughout.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "heed/core/utf8.h"
+
 namespace heed {
-
-/// Returns the index of the first byte that is not part of a well-formed UTF-8 sequence (overlong forms,
-/// surrogates and values above U+10FFFF are not well-formed), or nullopt if all of `text` is valid.
-std::optional<std::size_t> first_invalid_utf8(std::string_view text);
-
-/// Returns `text` with each maximal invalid part replaced by U+FFFD, as the Unicode Standard recommends
-/// (section 3.9, "U+FFFD Substitution of Maximal Subparts"). `replaced`, if given, receives the number of
-/// replacements.
-std::string replace_invalid_utf8(std::string_view text, std::size_t* replaced = nullptr);
 
 /// Returns the number of characters. A maximal invalid part counts as one, so repair does not change the
 /// count.

@@ -1,6 +1,6 @@
-// A few queries against many keys, with keys on the lanes of vectors: decoding, and weights that somebody
-// asked to see. Keys are transposed in cache, block by block; values are read in place. The order of
-// operations on each number is the tile's (attention_tile-inl.h), and so are the bits.
+// A few queries against many keys, with keys on the lanes of vectors: decoding, and requested weights. Keys
+// are transposed in cache, block by block; values are read in place. The order of operations on each number
+// is the tile's (attention_tile-inl.h), and so are the bits.
 #if defined(HEED_KERNELS_ATTENTION_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_ATTENTION_ROWS_INL_H_
 #undef HEED_KERNELS_ATTENTION_ROWS_INL_H_
@@ -293,7 +293,7 @@ class RowForward {
   int64_t wide_, rows_, spans_;
 };
 
-/// The weights that somebody asked for, from the scores and their logsumexp.
+/// The requested weights, from the scores and their logsumexp.
 template <class T>
 class RowWeights {
  public:

@@ -109,11 +109,6 @@ HEED_BINARY(div, Div)
 #undef HEED_BINARY
 
 template <class T>
-void fill(T value, T* y, int64_t n) {
-  parallel_for(n, kElementGrain,
-               [=](int64_t begin, int64_t end) HWY_ATTR { std::fill(y + begin, y + end, value); });
-}
-template <class T>
 void scale(const T* a, T s, T* y, int64_t n) {
   const Vec<T> factor = broadcast(s);
   map<T>(
@@ -210,17 +205,12 @@ HEED_BINARY(sub)
 HEED_BINARY(mul)
 HEED_BINARY(div)
 
-HEED_EXPORT(fill);
 HEED_EXPORT(scale);
 HEED_EXPORT(add_scalar);
 HEED_EXPORT(clamp);
 HEED_EXPORT(clamp_backward);
 HEED_EXPORT(axpy);
 
-template <class T>
-void fill(T value, T* y, std::int64_t n) {
-  HEED_DISPATCH(fill, T)(value, y, n);
-}
 template <class T>
 void scale(const T* a, T s, T* y, std::int64_t n) {
   HEED_DISPATCH(scale, T)(a, s, y, n);
@@ -241,8 +231,6 @@ template <class T>
 void axpy(T alpha, const T* x, T* y, std::int64_t n) {
   HEED_DISPATCH(axpy, T)(alpha, x, y, n);
 }
-template void fill(float, float*, std::int64_t);
-template void fill(double, double*, std::int64_t);
 template void scale(const float*, float, float*, std::int64_t);
 template void scale(const double*, double, double*, std::int64_t);
 template void add_scalar(const float*, float, float*, std::int64_t);

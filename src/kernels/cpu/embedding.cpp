@@ -13,9 +13,11 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 
 template <class T>
-void embedding(const T* table, const int64_t* ids, T factor, T* y, int64_t count, int64_t d) {
+void embedding(const T* table, const RowLookup& rows, T factor, T* y) {
+  const int64_t* ids = rows.ids;
+  const int64_t d = rows.d;
   const Vec<T> f = broadcast(factor);
-  parallel_for(count, row_grain(d), [=](int64_t begin, int64_t end) HWY_ATTR {
+  parallel_for(rows.count, row_grain(d), [=](int64_t begin, int64_t end) HWY_ATTR {
     for (int64_t i = begin; i < end; ++i) {
       map_range<T>(
           0, d, y + i * d, [=](auto v) HWY_ATTR { return hn::Mul(v, f); }, table + ids[i] * d);
@@ -24,8 +26,9 @@ void embedding(const T* table, const int64_t* ids, T factor, T* y, int64_t count
 }
 
 template <class T>
-void embedding_backward(const T* dy, const int64_t* ids, T factor, T* dtable, int64_t count, int64_t d,
-                        int64_t padding_index) {
+void embedding_backward(const T* dy, const RowLookup& rows, T factor, T* dtable, int64_t padding_index) {
+  const int64_t* ids = rows.ids;
+  const int64_t count = rows.count, d = rows.d;
   const Vec<T> f = broadcast(factor);
   constexpr int64_t kColumns = 64;  // whole cache lines
   parallel_for((d + kColumns - 1) / kColumns, row_grain(count * kColumns),
@@ -59,19 +62,17 @@ std::int64_t first_outside(const std::int64_t* ids, std::int64_t count, std::int
 }
 
 template <class T>
-void embedding(const T* table, const std::int64_t* ids, T factor, T* y, std::int64_t count, std::int64_t d) {
-  HEED_DISPATCH(embedding, T)(table, ids, factor, y, count, d);
+void embedding(const T* table, const RowLookup& rows, T factor, T* y) {
+  HEED_DISPATCH(embedding, T)(table, rows, factor, y);
 }
 template <class T>
-void embedding_backward(const T* dy, const std::int64_t* ids, T factor, T* dtable, std::int64_t count,
-                        std::int64_t d, std::int64_t padding_index) {
-  HEED_DISPATCH(embedding_backward, T)(dy, ids, factor, dtable, count, d, padding_index);
+void embedding_backward(const T* dy, const RowLookup& rows, T factor, T* dtable, std::int64_t padding_index) {
+  HEED_DISPATCH(embedding_backward, T)(dy, rows, factor, dtable, padding_index);
 }
 
-#define HEED_INSTANTIATE(T)                                                                          \
-  template void embedding(const T*, const std::int64_t*, T, T*, std::int64_t, std::int64_t);         \
-  template void embedding_backward(const T*, const std::int64_t*, T, T*, std::int64_t, std::int64_t, \
-                                   std::int64_t);
+#define HEED_INSTANTIATE(T)                                   \
+  template void embedding(const T*, const RowLookup&, T, T*); \
+  template void embedding_backward(const T*, const RowLookup&, T, T*, std::int64_t);
 HEED_INSTANTIATE(float)
 HEED_INSTANTIATE(double)
 

@@ -1,7 +1,7 @@
 // The ways in which this processor may compute a product of f32 matrices.
 #pragma once
 
-#include "kernels/bf16_gemm.h"
+#include "kernels/gemm.h"
 
 namespace heed::kernels::detail {
 

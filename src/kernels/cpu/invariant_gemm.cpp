@@ -6,7 +6,7 @@
 // finds its numbers at constant distances, and 16 steps share each row's cache line. For every panel of a
 // thread's columns, all tiles of the block pass over it, and fetch what follows. A single tile reads 16-bit
 // panels as they are; for several, a panel is widened once. Panels of a w that is not packed are packed on
-// the way, nc columns at a time.
+// the way, nc columns at a time. Packing for many products, and rows of packed matrices, are here too.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/invariant_gemm.cpp"
 #include "kernels/cpu/targets.h"
@@ -18,9 +18,9 @@
 
 #include "kernels/cpu/gemm_paths.h"
 #include "kernels/cpu/micro_kernel-inl.h"
-#include "kernels/cpu/pack_panel-inl.h"
 #include "kernels/elementwise.h"
-#include "kernels/invariant_gemm.h"
+#include "kernels/embedding.h"
+#include "kernels/gemm.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
@@ -32,7 +32,7 @@ inline constexpr int64_t kNcBytes = 8 << 20;    // of the nc columns that are pa
 /// Multiplications a thread should have at least, reading a weight counted as eight of them.
 inline constexpr int64_t kThreadWork = 1 << 18, kReading = 8;
 
-inline constexpr int64_t kPartsEach = 4;  // for a thread, so that one that is held up delays the others less
+inline constexpr int64_t kTasksEach = 4;  // for a thread, so that one that is held up delays the others less
 
 /// InvariantGemm with the type and form of w.
 template <class T>
@@ -41,8 +41,8 @@ struct TypedGemm : InvariantGemm {
   Stored<T> w;
 };
 
-/// A part of a product: rows [first_row, last_row) of x, panels [first, last) of w.
-struct Part {
+/// What one task computes of a product: rows [first_row, last_row) of x, panels [first, last) of w.
+struct GemmTask {
   int64_t first_row, last_row, first, last;
 };
 
@@ -73,7 +73,7 @@ HWY_INLINE void place_row(const float* x, int64_t k, int64_t r, int64_t count, f
   if (l < k) std::memcpy(to, x + l, static_cast<std::size_t>(k - l) * sizeof(float));
 }
 
-/// One row block of a part over steps [from, from + depth) of k: its tiles, one behind the other in `rows`.
+/// One row block of a task over steps [from, from + depth) of k: its tiles, one behind the other in `rows`.
 template <class T>
 struct Block {
   const TypedGemm<T>& args;
@@ -182,7 +182,7 @@ HWY_INLINE Fetch fetch_of(const Block<T>& block, const T* panel, int64_t from_pl
   return {reinterpret_cast<const std::byte*>(corner), plain.column * kSize, block.depth};
 }
 
-/// Room for plain panels of a part's columns that are packed on the way.
+/// Workspace for plain panels of a task's columns that are packed on the way.
 template <class T>
 struct Strip {
   T* data = nullptr;
@@ -255,17 +255,17 @@ HWY_INLINE float* place_block(const Block<T>& block) {
 }
 
 template <class T>
-HWY_INLINE void run_part(const TypedGemm<T>& p, const Part& part) {
-  const int64_t all = part.last_row - part.first_row;
+HWY_INLINE void run_task(const TypedGemm<T>& p, const GemmTask& task) {
+  const int64_t all = task.last_row - task.first_row;
   // Few rows stay in the cache whatever k is, and are not worth the sums' way through memory.
   const int64_t kc = all <= kMr ? padded_depth(p.k) : even_part(p.k, kKc);
   const int64_t mc = std::max<int64_t>(kMr, kMcBytes / 4 / std::max<int64_t>(kc, 1));
   const int64_t blocks = (all + mc - 1) / mc;
   const bool plain = p.w.panels == nullptr, keeps = plain && blocks > 1;
   const int64_t panel_bytes = std::max<int64_t>(kc * kNr * static_cast<int64_t>(sizeof(T)), 1);
-  const int64_t nc_panels = keeps ? std::max(kMostPanels, kNcBytes / panel_bytes) : part.last - part.first;
-  for (int64_t first = part.first; first < part.last; first += nc_panels) {
-    const int64_t last = std::min(first + nc_panels, part.last);
+  const int64_t nc_panels = keeps ? std::max(kMostPanels, kNcBytes / panel_bytes) : task.last - task.first;
+  for (int64_t first = task.first; first < task.last; first += nc_panels) {
+    const int64_t last = std::min(first + nc_panels, task.last);
     Strip<T> strip{nullptr, keeps};
     if (plain) {
       const int64_t places = keeps ? last - first : kMostPanels;
@@ -274,8 +274,8 @@ HWY_INLINE void run_part(const TypedGemm<T>& p, const Part& part) {
     int64_t from = 0;
     do {
       for (int64_t b = 0; b < blocks; ++b) {
-        const int64_t begin = part.first_row + all * b / blocks,
-                      end = part.first_row + all * (b + 1) / blocks;
+        const int64_t begin = task.first_row + all * b / blocks,
+                      end = task.first_row + all * (b + 1) / blocks;
         Block<T> block{p,
                        begin,
                        end - begin,
@@ -310,9 +310,9 @@ void run_gemm(const InvariantGemm& args, const Stored<T>& w) {
     if (cost < least) least = cost, across = c;
   }
   int64_t down = std::max<int64_t>(1, std::min(team / across, tiles));
-  // Every part rearranges its rows, and packs its columns where they are plain: the fewer it has of the
+  // Every task rearranges its rows, and packs its columns where they are plain: the fewer it has of the
   // others, the dearer.
-  int64_t finer = team > 1 ? std::min(kPartsEach, 2 * useful / team) : 1;
+  int64_t finer = team > 1 ? std::min(kTasksEach, 2 * useful / team) : 1;
   const auto cut = [&](int64_t& parts, int64_t length, int64_t least) {
     const int64_t times = std::clamp<int64_t>(length / (parts * least), 1, finer);
     parts *= times;
@@ -325,7 +325,7 @@ void run_gemm(const InvariantGemm& args, const Stored<T>& w) {
     cut(across, panels, 12);
     cut(down, tiles, 36);
   }
-  // The first panel of part `c`. A row alone reads four panels side by side, faster than one after the other.
+  // The first panel of task `c`. A row alone reads four panels side by side, faster than one after the other.
   const auto panel = [&](int64_t c) {
     const int64_t first = panels * c / across;
     return p.m > 1 || c == across ? first : first / 4 * 4;
@@ -333,7 +333,37 @@ void run_gemm(const InvariantGemm& args, const Stored<T>& w) {
   parallel_for_team(team, across * down, 1, [&, down](int64_t, int64_t begin, int64_t end) HWY_ATTR {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t c = i / down, r = i % down;
-      run_part(p, Part{p.m * r / down, p.m * (r + 1) / down, panel(c), panel(c + 1)});
+      run_task(p, GemmTask{p.m * r / down, p.m * (r + 1) / down, panel(c), panel(c + 1)});
+    }
+  });
+}
+
+template <class T>
+void pack_panels(const Strided<T>& w, int64_t n, int64_t k, T* panels) {
+  parallel_for((n + kNr - 1) / kNr, row_grain(kNr * k), [=](int64_t begin, int64_t end) HWY_ATTR {
+    for (int64_t i = begin; i < end; ++i) {
+      pack_panel(std::min(kNr, n - i * kNr), k, Strided<T>(w.data + i * kNr * w.row, w.row, w.column),
+                 panels + i * kNr * k);
+    }
+  });
+}
+
+template <class T>
+void rows_of(const Stored<T>& w, const RowLookup& rows, float factor, float* y) {
+  const int64_t k = rows.d;
+  const int64_t* ids = rows.ids;
+  const bool packed = w.panels != nullptr;
+  const int64_t step = packed ? kNr : w.strided.column;
+  parallel_for(rows.count, row_grain(k), [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const T* from =
+          packed ? w.panels + ids[i] / kNr * kNr * k + ids[i] % kNr : w.strided.data + ids[i] * w.strided.row;
+      float* to = y + i * k;
+      if (step == 1) {
+        for (int64_t l = 0; l < k; ++l) to[l] = factor * static_cast<float>(from[l]);
+      } else {
+        for (int64_t l = 0; l < k; ++l) to[l] = factor * static_cast<float>(from[l * step]);
+      }
     }
   });
 }
@@ -351,12 +381,28 @@ namespace heed::kernels {
 
 HEED_EXPORT(has_vectors);
 HEED_EXPORT(run_gemm);
+HEED_EXPORT(pack_panels);
+HEED_EXPORT(rows_of);
 
 bool detail::invariant_gemm_has_vectors() { return HEED_DISPATCH(has_vectors, float)(); }
 
 void invariant_gemm(const InvariantGemm& args) {
   if (args.m == 0 || args.n == 0) return;
   dispatch_stored(args.w, [&]<class T>(const Stored<T>& w) { HEED_DISPATCH(run_gemm, T)(args, w); });
+}
+
+std::shared_ptr<const PackedMatrix> pack(const StridedMatrix& w, std::int64_t n, std::int64_t k) {
+  auto packed = std::make_shared<PackedMatrix>(w.dtype, n, k);
+  dispatch_stored({w}, [&]<class T>(const Stored<T>& stored) {
+    HEED_DISPATCH(pack_panels, T)(stored.strided, n, k, packed->panels<T>());
+  });
+  return packed;
+}
+
+void lookup_rows(const StoredMatrix& w, const RowLookup& rows, float factor, float* y) {
+  dispatch_stored(w, [&]<class T>(const Stored<T>& stored) {
+    HEED_DISPATCH(rows_of, T)(stored, rows, factor, y);
+  });
 }
 
 }  // namespace heed::kernels

@@ -27,7 +27,8 @@ struct RowShape {
 };
 
 template <class T>
-HWY_INLINE RowShape<T> row_shape(const T* x, int64_t target, int64_t vocab, const CrossEntropy& options) {
+HWY_INLINE RowShape<T> row_shape(const T* x, int64_t target, int64_t vocab,
+                                 const CrossEntropyOptions& options) {
   RowShape<T> row{row_max(x, vocab), x[target], T(0)};
   if (options.smoothing == 0) return row;
   const Vec<T> shift = broadcast(row.largest);
@@ -40,7 +41,8 @@ HWY_INLINE RowShape<T> row_shape(const T* x, int64_t target, int64_t vocab, cons
 /// From `sum` of exp(x - largest), with distances from the largest logit: exact where the logits are close,
 /// whatever their size.
 template <class T>
-HWY_INLINE RowLoss<T> loss_of(const RowShape<T>& row, T sum, int64_t vocab, const CrossEntropy& options) {
+HWY_INLINE RowLoss<T> loss_of(const RowShape<T>& row, T sum, int64_t vocab,
+                              const CrossEntropyOptions& options) {
   const double log_sum = std::log(static_cast<double>(sum));
   const double lse = static_cast<double>(row.largest) + log_sum;
   double loss = (1 - options.smoothing) *
@@ -53,7 +55,8 @@ HWY_INLINE RowLoss<T> loss_of(const RowShape<T>& row, T sum, int64_t vocab, cons
 }
 
 template <class T>
-HWY_INLINE RowLoss<T> row_loss(const T* x, int64_t target, int64_t vocab, const CrossEntropy& options) {
+HWY_INLINE RowLoss<T> row_loss(const T* x, int64_t target, int64_t vocab,
+                               const CrossEntropyOptions& options) {
   const RowShape<T> row = row_shape(x, target, vocab, options);
   const Vec<T> shift = broadcast(row.largest);
   const auto gather = [shift](auto acc, auto v)
@@ -67,7 +70,8 @@ HWY_INLINE RowLoss<T> row_loss(const T* x, int64_t target, int64_t vocab, const 
 /// The loss, and the gradient in place of the logits: it holds their exponentials in between, so that each
 /// is computed once.
 template <class T>
-HWY_INLINE double row_in_place(T* x, int64_t target, T scale, int64_t vocab, const CrossEntropy& options) {
+HWY_INLINE double row_in_place(T* x, int64_t target, T scale, int64_t vocab,
+                               const CrossEntropyOptions& options) {
   const RowShape<T> row = row_shape<T>(x, target, vocab, options);
   const T sum = exp_row<T>(x, x, vocab, row.largest);
   const RowLoss<T> result = loss_of(row, sum, vocab, options);
@@ -85,7 +89,7 @@ HWY_INLINE double row_in_place(T* x, int64_t target, T scale, int64_t vocab, con
 /// dx = scale * (softmax(x) * (1 + 2 z lse) - q); dx may be x.
 template <class T>
 HWY_INLINE void row_gradient(const T* x, int64_t target, T lse, T scale, T* dx, int64_t vocab,
-                             const CrossEntropy& options) {
+                             const CrossEntropyOptions& options) {
   const double z_factor = 1 + 2 * options.z_loss * static_cast<double>(lse);
   const Vec<T> shift = broadcast(lse);
   const Vec<T> factor = broadcast(static_cast<T>(static_cast<double>(scale) * z_factor));
@@ -100,10 +104,11 @@ HWY_INLINE void row_gradient(const T* x, int64_t target, T lse, T scale, T* dx, 
 template <class T>
 struct RowSums {
   std::vector<double> losses;
-  CrossEntropySum total(const int64_t* targets, int64_t rows, const CrossEntropy& options) const {
+  explicit RowSums(const CrossEntropy<T>& args) : losses(static_cast<std::size_t>(args.rows)) {}
+  CrossEntropySum total(const CrossEntropy<T>& args) const {
     CrossEntropySum result;
-    for (int64_t r = 0; r < rows; ++r) {
-      if (targets[r] == options.ignore_index) continue;
+    for (int64_t r = 0; r < args.rows; ++r) {
+      if (args.targets[r] == args.options.ignore_index) continue;
       result.loss += losses[static_cast<std::size_t>(r)];
       ++result.count;
     }
@@ -112,52 +117,52 @@ struct RowSums {
 };
 
 template <class T>
-CrossEntropySum cross_entropy(const T* logits, const int64_t* targets, T* losses, T* logsumexp, int64_t rows,
-                              int64_t vocab, const CrossEntropy& options) {
-  RowSums<T> sums{std::vector<double>(static_cast<std::size_t>(rows))};
-  parallel_for(rows, row_grain(4 * vocab), [&](int64_t begin, int64_t end) HWY_ATTR {
+CrossEntropySum cross_entropy(const CrossEntropy<T>& args, T* losses, T* logsumexp) {
+  const int64_t *targets = args.targets, vocab = args.vocab;
+  RowSums<T> sums(args);
+  parallel_for(args.rows, row_grain(4 * vocab), [&](int64_t begin, int64_t end) HWY_ATTR {
     for (int64_t r = begin; r < end; ++r) {
-      const bool counts = targets[r] != options.ignore_index;
+      const bool counts = targets[r] != args.options.ignore_index;
       const RowLoss<T> row =
-          counts ? row_loss(logits + r * vocab, targets[r], vocab, options) : RowLoss<T>{0, 0};
+          counts ? row_loss(args.logits + r * vocab, targets[r], vocab, args.options) : RowLoss<T>{0, 0};
       sums.losses[static_cast<std::size_t>(r)] = row.loss;
       if (losses != nullptr) losses[r] = static_cast<T>(row.loss);
       if (logsumexp != nullptr) logsumexp[r] = row.logsumexp;
     }
   });
-  return sums.total(targets, rows, options);
+  return sums.total(args);
 }
 
 template <class T>
-void cross_entropy_backward(const T* logits, const int64_t* targets, const T* logsumexp, const T* dlosses,
-                            T* dlogits, int64_t rows, int64_t vocab, const CrossEntropy& options) {
-  parallel_for(rows, row_grain(2 * vocab), [&](int64_t begin, int64_t end) HWY_ATTR {
+void cross_entropy_backward(const CrossEntropy<T>& args, const T* logsumexp, const T* dlosses, T* dlogits) {
+  const int64_t *targets = args.targets, vocab = args.vocab;
+  parallel_for(args.rows, row_grain(2 * vocab), [&](int64_t begin, int64_t end) HWY_ATTR {
     for (int64_t r = begin; r < end; ++r) {
       T* dx = dlogits + r * vocab;
-      if (targets[r] == options.ignore_index) {
+      if (targets[r] == args.options.ignore_index) {
         std::fill(dx, dx + vocab, T(0));
       } else {
-        row_gradient(logits + r * vocab, targets[r], logsumexp[r], dlosses[r], dx, vocab, options);
+        row_gradient(args.logits + r * vocab, targets[r], logsumexp[r], dlosses[r], dx, vocab, args.options);
       }
     }
   });
 }
 
 template <class T>
-CrossEntropySum cross_entropy_in_place(T* logits, const int64_t* targets, T scale, int64_t rows,
-                                       int64_t vocab, const CrossEntropy& options) {
-  RowSums<T> sums{std::vector<double>(static_cast<std::size_t>(rows))};
-  parallel_for(rows, row_grain(4 * vocab), [&](int64_t begin, int64_t end) HWY_ATTR {
+CrossEntropySum cross_entropy_in_place(const CrossEntropy<T>& args, T* logits, T scale) {
+  const int64_t *targets = args.targets, vocab = args.vocab;
+  RowSums<T> sums(args);
+  parallel_for(args.rows, row_grain(4 * vocab), [&](int64_t begin, int64_t end) HWY_ATTR {
     for (int64_t r = begin; r < end; ++r) {
       T* x = logits + r * vocab;
-      if (targets[r] == options.ignore_index) {
+      if (targets[r] == args.options.ignore_index) {
         std::fill(x, x + vocab, T(0));
         continue;
       }
-      sums.losses[static_cast<std::size_t>(r)] = row_in_place(x, targets[r], scale, vocab, options);
+      sums.losses[static_cast<std::size_t>(r)] = row_in_place(x, targets[r], scale, vocab, args.options);
     }
   });
-  return sums.total(targets, rows, options);
+  return sums.total(args);
 }
 
 }  // namespace heed::kernels::HWY_NAMESPACE
@@ -171,30 +176,22 @@ HEED_EXPORT(cross_entropy_backward);
 HEED_EXPORT(cross_entropy_in_place);
 
 template <class T>
-CrossEntropySum cross_entropy(const T* logits, const std::int64_t* targets, T* losses, T* logsumexp,
-                              std::int64_t rows, std::int64_t vocab, const CrossEntropy& options) {
-  return HEED_DISPATCH(cross_entropy, T)(logits, targets, losses, logsumexp, rows, vocab, options);
+CrossEntropySum cross_entropy(const CrossEntropy<T>& args, T* losses, T* logsumexp) {
+  return HEED_DISPATCH(cross_entropy, T)(args, losses, logsumexp);
 }
 template <class T>
-void cross_entropy_backward(const T* logits, const std::int64_t* targets, const T* logsumexp,
-                            const T* dlosses, T* dlogits, std::int64_t rows, std::int64_t vocab,
-                            const CrossEntropy& options) {
-  HEED_DISPATCH(cross_entropy_backward, T)
-  (logits, targets, logsumexp, dlosses, dlogits, rows, vocab, options);
+void cross_entropy_backward(const CrossEntropy<T>& args, const T* logsumexp, const T* dlosses, T* dlogits) {
+  HEED_DISPATCH(cross_entropy_backward, T)(args, logsumexp, dlosses, dlogits);
 }
 template <class T>
-CrossEntropySum cross_entropy_in_place(T* logits, const std::int64_t* targets, T scale, std::int64_t rows,
-                                       std::int64_t vocab, const CrossEntropy& options) {
-  return HEED_DISPATCH(cross_entropy_in_place, T)(logits, targets, scale, rows, vocab, options);
+CrossEntropySum cross_entropy_in_place(const CrossEntropy<T>& args, T* logits, T scale) {
+  return HEED_DISPATCH(cross_entropy_in_place, T)(args, logits, scale);
 }
 
-#define HEED_INSTANTIATE(T)                                                                                 \
-  template CrossEntropySum cross_entropy(const T*, const std::int64_t*, T*, T*, std::int64_t, std::int64_t, \
-                                         const CrossEntropy&);                                              \
-  template void cross_entropy_backward(const T*, const std::int64_t*, const T*, const T*, T*, std::int64_t, \
-                                       std::int64_t, const CrossEntropy&);                                  \
-  template CrossEntropySum cross_entropy_in_place(T*, const std::int64_t*, T, std::int64_t, std::int64_t,   \
-                                                  const CrossEntropy&);
+#define HEED_INSTANTIATE(T)                                                             \
+  template CrossEntropySum cross_entropy(const CrossEntropy<T>&, T*, T*);               \
+  template void cross_entropy_backward(const CrossEntropy<T>&, const T*, const T*, T*); \
+  template CrossEntropySum cross_entropy_in_place(const CrossEntropy<T>&, T*, T);
 HEED_INSTANTIATE(float)
 HEED_INSTANTIATE(double)
 

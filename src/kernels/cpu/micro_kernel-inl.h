@@ -1,6 +1,6 @@
-// The micro-kernels of the batch-invariant product: mr rows times one or several panels of nr columns, sums
-// in registers. Everything is in an unnamed namespace, as only kernels/cpu/invariant_gemm.cpp includes
-// it.
+// What the batch-invariant product is made of: packing one panel of a matrix, and the micro-kernels, mr rows
+// times one or several panels of nr columns, sums in registers. Everything is in an unnamed namespace, as
+// only kernels/cpu/invariant_gemm.cpp includes it.
 #if defined(HEED_KERNELS_MICRO_KERNEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_MICRO_KERNEL_INL_H_
 #undef HEED_KERNELS_MICRO_KERNEL_INL_H_
@@ -8,15 +8,47 @@
 #define HEED_KERNELS_MICRO_KERNEL_INL_H_
 #endif
 
+#include <type_traits>
 #include <utility>
 
 #include "heed/dtype.h"
-#include "kernels/cpu/pack_panel-inl.h"
-#include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/packed_matrix.h"
+#include "kernels/cpu/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 namespace {
+
+inline constexpr int64_t kRun = 16;  // steps along k that share a cache line of each row
+
+/// Packs columns [0, width) of one panel, width <= 32; the rest become zero.
+template <class T>
+HWY_INLINE void pack_panel(int64_t width, int64_t k, Strided<T> w, T* panel) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (w.row != 1) return pack_transposed<float>(width, k, {w.data, w.row}, {panel, kNr}, kNr);
+    if (width == kNr) {
+      for (int64_t l = 0; l < k; ++l) {
+        for (int64_t j = 0; j < kNr; j += lanes<float>())
+          store<float>(load(w.data + l * w.column + j), panel + l * kNr + j);
+      }
+      return;
+    }
+  }
+  if (width < kNr) std::fill(panel, panel + k * kNr, T());
+  if (w.row == 1) {
+    for (int64_t l = 0; l < k; ++l)
+      std::copy(w.data + l * w.column, w.data + l * w.column + width, panel + l * kNr);
+    return;
+  }
+  for (int64_t l = 0; l < k; l += kRun) {
+    const int64_t depth = std::min(kRun, k - l);
+    for (int64_t j = 0; j < width; ++j) {
+      const T* from = w.data + j * w.row + l * w.column;
+      T* to = panel + l * kNr + j;
+      for (int64_t r = 0; r < depth; ++r) to[r * kNr] = from[r * w.column];
+    }
+  }
+}
 
 /// mr, the rows of a tile: with two vectors of columns they fill the registers, 32 of AVX-512's, 16 of
 /// AVX2's.

@@ -1,4 +1,4 @@
-// Layer and RMS normalisation. Statistics come in two passes over a row in cache (mean, then squared
+// Layer and RMS normalization. Statistics come in two passes over a row in cache (mean, then squared
 // distances), so that a large mean costs no digits. Both norms share one backward: with x^ = (x - mean) rstd
 // and g = dy * weight,
 //   dx = rstd * (g - mean(g) - x^ mean(g x^)), where RMS norm has mean 0 and lacks the middle term.
@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 
-/// sum = x + residual where there is a residual; returns the row to normalise.
+/// sum = x + residual where there is a residual; returns the row to normalize.
 template <class T>
 HWY_INLINE const T* add_residual(const T* x, const T* residual, T* sum, int64_t d) {
   if (residual == nullptr) return x;
@@ -56,35 +56,20 @@ HWY_INLINE void normalize_row(const T* x, const T* weight, const T* bias, T* y, 
   }
 }
 
+/// `centered`: layer norm, which subtracts the mean.
 template <class T>
-void layer_norm(const LayerNorm<T>& a) {
+void norm_forward(const Norm<T>& a, bool centered) {
   const int64_t d = a.d;
   if (d == 0) return;
   parallel_for(a.rows, row_grain(d), [&](int64_t begin, int64_t end) HWY_ATTR {
     for (int64_t r = begin; r < end; ++r) {
       const T* x = add_residual(a.x + r * d, a.residual ? a.residual + r * d : nullptr,
                                 a.sum ? a.sum + r * d : nullptr, d);
-      const T mean = row_sum(x, d) / static_cast<T>(d);
-      const T variance = squared_distance(x, d, mean) / static_cast<T>(d);
-      const T rstd = T(1) / std::sqrt(variance + static_cast<T>(a.eps));
+      const T mean = centered ? row_sum(x, d) / static_cast<T>(d) : T(0);
+      const T squares = centered ? squared_distance(x, d, mean) : row_dot(x, x, d);
+      const T rstd = T(1) / std::sqrt(squares / static_cast<T>(d) + static_cast<T>(a.eps));
       normalize_row(x, a.weight, a.bias, a.y + r * d, d, mean, rstd);
       if (a.mean != nullptr) a.mean[r] = mean;
-      if (a.rstd != nullptr) a.rstd[r] = rstd;
-    }
-  });
-}
-
-template <class T>
-void rms_norm(const RmsNorm<T>& a) {
-  const int64_t d = a.d;
-  if (d == 0) return;
-  parallel_for(a.rows, row_grain(d), [&](int64_t begin, int64_t end) HWY_ATTR {
-    for (int64_t r = begin; r < end; ++r) {
-      const T* x = add_residual(a.x + r * d, a.residual ? a.residual + r * d : nullptr,
-                                a.sum ? a.sum + r * d : nullptr, d);
-      const T square = row_dot(x, x, d) / static_cast<T>(d);
-      const T rstd = T(1) / std::sqrt(square + static_cast<T>(a.eps));
-      normalize_row<T>(x, a.weight, nullptr, a.y + r * d, d, T(0), rstd);
       if (a.rstd != nullptr) a.rstd[r] = rstd;
     }
   });
@@ -99,7 +84,7 @@ struct RowSlopes {
 
 /// One pass over x and dy: those sums, and dw += (x - mean) rstd dy and db += dy, each where it is not null.
 template <class T>
-HWY_INLINE RowSlopes<T> row_slopes(const LayerNormBackward<T>& a, int64_t r, T mean, const T* weight, T* dw,
+HWY_INLINE RowSlopes<T> row_slopes(const NormBackward<T>& a, int64_t r, T mean, const T* weight, T* dw,
                                    T* db) {
   constexpr int64_t N = lanes<T>();
   const int64_t d = a.d;
@@ -130,16 +115,16 @@ HWY_INLINE RowSlopes<T> row_slopes(const LayerNormBackward<T>& a, int64_t r, T m
   return {total<T>(level), total<T>(along)};
 }
 
-/// dx of one row. `centred` is whether the forward subtracted the mean.
+/// dx of one row. `centered` is whether the forward subtracted the mean.
 template <class T>
-HWY_INLINE void norm_backward_row(const LayerNormBackward<T>& a, int64_t r, T mean, bool centred,
-                                  const T* weight, const RowSlopes<T>& slopes) {
+HWY_INLINE void norm_backward_row(const NormBackward<T>& a, int64_t r, T mean, bool centered, const T* weight,
+                                  const RowSlopes<T>& slopes) {
   const int64_t d = a.d;
   const T *x = a.x + r * d, *dy = a.dy + r * d;
   const T scale = T(1) / static_cast<T>(d);
   const Vec<T> m = broadcast(mean), rstd = broadcast(a.rstd[r]);
   const Vec<T> c = broadcast(slopes.along * a.rstd[r] * scale * a.rstd[r]);
-  const Vec<T> b = broadcast(centred ? slopes.level * scale : T(0));
+  const Vec<T> b = broadcast(centered ? slopes.level * scale : T(0));
   const auto gradient = [=](auto v, auto g, auto w) HWY_ATTR {
     return hn::Mul(rstd, hn::NegMulAdd(hn::Sub(v, m), c, hn::Sub(hn::Mul(g, w), b)));
   };
@@ -167,10 +152,10 @@ void add_partials(const T* partial, int64_t stride, int64_t chunks, T* to, int64
   });
 }
 
-/// Both norms: rms passes mean = null. Rows are cut into fixed chunks whose partial weight gradients are
+/// Rows are cut into fixed chunks whose partial weight gradients are
 /// added in order.
 template <class T>
-void norm_backward(const LayerNormBackward<T>& a) {
+void norm_backward(const NormBackward<T>& a) {
   const int64_t d = a.d, chunks = (a.rows + kRowsPerPartial - 1) / kRowsPerPartial;
   const bool bias = a.dbias != nullptr, weights = bias || a.dweight != nullptr;
   const int64_t stride = bias ? 2 * d : d;
@@ -197,42 +182,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::kernels {
 
-HEED_EXPORT(layer_norm);
-HEED_EXPORT(rms_norm);
+HEED_EXPORT(norm_forward);
 HEED_EXPORT(norm_backward);
 
 template <class T>
-void layer_norm(const LayerNorm<T>& args) {
-  HEED_DISPATCH(layer_norm, T)(args);
+void layer_norm(const Norm<T>& args) {
+  HEED_DISPATCH(norm_forward, T)(args, true);
 }
 template <class T>
-void layer_norm_backward(const LayerNormBackward<T>& args) {
+void rms_norm(const Norm<T>& args) {
+  HEED_DISPATCH(norm_forward, T)(args, false);
+}
+template <class T>
+void norm_backward(const NormBackward<T>& args) {
   HEED_DISPATCH(norm_backward, T)(args);
 }
-template <class T>
-void rms_norm(const RmsNorm<T>& args) {
-  HEED_DISPATCH(rms_norm, T)(args);
-}
-template <class T>
-void rms_norm_backward(const RmsNormBackward<T>& args) {
-  LayerNormBackward<T> same;
-  same.rows = args.rows;
-  same.d = args.d;
-  same.x = args.x;
-  same.weight = args.weight;
-  same.rstd = args.rstd;
-  same.dy = args.dy;
-  same.dsum = args.dsum;
-  same.dx = args.dx;
-  same.dweight = args.dweight;
-  HEED_DISPATCH(norm_backward, T)(same);
-}
 
-#define HEED_INSTANTIATE(T)                                       \
-  template void layer_norm(const LayerNorm<T>&);                  \
-  template void layer_norm_backward(const LayerNormBackward<T>&); \
-  template void rms_norm(const RmsNorm<T>&);                      \
-  template void rms_norm_backward(const RmsNormBackward<T>&);
+#define HEED_INSTANTIATE(T)                 \
+  template void layer_norm(const Norm<T>&); \
+  template void rms_norm(const Norm<T>&);   \
+  template void norm_backward(const NormBackward<T>&);
 HEED_INSTANTIATE(float)
 HEED_INSTANTIATE(double)
 

@@ -1,4 +1,4 @@
-// Optimiser steps: one pass over parameter, gradient and moments.
+// AdamW: one pass over parameter, gradient and moments.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/optimizer.cpp"
 #include "kernels/cpu/targets.h"
@@ -48,30 +48,6 @@ void adamw(T* param, const T* grad, T* m, T* v, int64_t n, const AdamW& o) {
   });
 }
 
-template <class T>
-void sgd(T* param, const T* grad, T* velocity, int64_t n, const Sgd& o) {
-  const auto constant = [](double value) HWY_ATTR { return broadcast(static_cast<T>(value)); };
-  const Vec<T> g_scale = constant(o.grad_scale), decay = constant(o.weight_decay);
-  const Vec<T> momentum = constant(o.momentum), rate = constant(-o.lr);
-  const T* cp = param;
-  if (velocity == nullptr) {
-    map<T>(
-        n, param,
-        [=](auto p, auto g)
-            HWY_ATTR { return hn::MulAdd(rate, hn::MulAdd(p, decay, hn::Mul(g, g_scale)), p); },
-        cp, grad);
-    return;
-  }
-  const T* cv = velocity;
-  map<T>(
-      n, velocity,
-      [=](auto old, auto p, auto g)
-          HWY_ATTR { return hn::MulAdd(old, momentum, hn::MulAdd(p, decay, hn::Mul(g, g_scale))); },
-      cv, cp, grad);
-  map<T>(
-      n, param, [=](auto p, auto u) HWY_ATTR { return hn::MulAdd(rate, u, p); }, cp, cv);
-}
-
 }  // namespace heed::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -79,20 +55,13 @@ HWY_AFTER_NAMESPACE();
 namespace heed::kernels {
 
 HEED_EXPORT(adamw);
-HEED_EXPORT(sgd);
 
 template <class T>
 void adamw(T* param, const T* grad, T* m, T* v, std::int64_t n, const AdamW& options) {
   HEED_DISPATCH(adamw, T)(param, grad, m, v, n, options);
 }
-template <class T>
-void sgd(T* param, const T* grad, T* velocity, std::int64_t n, const Sgd& options) {
-  HEED_DISPATCH(sgd, T)(param, grad, velocity, n, options);
-}
 template void adamw(float*, const float*, float*, float*, std::int64_t, const AdamW&);
 template void adamw(double*, const double*, double*, double*, std::int64_t, const AdamW&);
-template void sgd(float*, const float*, float*, std::int64_t, const Sgd&);
-template void sgd(double*, const double*, double*, std::int64_t, const Sgd&);
 
 }  // namespace heed::kernels
 #endif

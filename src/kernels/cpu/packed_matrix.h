@@ -4,7 +4,7 @@
 #pragma once
 
 #include "heed/buffer.h"
-#include "kernels/matrix.h"
+#include "kernels/gemm.h"
 
 namespace heed::kernels {
 

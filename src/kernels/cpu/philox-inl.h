@@ -68,9 +68,10 @@ HWY_INLINE void philox_blocks(RandomStream random, std::uint64_t first_block, in
 /// Words at a time that a caller of stream_words handles.
 inline constexpr int64_t kWordBlock = 1024;
 /// Workspace for them: the first may be the last of a Philox block, the last vector of blocks may be partial.
-inline constexpr int64_t kWordRoom = kWordBlock + 4 * 64;
+inline constexpr int64_t kWordBufferSize = kWordBlock + 4 * 64;
 
-/// Fills `buffer` (kWordRoom) so that the result p has p[i] = random.word(first + i) for i < n <= kWordBlock.
+/// Fills `buffer` (kWordBufferSize) so that the result p has p[i] = random.word(first + i) for i < n <=
+/// kWordBlock.
 HWY_INLINE const std::uint32_t* stream_words(RandomStream random, std::uint64_t first, int64_t n,
                                              std::uint32_t* buffer) {
   const int64_t skip = static_cast<int64_t>(first % 4);
@@ -89,7 +90,7 @@ class Keep {
   /// factors[i] = 1 / (1 - p) if element first + i is kept, else 0.
   template <class T>
   HWY_INLINE void factors(std::uint64_t first, int64_t n, T* factors) const {
-    HWY_ALIGN std::uint32_t buffer[kWordRoom];
+    HWY_ALIGN std::uint32_t buffer[kWordBufferSize];
     const T scale = static_cast<T>(scale_);
     for (int64_t start = 0; start < n; start += kWordBlock) {
       const int64_t count = std::min(kWordBlock, n - start);

@@ -47,6 +47,33 @@ HWY_INLINE void fill_zero(T* p, int64_t n) {
 /// Rows for a thread: an element costs as much as some eight of an element-wise operation.
 inline int64_t cell_grain(int64_t hidden) { return row_grain(8 * hidden); }
 
+/// Calls step(b, row) for step t of every row b of the batch, and padding(row) for those that do not have it;
+/// `row` counts the steps of all rows.
+template <class Padding, class Step>
+HWY_INLINE void for_each_row(const Recurrence& r, int64_t t, Padding padding, Step step) {
+  parallel_for(r.batch, cell_grain(r.hidden), [&](int64_t begin, int64_t end) HWY_ATTR {
+    for (int64_t b = begin; b < end; ++b) {
+      if (r.is_padding(b, t)) {
+        padding(b * r.time + t);
+      } else {
+        step(b, b * r.time + t);
+      }
+    }
+  });
+}
+
+/// Row `row` of p, whose rows have n numbers; null where p is.
+template <class T>
+HWY_INLINE T* row_of(T* p, int64_t row, int64_t n) {
+  return p != nullptr ? p + row * n : nullptr;
+}
+/// What row b had in `states` [B, T, H] before step t, or in `first` [B, H] before its first.
+template <class T>
+HWY_INLINE const T* state_before(const Recurrence& r, int64_t b, int64_t t, const T* states, const T* first) {
+  const int64_t before = r.before(b, t);
+  return before >= 0 ? row_of(states, b * r.time + before, r.hidden) : row_of(first, b, r.hidden);
+}
+
 template <class T>
 HWY_INLINE void lstm_row(int64_t hidden, T* gates, T* h, T* c, T* y, T* cells) {
   for (int64_t i = 0; i < hidden; i += lanes<T>()) {
@@ -71,17 +98,11 @@ HWY_INLINE void lstm_row(int64_t hidden, T* gates, T* h, T* c, T* y, T* cells) {
 template <class T>
 void lstm_forward(const Recurrence& r, const LstmStep<T>& s) {
   const int64_t n = r.hidden;
-  parallel_for(r.batch, cell_grain(n), [&](int64_t begin, int64_t end) HWY_ATTR {
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t row = b * r.time + s.t;
-      if (r.is_padding(b, s.t)) {
-        fill_zero(s.y + row * n, n);
-      } else {
-        lstm_row(n, s.gates + row * 4 * n, s.h + b * n, s.c + b * n, s.y + row * n,
-                 s.cells != nullptr ? s.cells + row * n : nullptr);
-      }
-    }
-  });
+  for_each_row(
+      r, s.t, [&](int64_t row) HWY_ATTR { fill_zero(s.y + row * n, n); },
+      [&](int64_t b, int64_t row) HWY_ATTR {
+        lstm_row(n, s.gates + row * 4 * n, s.h + b * n, s.c + b * n, s.y + row * n, row_of(s.cells, row, n));
+      });
 }
 
 /// `c` is the cell before the step, or null.
@@ -108,20 +129,13 @@ HWY_INLINE void lstm_row_backward(int64_t hidden, T* gates, const T* cells, cons
 template <class T>
 void lstm_backward(const Recurrence& r, const LstmStepBackward<T>& s) {
   const int64_t n = r.hidden;
-  parallel_for(r.batch, cell_grain(n), [&](int64_t begin, int64_t end) HWY_ATTR {
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t row = b * r.time + s.t, before = r.before(b, s.t);
-      T* gates = s.gates + row * 4 * n;
-      if (r.is_padding(b, s.t)) {
-        fill_zero(gates, 4 * n);
-        continue;
-      }
-      const T* first = s.c_first != nullptr ? s.c_first + b * n : nullptr;
-      lstm_row_backward(n, gates, s.cells + row * n,
-                        before >= 0 ? s.cells + (b * r.time + before) * n : first,
-                        s.dy != nullptr ? s.dy + row * n : nullptr, s.dh + b * n, s.dc + b * n);
-    }
-  });
+  for_each_row(
+      r, s.t, [&](int64_t row) HWY_ATTR { fill_zero(s.gates + row * 4 * n, 4 * n); },
+      [&](int64_t b, int64_t row) HWY_ATTR {
+        lstm_row_backward(n, s.gates + row * 4 * n, s.cells + row * n,
+                          state_before(r, b, s.t, s.cells, s.c_first), row_of(s.dy, row, n), s.dh + b * n,
+                          s.dc + b * n);
+      });
 }
 
 template <class T>
@@ -146,16 +160,11 @@ HWY_INLINE void gru_row(int64_t hidden, T* gates, const T* sums, T* h, T* y, boo
 template <class T>
 void gru_forward(const Recurrence& r, const GruStep<T>& s) {
   const int64_t n = r.hidden;
-  parallel_for(r.batch, cell_grain(n), [&](int64_t begin, int64_t end) HWY_ATTR {
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t row = b * r.time + s.t;
-      if (r.is_padding(b, s.t)) {
-        fill_zero(s.y + row * n, n);
-      } else {
+  for_each_row(
+      r, s.t, [&](int64_t row) HWY_ATTR { fill_zero(s.y + row * n, n); },
+      [&](int64_t b, int64_t row) HWY_ATTR {
         gru_row(n, s.gates + row * 3 * n, s.sums + b * s.sums_row, s.h + b * n, s.y + row * n, s.keep);
-      }
-    }
-  });
+      });
 }
 
 /// `h` is the state before the step, or null.
@@ -185,20 +194,16 @@ HWY_INLINE void gru_row_backward(int64_t hidden, T* gates, T* sums, const T* h, 
 template <class T>
 void gru_backward(const Recurrence& r, const GruStepBackward<T>& s) {
   const int64_t n = r.hidden;
-  parallel_for(r.batch, cell_grain(n), [&](int64_t begin, int64_t end) HWY_ATTR {
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t row = b * r.time + s.t, before = r.before(b, s.t);
-      T *gates = s.gates + row * 3 * n, *sums = s.sums + row * 3 * n;
-      if (r.is_padding(b, s.t)) {
-        fill_zero(gates, 3 * n);
-        fill_zero(sums, 3 * n);
-        continue;
-      }
-      const T* first = s.h_first != nullptr ? s.h_first + b * n : nullptr;
-      gru_row_backward(n, gates, sums, before >= 0 ? s.y + (b * r.time + before) * n : first,
-                       s.dy != nullptr ? s.dy + row * n : nullptr, s.dh + b * n);
-    }
-  });
+  for_each_row(
+      r, s.t,
+      [&](int64_t row) HWY_ATTR {
+        fill_zero(s.gates + row * 3 * n, 3 * n);
+        fill_zero(s.sums + row * 3 * n, 3 * n);
+      },
+      [&](int64_t b, int64_t row) HWY_ATTR {
+        gru_row_backward(n, s.gates + row * 3 * n, s.sums + row * 3 * n,
+                         state_before(r, b, s.t, s.y, s.h_first), row_of(s.dy, row, n), s.dh + b * n);
+      });
 }
 
 template <class T>
@@ -206,9 +211,9 @@ void shifted_states(const Recurrence& r, const T* y, const T* first, T* before) 
   const int64_t n = r.hidden;
   parallel_for(r.batch * r.time, row_grain(n), [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const int64_t b = row / r.time, t = row % r.time, from = r.before(b, t);
-      const T* source = from >= 0 ? y + (b * r.time + from) * n : first != nullptr ? first + b * n : nullptr;
-      if (source == nullptr || r.is_padding(b, t)) {
+      const int64_t b = row / r.time, t = row % r.time;
+      const T* source = r.is_padding(b, t) ? nullptr : state_before(r, b, t, y, first);
+      if (source == nullptr) {
         fill_zero(before + row * n, n);
       } else {
         std::copy(source, source + n, before + row * n);

@@ -18,7 +18,8 @@ inline constexpr int64_t kChunk = 16384;  // elements of one partial sum
 
 /// y[outer, inner] = factor * sum over n of x[outer, n, inner].
 template <class T>
-void scaled_sum(const T* x, T* y, int64_t outer, int64_t n, int64_t inner, double factor) {
+void sum(const T* x, T* y, const Axis& axis) {
+  const int64_t outer = axis.outer, n = axis.n, inner = axis.inner;
   if (outer * inner == 0) return;
   const int64_t chunk = std::max<int64_t>(64, kChunk / inner);  // rows of inner elements
   const int64_t chunks = std::max<int64_t>(1, (n + chunk - 1) / chunk);
@@ -42,17 +43,8 @@ void scaled_sum(const T* x, T* y, int64_t outer, int64_t n, int64_t inner, doubl
     for (int64_t c = 1; c < chunks; ++c) {
       for (int64_t j = 0; j < inner; ++j) acc[j] += acc[c * inner + j];
     }
-    for (int64_t j = 0; j < inner; ++j) y[o * inner + j] = static_cast<T>(acc[j] * factor);
+    for (int64_t j = 0; j < inner; ++j) y[o * inner + j] = static_cast<T>(acc[j]);
   }
-}
-
-template <class T>
-void sum(const T* x, T* y, int64_t outer, int64_t n, int64_t inner) {
-  scaled_sum(x, y, outer, n, inner, 1.0);
-}
-template <class T>
-void mean(const T* x, T* y, int64_t outer, int64_t n, int64_t inner) {
-  scaled_sum(x, y, outer, n, inner, n == 0 ? 0.0 : 1.0 / static_cast<double>(n));
 }
 
 /// Sum of fn(x[i]) over fixed chunks.
@@ -72,10 +64,6 @@ HWY_INLINE double chunked_sum(const T* x, int64_t n, Fn fn) {
 template <class T>
 double sum_of_squares(const T* x, int64_t n) {
   return chunked_sum(x, n, [](auto v) HWY_ATTR { return hn::Mul(v, v); });
-}
-template <class T>
-double sum_all(const T* x, int64_t n) {
-  return chunked_sum(x, n, [](auto v) HWY_ATTR { return v; });
 }
 
 template <class T>
@@ -107,11 +95,12 @@ HWY_INLINE int64_t row_argmax(const T* x, int64_t n) {
 }
 
 template <class T>
-void max(const T* x, T* y, int64_t* arg, int64_t outer, int64_t n, int64_t inner) {
+void max(const T* x, T* y, int64_t* arg, const Axis& axis) {
+  const int64_t outer = axis.outer, n = axis.n, inner = axis.inner;
   const T lowest = -std::numeric_limits<T>::infinity();
   if (n == 0) {
     std::fill(y, y + outer * inner, lowest);
-    if (arg != nullptr) std::fill(arg, arg + outer * inner, int64_t{0});
+    std::fill(arg, arg + outer * inner, int64_t{0});
     return;
   }
   parallel_for(outer, row_grain(n * inner), [&](int64_t begin, int64_t end) HWY_ATTR {
@@ -135,7 +124,7 @@ void max(const T* x, T* y, int64_t* arg, int64_t outer, int64_t n, int64_t inner
           }
         }
       }
-      if (arg != nullptr) std::copy(best.begin(), best.end(), arg + o * inner);
+      std::copy(best.begin(), best.end(), arg + o * inner);
     }
   });
 }
@@ -147,28 +136,22 @@ HWY_AFTER_NAMESPACE();
 namespace heed::kernels {
 
 HEED_EXPORT(sum);
-HEED_EXPORT(mean);
 HEED_EXPORT(max);
 HEED_EXPORT(sum_of_squares);
-HEED_EXPORT(sum_all);
 HEED_EXPORT(all_finite);
 
 template <class T>
-void sum(const T* x, T* y, std::int64_t outer, std::int64_t n, std::int64_t inner) {
-  HEED_DISPATCH(sum, T)(x, y, outer, n, inner);
+void sum(const T* x, T* y, const Axis& axis) {
+  HEED_DISPATCH(sum, T)(x, y, axis);
 }
 template <class T>
-void mean(const T* x, T* y, std::int64_t outer, std::int64_t n, std::int64_t inner) {
-  HEED_DISPATCH(mean, T)(x, y, outer, n, inner);
+void max(const T* x, T* y, std::int64_t* arg, const Axis& axis) {
+  HEED_DISPATCH(max, T)(x, y, arg, axis);
 }
 template <class T>
-void max(const T* x, T* y, std::int64_t* arg, std::int64_t outer, std::int64_t n, std::int64_t inner) {
-  HEED_DISPATCH(max, T)(x, y, arg, outer, n, inner);
-}
-template <class T>
-void max_backward(const T* dy, const std::int64_t* arg, T* dx, std::int64_t outer, std::int64_t n,
-                  std::int64_t inner) {
-  for (std::int64_t r = 0; r < outer * inner; ++r) {
+void max_backward(const T* dy, const std::int64_t* arg, T* dx, const Axis& axis) {
+  const std::int64_t n = axis.n, inner = axis.inner;
+  for (std::int64_t r = 0; r < axis.outer * inner; ++r) {
     dx[(r / inner * n + arg[r]) * inner + r % inner] = dy[r];
   }
 }
@@ -197,22 +180,16 @@ double sum_of_squares(const T* x, std::int64_t n) {
   return HEED_DISPATCH(sum_of_squares, T)(x, n);
 }
 template <class T>
-double sum_all(const T* x, std::int64_t n) {
-  return HEED_DISPATCH(sum_all, T)(x, n);
-}
-template <class T>
 bool all_finite(const T* x, std::int64_t n) {
   return HEED_DISPATCH(all_finite, T)(x, n);
 }
 
-#define HEED_INSTANTIATE(T)                                                                                \
-  template void sum(const T*, T*, std::int64_t, std::int64_t, std::int64_t);                               \
-  template void mean(const T*, T*, std::int64_t, std::int64_t, std::int64_t);                              \
-  template void max(const T*, T*, std::int64_t*, std::int64_t, std::int64_t, std::int64_t);                \
-  template void max_backward(const T*, const std::int64_t*, T*, std::int64_t, std::int64_t, std::int64_t); \
-  template void top_k(const T*, std::int64_t*, std::int64_t, std::int64_t, std::int64_t);                  \
-  template double sum_of_squares(const T*, std::int64_t);                                                  \
-  template double sum_all(const T*, std::int64_t);                                                         \
+#define HEED_INSTANTIATE(T)                                                               \
+  template void sum(const T*, T*, const Axis&);                                           \
+  template void max(const T*, T*, std::int64_t*, const Axis&);                            \
+  template void max_backward(const T*, const std::int64_t*, T*, const Axis&);             \
+  template void top_k(const T*, std::int64_t*, std::int64_t, std::int64_t, std::int64_t); \
+  template double sum_of_squares(const T*, std::int64_t);                                 \
   template bool all_finite(const T*, std::int64_t);
 HEED_INSTANTIATE(float)
 HEED_INSTANTIATE(double)

@@ -1,22 +1,17 @@
-// ALBERT: its config, its table of tensors and its heads.
+// ALBERT: its config, its heads, and the model built from parts.
 #include "heed/nn/attention.h"
 #include "heed/nn/feed_forward.h"
 #include "models/config_fields.h"
-#include "models/encoder_heads.h"
 #include "models/families.h"
 #include "models/families/bert_common.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
 
 const std::string kAlbert = "albert.";
 
-std::string albert_prefix(const EncoderConfig& c) { return body_prefix(c, kAlbert); }
-
 EncoderHeads albert_heads(const EncoderConfig& c) {
   return {.prefix = kAlbert,
-          .words = kAlbert + "embeddings.word_embeddings.weight",
           .masked_lm = {.dense = "predictions.dense",
                         .activation = c.activation,
                         .norm = "predictions.LayerNorm",
@@ -28,11 +23,6 @@ EncoderHeads albert_heads(const EncoderConfig& c) {
                        .output = "classifier"},
           .token = {.dropout = c.head_dropout, .output = "classifier"},
           .unused = {"sop_classifier.classifier"}};
-}
-
-std::string albert_layer(const EncoderConfig& c, std::int64_t group, std::int64_t layer) {
-  return albert_prefix(c) + "encoder.albert_layer_groups." + std::to_string(group) + ".albert_layers." +
-         std::to_string(layer) + ".";
 }
 
 EncoderConfig parse_albert(const Config& json) {
@@ -60,64 +50,49 @@ EncoderConfig parse_albert(const Config& json) {
   return c;
 }
 
-void add_layer(TensorTable& table, const EncoderConfig& c, const std::string& layer) {
-  for (const char* part : {"query", "key", "value", "dense"})
-    add_linear(table, layer + "attention." + part, c.d_model, c.d_model);
-  add_norm(table, layer + "attention.LayerNorm", c.d_model);
-  add_linear(table, layer + "ffn", c.d_ff, c.d_model);
-  add_linear(table, layer + "ffn_output", c.d_model, c.d_ff);
-  add_norm(table, layer + "full_layer_layer_norm", c.d_model);
-}
-
-TensorTable albert_table(const EncoderConfig& c, const HasTensor& has) {
-  TensorTable table;
-  add_bert_embeddings(table, c, albert_prefix(c));
-  add_linear(table, albert_prefix(c) + "encoder.embedding_hidden_mapping_in", c.d_model, c.d_embedding);
-  for (std::int64_t group = 0; group < c.groups; ++group) {
-    for (std::int64_t i = 0; i < c.group_layers; ++i) add_layer(table, c, albert_layer(c, group, i));
-  }
-  const bool pooler = has("pooler.weight") || has("albert.pooler.weight");
-  if (c.head == EncoderHead::sequence || (c.head == EncoderHead::none && pooler))
-    add_linear(table, albert_prefix(c) + "pooler", c.d_model, c.d_model);
-  add_head(table, c, albert_heads(c));
-  return table;
-}
-
-Layer layer_part(const EncoderConfig& c, const Weights& weights, const std::string& file) {
-  const auto linear = [&](const std::string& name) { return linear_part(weights, file + name); };
-  const auto norm = [&](const std::string& name) {
-    return norm_part(weights, file + name, NormKind::layer, c.norm_eps);
+Layer take_layer(const EncoderConfig& c, WeightBuilder& w, const std::string& file) {
+  const auto linear = [&](const char* name) {
+    return w.linear(file + "attention." + name, c.d_model, c.d_model);
   };
-  const SelfAttention attention{{.q = linear("attention.query"),
-                                 .k = linear("attention.key"),
-                                 .v = linear("attention.value"),
-                                 .out = linear("attention.dense"),
+  const SelfAttention attention{{.q = linear("query"),
+                                 .k = linear("key"),
+                                 .v = linear("value"),
+                                 .out = linear("dense"),
                                  .heads = c.heads,
                                  .kv_heads = c.heads,
                                  .dropout = c.attention_dropout}};
-  const FeedForward feed_forward{linear("ffn"), linear("ffn_output"), c.activation};
-  return {{post_norm("self_attn", norm("attention.LayerNorm"), attention, c.dropout),
-           post_norm("feed_forward", norm("full_layer_layer_norm"), feed_forward)}};
+  const Norm attention_norm = w.layer_norm(file + "attention.LayerNorm", c.d_model, c.norm_eps);
+  const FeedForward feed_forward{w.linear(file + "ffn", c.d_ff, c.d_model),
+                                 w.linear(file + "ffn_output", c.d_model, c.d_ff), c.activation};
+  const Norm layer_norm = w.layer_norm(file + "full_layer_layer_norm", c.d_model, c.norm_eps);
+  return {{post_norm("self_attn", attention_norm, attention, c.dropout),
+           post_norm("feed_forward", layer_norm, feed_forward)}};
 }
 
-std::unique_ptr<Model> build_albert(const EncoderConfig& c, ModelFiles files) {
-  const Weights& weights = files.weights;
-  EncoderParts parts{.embeddings = bert_embeddings(c, weights, albert_prefix(c))};
+std::unique_ptr<Model> build_albert(const EncoderConfig& c, WeightBuilder& w) {
+  const EncoderHeads heads = albert_heads(c);
+  const std::string prefix = begin_body(c, heads, w);
+  EncoderParts parts{.embeddings = take_bert_embeddings(c, heads, w, prefix)};
   parts.embeddings.projection =
-      linear_part(weights, albert_prefix(c) + "encoder.embedding_hidden_mapping_in");
-  for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::int64_t group = i * c.groups / c.layers;
-    for (std::int64_t inner = 0; inner < c.group_layers; ++inner)
-      parts.stack.layers.push_back(layer_part(c, weights, albert_layer(c, group, inner)));
+      w.linear(prefix + "encoder.embedding_hidden_mapping_in", c.d_model, c.d_embedding);
+  std::vector<std::vector<Layer>> groups(static_cast<std::size_t>(c.groups));
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    const std::string file =
+        prefix + "encoder.albert_layer_groups." + std::to_string(group) + ".albert_layers.";
+    for (std::int64_t i = 0; i < c.group_layers; ++i)
+      groups[group].push_back(take_layer(c, w, file + std::to_string(i) + "."));
   }
-  const std::string pooler = albert_prefix(c) + "pooler";
-  if (weights.find(pooler + ".weight").defined()) parts.pooler = linear_part(weights, pooler);
-  parts.head = head_parts(c, weights, albert_heads(c));
-  return assemble_encoder(c, std::move(files), std::move(parts));
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const std::vector<Layer>& group = groups[static_cast<std::size_t>(i * c.groups / c.layers)];
+    parts.stack.layers.insert(parts.stack.layers.end(), group.begin(), group.end());
+  }
+  parts.pooler = take_pooler(c, w, "pooler");
+  parts.head = take_head(c, heads, w);
+  return assemble_encoder(c, w.finish(), std::move(parts));
 }
 
 }  // namespace
 
-Family albert_family() { return family<parse_albert, albert_table, build_albert>({"albert"}, {"Albert"}); }
+Family albert_family() { return family<parse_albert, build_albert>({"albert"}, {"Albert"}); }
 
 }  // namespace heed

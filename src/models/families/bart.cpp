@@ -1,7 +1,6 @@
 // The BART and mBART families: learned positions, and a norm of the embeddings. The rest is in bart_common.h.
 #include "models/families.h"
 #include "models/families/bart_common.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -14,33 +13,24 @@ BartConfig parse_bart(const Config& json) {
   return c;
 }
 
-TensorTable bart_table(const BartConfig& c, const HasTensor&) {
+std::unique_ptr<Model> build_bart(const BartConfig& c, WeightBuilder& w) {
   const std::int64_t d_model = c.layers.d_model;
-  TensorTable table;
-  table.prefix = "model.";
-  add_shared_embedding(table, c);
-  for (const char* stack : {"model.encoder.", "model.decoder."}) {
-    const std::string name = stack;
-    table.rows.push_back(
-        {name + "embed_positions.weight", {c.max_positions + kPositionOffset, d_model}, Init::embedding});
-    add_norm(table, name + "layernorm_embedding", d_model);
-    if (c.layers.norm_first) add_norm(table, name + "layer_norm", d_model);
+  EncoderDecoderParts parts = take_bart_embeddings(c, w);
+  for (auto& [name, embeddings, stack] : stacks_of(parts)) {
+    embeddings.positions = AdditivePositions(w.take({.name = name + "embed_positions.weight",
+                                                     .shape = {c.max_positions + kPositionOffset, d_model},
+                                                     .init = Init::embedding}),
+                                             kPositionOffset);
+    embeddings.norm = w.layer_norm(name + "layernorm_embedding", d_model, kBartNormEps);
+    if (c.layers.norm_first) stack.final_norm = w.layer_norm(name + "layer_norm", d_model, kBartNormEps);
   }
-  add_bart_layers(table, c.layers);
-  add_logits_bias(table, c.vocab_size);
-  return table;
-}
-
-std::unique_ptr<Model> build_bart(const BartConfig& c, ModelFiles files) {
-  return build_bart_model(
-      c, std::move(files), [](const Weights& weights, const std::string& stack, InputEmbeddings& embeddings) {
-        embeddings.positions = AdditivePositions(weights[stack + "embed_positions.weight"], kPositionOffset);
-        embeddings.norm = norm_part(weights, stack + "layernorm_embedding", NormKind::layer, 1e-5);
-      });
+  take_bart_layers(parts, c.layers, w);
+  parts.decoder.output.bias = take_logits_bias(w, c.vocab_size);
+  return assemble_bart(c, w.finish(), std::move(parts));
 }
 
 }  // namespace
 
-Family bart_family() { return family<parse_bart, bart_table, build_bart>({"bart", "mbart"}); }
+Family bart_family() { return family<parse_bart, build_bart>({"bart", "mbart"}); }
 
 }  // namespace heed

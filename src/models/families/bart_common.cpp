@@ -1,4 +1,4 @@
-// Rows and parts of BART's layers.
+// The settings and the parts of BART and the families after it.
 #include "models/families/bart_common.h"
 
 #include <cmath>
@@ -7,93 +7,61 @@
 #include "heed/nn/feed_forward.h"
 #include "heed/ops/shape.h"
 #include "models/config_fields.h"
-#include "models/position_limit.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
 
-constexpr double kNormEps = 1e-5;
-
-std::string layer_file(const char* stack, std::int64_t layer) {
-  return std::string("model.") + stack + ".layers." + std::to_string(layer) + ".";
-}
-
-void add_attention(TensorTable& table, const std::string& name, const BartLayers& c) {
-  add_linear(table, name + ".k_proj", c.d_model, c.d_model, c.key_bias);
-  for (const char* part : {"v_proj", "q_proj", "out_proj"})
-    add_linear(table, name + "." + part, c.d_model, c.d_model);
-  add_norm(table, name + "_layer_norm", c.d_model);
-}
-
-void add_feed_forward(TensorTable& table, const std::string& layer, std::int64_t d_model, std::int64_t d_ff) {
-  add_linear(table, layer + "fc1", d_ff, d_model);
-  add_linear(table, layer + "fc2", d_model, d_ff);
-  add_norm(table, layer + "final_layer_norm", d_model);
-}
-
+// Takes the layers of one stack.
 class LayerBuilder {
  public:
-  LayerBuilder(const BartLayers& config, const Weights& weights) : c_(config), weights_(weights) {}
+  LayerBuilder(const BartLayers& config, WeightBuilder& w, const Stack& stack, std::int64_t heads,
+               std::int64_t d_ff)
+      : c_(config), w_(w), stack_(stack.name), heads_(heads), d_ff_(d_ff) {}
 
-  Layer encoder(std::int64_t i) const {
-    const std::string file = layer_file("encoder", i);
-    return {{step("self_attn", file + "self_attn",
-                  SelfAttention{attention(file + "self_attn", c_.encoder_heads)}),
-             step("feed_forward", file + "final", feed_forward(file))}};
-  }
-  Layer decoder(std::int64_t i) const {
-    const std::string file = layer_file("decoder", i);
-    return {{step("self_attn", file + "self_attn",
-                  SelfAttention{attention(file + "self_attn", c_.decoder_heads)}),
-             step("cross_attn", file + "encoder_attn",
-                  CrossAttention{attention(file + "encoder_attn", c_.decoder_heads)}),
-             step("feed_forward", file + "final", feed_forward(file))}};
+  Layer operator()(std::int64_t i) const {
+    const std::string file = "model." + stack_ + ".layers." + std::to_string(i) + ".";
+    Layer layer{{step("self_attn", file + "self_attn", SelfAttention{attention(file + "self_attn")})}};
+    if (stack_ == "decoder")
+      layer.steps.push_back(
+          step("cross_attn", file + "encoder_attn", CrossAttention{attention(file + "encoder_attn")}));
+    layer.steps.push_back(step("feed_forward", file + "final", feed_forward(file)));
+    return layer;
   }
 
  private:
   ResidualStep step(const char* name, const std::string& file, Part part) const {
-    Norm norm = norm_part(weights_, file + "_layer_norm", NormKind::layer, kNormEps);
+    Norm norm = w_.layer_norm(file + "_layer_norm", c_.d_model, kBartNormEps);
     return (c_.norm_first ? pre_norm : post_norm)(name, std::move(norm), std::move(part), c_.dropout);
   }
-  MultiHeadAttention attention(const std::string& file, std::int64_t heads) const {
-    return {.q = linear_part(weights_, file + ".q_proj"),
-            .k = linear_part(weights_, file + ".k_proj"),
-            .v = linear_part(weights_, file + ".v_proj"),
-            .out = linear_part(weights_, file + ".out_proj"),
-            .heads = heads,
-            .kv_heads = heads,
+  MultiHeadAttention attention(const std::string& file) const {
+    const Linear key = w_.linear(file + ".k_proj", c_.d_model, c_.d_model, c_.key_bias);
+    const Linear value = w_.linear(file + ".v_proj", c_.d_model, c_.d_model);
+    return {.q = w_.linear(file + ".q_proj", c_.d_model, c_.d_model),
+            .k = key,
+            .v = value,
+            .out = w_.linear(file + ".out_proj", c_.d_model, c_.d_model),
+            .heads = heads_,
+            .kv_heads = heads_,
             .dropout = c_.attention_dropout};
   }
-  FeedForward feed_forward(const std::string& layer) const {
-    return {linear_part(weights_, layer + "fc1"), linear_part(weights_, layer + "fc2"), c_.activation,
-            c_.activation_dropout};
+  FeedForward feed_forward(const std::string& file) const {
+    return {w_.linear(file + "fc1", d_ff_, c_.d_model), w_.linear(file + "fc2", c_.d_model, d_ff_),
+            c_.activation, c_.activation_dropout};
   }
 
   const BartLayers& c_;
-  const Weights& weights_;
+  WeightBuilder& w_;
+  std::string stack_;
+  std::int64_t heads_, d_ff_;
 };
 
 }  // namespace
 
-void add_bart_layers(TensorTable& table, const BartLayers& c) {
-  for (std::int64_t i = 0; i < c.encoder_layers; ++i) {
-    const std::string layer = layer_file("encoder", i);
-    add_attention(table, layer + "self_attn", c);
-    add_feed_forward(table, layer, c.d_model, c.encoder_d_ff);
-  }
-  for (std::int64_t i = 0; i < c.decoder_layers; ++i) {
-    const std::string layer = layer_file("decoder", i);
-    add_attention(table, layer + "self_attn", c);
-    add_attention(table, layer + "encoder_attn", c);
-    add_feed_forward(table, layer, c.d_model, c.decoder_d_ff);
-  }
-}
-
-void build_bart_layers(EncoderDecoderParts& parts, const BartLayers& c, const Weights& weights) {
-  const LayerBuilder build(c, weights);
-  for (std::int64_t i = 0; i < c.encoder_layers; ++i) parts.encoder.layers.push_back(build.encoder(i));
-  for (std::int64_t i = 0; i < c.decoder_layers; ++i) parts.decoder.stack.layers.push_back(build.decoder(i));
+void take_bart_layers(EncoderDecoderParts& parts, const BartLayers& c, WeightBuilder& w) {
+  const LayerBuilder encoder(c, w, parts.encoder, c.encoder_heads, c.encoder_d_ff);
+  for (std::int64_t i = 0; i < c.encoder_layers; ++i) parts.encoder.layers.push_back(encoder(i));
+  const LayerBuilder decoder(c, w, parts.decoder.stack, c.decoder_heads, c.decoder_d_ff);
+  for (std::int64_t i = 0; i < c.decoder_layers; ++i) parts.decoder.stack.layers.push_back(decoder(i));
 }
 
 BartLayers BartLayers::parse(const Config& json, const char* activation_default,
@@ -148,40 +116,40 @@ std::int64_t computed_positions(const Config& json) {
   return positions;
 }
 
-void add_shared_embedding(TensorTable& table, const BartConfig& c) {
-  add_embedding(table, "model.shared.weight", c.vocab_size, c.layers.d_model, c.pad);
-  table.rows.back().tied = {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"};
-  table.rows.back().map = MapKind::none;
-  if (c.tied) table.rows.back().tied.push_back("lm_head.weight");
-  if (!c.tied) add_output(table, false, "lm_head.weight", {c.vocab_size, c.layers.d_model});
-}
-
-void add_logits_bias(TensorTable& table, std::int64_t vocab_size) {
-  table.rows.push_back({"final_logits_bias", {1, vocab_size}, Init::zeros, false, false});
-}
-
-std::unique_ptr<Model> build_bart_model(
-    const BartConfig& c, ModelFiles files,
-    const std::function<void(const Weights&, const std::string&, InputEmbeddings&)>& add_positions) {
-  const Weights& weights = files.weights;
-  const auto embeddings = [&](const std::string& stack) {
-    InputEmbeddings made{.tokens = {weights[stack + "embed_tokens.weight"], c.embedding_scale, c.pad},
-                         .dropout = c.layers.dropout};
-    add_positions(weights, stack, made);
-    return made;
-  };
+EncoderDecoderParts take_bart_embeddings(const BartConfig& c, WeightBuilder& w) {
+  const OutputMap output{"lm_head.weight", c.tied};
+  const std::string source = "model.encoder.embed_tokens.weight",
+                    target = "model.decoder.embed_tokens.weight";
+  TensorRow shared{.name = "model.shared.weight",
+                   .shape = {c.vocab_size, c.layers.d_model},
+                   .init = Init::embedding,
+                   .tied = {source, target},
+                   .padding = c.pad};
+  if (output.tied) shared.tied.push_back(output.name);
+  w.set_prefix("model.");
+  w.take(shared);
   EncoderDecoderParts parts;
-  parts.source = embeddings("model.encoder.");
-  parts.decoder.embeddings = embeddings("model.decoder.");
-  build_bart_layers(parts, c.layers, weights);
-  if (c.layers.norm_first) {
-    const auto norm = [&](const char* name) { return norm_part(weights, name, NormKind::layer, kNormEps); };
-    parts.encoder.final_norm = norm("model.encoder.layer_norm");
-    parts.decoder.stack.final_norm = norm("model.decoder.layer_norm");
-  }
-  parts.decoder.output.weight = weights["lm_head.weight"];
-  const Tensor bias = weights.find("final_logits_bias");
-  if (bias.defined()) parts.decoder.output.bias = reshape(bias, {c.vocab_size});
+  parts.source = {.tokens = {w[source], c.embedding_scale, c.pad}, .dropout = c.layers.dropout};
+  parts.decoder.embeddings = {.tokens = {w[target], c.embedding_scale, c.pad}, .dropout = c.layers.dropout};
+  parts.decoder.output.weight = w.output(output, c.vocab_size, c.layers.d_model);
+  return parts;
+}
+
+std::vector<BartStack> stacks_of(EncoderDecoderParts& parts) {
+  return {{"model.encoder.", parts.source, parts.encoder},
+          {"model.decoder.", parts.decoder.embeddings, parts.decoder.stack}};
+}
+
+Tensor take_logits_bias(WeightBuilder& w, std::int64_t vocab_size) {
+  const Tensor bias = w.take({.name = "final_logits_bias",
+                              .shape = {1, vocab_size},
+                              .init = Init::zeros,
+                              .trained = false,
+                              .required = false});
+  return reshape(bias, {vocab_size});
+}
+
+std::unique_ptr<Model> assemble_bart(const BartConfig& c, ModelFiles files, EncoderDecoderParts parts) {
   return assemble_encoder_decoder(std::move(files), std::move(parts),
                                   {.vocab_size = c.vocab_size,
                                    .pad_id = c.pad,

@@ -1,16 +1,15 @@
 // What BART and the families after it share. The layers, which Marian and Whisper have too: biases
-// everywhere, layer norms, the names self_attn, encoder_attn, fc1, fc2. And the whole model of mBART, M2M100
-// and Pegasus, which differ in their positions.
+// everywhere, layer norms, the names self_attn, encoder_attn, fc1, fc2. And the rest of mBART, M2M100 and
+// Pegasus, which differ in their positions.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "heed/io/json.h"
-#include "heed/models/tensor_table.h"
 #include "heed/ops/activation.h"
 #include "models/encoder_decoder.h"
 
@@ -46,26 +45,29 @@ struct BartConfig {
   std::int64_t pad = 0, eos = 0, start = 0;
   double embedding_scale = 1.0;
   bool tied = true;
-  bool starts_with_last_label = false;  // EncoderDecoderFacts::starts_with_last_label
+  bool starts_with_last_label = false;  // EncoderDecoderTraits::starts_with_last_label
 
   static BartConfig parse(const Config& json, const BartDefaults& defaults = {});
 };
 
+inline constexpr double kBartNormEps = 1e-5;
+
 /// max_position_embeddings of a family whose positions are computed before a file is looked at.
 std::int64_t computed_positions(const Config& json);
-/// The row of the embedding that both stacks share, and the output's, which is tied to it or separate.
-void add_shared_embedding(TensorTable& table, const BartConfig& config);
-/// The row of the bias on the logits.
-void add_logits_bias(TensorTable& table, std::int64_t vocab_size);
-/// The model, from the rows above and below and, with norm_first, final norms. `add_positions` completes the
-/// embeddings of the stack `model.encoder.` or `model.decoder.`.
-std::unique_ptr<Model> build_bart_model(
-    const BartConfig& config, ModelFiles files,
-    const std::function<void(const Weights&, const std::string& stack, InputEmbeddings&)>& add_positions);
 
-/// Rows for the layers of both stacks, below `model.encoder.layers` and `model.decoder.layers`.
-void add_bart_layers(TensorTable& table, const BartLayers& config);
-/// The layers of both stacks.
-void build_bart_layers(EncoderDecoderParts& parts, const BartLayers& config, const Weights& weights);
+/// Takes the embedding that both stacks share, and the output map, which is tied to it or separate.
+EncoderDecoderParts take_bart_embeddings(const BartConfig& config, WeightBuilder& w);
+/// The two stacks, with the prefix of their names.
+struct BartStack {
+  std::string name;
+  InputEmbeddings& embeddings;
+  Stack& stack;
+};
+std::vector<BartStack> stacks_of(EncoderDecoderParts& parts);
+/// Takes the layers of both stacks, below `model.encoder.layers` and `model.decoder.layers`.
+void take_bart_layers(EncoderDecoderParts& parts, const BartLayers& config, WeightBuilder& w);
+/// The bias on the logits.
+Tensor take_logits_bias(WeightBuilder& w, std::int64_t vocab_size);
+std::unique_ptr<Model> assemble_bart(const BartConfig& config, ModelFiles files, EncoderDecoderParts parts);
 
 }  // namespace heed

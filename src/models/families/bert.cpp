@@ -1,6 +1,5 @@
-// BERT: its table of tensors and its heads.
+// BERT: its heads.
 #include "models/config_fields.h"
-#include "models/encoder_heads.h"
 #include "models/families.h"
 #include "models/families/bert_common.h"
 
@@ -12,7 +11,6 @@ const std::string kBert = "bert.";
 EncoderHeads bert_heads(const EncoderConfig& c) {
   const std::string lm = "cls.predictions.";
   return {.prefix = kBert,
-          .words = kBert + "embeddings.word_embeddings.weight",
           .masked_lm = {.dense = lm + "transform.dense",
                         .activation = c.activation,
                         .norm = lm + "transform.LayerNorm",
@@ -34,23 +32,16 @@ EncoderConfig parse_bert(const Config& json) {
   return c;
 }
 
-TensorTable bert_table(const EncoderConfig& c, const HasTensor& has) {
-  TensorTable table;
-  const bool pooler = has("pooler.dense.weight") || has("bert.pooler.dense.weight");
-  const bool bare_with_pooler = c.head == EncoderHead::none && pooler;
-  add_bert_body(table, c, body_prefix(c, kBert), c.head == EncoderHead::sequence || bare_with_pooler);
-  add_head(table, c, bert_heads(c));
-  return table;
-}
-
-std::unique_ptr<Model> build_bert(const EncoderConfig& c, ModelFiles files) {
-  EncoderParts parts = bert_body(c, files.weights, body_prefix(c, kBert));
-  parts.head = head_parts(c, files.weights, bert_heads(c));
-  return assemble_encoder(c, std::move(files), std::move(parts));
+std::unique_ptr<Model> build_bert(const EncoderConfig& c, WeightBuilder& w) {
+  const EncoderHeads heads = bert_heads(c);
+  EncoderParts parts = bert_parts(c, take_bert_body(c, heads, w));
+  parts.pooler = take_pooler(c, w, "pooler.dense");
+  parts.head = take_head(c, heads, w);
+  return assemble_encoder(c, w.finish(), std::move(parts));
 }
 
 }  // namespace
 
-Family bert_family() { return family<parse_bert, bert_table, build_bert>({"bert"}, {"Bert"}); }
+Family bert_family() { return family<parse_bert, build_bert>({"bert"}, {"Bert"}); }
 
 }  // namespace heed

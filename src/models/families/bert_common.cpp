@@ -1,15 +1,10 @@
-// Settings, rows and parts that BERT and its descendants share.
+// Settings and parts that BERT and its descendants share.
 #include "models/families/bert_common.h"
 
 #include "heed/nn/feed_forward.h"
 #include "models/config_fields.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
-
-std::string bert_layer(const std::string& prefix, std::int64_t layer) {
-  return prefix + "encoder.layer." + std::to_string(layer) + ".";
-}
 
 EncoderConfig parse_bert_settings(const Config& json, const BertDefaults& defaults) {
   EncoderConfig c = EncoderConfig::parse_common(json);
@@ -33,72 +28,68 @@ EncoderConfig parse_bert_settings(const Config& json, const BertDefaults& defaul
   return c;
 }
 
-void add_bert_embeddings(TensorTable& table, const EncoderConfig& c, const std::string& prefix) {
+InputEmbeddings take_bert_embeddings(const EncoderConfig& c, const EncoderHeads& heads, WeightBuilder& w,
+                                     const std::string& prefix) {
   const std::string name = prefix + "embeddings.";
   const std::int64_t d_embedding = c.d_embedding;
-  add_embedding(table, name + "word_embeddings.weight", c.vocab_size, d_embedding, c.padding);
-  const bool from_padding = c.max_positions < c.positions;  // count_positions_from_padding
-  if (c.positions > 0) {
-    table.rows.push_back({name + "position_embeddings.weight", {c.positions, d_embedding}, Init::embedding});
-    if (from_padding) table.rows.back().padding = c.padding;
-  }
-  if (c.token_types > 0)
-    table.rows.push_back(
-        {name + "token_type_embeddings.weight", {c.token_types, d_embedding}, Init::embedding});
-  add_norm(table, name + "LayerNorm", d_embedding);
-}
-
-InputEmbeddings bert_embeddings(const EncoderConfig& c, const Weights& weights, const std::string& prefix) {
-  const std::string name = prefix + "embeddings.";
-  std::optional<AdditivePositions> positions;
-  if (c.positions > 0) positions.emplace(weights[name + "position_embeddings.weight"]);
-  return {.tokens = {weights[name + "word_embeddings.weight"], 1.0, c.padding},
-          .token_types = weights.find(name + "token_type_embeddings.weight"),
-          .positions = positions,
-          .norm = norm_part(weights, name + "LayerNorm", NormKind::layer, c.norm_eps),
-          .dropout = c.dropout};
-}
-
-void add_bert_body(TensorTable& table, const EncoderConfig& c, const std::string& prefix, bool pooler,
-                   const BertLayerNames& names) {
-  add_bert_embeddings(table, c, prefix);
-  for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string layer = bert_layer(prefix, i);
-    for (const std::string* part : {&names.query, &names.key, &names.value, &names.out})
-      add_linear(table, layer + *part, c.d_model, c.d_model);
-    add_norm(table, layer + names.norm, c.d_model);
-    add_linear(table, layer + "intermediate.dense", c.d_ff, c.d_model);
-    add_linear(table, layer + "output.dense", c.d_model, c.d_ff);
-    add_norm(table, layer + "output.LayerNorm", c.d_model);
-  }
-  if (pooler) add_linear(table, prefix + "pooler.dense", c.d_model, c.d_model);
-}
-
-EncoderParts bert_body(const EncoderConfig& c, const Weights& weights, const std::string& prefix,
-                       const BertLayerNames& names, const BertAttention& self) {
-  EncoderParts parts{.embeddings = bert_embeddings(c, weights, prefix)};
-  const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
-  const auto norm = [&](const std::string& name) {
-    return norm_part(weights, name, NormKind::layer, c.norm_eps);
+  const auto rows = [&](const char* kind, std::int64_t count) {
+    return TensorRow{.name = name + kind, .shape = {count, d_embedding}, .init = Init::embedding};
   };
-  for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string file = bert_layer(prefix, i);
-    const MultiHeadAttention attention{.q = linear(file + names.query),
-                                       .k = linear(file + names.key),
-                                       .v = linear(file + names.value),
-                                       .out = linear(file + names.out),
-                                       .heads = c.heads,
-                                       .kv_heads = c.heads,
-                                       .dropout = c.attention_dropout};
-    const FeedForward feed_forward{linear(file + "intermediate.dense"), linear(file + "output.dense"),
-                                   c.activation};
-    parts.stack.layers.push_back(
-        {{post_norm("self_attn", norm(file + names.norm),
-                    self ? self(attention, file) : Part(SelfAttention{attention}), c.dropout),
-          post_norm("feed_forward", norm(file + "output.LayerNorm"), feed_forward, c.dropout)}});
+  InputEmbeddings made{.tokens = {w.embedding(name + "word_embeddings.weight", c.vocab_size, d_embedding,
+                                              c.padding, vocabulary_output(c, heads)),
+                                  1.0, c.padding},
+                       .dropout = c.dropout};
+  if (c.positions > 0) {
+    TensorRow positions = rows("position_embeddings.weight", c.positions);
+    const bool from_padding = c.max_positions < c.positions;  // count_positions_from_padding
+    if (from_padding) positions.padding = made.unpositioned = c.padding;
+    if (c.sinusoidal) {
+      positions.fill = [](Tensor table) {
+        table.copy_from(sinusoidal_table(table.size(0), table.size(1), SinusoidLayout::interleaved));
+      };
+    }
+    made.positions.emplace(w.take(positions), from_padding ? *c.padding + 1 : 0, positions.padding);
   }
-  if (weights.find(prefix + "pooler.dense.weight").defined()) parts.pooler = linear(prefix + "pooler.dense");
+  if (c.token_types > 0) made.token_types = w.take(rows("token_type_embeddings.weight", c.token_types));
+  made.norm = w.layer_norm(name + "LayerNorm", d_embedding, c.norm_eps);
+  return made;
+}
+
+BertBody take_bert_body(const EncoderConfig& c, const EncoderHeads& heads, WeightBuilder& w,
+                        const BertLayerNames& names) {
+  BertBody body{.prefix = begin_body(c, heads, w), .embeddings = {}, .layers = {}};
+  body.embeddings = take_bert_embeddings(c, heads, w, body.prefix);
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const std::string file = body.layer_name(i);
+    const auto linear = [&](const std::string& name) { return w.linear(file + name, c.d_model, c.d_model); };
+    const auto norm = [&](const std::string& name) {
+      return w.layer_norm(file + name, c.d_model, c.norm_eps);
+    };
+    body.layers.push_back({.attention = {.q = linear(names.query),
+                                         .k = linear(names.key),
+                                         .v = linear(names.value),
+                                         .out = linear(names.out),
+                                         .heads = c.heads,
+                                         .kv_heads = c.heads,
+                                         .dropout = c.attention_dropout},
+                           .attention_norm = norm(names.norm),
+                           .feed_forward = {w.linear(file + "intermediate.dense", c.d_ff, c.d_model),
+                                            w.linear(file + "output.dense", c.d_model, c.d_ff), c.activation},
+                           .feed_forward_norm = norm("output.LayerNorm")});
+  }
+  return body;
+}
+
+EncoderParts bert_parts(const EncoderConfig& c, const BertBody& body) {
+  EncoderParts parts{.embeddings = body.embeddings};
+  for (const BertLayer& layer : body.layers)
+    parts.stack.layers.push_back(layer.with(SelfAttention{layer.attention}, c.dropout));
   return parts;
+}
+
+Layer BertLayer::with(Part self, double dropout) const {
+  return {{post_norm("self_attn", attention_norm, std::move(self), dropout),
+           post_norm("feed_forward", feed_forward_norm, feed_forward, dropout)}};
 }
 
 void count_positions_from_padding(const Config& json, EncoderConfig& c) {
@@ -110,16 +101,8 @@ void count_positions_from_padding(const Config& json, EncoderConfig& c) {
   c.max_positions = c.positions - *c.padding - 1;
 }
 
-void embed_positions_from_padding(const EncoderConfig& c, const Weights& weights, const std::string& prefix,
-                                  InputEmbeddings& embeddings) {
-  embeddings.unpositioned = c.padding;
-  embeddings.positions =
-      AdditivePositions(weights[prefix + "embeddings.position_embeddings.weight"], *c.padding + 1, c.padding);
-}
-
 EncoderHeads roberta_heads(const EncoderConfig& c, const std::string& prefix) {
   return {.prefix = prefix,
-          .words = prefix + "embeddings.word_embeddings.weight",
           .masked_lm = {.dense = "lm_head.dense",
                         .activation = Activation::gelu,  // whatever the layers have
                         .norm = "lm_head.layer_norm",

@@ -2,12 +2,12 @@
 // tensors of their body, and the parts made of these.
 #pragma once
 
-#include <functional>
 #include <string>
+#include <vector>
 
 #include "heed/nn/attention.h"
+#include "heed/nn/feed_forward.h"
 #include "models/encoder.h"
-#include "models/encoder_heads.h"
 
 namespace heed {
 
@@ -22,10 +22,9 @@ struct BertDefaults {
 /// no padding id where the config has null.
 EncoderConfig parse_bert_settings(const Config& json, const BertDefaults& defaults);
 
-/// The embeddings (word, position, type) and their norm below `prefix`.
-void add_bert_embeddings(TensorTable& table, const EncoderConfig& config, const std::string& prefix);
-InputEmbeddings bert_embeddings(const EncoderConfig& config, const Weights& weights,
-                                const std::string& prefix);
+/// Takes the embeddings (word, position, type) and their norm below `prefix`.
+InputEmbeddings take_bert_embeddings(const EncoderConfig& config, const EncoderHeads& heads, WeightBuilder& w,
+                                     const std::string& prefix);
 
 /// The names of a layer's attention, where descendants have others.
 struct BertLayerNames {
@@ -33,24 +32,33 @@ struct BertLayerNames {
               out = "attention.output.dense", norm = "attention.output.LayerNorm";
 };
 
-/// The self-attention of the layer whose names begin with `file`, as a part.
-using BertAttention = std::function<Part(MultiHeadAttention attention, const std::string& file)>;
+struct BertLayer {
+  MultiHeadAttention attention;
+  Norm attention_norm;
+  FeedForward feed_forward;
+  Norm feed_forward_norm;
+  /// The layer with `self` as its self-attention.
+  Layer with(Part self, double dropout) const;
+};
 
-/// Embeddings, layers and, with `pooler`, the pooler, below `prefix`.
-void add_bert_body(TensorTable& table, const EncoderConfig& config, const std::string& prefix, bool pooler,
-                   const BertLayerNames& names = {});
-/// `self` makes a layer's part of its attention; SelfAttention if there is none.
-EncoderParts bert_body(const EncoderConfig& config, const Weights& weights, const std::string& prefix,
-                       const BertLayerNames& names = {}, const BertAttention& self = {});
+struct BertBody {
+  std::string prefix;  // of its names
+  InputEmbeddings embeddings;
+  std::vector<BertLayer> layers;
+  std::string layer_name(std::int64_t layer) const {
+    return prefix + "encoder.layer." + std::to_string(layer) + ".";
+  }
+};
 
-/// The layer of number `layer` below `prefix`.
-std::string bert_layer(const std::string& prefix, std::int64_t layer);
+/// Begins the walk and takes embeddings and layers.
+BertBody take_bert_body(const EncoderConfig& config, const EncoderHeads& heads, WeightBuilder& w,
+                        const BertLayerNames& names = {});
+/// The body with plain self-attention.
+EncoderParts bert_parts(const EncoderConfig& config, const BertBody& body);
 
 /// RoBERTa's positions: they count the tokens that are not padding, from padding id + 1. Checks that the
 /// config has a padding id and rows for at least one token, and sets max_positions.
 void count_positions_from_padding(const Config& json, EncoderConfig& config);
-void embed_positions_from_padding(const EncoderConfig& config, const Weights& weights,
-                                  const std::string& prefix, InputEmbeddings& embeddings);
 
 /// RoBERTa's heads, whose body has names that begin with `prefix`.
 EncoderHeads roberta_heads(const EncoderConfig& config, const std::string& prefix);

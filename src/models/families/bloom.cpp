@@ -1,10 +1,9 @@
-// The BLOOM family: its config, its table of tensors, and the model built from parts.
+// The BLOOM family: its config, and the model built from parts.
 #include "heed/nn/attention.h"
 #include "heed/nn/feed_forward.h"
 #include "models/config_fields.h"
 #include "models/decoder.h"
 #include "models/families.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -44,68 +43,48 @@ BloomConfig BloomConfig::parse(const Config& json) {
   return c;
 }
 
-std::string bloom_layer(std::int64_t i) { return "transformer.h." + std::to_string(i) + "."; }
-
-TensorTable bloom_table(const BloomConfig& c, const HasTensor&) {
-  const std::int64_t d_model = c.hidden_size;
-  TensorTable table;
-  table.prefix = "transformer.";
-  add_embedding(table, "transformer.word_embeddings.weight", c.vocab_size, d_model);
-  if (c.tie_word_embeddings) table.rows.back().tied.push_back("lm_head.weight");
-  add_norm(table, "transformer.word_embeddings_layernorm", d_model);
-  for (std::int64_t i = 0; i < c.n_layer; ++i) {
-    const std::string layer = bloom_layer(i);
-    add_norm(table, layer + "input_layernorm", d_model);
-    add_linear(table, layer + "self_attention.query_key_value", 3 * d_model, d_model);
-    add_linear(table, layer + "self_attention.dense", d_model, d_model);
-    add_norm(table, layer + "post_attention_layernorm", d_model);
-    add_linear(table, layer + "mlp.dense_h_to_4h", 4 * d_model, d_model);
-    add_linear(table, layer + "mlp.dense_4h_to_h", d_model, 4 * d_model);
-  }
-  add_norm(table, "transformer.ln_f", d_model);
-  if (!c.tie_word_embeddings) add_output(table, c.headless, "lm_head.weight", {c.vocab_size, d_model});
-  return table;
-}
-
-std::unique_ptr<Model> build_bloom(const BloomConfig& c, ModelFiles files) {
-  const Weights& weights = files.weights;
-  const auto norm = [&](const std::string& name) {
-    return norm_part(weights, name, NormKind::layer, c.layer_norm_epsilon);
+std::unique_ptr<Model> build_bloom(const BloomConfig& c, WeightBuilder& w) {
+  const std::int64_t d = c.hidden_size;
+  const auto norm = [&](const std::string& name) { return w.layer_norm(name, d, c.layer_norm_epsilon); };
+  const auto summed = [&](const std::string& name, std::int64_t in) {
+    Linear part = w.linear(name, d, in);
+    if (!c.biased_sums) part.bias = {};
+    return part;
   };
-  const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
-  const auto summed = [&](const std::string& name) {
-    return c.biased_sums ? linear(name) : Linear{weights[name + ".weight"], {}};
-  };
+  const OutputMap output{"lm_head.weight", c.tie_word_embeddings, c.headless};
+  w.set_prefix("transformer.");
   DecoderParts parts;
-  parts.embeddings.tokens.table = weights["transformer.word_embeddings.weight"];
+  parts.embeddings.tokens.table =
+      w.embedding("transformer.word_embeddings.weight", c.vocab_size, d, {}, output);
   parts.embeddings.token_norm = norm("transformer.word_embeddings_layernorm");
   const auto alibi = std::make_shared<AlibiPositions>(alibi_slopes(c.n_head), true);
   for (std::int64_t i = 0; i < c.n_layer; ++i) {
-    const std::string file = bloom_layer(i);
-    const SelfAttention attention{
-        {.out = summed(file + "self_attention.dense"),
-         .heads = c.n_head,
-         .kv_heads = c.n_head,
-         .dropout = c.attention_dropout,
-         .bias = alibi,
-         .fused = qkv_by_head(linear(file + "self_attention.query_key_value"), c.hidden_size / c.n_head)}};
-    const FeedForward feed_forward{linear(file + "mlp.dense_h_to_4h"), summed(file + "mlp.dense_4h_to_h"),
-                                   Activation::gelu_tanh};
-    Layer layer{
-        {pre_norm("self_attn", norm(file + "input_layernorm"), attention, c.hidden_dropout),
-         pre_norm("feed_forward", norm(file + "post_attention_layernorm"), feed_forward, c.hidden_dropout)}};
+    const std::string file = "transformer.h." + std::to_string(i) + ".";
+    const Norm first = norm(file + "input_layernorm");
+    const Linear qkv = w.linear(file + "self_attention.query_key_value", 3 * d, d);
+    const SelfAttention attention{{.out = summed(file + "self_attention.dense", d),
+                                   .heads = c.n_head,
+                                   .kv_heads = c.n_head,
+                                   .dropout = c.attention_dropout,
+                                   .bias = alibi,
+                                   .fused = qkv_by_head(qkv, d / c.n_head)}};
+    const Norm second = norm(file + "post_attention_layernorm");
+    const FeedForward feed_forward{w.linear(file + "mlp.dense_h_to_4h", 4 * d, d),
+                                   summed(file + "mlp.dense_4h_to_h", 4 * d), Activation::gelu_tanh};
+    Layer layer{{pre_norm("self_attn", first, attention, c.hidden_dropout),
+                 pre_norm("feed_forward", second, feed_forward, c.hidden_dropout)}};
     if (c.apply_residual_connection_post_layernorm) {
       for (ResidualStep& step : layer.steps) std::swap(step.norm_input, step.sublayers[0].norm_before);
     }
     parts.stack.layers.push_back(std::move(layer));
   }
   parts.stack.final_norm = norm("transformer.ln_f");
-  parts.output.weight = weights.find("lm_head.weight");
-  return assemble_decoder(std::move(files), std::move(parts), {.takes_position_ids = false});
+  parts.output.weight = w.output(output, c.vocab_size, d);
+  return assemble_decoder(w.finish(), std::move(parts), {.takes_position_ids = false});
 }
 
 }  // namespace
 
-Family bloom_family() { return family<&BloomConfig::parse, bloom_table, build_bloom>({"bloom"}); }
+Family bloom_family() { return family<&BloomConfig::parse, build_bloom>({"bloom"}); }
 
 }  // namespace heed

@@ -8,23 +8,15 @@
 #include "heed/ops/activation.h"
 #include "heed/ops/elementwise.h"
 #include "models/config_fields.h"
-#include "models/encoder_heads.h"
 #include "models/families.h"
 #include "models/families/bert_common.h"
-#include "models/position_limit.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
 
-const std::string kDeberta = "deberta.", kDebertaPositions = "encoder.rel_embeddings.weight",
-                  kDebertaNorm = "encoder.LayerNorm";
 const BertLayerNames kDebertaNames{.query = "attention.self.query_proj",
                                    .key = "attention.self.key_proj",
                                    .value = "attention.self.value_proj"};
-const std::string kPositionKey = "attention.self.pos_key_proj",
-                  kPositionQuery = "attention.self.pos_query_proj";
-const std::string kConvolution = "encoder.conv.";
 
 struct DebertaConfig : EncoderConfig {
   DisentangledBuckets buckets = {};
@@ -103,8 +95,7 @@ EncoderHeads deberta_heads(const DebertaConfig& c) {
   const std::string lm = c.legacy ? "cls.predictions." : "lm_predictions.lm_head.";
   const std::string transform = lm + (c.legacy ? "transform." : "");
   return {
-      .prefix = kDeberta,
-      .words = kDeberta + "embeddings.word_embeddings.weight",
+      .prefix = "deberta.",
       .masked_lm = {.dense = transform + "dense",
                     .activation = c.activation,
                     .norm = transform + "LayerNorm",
@@ -122,61 +113,59 @@ EncoderHeads deberta_heads(const DebertaConfig& c) {
                  "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm"}};
 }
 
-TensorTable deberta_table(const DebertaConfig& c, const HasTensor&) {
-  TensorTable table;
-  const std::string prefix = body_prefix(c, kDeberta);
-  add_bert_body(table, c, prefix, false, kDebertaNames);
-  for (std::int64_t i = 0; i < c.layers && !c.shared; ++i) {
-    if (c.c2p) add_linear(table, bert_layer(prefix, i) + kPositionKey, c.d_model, c.d_model);
-    if (c.p2c) add_linear(table, bert_layer(prefix, i) + kPositionQuery, c.d_model, c.d_model);
+// Keys and queries of the positions of all layers come after the layers, and the positions after them.
+std::vector<DisentangledAttention> take_attention(const DebertaConfig& c, const BertBody& body,
+                                                  WeightBuilder& w) {
+  const auto positions = std::make_shared<DisentangledPositions>();
+  std::vector<DisentangledAttention> layers;
+  for (const BertLayer& layer : body.layers) {
+    const std::string file = body.layer_name(std::ssize(layers)) + "attention.self.";
+    const auto project = [&](const char* name, const Linear& content) {
+      return c.shared ? content : w.linear(file + name, c.d_model, c.d_model);
+    };
+    DisentangledAttention self{layer.attention, positions};
+    const double terms = 1.0 + c.c2p + c.p2c;
+    self.attention.scale = 1.0 / std::sqrt(terms * static_cast<double>(c.d_model / c.heads));
+    if (c.c2p) self.position_key = project("pos_key_proj", self.attention.k);
+    if (c.p2c) self.position_query = project("pos_query_proj", self.attention.q);
+    layers.push_back(std::move(self));
   }
-  table.rows.push_back({prefix + kDebertaPositions, {2 * c.buckets.span, c.d_model}, Init::embedding});
-  if (c.norms_positions) add_norm(table, prefix + kDebertaNorm, c.d_model);
-  if (c.convolution > 0) {
-    const std::string name = prefix + kConvolution;
-    table.rows.push_back({name + "conv.weight", {c.d_model, c.d_model, c.convolution}, Init::xavier});
-    table.rows.push_back({name + "conv.bias", {c.d_model}, Init::zeros});
-    add_norm(table, name + "LayerNorm", c.d_model);
-  }
-  add_head(table, c, deberta_heads(c));
-  return table;
+  positions->table = w.take({.name = body.prefix + "encoder.rel_embeddings.weight",
+                             .shape = {2 * c.buckets.span, c.d_model},
+                             .init = Init::embedding});
+  positions->buckets = c.buckets;
+  positions->dropout = c.dropout;
+  if (c.norms_positions)
+    positions->norm = w.layer_norm(body.prefix + "encoder.LayerNorm", c.d_model, c.norm_eps);
+  return layers;
 }
 
-std::unique_ptr<Model> build_deberta(const DebertaConfig& c, ModelFiles files) {
-  const Weights& weights = files.weights;
-  const std::string prefix = body_prefix(c, kDeberta);
-  DisentangledPositions positions{weights[prefix + kDebertaPositions], c.buckets, {}, c.dropout};
-  if (c.norms_positions)
-    positions.norm = norm_part(weights, prefix + kDebertaNorm, NormKind::layer, c.norm_eps);
-  const auto shared = std::make_shared<const DisentangledPositions>(std::move(positions));
-  const auto self = [&](MultiHeadAttention attention, const std::string& file) {
-    const double terms = 1.0 + c.c2p + c.p2c;
-    attention.scale = 1.0 / std::sqrt(terms * static_cast<double>(c.d_model / c.heads));
-    DisentangledAttention part{std::move(attention), shared};
-    if (c.c2p) part.position_key = c.shared ? part.attention.k : linear_part(weights, file + kPositionKey);
-    if (c.p2c)
-      part.position_query = c.shared ? part.attention.q : linear_part(weights, file + kPositionQuery);
-    return Part(std::move(part));
-  };
-  EncoderParts parts = bert_body(c, weights, prefix, kDebertaNames, self);
+ResidualStep take_convolution(const DebertaConfig& c, WeightBuilder& w, const std::string& file) {
+  const Conv1d convolution{
+      w.take({.name = file + "conv.weight", .shape = {c.d_model, c.d_model, c.convolution}}),
+      w.bias(file + "conv.bias", c.d_model), 1, c.convolution / 2};
+  ResidualStep step = post_norm("convolution", w.layer_norm(file + "LayerNorm", c.d_model, c.norm_eps),
+                                InputConvolution{convolution, c.convolution_activation, c.dropout});
+  step.clears_padding = true;
+  return step;
+}
+
+std::unique_ptr<Model> build_deberta(const DebertaConfig& c, WeightBuilder& w) {
+  const EncoderHeads heads = deberta_heads(c);
+  const BertBody body = take_bert_body(c, heads, w, kDebertaNames);
+  const std::vector<DisentangledAttention> attention = take_attention(c, body, w);
+  EncoderParts parts{.embeddings = body.embeddings};
+  for (std::size_t i = 0; i < attention.size(); ++i)
+    parts.stack.layers.push_back(body.layers[i].with(attention[i], c.dropout));
   parts.clears_padding = true;
-  if (c.convolution > 0) {
-    const std::string name = prefix + kConvolution;
-    Conv1d convolution{weights[name + "conv.weight"], weights[name + "conv.bias"], 1, c.convolution / 2};
-    ResidualStep step =
-        post_norm("convolution", norm_part(weights, name + "LayerNorm", NormKind::layer, c.norm_eps),
-                  InputConvolution{std::move(convolution), c.convolution_activation, c.dropout});
-    step.clears_padding = true;
-    parts.stack.layers.front().steps.push_back(std::move(step));
-  }
-  parts.head = head_parts(c, weights, deberta_heads(c));
-  return assemble_encoder(c, std::move(files), std::move(parts));
+  if (c.convolution > 0)
+    parts.stack.layers.front().steps.push_back(take_convolution(c, w, body.prefix + "encoder.conv."));
+  parts.head = take_head(c, heads, w);
+  return assemble_encoder(c, w.finish(), std::move(parts));
 }
 
 }  // namespace
 
-Family deberta_family() {
-  return family<parse_deberta, deberta_table, build_deberta>({"deberta-v2"}, {"DebertaV2"});
-}
+Family deberta_family() { return family<parse_deberta, build_deberta>({"deberta-v2"}, {"DebertaV2"}); }
 
 }  // namespace heed

@@ -1,23 +1,15 @@
-// DistilBERT: its config, its table of tensors and its heads.
+// DistilBERT: its config, its heads, and the model built from parts.
 #include "heed/nn/attention.h"
 #include "heed/nn/feed_forward.h"
-#include "heed/nn/positions.h"
 #include "models/config_fields.h"
-#include "models/encoder_heads.h"
 #include "models/families.h"
 #include "models/families/bert_common.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
 
-const std::string kDistilbert = "distilbert.";
-
-std::string distilbert_prefix(const EncoderConfig& c) { return body_prefix(c, kDistilbert); }
-
 EncoderHeads distilbert_heads(const EncoderConfig& c) {
-  return {.prefix = kDistilbert,
-          .words = kDistilbert + "embeddings.word_embeddings.weight",
+  return {.prefix = "distilbert.",
           .masked_lm = {.dense = "vocab_transform",
                         .activation = c.activation,
                         .norm = "vocab_layer_norm",
@@ -28,10 +20,6 @@ EncoderHeads distilbert_heads(const EncoderConfig& c) {
                        .output = "classifier"},
           .token = {.dropout = c.head_dropout, .output = "classifier"},
           .span = {.dropout = c.head_dropout, .output = "qa_outputs"}};
-}
-
-std::string distilbert_layer(const EncoderConfig& c, std::int64_t layer) {
-  return distilbert_prefix(c) + "transformer.layer." + std::to_string(layer) + ".";
 }
 
 EncoderConfig parse_distilbert(const Config& json) {
@@ -60,57 +48,37 @@ EncoderConfig parse_distilbert(const Config& json) {
   return c;
 }
 
-TensorTable distilbert_table(const EncoderConfig& c, const HasTensor&) {
-  TensorTable table;
-  add_bert_embeddings(table, c, distilbert_prefix(c));
-  if (c.sinusoidal) {
-    table.rows[1].fill = [](Tensor positions) {
-      positions.copy_from(
-          sinusoidal_table(positions.size(0), positions.size(1), SinusoidLayout::interleaved));
+std::unique_ptr<Model> build_distilbert(const EncoderConfig& c, WeightBuilder& w) {
+  const EncoderHeads heads = distilbert_heads(c);
+  const std::string prefix = begin_body(c, heads, w);
+  EncoderParts parts{.embeddings = take_bert_embeddings(c, heads, w, prefix)};
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const std::string file = prefix + "transformer.layer." + std::to_string(i) + ".";
+    const auto linear = [&](const char* name) {
+      return w.linear(file + "attention." + name, c.d_model, c.d_model);
     };
-  }
-  for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string layer = distilbert_layer(c, i);
-    for (const char* part : {"q_lin", "k_lin", "v_lin", "out_lin"})
-      add_linear(table, layer + "attention." + part, c.d_model, c.d_model);
-    add_norm(table, layer + "sa_layer_norm", c.d_model);
-    add_linear(table, layer + "ffn.lin1", c.d_ff, c.d_model);
-    add_linear(table, layer + "ffn.lin2", c.d_model, c.d_ff);
-    add_norm(table, layer + "output_layer_norm", c.d_model);
-  }
-  add_head(table, c, distilbert_heads(c));
-  return table;
-}
-
-std::unique_ptr<Model> build_distilbert(const EncoderConfig& c, ModelFiles files) {
-  const Weights& weights = files.weights;
-  EncoderParts parts{.embeddings = bert_embeddings(c, weights, distilbert_prefix(c))};
-  const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
-  const auto norm = [&](const std::string& name) {
-    return norm_part(weights, name, NormKind::layer, c.norm_eps);
-  };
-  for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string file = distilbert_layer(c, i), self = file + "attention.";
-    const SelfAttention attention{{.q = linear(self + "q_lin"),
-                                   .k = linear(self + "k_lin"),
-                                   .v = linear(self + "v_lin"),
-                                   .out = linear(self + "out_lin"),
+    const SelfAttention attention{{.q = linear("q_lin"),
+                                   .k = linear("k_lin"),
+                                   .v = linear("v_lin"),
+                                   .out = linear("out_lin"),
                                    .heads = c.heads,
                                    .kv_heads = c.heads,
                                    .dropout = c.attention_dropout}};
-    const FeedForward feed_forward{linear(file + "ffn.lin1"), linear(file + "ffn.lin2"), c.activation};
-    parts.stack.layers.push_back(
-        {{post_norm("self_attn", norm(file + "sa_layer_norm"), attention),
-          post_norm("feed_forward", norm(file + "output_layer_norm"), feed_forward, c.dropout)}});
+    const Norm attention_norm = w.layer_norm(file + "sa_layer_norm", c.d_model, c.norm_eps);
+    const FeedForward feed_forward{w.linear(file + "ffn.lin1", c.d_ff, c.d_model),
+                                   w.linear(file + "ffn.lin2", c.d_model, c.d_ff), c.activation};
+    const Norm output_norm = w.layer_norm(file + "output_layer_norm", c.d_model, c.norm_eps);
+    parts.stack.layers.push_back({{post_norm("self_attn", attention_norm, attention),
+                                   post_norm("feed_forward", output_norm, feed_forward, c.dropout)}});
   }
-  parts.head = head_parts(c, weights, distilbert_heads(c));
-  return assemble_encoder(c, std::move(files), std::move(parts));
+  parts.head = take_head(c, heads, w);
+  return assemble_encoder(c, w.finish(), std::move(parts));
 }
 
 }  // namespace
 
 Family distilbert_family() {
-  return family<parse_distilbert, distilbert_table, build_distilbert>({"distilbert"}, {"DistilBert"});
+  return family<parse_distilbert, build_distilbert>({"distilbert"}, {"DistilBert"});
 }
 
 }  // namespace heed

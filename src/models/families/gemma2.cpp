@@ -1,5 +1,5 @@
 // The Gemma 2 family (Gemma Team 2024, "Gemma 2: improving open language models at a practical size"): capped
-// scores and logits, and a window in every other layer. Table and parts are those of llama_common.h.
+// scores and logits, and a window in every other layer. Its parts are those of llama_common.h.
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/gemma_common.h"
@@ -23,6 +23,6 @@ LlamaConfig parse_gemma2(const Config& json) {
 
 }  // namespace
 
-Family gemma2_family() { return family<parse_gemma2, llama_table, build_llama>({"gemma2"}); }
+Family gemma2_family() { return family<parse_gemma2, build_llama>({"gemma2"}); }
 
 }  // namespace heed

@@ -1,5 +1,5 @@
 // The text models of the Gemma 3 family (Gemma Team 2025, "Gemma 3 technical report"): several layers with a
-// window to one without, each kind with its own rotary positions, and norms of queries and keys. Table and
+// window to one without, each kind with its own rotary positions, and norms of queries and keys. Its
 // parts are those of llama_common.h.
 #include "models/config_fields.h"
 #include "models/families.h"
@@ -32,6 +32,6 @@ LlamaConfig parse_gemma3(const Config& json) {
 
 }  // namespace
 
-Family gemma3_family() { return family<parse_gemma3, llama_table, build_llama>({"gemma3_text", "gemma3"}); }
+Family gemma3_family() { return family<parse_gemma3, build_llama>({"gemma3_text", "gemma3"}); }
 
 }  // namespace heed

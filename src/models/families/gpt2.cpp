@@ -1,4 +1,4 @@
-// The GPT-2 family: its config, its table of tensors, and the model built from parts.
+// The GPT-2 family: its config, and the model built from parts.
 #include <cmath>
 
 #include "heed/nn/attention.h"
@@ -7,7 +7,6 @@
 #include "models/config_fields.h"
 #include "models/decoder.h"
 #include "models/families.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -51,81 +50,57 @@ Gpt2Config Gpt2Config::parse(const Config& json) {
   return c;
 }
 
-std::string gpt2_layer(std::int64_t i) { return "transformer.h." + std::to_string(i) + "."; }
-
-// Conv1D keeps its matrix as [in, out].
-void add_conv1d(TensorTable& table, const std::string& name, std::int64_t in, std::int64_t out,
-                double deviation = 0) {
-  table.rows.push_back({name + ".weight", {in, out}, Init::xavier});
-  table.rows.back().deviation = deviation;
-  table.rows.back().map = MapKind::transposed;
-  table.rows.push_back({name + ".bias", {out}, Init::zeros});
-}
-
-TensorTable gpt2_table(const Gpt2Config& c, const HasTensor&) {
-  TensorTable table;
+std::unique_ptr<Model> build_gpt2(const Gpt2Config& c, WeightBuilder& w) {
+  const auto norm = [&](const std::string& name) {
+    return w.layer_norm(name, c.n_embd, c.layer_norm_epsilon);
+  };
+  // Conv1D keeps its matrix as [in, out].
+  const auto conv1d = [&](const std::string& name, std::int64_t in, std::int64_t out, double init_std = 0) {
+    return Linear{w.take({.name = name + ".weight",
+                          .shape = {in, out},
+                          .init_std = init_std,
+                          .target = AdapterTarget::linear_in_out}),
+                  w.bias(name + ".bias", out), WeightLayout::in_out};
+  };
   // Radford et al. 2019: what adds to the residual stream is scaled by the number of its additions.
   const double residual = c.initializer_range / std::sqrt(2.0 * static_cast<double>(c.n_layer));
-  add_embedding(table, "transformer.wte.weight", c.vocab_size, c.n_embd);
-  if (c.tie_word_embeddings) table.rows.back().tied.push_back("lm_head.weight");
-  table.rows.push_back({"transformer.wpe.weight", {c.n_positions, c.n_embd}, Init::embedding});
-  for (std::int64_t i = 0; i < c.n_layer; ++i) {
-    const std::string layer = gpt2_layer(i);
-    add_norm(table, layer + "ln_1", c.n_embd);
-    add_conv1d(table, layer + "attn.c_attn", c.n_embd, 3 * c.n_embd);
-    add_conv1d(table, layer + "attn.c_proj", c.n_embd, c.n_embd, residual);
-    add_norm(table, layer + "ln_2", c.n_embd);
-    add_conv1d(table, layer + "mlp.c_fc", c.n_embd, c.n_inner);
-    add_conv1d(table, layer + "mlp.c_proj", c.n_inner, c.n_embd, residual);
-    table.ignored_names.push_back(layer + "attn.bias");  // the causal mask, in early files
-    table.ignored_names.push_back(layer + "attn.masked_bias");
-  }
-  add_norm(table, "transformer.ln_f", c.n_embd);
-  if (!c.tie_word_embeddings) add_output(table, c.headless, "lm_head.weight", {c.vocab_size, c.n_embd});
-  table.prefix = "transformer.";
-  return table;
-}
-
-std::unique_ptr<Model> build_gpt2(const Gpt2Config& c, ModelFiles files) {
-  const Weights& weights = files.weights;
-  const auto norm = [&](const std::string& name) {
-    return norm_part(weights, name, NormKind::layer, c.layer_norm_epsilon);
-  };
-  const auto conv1d = [&](const std::string& name) {
-    Linear part = linear_part(weights, name);
-    part.layout = WeightLayout::in_out;
-    return part;
-  };
-  const std::int64_t head_dim = c.n_embd / c.n_head;
+  const OutputMap output{"lm_head.weight", c.tie_word_embeddings, c.headless};
+  const std::int64_t d = c.n_embd, head_dim = d / c.n_head;
+  w.set_prefix("transformer.");
   DecoderParts parts;
-  parts.embeddings.tokens.table = weights["transformer.wte.weight"];
-  parts.embeddings.positions = AdditivePositions(weights["transformer.wpe.weight"]);
+  parts.embeddings.tokens.table = w.embedding("transformer.wte.weight", c.vocab_size, d, {}, output);
+  parts.embeddings.positions = AdditivePositions(
+      w.take({.name = "transformer.wpe.weight", .shape = {c.n_positions, d}, .init = Init::embedding}));
   parts.embeddings.dropout = c.embd_pdrop;
   for (std::int64_t i = 0; i < c.n_layer; ++i) {
-    const std::string file = gpt2_layer(i);
+    const std::string file = "transformer.h." + std::to_string(i) + ".";
     double scale = c.scale_attn_weights ? 1.0 / std::sqrt(static_cast<double>(head_dim)) : 1.0;
     if (c.scale_attn_by_inverse_layer_idx) scale /= static_cast<double>(i + 1);
-    const SelfAttention attention{
-        {.out = conv1d(file + "attn.c_proj"),
-         .heads = c.n_head,
-         .kv_heads = c.n_head,
-         .dropout = c.attn_pdrop,
-         .scale = scale,
-         .fused = qkv_by_kind(conv1d(file + "attn.c_attn"), c.n_head, c.n_head, head_dim)}};
-    const FeedForward feed_forward{conv1d(file + "mlp.c_fc"), conv1d(file + "mlp.c_proj"),
+    const Norm first = norm(file + "ln_1");
+    const Linear qkv = conv1d(file + "attn.c_attn", d, 3 * d);
+    const SelfAttention attention{{.out = conv1d(file + "attn.c_proj", d, d, residual),
+                                   .heads = c.n_head,
+                                   .kv_heads = c.n_head,
+                                   .dropout = c.attn_pdrop,
+                                   .scale = scale,
+                                   .fused = qkv_by_kind(qkv, c.n_head, c.n_head, head_dim)}};
+    const Norm second = norm(file + "ln_2");
+    const FeedForward feed_forward{conv1d(file + "mlp.c_fc", d, c.n_inner),
+                                   conv1d(file + "mlp.c_proj", c.n_inner, d, residual),
                                    activation_named(c.activation_function)};
-    parts.stack.layers.push_back(
-        {{pre_norm("self_attn", norm(file + "ln_1"), attention, c.resid_pdrop),
-          pre_norm("feed_forward", norm(file + "ln_2"), feed_forward, c.resid_pdrop)}});
+    parts.stack.layers.push_back({{pre_norm("self_attn", first, attention, c.resid_pdrop),
+                                   pre_norm("feed_forward", second, feed_forward, c.resid_pdrop)}});
+    w.ignore(file + "attn.bias");  // the causal mask, in early files
+    w.ignore(file + "attn.masked_bias");
   }
   parts.stack.final_norm = norm("transformer.ln_f");
-  parts.output.weight = weights.find("lm_head.weight");
-  return assemble_decoder(std::move(files), std::move(parts),
+  parts.output.weight = w.output(output, c.vocab_size, d);
+  return assemble_decoder(w.finish(), std::move(parts),
                           {.max_positions = c.n_positions, .trained_positions = c.n_positions});
 }
 
 }  // namespace
 
-Family gpt2_family() { return family<&Gpt2Config::parse, gpt2_table, build_gpt2>({"gpt2"}); }
+Family gpt2_family() { return family<&Gpt2Config::parse, build_gpt2>({"gpt2"}); }
 
 }  // namespace heed

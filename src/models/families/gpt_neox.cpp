@@ -1,4 +1,4 @@
-// The GPT-NeoX family: its config, its table of tensors, and the model built from parts.
+// The GPT-NeoX family: its config, and the model built from parts.
 #include "heed/nn/attention.h"
 #include "heed/nn/feed_forward.h"
 #include "heed/ops/activation.h"
@@ -6,7 +6,6 @@
 #include "models/decoder.h"
 #include "models/families.h"
 #include "models/families/rope_config.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -48,70 +47,47 @@ NeoxConfig NeoxConfig::parse(const Config& json) {
   return c;
 }
 
-std::string neox_layer(std::int64_t i) { return "gpt_neox.layers." + std::to_string(i) + "."; }
-
-TensorTable neox_table(const NeoxConfig& c, const HasTensor&) {
-  TensorTable table;
-  table.prefix = "gpt_neox.";
-  add_embedding(table, "gpt_neox.embed_in.weight", c.vocab_size, c.hidden_size);
-  if (c.tie_word_embeddings) table.rows.back().tied.push_back("embed_out.weight");
-  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
-    const std::string layer = neox_layer(i);
-    add_norm(table, layer + "input_layernorm", c.hidden_size);
-    add_norm(table, layer + "post_attention_layernorm", c.hidden_size);
-    add_linear(table, layer + "attention.query_key_value", 3 * c.hidden_size, c.hidden_size,
-               c.attention_bias);
-    add_linear(table, layer + "attention.dense", c.hidden_size, c.hidden_size, c.attention_bias);
-    add_linear(table, layer + "mlp.dense_h_to_4h", c.intermediate_size, c.hidden_size);
-    add_linear(table, layer + "mlp.dense_4h_to_h", c.hidden_size, c.intermediate_size);
-    for (const char* buffer : {"bias", "masked_bias", "rotary_emb.inv_freq"})  // in early files
-      table.ignored_names.push_back(layer + "attention." + buffer);
-  }
-  add_norm(table, "gpt_neox.final_layer_norm", c.hidden_size);
-  if (!c.tie_word_embeddings)
-    add_output(table, c.headless, "embed_out.weight", {c.vocab_size, c.hidden_size});
-  return table;
-}
-
-std::unique_ptr<Model> build_neox(const NeoxConfig& c, ModelFiles files) {
-  const Weights& weights = files.weights;
-  const auto norm = [&](const std::string& name) {
-    return norm_part(weights, name, NormKind::layer, c.layer_norm_eps);
-  };
-  const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
+std::unique_ptr<Model> build_neox(const NeoxConfig& c, WeightBuilder& w) {
+  const std::int64_t d = c.hidden_size, heads = c.num_attention_heads;
+  const auto norm = [&](const std::string& name) { return w.layer_norm(name, d, c.layer_norm_eps); };
+  const OutputMap output{"embed_out.weight", c.tie_word_embeddings, c.headless};
+  w.set_prefix("gpt_neox.");
   DecoderParts parts;
-  parts.embeddings.tokens.table = weights["gpt_neox.embed_in.weight"];
+  parts.embeddings.tokens.table = w.embedding("gpt_neox.embed_in.weight", c.vocab_size, d, {}, output);
   parts.embeddings.dropout = c.hidden_dropout;
   const auto rotary = c.rotary.dim > 0 ? std::make_shared<RotaryPositions>(c.rotary) : nullptr;
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
-    const std::string file = neox_layer(i);
-    const SelfAttention attention{{.out = linear(file + "attention.dense"),
-                                   .heads = c.num_attention_heads,
-                                   .kv_heads = c.num_attention_heads,
+    const std::string file = "gpt_neox.layers." + std::to_string(i) + ".";
+    const Norm first = norm(file + "input_layernorm"), second = norm(file + "post_attention_layernorm");
+    const Linear qkv = w.linear(file + "attention.query_key_value", 3 * d, d, c.attention_bias);
+    const SelfAttention attention{{.out = w.linear(file + "attention.dense", d, d, c.attention_bias),
+                                   .heads = heads,
+                                   .kv_heads = heads,
                                    .dropout = c.attention_dropout,
                                    .rotary = rotary,
-                                   .fused = qkv_by_head(linear(file + "attention.query_key_value"),
-                                                        c.hidden_size / c.num_attention_heads)}};
-    const FeedForward feed_forward{linear(file + "mlp.dense_h_to_4h"), linear(file + "mlp.dense_4h_to_h"),
+                                   .fused = qkv_by_head(qkv, d / heads)}};
+    const FeedForward feed_forward{w.linear(file + "mlp.dense_h_to_4h", c.intermediate_size, d),
+                                   w.linear(file + "mlp.dense_4h_to_h", d, c.intermediate_size),
                                    activation_named(c.hidden_act)};
-    Layer layer{
-        {pre_norm("self_attn", norm(file + "input_layernorm"), attention, c.hidden_dropout),
-         pre_norm("feed_forward", norm(file + "post_attention_layernorm"), feed_forward, c.hidden_dropout)}};
+    Layer layer{{pre_norm("self_attn", first, attention, c.hidden_dropout),
+                 pre_norm("feed_forward", second, feed_forward, c.hidden_dropout)}};
     if (c.use_parallel_residual) {
       layer.steps[0].sublayers.push_back(std::move(layer.steps[1].sublayers[0]));
       layer.steps.pop_back();
     }
     parts.stack.layers.push_back(std::move(layer));
+    for (const char* buffer : {"bias", "masked_bias", "rotary_emb.inv_freq"})  // in early files
+      w.ignore(file + "attention." + buffer);
   }
   parts.stack.final_norm = norm("gpt_neox.final_layer_norm");
-  parts.output.weight = weights.find("embed_out.weight");
+  parts.output.weight = w.output(output, c.vocab_size, d);
   return assemble_decoder(
-      std::move(files), std::move(parts),
+      w.finish(), std::move(parts),
       {.trained_positions = c.max_position_embeddings, .rows_are_independent = !follows_length(c.rotary)});
 }
 
 }  // namespace
 
-Family gpt_neox_family() { return family<&NeoxConfig::parse, neox_table, build_neox>({"gpt_neox"}); }
+Family gpt_neox_family() { return family<&NeoxConfig::parse, build_neox>({"gpt_neox"}); }
 
 }  // namespace heed

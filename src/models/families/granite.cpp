@@ -1,5 +1,5 @@
 // The Granite family (Granite Team, IBM 2024, "Granite 3.0 language models"): LLaMA with four multipliers, as
-// in maximal update parametrization (Yang et al. 2021). Table and parts are those of llama_common.h.
+// in maximal update parametrization (Yang et al. 2021). Its parts are those of llama_common.h.
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/llama_common.h"
@@ -24,6 +24,6 @@ LlamaConfig parse_granite(const Config& json) {
 
 }  // namespace
 
-Family granite_family() { return family<parse_granite, llama_table, build_llama>({"granite"}); }
+Family granite_family() { return family<parse_granite, build_llama>({"granite"}); }
 
 }  // namespace heed

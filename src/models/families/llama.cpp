@@ -1,4 +1,4 @@
-// The LLaMA family: its config; table and parts are those of llama_common.h.
+// The LLaMA family: its config; the parts are those of llama_common.h.
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/llama_common.h"
@@ -19,6 +19,6 @@ LlamaConfig parse_llama(const Config& json) {
 
 }  // namespace
 
-Family llama_family() { return family<parse_llama, llama_table, build_llama>({"llama"}); }
+Family llama_family() { return family<parse_llama, build_llama>({"llama"}); }
 
 }  // namespace heed

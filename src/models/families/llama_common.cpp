@@ -1,149 +1,149 @@
-// The table and the parts of LLaMA and its descendants.
+// The settings and the parts of LLaMA and its descendants.
 #include "models/families/llama_common.h"
 
 #include "heed/nn/attention.h"
 #include "heed/ops/activation.h"
 #include "models/config_fields.h"
 #include "models/families/rope_config.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
 
-std::string llama_layer(std::int64_t i) { return "model.layers." + std::to_string(i) + "."; }
+constexpr std::int64_t kMostExperts = 65536;  // of all layers: each has tensors before a file is looked at
 
-// The norms before and after a sublayer; an empty name: there is none.
-struct NormNames {
-  std::string before, after;
-};
-NormNames attention_norms(const LlamaConfig& c) {
-  return {c.norm_before ? "input_layernorm" : "", c.norm_after ? "post_attention_layernorm" : ""};
-}
-// Without norms after the sublayers, the one before the feed-forward has the name of the place it is in.
-NormNames feed_forward_norms(const LlamaConfig& c) {
-  if (!c.norm_after) return {"post_attention_layernorm", ""};
-  return {c.norm_before ? "pre_feedforward_layernorm" : "", "post_feedforward_layernorm"};
-}
-
-void add_llama_feed_forward(TensorTable& table, const std::string& layer, const LlamaConfig& c,
-                            std::int64_t i) {
-  if (c.experts.in_layer(i)) return add_experts(table, layer, c.d_model, c.experts);
-  if (c.fused_projections) {
-    add_linear(table, layer + "mlp.gate_up_proj", 2 * c.d_ff, c.d_model, c.mlp_bias);
-  } else {
-    add_linear(table, layer + "mlp.gate_proj", c.d_ff, c.d_model, c.mlp_bias);
-    add_linear(table, layer + "mlp.up_proj", c.d_ff, c.d_model, c.mlp_bias);
+Experts experts_part(const LlamaConfig& c, WeightBuilder& w, const std::string& layer) {
+  const ExpertsConfig& e = c.experts;
+  const auto linear = [&](const std::string& name, std::int64_t out, std::int64_t in) {
+    return w.linear(layer + e.block + name, out, in, false);
+  };
+  Experts part{.router = linear(".gate", e.count, c.d_model),
+               .experts = {},
+               .chosen = e.chosen,
+               .normalise = e.normalise};
+  for (std::int64_t i = 0; i < e.count; ++i) {
+    const std::string expert = ".experts." + std::to_string(i) + ".";
+    const Linear gate = linear(expert + e.gate, e.d_ff, c.d_model);
+    part.experts.push_back({.up = linear(expert + e.up, e.d_ff, c.d_model),
+                            .down = linear(expert + e.down, c.d_model, e.d_ff),
+                            .activation = activation_named(c.activation),
+                            .gate = gate});
   }
-  add_linear(table, layer + "mlp.down_proj", c.d_model, c.d_ff, c.mlp_bias);
+  return part;
 }
 
-Part llama_feed_forward(const LlamaConfig& c, const Weights& weights, std::int64_t i) {
-  const Activation activation = activation_named(c.activation);
-  if (c.experts.in_layer(i)) return experts_part(weights, llama_layer(i), activation, c.experts);
-  const std::string file = llama_layer(i) + "mlp.";
-  FeedForward part{.up = linear_part(weights, file + (c.fused_projections ? "gate_up_proj" : "up_proj")),
-                   .down = linear_part(weights, file + "down_proj"),
-                   .activation = activation,
-                   .fused_gate = c.fused_projections};
-  if (!c.fused_projections) part.gate = linear_part(weights, file + "gate_proj");
+Part llama_feed_forward(const LlamaConfig& c, WeightBuilder& w, const std::string& layer, std::int64_t i) {
+  if (c.experts.in_layer(i)) return experts_part(c, w, layer);
+  const auto linear = [&](const char* name, std::int64_t out, std::int64_t in) {
+    return w.linear(layer + "mlp." + name, out, in, c.mlp_bias);
+  };
+  FeedForward part;
+  if (c.fused_projections) {
+    part.up = linear("gate_up_proj", 2 * c.d_ff, c.d_model);
+  } else {
+    part.gate = linear("gate_proj", c.d_ff, c.d_model);
+    part.up = linear("up_proj", c.d_ff, c.d_model);
+  }
+  part.down = linear("down_proj", c.d_model, c.d_ff);
+  part.activation = activation_named(c.activation);
+  part.fused_gate = c.fused_projections;
   return part;
+}
+
+Norm llama_norm(const LlamaConfig& c, WeightBuilder& w, const std::string& name, std::int64_t dim) {
+  return w.rms_norm(name, dim, c.norm_eps, c.norm_offset);
+}
+
+MultiHeadAttention llama_attention(const LlamaConfig& c, WeightBuilder& w, const std::string& file) {
+  const std::int64_t d_query = c.heads * c.head_dim, d_key = c.kv_heads * c.head_dim;
+  MultiHeadAttention part{.heads = c.heads,
+                          .kv_heads = c.kv_heads,
+                          .dropout = c.attention_dropout,
+                          .scale = c.attention_scale,
+                          .score_cap = c.score_cap};
+  const auto linear = [&](const char* name, std::int64_t out) {
+    return w.linear(file + name, out, c.d_model, c.qkv_bias);
+  };
+  if (c.fused_projections) {
+    part.fused = qkv_by_kind(linear("qkv_proj", d_query + 2 * d_key), c.heads, c.kv_heads, c.head_dim);
+  } else {
+    part.q = linear("q_proj", d_query);
+    part.k = linear("k_proj", d_key);
+    part.v = linear("v_proj", d_key);
+  }
+  part.out = w.linear(file + "o_proj", c.d_model, d_query, c.out_bias);
+  if (c.qk_norm) {
+    part.q_norm = llama_norm(c, w, file + "q_norm", c.qk_norm_joins_heads ? d_query : c.head_dim);
+    part.k_norm = llama_norm(c, w, file + "k_norm", c.qk_norm_joins_heads ? d_key : c.head_dim);
+  }
+  w.ignore(file + "rotary_emb.inv_freq");  // in early files
+  return part;
+}
+
+// A sublayer with its norms before and after it; an empty name: there is none.
+ResidualStep llama_step(const LlamaConfig& c, WeightBuilder& w, const char* name, Part part,
+                        const std::string& before, const std::string& after) {
+  Sublayer sublayer{
+      .name = name, .part = std::move(part), .multiplier = c.residual_scale, .dropout = c.dropout};
+  if (!before.empty()) sublayer.norm_before = llama_norm(c, w, before, c.d_model);
+  if (!after.empty()) sublayer.norm_after = llama_norm(c, w, after, c.d_model);
+  return {.sublayers = {std::move(sublayer)}};
 }
 
 }  // namespace
 
-TensorTable llama_table(const LlamaConfig& c, const HasTensor&) {
-  TensorTable table;
-  const auto add_rms_norm = [&](const std::string& name, std::int64_t dim) {
-    add_norm(table, name, dim, false, c.norm_offset == 0 ? Init::ones : Init::zeros);
-  };
-  table.prefix = "model.";
-  add_embedding(table, "model.embed_tokens.weight", c.vocab_size, c.d_model, c.padding);
-  if (c.tied) table.rows.back().tied.push_back("lm_head.weight");
-  for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string layer = llama_layer(i), attention = layer + "self_attn.";
-    if (c.fused_projections) {
-      add_linear(table, attention + "qkv_proj", (c.heads + 2 * c.kv_heads) * c.head_dim, c.d_model,
-                 c.qkv_bias);
-    } else {
-      add_linear(table, attention + "q_proj", c.heads * c.head_dim, c.d_model, c.qkv_bias);
-      add_linear(table, attention + "k_proj", c.kv_heads * c.head_dim, c.d_model, c.qkv_bias);
-      add_linear(table, attention + "v_proj", c.kv_heads * c.head_dim, c.d_model, c.qkv_bias);
-    }
-    add_linear(table, attention + "o_proj", c.d_model, c.heads * c.head_dim, c.out_bias);
-    if (c.qk_norm) {
-      add_rms_norm(attention + "q_norm", c.qk_norm_joins_heads ? c.heads * c.head_dim : c.head_dim);
-      add_rms_norm(attention + "k_norm", c.qk_norm_joins_heads ? c.kv_heads * c.head_dim : c.head_dim);
-    }
-    add_llama_feed_forward(table, layer, c, i);
-    for (const NormNames& names : {attention_norms(c), feed_forward_norms(c)}) {
-      if (!names.before.empty()) add_rms_norm(layer + names.before, c.d_model);
-      if (!names.after.empty()) add_rms_norm(layer + names.after, c.d_model);
-    }
-    table.ignored_names.push_back(attention + "rotary_emb.inv_freq");  // in early files
-  }
-  add_rms_norm("model.norm", c.d_model);
-  if (!c.tied) add_output(table, c.headless, "lm_head.weight", {c.vocab_size, c.d_model});
-  return table;
-}
-
-std::unique_ptr<Model> build_llama(const LlamaConfig& c, ModelFiles files) {
-  const Weights& weights = files.weights;
-  const auto norm = [&](const std::string& name) {
-    Norm part = norm_part(weights, name, NormKind::rms, c.norm_eps);
-    part.offset = c.norm_offset;
-    return part;
-  };
-  const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
+std::unique_ptr<Model> build_llama(const LlamaConfig& c, WeightBuilder& w) {
+  const OutputMap output{"lm_head.weight", c.tied, c.headless};
+  w.set_prefix("model.");
   DecoderParts parts;
-  parts.embeddings.tokens = {weights["model.embed_tokens.weight"], c.embedding_scale, c.padding};
+  parts.embeddings.tokens = {
+      w.embedding("model.embed_tokens.weight", c.vocab_size, c.d_model, c.padding, output), c.embedding_scale,
+      c.padding};
   const auto rotary = c.rotary.dim > 0 ? std::make_shared<RotaryPositions>(c.rotary) : nullptr;
   const auto window_rotary = c.window_rotary ? std::make_shared<RotaryPositions>(*c.window_rotary) : rotary;
   for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string file = llama_layer(i);
+    const std::string file = "model.layers." + std::to_string(i) + ".";
     const auto place = static_cast<std::size_t>(i);
-    const auto step = [&](const char* name, Part part, const NormNames& names) {
-      Sublayer sublayer{
-          .name = name, .part = std::move(part), .multiplier = c.residual_scale, .dropout = c.dropout};
-      if (!names.before.empty()) sublayer.norm_before = norm(file + names.before);
-      if (!names.after.empty()) sublayer.norm_after = norm(file + names.after);
-      return ResidualStep{.sublayers = {std::move(sublayer)}};
-    };
-    SelfAttention attention{{.out = linear(file + "self_attn.o_proj"),
-                             .heads = c.heads,
-                             .kv_heads = c.kv_heads,
-                             .dropout = c.attention_dropout,
-                             .rotary = c.windows[place] > 0 ? window_rotary : rotary,
-                             .scale = c.attention_scale,
-                             .score_cap = c.score_cap,
-                             .window = c.windows[place]}};
-    if (c.fused_projections) {
-      attention.attention.fused =
-          qkv_by_kind(linear(file + "self_attn.qkv_proj"), c.heads, c.kv_heads, c.head_dim);
-    } else {
-      attention.attention.q = linear(file + "self_attn.q_proj");
-      attention.attention.k = linear(file + "self_attn.k_proj");
-      attention.attention.v = linear(file + "self_attn.v_proj");
-    }
-    if (!c.unrotated.empty() && c.unrotated[place]) attention.attention.rotary = nullptr;
-    if (c.qk_norm) {
-      attention.attention.q_norm = norm(file + "self_attn.q_norm");
-      attention.attention.k_norm = norm(file + "self_attn.k_norm");
-    }
+    const auto norm = [&](bool exists, const char* name) { return exists ? file + name : std::string(); };
+    SelfAttention self{llama_attention(c, w, file + "self_attn.")};
+    self.attention.window = c.windows[place];
+    self.attention.rotary = c.windows[place] > 0 ? window_rotary : rotary;
+    if (!c.unrotated.empty() && c.unrotated[place]) self.attention.rotary = nullptr;
+    const Part feed_forward = llama_feed_forward(c, w, file, i);
+    const ResidualStep first = llama_step(c, w, "self_attn", self, norm(c.norm_before, "input_layernorm"),
+                                          norm(c.norm_after, "post_attention_layernorm"));
+    // Without norms after the sublayers, the one before the feed-forward is named after the attention.
+    const char* before = c.norm_after ? "pre_feedforward_layernorm" : "post_attention_layernorm";
     parts.stack.layers.push_back(
-        {{step("self_attn", attention, attention_norms(c)),
-          step("feed_forward", llama_feed_forward(c, weights, i), feed_forward_norms(c))}});
+        {{first, llama_step(c, w, "feed_forward", feed_forward, norm(c.norm_before || !c.norm_after, before),
+                            norm(c.norm_after, "post_feedforward_layernorm"))}});
   }
-  parts.stack.final_norm = norm("model.norm");
+  parts.stack.final_norm = llama_norm(c, w, "model.norm", c.d_model);
   parts.output_scale = c.logit_scale;
   parts.logit_cap = c.logit_cap;
-  parts.output.weight = weights.find("lm_head.weight");
+  parts.output.weight = w.output(output, c.vocab_size, c.d_model);
   parts.recompute_beyond = c.recompute_beyond;
   if (c.experts.loss_coefficient)
     parts.load_balance = {c.experts.chosen, *c.experts.loss_coefficient, c.padding};
-  return assemble_decoder(std::move(files), std::move(parts),
+  return assemble_decoder(w.finish(), std::move(parts),
                           {.trained_positions = c.positions,
                            .rows_are_independent = !follows_length(c.rotary) &&
                                                    !(c.window_rotary && follows_length(*c.window_rotary))});
+}
+
+ExpertsConfig ExpertsConfig::parse(const Config& json, std::int64_t layers, std::int64_t count_default,
+                                   std::int64_t chosen_default) {
+  ExpertsConfig c;
+  const char* count = common_or_own(json, "num_local_experts", "num_experts");  // transformers 5, and before
+  c.count = json.positive_integer(count, count_default);
+  if (c.count > kMostExperts / layers)
+    json.fail(count, "at most " + std::to_string(kMostExperts) + " experts in all layers");
+  c.chosen = json.positive_integer("num_experts_per_tok", chosen_default);
+  if (c.chosen > c.count)
+    json.fail("num_experts_per_tok", "at most the " + std::to_string(c.count) + " experts there are");
+  const double coefficient = json.number("router_aux_loss_coef", 0.001);
+  if (json.boolean("output_router_logits", false)) c.loss_coefficient = coefficient;
+  c.layers.assign(static_cast<std::size_t>(layers), true);
+  return c;
 }
 
 LlamaConfig LlamaConfig::parse(const Config& json, std::int64_t kv_heads_default) {

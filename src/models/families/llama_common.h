@@ -1,6 +1,6 @@
 // What LLaMA and the families after it share: RMS norms before attention and a gated feed-forward, rotary
-// positions, grouped heads, the names of their tensors. A family reads its config into a LlamaConfig; table
-// and parts follow from it.
+// positions, grouped heads, the names of their tensors. A family reads its config into a LlamaConfig, from
+// which its parts follow.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,27 @@
 #include <string>
 #include <vector>
 
+#include "heed/io/json.h"
+#include "heed/nn/experts.h"
 #include "heed/nn/rotary.h"
 #include "models/decoder.h"
-#include "models/families/experts_common.h"
 
 namespace heed {
+
+/// The mixtures of experts in the families that have them.
+struct ExpertsConfig {
+  std::int64_t count = 0, chosen = 0, d_ff = 0;
+  bool normalise = true;
+  std::string block = "mlp";                                           // the name of the block in a layer
+  std::string gate = "gate_proj", up = "up_proj", down = "down_proj";  // those of an expert's matrices
+  std::vector<bool> layers;                // which of them have experts; empty: none
+  std::optional<double> loss_coefficient;  // of the load-balancing loss, if it is part of the loss
+
+  bool in_layer(std::int64_t i) const { return !layers.empty() && layers[static_cast<std::size_t>(i)]; }
+  /// The keys that all families with experts have. All layers have them.
+  static ExpertsConfig parse(const Config& json, std::int64_t layers, std::int64_t count_default,
+                             std::int64_t chosen_default);
+};
 
 struct LlamaConfig {
   std::int64_t vocab_size = 0, d_model = 0, d_ff = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
@@ -45,7 +61,6 @@ struct LlamaConfig {
   void set_windows(const Config& json, std::int64_t window, std::vector<bool> slides);
 };
 
-TensorTable llama_table(const LlamaConfig& config, const HasTensor& has);
-std::unique_ptr<Model> build_llama(const LlamaConfig& config, ModelFiles files);
+std::unique_ptr<Model> build_llama(const LlamaConfig& config, WeightBuilder& w);
 
 }  // namespace heed

@@ -3,7 +3,6 @@
 #include "heed/ops/shape.h"
 #include "models/families.h"
 #include "models/families/bart_common.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -16,20 +15,6 @@ BartConfig parse_m2m100(const Config& json) {
   return c;
 }
 
-TensorTable m2m100_table(const BartConfig& c, const HasTensor&) {
-  TensorTable table;
-  table.prefix = "model.";
-  add_shared_embedding(table, c);
-  add_bart_layers(table, c.layers);
-  for (const char* stack : {"model.encoder.", "model.decoder."}) {
-    const std::string name = stack;
-    add_norm(table, name + "layer_norm", c.layers.d_model);
-    for (const char* computed : {"embed_positions.weight", "embed_positions.weights"})
-      table.ignored_names.push_back(name + computed);
-  }
-  return table;
-}
-
 // Zeros for padding, then the positions from the padding id + 1 on.
 Tensor position_rows(const BartConfig& c) {
   const Tensor table = Tensor::zeros({c.max_positions + 1, c.layers.d_model});
@@ -38,17 +23,22 @@ Tensor position_rows(const BartConfig& c) {
   return table;
 }
 
-std::unique_ptr<Model> build_m2m100(const BartConfig& c, ModelFiles files) {
-  const AdditivePositions positions(position_rows(c), 1);
-  return build_bart_model(c, std::move(files),
-                          [&](const Weights&, const std::string&, InputEmbeddings& embeddings) {
-                            embeddings.positions = positions;
-                            embeddings.unpositioned = c.pad;
-                          });
+std::unique_ptr<Model> build_m2m100(const BartConfig& c, WeightBuilder& w) {
+  EncoderDecoderParts parts = take_bart_embeddings(c, w);
+  take_bart_layers(parts, c.layers, w);
+  for (auto& [name, embeddings, stack] : stacks_of(parts)) {
+    stack.final_norm = w.layer_norm(name + "layer_norm", c.layers.d_model, kBartNormEps);
+    w.ignore(name + "embed_positions.weight");
+    w.ignore(name + "embed_positions.weights");
+    embeddings.unpositioned = c.pad;
+  }
+  ModelFiles files = w.finish();
+  parts.source.positions = parts.decoder.embeddings.positions = AdditivePositions(position_rows(c), 1);
+  return assemble_bart(c, std::move(files), std::move(parts));
 }
 
 }  // namespace
 
-Family m2m100_family() { return family<parse_m2m100, m2m100_table, build_m2m100>({"m2m_100"}); }
+Family m2m100_family() { return family<parse_m2m100, build_m2m100>({"m2m_100"}); }
 
 }  // namespace heed

@@ -1,12 +1,10 @@
-// The Marian family: its config, its table of tensors, and the model built from parts.
+// The Marian family: its config, and the model built from parts.
 #include <algorithm>
 #include <cmath>
 
-#include "heed/ops/shape.h"
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/bart_common.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -22,38 +20,36 @@ struct MarianConfig {
   static MarianConfig parse(const Config& json);
 };
 
-bool one_table(const MarianConfig& c) { return c.share_encoder_decoder_embeddings && c.tie_word_embeddings; }
-
 // One table for everything when embeddings are shared and tied. Where they are not tied, transformers keeps
 // encoder, decoder and output apart even if they are called shared; older files then hold the shared one
 // only.
-void add_embeddings(TensorTable& table, const MarianConfig& c) {
-  const std::string shared = "model.shared.weight", encoder = "model.encoder.embed_tokens.weight";
-  const std::string decoder = "model.decoder.embed_tokens.weight", output = "lm_head.weight";
-  if (one_table(c)) {
-    add_embedding(table, shared, c.vocab_size, c.layers.d_model, c.pad_token_id);
-    table.rows.back().tied = {encoder, decoder, output};
-    table.rows.back().map = MapKind::none;
-    return;
+EncoderDecoderParts take_embeddings(const MarianConfig& c, WeightBuilder& w) {
+  const std::string shared = "model.shared.weight", source = "model.encoder.embed_tokens.weight",
+                    target = "model.decoder.embed_tokens.weight";
+  const OutputMap output{"lm_head.weight", c.tie_word_embeddings};
+  const bool one_table = c.share_encoder_decoder_embeddings && output.tied;
+  const auto take = [&](const std::string& name, std::int64_t count, std::vector<std::string> tied) {
+    TensorRow row{.name = name,
+                  .shape = {count, c.layers.d_model},
+                  .init = Init::embedding,
+                  .tied = std::move(tied),
+                  .target = one_table ? AdapterTarget::none : AdapterTarget::token_table,
+                  .padding = c.pad_token_id};
+    if (c.share_encoder_decoder_embeddings && !one_table) row.aliases = {shared};
+    w.take(std::move(row));
+  };
+  if (one_table) {
+    take(shared, c.vocab_size, {source, target, output.name});
+  } else {
+    take(source, c.vocab_size, {});
+    take(target, c.decoder_vocab_size, output.tied ? std::vector{output.name} : std::vector<std::string>());
   }
-  const std::vector<std::string> aliases =
-      c.share_encoder_decoder_embeddings ? std::vector<std::string>{shared} : std::vector<std::string>{};
-  add_embedding(table, encoder, c.vocab_size, c.layers.d_model, c.pad_token_id);
-  table.rows.back().aliases = aliases;
-  add_embedding(table, decoder, c.decoder_vocab_size, c.layers.d_model, c.pad_token_id);
-  table.rows.back().aliases = aliases;
-  if (c.tie_word_embeddings) table.rows.back().tied.push_back(output);
-  if (!c.tie_word_embeddings) add_output(table, false, output, {c.decoder_vocab_size, c.layers.d_model});
-}
-
-TensorTable marian_table(const MarianConfig& c, const HasTensor&) {
-  TensorTable table;
-  table.prefix = "model.";
-  add_embeddings(table, c);
-  add_bart_layers(table, c.layers);
-  add_logits_bias(table, c.decoder_vocab_size);
-  table.ignored_names = {"model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"};
-  return table;
+  const double scale = c.scale_embedding ? std::sqrt(static_cast<double>(c.layers.d_model)) : 1.0;
+  EncoderDecoderParts parts;
+  parts.source = {.tokens = {w[source], scale, c.pad_token_id}, .dropout = c.layers.dropout};
+  parts.decoder.embeddings = {.tokens = {w[target], scale, c.pad_token_id}, .dropout = c.layers.dropout};
+  parts.decoder.output.weight = w.output(output, c.decoder_vocab_size, c.layers.d_model);
+  return parts;
 }
 
 std::string generation_json(const MarianConfig& c) {
@@ -93,23 +89,17 @@ MarianConfig MarianConfig::parse(const Config& json) {
   return c;
 }
 
-std::unique_ptr<Model> build_marian(const MarianConfig& c, ModelFiles files) {
+std::unique_ptr<Model> build_marian(const MarianConfig& c, WeightBuilder& w) {
+  w.set_prefix("model.");
+  EncoderDecoderParts parts = take_embeddings(c, w);
+  take_bart_layers(parts, c.layers, w);
+  parts.decoder.output.bias = take_logits_bias(w, c.decoder_vocab_size);
+  w.ignore("model.encoder.embed_positions.weight");
+  w.ignore("model.decoder.embed_positions.weight");
+  ModelFiles files = w.finish();
   if (files.generation.empty()) files.generation = generation_json(c);
-  const Weights& weights = files.weights;
-  const double scale = c.scale_embedding ? std::sqrt(static_cast<double>(c.layers.d_model)) : 1.0;
-  const AdditivePositions positions(
+  parts.source.positions = parts.decoder.embeddings.positions = AdditivePositions(
       sinusoidal_table(c.max_position_embeddings, c.layers.d_model, SinusoidLayout::halves));
-  const auto embeddings = [&](const std::string& stack) -> InputEmbeddings {
-    return {.tokens = {weights[stack + "embed_tokens.weight"], scale, c.pad_token_id},
-            .positions = positions,
-            .dropout = c.layers.dropout};
-  };
-  EncoderDecoderParts parts;
-  parts.source = embeddings("model.encoder.");
-  parts.decoder.embeddings = embeddings("model.decoder.");
-  build_bart_layers(parts, c.layers, weights);
-  parts.decoder.output = {weights["lm_head.weight"],
-                          reshape(weights["final_logits_bias"], {c.decoder_vocab_size})};
   return assemble_encoder_decoder(std::move(files), std::move(parts),
                                   {.vocab_size = c.decoder_vocab_size,
                                    .pad_id = c.pad_token_id,
@@ -121,7 +111,7 @@ std::unique_ptr<Model> build_marian(const MarianConfig& c, ModelFiles files) {
 }  // namespace
 
 Family marian_family() {
-  Family marian = family<&MarianConfig::parse, marian_table, build_marian>({"marian"});
+  Family marian = family<&MarianConfig::parse, build_marian>({"marian"});
   marian.initializer_range = 0;  // Glorot and Bengio 2010, as the Marian toolkit does
   return marian;
 }

@@ -1,4 +1,4 @@
-// The Mistral family: its config; table and parts are those of llama_common.h.
+// The Mistral family: its config; the parts are those of llama_common.h.
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/llama_common.h"
@@ -19,6 +19,6 @@ LlamaConfig parse_mistral(const Config& json) {
 
 }  // namespace
 
-Family mistral_family() { return family<parse_mistral, llama_table, build_llama>({"mistral"}); }
+Family mistral_family() { return family<parse_mistral, build_llama>({"mistral"}); }
 
 }  // namespace heed

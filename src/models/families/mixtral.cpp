@@ -1,5 +1,5 @@
 // The Mixtral family (Jiang et al. 2024, "Mixtral of experts"): Mistral with a mixture of experts in every
-// layer. Table and parts are those of llama_common.h.
+// layer. Its parts are those of llama_common.h.
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/llama_common.h"
@@ -28,6 +28,6 @@ LlamaConfig parse_mixtral(const Config& json) {
 
 }  // namespace
 
-Family mixtral_family() { return family<parse_mixtral, llama_table, build_llama>({"mixtral"}); }
+Family mixtral_family() { return family<parse_mixtral, build_llama>({"mixtral"}); }
 
 }  // namespace heed

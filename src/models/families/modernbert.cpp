@@ -4,15 +4,12 @@
 #include "heed/nn/feed_forward.h"
 #include "heed/nn/rotary.h"
 #include "models/config_fields.h"
-#include "models/encoder_heads.h"
+#include "models/encoder.h"
 #include "models/families.h"
 #include "models/families/rope_config.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
-
-const std::string kModernBert = "model.", kModernBertWords = "embeddings.tok_embeddings.weight";
 
 struct ModernBertConfig : EncoderConfig {
   std::vector<bool> is_local = {};  // per layer; else attention is global
@@ -76,7 +73,7 @@ ModernBertConfig parse_modernbert(const Config& json) {
 
 EncoderHeads modernbert_heads(const ModernBertConfig& c) {
   HeadMaps maps{0.0, "head.dense", c.head_activation, "head.norm", c.head_dropout, "classifier"};
-  EncoderHeads heads{.prefix = kModernBert, .words = kModernBert + kModernBertWords};
+  EncoderHeads heads{.prefix = "model."};
   heads.sequence = heads.token = heads.span = maps;
   maps.output = "decoder";
   maps.dropout = 0.0;
@@ -87,64 +84,52 @@ EncoderHeads modernbert_heads(const ModernBertConfig& c) {
   return heads;
 }
 
-TensorTable modernbert_table(const ModernBertConfig& c, const HasTensor&) {
-  TensorTable table;
-  const std::string prefix = body_prefix(c, kModernBert);
-  add_embedding(table, prefix + kModernBertWords, c.vocab_size, c.d_model);  // padding's row is as random
-  add_norm(table, prefix + "embeddings.norm", c.d_model, c.norm_bias);
-  for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string layer = prefix + "layers." + std::to_string(i) + ".";
-    if (i > 0) add_norm(table, layer + "attn_norm", c.d_model, c.norm_bias);
-    add_linear(table, layer + "attn.Wqkv", 3 * c.d_model, c.d_model, c.attention_bias);
-    add_linear(table, layer + "attn.Wo", c.d_model, c.d_model, c.attention_bias);
-    add_norm(table, layer + "mlp_norm", c.d_model, c.norm_bias);
-    add_linear(table, layer + "mlp.Wi", 2 * c.d_ff, c.d_model, c.mlp_bias);
-    add_linear(table, layer + "mlp.Wo", c.d_model, c.d_ff, c.mlp_bias);
-  }
-  add_norm(table, prefix + "final_norm", c.d_model, c.norm_bias);
-  add_head(table, c, modernbert_heads(c));
-  return table;
-}
-
-std::unique_ptr<Model> build_modernbert(const ModernBertConfig& c, ModelFiles files) {
-  const Weights& weights = files.weights;
-  const std::string prefix = body_prefix(c, kModernBert);
-  const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
-  const auto norm = [&](const std::string& n) { return norm_part(weights, n, NormKind::layer, c.norm_eps); };
+std::unique_ptr<Model> build_modernbert(const ModernBertConfig& c, WeightBuilder& w) {
+  const EncoderHeads heads = modernbert_heads(c);
+  const std::string prefix = begin_body(c, heads, w);
+  const auto norm = [&](const std::string& name) {
+    return w.layer_norm(name, c.d_model, c.norm_eps, c.norm_bias);
+  };
   const auto global = std::make_shared<RotaryPositions>(c.global_rotary);
   const auto local = std::make_shared<RotaryPositions>(c.local_rotary);
   EncoderParts parts;
-  parts.embeddings.tokens = {weights[prefix + kModernBertWords], 1.0, c.padding};
+  // The row of padding is as random as the others.
+  parts.embeddings.tokens = {w.embedding(prefix + "embeddings.tok_embeddings.weight", c.vocab_size, c.d_model,
+                                         {}, vocabulary_output(c, heads)),
+                             1.0, c.padding};
   parts.embeddings.norm = norm(prefix + "embeddings.norm");
   parts.embeddings.dropout = c.dropout;
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const std::string file = prefix + "layers." + std::to_string(i) + ".";
     const bool near = c.is_local[static_cast<std::size_t>(i)];
-    const SelfAttention attention{
-        {.out = linear(file + "attn.Wo"),
-         .heads = c.heads,
-         .kv_heads = c.heads,
-         .dropout = c.attention_dropout,
-         .rotary = near ? local : global,
-         .window = near ? c.reach + 1 : 0,
-         .fused = qkv_by_kind(linear(file + "attn.Wqkv"), c.heads, c.heads, c.d_model / c.heads)}};
-    FeedForward feed_forward{linear(file + "mlp.Wi"), linear(file + "mlp.Wo"), c.activation};
+    std::optional<Norm> first;
+    if (i > 0) first = norm(file + "attn_norm");
+    const Linear qkv = w.linear(file + "attn.Wqkv", 3 * c.d_model, c.d_model, c.attention_bias);
+    const SelfAttention attention{{.out = w.linear(file + "attn.Wo", c.d_model, c.d_model, c.attention_bias),
+                                   .heads = c.heads,
+                                   .kv_heads = c.heads,
+                                   .dropout = c.attention_dropout,
+                                   .rotary = near ? local : global,
+                                   .window = near ? c.reach + 1 : 0,
+                                   .fused = qkv_by_kind(qkv, c.heads, c.heads, c.d_model / c.heads)}};
+    const Norm second = norm(file + "mlp_norm");
+    FeedForward feed_forward{w.linear(file + "mlp.Wi", 2 * c.d_ff, c.d_model, c.mlp_bias),
+                             w.linear(file + "mlp.Wo", c.d_model, c.d_ff, c.mlp_bias), c.activation};
     feed_forward.dropout = c.mlp_dropout;
     feed_forward.fused_gate = true;
-    Sublayer first{.name = "self_attn", .part = attention, .dropout = c.attention_dropout};
-    if (i > 0) first.norm_before = norm(file + "attn_norm");
-    parts.stack.layers.push_back(
-        {{{.sublayers = {first}}, pre_norm("feed_forward", norm(file + "mlp_norm"), feed_forward)}});
+    const Sublayer self{
+        .name = "self_attn", .norm_before = first, .part = attention, .dropout = c.attention_dropout};
+    parts.stack.layers.push_back({{{.sublayers = {self}}, pre_norm("feed_forward", second, feed_forward)}});
   }
   parts.stack.final_norm = norm(prefix + "final_norm");
-  parts.head = head_parts(c, weights, modernbert_heads(c));
-  return assemble_encoder(c, std::move(files), std::move(parts));
+  parts.head = take_head(c, heads, w);
+  return assemble_encoder(c, w.finish(), std::move(parts));
 }
 
 }  // namespace
 
 Family modernbert_family() {
-  return family<parse_modernbert, modernbert_table, build_modernbert>({"modernbert"}, {"ModernBert"});
+  return family<parse_modernbert, build_modernbert>({"modernbert"}, {"ModernBert"});
 }
 
 }  // namespace heed

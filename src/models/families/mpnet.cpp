@@ -1,14 +1,12 @@
 // MPNet (Song et al. 2020): BERT's layers, RoBERTa's positions and heads, and a table of relative position
 // biases that all layers share.
 #include "models/config_fields.h"
-#include "models/encoder_heads.h"
 #include "models/families.h"
 #include "models/families/bert_common.h"
 
 namespace heed {
 namespace {
 
-const std::string kMpnet = "mpnet.", kMpnetBias = "encoder.relative_attention_bias.weight";
 const BertLayerNames kMpnetNames{.query = "attention.attn.q",
                                  .key = "attention.attn.k",
                                  .value = "attention.attn.v",
@@ -32,31 +30,24 @@ MpnetConfig parse_mpnet(const Config& json) {
   return c;
 }
 
-TensorTable mpnet_table(const MpnetConfig& c, const HasTensor& has) {
-  TensorTable table;
-  const std::string prefix = body_prefix(c, kMpnet);
-  const bool pooler = has("pooler.dense.weight") || has("mpnet.pooler.dense.weight");
-  add_bert_body(table, c, prefix, c.head == EncoderHead::none && pooler, kMpnetNames);
-  table.rows.push_back({prefix + kMpnetBias, {c.bias_rows, c.heads}, Init::embedding});
-  add_head(table, c, roberta_heads(c, kMpnet));
-  return table;
-}
-
-std::unique_ptr<Model> build_mpnet(const MpnetConfig& c, ModelFiles files) {
-  const std::string prefix = body_prefix(c, kMpnet);
-  const auto bias = std::make_shared<RelativePositions>(files.weights[prefix + kMpnetBias], kMpnetBuckets);
-  EncoderParts parts =
-      bert_body(c, files.weights, prefix, kMpnetNames, [&](MultiHeadAttention attention, const std::string&) {
-        attention.bias = bias;
-        return Part(SelfAttention{std::move(attention)});
-      });
-  embed_positions_from_padding(c, files.weights, prefix, parts.embeddings);
-  parts.head = head_parts(c, files.weights, roberta_heads(c, kMpnet));
-  return assemble_encoder(c, std::move(files), std::move(parts));
+std::unique_ptr<Model> build_mpnet(const MpnetConfig& c, WeightBuilder& w) {
+  const EncoderHeads heads = roberta_heads(c, "mpnet.");
+  BertBody body = take_bert_body(c, heads, w, kMpnetNames);
+  std::optional<Linear> pooler = take_pooler(c, w, "pooler.dense");
+  const auto bias = std::make_shared<RelativePositions>(
+      w.take({.name = body.prefix + "encoder.relative_attention_bias.weight",
+              .shape = {c.bias_rows, c.heads},
+              .init = Init::embedding}),
+      kMpnetBuckets);
+  for (BertLayer& layer : body.layers) layer.attention.bias = bias;
+  EncoderParts parts = bert_parts(c, body);
+  parts.pooler = std::move(pooler);
+  parts.head = take_head(c, heads, w);
+  return assemble_encoder(c, w.finish(), std::move(parts));
 }
 
 }  // namespace
 
-Family mpnet_family() { return family<parse_mpnet, mpnet_table, build_mpnet>({"mpnet"}, {"MPNet"}); }
+Family mpnet_family() { return family<parse_mpnet, build_mpnet>({"mpnet"}, {"MPNet"}); }
 
 }  // namespace heed

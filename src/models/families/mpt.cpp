@@ -1,4 +1,4 @@
-// The MPT family: its config, its table of tensors, and the model built from parts.
+// The MPT family: its config, and the model built from parts.
 #include <cmath>
 
 #include "heed/nn/attention.h"
@@ -6,7 +6,6 @@
 #include "models/config_fields.h"
 #include "models/decoder.h"
 #include "models/families.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -63,60 +62,44 @@ MptConfig MptConfig::parse(const Config& json) {
   return c;
 }
 
-std::string mpt_layer(std::int64_t i) { return "transformer.blocks." + std::to_string(i) + "."; }
-
-TensorTable mpt_table(const MptConfig& c, const HasTensor&) {
-  TensorTable table;
-  table.prefix = "transformer.";
-  add_embedding(table, "transformer.wte.weight", c.vocab_size, c.d_model);
-  if (c.tie_word_embeddings) table.rows.back().tied.push_back("lm_head.weight");
-  for (std::int64_t i = 0; i < c.n_layers; ++i) {
-    const std::string layer = mpt_layer(i);
-    add_norm(table, layer + "norm_1", c.d_model, false);
-    add_linear(table, layer + "attn.Wqkv", 3 * c.d_model, c.d_model, false);
-    add_linear(table, layer + "attn.out_proj", c.d_model, c.d_model, false);
-    add_norm(table, layer + "norm_2", c.d_model, false);
-    add_linear(table, layer + "ffn.up_proj", 4 * c.d_model, c.d_model, false);
-    add_linear(table, layer + "ffn.down_proj", c.d_model, 4 * c.d_model, false);
-  }
-  add_norm(table, "transformer.norm_f", c.d_model, false);
-  if (!c.tie_word_embeddings) add_output(table, c.headless, "lm_head.weight", {c.vocab_size, c.d_model});
-  return table;
-}
-
-std::unique_ptr<Model> build_mpt(const MptConfig& c, ModelFiles files) {
-  const Weights& weights = files.weights;
+std::unique_ptr<Model> build_mpt(const MptConfig& c, WeightBuilder& w) {
+  const std::int64_t d = c.d_model;
   const auto norm = [&](const std::string& name) {
-    return norm_part(weights, name, NormKind::layer, c.layer_norm_epsilon);
+    return w.layer_norm(name, d, c.layer_norm_epsilon, false);
   };
-  const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
+  const auto linear = [&](const std::string& name, std::int64_t out, std::int64_t in) {
+    return w.linear(name, out, in, false);
+  };
+  const OutputMap output{"lm_head.weight", c.tie_word_embeddings, c.headless};
+  w.set_prefix("transformer.");
   DecoderParts parts;
-  parts.embeddings.tokens.table = weights["transformer.wte.weight"];
+  parts.embeddings.tokens.table = w.embedding("transformer.wte.weight", c.vocab_size, d, {}, output);
   const auto alibi = std::make_shared<AlibiPositions>(alibi_slopes(c.n_heads, kAlibiBiasMax));
   for (std::int64_t i = 0; i < c.n_layers; ++i) {
-    const std::string file = mpt_layer(i);
-    FusedQkv qkv = qkv_by_kind(linear(file + "attn.Wqkv"), c.n_heads, c.n_heads, c.d_model / c.n_heads);
+    const std::string file = "transformer.blocks." + std::to_string(i) + ".";
+    const Norm first = norm(file + "norm_1");
+    FusedQkv qkv = qkv_by_kind(linear(file + "attn.Wqkv", 3 * d, d), c.n_heads, c.n_heads, d / c.n_heads);
     qkv.clip = c.clip_qkv;
-    const SelfAttention attention{{.out = linear(file + "attn.out_proj"),
+    const SelfAttention attention{{.out = linear(file + "attn.out_proj", d, d),
                                    .heads = c.n_heads,
                                    .kv_heads = c.n_heads,
                                    .dropout = c.attn_pdrop,
                                    .bias = alibi,
                                    .scale = c.softmax_scale,
                                    .fused = qkv}};
-    const FeedForward feed_forward{linear(file + "ffn.up_proj"), linear(file + "ffn.down_proj"),
-                                   Activation::gelu};
-    parts.stack.layers.push_back(
-        {{pre_norm("self_attn", norm(file + "norm_1"), attention, c.attn_pdrop),
-          pre_norm("feed_forward", norm(file + "norm_2"), feed_forward, c.attn_pdrop)}});
+    const Norm second = norm(file + "norm_2");
+    const FeedForward feed_forward{linear(file + "ffn.up_proj", 4 * d, d),
+                                   linear(file + "ffn.down_proj", d, 4 * d), Activation::gelu};
+    parts.stack.layers.push_back({{pre_norm("self_attn", first, attention, c.attn_pdrop),
+                                   pre_norm("feed_forward", second, feed_forward, c.attn_pdrop)}});
   }
   parts.stack.final_norm = norm("transformer.norm_f");
-  parts.output.weight = weights.find("lm_head.weight");
-  return assemble_decoder(std::move(files), std::move(parts), {.takes_position_ids = false});
+  parts.output.weight = w.output(output, c.vocab_size, d);
+  return assemble_decoder(w.finish(), std::move(parts), {.takes_position_ids = false});
 }
 
 }  // namespace
 
-Family mpt_family() { return family<&MptConfig::parse, mpt_table, build_mpt>({"mpt"}); }
+Family mpt_family() { return family<&MptConfig::parse, build_mpt>({"mpt"}); }
 
 }  // namespace heed

@@ -1,5 +1,5 @@
 // The OLMo 2 family (OLMo Team 2025, "2 OLMo 2 Furious"): LLaMA with norms after attention and feed-forward
-// instead of before them, and norms of queries and keys over all heads together. Table and parts are those of
+// instead of before them, and norms of queries and keys over all heads together. Its parts are those of
 // llama_common.h.
 #include "models/config_fields.h"
 #include "models/families.h"
@@ -25,6 +25,6 @@ LlamaConfig parse_olmo2(const Config& json) {
 
 }  // namespace
 
-Family olmo2_family() { return family<parse_olmo2, llama_table, build_llama>({"olmo2"}); }
+Family olmo2_family() { return family<parse_olmo2, build_llama>({"olmo2"}); }
 
 }  // namespace heed

@@ -3,7 +3,6 @@
 // rest is in bart_common.h.
 #include "models/families.h"
 #include "models/families/bart_common.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -19,32 +18,23 @@ void fill_positions(const Tensor& table) {
   table.copy_from(sinusoidal_table(table.size(0), table.size(1), SinusoidLayout::halves));
 }
 
-TensorTable pegasus_table(const BartConfig& c, const HasTensor&) {
-  TensorTable table;
-  table.prefix = "model.";
-  add_shared_embedding(table, c);
-  add_bart_layers(table, c.layers);
-  for (const char* stack : {"model.encoder.", "model.decoder."}) {
-    const std::string name = stack;
-    TensorRow positions{name + "embed_positions.weight", {c.max_positions, c.layers.d_model}};
-    positions.trained = positions.required = false;
-    positions.fill = fill_positions;
-    table.rows.push_back(positions);
-    add_norm(table, name + "layer_norm", c.layers.d_model);
+std::unique_ptr<Model> build_pegasus(const BartConfig& c, WeightBuilder& w) {
+  EncoderDecoderParts parts = take_bart_embeddings(c, w);
+  take_bart_layers(parts, c.layers, w);
+  for (auto& [name, embeddings, stack] : stacks_of(parts)) {
+    embeddings.positions = AdditivePositions(w.take({.name = name + "embed_positions.weight",
+                                                     .shape = {c.max_positions, c.layers.d_model},
+                                                     .trained = false,
+                                                     .required = false,
+                                                     .fill = fill_positions}));
+    stack.final_norm = w.layer_norm(name + "layer_norm", c.layers.d_model, kBartNormEps);
   }
-  add_logits_bias(table, c.vocab_size);
-  return table;
-}
-
-std::unique_ptr<Model> build_pegasus(const BartConfig& c, ModelFiles files) {
-  return build_bart_model(
-      c, std::move(files), [](const Weights& weights, const std::string& stack, InputEmbeddings& embeddings) {
-        embeddings.positions = AdditivePositions(weights[stack + "embed_positions.weight"]);
-      });
+  parts.decoder.output.bias = take_logits_bias(w, c.vocab_size);
+  return assemble_bart(c, w.finish(), std::move(parts));
 }
 
 }  // namespace
 
-Family pegasus_family() { return family<parse_pegasus, pegasus_table, build_pegasus>({"pegasus"}); }
+Family pegasus_family() { return family<parse_pegasus, build_pegasus>({"pegasus"}); }
 
 }  // namespace heed

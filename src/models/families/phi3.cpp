@@ -1,5 +1,5 @@
 // The Phi-3 family (Abdin et al. 2024, "Phi-3 technical report"; Phi-3.5 and Phi-4 as well): its config;
-// table and parts are those of llama_common.h, with fused projections.
+// the parts are those of llama_common.h, with fused projections.
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/llama_common.h"
@@ -28,6 +28,6 @@ LlamaConfig parse_phi3(const Config& json) {
 
 }  // namespace
 
-Family phi3_family() { return family<parse_phi3, llama_table, build_llama>({"phi3"}); }
+Family phi3_family() { return family<parse_phi3, build_llama>({"phi3"}); }
 
 }  // namespace heed

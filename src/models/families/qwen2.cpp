@@ -1,4 +1,4 @@
-// The Qwen2 family: its config; table and parts are those of llama_common.h.
+// The Qwen2 family: its config; the parts are those of llama_common.h.
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/llama_common.h"
@@ -19,6 +19,6 @@ LlamaConfig parse_qwen2(const Config& json) {
 
 }  // namespace
 
-Family qwen2_family() { return family<parse_qwen2, llama_table, build_llama>({"qwen2"}); }
+Family qwen2_family() { return family<parse_qwen2, build_llama>({"qwen2"}); }
 
 }  // namespace heed

@@ -22,6 +22,6 @@ LlamaConfig parse_qwen3(const Config& json) {
 
 }  // namespace
 
-Family qwen3_family() { return family<parse_qwen3, llama_table, build_llama>({"qwen3"}); }
+Family qwen3_family() { return family<parse_qwen3, build_llama>({"qwen3"}); }
 
 }  // namespace heed

@@ -1,5 +1,5 @@
 // The mixtures of experts of the Qwen3 family (Yang et al. 2025, "Qwen3 technical report"): experts in the
-// layers that the config names, a dense feed-forward in the others. Table and parts are those of
+// layers that the config names, a dense feed-forward in the others. Its parts are those of
 // llama_common.h.
 #include "models/config_fields.h"
 #include "models/families.h"
@@ -39,6 +39,6 @@ LlamaConfig parse_qwen3_moe(const Config& json) {
 
 }  // namespace
 
-Family qwen3_moe_family() { return family<parse_qwen3_moe, llama_table, build_llama>({"qwen3_moe"}); }
+Family qwen3_moe_family() { return family<parse_qwen3_moe, build_llama>({"qwen3_moe"}); }
 
 }  // namespace heed

@@ -1,12 +1,11 @@
-// heed's own family of recurrent encoder-decoders: its config, its table of tensors, and the model built from
-// parts. Tensors have the names and shapes of torch.nn.LSTM and torch.nn.GRU, as `encoder.rnn` and
-// `decoder.rnn`. No other tool knows the model_type.
+// heed's own family of recurrent encoder-decoders: its config, and the model built from parts. Tensors have
+// the names and shapes of torch.nn.LSTM and torch.nn.GRU, as `encoder.rnn` and `decoder.rnn`. No other tool
+// knows the model_type.
 #include "models/families/recurrent_common.h"
 
 #include "heed/ops/shape.h"
 #include "models/config_fields.h"
 #include "models/families.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -87,98 +86,83 @@ RecurrentConfig RecurrentConfig::parse(const Config& json) {
   return c;
 }
 
-std::string layer_suffix(std::int64_t layer, bool backward) {
-  return "_l" + std::to_string(layer) + (backward ? "_reverse" : "");
-}
+class RecurrentBuilder {
+ public:
+  RecurrentBuilder(const RecurrentConfig& config, WeightBuilder& w) : c_(config), w_(w) {}
 
-TensorTable recurrent_table(const RecurrentConfig& c, const HasTensor&) {
-  TensorTable table;
-  const auto add = [&](const std::string& name, const Shape& shape) {
-    table.rows.push_back({.name = name, .shape = shape, .init = Init::uniform, .range = c.initializer_range});
-  };
-  const auto add_layer = [&](const std::string& rnn, const std::string& end, std::int64_t in,
-                             std::int64_t hidden) {
-    const std::int64_t out = gates_of(c.cell) * hidden;
-    add(rnn + "weight_ih" + end, {out, in});
-    add(rnn + "weight_hh" + end, {out, hidden});
-    add(rnn + "bias_ih" + end, {out});
-    add(rnn + "bias_hh" + end, {out});
-  };
-  const std::string source = "encoder.embed_tokens.weight", target = "decoder.embed_tokens.weight";
-  add(source, {c.vocab_size, c.embedding_size});
-  if (c.shared) {
-    table.rows.back().tied.push_back(target);
-  } else {
-    add(target, {c.vocab_size, c.embedding_size});
+  const Weight& take(const std::string& name, const Shape& shape, std::vector<std::string> tied = {}) const {
+    return w_.take({.name = name,
+                    .shape = shape,
+                    .init = Init::uniform,
+                    .tied = std::move(tied),
+                    .range = c_.initializer_range});
   }
-  if (c.tied) table.rows.back().tied.emplace_back("output.weight");
-  for (std::int64_t i = 0; i < c.encoder_layers; ++i) {
-    for (const bool backward : {false, true}) {
-      if (backward && !c.bidirectional) continue;
-      add_layer("encoder.rnn.", layer_suffix(i, backward), i == 0 ? c.embedding_size : c.hidden_size,
-                c.direction_size());
+  // The layer whose names begin with `rnn` and end with `end`.
+  RecurrentLayer layer(const std::string& rnn, const std::string& end, std::int64_t in,
+                       std::int64_t hidden) const {
+    const std::int64_t out = gates_of(c_.cell) * hidden;
+    return {c_.cell, take(rnn + "weight_ih" + end, {out, in}), take(rnn + "weight_hh" + end, {out, hidden}),
+            take(rnn + "bias_ih" + end, {out}), take(rnn + "bias_hh" + end, {out})};
+  }
+  SourceAttention attention() const {
+    const bool general = c_.attention == RecurrentAttention::general;
+    SourceAttention made{general ? AlignmentScore::general : AlignmentScore::dot, {}, {}, {}};
+    if (c_.is_additive()) {
+      made.score = AlignmentScore::additive;
+      made.query.weight = take("decoder.attention.query.weight", {c_.attention_size, c_.hidden_size});
+      made.v = take("decoder.attention.v", {1, c_.attention_size});
     }
+    if (c_.is_additive() || general)
+      made.key.weight = take("decoder.attention.key.weight",
+                             {c_.is_additive() ? c_.attention_size : c_.hidden_size, c_.hidden_size});
+    return made;
+  }
+
+ private:
+  const RecurrentConfig& c_;
+  WeightBuilder& w_;
+};
+
+std::unique_ptr<Model> build_recurrent(const RecurrentConfig& c, WeightBuilder& w) {
+  const RecurrentBuilder build(c, w);
+  const std::string source = "encoder.embed_tokens.weight", target = "decoder.embed_tokens.weight";
+  const Shape table{c.vocab_size, c.embedding_size};
+  const std::string output = "output.weight";
+  std::vector<std::string> tied;
+  if (c.tied) tied.push_back(output);
+  if (c.shared) tied.insert(tied.begin(), target);
+  build.take(source, table, c.shared ? tied : std::vector<std::string>());
+  if (!c.shared) build.take(target, table, tied);
+  RecurrentParts parts;
+  parts.encoder.tokens = {w[source], 1.0, c.pad};
+  parts.decoder.tokens = {w[target], 1.0, c.pad};
+  parts.encoder.dropout = parts.decoder.dropout = c.dropout;
+  for (std::int64_t i = 0; i < c.encoder_layers; ++i) {
+    const std::int64_t in = i == 0 ? c.embedding_size : c.hidden_size;
+    const std::string end = "_l" + std::to_string(i);
+    RecurrentEncoderLayer layer{build.layer("encoder.rnn.", end, in, c.direction_size())};
+    if (c.bidirectional)
+      layer.backward = build.layer("encoder.rnn.", end + "_reverse", in, c.direction_size());
+    parts.encoder.layers.push_back(std::move(layer));
   }
   const std::int64_t fed = c.fed_back() == FedBack::nothing ? 0 : c.hidden_size;
   for (std::int64_t i = 0; i < c.decoder_layers; ++i)
-    add_layer("decoder.rnn.", layer_suffix(i, false), i == 0 ? c.embedding_size + fed : c.hidden_size,
-              c.hidden_size);
-  if (c.is_additive()) {
-    add("decoder.attention.query.weight", {c.attention_size, c.hidden_size});
-    add("decoder.attention.v", {1, c.attention_size});
-  }
-  if (c.is_additive() || c.attention == RecurrentAttention::general)
-    add("decoder.attention.key.weight", {c.is_additive() ? c.attention_size : c.hidden_size, c.hidden_size});
-  if (c.attention != RecurrentAttention::none)
-    add("decoder.combine.weight", {c.hidden_size, 2 * c.hidden_size});
-  if (!c.tied) add("output.weight", {c.vocab_size, c.hidden_size});
-  return table;
-}
-
-RecurrentLayer layer_part(const RecurrentConfig& c, const Weights& weights, const std::string& rnn,
-                          const std::string& end) {
-  return {c.cell, weights[rnn + "weight_ih" + end], weights[rnn + "weight_hh" + end],
-          weights[rnn + "bias_ih" + end], weights[rnn + "bias_hh" + end]};
-}
-
-SourceAttention attention_part(const RecurrentConfig& c, const Weights& weights) {
-  const AlignmentScore score = c.is_additive()                              ? AlignmentScore::additive
-                               : c.attention == RecurrentAttention::general ? AlignmentScore::general
-                                                                            : AlignmentScore::dot;
-  return {score,
-          {weights.find("decoder.attention.query.weight"), {}},
-          {weights.find("decoder.attention.key.weight"), {}},
-          weights.find("decoder.attention.v")};
-}
-
-std::unique_ptr<Model> build_recurrent(const RecurrentConfig& c, ModelFiles files) {
-  const Weights& weights = files.weights;
-  RecurrentParts parts;
-  parts.encoder.tokens = {weights["encoder.embed_tokens.weight"], 1.0, c.pad};
-  parts.decoder.tokens = {weights["decoder.embed_tokens.weight"], 1.0, c.pad};
-  parts.encoder.dropout = parts.decoder.dropout = c.dropout;
-  for (std::int64_t i = 0; i < c.encoder_layers; ++i) {
-    RecurrentEncoderLayer layer{layer_part(c, weights, "encoder.rnn.", layer_suffix(i, false))};
-    if (c.bidirectional) layer.backward = layer_part(c, weights, "encoder.rnn.", layer_suffix(i, true));
-    parts.encoder.layers.push_back(std::move(layer));
-  }
-  for (std::int64_t i = 0; i < c.decoder_layers; ++i)
-    parts.decoder.layers.push_back(layer_part(c, weights, "decoder.rnn.", layer_suffix(i, false)));
+    parts.decoder.layers.push_back(build.layer("decoder.rnn.", "_l" + std::to_string(i),
+                                               i == 0 ? c.embedding_size + fed : c.hidden_size,
+                                               c.hidden_size));
   parts.decoder.fed_back = c.fed_back();
   if (c.attention != RecurrentAttention::none) {
-    parts.decoder.attention = attention_part(c, weights);
-    parts.decoder.combine = {weights["decoder.combine.weight"], {}};
+    parts.decoder.attention = build.attention();
+    parts.decoder.combine.weight = build.take("decoder.combine.weight", {c.hidden_size, 2 * c.hidden_size});
   }
-  parts.decoder.output = {weights["output.weight"], {}};
+  parts.decoder.output.weight = c.tied ? w[output] : build.take(output, {c.vocab_size, c.hidden_size});
   return assemble_recurrent(
-      std::move(files), std::move(parts),
+      w.finish(), std::move(parts),
       {.vocab_size = c.vocab_size, .pad_id = c.pad, .eos_id = c.eos, .decoder_start_id = c.start});
 }
 
 }  // namespace
 
-Family recurrent_family() {
-  return family<&RecurrentConfig::parse, recurrent_table, build_recurrent>({"heed_recurrent"});
-}
+Family recurrent_family() { return family<&RecurrentConfig::parse, build_recurrent>({"heed_recurrent"}); }
 
 }  // namespace heed

@@ -2,15 +2,42 @@
 // output runs layer by layer over the whole target, and attends once; one that does runs step by step.
 #include "models/families/recurrent_common.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "heed/ops/activation.h"
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"
-#include "models/families/recurrent_taps.h"
 
 namespace heed {
 namespace {
+
+// The tap `STACK.layers.I.WHAT`.
+std::string layer_tap(const char* stack, std::size_t layer, const char* what) {
+  return std::string(stack) + ".layers." + std::to_string(layer) + "." + what;
+}
+
+// layer(x, initial, options) with the taps NAME.gates [B, T, G H], NAME.cell [B, T, H] (LSTM) and NAME.state
+// [B, T, H]. Where a listener replaces one, the steps run again, each going on from what was given.
+RecurrentResult run_with_taps(const RecurrentLayer& layer, const Tensor& x, const RecurrentState& initial,
+                              RecurrentOptions options, Context& context, const std::string& name) {
+  const bool wants_gates = context.wants(name + ".gates"), wants_cells = context.wants(name + ".cell");
+  options.trace = wants_gates || wants_cells;
+  RecurrentResult result = layer(x, initial, options);
+  RecurrentReplacements given;
+  const auto offer = [&](const char* what, Tensor value, Tensor& replacement) {
+    const Tensor own = value;
+    tap(context, name + what, value);
+    if (value.is_same(own)) return;
+    replacement = value;
+    result = layer.replay(x, initial, options, given);
+  };
+  if (wants_gates) offer(".gates", result.gates, given.gates);
+  if (wants_cells && result.cells.defined()) offer(".cell", result.cells, given.cells);
+  offer(".state", result.y, given.states);
+  return result;
+}
 
 Tensor concat_defined(const Tensor& a, const Tensor& b) { return a.defined() ? concat({a, b}, 1) : a; }
 
@@ -21,6 +48,92 @@ Tensor step_of(const Tensor& x, std::int64_t t) {
 
 }  // namespace
 
+/// The taps of a decoder's layers. Those of a pass over all steps at once are offered as they are computed.
+/// In a pass step by step, each is collected over the steps and offered once, for all of them; where a
+/// listener replaces it, the steps run again with what was given for each.
+class DecoderTaps {
+ public:
+  enum class Runs { whole, stepwise };
+  DecoderTaps(Context& context, Runs runs) : context_(context), runs_(runs) {}
+
+  bool wants(std::size_t layer, const char* what) const {
+    return context_.taps != nullptr && context_.taps->wants(layer_tap("decoder", layer, what));
+  }
+  /// Of each layer, whether a tap listens to the values of its cells.
+  std::vector<bool> to_cells(std::size_t layers) const;
+  /// `value` has all steps, or the next one (then it may lack the axis of queries: [B, D]).
+  void offer(std::size_t layer, const char* what, Tensor& value, TapAxes axes = kTokenAxes);
+  /// Of a pass step by step: calls `run`, which starts from the first step in each call, and emits the
+  /// collected values; returns the last result.
+  Tensor run_and_emit(const std::function<Tensor()>& run);
+
+ private:
+  struct Values {
+    std::string name;
+    TapAxes axes;
+    std::vector<Tensor> steps = {};
+    Tensor given = {};      // what a listener put in their place
+    std::int64_t next = 0;  // the step that comes
+  };
+  void offer_step(Values& values, Tensor& value) const;
+
+  Context& context_;
+  Runs runs_;
+  std::vector<Values> values_ = {};  // in the order in which a step computes them
+  std::size_t emitted_ = 0;          // those that listeners have got
+};
+
+std::vector<bool> DecoderTaps::to_cells(std::size_t layers) const {
+  std::vector<bool> listens;
+  for (std::size_t i = 0; i < layers; ++i) {
+    const bool gates = wants(i, "rnn.gates"), cells = wants(i, "rnn.cell"), states = wants(i, "rnn.state");
+    listens.push_back(gates || cells || states);
+  }
+  return listens;
+}
+
+void DecoderTaps::offer(std::size_t layer, const char* what, Tensor& value, TapAxes axes) {
+  if (!wants(layer, what)) return;
+  const std::string name = layer_tap("decoder", layer, what);
+  if (runs_ == Runs::whole) return context_.taps->emit(name, value, axes);
+  const auto known =
+      std::find_if(values_.begin(), values_.end(), [&](const Values& values) { return values.name == name; });
+  if (known != values_.end()) return offer_step(*known, value);
+  values_.push_back({name, axes});
+  offer_step(values_.back(), value);
+}
+
+void DecoderTaps::offer_step(Values& values, Tensor& value) const {
+  const bool lacks_axis = value.rank() == 2;
+  const std::int64_t t = values.next++;
+  if (values.given.defined()) {
+    value = reshape(slice(values.given, values.axes.queries, t, t + 1), value.shape()).contiguous();
+  } else if (&values - values_.data() >= static_cast<std::ptrdiff_t>(emitted_)) {
+    values.steps.push_back(lacks_axis ? unsqueeze(value, 1) : value);
+  }
+}
+
+Tensor DecoderTaps::run_and_emit(const std::function<Tensor()>& run) {
+  const auto run_again = [&] {
+    for (Values& values : values_) {
+      values.steps.clear();
+      values.next = 0;
+    }
+    return run();
+  };
+  Tensor result = run();
+  for (emitted_ = 0; emitted_ < values_.size();) {
+    Values& values = values_[emitted_];
+    const Tensor own = concat(values.steps, values.axes.queries);
+    Tensor offered = own;
+    ++emitted_;
+    context_.taps->emit(values.name, offered, values.axes);
+    if (offered.is_same(own)) continue;
+    values.given = offered;
+    result = run_again();
+  }
+  return result;
+}
 EncodedSource RecurrentEncoder::operator()(const Tensor& ids, const Tensor& lengths, Context& context) const {
   Tensor x = apply_dropout(tokens(ids), dropout, context);
   tap(context, "encoder.embed", x);

@@ -26,7 +26,7 @@ struct EncodedSource {
 };
 
 /// Taps: `encoder.embed` [B, S, E]; of a layer, `encoder.layers.I.in` [B, S, D], `.rnn.gates`, `.rnn.cell`
-/// and `.rnn.state` (recurrent_taps.h; `rnn_reverse` of the backward direction), and `.out` [B, S, H].
+/// and `.rnn.state` (`rnn_reverse` of the backward direction), and `.out` [B, S, H].
 struct RecurrentEncoder {
   Embedding tokens;
   std::vector<RecurrentEncoderLayer> layers;
@@ -83,6 +83,6 @@ struct RecurrentParts {
 };
 
 std::unique_ptr<Model> assemble_recurrent(ModelFiles files, RecurrentParts parts,
-                                          const EncoderDecoderFacts& facts);
+                                          const EncoderDecoderTraits& traits);
 
 }  // namespace heed

@@ -96,20 +96,20 @@ class RecurrentDecoding final : public Decoding {
 
 class RecurrentModel final : public Assembled<EncoderDecoderModel> {
  public:
-  RecurrentModel(ModelFiles files, RecurrentParts parts, const EncoderDecoderFacts& facts)
-      : Assembled(std::move(files)), parts_(std::move(parts)), facts_(facts) {}
+  RecurrentModel(ModelFiles files, RecurrentParts parts, const EncoderDecoderTraits& traits)
+      : Assembled(std::move(files)), parts_(std::move(parts)), traits_(traits) {}
 
   std::optional<std::int64_t> max_positions() const override { return std::nullopt; }
-  std::int64_t vocab_size() const override { return facts_.vocab_size; }
-  std::int64_t decoder_start_id() const override { return facts_.decoder_start_id; }
-  std::int64_t pad_id() const override { return facts_.pad_id; }
-  std::int64_t eos_id() const override { return facts_.eos_id; }
+  std::int64_t vocab_size() const override { return traits_.vocab_size; }
+  std::int64_t decoder_start_id() const override { return traits_.decoder_start_id; }
+  std::int64_t pad_id() const override { return traits_.pad_id; }
+  std::int64_t eos_id() const override { return traits_.eos_id; }
   bool has_self_attention() const override { return false; }
   bool has_cross_attention() const override { return parts_.decoder.attention.has_value(); }
 
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
   Tensor decoder_inputs(const Tensor& labels, std::int64_t ignored) const override {
-    return shifted_right(labels, ignored, facts_);
+    return shifted_right(labels, ignored, traits_);
   }
   Tensor loss(const SourceBatch& source, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override {
@@ -145,14 +145,14 @@ class RecurrentModel final : public Assembled<EncoderDecoderModel> {
   }
 
   RecurrentParts parts_;
-  EncoderDecoderFacts facts_;
+  EncoderDecoderTraits traits_;
 };
 
 TensorMap RecurrentModel::forward(const TensorMap& inputs, const ForwardOptions& options,
                                   Context& context) const {
   const auto [ids, mask] = token_inputs(inputs, parts_.encoder.tokens.table.size(0), kTargetInputs);
   const auto [target, target_mask, labels] =
-      target_inputs(inputs, ids.size(0), parts_.decoder.tokens.table.size(0), facts_);
+      target_inputs(inputs, ids.size(0), parts_.decoder.tokens.table.size(0), traits_);
   // A mask of padding at the ends of rows changes no output of a token before it.
   lengths_of_mask(target_mask, "decoder_attention_mask");
 
@@ -173,8 +173,8 @@ TensorMap RecurrentModel::forward(const TensorMap& inputs, const ForwardOptions&
 }  // namespace
 
 std::unique_ptr<Model> assemble_recurrent(ModelFiles files, RecurrentParts parts,
-                                          const EncoderDecoderFacts& facts) {
-  return std::make_unique<RecurrentModel>(std::move(files), std::move(parts), facts);
+                                          const EncoderDecoderTraits& traits) {
+  return std::make_unique<RecurrentModel>(std::move(files), std::move(parts), traits);
 }
 
 }  // namespace heed

@@ -1,5 +1,5 @@
 // The SmolLM3 family (Bakouch et al. 2025): LLaMA whose every fourth layer has no positions (Yang et al.
-// 2025, "RoPE to NoPE and back again"). Table and parts are those of llama_common.h.
+// 2025, "RoPE to NoPE and back again"). Its parts are those of llama_common.h.
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/llama_common.h"
@@ -42,6 +42,6 @@ LlamaConfig parse_smollm3(const Config& json) {
 
 }  // namespace
 
-Family smollm3_family() { return family<parse_smollm3, llama_table, build_llama>({"smollm3"}); }
+Family smollm3_family() { return family<parse_smollm3, build_llama>({"smollm3"}); }
 
 }  // namespace heed

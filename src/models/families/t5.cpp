@@ -1,4 +1,4 @@
-// The T5 and mT5 families: config, table of tensors, and the model built from parts.
+// The T5 and mT5 families: config, and the model built from parts.
 #include <cmath>
 
 #include "heed/nn/attention.h"
@@ -8,7 +8,6 @@
 #include "models/encoder.h"
 #include "models/encoder_decoder.h"
 #include "models/families.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -77,95 +76,27 @@ T5Config T5Config::parse(const Config& json) {
   return c;
 }
 
-std::string t5_block(const std::string& stack, std::int64_t i) {
-  return stack + ".block." + std::to_string(i) + ".layer.";
-}
-
-// A matrix as T5 initializes it: normal with deviation 1 / sqrt(in).
-void add_t5_linear(TensorTable& table, const std::string& name, std::int64_t out, std::int64_t in) {
-  add_linear(table, name, out, in, false);
-  table.rows.back().deviation = 1.0 / std::sqrt(static_cast<double>(in));
-}
-
-void add_t5_attention(TensorTable& table, const std::string& layer, const char* part, const T5Config& c) {
-  const std::int64_t d_heads = c.heads * c.d_kv;
-  for (const char* input : {".q", ".k", ".v"}) add_t5_linear(table, layer + part + input, d_heads, c.d_model);
-  add_t5_linear(table, layer + part + ".o", c.d_model, d_heads);
-  // Queries are not scaled by 1 / sqrt(d_kv) in the attention but in their initialization.
-  table.rows[table.rows.size() - 4].deviation /= std::sqrt(static_cast<double>(c.d_kv));
-  add_norm(table, layer + "layer_norm", c.d_model, false);
-}
-
-void add_t5_stack(TensorTable& table, const std::string& stack, std::int64_t layers, const T5Config& c) {
-  const bool decoder = stack == "decoder";
-  for (std::int64_t i = 0; i < layers; ++i) {
-    const std::string block = t5_block(stack, i);
-    add_t5_attention(table, block + "0.", "SelfAttention", c);
-    if (i == 0) {
-      table.rows.push_back(
-          {block + "0.SelfAttention.relative_attention_bias.weight", {c.buckets, c.heads}, Init::embedding});
-      table.rows.back().deviation = 1.0 / std::sqrt(static_cast<double>(c.d_model));
-    }
-    if (decoder) add_t5_attention(table, block + "1.", "EncDecAttention", c);
-    const std::string last = block + (decoder ? "2." : "1.");
-    for (const char* up : {"wi_0", "wi_1"})
-      if (c.gated) add_t5_linear(table, last + "DenseReluDense." + up, c.d_ff, c.d_model);
-    if (!c.gated) add_t5_linear(table, last + "DenseReluDense.wi", c.d_ff, c.d_model);
-    add_t5_linear(table, last + "DenseReluDense.wo", c.d_model, c.d_ff);
-    add_norm(table, last + "layer_norm", c.d_model, false);
-  }
-  add_norm(table, stack + ".final_layer_norm", c.d_model, false);
-}
-
-TensorTable t5_table(const T5Config& c, const HasTensor&) {
-  TensorTable table;
-  TensorRow shared{"shared.weight", {c.vocab_size, c.d_model}, Init::embedding};
-  shared.deviation = 1;
-  shared.tied = {"encoder.embed_tokens.weight"};
-  if (!c.encoder_only)
-    shared.tied.insert(shared.tied.end(), {"decoder.embed_tokens.weight", "lm_head.weight"});
-  table.rows.push_back(shared);
-  add_t5_stack(table, "encoder", c.encoder_layers, c);
-  if (c.encoder_only) {  // which may be that of a file of the whole model
-    TensorTable rest;
-    add_t5_stack(rest, "decoder", c.decoder_layers, c);
-    for (const TensorRow& row : rest.rows) table.ignored_names.push_back(row.name);
-    table.ignored_names.insert(table.ignored_names.end(), {"decoder.embed_tokens.weight", "lm_head.weight"});
-    return table;
-  }
-  add_t5_stack(table, "decoder", c.decoder_layers, c);
-  table.ignored_names = {
-      "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};  // never used
-  return table;
-}
-
 class T5Builder {
  public:
-  T5Builder(const T5Config& config, const Weights& weights) : c_(config), weights_(weights) {}
+  T5Builder(const T5Config& config, WeightBuilder& w) : c_(config), w_(w) {}
 
-  InputEmbeddings embeddings(const std::string& stack) const {
-    InputEmbeddings embeddings;
-    embeddings.tokens.table = weights_[stack + ".embed_tokens.weight"];
-    embeddings.dropout = c_.dropout;
-    return embeddings;
-  }
+  // The stack `name`, encoder or decoder.
   Stack stack(const std::string& name, std::int64_t layers) const {
     const bool decoder = name == "decoder";
-    const auto bias = std::make_shared<RelativePositions>(
-        weights_[t5_block(name, 0) + "0.SelfAttention.relative_attention_bias.weight"],
-        RelativeBuckets{c_.buckets, c_.max_distance, !decoder});
+    std::shared_ptr<const ScoreBias> bias;  // in the file of the first layer, for all
     Stack stack{.name = name};
     for (std::int64_t i = 0; i < layers; ++i) {
-      const std::string file = t5_block(name, i);
+      const std::string file = name + ".block." + std::to_string(i) + ".layer.";
       MultiHeadAttention self = attention(file + "0.SelfAttention");
+      const Norm self_norm = norm(file + "0.layer_norm");
+      if (i == 0) bias = relative_positions(file + "0.SelfAttention.", !decoder);
       self.bias = bias;
-      Layer layer{{step("self_attn", file + "0.", SelfAttention{self})}};
-      if (decoder) {
-        const CrossAttention cross{attention(file + "1.EncDecAttention")};
-        layer.steps.push_back(step("cross_attn", file + "1.", cross));
-      }
+      Layer layer{{pre_norm("self_attn", self_norm, SelfAttention{self}, c_.dropout)}};
+      if (decoder)
+        layer.steps.push_back(
+            step("cross_attn", file + "1.", CrossAttention{attention(file + "1.EncDecAttention")}));
       const std::string last = file + (decoder ? "2." : "1.");
-      layer.steps.push_back(step("feed_forward", last, feed_forward(last)));
+      layer.steps.push_back(step("feed_forward", last, feed_forward(last + "DenseReluDense.")));
       stack.layers.push_back(std::move(layer));
     }
     stack.final_norm = norm(name + ".final_layer_norm");
@@ -173,64 +104,100 @@ class T5Builder {
   }
 
  private:
-  Norm norm(const std::string& name) const { return norm_part(weights_, name, NormKind::rms, c_.norm_eps); }
+  Norm norm(const std::string& name) const { return w_.rms_norm(name, c_.d_model, c_.norm_eps); }
   ResidualStep step(const char* name, const std::string& file, Part part) const {
     return pre_norm(name, norm(file + "layer_norm"), std::move(part), c_.dropout);
   }
+  // A matrix as T5 initializes it: normal with standard deviation 1 / sqrt(in).
+  Linear linear(const std::string& name, std::int64_t out, std::int64_t in, double init_scale = 1) const {
+    return {w_.take({.name = name + ".weight",
+                     .shape = {out, in},
+                     .init_std = 1.0 / std::sqrt(static_cast<double>(in)) / init_scale,
+                     .target = AdapterTarget::linear}),
+            {}};
+  }
+  std::shared_ptr<const ScoreBias> relative_positions(const std::string& file, bool bidirectional) const {
+    return std::make_shared<RelativePositions>(
+        w_.take({.name = file + "relative_attention_bias.weight",
+                 .shape = {c_.buckets, c_.heads},
+                 .init = Init::embedding,
+                 .init_std = 1.0 / std::sqrt(static_cast<double>(c_.d_model))}),
+        RelativeBuckets{c_.buckets, c_.max_distance, bidirectional});
+  }
   MultiHeadAttention attention(const std::string& file) const {
-    return {.q = linear_part(weights_, file + ".q"),
-            .k = linear_part(weights_, file + ".k"),
-            .v = linear_part(weights_, file + ".v"),
-            .out = linear_part(weights_, file + ".o"),
+    const std::int64_t d_heads = c_.heads * c_.d_kv;
+    // Queries are not scaled by 1 / sqrt(d_kv) in the attention but in their initialization.
+    return {.q = linear(file + ".q", d_heads, c_.d_model, std::sqrt(static_cast<double>(c_.d_kv))),
+            .k = linear(file + ".k", d_heads, c_.d_model),
+            .v = linear(file + ".v", d_heads, c_.d_model),
+            .out = linear(file + ".o", c_.d_model, d_heads),
             .heads = c_.heads,
             .kv_heads = c_.heads,
             .dropout = c_.dropout,
             .scale = 1.0};
   }
-  FeedForward feed_forward(const std::string& layer) const {
-    const std::string file = layer + "DenseReluDense.";
-    FeedForward part{linear_part(weights_, file + (c_.gated ? "wi_1" : "wi")),
-                     linear_part(weights_, file + "wo"), c_.activation, c_.dropout};
-    if (c_.gated) part.gate = linear_part(weights_, file + "wi_0");
-    return part;
+  FeedForward feed_forward(const std::string& file) const {
+    std::optional<Linear> gate;
+    if (c_.gated) gate = linear(file + "wi_0", c_.d_ff, c_.d_model);
+    return {linear(file + (c_.gated ? "wi_1" : "wi"), c_.d_ff, c_.d_model),
+            linear(file + "wo", c_.d_model, c_.d_ff), c_.activation, c_.dropout, gate};
   }
 
   const T5Config& c_;
-  const Weights& weights_;
+  WeightBuilder& w_;
 };
 
-std::unique_ptr<Model> build_t5_encoder(const T5Config& c, ModelFiles files) {
-  const T5Builder build(c, files.weights);
-  EncoderParts parts;
-  parts.embeddings = build.embeddings("encoder");
-  parts.stack = build.stack("encoder", c.encoder_layers);
+InputEmbeddings t5_embeddings(const T5Config& c, const Weight& table) {
+  return {.tokens = {.table = table}, .dropout = c.dropout};
+}
+
+// The encoder alone, which may be that of a file of the whole model.
+std::unique_ptr<Model> build_t5_encoder(const T5Config& c, WeightBuilder& w, const Weight& table) {
+  EncoderParts parts{.embeddings = t5_embeddings(c, table)};
+  parts.stack = T5Builder(c, w).stack("encoder", c.encoder_layers);
   parts.stack_dropout = c.dropout;
+  WeightBuilder decoder;
+  T5Builder(c, decoder).stack("decoder", c.decoder_layers);
+  for (const TensorRow& row : decoder.rows()) w.ignore(row.name);
   EncoderConfig config;
   config.architecture = "an encoder alone";
   config.vocab_size = c.vocab_size;
   config.d_model = c.d_model;
   config.padding = c.pad;
-  return assemble_encoder(config, std::move(files), std::move(parts));
+  return assemble_encoder(config, w.finish(), std::move(parts));
 }
 
-std::unique_ptr<Model> build_t5(const T5Config& c, ModelFiles files) {
-  if (c.encoder_only) return build_t5_encoder(c, std::move(files));
-  const T5Builder build(c, files.weights);
+std::unique_ptr<Model> build_t5(const T5Config& c, WeightBuilder& w) {
+  const std::string source = "encoder.embed_tokens.weight", target = "decoder.embed_tokens.weight",
+                    output = "lm_head.weight";
+  TensorRow shared{.name = "shared.weight",
+                   .shape = {c.vocab_size, c.d_model},
+                   .init = Init::embedding,
+                   .tied = {source},
+                   .init_std = 1};
+  for (const std::string& name : {target, output}) {
+    if (c.encoder_only) w.ignore(name);
+    if (!c.encoder_only) shared.tied.push_back(name);
+  }
+  w.take(shared);
+  if (c.encoder_only) return build_t5_encoder(c, w, w[source]);
+  const T5Builder build(c, w);
   EncoderDecoderParts parts;
-  parts.source = build.embeddings("encoder");
+  parts.source = t5_embeddings(c, w[source]);
   parts.encoder = build.stack("encoder", c.encoder_layers);
-  parts.decoder.embeddings = build.embeddings("decoder");
+  parts.decoder.embeddings = t5_embeddings(c, w[target]);
   parts.decoder.stack = build.stack("decoder", c.decoder_layers);
   parts.encoder_dropout = parts.decoder.stack_dropout = c.dropout;
   parts.decoder.output_scale = c.output_scale;
-  parts.decoder.output.weight = files.weights["lm_head.weight"];
+  parts.decoder.output.weight = w[output];
+  w.ignore("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight");  // never used
   return assemble_encoder_decoder(
-      std::move(files), std::move(parts),
+      w.finish(), std::move(parts),
       {.vocab_size = c.vocab_size, .pad_id = c.pad, .eos_id = c.eos, .decoder_start_id = c.start});
 }
 
 }  // namespace
 
-Family t5_family() { return family<&T5Config::parse, t5_table, build_t5>({"t5", "mt5"}); }
+Family t5_family() { return family<&T5Config::parse, build_t5>({"t5", "mt5"}); }
 
 }  // namespace heed

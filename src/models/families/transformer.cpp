@@ -10,10 +10,8 @@
 #include "models/config_fields.h"
 #include "models/encoder.h"
 #include "models/encoder_decoder.h"
-#include "models/encoder_heads.h"
 #include "models/families.h"
 #include "models/families/bart_common.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -123,98 +121,54 @@ TransformerConfig TransformerConfig::parse(const Config& json) {
 
 EncoderHeads transformer_heads(const TransformerConfig& c) {
   return {.prefix = "",
-          .words = "embed_tokens.weight",
           .masked_lm = {.output = "lm_head"},
           .sequence = {.dropout = c.dropout, .output = "classifier"},
           .token = {.dropout = c.dropout, .output = "classifier"},
           .output_has_bias = false};
 }
 
-std::string layer_of(const std::string& stack, std::int64_t i) {
-  return stack + ".layers." + std::to_string(i) + ".";
-}
-
-void add_transformer_stack(TensorTable& table, const TransformerConfig& c, const std::string& stack) {
-  const bool crosses = c.encodes && stack == "decoder";
-  if (c.positions == "learned")
-    table.rows.push_back({stack + ".embed_positions.weight", {c.max_positions, c.d_model}});
-  for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string layer = layer_of(stack, i);
-    for (const char* part : {"self_attn", "cross_attn"}) {
-      if (!crosses && part == std::string("cross_attn")) continue;
-      for (const char* map : {".q_proj", ".k_proj", ".v_proj", ".out_proj"})
-        add_linear(table, layer + part + map, c.d_model, c.d_model);
-      add_norm(table, layer + part + "_norm", c.d_model);
-    }
-    add_linear(table, layer + "feed_forward.up", c.d_ff, c.d_model);
-    add_linear(table, layer + "feed_forward.down", c.d_model, c.d_ff);
-    add_norm(table, layer + "feed_forward_norm", c.d_model);
-  }
-  if (c.norm_first) add_norm(table, stack + ".final_norm", c.d_model);
-}
-
-TensorTable transformer_table(const TransformerConfig& c, const HasTensor&) {
-  TensorTable table;
-  table.rows.push_back({"embed_tokens.weight", {c.vocab_size, c.d_model}});
-  if (!c.encodes || !c.decodes) table.rows.back().map = MapKind::table;
-  if (!c.decodes) {
-    add_transformer_stack(table, c, "encoder");
-    add_head(table, c.encoder, transformer_heads(c));
-    return table;
-  }
-  if (c.tied) table.rows.back().tied.push_back("lm_head.weight");
-  if (c.encodes) add_transformer_stack(table, c, "encoder");
-  add_transformer_stack(table, c, "decoder");
-  if (!c.tied) add_output(table, false, "lm_head.weight", {c.vocab_size, c.d_model});
-  return table;
-}
-
-// Builds both stacks of a model.
+// Takes both stacks of a model.
 class TransformerBuilder {
  public:
-  TransformerBuilder(const TransformerConfig& config, const Weights& weights)
-      : c_(config), weights_(weights) {
+  TransformerBuilder(const TransformerConfig& config, WeightBuilder& w) : c_(config), w_(w) {
     if (c_.positions == "rotary")
       rotary_ = std::make_shared<RotaryPositions>(
           RotaryOptions{.dim = c_.d_model / c_.heads, .theta = c_.rope_theta});
     if (c_.positions == "alibi") alibi_ = std::make_shared<AlibiPositions>(alibi_slopes(c_.heads));
   }
 
-  InputEmbeddings embeddings(const std::string& stack) const {
+  // The inputs and the layers of a stack.
+  void take(Stack& stack, InputEmbeddings& embeddings, const Weight& tokens, bool crosses) const {
     const double scale = c_.scale_embedding ? std::sqrt(static_cast<double>(c_.d_model)) : 1.0;
-    InputEmbeddings made{.tokens = {weights_["embed_tokens.weight"], scale, c_.pad}, .dropout = c_.dropout};
-    if (c_.positions == "learned") made.positions.emplace(weights_[stack + ".embed_positions.weight"]);
-    if (c_.positions == "sinusoidal")
-      made.positions.emplace(sinusoidal_table(c_.max_positions, c_.d_model, SinusoidLayout::interleaved));
-    return made;
-  }
-
-  void fill(Stack& stack, bool crosses) const {
+    embeddings = {.tokens = {tokens, scale, c_.pad}, .dropout = c_.dropout};
+    if (c_.positions == "learned")
+      embeddings.positions.emplace(
+          w_.take({.name = stack.name + ".embed_positions.weight", .shape = {c_.max_positions, c_.d_model}}));
     for (std::int64_t i = 0; i < c_.layers; ++i) {
-      const std::string file = layer_of(stack.name, i);
+      const std::string file = stack.name + ".layers." + std::to_string(i) + ".";
       Layer layer{{step("self_attn", file, self_attention(file + "self_attn"))}};
       if (crosses)
         layer.steps.push_back(step("cross_attn", file, CrossAttention{attention(file + "cross_attn")}));
       layer.steps.push_back(step("feed_forward", file,
-                                 FeedForward{linear_part(weights_, file + "feed_forward.up"),
-                                             linear_part(weights_, file + "feed_forward.down"), c_.activation,
-                                             c_.activation_dropout}));
+                                 FeedForward{w_.linear(file + "feed_forward.up", c_.d_ff, c_.d_model),
+                                             w_.linear(file + "feed_forward.down", c_.d_model, c_.d_ff),
+                                             c_.activation, c_.activation_dropout}));
       stack.layers.push_back(std::move(layer));
     }
-    if (c_.norm_first)
-      stack.final_norm = norm_part(weights_, stack.name + ".final_norm", NormKind::layer, c_.eps);
+    if (c_.norm_first) stack.final_norm = w_.layer_norm(stack.name + ".final_norm", c_.d_model, c_.eps);
   }
 
  private:
   ResidualStep step(const std::string& name, const std::string& file, Part part) const {
-    Norm norm = norm_part(weights_, file + name + "_norm", NormKind::layer, c_.eps);
+    Norm norm = w_.layer_norm(file + name + "_norm", c_.d_model, c_.eps);
     return (c_.norm_first ? pre_norm : post_norm)(name, std::move(norm), std::move(part), c_.dropout);
   }
   MultiHeadAttention attention(const std::string& file) const {
-    return {.q = linear_part(weights_, file + ".q_proj"),
-            .k = linear_part(weights_, file + ".k_proj"),
-            .v = linear_part(weights_, file + ".v_proj"),
-            .out = linear_part(weights_, file + ".out_proj"),
+    const auto linear = [&](const char* name) { return w_.linear(file + name, c_.d_model, c_.d_model); };
+    return {.q = linear(".q_proj"),
+            .k = linear(".k_proj"),
+            .v = linear(".v_proj"),
+            .out = linear(".out_proj"),
             .heads = c_.heads,
             .kv_heads = c_.heads,
             .dropout = c_.attention_dropout};
@@ -230,38 +184,50 @@ class TransformerBuilder {
   }
 
   const TransformerConfig& c_;
-  const Weights& weights_;
+  WeightBuilder& w_;
   std::shared_ptr<const RotaryPositions> rotary_;
   std::shared_ptr<const ScoreBias> alibi_;
 };
 
-std::unique_ptr<Model> build_transformer(const TransformerConfig& c, ModelFiles files) {
-  const TransformerBuilder build(c, files.weights);
-  const bool additive = c.positions == "learned" || c.positions == "sinusoidal";
-  const std::optional<std::int64_t> limit = additive ? std::optional(c.max_positions) : std::nullopt;
+// Ends the walk of tensors; sinusoidal positions are computed once the sizes are those of the file.
+ModelFiles finish(const TransformerConfig& c, WeightBuilder& w, const std::vector<InputEmbeddings*>& inputs) {
+  ModelFiles files = w.finish();
+  if (c.positions != "sinusoidal") return files;
+  const AdditivePositions positions(
+      sinusoidal_table(c.max_positions, c.d_model, SinusoidLayout::interleaved));
+  for (InputEmbeddings* input : inputs) input->positions = positions;
+  return files;
+}
+
+std::unique_ptr<Model> build_transformer(const TransformerConfig& c, WeightBuilder& w) {
+  const EncoderHeads heads = transformer_heads(c);
+  const OutputMap output =
+      c.decodes ? OutputMap{"lm_head.weight", c.tied} : vocabulary_output(c.encoder, heads);
+  TensorRow words{.name = "embed_tokens.weight", .shape = {c.vocab_size, c.d_model}};
+  if (!c.encodes || !c.decodes) words.target = AdapterTarget::token_table;
+  if (output.tied) words.tied.push_back(output.name);
+  const Weight tokens = w.take(words);
+  const TransformerBuilder build(c, w);
   if (!c.decodes) {
     EncoderParts parts;
-    parts.embeddings = build.embeddings("encoder");
-    build.fill(parts.stack, false);
-    parts.head = head_parts(c.encoder, files.weights, transformer_heads(c));
+    build.take(parts.stack, parts.embeddings, tokens, false);
+    parts.head = take_head(c.encoder, heads, w);
+    ModelFiles files = finish(c, w, {&parts.embeddings});
     return assemble_encoder(c.encoder, std::move(files), std::move(parts));
   }
-  Linear output;
-  output.weight = files.weights["lm_head.weight"];
-  DecoderParts decoder;
-  decoder.embeddings = build.embeddings("decoder");
-  build.fill(decoder.stack, c.encodes);
-  decoder.output = output;
+  EncoderDecoderParts parts;
+  if (c.encodes) build.take(parts.encoder, parts.source, tokens, false);
+  build.take(parts.decoder.stack, parts.decoder.embeddings, tokens, c.encodes);
+  parts.decoder.output.weight = w.output(output, c.vocab_size, c.d_model);
+  ModelFiles files = finish(c, w, {&parts.source, &parts.decoder.embeddings});
+  const bool additive = c.positions == "learned" || c.positions == "sinusoidal";
+  const std::optional<std::int64_t> limit = additive ? std::optional(c.max_positions) : std::nullopt;
   if (!c.encodes) {
-    return assemble_decoder(std::move(files), std::move(decoder),
+    return assemble_decoder(std::move(files), std::move(parts.decoder),
                             {.takes_position_ids = additive || c.positions == "rotary",
                              .max_positions = limit,
                              .trained_positions = c.max_positions});
   }
-  EncoderDecoderParts parts;
-  parts.source = build.embeddings("encoder");
-  build.fill(parts.encoder, false);
-  parts.decoder = std::move(decoder);
   return assemble_encoder_decoder(std::move(files), std::move(parts),
                                   {.vocab_size = c.vocab_size,
                                    .pad_id = *c.pad,
@@ -273,8 +239,7 @@ std::unique_ptr<Model> build_transformer(const TransformerConfig& c, ModelFiles 
 }  // namespace
 
 Family transformer_family() {
-  return family<&TransformerConfig::parse, transformer_table, build_transformer>({"heed_transformer"},
-                                                                                 {"HeedTransformer"});
+  return family<&TransformerConfig::parse, build_transformer>({"heed_transformer"}, {"HeedTransformer"});
 }
 
 }  // namespace heed

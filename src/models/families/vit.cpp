@@ -1,4 +1,4 @@
-// ViT: its config, its table of tensors, and the model built from parts.
+// ViT: its config, and the model built from parts.
 
 #include <algorithm>
 
@@ -14,7 +14,6 @@
 #include "models/families.h"
 #include "models/labels.h"
 #include "models/named_tensors.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
@@ -44,8 +43,6 @@ struct VitConfig {
 
   static VitConfig parse(const Config& json);
   std::int64_t tokens() const { return image[0] / patch[0] * (image[1] / patch[1]) + 1; }
-  // A bare model's tensors have no prefix, those under a head have one.
-  std::string prefix() const { return classifies ? "vit." : ""; }
 };
 
 VitConfig VitConfig::parse(const Config& json) {
@@ -77,42 +74,6 @@ VitConfig VitConfig::parse(const Config& json) {
   json.ignore({"encoder_stride", "initializer_range"});
   ignore_common_keys(json);
   return c;
-}
-
-std::string vit_layer(const VitConfig& c, std::int64_t layer) {
-  return c.prefix() + "encoder.layer." + std::to_string(layer) + ".";
-}
-
-TensorTable vit_table(const VitConfig& c, const HasTensor& has) {
-  const std::string embeddings = c.prefix() + "embeddings.",
-                    patches = embeddings + "patch_embeddings.projection";
-  TensorTable table;
-  table.rows.push_back({embeddings + "cls_token", {1, 1, c.d_model}, Init::embedding});
-  table.rows.push_back({embeddings + "position_embeddings", {1, c.tokens(), c.d_model}, Init::embedding});
-  table.rows.push_back(
-      {patches + ".weight", {c.d_model, c.channels, c.patch[0], c.patch[1]}, Init::embedding});
-  table.rows.push_back({patches + ".bias", {c.d_model}, Init::zeros});
-  for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string layer = vit_layer(c, i);
-    for (const char* part : {"query", "key", "value"})
-      add_linear(table, layer + "attention.attention." + part, c.d_model, c.d_model, c.bias);
-    add_linear(table, layer + "attention.output.dense", c.d_model, c.d_model);
-    add_linear(table, layer + "intermediate.dense", c.d_ff, c.d_model);
-    add_linear(table, layer + "output.dense", c.d_model, c.d_ff);
-    add_norm(table, layer + "layernorm_before", c.d_model);
-    add_norm(table, layer + "layernorm_after", c.d_model);
-  }
-  add_norm(table, c.prefix() + "layernorm", c.d_model);
-  if (c.classifies) {
-    add_linear(table, "classifier", static_cast<std::int64_t>(c.labels.size()), c.d_model);
-    table.prefix = "vit.";
-    return table;
-  }
-  if (has("pooler.dense.weight") || has("vit.pooler.dense.weight"))
-    add_linear(table, "pooler.dense", c.pooled, c.d_model);
-  for (TensorRow& row : table.rows) row.aliases.push_back("vit." + row.name);
-  table.ignored_names = {"classifier.weight", "classifier.bias"};
-  return table;
 }
 
 struct VitParts {
@@ -171,40 +132,52 @@ TensorMap Vit::forward(const TensorMap& inputs, const ForwardOptions& options, C
   return outputs;
 }
 
-std::unique_ptr<Model> build_vit(const VitConfig& c, ModelFiles files) {
-  const Weights& weights = files.weights;
-  const auto linear = [&](const std::string& name) { return linear_part(weights, name); };
-  const auto norm = [&](const std::string& name) {
-    return norm_part(weights, name, NormKind::layer, c.norm_eps);
-  };
-  const std::string embeddings = c.prefix() + "embeddings.",
+std::unique_ptr<Model> build_vit(const VitConfig& c, WeightBuilder& w) {
+  // A bare model's tensors have no prefix, those under a head have one.
+  const std::string body = "vit.", prefix = c.classifies ? body : "", embeddings = prefix + "embeddings.",
                     patches = embeddings + "patch_embeddings.projection";
-  VitParts parts{.first_token = weights[embeddings + "cls_token"],
-                 .positions = weights[embeddings + "position_embeddings"],
-                 .patches = {weights[patches + ".weight"], weights[patches + ".bias"]}};
+  if (c.classifies) w.set_prefix(body);
+  if (!c.classifies) w.set_body_prefix(body);
+  const auto norm = [&](const std::string& name) { return w.layer_norm(name, c.d_model, c.norm_eps); };
+  const auto take = [&](const std::string& name, const Shape& shape) {
+    return w.take({.name = name, .shape = shape, .init = Init::embedding});
+  };
+  VitParts parts{.first_token = take(embeddings + "cls_token", {1, 1, c.d_model}),
+                 .positions = take(embeddings + "position_embeddings", {1, c.tokens(), c.d_model}),
+                 .patches = {take(patches + ".weight", {c.d_model, c.channels, c.patch[0], c.patch[1]}),
+                             w.bias(patches + ".bias", c.d_model)}};
   for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string file = vit_layer(c, i), self = file + "attention.attention.";
-    const SelfAttention attention{{.q = linear(self + "query"),
-                                   .k = linear(self + "key"),
-                                   .v = linear(self + "value"),
-                                   .out = linear(file + "attention.output.dense"),
+    const std::string file = prefix + "encoder.layer." + std::to_string(i) + ".";
+    const auto project = [&](const char* name) {
+      return w.linear(file + "attention.attention." + name, c.d_model, c.d_model, c.bias);
+    };
+    const SelfAttention attention{{.q = project("query"),
+                                   .k = project("key"),
+                                   .v = project("value"),
+                                   .out = w.linear(file + "attention.output.dense", c.d_model, c.d_model),
                                    .heads = c.heads,
                                    .kv_heads = c.heads,
                                    .dropout = c.attention_dropout}};
-    const FeedForward feed_forward{linear(file + "intermediate.dense"), linear(file + "output.dense"),
-                                   c.activation};
-    parts.stack.layers.push_back(
-        {{pre_norm("self_attn", norm(file + "layernorm_before"), attention, c.dropout),
-          pre_norm("feed_forward", norm(file + "layernorm_after"), feed_forward, c.dropout)}});
+    const FeedForward feed_forward{w.linear(file + "intermediate.dense", c.d_ff, c.d_model),
+                                   w.linear(file + "output.dense", c.d_model, c.d_ff), c.activation};
+    const Norm first = norm(file + "layernorm_before"), second = norm(file + "layernorm_after");
+    parts.stack.layers.push_back({{pre_norm("self_attn", first, attention, c.dropout),
+                                   pre_norm("feed_forward", second, feed_forward, c.dropout)}});
   }
-  parts.stack.final_norm = norm(c.prefix() + "layernorm");
-  if (weights.find("pooler.dense.weight").defined()) parts.pooler = linear("pooler.dense");
-  if (c.classifies) parts.classifier = linear("classifier");
-  return std::make_unique<Vit>(c, std::move(files), std::move(parts));
+  parts.stack.final_norm = norm(prefix + "layernorm");
+  const std::string classifier = "classifier", pooler = "pooler.dense";
+  if (c.classifies) {
+    parts.classifier = w.linear(classifier, static_cast<std::int64_t>(c.labels.size()), c.d_model);
+  } else {
+    if (w.has(pooler + ".weight")) parts.pooler = w.linear(pooler, c.pooled, c.d_model);
+    w.ignore(classifier + ".weight");
+    w.ignore(classifier + ".bias");
+  }
+  return std::make_unique<Vit>(c, w.finish(), std::move(parts));
 }
 
 }  // namespace
 
-Family vit_family() { return family<&VitConfig::parse, vit_table, build_vit>({"vit"}); }
+Family vit_family() { return family<&VitConfig::parse, build_vit>({"vit"}); }
 
 }  // namespace heed

@@ -1,19 +1,14 @@
-// Whisper: its config, its table of tensors, and the model built from parts.
+// Whisper: its config, and the model built from parts.
 #include <cmath>
 
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/bart_common.h"
-#include "models/tensor_rows.h"
 
 namespace heed {
 namespace {
 
-constexpr double kWhisperNormEps = 1e-5;
 constexpr std::int64_t kMostWhisperPositions = 65536;
-const std::string kWords = "model.decoder.embed_tokens.weight", kOutput = "proj_out.weight",
-                  kAudioPositions = "model.encoder.embed_positions.weight",
-                  kTextPositions = "model.decoder.embed_positions.weight";
 
 struct WhisperConfig {
   BartLayers layers;
@@ -84,51 +79,35 @@ void fill_sinusoids(Tensor table) {
   }
 }
 
-TensorTable whisper_table(const WhisperConfig& c, const HasTensor&) {
+std::unique_ptr<Model> build_whisper(const WhisperConfig& c, WeightBuilder& w) {
   const std::int64_t d_model = c.layers.d_model;
-  TensorTable table;
-  table.prefix = "model.";
-  add_embedding(table, kWords, c.vocab_size, d_model, c.pad);
-  if (c.tied) table.rows.back().tied.push_back(kOutput);
-  if (!c.tied) add_output(table, false, kOutput, {c.vocab_size, d_model});
-  table.rows.push_back({kTextPositions, {c.text_positions, d_model}, Init::embedding});
-  table.rows.push_back({kAudioPositions, {c.audio_positions, d_model}, Init::zeros, false});
-  table.rows.back().fill = fill_sinusoids;
-  const auto add_convolution = [&](const std::string& name, std::int64_t in) {
-    table.rows.push_back({name + ".weight", {d_model, in, 3}, Init::xavier});
-    table.rows.push_back({name + ".bias", {d_model}, Init::zeros});
-  };
-  add_convolution("model.encoder.conv1", c.bins);
-  add_convolution("model.encoder.conv2", d_model);
-  add_norm(table, "model.encoder.layer_norm", d_model);
-  add_norm(table, "model.decoder.layer_norm", d_model);
-  add_bart_layers(table, c.layers);
-  return table;
-}
-
-std::unique_ptr<Model> build_whisper(const WhisperConfig& c, ModelFiles files) {
-  const Weights& weights = files.weights;
-  const auto convolution = [&](const std::string& name, std::int64_t stride) -> Conv1d {
-    return {weights[name + ".weight"], weights[name + ".bias"], stride, 1};
-  };
-  const auto norm = [&](const std::string& name) {
-    return norm_part(weights, name, NormKind::layer, kWhisperNormEps);
-  };
+  const OutputMap output{"proj_out.weight", c.tied};
+  w.set_prefix("model.");
   EncoderDecoderParts parts;
-  parts.audio = AudioFrontend{c.bins,
-                              2 * c.audio_positions,
-                              convolution("model.encoder.conv1", 1),
-                              convolution("model.encoder.conv2", 2),
-                              AdditivePositions(weights[kAudioPositions]),
-                              c.layers.dropout};
-  parts.decoder.embeddings.tokens = {weights[kWords], 1.0, c.pad};
-  parts.decoder.embeddings.positions = AdditivePositions(weights[kTextPositions]);
-  parts.decoder.embeddings.dropout = c.layers.dropout;
-  parts.decoder.output.weight = weights[kOutput];
-  build_bart_layers(parts, c.layers, weights);
-  parts.encoder.final_norm = norm("model.encoder.layer_norm");
-  parts.decoder.stack.final_norm = norm("model.decoder.layer_norm");
-  return assemble_encoder_decoder(std::move(files), std::move(parts),
+  InputEmbeddings& text = parts.decoder.embeddings;
+  text.tokens = {w.embedding("model.decoder.embed_tokens.weight", c.vocab_size, d_model, c.pad, output), 1.0,
+                 c.pad};
+  text.dropout = c.layers.dropout;
+  parts.decoder.output.weight = w.output(output, c.vocab_size, d_model);
+  text.positions = AdditivePositions(w.take({.name = "model.decoder.embed_positions.weight",
+                                             .shape = {c.text_positions, d_model},
+                                             .init = Init::embedding}));
+  const AdditivePositions audio_positions(w.take({.name = "model.encoder.embed_positions.weight",
+                                                  .shape = {c.audio_positions, d_model},
+                                                  .trained = false,
+                                                  .fill = fill_sinusoids}));
+  const auto convolution = [&](const std::string& name, std::int64_t in, std::int64_t stride) -> Conv1d {
+    return {w.take({.name = name + ".weight", .shape = {d_model, in, 3}}), w.bias(name + ".bias", d_model),
+            stride, 1};
+  };
+  const Conv1d first = convolution("model.encoder.conv1", c.bins, 1);
+  const Conv1d second = convolution("model.encoder.conv2", d_model, 2);
+  parts.audio =
+      AudioFrontend{c.bins, 2 * c.audio_positions, first, second, audio_positions, c.layers.dropout};
+  parts.encoder.final_norm = w.layer_norm("model.encoder.layer_norm", d_model, kBartNormEps);
+  parts.decoder.stack.final_norm = w.layer_norm("model.decoder.layer_norm", d_model, kBartNormEps);
+  take_bart_layers(parts, c.layers, w);
+  return assemble_encoder_decoder(w.finish(), std::move(parts),
                                   {.vocab_size = c.vocab_size,
                                    .pad_id = c.pad,
                                    .eos_id = c.eos,
@@ -138,6 +117,6 @@ std::unique_ptr<Model> build_whisper(const WhisperConfig& c, ModelFiles files) {
 
 }  // namespace
 
-Family whisper_family() { return family<&WhisperConfig::parse, whisper_table, build_whisper>({"whisper"}); }
+Family whisper_family() { return family<&WhisperConfig::parse, build_whisper>({"whisper"}); }
 
 }  // namespace heed

@@ -1,0 +1,310 @@
+// Opens or creates the model that is measured, counts its minimum work, and makes the work.
+#include "bench/model.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "heed/autograd.h"
+#include "heed/generate/search.h"
+#include "heed/models/registry.h"
+#include "heed/random.h"
+#include "heed/train/adamw.h"
+
+namespace heed::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct NamedShape {
+  const char* name;
+  const char* config;
+};
+
+// Sizes of common models, as in their config.json.
+constexpr NamedShape kShapes[] = {
+    {"gpt2",
+     R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 50257, "n_positions": 1024,
+      "n_embd": 768, "n_layer": 12, "n_head": 12, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0})"},
+    {"bert-base",
+     R"({"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 30522, "hidden_size": 768,
+      "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072})"},
+    {"marian",
+     R"({"model_type": "marian", "architectures": ["MarianMTModel"], "vocab_size": 58101, "d_model": 512,
+      "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 8, "decoder_attention_heads": 8,
+      "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048, "dropout": 0.0, "pad_token_id": 58100,
+      "decoder_start_token_id": 58100, "eos_token_id": 0})"},
+};
+
+/// A directory that is removed by the destructor.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string name = (fs::temp_directory_path() / "heed-bench-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr)
+      throw Error(name + ": cannot be created (set TMPDIR to a folder that can be written to)");
+    path_ = name;
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+// Returns true for embedding tables of tokens, positions and token types, under the names of any family.
+bool is_lookup(const Parameter& parameter) {
+  if (contains(parameter.name, "embed_out")) return false;  // an output layer
+  for (const char* part : {"embeddings.", "embed_", "embed.", "wte.", "wpe.", "shared."}) {
+    if (contains(parameter.name, part)) return true;
+  }
+  return false;
+}
+
+std::int64_t first_of(const Config& config, std::initializer_list<const char*> names,
+                      std::int64_t default_value) {
+  for (const char* name : names) {
+    if (config.has(name)) return config.positive_integer(name, default_value);
+  }
+  return default_value;
+}
+
+double cache_numbers(const Config& config) {
+  const std::int64_t width = first_of(config, {"hidden_size", "n_embd", "d_model"}, 1);
+  const std::int64_t heads = first_of(
+      config, {"decoder_attention_heads", "num_attention_heads", "n_head", "n_heads", "num_heads"}, 1);
+  const std::int64_t kv_heads = first_of(config, {"num_key_value_heads"}, heads);
+  const std::int64_t head_dim = first_of(config, {"head_dim", "d_kv"}, width / heads);
+  const std::int64_t layers =
+      first_of(config, {"decoder_layers", "num_hidden_layers", "n_layer", "n_layers", "num_layers"}, 1);
+  return 2.0 * static_cast<double>(layers * kv_heads * head_dim);
+}
+
+/// The minimum cost of a token, computed from the sizes of the tensors alone.
+struct ModelCost {
+  double encoder_weights = 0;  // weights multiplied by each source token (of an encoder: each token)
+  double decoder_weights = 0;  // the same for a decoder, including the output layer
+  double weight_bytes = 0;     // average storage of one weight
+  double cache_numbers = 0;    // numbers that one position adds to a decoder's caches
+};
+
+ModelCost cost_of_token(const BenchModel& bench) {
+  const bool two_sides = dynamic_cast<const EncoderDecoderModel*>(bench.model.get()) != nullptr;
+  const Model* model = bench.model.get();
+  const auto* encoder = dynamic_cast<const EncoderModel*>(model);
+  const bool makes_logits = two_sides || dynamic_cast<const DecoderModel*>(model) != nullptr ||
+                            (encoder != nullptr && encoder->head() == EncoderHead::masked_lm);
+  ModelCost size;
+  double bytes = 0, output_table = 0;
+  bool has_output_layer = false;
+  double uses = 1;  // uses of each weight: layers that share weights run one after another
+  if (bench.config.has("num_hidden_groups")) {
+    uses = static_cast<double>(first_of(bench.config, {"num_hidden_layers"}, 1)) /
+           static_cast<double>(first_of(bench.config, {"num_hidden_groups"}, 1));
+  }
+  for (const Parameter& parameter : bench.model->parameters()) {
+    const double count = static_cast<double>(parameter.tensor.numel());
+    if (parameter.tensor.rank() != 2) continue;
+    if (is_lookup(parameter)) {  // the largest is the output layer if there is no separate one
+      output_table = std::max(output_table, count);
+      continue;
+    }
+    has_output_layer =
+        has_output_layer || contains(parameter.name, "lm_head") || contains(parameter.name, "embed_out");
+    bytes = std::max(bytes, static_cast<double>(heed::size_of(parameter.tensor.dtype())));
+    const bool decoder = two_sides ? !contains(parameter.name, "encoder.") : makes_logits;
+    (decoder ? size.decoder_weights : size.encoder_weights) += uses * count;
+  }
+  if (makes_logits && !has_output_layer) size.decoder_weights += output_table;
+  size.weight_bytes = bytes;
+  size.cache_numbers = cache_numbers(bench.config);
+  return size;
+}
+
+/// Returns token ids i64 [batch, length] from the model's vocabulary. The first ids are often special tokens;
+/// they are excluded if there are others.
+Tensor random_ids(const Model& model, std::int64_t batch, std::int64_t length, std::uint64_t stream) {
+  const RandomStream random{7, stream};
+  const std::int64_t first = std::min<std::int64_t>(10, model.vocab_size() - 1);
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(batch * length));
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    ids[i] = first + static_cast<std::int64_t>(random.word(i)) % (model.vocab_size() - first);
+  return Tensor::from(ids, {batch, length});
+}
+
+template <class Kind>
+const Kind& of_kind(const BenchModel& bench, const char* expected) {
+  const auto* model = dynamic_cast<const Kind*>(bench.model.get());
+  if (model == nullptr)
+    throw Error(bench.name + ": expected " + expected + ", got " + bench.model->family() +
+                " (heed bench --help lists what else is measured)");
+  return *model;
+}
+
+Work model_work(const char* kind, const BenchModel& bench, const ModelSizes& sizes) {
+  Work work;
+  work.kind = kind;
+  std::int64_t parameters = 0;
+  for (const Parameter& parameter : bench.model->parameters()) parameters += parameter.tensor.numel();
+  work.shape = {{"model", bench.name},      {"family", bench.model->family()},
+                {"parameters", parameters}, {"dtype", std::string(name_of(bench.dtype))},
+                {"batch", sizes.batch},     {"length", sizes.length}};
+  return work;
+}
+
+// Every row generates all its tokens: no id ends it.
+GenerationOptions full_length(const ModelSizes& sizes) {
+  GenerationOptions options;
+  options.max_new_tokens = options.min_new_tokens = sizes.new_tokens;
+  options.num_beams = sizes.beams;
+  return options;
+}
+
+// A step multiplies every row's token by every weight, and reads all weights and the whole caches, which have
+// half of their final length on average.
+void count_decoding(Work& work, const ModelSizes& sizes, const ModelCost& cost, std::int64_t prompt) {
+  const double steps = static_cast<double>(sizes.new_tokens),
+               rows = static_cast<double>(sizes.batch * sizes.beams);
+  const double positions = static_cast<double>(prompt) + steps / 2;
+  work.operations += 2 * cost.decoder_weights * rows * steps;
+  work.bytes += steps * (cost.decoder_weights * cost.weight_bytes +
+                         rows * positions * cost.cache_numbers * sizeof(float));
+  work.items = {{"tokens", static_cast<double>(sizes.batch) * steps},
+                {"sequences", static_cast<double>(sizes.batch)}};
+  work.shape.emplace_back("new_tokens", sizes.new_tokens);
+  work.shape.emplace_back("num_beams", sizes.beams);
+}
+
+/// Returns the mean loss of one batch of random tokens. For an encoder-decoder, sources have the same length.
+std::function<Tensor(Context&)> training_loss(const BenchModel& bench, const ModelSizes& sizes) {
+  const Model& model = *bench.model;
+  const Tensor ids = random_ids(model, sizes.batch, sizes.length, 0),
+               labels = random_ids(model, sizes.batch, sizes.length, 1);
+  if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model))
+    return [=](Context& context) { return decoder->loss(ids, labels, {}, context); };
+  const SourceBatch source{random_ids(model, sizes.batch, sizes.length, 2),
+                           Tensor::full({sizes.batch, sizes.length}, 1, DType::i64)};
+  const auto& encoder_decoder = of_kind<EncoderDecoderModel>(bench, "a decoder or an encoder-decoder");
+  return
+      [=, &encoder_decoder](Context& context) { return encoder_decoder.loss(source, labels, {}, context); };
+}
+
+}  // namespace
+
+std::vector<std::string> known_shapes() {
+  std::vector<std::string> names;
+  for (const NamedShape& known : kShapes) names.emplace_back(known.name);
+  return names;
+}
+
+Config known_shape(const std::string& name) {
+  std::string names;
+  for (const NamedShape& known : kShapes) {
+    if (name == known.name) return Config::parse(known.config, "shape " + name);
+    names += (names.empty() ? "" : ", ") + std::string(known.name);
+  }
+  throw Error("shape: expected one of " + names + ", got " + name);
+}
+
+std::shared_ptr<const BenchModel> open_model(const std::string& name, const fs::path& directory, DType dtype,
+                                             const std::vector<AdapterSource>& adapters) {
+  return std::make_shared<BenchModel>(
+      BenchModel{name, dtype, load_model_config(directory), load_model(directory, dtype, adapters)});
+}
+
+std::shared_ptr<const BenchModel> random_model(const std::string& name, const Config& config, DType dtype) {
+  Generator generator(7);
+  // The model is saved and loaded as a user's would be: its weights may have 16 bits and be packed for matrix
+  // products.
+  const TemporaryDirectory directory;
+  make_model(config, generator)->save(directory.path(), dtype);
+  return std::make_shared<BenchModel>(BenchModel{name, dtype, config, load_model(directory.path(), dtype)});
+}
+
+Work encode_work(const std::shared_ptr<const BenchModel>& bench, const ModelSizes& sizes) {
+  if (bench->model->vocab_size() == 0) {
+    throw Error(bench->name + ": expected a model of token ids, got " + bench->model->family() +
+                " (heed bench gemm and attention take any sizes)");
+  }
+  Work work = model_work("encode", *bench, sizes);
+  const ModelCost cost = cost_of_token(*bench);
+  const double tokens = static_cast<double>(sizes.batch * sizes.length);
+  const double weights = cost.encoder_weights + cost.decoder_weights;
+  work.operations = 2 * weights * tokens;
+  work.bytes = weights * cost.weight_bytes;
+  work.items = {{"tokens", tokens}, {"sequences", static_cast<double>(sizes.batch)}};
+  const TensorMap inputs{{"input_ids", random_ids(*bench->model, sizes.batch, sizes.length, 0)},
+                         {"attention_mask", Tensor::full({sizes.batch, sizes.length}, 1, DType::i64)}};
+  work.run = [bench, inputs](std::int64_t) {
+    const NoGradients guard;
+    Context context;
+    bench->model->forward(inputs, {}, context);
+  };
+  return work;
+}
+
+Work generate_work(const std::shared_ptr<const BenchModel>& bench, const ModelSizes& sizes) {
+  const auto& model = of_kind<DecoderModel>(*bench, "a decoder");
+  Work work = model_work("generate", *bench, sizes);
+  const ModelCost cost = cost_of_token(*bench);
+  count_decoding(work, sizes, cost, sizes.length);
+  work.operations += 2 * cost.decoder_weights * static_cast<double>(sizes.batch * (sizes.length - 1));
+  const Tensor prompt = random_ids(model, sizes.batch, sizes.length, 0);
+  work.run = [bench, &model, prompt, options = full_length(sizes)](std::int64_t) {
+    Context context;
+    const auto decoding = model.decode(prompt.size(0));
+    search(*decoding, prompt, options, {}, context);
+  };
+  return work;
+}
+
+Work translate_work(const std::shared_ptr<const BenchModel>& bench, const ModelSizes& sizes) {
+  const auto& model = of_kind<EncoderDecoderModel>(*bench, "an encoder-decoder");
+  Work work = model_work("translate", *bench, sizes);
+  const ModelCost cost = cost_of_token(*bench);
+  work.operations = 2 * cost.encoder_weights * static_cast<double>(sizes.batch * sizes.length);
+  work.bytes = cost.encoder_weights * cost.weight_bytes;
+  count_decoding(work, sizes, cost, sizes.length);  // also the caches of the source, which has this length
+  const std::vector<std::int64_t> ids =
+      random_ids(model, sizes.batch, sizes.length, 0).to_vector<std::int64_t>();
+  std::vector<std::vector<std::int64_t>> sources;
+  for (std::int64_t i = 0; i < sizes.batch; ++i)
+    sources.emplace_back(ids.begin() + i * sizes.length, ids.begin() + (i + 1) * sizes.length);
+  GenerationOptions options = full_length(sizes);
+  options.decoder_start_token_id = model.decoder_start_id();
+  options.pad_token_id = model.pad_id();
+  work.run = [bench, &model, sources, options, sizes](std::int64_t) {
+    search_sources(model, sources, options, sizes.batch * sizes.length * sizes.beams);
+  };
+  return work;
+}
+
+Work train_work(const std::shared_ptr<const BenchModel>& bench, const ModelSizes& sizes) {
+  Work work = model_work("train", *bench, sizes);
+  // The usual count: 2 operations per parameter and token in the forward pass, twice as many in the backward
+  // pass.
+  const auto parameters = static_cast<double>(std::get<std::int64_t>(work.shape[2].second));
+  work.items = {{"tokens", static_cast<double>(sizes.batch * sizes.length)}, {"steps", 1}};
+  work.operations = 6 * parameters * work.items[0].second;
+  work.bytes =
+      parameters * 7 * sizeof(float);  // the optimizer reads weight, gradient and moments, and writes three
+  const auto loss = training_loss(*bench, sizes);
+  for (const Parameter& parameter : bench->model->parameters()) Tensor(parameter.tensor).set_requires_grad();
+  const auto optimizer = std::make_shared<AdamW>(bench->model->parameters(), AdamWOptions{});
+  const auto context = std::make_shared<Context>();
+  work.run = [bench, loss, optimizer, context](std::int64_t) {
+    loss(*context).backward();
+    optimizer->step(1e-4, clip_scale(gradient_norm(bench->model->parameters()), 1));
+    optimizer->zero_grad();
+  };
+  return work;
+}
+
+}  // namespace heed::bench

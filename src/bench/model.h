@@ -1,0 +1,48 @@
+// Whole models as work on random tokens. The model is a user's, or has random weights.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/measure.h"
+#include "heed/io/json.h"
+#include "heed/models/adapter.h"
+#include "heed/models/model.h"
+
+namespace heed::bench {
+
+struct BenchModel {
+  std::string name;
+  DType dtype = DType::f32;  // of the weights in memory
+  Config config;
+  std::unique_ptr<Model> model;
+};
+
+/// Loads a model that is reported as `name`.
+std::shared_ptr<const BenchModel> open_model(const std::string& name, const std::filesystem::path& directory,
+                                             DType dtype, const std::vector<AdapterSource>& adapters);
+/// Makes a model with random weights, of the family and sizes of a config.json.
+std::shared_ptr<const BenchModel> random_model(const std::string& name, const Config& config, DType dtype);
+
+/// The names of models whose sizes are known: "gpt2".
+std::vector<std::string> known_shapes();
+/// The config.json of one of them. Throws Error for another name.
+Config known_shape(const std::string& name);
+
+struct ModelSizes {
+  std::int64_t batch = 1;
+  std::int64_t length = 1;      // tokens of each sequence: prompt or source
+  std::int64_t new_tokens = 1;  // to generate for each sequence
+  std::int64_t beams = 1;
+};
+
+/// The work of one pass of an encoder, of generation with a decoder, of translation with an encoder-decoder,
+/// and of a training step with AdamW. Each throws Error for a model of another kind.
+Work encode_work(const std::shared_ptr<const BenchModel>& model, const ModelSizes& sizes);
+Work generate_work(const std::shared_ptr<const BenchModel>& model, const ModelSizes& sizes);
+Work translate_work(const std::shared_ptr<const BenchModel>& model, const ModelSizes& sizes);
+Work train_work(const std::shared_ptr<const BenchModel>& model, const ModelSizes& sizes);
+
+}  // namespace heed::bench

@@ -1,0 +1,316 @@
+// The linear layer, in training and inference, and products of many matrices with one weight.
+#include "ops/weight_product.h"
+
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "heed/autograd.h"
+#include "heed/ops/shape.h"
+#include "kernels/elementwise.h"
+#include "tensor/impl.h"
+
+namespace heed {
+namespace {
+
+thread_local bool mixed = false;
+
+// dL/d(pre-activation), from the pre-activation or (where that is enough) the output.
+Tensor activation_gradient(Activation activation, const Tensor& kept, const Tensor& dy) {
+  if (activation == Activation::none) return dy;
+  Tensor dx = Tensor::empty(dy.shape(), dy.dtype());
+  dispatch_float("linear", dy.dtype(), [&]<class T>() {
+    kernels::activate_backward(activation, kept.data<T>(), dy.data<T>(), dx.data<T>(), dy.numel());
+  });
+  return dx;
+}
+
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, WeightLayout layout) {
+  const bool in_first = layout == WeightLayout::in_out;
+  if (x.rank() < 1 || weight.rank() != 2 || x.size(-1) != weight.size(in_first ? 0 : 1)) {
+    throw Error(std::string("linear: expected x [..., in] and weight ") +
+                (in_first ? "[in, out]" : "[out, in]") + ", got " + x.str() + " and " + weight.str());
+  }
+  const std::int64_t out = weight.size(in_first ? 1 : 0);
+  if (bias.defined() && bias.shape() != Shape{out}) {
+    throw Error("linear: expected a bias [" + std::to_string(out) + "], got " + bias.str());
+  }
+}
+
+// A bias may be narrower than the arithmetic, and so may a weight that needs no gradient.
+Tensor widen(const Tensor& stored, DType dtype) {
+  if (!stored.defined() || stored.dtype() == dtype) return stored;
+  return stored.to(dtype);
+}
+
+// What the backward function of linear() needs; undefined tensors are absent.
+struct RecordedLinear {
+  Tensor x, weight;
+  Tensor kept;  // for the gradient of the activation
+  Activation activation;
+  bool in_first;
+  std::int64_t rows, out, in;
+  kernels::Precision precision;
+  bool needs_x, needs_w, needs_b;
+
+  template <class T>
+  std::vector<Tensor> gradients(const Tensor& dy) const {
+    std::vector<Tensor> gradients(3);
+    if (needs_x) {
+      gradients[0] = Tensor::empty(x.shape(), x.dtype());
+      const kernels::StridedMatrix w = matrix_of(weight);
+      kernels::gemm<T>({.m = rows,
+                        .n = in,
+                        .k = out,
+                        .a = kernels::row_major(dy.data<T>(), out),
+                        .b = in_first ? w.transposed() : w,
+                        .c = gradients[0].data<T>(),
+                        .ldc = in,
+                        .precision = precision});
+    }
+    if (needs_w) {
+      gradients[1] = Tensor::empty(weight.shape(), x.dtype());
+      const std::int64_t m = weight.size(0), n = weight.size(1);
+      kernels::gemm<T>({.m = m,
+                        .n = n,
+                        .k = rows,
+                        .a = kernels::row_major((in_first ? x : dy).data<T>(), m).transposed(),
+                        .b = kernels::row_major((in_first ? dy : x).data<T>(), n),
+                        .c = gradients[1].data<T>(),
+                        .ldc = n,
+                        .precision = precision});
+    }
+    if (needs_b) {
+      gradients[2] = Tensor::empty({out}, dy.dtype());
+      kernels::bias_gradient(dy.data<T>(), gradients[2].data<T>(), rows, out);
+    }
+    return gradients;
+  }
+};
+
+}  // namespace
+
+MixedPrecision::MixedPrecision() : before_(mixed) { mixed = true; }
+MixedPrecision::~MixedPrecision() { mixed = before_; }
+
+kernels::Precision recording_precision() {
+  return mixed ? kernels::Precision::bf16 : kernels::Precision::exact;
+}
+
+PackedWeight::PackedWeight(const Tensor& matrix, WeightLayout layout) : layout_(layout) {
+  const bool in_first = layout == WeightLayout::in_out;
+  const std::int64_t n = matrix.size(in_first ? 1 : 0), k = matrix.size(in_first ? 0 : 1);
+  const std::shared_ptr<const Buffer> held = matrix.impl()->buffer->read();
+  const std::byte* first = held->data() + static_cast<std::size_t>(matrix.offset()) * size_of(matrix.dtype());
+  matrix_ = kernels::pack(kernels::dense_matrix(first, matrix.dtype(), n, k, in_first), n, k);
+}
+
+Tensor stored_linear(const Tensor& x, const Tensor& weight, const PackedWeight* packed, const Tensor& bias,
+                     Activation activation, WeightLayout layout) {
+  check_linear(x, weight, bias, layout);
+  const bool in_first = layout == WeightLayout::in_out;
+  Shape shape = x.shape();
+  shape[-1] = weight.size(in_first ? 1 : 0);
+  Tensor y = Tensor::empty(shape, DType::f32);
+  const Tensor input = x.detach().contiguous();
+  const Tensor b = bias.defined() ? widen(bias.detach(), DType::f32).contiguous() : bias;
+  const std::int64_t n = shape[-1], k = x.size(-1), m = n == 0 ? 0 : y.numel() / n;
+  kernels::InvariantGemm args{.m = m, .n = n, .k = k, .y = y.data<float>(), .ldy = n};
+  args.x = kernels::row_major(input.data<float>(), k);
+  Tensor numbers;
+  if (packed != nullptr) {
+    args.w.packed = packed->matrix();
+  } else {
+    const bool narrow = weight.dtype() == DType::bf16 || weight.dtype() == DType::f16;
+    numbers = (narrow ? weight : weight.to(DType::f32)).contiguous();
+    args.w.strided = in_first ? matrix_of(numbers).transposed() : matrix_of(numbers);
+  }
+  args.epilogue = {b.defined() ? b.data<float>() : nullptr, activation};
+  kernels::invariant_gemm(args);
+  return y;
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
+              WeightLayout layout) {
+  const bool recording = needs_gradient({x, weight, bias});
+  if (!recording && x.dtype() == DType::f32)
+    return stored_linear(x, weight, nullptr, bias, activation, layout);
+  check_linear(x, weight, bias, layout);
+  const bool in_first = layout == WeightLayout::in_out;
+  const Tensor input = x.contiguous(), b = widen(bias, x.dtype());
+  const Tensor w = (is_read_in_place(weight, x.dtype()) ? weight : widen(weight, x.dtype())).contiguous();
+  const std::int64_t out = w.size(in_first ? 1 : 0), in = w.size(in_first ? 0 : 1);
+  const std::int64_t rows = in == 0 ? 0 : x.numel() / in;
+  Shape shape = x.shape();
+  shape[-1] = out;
+  Tensor pre = Tensor::empty(shape, x.dtype());
+  const kernels::Precision precision = recording ? recording_precision() : kernels::Precision::exact;
+  const bool keep_pre =
+      recording && activation != Activation::none && !kernels::gradient_takes_output(activation);
+  Tensor y = keep_pre ? Tensor::empty(shape, x.dtype()) : pre.detach();
+  dispatch_float("linear", x.dtype(), [&]<class T>() {
+    kernels::gemm<T>({.m = rows,
+                      .n = out,
+                      .k = in,
+                      .a = kernels::row_major(input.data<T>(), in),
+                      .b = in_first ? matrix_of(w) : matrix_of(w).transposed(),
+                      .c = pre.data<T>(),
+                      .ldc = out,
+                      .precision = precision});
+    if (b.defined()) kernels::add_bias(pre.data<T>(), b.contiguous().data<T>(), rows, out);
+    kernels::activate(activation, pre.data<T>(), y.data<T>(), y.numel());
+  });
+  if (!recording) return y;
+  const RecordedLinear recorded{.x = input.detach(),
+                                .weight = w.detach(),
+                                .kept = activation == Activation::none ? Tensor()
+                                        : keep_pre                     ? pre
+                                                                       : y.detach(),
+                                .activation = activation,
+                                .in_first = in_first,
+                                .rows = rows,
+                                .out = out,
+                                .in = in,
+                                .precision = precision,
+                                .needs_x = x.requires_grad(),
+                                .needs_w = weight.requires_grad(),
+                                .needs_b = bias.defined() && bias.requires_grad()};
+  record(y, "linear", {input, w, b}, [recorded](const Tensor& gradient) {
+    const Tensor dy = activation_gradient(recorded.activation, recorded.kept, gradient.contiguous());
+    return dispatch_float("linear", dy.dtype(), [&]<class T>() { return recorded.gradients<T>(dy); });
+  });
+  return y;
+}
+
+template <class T>
+RepeatedProduct<T>::RepeatedProduct(const Tensor& w, ProductOf kind, std::int64_t times,
+                                    const PackedWeight* packed)
+    : n_(w.size(kind == ProductOf::transpose ? 0 : 1)), k_(w.size(kind == ProductOf::transpose ? 1 : 0)) {
+  if (packed != nullptr) {
+    w_.packed = packed->matrix();
+    return;
+  }
+  w_.strided = kind == ProductOf::transpose ? matrix_of(w) : matrix_of(w).transposed();
+  if (std::is_same_v<T, double> || times < 2) return;
+  own_ = kernels::pack(w_.strided, n_, k_);
+  w_.packed = own_.get();
+}
+
+template <class T>
+void RepeatedProduct<T>::operator()(const Rows& rows) const {
+  if constexpr (std::is_same_v<T, float>) {
+    kernels::invariant_gemm({.m = rows.m,
+                             .n = n_,
+                             .k = k_,
+                             .x = kernels::row_major(rows.x, rows.ldx),
+                             .w = w_,
+                             .epilogue = {.bias = rows.bias},
+                             .y = rows.y,
+                             .ldy = rows.ldy,
+                             .accumulate = rows.accumulate});
+  } else {
+    kernels::gemm<T>({.m = rows.m,
+                      .n = n_,
+                      .k = k_,
+                      .a = kernels::row_major(rows.x, rows.ldx),
+                      .b = w_.strided.transposed(),
+                      .c = rows.y,
+                      .ldc = rows.ldy,
+                      .beta = rows.accumulate ? T{1} : T{0}});
+    for (std::int64_t i = 0; rows.bias != nullptr && i < rows.m; ++i)
+      kernels::add_bias(rows.y + i * rows.ldy, rows.bias, 1, n_);
+  }
+}
+template class RepeatedProduct<float>;
+template class RepeatedProduct<double>;
+
+// All uses have `joint` as an input: it is visited after them, and multiplies what they have left.
+struct RepeatedLinear::Shared {
+  Tensor weight, bias, joint;
+  struct Uses {
+    std::vector<Tensor> dy, x;
+  };
+  std::shared_ptr<Uses> uses = std::make_shared<Uses>();
+
+  template <class T>
+  struct Products {
+    RepeatedProduct<T> forward, backward;
+    explicit Products(const Tensor& w)
+        : forward(w, ProductOf::transpose, 2), backward(w, ProductOf::itself, 2) {}
+  };
+  std::shared_ptr<Products<float>> floats;
+  std::shared_ptr<Products<double>> doubles;
+
+  Shared(const Tensor& w, const Tensor& b) : weight(w.detach().contiguous()), bias(b) {
+    if (bias.defined()) bias = bias.detach().contiguous();
+    if (weight.dtype() == DType::f32) {
+      floats = std::make_shared<Products<float>>(weight);
+    } else {
+      doubles = std::make_shared<Products<double>>(weight);
+    }
+    joint = Tensor::zeros({}, weight.dtype());
+    record(joint, "linear", {w, b},
+           [all = uses, shape = weight.shape(), has_bias = b.defined()](const Tensor&) {
+             return gradients(concat(all->dy, 0), concat(all->x, 0), shape, has_bias);
+           });
+  }
+
+  static std::vector<Tensor> gradients(const Tensor& dy, const Tensor& x, const Shape& shape, bool has_bias) {
+    const std::int64_t rows = x.size(0), out = shape[0], in = shape[1];
+    const Tensor dweight = Tensor::empty(shape, x.dtype());
+    const Tensor dbias = has_bias ? Tensor::empty({out}, x.dtype()) : Tensor();
+    dispatch_float("linear", x.dtype(), [&]<class T>() {
+      kernels::gemm<T>({.m = out,
+                        .n = in,
+                        .k = rows,
+                        .a = kernels::row_major(dy.data<T>(), out).transposed(),
+                        .b = kernels::row_major(x.data<T>(), in),
+                        .c = dweight.data<T>(),
+                        .ldc = in});
+      if (has_bias) kernels::bias_gradient(dy.data<T>(), dbias.data<T>(), rows, out);
+    });
+    return {dweight, dbias};
+  }
+
+  template <class T>
+  const Products<T>& products() const {
+    if constexpr (std::is_same_v<T, float>) {
+      return *floats;
+    } else {
+      return *doubles;
+    }
+  }
+
+  template <class T>
+  static Tensor times(const RepeatedProduct<T>& product, const Tensor& x, const T* bias, std::int64_t out) {
+    Tensor y = Tensor::empty({x.size(0), out}, x.dtype());
+    product({.m = x.size(0), .x = x.data<T>(), .ldx = x.size(1), .bias = bias, .y = y.data<T>(), .ldy = out});
+    return y;
+  }
+};
+
+RepeatedLinear::RepeatedLinear(const Tensor& weight, const Tensor& bias)
+    : shared_(std::make_shared<Shared>(weight, bias)) {}
+
+Tensor RepeatedLinear::operator()(const Tensor& x) const {
+  const Tensor& weight = shared_->weight;
+  if (x.rank() != 2 || x.size(1) != weight.size(1) || x.dtype() != weight.dtype())
+    throw Error("linear: expected x [R, in] like the weight " + weight.str() + ", got " + x.str());
+  const Tensor input = x.contiguous(), in = input.detach();
+  Tensor y = dispatch_float("linear", x.dtype(), [&]<class T>() {
+    const T* bias = shared_->bias.defined() ? shared_->bias.data<T>() : nullptr;
+    return Shared::times<T>(shared_->products<T>().forward, in, bias, weight.size(0));
+  });
+  record(y, "linear", {input, shared_->joint}, [shared = shared_, in](const Tensor& gradient) {
+    const Tensor dy = gradient.contiguous();
+    shared->uses->dy.push_back(dy);
+    shared->uses->x.push_back(in);
+    const Tensor dx = dispatch_float("linear", dy.dtype(), [&]<class T>() {
+      return Shared::times<T>(shared->products<T>().backward, dy, nullptr, in.size(1));
+    });
+    return std::vector<Tensor>{dx, Tensor::zeros({}, dy.dtype())};
+  });
+  return y;
+}
+
+}  // namespace heed
