@@ -35,6 +35,14 @@ bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
 
 }  // namespace
 
+AddedToken plain_token(std::string_view content, bool special) {
+  AddedToken token;
+  token.content = content;
+  token.special = special;
+  token.normalized = !special;
+  return token;
+}
+
 AddedToken parse_added_token(const JsonField& field, std::int32_t id) {
   AddedToken token;
   token.id = id;
@@ -61,8 +69,7 @@ void AddedTokens::add(AddedToken token, const TokenTable& vocabulary) {
 }
 
 void AddedTokens::prepare(const Normalizer* normalizer, const std::string& where) {
-  original_ = Trie();
-  normalized_ = Trie();
+  std::map<std::string, std::int32_t> original, normalized;  // of equal contents, the later id counts
   keep_word_ends_ = true;
   for (const auto& [id, token] : tokens_) {
     const GrowthLimit limit(where, token.content.size());
@@ -72,24 +79,57 @@ void AddedTokens::prepare(const Normalizer* normalizer, const std::string& where
     const bool strips_behind = token.rstrip && !looked_for.empty() &&
                                is_plain_letter(character_before(looked_for, looked_for.size()));
     if (spans_word_end(looked_for) || strips_behind) keep_word_ends_ = false;
-    (token.normalized ? normalized_ : original_).insert(looked_for, static_cast<std::uint32_t>(id));
+    (token.normalized ? normalized : original)[looked_for] = id;
+  }
+  original_ = TokenMatcher({original.begin(), original.end()});
+  normalized_ = TokenMatcher({normalized.begin(), normalized.end()});
+}
+
+TokenMatcher::TokenMatcher(std::vector<std::pair<std::string, std::int32_t>> tokens) {
+  for (auto& [content, id] : tokens) {
+    std::reverse(content.begin(), content.end());
+    trie_.insert(content, static_cast<std::uint32_t>(id));
+  }
+  suffixes_.assign(trie_.size(), trie_.root());
+  longest_.resize(trie_.size());
+  // By depth, as the suffixes of a node are less deep; the longest tokens first, as they stay to the end.
+  std::sort(tokens.begin(), tokens.end(),
+            [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
+  std::vector<std::uint32_t> nodes(tokens.size(), trie_.root());
+  for (std::uint32_t depth = 1; !nodes.empty(); ++depth) {
+    while (!nodes.empty() && tokens[nodes.size() - 1].first.size() < depth) nodes.pop_back();
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const char byte = tokens[i].first[depth - 1];
+      const std::uint32_t parent = nodes[i], node = trie_.next(parent, byte), value = trie_.value(node);
+      nodes[i] = node;
+      if (depth > 1) suffixes_[node] = step(suffixes_[parent], byte);
+      longest_[node] =
+          value == Trie::kNone ? longest_[suffixes_[node]] : Match{static_cast<std::int32_t>(value), depth};
+    }
   }
 }
 
-/// Returns the leftmost matches; of those that begin at the same position, the longest.
-std::vector<AddedPart> AddedTokens::matches(std::string_view text, const Trie& trie) const {
+std::uint32_t TokenMatcher::step(std::uint32_t node, char byte) const {
+  for (;; node = suffixes_[node]) {
+    const std::uint32_t next = trie_.next(node, byte);
+    if (next != Trie::kNone) return next;
+    if (node == trie_.root()) return node;
+  }
+}
+
+std::vector<AddedPart> TokenMatcher::find(std::string_view text) const {
+  std::vector<AddedPart> starts;  // the longest token that begins at a position, from the last to the first
+  if (trie_.empty()) return starts;
+  std::uint32_t node = trie_.root();
+  for (std::size_t at = text.size(); at-- > 0;) {
+    if (node == trie_.root() && trie_.next(node, text[at]) == Trie::kNone) continue;
+    node = step(node, text[at]);
+    if (const Match match = longest_[node]; match.bytes > 0)
+      starts.push_back({match.id, at, at + match.bytes});
+  }
   std::vector<AddedPart> found;
-  if (trie.empty()) return found;
-  for (std::size_t at = 0; at < text.size();) {
-    AddedPart match{-1, at, at + 1};
-    std::uint32_t node = trie.root();
-    for (std::size_t end = at; end < text.size();) {
-      node = trie.next(node, text[end++]);
-      if (node == Trie::kNone) break;
-      if (trie.value(node) != Trie::kNone) match = {static_cast<std::int32_t>(trie.value(node)), at, end};
-    }
-    if (match.id >= 0) found.push_back(match);
-    at = match.end;
+  for (auto match = starts.rbegin(); match != starts.rend(); ++match) {
+    if (found.empty() || match->begin >= found.back().end) found.push_back(*match);
   }
   return found;
 }
@@ -97,7 +137,7 @@ std::vector<AddedPart> AddedTokens::matches(std::string_view text, const Trie& t
 std::vector<AddedPart> AddedTokens::split(std::string_view text, bool normalized) const {
   std::vector<AddedPart> parts;
   std::size_t last = 0, space_begin = 0, space_end = 0;  // last run of white space that was scanned
-  for (AddedPart match : matches(text, normalized ? normalized_ : original_)) {
+  for (AddedPart match : (normalized ? normalized_ : original_).find(text)) {
     const AddedToken& token = tokens_.at(match.id);
     if (token.single_word && !stands_alone(text, match.begin, match.end)) continue;
     if (token.lstrip) match.begin = std::max(white_space_begin(text, match.begin, last), last);

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/json_field.h"
@@ -24,11 +25,39 @@ struct AddedToken {
   bool special = false;
 };
 
+/// Makes a token that files give by its content alone. A special token is matched in the original text.
+AddedToken plain_token(std::string_view content, bool special);
+
 /// A part of a text: an added token, or the text between two of them (id -1).
 struct AddedPart {
   std::int32_t id;
   std::size_t begin;
   std::size_t end;
+};
+
+/// Finds tokens in a text in time that is linear in its length (Aho & Corasick, "Efficient string matching",
+/// 1975).
+class TokenMatcher {
+ public:
+  TokenMatcher() = default;
+  /// The tokens' contents, which must differ, and their ids. Empty ones are ignored.
+  explicit TokenMatcher(std::vector<std::pair<std::string, std::int32_t>> tokens);
+  /// Returns the leftmost matches without overlaps; of those that begin at the same position, the longest.
+  std::vector<AddedPart> find(std::string_view text) const;
+
+ private:
+  struct Match {
+    std::int32_t id = -1;
+    std::uint32_t bytes = 0;
+  };
+  /// Returns the node of the longest suffix in the trie of a node's string and `byte`.
+  std::uint32_t step(std::uint32_t node, char byte) const;
+
+  /// Of the reversed tokens: a text is read from its end, so that where a token begins, all that begin there
+  /// are known.
+  Trie trie_;
+  std::vector<std::uint32_t> suffixes_;  // per node: that of its longest proper suffix in the trie
+  std::vector<Match> longest_;           // per node: the longest token that is a suffix of it
 };
 
 class AddedTokens {
@@ -53,11 +82,9 @@ class AddedTokens {
   const std::map<std::int32_t, AddedToken>& tokens() const { return tokens_; }
 
  private:
-  std::vector<AddedPart> matches(std::string_view text, const Trie& trie) const;
-
   std::map<std::int32_t, AddedToken> tokens_;
   std::map<std::string, std::int32_t, std::less<>> ids_;
-  Trie original_, normalized_;
+  TokenMatcher original_, normalized_;
   bool keep_word_ends_ = true;
 };
 

@@ -25,7 +25,7 @@ struct BpeSettings {
 class Bpe final : public TokenModel {
  public:
   Bpe(TokenTable vocabulary, BpeSettings settings, const JsonField& field);
-  void tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const override;
+  void tokenize(std::string_view piece, ModelTokens& tokens) const override;
   bool preserves_spaces() const override { return true; }
 
  private:
@@ -221,10 +221,10 @@ void Bpe::merge_long(Symbols& symbols) const {
                 symbols.end());
 }
 
-void Bpe::tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const {
+void Bpe::tokenize(std::string_view piece, ModelTokens& tokens) const {
   if (settings_.ignore_merges) {
     if (const std::int32_t id = vocabulary().find(piece); id >= 0) {
-      tokens.push_back({id, 0, static_cast<std::uint32_t>(piece.size())});
+      tokens.list.push_back({id, 0, static_cast<std::uint32_t>(piece.size())});
       return;
     }
   }
@@ -238,7 +238,7 @@ void Bpe::tokenize(std::string_view piece, std::vector<ModelToken>& tokens) cons
   }
   std::uint32_t at = 0;
   for (const Symbol& symbol : symbols) {
-    tokens.push_back({symbol.id, at, at + symbol.length});
+    tokens.list.push_back({symbol.id, at, at + symbol.length});
     at += symbol.length;
   }
 }

@@ -2,7 +2,9 @@
 
 #include <unicode/uchar.h>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/utf8.h"
 #include "heed/text/unicode.h"
@@ -11,6 +13,7 @@ namespace heed {
 namespace {
 
 constexpr std::size_t kLongestCluster = 5;  // bytes; longer clusters are mapped character by character
+constexpr int kMaxPrefixes = 32;            // capacity of the result array of SentencePiece's library
 
 int break_class(char32_t c) {
   return u_getIntPropertyValue(static_cast<UChar32>(c), UCHAR_GRAPHEME_CLUSTER_BREAK);
@@ -70,38 +73,119 @@ void replace(std::vector<CharacterChange>& changes, std::string_view replacement
     changes.back().change -= static_cast<std::int32_t>(count - written);
 }
 
+/// Visits every unit that a text could lead to.
+class Walk {
+ public:
+  Walk(const DoubleArray& trie, std::size_t replacement_bytes)
+      : trie_(trie), replacement_bytes_(replacement_bytes), nodes_(trie.size()) {}
+
+  /// A node is identified here by the index that its children are relative to.
+  bool is_safe() {
+    if (!enter(trie_.children(DoubleArray::root()))) return false;
+    while (!open_.empty()) {
+      const std::uint32_t place = open_.back();
+      Node& node = nodes_[place];
+      std::uint32_t byte = node.next_byte;
+      while (byte < 256 && !trie_.leads_to(place ^ byte, byte)) ++byte;
+      if (byte == 256) {
+        node.state = State::done;
+        open_.pop_back();
+        continue;
+      }
+      node.next_byte = static_cast<std::uint16_t>(byte);
+      const std::uint32_t unit = place ^ byte, child = trie_.children(unit);
+      const bool ends = trie_.has_value(unit);
+      if (!inside(child) || (ends && trie_.value(unit) >= replacement_bytes_)) return false;
+      if (nodes_[child].state == State::open) return false;  // a cycle
+      if (nodes_[child].state == State::unseen) {
+        enter(child);
+        continue;  // resume at this byte once the child is done
+      }
+      node.prefixes = std::max(node.prefixes, nodes_[child].prefixes + (ends ? 1 : 0));
+      if (node.prefixes > kMaxPrefixes) return false;
+      ++node.next_byte;
+    }
+    return true;
+  }
+
+ private:
+  enum class State : std::uint8_t { unseen, open, done };
+  struct Node {
+    State state = State::unseen;
+    std::uint16_t next_byte = 0;
+    int prefixes = 0;  // on the longest path below the node
+  };
+
+  bool inside(std::uint32_t place) const { return (place | 0xFF) < trie_.size(); }
+  bool enter(std::uint32_t place) {
+    if (!inside(place)) return false;
+    nodes_[place].state = State::open;
+    open_.push_back(place);
+    return true;
+  }
+
+  const DoubleArray& trie_;
+  std::size_t replacement_bytes_;
+  std::vector<Node> nodes_;
+  std::vector<std::uint32_t> open_;
+};
+
 }  // namespace
 
-Charsmap::Charsmap(std::string_view bytes, const JsonField& field) {
-  std::uint32_t size = 0;
-  if (bytes.size() >= 4) std::memcpy(&size, bytes.data(), 4);
-  if (bytes.size() < 4 || size > bytes.size() - 4 || size % 4 != 0 || size == 0) {
-    field.fail("a character map whose first four bytes are the size of its array");
-  }
-  units_.resize(size / 4);
-  std::memcpy(units_.data(), bytes.data() + 4, size);
-  replacements_ = bytes.substr(4 + size);
-  if (replacements_.find('\0') == replacements_.npos) replacements_ += '\0';
+Charsmap::Charsmap(DoubleArray trie, std::string replacements)
+    : trie_(std::move(trie)), replacements_(std::move(replacements)) {
   for (char c = 1; c > 0; ++c) {
     ascii_changes_[static_cast<std::size_t>(c)] = find(std::string_view(&c, 1)).has_value();
   }
 }
 
+std::optional<Charsmap> Charsmap::parse(std::string_view bytes) {
+  std::uint32_t size = 0;
+  if (bytes.size() < sizeof size) return std::nullopt;
+  std::memcpy(&size, bytes.data(), sizeof size);
+  bytes.remove_prefix(sizeof size);
+  if (size > bytes.size() || size % sizeof(std::uint32_t) != 0 || size == 0) return std::nullopt;
+  std::vector<std::uint32_t> units(size / sizeof(std::uint32_t));
+  std::memcpy(units.data(), bytes.data(), size);
+  return Charsmap(DoubleArray(std::move(units)), std::string(bytes.substr(size)));
+}
+
+Charsmap::Match Charsmap::longest(std::string_view text) const {
+  Match longest;
+  std::uint32_t node = DoubleArray::root();
+  for (std::size_t end = 0; end < text.size();) {
+    node = trie_.next(node, text[end++]);
+    if (node == DoubleArray::kNone) break;
+    if (trie_.has_value(node)) longest = {replacements_.c_str() + trie_.value(node), end};
+  }
+  return longest;
+}
+
+bool Charsmap::is_safe() const {
+  for (std::size_t begin = 0; begin < replacements_.size();) {
+    const std::size_t end = std::min(replacements_.find('\0', begin), replacements_.size());
+    if (end - begin > kLongestReplacement) return false;
+    begin = end + 1;
+  }
+  return Walk(trie_, replacements_.size()).is_safe();
+}
+
+bool Charsmap::continues_by_space() const {
+  for (std::uint32_t at = 0; at < trie_.size(); ++at) {
+    if (trie_.leads_to(at, ' ') && (at ^ ' ') != trie_.children(DoubleArray::root())) return true;
+  }
+  return false;
+}
+
 std::optional<std::string_view> Charsmap::find(std::string_view chunk) const {
-  const auto offset = [](std::uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); };
-  std::uint32_t node = offset(units_[0]);
-  for (const char c : chunk) {
-    const std::uint32_t byte = static_cast<unsigned char>(c);
-    node ^= byte;
-    if (byte == 0 || node >= units_.size()) return std::nullopt;
-    const std::uint32_t unit = units_[node];
-    if ((unit & (1u << 31 | 0xFF)) != byte) return std::nullopt;
-    node ^= offset(unit);
-    if ((unit >> 8 & 1) == 0) continue;
-    const std::uint32_t begin = node < units_.size() ? units_[node] & 0x7FFFFFFF : 0x7FFFFFFF;
+  std::uint32_t node = DoubleArray::root();
+  for (const char byte : chunk) {
+    node = trie_.next(node, byte);
+    if (node == DoubleArray::kNone) return std::nullopt;
+    if (!trie_.has_value(node)) continue;
+    const std::uint32_t begin = trie_.value(node);
     if (begin >= replacements_.size()) return std::nullopt;
-    const std::size_t end = replacements_.find('\0', begin);
-    const std::string_view found = std::string_view(replacements_).substr(begin, end - begin);
+    const std::string_view found = replacements_.c_str() + begin;
     // A damaged map may point anywhere.
     if (first_invalid_utf8(found)) return std::nullopt;
     return found;

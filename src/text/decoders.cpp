@@ -39,13 +39,6 @@ std::string joined(const Tokens& tokens) {
   return text;
 }
 
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  if (from.empty()) return;
-  for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-}
-
 /// Converts characters of the byte alphabet back to bytes. A token with any other character is kept as it is.
 void undo_byte_level(Tokens& tokens) {
   std::string bytes;
@@ -219,6 +212,18 @@ class DecoderSequence final : public TokenDecoder {
 };
 
 }  // namespace
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  std::size_t at = from.empty() ? std::string::npos : text.find(from);
+  if (at == std::string::npos) return;
+  std::string result;
+  std::size_t begin = 0;
+  for (; at != std::string::npos; at = text.find(from, begin)) {
+    result.append(text, begin, at - begin).append(to);
+    begin = at + from.size();
+  }
+  text = result.append(text, begin);
+}
 
 DecoderPointer parse_decoder(const JsonField& field, int depth) {
   const JsonField type = field.at("type");

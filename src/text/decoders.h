@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/json_field.h"
@@ -19,5 +20,8 @@ class TokenDecoder {
 /// Parses a `decoder` object. Throws Error naming file and field if the kind is unknown or its settings are
 /// invalid. `depth` counts nested sequences.
 std::unique_ptr<const TokenDecoder> parse_decoder(const JsonField& field, int depth = 0);
+
+/// Replaces each `from`, from the left, by `to`. An empty `from` is nowhere.
+void replace_all(std::string& text, std::string_view from, std::string_view to);
 
 }  // namespace heed

@@ -152,26 +152,26 @@ void pad(Encoding& encoding, const Padding& padding, std::int64_t longest) {
 
 Encoding Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
   std::string storage;
-  Encoding encoding = cut(valid(text, storage));
+  Encoding encoding = tokenize(valid(text, storage));
   mark(encoding, 0);
-  return assemble(std::move(encoding), std::nullopt, add_special_tokens);
+  return post_process(std::move(encoding), std::nullopt, add_special_tokens);
 }
 
 Encoding Tokenizer::encode_target(std::string_view text, bool add_special_tokens) const {
   std::string storage;
-  Encoding encoding = cut_target(valid(text, storage));
+  Encoding encoding = tokenize_target(valid(text, storage));
   mark(encoding, 0);
-  return assemble_target(std::move(encoding), add_special_tokens);
+  return post_process_target(std::move(encoding), add_special_tokens);
 }
 
 Encoding Tokenizer::encode_pair(std::string_view first, std::string_view second,
                                 bool add_special_tokens) const {
   std::string storage;
-  Encoding a = cut(valid(first, storage));
+  Encoding a = tokenize(valid(first, storage));
   mark(a, 0);
-  Encoding b = cut(valid(second, storage));
+  Encoding b = tokenize(valid(second, storage));
   mark(b, 1);
-  return assemble(std::move(a), std::move(b), add_special_tokens);
+  return post_process(std::move(a), std::move(b), add_special_tokens);
 }
 
 std::vector<Encoding> Tokenizer::encode_windows(std::string_view first,
@@ -180,9 +180,9 @@ std::vector<Encoding> Tokenizer::encode_windows(std::string_view first,
   const std::int64_t total =
       room_for_text(truncation, add_special_tokens ? added_tokens(second.has_value()) : 0);
   std::string storage;
-  Encoding a = cut(valid(first, storage)), b;
+  Encoding a = tokenize(valid(first, storage)), b;
   mark(a, 0);
-  if (second) b = cut(valid(*second, storage));
+  if (second) b = tokenize(valid(*second, storage));
   mark(b, 1);
   if (!second) check_single(a.size(), total, truncation);
   const auto [room_a, room_b] =
@@ -192,7 +192,7 @@ std::vector<Encoding> Tokenizer::encode_windows(std::string_view first,
   std::vector<Encoding> windows;
   const auto add = [&](std::size_t i, std::size_t k) {
     windows.push_back(
-        assemble(parts_a[i], second ? std::optional(parts_b[k]) : std::nullopt, add_special_tokens));
+        post_process(parts_a[i], second ? std::optional(parts_b[k]) : std::nullopt, add_special_tokens));
   };
   // The order is the tokenizers library's: the truncated first text with the windows of the second comes
   // last.
@@ -219,8 +219,8 @@ Encoding Tokenizer::encode_truncated(std::string_view first, std::optional<std::
   std::int64_t count = total < INT64_MAX ? total + 1 : total;
   Encoding a, b;
   for (;; count *= 4) {
-    a = part_a ? cut_beginning(text_a, count) : cut(text_a);
-    if (second) b = part_b ? cut_beginning(text_b, count) : cut(text_b);
+    a = part_a ? tokenize_prefix(text_a, count) : tokenize(text_a);
+    if (second) b = part_b ? tokenize_prefix(text_b, count) : tokenize(text_b);
     // If both texts are too long, the longer one gets the odd token, so their lengths must be known.
     const bool undecided = part_a && part_b && total % 2 != 0 && a.size() >= count && b.size() >= count;
     if (!undecided || count > INT64_MAX / 4) break;
@@ -238,11 +238,11 @@ Encoding Tokenizer::encode_truncated(std::string_view first, std::optional<std::
   };
   keep(a, room_a);
   keep(b, room_b);
-  return assemble(std::move(a), second ? std::optional(std::move(b)) : std::nullopt, add_special_tokens);
+  return post_process(std::move(a), second ? std::optional(std::move(b)) : std::nullopt, add_special_tokens);
 }
 
 std::int64_t Tokenizer::added_tokens(bool pair) const {
-  return assemble({}, pair ? std::optional(Encoding{}) : std::nullopt, true).size();
+  return post_process({}, pair ? std::optional(Encoding{}) : std::nullopt, true).size();
 }
 
 }  // namespace heed

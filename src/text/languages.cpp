@@ -48,7 +48,7 @@ constexpr std::string_view kNllbCodes =
 constexpr LanguageRule kRules[] = {
     {"MBartTokenizer", kMbartCodes, "en_XX", false, true, false},
     {"MBart50Tokenizer", kMbart50Codes, "en_XX", true, false, false},
-    {"M2M100Tokenizer", kM2m100Codes, "en", true, false, true},
+    {kM2m100Class, kM2m100Codes, "en", true, false, true},
     {"NllbTokenizer", kNllbCodes, "eng_Latn", true, false, false},
 };
 

@@ -24,6 +24,8 @@ struct LanguageRule {
   bool underscored;         ///< the token of the language `fr` is `__fr__`
 };
 
+inline constexpr const char* kM2m100Class = "M2M100Tokenizer";
+
 /// Returns the rule of a tokenizer_class (with or without Fast at its end), or null if it has none.
 const LanguageRule* language_rule(std::string_view tokenizer_class);
 std::vector<std::string_view> language_codes(std::string_view codes);

@@ -25,6 +25,10 @@ std::unique_ptr<Tokenizer> load_family_sentencepiece(const std::filesystem::path
                                                      const char* name);
 /// Returns true if a file of this name belongs to one of these families.
 bool is_of_family(std::string_view name);
+/// Loads M2M100's SentencePiece model, vocab.json and, if they exist, the configuration files and
+/// added_tokens.json. The result is that of M2M100Tokenizer in transformers 5.12.1, except that the tokens of
+/// all languages are matched in a text.
+std::unique_ptr<Tokenizer> load_m2m100(const std::filesystem::path& directory, const char* name);
 /// Loads any other SentencePiece model, such as LLaMA's.
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& directory, const char* name);
 

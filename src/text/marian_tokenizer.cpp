@@ -1,234 +1,190 @@
-#include "text/marian_tokenizer.h"
+// Marian's tokenizer: a SentencePiece model per side splits a text into pieces, and a vocabulary maps them to
+// ids.
+#include "heed/text/marian.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 
-#include "files/input_file.h"
 #include "heed/error.h"
-#include "heed/files/file.h"
-#include "heed/text/marian.h"
 #include "text/files.h"
-#include "text/sentencepiece_trainer.h"
-#include "text/word_ends.h"
+#include "text/pipeline_tokenizer.h"
+#include "text/sentencepiece_model.h"
 
 namespace heed {
 namespace {
 
-/// Returns a copy of `text` with every `from` replaced by `to`.
-std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
-  std::string result;
-  for (std::size_t begin = 0;;) {
-    const std::size_t at = text.find(from, begin);
-    result += text.substr(begin, at - begin);
-    if (at == std::string_view::npos) return result;
-    result += to;
-    begin = at + from.size();
+using Json = nlohmann::ordered_json;
+using SharedModel = std::shared_ptr<const SentencePieceModel>;
+
+constexpr const char *kConfigFile = "tokenizer_config.json", *kMapFile = "special_tokens_map.json";
+constexpr const char* kPad = "<pad>";
+constexpr std::pair<SpecialRole, const char*> kUsual[] = {
+    {SpecialRole::eos, "</s>"}, {SpecialRole::unk, "<unk>"}, {SpecialRole::pad, kPad}};
+
+/// Leaves of a configuration what Marian's tokenizer has, and names the tokens that it does not name.
+void complete(TokenizerConfig& config) {
+  std::array<std::optional<std::string>, kSpecialRoles> roles;
+  for (const auto& [role, token] : kUsual)
+    roles[static_cast<std::size_t>(role)] = config.role(role).value_or(token);
+  config.roles = std::move(roles);
+  config.names_roles = true;
+  config.additional_special_tokens.clear();
+  config.add_bos = config.add_eos = std::nullopt;
+  config.tokenizer_class.clear();
+}
+
+/// Of special tokens, those of tokenizer_config.json take precedence over those of special_tokens_map.json.
+TokenizerConfig load_config(const std::filesystem::path& directory, const JsonField& document,
+                            const JsonField& map) {
+  TokenizerConfig config = TokenizerConfig::load(directory);
+  config.roles = {};
+  config.read_roles(document);
+  config.read_roles(map);
+  complete(config);
+  for (const auto& [role, usual] : kUsual) {
+    if (config.role(role)->empty())
+      throw Error(fmt::format("{}: {}: expected a token, got \"\"", config.where, role_key(role)));
+  }
+  for (const AddedToken& token : config.added_tokens) {
+    for (const auto& [option, set] : {std::pair("lstrip", token.lstrip), std::pair("rstrip", token.rstrip),
+                                      std::pair("single_word", token.single_word)}) {
+      if (set)
+        throw Error(fmt::format("{}: added_tokens_decoder.{}: expected {} to be false, got true",
+                                config.where, token.id, option));
+    }
+  }
+  return config;
+}
+
+/// Adds the added tokens that follow a vocabulary. Throws Error if the two contradict each other.
+void extend(TokenTable& vocabulary, const TokenizerConfig& config) {
+  for (const AddedToken& token : config.added_tokens) {
+    const std::int64_t end = vocabulary.end_id();
+    if (token.id < end ? vocabulary.token(token.id) != token.content : token.id != end) {
+      throw Error(
+          fmt::format("{}: added_tokens_decoder.{}: expected a token of vocab.json, or the id {} that comes "
+                      "next, got {}",
+                      config.where, token.id, end, Json(token.content).dump()));
+    }
+    if (token.id == end) append_token(vocabulary, token.content, config.where);
   }
 }
 
-/// Returns the end of a language code `>>xx<<` at the start of a text, or 0 if there is none.
-std::size_t language_code_end(std::string_view text) {
-  if (text.substr(0, 2) != ">>") return 0;
-  const std::size_t close = text.find("<<");
-  return close == std::string_view::npos ? 0 : close + 2;
+/// Makes the pipeline of one side. `where` names the vocabulary's file.
+Pipeline make_side(const SharedModel& model, TokenTable vocabulary, const TokenizerConfig& config,
+                   bool clean_up_spaces, const std::string& where) {
+  const auto require = [&](SpecialRole role, const char* what) {
+    const std::string& token = *config.role(role);
+    const std::int32_t id = vocabulary.find(token);
+    if (id < 0) throw Error(fmt::format("{}: {} token {} not found", where, what, token));
+    return id;
+  };
+  Pipeline side;
+  side.where = where;
+  const std::int32_t end = require(SpecialRole::eos, "end");
+  side.default_id = require(SpecialRole::unk, "unknown");
+  std::vector<AddedToken> tokens = config.added_tokens;
+  for (const auto& [role, usual] : kUsual) tokens.push_back(plain_token(*config.role(role), true));
+  SentencePieceDecoding decoding;
+  decoding.after_whole = " ";
+  decoding.strip = decoding.replace_blanks = true;
+  decoding.clean_up_spaces = clean_up_spaces;
+  for (AddedToken& token : tokens) {
+    if (vocabulary.find(token.content) < 0) continue;
+    if (token.special) decoding.whole.insert(token.content);
+    token.normalized = false;
+    side.added.add(std::move(token), vocabulary);
+  }
+  side.model = sentencepiece_tokens(model, std::move(vocabulary), *side.default_id, true);
+  side.decoder = sentencepiece_decoder(model, std::move(decoding));
+  side.post_processor = frame_processor({}, {{end, *config.role(SpecialRole::eos)}}, 1);
+  return side;
+}
+
+std::string vocabulary_json(const TokenTable& vocabulary) {
+  std::string json = "{\n";
+  for (std::int32_t id = 0; id < vocabulary.end_id(); ++id) {
+    json += fmt::format("  {}: {}{}\n", Json(std::string(vocabulary.token(id))).dump(), id,
+                        id + 1 < vocabulary.end_id() ? "," : "");
+  }
+  return json + "}\n";
 }
 
 }  // namespace
 
-MarianSide::MarianSide(std::shared_ptr<const SentencePieceModel> model,
-                       std::shared_ptr<const Vocabulary> vocabulary, const MarianTokenizerConfig& config,
-                       const std::string& where)
-    : model_(std::move(model)), vocabulary_(std::move(vocabulary)) {
-  const auto require = [&](const std::string& token, const char* what) {
-    const auto id = vocabulary_->find(token);
-    if (!id) throw Error(fmt::format("{}: {} token {} not found", where, what, token));
-    return *id;
-  };
-  eos_ = require(config.eos, "end");
-  unk_ = require(config.unk, "unknown");
-  pad_ = vocabulary_->find(config.pad);
-
-  special_.resize(static_cast<std::size_t>(vocabulary_->size()), false);
-  const auto add_marker = [&](const std::string& token, bool special) {
-    markers_.push_back(token);
-    marker_starts_ += token[0];
-    if (spans_word_end(token)) markers_keep_words_ = false;
-    const auto id = vocabulary_->find(token);
-    if (id && special) special_[static_cast<std::size_t>(*id)] = true;
-  };
-  for (const std::string& token : {config.eos, config.unk, config.pad}) add_marker(token, true);
-  for (const MarianTokenizerConfig::AddedToken& token : config.added)
-    add_marker(token.content, token.special);
-  std::stable_sort(markers_.begin(), markers_.end(),
-                   [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
-
-  for (int piece = 0; piece < model_->size(); ++piece) ids_.push_back(id_of(model_->piece(piece)));
-}
-
-std::pair<std::size_t, std::string_view> MarianSide::find_marker(std::string_view text,
-                                                                 std::size_t from) const {
-  for (std::size_t at = text.find_first_of(marker_starts_, from); at != std::string_view::npos;
-       at = text.find_first_of(marker_starts_, at + 1)) {
-    for (const std::string& marker : markers_) {
-      if (text.substr(at, marker.size()) == marker) return {at, marker};
-    }
-  }
-  return {text.size(), {}};
-}
-
-void MarianSide::encode_segment(std::string_view text, std::size_t begin, std::size_t end,
-                                const CharacterOffsets& characters, Encoding& encoding) const {
-  const std::size_t code = language_code_end(text.substr(begin, end - begin));
-  if (code > 0) {
-    const std::string_view token = text.substr(begin, code);
-    encoding.push(id_of(token), std::string(token), {characters[begin], characters[begin + code]});
-    begin += code;
-  }
-  model_->encode(text.substr(begin, end - begin), [&](std::string_view piece, int id, std::size_t piece_begin,
-                                                      std::size_t piece_end) {
-    // An unknown piece is the text itself, which may be in vocab.json nevertheless.
-    const bool unknown = model_->is_unknown(id);
-    encoding.push(unknown ? id_of(piece) : ids_[static_cast<std::size_t>(id)], std::string(piece),
-                  {characters[begin + piece_begin], characters[begin + piece_end]});
-  });
-}
-
-Encoding MarianSide::cut(std::string_view text) const {
-  const CharacterOffsets characters(text);
-  Encoding encoding;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const auto [end, marker] = find_marker(text, begin);
-    if (end > begin) encode_segment(text, begin, end, characters, encoding);
-    begin = end + marker.size();
-    if (!marker.empty())
-      encoding.push(id_of(marker), std::string(marker), {characters[end], characters[begin]});
-  }
-  return encoding;
-}
-
-Encoding MarianSide::cut_beginning(std::string_view text, std::int64_t count) const {
-  for (std::size_t bytes = first_bytes(text, count);; bytes *= 4) {
-    const std::size_t end = markers_keep_words_ ? model_->safe_end(text, bytes) : text.size();
-    const std::string_view beginning = text.substr(0, end);
-    // An open language code may end anywhere in the rest.
-    const std::size_t open = beginning.rfind(">>");
-    if (open != beginning.npos && beginning.find("<<", open) == beginning.npos) return cut(text);
-    Encoding encoding = cut(beginning);
-    if (end == text.size() || encoding.size() >= count) return encoding;
-  }
-}
-
-std::string MarianSide::decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const {
-  std::string text;
-  std::vector<std::string_view> pieces;
-  const auto flush = [&] {
-    if (!pieces.empty()) text += model_->decode(pieces);
-    pieces.clear();
-  };
-  for (const std::int64_t id : ids) {
-    const std::string& token = vocabulary_->token(id, "decode");
-    if (!special_[static_cast<std::size_t>(id)]) {
-      pieces.push_back(token);
-    } else if (!skip_special_tokens) {
-      flush();
-      text += token + " ";
-    }
-  }
-  flush();
-  return std::string(strip(replace_all(text, "\xE2\x96\x81", " ")));
-}
-
-MarianTokenizer::MarianTokenizer(MarianTokenizerConfig config, MarianSide source, MarianSide target)
-    : config_(std::move(config)), source_(std::move(source)), target_(std::move(target)) {}
-
-Encoding MarianTokenizer::assemble(Encoding first, std::optional<Encoding> second,
-                                   bool add_special_tokens) const {
-  if (second) first.append(*second);
-  if (add_special_tokens) first.push_special(source_.eos(), config_.eos);
-  return first;
-}
-
-Encoding MarianTokenizer::assemble_target(Encoding text, bool add_special_tokens) const {
-  if (add_special_tokens) text.push_special(target_.eos(), config_.eos);
-  return text;
-}
-
-std::string MarianTokenizer::decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const {
-  std::string text = target_.decode(ids, skip_special_tokens);
-  return config_.clean_up_spaces ? clean_up_spaces(std::move(text)) : text;
-}
-
-void MarianTokenizer::save(const std::filesystem::path& directory) const {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) throw Error(fmt::format("{}: cannot be created: {}", directory.string(), error.message()));
-
-  nlohmann::ordered_json config = config_.json;
-  config["tokenizer_class"] = "MarianTokenizer";
-  config["separate_vocabs"] = config_.separate_vocabs;
-  config["clean_up_tokenization_spaces"] = config_.clean_up_spaces;
-  nlohmann::ordered_json tokens;
-  for (const auto& [key, token] : {std::pair("eos_token", config_.eos), std::pair("unk_token", config_.unk),
-                                   std::pair("pad_token", config_.pad)}) {
-    config[key] = token;
-    tokens[key] = token;
-  }
-  write_file(directory / "source.spm", source_.model().serialized());
-  write_file(directory / "target.spm", target_.model().serialized());
-  source_.vocabulary().save(directory / "vocab.json");
-  if (config_.separate_vocabs) target_.vocabulary().save(directory / "target_vocab.json");
-  write_file(directory / "tokenizer_config.json", json_text(config, 2) + "\n");
-  write_file(directory / "special_tokens_map.json", json_text(tokens, 2) + "\n");
-}
-
 std::unique_ptr<Tokenizer> load_marian_tokenizer(const std::filesystem::path& directory) {
-  MarianTokenizerConfig config = MarianTokenizerConfig::load(directory);
-  const std::string where = (directory / "tokenizer_config.json").string();
-  const auto vocab_path = directory / "vocab.json", target_vocab_path = directory / "target_vocab.json";
-  auto source_model =
-      std::make_shared<const SentencePieceModel>(SentencePieceModel::load(directory / "source.spm"));
-  auto target_model = source_model;
-  const auto target_path = directory / "target.spm";
-  if (std::string bytes = read_regular_file(target_path, file_limits::kTokenizer);
-      bytes != source_model->serialized()) {
-    target_model = std::make_shared<const SentencePieceModel>(std::move(bytes), target_path.string());
+  TokenizerFiles files;
+  const OptionalFile config_file(files, directory, kConfigFile), map(files, directory, kMapFile);
+  TokenizerConfig config = load_config(directory, config_file.field(), map.field());
+  const bool separate = config_file.field().boolean("separate_vocabs", false);
+  const bool clean_up_spaces = std::exchange(config.clean_up_spaces, false);  // decode() itself cleans up
+
+  const auto path = [&directory](const char* name) { return (directory / name).string(); };
+  const auto source_model =
+      std::make_shared<const SentencePieceModel>(files.read(directory, "source.spm"), path("source.spm"));
+  const std::string& target_bytes = files.read(directory, "target.spm");
+  const bool one_model = target_bytes == (files.contents.end() - 2)->second;
+  const SharedModel target_model =
+      one_model ? source_model : std::make_shared<const SentencePieceModel>(target_bytes, path("target.spm"));
+  TokenTable vocabulary = read_vocabulary(files.read(directory, "vocab.json"), path("vocab.json"));
+  extend(vocabulary, config);
+  std::optional<Pipeline> target;
+  if (separate) {
+    target = make_side(target_model,
+                       read_vocabulary(files.read(directory, "target_vocab.json"), path("target_vocab.json")),
+                       config, clean_up_spaces, path("target_vocab.json"));
+  } else if (!one_model) {
+    target = make_side(target_model, vocabulary, config, clean_up_spaces, path("vocab.json"));
   }
-  auto vocabulary = std::make_shared<const Vocabulary>(config.extend(Vocabulary::load(vocab_path), where));
-  MarianSide source(source_model, vocabulary, config, vocab_path.string());
-  auto target_vocabulary = config.separate_vocabs
-                               ? std::make_shared<const Vocabulary>(Vocabulary::load(target_vocab_path))
-                               : vocabulary;
-  MarianSide target(target_model, target_vocabulary, config,
-                    (config.separate_vocabs ? target_vocab_path : vocab_path).string());
-  return std::make_unique<MarianTokenizer>(std::move(config), std::move(source), std::move(target));
+  Pipeline source =
+      make_side(source_model, std::move(vocabulary), config, clean_up_spaces, path("vocab.json"));
+  config.added_tokens.clear();  // both sides have them
+  if (!source.token_to_id(*config.role(SpecialRole::pad)))
+    config.roles[static_cast<std::size_t>(SpecialRole::pad)].reset();
+  return std::make_unique<PipelineTokenizer>(std::move(source), std::move(config), std::move(files),
+                                             std::move(target));
 }
 
 std::unique_ptr<Tokenizer> train_marian_tokenizer(const MarianTokenizerOptions& options,
                                                   const SentenceSource& sentences,
                                                   SentencePieceReport* report) {
-  MarianTokenizerConfig config;
-  config.json["source_lang"] = replace_invalid_utf8(options.source_language);
-  config.json["target_lang"] = replace_invalid_utf8(options.target_language);
-  config.json["model_max_length"] = options.model_max_length;
   for (const std::string& symbol : options.sentencepiece.user_defined_symbols) {
-    if (symbol == config.pad) {
+    if (symbol == kPad) {
       throw Error(
           fmt::format("Marian tokenizer: user_defined_symbols: expected tokens other than {}, got it "
                       "(it is always added)",
-                      config.pad));
+                      kPad));
     }
   }
-  auto model = std::make_shared<const SentencePieceModel>(
-      train_sentencepiece_model(options.sentencepiece, 1, sentences, report), "trained model");
-  std::vector<std::string> tokens;
-  for (int piece = 0; piece < model->size(); ++piece) tokens.push_back(model->piece(piece));
-  tokens.push_back(config.pad);
-  auto vocabulary = std::make_shared<const Vocabulary>(std::move(tokens), "trained vocabulary");
-  MarianSide side(std::move(model), std::move(vocabulary), config, "trained vocabulary");
-  MarianSide target = side;
-  return std::make_unique<MarianTokenizer>(std::move(config), std::move(side), std::move(target));
+  const std::string bytes = train_sentencepiece_model(options.sentencepiece, 1, sentences, report);
+  const auto model = std::make_shared<const SentencePieceModel>(bytes, "trained model");
+  TokenTable vocabulary;
+  for (int piece = 0; piece < model->size(); ++piece)
+    append_token(vocabulary, model->piece(piece), "trained vocabulary");
+  append_token(vocabulary, kPad, "trained vocabulary");
+
+  TokenizerConfig config;
+  complete(config);
+  config.model_max_length = options.model_max_length;
+  Json json = {{"source_lang", replace_invalid_utf8(options.source_language)},
+               {"target_lang", replace_invalid_utf8(options.target_language)},
+               {"model_max_length", options.model_max_length},
+               {"tokenizer_class", "MarianTokenizer"},
+               {"separate_vocabs", false},
+               {"clean_up_tokenization_spaces", false}};
+  Json tokens = Json::object();
+  for (const auto& [role, token] : kUsual) json[role_key(role)] = tokens[role_key(role)] = token;
+  TokenizerFiles files;
+  files.contents = {{"source.spm", bytes},
+                    {"target.spm", bytes},
+                    {"vocab.json", vocabulary_json(vocabulary)},
+                    {kConfigFile, json.dump(2) + "\n"},
+                    {kMapFile, tokens.dump(2) + "\n"}};
+  Pipeline side = make_side(model, std::move(vocabulary), config, false, "trained vocabulary");
+  return std::make_unique<PipelineTokenizer>(std::move(side), std::move(config), std::move(files));
 }
 
 }  // namespace heed

@@ -152,15 +152,6 @@ class Replace final : public Normalizer {
   bool keeps_word_ends_;
 };
 
-class Precompiled final : public Normalizer {
- public:
-  Precompiled(std::string_view bytes, const JsonField& field) : map_(bytes, field) {}
-  void apply(NormalizedText& text) const override { map_.apply(text); }
-
- private:
-  Charsmap map_;
-};
-
 /// The map is text in a tokenizer.json, and bytes if it comes from a SentencePiece model.
 NormalizerPointer parse_precompiled(const JsonField& field) {
   const JsonField map = field.at("precompiled_charsmap");
@@ -173,7 +164,9 @@ NormalizerPointer parse_precompiled(const JsonField& field) {
   }
   if (!bytes) map.fail("base64");
   if (bytes->empty()) return simple_normalizer([](NormalizedText&) {});
-  return std::make_unique<Precompiled>(*bytes, map);
+  std::optional<Charsmap> charsmap = Charsmap::parse(*bytes);
+  if (!charsmap) map.fail("a character map whose first four bytes are the size of its array");
+  return simple_normalizer([charsmap = *std::move(charsmap)](NormalizedText& text) { charsmap.apply(text); });
 }
 
 /// BERT's normalizer: cleaning, spaces around Chinese characters, accents, lower case.
@@ -294,8 +287,7 @@ NormalizerPointer parse_normalizer(const JsonField& field, int depth) {
   }
   type.fail(
       "a normalizer (BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, "
-      "Replace, "
-      "Sequence, Strip or StripAccents)");
+      "Replace, Sequence, Strip or StripAccents)");
 }
 
 }  // namespace heed

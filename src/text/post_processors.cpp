@@ -243,11 +243,11 @@ PostProcessorPointer ends_processor(std::optional<EndToken> first, std::optional
   return std::make_unique<TemplateProcessor>(std::move(single), std::move(pair));
 }
 
-PostProcessorPointer frame_processor(const std::vector<EndToken>& before,
-                                     const std::vector<EndToken>& after) {
+PostProcessorPointer frame_processor(const std::vector<EndToken>& before, const std::vector<EndToken>& after,
+                                     std::int64_t type_of_second) {
   const TemplatePart first{-1, before, 0}, last{-1, after, 0};
   return std::make_unique<TemplateProcessor>(Template{first, {0, {}, 0}, last},
-                                             Template{first, {0, {}, 0}, {1, {}, 0}, last});
+                                             Template{first, {0, {}, 0}, {1, {}, type_of_second}, last});
 }
 
 PostProcessorPointer parse_post_processor(const JsonField& field, int depth) {

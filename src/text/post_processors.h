@@ -36,8 +36,9 @@ struct EndToken {
 };
 std::unique_ptr<const PostProcessor> ends_processor(std::optional<EndToken> first,
                                                     std::optional<EndToken> last);
-/// A TemplateProcessing that adds tokens before the first and after the last text, all of type 0.
+/// A TemplateProcessing that adds tokens of type 0 before the first and after the last text.
 std::unique_ptr<const PostProcessor> frame_processor(const std::vector<EndToken>& before,
-                                                     const std::vector<EndToken>& after);
+                                                     const std::vector<EndToken>& after,
+                                                     std::int64_t type_of_second = 0);
 
 }  // namespace heed

@@ -391,8 +391,7 @@ PreTokenizerPointer parse_pre_tokenizer(const JsonField& field, int depth) {
   }
   type.fail(
       "a pre-tokenizer (BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, FixedLength, Metaspace, "
-      "Punctuation, "
-      "Sequence, Split, UnicodeScripts, Whitespace or WhitespaceSplit)");
+      "Punctuation, Sequence, Split, UnicodeScripts, Whitespace or WhitespaceSplit)");
 }
 
 }  // namespace heed

@@ -3,16 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <set>
 
 #include "files/input_file.h"
 #include "heed/error.h"
-#include "text/family_names.h"
-#include "text/family_tokens.h"
 #include "text/files.h"
 #include "text/languages.h"
 #include "text/loaders.h"
-#include "text/m2m100_tokenizer.h"
 #include "text/pipeline_tokenizer.h"
 #include "text/sentencepiece_file.h"
 
@@ -20,7 +19,229 @@ namespace heed {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Family = TokenizerFamily;
+
+enum class Family { xlm_roberta, camembert, mbart, mbart50, nllb, m2m100, albert, t5, pegasus, deberta };
+
+constexpr const char *kFairseqFile = "sentencepiece.bpe.model", *kPlainFile = "spiece.model",
+                     *kDebertaFile = "spm.model";
+
+struct FamilyName {
+  Family family;
+  const char* tokenizer_class;
+  const char* model_type;  // as in config.json; empty if another family has it
+  const char* file;
+};
+constexpr FamilyName kFamilies[] = {
+    {Family::xlm_roberta, "XLMRobertaTokenizer", "xlm-roberta", kFairseqFile},
+    {Family::camembert, "CamembertTokenizer", "camembert", kFairseqFile},
+    {Family::mbart, "MBartTokenizer", "mbart", kFairseqFile},
+    {Family::mbart50, "MBart50Tokenizer", "", kFairseqFile},
+    {Family::m2m100, "M2M100Tokenizer", "m2m_100", kFairseqFile},
+    {Family::nllb, "NllbTokenizer", "", kFairseqFile},
+    {Family::albert, "AlbertTokenizer", "albert", kPlainFile},
+    {Family::t5, "T5Tokenizer", "t5", kPlainFile},
+    {Family::t5, "MT5Tokenizer", "mt5", kPlainFile},
+    {Family::pegasus, "PegasusTokenizer", "pegasus", kPlainFile},
+    {Family::deberta, "DebertaV2Tokenizer", "deberta-v2", kDebertaFile},
+};
+
+/// What identifies a directory's family: a tokenizer_class, which takes precedence, or a model_type.
+struct FamilyKey {
+  const char* key = nullptr;
+  std::string value;
+};
+
+FamilyKey family_key(const std::filesystem::path& directory) {
+  FamilyKey type;
+  for (const char* name : {"tokenizer_config.json", "config.json"}) {
+    if (!has_entry(directory / name)) continue;
+    const nlohmann::ordered_json json = read_json_object(directory / name);
+    const JsonField document(json, (directory / name).string());
+    std::string given = document.string("tokenizer_class", "");
+    if (!given.empty()) return {"tokenizer_class", std::move(given)};
+    if (std::string_view(name) == "config.json") type = {"model_type", document.string("model_type", "")};
+  }
+  return type;
+}
+
+std::optional<Family> family_of(const FamilyKey& key, std::string_view file) {
+  for (const FamilyName& name : kFamilies) {
+    const bool fits =
+        !key.value.empty() && (key.value == name.model_type || key.value == name.tokenizer_class ||
+                               key.value == name.tokenizer_class + std::string("Fast"));
+    if (fits && file == name.file) return name.family;
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse_unknown_family(const FamilyKey& key, const std::string& where,
+                                        std::string_view file) {
+  const char *types = "xlm-roberta, camembert, mbart or m2m_100",
+             *classes =
+                 "XLMRobertaTokenizer, CamembertTokenizer, MBartTokenizer, MBart50Tokenizer, M2M100Tokenizer "
+                 "or NllbTokenizer";
+  if (file == kPlainFile)
+    types = "t5, mt5, albert or pegasus", classes = "T5Tokenizer, AlbertTokenizer or PegasusTokenizer";
+  if (file == kDebertaFile) types = "deberta-v2", classes = "DebertaV2Tokenizer";
+  throw Error(fmt::format(
+      "{}: unknown kind of tokenizer: expected config.json with the model_type {}, or tokenizer_config.json "
+      "with the tokenizer_class {} beside it, got {} (add the tokenizer_class to tokenizer_config.json)",
+      where, types, classes, key.value.empty() ? "neither" : fmt::format("the {} {}", key.key, key.value)));
+}
+
+/// Returns the family's tokenizer_class.
+const char* tokenizer_class_of(Family family) {
+  const auto* place = std::find_if(std::begin(kFamilies), std::end(kFamilies),
+                                   [family](const FamilyName& name) { return name.family == family; });
+  return place->tokenizer_class;
+}
+
+/// Returns the family of a model whose file in `directory` is `name`. It is named by the tokenizer_class of
+/// tokenizer_config.json, else by the tokenizer_class or model_type of config.json. Without these, a
+/// spiece.model is T5's unless it has a piece of ALBERT's, and a spm.model is DeBERTa's. Throws Error if no
+/// family has these names.
+Family detect_family(const std::filesystem::path& directory, const SentencePieceFile& file,
+                     std::string_view name) {
+  const FamilyKey key = family_key(directory);
+  if (const auto family = family_of(key, name)) {
+    // M2M100 and NLLB have the same model_type; only M2M100 has its ids in another file.
+    const bool by_type = std::string_view(key.key) == "model_type";
+    if (*family == Family::m2m100 && by_type && !has_entry(directory / "vocab.json")) return Family::nllb;
+    return *family;
+  }
+  const bool plain = name == kPlainFile;
+  const bool framed = std::any_of(file.pieces.begin(), file.pieces.end(), [](const auto& piece) {
+    return piece.text == "[CLS]" || piece.text == "<cls>";
+  });
+  if (name == kDebertaFile && key.value.empty()) return Family::deberta;
+  if (!plain || framed || !key.value.empty()) refuse_unknown_family(key, (directory / name).string(), name);
+  return Family::t5;
+}
+
+/// A family's default special tokens, by SpecialRole; null if it has none.
+struct DefaultTokens {
+  std::array<const char*, kSpecialRoles> roles;
+  bool mask_strips = false;      ///< whether its mask token includes the white space before it
+  bool mask_normalized = false;  ///< whether its mask token is matched in the normalized text
+};
+
+/// The special and added tokens of such a tokenizer, read as transformers 5.12.1 reads them.
+class FamilyTokens {
+ public:
+  /// Takes the objects of tokenizer_config.json, special_tokens_map.json and added_tokens.json. `decoder` has
+  /// the tokens of added_tokens_decoder in tokenizer_config.json; if that key exists, both other files are
+  /// ignored. additional_special_tokens of the map is ignored. Throws Error naming file and field.
+  FamilyTokens(const DefaultTokens& usual, const JsonField& config, const JsonField& map,
+               const JsonField& added, const std::vector<AddedToken>& decoder);
+
+  /// Returns the content of a role's token, or nullopt if neither the family nor the files name one.
+  const std::optional<std::string>& role(SpecialRole which) const {
+    return contents_[static_cast<std::size_t>(which)];
+  }
+  const std::array<std::optional<std::string>, kSpecialRoles>& roles() const { return contents_; }
+
+  /// Returns all tokens in the order in which they are added. `own` are the model's own tokens, which a list
+  /// of additional tokens in tokenizer_config.json replaces.
+  std::vector<AddedToken> tokens(const std::vector<AddedToken>& own) const;
+
+ private:
+  void read_role(std::size_t index, const DefaultTokens& usual, const std::optional<JsonField>& given);
+  void read_extra(const std::optional<JsonField>& list, bool of_map);
+  void read_added(const JsonField& document);
+
+  std::array<std::optional<AddedToken>, kSpecialRoles> roles_;
+  std::array<std::optional<std::string>, kSpecialRoles> contents_;
+  std::set<std::string, std::less<>> named_;  // tokens that the files name as special
+  std::vector<AddedToken> added_;
+  std::optional<std::vector<AddedToken>> extra_;
+};
+
+struct RoleKey {
+  SpecialRole role;
+  const char* key;
+};
+/// In the order in which tokens missing from the vocabulary are added.
+constexpr RoleKey kRoles[] = {{SpecialRole::bos, "bos_token"},  {SpecialRole::eos, "eos_token"},
+                              {SpecialRole::unk, "unk_token"},  {SpecialRole::sep, "sep_token"},
+                              {SpecialRole::pad, "pad_token"},  {SpecialRole::cls, "cls_token"},
+                              {SpecialRole::mask, "mask_token"}};
+
+/// Parses a token, given as a string or an object, that is special regardless of its own `special` entry.
+AddedToken special_token(const JsonField& field) {
+  if (!field.value().is_object()) return plain_token(field.string(), true);
+  AddedToken token = parse_added_token(field, 0);
+  token.special = true;
+  token.normalized = field.boolean("normalized", false);
+  return token;
+}
+
+FamilyTokens::FamilyTokens(const DefaultTokens& usual, const JsonField& config, const JsonField& map,
+                           const JsonField& added, const std::vector<AddedToken>& decoder) {
+  const bool decoded = config.find("added_tokens_decoder").has_value();
+  for (const RoleKey& entry : kRoles) {
+    auto given = decoded ? std::nullopt : map.find(entry.key);
+    if (!given) given = config.find(entry.key);
+    read_role(static_cast<std::size_t>(entry.role), usual, given);
+  }
+  for (const char* key : {"extra_special_tokens", "additional_special_tokens"}) {
+    if (!extra_) read_extra(config.find(key), false);
+  }
+  if (decoded) {
+    added_ = decoder;
+  } else {
+    read_extra(map.find("extra_special_tokens"), true);
+    read_added(added);
+  }
+}
+
+void FamilyTokens::read_role(std::size_t index, const DefaultTokens& usual,
+                             const std::optional<JsonField>& given) {
+  if (!given && usual.roles[index] == nullptr) return;
+  AddedToken token = given ? special_token(*given) : plain_token(usual.roles[index], true);
+  if (given) named_.insert(token.content);
+  const bool described = given && given->value().is_object();
+  if (index == static_cast<std::size_t>(SpecialRole::mask) && !described) {
+    token.lstrip = usual.mask_strips;
+    token.normalized = usual.mask_normalized;
+  }
+  contents_[index] = token.content;
+  roles_[index] = std::move(token);
+}
+
+void FamilyTokens::read_extra(const std::optional<JsonField>& list, bool of_map) {
+  if (!list || list->value().is_object()) return;  // named tokens: special through their own keys
+  if (!extra_) extra_.emplace();
+  for (std::size_t i = 0; i < list->array_size(); ++i) {
+    const JsonField field = list->at(i);
+    const bool as_described = field.value().is_object() && !of_map;
+    extra_->push_back(as_described ? parse_added_token(field, 0) : special_token(field));
+    named_.insert(extra_->back().content);
+  }
+}
+
+void FamilyTokens::read_added(const JsonField& document) {
+  document.each_member([this](const std::string& content, const JsonField& id) {
+    added_.push_back(plain_token(content, named_.count(content) > 0));
+    added_.back().id = static_cast<std::int32_t>(id.integer(0, INT32_MAX));
+  });
+  std::stable_sort(added_.begin(), added_.end(),
+                   [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+}
+
+std::vector<AddedToken> FamilyTokens::tokens(const std::vector<AddedToken>& own) const {
+  std::vector<AddedToken> all = added_;
+  std::set<std::string_view> known;
+  for (const AddedToken& token : added_) known.insert(token.content);
+  const auto append = [&](const AddedToken& token) {
+    if (known.count(token.content) == 0) all.push_back(token);
+  };
+  for (const RoleKey& entry : kRoles) {
+    const auto& token = roles_[static_cast<std::size_t>(entry.role)];
+    if (token) append(*token);
+  }
+  for (const AddedToken& token : extra_ ? *extra_ : own) append(token);
+  return all;
+}
 
 // By SpecialRole: bos, eos, unk, pad, mask, cls, sep.
 constexpr DefaultTokens kRobertaTokens = {{"<s>", "</s>", "<unk>", "<pad>", "<mask>", "<s>", "</s>"}, false};
@@ -39,21 +260,6 @@ std::vector<std::string_view> languages_of(Family family) {
   const LanguageRule* rule = language_rule(tokenizer_class_of(family));
   return rule != nullptr ? language_codes(rule->codes) : std::vector<std::string_view>();
 }
-
-/// A JSON file that may be missing, which counts as an empty object.
-class OptionalFile {
- public:
-  OptionalFile(TokenizerFiles& files, const std::filesystem::path& directory, const char* name)
-      : where_((directory / name).string()) {
-    if (const std::string* text = files.read_config(directory, name))
-      json_ = parse_json(*text, where_, kTokenizerJson);
-  }
-  JsonField field() const { return JsonField(json_, where_); }
-
- private:
-  std::string where_;
-  Json json_ = Json::object();
-};
 
 bool has_fairseq_numbers(Family family) {
   return family != Family::albert && family != Family::t5 && family != Family::deberta &&
@@ -313,7 +519,7 @@ std::unique_ptr<Tokenizer> load_family_sentencepiece(const std::filesystem::path
   TokenizerConfig config = TokenizerConfig::load(directory);
   const SentencePieceFile file = read_sentencepiece_file(files.read(directory, name), where);
   const Family family = detect_family(directory, file, name);
-  if (family == Family::m2m100) return load_m2m100_tokenizer(directory);
+  if (family == Family::m2m100) return load_m2m100(directory, name);
   const DefaultTokens& usual = family == Family::albert        ? kAlbertTokens
                                : family == Family::t5          ? kT5Tokens
                                : family == Family::pegasus     ? kPegasusTokens

@@ -44,6 +44,10 @@ std::vector<std::pair<std::string_view, std::string_view>> piece_merges(const Se
                                                                         std::size_t first,
                                                                         const std::string& where);
 
+/// Returns true if the bytes are fields of a protocol buffer. Throws Error naming `where` if one of the
+/// model's character maps would lead SentencePiece's library astray (Charsmap::is_safe).
+bool check_character_maps(std::string_view serialized, const std::string& where);
+
 /// Throws the Error for bytes that are not a SentencePiece model.
 [[noreturn]] void refuse_sentencepiece_file(std::string_view serialized, const std::string& where);
 

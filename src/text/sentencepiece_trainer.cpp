@@ -1,4 +1,5 @@
-#include "text/sentencepiece_trainer.h"
+// Training of SentencePiece models by the library.
+#include "heed/text/sentencepiece.h"
 
 #include <fmt/format.h>
 #include <sentencepiece_trainer.h>

@@ -5,6 +5,7 @@
 
 #include "core/utf8.h"
 #include "heed/text/tokenizer.h"
+#include "text/decoders.h"
 
 namespace heed {
 namespace {
@@ -45,18 +46,6 @@ std::vector<std::int64_t> decodable(const Tokenizer& tokenizer, std::span<const 
   return kept;
 }
 
-void replace_each(std::string& text, std::string_view from, std::string_view to) {
-  std::size_t at = text.find(from);
-  if (at == std::string::npos) return;
-  std::string result;
-  std::size_t begin = 0;
-  for (; at != std::string::npos; at = text.find(from, begin)) {
-    result.append(text, begin, at - begin).append(to);
-    begin = at + from.size();
-  }
-  text = result.append(text, begin);
-}
-
 }  // namespace
 
 std::string clean_up_spaces(std::string text) {
@@ -70,7 +59,7 @@ std::string clean_up_spaces(std::string text) {
                                                                            {" 's", "'s"},
                                                                            {" 've", "'ve"},
                                                                            {" 're", "'re"}}};
-  for (const auto& rule : kRules) replace_each(text, rule.first, rule.second);
+  for (const auto& rule : kRules) replace_all(text, rule.first, rule.second);
   return text;
 }
 

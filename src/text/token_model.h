@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,17 +19,36 @@ struct ModelToken {
   std::uint32_t end;
 };
 
+struct ModelTokens {
+  std::vector<ModelToken> list;
+  /// Their texts, from a model that shows others than its vocabulary; otherwise empty.
+  std::vector<std::string> texts;
+};
+
 class TokenModel {
  public:
   explicit TokenModel(TokenTable vocabulary) : vocabulary_(std::move(vocabulary)) {}
   virtual ~TokenModel() = default;
   /// Appends the tokens of `piece`, which is not empty, to `tokens`.
-  virtual void tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const = 0;
+  virtual void tokenize(std::string_view piece, ModelTokens& tokens) const = 0;
   /// Returns the id whose tokens are shown as the text they cover, or -1 if there is none.
   virtual std::int32_t unknown_id_shown_as_text() const { return -1; }
   /// Returns true if the spaces of decoded text are the original ones, which clean_up_tokenization_spaces
   /// would corrupt.
   virtual bool preserves_spaces() const { return false; }
+  /// Returns true if an id is a token that no text becomes and that has no text, such as `<s>`. Accepts any
+  /// id.
+  virtual bool is_control(std::int64_t id) const {
+    static_cast<void>(id);
+    return false;
+  }
+  /// For a model that takes whole texts, without normalizer and pre-tokenizer: returns a position at or after
+  /// byte `from` such that the tokens of text[0, end) are the first tokens of `text`, or the text's size if
+  /// none is known.
+  virtual std::size_t safe_end(std::string_view text, std::size_t from) const {
+    static_cast<void>(from);
+    return text.size();
+  }
 
   const TokenTable& vocabulary() const { return vocabulary_; }
 

@@ -6,7 +6,31 @@
 #include <cstring>
 #include <utility>
 
+#include "core/json_field.h"
+#include "heed/error.h"
+#include "text/files.h"
+
 namespace heed {
+namespace {
+
+using Entry = std::pair<std::string, std::int64_t>;
+
+std::vector<Entry> read_entries(const std::string& text, const std::string& where) {
+  const Json json = parse_json(text, where, kTokenizerJson);
+  if (!json.is_object()) JsonField(json, where).fail("an object of tokens and ids");
+  std::vector<Entry> entries;
+  for (const auto& entry : json.items()) {
+    const Json& id = entry.value();
+    if (!id.is_number_integer() || id < 0 || id > INT64_MAX) {
+      throw Error(fmt::format("{}: token {}: expected an id (an integer from 0), got {}", where,
+                              json_quoted(entry.key()), json_shown(id)));
+    }
+    entries.emplace_back(entry.key(), id.get<std::int64_t>());
+  }
+  return entries;
+}
+
+}  // namespace
 
 void PairMap::resize(std::size_t expected) {
   std::vector<Slot> old = std::move(slots_);
@@ -150,6 +174,39 @@ TokenTable parse_vocabulary(const JsonField& field) {
     }
   }
   return table;
+}
+
+TokenTable read_vocabulary(const std::string& text, const std::string& where) {
+  const std::vector<Entry> entries = read_entries(text, where);
+  if (entries.empty()) throw Error(where + ": expected an object of tokens and ids, got an empty one");
+  std::vector<const Entry*> by_id(entries.size(), nullptr);
+  for (const Entry& entry : entries) {
+    const auto id = static_cast<std::size_t>(entry.second);
+    const auto complain = [&](const std::string& expected) {
+      throw Error(fmt::format("{}: token {}: expected {}, got {}", where, nlohmann::json(entry.first).dump(),
+                              expected, id));
+    };
+    if (id >= by_id.size()) {
+      complain(
+          fmt::format("an id from 0 to {} ({} tokens, ids without gaps)", by_id.size() - 1, by_id.size()));
+    }
+    if (by_id[id] != nullptr)
+      complain(fmt::format("an id other than that of {}", nlohmann::json(by_id[id]->first).dump()));
+    by_id[id] = &entry;
+  }
+  TokenTable table;
+  table.reserve(entries.size(), text.size());
+  for (const Entry* entry : by_id) append_token(table, entry->first, where);
+  return table;
+}
+
+void append_token(TokenTable& table, std::string_view token, const std::string& where) {
+  const std::int64_t id = table.end_id();
+  if (const std::int32_t before = table.find(token); before >= 0) {
+    throw Error(fmt::format("{}: token {}: expected one id, got {} and {}", where,
+                            nlohmann::json(std::string(token)).dump(), before, id));
+  }
+  table.insert(token, static_cast<std::int32_t>(id));
 }
 
 }  // namespace heed

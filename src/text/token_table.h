@@ -52,6 +52,8 @@ class Trie {
   /// A later value of the same key replaces the earlier one.
   void insert(std::string_view key, std::uint32_t value);
   bool empty() const { return values_.size() == 1; }
+  /// The number of nodes, which are numbered from 0.
+  std::size_t size() const { return values_.size(); }
 
   std::uint32_t root() const { return 0; }
   /// Returns the child of a node by `byte`, or kNone if no key continues this way.
@@ -101,5 +103,11 @@ class TokenTable {
 /// Parses `{"token": id, …}`. Throws Error naming the token if an id is not a number, is used twice, or is
 /// far beyond the number of tokens.
 TokenTable parse_vocabulary(const JsonField& field);
+
+/// Reads vocab.json: `{"token": id, …}` in any order. Throws Error naming file and token if the JSON is
+/// malformed or repeats a key, or if ids are not integers, negative, used twice or leave gaps.
+TokenTable read_vocabulary(const std::string& text, const std::string& where);
+/// Gives a token the next id. Throws Error, starting with `where`, if it has one.
+void append_token(TokenTable& table, std::string_view token, const std::string& where);
 
 }  // namespace heed

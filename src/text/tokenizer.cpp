@@ -22,8 +22,7 @@ bool has(const std::filesystem::path& directory, const char* name) { return has_
   }
   throw Error(
       fmt::format("{}: {} not found, beside the other files of a Marian tokenizer (copy what is missing from "
-                  "where the model "
-                  "comes from)",
+                  "where the model comes from)",
                   directory.string(), missing));
 }
 

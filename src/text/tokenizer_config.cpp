@@ -22,22 +22,6 @@ std::string token_content(const JsonField& field) {
   return field.value().is_object() ? field.at("content").string() : field.string();
 }
 
-void read_roles(const JsonField& document, TokenizerConfig& config) {
-  for (std::size_t role = 0; role < kSpecialRoles; ++role) {
-    const auto given = document.find(kRoleKeys[role]);
-    if (given && !config.roles[role]) config.roles[role] = token_content(*given);
-    config.names_roles = config.names_roles || document.value().contains(kRoleKeys[role]);
-  }
-  for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
-    const auto list = document.find(key);
-    if (!list || !config.additional_special_tokens.empty()) continue;
-    if (list->value().is_object()) continue;  // named tokens: special through their own keys
-    for (std::size_t i = 0; i < list->array_size(); ++i) {
-      config.additional_special_tokens.push_back(token_content(list->at(i)));
-    }
-  }
-}
-
 void read_added_tokens(const JsonField& field, TokenizerConfig& config) {
   field.each_member([&config](const std::string& key, const JsonField& token) {
     std::int32_t id = -1;
@@ -70,6 +54,22 @@ std::optional<std::int64_t> read_length(const JsonField& document) {
 
 const char* role_key(SpecialRole role) { return kRoleKeys[static_cast<std::size_t>(role)]; }
 
+void TokenizerConfig::read_roles(const JsonField& document) {
+  for (std::size_t role = 0; role < kSpecialRoles; ++role) {
+    const auto given = document.find(kRoleKeys[role]);
+    if (given && !roles[role]) roles[role] = token_content(*given);
+    names_roles = names_roles || document.value().contains(kRoleKeys[role]);
+  }
+  for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
+    const auto list = document.find(key);
+    if (!list || !additional_special_tokens.empty()) continue;
+    if (list->value().is_object()) continue;  // named tokens: special through their own keys
+    for (std::size_t i = 0; i < list->array_size(); ++i) {
+      additional_special_tokens.push_back(token_content(list->at(i)));
+    }
+  }
+}
+
 TokenizerConfig TokenizerConfig::load(const std::filesystem::path& directory) {
   TokenizerConfig config;
   const auto path = directory / "tokenizer_config.json", map_path = directory / "special_tokens_map.json";
@@ -80,9 +80,9 @@ TokenizerConfig TokenizerConfig::load(const std::filesystem::path& directory) {
   // transformers.
   if (has_entry(map_path) && !json.contains("added_tokens_decoder")) {
     const nlohmann::ordered_json map = read_json_object(map_path);
-    read_roles(JsonField(map, map_path.string()), config);
+    config.read_roles(JsonField(map, map_path.string()));
   }
-  read_roles(document, config);
+  config.read_roles(document);
   if (const auto added = document.find("added_tokens_decoder")) read_added_tokens(*added, config);
   config.add_bos = optional_flag(document, "add_bos_token");
   config.add_eos = optional_flag(document, "add_eos_token");
@@ -137,6 +137,12 @@ void TokenizerFiles::save(const std::filesystem::path& directory) const {
     throw Error(fmt::format("{}: cannot be created: {}", directory.string(), error.message()));
   }
   for (const auto& [name, bytes] : contents) write_file(directory / name, bytes);
+}
+
+OptionalFile::OptionalFile(TokenizerFiles& files, const std::filesystem::path& directory, const char* name)
+    : where_((directory / name).string()) {
+  if (const std::string* text = files.read_config(directory, name))
+    json_ = parse_json(*text, where_, kTokenizerJson);
 }
 
 }  // namespace heed

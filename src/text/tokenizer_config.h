@@ -20,7 +20,8 @@ const char* role_key(SpecialRole role);
 
 struct TokenizerConfig {
   std::array<std::optional<std::string>, kSpecialRoles> roles;
-  bool names_roles = false;  ///< true if any role is named
+  bool names_roles = false;   ///< true if any role is named
+  bool guesses_roles = true;  ///< if none is named, tokens of the usual names have the roles
   std::vector<std::string> additional_special_tokens;
   std::vector<AddedToken> added_tokens;  ///< from added_tokens_decoder, by id
   std::optional<bool> add_bos, add_eos;
@@ -39,6 +40,8 @@ struct TokenizerConfig {
   /// Reads both files of a directory. Each may be missing. Throws Error naming file and field if a value has
   /// the wrong type.
   static TokenizerConfig load(const std::filesystem::path& directory);
+  /// Reads the special tokens of one of the files; those already named stay.
+  void read_roles(const JsonField& document);
   const std::optional<std::string>& role(SpecialRole which) const {
     return roles[static_cast<std::size_t>(which)];
   }
@@ -58,6 +61,17 @@ struct TokenizerFiles {
   /// The same for one of the small configuration files. Returns null if it is missing.
   const std::string* read_config(const std::filesystem::path& directory, const char* name);
   void save(const std::filesystem::path& directory) const;
+};
+
+/// One of the small configuration files; a missing one counts as an empty object.
+class OptionalFile {
+ public:
+  OptionalFile(TokenizerFiles& files, const std::filesystem::path& directory, const char* name);
+  JsonField field() const { return JsonField(json_, where_); }
+
+ private:
+  std::string where_;
+  nlohmann::ordered_json json_ = nlohmann::ordered_json::object();
 };
 
 }  // namespace heed

@@ -18,17 +18,123 @@
 #include "text/files.h"
 #include "text/pipeline_tokenizer.h"
 #include "text/sentencepiece_file.h"
-#include "text/sentencepiece_trainer.h"
-#include "text/special_tokens.h"
-#include "text/training_texts.h"
+#include "text/sentencepiece_model.h"
 
 namespace heed {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char *kUnknownToken = "<unk>", *kMaskToken = "<mask>";
+/// Where errors of the training of a tokenizer are.
+constexpr const char* kTrained = "tokenizer training";
 constexpr const char* kBlank = "\xE2\x96\x81";  // U+2581
+
+constexpr const char *kEnd = "</s>", *kPad = "<pad>", *kEndOfText = "<|endoftext|>", *kUnknown = "<unk>";
+constexpr const char *kBegin = "<s>", *kMask = "<mask>";
+constexpr int kSentinels = 100;
+constexpr std::array kBertTokens = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+
+/// The tokens with a role, as pairs of the key in tokenizer_config.json and the token.
+using Roles = std::vector<std::pair<SpecialRole, const char*>>;
+
+/// The special tokens of a vocabulary: its first ids and its last ones, and those before and after a text.
+struct SpecialTokens {
+  std::vector<std::string> first, last;
+  Roles roles;
+  const char *begin = nullptr, *end = nullptr;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(first.size() + last.size()); }
+};
+
+/// The special tokens of a new vocabulary, by training.special_tokens, else by its type.
+SpecialTokens special_tokens_of(const TokenizerTraining& training) {
+  const Roles end_and_others = {
+      {SpecialRole::eos, kEnd}, {SpecialRole::unk, kUnknown}, {SpecialRole::pad, kPad}};
+  if (training.special_tokens == "t5") {
+    SpecialTokens t5{{kPad, kEnd, kUnknown}, {}, end_and_others, nullptr, kEnd};
+    for (int i = kSentinels - 1; i >= 0; --i) t5.last.push_back(fmt::format("<extra_id_{}>", i));
+    return t5;
+  }
+  if (training.special_tokens == "bart") {
+    SpecialTokens bart{{kBegin, kPad, kEnd, kUnknown}, {kMask}, end_and_others, kBegin, kEnd};
+    bart.roles.insert(bart.roles.begin(), {SpecialRole::bos, kBegin});
+    bart.roles.insert(bart.roles.end(),
+                      {{SpecialRole::cls, kBegin}, {SpecialRole::sep, kEnd}, {SpecialRole::mask, kMask}});
+    return bart;
+  }
+  if (training.type == "character") return {{}, {kUnknown}, {{SpecialRole::unk, kUnknown}}};
+  if (training.type == "byte_bpe")
+    return {{kEndOfText},
+            {},
+            {{SpecialRole::bos, kEndOfText}, {SpecialRole::eos, kEndOfText}},
+            nullptr,
+            training.append_end ? kEndOfText : nullptr};
+  if (training.type != "wordpiece" && training.type != "word")
+    return {{kEnd, kUnknown}, {kPad}, end_and_others, nullptr, training.append_end ? kEnd : nullptr};
+  return {{kBertTokens.begin(), kBertTokens.end()},
+          {},
+          {{SpecialRole::unk, "[UNK]"},
+           {SpecialRole::sep, "[SEP]"},
+           {SpecialRole::pad, "[PAD]"},
+           {SpecialRole::cls, "[CLS]"},
+           {SpecialRole::mask, "[MASK]"}},
+          "[CLS]",
+          "[SEP]"};
+}
+
+/// Returns a source of the same texts as valid UTF-8, which counts them in `report`. Both must outlive it.
+SentenceSource counted(const SentenceSource& texts, TokenizerTrainingReport& report) {
+  return [&texts, &report](std::string& text) {
+    if (!texts(text)) return false;
+    ++report.texts;
+    report.bytes += static_cast<std::int64_t>(text.size());
+    if (first_invalid_utf8(text)) {
+      std::size_t replaced = 0;
+      text = replace_invalid_utf8(text, &replaced);
+      report.replaced_in_utf8 += static_cast<std::int64_t>(replaced);
+    }
+    return true;
+  };
+}
+
+/// Calls `use` for each text. Throws Error where there is none.
+void read_texts(const SentenceSource& texts, TokenizerTrainingReport& report,
+                FunctionRef<void(const std::string&)> use) {
+  const SentenceSource source = counted(texts, report);
+  for (std::string text; source(text);) use(text);
+  if (report.bytes == 0) throw Error(fmt::format("{}: expected a corpus, got no text", kTrained));
+}
+
+/// Returns the words that a normalizer (or null) and a pre-tokenizer of tokenizer.json make of the texts,
+/// sorted.
+std::vector<CountedWord> count_words(const SentenceSource& texts, const nlohmann::ordered_json& document,
+                                     TokenizerTrainingReport& report) {
+  const JsonField fields(document, kTrained);
+  std::unique_ptr<const Normalizer> normalizer;
+  if (const auto section = fields.find("normalizer")) normalizer = parse_normalizer(*section);
+  const auto pre_tokenizer = parse_pre_tokenizer(fields.at("pre_tokenizer"));
+  std::unordered_map<std::string, std::int64_t> counts;
+  std::string word;
+  read_texts(texts, report, [&](const std::string& text) {
+    NormalizedText normalized(text, 0, nullptr);
+    if (normalizer) normalizer->apply(normalized);
+    const auto size = static_cast<std::uint32_t>(normalized.text().size());
+    if (size == 0) return;
+    Pieces pieces{std::move(normalized), {{0, size, 0}}};
+    pre_tokenizer->apply(pieces);
+    for (const Pieces::Piece& piece : pieces.list) {
+      word.assign(pieces.view(piece));
+      ++counts[word];
+    }
+  });
+  report.words = static_cast<std::int64_t>(counts.size());
+  std::vector<CountedWord> words;
+  words.reserve(counts.size());
+  for (auto& [text, count] : counts) words.push_back({text, count});
+  std::sort(words.begin(), words.end(),
+            [](const CountedWord& a, const CountedWord& b) { return a.word < b.word; });
+  return words;
+}
 
 Json token_ids(const std::vector<std::string>& tokens) {
   Json ids = Json::object();
@@ -110,10 +216,10 @@ Json character_document(const SentenceSource& texts, TokenizerTrainingReport& re
   report.words = static_cast<std::int64_t>(characters.size());
   TrainedBpe trained;
   for (const char32_t c : characters) append_utf8(trained.tokens.emplace_back(), c);
-  trained.tokens.emplace_back(kUnknownToken);
+  trained.tokens.emplace_back(kUnknown);
   Json document = empty_document();
   document["decoder"] = {{"type", "Fuse"}};
-  document["model"] = bpe_model(token_ids(trained.tokens), Json::array(), kUnknownToken);
+  document["model"] = bpe_model(token_ids(trained.tokens), Json::array(), kUnknown);
   return document;
 }
 
@@ -206,14 +312,14 @@ Json sentencepiece_model(const SentencePieceFile& file, const SpecialTokens& spe
     Json entries = Json::array();
     for (std::size_t i = 0; i < tokens.size(); ++i) entries.push_back(Json::array({tokens[i], scores[i]}));
     return {{"type", "Unigram"},
-            {"unk_id", std::find(tokens.begin(), tokens.end(), kUnknownToken) - tokens.begin()},
+            {"unk_id", std::find(tokens.begin(), tokens.end(), kUnknown) - tokens.begin()},
             {"vocab", std::move(entries)},
             {"byte_fallback", file.byte_fallback}};
   }
   Json merges = Json::array();
   for (const auto& [left, right] : piece_merges(file, 2, kTrained))
     merges.push_back(Json::array({std::string(left), std::string(right)}));
-  Json model = bpe_model(token_ids(tokens), std::move(merges), kUnknownToken);
+  Json model = bpe_model(token_ids(tokens), std::move(merges), kUnknown);
   model["fuse_unk"] = true;
   model["byte_fallback"] = file.byte_fallback;
   return model;
@@ -266,7 +372,7 @@ Json added_tokens(const SpecialTokens& special, const std::vector<std::string>& 
     list.push_back({{"id", id},
                     {"content", token.first},
                     {"single_word", false},
-                    {"lstrip", token.first == kMaskToken},  // it stands for what begins with a space
+                    {"lstrip", token.first == kMask},  // it stands for what begins with a space
                     {"rstrip", false},
                     {"normalized", false},
                     {"special", token.second}});
@@ -351,6 +457,19 @@ std::unique_ptr<Tokenizer> train_tokenizer(const TokenizerTraining& training, co
   const Json read = parse_json(files.contents.front().second, kTrained, kTokenizerJson);
   Pipeline pipeline = parse_pipeline(JsonField(read, kTrained));
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), std::move(config), std::move(files));
+}
+
+SentenceSource lines_of_file(const std::filesystem::path& file) {
+  auto in = std::make_shared<std::ifstream>(file, std::ios::binary);
+  if (!*in) throw Error(fmt::format("{}: cannot be read", file.string()));
+  return [in, file](std::string& line) {
+    if (!std::getline(*in, line)) {
+      if (in->bad()) throw Error(fmt::format("{}: cannot be read to its end", file.string()));
+      return false;
+    }
+    if (!in->eof()) line += '\n';
+    return true;
+  };
 }
 
 }  // namespace heed

@@ -31,7 +31,8 @@ class Unigram final : public TokenModel {
     unknown_score_ = *std::min_element(scores_.begin(), scores_.end()) - kUnknownPenalty;
   }
 
-  void tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const override {
+  void tokenize(std::string_view piece, ModelTokens& result) const override {
+    std::vector<ModelToken>& tokens = result.list;
     UnigramPath<double> best;
     const auto score_of = [this](std::uint32_t id, std::size_t) { return scores_[id]; };
     if (!best.find(piece, trie_, score_of, unknown_id_, unknown_score_)) {
@@ -98,8 +99,7 @@ UnigramEntries read_entries(const JsonField& field) {
     if (!pair || !std::isfinite(entry[1].get<double>()))
       field.at(id).fail("an array of a token and its score");
     const std::string& token = entry[0].get_ref<const std::string&>();
-    if (entries.vocabulary.find(token) >= 0)
-      field.at(id).at(std::size_t{0}).fail("a token that does not come twice");
+    if (entries.vocabulary.find(token) >= 0) field.at(id).at(std::size_t{0}).fail("a unique token");
     entries.vocabulary.insert(token, static_cast<std::int32_t>(id));
     entries.scores.push_back(entry[1].get<double>());
   }

@@ -32,7 +32,8 @@ class WordPiece final : public TokenModel {
     }
   }
 
-  void tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const override {
+  void tokenize(std::string_view piece, ModelTokens& result) const override {
+    std::vector<ModelToken>& tokens = result.list;
     const std::size_t first = tokens.size();
     std::int64_t characters = 0;
     for (const char c : piece) characters += is_utf8_start(c) ? 1 : 0;
@@ -72,7 +73,7 @@ class WordLevel final : public TokenModel {
   WordLevel(TokenTable table, const JsonField& field)
       : TokenModel(std::move(table)), unknown_(field.string("unk_token", "<unk>")) {}
 
-  void tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const override {
+  void tokenize(std::string_view piece, ModelTokens& tokens) const override {
     std::int32_t id = vocabulary().find(piece);
     if (id < 0) id = vocabulary().find(unknown_);
     if (id < 0) {
@@ -80,7 +81,7 @@ class WordLevel final : public TokenModel {
           "tokenizer: the text has words outside the vocabulary, and the unknown token {} is not in it",
           unknown_));
     }
-    tokens.push_back({id, 0, static_cast<std::uint32_t>(piece.size())});
+    tokens.list.push_back({id, 0, static_cast<std::uint32_t>(piece.size())});
   }
 
  private:

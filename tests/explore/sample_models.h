@@ -37,13 +37,13 @@ class NumberTokenizer : public Tokenizer {
   void save(const std::filesystem::path&) const override {}
 
  protected:
-  Encoding cut(std::string_view text) const override {
+  Encoding tokenize(std::string_view text) const override {
     std::istringstream words{std::string(text)};
     Encoding encoding;
     for (std::int64_t id; words >> id;) encoding.push(id, std::to_string(id), {0, 0});
     return encoding;
   }
-  Encoding assemble(Encoding first, std::optional<Encoding> second, bool add) const override {
+  Encoding post_process(Encoding first, std::optional<Encoding> second, bool add) const override {
     if (!specials_ || !add) return first;
     Encoding all;
     all.push_special(2, "2");

@@ -74,12 +74,12 @@ class LetterTokenizer final : public Tokenizer {
   void save(const std::filesystem::path&) const override {}
 
  protected:
-  Encoding cut(std::string_view text) const override {
+  Encoding tokenize(std::string_view text) const override {
     Encoding encoding;
     for (const char c : text) encoding.push(c - 'a', std::string(1, c), {0, 0});
     return encoding;
   }
-  Encoding assemble(Encoding first, std::optional<Encoding>, bool) const override { return first; }
+  Encoding post_process(Encoding first, std::optional<Encoding>, bool) const override { return first; }
 };
 
 /// See encoder_decoder_test.cpp.

@@ -42,7 +42,7 @@ class CharacterTokenizer final : public Tokenizer {
   void save(const std::filesystem::path&) const override {}
 
  protected:
-  Encoding cut(std::string_view text) const override {
+  Encoding tokenize(std::string_view text) const override {
     Encoding encoding;
     for (const char c : text) {
       const auto byte = static_cast<unsigned char>(c);
@@ -53,7 +53,7 @@ class CharacterTokenizer final : public Tokenizer {
     }
     return encoding;
   }
-  Encoding assemble(Encoding first, std::optional<Encoding>, bool add_special_tokens) const override {
+  Encoding post_process(Encoding first, std::optional<Encoding>, bool add_special_tokens) const override {
     if (add_special_tokens) first.push_special(kEnd, "</s>");
     return first;
   }

@@ -6,13 +6,8 @@
 
 #include <cstring>
 
-#include "heed/error.h"
-
 namespace heed {
 namespace {
-
-const nlohmann::ordered_json kNothing;
-const JsonField kField(kNothing, "map");
 
 // A map of single ASCII characters. The unit of a character c is at 256 ^ c: its label, the mark that a value
 // follows, and the distance (in bits 10 and up) to the unit of the value, which is where its replacement
@@ -37,7 +32,7 @@ std::string map_of(const std::vector<std::pair<char, std::string>>& entries) {
 
 NormalizedText mapped(const std::string& map, std::string_view text) {
   NormalizedText result(text, 0, nullptr);
-  Charsmap(map, kField).apply(result);
+  Charsmap::parse(map).value().apply(result);
   return result;
 }
 
@@ -59,7 +54,7 @@ TEST(Charsmap, LeavesTextWithoutEntriesAlone) {
 TEST(Charsmap, RefusesBytesThatAreNoMap) {
   for (const std::string& bytes : {std::string(), std::string("abc"), std::string(4, '\0'),
                                    std::string("\xFF\xFF\xFF\xFF") + "0123", map_of({}).substr(0, 100)})
-    EXPECT_THROW(Charsmap(bytes, kField), Error);
+    EXPECT_FALSE(Charsmap::parse(bytes));
 }
 
 TEST(Charsmap, AnEntryThatPointsOutsideTheMapReplacesNothing) {

@@ -83,6 +83,7 @@ TEST(Marian, TellsItsSpecialIds) {
   EXPECT_EQ(tokenizer->bos_id(), std::nullopt);
   EXPECT_EQ(tokenizer->pad_id(), tokenizer->vocab_size() - 1);
   EXPECT_EQ(tokenizer->token(tokenizer->vocab_size() - 1), "<pad>");
+  EXPECT_EQ(tokenizer->model_max_length(), 512);
   EXPECT_THROW(tokenizer->token(tokenizer->vocab_size()), Error);
   EXPECT_THROW(tokenizer->token(-1), Error);
   EXPECT_THROW(tokenizer->decode(Ids{0, 99999}), Error);

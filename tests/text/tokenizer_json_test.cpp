@@ -86,7 +86,7 @@ TEST(TokenizerJson, NamesWhatIsWrong) {
       {model(R"({"type": "Unigram", "vocab": [["a"]]})"),
        "model.vocab.0: expected an array of a token and its score"},
       {model(R"({"type": "Unigram", "vocab": [["a", 1], ["a", 2]]})"),
-       "model.vocab.1.0: expected a token that does not"},
+       "model.vocab.1.0: expected a unique token"},
       {model(R"({"type": "Unigram", "unk_id": 7, "vocab": [["a", 1]]})"),
        "model.unk_id: expected an integer from 0 to 0"},
       {with("normalizer", "[]"), "normalizer: expected an object"},

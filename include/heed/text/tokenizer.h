@@ -163,20 +163,20 @@ class Tokenizer {
 
  protected:
   /// Tokenizes valid UTF-8 text without special tokens. Type ids, masks and sequence ids may be left empty.
-  virtual Encoding cut(std::string_view text) const = 0;
-  virtual Encoding cut_target(std::string_view text) const { return cut(text); }
+  virtual Encoding tokenize(std::string_view text) const = 0;
+  virtual Encoding tokenize_target(std::string_view text) const { return tokenize(text); }
   /// Returns at least the first `count` tokens of `text`, or all if there are fewer; they equal those of
-  /// cut().
-  virtual Encoding cut_beginning(std::string_view text, std::int64_t count) const {
+  /// tokenize().
+  virtual Encoding tokenize_prefix(std::string_view text, std::int64_t count) const {
     static_cast<void>(count);
-    return cut(text);
+    return tokenize(text);
   }
   /// Makes one encoding of one or two, with or without special tokens. Their type ids, masks and sequence ids
   /// are already those of a first and a second text.
-  virtual Encoding assemble(Encoding first, std::optional<Encoding> second,
-                            bool add_special_tokens) const = 0;
-  virtual Encoding assemble_target(Encoding text, bool add_special_tokens) const {
-    return assemble(std::move(text), std::nullopt, add_special_tokens);
+  virtual Encoding post_process(Encoding first, std::optional<Encoding> second,
+                                bool add_special_tokens) const = 0;
+  virtual Encoding post_process_target(Encoding text, bool add_special_tokens) const {
+    return post_process(std::move(text), std::nullopt, add_special_tokens);
   }
 };
 
