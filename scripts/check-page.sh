@@ -29,6 +29,7 @@ cat >>"$folder/page.html" <<'HTML'
   await until(drawn);
   const first = Number(drawn()), { state } = viewer, panel = viewer.panels[0], press = (at, name) => at.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
   expect("a map is drawn", panel.part("map").width > 20);
+  if (viewer.kind.mask !== undefined) expect("it opens on the mask", panel.part("aside").textContent.startsWith("In the place of " + viewer.kind.queries[viewer.kind.mask]) && $("step-box").hidden);
   const changes = [];
   for (let i = 0; i < 12 && viewer.kind.heads.length > 1; ++i) {
     const before = state.head;

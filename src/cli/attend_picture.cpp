@@ -163,6 +163,7 @@ void add_measure(AttentionPicture& picture, const AttentionRecord& record, const
 void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
                     const AttendSource& source, std::int64_t most_vectors) {
   inspect::add_facts(picture, record, most_vectors);
+  picture.mask_position = input.mask_position;
   const bool tokens = record.logits.defined() && record.logits.rank() == 3 && predicts_tokens(source);
   for (const auto& [kind, labels] : picture.tokens) {
     const auto positions = static_cast<std::int64_t>(labels.queries.size());

@@ -38,6 +38,8 @@ class ExploredModel {
   const std::string& name() const { return name_; }
   const Model& model() const { return *model_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
+  /// The text of ids, without special tokens.
+  std::string decoded(const std::vector<std::int64_t>& ids) const;
   const std::vector<AttentionKind>& kinds() const { return kinds_; }
   /// The number of heads of each layer of a kind. Throws Error that begins with `where` if there is none.
   const std::vector<std::int64_t>& heads(const std::string& kind, const std::string& where = "kind") const;
@@ -63,7 +65,6 @@ class ExploredModel {
   ExploredText decoder_text(const RequestedText& text) const;
   ExploredText encoder_decoder_text(const EncoderDecoderModel& both, const RequestedText& text,
                                     std::int64_t max_new_tokens, const std::atomic<bool>& stop) const;
-  std::string decoded(const std::vector<std::int64_t>& ids) const;
   void check_ids(const std::vector<std::int64_t>& ids, const char* where) const;
   /// Encoding of a text or its ids.
   Encoding encoding_of(const RequestedText& text) const;

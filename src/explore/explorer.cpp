@@ -200,11 +200,16 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   plot::PageData data = plot::page_data(held->picture, numbers <= kFineNumbers ? 16 : 8);
   held->packs = std::move(data.packs);
   json answer{{"ids", text.ids},
+              {"text", wanted.text.ids ? model.decoded(text.ids) : *wanted.text.text},
               {"target_ids", nullptr},
+              {"target", nullptr},
               {"data", std::move(data.description)},
               {"predictions", predictions_json(model, text, rows, best, before)},
               {"changes", changes_json(wanted.changes)}};
-  if (text.target_ids) answer["target_ids"] = *text.target_ids;
+  if (text.target_ids) {
+    answer["target_ids"] = *text.target_ids;
+    answer["target"] = model.decoded(*text.target_ids);
+  }
   answer["run"] = hold(std::move(held));
   answer["milliseconds"] =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();

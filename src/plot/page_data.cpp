@@ -196,6 +196,7 @@ json kind_data(const AttentionPicture& picture, const AttentionMap& first) {
             {"keys", visible_tokens(tokens.keys)},
             {"maps", json::array()}};
   if (first.head >= 0 && shows_some_heads(picture, first.kind)) kind["some_heads"] = true;
+  if (first.kind == "encoder" && picture.mask_position) kind["mask"] = *picture.mask_position;
   const auto candidates = picture.candidates.find(first.kind);
   if (candidates == picture.candidates.end()) return kind;
   for (const std::vector<Candidate>& step : candidates->second) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,7 +74,8 @@ struct AttentionPicture {
   std::vector<LayerVectors> vectors = {};
   /// By kind and query: the most probable next tokens.
   std::map<std::string, std::vector<std::vector<Candidate>>, std::less<>> candidates = {};
-  std::vector<std::string> scored = {};  // whose logits ablation changes
+  std::optional<std::int64_t> mask_position = {};  // of the first mask in an encoder's text
+  std::vector<std::string> scored = {};            // whose logits ablation changes
   InputImage image = {};
 };
 

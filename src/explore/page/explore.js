@@ -2,7 +2,7 @@
 const token = new URLSearchParams(location.search).get("token") || "";
 const nothing = { model: 0, text: "", pair: "", target: "", ids: null, target_ids: null, changes: [], versus: "", other: "", other_model: 0 };
 let ask = { ...nothing }, models = [], results = [], running = null, timer = 0, forgotten = 0, wantsAddress = null, plainTitle = document.title;
-const chosen = { position: -1, id: null };
+const chosen = { position: -1, pinned: false, id: null };  // the token that the candidates are of; while none is pinned, it follows the text
 const past = [], future = [];
 let lastKey = null, lastTime = 0;
 
@@ -74,7 +74,7 @@ function goBack(from, to) {
   to.push(JSON.stringify(ask));
   ask = JSON.parse(from.pop());
   lastKey = null;
-  chosen.position = -1;
+  chosen.pinned = false;
   syncForm();
   drawHistory();
   if (results.length) { drawHead(); drawChanges(); }
@@ -123,7 +123,12 @@ function showAnswers(answers) {
   results = answers.map((answer, i) => ({ answer: { ...answer, data: new AttentionData(answer.data, id => packOf(answer.run, id)) }, caption: answers.length > 1 ? names[i] : "" }));
   const entries = results.map(({ answer, caption }) => ({ data: answer.data, caption }));
   if (entries.length > 1) entries.push({ data: new DifferenceData(entries[0].data, entries[1].data), caption: "Difference" });
-  settlePosition(results[0].answer);
+  const { answer } = results[0];
+  if (ask.ids) ask.text = answer.text;  // what was continued stands in the box, and typing goes on from there
+  if (ask.target_ids) ask.target = answer.target;
+  syncForm();
+  settlePosition(answer);
+  if (!chosen.pinned) Object.assign(viewer.state, { query: -1, key: -1, held: false, step: Infinity });
   viewer.open(entries);
   if (wantsAddress !== null) {
     const address = wantsAddress;
@@ -176,7 +181,7 @@ function addressText() {
     if (JSON.stringify(value) === JSON.stringify(nothing[name])) continue;
     parts.set(name, name === "changes" ? JSON.stringify(value) : Array.isArray(value) ? value.join(",") : value);
   }
-  if (chosen.position >= 0) parts.set("position", chosen.position);
+  if (chosen.pinned) parts.set("position", chosen.position);
   if (chosen.id !== null) parts.set("id", chosen.id);
   parts.set("at", wantsAddress === null ? viewer.address() : wantsAddress);
   return "#" + parts;
@@ -194,7 +199,8 @@ function readAddress() {
   for (const name of ["model", "other_model"]) found[name] = models[+found[name]] ? +found[name] : 0;
   if (!found.text && !found.ids) found.text = sampleText(models[found.model]);
   ask = found;
-  chosen.position = parts.has("position") ? +parts.get("position") : -1;
+  chosen.pinned = parts.has("position");
+  chosen.position = chosen.pinned ? +parts.get("position") : -1;
   chosen.id = parts.has("id") ? +parts.get("id") : null;
   wantsAddress = parts.get("at") || "";
 }
@@ -223,7 +229,7 @@ function listen() {
     };
     $(name).onkeydown = event => { if (event.key === "Enter" && event.ctrlKey) run(); };
   }
-  $("model").onchange = () => { change({ model: +$("model").value, ids: null, target_ids: null, changes: [], versus: ask.versus === "model" ? "" : ask.versus }); chosen.position = -1; syncForm(); run(); };
+  $("model").onchange = () => { change({ model: +$("model").value, ids: null, target_ids: null, changes: [], versus: ask.versus === "model" ? "" : ask.versus }); chosen.pinned = false; syncForm(); run(); };
   $("versus").onchange = () => {
     const [, kind, model] = /^(model|)(.*)$/.exec($("versus").value);
     change(kind ? { versus: "model", other_model: +model } : { versus: model });
@@ -259,8 +265,9 @@ const viewer = new Viewer({
     drawHead();
     if (viewer.state.view === "neurons" && !viewer.kind.vectors && !running.vectors) { run(); running.vectors = true; }
   },
-  held(query) {
+  held(query, key) {
     const { answer } = results[0];
+    if (query < 0 && key < 0 && chosen.pinned) choosePosition(ownPosition(answer));
     if (query >= 0 && query !== chosen.position && viewer.kind.queries.length === predictedTokens(answer).length && answer.predictions.some(one => one.position === query)) choosePosition(query);
   },
 });

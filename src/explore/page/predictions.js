@@ -15,10 +15,15 @@ function predictionsNow(answer) {
   if (free.length) return free;
   return answer.predictions.filter(one => one.position === chosen.position);
 }
-/// The chosen position, or where nothing is predicted there, the first mask or the last position.
-function settlePosition(answer) {
+/// Where the page looks while no token is pinned: at the first mask, else at the end.
+function ownPosition(answer) {
   const at = answer.predictions.map(one => one.position).filter(p => p !== null);
-  if (at.length && !at.includes(chosen.position)) chosen.position = modelNow().head === "masked_lm" ? at[0] : at[at.length - 1];
+  return at.length ? at[modelNow().head === "masked_lm" ? 0 : at.length - 1] : -1;
+}
+function settlePosition(answer) {
+  if (chosen.pinned && answer.predictions.some(one => one.position === chosen.position)) return;
+  chosen.position = ownPosition(answer);
+  chosen.pinned = false;
 }
 const isSpan = prediction => prediction.of === "start" || prediction.of === "end";
 /// The candidate whose logit is watched: the chosen one, else the most probable. The ends of an answer have none: they are positions.
@@ -61,6 +66,7 @@ function chooseToken(answer, tokens, index, ours) {
 }
 function choosePosition(index) {
   chosen.position = index;
+  chosen.pinned = index !== ownPosition(results[0].answer);
   chosen.id = null;
   drawAnswers();
   writeAddress();
@@ -74,10 +80,20 @@ function titleOf(prediction) {
   if (modelNow().head === "masked_lm") return "In the place of " + prediction.token + " (" + prediction.position + ")";
   return "After " + prediction.token + " (" + prediction.position + ")";
 }
+/// A chosen token stays chosen while one types; the button lets it go.
+function unpinButton() {
+  const what = modelNow().head === "masked_lm" ? "the mask" : "the end", button = element("button", "pinned ×", { class: "plain", id: "unpin", title: "This token stays chosen while you type. Let it go to follow " + what + " of the text.", "aria-label": "pinned: let go, to follow " + what });
+  button.onclick = () => viewer.hold(-1, -1);
+  return button;
+}
 function drawPredictions(all) {
   const parts = [];
   all.forEach(({ answer, caption }, index) => {
-    for (const prediction of predictionsNow(answer)) parts.push(element("h3", (all.length > 1 ? caption + ": " : "") + titleOf(prediction)), candidateTable(prediction, index));
+    predictionsNow(answer).forEach((prediction, i) => {
+      const title = element("h3", (all.length > 1 ? caption + ": " : "") + titleOf(prediction));
+      if (!index && !i && chosen.pinned) title.append(" ", unpinButton());
+      parts.push(title, candidateTable(prediction, index));
+    });
   });
   if (!parts.length) {
     const { mask_token: mask, head } = modelNow();
@@ -127,7 +143,7 @@ function take(prediction, one) {
   const { answer } = results[0];
   chosen.id = null;
   if (!isStepwise()) { fillMask(prediction, one.token); return; }
-  chosen.position = prediction.position + 1;
+  chosen.pinned = false;
   change(idsWith(answer, prediction.position, one.id));
   run();
 }
@@ -158,7 +174,7 @@ async function goOn(count) {
   for (let i = 0; i < count && going; ++i) {
     const { answer } = results[0], last = answer.predictions[answer.predictions.length - 1];
     if (!last || !last.candidates.length) break;
-    chosen.position = last.position + 1;
+    chosen.pinned = false;
     chosen.id = null;
     change(idsWith(answer, last.position, last.candidates[0].id));
     if (!await run()) break;

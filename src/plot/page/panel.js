@@ -179,9 +179,9 @@ class MapPanel {
   /// Beside the map: candidates of the step, and what the head's absence changes.
   drawAside() {
     const { kind, data } = this, { state } = this.viewer, box = this.part("aside"), map = data.find(kind, "weights", state.layer, state.head);
-    const at = this.query >= 0 ? this.query : Number.isFinite(state.step) ? this.step : kind.queries.length - 1;
+    const at = this.query >= 0 ? this.query : Number.isFinite(state.step) ? this.step : kind.mask !== undefined ? kind.mask : kind.queries.length - 1;
     box.replaceChildren();
-    if (kind.candidates && kind.candidates[at]) box.append(element("h3", "Candidates at " + (kind.kind === "cross" ? "the step of " : "and after ") + kind.queries[at]), barTable(kind.candidates[at], 1));
+    if (kind.candidates && kind.candidates[at]) box.append(element("h3", (kind.kind === "cross" ? "Candidates at the step of " : kind.kind === "encoder" ? "In the place of " : "Candidates at and after ") + kind.queries[at]), barTable(kind.candidates[at], 1));
     if (data.scored && map && map.ablation) {
       const own = map.ablation.length === kind.queries.length && kind.kind !== "encoder" || map.ablation.length === 1;
       const rows = map.ablation.map((change, i) => [data.scored[i] + (map.ablation.length > 1 ? " (" + i + ")" : ""), change, own && i === at]);

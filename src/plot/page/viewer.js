@@ -89,10 +89,15 @@ class Viewer {
     this.overview.mark();
     markTab($("views"), state.view);
     $("layer").value = state.layer; $("head").value = state.head; $("measure").value = state.measure; $("scale").value = state.scale;
-    $("step-now").textContent = " " + (this.step + 1) + " of " + kind.queries.length + ": " + kind.queries[this.step];
-    $("step").value = this.step;
+    this.showStep();
     this.drawn = this.draw();
     this.options.shown();
+  }
+
+  showStep() {
+    const { kind, step } = this;
+    $("step-now").textContent = " " + (step + 1) + " of " + kind.queries.length + ": " + kind.queries[step];
+    $("step").value = step;
   }
 
   /// What is shown of the lines of all panels.
@@ -120,7 +125,7 @@ class Viewer {
     if (!known.includes(state.pattern)) state.pattern = "";
     $("pattern").value = state.pattern;
     $("step").max = kind.queries.length - 1;
-    $("step-box").hidden = !kind.candidates && !(this.options.steps && kind.kind !== "encoder");
+    $("step-box").hidden = kind.kind === "encoder" || !kind.candidates && !this.options.steps;
     const views = ["matrix", "lines"].concat(kind.vectors || this.options.vectors ? ["neurons"] : [], this.overImage(kind) ? ["picture"] : []);
     if (!views.includes(state.view)) state.view = "matrix";
     drawTabs($("views"), views.map(view => [view, view === "picture" && this.data.image.rows === 1 ? "Sound" : viewNames[view]]), state.view, view => this.show({ view }));
@@ -145,6 +150,8 @@ class Viewer {
     state.held = false;
     this.follow(same ? -1 : query, same ? -1 : key);
     state.held = !same && (query >= 0 || key >= 0);
+    if (state.query >= 0 || !state.held) state.step = state.query >= 0 && state.query < this.kind.queries.length - 1 ? state.query : Infinity;
+    this.showStep();
     if (this.options.held) this.options.held(state.query, state.key);
     this.options.shown();
   }
@@ -180,7 +187,7 @@ class Viewer {
 
   onKey(event) {
     if (!this.panels.length || event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey) return;
-    if (event.key === "Escape") { this.state.held = false; this.follow(-1, -1); this.options.shown(); return; }
+    if (event.key === "Escape") { this.hold(-1, -1); return; }
     const turn = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key];
     if (!turn || /^(SELECT|INPUT|TEXTAREA|SUMMARY)$/.test(event.target.tagName) || (event.target.closest && event.target.closest("[data-own-arrows]"))) return;
     event.preventDefault();
@@ -210,6 +217,7 @@ class Viewer {
     Object.assign(state, data.has(kind, state.measure, wanted.layer, wanted.head) ? wanted : this.worthSeeing(kind));
     state.view = parts[3] in viewNames ? parts[3] : this.overImage(kind) ? "picture" : "matrix";
     state.query = at("q", kind.queries.length); state.key = at("k", kind.keys.length);
+    if (!parts[0] && kind.mask !== undefined) state.query = kind.mask;  // a new page opens on what is asked
     state.held = state.query >= 0 || state.key >= 0;
     const step = at("s", kind.queries.length);
     state.step = step >= 0 ? step : Infinity;
