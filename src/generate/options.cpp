@@ -125,8 +125,9 @@ class Checker {
     require(holds(static_cast<double>(value)), "a whole number " + bounds(), value);
   }
   void operator()(double value) const {
-    require(std::isfinite(value) && holds(value), "a number" + (bounds().empty() ? "" : " " + bounds()),
-            value);
+    const std::string range = bounds();
+    require(std::isfinite(value) && holds(value),
+            range.empty() ? "a number" : fmt::format("a number {}", range), value);
   }
   template <class T>
   void operator()(const std::optional<T>& value) const {

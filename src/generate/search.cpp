@@ -27,7 +27,7 @@ std::optional<FinishReason> SearchState::finished(std::int64_t source,
                                                           ids.subspan(static_cast<std::size_t>(prompt))))))
     return FinishReason::stop;
   if (!full) return std::nullopt;
-  const bool of_model = hooks.longest && *hooks.longest <= resolved_max_length(options, prompt);
+  const bool of_model = hooks.longest && *hooks.longest < resolved_max_length(options, prompt);
   return of_model ? FinishReason::positions : FinishReason::length;
 }
 

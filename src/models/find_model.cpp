@@ -200,7 +200,7 @@ fs::path find_model(const std::string& name) {
     return find_model(name, model_folders(), hub_cache());
   } catch (const Error& failure) {
     const std::string message = failure.what();
-    if (fs::exists(name, error) || message.find(": not found (") == std::string::npos) throw;
+    if (fs::exists(name, error) || message.find(": not found (run: ") == std::string::npos) throw;
     const std::vector<KnownModel> models = known_models();
     std::vector<std::string> names;
     for (const KnownModel& model : models) names.push_back(model.name);

@@ -52,8 +52,8 @@ TokenizerConfig load_config(const std::filesystem::path& directory, const JsonFi
     for (const auto& [option, set] : {std::pair("lstrip", token.lstrip), std::pair("rstrip", token.rstrip),
                                       std::pair("single_word", token.single_word)}) {
       if (set)
-        throw Error(fmt::format("{}: added_tokens_decoder.{}: expected {} to be false, got true",
-                                config.where, token.id, option));
+        throw Error(fmt::format("{}: added_tokens_decoder.{}.{}: expected false, got true", config.where,
+                                token.id, option));
     }
   }
   return config;

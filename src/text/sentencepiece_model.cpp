@@ -38,6 +38,8 @@ std::size_t first_character(std::string_view text) {
   return length <= text.size() && !first_invalid_utf8(text.substr(0, length)) ? length : 0;
 }
 
+}  // namespace
+
 /// Normalizes a text as the model requires: replaces characters by its map, and spaces by U+2581.
 class SentencePieceNormalizer {
  public:
@@ -126,8 +128,6 @@ std::string SentencePieceNormalizer::operator()(std::string_view text,
   origins.push_back(static_cast<std::uint32_t>(at));
   return result;
 }
-
-}  // namespace
 
 /// Tokenizes with unigram models as release 0.2.2 and later of the library do, whichever is installed.
 /// Earlier releases rounded sums of scores differently, and so chose differently among segmentations with

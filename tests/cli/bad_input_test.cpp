@@ -306,7 +306,7 @@ TEST(BadInput, OtherCommands) {
        "memory: not enough"},
 #endif
       {1, {"bench", "encode", "--model", "/nowhere"}, "model /nowhere: not found"},
-      {1, {"bench", "encode", "--model", HEED_FIXTURES "/vit"}, "a vit model takes no token ids"},
+      {1, {"bench", "encode", "--model", HEED_FIXTURES "/vit"}, "expected a model of token ids, got vit"},
   });
   EXPECT_EQ(listing(folder.path()), (Words{"labels", "none"}));
 }

@@ -205,7 +205,9 @@ TEST(LongTexts, EndingAtTheLastPositionIsToldAndInTheJson) {
     EXPECT_EQ(result.status, 0);
     EXPECT_EQ(result.err,
               "heed: warning: line 1: stopped at the model's last position (64) after 60 of 200 tokens\n");
-    if (more.size() > 2) EXPECT_EQ(Json::parse(result.out).at("finish_reason"), "positions");
+    if (more.size() > 2) {
+      EXPECT_EQ(Json::parse(result.out).at("finish_reason"), "positions");
+    }
     all.push_back("--quiet");
     EXPECT_EQ(run(all).err, "");
   }

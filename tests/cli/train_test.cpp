@@ -150,7 +150,7 @@ TEST(Train, AFileTooLargeIsAnErrorAndLeavesNothing) {
   ::setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("File too large"));
-  EXPECT_EQ(listing(folder / "out"), Words{});
+  EXPECT_EQ(listing(folder.path()), Words{});
 }
 
 TEST(Train, ProgressAndSummaryCountEpochsAlike) {
@@ -196,7 +196,7 @@ TEST(Train, FindsTheRecipesOfHeedByName) {
   EXPECT_THAT(run({"train", "revers", "--output", folder / "none"}).err,
               HasSubstr("revers: not found (did you mean the recipe reverse?)"));
   EXPECT_THAT(run({"train", "nothing-like-it", "--output", folder / "none"}).err,
-              HasSubstr("not found (give the path of a TOML file, or a recipe of heed: answers, en-fr, "));
+              HasSubstr("not found (give the path of a TOML file, or a recipe of heed: answers, classifier, en-fr, "));
 }
 
 TEST(Train, TellsWhatARecipeLacks) {

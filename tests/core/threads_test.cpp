@@ -273,7 +273,7 @@ TEST(Threads, AForkedChildComputes) {
 
 /// Returns the exit status of a child that calls `leave` after computing.
 template <class Leave>
-int status_of_child(Leave leave) {
+int status_of_leaving(Leave leave) {
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child == 0) {
@@ -290,9 +290,9 @@ int status_of_child(Leave leave) {
 TEST(Threads, AProcessMayEndFromAnywhere) {
   const ThreadCount threads(3);
   for (int round = 0; round < 10; ++round) {
-    EXPECT_EQ(WEXITSTATUS(status_of_child([] { std::exit(7); })), 7);
-    EXPECT_EQ(WEXITSTATUS(status_of_child([] { std::thread([] { std::exit(8); }).join(); })), 8);
-    EXPECT_EQ(WEXITSTATUS(status_of_child([] {
+    EXPECT_EQ(WEXITSTATUS(status_of_leaving([] { std::exit(7); })), 7);
+    EXPECT_EQ(WEXITSTATUS(status_of_leaving([] { std::thread([] { std::exit(8); }).join(); })), 8);
+    EXPECT_EQ(WEXITSTATUS(status_of_leaving([] {
                 static std::atomic<bool> ends = false;
                 parallel_for(100, 1, [](int64_t, int64_t) {  // on whichever thread comes first
                   if (!ends.exchange(true)) std::exit(9);

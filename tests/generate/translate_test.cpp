@@ -213,7 +213,9 @@ TEST(Translate, LongLinesAreCutSplitOrRefused) {
   const std::vector<std::string> texts{"short", "Hello. How are you? Fine."};
   std::map<std::size_t, std::string> warnings;
   TranslateOptions options;
-  options.task.on_warning = [&](std::size_t line, const std::string& message) { warnings[line] = message; };
+  options.task.on_warning = [&](std::size_t line, const std::string& message) {
+    warnings[line] += message + "\n";
+  };
   EXPECT_THAT(texts_of(translate(model, tokenizer, texts, options)), ElementsAre("SHORT", "HELLO. HOW"));
   EXPECT_THAT(warnings[1], HasSubstr("more than the model's 11 positions: the rest is ignored"));
   EXPECT_EQ(warnings.count(0), 0u);

@@ -8,6 +8,7 @@
 
 #include "heed/error.h"
 #include "heed/plot/chart.h"
+#include "plot/sample.h"
 
 namespace heed {
 namespace {
@@ -15,12 +16,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t n = 0;
-  for (std::size_t i = text.find(part); i != std::string::npos; i = text.find(part, i + part.size())) ++n;
-  return n;
-}
 
 /// Returns the pixel coordinates of the first polyline.
 std::vector<std::pair<double, double>> polyline(const std::string& svg) {

@@ -8,6 +8,13 @@
 
 namespace heed {
 
+/// How often `part` is in `text`.
+inline std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (std::size_t i = text.find(part); i != std::string::npos; i = text.find(part, i + part.size())) ++n;
+  return n;
+}
+
 inline AttentionPicture one_map(const std::vector<std::string>& queries, const std::vector<std::string>& keys,
                                 const std::vector<float>& weights) {
   AttentionPicture picture;

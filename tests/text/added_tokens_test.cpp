@@ -9,7 +9,7 @@
 namespace heed {
 namespace {
 
-using Tokens = std::vector<std::pair<std::string, std::int32_t>>;
+using AddedList = std::vector<std::pair<std::string, std::int32_t>>;
 using Parts = std::vector<std::tuple<std::int32_t, std::size_t, std::size_t>>;
 
 Parts parts(const std::vector<AddedPart>& found) {
@@ -19,7 +19,7 @@ Parts parts(const std::vector<AddedPart>& found) {
 }
 
 /// Tries every token at every position.
-Parts found_by_trying(const Tokens& tokens, const std::string& text) {
+Parts found_by_trying(const AddedList& tokens, const std::string& text) {
   Parts found;
   for (std::size_t at = 0; at < text.size();) {
     std::size_t longest = 0;
@@ -46,7 +46,7 @@ TEST(TokenMatcher, FindsTheLeftmostAndOfTheseTheLongest) {
     };
     std::map<std::string, std::int32_t> tokens;
     for (std::int32_t id = 0; id < 6; ++id) tokens[word(6)] = id;
-    const Tokens list(tokens.begin(), tokens.end());
+    const AddedList list(tokens.begin(), tokens.end());
     const std::string text = word(30);
     const Parts expected = found_by_trying(list, text);
     ASSERT_EQ(parts(TokenMatcher(list).find(text)), expected) << text;
@@ -57,8 +57,8 @@ TEST(TokenMatcher, FindsTheLeftmostAndOfTheseTheLongest) {
 
 TEST(TokenMatcher, NothingIsFoundWithoutTokens) {
   EXPECT_TRUE(TokenMatcher().find("a").empty());
-  EXPECT_TRUE(TokenMatcher(Tokens{{"", 1}}).find("a").empty());
-  EXPECT_EQ(parts(TokenMatcher(Tokens{{"", 1}, {"b", 2}}).find("abb")), (Parts{{2, 1, 2}, {2, 2, 3}}));
+  EXPECT_TRUE(TokenMatcher(AddedList{{"", 1}}).find("a").empty());
+  EXPECT_EQ(parts(TokenMatcher(AddedList{{"", 1}, {"b", 2}}).find("abb")), (Parts{{2, 1, 2}, {2, 2, 3}}));
 }
 
 double seconds() {
@@ -72,7 +72,7 @@ double seconds() {
 TEST(TokenMatcher, NeedsLinearTime) {
   constexpr std::size_t kLength = 40000;
   const std::string many(10 * kLength, 'a'), text(kLength, 'a');
-  const TokenMatcher none(Tokens{{many, 1}, {many + "b", 2}}), all(Tokens{{many + "b", 1}, {"a", 2}});
+  const TokenMatcher none(AddedList{{many, 1}, {many + "b", 2}}), all(AddedList{{many + "b", 1}, {"a", 2}});
   const double begin = seconds();
   EXPECT_TRUE(none.find(text).empty());
   EXPECT_EQ(all.find(text).size(), kLength);
@@ -81,7 +81,7 @@ TEST(TokenMatcher, NeedsLinearTime) {
 
 // A long token beside many short ones must not be walked through for each of them.
 TEST(TokenMatcher, IsMadeInLinearTime) {
-  Tokens tokens{{std::string(400000, 'a'), 0}};
+  AddedList tokens{{std::string(400000, 'a'), 0}};
   for (std::int32_t id = 1; id < 10000; ++id) tokens.emplace_back("<" + std::to_string(id) + ">", id);
   const double begin = seconds();
   const TokenMatcher matcher(tokens);

@@ -229,7 +229,7 @@ TEST_F(LoopTest, ALongRunIsEstimatedAfterItsFirstStep) {
   stop = false;
   options.output = folder_ / "short";
   run(Regression(), recipe(3), options);
-  EXPECT_EQ(messages, "");
+  EXPECT_THAT(messages, testing::Not(HasSubstr("the first step took")));
 }
 
 // A warm-up given as a fraction of the first length keeps its number of steps when the run is made longer.
