@@ -151,7 +151,7 @@ for page in "${pages[@]}"; do
       link) check_link "$page" "$line" "$rest" ;;
       path) check_path "$page" "$line" "$rest" ;;
       test) check_test "$page" "$line" "$rest" ;;
-      command) if [ -n "$heed" ]; then set -f; check_command "$page" "$line" $rest; set +f; fi ;;
+      command) if [ -n "$heed" ] && [ "$page" != docs/commands.md ]; then set -f; check_command "$page" "$line" $rest; set +f; fi ;;
     esac
   done < <(findings "$page")
 done

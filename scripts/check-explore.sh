@@ -103,7 +103,7 @@ step "the address restores all" "expect('text', ask.text === 'The dog lay on the
 
 page_call Page.navigate '"url":"about:blank"'
 page_open "$address#changes=%5B%7B%22kind%22%3A%22cross%22%2C%22layer%22%3A0%2C%22head%22%3A0%2C%22factor%22%3A0%7D%5D" "$ready"
-step "a change that the model has no head for is left out, and named" 'expect("no change", !ask.changes.length && $("error").textContent.startsWith("changes[0].kind: expected decoder")); expect("the page is there", getComputedStyle(document.querySelector("main")).visibility === "visible")'
+step "a change that the model has no head for is left out, and named" 'expect("no change", !ask.changes.length && $("error").textContent.startsWith("changes.0.kind: expected decoder")); expect("the page is there", getComputedStyle(document.querySelector("main")).visibility === "visible")'
 step "lines and scale in the address" 'document.querySelector("#views [data-value=lines]").click(); await viewer.drawn; for (const head of [0, 1]) { viewer.panels[0].part("chips").querySelectorAll("button")[head].click(); await viewer.drawn; } $("scale").value = "own"; $("scale").onchange(); $("pattern").value = "previous"; $("pattern").onchange(); await settled(() => { $("ablate").click(); }); await settled(() => pick("plain")); $("all-of").value = 1; $("all-of").onchange()'
 page_run "location.hash.slice(1)"
 state=${page_result//\"/}

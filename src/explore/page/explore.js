@@ -110,7 +110,7 @@ async function run() {
     if (error.name === "AbortError" || own !== running) return false;
     complain(error.message);
     $("status").textContent = "";
-    const refused = /^changes(?:\[(\d+)\])?[.:]/.exec(error.message), index = refused && (refused[1] ? +refused[1] : ask.changes.length - 1);
+    const refused = /^(?:request: )?changes(?:\.(\d+))?[.:]/.exec(error.message), index = refused && (refused[1] ? +refused[1] : ask.changes.length - 1);
     if (refused && ask.changes[index]) {  // the others stay
       ask = { ...ask, changes: ask.changes.filter((_, i) => i !== index) };
       if (await run()) complain(error.message);
