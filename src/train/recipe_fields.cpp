@@ -360,9 +360,10 @@ std::vector<RecipeField> recipe_fields(Recipe& recipe) {
 std::string nearest_key_hint(const std::vector<RecipeField>& fields, std::string_view wrong) {
   for (const auto& [synonym, key] : kSynonyms) {
     if (name_part(wrong) != synonym) continue;
+    const std::string_view meant = key;
     const bool known =
-        std::any_of(fields.begin(), fields.end(), [&](const RecipeField& f) { return f.key == key; });
-    if (known) return fmt::format(" (did you mean {}?)", key);
+        std::any_of(fields.begin(), fields.end(), [&](const RecipeField& f) { return f.key == meant; });
+    if (known) return fmt::format(" (did you mean {}?)", meant);
   }
   const auto distance = [&](const RecipeField& f) {
     return std::min(edit_distance(f.key, wrong), edit_distance(name_part(f.key), name_part(wrong)) + 1);
