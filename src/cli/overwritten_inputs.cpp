@@ -42,7 +42,6 @@ bool names_files(const CLI::Option& option) {
 std::vector<std::string> values_of(const CLI::Option& option) {
   std::vector<std::string> values = option.count() > 0 ? option.results() : std::vector<std::string>();
   if (values.empty() && !option.get_default_str().empty()) values.push_back(option.get_default_str());
-  for (std::string& value : values) value = unprotect(value);
   return values;
 }
 
