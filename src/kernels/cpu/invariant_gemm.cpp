@@ -177,7 +177,7 @@ HWY_INLINE Fetch fetch_of(const Block<T>& block, const T* panel, int64_t from_pl
   if (panel != nullptr) {
     return {reinterpret_cast<const std::byte*>(panel), kPair, block.depth * kNr * kSize / kPair};
   }
-  if (plain.row != 1) return {};  // rows are read in the order of memory
+  if (plain.row != 1 || block.depth == 0) return {};  // rows are read in the order of memory
   const T* corner = plain.data + from_plain * kNr + block.from * plain.column;
   return {reinterpret_cast<const std::byte*>(corner), plain.column * kSize, block.depth};
 }
@@ -201,7 +201,7 @@ HWY_INLINE void run_block(const Block<T>& block, int64_t first, int64_t last, co
     count = last - panel >= most ? most : 1;
     T* const slot = strip.data + (strip.keeps ? panel - first : 0) * size;
     const T* data = plain ? slot : p.w.panels + kNr * (panel * p.k + block.from);
-    if (plain && !strip.filled) {
+    if (plain && !strip.filled && block.depth > 0) {
       for (int64_t i = panel; i < panel + count; ++i) {
         const T* corner = p.w.strided.data + i * kNr * p.w.strided.row + block.from * p.w.strided.column;
         pack_panel(std::min(kNr, p.n - i * kNr), block.depth,
