@@ -42,9 +42,9 @@ ModelRow row_of(const KnownModel& model) {
       row.family = "adapter of " + base_of_adapter(model.directory);
       row.command = "merge";
     } else {
-      const Config config = load_model_config(model.directory);
-      row.family = config.required_string("model_type");
-      row.command = command_for(config);
+      const auto opened = load_model(model.directory);  // which reads no weights
+      row.family = opened->family();
+      row.command = commands_for(*opened).front();
     }
   } catch (const Error&) {
     row.family = "unreadable";

@@ -1,31 +1,23 @@
 // The only mapping from what a model can do to the commands that run it.
 #include "cli/model_commands.h"
 
+#include <algorithm>
+
 #include "heed/error.h"
 
 namespace heed::cli {
 namespace {
-
-bool takes_features(const Model& model) {
-  const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(&model);
-  return encoder_decoder != nullptr && encoder_decoder->takes_features();
-}
 
 bool has_self_attention(const Model& model) {
   const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(&model);
   return encoder_decoder == nullptr || encoder_decoder->has_self_attention();
 }
 
-bool has_attention(const Model& model) {
-  const auto* encoder_decoder = dynamic_cast<const EncoderDecoderModel*>(&model);
-  return has_self_attention(model) || encoder_decoder->has_cross_attention();
-}
-
 // The commands that look into a model of texts.
-std::vector<std::string> analyses_of(const Model& model) {
+std::vector<std::string> analyses_of(const Model& model, bool has_attention) {
   const bool encoder = dynamic_cast<const EncoderModel*>(&model) != nullptr;
   std::vector<std::string> commands;
-  if (has_attention(model)) commands = {"attend", "explore"};
+  if (has_attention) commands = {"attend", "explore"};
   if (has_self_attention(model)) commands.emplace_back("heads");
   if (has_self_attention(model) && !encoder) commands.emplace_back("lens");
   if (!encoder) commands.emplace_back("patch");
@@ -49,34 +41,19 @@ std::vector<std::string> commands_for(Task task) {
 
 }  // namespace
 
-std::string command_for(const Config& config) {
-  const std::vector<std::string> architectures = config.strings("architectures");
-  const std::string name = architectures.empty() ? "" : architectures.front();
-  constexpr std::pair<const char*, const char*> kCommands[] = {{"ForMaskedLM", "fill"},
-                                                               {"ForSequenceClassification", "classify"},
-                                                               {"ForTokenClassification", "tag"},
-                                                               {"ForQuestionAnswering", "answer"},
-                                                               {"ForImageClassification", "forward"}};
-  for (const auto& [ending, command] : kCommands) {
-    if (name.ends_with(ending)) return command;
-  }
-  if (config.boolean("is_encoder_decoder", false) || name.ends_with("ForConditionalGeneration") ||
-      name.ends_with("MTModel"))
-    return "translate";
-  return name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel") ? "generate" : "embed";
-}
-
 std::vector<std::string> commands_for(const Model& model) {
   std::vector<std::string> commands;
-  for (const Task task : tasks_of(model)) {
+  const std::vector<Task> tasks = tasks_of(model);
+  for (const Task task : tasks) {
     const std::vector<std::string> more = commands_for(task);
     commands.insert(commands.end(), more.begin(), more.end());
   }
-  if (takes_features(model)) {
-    commands = {"translate --input"};
-  } else if (model.vocab_size() > 0) {
-    const std::vector<std::string> analyses = analyses_of(model);
+  if (!tasks.empty()) {
+    const bool has_attention = std::find(tasks.begin(), tasks.end(), Task::attention) != tasks.end();
+    const std::vector<std::string> analyses = analyses_of(model, has_attention);
     commands.insert(commands.end(), analyses.begin(), analyses.end());
+  } else if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr) {
+    commands = {"translate --input"};  // it takes the features of sounds
   }
   commands.insert(commands.end(), {"forward", "doctor"});
   return commands;

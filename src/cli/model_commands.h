@@ -9,7 +9,6 @@
 #include "cli/models.h"
 #include "heed/api/loaded_model.h"
 #include "heed/dtype.h"
-#include "heed/io/json.h"
 #include "heed/models/model.h"
 #include "heed/models/registry.h"
 
@@ -17,9 +16,6 @@ namespace heed::cli {
 
 /// Returns the commands that run a model as it is, the main one first: {"generate", "evaluate --text", …}.
 std::vector<std::string> commands_for(const Model& model);
-
-/// Returns the main one for a model with this config.json, without loading it.
-std::string command_for(const Config& config);
 
 /// Throws Error "WHERE: a gpt2 decoder cannot translate (use heed generate)".
 [[noreturn]] void refuse(const Model& model, const std::string& where, Task task);

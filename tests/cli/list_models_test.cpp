@@ -54,6 +54,7 @@ TEST_F(Models, ListsThoseOfFoldersAndOfTheCache) {
   EXPECT_EQ(found.at("words").at("command"), "fill");
   EXPECT_EQ(found.at("owner/name").at("command"), "generate");
   EXPECT_EQ(found.at("owner/part").at("model_type"), "incomplete");
+  EXPECT_EQ(found.at("shakespeare").at("command"), "generate");  // its config.json names no class
   EXPECT_FALSE(found.contains("notes.txt"));
   EXPECT_EQ(run({"info", "owner/name"}).status, 0);  // a name of the list is found
   const Result text = run({"models"});
