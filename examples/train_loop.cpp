@@ -1,6 +1,6 @@
 // A training loop: a transformer of one encoder and one decoder layer learns to reverse six digits. Each step
 // makes a batch, computes the loss, runs the backward pass and updates the weights by AdamW with gradient
-// clipping. Afterwards the model decodes two sequences.
+// clipping. Afterward the model decodes two sequences.
 #include <cstdio>
 #include <vector>
 

@@ -81,7 +81,7 @@ cat >>"$folder/page.html" <<'HTML'
     await act(() => viewer.show({ view: "lines" }));
     for (const head of two) await act(() => panel.part("chips").querySelector(`[aria-label="head ${head}"]`).click());
     const layers = await panel.lineLayers(false), figure = mapFigure({ view: "lines", kind: panel.kind, values: panel.values, full: panel.full, step: panel.step, layers, query: -1, key: -1, title: "", shades: new Shades(data, true) });
-    expect("the figure has the colours of both heads", two.every(head => figure.includes(`stroke="${hue(head, false)}"`) && figure.includes("head " + head)));
+    expect("the figure has the colors of both heads", two.every(head => figure.includes(`stroke="${hue(head, false)}"`) && figure.includes("head " + head)));
     expect("the title names both heads", panel.part("which").textContent.includes("heads " + two.join(", ")));
     await act(() => panel.part("chips").querySelector("input").click());
     await act(() => { $("scale").value = "own"; $("scale").onchange(); });

@@ -40,19 +40,18 @@ std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& directory, 
   }
 }
 
-std::string coloured(CheckStatus status) {
+std::string colored(CheckStatus status) {
   const std::string name = fmt::format("{:<8}", name_of(status));
-  if (!colour_stdout()) return name;
-  const char* colour = status == CheckStatus::failed    ? "31"
-                       : status == CheckStatus::warning ? "33"
-                       : status == CheckStatus::ok      ? "32"
-                                                        : "2";
-  return fmt::format("\x1b[{}m{}\x1b[0m", colour, name);
+  if (!color_stdout()) return name;
+  const char* color = status == CheckStatus::failed    ? "31"
+                      : status == CheckStatus::warning ? "33"
+                      : status == CheckStatus::ok      ? "32"
+                                                       : "2";
+  return fmt::format("\x1b[{}m{}\x1b[0m", color, name);
 }
 
 void print_result(const CheckResult& result) {
-  fmt::print("{} {:<20} {}\n", coloured(result.finding.status), result.name,
-             printable(result.finding.figure));
+  fmt::print("{} {:<20} {}\n", colored(result.finding.status), result.name, printable(result.finding.figure));
   if (!result.finding.advice.empty()) fmt::print("{:<30}{}\n", "", printable(result.finding.advice));
   std::fflush(stdout);
 }

@@ -113,7 +113,7 @@ Finding check_weights_finite(Examination& e);
 Finding check_weight_rows(Examination& e);
 Finding check_weight_norms(Examination& e);
 
-// Behaviour (order_checks.cpp, invariance_checks.cpp, decoding_checks.cpp)
+// Behavior (order_checks.cpp, invariance_checks.cpp, decoding_checks.cpp)
 Finding check_outputs_finite(Examination& e);
 Finding check_causality(Examination& e);
 Finding check_order(Examination& e);

@@ -120,8 +120,8 @@ class LogitDirection {
       const std::vector<double> shift = inspect::numbers(norm.bias);
       for (std::size_t i = 0; i < shift.size(); ++i) bias_ += shift[i] * direction_[i];
     }
-    centred_ = norm.kind == NormKind::layer;
-    const double mean = centred_ ? mean_of(stream) : 0;
+    centered_ = norm.kind == NormKind::layer;
+    const double mean = centered_ ? mean_of(stream) : 0;
     double square = 0;
     for (const double x : stream) square += (x - mean) * (x - mean) / static_cast<double>(stream.size());
     const std::vector<double> weight = inspect::numbers(norm.weight);
@@ -130,7 +130,7 @@ class LogitDirection {
   }
 
   double of(const std::vector<double>& part) const {
-    const double mean = centred_ ? mean_of(part) : 0;
+    const double mean = centered_ ? mean_of(part) : 0;
     double sum = 0;
     for (std::size_t i = 0; i < part.size(); ++i) sum += (part[i] - mean) * direction_[i];
     return sum;
@@ -143,7 +143,7 @@ class LogitDirection {
   }
   std::vector<double> direction_;
   double bias_ = 0;
-  bool centred_ = false;
+  bool centered_ = false;
 };
 
 // Throws Error unless the parts add up to the stream.

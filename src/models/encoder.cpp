@@ -91,7 +91,7 @@ Tensor AssembledEncoder::predict(const Tensor& hidden, const Tensor& mask, Conte
 }
 
 // The rows of hidden [B, T, D] whose label counts, and those labels.
-std::pair<Tensor, Tensor> labelled_rows(const Tensor& hidden, const Tensor& labels, std::int64_t ignored) {
+std::pair<Tensor, Tensor> labeled_rows(const Tensor& hidden, const Tensor& labels, std::int64_t ignored) {
   const std::int64_t* label = labels.data<std::int64_t>();
   std::vector<std::int64_t> rows, kept;
   for (std::int64_t i = 0; i < labels.numel(); ++i) {
@@ -113,7 +113,7 @@ Tensor AssembledEncoder::loss(const EncoderBatch& batch, const Tensor& labels,
     return sequence_loss(predict(hidden, batch.mask, context), labels, config_.problem, options);
   const Tensor wanted = labels_as(labels, DType::i64, batch.ids.shape(), "labels");
   // Few tokens of a masked batch are predicted, so only these pass the head.
-  const auto [rows, targets] = labelled_rows(hidden, wanted, options.ignore_index);
+  const auto [rows, targets] = labeled_rows(hidden, wanted, options.ignore_index);
   return head.output.cross_entropy(head.features(rows, context), targets, options);
 }
 

@@ -2,7 +2,7 @@
 // row is one tensor of a file as it is: nothing is transformed on the way in or out. Where a family's file
 // differs from the plain form, the part that uses the tensor has an option for it: WeightLayout::in_out (a
 // transposed matrix), FusedQkv and FeedForward::fused_gate (several matrices in one), Norm::offset (1 + w). A
-// weight stored as several tensors, such as quantised numbers and scales, has no place here yet.
+// weight stored as several tensors, such as quantized numbers and scales, has no place here yet.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "core/json.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/error.h"
 
 namespace heed::server {
@@ -336,11 +336,11 @@ bool HttpServer::State::enqueue(std::shared_ptr<Job> job) {
 }
 
 HttpResponse HttpServer::State::answer(Job& job) const {
-  const HttpResponse stopping = error_response(503, "cancelled: the server stops");
+  const HttpResponse stopping = error_response(503, "canceled: the server stops");
   if (job.stop) return stopping;
   try {
     return compute_(job.request, job.stop);
-  } catch (const Cancelled&) {
+  } catch (const Canceled&) {
     return stopping;
   } catch (const std::bad_alloc&) {
     return error_response(500, "memory: not enough for this text (choose a shorter one)");

@@ -55,7 +55,7 @@ class HttpServer {
   /// Called on the network's thread: answers at once, or returns nothing for a request that computes.
   using AtOnce = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
   /// Called on the computing thread, one request at a time, in their order. `stop` becomes true when the
-  /// client closes its connection or the server stops; Cancelled may then be thrown.
+  /// client closes its connection or the server stops; Canceled may then be thrown.
   using Compute = std::function<HttpResponse(const HttpRequest&, const std::atomic<bool>& stop)>;
 
   /// Listens. Throws Error for a host that does not exist and a port in use.
@@ -67,7 +67,7 @@ class HttpServer {
   std::uint16_t port() const;
   /// Whether it listens on a loopback address.
   bool is_loopback() const;
-  /// Serves until `stop`; what is under way is then cancelled.
+  /// Serves until `stop`; what is under way is then canceled.
   void run(const std::atomic<bool>& stop);
 
  private:

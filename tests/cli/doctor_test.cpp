@@ -31,7 +31,7 @@ TEST(Doctor, ALineForEachCheck) {
   EXPECT_EQ(result.err, "");
 }
 
-TEST(Doctor, HasColoursOnATerminal) {
+TEST(Doctor, HasColorsOnATerminal) {
   const Result result = run_on_terminal({"doctor", tiny_model()});
   EXPECT_THAT(result.out, testing::ContainsRegex("\x1b\\[32mok      \x1b\\[0m [a-z]"));
 }

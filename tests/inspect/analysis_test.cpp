@@ -206,8 +206,8 @@ TEST(AnalysisErrors, NameWhatIsWrong) {
               testing::HasSubstr("the same number of tokens"));
   EXPECT_THAT(heads(*bert, one), testing::HasSubstr("decoder.layers.*"));
   EXPECT_THAT(heads(*gpt2, row_of({1})), testing::HasSubstr("at least two tokens"));
-  const std::vector<TensorMap> labelled{row_of({1, 2, 3}, true)};
-  EXPECT_THAT(error_of([&] { measure_heads(*bert, labelled, {.stack = "encoder", .ablate = true}); }),
+  const std::vector<TensorMap> labeled{row_of({1, 2, 3}, true)};
+  EXPECT_THAT(error_of([&] { measure_heads(*bert, labeled, {.stack = "encoder", .ablate = true}); }),
               testing::HasSubstr("importance: expected a model that predicts the next token"));
 }
 
@@ -226,11 +226,11 @@ TEST(HeatTable, TextAndFigure) {
             "    0  1.0  0.5\n"
             "   10   -1   é<\n"
             "what it is\n");
-  const std::string coloured = heat_table_text(table, true);
-  EXPECT_THAT(coloured, testing::HasSubstr("what it is; dark is much\n"));
-  EXPECT_THAT(coloured,
+  const std::string colored = heat_table_text(table, true);
+  EXPECT_THAT(colored, testing::HasSubstr("what it is; dark is much\n"));
+  EXPECT_THAT(colored,
               testing::ContainsRegex("\x1b\\[97;48;2;[0-9]+;[0-9]+;[0-9]+m1\\.0\x1b\\[0m"));  // on blue
-  EXPECT_THAT(coloured,
+  EXPECT_THAT(colored,
               testing::ContainsRegex("\x1b\\[30;48;2;[0-9]+;[0-9]+;[0-9]+m é<\x1b\\[0m"));  // on white
   const std::string svg = heat_table_svg(table);
   EXPECT_THAT(svg, testing::StartsWith("<svg"));

@@ -7,7 +7,7 @@
 
 #include "heed/error.h"
 #include "heed/plot/picture.h"
-#include "plot/colour.h"
+#include "plot/color.h"
 #include "plot/labels.h"
 #include "plot/page_data.h"
 #include "plot/sample.h"

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/error.h"
 #include "server/client.h"
 
@@ -42,9 +42,9 @@ class Served {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
   }
-  /// Waits until `count` requests began to wait, or were cancelled.
+  /// Waits until `count` requests began to wait, or were canceled.
   void await_begun(int count) { await(begun_, count); }
-  void await_cancelled(int count) { await(cancelled_, count); }
+  void await_canceled(int count) { await(canceled_, count); }
   void let_go() { go_ = true; }
 
  private:
@@ -54,8 +54,8 @@ class Served {
       count(begun_);
       while (!stop && !go_) std::this_thread::sleep_for(milliseconds(1));
       if (stop) {
-        count(cancelled_);
-        throw Cancelled();
+        count(canceled_);
+        throw Canceled();
       }
     }
     return {200, "computed " + request.body};
@@ -73,7 +73,7 @@ class Served {
   std::atomic<bool> stop_{false}, go_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  int begun_ = 0, cancelled_ = 0;
+  int begun_ = 0, canceled_ = 0;
 
  public:
   HttpServer server;
@@ -173,7 +173,7 @@ TEST(HttpServer, AClosedConnectionCancelsItsWork) {
     gone.send(get("/wait"));
     served.await_begun(1);
   }
-  served.await_cancelled(1);
+  served.await_canceled(1);
   EXPECT_EQ(status_of(Client(served.server.port()).ask(get("/compute"))), 200);
 }
 

@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "heed/autograd.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/models/registry.h"
 #include "heed/tasks/answer.h"
 #include "heed/tasks/embed.h"
@@ -76,14 +76,14 @@ TEST(Texts, AFlagCancelsBetweenBatchesAndWithinThem) {
   EXPECT_EQ(fill_masks(whole, *tokenizer, texts, 1, options).size(), 4u);
   EXPECT_EQ(whole.passes, 4);
   const Counting counting(*model, stop, 2);
-  EXPECT_THROW(fill_masks(counting, *tokenizer, texts, 1, options), Cancelled);
+  EXPECT_THROW(fill_masks(counting, *tokenizer, texts, 1, options), Canceled);
   EXPECT_EQ(counting.passes, 2);
   stop = false;
   const auto bare = load_encoder(encoder("bert"));
   const Counting embedding(*bare, stop, 3);
   EmbeddingRecipe recipe;
   recipe.poolings = {Pooling::mean};
-  EXPECT_THROW(embed(embedding, *load_tokenizer(encoder("bert")), texts, recipe, options), Cancelled);
+  EXPECT_THROW(embed(embedding, *load_tokenizer(encoder("bert")), texts, recipe, options), Canceled);
   EXPECT_EQ(embedding.passes, 3);
 }
 

@@ -29,7 +29,7 @@ class TokenizedCorpus {
   std::int64_t source_length(std::int64_t row) const { return static_cast<std::int64_t>(source(row).size()); }
   std::int64_t target_length(std::int64_t row) const { return static_cast<std::int64_t>(target(row).size()); }
   void add(std::span<const std::int32_t> source, std::span<const std::int32_t> target);
-  /// Nothing is added afterwards. Must be called before ids are read if there is a folder.
+  /// Nothing is added afterward. Must be called before ids are read if there is a folder.
   void finish();
 
  private:

@@ -71,7 +71,7 @@ class ParallelCorpus {
   /// Returns the number of the line, from 1, that the row came from.
   std::int64_t line(std::int64_t row) const;
   void add(std::string_view source, std::string_view target, std::int64_t line);
-  /// Nothing is added afterwards. Must be called before texts are read if there is a folder.
+  /// Nothing is added afterward. Must be called before texts are read if there is a folder.
   void finish();
 
  private:

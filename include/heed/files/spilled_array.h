@@ -30,7 +30,7 @@ class SpilledBytes {
 
   /// Throws Error if the file cannot be written, e.g. if the disk is full.
   void append(std::span<const std::byte> bytes);
-  /// Nothing is appended afterwards. Must be called before data() if there is a folder.
+  /// Nothing is appended afterward. Must be called before data() if there is a folder.
   void finish();
   std::size_t size() const { return spilled_ + tail_.size(); }
   const std::byte* data() const;

@@ -17,7 +17,7 @@ namespace HEED_API heed {
 struct Recipe {
   struct Task {
     /// translation, seq2seq: pairs from files. reverse: generated pairs. causal-lm, masked-lm, denoising:
-    /// texts. classification, tagging, answers: labelled texts.
+    /// texts. classification, tagging, answers: labeled texts.
     std::string kind = "translation";
     std::int64_t symbols = 16;       ///< reverse: size of the alphabet
     std::int64_t min_length = 3;     ///< reverse: minimum number of symbols per sequence

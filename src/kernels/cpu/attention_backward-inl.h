@@ -66,7 +66,7 @@ HWY_INLINE int64_t rows_of_part(const TilePart& part, int64_t block) {
 /// weight, dP - D is a small rest there: so P is made to sum to one, and dP counted from that of the
 /// heaviest key.
 template <class T>
-void recentre(const TileQueries& tile, const TileParts& parts, int64_t block, BackwardWorkspace<T>& w) {
+void recenter(const TileQueries& tile, const TileParts& parts, int64_t block, BackwardWorkspace<T>& w) {
   constexpr int64_t W = kTileQueries<T>;
   T *const sums = w.shift, *const delta = w.delta;  // what they held has served
   HWY_ALIGN T heaviest[W] = {}, base[W] = {};

@@ -184,7 +184,7 @@ class Backward {
       const Interval keys{s, std::min(s + kBackwardKeys, seen.end)};
       const TileParts parts = cut_tile(mask_and_bias_, q, s, keys);
       for (const TilePart& part : parts) differentiate(q, part, span, s, whole, k, v, w);
-      if (whole) recentre(q, parts, s, w);
+      if (whole) recenter(q, parts, s, w);
       for (const TilePart& part : parts) take_part(q, part, span, s, k, by_distance, w);
     }
     if (a_.dq == nullptr) return;

@@ -19,7 +19,7 @@ Experts experts_part(const LlamaConfig& c, WeightBuilder& w, const std::string& 
   Experts part{.router = linear(".gate", e.count, c.d_model),
                .experts = {},
                .chosen = e.chosen,
-               .normalise = e.normalise};
+               .normalize = e.normalize};
   for (std::int64_t i = 0; i < e.count; ++i) {
     const std::string expert = ".experts." + std::to_string(i) + ".";
     const Linear gate = linear(expert + e.gate, e.d_ff, c.d_model);

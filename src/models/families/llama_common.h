@@ -18,7 +18,7 @@ namespace heed {
 /// The mixtures of experts in the families that have them.
 struct ExpertsConfig {
   std::int64_t count = 0, chosen = 0, d_ff = 0;
-  bool normalise = true;
+  bool normalize = true;
   std::string block = "mlp";                                           // the name of the block in a layer
   std::string gate = "gate_proj", up = "up_proj", down = "down_proj";  // those of an expert's matrices
   std::vector<bool> layers;                // which of them have experts; empty: none

@@ -30,7 +30,7 @@ LlamaConfig parse_qwen3_moe(const Config& json) {
   c.windows.assign(c.windows.size(), json.boolean("use_sliding_window", false) ? window : 0);
   c.experts = ExpertsConfig::parse(json, c.layers, 128, 8);
   c.experts.d_ff = json.positive_integer("moe_intermediate_size", 768);
-  c.experts.normalise = json.boolean("norm_topk_prob", false);
+  c.experts.normalize = json.boolean("norm_topk_prob", false);
   choose_layers(json, c.experts.layers);
   json.ignore({"layer_types", "max_window_layers"});  // which Qwen3MoeForCausalLM does not read
   ignore_common_keys(json);

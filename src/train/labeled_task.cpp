@@ -1,5 +1,5 @@
-// Models, tokenizers and batches of tasks on labelled texts.
-#include "train/labelled_task.h"
+// Models, tokenizers and batches of tasks on labeled texts.
+#include "train/labeled_task.h"
 
 #include <fmt/format.h>
 
@@ -46,14 +46,14 @@ struct BatchMaker {
 
   // `rows` are a share of the batch `all`. The loss of spans is over the padded width, so that of a share has
   // the whole batch's.
-  LabelledBatch operator()(const SpilledRecords<Example>& examples, std::span<const std::int64_t> rows,
-                           std::span<const std::int64_t> all, std::int64_t epoch) const {
+  LabeledBatch operator()(const SpilledRecords<Example>& examples, std::span<const std::int64_t> rows,
+                          std::span<const std::int64_t> all, std::int64_t epoch) const {
     if (rows.empty()) return {};
     std::int64_t width = 0;
     for (const std::int64_t row : head == EncoderHead::span ? all : rows)
       width = std::max(width, size_of(examples, row));
     const Shape shape{static_cast<std::int64_t>(rows.size()), width};
-    LabelledBatch batch;
+    LabeledBatch batch;
     batch.rows.assign(rows.begin(), rows.end());
     batch.inputs.ids = Tensor::full(shape, static_cast<double>(pad_id), DType::i64);
     batch.inputs.mask = Tensor::zeros(shape, DType::i64);
@@ -77,7 +77,7 @@ struct BatchMaker {
   static std::int64_t size_of(const SpilledRecords<Example>& examples, std::int64_t row) {
     return std::ssize(examples[row].ids);
   }
-  void add_labels(LabelledBatch& batch, const SpilledRecords<Example>& examples, std::int64_t width) const {
+  void add_labels(LabeledBatch& batch, const SpilledRecords<Example>& examples, std::int64_t width) const {
     const auto count = static_cast<std::int64_t>(batch.rows.size());
     const Example first = examples[batch.rows.front()];
     batch.targets = count;
@@ -158,8 +158,8 @@ std::string label_members(const std::vector<std::string>& names, std::string_vie
   return json.end_object().text();
 }
 
-void LabelledTask::load_or_make(const std::filesystem::path& checkpoint, const SentenceSource& texts,
-                                const std::string& head, const std::string& members) {
+void LabeledTask::load_or_make(const std::filesystem::path& checkpoint, const SentenceSource& texts,
+                               const std::string& head, const std::string& members) {
   const std::filesystem::path from = model_source(options_, checkpoint);
   const std::filesystem::path& given = from.empty() ? recipe_.tokenizer.from : from;
   if (!given.empty()) {
@@ -183,12 +183,12 @@ void LabelledTask::load_or_make(const std::filesystem::path& checkpoint, const S
   message(describe_model(*model_, *tokenizer_));
 }
 
-std::int64_t LabelledTask::longest() const {
+std::int64_t LabeledTask::longest() const {
   const std::int64_t most = std::min(longest_input(*model_, *tokenizer_), recipe_.train.batch_tokens);
   return recipe_.data.max_tokens > 0 ? std::min(most, recipe_.data.max_tokens) : most;
 }
 
-void LabelledTask::begin_training(Examples examples) {
+void LabeledTask::begin_training(Examples examples) {
   examples_ = std::make_shared<const Examples>(std::move(examples));
   BatchMaker make = maker_of(*model_);
   make.token_dropout = token_dropout(recipe_, *tokenizer_);
@@ -198,8 +198,8 @@ void LabelledTask::begin_training(Examples examples) {
         });
 }
 
-SummedLoss LabelledTask::next_loss(Context& context) {
-  const LabelledBatch batch = next_batch();
+SummedLoss LabeledTask::next_loss(Context& context) {
+  const LabeledBatch batch = next_batch();
   if (batch.rows.empty()) return {};
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
                                     .ignore_index = kIgnoredLabel,
@@ -207,8 +207,8 @@ SummedLoss LabelledTask::next_loss(Context& context) {
   return {model_->loss(batch.inputs, batch.labels, options, context), batch.targets};
 }
 
-void LabelledTask::for_each_batch(const Examples& examples,
-                                  const std::function<void(const LabelledBatch&)>& handle) const {
+void LabeledTask::for_each_batch(const Examples& examples,
+                                 const std::function<void(const LabeledBatch&)>& handle) const {
   const NoGradients off;
   const BatchMaker make = maker_of(*model_);
   BatchPlan plan(lengths_of(examples), {.batch_tokens = recipe_.train.batch_tokens, .shuffle = false});
@@ -219,12 +219,12 @@ void LabelledTask::for_each_batch(const Examples& examples,
   }
 }
 
-void LabelledTask::save(const std::filesystem::path& directory, DType dtype) const {
+void LabeledTask::save(const std::filesystem::path& directory, DType dtype) const {
   tokenizer_->save(directory);
   model_->save(directory, dtype);
 }
 
-std::string LabelledTask::fingerprint() const {
+std::string LabeledTask::fingerprint() const {
   Fingerprint hash;
   for (std::int64_t i = 0; i < examples_->size(); ++i) {
     const Example example = (*examples_)[i];

@@ -1,5 +1,5 @@
-// Labelled texts as real files have them.
-#include "data/labelled_data.h"
+// Labeled texts as real files have them.
+#include "data/labeled_data.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,20 +42,20 @@ TEST(SpilledRecords, AreReadAsTheyWereWrittenInMemoryAndFromAFile) {
   EXPECT_THAT(listing(folder.path()), ElementsAre());
 }
 
-TEST(LabelledData, EntriesWithoutATextAreCountedAndLeftOut) {
+TEST(LabeledData, EntriesWithoutATextAreCountedAndLeftOut) {
   const TemporaryFolder folder;
   DataOptions options;
   const auto read = [&](const std::string& format, const std::string& content) {
     options.format = format;
     spill(folder / "texts", content);
-    return read_labelled(folder / "texts", options, false, {});
+    return read_labeled(folder / "texts", options, false, {});
   };
   for (const auto& [format, content] : std::vector<std::pair<std::string, std::string>>{
            {"labelled", "1 good\n0 \n0\n\n0 not good\n"}, {"jsonl", R"({"label": 1, "text": "good"}
 {"label": 0, "text": ""}
 {"label": 0, "text": " "}
 {"label": 0, "text": "not good"})"}}) {
-    const LabelledTexts texts = read(format, content);
+    const LabeledTexts texts = read(format, content);
     EXPECT_EQ(texts.skipped, 2) << format;
     ASSERT_EQ(texts.size(), 2) << format;
     EXPECT_EQ(texts[1].text, "not good");
@@ -68,7 +68,7 @@ TEST(LabelledData, EntriesWithoutATextAreCountedAndLeftOut) {
   EXPECT_THAT(error_of([&] { read("labelled", "1 good\n0 \xff\n"); }), HasSubstr("texts:2: expected UTF-8"));
 }
 
-TEST(LabelledData, FoldersAreReadFileByFile) {
+TEST(LabeledData, FoldersAreReadFileByFile) {
   const TemporaryFolder folder;
   for (const char* name : {"texts", "words", "none"}) std::filesystem::create_directories(folder / name);
   DataOptions options;
@@ -76,7 +76,7 @@ TEST(LabelledData, FoldersAreReadFileByFile) {
   spill(folder / "texts/b", "\n0 third\n");
   spill(folder / "texts/a", "1 first\n\n0 second\n");
   spill(folder / "texts/.hidden", "1\n");
-  const LabelledTexts texts = read_labelled(folder / "texts", options, false, folder.path());
+  const LabeledTexts texts = read_labeled(folder / "texts", options, false, folder.path());
   ASSERT_EQ(texts.size(), 3);
   EXPECT_EQ(texts[1].text, "second");
   EXPECT_EQ(texts.where(texts[1]), (folder / "texts/a").string() + ":3");
@@ -92,7 +92,7 @@ TEST(LabelledData, FoldersAreReadFileByFile) {
   spill(folder / "words/b", "Bob\n");
   EXPECT_THAT(error_of([&] { read_conll(folder / "words", options, {}); }),
               HasSubstr("words/b:1: expected a word and its tag"));
-  EXPECT_THAT(error_of([&] { read_labelled(folder / "none", options, false, {}); }),
+  EXPECT_THAT(error_of([&] { read_labeled(folder / "none", options, false, {}); }),
               HasSubstr("none: expected a folder with text files, got none in it"));
 }
 

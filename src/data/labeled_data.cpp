@@ -1,5 +1,5 @@
-// Reads labelled texts.
-#include "data/labelled_data.h"
+// Reads labeled texts.
+#include "data/labeled_data.h"
 
 #include <fmt/format.h>
 
@@ -50,8 +50,8 @@ std::vector<std::string> labels_of(const std::string& text, bool multi_label) {
   return split(text, ",", true);
 }
 
-LabelledText parse_columns(const std::string& line, const std::string& where, const DataOptions& data,
-                           bool multi_label) {
+LabeledText parse_columns(const std::string& line, const std::string& where, const DataOptions& data,
+                          bool multi_label) {
   const std::vector<std::string> columns = split(line, "\t", false);
   const auto column = [&](std::int64_t number) -> const std::string& {
     if (number <= static_cast<std::int64_t>(columns.size()))
@@ -65,30 +65,30 @@ LabelledText parse_columns(const std::string& line, const std::string& where, co
           labels_of(column(data.label_column), multi_label)};
 }
 
-LabelledText parse_object(const std::string& line, const std::string& where, const DataOptions& data,
-                          bool multi_label) {
+LabeledText parse_object(const std::string& line, const std::string& where, const DataOptions& data,
+                         bool multi_label) {
   const Json json = parse_json(line, where);
   const JsonField object(json, where);
-  LabelledText labelled{
+  LabeledText labeled{
       object.at(data.text_key).string(), data.pair_key.empty() ? "" : object.at(data.pair_key).string(), {}};
   const Json* label = object.member(data.label_key);
   if (label == nullptr) throw Error(fmt::format("{}: {}: expected a label, got none", where, data.label_key));
   const auto add = [&](const Json& one) {
-    labelled.labels.push_back(one.is_string() ? one.get<std::string>() : json_text(one));
+    labeled.labels.push_back(one.is_string() ? one.get<std::string>() : json_text(one));
   };
   if (label->is_array()) {
     for (const Json& one : *label) add(one);
   } else {
     add(*label);
   }
-  if (!multi_label && labelled.labels.size() != 1) {
+  if (!multi_label && labeled.labels.size() != 1) {
     throw Error(fmt::format("{}: {}: expected one label, got {} (task.problem = \"multi-label\" takes lists)",
-                            where, data.label_key, labelled.labels.size()));
+                            where, data.label_key, labeled.labels.size()));
   }
-  return labelled;
+  return labeled;
 }
 
-LabelledText parse_labelled(const std::string& line, bool multi_label) {
+LabeledText parse_labeled(const std::string& line, bool multi_label) {
   const std::size_t begin = line.find_first_not_of(kSpace), end = line.find_first_of(kSpace, begin);
   const std::size_t text = end == std::string::npos ? end : line.find_first_not_of(kSpace, end);
   return {text == std::string::npos ? "" : line.substr(text), "",
@@ -145,17 +145,17 @@ class ConllReader {
 
 }  // namespace
 
-LabelledTexts read_labelled(const fs::path& path, const DataOptions& data, bool multi_label,
-                            const fs::path& folder) {
+LabeledTexts read_labeled(const fs::path& path, const DataOptions& data, bool multi_label,
+                          const fs::path& folder) {
   const std::string& format = data.format;
-  LabelledTexts read{.entries = SpilledRecords<LabelledText>(folder), .files = data::input_files(path)};
+  LabeledTexts read{.entries = SpilledRecords<LabeledText>(folder), .files = data::input_files(path)};
   for (std::size_t file = 0; file < read.files.size(); ++file) {
     for_each_line(read.files[file], [&](const std::string& line, std::int64_t number) {
       if (line.find_first_not_of(kSpace) == std::string::npos) return;
       const std::string where = fmt::format("{}:{}", read.files[file].string(), number);
-      LabelledText text = format == "jsonl"      ? parse_object(line, where, data, multi_label)
-                          : format == "labelled" ? parse_labelled(line, multi_label)
-                                                 : parse_columns(line, where, data, multi_label);
+      LabeledText text = format == "jsonl"      ? parse_object(line, where, data, multi_label)
+                         : format == "labelled" ? parse_labeled(line, multi_label)
+                                                : parse_columns(line, where, data, multi_label);
       if (text.text.find_first_not_of(kSpace) == std::string::npos) {
         ++read.skipped;
         return;
@@ -165,7 +165,7 @@ LabelledTexts read_labelled(const fs::path& path, const DataOptions& data, bool 
       read.entries.add(text);
     });
   }
-  if (read.size() == 0) throw Error(path.string() + ": expected labelled texts, got none");
+  if (read.size() == 0) throw Error(path.string() + ": expected labeled texts, got none");
   read.entries.finish();
   return read;
 }

@@ -1,5 +1,5 @@
-// Labelled texts for training, in every format: a file's bytes read as each of them.
-#include "data/labelled_data.h"
+// Labeled texts for training, in every format: a file's bytes read as each of them.
+#include "data/labeled_data.h"
 #include "reader.h"
 
 namespace {
@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const bool multi_label : {false, true}) {
       options.format = format;
       heed::fuzz::check(folder,
-                        [&] { read_all(heed::read_labelled(file, options, multi_label, folder.path())); });
+                        [&] { read_all(heed::read_labeled(file, options, multi_label, folder.path())); });
     }
   }
   heed::fuzz::check(folder, [&] { read_all(heed::read_conll(file, options, folder.path())); });

@@ -1,4 +1,4 @@
-// Cancelling: calls that may take long take a `stop` flag, and throw this once it is true.
+// Canceling: calls that may take long take a `stop` flag, and throw this once it is true.
 #pragma once
 
 #include <stdexcept>
@@ -8,9 +8,9 @@
 namespace HEED_API heed {
 
 /// Thrown by a call whose `stop` flag became true while it ran. It is no Error: nothing was wrong.
-class Cancelled : public std::runtime_error {
+class Canceled : public std::runtime_error {
  public:
-  Cancelled() : std::runtime_error("cancelled: the caller set the stop flag") {}
+  Canceled() : std::runtime_error("canceled: the caller set the stop flag") {}
 };
 
 }  // namespace heed

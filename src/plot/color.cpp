@@ -1,5 +1,5 @@
-// Converts OKLCh to sRGB for the colour scale of weights.
-#include "plot/colour.h"
+// Converts OKLCh to sRGB for the color scale of weights.
+#include "plot/color.h"
 
 #include <fmt/format.h>
 
@@ -39,8 +39,8 @@ Rgb shade(double value, Palette palette) {
   if (palette == Palette::blue && !(value < 0)) return shade(value);
   const bool cold = palette == Palette::red && value < 0;
   const double hue = (cold ? 250 : palette == Palette::red ? 20 : 55) * 3.14159265358979 / 180;
-  const bool grey = palette == Palette::grey && !(value < 0);
-  return from_oklch(0.985 - 0.71 * t, grey ? 0 : 0.008 + 0.11 * std::sin(3.14159265358979 * t) + 0.04 * t,
+  const bool gray = palette == Palette::gray && !(value < 0);
+  return from_oklch(0.985 - 0.71 * t, gray ? 0 : 0.008 + 0.11 * std::sin(3.14159265358979 * t) + 0.04 * t,
                     hue);
 }
 
@@ -51,11 +51,11 @@ Rgb Shades::operator()(float value) {
   if (!range.known) {
     const double begin = static_cast<double>(index) / kRanges - 1, end = begin + 1.0 / kRanges;
     range = {true, false, shade(begin, palette_)};
-    range.even = range.colour == shade(end, palette_);
+    range.even = range.color == shade(end, palette_);
   }
-  return range.even ? range.colour : shade(static_cast<double>(value), palette_);
+  return range.even ? range.color : shade(static_cast<double>(value), palette_);
 }
 
-std::string hex(Rgb colour) { return fmt::format("#{:02x}{:02x}{:02x}", colour.r, colour.g, colour.b); }
+std::string hex(Rgb color) { return fmt::format("#{:02x}{:02x}{:02x}", color.r, color.g, color.b); }
 
 }  // namespace heed::plot

@@ -1,5 +1,5 @@
-// Rows of texts for causal language modelling, and what it shares with masked language modelling.
-#include "train/language_modelling.h"
+// Rows of texts for causal language modeling, and what it shares with masked language modeling.
+#include "train/language_modeling.h"
 
 #include <fmt/format.h>
 

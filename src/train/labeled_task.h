@@ -1,4 +1,4 @@
-// Training of encoders on labelled texts: classification, tagging and answers.
+// Training of encoders on labeled texts: classification, tagging and answers.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/labelled_data.h"
+#include "data/labeled_data.h"
 #include "heed/data/batch.h"
 #include "heed/models/model.h"
 #include "heed/tasks/answer.h"
@@ -30,10 +30,10 @@ struct Example {
   static auto fields(auto& e) { return std::tie(e.ids, e.type_ids, e.labels, e.values); }
 };
 
-struct LabelledBatch {
+struct LabeledBatch {
   EncoderBatch inputs;
   Tensor labels;
-  std::int64_t targets = 0;  ///< texts, or labelled tokens
+  std::int64_t targets = 0;  ///< texts, or labeled tokens
   std::vector<std::int64_t> rows;
 };
 
@@ -44,7 +44,7 @@ void check_labels(const std::vector<std::string>& names, const char* what, const
 std::string label_members(const std::vector<std::string>& names, std::string_view problem);
 
 /// What the tasks share: model, tokenizer and the training examples.
-class LabelledTask : public BatchedTask<LabelledBatch> {
+class LabeledTask : public BatchedTask<LabeledBatch> {
  public:
   const std::vector<Parameter>& parameters() const override { return parameters_; }
   SummedLoss next_loss(Context& context) override;
@@ -53,7 +53,7 @@ class LabelledTask : public BatchedTask<LabelledBatch> {
 
  protected:
   using Examples = SpilledRecords<Example>;
-  LabelledTask(const Recipe& recipe, const TrainOptions& options) : recipe_(recipe), options_(options) {}
+  LabeledTask(const Recipe& recipe, const TrainOptions& options) : recipe_(recipe), options_(options) {}
   /// Loads tokenizer and model, or trains and makes new ones. `texts` train the tokenizer; `members` are
   /// those of config.json (labels) and `head` is the class name's ending.
   void load_or_make(const std::filesystem::path& checkpoint, const SentenceSource& texts,
@@ -61,8 +61,7 @@ class LabelledTask : public BatchedTask<LabelledBatch> {
   /// Begins training on the examples.
   void begin_training(Examples examples);
   /// Calls `handle` for this process's share of the batches of the examples, in order of length.
-  void for_each_batch(const Examples& examples,
-                      const std::function<void(const LabelledBatch&)>& handle) const;
+  void for_each_batch(const Examples& examples, const std::function<void(const LabeledBatch&)>& handle) const;
   std::int64_t longest() const;
   void message(const std::string& text) const {
     if (options_.on_message) options_.on_message(text);
@@ -79,7 +78,7 @@ class LabelledTask : public BatchedTask<LabelledBatch> {
 };
 
 /// Labels of whole texts or pairs.
-class ClassificationTask final : public LabelledTask {
+class ClassificationTask final : public LabeledTask {
  public:
   ClassificationTask(const Recipe& recipe, const TrainOptions& options,
                      const std::filesystem::path& checkpoint);
@@ -90,14 +89,14 @@ class ClassificationTask final : public LabelledTask {
   std::optional<Evaluation> test() override;
 
  private:
-  Examples tokenize(const ChosenRecords<LabelledTexts>& texts) const;
+  Examples tokenize(const ChosenRecords<LabeledTexts>& texts) const;
   Evaluation evaluate(const Examples& examples) const;
   Examples dev_, test_;
   LabelProblem problem_;
 };
 
 /// Tags of words: the label of a word is that of its first token.
-class TaggingTask final : public LabelledTask {
+class TaggingTask final : public LabeledTask {
  public:
   TaggingTask(const Recipe& recipe, const TrainOptions& options, const std::filesystem::path& checkpoint);
   std::string unit() const override { return "words"; }
@@ -113,7 +112,7 @@ class TaggingTask final : public LabelledTask {
 };
 
 /// Answers as spans of a context, which is read in overlapping windows.
-class AnswersTask final : public LabelledTask {
+class AnswersTask final : public LabeledTask {
  public:
   AnswersTask(const Recipe& recipe, const TrainOptions& options, const std::filesystem::path& checkpoint);
   std::string unit() const override { return "windows"; }

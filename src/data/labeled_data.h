@@ -1,4 +1,4 @@
-// Labelled texts for training encoders: whole texts with labels, words with tags, questions with answers.
+// Labeled texts for training encoders: whole texts with labels, words with tags, questions with answers.
 // They may be larger than memory.
 #pragma once
 
@@ -86,7 +86,7 @@ class SpilledRecords {
     bytes_.append(writer_.bytes());
     ends_.push_back(bytes_.size());
   }
-  /// Nothing is added afterwards. Must be called before records are read if there is a folder.
+  /// Nothing is added afterward. Must be called before records are read if there is a folder.
   void finish() {
     bytes_.finish();
     ends_.finish();
@@ -119,11 +119,11 @@ struct ChosenRecords {
 };
 
 /// A text, or a pair, with its labels.
-struct LabelledText {
+struct LabeledText {
   std::string text;
   std::string pair;  ///< empty: none
   std::vector<std::string> labels;
-  std::int64_t file = 0;  ///< number in LabelledEntries::files
+  std::int64_t file = 0;  ///< number in LabeledEntries::files
   std::int64_t line = 0;  ///< in the file, from 1
 
   static auto fields(auto& t) { return std::tie(t.text, t.pair, t.labels, t.file, t.line); }
@@ -133,7 +133,7 @@ struct LabelledText {
 struct TaggedWords {
   std::vector<std::string> words;
   std::vector<std::string> tags;
-  std::int64_t file = 0;  ///< number in LabelledEntries::files
+  std::int64_t file = 0;  ///< number in LabeledEntries::files
   std::int64_t line = 0;  ///< of the first word; the others follow, one a line
 
   static auto fields(auto& s) { return std::tie(s.words, s.tags, s.file, s.line); }
@@ -141,7 +141,7 @@ struct TaggedWords {
 
 /// The entries of files of lines.
 template <class Entry>
-struct LabelledEntries {
+struct LabeledEntries {
   SpilledRecords<Entry> entries;
   std::vector<std::filesystem::path> files = {};
   std::int64_t skipped = 0;  ///< entries whose text is blank
@@ -153,8 +153,8 @@ struct LabelledEntries {
     return files[static_cast<std::size_t>(entry.file)].string() + ":" + std::to_string(entry.line + i);
   }
 };
-using LabelledTexts = LabelledEntries<LabelledText>;
-using TaggedSentences = LabelledEntries<TaggedWords>;
+using LabeledTexts = LabeledEntries<LabeledText>;
+using TaggedSentences = LabeledEntries<TaggedWords>;
 
 /// A question on a context, with the answers that count as right.
 struct AnsweredQuestion {
@@ -195,10 +195,10 @@ class AnsweredQuestions {
 // value. Much of it is kept in files in `folder` (SpilledBytes). They throw Error naming the file and line.
 
 /// Texts in data.format: tsv (data.text_column, pair_column, label_column), jsonl (text_key, pair_key,
-/// label_key) or labelled (a label, white space, the text). A label of several (multi-label) has its parts
+/// label_key) or labeled (a label, white space, the text). A label of several (multi-label) has its parts
 /// separated by commas, or in a list.
-LabelledTexts read_labelled(const std::filesystem::path& path, const DataOptions& data, bool multi_label,
-                            const std::filesystem::path& folder);
+LabeledTexts read_labeled(const std::filesystem::path& path, const DataOptions& data, bool multi_label,
+                          const std::filesystem::path& folder);
 
 /// The sentences of CoNLL files: a word and, in the last column, its tag a line, separated by spaces or
 /// tabs, in as many columns on every line of a file; a blank line ends a sentence. data.word_prefix is
@@ -222,7 +222,7 @@ Folds split_examples(std::int64_t size, const DataOptions& data);
 /// What is read for a task. Without files of their own, dev and test are parts of `all`, which train is one
 /// of.
 template <class List>
-struct LabelledParts {
+struct LabeledParts {
   std::shared_ptr<const List> all = {};
   ChosenRecords<List> train = {}, dev = {}, test = {};
 };
@@ -231,7 +231,7 @@ struct LabelledParts {
 template <class Read>
 auto read_parts(const DataOptions& data, const Read& read) {
   using List = decltype(read(data.train));
-  LabelledParts<List> parts{.all = std::make_shared<const List>(read(data.train))};
+  LabeledParts<List> parts{.all = std::make_shared<const List>(read(data.train))};
   Folds folds = split_examples(parts.all->size(), data);
   const auto part = [&](const std::filesystem::path& file, std::vector<std::int64_t>& rows) {
     if (file.empty()) return ChosenRecords<List>{parts.all, std::move(rows)};

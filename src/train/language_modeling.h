@@ -1,4 +1,4 @@
-// Language modelling on texts: causal (predict the next token), masked (predict hidden tokens) and denoising
+// Language modeling on texts: causal (predict the next token), masked (predict hidden tokens) and denoising
 // (give back what noise has hidden).
 #pragma once
 
