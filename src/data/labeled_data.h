@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "files/spilled_array.h"
 #include "heed/data/data_options.h"
-#include "heed/files/spilled_array.h"
 
 namespace heed {
 

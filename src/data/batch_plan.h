@@ -6,16 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "heed/export.h"
+#include "heed/data/batch.h"
 
-namespace HEED_API heed {
-
-/// A position in the endless sequence of batches.
-struct BatchPosition {
-  std::int64_t epoch = 0;
-  std::int64_t batch = 0;
-  bool operator==(const BatchPosition&) const = default;
-};
+namespace heed {
 
 struct BatchPlanOptions {
   std::int64_t batch_tokens = 4096;  ///< rows * longest row of a batch is at most this

@@ -8,10 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "heed/export.h"
 #include "heed/files/file.h"
 
-namespace HEED_API heed {
+namespace heed {
 
 /// The bytes of a SpilledArray.
 /// Threads: one may append; once finished, several may read.
