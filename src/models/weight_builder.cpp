@@ -25,7 +25,8 @@ std::string list(const std::vector<std::string>& names) {
 
 bool same_bytes(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
-  const auto left = a.impl()->buffer->read(), right = b.impl()->buffer->read();  // whole files' tensors
+  const auto left = TensorImpl::of(a).buffer->read(),
+             right = TensorImpl::of(b).buffer->read();  // whole files' tensors
   return std::memcmp(left->data(), right->data(), left->bytes()) == 0;
 }
 
