@@ -29,6 +29,12 @@ PositionIds without(const Tensor& ids, std::int64_t padding, const PositionIds& 
 
 }  // namespace
 
+std::function<void(Tensor)> sinusoidal_fill(SinusoidLayout layout) {
+  return [layout](const Tensor& table) {
+    table.copy_from(sinusoidal_table(table.size(0), table.size(1), layout));
+  };
+}
+
 Tensor InputEmbeddings::operator()(const Tensor& ids, const PositionIds& position_ids, Context& context,
                                    const Tensor& type_ids) const {
   Tensor x = tokens(ids);  // [B, T, E]

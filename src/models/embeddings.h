@@ -1,6 +1,7 @@
 // What turns the inputs of a model into those of its first layer: token ids, or audio features.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -27,6 +28,9 @@ struct InputEmbeddings {
   Tensor operator()(const Tensor& ids, const PositionIds& position_ids, Context& context,
                     const Tensor& type_ids = {}) const;
 };
+
+/// TensorRow::fill of a table of sinusoidal positions.
+std::function<void(Tensor)> sinusoidal_fill(SinusoidLayout layout);
 
 /// Audio features f32 [B, bins, frames] to [B, T, D]: two convolutions with GELU, then positions.
 struct AudioFrontend {

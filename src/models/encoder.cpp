@@ -189,7 +189,7 @@ Linear take_vocabulary_head(const EncoderConfig& c, const EncoderHeads& heads, W
   }
   if (!heads.output_has_bias) return part;
   w.take(row);
-  part.bias = w[own];
+  part.bias = w[own].tensor();
   return part;
 }
 

@@ -16,7 +16,7 @@ namespace heed {
 
 struct EncoderDecoderParts {
   InputEmbeddings source;
-  std::optional<AudioFrontend> audio;  // in the place of `source`
+  std::optional<AudioFrontend> audio;  // instead of `source`
   Stack encoder;
   double encoder_dropout = 0.0;  // on the encoder's output
   DecoderParts decoder;

@@ -224,19 +224,19 @@ Linear WeightBuilder::linear(const std::string& name, std::int64_t out, std::int
   return part;
 }
 
-const Weight& WeightBuilder::bias(const std::string& name, std::int64_t dim) {
-  return take({.name = name, .shape = {dim}, .init = Init::zeros});
+Tensor WeightBuilder::bias(const std::string& name, std::int64_t dim) {
+  return tensor({.name = name, .shape = {dim}, .init = Init::zeros});
 }
 
 Norm WeightBuilder::layer_norm(const std::string& name, std::int64_t dim, double eps, bool with_bias) {
-  Norm part{NormKind::layer, take({.name = name + ".weight", .shape = {dim}, .init = Init::ones}), {}, eps};
+  Norm part{NormKind::layer, tensor({.name = name + ".weight", .shape = {dim}, .init = Init::ones}), {}, eps};
   if (with_bias) part.bias = bias(name + ".bias", dim);
   return part;
 }
 
 Norm WeightBuilder::rms_norm(const std::string& name, std::int64_t dim, double eps, double offset) {
   const Init init = offset == 0 ? Init::ones : Init::zeros;
-  return {NormKind::rms, take({.name = name + ".weight", .shape = {dim}, .init = init}), {}, eps, offset};
+  return {NormKind::rms, tensor({.name = name + ".weight", .shape = {dim}, .init = init}), {}, eps, offset};
 }
 
 const Weight& WeightBuilder::embedding(const std::string& name, std::int64_t count, std::int64_t dim,

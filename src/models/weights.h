@@ -60,7 +60,7 @@ struct TensorRow {
 /// Threads: several may read one object at once.
 class Weights {
  public:
-  /// The weight of a row, or the one that a tied name shares; it converts to its tensor.
+  /// The weight of a row, or the one that a tied name shares.
   const Weight& operator[](const std::string& name) const;
   bool contains(const std::string& name) const { return weights_.contains(name); }
   /// The row of a tensor by any name that files may have for it, or null.

@@ -10,8 +10,8 @@
 
 #include "heed/io/json.h"
 #include "heed/nn/experts.h"
-#include "heed/nn/rotary.h"
 #include "models/decoder.h"
+#include "models/families/rope_config.h"
 
 namespace heed {
 
@@ -28,6 +28,17 @@ struct ExpertsConfig {
   /// The keys that all families with experts have. All layers have them.
   static ExpertsConfig parse(const Config& json, std::int64_t layers, std::int64_t count_default,
                              std::int64_t chosen_default);
+};
+
+/// A family's values of absent keys.
+struct LlamaDefaults {
+  std::int64_t kv_heads = 0;  // 0: as many as heads
+  std::int64_t head_dim = 0;  // 0: d_model / heads
+  std::int64_t positions = 2048;
+  double norm_eps = 1e-6;
+  bool tied = false;
+  std::optional<std::int64_t> padding = {};
+  RopeKeys rope = {};
 };
 
 struct LlamaConfig {
@@ -52,8 +63,10 @@ struct LlamaConfig {
   std::optional<double> attention_scale;  // 1/sqrt(head_dim) when absent
   std::int64_t recompute_beyond = 0;      // DecoderParts::recompute_beyond
 
-  /// The keys all these families have. `kv_heads_default` 0 means as many as heads.
-  static LlamaConfig parse(const Config& json, std::int64_t kv_heads_default);
+  /// The keys all these families have.
+  static LlamaConfig parse(const Config& json, const LlamaDefaults& defaults);
+  /// Whether attention and feed-forward have biases, under attention_bias and mlp_bias.
+  void read_biases(const Config& json);
   /// Which layers have a window, in Qwen's configs: named one by one, or all from max_window_layers on.
   void read_layer_windows(const Config& json);
   /// Gives the window to the layers that `layer_types` calls sliding, or without that key to those that

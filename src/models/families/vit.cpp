@@ -72,7 +72,6 @@ VitConfig VitConfig::parse(const Config& json) {
   c.bias = json.boolean("qkv_bias", true);
   check_heads(json, "num_attention_heads", c.d_model, c.heads);
   json.ignore({"encoder_stride", "initializer_range"});
-  ignore_common_keys(json);
   return c;
 }
 
@@ -142,8 +141,8 @@ std::unique_ptr<Model> build_vit(const VitConfig& c, WeightBuilder& w) {
   const auto take = [&](const std::string& name, const Shape& shape) {
     return w.take({.name = name, .shape = shape, .init = Init::embedding});
   };
-  VitParts parts{.first_token = take(embeddings + "cls_token", {1, 1, c.d_model}),
-                 .positions = take(embeddings + "position_embeddings", {1, c.tokens(), c.d_model}),
+  VitParts parts{.first_token = take(embeddings + "cls_token", {1, 1, c.d_model}).tensor(),
+                 .positions = take(embeddings + "position_embeddings", {1, c.tokens(), c.d_model}).tensor(),
                  .patches = {take(patches + ".weight", {c.d_model, c.channels, c.patch[0], c.patch[1]}),
                              w.bias(patches + ".bias", c.d_model)}};
   for (std::int64_t i = 0; i < c.layers; ++i) {

@@ -61,7 +61,6 @@ WhisperConfig WhisperConfig::parse(const Config& json) {
                "mask_feature_min_masks", "mask_feature_prob", "mask_time_length", "mask_time_min_masks",
                "mask_time_prob", "median_filter_width", "num_hidden_layers", "scale_embedding",
                "use_weighted_layer_sum"});
-  ignore_common_keys(json);
   return c;
 }
 
@@ -89,15 +88,15 @@ std::unique_ptr<Model> build_whisper(const WhisperConfig& c, WeightBuilder& w) {
                  c.pad};
   text.dropout = c.layers.dropout;
   parts.decoder.output.weight = w.output(output, c.vocab_size, d_model);
-  text.positions = AdditivePositions(w.take({.name = "model.decoder.embed_positions.weight",
-                                             .shape = {c.text_positions, d_model},
-                                             .init = Init::embedding}));
-  const AdditivePositions audio_positions(w.take({.name = "model.encoder.embed_positions.weight",
-                                                  .shape = {c.audio_positions, d_model},
-                                                  .trained = false,
-                                                  .fill = fill_sinusoids}));
+  text.positions = AdditivePositions(w.tensor({.name = "model.decoder.embed_positions.weight",
+                                               .shape = {c.text_positions, d_model},
+                                               .init = Init::embedding}));
+  const AdditivePositions audio_positions(w.tensor({.name = "model.encoder.embed_positions.weight",
+                                                    .shape = {c.audio_positions, d_model},
+                                                    .trained = false,
+                                                    .fill = fill_sinusoids}));
   const auto convolution = [&](const std::string& name, std::int64_t in, std::int64_t stride) -> Conv1d {
-    return {w.take({.name = name + ".weight", .shape = {d_model, in, 3}}), w.bias(name + ".bias", d_model),
+    return {w.tensor({.name = name + ".weight", .shape = {d_model, in, 3}}), w.bias(name + ".bias", d_model),
             stride, 1};
   };
   const Conv1d first = convolution("model.encoder.conv1", c.bins, 1);
