@@ -98,8 +98,8 @@ TEST(Experts, GradientsOfInputRouterAndExperts) {
           with.experts[2].down.weight = in[4];
           return run_experts(with, in[0]);
         },
-        {random_tensor({2, 3, 4}, 2), part.router.weight, part.experts[0].up.weight,
-         part.experts[1].gate->weight, part.experts[2].down.weight});
+        {random_tensor({2, 3, 4}, 2), part.router.weight.tensor(), part.experts[0].up.weight.tensor(),
+         part.experts[1].gate->weight.tensor(), part.experts[2].down.weight.tensor()});
   }
 }
 
@@ -176,7 +176,8 @@ TEST(FeedForward, AFusedGateIsTheTwoMatricesInOne) {
   FeedForward apart = random_feed_forward(6, 10, Activation::silu, 30);
   apart.gate = reference::random_linear(10, 6, 40);
   FeedForward fused = apart;
-  fused.up = {concat({apart.gate->weight, apart.up.weight}, 0), concat({apart.gate->bias, apart.up.bias}, 0)};
+  fused.up = {concat({apart.gate->weight.tensor(), apart.up.weight.tensor()}, 0),
+              concat({apart.gate->bias, apart.up.bias}, 0)};
   fused.gate.reset();
   fused.fused_gate = true;
   Context context;
