@@ -7,7 +7,7 @@
 
 namespace HEED_API heed {
 
-/// Thrown by a call whose `stop` flag became true while it ran. It is no Error: nothing was wrong.
+/// Thrown by a call whose `stop` flag became true while it ran. It is not an Error: nothing was wrong.
 class Canceled : public std::runtime_error {
  public:
   Canceled() : std::runtime_error("canceled: the caller set the stop flag") {}

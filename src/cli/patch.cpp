@@ -174,7 +174,7 @@ void run(const PatchArguments& a, const Globals& globals) {
 
 void add_patch(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
-      "patch", "Show where two texts differ for a model: values of one run in the place of the other's");
+      "patch", "Show where two texts differ for a model: values of one run instead of the other's");
   auto a = std::make_shared<PatchArguments>();
   command->add_option("clean", a->clean, "The text whose values are taken")->required();
   command->add_option("corrupted", a->corrupted, "The text that gets them, with the same number of tokens")

@@ -61,18 +61,18 @@ std::vector<TokenProbability> most_probable(const double* logits, std::int64_t c
 // The values of one pass that attribution adds up, at one position.
 struct Stream {
   Tensor embed, last;
-  struct Part {
+  struct Component {
     std::string name;
     std::int64_t layer = 0;
     Tensor contributions, out, added;  // [1, H, T, D] (attention), [1, T, D], [1, T, D]
   };
-  std::vector<Part> parts;
+  std::vector<Component> components;
 
-  Part& part(std::int64_t layer, const std::string& name) {
-    for (Part& one : parts)
+  Component& component(std::int64_t layer, const std::string& name) {
+    for (Component& one : components)
       if (one.layer == layer && one.name == name) return one;
-    parts.push_back({name, layer, {}, {}, {}});
-    return parts.back();
+    components.push_back({name, layer, {}, {}, {}});
+    return components.back();
   }
 };
 
@@ -87,9 +87,9 @@ Stream stream_of(const Model& model, const TensorMap& inputs) {
         return inspect::layer_of_tap(name, kLayers, "." + std::string(part) + "." + tap);
       };
       if (const auto layer = layer_of("contributions"))
-        stream.part(*layer, part).contributions = value.clone();
-      if (const auto layer = layer_of("out")) stream.part(*layer, part).out = value.clone();
-      if (const auto layer = layer_of("added")) stream.part(*layer, part).added = value.clone();
+        stream.component(*layer, part).contributions = value.clone();
+      if (const auto layer = layer_of("out")) stream.component(*layer, part).out = value.clone();
+      if (const auto layer = layer_of("added")) stream.component(*layer, part).added = value.clone();
     }
   });
   Context context{.taps = &taps};
@@ -150,7 +150,7 @@ class LogitDirection {
 void check_sum(const Model& model, const Stream& stream, std::int64_t position) {
   const std::vector<double> whole = at_position(stream.last, position);
   std::vector<double> sum = at_position(stream.embed, position);
-  for (const Stream::Part& part : stream.parts) {
+  for (const Stream::Component& part : stream.components) {
     const std::vector<double> added = at_position(part.added, position);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += added[i];
   }
@@ -166,8 +166,8 @@ void check_sum(const Model& model, const Stream& stream, std::int64_t position) 
 }
 
 // The heads of an attention, then its bias. What norms and multipliers after it do to `out` they do to each.
-void attribute_attention(const Stream::Part& part, std::int64_t position, const LogitDirection& direction,
-                         std::vector<LogitPart>& parts) {
+void attribute_attention(const Stream::Component& part, std::int64_t position,
+                         const LogitDirection& direction, std::vector<LogitPart>& parts) {
   const std::vector<double> out = at_position(part.out, position), added = at_position(part.added, position);
   double rest = direction.of(added);
   for (std::int64_t h = 0; h < part.contributions.size(1); ++h) {
@@ -218,7 +218,7 @@ LogitAttribution attribute_logit(const Model& model, const TensorMap& inputs, st
   const LogitDirection direction(read_out, at_position(stream.last, position), token);
   LogitAttribution result;
   result.parts.push_back({"embed", -1, -1, direction.of(at_position(stream.embed, position))});
-  for (const Stream::Part& part : stream.parts) {
+  for (const Stream::Component& part : stream.components) {
     if (part.contributions.defined()) {
       attribute_attention(part, position, direction, result.parts);
     } else {

@@ -130,13 +130,13 @@ Evaluation TaggingTask::evaluate(const Examples& examples) const {
       ++words;
     }
     const EntityReport found = entity_report(predicted, right);
-    entities.right += found.right;
+    entities.correct += found.correct;
     entities.predicted += found.predicted;
     entities.support += found.support;
   });
   const auto counted = [](std::int64_t count) { return static_cast<double>(count); };
   const std::vector<double> sums =
-      processes_of(options_).sum({sum, counted(words), counted(hits), counted(entities.right),
+      processes_of(options_).sum({sum, counted(words), counted(hits), counted(entities.correct),
                                   counted(entities.predicted), counted(entities.support)});
   const auto count = [&](std::size_t i) { return static_cast<std::int64_t>(sums[i]); };
   const EntityReport report = entity_report(count(3), count(4), count(5));

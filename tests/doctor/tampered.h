@@ -129,7 +129,7 @@ class TamperedEncoder final : public Tampered<EncoderModel> {
   bool masks_;
 };
 
-/// Attention as a broken program computes it, in the place of the model's own weights.
+/// Attention as a broken program computes it, instead of the model's own weights.
 struct WrongAttention {
   std::int64_t sees_ahead = 0;  // query t attends to keys s <= t + sees_ahead
   bool over_queries = false;    // the softmax is over queries

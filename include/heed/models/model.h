@@ -62,7 +62,7 @@ class Model {
   }
   /// Writes config.json, generation_config.json and model.safetensors into an existing directory; `dtype` is
   /// that of the file. After train_adapter(), adapter_config.json and adapter_model.safetensors are written
-  /// in the place of the model. Throws Error for a model with adapters that are not merged.
+  /// instead of the model. Throws Error for a model with adapters that are not merged.
   virtual void save(const std::filesystem::path& directory, DType dtype = DType::f32) const = 0;
   /// Adds the LoRA adapter of a directory in PEFT's layout, times `weight`, to those that were added before:
   /// its products are computed beside the weights, which stay as they are; modules that it holds whole
@@ -165,7 +165,7 @@ class EncoderDecoderModel : public Model {
   virtual std::int64_t pad_id() const = 0;
   virtual std::int64_t eos_id() const = 0;
   /// What the decoder reads to predict the labels i64 [B, T]: the labels shifted right after the start token,
-  /// with padding in the place of `ignored`; i64 [B, T]. loss() and forward() make their inputs the same way.
+  /// with padding instead of `ignored`; i64 [B, T]. loss() and forward() make their inputs the same way.
   virtual Tensor decoder_inputs(const Tensor& labels, std::int64_t ignored) const = 0;
   /// Mean cross-entropy over the labels i64 [B, T] that are not options.ignore_index.
   virtual Tensor loss(const SourceBatch& source, const Tensor& labels, const CrossEntropyOptions& options,

@@ -68,7 +68,7 @@ struct Recipe {
     std::int64_t max_positions = 512;
   } model;
 
-  /// Trains an adapter of the model of --init in the place of its weights; rank 0: no adapter.
+  /// Trains an adapter of the model of --init instead of its weights; rank 0: no adapter.
   LoraOptions lora{.rank = 0};
 
   struct Train {

@@ -46,13 +46,13 @@ struct BackwardWorkspace {
 
   int64_t d, e;  // head_dim and value_dim in whole vectors
   TileWorkspace<T> tile_room;
-  T *keys, *values, *dk, *dv;                             // of the span of keys, [span, d] and [span, e]
-  T *q_rows, *do_rows;                                    // of the tile's queries, [W, d] and [W, e]
-  Rows<const T> q_from{nullptr, 0}, do_from{nullptr, 0};  // where they lie: there or in the tensor
-  T *q_turned, *do_turned;                                // [d, W] and [e, W], q scaled
-  T* dq;                                                  // [W, d]
-  T *p, *ds, *slopes;                                     // [kBackwardKeys, W]; slopes of a cap, or null
-  T *shift, *delta;                                       // of each query: logsumexp in powers of two, and D
+  T *keys, *values, *dk, *dv;                                 // of the span of keys, [span, d] and [span, e]
+  T *q_rows, *do_rows;                                        // of the tile's queries, [W, d] and [W, e]
+  RowMajor<const T> q_from{nullptr, 0}, do_from{nullptr, 0};  // where they lie: there or in the tensor
+  T *q_turned, *do_turned;                                    // [d, W] and [e, W], q scaled
+  T* dq;                                                      // [W, d]
+  T *p, *ds, *slopes;                                         // [kBackwardKeys, W]; slopes of a cap, or null
+  T *shift, *delta;  // of each query: logsumexp in powers of two, and D
 };
 
 /// The rows of the tiles p and ds that a part of a block has to itself.

@@ -70,7 +70,7 @@ class MapPanel {
     if (to) to.focus();
   }
 
-  /// Draws, or says in the place of the readout why not.
+  /// Draws, or says instead of the readout why not.
   async draw() {
     try {
       await this.drawMap();
