@@ -31,7 +31,7 @@ struct Example {
 };
 
 struct LabelledBatch {
-  EncoderBatch inputs;
+  ModelInput inputs;
   Tensor labels;
   std::int64_t targets = 0;  ///< texts, or labelled tokens
   std::vector<std::int64_t> rows;

@@ -14,7 +14,7 @@ LlamaConfig parse_granite(const Config& json) {
   c.mlp_bias = json.boolean("mlp_bias", false);
   c.positions = json.positive_integer("max_position_embeddings", 2048);
   c.rotary = rotary_options(json, c.head_dim, c.positions);
-  c.embedding_scale = positive_number(json, "embedding_multiplier", 1);
+  c.given_scale = c.embedding_scale = positive_number(json, "embedding_multiplier", 1);
   c.attention_scale = positive_number(json, "attention_multiplier", 1);
   c.residual_scale = positive_number(json, "residual_multiplier", 1);
   c.logit_scale = 1 / positive_number(json, "logits_scaling", 1);
