@@ -1,4 +1,4 @@
-// The sides of a model, the ids that they are fed, and what several checks share.
+// The pathways of a model, the ids that they are fed, and what several checks share.
 #include "doctor/examination.h"
 
 #include <fmt/format.h>
@@ -74,7 +74,7 @@ bool takes_position_ids(const DecoderModel& model) {
   return true;
 }
 
-Side side_of(const DecoderModel& model) {
+Pathway pathway_of(const DecoderModel& model) {
   const bool counts = takes_position_ids(model);
   return {.name = "decoder",
           .causal = true,
@@ -91,7 +91,7 @@ Tensor ones_like(const Tensor& ids) { return Tensor::full(ids.shape(), 1, DType:
 
 }  // namespace
 
-Tensor Side::operator()(const Tensor& ids) const {
+Tensor Pathway::operator()(const Tensor& ids) const {
   Context context;
   return run(ids, {}, {}, context);
 }
@@ -99,12 +99,18 @@ Tensor Side::operator()(const Tensor& ids) const {
 Examination::Examination(const CheckedModel& checked_model) : checked(checked_model) {
   if (!checked.directory.empty() && has_entry(checked.directory / "config.json"))
     config_ = Config::load(checked.directory / "config.json");
+  if (checked.model == nullptr) return;
   fill_stream();
-  add_sides();
+  add_pathways();
+}
+
+std::int64_t Examination::vocab_size() const {
+  if (checked.model != nullptr) return model().vocab_size();
+  return config_ ? config_->integer("vocab_size", 0) : 0;
 }
 
 std::int64_t Examination::id_limit() const {
-  std::int64_t limit = model().vocab_size();
+  std::int64_t limit = vocab_size();
   if (!config_) return limit;
   for (const char* key : {"vocab_size", "decoder_vocab_size"}) {
     if (config_->has(key)) limit = std::min(limit, config_->integer(key, limit));
@@ -184,13 +190,13 @@ TensorMap Examination::decoder_inputs(const Tensor& ids) const {
   return {{input_name(both->input().kind), first_input(source, {}).first()}, {"decoder_input_ids", ids}};
 }
 
-void Examination::add_sides() {
+void Examination::add_pathways() {
   const Model& m = model();
   if (const auto* decoder = dynamic_cast<const DecoderModel*>(&m)) {
-    sides_.push_back(side_of(*decoder));
+    pathways_.push_back(pathway_of(*decoder));
   } else if (const auto* encoder = dynamic_cast<const EncoderModel*>(&m)) {
     const bool tokens = m.input().kind == InputKind::tokens;
-    sides_.push_back(
+    pathways_.push_back(
         {.name = "encoder",
          .tokens = tokens,
          .masks = tokens,
@@ -198,27 +204,27 @@ void Examination::add_sides() {
            return encoder->encode(first_input(ids, mask), context);
          }});
   } else if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&m)) {
-    add_both_sides(*both);
+    add_both_pathways(*both);
   }
 }
 
-void Examination::add_both_sides(const EncoderDecoderModel& both) {
+void Examination::add_both_pathways(const EncoderDecoderModel& both) {
   const bool tokens = both.input().kind == InputKind::tokens;
-  sides_.push_back(
+  pathways_.push_back(
       {.name = "encoder",
        .tokens = tokens,
        .masks = tokens,
        .run = [this, &both](const Tensor& ids, const Tensor& mask, const Tensor&, Context& context) {
          return both.encode(first_input(ids, mask.defined() ? mask : ones_like(ids)), context);
        }});
-  sides_.push_back({.name = "decoder",
-                    .causal = true,
-                    .masks = false,
-                    .run = [this](const Tensor& ids, const Tensor&, const Tensor&, Context& context) {
-                      return last_hidden(model().forward(decoder_inputs(ids), {}, context));
-                    }});
+  pathways_.push_back({.name = "decoder",
+                       .causal = true,
+                       .masks = false,
+                       .run = [this](const Tensor& ids, const Tensor&, const Tensor&, Context& context) {
+                         return last_hidden(model().forward(decoder_inputs(ids), {}, context));
+                       }});
   if (!tokens) return;
-  sides_.push_back(
+  pathways_.push_back(
       {.name = "source",
        .run = [this](const Tensor& ids, const Tensor& mask, const Tensor&, Context& context) {
          TensorMap inputs{{"input_ids", ids}, {"decoder_input_ids", same_rows(ids.size(0), kTargetTokens)}};
@@ -271,22 +277,24 @@ Tensor at_position(const Tensor& x, std::int64_t t) {
 
 void add(Finding& total, const std::string& what, Finding part) {
   const auto rank = [](CheckStatus s) { return s == CheckStatus::skipped ? -1 : static_cast<int>(s); };
-  const bool first = total.figure.empty();
+  const bool first = total.measurement.empty();
   const bool worse = first || rank(part.status) > rank(total.status);
   if (worse) {
     total.status = part.status;
     total.advice = std::move(part.advice);
   }
-  const std::string ending = ": " + part.figure;
-  if (total.figure.ends_with(ending)) {  // "encoder, decoder: the same bits"
-    total.figure.insert(total.figure.size() - ending.size(), ", " + what);
+  const std::string ending = ": " + part.measurement;
+  if (total.measurement.ends_with(ending)) {  // "encoder, decoder: the same bits"
+    total.measurement.insert(total.measurement.size() - ending.size(), ", " + what);
   } else {
-    total.figure += (first ? "" : "; ") + what + ending;
+    total.measurement += (first ? "" : "; ") + what + ending;
   }
-  for (auto& [name, value] : part.values)  // "decoder.layers.3.out" begins with its side already
+  for (auto& [name, value] : part.values)  // "decoder.layers.3.out" begins with its pathway already
     total.values.emplace_back(name.starts_with(what + ".") ? name : what + "." + name, value);
 }
 
-Finding skip(std::string reason) { return {.status = CheckStatus::skipped, .figure = std::move(reason)}; }
+Finding skip(std::string reason) {
+  return {.status = CheckStatus::skipped, .measurement = std::move(reason)};
+}
 
 }  // namespace heed::doctor

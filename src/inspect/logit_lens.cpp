@@ -11,6 +11,16 @@
 namespace heed {
 namespace inspect {
 
+std::vector<double> added_by_heads(const Tensor& contributions, const Tensor& out, const Tensor& added) {
+  std::vector<double> heads = numbers(contributions);
+  const std::vector<double> before = numbers(out), after = numbers(added);
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    const std::size_t j = i % before.size();
+    heads[i] *= before[j] != 0 ? after[j] / before[j] : 0;
+  }
+  return heads;
+}
+
 std::optional<std::int64_t> layer_of_tap(const std::string& name, const std::string& prefix,
                                          const std::string& suffix) {
   if (!name.starts_with(prefix) || !name.ends_with(suffix) || name.size() <= prefix.size() + suffix.size())
@@ -97,12 +107,9 @@ Stream stream_of(const Model& model, const TensorMap& inputs) {
   return stream;
 }
 
-// What position `t` of a value [1, T, D], or of head `h` of [1, H, T, D], holds.
+// What position `t` of a value [1, T, D] holds.
 std::vector<double> at_position(const Tensor& value, std::int64_t t) {
   return inspect::numbers(slice(value, 1, t, t + 1));
-}
-std::vector<double> at_position(const Tensor& value, std::int64_t h, std::int64_t t) {
-  return inspect::numbers(slice(slice(value, 1, h, h + 1), 2, t, t + 1));
 }
 
 // The linear map from parts of the residual stream to one logit: the norm's deviation is that of the whole.
@@ -165,14 +172,16 @@ void check_sum(const Model& model, const Stream& stream, std::int64_t position) 
         model.family() + " has norms after the sum)");
 }
 
-// The heads of an attention, then its bias. What norms and multipliers after it do to `out` they do to each.
+// The heads of an attention, then its bias.
 void attribute_attention(const Stream::Component& part, std::int64_t position,
                          const LogitDirection& direction, std::vector<LogitPart>& parts) {
-  const std::vector<double> out = at_position(part.out, position), added = at_position(part.added, position);
-  double rest = direction.of(added);
+  const auto here = [&](const Tensor& value, int axis) { return slice(value, axis, position, position + 1); };
+  const std::vector<double> heads =
+      inspect::added_by_heads(here(part.contributions, 2), here(part.out, 1), here(part.added, 1));
+  double rest = direction.of(at_position(part.added, position));
+  const std::int64_t d = part.added.size(2);
   for (std::int64_t h = 0; h < part.contributions.size(1); ++h) {
-    std::vector<double> head = at_position(part.contributions, h, position);
-    for (std::size_t i = 0; i < head.size(); ++i) head[i] *= out[i] != 0 ? added[i] / out[i] : 0;
+    const std::vector<double> head(heads.begin() + h * d, heads.begin() + (h + 1) * d);
     parts.push_back({part.name, part.layer, h, direction.of(head)});
     rest -= parts.back().logit;
   }
