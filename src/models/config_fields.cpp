@@ -120,6 +120,7 @@ void ignore_common_keys(const Config& json) {
                "begin_suppress_tokens",
                "bos_token_id",
                "chunk_size_feed_forward",
+               "cls_token_id",
                "cross_attention_hidden_size",
                "custom_pipelines",
                "decoder_start_token_id",

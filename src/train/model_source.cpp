@@ -112,6 +112,8 @@ Config new_model_config(const Recipe& recipe, const Tokenizer& tokenizer, const 
   json.field("pad_token_id", tokenizer.pad_id());
   json.field("bos_token_id", tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.cls_id());
   json.field("eos_token_id", tokenizer.eos_id() ? tokenizer.eos_id() : tokenizer.sep_id());
+  if (tokenizer.cls_id()) json.field("cls_token_id", tokenizer.cls_id());
+  if (tokenizer.sep_id()) json.field("sep_token_id", tokenizer.sep_id());
   if (family == "marian") add_marian_sizes(json, recipe.model);
   json.end_object();
   Config config = Config::parse(json.text(), "recipe: [model]").with(members);

@@ -284,6 +284,11 @@ TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   apply_override(r, "model.dropout=0.4");  // of Marian's recipe and of DistilBERT's config
   train(r, {.output = folder_ / "distilbert"});
   EXPECT_THAT(read_file(folder_ / "distilbert" / "config.json"), HasSubstr("\"dropout\": 0.4"));
+  // A family's defaults are the ids of its own first tokenizer: ModernBERT's are 50281 and 50282.
+  const auto tokenizer = load_tokenizer(folder_ / "distilbert");
+  EXPECT_THAT(read_file(folder_ / "distilbert" / "config.json"),
+              AllOf(HasSubstr("\"cls_token_id\": " + std::to_string(tokenizer->cls_id().value())),
+                    HasSubstr("\"sep_token_id\": " + std::to_string(tokenizer->sep_id().value()))));
   r = causal(4);
   write_file(folder_ / "text.txt", "short");
   EXPECT_THAT(refusal_of(r), HasSubstr("expected at least 64 tokens"));
