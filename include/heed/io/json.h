@@ -38,6 +38,8 @@ class Config {
   bool has(std::string_view name) const;
   /// Returns true if the value is a string. Does not mark the key as used.
   bool is_string(std::string_view name) const;
+  /// Returns true if the value is a number. Does not mark the key as used.
+  bool is_number(std::string_view name) const;
   /// Returns true if the value is absent, null, false, or an empty object or array. Does not mark the key.
   bool is_off(std::string_view name) const;
   /// Returns all keys in the file's order, including null ones. Does not mark any key.
