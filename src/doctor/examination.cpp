@@ -56,13 +56,6 @@ std::uint64_t seed_of(const Tensor& ids, std::int64_t row) {
   return seed;
 }
 
-// Height and width of a picture: image_size is one number or two.
-std::pair<std::int64_t, std::int64_t> picture_size(const Config& config) {
-  const std::vector<std::int64_t> sizes = config.integers("image_size");
-  const std::int64_t height = sizes.empty() ? 224 : sizes.front();
-  return {height, sizes.size() > 1 ? sizes[1] : height};
-}
-
 Tensor last_hidden(const TensorMap& outputs) {
   if (const auto found = outputs.find("last_hidden_state"); found != outputs.end()) return found->second;
   std::int64_t last = 0;
@@ -87,7 +80,7 @@ Side side_of(const DecoderModel& model) {
           .causal = true,
           .run = [&model, counts](const Tensor& ids, const Tensor& mask, const Tensor& positions,
                                   Context& context) {
-            if (!mask.defined()) return model.encode(ids, context);  // without the output map
+            if (!mask.defined()) return model.encode({.ids = ids}, context);  // without the output map
             TensorMap inputs{{"input_ids", ids}, {"attention_mask", mask}};
             if (positions.defined() && counts) inputs["position_ids"] = positions;
             return last_hidden(model.forward(inputs, {}, context));
@@ -170,14 +163,12 @@ std::int64_t Examination::length(std::int64_t wanted) const {
   return std::min(wanted, model().max_positions().value_or(wanted));
 }
 
-Tensor Examination::features(const Tensor& seeds) const {
-  if (!config_)
-    throw Error(
-        "doctor: expected the files of a model with an audio frontend, got none (their config has its "
-        "sizes)");
-  const std::int64_t bins = config_->integer("num_mel_bins", 80);
-  const std::int64_t frames = 2 * config_->integer("max_source_positions", 1500);
-  return noise({seeds.size(0), bins, frames}, [&](std::int64_t row) { return seed_of(seeds, row); });
+ModelInput Examination::first_input(const Tensor& ids, const Tensor& mask) const {
+  const InputSpec wanted = model().input();
+  if (wanted.kind == InputKind::tokens) return {.ids = ids, .mask = mask};
+  std::vector<std::int64_t> sizes{ids.size(0)};
+  sizes.insert(sizes.end(), wanted.row.begin(), wanted.row.end());
+  return {.values = noise(Shape(sizes), [&](std::int64_t row) { return seed_of(ids, row); })};
 }
 
 // The first ids of the stream, in every row.
@@ -190,8 +181,7 @@ TensorMap Examination::decoder_inputs(const Tensor& ids) const {
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model());
   if (both == nullptr) return {{"input_ids", ids}};
   const Tensor source = same_rows(ids.size(0), kSourceTokens);  // so that only the decoder's ids differ
-  if (both->takes_features()) return {{"input_features", features(source)}, {"decoder_input_ids", ids}};
-  return {{"input_ids", source}, {"decoder_input_ids", ids}};
+  return {{input_name(both->input().kind), first_input(source, {}).first()}, {"decoder_input_ids", ids}};
 }
 
 void Examination::add_sides() {
@@ -199,35 +189,35 @@ void Examination::add_sides() {
   if (const auto* decoder = dynamic_cast<const DecoderModel*>(&m)) {
     sides_.push_back(side_of(*decoder));
   } else if (const auto* encoder = dynamic_cast<const EncoderModel*>(&m)) {
+    const bool tokens = m.input().kind == InputKind::tokens;
     sides_.push_back(
         {.name = "encoder",
-         .run = [encoder](const Tensor& ids, const Tensor& mask, const Tensor&, Context& context) {
-           return encoder->encode({ids, mask, {}}, context);
+         .tokens = tokens,
+         .masks = tokens,
+         .run = [this, encoder](const Tensor& ids, const Tensor& mask, const Tensor&, Context& context) {
+           return encoder->encode(first_input(ids, mask), context);
          }});
   } else if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&m)) {
     add_both_sides(*both);
-  } else if (config_) {
-    add_picture_side();
   }
 }
 
 void Examination::add_both_sides(const EncoderDecoderModel& both) {
-  const bool takes_features = both.takes_features();
-  sides_.push_back({.name = "encoder",
-                    .tokens = !takes_features,
-                    .masks = !takes_features,
-                    .run = [this, &both, takes_features](const Tensor& ids, const Tensor& mask, const Tensor&,
-                                                         Context& context) {
-                      if (takes_features) return both.encode({{}, {}, features(ids)}, context);
-                      return both.encode({ids, mask.defined() ? mask : ones_like(ids)}, context);
-                    }});
+  const bool tokens = both.input().kind == InputKind::tokens;
+  sides_.push_back(
+      {.name = "encoder",
+       .tokens = tokens,
+       .masks = tokens,
+       .run = [this, &both](const Tensor& ids, const Tensor& mask, const Tensor&, Context& context) {
+         return both.encode(first_input(ids, mask.defined() ? mask : ones_like(ids)), context);
+       }});
   sides_.push_back({.name = "decoder",
                     .causal = true,
                     .masks = false,
                     .run = [this](const Tensor& ids, const Tensor&, const Tensor&, Context& context) {
                       return last_hidden(model().forward(decoder_inputs(ids), {}, context));
                     }});
-  if (takes_features) return;
+  if (!tokens) return;
   sides_.push_back(
       {.name = "source",
        .run = [this](const Tensor& ids, const Tensor& mask, const Tensor&, Context& context) {
@@ -237,28 +227,13 @@ void Examination::add_both_sides(const EncoderDecoderModel& both) {
        }});
 }
 
-void Examination::add_picture_side() {
-  const auto [height, width] = picture_size(*config_);
-  const Shape picture{config_->integer("num_channels", 3), height, width};
-  sides_.push_back(
-      {.name = "encoder",
-       .tokens = false,
-       .masks = false,
-       .run = [this, picture](const Tensor& ids, const Tensor&, const Tensor&, Context& context) {
-         const Tensor pixels = noise({ids.size(0), picture[0], picture[1], picture[2]},
-                                     [&](std::int64_t row) { return seed_of(ids, row); });
-         return last_hidden(model().forward({{"pixel_values", pixels}}, {.hidden_states = true}, context));
-       }});
-}
-
 std::unique_ptr<Decoding> Examination::decode(std::int64_t rows) const {
   if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model())) return decoder->decode(rows);
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model());
   if (both == nullptr) return nullptr;
   Context context;
   const Tensor source = same_rows(rows, kSourceTokens);
-  if (both->takes_features()) return both->decode({{}, {}, features(source)}, context);
-  return both->decode({source, ones_like(source)}, context);
+  return both->decode(first_input(source, ones_like(source)), context);
 }
 
 Tensor Examination::full_logits(const Tensor& ids) const {

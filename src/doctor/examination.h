@@ -18,7 +18,7 @@ namespace heed::doctor {
 struct Side {
   std::string name;  ///< "decoder", "encoder" or "source"; of the first two also the name of the stack's taps
   bool causal = false;
-  bool tokens = true;  ///< false: a row of ids is the seed of a picture or of audio features
+  bool tokens = true;  ///< false: a row of ids is the seed of an image or of a spectrogram
   bool masks = true;   ///< takes a mask of padding
   /// ids i64 [B, T], a mask i64 [B, T] or undefined, and position ids or undefined, to [B, T', D].
   std::function<Tensor(const Tensor& ids, const Tensor& mask, const Tensor& positions, Context& context)> run;
@@ -74,10 +74,10 @@ class Examination {
   void add_sides();
   void fill_stream();
   void add_both_sides(const EncoderDecoderModel& both);
-  void add_picture_side();
   TensorMap decoder_inputs(const Tensor& ids) const;
   Tensor same_rows(std::int64_t rows, std::int64_t wanted) const;
-  Tensor features(const Tensor& seeds) const;
+  /// What the first layer takes: the ids and their mask, or noise of which each row of ids is the seed.
+  ModelInput first_input(const Tensor& ids, const Tensor& mask) const;
 
   std::optional<Config> config_;
   std::vector<Side> sides_;

@@ -143,7 +143,7 @@ Finding heads_of_side(Examination& e, const Side& side) {
 Finding check_heads(Examination& e) {
   Finding total;
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&e.model());
-  const bool takes_features = both != nullptr && both->takes_features();
+  const bool takes_features = both != nullptr && both->input().kind != InputKind::tokens;
   for (const Side& side : e.sides()) {
     if (side.is_stack())
       add(total, side.name,

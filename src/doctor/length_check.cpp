@@ -199,7 +199,7 @@ Finding outside_vocabulary(std::int64_t id) {
 }
 
 Finding check_translations(Examination& e, const EncoderDecoderModel& model) {
-  if (model.takes_features()) return skip("the model's source is audio, not text");
+  if (model.input().kind != InputKind::tokens) return skip("the model's source is audio, not text");
   if (e.checked.reference.empty()) return skip("no translation of the text (give one with --reference FILE)");
   const std::vector<EncodedPair> pairs = pairs_of(e);
   std::int64_t tokens = 0;

@@ -97,12 +97,12 @@ std::vector<std::int64_t> lengths_of(std::span<const std::vector<std::int64_t>> 
   return lengths;
 }
 
-SourceBatch pad(std::span<const std::vector<std::int64_t>> sources, std::span<const std::size_t> chosen,
-                std::int64_t pad_id) {
+ModelInput pad(std::span<const std::vector<std::int64_t>> sources, std::span<const std::size_t> chosen,
+               std::int64_t pad_id) {
   const auto count = static_cast<std::int64_t>(chosen.size());
   const auto longest = static_cast<std::int64_t>(sources[chosen.front()].size());
-  SourceBatch batch{Tensor::full({count, longest}, static_cast<double>(pad_id), DType::i64),
-                    Tensor::zeros({count, longest}, DType::i64)};
+  ModelInput batch{Tensor::full({count, longest}, static_cast<double>(pad_id), DType::i64),
+                   Tensor::zeros({count, longest}, DType::i64)};
   for (std::int64_t i = 0; i < count; ++i) {
     const auto& source = sources[chosen[static_cast<std::size_t>(i)]];
     std::copy(source.begin(), source.end(), batch.ids.data<std::int64_t>() + i * longest);
@@ -233,7 +233,7 @@ std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& 
       rows, completed, batch_tokens, hooks, [&](std::span<const std::size_t> chosen, Context& context) {
         const auto first = static_cast<std::int64_t>(chosen.front());  // equal lengths: rows keep their order
         const Tensor batch = slice(features, 0, first, first + static_cast<std::int64_t>(chosen.size()));
-        return model.decode({{}, {}, batch.to(DType::f32).contiguous()}, context);
+        return model.decode({.values = batch.to(DType::f32).contiguous()}, context);
       });
 }
 

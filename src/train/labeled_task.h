@@ -31,7 +31,7 @@ struct Example {
 };
 
 struct LabeledBatch {
-  EncoderBatch inputs;
+  ModelInput inputs;
   Tensor labels;
   std::int64_t targets = 0;  ///< texts, or labeled tokens
   std::vector<std::int64_t> rows;

@@ -150,7 +150,7 @@ void check_keeps_apart(const DecoderModel& model) {
   const Tensor ids = Tensor::zeros({1, 2}, DType::i64),
                starts = Tensor::from(std::vector<std::int64_t>{0, 1}, {1, 2});
   try {
-    model.loss(ids, ids, {}, context, starts);
+    model.loss({.ids = ids}, ids, {}, context, starts);
   } catch (const Error& error) {
     throw Error("recipe: task.cross_documents: expected true for this " + model.family() +
                 " model, got false (" + error.what() + ")");
@@ -209,7 +209,8 @@ SummedLoss CausalLmTask::next_loss(Context& context) {
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
                                     .ignore_index = kIgnoredLabel,
                                     .reduction = Reduction::sum};
-  return {model_->loss(batch.ids, batch.labels, options, context, batch.document_starts), batch.targets};
+  return {model_->loss({.ids = batch.ids}, batch.labels, options, context, batch.document_starts),
+          batch.targets};
 }
 
 Evaluation CausalLmTask::evaluate(const TextCorpus& corpus) const {
@@ -230,7 +231,7 @@ Evaluation CausalLmTask::evaluate(const TextCorpus& corpus) const {
         corpus, rows, width, [&](std::int64_t row) { return first + row * width; },
         recipe_.task.cross_documents);
     Context context;
-    sum += model_->loss(batch.ids, batch.labels, options, context, batch.document_starts).item();
+    sum += model_->loss({.ids = batch.ids}, batch.labels, options, context, batch.document_starts).item();
     targets += batch.targets;
   }
   const std::vector<double> total = world.sum({sum, static_cast<double>(targets)});

@@ -177,7 +177,7 @@ SummedLoss MaskedLmTask::next_loss(Context& context) {
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
                                     .ignore_index = kIgnoredLabel,
                                     .reduction = Reduction::sum};
-  return {model_->loss({batch.ids, batch.mask, {}}, batch.labels, options, context), batch.targets};
+  return {model_->loss({batch.ids, batch.mask}, batch.labels, options, context), batch.targets};
 }
 
 Evaluation MaskedLmTask::evaluate(const TextCorpus& corpus) const {
@@ -192,7 +192,7 @@ Evaluation MaskedLmTask::evaluate(const TextCorpus& corpus) const {
     if (i % world.size() != world.rank()) continue;
     const TokenBatch batch = masked_batch(source, planned.rows, planned.rows, kFixedMasks);
     Context context;
-    const auto [rows, labels] = labeled(model_->encode({batch.ids, batch.mask, {}}, context), batch.labels);
+    const auto [rows, labels] = labeled(model_->encode({batch.ids, batch.mask}, context), batch.labels);
     const Tensor logits = model_->predict(rows, {}, context);
     const auto count = static_cast<std::int64_t>(labels.size());
     sum += cross_entropy(logits, Tensor::from(labels, {count}), {.reduction = Reduction::sum}).item();

@@ -30,7 +30,7 @@ class Counting final : public EncoderModel {
       : inner_(inner), stop_(stop), at_(at) {}
   mutable int passes = 0;
 
-  Tensor encode(const EncoderBatch& batch, Context& context) const override {
+  Tensor encode(const ModelInput& batch, Context& context) const override {
     if (++passes == at_) stop_ = true;
     return inner_.encode(batch, context);
   }
@@ -53,7 +53,7 @@ class Counting final : public EncoderModel {
   Tensor predict(const Tensor& hidden, const Tensor& mask, Context& context) const override {
     return inner_.predict(hidden, mask, context);
   }
-  Tensor loss(const EncoderBatch& batch, const Tensor& labels, const CrossEntropyOptions& options,
+  Tensor loss(const ModelInput& batch, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override {
     return inner_.loss(batch, labels, options, context);
   }

@@ -10,7 +10,7 @@ namespace {
 LlamaConfig parse_granite(const Config& json) {
   LlamaConfig c = LlamaConfig::parse(json, {});
   c.read_biases(json);
-  c.embedding_scale = positive_number(json, "embedding_multiplier", 1);
+  c.given_scale = c.embedding_scale = positive_number(json, "embedding_multiplier", 1);
   c.attention_scale = positive_number(json, "attention_multiplier", 1);
   c.residual_scale = positive_number(json, "residual_multiplier", 1);
   c.logit_scale = 1 / positive_number(json, "logits_scaling", 1);

@@ -97,6 +97,7 @@ std::unique_ptr<Model> build_llama(const LlamaConfig& c, WeightBuilder& w) {
   parts.embeddings.tokens = {
       w.embedding("model.embed_tokens.weight", c.vocab_size, c.d_model, c.padding, output), c.embedding_scale,
       c.padding};
+  parts.embeddings.given_scale = c.given_scale;
   const auto rotary = c.rotary.dim > 0 ? std::make_shared<RotaryPositions>(c.rotary) : nullptr;
   const auto window_rotary = c.window_rotary ? std::make_shared<RotaryPositions>(*c.window_rotary) : rotary;
   for (std::int64_t i = 0; i < c.layers; ++i) {

@@ -58,6 +58,7 @@ struct LlamaConfig {
   ExpertsConfig experts;
   std::optional<RotaryOptions> window_rotary;  // of layers with a window, where it differs (Gemma 3)
   double embedding_scale = 1, residual_scale = 1, logit_scale = 1;
+  double given_scale = 1;                 // of embeddings in place of ids
   double norm_offset = 0;                 // added to the weights of norms (Gemma: 1)
   double score_cap = 0, logit_cap = 0;    // 0: none
   std::optional<double> attention_scale;  // 1/sqrt(head_dim) when absent

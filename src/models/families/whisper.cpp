@@ -1,6 +1,8 @@
 // Whisper: its config, and the model built from parts.
 #include <cmath>
 
+#include "heed/nn/convolution.h"
+#include "heed/ops/shape.h"
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/bart_common.h"
@@ -64,6 +66,28 @@ WhisperConfig WhisperConfig::parse(const Config& json) {
   return c;
 }
 
+// A spectrogram to [B, T, D]: two convolutions with GELU, then positions.
+class WhisperFrontend final : public Frontend {
+ public:
+  WhisperFrontend(const Shape& row, Conv1d first, Conv1d second, AdditivePositions positions, double dropout)
+      : row_(row),
+        first_(std::move(first)),
+        second_(std::move(second)),
+        positions_(std::move(positions)),
+        dropout_(dropout) {}
+  InputSpec input() const override { return {InputKind::spectrogram, row_}; }
+  Tensor operator()(const Tensor& values, Context& context) const override {
+    const Tensor x = second_(first_(transpose(values, 1, 2), Activation::gelu), Activation::gelu);
+    return apply_dropout(positions_.embed(x, 0), dropout_, context);
+  }
+
+ private:
+  Shape row_;
+  Conv1d first_, second_;
+  AdditivePositions positions_;
+  double dropout_;
+};
+
 // The encoder's positions in a new model: all sines before all cosines, the last of wavelength 2 pi 10000.
 void fill_sinusoids(Tensor table) {
   const std::int64_t d_model = table.size(1), half = d_model / 2;
@@ -91,7 +115,7 @@ std::unique_ptr<Model> build_whisper(const WhisperConfig& c, WeightBuilder& w) {
   text.positions = AdditivePositions(w.tensor({.name = "model.decoder.embed_positions.weight",
                                                .shape = {c.text_positions, d_model},
                                                .init = Init::embedding}));
-  const AdditivePositions audio_positions(w.tensor({.name = "model.encoder.embed_positions.weight",
+  const AdditivePositions frame_positions(w.tensor({.name = "model.encoder.embed_positions.weight",
                                                     .shape = {c.audio_positions, d_model},
                                                     .trained = false,
                                                     .fill = fill_sinusoids}));
@@ -101,8 +125,8 @@ std::unique_ptr<Model> build_whisper(const WhisperConfig& c, WeightBuilder& w) {
   };
   const Conv1d first = convolution("model.encoder.conv1", c.bins, 1);
   const Conv1d second = convolution("model.encoder.conv2", d_model, 2);
-  parts.audio =
-      AudioFrontend{c.bins, 2 * c.audio_positions, first, second, audio_positions, c.layers.dropout};
+  parts.source.frontend = std::make_shared<WhisperFrontend>(Shape{c.bins, 2 * c.audio_positions}, first,
+                                                            second, frame_positions, c.layers.dropout);
   parts.encoder.final_norm = w.layer_norm("model.encoder.layer_norm", d_model, kBartNormEps);
   parts.decoder.stack.final_norm = w.layer_norm("model.decoder.layer_norm", d_model, kBartNormEps);
   take_bart_layers(parts, c.layers, w);

@@ -1,12 +1,14 @@
-// What is particular to ViT and Whisper: models without a head, positions of a new model, inputs that are no
-// text.
+// Inputs that are no token ids: embeddings, pixels and spectrograms; and what is particular to ViT and
+// Whisper: models without a head, positions of a new model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "heed/autograd.h"
 #include "heed/files/file.h"
 #include "heed/models/registry.h"
 #include "heed/ops.h"
@@ -16,6 +18,62 @@ namespace heed {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Logits of transformers 5.24.0 (tests/fixtures/embeddings.py).
+class Embeddings : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(All, Embeddings,
+                         testing::Values("encoders/bert-mlm", "encoders/roberta-mlm",
+                                         "encoders/modernbert-mlm", "encoders/albert-mlm",
+                                         "encoders/deberta-v3-mlm", "decoders/gpt2", "decoders/llama",
+                                         "decoders/gemma2", "decoders/gemma3", "decoders/granite",
+                                         "decoders/bloom", "bart", "marian", "t5", "m2m100"),
+                         [](const auto& info) {
+                           std::string name = fs::path(info.param).filename();
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST_P(Embeddings, StandInPlaceOfIds) {
+  const std::string name = fs::path(GetParam()).filename();
+  TensorMap inputs;
+  for (const auto& [key, tensor] : read_tensors(fs::path(HEED_FIXTURES) / "embeddings.safetensors")) {
+    if (key.starts_with(name + ".")) inputs[key.substr(name.size() + 1)] = tensor;
+  }
+  const Tensor expected = inputs.at("logits");
+  inputs.erase("logits");
+  const auto model = load_model(fs::path(HEED_FIXTURES) / GetParam());
+  const NoGradients guard;
+  const Tensor got = model->forward(inputs).at("logits");
+  EXPECT_LE(relative_error(slice(got, 2, 0, 32).contiguous(), expected), 1e-4);
+
+  const Tensor& embeddings = inputs.at("inputs_embeds");
+  if (const auto* decoder = dynamic_cast<const DecoderModel*>(model.get())) {  // the same step by step
+    const auto decoding = decoder->decode(2);
+    Context context;
+    decoding->step(slice(embeddings, 1, 0, 3).contiguous(), context);
+    const Tensor last = decoding->step(slice(embeddings, 1, 3, 5).contiguous(), context);
+    EXPECT_LE(relative_error(reshape(slice(last, 1, 0, 32), {2, 1, 32}), slice(expected, 1, 4, 5)), 1e-4);
+  }
+}
+
+TEST(Inputs, ThatDoNotFitAreNamed) {
+  const auto model = load_model(fs::path(HEED_FIXTURES) / "encoders/bert-mlm");
+  const auto error = [&](const TensorMap& inputs) -> std::string {
+    try {
+      model->forward(inputs);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  using testing::HasSubstr;
+  const Tensor wide = Tensor::zeros({1, 2, 5});
+  EXPECT_THAT(error({{"inputs_embeds", wide}}),
+              HasSubstr("inputs_embeds: expected floating numbers [batch, length, "));
+  EXPECT_THAT(error({{"inputs_embeds", wide}, {"input_ids", Tensor::zeros({1, 2}, DType::i64)}}),
+              HasSubstr("got input_ids i64[1, 2]"));
+  EXPECT_THAT(error({{"pixel_values", wide}}), HasSubstr("got pixel_values f32[1, 2, 5]"));
+}
 
 TEST(Vit, ABareModelIsFoundInTheFileOfAHead) {
   const fs::path from = fs::path(HEED_FIXTURES) / "vit",
@@ -95,7 +153,7 @@ TEST(Whisper, ReadsNoTextAndTextModelsHearNothing) {
   Context context;
   const auto whisper = load_encoder_decoder(fs::path(HEED_FIXTURES) / "whisper"),
              bart = load_encoder_decoder(fs::path(HEED_FIXTURES) / "bart");
-  const auto error = [&](const EncoderDecoderModel& model, const SourceBatch& source) -> std::string {
+  const auto error = [&](const EncoderDecoderModel& model, const ModelInput& source) -> std::string {
     try {
       model.decode(source, context);
     } catch (const Error& error) {
@@ -104,11 +162,11 @@ TEST(Whisper, ReadsNoTextAndTextModelsHearNothing) {
     return "none";
   };
   using testing::HasSubstr;
-  EXPECT_THAT(error(*whisper, {ids, {}}),
-              HasSubstr("(the model has an audio frontend), got token ids (heed translate"));
-  EXPECT_THAT(error(*whisper, {{}, {}, Tensor::zeros({1, 80, 61})}), HasSubstr("f32[B, 80, 60], got"));
-  EXPECT_THAT(error(*bart, {{}, {}, Tensor::zeros({1, 80, 60})}),
-              HasSubstr("(the model has no audio frontend), got input_features (heed translate"));
+  EXPECT_THAT(error(*whisper, {ids, {}}), HasSubstr("expected input_features, got token ids i64[1, 3]"));
+  EXPECT_THAT(error(*whisper, {.values = Tensor::zeros({1, 80, 61})}),
+              HasSubstr("rows [80, 60], got f32[1, 80, 61]"));
+  EXPECT_THAT(error(*bart, {.values = Tensor::zeros({1, 80, 60})}),
+              HasSubstr("expected input_ids, got pixels or a spectrogram f32[1, 80, 60]"));
 }
 
 }  // namespace
