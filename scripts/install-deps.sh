@@ -29,6 +29,7 @@ packages=(
   libpng-dev
   libfreetype-dev
   libfontconfig-dev
+  libexpat1-dev
   fonts-dejavu-core
   zlib1g-dev
   'libcurl4-openssl-dev|libcurl4-gnutls-dev'

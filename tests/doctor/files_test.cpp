@@ -9,6 +9,7 @@
 #include "heed/autograd.h"
 #include "heed/generate/perplexity.h"
 #include "heed/io/safetensors.h"
+#include "reference/error.h"
 
 namespace heed {
 namespace {
@@ -216,7 +217,7 @@ TEST(DoctorFiles, LossByPositionSkips) {
 
 TEST(Doctor, NamesOfChecks) {
   const auto model = load_model(std::filesystem::path(HEED_FIXTURES) / "vit");
-  EXPECT_THROW(examine({.model = *model}, {}, {"casualty"}), Error);
+  EXPECT_ERROR(examine({.model = *model}, {}, {"casualty"}), "expected the name of a check, got casualty");
   std::vector<std::string> reported;
   examine({.model = *model}, [&](const CheckResult& result) { reported.push_back(result.name); });
   EXPECT_EQ(reported, check_names());
