@@ -21,7 +21,7 @@
 namespace heed::cli {
 namespace {
 
-struct LabelledTexts {
+struct LabeledTexts {
   std::vector<TextPair> texts;
   std::vector<std::size_t> labels;
 };
@@ -105,8 +105,8 @@ Columns columns_found(const Lines& lines, const std::string& file, const std::ve
   return {0, count - 1, pairs ? std::optional<std::size_t>(1) : std::nullopt, count};
 }
 
-LabelledTexts read_labelled(const LabelEvaluation& arguments, const std::vector<std::string>& names,
-                            bool quiet) {
+LabeledTexts read_labeled(const LabelEvaluation& arguments, const std::vector<std::string>& names,
+                          bool quiet) {
   const std::string& file = arguments.tsv;
   Lines lines;
   for (const std::string& line : read_lines(file, quiet)) {
@@ -120,7 +120,7 @@ LabelledTexts read_labelled(const LabelEvaluation& arguments, const std::vector<
   }
   const Columns columns =
       arguments.columns.empty() ? columns_found(lines, file, names, quiet) : columns_named(arguments.columns);
-  LabelledTexts read;
+  LabeledTexts read;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::vector<std::string>& line = lines[i];
     const std::string where = file + ":" + std::to_string(i + 1);
@@ -188,7 +188,7 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
     throw Error(
         "evaluate --tsv: expected a model that gives each text one label, got one with several or a score");
   const auto tokenizer = load_tokenizer(directory);
-  const LabelledTexts data = read_labelled(arguments, model->labels(), globals.quiet);
+  const LabeledTexts data = read_labeled(arguments, model->labels(), globals.quiet);
   TaskOptions options;
   options.batch_tokens = arguments.batch_tokens;
   std::map<std::string, std::size_t> warned;  // how often; texts that are too long may be thousands

@@ -135,7 +135,7 @@ TEST(Batcher, RefusesWhatCannotWork) {
 }
 
 std::function<Batch()> batches_of(Batcher batcher) {
-  return [batcher = std::move(batcher)]() mutable { return batcher.next(); };
+  return [batcher = std::make_shared<Batcher>(std::move(batcher))] { return batcher->next(); };
 }
 
 TEST(BackgroundReader, GivesTheSameBatchesAsTheForeground) {

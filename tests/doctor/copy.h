@@ -40,7 +40,8 @@ class Copy {
     const auto model = load_model(folder_);
     const auto tokenizer =
         std::filesystem::exists(folder_ / "tokenizer.json") ? load_tokenizer(folder_) : nullptr;
-    return found({.model = *model, .tokenizer = tokenizer.get(), .directory = folder_, .text = text}, check);
+    return found({.model = model.get(), .tokenizer = tokenizer.get(), .directory = folder_, .text = text},
+                 check);
   }
 
  private:

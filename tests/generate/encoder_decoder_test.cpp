@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "generate/runs.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/generate/search.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"
@@ -140,7 +140,7 @@ TEST(SearchFeatures, EndsAtTheLastPositionAndRefusesWhatDoesNotFit) {
   refuses(Tensor::zeros({1, 16, 42}, DType::i64), {}, "of at least one row, got i64[1, 16, 42]");
   EXPECT_ERROR(search_features(*model, features, {}, options, 0), "batch_tokens of at least 1, got 0");
   EXPECT_ERROR(search_sources(*model, std::vector<std::vector<std::int64_t>>{{3, 4}}, options, 4096),
-               "expected input_features (the model has an audio frontend), got token ids");
+               "expected input_features, got token ids");
 }
 
 /// Returns the decoder's attention when it is fed `hypothesis` (teacher forcing).
@@ -235,13 +235,13 @@ TEST_P(Search, CancelsWithinTheSource) {
   context.taps = &taps;
   context.stop = &stop;
   const Tensor ids = Tensor::from<std::int64_t>({5, 6, 7}, {1, 3});
-  EXPECT_THROW(model->decode({ids, Tensor::full({1, 3}, 1, DType::i64)}, context), Cancelled);
+  EXPECT_THROW(model->decode({ids, Tensor::full({1, 3}, 1, DType::i64)}, context), Canceled);
   EXPECT_GE(first, 1);
   EXPECT_EQ(later, 0);
   const std::vector<std::vector<std::int64_t>> sources{{5, 6, 7}};
-  EXPECT_THROW(search_sources(*model, sources, {}, 100, {.stop = &stop}), Cancelled);
+  EXPECT_THROW(search_sources(*model, sources, {}, 100, {.stop = &stop}), Canceled);
   const TensorMap inputs{{"input_ids", ids}, {"decoder_input_ids", ids}};
-  EXPECT_THROW(model->forward(inputs, {}, context), Cancelled);
+  EXPECT_THROW(model->forward(inputs, {}, context), Canceled);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Search,

@@ -46,10 +46,14 @@ TEST(AdapterConfig, Targets) {
 }
 
 TEST(AdapterConfig, ModulesToSave) {
-  EXPECT_TRUE(is_within("classifier", "classifier"));
-  EXPECT_TRUE(is_within("classifier.dense", "classifier"));
-  EXPECT_TRUE(is_within("bert.pooler.dense", "pooler"));
-  EXPECT_FALSE(is_within("bert.poolers.dense", "pooler"));
+  EXPECT_TRUE(is_within_any("classifier", {"classifier"}));
+  EXPECT_TRUE(is_within_any("classifier.dense", {"x", "classifier"}));
+  EXPECT_TRUE(is_within_any("bert.pooler.dense", {"pooler"}));
+  EXPECT_FALSE(is_within_any("bert.poolers.dense", {"pooler"}));
+  EXPECT_EQ(outermost_module("bert.pooler.dense", {"dense", "pooler"}), "bert.pooler");
+  EXPECT_EQ(outermost_module("model.norm", {"norm"}), "model.norm");
+  EXPECT_EQ(outermost_module("model.layers.0.input_layernorm", {"norm", "layernorm"}), "");
+  EXPECT_EQ(outermost_module("model.layers.0.mlp.down_proj", {"layers.0"}), "model.layers.0");
 }
 
 TEST(AdapterConfig, RanksAndScales) {

@@ -298,6 +298,46 @@ TEST(Adapters, NewOnesStartWithoutEffect) {
   EXPECT_ERROR(model->train_adapter({.targets = {.names = {"q_proj"}}}, generator), "without adapters");
 }
 
+// What PEFT 0.21.2 opens: it wraps every module whose name ends like one of these, such as input_layernorm.
+TEST(Adapters, ModulesToSaveAreWholeNames) {
+  const TemporaryFolder folder;
+  Generator generator(3);
+  const auto saved = [&](const char* base, const std::vector<std::string>& train) {
+    const auto model = load_model(kBases / base);
+    model->train_adapter({.targets = {.expression = "all-linear"}, .train = train}, generator);
+    model->save(folder.path());
+    return json::parse(read_file(folder / "adapter_config.json")).at("modules_to_save");
+  };
+  EXPECT_EQ(saved("decoders/llama", {"norm"}), json({"model.norm"}));
+  EXPECT_EQ(saved("decoders/llama", {"layers.1", "post_attention_layernorm"}),
+            json({"model.layers.0.post_attention_layernorm", "model.layers.1"}));
+  EXPECT_EQ(saved("encoders/modernbert-classify", {"norm"}),
+            json({"model.embeddings.norm", "head.norm", "classifier"}));
+  EXPECT_EQ(saved("encoders/distilbert-classify", {}), json({"pre_classifier", "classifier"}));
+}
+
+// The linear maps that PEFT 0.21.2 chooses: those of heads as well, but for the map that gives the classes.
+TEST(Adapters, AllLinearIsWhatPeftChooses) {
+  const TemporaryFolder folder;
+  Generator generator(3);
+  const auto head_targets = [&](const char* base) {
+    const auto model = load_model(kBases / base);
+    model->train_adapter({.targets = {.expression = "all-linear"}}, generator);
+    model->save(folder.path());
+    std::set<std::string> names;
+    const json config = json::parse(read_file(folder / "adapter_config.json"));
+    for (const std::string name : config.at("target_modules"))
+      if (name.find("layer") == std::string::npos) names.insert(name);
+    return names;
+  };
+  using Names = std::set<std::string>;
+  EXPECT_EQ(head_targets("encoders/modernbert-classify"), Names{"head.dense"});
+  EXPECT_EQ(head_targets("encoders/modernbert-mlm"), Names{"head.dense"});
+  EXPECT_EQ(head_targets("encoders/bert-mlm"), Names{"cls.predictions.transform.dense"});
+  EXPECT_EQ(head_targets("encoders/bert-classify"), Names{"bert.pooler.dense"});
+  EXPECT_EQ(head_targets("encoders/roberta-classify"), Names{});
+}
+
 TEST(Adapters, NameOfABaseInTheHubCache) {
   EXPECT_EQ(base_name("/c/hub/models--google--t5-small/snapshots/abc/config.json"), "google/t5-small");
   EXPECT_EQ(base_name("/c/hub/models--gpt2/snapshots/abc/config.json"), "gpt2");

@@ -164,13 +164,13 @@ TEST_F(RegistryTest, SettingsNobodyKnowsAreToldOfModelsAndRefusedInNewOnes) {
         << fixture;
   }
   auto config = read_json<nlohmann::ordered_json>(llama / "config.json");
-  config["colour"] = {{"red", 3}};
+  config["color"] = {{"red", 3}};
   config["rope_parameters"]["shade"] = 7;
   config["rope_parameters"]["tint"] = nullptr;
   put(folder / "config.json", config.dump());
   fs::copy_file(llama / "model.safetensors", folder / "model.safetensors");
   EXPECT_EQ(load_model(folder)->unknown_settings(),
-            (std::vector<std::string>{"rope_parameters.shade", "colour"}));
+            (std::vector<std::string>{"rope_parameters.shade", "color"}));
   Generator generator(1);
   EXPECT_ERROR(make_model(Config::load(folder / "config.json"), generator),
                testing::Eq((folder / "config.json").string() +

@@ -27,8 +27,10 @@ TEST(LabelReport, CountsWhatAgrees) {
 }
 
 TEST(LabelReport, RefusesListsThatDoNotFit) {
-  EXPECT_ERROR(label_report(Labels{0}, Labels{0, 1}, 2), "as right ones and at least one, got 1 and 2");
-  EXPECT_ERROR(label_report(Labels{}, Labels{}, 2), "as right ones and at least one, got 0 and 0");
+  EXPECT_ERROR(label_report(Labels{0}, Labels{0, 1}, 2),
+               "expected one predicted label per gold label, and at least one, got 1 and 2");
+  EXPECT_ERROR(label_report(Labels{}, Labels{}, 2),
+               "expected one predicted label per gold label, and at least one, got 0 and 0");
   EXPECT_ERROR(label_report(Labels{2}, Labels{0}, 2), "expected labels below 2");
 }
 

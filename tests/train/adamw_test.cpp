@@ -82,10 +82,10 @@ TEST(AdamW, GoesOnFromItsState) {
   step(a, straight, 3.f);
   step(c, broken, 3.f);
   EXPECT_EQ(straight[0].tensor.to_vector<float>(), broken[0].tensor.to_vector<float>());
-  EXPECT_ERROR(c.load_state({}), "not found in the optimiser state");
+  EXPECT_ERROR(c.load_state({}), "not found in the optimizer state");
   TensorMap foreign = b.state();
   foreign["m.other"] = Tensor::zeros({1});
-  EXPECT_ERROR(c.load_state(foreign), "expected an optimiser state of this model, got a tensor m.other");
+  EXPECT_ERROR(c.load_state(foreign), "expected an optimizer state of this model, got a tensor m.other");
 }
 
 // With masters, the f32 numbers are those of f32 weights to the bit, and the weights are these rounded.
