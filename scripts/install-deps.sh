@@ -35,6 +35,7 @@ packages=(
   libkissfft-dev
   libfreetype-dev
   libfontconfig-dev
+  libexpat1-dev
   fonts-dejavu-core
   zlib1g-dev
   'libcurl4-openssl-dev|libcurl4-gnutls-dev'
