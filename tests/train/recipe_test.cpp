@@ -85,6 +85,9 @@ TEST_F(RecipeTest, SaysWhatAWrongValueShouldBe) {
   EXPECT_THAT(error_of("[train]\nsteps = 1.5\n"),
               HasSubstr("train.steps: expected a whole number of at least 0, "
                         "got 1.5"));
+  EXPECT_THAT(
+      error_of("[train]\nsteps = 4611686018427387904\n"),
+      HasSubstr("train.steps: expected a whole number from 0 to 1000000000000000, got 4611686018427387904"));
   EXPECT_THAT(error_of("[model]\ndropout = 1.0\n"),
               HasSubstr("model.dropout: expected a number from 0 to 0.99"));
   EXPECT_THAT(error_of("[train]\nschedule = \"step\"\n"),
