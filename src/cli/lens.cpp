@@ -143,7 +143,7 @@ bool lens_is_finite(const std::vector<LensLayer>& layers) {
 void run(const LensArguments& a, const Globals& globals) {
   check_svg_file(a.output);
   if (a.position && !a.token) throw UsageError("--position: missing --token");
-  const AnalyzedModel loaded = load_analyzed(a.model, globals);
+  const TextModel<Model> loaded = load_analyzed(a.model, globals);
   const Tokenizer& tokenizer = *loaded.tokenizer;
   std::optional<std::string> target;
   if (a.target) target = valid_text(*a.target, "--target", globals.quiet);

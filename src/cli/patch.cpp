@@ -145,7 +145,7 @@ void check_lengths(const AnalyzedText& clean, const AnalyzedText& corrupted, con
 void run(const PatchArguments& a, const Globals& globals) {
   check_svg_file(a.output);
   if (a.site) site_named(*a.site);
-  const AnalyzedModel loaded = load_analyzed(a.model, globals);
+  const TextModel<Model> loaded = load_analyzed(a.model, globals);
   const PatchedKind& kind = chosen_patch_kind(a, *loaded.model);
   const SiteName& site = chosen_site(a, kind, *loaded.model);
   const AnalyzedText clean = analyzed_text(loaded, valid_text(a.clean, "patch", globals.quiet), a.target),

@@ -100,9 +100,8 @@ TEST(TapOptions, ReplaceValuesByThoseOfAFile) {
   EXPECT_THAT(
       shape.err,
       HasSubstr("decoder.layers.1.in: expected a replacement of the shape [2, 16, 48], got [2, 1, 48]"));
-  const Result name = run(tap_words(same, {"--replace", file_with("decoder.layers.7.in", {2, 1, 48})}));
-  EXPECT_EQ(name.status, 1);
-  EXPECT_THAT(name.err, HasSubstr("no value of the model matches decoder.layers.7.in"));
+  expect_error(1, tap_words(same, {"--replace", file_with("decoder.layers.7.in", {2, 1, 48})}),
+               "no value of the model matches decoder.layers.7.in");
 }
 
 TEST(TapOptions, RefuseWhatDoesNotExist) {
@@ -113,9 +112,8 @@ TEST(TapOptions, RefuseWhatDoesNotExist) {
   EXPECT_THAT(nothing.err, HasSubstr("no value of the model matches decoder.layers.9.out"));
   EXPECT_THAT(nothing.err, HasSubstr("decoder.layers.N.self_attn.heads"));
   EXPECT_FALSE(std::filesystem::exists(out));
-  const Result head = run(tap_words(out, {"--taps", "decoder.layers.0.self_attn.weights[heads=4]"}));
-  EXPECT_EQ(head.status, 1);
-  EXPECT_THAT(head.err, HasSubstr("expected heads below 4"));
+  expect_error(1, tap_words(out, {"--taps", "decoder.layers.0.self_attn.weights[heads=4]"}),
+               "expected heads below 4");
   for (const char* bad : {"x[heads]", "x[rows=1]", "x[heads=2:]", "x[keys=3:1]", "[heads=1]", "x[heads=1"}) {
     const Result result = run(tap_words(out, {"--taps", bad}));
     EXPECT_EQ(result.status, 2) << bad;
@@ -165,13 +163,12 @@ TEST(Analysis, TellsThatOutputsAreNotFinite) {
 
 TEST(Lens, ShowsEveryLayerAndPosition) {
   const Words lens = with_tiny({"lens", "a b c"}, {"--target", "c b a"});
-  const Result json = run([&] {
-    Words words = lens;
-    words.insert(words.end(), {"--top-k", "2", "--json"});
-    return words;
-  }());
-  ASSERT_EQ(json.status, 0) << json.err;
-  const Json value = json_lines(json.out).front();
+  const Json value = json_lines(output_of([&] {
+                       Words words = lens;
+                       words.insert(words.end(), {"--top-k", "2", "--json"});
+                       return words;
+                     }()))
+                         .front();
   ASSERT_GT(value["layers"].size(), 1u);
   EXPECT_EQ(value["layers"][0]["name"], "embed");
   for (const Json& layer : value["layers"]) {
@@ -225,9 +222,7 @@ TEST(Lens, RefusesWhatDoesNotFit) {
 }
 
 TEST(Heads, MeasuresEveryHead) {
-  const Result result = run(with_tiny({"heads", "a b c d"}, {"--ablate", "--json"}));
-  ASSERT_EQ(result.status, 0) << result.err;
-  const Json heads = json_lines(result.out).front();
+  const Json heads = json_lines(output_of(with_tiny({"heads", "a b c d"}, {"--ablate", "--json"}))).front();
   ASSERT_FALSE(heads.empty());
   for (const Json& head : heads) {
     EXPECT_TRUE(std::isfinite(head["importance"].get<double>()));
@@ -236,18 +231,14 @@ TEST(Heads, MeasuresEveryHead) {
       EXPECT_LE(head[share].get<double>(), 1 + 1e-6) << share;
     }
   }
-  const Result encoder = run(with_tiny({"heads", "a b c d"}, {"--kind", "encoder"}));
-  EXPECT_EQ(encoder.status, 0) << encoder.err;
-  EXPECT_THAT(encoder.out, HasSubstr("entropy"));
+  EXPECT_THAT(output_of(with_tiny({"heads", "a b c d"}, {"--kind", "encoder"})), HasSubstr("entropy"));
 }
 
 TEST(Heads, OfCrossAttentionHaveWhatItsKeysAllow) {
   const Words words = with_tiny({"heads", "a b c d"}, {"--kind", "cross"});
   Words json = words;
   json.insert(json.end(), {"--json", "--ablate"});
-  const Result result = run(json);
-  ASSERT_EQ(result.status, 0) << result.err;
-  const Json heads = json_lines(result.out).front();
+  const Json heads = json_lines(output_of(json)).front();
   for (const Json& head : heads) {
     EXPECT_GT(head["entropy"].get<double>(), 0);
     EXPECT_GT(head["size"].get<double>(), 0);
@@ -264,10 +255,10 @@ TEST(Heads, OfCrossAttentionHaveWhatItsKeysAllow) {
 }
 
 TEST(Heads, AblationNeedsPredictions) {
-  const Result result = run(
-      {"heads", "the cat sat", "--ablate", "--model", std::string(HEED_FIXTURES) + "/encoders/roberta-mlm"});
-  EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, HasSubstr("importance: expected a model that predicts the next token"));
+  expect_error(
+      1,
+      {"heads", "the cat sat", "--ablate", "--model", std::string(HEED_FIXTURES) + "/encoders/roberta-mlm"},
+      "importance: expected a model that predicts the next token");
 }
 
 TEST(Patch, FindsWhereTextsDiffer) {
@@ -284,9 +275,8 @@ TEST(Patch, FindsWhereTextsDiffer) {
                                                                                    {"decoder", "residual"},
                                                                                    {"cross", "attention"},
                                                                                    {"cross", "heads"}}) {
-    const Result result = run(with_tiny(patch, {"--kind", kind, "--site", site, "--json"}));
-    ASSERT_EQ(result.status, 0) << result.err;
-    const Json value = json_lines(result.out).front();
+    const Json value =
+        json_lines(output_of(with_tiny(patch, {"--kind", kind, "--site", site, "--json"}))).front();
     EXPECT_EQ(value["site"], site);
     EXPECT_EQ(value["kind"], kind);
     EXPECT_EQ(value["effects"].size(), value["patched"].size());

@@ -37,9 +37,7 @@ TEST(Doctor, HasColorsOnATerminal) {
 }
 
 TEST(Doctor, JsonHasTheNumbers) {
-  const Result result = run({"doctor", kFixture, "--json"});
-  EXPECT_EQ(result.status, 0) << result.err;
-  const Json json = json_lines(result.out).at(0);
+  const Json json = json_lines(output_of({"doctor", kFixture, "--json"})).at(0);
   EXPECT_EQ(json.at("model_type"), "gpt2");
   EXPECT_EQ(json.at("failed"), 0);
   const auto& checks = json.at("checks");
@@ -88,13 +86,10 @@ TEST(Doctor, ReadsTranslations) {
   const Result result =
       run({"doctor", tiny_model(), "--text", folder / "text", "--reference", folder / "reference"});
   EXPECT_THAT(result.out, testing::ContainsRegex("(ok|warning) +lengths +loss [0-9.]+ at 1 to "));
-  const Result alone = run({"doctor", tiny_model(), "--reference", folder / "reference"});
-  EXPECT_EQ(alone.status, 2);
-  EXPECT_THAT(alone.err, HasSubstr("--reference: needs --text FILE"));
-  const Result decoder =
-      run({"doctor", kFixture, "--text", folder / "text", "--reference", folder / "reference"});
-  EXPECT_EQ(decoder.status, 2);
-  EXPECT_THAT(decoder.err, HasSubstr("--reference: expected an encoder-decoder, got"));
+  expect_error(2, {"doctor", tiny_model(), "--reference", folder / "reference"},
+               "--reference: needs --text FILE");
+  expect_error(2, {"doctor", kFixture, "--text", folder / "text", "--reference", folder / "reference"},
+               "--reference: expected an encoder-decoder, got");
 }
 
 TEST(Doctor, AModelThatCannotBeLoadedHasItsFilesChecked) {

@@ -4,8 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "files/temporary_folder.h"
 #include "heed/error.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -62,10 +63,10 @@ TEST(LabeledData, EntriesWithoutATextAreCountedAndLeftOut) {
     EXPECT_EQ(texts[1].labels, std::vector<std::string>{"0"});
     EXPECT_EQ(texts[1].line, format == "jsonl" ? 4 : 5);
   }
-  EXPECT_THROW(read("labelled", "1\n0 \n"), Error);
-  EXPECT_THAT(error_of([&] { read("jsonl", R"({"label": [], "text": "good"})"); }),
-              HasSubstr("texts:1: label: expected one label, got 0"));
-  EXPECT_THAT(error_of([&] { read("labelled", "1 good\n0 \xff\n"); }), HasSubstr("texts:2: expected UTF-8"));
+  EXPECT_ERROR(read("labelled", "1\n0 \n"), "expected labeled texts, got none");
+  EXPECT_ERROR(read("jsonl", R"({"label": [], "text": "good"})"),
+               "texts:1: label: expected one label, got 0");
+  EXPECT_ERROR(read("labelled", "1 good\n0 \xff\n"), "texts:2: expected UTF-8");
 }
 
 TEST(LabeledData, FoldersAreReadFileByFile) {
@@ -90,10 +91,9 @@ TEST(LabeledData, FoldersAreReadFileByFile) {
   EXPECT_EQ(sentences.where(sentences[0], 1), (folder / "words/a").string() + ":2");
   EXPECT_THAT(sentences[1].words, ElementsAre("Bob"));
   spill(folder / "words/b", "Bob\n");
-  EXPECT_THAT(error_of([&] { read_conll(folder / "words", options, {}); }),
-              HasSubstr("words/b:1: expected a word and its tag"));
-  EXPECT_THAT(error_of([&] { read_labeled(folder / "none", options, false, {}); }),
-              HasSubstr("none: expected a folder with text files, got none in it"));
+  EXPECT_ERROR(read_conll(folder / "words", options, {}), "words/b:1: expected a word and its tag");
+  EXPECT_ERROR(read_labeled(folder / "none", options, false, {}),
+               "none: expected a folder with text files, got none in it");
 }
 
 }  // namespace

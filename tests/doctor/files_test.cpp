@@ -9,6 +9,7 @@
 #include "heed/autograd.h"
 #include "heed/generate/perplexity.h"
 #include "heed/io/safetensors.h"
+#include "reference/error.h"
 
 namespace heed {
 namespace {
@@ -174,12 +175,7 @@ TEST(DoctorFiles, ANarrowWindowIsNoMissingPosition) {
 TEST(DoctorFiles, FilesOfAModelThatCannotBeLoaded) {
   const Copy copy("decoders/gpt2");
   copy.update("config.json", {{"n_embd", 40}});
-  std::string error;
-  try {
-    load_model(copy.path());
-  } catch (const Error& unloadable) {
-    error = unloadable.what();
-  }
+  const std::string error = error_of([&] { load_model(copy.path()); });
   const auto check = [&](const char* name) {
     return found({.model = nullptr, .model_error = error, .directory = copy.path()}, name);
   };
@@ -191,7 +187,7 @@ TEST(DoctorFiles, FilesOfAModelThatCannotBeLoaded) {
   copy.write("generation_config.json", {{"eos_token_id", 0}, {"top_p", 7}});
   expect(check("generation settings"), CheckStatus::failed, "top_p");
   std::filesystem::remove(copy.path() / "model.safetensors");
-  EXPECT_THROW(load_model(copy.path()), Error);
+  EXPECT_ERROR(load_model(copy.path()), "model.safetensors");
 }
 
 // Every id of every file by itself: one that agrees says nothing of the others.
@@ -335,7 +331,8 @@ TEST(DoctorFiles, LossByPositionSkips) {
 
 TEST(Doctor, NamesOfChecks) {
   const auto model = load_model(std::filesystem::path(HEED_FIXTURES) / "vit");
-  EXPECT_THROW(examine({.model = model.get()}, {}, {"casualty"}), Error);
+  EXPECT_ERROR(examine({.model = model.get()}, {}, {"casualty"}),
+               "expected the name of a check, got casualty");
   std::vector<std::string> reported;
   examine({.model = model.get()}, [&](const CheckResult& result) { reported.push_back(result.name); });
   EXPECT_EQ(reported, check_names());

@@ -30,6 +30,12 @@ std::unique_ptr<Tokenizer> tokenizer_of(const fs::path& directory) {
   return there ? load_tokenizer(directory) : nullptr;
 }
 
+// The walk would find nothing wrong with a folder that it misses.
+TEST(SoundFixtures, AreAllThere) {
+  EXPECT_EQ(fixtures().size(), 98u + 4) << "change the first number with the folders of fixtures that have a "
+                                           "config.json, the second with the shipped models";
+}
+
 class Sound : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Fixtures, Sound, testing::ValuesIn(fixtures()), [](const auto& info) {
   std::string name = info.param;

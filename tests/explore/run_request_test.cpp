@@ -5,21 +5,17 @@
 #include <gtest/gtest.h>
 
 #include "heed/error.h"
+#include "reference/error.h"
 
 namespace heed::explore {
 namespace {
 
-template <class Parse>
-std::string error_of(const std::string& json, Parse parse) {
-  try {
-    parse(json);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+std::string run_error(const std::string& json) {
+  return error_of([&] { parse_run_request(json); });
 }
-std::string run_error(const std::string& json) { return error_of(json, parse_run_request); }
-std::string ablation_error(const std::string& json) { return error_of(json, parse_ablation_request); }
+std::string ablation_error(const std::string& json) {
+  return error_of([&] { parse_ablation_request(json); });
+}
 
 TEST(RunRequest, ReadsEveryKey) {
   const RunRequest request =

@@ -7,13 +7,14 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "heed/models/registry.h"
 #include "heed/plot/heat_table.h"
+#include "reference/error.h"
+#include "reference/json.h"
 
 namespace heed {
 namespace {
@@ -31,7 +32,7 @@ TensorMap row_of(const Json& ids, bool labels = false) {
 class Analysis : public testing::TestWithParam<const char*> {
  protected:
   std::unique_ptr<Model> model = load_model(kFixtures / "decoders" / GetParam());
-  Json expected = Json::parse(std::ifstream(kFixtures / "analysis" / (std::string(GetParam()) + ".json")));
+  Json expected = read_json(kFixtures / "analysis" / (std::string(GetParam()) + ".json"));
   TensorMap clean = row_of(expected["clean"], true), corrupted = row_of(expected["corrupted"]);
 };
 INSTANTIATE_TEST_SUITE_P(Decoders, Analysis, testing::Values("gpt2", "llama"),
@@ -168,7 +169,7 @@ TEST_P(Analysis, PatchingEqualsHooks) {
 class TwoStackAnalysis : public testing::TestWithParam<const char*> {
  protected:
   std::unique_ptr<Model> model = load_model(kFixtures / GetParam());
-  Json expected = Json::parse(std::ifstream(kFixtures / "analysis" / (std::string(GetParam()) + ".json")));
+  Json expected = read_json(kFixtures / "analysis" / (std::string(GetParam()) + ".json"));
   TensorMap inputs(const char* source) const {
     return {{"input_ids", row_of(expected[source]).at("input_ids")},
             {"labels", row_of(expected["labels"]).at("input_ids")}};
@@ -226,16 +227,6 @@ TEST_P(TwoStackAnalysis, HeadsOfCrossAttentionEqualNumPy) {
   }
 }
 
-template <class Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(AnalysisErrors, NameWhatIsWrong) {
   const auto bert = load_model(kFixtures / "encoders/bert");
   const auto gpt2 = load_model(kFixtures / "decoders/gpt2");
@@ -245,21 +236,17 @@ TEST(AnalysisErrors, NameWhatIsWrong) {
     const std::vector<TensorMap> texts{text};
     return error_of([&] { measure_heads(model, texts, {}); });
   };
-  EXPECT_THAT(error_of([&] { logit_lens(*bert, one, 1); }), testing::HasSubstr("predicts the next token"));
-  EXPECT_THAT(error_of([&] { attribute_logit(*gpt2, one, 3, 5); }),
-              testing::HasSubstr("expected a position below 3, got 3"));
-  EXPECT_THAT(error_of([&] { attribute_logit(*gpt2, one, 0, 512); }),
-              testing::HasSubstr("expected a token below 512, got 512"));
+  EXPECT_ERROR(logit_lens(*bert, one, 1), "predicts the next token");
+  EXPECT_ERROR(attribute_logit(*gpt2, one, 3, 5), "expected a position below 3, got 3");
+  EXPECT_ERROR(attribute_logit(*gpt2, one, 0, 512), "expected a token below 512, got 512");
   const TensorMap both{{"input_ids", one.at("input_ids")}, {"decoder_input_ids", one.at("input_ids")}};
-  EXPECT_THAT(error_of([&] { attribute_logit(*bart, both, 0, 5); }),
-              testing::HasSubstr("norms after the sum"));
-  EXPECT_THAT(error_of([&] { patch_activations(*gpt2, one, longer, {}); }),
-              testing::HasSubstr("the same number of tokens"));
+  EXPECT_ERROR(attribute_logit(*bart, both, 0, 5), "norms after the sum");
+  EXPECT_ERROR(patch_activations(*gpt2, one, longer, {}), "the same number of tokens");
   EXPECT_THAT(heads(*bert, one), testing::HasSubstr("decoder.layers.*"));
   EXPECT_THAT(heads(*gpt2, row_of({1})), testing::HasSubstr("at least two tokens"));
   const std::vector<TensorMap> labeled{row_of({1, 2, 3}, true)};
-  EXPECT_THAT(error_of([&] { measure_heads(*bert, labeled, {.stack = "encoder", .ablate = true}); }),
-              testing::HasSubstr("importance: expected a model that predicts the next token"));
+  EXPECT_ERROR(measure_heads(*bert, labeled, {.stack = "encoder", .ablate = true}),
+               "importance: expected a model that predicts the next token");
 }
 
 TEST(HeatTable, TextAndFigure) {
@@ -289,7 +276,7 @@ TEST(HeatTable, TextAndFigure) {
   EXPECT_THAT(svg, testing::HasSubstr("<title>tip</title>"));
   EXPECT_THAT(svg, testing::HasSubstr(">gpt2: ·a text</text>"));
   EXPECT_THAT(svg, testing::HasSubstr(">what it is; dark is much</text>"));
-  EXPECT_THROW(heat_table_svg({}), Error);
+  EXPECT_ERROR(heat_table_svg({}), "cells in an SVG, got 0");
 }
 
 }  // namespace

@@ -4,13 +4,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 
 #include "heed/error.h"
 #include "heed/files/file.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -20,21 +21,14 @@ using testing::HasSubstr;
 
 // The config of a file with these members besides peft_type.
 AdapterConfig load_with(const std::string& members) {
-  const fs::path directory =
-      fs::temp_directory_path() / ("heed_adapter_config_" + std::to_string(::getpid()));
-  fs::create_directories(directory);
-  write_file(directory / kAdapterConfig, R"({"peft_type": "LORA", "target_modules": ["q"])" +
-                                             (members.empty() ? "" : ", " + members) + "}");
+  const TemporaryFolder directory;
+  spill(directory / kAdapterConfig,
+        R"({"peft_type": "LORA", "target_modules": ["q"])" + (members.empty() ? "" : ", " + members) + "}");
   return AdapterConfig::load(directory);
 }
 
 std::string error_with(const std::string& members) {
-  try {
-    load_with(members);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return error_of([&] { load_with(members); });
 }
 
 TEST(AdapterConfig, Targets) {

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "heed/models/registry.h"
 #include "heed/random.h"
+#include "reference/json.h"
 
 namespace heed {
 namespace {
@@ -16,8 +16,7 @@ namespace fs = std::filesystem;
 
 // The model of a fixture's config, with dropout wherever it has some.
 std::unique_ptr<Model> model_of(const std::string& name) {
-  std::ifstream file(fs::path(HEED_FIXTURES) / name / "config.json");
-  auto config = nlohmann::json::parse(file);
+  auto config = read_json(fs::path(HEED_FIXTURES) / name / "config.json");
   for (auto& [key, value] : config.items()) {
     const bool refused = name.starts_with("decoders/transformer") && key == "attention_probs_dropout_prob";
     const bool drops = key.find("drop") != key.npos && key.find("layer") == key.npos && !refused;

@@ -5,7 +5,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -18,6 +17,9 @@
 #include "heed/ops.h"
 #include "models/family_fixtures.h"
 #include "models/fixture_adamw.h"
+#include "reference/error.h"
+#include "reference/json.h"
+#include "reference/temporary_folder.h"
 #include "reference/tensors.h"
 
 namespace heed {
@@ -26,8 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
-
-json read_json(const fs::path& file) { return json::parse(read_file(file)); }
 
 double largest_of(const Tensor& x) {
   double largest = 0;
@@ -49,8 +49,7 @@ class Families : public testing::TestWithParam<FamilyFixture> {
   bool recurrent = GetParam().is_in("recurrent"), variant = GetParam().is_in("variants");
   bool has_experts = expected.contains("router_logits.0");
   Context context;
-  fs::path folder = fs::temp_directory_path() / ("heed_families_test_" + std::to_string(::getpid()));
-  void TearDown() override { fs::remove_all(folder); }
+  TemporaryFolder folder;
 
   Tensor input(const char* name) const { return inputs.contains(name) ? inputs.at(name) : Tensor(); }
   ModelInput source() const {
@@ -172,7 +171,6 @@ TEST_P(Families, TheTrainingLossIsThatOfTheForwardPass) {
 }
 
 TEST_P(Families, SavedDirectoryLoadsWithTheSameNumbers) {
-  fs::create_directories(folder);
   model->save(folder);
   expect_equal(forward(*load_model(folder)), forward(*model));
   json config = read_json(directory / "config.json");
@@ -195,7 +193,6 @@ TEST_P(Families, WeightsHeldInBf16StayClose) {
 TEST_P(Families, OtherLayoutsGiveTheSameNumbers) {
   const TensorMap want = forward(*model);
   if (fs::exists(directory / "config_hub_style.json")) {
-    fs::create_directories(folder);
     fs::copy_file(directory / "config_hub_style.json", folder / "config.json");
     fs::copy_file(directory / "model.safetensors", folder / "model.safetensors");
     expect_equal(forward(*load_model(folder)), want);
@@ -208,7 +205,6 @@ TEST_P(Families, OtherLayoutsGiveTheSameNumbers) {
 TEST_P(Families, NewModelsHaveTheirTensorsInOrder) {
   Generator generator(1);
   json config = read_json(directory / "config.json");
-  fs::create_directories(folder);
   make_model(Config::parse(config.dump(), "config.json"), generator)->save(folder);
   std::uint64_t digest = 14695981039346656037u;  // FNV-1a
   std::string text;
@@ -323,12 +319,7 @@ TEST_P(DecodingFamilies, ReorderedRowsContinueWhatTheyTookOver) {
   rows.reorder({1, 0, 1, 0});  // more rows
   rows.feed({{17}, {18}, {19}, {20}});
   for (const std::int64_t row : {4, -1}) {
-    try {
-      rows.decoding().reorder(std::vector<std::int64_t>{row});
-      ADD_FAILURE() << row;
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr(std::to_string(row)));
-    }
+    EXPECT_ERROR(rows.decoding().reorder(std::vector<std::int64_t>{row}), std::to_string(row));
   }
 }
 
@@ -367,13 +358,8 @@ TEST_P(Families, RefusesInputsThatDoNotFit) {
   const auto refuses = [&](const char* name, const Tensor& value, const std::string& message) {
     TensorMap bad = inputs;
     bad[name] = value;
-    try {
-      model->forward(bad, {}, context);
-      ADD_FAILURE() << name << " " << value.str();
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr(name));
-      EXPECT_THAT(error.what(), HasSubstr(message));
-    }
+    EXPECT_ERROR(model->forward(bad, {}, context), testing::AllOf(HasSubstr(name), HasSubstr(message)))
+        << name << " " << value.str();
   };
   const auto ids = [](const Shape& shape, std::int64_t id) {
     return Tensor::full(shape, static_cast<double>(id), DType::i64);
@@ -409,12 +395,7 @@ TEST_P(Families, RefusesInputsThatDoNotFit) {
                                                         : "input_features";
   TensorMap rest = inputs;
   rest.erase(first);
-  try {
-    model->forward(rest, {}, context);
-    ADD_FAILURE() << first;
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr(std::string("forward: input ") + first + " not found"));
-  }
+  EXPECT_ERROR(model->forward(rest, {}, context), std::string("forward: input ") + first + " not found");
 }
 
 TEST_P(Families, NoTextHasMorePositionsThanTheModel) {
@@ -433,12 +414,7 @@ TEST_P(Families, NoTextHasMorePositionsThanTheModel) {
     EXPECT_NO_THROW(model->forward(named, {}, context));
     return;
   }
-  try {
-    model->forward(named, {}, context);
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("position"));
-  }
+  EXPECT_ERROR(model->forward(named, {}, context), "position");
 }
 
 class EncoderDecoderFamilies : public Families {};

@@ -11,6 +11,7 @@
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"
 #include "nn/random_parts.h"
+#include "reference/error.h"
 #include "reference/near.h"
 
 namespace heed {
@@ -200,7 +201,7 @@ TEST(MultiHeadAttention, StatesTakeNoGradients) {
   StackState state(stack, 1);
   Context context;
   Pass pass(context);
-  EXPECT_THROW(stack(x, pass, &state), Error);
+  EXPECT_ERROR(stack(x, pass, &state), "key-value cache: expected inputs that need no gradient");
 }
 
 TEST(MultiHeadAttention, TrainingNeedsAGenerator) {
@@ -210,7 +211,7 @@ TEST(MultiHeadAttention, TrainingNeedsAGenerator) {
   Context training{true, nullptr, nullptr};
   Pass pass(training);
   const SelfAttention attention{m};
-  EXPECT_THROW(attention(x, pass), Error);
+  EXPECT_ERROR(attention(x, pass), "dropout: no random generator");
   Generator generator(1);
   training.generator = &generator;
   const auto first = attention(x, pass).to_vector<double>();

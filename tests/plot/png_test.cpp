@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,8 @@
 #include "plot/color.h"
 #include "plot/fonts.h"
 #include "plot/sample.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -75,13 +76,8 @@ std::int64_t ink(const Pixels& pixels, const Area& area) {
   return n;
 }
 
-std::string message_of(const AttentionPicture& picture, const FigureStyle& style) {
-  try {
-    attention_png(picture, style);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+std::string png_error(const AttentionPicture& picture, const FigureStyle& style) {
+  return error_of([&] { attention_png(picture, style); });
 }
 
 TEST(Png, EveryCellHasTheColorOfItsWeight) {
@@ -179,21 +175,19 @@ TEST(Png, SizesFitOrAreRefused) {
   EXPECT_LE(small.width, 330);
   EXPECT_EQ(first_map(small).width, 100) << "cells of one pixel";
   EXPECT_EQ(
-      message_of(sample_picture(5, 7), {.width = 120}),
+      png_error(sample_picture(5, 7), {.width = 120}),
       "attention picture: expected a width of at least 300 pixels for its maps, labels and legends, got "
       "120 (choose fewer heads, keys or measures, or a larger width)");
-  EXPECT_THAT(message_of(sample_picture(5, 200), {.width = 320}),
-              HasSubstr("expected a width of at least 4"));
-  EXPECT_THAT(message_of(sample_picture(5, 7), {.width = 20000}), HasSubstr("or a smaller width"));
+  EXPECT_THAT(png_error(sample_picture(5, 200), {.width = 320}), HasSubstr("expected a width of at least 4"));
+  EXPECT_THAT(png_error(sample_picture(5, 7), {.width = 20000}), HasSubstr("or a smaller width"));
 }
 
 TEST(Png, WithoutFontsThePackageIsNamed) {
-  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "no-fonts.conf";
-  std::ofstream(file) << "<?xml version=\"1.0\"?><fontconfig/>";
-  setenv("FONTCONFIG_FILE", file.c_str(), 1);
-  const std::string message = message_of(sample_picture(1, 2), {});
+  const TemporaryFolder folder;
+  spill(folder / "no-fonts.conf", "<?xml version=\"1.0\"?><fontconfig/>");
+  setenv("FONTCONFIG_FILE", (folder / "no-fonts.conf").c_str(), 1);
+  const std::string message = png_error(sample_picture(1, 2), {});
   unsetenv("FONTCONFIG_FILE");
-  std::filesystem::remove(file);
   EXPECT_THAT(message, HasSubstr("no font found"));
   EXPECT_THAT(message, HasSubstr("fonts-dejavu-core"));
 }

@@ -10,6 +10,7 @@
 #include "heed/tasks/classify.h"
 #include "heed/train/checkpoint.h"
 #include "heed/train/train.h"
+#include "reference/error.h"
 #include "run_folder.h"
 
 namespace heed {
@@ -161,7 +162,8 @@ TEST_F(LoraTraining, RefusesWhatDoesNotFit) {
   r.lora.rank = 2;
   train(r, {.output = folder_ / "adapter", .init = base("causal-lm")});
   EXPECT_THAT(refusal_of(r, folder_ / "adapter"), HasSubstr("expected a model, got a LoRA adapter"));
-  EXPECT_THROW(average_models({folder_ / "adapter"}, folder_ / "mean"), Error);
+  EXPECT_ERROR(average_models({folder_ / "adapter"}, folder_ / "mean"),
+               "expected a model to average, got an adapter");
 }
 
 }  // namespace

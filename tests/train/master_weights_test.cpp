@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -53,9 +52,9 @@ Tensor loss_of(const Model& model, Context& context) {
 }
 
 TEST_P(Bf16Families, GiveTheBitsOfRoundedWeights) {
-  std::ifstream file(fs::path(HEED_FIXTURES) / GetParam() / "config.json");
   Generator generator(3);
-  const auto model = make_model(Config::parse(nlohmann::json::parse(file).dump(), "config.json"), generator);
+  const auto model =
+      make_model(Config::load(fs::path(HEED_FIXTURES) / GetParam() / "config.json"), generator);
   for (const Parameter& p : model->parameters()) {
     if (takes_bf16(p)) p.tensor.copy_from(rounded(p.tensor));
   }
