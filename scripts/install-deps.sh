@@ -30,6 +30,9 @@ packages=(
   'libjpeg62-turbo-dev|libjpeg-dev'
   libwebp-dev
   libgif-dev
+  libsndfile1-dev
+  libsoxr-dev
+  libkissfft-dev
   libfreetype-dev
   libfontconfig-dev
   libexpat1-dev

@@ -12,9 +12,9 @@
 
 namespace heed::cli {
 
-AnalyzedModel load_analyzed(const ModelChoice& choice, const Globals& globals) {
+TextModel<Model> load_analyzed(const ModelChoice& choice, const Globals& globals) {
   const LocatedModel located = locate_model(choice);
-  AnalyzedModel loaded{load_model(located.directory, DType::f32, located.adapters), nullptr};
+  TextModel<Model> loaded{load_model(located.directory, DType::f32, located.adapters), nullptr};
   warn_of_unknown_settings(*loaded.model, located.directory, globals);
   if (loaded.model->input().kind == InputKind::pixels)
     throw Error(located.directory.string() + ": expected a model that reads text, got " +
@@ -33,7 +33,7 @@ std::vector<std::string> tokens_of(const std::vector<std::int64_t>& ids, const T
   return names;
 }
 
-AnalyzedText analyzed_text(const AnalyzedModel& loaded, const std::string& text,
+AnalyzedText analyzed_text(const TextModel<Model>& loaded, const std::string& text,
                            const std::optional<std::string>& target) {
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(loaded.model.get());
   if (both == nullptr && target)

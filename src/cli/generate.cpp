@@ -170,8 +170,8 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
   for (const std::string& stop : arguments.stop) {
     if (stop.empty()) throw UsageError("--stop: expected a text, got an empty one");
   }
-  session.model = load_model_to<DecoderModel>(Task::generate, located, weights_dtype(arguments.dtype));
-  warn_of_unknown_settings(*session.model, directory, globals);
+  session.model =
+      load_model_to<DecoderModel>(Task::generate, located, weights_dtype(arguments.dtype), globals);
   check_tokens(arguments.generation, session.options.generation, session.model->vocab_size(), directory,
                globals.quiet);
   try {

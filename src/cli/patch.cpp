@@ -145,7 +145,7 @@ void check_lengths(const AnalyzedText& clean, const AnalyzedText& corrupted, con
 void run(const PatchArguments& a, const Globals& globals) {
   check_svg_file(a.output);
   if (a.site) site_named(*a.site);
-  const AnalyzedModel loaded = load_analyzed(a.model, globals);
+  const TextModel<Model> loaded = load_analyzed(a.model, globals);
   const PatchedKind& kind = chosen_patch_kind(a, *loaded.model);
   const SiteName& site = chosen_site(a, kind, *loaded.model);
   const AnalyzedText clean = analyzed_text(loaded, valid_text(a.clean, "patch", globals.quiet), a.target),
@@ -162,6 +162,7 @@ void run(const PatchArguments& a, const Globals& globals) {
   options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "passes"); };
   const PatchResult result = patch_activations(*loaded.model, clean.inputs, corrupted.inputs, options);
   progress.finish();
+  warn_of_non_finite(*loaded.model, std::isfinite(result.clean) && std::isfinite(result.corrupted), globals);
   const bool source = kind.stack == std::string("encoder");
   const std::vector<std::string> tokens =
       tokens_of(source ? corrupted.source_ids : corrupted.ids, *loaded.tokenizer);

@@ -191,8 +191,8 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
   const std::filesystem::path& directory = located.directory;
   std::string prefix;
   GenerationOptions options = arguments.generation.load(directory, globals, arguments.task, &prefix);
-  auto model = load_model_to<EncoderDecoderModel>(Task::translate, located, weights_dtype(arguments.dtype));
-  warn_of_unknown_settings(*model, directory, globals);
+  auto model =
+      load_model_to<EncoderDecoderModel>(Task::translate, located, weights_dtype(arguments.dtype), globals);
   if (!arguments.attention.empty() && !model->has_cross_attention())
     throw UsageError("--attention: expected a model with cross-attention, got " + kind_of(*model) +
                      " without (config.json: attention)");
