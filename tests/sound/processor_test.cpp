@@ -6,10 +6,11 @@
 #include <limits>
 #include <numbers>
 
-#include "files/temporary_folder.h"
 #include "heed/io/safetensors.h"
 #include "heed/threads.h"
+#include "reference/error.h"
 #include "reference/near.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {

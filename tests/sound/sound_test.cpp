@@ -10,9 +10,10 @@
 #include <numbers>
 #include <thread>
 
-#include "files/temporary_folder.h"
 #include "heed/io/safetensors.h"
+#include "reference/error.h"
 #include "reference/near.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
