@@ -21,12 +21,15 @@ find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(GIF 5 REQUIRED)  # giflib comes without a file for pkg-config
+find_path(HEED_KISSFFT_INCLUDE kissfft/kissfft.hh REQUIRED)  # headers only: the Fourier transform of sound
+mark_as_advanced(HEED_KISSFFT_INCLUDE)
 find_package(Boost 1.74 REQUIRED)  # headers only: Beast, the HTTP of heed explore
 
 # What pkg-config describes: NAME=MODULE becomes PkgConfig::NAME, here and where heed is installed.
 set(HEED_PKG_CONFIG_MODULES
     hwy=libhwy sentencepiece=sentencepiece icu=icu-i18n tomlplusplus=tomlplusplus png=libpng zlib=zlib
-    freetype=freetype2 fontconfig=fontconfig jpeg=libjpeg webp=libwebp webpdemux=libwebpdemux)
+    freetype=freetype2 fontconfig=fontconfig jpeg=libjpeg webp=libwebp webpdemux=libwebpdemux
+    sndfile=sndfile soxr=soxr)
 foreach(entry ${HEED_PKG_CONFIG_MODULES})
   string(REPLACE "=" ";" entry ${entry})
   list(GET entry 0 name)

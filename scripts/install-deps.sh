@@ -30,8 +30,12 @@ packages=(
   'libjpeg62-turbo-dev|libjpeg-dev'
   libwebp-dev
   libgif-dev
+  libsndfile1-dev
+  libsoxr-dev
+  libkissfft-dev
   libfreetype-dev
   libfontconfig-dev
+  libexpat1-dev
   fonts-dejavu-core
   zlib1g-dev
   'libcurl4-openssl-dev|libcurl4-gnutls-dev'

@@ -5,13 +5,12 @@
 
 #include "cli/cli.h"
 #include "cli/lines.h"
-#include "cli/models.h"
+#include "cli/model_commands.h"
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
-#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 namespace {
@@ -69,17 +68,15 @@ void run(AnswerArguments arguments, const Globals& globals) {
   const std::string context = arguments.context ? valid_text(*arguments.context, "--context", globals.quiet)
                                                 : valid_text(read_file(arguments.context_file),
                                                              arguments.context_file, globals.quiet);
-  const LocatedModel located = locate_model(arguments.model);
-  const std::filesystem::path& directory = located.directory;
-  const auto model = load_encoder_for(Task::answer, located, weights_dtype(arguments.dtype), globals);
-  const auto tokenizer = load_tokenizer(directory);
+  const auto loaded =
+      open_model_to<EncoderModel>(Task::answer, arguments.model, weights_dtype(arguments.dtype), globals);
   for_each_line(
       arguments.texts, arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {
         arguments.answering.task = options;
         std::vector<Question> questions;
         for (const std::string& text : texts) questions.push_back({text, context});
-        return answer(*model, *tokenizer, questions, arguments.answering);
+        return answer(*loaded.model, *loaded.tokenizer, questions, arguments.answering);
       },
       [&](std::vector<Answer>& answers, const Line&) {
         if (globals.json) return print_json(answers, arguments.answering.top_k > 1);

@@ -13,10 +13,11 @@
 #include "cli/pictures.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/inspect/record.h"
 #include "heed/models/registry.h"
 #include "inspect/token_input.h"
+#include "models/non_finite.h"
 
 namespace heed::cli {
 namespace {
@@ -137,6 +138,12 @@ void keep_layers(AttentionRecord& record, const std::vector<std::int64_t>& layer
   });
 }
 
+bool attention_is_finite(const AttentionRecord& record) {
+  return std::none_of(record.layers.begin(), record.layers.end(),
+                      [](const RecordedLayer& layer) { return first_non_finite(layer.weights); }) &&
+         !(record.logits.defined() && first_non_finite(record.logits));
+}
+
 AttentionPicture attend(const AttendArguments& arguments, AttendInput input, const AttendSource& source) {
   const MapChoice choice = choice_of(arguments);
   const bool page = writes(arguments, ".html");
@@ -162,6 +169,7 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   }
   AttentionRecord record = record_attention(source.model, input.tensors, options);
   check_layers(choice, record);
+  warn_of_non_finite(source.model, attention_is_finite(record), source.globals);
   add_missing_tokens(input, record);
   for (const AttentionKind& kind : options.kinds) {
     AttentionTokens& tokens = picture.tokens[kind.name] = input.tokens[kind.name];
@@ -183,7 +191,7 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
 
 FigureStyle style_of(const AttendArguments& arguments) {
   return {arguments.width, arguments.palette == "red"    ? Palette::red
-                           : arguments.palette == "grey" ? Palette::grey
+                           : arguments.palette == "grey" ? Palette::gray
                                                          : Palette::blue};
 }
 
@@ -199,7 +207,7 @@ void show(const AttentionPicture& picture, const std::filesystem::path& file,
     std::erase(json, '\n');  // one value per line
     fmt::print("{}\n", json);
   } else {
-    fmt::print("{}", attention_terminal(picture, {terminal_width(100), colour_stdout()}));
+    fmt::print("{}", attention_terminal(picture, {terminal_width(100), color_stdout()}));
   }
   flush_results();
 }
@@ -254,7 +262,7 @@ void run(AttendArguments arguments, const Globals& globals) {
           arguments.input.empty() ? text_input(text, source) : tensor_input(arguments.input, source), source);
     } catch (const UsageError&) {
       throw;
-    } catch (const Cancelled&) {
+    } catch (const Canceled&) {
       throw;
     } catch (const Error& error) {
       if (texts.size() == 1 && !lines) throw;
@@ -352,7 +360,7 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->check(positive_number())
       ->type_name("N")
       ->group("Output");
-  accept_words(command->add_option("--palette", a->palette, "Colours of an SVG or PNG figure"),
+  accept_words(command->add_option("--palette", a->palette, "Colors of an SVG or PNG figure"),
                {"blue", "red", "grey"})
       ->capture_default_str()
       ->group("Output");

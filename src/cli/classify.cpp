@@ -5,11 +5,10 @@
 
 #include "cli/cli.h"
 #include "cli/lines.h"
-#include "cli/models.h"
+#include "cli/model_commands.h"
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
 #include "heed/io/json.h"
-#include "heed/text/tokenizer.h"
 #include "heed/text/unicode.h"
 
 namespace heed::cli {
@@ -73,10 +72,8 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
     throw UsageError("--tab-pairs: expected no --pair beside it, got one");
   std::vector<std::string> pairs;
   for (const std::string& pair : arguments.pairs) pairs.push_back(valid_text(pair, "--pair", globals.quiet));
-  const LocatedModel located = locate_model(arguments.model);
-  const std::filesystem::path& directory = located.directory;
-  const auto model = load_encoder_for(Task::classify, located, weights_dtype(arguments.dtype), globals);
-  const auto tokenizer = load_tokenizer(directory);
+  const auto loaded =
+      open_model_to<EncoderModel>(Task::classify, arguments.model, weights_dtype(arguments.dtype), globals);
   for_each_line(
       arguments.texts, arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {
@@ -86,10 +83,10 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
         const std::vector<TextPair> inputs = arguments.tab_pairs
                                                  ? split_at_tabs(texts, options)
                                                  : with_pairs(texts, pairs, options.first_index);
-        return classify(*model, *tokenizer, inputs, arguments.top_k, options);
+        return classify(*loaded.model, *loaded.tokenizer, inputs, arguments.top_k, options);
       },
       [&](const std::vector<LabelScore>& scores, const Line&) {
-        globals.json ? print_json(*model, scores) : print_text(*model, scores);
+        globals.json ? print_json(*loaded.model, scores) : print_text(*loaded.model, scores);
       });
 }
 

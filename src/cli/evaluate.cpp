@@ -63,8 +63,7 @@ Outputs translate_lines(const EvaluateArguments& arguments, const std::vector<st
   options.generation = arguments.generation.load(directory, globals);
   options.prefix = arguments.prefix.value_or("");
   options.task.batch_tokens = arguments.batch_tokens;
-  const auto model = load_model_to<EncoderDecoderModel>(Task::translate, located);
-  warn_of_unknown_settings(*model, directory, globals);
+  const auto model = load_model_to<EncoderDecoderModel>(Task::translate, located, DType::f32, globals);
   const auto tokenizer = load_tokenizer(directory);
   choose_languages(arguments.languages, arguments.generation, directory, *tokenizer, options.generation);
   check_tokens(arguments.generation, options.generation, model->vocab_size(), directory, globals.quiet);
@@ -103,20 +102,16 @@ void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
   if (a.model.name.empty()) throw UsageError("evaluate: missing --model, which --text needs");
   if (!a.source.empty() || !a.hypotheses.empty() || !a.references.empty())
     throw UsageError("evaluate: expected --text, or --source and --reference, got both");
-  const LocatedModel located = locate_model(a.model);
-  const std::filesystem::path& directory = located.directory;
-  const auto model = load_model_to<DecoderModel>(Task::generate, located);
-  warn_of_unknown_settings(*model, directory, globals);
-  const auto tokenizer = load_tokenizer(directory);
+  const auto loaded = open_model_to<DecoderModel>(Task::generate, a.model, DType::f32, globals);
   const std::string text = valid_text(read_file(a.text), a.text, globals.quiet);
-  const std::vector<std::int64_t> ids = tokenizer->encode(text).ids;
+  const std::vector<std::int64_t> ids = loaded.tokenizer->encode(text).ids;
   if (ids.size() < 2)
     throw Error(fmt::format("{}: expected a text of at least two tokens, got {}", a.text, ids.size()));
-  const std::int64_t window = a.window.value_or(model->max_positions().value_or(kDefaultWindow));
+  const std::int64_t window = a.window.value_or(loaded.model->max_positions().value_or(kDefaultWindow));
   const std::int64_t stride = a.stride.value_or(window);
   const auto started = std::chrono::steady_clock::now();
   Progress progress(globals.quiet);
-  const TextLoss loss = text_loss(*model, ids, window, stride, [&](std::int64_t done) {
+  const TextLoss loss = text_loss(*loaded.model, ids, window, stride, [&](std::int64_t done) {
     progress.show(done, static_cast<std::int64_t>(ids.size()) - 1, "tokens");
   });
   progress.finish();

@@ -10,18 +10,17 @@
 #include <sstream>
 
 #include "cli/input.h"
-#include "cli/models.h"
+#include "cli/model_commands.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "heed/io/json.h"
 #include "heed/score/labels.h"
 #include "heed/tasks/classify.h"
-#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 namespace {
 
-struct LabelledTexts {
+struct LabeledTexts {
   std::vector<TextPair> texts;
   std::vector<std::size_t> labels;
 };
@@ -105,8 +104,8 @@ Columns columns_found(const Lines& lines, const std::string& file, const std::ve
   return {0, count - 1, pairs ? std::optional<std::size_t>(1) : std::nullopt, count};
 }
 
-LabelledTexts read_labelled(const LabelEvaluation& arguments, const std::vector<std::string>& names,
-                            bool quiet) {
+LabeledTexts read_labeled(const LabelEvaluation& arguments, const std::vector<std::string>& names,
+                          bool quiet) {
   const std::string& file = arguments.tsv;
   Lines lines;
   for (const std::string& line : read_lines(file, quiet)) {
@@ -120,7 +119,7 @@ LabelledTexts read_labelled(const LabelEvaluation& arguments, const std::vector<
   }
   const Columns columns =
       arguments.columns.empty() ? columns_found(lines, file, names, quiet) : columns_named(arguments.columns);
-  LabelledTexts read;
+  LabeledTexts read;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::vector<std::string>& line = lines[i];
     const std::string where = file + ":" + std::to_string(i + 1);
@@ -181,14 +180,12 @@ void print_text(const LabelReport& report, const std::vector<std::string>& names
 
 void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   if (arguments.model.name.empty()) throw UsageError("evaluate: missing --model, which --tsv needs");
-  const LocatedModel located = locate_model(arguments.model);
-  const std::filesystem::path& directory = located.directory;
-  const auto model = load_encoder_for(Task::classify, located, DType::f32, globals);
-  if (label_function(*model) != LabelFunction::softmax)
+  const auto loaded = open_model_to<EncoderModel>(Task::classify, arguments.model, DType::f32, globals);
+  const std::vector<std::string>& labels = loaded.model->labels();
+  if (label_function(*loaded.model) != LabelFunction::softmax)
     throw Error(
         "evaluate --tsv: expected a model that gives each text one label, got one with several or a score");
-  const auto tokenizer = load_tokenizer(directory);
-  const LabelledTexts data = read_labelled(arguments, model->labels(), globals.quiet);
+  const LabeledTexts data = read_labeled(arguments, labels, globals.quiet);
   TaskOptions options;
   options.batch_tokens = arguments.batch_tokens;
   std::map<std::string, std::size_t> warned;  // how often; texts that are too long may be thousands
@@ -203,7 +200,7 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   for (std::size_t begin = 0; begin < data.texts.size(); begin += kWindow) {
     options.first_index = begin;
     const auto window = std::span(data.texts).subspan(begin, std::min(kWindow, data.texts.size() - begin));
-    for (const auto& scores : classify(*model, *tokenizer, window, 1, options))
+    for (const auto& scores : classify(*loaded.model, *loaded.tokenizer, window, 1, options))
       predicted.push_back(scores.front().index);
     progress.show(static_cast<std::int64_t>(predicted.size()), static_cast<std::int64_t>(data.texts.size()),
                   "texts");
@@ -214,11 +211,11 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
       warn(arguments.tsv + ": " + std::to_string(count - 1) + " more texts: " + message);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-  const LabelReport report = label_report(predicted, data.labels, model->labels().size());
+  const LabelReport report = label_report(predicted, data.labels, labels.size());
   if (globals.json) {
-    print_json(report, model->labels(), predicted.size(), seconds);
+    print_json(report, labels, predicted.size(), seconds);
   } else {
-    print_text(report, model->labels(), predicted.size());
+    print_text(report, labels, predicted.size());
   }
 }
 

@@ -5,11 +5,10 @@
 
 #include "cli/cli.h"
 #include "cli/lines.h"
-#include "cli/models.h"
+#include "cli/model_commands.h"
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
 #include "heed/io/json.h"
-#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 namespace {
@@ -56,14 +55,12 @@ void print_text(const FilledText& filled) {
 }
 
 void run(const FillArguments& arguments, const Globals& globals) {
-  const LocatedModel located = locate_model(arguments.model);
-  const std::filesystem::path& directory = located.directory;
-  const auto model = load_encoder_for(Task::fill, located, weights_dtype(arguments.dtype), globals);
-  const auto tokenizer = load_tokenizer(directory);
+  const auto loaded =
+      open_model_to<EncoderModel>(Task::fill, arguments.model, weights_dtype(arguments.dtype), globals);
   for_each_line(
       arguments.texts, arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {
-        return fill_masks(*model, *tokenizer, texts, arguments.top_k, options);
+        return fill_masks(*loaded.model, *loaded.tokenizer, texts, arguments.top_k, options);
       },
       [&](const FilledText& filled, const Line&) { globals.json ? print_json(filled) : print_text(filled); });
 }

@@ -14,7 +14,7 @@
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/generate/complete.h"
 #include "heed/text/tokenizer.h"
 
@@ -93,7 +93,7 @@ Completions stream(const GenerateSession& session, const std::string& prompt,
   };
   try {
     return run(options);
-  } catch (const Cancelled&) {
+  } catch (const Canceled&) {
     fmt::print("\n");
     flush_results();
     throw;
@@ -170,8 +170,8 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
   for (const std::string& stop : arguments.stop) {
     if (stop.empty()) throw UsageError("--stop: expected a text, got an empty one");
   }
-  session.model = load_model_to<DecoderModel>(Task::generate, located, weights_dtype(arguments.dtype));
-  warn_of_unknown_settings(*session.model, directory, globals);
+  session.model =
+      load_model_to<DecoderModel>(Task::generate, located, weights_dtype(arguments.dtype), globals);
   check_tokens(arguments.generation, session.options.generation, session.model->vocab_size(), directory,
                globals.quiet);
   try {

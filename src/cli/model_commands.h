@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/models.h"
@@ -11,6 +12,7 @@
 #include "heed/dtype.h"
 #include "heed/models/model.h"
 #include "heed/models/registry.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 
@@ -20,14 +22,33 @@ std::vector<std::string> commands_for(const Model& model);
 /// Throws Error "WHERE: a gpt2 decoder cannot translate (use heed generate)".
 [[noreturn]] void refuse(const Model& model, const std::string& where, Task task);
 
-/// load_model for a command that needs a DecoderModel, an EncoderDecoderModel …; refuses any other kind.
+/// load_model for a command that needs a DecoderModel, an EncoderDecoderModel …, which warns of unknown
+/// settings; refuses any other kind, and models of text with another main task.
 template <class Wanted>
-std::unique_ptr<Wanted> load_model_to(Task task, const LocatedModel& located, DType dtype = DType::f32) {
+std::unique_ptr<Wanted> load_model_to(Task task, const LocatedModel& located, DType dtype,
+                                      const Globals& globals) {
   std::unique_ptr<Model> model = load_model(located.directory, dtype, located.adapters);
+  const std::vector<Task> tasks = tasks_of(*model);
   auto* wanted = dynamic_cast<Wanted*>(model.get());
-  if (wanted == nullptr) refuse(*model, located.directory.string(), task);
+  if (wanted == nullptr || (!tasks.empty() && tasks.front() != task))
+    refuse(*model, located.directory.string(), task);
+  warn_of_unknown_settings(*model, located.directory, globals);
   (void)model.release();
   return std::unique_ptr<Wanted>(wanted);
+}
+
+/// A model with its tokenizer, as most commands on texts open them.
+template <class Wanted>
+struct TextModel {
+  std::unique_ptr<Wanted> model;
+  std::unique_ptr<Tokenizer> tokenizer;
+};
+
+template <class Wanted>
+TextModel<Wanted> open_model_to(Task task, const ModelChoice& choice, DType dtype, const Globals& globals) {
+  const LocatedModel located = locate_model(choice);
+  std::unique_ptr<Wanted> model = load_model_to<Wanted>(task, located, dtype, globals);
+  return {std::move(model), load_tokenizer(located.directory)};
 }
 
 }  // namespace heed::cli

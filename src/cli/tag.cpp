@@ -5,11 +5,10 @@
 
 #include "cli/cli.h"
 #include "cli/lines.h"
-#include "cli/models.h"
+#include "cli/model_commands.h"
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
 #include "heed/io/json.h"
-#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 namespace {
@@ -39,15 +38,13 @@ void print_text(const std::vector<TaggedText>& tagged) {
 }
 
 void run(TagArguments arguments, const Globals& globals) {
-  const LocatedModel located = locate_model(arguments.model);
-  const std::filesystem::path& directory = located.directory;
-  const auto model = load_encoder_for(Task::tag, located, weights_dtype(arguments.dtype), globals);
-  const auto tokenizer = load_tokenizer(directory);
+  const auto loaded =
+      open_model_to<EncoderModel>(Task::tag, arguments.model, weights_dtype(arguments.dtype), globals);
   for_each_line(
       arguments.texts, arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {
         arguments.tagging.task = options;
-        return tag(*model, *tokenizer, texts, arguments.tagging);
+        return tag(*loaded.model, *loaded.tokenizer, texts, arguments.tagging);
       },
       [&](const std::vector<TaggedText>& tagged, const Line&) {
         globals.json ? print_json(tagged, arguments.tagging.aggregation == Aggregation::none)

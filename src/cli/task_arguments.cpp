@@ -3,8 +3,6 @@
 
 #include <fmt/core.h>
 
-#include "cli/model_commands.h"
-#include "cli/models.h"
 #include "cli/option_values.h"
 
 namespace heed::cli {
@@ -53,14 +51,6 @@ CLI::Option* add_model_options(CLI::App& command, TaskArguments& a) {
 void add_task_options(CLI::App& command, TaskArguments& a, const char* texts) {
   command.add_option("text", a.texts, texts);
   add_model_options(command, a)->required();
-}
-
-std::unique_ptr<EncoderModel> load_encoder_for(Task task, const LocatedModel& located, DType dtype,
-                                               const Globals& globals) {
-  std::unique_ptr<EncoderModel> model = load_model_to<EncoderModel>(task, located, dtype);
-  if (tasks_of(*model).front() != task) refuse(*model, located.directory.string(), task);
-  warn_of_unknown_settings(*model, located.directory, globals);
-  return model;
 }
 
 std::string short_score(double score) { return fmt::format("{:.4f}", score); }

@@ -1,14 +1,11 @@
-// Shared by the commands that run models on texts: their options, and the encoder with the required head.
+// Shared by the commands that run models on texts: their options.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/cli.h"
 #include "cli/models.h"
-#include "heed/api/loaded_model.h"
-#include "heed/models/model.h"
 
 namespace heed::cli {
 
@@ -31,11 +28,6 @@ void add_batch_tokens_option(CLI::App& command, std::int64_t& batch_tokens);
 CLI::Option* add_model_options(CLI::App& command, TaskArguments& arguments);
 /// Adds the same with a required --model, and the texts, which the help describes as `texts`.
 void add_task_options(CLI::App& command, TaskArguments& arguments, const char* texts);
-
-/// Loads an encoder whose head is for this task. For another model, throws Error naming the command that fits
-/// it.
-std::unique_ptr<EncoderModel> load_encoder_for(Task task, const LocatedModel& located, DType dtype,
-                                               const Globals& globals);
 
 /// Returns a score in short form, such as 0.9731.
 std::string short_score(double score);

@@ -14,7 +14,7 @@
 #include "cli/processes.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/io/json.h"
 #include "heed/train/recipe.h"
 
@@ -87,7 +87,7 @@ void report(const TrainResult& result, const TrainArguments& arguments, bool as_
   std::fprintf(stderr, "stopped after step %lld; continue with --resume\n",
                static_cast<long long>(result.steps));
   std::fflush(stdout);
-  throw Cancelled();
+  throw Canceled();
 }
 
 void set(Recipe& recipe, const std::string& assignment) {
@@ -138,7 +138,7 @@ void run(const TrainArguments& arguments, const Globals& globals) {
   if (first) {
     report(result, arguments, globals.json);
   } else if (result.stopped) {
-    throw Cancelled();
+    throw Canceled();
   }
 }
 

@@ -33,6 +33,7 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   int descriptor() const { return descriptor_; }
+  bool is_regular() const { return regular_; }
   /// The size of a regular file at the time of opening.
   std::uint64_t bytes() const { return bytes_; }
   /// Returns the whole content. Throws Error if it has more than `limit` bytes.

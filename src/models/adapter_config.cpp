@@ -189,8 +189,16 @@ std::string module_of(const std::string& tensor) {
 std::string owner_of(const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); }
 
 bool is_within_any(const std::string& module, const std::vector<std::string>& names) {
-  return std::any_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return is_within(module, name); });
+  return !outermost_module(module, names).empty();
+}
+
+std::string outermost_module(const std::string& module, const std::vector<std::string>& names) {
+  std::size_t end = std::string::npos;
+  for (const std::string& name : names) {
+    const std::size_t begin = ("." + module + ".").find("." + name + ".");
+    if (begin != std::string::npos) end = std::min(end, begin + name.size());
+  }
+  return end == std::string::npos ? "" : module.substr(0, end);
 }
 
 bool stored_in_first(const TensorRow& row) {
@@ -198,10 +206,6 @@ bool stored_in_first(const TensorRow& row) {
 }
 std::int64_t size_in(const TensorRow& row) { return row.shape[stored_in_first(row) ? 0 : 1]; }
 std::int64_t size_out(const TensorRow& row) { return row.shape[stored_in_first(row) ? 1 : 0]; }
-
-bool is_within(const std::string& module, const std::string& name) {
-  return ("." + module + ".").find("." + name + ".") != std::string::npos;
-}
 
 void refuse_tied(const std::string& where, const std::string& module, const TensorRow& row) {
   throw Error(where + ": expected a module with a weight of its own, got " + module +

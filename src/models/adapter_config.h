@@ -77,9 +77,12 @@ std::int64_t size_out(const TensorRow& row);
 std::string module_of(const std::string& tensor);
 /// The module to which a tensor belongs.
 std::string owner_of(const std::string& tensor);
-/// Whether `module` is `name` or within it, PEFT's rule for modules_to_save.
-bool is_within(const std::string& module, const std::string& name);
+/// Whether `module` is one of `names` or within it: each is a module's name, or any part of it between dots.
 bool is_within_any(const std::string& module, const std::vector<std::string>& names);
+/// The whole name of the outermost of these, which is `module` or around it; empty if it is within none. PEFT
+/// wraps every module whose name ends like one of modules_to_save ("norm" is also input_layernorm), so an
+/// adapter's file has whole names.
+std::string outermost_module(const std::string& module, const std::vector<std::string>& names);
 /// Throws Error for a module whose weight is that of another one.
 [[noreturn]] void refuse_tied(const std::string& where, const std::string& module, const TensorRow& row);
 

@@ -22,7 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Heads that PEFT trains and saves whole for these tasks, whatever its modules_to_save says.
+// Heads that PEFT trains and saves whole for these tasks, whatever its modules_to_save says, and every module
+// whose name ends like theirs, such as DistilBERT's pre_classifier.
 const std::map<std::string, std::vector<std::string>> kHeads = {{"SEQ_CLS", {"classifier", "score"}},
                                                                 {"TOKEN_CLS", {"classifier", "score"}},
                                                                 {"QUESTION_ANS", {"qa_outputs"}}};
@@ -76,22 +77,27 @@ class Choice {
     for (const std::string& name : options_.train) {
       const bool found =
           std::any_of(weights_.rows().begin(), weights_.rows().end(),
-                      [&](const TensorRow& row) { return is_within(owner_of(row.name), name); });
+                      [&](const TensorRow& row) { return is_within_any(owner_of(row.name), {name}); });
       if (!found) throw_no_match(weights_, "lora.train", name);
     }
     const auto heads = kHeads.find(task_type);
     for (const TensorRow& row : weights_.rows()) {
       const std::string first = row.name.substr(0, row.name.find('.')), owner = owner_of(row.name);
-      const bool is_head = heads != kHeads.end() && std::find(heads->second.begin(), heads->second.end(),
-                                                              first) != heads->second.end();
+      const bool is_head = heads != kHeads.end() &&
+                           std::any_of(heads->second.begin(), heads->second.end(),
+                                       [&](const std::string& head) { return first.ends_with(head); });
       if (is_head) add_whole_name(first);
       if (weights_.new_rows().contains(row.name)) add_whole_name(owner);
     }
+    std::vector<std::string> modules;
     for (const TensorRow& row : weights_.rows()) {
-      if (!row.trained || !is_within_any(owner_of(row.name), options_.train)) continue;
+      const std::string module = outermost_module(owner_of(row.name), options_.train);
+      if (!row.trained || module.empty()) continue;
       if (!row.tied.empty()) refuse_tied("lora.train", owner_of(row.name), row);
       whole.push_back(&row);
+      if (std::find(modules.begin(), modules.end(), module) == modules.end()) modules.push_back(module);
     }
+    options_.train = modules;
   }
 
   bool is_whole(const TensorRow& row) const { return is_within_any(owner_of(row.name), options_.train); }
@@ -100,7 +106,7 @@ class Choice {
     options_.targets = {};
     for (const TensorRow& row : weights_.rows()) {
       const bool inner = row.target == AdapterTarget::linear || row.target == AdapterTarget::linear_in_out;
-      if (!inner || row.head || is_whole(row)) continue;
+      if (!inner || is_whole(row)) continue;
       maps.push_back(&row);
       options_.targets.names.push_back(module_of(row.name));
     }

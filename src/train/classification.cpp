@@ -11,7 +11,7 @@
 #include "heed/score/entities.h"
 #include "heed/score/labels.h"
 #include "models/labels.h"
-#include "train/labelled_task.h"
+#include "train/labeled_task.h"
 
 namespace heed {
 namespace {
@@ -22,7 +22,7 @@ LabelProblem problem_of(const Recipe& recipe) {
 }
 
 // The different labels in order: numbers by value, others by their bytes.
-std::vector<std::string> names_of(const LabelledTexts& texts) {
+std::vector<std::string> names_of(const LabeledTexts& texts) {
   const auto number = [](const std::string& label) {
     double value = 0;
     const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), value);
@@ -54,11 +54,11 @@ std::vector<std::string> names_with(const std::filesystem::path& from, std::vect
   return all ? known : names;
 }
 
-SentenceSource texts_of(const ChosenRecords<LabelledTexts>& texts) {
+SentenceSource texts_of(const ChosenRecords<LabeledTexts>& texts) {
   return [&texts, next = std::int64_t{0}, second = false](std::string& text) mutable {
     while (next < texts.size()) {
-      const LabelledText labelled = texts[next];
-      text = second ? labelled.pair : labelled.text;
+      const LabeledText labeled = texts[next];
+      text = second ? labeled.pair : labeled.text;
       next += second;
       second = !second;
       if (!text.empty()) return true;
@@ -79,11 +79,11 @@ float value_of(const std::string& label, const std::string& where) {
 
 ClassificationTask::ClassificationTask(const Recipe& recipe, const TrainOptions& options,
                                        const std::filesystem::path& checkpoint)
-    : LabelledTask(recipe, options), problem_(problem_of(recipe)) {
+    : LabeledTask(recipe, options), problem_(problem_of(recipe)) {
   std::int64_t skipped = 0;
   const auto [all, train, dev, test] = read_parts(recipe.data, [&](const std::filesystem::path& path) {
-    LabelledTexts found =
-        read_labelled(path, recipe.data, recipe.task.problem == "multi-label", options.output);
+    LabeledTexts found =
+        read_labeled(path, recipe.data, recipe.task.problem == "multi-label", options.output);
     skipped += found.skipped;
     return found;
   });
@@ -101,12 +101,12 @@ ClassificationTask::ClassificationTask(const Recipe& recipe, const TrainOptions&
   begin_training(tokenize(train));
 }
 
-LabelledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabelledTexts>& texts) const {
+LabeledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabeledTexts>& texts) const {
   const std::vector<std::string>& names = model_->labels();
   Examples examples(options_.output);
   const Truncation truncation{.max_length = longest()};
   for (std::int64_t i = 0; i < texts.size(); ++i) {
-    const LabelledText text = texts[i];
+    const LabeledText text = texts[i];
     const std::optional<std::string_view> pair =
         text.pair.empty() ? std::nullopt : std::optional<std::string_view>(text.pair);
     const Encoding encoding = tokenizer_->encode_truncated(text.text, pair, truncation);
@@ -154,7 +154,7 @@ Evaluation ClassificationTask::evaluate(const Examples& examples) const {
   std::vector<std::size_t> predicted, right;                    // single labels
   std::vector<double> values, wanted;                           // regression
   std::int64_t hits = 0, positives = 0, truths = 0, exact = 0;  // several labels
-  for_each_batch(examples, [&](const LabelledBatch& batch) {
+  for_each_batch(examples, [&](const LabeledBatch& batch) {
     Context context;
     const Tensor hidden = model_->encode(batch.inputs, context);
     const Tensor logits = model_->predict(hidden, batch.inputs.mask, context);

@@ -1,8 +1,8 @@
-// GradientBuckets: the gradients of all processes are added up in buckets, which set off while backward()
-// still computes those of earlier layers. Where only lookups will still add to a table, it sets off before
-// them, and finish() exchanges the few rows that they add. With a sharded optimizer (Rajbhandari et al. 2020,
-// "ZeRO", stage 1), each process receives the sum of its part of every bucket only, updates these parameters,
-// and sends them to the others.
+// GradientBuckets: the gradients of all processes are added up in buckets, whose all-reduce starts while
+// backward() still computes those of earlier layers. Where only lookups will still add to a table, it starts
+// before them, and finish() exchanges the few rows that they add. With a sharded optimizer (Rajbhandari et
+// al. 2020, "ZeRO", stage 1), each process receives the sum of its part of every bucket only, updates these
+// parameters, and sends them to the others.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,8 @@ class GradientBuckets {
   /// The elements of each parameter that this process updates.
   const std::vector<ElementRange>& own() const { return own_; }
 
-  /// loss.backward(). In a step's `last` one, buckets set off as soon as their gradients are complete.
+  /// loss.backward(). In a step's `last` one, the all-reduce of a bucket starts as soon as its gradients are
+  /// complete.
   void backward(const Tensor& loss, bool last);
   /// Makes every gradient the sum over all processes: in parameters that have one on any process, and, of a
   /// sharded optimizer, in own() only. Until the next backward(), gradients share the buckets' memory.
@@ -56,7 +57,7 @@ class GradientBuckets {
   void set_off(Bucket& bucket);
   /// Sets the order of setting off to the one in which process 0 completed the buckets.
   void agree_on_order();
-  /// Adds what lookups have added to gradients after these had set off, on all processes.
+  /// Adds what lookups have added to gradients after the all-reduce of these had started, on all processes.
   void add_late_rows();
   Tensor sum_of(std::size_t parameter) const;
   /// Exchanges the numbers of own() of all parameters, from own(parameter) on, and hands those of the whole
@@ -80,7 +81,7 @@ class GradientBuckets {
   std::vector<ElementRange> own_;       // of each parameter
   std::vector<bool> complete_;          // of each parameter, in this step
   std::vector<char> present_;           // of each parameter: whether this process has a gradient
-  std::size_t next_ = 0;                // in order_: bucket to set off
+  std::size_t next_ = 0;                // in order_: bucket whose all-reduce starts next
   std::unordered_map<const TensorImpl*, std::size_t> index_;
 };
 

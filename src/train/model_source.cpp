@@ -112,6 +112,8 @@ Config new_model_config(const Recipe& recipe, const Tokenizer& tokenizer, const 
   json.field("pad_token_id", tokenizer.pad_id());
   json.field("bos_token_id", tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.cls_id());
   json.field("eos_token_id", tokenizer.eos_id() ? tokenizer.eos_id() : tokenizer.sep_id());
+  if (tokenizer.cls_id()) json.field("cls_token_id", tokenizer.cls_id());
+  if (tokenizer.sep_id()) json.field("sep_token_id", tokenizer.sep_id());
   if (family == "marian") add_marian_sizes(json, recipe.model);
   json.end_object();
   Config config = Config::parse(json.text(), "recipe: [model]").with(members);
@@ -147,7 +149,7 @@ std::unique_ptr<EncoderDecoderModel> encoder_decoder_for(const Recipe& recipe, c
     model = load_model(from);
   }
   auto* encoder_decoder = dynamic_cast<EncoderDecoderModel*>(model.get());
-  if (encoder_decoder == nullptr || encoder_decoder->takes_features()) {
+  if (encoder_decoder == nullptr || encoder_decoder->input().kind != InputKind::tokens) {
     const bool decoder = dynamic_cast<DecoderModel*>(model.get()) != nullptr;
     throw Error(fmt::format("{}: expected an encoder-decoder of texts for the task {}, got {}{}",
                             from.empty() ? "recipe: [model]" : from.string(), recipe.task.kind,

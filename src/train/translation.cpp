@@ -250,12 +250,11 @@ BatcherOptions TranslationTask::batcher_options(bool shuffle) const {
 }
 
 void TranslationTask::seek(const BatchPosition& position) {
-  Batcher batcher(train_, batcher_options(true));
-  batcher.seek(position);
+  const auto batcher = std::make_shared<Batcher>(train_, batcher_options(true));
+  batcher->seek(position);
   position_ = position;
   reader_.reset();
-  reader_ = std::make_unique<BackgroundReader<Batch>>(
-      [batcher = std::move(batcher)]() mutable { return batcher.next(); });
+  reader_ = std::make_unique<BackgroundReader<Batch>>([batcher] { return batcher->next(); });
 }
 
 SummedLoss TranslationTask::next_loss(Context& context) {

@@ -3,10 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "heed/autograd.h"
@@ -17,6 +15,8 @@
 #include "heed/ops/shape.h"
 #include "heed/tasks/embed.h"
 #include "heed/text/tokenizer.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -27,16 +27,6 @@ using testing::EndsWith;
 using testing::HasSubstr;
 
 std::string fixture(const std::string& name) { return HEED_FIXTURES "/" + name; }
-
-template <class Statement>
-std::string error_of(const Statement& statement) {
-  try {
-    statement();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::vector<float> numbers(const Tensor& tensor) { return tensor.contiguous().to_vector<float>(); }
 
@@ -77,7 +67,7 @@ TEST(LoadedModel, StreamsAndStops) {
   EXPECT_EQ(parts, 2u);
   EXPECT_LT(ended.size(), text.size());
   const std::atomic<bool> stop{true};
-  EXPECT_THROW(model.generate("KING RICHARD", {.stop = &stop}), Cancelled);
+  EXPECT_THROW(model.generate("KING RICHARD", {.stop = &stop}), Canceled);
 }
 
 TEST(LoadedModel, CopiesShareTheModelAndHaveTheirOwnSettings) {
@@ -147,11 +137,10 @@ TEST(LoadedModel, ShowsTheAttentionOfChosenHeads) {
   EXPECT_EQ(numbers(slice(weights, 0, 1, 2)), numbers(slice(whole.layers[1].weights, 0, 5, 6)));
 
   choice.layers = {7};
-  EXPECT_THAT(error_of([&] { model.attention("I like tea.", choice); }), HasSubstr("layer 7 not found"));
-  EXPECT_THAT(error_of([&] { model.attention("I like tea.", {.kind = "crss"}); }),
-              HasSubstr("expected the kind cross or encoder or decoder, got crss"));
-  EXPECT_THAT(error_of([&] { load("reviews").attention("Good.", {.target = "Bon."}); }),
-              HasSubstr("cannot translate"));
+  EXPECT_ERROR(model.attention("I like tea.", choice), "layer 7 not found");
+  EXPECT_ERROR(model.attention("I like tea.", {.kind = "crss"}),
+               "expected the kind cross or encoder or decoder, got crss");
+  EXPECT_ERROR(load("reviews").attention("Good.", {.target = "Bon."}), "cannot translate");
 }
 
 TEST(LoadedModel, TapsReadAndReplaceValuesOfAText) {
@@ -162,22 +151,19 @@ TEST(LoadedModel, TapsReadAndReplaceValuesOfAText) {
   misspelled.listen("encoder.layer.0.self_attn.heads", replace_by_zeros());
   EXPECT_NE(numbers(model.forward(text, none).at("logits")),
             numbers(model.forward(text, ablation).at("logits")));
-  EXPECT_THAT(error_of([&] { model.forward(text, misspelled); }),
-              HasSubstr("no value of the model matches encoder.layer.0"));
+  EXPECT_ERROR(model.forward(text, misspelled), "no value of the model matches encoder.layer.0");
 }
 
 TEST(LoadedModel, SaysWhatAModelCanDo) {
   const LoadedModel model = load("en-fr");
-  EXPECT_THAT(error_of([&] { model.generate("Once"); }),
-              EndsWith("en-fr: a marian encoder-decoder cannot continue text "
-                       "(it can translate, embed texts, show attention)"));
-  EXPECT_THAT(error_of([&] { model.encoder(); }),
-              EndsWith("expected an encoder, got a marian encoder-decoder"));
+  EXPECT_ERROR(model.generate("Once"), EndsWith("en-fr: a marian encoder-decoder cannot continue text "
+                                                "(it can translate, embed texts, show attention)"));
+  EXPECT_ERROR(model.encoder(), EndsWith("expected an encoder, got a marian encoder-decoder"));
   const LoadedModel image = load(fixture("vit-model"));
   EXPECT_TRUE(image.tasks().empty());
-  EXPECT_THAT(error_of([&] { image.embed({"text"}); }), HasSubstr("(it takes tensors: see Model::forward)"));
-  EXPECT_THAT(error_of([] { load("en-fx"); }), HasSubstr("did you mean en-fr?"));
-  EXPECT_THAT(error_of([] { load("en-fr", {.adapters = {{"en-fr"}}}); }), HasSubstr("expected an adapter"));
+  EXPECT_ERROR(image.embed({"text"}), "(it takes tensors: see Model::forward)");
+  EXPECT_ERROR(load("en-fx"), "did you mean en-fr?");
+  EXPECT_ERROR(load("en-fr", {.adapters = {{"en-fr"}}}), "expected an adapter");
 }
 
 TEST(LoadedModel, TakesAdapters) {
@@ -195,16 +181,14 @@ TEST(LoadedModel, TakesAdapters) {
 
 TEST(LoadedModel, ChoosesLanguages) {
   namespace fs = std::filesystem;
-  const fs::path folder = fs::temp_directory_path() / ("heed_api_test_" + std::to_string(::getpid()));
-  fs::create_directories(folder);
+  const TemporaryFolder folder;
   for (const char* name : {"config.json", "model.safetensors", "generation_config.json"})
-    fs::copy_file(fixture("m2m100/") + name, folder / name, fs::copy_options::overwrite_existing);
-  fs::copy_file(fixture("tokenizers/languages/nllb.json"), folder / "tokenizer.json",
-                fs::copy_options::overwrite_existing);
-  std::ofstream(folder / "tokenizer_config.json") << R"({"tokenizer_class": "NllbTokenizer"})";
-  LoadedModel model = load(folder.string());
+    fs::copy_file(fixture("m2m100/") + name, folder / name);
+  fs::copy_file(fixture("tokenizers/languages/nllb.json"), folder / "tokenizer.json");
+  spill(folder / "tokenizer_config.json", R"({"tokenizer_class": "NllbTokenizer"})");
+  LoadedModel model = load(folder.path().string());
   const LoadedModel before = model;
-  EXPECT_THAT(error_of([&] { model.set_languages("eng", {}); }), HasSubstr("language"));
+  EXPECT_ERROR(model.set_languages("eng", {}), "language");
   model.set_languages("eng_Latn", "deu_Latn");
   model.set_languages("fra_Latn", {});
   const Languages& languages = *model.tokenizer().languages();
@@ -213,7 +197,6 @@ TEST(LoadedModel, ChoosesLanguages) {
   EXPECT_EQ(model.generation().forced_bos_token_id, languages.target->id);
   EXPECT_NE(before.generation().forced_bos_token_id, languages.target->id);
   EXPECT_NE(before.tokenizer().languages()->source.name, "fra_Latn");
-  fs::remove_all(folder);
 }
 
 TEST(LoadedModel, ThreadsShareOneModel) {

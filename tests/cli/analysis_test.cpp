@@ -15,10 +15,10 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-std::string analysed_gpt2() { return std::string(HEED_FIXTURES) + "/decoders/gpt2"; }
+std::string analyzed_gpt2() { return std::string(HEED_FIXTURES) + "/decoders/gpt2"; }
 
 Words tap_words(const std::string& output, const Words& more) {
-  Words words{"forward",  "--model", analysed_gpt2(), "--input", analysed_gpt2() + "/inputs.safetensors",
+  Words words{"forward",  "--model", analyzed_gpt2(), "--input", analyzed_gpt2() + "/inputs.safetensors",
               "--output", output};
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -100,9 +100,8 @@ TEST(TapOptions, ReplaceValuesByThoseOfAFile) {
   EXPECT_THAT(
       shape.err,
       HasSubstr("decoder.layers.1.in: expected a replacement of the shape [2, 16, 48], got [2, 1, 48]"));
-  const Result name = run(tap_words(same, {"--replace", file_with("decoder.layers.7.in", {2, 1, 48})}));
-  EXPECT_EQ(name.status, 1);
-  EXPECT_THAT(name.err, HasSubstr("no value of the model matches decoder.layers.7.in"));
+  expect_error(1, tap_words(same, {"--replace", file_with("decoder.layers.7.in", {2, 1, 48})}),
+               "no value of the model matches decoder.layers.7.in");
 }
 
 TEST(TapOptions, RefuseWhatDoesNotExist) {
@@ -113,9 +112,8 @@ TEST(TapOptions, RefuseWhatDoesNotExist) {
   EXPECT_THAT(nothing.err, HasSubstr("no value of the model matches decoder.layers.9.out"));
   EXPECT_THAT(nothing.err, HasSubstr("decoder.layers.N.self_attn.heads"));
   EXPECT_FALSE(std::filesystem::exists(out));
-  const Result head = run(tap_words(out, {"--taps", "decoder.layers.0.self_attn.weights[heads=4]"}));
-  EXPECT_EQ(head.status, 1);
-  EXPECT_THAT(head.err, HasSubstr("expected heads below 4"));
+  expect_error(1, tap_words(out, {"--taps", "decoder.layers.0.self_attn.weights[heads=4]"}),
+               "expected heads below 4");
   for (const char* bad : {"x[heads]", "x[rows=1]", "x[heads=2:]", "x[keys=3:1]", "[heads=1]", "x[heads=1"}) {
     const Result result = run(tap_words(out, {"--taps", bad}));
     EXPECT_EQ(result.status, 2) << bad;
@@ -130,15 +128,47 @@ Words with_tiny(Words words, const Words& more) {
   return words;
 }
 
+// Every weight is NaN: the results are nonsense, and each command says so once.
+TEST(Analysis, TellsThatOutputsAreNotFinite) {
+  const Folder folder;
+  std::filesystem::copy(tiny_model(), folder.path());  // files alone
+  std::string bytes = slurp(folder / "model.safetensors");
+  std::uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const float nan = std::nanf("");
+  for (std::size_t at = 8 + header; at + sizeof nan <= bytes.size(); at += sizeof nan)
+    std::memcpy(&bytes[at], &nan, sizeof nan);
+  spill(folder / "model.safetensors", bytes);
+  for (const Words& words : std::vector<Words>{{"lens", "a b c", "--target", "c b a"},
+                                               {"heads", "a b c", "--target", "c b a"},
+                                               {"attend", "a b c", "--target", "c b a"},
+                                               {"forward", "--text", "a b c", "--target", "c b a"}}) {
+    const auto warning = [&](const std::string& model, bool quiet) {
+      Words all = words;
+      all.insert(all.end(), {"--model", model});
+      if (quiet) all.emplace_back("--quiet");
+      const Result result = run(all);
+      EXPECT_EQ(result.status, 0) << words[0] << result.err;
+      return result.err;
+    };
+    const std::string text = "heed: warning: outputs are not finite: weight ";
+    const std::string err = warning(folder.path().string(), false);
+    EXPECT_THAT(err, HasSubstr(text)) << words[0];
+    EXPECT_THAT(err, HasSubstr("] is NaN (heed doctor tells more)\n")) << words[0];
+    EXPECT_EQ(err.find(text), err.rfind(text)) << words[0];
+    EXPECT_EQ(warning(folder.path().string(), true), "") << words[0];
+    EXPECT_THAT(warning(tiny_model(), false), Not(HasSubstr("not finite"))) << words[0];
+  }
+}
+
 TEST(Lens, ShowsEveryLayerAndPosition) {
   const Words lens = with_tiny({"lens", "a b c"}, {"--target", "c b a"});
-  const Result json = run([&] {
-    Words words = lens;
-    words.insert(words.end(), {"--top-k", "2", "--json"});
-    return words;
-  }());
-  ASSERT_EQ(json.status, 0) << json.err;
-  const Json value = json_lines(json.out).front();
+  const Json value = json_lines(output_of([&] {
+                       Words words = lens;
+                       words.insert(words.end(), {"--top-k", "2", "--json"});
+                       return words;
+                     }()))
+                         .front();
   ASSERT_GT(value["layers"].size(), 1u);
   EXPECT_EQ(value["layers"][0]["name"], "embed");
   for (const Json& layer : value["layers"]) {
@@ -161,9 +191,9 @@ TEST(Lens, ShowsEveryLayerAndPosition) {
   EXPECT_THAT(table.out, HasSubstr("Logit lens"));
   EXPECT_THAT(table.out, Not(HasSubstr("shade")));  // which it has on a terminal alone
   EXPECT_THAT(table.out, Not(HasSubstr("▁")));
-  const Result coloured = run_on_terminal(lens);
-  EXPECT_THAT(coloured.out, HasSubstr("shade: probability"));
-  EXPECT_THAT(coloured.out, HasSubstr(";48;2;"));
+  const Result colored = run_on_terminal(lens);
+  EXPECT_THAT(colored.out, HasSubstr("shade: probability"));
+  EXPECT_THAT(colored.out, HasSubstr(";48;2;"));
 }
 
 TEST(Lens, RefusesWhatDoesNotFit) {
@@ -192,9 +222,7 @@ TEST(Lens, RefusesWhatDoesNotFit) {
 }
 
 TEST(Heads, MeasuresEveryHead) {
-  const Result result = run(with_tiny({"heads", "a b c d"}, {"--ablate", "--json"}));
-  ASSERT_EQ(result.status, 0) << result.err;
-  const Json heads = json_lines(result.out).front();
+  const Json heads = json_lines(output_of(with_tiny({"heads", "a b c d"}, {"--ablate", "--json"}))).front();
   ASSERT_FALSE(heads.empty());
   for (const Json& head : heads) {
     EXPECT_TRUE(std::isfinite(head["importance"].get<double>()));
@@ -203,18 +231,14 @@ TEST(Heads, MeasuresEveryHead) {
       EXPECT_LE(head[share].get<double>(), 1 + 1e-6) << share;
     }
   }
-  const Result encoder = run(with_tiny({"heads", "a b c d"}, {"--kind", "encoder"}));
-  EXPECT_EQ(encoder.status, 0) << encoder.err;
-  EXPECT_THAT(encoder.out, HasSubstr("entropy"));
+  EXPECT_THAT(output_of(with_tiny({"heads", "a b c d"}, {"--kind", "encoder"})), HasSubstr("entropy"));
 }
 
 TEST(Heads, OfCrossAttentionHaveWhatItsKeysAllow) {
   const Words words = with_tiny({"heads", "a b c d"}, {"--kind", "cross"});
   Words json = words;
   json.insert(json.end(), {"--json", "--ablate"});
-  const Result result = run(json);
-  ASSERT_EQ(result.status, 0) << result.err;
-  const Json heads = json_lines(result.out).front();
+  const Json heads = json_lines(output_of(json)).front();
   for (const Json& head : heads) {
     EXPECT_GT(head["entropy"].get<double>(), 0);
     EXPECT_GT(head["size"].get<double>(), 0);
@@ -231,10 +255,10 @@ TEST(Heads, OfCrossAttentionHaveWhatItsKeysAllow) {
 }
 
 TEST(Heads, AblationNeedsPredictions) {
-  const Result result = run(
-      {"heads", "the cat sat", "--ablate", "--model", std::string(HEED_FIXTURES) + "/encoders/roberta-mlm"});
-  EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, HasSubstr("importance: expected a model that predicts the next token"));
+  expect_error(
+      1,
+      {"heads", "the cat sat", "--ablate", "--model", std::string(HEED_FIXTURES) + "/encoders/roberta-mlm"},
+      "importance: expected a model that predicts the next token");
 }
 
 TEST(Patch, FindsWhereTextsDiffer) {
@@ -251,9 +275,8 @@ TEST(Patch, FindsWhereTextsDiffer) {
                                                                                    {"decoder", "residual"},
                                                                                    {"cross", "attention"},
                                                                                    {"cross", "heads"}}) {
-    const Result result = run(with_tiny(patch, {"--kind", kind, "--site", site, "--json"}));
-    ASSERT_EQ(result.status, 0) << result.err;
-    const Json value = json_lines(result.out).front();
+    const Json value =
+        json_lines(output_of(with_tiny(patch, {"--kind", kind, "--site", site, "--json"}))).front();
     EXPECT_EQ(value["site"], site);
     EXPECT_EQ(value["kind"], kind);
     EXPECT_EQ(value["effects"].size(), value["patched"].size());

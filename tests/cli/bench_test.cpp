@@ -14,9 +14,7 @@ using testing::HasSubstr;
 Json bench(Words words) {
   words.insert(words.begin(), "bench");
   words.insert(words.end(), {"--json", "--seconds", "0.05"});
-  const Result result = run(words);
-  EXPECT_EQ(result.status, 0) << result.err;
-  return Json::parse(result.out);
+  return Json::parse(output_of(words));
 }
 
 // Does not check that a limit is a limit: a busy machine disturbs it and the work at different times.
@@ -37,11 +35,9 @@ void expect_sane(const Json& report) {
 
 TEST(Bench, LengthsGivesCostsSlopesAndCharts) {
   const Folder folder;
-  const Result result =
-      run({"bench", "lengths", "--from", "64", "--to", "512", "--formula-to", "256", "--head-dim", "8",
-           "--window", "16", "--repeats", "1", "--json", "--output", folder / "costs"});
-  ASSERT_EQ(result.status, 0) << result.err;
-  const std::vector<Json> kinds = json_lines(result.out);
+  const std::vector<Json> kinds = json_lines(
+      output_of({"bench", "lengths", "--from", "64", "--to", "512", "--formula-to", "256", "--head-dim", "8",
+                 "--window", "16", "--repeats", "1", "--json", "--output", folder / "costs"}));
   ASSERT_EQ(kinds.size(), 6u);
   for (const Json& kind : kinds) {
     const bool formula = kind.at("kind") == "formula";
@@ -125,10 +121,9 @@ TEST(Bench, RunsWholeModels) {
 }
 
 TEST(Bench, TellsPeopleTheSame) {
-  const Result result = run({"bench", "gemm", "--m", "16", "--n", "16", "--k", "16", "--repeats", "3"});
-  EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.out, testing::AllOf(HasSubstr("gemm  m 16  n 16  k 16  dtype f32"),
-                                         HasSubstr("in 3 repeats"), HasSubstr("Gflop/s")));
+  EXPECT_THAT(output_of({"bench", "gemm", "--m", "16", "--n", "16", "--k", "16", "--repeats", "3"}),
+              testing::AllOf(HasSubstr("gemm  m 16  n 16  k 16  dtype f32"), HasSubstr("in 3 repeats"),
+                             HasSubstr("Gflop/s")));
 }
 
 TEST(Bench, RefusesWrongUse) {

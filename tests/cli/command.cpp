@@ -2,6 +2,7 @@
 #include "command.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <signal.h>
@@ -10,7 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <stdexcept>
@@ -63,6 +63,25 @@ Result run(const Words& words, const std::string& input, const std::string& out_
   if (out_file.empty()) result.out = slurp(out);
   result.err = slurp(folder / "err");
   return result;
+}
+
+std::string output_of(const Words& words, const std::string& input) {
+  const Result result = run(words, input);
+  EXPECT_EQ(result.status, 0) << result.err;
+  return result.out;
+}
+
+void expect_error(int status, const Words& words, const std::string& told, const std::string& input) {
+  std::string command = "heed";
+  for (const std::string& word : words) command += " " + word;
+  SCOPED_TRACE(command);
+  const Result result = run(words, input);
+  EXPECT_EQ(result.status, status);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, testing::StartsWith("heed: error: "));
+  EXPECT_EQ(result.err.find('\n') + 1, result.err.size()) << result.err;
+  EXPECT_THAT(result.err, testing::ContainsRegex("^heed: error: .+: .+"));
+  EXPECT_THAT(result.err, testing::HasSubstr(told));
 }
 
 Result run_on_terminal(const Words& words) {
@@ -162,34 +181,6 @@ std::string joined(const Json& ids) {
     text += id.dump();
   }
   return text;
-}
-
-std::string slurp(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-}
-
-void spill(const std::filesystem::path& file, const std::string& content) {
-  std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
-}
-
-Words listing(const std::filesystem::path& folder) {
-  Words names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    names.push_back(entry.path().filename());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-Folder::Folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "heed_cli_XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-  path_ = name;
-}
-
-Folder::~Folder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 Words tiny_training() {

@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "reference/json.h"
+#include "reference/temporary_folder.h"
+
 namespace heed::cli_test {
 
 using Json = nlohmann::json;
@@ -24,7 +27,14 @@ struct Result {
 /// stdout goes to `out_file` if given.
 Result run(const Words& words, const std::string& input = "", const std::string& out_file = "");
 
-/// The same with a terminal as stdin, stdout and stderr. Returns all that it shows in `out`, where each line
+/// Returns the stdout of a run that must succeed.
+std::string output_of(const Words& words, const std::string& input = "");
+
+/// Expects that the run fails with this status, nothing on stdout, and an error of one line that contains
+/// `told`.
+void expect_error(int status, const Words& words, const std::string& told, const std::string& input = "");
+
+/// Runs it with a terminal as stdin, stdout and stderr. Returns all that it shows in `out`, where each line
 /// ends with a carriage return and a line feed.
 Result run_on_terminal(const Words& words);
 
@@ -62,22 +72,9 @@ std::vector<Json> json_lines(const std::string& text);
 /// Formats ids for the command line: "5,6,0".
 std::string joined(const Json& ids);
 
-std::string slurp(const std::filesystem::path& file);
-void spill(const std::filesystem::path& file, const std::string& content);
-Words listing(const std::filesystem::path& folder);
-
-/// A temporary folder for one test.
-class Folder {
- public:
-  Folder();
-  ~Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
+/// A temporary folder whose files are words of a command.
+struct Folder : TemporaryFolder {
+  std::string operator/(const std::string& name) const { return (path() / name).string(); }
 };
 
 /// Returns the reverse recipe reduced to a second of work; `--set` and `--output` may follow.

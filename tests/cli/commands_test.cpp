@@ -62,7 +62,7 @@ TEST(Attend, DrawsInTheTerminalAndInFiles) {
   const Result terminal = attend({"--target", "c b a"});
   EXPECT_THAT(terminal.out,
               AllOf(StartsWith("a b c → c b a\n"), HasSubstr("cross-attention, layer 1, mean of heads")));
-  EXPECT_EQ(terminal.out.find('\033'), std::string::npos);  // no colour in a file
+  EXPECT_EQ(terminal.out.find('\033'), std::string::npos);  // no color in a file
   const Folder folder;
   for (const char* name : {"map.svg", "map.html", "map.json", "map.npy", "map.png"}) {
     ASSERT_EQ(attend({"--output", folder / name, "--target", "c b"}).status, 0);
@@ -72,7 +72,7 @@ TEST(Attend, DrawsInTheTerminalAndInFiles) {
   EXPECT_THAT(slurp(folder / "map.html"), AllOf(HasSubstr("<html"), HasSubstr("</html>")));
   EXPECT_THAT(slurp(folder / "map.png"), StartsWith("\x89PNG"));
   EXPECT_THAT(slurp(folder / "map.npy"), StartsWith("\x93NUMPY"));
-  expect_rows_sum_to_one(Json::parse(slurp(folder / "map.json")));
+  expect_rows_sum_to_one(read_json(folder / "map.json"));
 }
 
 TEST(Attend, ShowsOtherMeasuresThanWeights) {
@@ -128,19 +128,17 @@ TEST(Attend, PagesHoldEveryKind) {
 
 TEST(Attend, ShowsBytesAsCharactersToReaders) {
   const Words words{"attend", "--model", std::string(HEED_FIXTURES) + "/encoders/roberta-mlm", "a é"};
-  const Result terminal = run(words);
-  EXPECT_EQ(terminal.status, 0) << terminal.err;
-  EXPECT_EQ(terminal.out.find("Ġ"), std::string::npos);
-  EXPECT_EQ(terminal.out.find("Ã"), std::string::npos);
+  const std::string terminal = output_of(words);
+  EXPECT_EQ(terminal.find("Ġ"), std::string::npos);
+  EXPECT_EQ(terminal.find("Ã"), std::string::npos);
   Words json = words;
   json.emplace_back("--json");
   EXPECT_THAT(run(json).out, HasSubstr("Ġ")) << "programs get the vocabulary's tokens";
 }
 
 TEST(Attend, ImagesNeedTensors) {
-  const Result wrong = run({"attend", "--model", std::string(HEED_FIXTURES) + "/vit-model", "a text"});
-  EXPECT_EQ(wrong.status, 2);
-  EXPECT_THAT(wrong.err, HasSubstr("--input: missing (vit takes tensors, not text)"));
+  expect_error(2, {"attend", "--model", std::string(HEED_FIXTURES) + "/vit-model", "a text"},
+               "--input: missing (vit takes tensors, not text)");
 }
 
 // An error of the one input is the command's: there are no lines to name, and no line of output to keep.
@@ -176,9 +174,7 @@ TEST(Attend, SaysHowFarAblationIs) {
 }
 
 TEST(Attend, ReadsLinesWithoutATextAndNumbersTheirFiles) {
-  const Result result = run({"attend", "--model", tiny_model(), "--json"}, "a b c\nd e\n");
-  ASSERT_EQ(result.status, 0) << result.err;
-  const auto pictures = json_lines(result.out);
+  const auto pictures = json_lines(output_of({"attend", "--model", tiny_model(), "--json"}, "a b c\nd e\n"));
   ASSERT_EQ(pictures.size(), 2u);
   EXPECT_EQ(pictures[0], Json::parse(attend({"--json"}).out));
   const Folder folder;
@@ -240,9 +236,7 @@ TEST(Evaluate, ScoresByLengthOfTheSource) {
                       "5"};
   Words json = command;
   json.insert(json.end(), {"--json", "--output", folder / "lengths.svg"});
-  const Result result = run(json);
-  ASSERT_EQ(result.status, 0) << result.err;
-  const std::vector<std::string> objects = lines(result.out);
+  const std::vector<std::string> objects = lines(output_of(json));
   ASSERT_EQ(objects.size(), 2u);
   const Json groups = Json::parse(objects[0]).at("by_length");
   ASSERT_EQ(groups.size(), 2u);
@@ -357,9 +351,7 @@ TEST(Info, FindsModelsByName) {
 }
 
 TEST(Tokenize, GoesThereAndBack) {
-  const Result result = run({"tokenize", "--model", tiny_model()}, "a b c\r\n\nd\n");
-  ASSERT_EQ(result.status, 0) << result.err;
-  const auto encodings = json_lines(result.out);
+  const auto encodings = json_lines(output_of({"tokenize", "--model", tiny_model()}, "a b c\r\n\nd\n"));
   ASSERT_EQ(encodings.size(), 3u);
   EXPECT_EQ(encodings[0].at("tokens").size(), 4u);
   EXPECT_EQ(encodings[0].at("offsets"), Json::parse("[[0,1],[1,3],[3,5],[0,0]]"));

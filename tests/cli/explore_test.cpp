@@ -76,9 +76,7 @@ TEST(ExploreCommand, RefusesWrongCommandLines) {
   EXPECT_EQ(run({"explore", model, model, model}).status, 2);
   EXPECT_EQ(run({"explore", model, "--port", "65536"}).status, 2);
   EXPECT_EQ(run({"explore", "no-such-model"}).status, 1);
-  const Result features = run({"explore", HEED_FIXTURES "/vit-model"});
-  EXPECT_EQ(features.status, 1);
-  EXPECT_THAT(features.err, HasSubstr("expected a model that reads text"));
+  expect_error(1, {"explore", HEED_FIXTURES "/vit-model"}, "expected a model that reads text");
 }
 
 }  // namespace

@@ -92,8 +92,8 @@ TEST(Forward, WritesOnlyWhatIsAskedFor) {
 TEST(Forward, TellsSettingsThatNothingFollows) {
   const Folder folder;
   std::filesystem::copy(marian(), folder / "model");
-  Json config = Json::parse(slurp(folder / "model/config.json"));
-  config["colour"] = 3;
+  Json config = read_json(folder / "model/config.json");
+  config["color"] = 3;
   spill(folder / "model/config.json", config.dump());
   const Words words{"forward",
                     "--model",
@@ -104,7 +104,7 @@ TEST(Forward, TellsSettingsThatNothingFollows) {
                     folder / "out.safetensors"};
   const Result result = run(words);
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_NE(result.err.find("model/config.json: colour is not supported and ignored\n"), std::string::npos)
+  EXPECT_NE(result.err.find("model/config.json: color is not supported and ignored\n"), std::string::npos)
       << result.err;
   Words quiet = words;
   quiet.push_back("--quiet");
@@ -178,10 +178,8 @@ TEST(Forward, TakesTextsAndNamesTheirPositions) {
   EXPECT_EQ(integers(out, "attention_mask"), mask);
   EXPECT_EQ(integers(out, "token_type_ids")[0].back(), 1);
   // forward reads what tokenize writes.
-  const Result tokenized =
-      run({"tokenize", "--model", model, "--output", in, "--pair", "it is", texts[0], texts[1]});
-  ASSERT_EQ(tokenized.status, 0) << tokenized.err;
-  EXPECT_EQ(tokenized.out, "");
+  EXPECT_EQ(output_of({"tokenize", "--model", model, "--output", in, "--pair", "it is", texts[0], texts[1]}),
+            "");
   for (const char* name : {"input_ids", "attention_mask", "token_type_ids"})
     EXPECT_EQ(integers(in, name), integers(out, name));
   ASSERT_EQ(run({"forward", "--model", model, "--input", in, "--output", again, "--hidden-states"}).status,

@@ -21,7 +21,7 @@ Words generate(const Words& options) {
 
 /// Returns a run of the fixture, and the options that request it.
 Json fixture_run(const std::string& name) {
-  const Json runs = Json::parse(slurp(gpt2() + "/generation.json")).at("runs");
+  const Json runs = read_json(gpt2() + "/generation.json").at("runs");
   for (const Json& run : runs) {
     if (run.at("name") == name) return run;
   }
@@ -108,9 +108,7 @@ TEST(Generate, DrawsTheSameFromTheSameSeed) {
   const auto with = [&](const char* seed) {
     Words words = generate(options);
     words.insert(words.end(), {"--seed", seed});
-    const Result result = run(words);
-    EXPECT_EQ(result.status, 0) << result.err;
-    return result.out;
+    return output_of(words);
   };
   const Json drawn = json_lines(with("1")).at(0);
   ASSERT_EQ(drawn.at("sequences").size(), 3u);
@@ -181,10 +179,8 @@ TEST(Generate, RefusesWhatDoesNotFit) {
   refuses({"--prompt-ids", "5", "--exponential-decay-length-penalty", "7"}, 2, "START,FACTOR");
   refuses({"--prompt-ids", "5", "--stop", ""}, 2, "--stop");
   refuses({"--prompt-ids", "5,6", "--max-length", "2"}, 1, "room for a new token");
-  const Result translator = run({"generate", "--model", marian(), "--prompt-ids", "5", "--json"});
-  EXPECT_EQ(translator.status, 1);
-  EXPECT_THAT(translator.err,
-              HasSubstr(": a marian encoder-decoder cannot continue text (use heed translate)"));
+  expect_error(1, {"generate", "--model", marian(), "--prompt-ids", "5", "--json"},
+               ": a marian encoder-decoder cannot continue text (use heed translate)");
 }
 
 }  // namespace

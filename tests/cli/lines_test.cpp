@@ -22,7 +22,7 @@ struct Decoder {
     std::filesystem::copy(std::string(HEED_FIXTURES) + "/decoders/" + name, folder.path(),
                           std::filesystem::copy_options::recursive);
     spill(path + "/generation_config.json", "{}");
-    const Json cases = Json::parse(slurp(std::string(HEED_FIXTURES) + "/tokenizers/whole.json")).at("cases");
+    const Json cases = read_json(std::string(HEED_FIXTURES) + "/tokenizers/whole.json").at("cases");
     for (const Json& one : cases) {
       if (one.at("name") == tokenizer) spill(path + "/tokenizer.json", one.at("tokenizer").dump());
     }
@@ -30,10 +30,8 @@ struct Decoder {
 };
 
 std::string decoded(const std::string& model, const std::string& ids) {
-  const Result result =
-      run({"tokenize", "--model", model, "--decode", ids, "--skip-special-tokens", "--json"});
-  EXPECT_EQ(result.status, 0) << result.err;
-  return Json::parse(result.out);
+  return Json::parse(
+      output_of({"tokenize", "--model", model, "--decode", ids, "--skip-special-tokens", "--json"}));
 }
 
 TEST(FullText, JoinsThePromptAndItsContinuationAsTheTokenizerDoes) {
@@ -44,9 +42,7 @@ TEST(FullText, JoinsThePromptAndItsContinuationAsTheTokenizerDoes) {
       const Words words{"generate", "--model", model.path, "--max-new-tokens", "9", "--full-text", prompt};
       Words as_json = words;
       as_json.push_back("--json");
-      const Result result = run(as_json);
-      ASSERT_EQ(result.status, 0) << result.err;
-      const Json got = Json::parse(result.out);
+      const Json got = Json::parse(output_of(as_json));
       EXPECT_EQ(got.at("full_text"), prompt + got.at("text").get<std::string>());
       const Json ids = Json::parse(run({"tokenize", "--model", model.path, prompt}).out).at("ids");
       EXPECT_EQ(got.at("full_text"), decoded(model.path, joined(ids) + "," + joined(got.at("ids"))));
@@ -70,10 +66,11 @@ TEST(FullText, KeepsTheSpaceBeforeTheFirstWord) {
   const Json said = Json::parse(run({"tokenize", "--model", model.path, "--no-special-tokens", "the"}).out);
   const std::string word = std::to_string(said.at("ids").front().get<int>());
   ASSERT_THAT(said.at("tokens").front().get<std::string>(), StartsWith("\u2581"));
-  const Result result = run({"generate", "--model", model.path, "--max-new-tokens", "1", "--json",
-                             "--sequence-bias", word + ":1000", "on"});
-  ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(Json::parse(result.out).at("text").get<std::string>(), StartsWith(" "));
+  EXPECT_THAT(Json::parse(output_of({"generate", "--model", model.path, "--max-new-tokens", "1", "--json",
+                                     "--sequence-bias", word + ":1000", "on"}))
+                  .at("text")
+                  .get<std::string>(),
+              StartsWith(" "));
 }
 
 TEST(FailedLines, LeaveTheOthersAsTheyAre) {

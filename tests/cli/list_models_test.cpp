@@ -43,10 +43,9 @@ class Models : public testing::Test {
 };
 
 TEST_F(Models, ListsThoseOfFoldersAndOfTheCache) {
-  const Result result = run({"models", "--json"});
-  ASSERT_EQ(result.status, 0) << result.err;
+  const std::string result = output_of({"models", "--json"});
   Json found = Json::object();
-  for (const Json& model : json_lines(result.out)) found[model.at("model").get<std::string>()] = model;
+  for (const Json& model : json_lines(result)) found[model.at("model").get<std::string>()] = model;
   EXPECT_EQ(found.at("letters").at("model_type"), "marian");
   EXPECT_EQ(found.at("letters").at("command"), "translate");
   EXPECT_EQ(found.at("letters").at("bytes"), fs::file_size(tiny_model() + "/model.safetensors"));

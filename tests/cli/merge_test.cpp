@@ -19,16 +19,14 @@ Words plus(Words words, const Words& more) {
 
 // The ids and scores that a model continues a prompt with.
 Json continued(const Words& model) {
-  const Result result =
-      run(plus({"generate", "--prompt-ids", "5,6,7,300", "--max-new-tokens", "12", "--json"}, model));
-  EXPECT_EQ(result.status, 0) << result.err;
-  return json_lines(result.out).at(0);
+  return json_lines(
+             output_of(
+                 plus({"generate", "--prompt-ids", "5,6,7,300", "--max-new-tokens", "12", "--json"}, model)))
+      .at(0);
 }
 
 Json classified(const Words& model) {
-  const Result result = run(plus({"classify", "--json", "--top-k", "4", "some words"}, model));
-  EXPECT_EQ(result.status, 0) << result.err;
-  return json_lines(result.out).at(0);
+  return json_lines(output_of(plus({"classify", "--json", "--top-k", "4", "some words"}, model))).at(0);
 }
 
 void expect_equal(const Json& a, const Json& b) {
@@ -81,7 +79,7 @@ std::string with_base(const Folder& folder, const std::string& base) {
   std::filesystem::create_directories(folder / "copy");
   for (const char* file : {"adapter_config.json", "adapter_model.safetensors"})
     spill(folder / (std::string("copy/") + file), slurp(adapter("gpt2") + "/" + file));
-  Json config = Json::parse(slurp(folder / "copy/adapter_config.json"));
+  Json config = read_json(folder / "copy/adapter_config.json");
   config["base_model_name_or_path"] = base;
   spill(folder / "copy/adapter_config.json", config.dump());
   return folder / "copy";
@@ -96,9 +94,8 @@ TEST(Adapter, AloneOpensItsBase) {
   EXPECT_THAT(info.out, HasSubstr("base_model.model.transformer.h.0.attn.c_attn.lora_A.weight"));
   EXPECT_EQ(Json::parse(run({"info", alone, "--json"}).out).at("base"), kDecoder);
   with_base(folder, "nobody/nothing");
-  const Result lost = run({"generate", "--model", alone, "--prompt-ids", "1", "--json"});
-  EXPECT_EQ(lost.status, 1);
-  EXPECT_THAT(lost.err, HasSubstr("is a LoRA adapter of it: give --model BASE --adapter"));
+  expect_error(1, {"generate", "--model", alone, "--prompt-ids", "1", "--json"},
+               "is a LoRA adapter of it: give --model BASE --adapter");
 }
 
 TEST(Adapter, WrongUse) {

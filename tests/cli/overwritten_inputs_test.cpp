@@ -66,9 +66,7 @@ TEST_F(OverwrittenInputs, AreFilesThatOptionsName) {
 
 TEST_F(OverwrittenInputs, IsStdin) {
   // The file that run() gives as stdin is only known while it runs, so the command's own link to it is named.
-  const Result result = run({"tokenize", "--model", model, "-o", "/proc/self/fd/0"}, "a b\n");
-  EXPECT_EQ(result.status, 2);
-  EXPECT_THAT(result.err, HasSubstr("which is the input"));
+  expect_error(2, {"tokenize", "--model", model, "-o", "/proc/self/fd/0"}, "which is the input", "a b\n");
 }
 
 }  // namespace

@@ -34,15 +34,8 @@ TEST_F(Processes, TrainEveryTaskTheSame) {
     const Folder folder;
     Words words = steps_of_task(folder, c.kind, c.file, c.model);
     for (const std::string& setting : c.settings) words.insert(words.end(), {"--set", setting});
-    words.insert(words.end(), {"--output", folder / "1"});
     SCOPED_TRACE(std::string(c.kind) + (c.settings.empty() ? "" : " " + c.settings.back()));
-    ASSERT_EQ(run(words).status, 0);
-    for (const int n : {2, 3}) {
-      words.back() = folder / std::to_string(n);
-      const Result result = Job(mpirun({{n, words}})).finish();
-      ASSERT_EQ(result.status, 0) << result.err;
-      expect_same_curve(folder / "1", words.back(), 1e-4);
-    }
+    expect_same_curves(folder, words);
   }
 }
 
@@ -91,16 +84,7 @@ TEST_F(Processes, TrainNewModelsTheSame) {
   for (const NewModel& m : models) {
     SCOPED_TRACE(std::string(m.kind) + " " + m.task);
     const Folder folder;
-    Words words = steps_of_new_model(folder, m);
-    words.insert(words.end(), {"--output", folder / "1"});
-    const Result alone = run(words);
-    ASSERT_EQ(alone.status, 0) << alone.err;
-    for (const int n : {2, 3}) {
-      words.back() = folder / std::to_string(n);
-      const Result result = Job(mpirun({{n, words}})).finish();
-      ASSERT_EQ(result.status, 0) << result.err;
-      expect_same_curve(folder / "1", words.back(), 1e-4);
-    }
+    expect_same_curves(folder, steps_of_new_model(folder, m));
   }
 }
 

@@ -150,6 +150,18 @@ class Processes : public ::testing::Test {
       }
     }
   }
+
+  // Expects that a run of two or three processes learns as that of one.
+  static void expect_same_curves(const Folder& folder, Words words) {
+    words.insert(words.end(), {"--output", folder / "1"});
+    output_of(words);
+    for (const int n : {2, 3}) {
+      words.back() = folder / std::to_string(n);
+      const Result result = Job(mpirun({{n, words}})).finish();
+      ASSERT_EQ(result.status, 0) << result.err;
+      expect_same_curve(folder / "1", words.back(), 1e-4);
+    }
+  }
 };
 
 }  // namespace heed::cli_test

@@ -151,12 +151,11 @@ TEST_F(Processes, ShareLinesAndKeepTheirOrder) {
   for (const Words& words :
        {Words{"translate", "--model", tiny_model(), "--max-new-tokens", "8"},
         Words{"translate", "--model", tiny_model(), "--max-new-tokens", "8", "--json"}}) {
-    const Result alone = run(words, input);
-    ASSERT_EQ(alone.status, 0) << alone.err;
+    const std::string alone = output_of(words, input);
     for (const int n : {2, 4}) {
       const Result shared = Job(mpirun({{n, words}}), {}, input).finish();
       EXPECT_EQ(shared.status, 0) << shared.err;
-      EXPECT_EQ(shared.out, alone.out) << n;
+      EXPECT_EQ(shared.out, alone) << n;
     }
   }
   // Fewer lines than processes; as arguments.
@@ -170,11 +169,10 @@ TEST_F(Processes, ShareTextsOfEncoders) {
   const Words classify{"classify", "--model", encoder("bert-classify")};
   const Words embed{"embed", "--model", encoder("bert")};
   for (const Words& words : {classify, embed}) {
-    const Result alone = run(words, input);
-    ASSERT_EQ(alone.status, 0) << alone.err;
+    const std::string alone = output_of(words, input);
     const Result shared = Job(mpirun({{2, words}}), {}, input).finish();
     EXPECT_EQ(shared.status, 0) << shared.err;
-    EXPECT_EQ(shared.out, alone.out);
+    EXPECT_EQ(shared.out, alone);
   }
   Words file = embed;
   file.insert(file.end(), {"--output", folder / "one.npy"});

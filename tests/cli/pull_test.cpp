@@ -42,14 +42,10 @@ struct PullCommand : testing::Test {
 };
 
 TEST_F(PullCommand, PrintsThePathAndTheModelIsFoundByName) {
-  const Result pulled = run({"pull", "owner/model"});
-  EXPECT_EQ(pulled.status, 0) << pulled.err;
-  EXPECT_EQ(pulled.out, snapshot() + "\n");
+  EXPECT_EQ(output_of({"pull", "owner/model"}), snapshot() + "\n");
   for (const char* name :
        {"owner/model", "owner/model@main", "owner/model@0123456789abcdef0123456789abcdef01234567"}) {
-    const Result info = run({"info", name, "--json"});
-    EXPECT_EQ(info.status, 0) << info.err;
-    EXPECT_THAT(info.out, HasSubstr("marian")) << name;
+    EXPECT_THAT(output_of({"info", name, "--json"}), HasSubstr("marian")) << name;
   }
   const Result other = run({"info", "owner/model@v2"});
   EXPECT_EQ(other.status, 1);
@@ -90,9 +86,7 @@ TEST_F(PullCommand, TellsWrongUseFromFailure) {
   EXPECT_THAT(run({"pull", "https://example.org/owner/model/tree/main"}).err,
               HasSubstr("(give owner/model: heed pull owner/model)"));
   EXPECT_TRUE(hub.hub.calls().empty());
-  const Result missing = run({"pull", "owner/none"});
-  EXPECT_EQ(missing.status, 1);
-  EXPECT_THAT(missing.err, HasSubstr("heed: error: owner/none: not found at"));
+  expect_error(1, {"pull", "owner/none"}, "heed: error: owner/none: not found at");
   set("HF_HUB_OFFLINE", "1");
   EXPECT_THAT(run({"pull", "owner/model"}).err, HasSubstr("HF_HUB_OFFLINE forbids downloading"));
 }
@@ -127,10 +121,8 @@ TEST_F(PullCommand, CtrlCLeavesWhatCanBeResumed) {
 
 TEST_F(PullCommand, AModelThatIsNowhereNamesTheCommandThatGetsIt) {
   for (const char* name : {"owner/model", "bert-base-uncased"}) {
-    const Result result = run({"info", name});
-    EXPECT_EQ(result.status, 1);
-    EXPECT_THAT(result.err,
-                HasSubstr(std::string("model ") + name + ": not found (run: heed pull " + name + ";"));
+    expect_error(1, {"info", name},
+                 std::string("model ") + name + ": not found (run: heed pull " + name + ";");
   }
   const std::string models = folder / "models";
   fs::create_directories(models + "/my-model");

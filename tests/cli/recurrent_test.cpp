@@ -35,10 +35,9 @@ TEST(Recurrent, TranslatesAndShowsWhereItLooks) {
     const Result translated = run({"translate", "--model", model, "--num-beams", "2", "--max-new-tokens", "5",
                                    "--attention", map, "a b c"});
     ASSERT_EQ(translated.status, 0) << translated.err;
-    EXPECT_EQ(Json::parse(slurp(map)).at("maps").size(), 1u);
-    const Result shown = run({"attend", "--json", "--model", model, "--target", "c b", "a b c"});
-    ASSERT_EQ(shown.status, 0) << shown.err;
-    const Json picture = Json::parse(shown.out);
+    EXPECT_EQ(read_json(map).at("maps").size(), 1u);
+    const Json picture =
+        Json::parse(output_of({"attend", "--json", "--model", model, "--target", "c b", "a b c"}));
     ASSERT_EQ(picture.at("maps").size(), 1u);
     EXPECT_EQ(picture.at("maps")[0].at("queries"), 3);  // two letters and the end token
     EXPECT_EQ(picture.at("maps")[0].at("keys"), 4);
@@ -48,9 +47,8 @@ TEST(Recurrent, TranslatesAndShowsWhereItLooks) {
       EXPECT_NEAR(sum, 1, 1e-5);
     }
     for (const char* kind : {"encoder", "decoder", "self"}) {
-      const Result refused = run({"attend", "--model", model, "--kind", kind, "--target", "c b", "a b c"});
-      EXPECT_EQ(refused.status, 2);
-      EXPECT_THAT(refused.err, HasSubstr("--kind: expected cross, the only kind of this model, got"));
+      expect_error(2, {"attend", "--model", model, "--kind", kind, "--target", "c b", "a b c"},
+                   "--kind: expected cross, the only kind of this model, got");
     }
   }
 }
@@ -76,21 +74,18 @@ TEST(Recurrent, IsMeasuredAndPatchedWhereItCan) {
   }
   EXPECT_THAT(patched({"--kind", "cross", "--site", "attention"}).err,
               HasSubstr("--site: expected heads of a recurrent model, got attention"));
-  const Result heads = run({"heads", "--model", model, "a b c"});
-  EXPECT_EQ(heads.status, 1);
-  EXPECT_THAT(heads.err, HasSubstr("expected a model with heads and residual streams, got heed_recurrent"));
+  expect_error(1, {"heads", "--model", model, "a b c"},
+               "expected a model with heads and residual streams, got heed_recurrent");
 }
 
 TEST(Recurrent, WithoutAttentionThereIsNothingToShow) {
   const Folder folder;
   const std::string model = recurrent_model(folder, "none-lstm");
   EXPECT_EQ(run({"translate", "--model", model, "--max-new-tokens", "5", "a b c"}).status, 0);
-  const Result map = run({"translate", "--model", model, "--attention", folder / "map.json", "a b c"});
-  EXPECT_EQ(map.status, 2);
-  EXPECT_THAT(map.err, HasSubstr("--attention: expected a model with cross-attention"));
-  const Result shown = run({"attend", "--model", model, "--target", "c b", "a b c"});
-  EXPECT_EQ(shown.status, 1);
-  EXPECT_THAT(shown.err, HasSubstr("expected a model with attention"));
+  expect_error(2, {"translate", "--model", model, "--attention", folder / "map.json", "a b c"},
+               "--attention: expected a model with cross-attention");
+  expect_error(1, {"attend", "--model", model, "--target", "c b", "a b c"},
+               "expected a model with attention");
   const Json info = Json::parse(run({"info", "--json", model}).out);
   EXPECT_EQ(info.at("model_type"), "heed_recurrent");
   EXPECT_EQ(info.at("max_positions"), nullptr);

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 const Json& expected() {
-  static const Json all = Json::parse(slurp(std::string(HEED_FIXTURES) + "/tasks/expected.json"));
+  static const Json all = read_json(std::string(HEED_FIXTURES) + "/tasks/expected.json");
   return all;
 }
 
@@ -37,7 +37,7 @@ struct Changed {
   std::string path = folder.path().string();
   Changed(const std::string& name, const Json& changes) {
     fs::copy(encoder(name), folder.path(), fs::copy_options::recursive);
-    Json config = Json::parse(slurp(path + "/config.json"));
+    Json config = read_json(path + "/config.json");
     config.update(changes);
     spill(path + "/config.json", config.dump());
   }
@@ -73,16 +73,12 @@ TEST(Fill, GivesThePipelinesTokens) {
 
 TEST(Fill, ReadsLinesAndTellsWhatIsWrong) {
   const Words words{"fill", "--model", encoder("bert-mlm"), "--top-k", "2"};
-  const Result result = run(words, "The [MASK] sat.\n[MASK] [MASK]\n");
-  ASSERT_EQ(result.status, 0) << result.err;
-  ASSERT_EQ(lines(result.out).size(), 2u);
-  EXPECT_THAT(lines(result.out)[1], HasSubstr("\t|\t"));
-  const Result none = run(words, "The [MASK] sat.\nNothing here.\n");
-  EXPECT_EQ(none.status, 1);
-  EXPECT_THAT(none.err, HasSubstr("line 2: no [MASK] in the text"));
-  const Result wrong = run({"fill", "--model", encoder("bert-classify"), "[MASK]"});
-  EXPECT_EQ(wrong.status, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("a bert sequence classifier cannot fill masks (use heed classify)"));
+  const std::string result = output_of(words, "The [MASK] sat.\n[MASK] [MASK]\n");
+  ASSERT_EQ(lines(result).size(), 2u);
+  EXPECT_THAT(lines(result)[1], HasSubstr("\t|\t"));
+  expect_error(1, words, "line 2: no [MASK] in the text", "The [MASK] sat.\nNothing here.\n");
+  expect_error(1, {"fill", "--model", encoder("bert-classify"), "[MASK]"},
+               "a bert sequence classifier cannot fill masks (use heed classify)");
   EXPECT_EQ(run({"fill", "--model", encoder("bert-mlm")}, "").out, "");
 }
 
@@ -229,9 +225,7 @@ TEST(Answer, MayFindNone) {
                     "--top-k",
                     "2",
                     "--json"};
-  const Result result = run(words, row.at("question").get<std::string>() + "\n");
-  ASSERT_EQ(result.status, 0) << result.err;
-  const Json got = Json::parse(result.out);
+  const Json got = Json::parse(output_of(words, row.at("question").get<std::string>() + "\n"));
   ASSERT_EQ(got.size(), 2u);
   const Json& none = got[1].at("answer") == "" ? got[1] : got[0];
   EXPECT_EQ(none.at("answer"), "");
@@ -268,9 +262,7 @@ TEST(Embed, FollowsModulesJson) {
       R"({"word_embedding_dimension": 48, "pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true})");
   spill(model.path + "/sentence_bert_config.json", R"({"max_seq_length": 30, "do_lower_case": false})");
   const Json& row = expected().at("embed")[0];
-  const Result result = run({"embed", "--model", model.path, row.at("text")});
-  ASSERT_EQ(result.status, 0) << result.err;
-  const Json got = Json::parse(result.out);
+  const Json got = Json::parse(output_of({"embed", "--model", model.path, row.at("text")}));
   ASSERT_EQ(got.size(), 96u);
   double squares = 0;
   for (std::size_t d = 0; d < 48; ++d) {
@@ -319,7 +311,7 @@ TEST(Tasks, RefuseOutputsThatAreNoNumbers) {
   }
 }
 
-// The numbers of a text do not depend on its neighbours, except for rounding, and files have the same content
+// The numbers of a text do not depend on its neighbors, except for rounding, and files have the same content
 // as lines.
 TEST(Embed, WritesAnArrayInTheOrderOfTheLines) {
   const Folder folder;
@@ -353,9 +345,8 @@ TEST(Evaluate, CountsRightLabels) {
            "\n";
   }
   spill(folder / "dev.tsv", tsv);
-  const Result result = run({"evaluate", "--model", model, "--tsv", folder / "dev.tsv", "--json"});
-  ASSERT_EQ(result.status, 0) << result.err;
-  const Json got = Json::parse(result.out);
+  const std::string result = output_of({"evaluate", "--model", model, "--tsv", folder / "dev.tsv", "--json"});
+  const Json got = Json::parse(result);
   EXPECT_EQ(got.at("lines"), 3);
   EXPECT_NEAR(got.at("accuracy"), 2.0 / 3, 1e-12);
   spill(folder / "bad.tsv", "a\t0\nb\t7\n");
@@ -371,11 +362,11 @@ TEST(Evaluate, CountsRightLabels) {
   spill(folder / "first.tsv", label_first);
   const Result found = run({"evaluate", "--model", model, "--tsv", folder / "first.tsv", "--json"});
   EXPECT_THAT(found.err, HasSubstr("first.tsv: labels are in the first column"));
-  EXPECT_EQ(Json::parse(found.out).at("accuracy"), Json::parse(result.out).at("accuracy"));
+  EXPECT_EQ(Json::parse(found.out).at("accuracy"), Json::parse(result).at("accuracy"));
   spill(folder / "others.tsv", others);
   const Result said = run({"evaluate", "--model", model, "--tsv", folder / "others.tsv", "--columns",
                            "-,text,-,label", "--json"});
-  EXPECT_EQ(Json::parse(said.out).at("accuracy"), Json::parse(result.out).at("accuracy")) << said.err;
+  EXPECT_EQ(Json::parse(said.out).at("accuracy"), Json::parse(result).at("accuracy")) << said.err;
   for (const char* wrong : {"text", "label,label,text", "text,lable"}) {
     EXPECT_THAT(
         run({"evaluate", "--model", model, "--tsv", folder / "others.tsv", "--columns", wrong}).err,

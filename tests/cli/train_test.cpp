@@ -30,7 +30,7 @@ TEST(Train, LeavesAModelInHuggingFaceLayout) {
   EXPECT_EQ(lines(slurp(tiny_model() + "/dev.source.txt")).size(), 12u);
   const auto log = json_lines(slurp(tiny_model() + "/log.jsonl"));
   EXPECT_GE(log.size(), 24u);
-  EXPECT_EQ(Json::parse(slurp(tiny_model() + "/config.json")).at("model_type"), "marian");
+  EXPECT_EQ(read_json(tiny_model() + "/config.json").at("model_type"), "marian");
 }
 
 TEST(Train, KilledAndResumedIsBitIdentical) {
@@ -42,9 +42,7 @@ TEST(Train, KilledAndResumedIsBitIdentical) {
   ::kill(process, SIGKILL);
   ASSERT_EQ(wait_for(process), 128 + SIGKILL);  // otherwise it ended before it could be killed
   ASSERT_FALSE(std::filesystem::exists(output + "/model.safetensors"));
-  const Result resumed = run(training(output, {"--resume", "--json"}));
-  ASSERT_EQ(resumed.status, 0) << resumed.err;
-  EXPECT_EQ(Json::parse(resumed.out).at("steps"), 24);
+  EXPECT_EQ(Json::parse(output_of(training(output, {"--resume", "--json"}))).at("steps"), 24);
   for (const char* file : {"model.safetensors", "config.json", "source.spm", "vocab.json"}) {
     EXPECT_TRUE(slurp(output + "/" + file) == slurp(tiny_model() + "/" + file)) << file;
   }
@@ -182,9 +180,7 @@ TEST(Train, AnotherSeedIsAnotherModelAndInitIsRead) {
                     "--set",    "train.batch_tokens=256",
                     "--set",    "train.steps=1",
                     "--json"};
-  const Result further = run(words);
-  ASSERT_EQ(further.status, 0) << further.err;
-  EXPECT_EQ(Json::parse(further.out).at("steps"), 1);
+  EXPECT_EQ(Json::parse(output_of(words)).at("steps"), 1);
 }
 
 TEST(Train, FindsTheRecipesOfHeedByName) {
@@ -224,9 +220,7 @@ TEST(Train, TellsWhatARecipeLacks) {
 
 TEST(Train, TakesNoFolderThatHasAModel) {
   const std::string before = slurp(tiny_model() + "/model.safetensors");
-  const Result result = run(training(tiny_model()));
-  EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, HasSubstr("expected a folder without a training run or model"));
+  expect_error(1, training(tiny_model()), "expected a folder without a training run or model");
   EXPECT_TRUE(slurp(tiny_model() + "/model.safetensors") == before);
 }
 

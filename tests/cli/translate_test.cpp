@@ -44,17 +44,16 @@ Words prompts(const Json& inputs) {
 }
 
 TEST(Translate, PromptIdsGiveTheIdsOfHuggingFace) {
-  const Json runs = Json::parse(slurp(marian() + "/generation.json")).at("runs");
+  const Json runs = read_json(marian() + "/generation.json").at("runs");
   ASSERT_GT(runs.size(), 10u);
   for (const Json& expected : runs) {
     SCOPED_TRACE(expected.at("name").get<std::string>());
     Words words{"translate", "--json", "--model", marian()};
     for (const Words& more : {flags(expected.at("options")), prompts(expected.at("inputs"))})
       words.insert(words.end(), more.begin(), more.end());
-    const Result result = run(words);
-    ASSERT_EQ(result.status, 0) << result.err;
+    const std::string result = output_of(words);
     std::vector<Json> hypotheses;
-    for (const Json& line : json_lines(result.out)) {
+    for (const Json& line : json_lines(result)) {
       if (!line.contains("sequences")) hypotheses.push_back(line);
       if (line.contains("sequences"))
         hypotheses.insert(hypotheses.end(), line.at("sequences").begin(), line.at("sequences").end());
@@ -72,7 +71,7 @@ TEST(Translate, PromptIdsGiveTheIdsOfHuggingFace) {
 
 TEST(Translate, InputFeaturesGiveTheIdsOfHuggingFace) {
   const std::string whisper = HEED_FIXTURES "/whisper-untied", input = whisper + "/inputs.safetensors";
-  const Json runs = Json::parse(slurp(whisper + "/generation.json")).at("runs");
+  const Json runs = read_json(whisper + "/generation.json").at("runs");
   for (const Json& expected : runs) {
     Words words{"translate",
                 "--json",
@@ -83,9 +82,7 @@ TEST(Translate, InputFeaturesGiveTheIdsOfHuggingFace) {
                 "--decoder-input-ids",
                 joined(expected.at("decoder_input_ids"))};
     for (const std::string& flag : flags(expected.at("options"))) words.push_back(flag);
-    const Result result = run(words);
-    ASSERT_EQ(result.status, 0) << result.err;
-    const std::vector<Json> found = json_lines(result.out);
+    const std::vector<Json> found = json_lines(output_of(words));
     ASSERT_EQ(found.size(), 3u);
     for (std::size_t i = 0; i < found.size(); ++i)
       EXPECT_EQ(found[i].at("ids"), expected.at("new_tokens")[i]) << expected.at("name");
@@ -114,9 +111,7 @@ TEST(Translate, InputFeaturesGiveTheIdsOfHuggingFace) {
 TEST(Translate, InvalidScoresAreRemovedWhereThatIsAskedFor) {
   Words words{"translate", "--json",      "--model",         marian(), "--prompt-ids",
               "5,6,0",     "--do-sample", "--sequence-bias", "7:1e39"};
-  const Result refused = run(words);
-  EXPECT_EQ(refused.status, 1);
-  EXPECT_THAT(refused.err, HasSubstr("expected finite scores"));
+  expect_error(1, words, "expected finite scores");
   words.push_back("--remove-invalid-values");
   EXPECT_EQ(run(words).status, 0);
 }
@@ -220,8 +215,8 @@ TEST(Translate, WritesAttentionOfEveryText) {
   ASSERT_EQ(translate("a b c\nd e\n", {"--attention", folder / "map.svg"}).status, 0);
   EXPECT_EQ(listing(folder.path()), (Words{"map-1.svg", "map-2.svg"}));
   ASSERT_EQ(translate("a b \xff\n", {"--attention", folder / "one.json"}).status, 0);
-  const Json picture = Json::parse(slurp(folder / "one.json"));  // throws if it is not UTF-8
-  ASSERT_EQ(picture.at("maps").size(), 4u);                      // two layers with two heads each
+  const Json picture = read_json(folder / "one.json");  // throws if it is not UTF-8
+  ASSERT_EQ(picture.at("maps").size(), 4u);             // two layers with two heads each
 }
 
 /// A tiny M2M100 with random weights, and a tokenizer for it.
@@ -288,16 +283,14 @@ TEST(Evaluate, TranslatesBetweenTheLanguagesOfTheOptions) {
     Words command{"evaluate", "--json", "--model", model.path(), "--max-new-tokens", "5"};
     command.insert(command.end(), {"--source", folder / "source", "--reference", folder / "reference"});
     command.insert(command.end(), more.begin(), more.end());
-    const Result result = run(command);
-    EXPECT_EQ(result.status, 0) << result.err;
-    return json_lines(result.out).at(0).at("exact").get<double>();
+    return json_lines(output_of(command)).at(0).at("exact").get<double>();
   };
   EXPECT_EQ(exact(languages), 100);
   EXPECT_EQ(exact({"--source-language", "fr", "--target-language", "en"}), 0);
-  const Result finished = run({"evaluate", "--hypothesis", folder / "reference", "--reference",
-                               folder / "reference", "--target-language", "de"});
-  EXPECT_EQ(finished.status, 2);
-  EXPECT_THAT(finished.err, HasSubstr("--target-language: expected --source with --model, got --hypothesis"));
+  expect_error(2,
+               {"evaluate", "--hypothesis", folder / "reference", "--reference", folder / "reference",
+                "--target-language", "de"},
+               "--target-language: expected --source with --model, got --hypothesis");
 }
 
 TEST(Translate, RefusesLanguagesThatTheModelLacks) {

@@ -29,9 +29,8 @@ TEST(Embed, ComparesAndSearches) {
   const auto cosine = [&](const Json& a, const Json& b) {
     return dot(a, b) / std::sqrt(dot(a, a) * dot(b, b));
   };
-  const Result table = run({"embed", "--model", model, "--similarity", "--json"}, input);
-  ASSERT_EQ(table.status, 0) << table.err;
-  const std::vector<Json> rows = json_lines(table.out);
+  const std::vector<Json> rows =
+      json_lines(output_of({"embed", "--model", model, "--similarity", "--json"}, input));
   ASSERT_EQ(rows.size(), 4u);
   for (std::size_t i = 0; i < 4; ++i) {
     for (std::size_t j = 0; j < 4; ++j) EXPECT_NEAR(rows[i][j], cosine(vectors[i], vectors[j]), 1e-5);
@@ -45,9 +44,7 @@ TEST(Embed, ComparesAndSearches) {
     Words words = search;
     if (dots) words.insert(words.end(), {"--similarity-fn", "dot"});
     words.push_back("--json");
-    const Result result = run(words, input);
-    ASSERT_EQ(result.status, 0) << result.err;
-    const Json found = Json::parse(result.out);
+    const Json found = Json::parse(output_of(words, input));
     ASSERT_EQ(found.size(), 3u);
     for (std::size_t k = 0; k < 3; ++k) {
       EXPECT_EQ(found[k].at("line"), order[k].second + 1);
@@ -86,9 +83,7 @@ TEST(Embed, GivesAVectorForEachToken) {
   const Folder folder;
   const std::string model = encoder("bert"), one = folder / "one.npy", all = folder / "all.safetensors";
   const Words words{"embed", "--model", model, "--pooling", "none"};
-  const Result result = run(words, "the cat sat\ntea\n");
-  ASSERT_EQ(result.status, 0) << result.err;
-  const std::vector<Json> got = json_lines(result.out);
+  const std::vector<Json> got = json_lines(output_of(words, "the cat sat\ntea\n"));
   ASSERT_EQ(got.size(), 2u);
   const Json encoded = Json::parse(run({"tokenize", "--model", model, "the cat sat"}).out);
   EXPECT_EQ(got[0].at("tokens"), encoded.at("tokens"));

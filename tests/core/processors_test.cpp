@@ -1,5 +1,6 @@
 // The default number of threads, tested with artificial control groups.
 #include "core/processors.h"
+#include "reference/temporary_folder.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -7,7 +8,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <thread>
 
@@ -18,17 +18,12 @@ namespace fs = std::filesystem;
 
 class Processors : public ::testing::Test {
  protected:
-  void SetUp() override {
-    root_ = fs::temp_directory_path() / ("heed-processors-" + std::to_string(getpid()));
-    fs::remove_all(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
   void write(const std::string& path, const std::string& text) const {
     fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
+    spill(root_ / path, text);
   }
   std::optional<double> quota() const { return processor_quota(root_); }
-  fs::path root_;
+  TemporaryFolder root_;
 };
 
 TEST_F(Processors, NoControlGroupsNoQuota) {

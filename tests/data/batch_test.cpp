@@ -10,6 +10,7 @@
 #include "heed/error.h"
 #include "heed/random.h"
 #include "heed/threads.h"
+#include "reference/error.h"
 
 namespace heed {
 namespace {
@@ -112,8 +113,8 @@ TEST(Batcher, GoesOnFromAnyPosition) {
   Batcher end(corpus, options);
   end.seek({0, batches});
   EXPECT_EQ(end.position(), (BatchPosition{1, 0}));
-  EXPECT_THROW(end.seek({0, batches + 1}), Error);
-  EXPECT_THROW(end.seek({-1, 0}), Error);
+  EXPECT_ERROR(end.seek({0, batches + 1}), "expected a position within the ");
+  EXPECT_ERROR(end.seek({-1, 0}), "expected a position >= 0, got epoch -1 batch 0");
 }
 
 // The order for a seed must never change: runs are resumed on other machines and by later versions.
@@ -128,12 +129,13 @@ TEST(Batcher, OrderIsTheSameEverywhere) {
 
 TEST(Batcher, RefusesWhatCannotWork) {
   const TokenizedCorpus corpus = random_corpus(10, 20);
-  EXPECT_THROW(Batcher(TokenizedCorpus{}, {}), Error);
-  EXPECT_THROW(Batcher(corpus, {.batch_tokens = 5}), Error);
+  EXPECT_ERROR(Batcher(TokenizedCorpus{}, {}), "expected at least one example, got none");
+  EXPECT_ERROR(Batcher(corpus, {.batch_tokens = 5}),
+               "expected every example to fit into batch_tokens 5, got one of");
 }
 
 std::function<Batch()> batches_of(Batcher batcher) {
-  return [batcher = std::move(batcher)]() mutable { return batcher.next(); };
+  return [batcher = std::make_shared<Batcher>(std::move(batcher))] { return batcher->next(); };
 }
 
 TEST(BackgroundReader, GivesTheSameBatchesAsTheForeground) {
@@ -159,7 +161,8 @@ TEST(BackgroundReader, StopsWithoutBeingRead) {
       EXPECT_GT(reader.next().source_tokens, 0);
     }
   }
-  EXPECT_THROW(BackgroundReader<Batch>(batches_of(Batcher(corpus, {})), 0), Error);
+  EXPECT_ERROR(BackgroundReader<Batch>(batches_of(Batcher(corpus, {})), 0),
+               "expected a capacity of at least 1, got 0");
 }
 
 TEST(BackgroundReader, ForwardsErrorsAfterTheBatchesBefore) {
@@ -173,8 +176,8 @@ TEST(BackgroundReader, ForwardsErrorsAfterTheBatchesBefore) {
       },
       2);
   for (int i = 1; i <= 3; ++i) EXPECT_EQ(reader.next().source_tokens, i);
-  EXPECT_THROW(reader.next(), Error);
-  EXPECT_THROW(reader.next(), Error);
+  EXPECT_ERROR(reader.next(), "disk on fire");
+  EXPECT_ERROR(reader.next(), "disk on fire");
 }
 
 TEST(Tokenize, CountsWhatIsTooLong) {
@@ -198,8 +201,10 @@ TEST(Tokenize, CountsWhatIsTooLong) {
   EXPECT_THAT(report[SkipReason::token_ratio].lines, ElementsAre(6));
   EXPECT_THAT(report[SkipReason::empty_side].lines, ElementsAre(7));
   EXPECT_EQ(report.kept, 1);
-  EXPECT_THROW(tokenize_corpus(corpus, std::vector<std::int64_t>{1}, bytes, bytes, limits, report), Error);
-  EXPECT_THROW(tokenize_corpus(corpus, rows, bytes, bytes, {.max_ratio = 0.5}, report), Error);
+  EXPECT_ERROR(tokenize_corpus(corpus, std::vector<std::int64_t>{1}, bytes, bytes, limits, report),
+               "no usable pair (of 7 lines, 0 kept, 7 skipped");
+  EXPECT_ERROR(tokenize_corpus(corpus, rows, bytes, bytes, {.max_ratio = 0.5}, report),
+               "expected max_ratio >= 1 or 0, got 0.5");
 }
 
 TEST(Tokenize, KeepsTheOrderWhateverTheThreads) {

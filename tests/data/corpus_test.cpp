@@ -4,10 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 
 #include "heed/error.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -18,25 +19,11 @@ using testing::HasSubstr;
 
 class Corpus : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) /
-              ("heed_corpus_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   std::filesystem::path write(const std::string& name, std::string_view text) const {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
+    spill(folder_ / name, std::string(text));
     return folder_ / name;
   }
-  static std::string error_of(const std::function<void()>& action) {
-    try {
-      action();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  }
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(Corpus, SkipsAndReportsBadLines) {
@@ -123,17 +110,16 @@ TEST_F(Corpus, ErrorsNameTheFileAndTheCounts) {
   DataReport report;
   const auto source = write("b.en", "1\n2\n3\n4\n5\n");
   const auto target = write("b.fr", "1\n2\n");
-  EXPECT_THAT(error_of([&] { load_line_aligned(source, target, {}, report); }),
-              AllOf(HasSubstr("b.en"), HasSubstr("b.fr"), HasSubstr("got 5 and 2")));
-  EXPECT_THAT(error_of([&] { load_tsv(folder_ / "none.tsv", {}, report); }), HasSubstr("none.tsv"));
-  EXPECT_THAT(error_of([&] { load_line_aligned(folder_, folder_, {}, report); }),
-              HasSubstr("expected a text file, got a directory (name the file in it)"));
-  EXPECT_THAT(error_of([&] { load_tsv(write("empty.tsv", ""), {}, report); }), HasSubstr("no usable line"));
+  EXPECT_ERROR(load_line_aligned(source, target, {}, report),
+               AllOf(HasSubstr("b.en"), HasSubstr("b.fr"), HasSubstr("got 5 and 2")));
+  EXPECT_ERROR(load_tsv(folder_ / "none.tsv", {}, report), "none.tsv");
+  EXPECT_ERROR(load_line_aligned(folder_, folder_, {}, report),
+               "expected a text file, got a directory (name the file in it)");
+  EXPECT_ERROR(load_tsv(write("empty.tsv", ""), {}, report), "no usable line");
   DataReport fresh;
-  EXPECT_THAT(error_of([&] { load_tsv(source, {}, fresh); }), HasSubstr("wrong number of columns: 5"));
-  EXPECT_THAT(error_of([&] { load_tsv(source, {.source_column = 1}, report); }),
-              HasSubstr("two different columns"));
-  EXPECT_THAT(error_of([&] { load_tsv(source, {.max_character_ratio = 0.5}, report); }), HasSubstr("ratio"));
+  EXPECT_ERROR(load_tsv(source, {}, fresh), "wrong number of columns: 5");
+  EXPECT_ERROR(load_tsv(source, {.source_column = 1}, report), "two different columns");
+  EXPECT_ERROR(load_tsv(source, {.max_character_ratio = 0.5}, report), "ratio");
 }
 
 ParallelCorpus numbered(int sources, int targets_each, bool backwards) {
@@ -179,8 +165,9 @@ TEST(Split, DependsOnTextsAndSeedOnly) {
 
 TEST(Split, RefusesToHoldOutEverything) {
   const ParallelCorpus corpus = numbered(10, 2, false);
-  EXPECT_THROW(split_corpus(corpus, {.dev = 5, .test = 5}), Error);
-  EXPECT_THROW(split_corpus(corpus, {.dev = -1}), Error);
+  EXPECT_ERROR(split_corpus(corpus, {.dev = 5, .test = 5}),
+               "expected dev + test below the 10 distinct source texts, got 5 + 5");
+  EXPECT_ERROR(split_corpus(corpus, {.dev = -1}), "expected sizes >= 0, got dev -1");
   EXPECT_EQ(split_corpus(corpus, {.dev = 5, .test = 4}).train.size(), 2u);
 }
 

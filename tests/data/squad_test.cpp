@@ -2,8 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/labelled_data.h"
-#include "files/temporary_folder.h"
+#include "data/labeled_data.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -56,8 +57,8 @@ TEST_F(Squad, ReadsTheFilesOfAFolder) {
   EXPECT_EQ(read[0].context, "Ann");
   EXPECT_EQ(read[1].context, "Bob");
   spill(folder_ / "files/b.json", "[]");
-  EXPECT_THAT(error_of([&] { read_squad(folder_ / "files", {}); }),
-              HasSubstr("files/b.json: expected an object, got \"[\" (line 1, column 1)"));
+  EXPECT_ERROR(read_squad(folder_ / "files", {}),
+               "files/b.json: expected an object, got \"[\" (line 1, column 1)");
 }
 
 TEST_F(Squad, RefusesWhatIsNot) {

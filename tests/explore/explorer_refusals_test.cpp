@@ -5,6 +5,7 @@
 
 #include "explore/explorer.h"
 #include "explore/sample_models.h"
+#include "reference/error.h"
 
 namespace heed::explore_test {
 namespace {
@@ -12,12 +13,8 @@ namespace {
 using RefusedRequest = nlohmann::json;
 
 std::string refusal_of(explore::Explorer& explorer, const RefusedRequest& request, bool ablation = false) {
-  try {
-    ablation ? explorer.ablation(request.dump(), kGoOn) : explorer.run(request.dump(), kGoOn);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return error_of(
+      [&] { ablation ? explorer.ablation(request.dump(), kGoOn) : explorer.run(request.dump(), kGoOn); });
 }
 
 TEST(Explorer, RefusesWhatTheModelLacks) {
@@ -67,7 +64,7 @@ TEST(Explorer, RefusesTextsWithoutTokens) {
     EXPECT_EQ(refusal_of(explorer, {{"model", model}, {"text", ""}}), "text: expected at least one token");
 }
 
-TEST(Explorer, RefusesModelsThatReadNoText) { EXPECT_THROW(sample("vit-model"), Error); }
+TEST(Explorer, RefusesModelsThatReadNoText) { EXPECT_ERROR(sample("vit-model"), "expected a model that reads text"); }
 
 }  // namespace
 }  // namespace heed::explore_test

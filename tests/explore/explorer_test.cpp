@@ -2,18 +2,18 @@
 #include "explore/explorer.h"
 
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "explore/sample_models.h"
 #include "heed/autograd.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/io/safetensors.h"
 #include "heed/nn/tap.h"
 #include "heed/ops/shape.h"
+#include "reference/json.h"
+#include "reference/pack.h"
 
 namespace heed::explore_test {
 namespace {
@@ -26,29 +26,11 @@ Json run(explore::Explorer& explorer, const Json& request) {
 
 /// The numbers of a map, from its pack.
 std::vector<double> numbers_of(const explore::Explorer& explorer, const Json& answer, const Json& map) {
-  const std::string text = explorer.pack(answer["run"], map["pack"]).value();
-  std::string bytes, codes(1 << 20, '\0');
-  unsigned held = 0;
-  int bits = 0;
-  for (const char c : text) {
-    const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    if (c == '=') break;
-    held = held << 6 | static_cast<unsigned>(digits.find(c));
-    bits += 6;
-    if (bits >= 8) bytes += static_cast<char>(held >> (bits -= 8) & 255);
-  }
-  uLongf size = codes.size();
-  EXPECT_EQ(uncompress(reinterpret_cast<Bytef*>(codes.data()), &size,
-                       reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()),
-            Z_OK);
   EXPECT_EQ(answer["data"]["bits"], 16);
   const double largest = map["largest"];
   std::vector<double> numbers;
-  for (std::size_t i = 0; i < size / 2; ++i) {
-    const int code =
-        static_cast<unsigned char>(codes[i]) * 256 + static_cast<unsigned char>(codes[size / 2 + i]);
+  for (const int code : codes_of_pack(explorer.pack(answer["run"], map["pack"]).value(), 16))
     numbers.push_back(code * largest / 65535);
-  }
   return numbers;
 }
 
@@ -230,7 +212,7 @@ TEST(Explorer, EncodersEqualPyTorch) {
 }
 
 TEST(Explorer, PatchedHeadsEqualHooksOfTransformers) {
-  const Json expected = Json::parse(std::ifstream(kFixtures / "analysis" / "gpt2.json"));
+  const Json expected = read_json(kFixtures / "analysis" / "gpt2.json");
   explore::Explorer explorer = explorer_of(sample_decoder());
   for (int layer = 0; layer < 2; ++layer) {
     for (int head = 0; head < 4; ++head) {
@@ -355,8 +337,8 @@ TEST(Explorer, PacksAreForgottenWithTheirRuns) {
 TEST(Explorer, StopsWhenAsked) {
   explore::Explorer explorer = explorer_of(sample_decoder());
   const std::atomic<bool> stop{true};
-  EXPECT_THROW(explorer.run(R"({"model": 0, "text": "5 6"})", stop), Cancelled);
-  EXPECT_THROW(explorer.ablation(R"({"model": 0, "text": "5 6", "id": 1})", stop), Cancelled);
+  EXPECT_THROW(explorer.run(R"({"model": 0, "text": "5 6"})", stop), Canceled);
+  EXPECT_THROW(explorer.ablation(R"({"model": 0, "text": "5 6", "id": 1})", stop), Canceled);
   EXPECT_EQ(run(explorer, {{"model", 0}, {"text", "5 6"}})["predictions"].size(), 2u);
 }
 

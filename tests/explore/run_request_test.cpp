@@ -5,21 +5,17 @@
 #include <gtest/gtest.h>
 
 #include "heed/error.h"
+#include "reference/error.h"
 
 namespace heed::explore {
 namespace {
 
-template <class Parse>
-std::string error_of(const std::string& json, Parse parse) {
-  try {
-    parse(json);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+std::string run_error(const std::string& json) {
+  return error_of([&] { parse_run_request(json); });
 }
-std::string run_error(const std::string& json) { return error_of(json, parse_run_request); }
-std::string ablation_error(const std::string& json) { return error_of(json, parse_ablation_request); }
+std::string ablation_error(const std::string& json) {
+  return error_of([&] { parse_ablation_request(json); });
+}
 
 TEST(RunRequest, ReadsEveryKey) {
   const RunRequest request =
@@ -79,7 +75,7 @@ TEST(RunRequest, NamesWhatIsWrong) {
             "request: candidates: expected an integer from 1 to 1000, got 0");
   EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "max_new_tokens": 9999})"),
             "request: max_new_tokens: expected an integer from 1 to 1024, got 9999");
-  EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "colour": 1})"), "request: colour: expected a known key");
+  EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "color": 1})"), "request: color: expected a known key");
 }
 
 TEST(RunRequest, MessagesAreShortLines) {

@@ -10,7 +10,8 @@
 
 #include "heed/files/file.h"
 #include "heed/io/safetensors.h"
-#include "temporary_folder.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -63,9 +64,8 @@ TEST(AtomicDirectory, LeavesNothingWhenNotCommitted) {
 TEST(AtomicDirectory, RefusesToReplaceAFile) {
   const TemporaryFolder folder;
   spill(folder / "file", "1");
-  EXPECT_THAT(error_of([&] { AtomicDirectory directory(folder / "file"); }), HasSubstr("expected a folder"));
-  EXPECT_THAT(error_of([&] { AtomicDirectory directory(folder / "file" / "inner"); }),
-              HasSubstr("Not a directory"));
+  EXPECT_ERROR(AtomicDirectory directory(folder / "file"), "expected a folder");
+  EXPECT_ERROR(AtomicDirectory directory(folder / "file" / "inner"), "Not a directory");
   EXPECT_EQ(slurp(folder / "file"), "1");
 }
 

@@ -10,7 +10,8 @@
 #include <optional>
 #include <thread>
 
-#include "temporary_folder.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -23,9 +24,9 @@ TEST(FolderLock, KeepsOthersOutAndNamesTheHolder) {
   const TemporaryFolder folder;
   {
     const FolderLock lock(folder.path());
-    EXPECT_THAT(error_of([&] { FolderLock second(folder.path()); }),
-                AllOf(HasSubstr(folder.path().string() + ": expected a folder that nobody else writes to"),
-                      HasSubstr("in use by process " + std::to_string(::getpid()) + " on ")));
+    EXPECT_ERROR(FolderLock second(folder.path()),
+                 AllOf(HasSubstr(folder.path().string() + ": expected a folder that nobody else writes to"),
+                       HasSubstr("in use by process " + std::to_string(::getpid()) + " on ")));
     EXPECT_EQ(listing(folder.path()), std::vector<std::string>{"lock"});
     EXPECT_NO_THROW(lock.check());
   }
@@ -42,11 +43,12 @@ TEST(FolderLock, EndsWithAKilledProcess) {
     for (;;) ::pause();
   }
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (slurp(folder / "lock").empty() && std::chrono::steady_clock::now() < deadline) {
+  const auto is_written = [&] {
+    return std::filesystem::exists(folder / "lock") && !slurp(folder / "lock").empty();
+  };
+  while (!is_written() && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_THAT(error_of([&] { FolderLock second(folder.path()); }),
-              HasSubstr("process " + std::to_string(child) + " on "));
+  EXPECT_ERROR(FolderLock second(folder.path()), "process " + std::to_string(child) + " on ");
   ::kill(child, SIGKILL);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   EXPECT_EQ(listing(folder.path()), std::vector<std::string>{"lock"});
@@ -58,19 +60,19 @@ TEST(FolderLock, NoticesThatItsFolderIsGone) {
   std::filesystem::create_directory(folder / "run");
   std::optional<FolderLock> lock(folder / "run");
   std::filesystem::rename(folder / "run", folder / "moved");
-  EXPECT_THAT(error_of([&] { lock->check(); }),
-              AllOf(HasSubstr((folder / "run").string() + ": expected the folder that was locked"),
-                    HasSubstr("moved to " + (folder / "moved").string())));
+  EXPECT_ERROR(lock->check(),
+               AllOf(HasSubstr((folder / "run").string() + ": expected the folder that was locked"),
+                     HasSubstr("moved to " + (folder / "moved").string())));
   // Now another folder, with its own lock, has the name.
   std::filesystem::create_directory(folder / "run");
   spill(folder / "run" / "lock", "another's");
-  EXPECT_THAT(error_of([&] { lock->check(); }), HasSubstr("moved to"));
+  EXPECT_ERROR(lock->check(), "moved to");
   lock.reset();
   EXPECT_THAT(listing(folder / "moved"), IsEmpty());
   EXPECT_EQ(slurp(folder / "run" / "lock"), "another's");
   lock.emplace(folder / "moved");
   std::filesystem::remove_all(folder / "moved");
-  EXPECT_THAT(error_of([&] { lock->check(); }), HasSubstr("it was removed"));
+  EXPECT_ERROR(lock->check(), "it was removed");
 }
 
 TEST(MadeFolder, GoesAgainIfItIsEmpty) {
@@ -85,17 +87,15 @@ TEST(MadeFolder, GoesAgainIfItIsEmpty) {
     spill(folder / "used/file", "x");
   }
   EXPECT_TRUE(std::filesystem::exists(folder / "used/file"));
-  EXPECT_THAT(error_of([&] { MadeFolder made(folder / "used/file/none"); }),
-              HasSubstr("used/file/none: the folder cannot be created: Not a directory"));
+  EXPECT_ERROR(MadeFolder made(folder / "used/file/none"),
+               "used/file/none: the folder cannot be created: Not a directory");
 }
 
 TEST(FolderLock, WantsAFolder) {
   const TemporaryFolder folder;
-  EXPECT_THAT(error_of([&] { FolderLock lock(folder / "none"); }),
-              HasSubstr("none: cannot be opened: No such file"));
+  EXPECT_ERROR(FolderLock lock(folder / "none"), "none: cannot be opened: No such file");
   spill(folder / "file", "1");
-  EXPECT_THAT(error_of([&] { FolderLock lock(folder / "file"); }),
-              HasSubstr("file: cannot be opened: Not a directory"));
+  EXPECT_ERROR(FolderLock lock(folder / "file"), "file: cannot be opened: Not a directory");
 }
 
 }  // namespace

@@ -4,13 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include <string>
 #include <vector>
 
 #include "heed/files/file.h"
-#include "temporary_folder.h"
+#include "reference/temporary_folder.h"
 
 namespace {
 

@@ -1,42 +1,25 @@
 // Compares searches with real models with the results of Hugging Face transformers (tests/fixtures), and the
 // captured attention with a full pass over the finished hypothesis.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "heed/cancelled.h"
+#include "generate/runs.h"
+#include "heed/canceled.h"
 #include "heed/generate/search.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"
 #include "heed/threads.h"
+#include "reference/error.h"
+#include "reference/json.h"
 #include "reference/tensors.h"
 
 namespace heed {
 namespace {
 
 using Json = nlohmann::json;
-
-Json read_json(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  return Json::parse(stream);
-}
-
-/// Returns the model's options, overridden by those of a run.
-GenerationOptions options_of(const std::filesystem::path& fixture, const Json& run) {
-  Json merged = read_json(fixture / "generation_config.json");
-  merged.update(run.at("options"));
-  const auto folder =
-      std::filesystem::path(::testing::TempDir()) / ("heed_generation_" + std::to_string(getpid()));
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder / "generation_config.json") << merged;
-  const GenerationOptions options = load_generation_options(folder);
-  std::filesystem::remove_all(folder);
-  return options;
-}
 
 /// Returns the sources of a run without their padding.
 std::vector<std::vector<std::int64_t>> sources_of(const Json& run) {
@@ -65,25 +48,10 @@ TEST_P(Search, EveryRunFindsWhatTransformersFound) {
   const Json runs = read_json(fixture_ / "generation.json").at("runs");
   ASSERT_GE(runs.size(), 9u);
   for (const Json& run : runs) {
-    const auto name = run.at("name").get<std::string>();
     const auto sources = sources_of(run);
-    const GenerationOptions options = options_of(fixture_, run);
-    const auto expected = run.at("new_tokens").get<std::vector<std::vector<std::int64_t>>>();
     // All sources in one batch, then each one alone.
-    for (const std::int64_t batch_tokens : {100000, 1}) {
-      std::vector<Hypothesis> found;
-      for (auto& hypotheses : search_sources(*model, sources, options, batch_tokens)) {
-        found.insert(found.end(), hypotheses.begin(), hypotheses.end());
-      }
-      ASSERT_EQ(found.size(), expected.size()) << name;
-      for (std::size_t i = 0; i < found.size(); ++i) {
-        EXPECT_EQ(found[i].ids, expected[i]) << name << " sequence " << i;
-        if (!run.contains("sequences_scores")) continue;
-        const double score = run["sequences_scores"][i].get<double>();
-        EXPECT_NEAR(found[i].beam_score, score, 1e-4 * std::max(1.0, std::abs(score)))
-            << name << " sequence " << i;
-      }
-    }
+    for (const std::int64_t batch_tokens : {100000, 1})
+      expect_found(search_sources(*model, sources, options_of_run(fixture_, run), batch_tokens), run);
   }
 }
 
@@ -96,23 +64,12 @@ TEST(SearchFeatures, EveryRunFindsWhatTransformersFound) {
     const Json runs = read_json(fixture / "generation.json").at("runs");
     ASSERT_GE(runs.size(), 3u);
     for (const Json& run : runs) {
-      const GenerationOptions options = options_of(fixture, run);
       const auto rows = run.at("inputs_from").at("rows").get<std::vector<std::int64_t>>();
       const auto prompt = run.value("decoder_input_ids", std::vector<std::int64_t>{});
-      const auto expected = run.at("new_tokens").get<std::vector<std::vector<std::int64_t>>>();
       const Tensor chosen = gather(features, 0, Tensor::from(rows, {static_cast<std::int64_t>(rows.size())}));
-      for (const std::int64_t batch_tokens : {100000, 1}) {
-        std::vector<Hypothesis> found;
-        for (auto& hypotheses : search_features(*model, chosen, prompt, options, batch_tokens))
-          found.insert(found.end(), hypotheses.begin(), hypotheses.end());
-        ASSERT_EQ(found.size(), expected.size()) << name << " " << run.at("name");
-        for (std::size_t i = 0; i < found.size(); ++i) {
-          EXPECT_EQ(found[i].ids, expected[i]) << name << " " << run.at("name") << " sequence " << i;
-          if (!run.contains("sequences_scores")) continue;
-          const double score = run["sequences_scores"][i].get<double>();
-          EXPECT_NEAR(found[i].beam_score, score, 1e-4 * std::max(1.0, std::abs(score)));
-        }
-      }
+      for (const std::int64_t batch_tokens : {100000, 1})
+        expect_found(search_features(*model, chosen, prompt, options_of_run(fixture, run), batch_tokens),
+                     run);
     }
   }
 }
@@ -168,18 +125,22 @@ TEST(SearchFeatures, EndsAtTheLastPositionAndRefusesWhatDoesNotFit) {
   options.max_new_tokens = 100;
   // 20 positions; the last token is never fed.
   EXPECT_EQ(search_features(*model, features, {59, 3, 44}, options, 4096).front().front().ids.size(), 18u);
-  const auto refuses = [&](const Tensor& sound, const std::vector<std::int64_t>& prompt) {
-    EXPECT_THROW(search_features(*model, sound, prompt, options, 4096), Error) << sound.str();
+  const auto refuses = [&](const Tensor& sound, const std::vector<std::int64_t>& prompt,
+                           const std::string& told) {
+    EXPECT_ERROR(search_features(*model, sound, prompt, options, 4096), told) << sound.str();
   };
-  refuses(features, {59, 61});
-  refuses(features, {-1});
-  refuses(features, std::vector<std::int64_t>(21, 3));
-  refuses(slice(features, 2, 0, 40).contiguous(), {});
-  refuses(slice(features, 0, 0, 0).contiguous(), {});
-  refuses(Tensor::zeros({16, 42}), {});
-  refuses(Tensor::zeros({1, 16, 42}, DType::i64), {});
-  EXPECT_THROW(search_features(*model, features, {}, options, 0), Error);
-  EXPECT_THROW(search_sources(*model, std::vector<std::vector<std::int64_t>>{{3, 4}}, options, 4096), Error);
+  refuses(features, {59, 61}, "expected tokens below 61, got 61 in the decoder's prompt");
+  refuses(features, {-1}, "expected tokens below 61, got -1 in the decoder's prompt");
+  refuses(features, std::vector<std::int64_t>(21, 3),
+          "got a prompt of 21 tokens where the model's positions allow 20");
+  refuses(slice(features, 2, 0, 40).contiguous(), {},
+          "expected input_features f32[B, 16, 42], got f32[3, 16, 40]");
+  refuses(slice(features, 0, 0, 0).contiguous(), {}, "of at least one row, got f32[0, 16, 42]");
+  refuses(Tensor::zeros({16, 42}), {}, "of at least one row, got f32[16, 42]");
+  refuses(Tensor::zeros({1, 16, 42}, DType::i64), {}, "of at least one row, got i64[1, 16, 42]");
+  EXPECT_ERROR(search_features(*model, features, {}, options, 0), "batch_tokens of at least 1, got 0");
+  EXPECT_ERROR(search_sources(*model, std::vector<std::vector<std::int64_t>>{{3, 4}}, options, 4096),
+               "expected input_features, got token ids");
 }
 
 /// Returns the decoder's attention when it is fed `hypothesis` (teacher forcing).
@@ -207,7 +168,7 @@ TEST_P(Search, CapturedAttentionIsThatOfTheFinishedHypotheses) {
     if (run.at("name") == "beam4_batch_ends") batch_run = run;
   }
   const auto sources = sources_of(batch_run);
-  GenerationOptions options = options_of(fixture_, batch_run);
+  GenerationOptions options = options_of_run(fixture_, batch_run);
   for (const std::int64_t beams : {4, 1}) {
     options.num_beams = options.num_return_sequences = beams;
     const auto found = search_sources(
@@ -274,13 +235,13 @@ TEST_P(Search, CancelsWithinTheSource) {
   context.taps = &taps;
   context.stop = &stop;
   const Tensor ids = Tensor::from<std::int64_t>({5, 6, 7}, {1, 3});
-  EXPECT_THROW(model->decode({ids, Tensor::full({1, 3}, 1, DType::i64)}, context), Cancelled);
+  EXPECT_THROW(model->decode({ids, Tensor::full({1, 3}, 1, DType::i64)}, context), Canceled);
   EXPECT_GE(first, 1);
   EXPECT_EQ(later, 0);
   const std::vector<std::vector<std::int64_t>> sources{{5, 6, 7}};
-  EXPECT_THROW(search_sources(*model, sources, {}, 100, {.stop = &stop}), Cancelled);
+  EXPECT_THROW(search_sources(*model, sources, {}, 100, {.stop = &stop}), Canceled);
   const TensorMap inputs{{"input_ids", ids}, {"decoder_input_ids", ids}};
-  EXPECT_THROW(model->forward(inputs, {}, context), Cancelled);
+  EXPECT_THROW(model->forward(inputs, {}, context), Canceled);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Search,

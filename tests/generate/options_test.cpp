@@ -5,10 +5,11 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
 #include "generate/option_fields.h"
 #include "heed/error.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -18,26 +19,14 @@ using ::testing::HasSubstr;
 
 class OptionsFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ =
-        std::filesystem::path(::testing::TempDir()) /
-        ("heed_options_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   GenerationOptions load(const std::string& json, std::vector<std::string>* unused = nullptr) const {
-    std::ofstream(folder_ / "generation_config.json") << json;
-    return load_generation_options(folder_, unused);
+    spill(folder_ / "generation_config.json", json);
+    return load_generation_options(folder_.path(), unused);
   }
-  std::string error_of(const std::string& json) const {
-    try {
-      load(json);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
+  std::string load_error(const std::string& json) const {
+    return error_of([&] { load(json); });
   }
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 // In the form that published translation models use.
@@ -109,7 +98,7 @@ TEST_F(OptionsFile, EveryFieldIsReadIntoItsOwnMember) {
     std::string error;
     GenerationOptions options;
     for (const char* value : {"3", "0.75", "true", "[[3]]", "[[[3], 0.5]]", "[3, 0.5]"}) {
-      error = error_of(key + value + "}");
+      error = load_error(key + value + "}");
       if (error != "no error") continue;
       options = load(key + value + "}");
       if (!same(options, defaults, field)) break;
@@ -130,20 +119,20 @@ TEST_F(OptionsFile, TellsWhatItDoesNotUnderstand) {
 }
 
 TEST_F(OptionsFile, MayBeMissing) {
-  const GenerationOptions options = load_generation_options(folder_);
+  const GenerationOptions options = load_generation_options(folder_.path());
   EXPECT_EQ(options.num_beams, 1);
   EXPECT_EQ(resolved_max_length(options, 1), 21);
 }
 
 // In the form that summarization models and T5 used before generation_config.json existed.
 TEST_F(OptionsFile, OlderModelsHaveThemInTheirConfig) {
-  std::ofstream(folder_ / "config.json") << R"({"model_type": "bart", "d_model": 1024, "eos_token_id": 2,
+  spill(folder_ / "config.json", R"({"model_type": "bart", "d_model": 1024, "eos_token_id": 2,
       "forced_eos_token_id": 2, "max_length": 142, "min_length": 56, "num_beams": 4, "length_penalty": 2.0,
       "early_stopping": true, "no_repeat_ngram_size": 3, "task_specific_params": {
         "summarization": {"max_length": 200, "num_beams": 6},
-        "translation_en_to_de": {"max_length": 300, "prefix": "translate English to German: "}}})";
+        "translation_en_to_de": {"max_length": 300, "prefix": "translate English to German: "}}})");
   std::vector<std::string> unused;
-  GenerationOptions options = load_generation_options(folder_, &unused);
+  GenerationOptions options = load_generation_options(folder_.path(), &unused);
   EXPECT_TRUE(unused.empty());  // the other keys belong to the model
   EXPECT_EQ(options.max_length, 142);
   EXPECT_EQ(options.min_length, 56);
@@ -152,42 +141,33 @@ TEST_F(OptionsFile, OlderModelsHaveThemInTheirConfig) {
   EXPECT_EQ(options.early_stopping, EarlyStopping::yes);
   EXPECT_EQ(options.no_repeat_ngram_size, 3);
   EXPECT_THAT(options.forced_eos_token_id, ElementsAre(2));
-  EXPECT_EQ(apply_task(folder_, "summarization", options), "");
+  EXPECT_EQ(apply_task(folder_.path(), "summarization", options), "");
   EXPECT_EQ(options.max_length, 200);
   EXPECT_EQ(options.num_beams, 6);
   EXPECT_EQ(options.min_length, 56);
-  EXPECT_EQ(apply_task(folder_, "translation_en_to_de", options), "translate English to German: ");
+  EXPECT_EQ(apply_task(folder_.path(), "translation_en_to_de", options), "translate English to German: ");
   EXPECT_EQ(options.max_length, 300);
-  try {
-    apply_task(folder_, "poetry", options);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("there are summarization, translation_en_to_de"));
-  }
+  EXPECT_ERROR(apply_task(folder_.path(), "poetry", options),
+               "there are summarization, translation_en_to_de");
   EXPECT_EQ(load(R"({"num_beams": 2})").max_length,
             std::nullopt);  // if the new file exists, only it is read
 }
 
 TEST_F(OptionsFile, ErrorsNameFileAndKey) {
-  EXPECT_THAT(error_of(R"({"num_beams": "four"})"), HasSubstr("num_beams"));
-  EXPECT_THAT(error_of(R"({"early_stopping": "soon"})"), HasSubstr("true, false or \"never\""));
-  EXPECT_THAT(error_of(R"({"early_stopping": 3})"), HasSubstr("true, false or \"never\""));
-  EXPECT_THAT(error_of(R"({"num_beams": 0})"),
+  EXPECT_THAT(load_error(R"({"num_beams": "four"})"), HasSubstr("num_beams"));
+  EXPECT_THAT(load_error(R"({"early_stopping": "soon"})"), HasSubstr("true, false or \"never\""));
+  EXPECT_THAT(load_error(R"({"early_stopping": 3})"), HasSubstr("true, false or \"never\""));
+  EXPECT_THAT(load_error(R"({"num_beams": 0})"),
               ::testing::AllOf(HasSubstr("generation_config.json"), HasSubstr("num_beams")));
-  EXPECT_THAT(error_of(R"({"num_beams": )"), HasSubstr("generation_config.json"));
+  EXPECT_THAT(load_error(R"({"num_beams": )"), HasSubstr("generation_config.json"));
 }
 
 std::string complaint(const GenerationOptions& options) {
-  try {
-    check_generation_options(options, 100);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
+  return error_of([&] { check_generation_options(options, 100); });
 }
 
 TEST(Options, OutOfRangeIsRefusedByName) {
-  EXPECT_EQ(complaint({}), "none");
+  EXPECT_EQ(complaint({}), "no error");
   EXPECT_THAT(complaint({.max_new_tokens = 0}),
               HasSubstr("max_new_tokens: expected a whole number of at least 1, got 0"));
   EXPECT_THAT(complaint({.max_length = -1}), HasSubstr("max_length"));

@@ -1,27 +1,23 @@
 #include "generate/processors.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <fstream>
 #include <limits>
 
 #include "heed/io/json.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
 
 /// Returns the options of a case, read as if from a model's file.
 GenerationOptions options_of(const std::string& json) {
-  const auto folder =
-      std::filesystem::path(::testing::TempDir()) / ("heed_processors_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder / "generation_config.json") << json;
+  const TemporaryFolder folder;
+  spill(folder / "generation_config.json", json);
   std::vector<std::string> unused;
-  const GenerationOptions options = load_generation_options(folder, &unused);
+  const GenerationOptions options = load_generation_options(folder.path(), &unused);
   EXPECT_TRUE(unused.empty()) << json;
-  std::filesystem::remove_all(folder);
   return options;
 }
 

@@ -12,6 +12,7 @@
 #include "generate/hash_decoding.h"
 #include "generate/processors.h"
 #include "heed/error.h"
+#include "reference/error.h"
 
 namespace heed {
 namespace {
@@ -117,7 +118,8 @@ TEST(Capture, AttentionFollowsTheHypothesisThroughEveryReordering) {
 }
 
 TEST(Capture, RefusesPatternsThatMatchNothing) {
-  EXPECT_THROW(run({}, {0}, {.max_new_tokens = 2}, {.capture = {"no.such.tap"}}), Error);
+  EXPECT_ERROR(run({}, {0}, {.max_new_tokens = 2}, {.capture = {"no.such.tap"}}),
+               "no value of the model matches no.such.tap");
 }
 
 TEST(Sampling, FollowsTheDistribution) {
@@ -207,9 +209,10 @@ TEST(Search, RefusesScoresThatAreNoNumbers) {
   for (const std::int64_t beams : {1, 2}) {
     for (const bool draws : {false, true}) {
       BrokenDecoding decoding(NAN);  // one of four scores is enough
-      EXPECT_THROW(search(decoding, prompt, {.max_new_tokens = 3, .num_beams = beams, .do_sample = draws}, {},
+      EXPECT_ERROR(search(decoding, prompt, {.max_new_tokens = 3, .num_beams = beams, .do_sample = draws}, {},
                           context),
-                   Error);
+                   draws ? "expected finite scores to sample from, got nan"
+                         : "expected the model's scores to be numbers, got NaN");
     }
   }
 }
@@ -220,7 +223,8 @@ TEST(Sampling, RefusesScoresThatATemperatureMadeInfinite) {
   for (const double temperature : {1e-300, 1e-39}) {
     BrokenDecoding decoding(1.0f);
     const GenerationOptions options{.max_new_tokens = 3, .do_sample = true, .temperature = temperature};
-    EXPECT_THROW(search(decoding, prompt, options, {}, context), Error);
+    EXPECT_ERROR(search(decoding, prompt, options, {}, context),
+                 "expected finite scores to sample from, got");
   }
 }
 
@@ -228,12 +232,17 @@ TEST(Search, RefusesPromptsThatDoNotFit) {
   const HashModel model;
   Context context;
   HashDecoding decoding(model, {0, 1});
-  EXPECT_THROW(search(decoding, Tensor::full({1, 1}, 1, DType::i64), {}, {}, context), Error);
-  EXPECT_THROW(search(decoding, Tensor::full({2, 1}, 1, DType::f32), {}, {}, context), Error);
-  EXPECT_THROW(search(decoding, Tensor::full({2, 3}, 1, DType::i64), {.max_length = 3}, {}, context), Error);
+  EXPECT_ERROR(search(decoding, Tensor::full({1, 1}, 1, DType::i64), {}, {}, context),
+               "expected a fresh decoding of 1 rows, got one of 2 rows after 0 tokens");
+  EXPECT_ERROR(search(decoding, Tensor::full({2, 1}, 1, DType::f32), {}, {}, context),
+               "expected a prompt i64[rows, tokens]");
+  EXPECT_ERROR(search(decoding, Tensor::full({2, 3}, 1, DType::i64), {.max_length = 3}, {}, context),
+               "expected room for a new token, got max_length 3 for a prompt of 3 tokens");
   HashDecoding fresh(model, {0, 1});
-  EXPECT_THROW(search(fresh, Tensor::full({2, 1}, 6, DType::i64), {}, {}, context), Error);
-  EXPECT_THROW(run(model, {0}, {.forced_eos_token_id = {6}}), Error);
+  EXPECT_ERROR(search(fresh, Tensor::full({2, 1}, 6, DType::i64), {}, {}, context),
+               "expected a prompt of tokens below 6, got 6");
+  EXPECT_ERROR(run(model, {0}, {.forced_eos_token_id = {6}}),
+               "forced_eos_token_id: expected token ids below the vocabulary's size 6, got 6");
   EXPECT_NO_THROW(run(model, {0}, {.suppress_tokens = {6}}));
   HashDecoding none(model, {});
   EXPECT_TRUE(search(none, Tensor::zeros({0, 1}, DType::i64), {}, {}, context).empty());

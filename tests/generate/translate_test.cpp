@@ -11,6 +11,7 @@
 #include "heed/nn/context.h"
 #include "heed/ops/loss.h"
 #include "heed/text/unicode.h"
+#include "reference/error.h"
 
 namespace heed {
 namespace {
@@ -63,7 +64,7 @@ class CharacterTokenizer final : public Tokenizer {
 /// a cache would.
 class EchoDecoding final : public Decoding {
  public:
-  explicit EchoDecoding(const SourceBatch& source) {
+  explicit EchoDecoding(const ModelInput& source) {
     width_ = source.ids.size(1);
     for (std::int64_t b = 0; b < source.ids.size(0); ++b) {
       const auto* ids = source.ids.data<std::int64_t>() + b * width_;
@@ -116,11 +117,11 @@ class EchoModel final : public EncoderDecoderModel {
   std::int64_t pad_id() const override { return kPad; }
   std::int64_t eos_id() const override { return kEnd; }
   Tensor decoder_inputs(const Tensor&, std::int64_t) const override { return {}; }
-  Tensor loss(const SourceBatch&, const Tensor&, const CrossEntropyOptions&, Context&) const override {
+  Tensor loss(const ModelInput&, const Tensor&, const CrossEntropyOptions&, Context&) const override {
     return {};
   }
-  Tensor encode(const SourceBatch&, Context&) const override { return {}; }
-  std::unique_ptr<Decoding> decode(const SourceBatch& source, Context&) const override {
+  Tensor encode(const ModelInput&, Context&) const override { return {}; }
+  std::unique_ptr<Decoding> decode(const ModelInput& source, Context&) const override {
     largest_batch = std::max(largest_batch, source.ids.numel());
     return std::make_unique<EchoDecoding>(source);
   }
@@ -159,7 +160,8 @@ TEST(Translate, BatchesStayWithinTheTokens) {
   const std::vector<std::string> texts(20, "123456789");
   translate(model, CharacterTokenizer(), texts, {.task = {.batch_tokens = 45}});
   EXPECT_EQ(model.largest_batch, 40);
-  EXPECT_THROW(translate(model, CharacterTokenizer(), texts, {.task = {.batch_tokens = 0}}), Error);
+  EXPECT_ERROR(translate(model, CharacterTokenizer(), texts, {.task = {.batch_tokens = 0}}),
+               "batch_tokens of at least 1, got 0");
 }
 
 TEST(Translate, GivesCandidatesScoresAndTokens) {
@@ -225,15 +227,12 @@ TEST(Translate, LongLinesAreCutSplitOrRefused) {
   EXPECT_EQ(split[1].candidates[0].hypothesis.ids.size(), split[1].candidates[0].tokens.size());
   EXPECT_THAT(warnings[1], HasSubstr("3 parts"));
   options.capture = {"*"};
-  EXPECT_THROW(translate(model, tokenizer, texts, options), Error);
+  EXPECT_ERROR(translate(model, tokenizer, texts, options),
+               "expected either long lines to be split or attention to be captured, got both");
   options.capture.clear();
   options.long_lines = LongLines::error;
-  try {
-    translate(model, tokenizer, texts, options);
-    FAIL() << "expected an Error";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("translate: text 2: expected at most 11 tokens, got 26"));
-  }
+  EXPECT_ERROR(translate(model, tokenizer, texts, options),
+               "translate: text 2: expected at most 11 tokens, got 26");
   std::map<std::size_t, std::string> refused;
   options.task.on_error = [&](std::size_t line, const std::string& message) { refused[line] = message; };
   options.task.first_index = 7;
@@ -253,7 +252,8 @@ TEST(Translate, PutsThePrefixBeforeEveryTextThatIsNotBlank) {
   EXPECT_THAT(texts_of(translate(model, CharacterTokenizer(), texts, options)),
               ElementsAre("TO: ONE", "", "TO: TWO TO: THREE TO: SIX"));
   options.prefix = "eleven long";
-  EXPECT_THROW(translate(model, CharacterTokenizer(), texts, options), Error);
+  EXPECT_ERROR(translate(model, CharacterTokenizer(), texts, options),
+               "expected a model with more than 12 positions");
 }
 
 TEST(Translate, StopsAtThePositionsOfTheModel) {
@@ -271,12 +271,13 @@ TEST(Translate, StopsAtThePositionsOfTheModel) {
 
 TEST(SearchSources, RefusesWhatTheModelCannotTake) {
   const EchoModel model(4);
-  EXPECT_THROW(search_sources(model, std::vector<std::vector<std::int64_t>>{{}}, {}, 100), Error);
-  EXPECT_THROW(search_sources(model, std::vector<std::vector<std::int64_t>>{{5, 5, 5, 5, 0}}, {}, 100),
-               Error);
-  EXPECT_THROW(
+  EXPECT_ERROR(search_sources(model, std::vector<std::vector<std::int64_t>>{{}}, {}, 100),
+               "source 0 has no tokens");
+  EXPECT_ERROR(search_sources(model, std::vector<std::vector<std::int64_t>>{{5, 5, 5, 5, 0}}, {}, 100),
+               "expected sources of at most 4 tokens, got 5 in source 0");
+  EXPECT_ERROR(
       search_sources(model, std::vector<std::vector<std::int64_t>>{{5}}, {.forced_eos_token_id = {500}}, 100),
-      Error);
+      "forced_eos_token_id: expected token ids below the vocabulary's size 130, got 500");
 }
 
 TEST(SplitText, CutsAtSentencesThenSpacesThenAnywhere) {

@@ -2,12 +2,13 @@
 #include <sys/resource.h>
 
 #include <csignal>
-#include <fstream>
 #include <mutex>
 #include <thread>
 
 #include "hub/http.h"
 #include "hub/pull_fixture.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed::hub_test {
 namespace {
@@ -156,7 +157,7 @@ TEST_F(PullTest, AnEncryptedHubNeverLeadsToAPlainOne) {
   for (const std::string& url : {server.url() + "/", std::string("file:///etc/passwd")}) {
     hub::Request request;
     request.url = url;
-    EXPECT_THAT(error_of([&] { http.send(request); }), HasSubstr("expected an https URL"));
+    EXPECT_ERROR(http.send(request), "expected an https URL");
   }
   EXPECT_TRUE(server.hub.calls().empty());
 }
@@ -256,7 +257,7 @@ TEST_F(PullTest, ADamagedBlobIsNotAdopted) {
   fs::remove_all(snapshot());
   std::string damaged = weights();
   damaged[7] ^= 1;
-  std::ofstream(repository() / "blobs" / kWeightsHash, std::ios::binary) << damaged;
+  spill(repository() / "blobs" / kWeightsHash, damaged);
   pull();
   EXPECT_TRUE(slurp(snapshot() / "model.safetensors") == weights());
   EXPECT_EQ(gets("model.safetensors"), 2);
@@ -282,7 +283,7 @@ TEST_F(PullTest, WritesThroughNoLinkOfTheCache) {
   EXPECT_THAT(error(), HasSubstr("expected a folder, got a symbolic link"));
   EXPECT_TRUE(fs::is_empty(elsewhere));
   fs::remove(snapshot());
-  std::ofstream(elsewhere / "file") << "kept";
+  spill(elsewhere / "file", "kept");
   fs::create_directories(repository() / "refs");
   fs::create_symlink(elsewhere / "file", repository() / "refs/main");
   pull();

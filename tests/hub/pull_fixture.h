@@ -6,10 +6,11 @@
 
 #include <cstdlib>
 
-#include "files/temporary_folder.h"
 #include "heed/io/hub_cache.h"
 #include "hub/fake_hub.h"
 #include "hub/pull.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed::hub_test {
 

@@ -4,6 +4,8 @@
 
 #include "hub/cache.h"
 #include "hub/pull_fixture.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed::hub_test {
 namespace {
@@ -157,9 +159,9 @@ TEST_F(PullTest, KeepsEveryRevisionsCommit) {
   pull();
   EXPECT_EQ(listing(repository() / "refs"), std::vector<std::string>{"refs"});
   EXPECT_EQ(find_snapshot(folder.path(), "owner/model", "refs/pr/1"), snapshot());
-  EXPECT_THAT(error_of([&] { find_snapshot(folder.path(), "owner/model", ""); }),
-              AllOf(HasSubstr("revision main: not found"), HasSubstr("refs/pr/1"),
-                    HasSubstr("heed pull owner/model")));
+  EXPECT_ERROR(find_snapshot(folder.path(), "owner/model", ""),
+               AllOf(HasSubstr("revision main: not found"), HasSubstr("refs/pr/1"),
+                     HasSubstr("heed pull owner/model")));
 }
 
 TEST_F(PullTest, TakesTheShardsOfAnIndex) {

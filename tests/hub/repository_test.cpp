@@ -4,8 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "files/temporary_folder.h"
 #include "hub/choice.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed::hub {
 namespace {
@@ -126,10 +127,8 @@ TEST(Choice, SaysWhatARepositoryHasInsteadOfSafetensors) {
               }),
               AllOf(HasSubstr("owner/model: expected weights in safetensors"),
                     HasSubstr("pytorch_model.bin, model.gguf"), HasSubstr("save_pretrained")));
-  EXPECT_THAT(error_of([] { files_to_download(with_files({"README.md"}), {}); }),
-              HasSubstr("got no weights"));
-  EXPECT_THAT(error_of([] { files_to_download(with_files({"model.safetensors"}), {}); }),
-              HasSubstr("config.json: not found"));
+  EXPECT_ERROR(files_to_download(with_files({"README.md"}), {}), "got no weights");
+  EXPECT_ERROR(files_to_download(with_files({"model.safetensors"}), {}), "config.json: not found");
 }
 
 TEST(Choice, AddsTheShardsOfAnIndex) {
@@ -146,11 +145,10 @@ TEST(Choice, AddsTheShardsOfAnIndex) {
   EXPECT_THAT(shards_to_download(repository, {}, chosen[1], folder / "index"),
               UnorderedElementsAre("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"));
   spill(folder / "index", R"({"weight_map": {"a": "../../x"}})");
-  EXPECT_THAT(error_of([&] { shards_to_download(repository, {}, chosen[1], folder / "index"); }),
-              HasSubstr("in the same directory"));
+  EXPECT_ERROR(shards_to_download(repository, {}, chosen[1], folder / "index"), "in the same directory");
   spill(folder / "index", R"({"weight_map": {"a": "gone.safetensors"}})");
-  EXPECT_THAT(error_of([&] { shards_to_download(repository, {}, chosen[1], folder / "index"); }),
-              HasSubstr("gone.safetensors: not found"));
+  EXPECT_ERROR(shards_to_download(repository, {}, chosen[1], folder / "index"),
+               "gone.safetensors: not found");
 }
 
 TEST(Origin, IsSchemeHostAndPort) {

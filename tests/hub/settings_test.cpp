@@ -6,8 +6,9 @@
 
 #include <cstdlib>
 
-#include "files/temporary_folder.h"
 #include "heed/io/hub_cache.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed::hub {
 namespace {
@@ -55,8 +56,7 @@ TEST_F(SettingsTest, TheTokenIsOfTheEnvironmentOrOfAFile) {
   EXPECT_EQ(now().token, "");
   ::unsetenv("HF_HUB_DISABLE_IMPLICIT_TOKEN");
   set("HF_TOKEN", "hf_a\r\nX-Other: header");
-  EXPECT_THAT(error_of([] { now(); }),
-              AllOf(HasSubstr("HF_TOKEN: expected a token"), testing::Not(HasSubstr("hf_a"))));
+  EXPECT_ERROR(now(), AllOf(HasSubstr("HF_TOKEN: expected a token"), testing::Not(HasSubstr("hf_a"))));
 }
 
 TEST_F(SettingsTest, EndpointsAreWebAddresses) {
@@ -66,7 +66,7 @@ TEST_F(SettingsTest, EndpointsAreWebAddresses) {
   for (const char* bad :
        {"huggingface.co", "ftp://x", "file:///etc", "https://user@host", "https://a b", "https:"}) {
     set("HF_ENDPOINT", bad);
-    EXPECT_THAT(error_of([] { now(); }), HasSubstr("HF_ENDPOINT: expected a URL")) << bad;
+    EXPECT_ERROR(now(), "HF_ENDPOINT: expected a URL") << bad;
   }
 }
 
@@ -79,7 +79,7 @@ TEST_F(SettingsTest, OfflineAndTimeouts) {
   set("HF_HUB_DOWNLOAD_TIMEOUT", "33");
   EXPECT_EQ(now().download_seconds, 33);
   set("HF_HUB_ETAG_TIMEOUT", "soon");
-  EXPECT_THAT(error_of([] { now(); }), HasSubstr("HF_HUB_ETAG_TIMEOUT: expected a number of seconds"));
+  EXPECT_ERROR(now(), "HF_HUB_ETAG_TIMEOUT: expected a number of seconds");
 }
 
 }  // namespace

@@ -4,8 +4,9 @@
 
 #include <filesystem>
 
-#include "files/temporary_folder.h"
 #include "heed/image/image.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {

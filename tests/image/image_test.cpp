@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "files/temporary_folder.h"
 #include "heed/io/safetensors.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <vector>
 
-#include "files/temporary_folder.h"
 #include "heed/image/image.h"
 #include "heed/io/safetensors.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {

@@ -7,9 +7,10 @@
 #include <filesystem>
 #include <string>
 
-#include "files/temporary_folder.h"
 #include "heed/io/safetensors.h"
 #include "heed/threads.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {

@@ -14,6 +14,7 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
+#include "reference/error.h"
 
 namespace heed {
 namespace {
@@ -144,7 +145,7 @@ TEST(Rollout, OfUniformAttentionIsHalfIdentityAtFirst) {
   EXPECT_FLOAT_EQ(rollouts[0].to_vector<float>()[1], 0.125f);
   EXPECT_FLOAT_EQ(rollouts[1].to_vector<float>()[1], 0.1875f);  // 1/4 (I + 2 U + U): U U = U
   const std::vector<Tensor> cross{Tensor::full({2, 3, 4}, 0.25)};
-  EXPECT_THROW(attention_rollout(cross), Error);
+  EXPECT_ERROR(attention_rollout(cross), "rollout: expected weights [H, T, T], got f32[2, 3, 4]");
 }
 
 // Against central differences: the logit when one weight is replaced.
@@ -238,14 +239,15 @@ TEST(Record, OfARangeIsThePartOfTheWhole) {
     expect_near(a.value_norms, of_keys(b.value_norms), 0, a.name + ".value_norms");
   }
   options.queries = {1, 9};
-  EXPECT_THROW(record_attention(*model, inputs, options), Error);
+  EXPECT_ERROR(record_attention(*model, inputs, options), "expected queries of the 5 there are, got 1:9");
 }
 
 TEST(Record, RefusesWhatTheModelLacks) {
   const auto recurrent = load_model(std::filesystem::path(HEED_FIXTURES) / "encoders/bert");
   const TensorMap inputs{{"input_ids", Tensor::from(std::vector<std::int64_t>{1, 2, 3}, {1, 3})}};
   RecordOptions options{.kinds = attention_kinds(*recurrent), .gradient = LogitChoice{0, 0}};
-  EXPECT_THROW(record_attention(*recurrent, inputs, options), Error)
+  EXPECT_ERROR(record_attention(*recurrent, inputs, options),
+               "gradient: expected a model with logits, got one without a head")
       << "a model without a head has no logits";
   options.gradient.reset();
   options.layers = {9};

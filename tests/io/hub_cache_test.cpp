@@ -8,7 +8,8 @@
 
 #include <cstdlib>
 
-#include "files/temporary_folder.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {

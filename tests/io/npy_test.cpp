@@ -3,9 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-
-#include "files/temporary_folder.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -30,8 +29,7 @@ TEST(Npy, WritesTheBytesNumPyWrites) {
 
 TEST(Npy, RefusesWhatNumPyHasNot) {
   const TemporaryFolder folder;
-  EXPECT_THAT(error_of([&] { write_npy(folder / "x", Tensor::zeros({2}, DType::bf16)); }),
-              ::testing::HasSubstr("got bf16"));
+  EXPECT_ERROR(write_npy(folder / "x", Tensor::zeros({2}, DType::bf16)), "got bf16");
   EXPECT_THAT(listing(folder.path()), ::testing::IsEmpty());
 }
 
@@ -51,7 +49,7 @@ TEST(Npy, RefusesFilesThatAreNotWhatTheySay) {
   const TemporaryFolder folder;
   const std::string good = slurp(std::filesystem::path(HEED_FIXTURES) / "io" / "f32_2x3.npy");
   const auto refused = [&](std::string bytes, const char* told) {
-    std::ofstream(folder / "x.npy", std::ios::binary | std::ios::trunc) << bytes;
+    spill(folder / "x.npy", bytes);
     const std::string error = error_of([&] { read_npy(folder / "x.npy"); });
     EXPECT_THAT(error, ::testing::HasSubstr(told));
     EXPECT_THAT(error, ::testing::HasSubstr("x.npy: "));

@@ -1,8 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "files/temporary_folder.h"
 #include "heed/io/safetensors.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -44,8 +45,7 @@ TEST(TensorFiles, ReadsShards) {
   EXPECT_EQ(files.path_of("c"), folder / "model-00002-of-00002.safetensors");
   EXPECT_EQ(files.info("b").shape, std::vector<std::int64_t>{2});
   EXPECT_EQ(files.files().size(), 2u);
-  EXPECT_THAT(error_of([&] { files.get("d"); }),
-              HasSubstr("model.safetensors.index.json: tensor \"d\" not found"));
+  EXPECT_ERROR(files.get("d"), "model.safetensors.index.json: tensor \"d\" not found");
 }
 
 TEST(TensorFiles, RefusesIndexesThatDisagreeWithTheFiles) {
@@ -78,21 +78,20 @@ TEST(TensorFiles, ReadsNothingOutsideTheDirectory) {
         "..\\\\secret.safetensors", "secret\\u0000.safetensors"}) {
     spill(folder / "model" / "model.safetensors.index.json",
           R"({"weight_map": {"a": ")" + std::string(name) + "\"}}");
-    EXPECT_THAT(error_of([&] { TensorFiles::open(folder / "model"); }),
-                HasSubstr("expected the name of a file in the same directory"))
+    EXPECT_ERROR(TensorFiles::open(folder / "model"), "expected the name of a file in the same directory")
         << name;
   }
 }
 
 TEST(TensorFiles, SuggestsConversionOfPickles) {
   const TemporaryFolder folder;
-  EXPECT_THAT(error_of([&] { TensorFiles::open(folder.path()); }),
-              HasSubstr("neither model.safetensors nor model.safetensors.index.json found"));
+  EXPECT_ERROR(TensorFiles::open(folder.path()),
+               "neither model.safetensors nor model.safetensors.index.json found");
   spill(folder / "pytorch_model.bin", "PK");
   const std::string message = error_of([&] { TensorFiles::open(folder.path()); });
   EXPECT_THAT(message, HasSubstr("can run code"));
   EXPECT_THAT(message, HasSubstr("save_pretrained(DIR, safe_serialization=True)"));
-  EXPECT_THAT(error_of([&] { TensorFiles::open(folder / "none"); }), HasSubstr("none: not found"));
+  EXPECT_ERROR(TensorFiles::open(folder / "none"), "none: not found");
 }
 
 }  // namespace

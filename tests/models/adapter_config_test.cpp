@@ -4,13 +4,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 
 #include "heed/error.h"
 #include "heed/files/file.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -20,21 +21,14 @@ using testing::HasSubstr;
 
 // The config of a file with these members besides peft_type.
 AdapterConfig load_with(const std::string& members) {
-  const fs::path directory =
-      fs::temp_directory_path() / ("heed_adapter_config_" + std::to_string(::getpid()));
-  fs::create_directories(directory);
-  write_file(directory / kAdapterConfig, R"({"peft_type": "LORA", "target_modules": ["q"])" +
-                                             (members.empty() ? "" : ", " + members) + "}");
+  const TemporaryFolder directory;
+  spill(directory / kAdapterConfig,
+        R"({"peft_type": "LORA", "target_modules": ["q"])" + (members.empty() ? "" : ", " + members) + "}");
   return AdapterConfig::load(directory);
 }
 
 std::string error_with(const std::string& members) {
-  try {
-    load_with(members);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return error_of([&] { load_with(members); });
 }
 
 TEST(AdapterConfig, Targets) {
@@ -52,10 +46,14 @@ TEST(AdapterConfig, Targets) {
 }
 
 TEST(AdapterConfig, ModulesToSave) {
-  EXPECT_TRUE(is_within("classifier", "classifier"));
-  EXPECT_TRUE(is_within("classifier.dense", "classifier"));
-  EXPECT_TRUE(is_within("bert.pooler.dense", "pooler"));
-  EXPECT_FALSE(is_within("bert.poolers.dense", "pooler"));
+  EXPECT_TRUE(is_within_any("classifier", {"classifier"}));
+  EXPECT_TRUE(is_within_any("classifier.dense", {"x", "classifier"}));
+  EXPECT_TRUE(is_within_any("bert.pooler.dense", {"pooler"}));
+  EXPECT_FALSE(is_within_any("bert.poolers.dense", {"pooler"}));
+  EXPECT_EQ(outermost_module("bert.pooler.dense", {"dense", "pooler"}), "bert.pooler");
+  EXPECT_EQ(outermost_module("model.norm", {"norm"}), "model.norm");
+  EXPECT_EQ(outermost_module("model.layers.0.input_layernorm", {"norm", "layernorm"}), "");
+  EXPECT_EQ(outermost_module("model.layers.0.mlp.down_proj", {"layers.0"}), "model.layers.0");
 }
 
 TEST(AdapterConfig, RanksAndScales) {

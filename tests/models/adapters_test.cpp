@@ -10,13 +10,15 @@
 #include <set>
 #include <thread>
 
-#include "files/temporary_folder.h"
 #include "heed/autograd.h"
 #include "heed/files/file.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"
 #include "kernels/optimizer.h"
 #include "models/adapters.h"
+#include "reference/error.h"
+#include "reference/json.h"
+#include "reference/temporary_folder.h"
 #include "reference/tensors.h"
 
 namespace heed {
@@ -97,10 +99,10 @@ TEST_P(AdapterTest, MergedModelIsWholeAndEqual) {
   const TemporaryFolder folder;
   {
     const auto model = load_model(base, DType::f32, {{directory}});
-    EXPECT_THAT(error_of([&] { model->save(folder.path()); }), HasSubstr("merge"));
+    EXPECT_ERROR(model->save(folder.path()), "merge");
     logits(*model, inputs);  // packs the weights
     if (GetParam().merged == nullptr) {
-      EXPECT_THAT(error_of([&] { model->merge_adapters(); }), HasSubstr("lm_head.weight shares"));
+      EXPECT_ERROR(model->merge_adapters(), "lm_head.weight shares");
       EXPECT_LE(relative_error(logits(*model, inputs), expected.at("logits")), 1e-5);
       return;
     }
@@ -142,7 +144,7 @@ TEST_P(AdapterTest, TrainingFollowsPeft) {
     ASSERT_TRUE(initial.contains(p.name)) << p.name;
     p.tensor.copy_from(initial.at(p.name));
   }
-  const json training = json::parse(read_file(directory / "training.json"));
+  const json training = read_json(directory / "training.json");
   std::vector<std::pair<Tensor, Tensor>> moments;
   for (const Parameter& p : parameters)
     moments.emplace_back(Tensor::zeros(p.tensor.shape()), Tensor::zeros(p.tensor.shape()));
@@ -196,8 +198,8 @@ TEST_P(AdapterTest, WritesWhatPeftWrites) {
     ASSERT_TRUE(theirs.contains(name)) << name;
     EXPECT_EQ(tensor.shape(), theirs.at(name).shape()) << name;
   }
-  const json config = json::parse(read_file(folder / "adapter_config.json")),
-             wanted = json::parse(read_file(directory / "adapter_config.json"));
+  const json config = read_json(folder / "adapter_config.json"),
+             wanted = read_json(directory / "adapter_config.json");
   for (const auto& [key, value] : config.items()) {
     if (key == "base_model_name_or_path") {
       EXPECT_EQ(value, base.string());
@@ -213,7 +215,7 @@ TEST_P(AdapterTest, WritesWhatPeftWrites) {
   const auto again = load_model(base, DType::f32, {{folder.path()}});
   EXPECT_EQ(logits(*again, inputs).to_vector<float>(), logits(*model, inputs).to_vector<float>());
   EXPECT_EQ(base_of_adapter(folder.path()), base.string());
-  EXPECT_THAT(error_of([&] { load_model(folder.path()); }), HasSubstr("got a LoRA adapter (give --model"));
+  EXPECT_ERROR(load_model(folder.path()), "got a LoRA adapter (give --model");
 }
 
 TEST(Adapters, AddUpWithWeights) {
@@ -293,8 +295,47 @@ TEST(Adapters, NewOnesStartWithoutEffect) {
       EXPECT_EQ(most, 0) << p.name;
     }
   }
-  EXPECT_THAT(error_of([&] { model->train_adapter({.targets = {.names = {"q_proj"}}}, generator); }),
-              HasSubstr("without adapters"));
+  EXPECT_ERROR(model->train_adapter({.targets = {.names = {"q_proj"}}}, generator), "without adapters");
+}
+
+// What PEFT 0.21.2 opens: it wraps every module whose name ends like one of these, such as input_layernorm.
+TEST(Adapters, ModulesToSaveAreWholeNames) {
+  const TemporaryFolder folder;
+  Generator generator(3);
+  const auto saved = [&](const char* base, const std::vector<std::string>& train) {
+    const auto model = load_model(kBases / base);
+    model->train_adapter({.targets = {.expression = "all-linear"}, .train = train}, generator);
+    model->save(folder.path());
+    return json::parse(read_file(folder / "adapter_config.json")).at("modules_to_save");
+  };
+  EXPECT_EQ(saved("decoders/llama", {"norm"}), json({"model.norm"}));
+  EXPECT_EQ(saved("decoders/llama", {"layers.1", "post_attention_layernorm"}),
+            json({"model.layers.0.post_attention_layernorm", "model.layers.1"}));
+  EXPECT_EQ(saved("encoders/modernbert-classify", {"norm"}),
+            json({"model.embeddings.norm", "head.norm", "classifier"}));
+  EXPECT_EQ(saved("encoders/distilbert-classify", {}), json({"pre_classifier", "classifier"}));
+}
+
+// The linear maps that PEFT 0.21.2 chooses: those of heads as well, but for the map that gives the classes.
+TEST(Adapters, AllLinearIsWhatPeftChooses) {
+  const TemporaryFolder folder;
+  Generator generator(3);
+  const auto head_targets = [&](const char* base) {
+    const auto model = load_model(kBases / base);
+    model->train_adapter({.targets = {.expression = "all-linear"}}, generator);
+    model->save(folder.path());
+    std::set<std::string> names;
+    const json config = json::parse(read_file(folder / "adapter_config.json"));
+    for (const std::string name : config.at("target_modules"))
+      if (name.find("layer") == std::string::npos) names.insert(name);
+    return names;
+  };
+  using Names = std::set<std::string>;
+  EXPECT_EQ(head_targets("encoders/modernbert-classify"), Names{"head.dense"});
+  EXPECT_EQ(head_targets("encoders/modernbert-mlm"), Names{"head.dense"});
+  EXPECT_EQ(head_targets("encoders/bert-mlm"), Names{"cls.predictions.transform.dense"});
+  EXPECT_EQ(head_targets("encoders/bert-classify"), Names{"bert.pooler.dense"});
+  EXPECT_EQ(head_targets("encoders/roberta-classify"), Names{});
 }
 
 TEST(Adapters, NameOfABaseInTheHubCache) {

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "heed/models/registry.h"
 #include "heed/random.h"
+#include "reference/json.h"
 
 namespace heed {
 namespace {
@@ -16,8 +16,7 @@ namespace fs = std::filesystem;
 
 // The model of a fixture's config, with dropout wherever it has some.
 std::unique_ptr<Model> model_of(const std::string& name) {
-  std::ifstream file(fs::path(HEED_FIXTURES) / name / "config.json");
-  auto config = nlohmann::json::parse(file);
+  auto config = read_json(fs::path(HEED_FIXTURES) / name / "config.json");
   for (auto& [key, value] : config.items()) {
     const bool refused = name.starts_with("decoders/transformer") && key == "attention_probs_dropout_prob";
     const bool drops = key.find("drop") != key.npos && key.find("layer") == key.npos && !refused;
@@ -36,11 +35,11 @@ Tensor ids_of(const Shape& shape, std::int64_t first) {
 Tensor loss_of(const Model& model, Context& context) {
   const Tensor ids = ids_of({2, 9}, 1), labels = ids_of({2, 9}, 2);
   if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model))
-    return decoder->loss(ids, labels, {}, context);
+    return decoder->loss({.ids = ids}, labels, {}, context);
   if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) {
     const Tensor mask = Tensor::full({2, 9}, 1, DType::i64);
     mask.data<std::int64_t>()[17] = 0;
-    return encoder->loss({ids, mask, {}}, labels, {}, context);
+    return encoder->loss({ids, mask}, labels, {}, context);
   }
   return dynamic_cast<const EncoderDecoderModel&>(model).loss({ids, Tensor::full({2, 9}, 1, DType::i64)},
                                                               ids_of({2, 6}, 3), {}, context);

@@ -1,16 +1,17 @@
 // Settings of decoders' configs: what changes the numbers, what does not, and what is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "heed/autograd.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
 #include "heed/ops.h"
+#include "reference/error.h"
+#include "reference/json.h"
+#include "reference/temporary_folder.h"
 #include "reference/tensors.h"
 
 namespace heed {
@@ -22,20 +23,15 @@ const fs::path kDecoderFixtures = fs::path(HEED_FIXTURES) / "decoders";
 // The logits of a fixture whose config is changed so.
 std::vector<float> logits_with(const char* fixture, const nlohmann::json& changes) {
   const fs::path from = kDecoderFixtures / fixture;
-  const auto folder = fs::temp_directory_path() / ("heed_decoder_test_" + std::to_string(::getpid()));
-  fs::create_directories(folder);
-  fs::copy_file(from / "model.safetensors", folder / "model.safetensors",
-                fs::copy_options::overwrite_existing);
-  std::ifstream file(from / "config.json");
-  auto config = nlohmann::json::parse(file);
+  const TemporaryFolder folder;
+  fs::copy_file(from / "model.safetensors", folder / "model.safetensors");
+  auto config = read_json(from / "config.json");
   config.update(changes);
-  std::ofstream(folder / "config.json") << config;
+  spill(folder / "config.json", config.dump());
   const NoGradients guard;
   Context context;
   const TensorMap inputs = read_tensors(from / "inputs.safetensors");
-  auto logits = load_decoder(folder)->forward(inputs, {}, context).at("logits").to_vector<float>();
-  fs::remove_all(folder);
-  return logits;
+  return load_decoder(folder)->forward(inputs, {}, context).at("logits").to_vector<float>();
 }
 
 // As LlamaModel and its like are saved, which give vectors only.
@@ -43,13 +39,11 @@ TEST(DecoderConfig, WithoutAnOutputMapThereAreHiddenStatesAlone) {
   for (const auto& [fixture, output] :
        {std::pair("llama", "lm_head.weight"), std::pair("gpt-neox", "embed_out.weight")}) {
     SCOPED_TRACE(fixture);
-    const auto folder = fs::temp_directory_path() / ("heed_decoder_test_" + std::to_string(::getpid()));
-    fs::create_directories(folder);
-    std::ifstream file(kDecoderFixtures / fixture / "config.json");
-    auto config = nlohmann::json::parse(file);
+    const TemporaryFolder folder;
+    auto config = read_json(kDecoderFixtures / fixture / "config.json");
     ASSERT_FALSE(config.value("tie_word_embeddings", false));
     config["architectures"] = {"XModel"};
-    std::ofstream(folder / "config.json") << config;
+    spill(folder / "config.json", config.dump());
     std::vector<NamedTensor> tensors;
     for (const auto& [name, tensor] : read_tensors(kDecoderFixtures / fixture / "model.safetensors")) {
       if (name != output) tensors.push_back({name, tensor});
@@ -60,14 +54,14 @@ TEST(DecoderConfig, WithoutAnOutputMapThereAreHiddenStatesAlone) {
     const NoGradients guard;
     Context context;
     const auto model = load_decoder(folder);
-    EXPECT_THROW(model->forward(inputs, {}, context), Error);  // there are labels
+    const char* no_output_map = "expected a model that predicts tokens, got XModel";
+    EXPECT_ERROR(model->forward(inputs, {}, context), no_output_map);  // there are labels
     inputs.erase("labels");
     const TensorMap outputs = model->forward(inputs, {}, context);
     const std::string last = "hidden_states." + config["num_hidden_layers"].dump();
     EXPECT_LE(relative_error(outputs.at("last_hidden_state"), expected.at(last)), 1e-5);
     EXPECT_FALSE(outputs.contains("logits"));
-    EXPECT_THROW(model->decode(1), Error);
-    fs::remove_all(folder);
+    EXPECT_ERROR(model->decode(1), no_output_map);
   }
 }
 
@@ -93,7 +87,7 @@ TEST(DecoderConfig, AnOddPartOfAHeadTurns) {
   };
   EXPECT_NE(with_part(0.32), with_part(0.375));
   EXPECT_EQ(with_part(0.01), with_part(0));  // no element is left to turn
-  EXPECT_THROW(with_part(-0.1), Error);
+  EXPECT_ERROR(with_part(-0.1), "partial_rotary_factor: expected a number from 0 to 1, got -0.1");
 }
 
 // By default, every fourth layer has no rotary positions; layers without them are the ones with a window.
@@ -154,25 +148,15 @@ TEST(DecoderConfig, LongRopeHasAFactorForEachPair) {
   EXPECT_NE(with_factors("long_factor", {1, 2, 3, 5}), with_factors("long_factor", {1, 2, 3, 4}));
   for (const char* key : {"short_factor", "long_factor"}) {
     for (const std::vector<double>& factors : {std::vector<double>{1, 2, 3}, {1, 2, 3, 0}}) {
-      try {
-        with_factors(key, factors);
-        ADD_FAILURE() << key;
-      } catch (const Error& error) {
-        EXPECT_THAT(error.what(), testing::HasSubstr("config.json: rope_scaling." + std::string(key) +
-                                                     ": expected 4 numbers above 0"));
-      }
+      EXPECT_ERROR(with_factors(key, factors),
+                   "config.json: rope_scaling." + std::string(key) + ": expected 4 numbers above 0");
     }
   }
 }
 
 TEST(DecoderConfig, ImpossibleExpertsAreRefusedByNameAndFile) {
   const auto error_with = [](const char* fixture, const nlohmann::json& changes) -> std::string {
-    try {
-      logits_with(fixture, changes);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return error_of([&] { logits_with(fixture, changes); });
   };
   const auto refused = [](const char* text) {
     return testing::HasSubstr(std::string("config.json: ") + text);
@@ -198,8 +182,7 @@ TEST(DecoderConfig, ImpossibleExpertsAreRefusedByNameAndFile) {
 
 // The deviation of the normal distribution that a new model's matrices come from.
 TEST(DecoderConfig, TheInitializerRangeOfANewTransformer) {
-  std::ifstream file(kDecoderFixtures / "transformer-linear" / "config.json");
-  auto config = nlohmann::json::parse(file);
+  auto config = read_json(kDecoderFixtures / "transformer-linear" / "config.json");
   config.update({{"initializer_range", 0.5}, {"hidden_size", 64}});
   Generator generator(1);
   const auto model = make_model(Config::parse(config.dump(), "config.json"), generator);
@@ -221,7 +204,8 @@ TEST(DecoderConfig, TheLoadBalancingLossIsPartOfTheTrainingLoss) {
   const auto loss_of = [&](std::vector<std::int64_t> ids, std::vector<std::int64_t> labels, bool training) {
     const auto time = static_cast<std::int64_t>(ids.size());
     Context context{.training = training};
-    return model->loss(Tensor::from(ids, {1, time}), Tensor::from(labels, {1, time}), {}, context).item();
+    return model->loss({.ids = Tensor::from(ids, {1, time})}, Tensor::from(labels, {1, time}), {}, context)
+        .item();
   };
   const double plain = loss_of({5, 6, 7, 8}, {6, 7, 8, -100}, false);
   const double balanced = loss_of({5, 6, 7, 8}, {6, 7, 8, -100}, true);

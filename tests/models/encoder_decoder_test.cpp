@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "heed/models/registry.h"
+#include "reference/json.h"
 
 namespace heed {
 namespace {
@@ -43,8 +43,7 @@ TEST(MarianEmbeddings, UntiedOnesStayApart) {
 // mBART has no start token: its decoder begins with the last label, the language, in training as in
 // forward().
 TEST(Mbart, TrainingAndForwardStartTheDecoderWithTheLastLabel) {
-  std::ifstream file(fs::path(HEED_FIXTURES) / "bart" / "config.json");
-  auto json = nlohmann::ordered_json::parse(file);
+  auto json = read_json<nlohmann::ordered_json>(fs::path(HEED_FIXTURES) / "bart" / "config.json");
   json["model_type"] = "mbart";
   Generator generator(1);
   const auto model = make_encoder_decoder(Config::parse(json.dump(), "config.json"), generator);

@@ -2,11 +2,9 @@
 // does not fit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +13,9 @@
 #include "heed/models/registry.h"
 #include "heed/ops.h"
 #include "models/family_fixtures.h"
+#include "reference/error.h"
+#include "reference/json.h"
+#include "reference/temporary_folder.h"
 #include "reference/tensors.h"
 
 namespace heed {
@@ -31,7 +32,7 @@ std::unique_ptr<EncoderModel> load(const fs::path& directory, DType dtype = DTyp
   return std::unique_ptr<EncoderModel>(encoder);
 }
 
-EncoderBatch batch_of(const TensorMap& inputs) {
+ModelInput batch_of(const TensorMap& inputs) {
   const auto get = [&](const char* name) { return inputs.contains(name) ? inputs.at(name) : Tensor(); };
   return {inputs.at("input_ids"), get("attention_mask"), get("token_type_ids")};
 }
@@ -59,13 +60,10 @@ TEST(Encoders, HaveTheHeadOfTheirArchitecture) {
     if (head->second != EncoderHead::none) continue;
     const NoGradients guard;
     Context context;
-    try {
-      model->predict(model->encode(batch_of(read_tensors(f.path() / "inputs.safetensors")), context), {},
-                     context);
-      ADD_FAILURE();
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("predict: expected a model with a head"));
-    }
+    EXPECT_ERROR(
+        model->predict(model->encode(batch_of(read_tensors(f.path() / "inputs.safetensors")), context), {},
+                       context),
+        "predict: expected a model with a head");
   }
 }
 
@@ -73,27 +71,20 @@ struct BertTest : testing::Test {
   fs::path directory = kEncoders / "bert-mlm";
   TensorMap inputs = read_tensors(directory / "inputs.safetensors");
   TensorMap expected = read_tensors(directory / "expected.safetensors");
-  fs::path folder = fs::temp_directory_path() / ("heed_bert_test_" + std::to_string(::getpid()));
+  TemporaryFolder folder;
   Context context;
 
-  void SetUp() override { fs::create_directories(folder); }
-  void TearDown() override { fs::remove_all(folder); }
   // The model of `directory` with another config.json.
   std::unique_ptr<EncoderModel> load_with(const nlohmann::json& changes, const fs::path& from) {
-    nlohmann::json config = nlohmann::json::parse(read_file(from / "config.json"));
+    nlohmann::json config = read_json(from / "config.json");
     config.update(changes);
-    std::ofstream(folder / "config.json") << config;
+    spill(folder / "config.json", config.dump());
     fs::copy_file(from / "model.safetensors", folder / "model.safetensors",
                   fs::copy_options::overwrite_existing);
     return load(folder);
   }
-  std::string error_of(const nlohmann::json& changes) {
-    try {
-      load_with(changes, directory);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
+  std::string load_error(const nlohmann::json& changes) {
+    return error_of([&] { load_with(changes, directory); });
   }
 };
 
@@ -119,7 +110,7 @@ TEST_F(BertTest, VectorsNeedNoHead) {
   }
   fs::copy_file(from / "config.json", folder / "config.json");
   save_safetensors(folder / "model.safetensors", body);
-  EXPECT_THROW(load_model(folder), Error);
+  EXPECT_ERROR(load_model(folder), "expected the head of MPNetForMaskedLM");
   const auto model = load_model_body(folder);
   inputs = read_tensors(from / "inputs.safetensors");
   inputs.erase("labels");
@@ -147,12 +138,12 @@ TEST_F(BertTest, SequenceLossesFollowTheProblemType) {
   EXPECT_NEAR(loss(nlohmann::json::object()), binary, 1e-5);  // by the labels' type
   EXPECT_NEAR(loss({{"problem_type", "multi_label_classification"}}), binary, 1e-5);
   EXPECT_NEAR(loss({{"problem_type", "regression"}}), square, 1e-4);
-  EXPECT_THROW(loss({{"problem_type", "single_label_classification"}}), Error);
+  EXPECT_ERROR(loss({{"problem_type", "single_label_classification"}}),
+               "labels: expected integers [3], got f32[3, 3]");
 }
 
 // transformers stores a bias that nothing adds, and misses it where it is not there.
 TEST(EncoderConfig, UntiedHeadsSaveBothBiases) {
-  const auto folder = fs::temp_directory_path() / ("heed_encoder_test_" + std::to_string(::getpid()));
   for (const auto& [family, bias] :
        {std::pair("bert", "cls.predictions.bias"), std::pair("roberta", "lm_head.bias"),
         std::pair("albert", "predictions.bias")}) {
@@ -169,7 +160,7 @@ TEST(EncoderConfig, UntiedHeadsSaveBothBiases) {
     auto known = config;
     if (std::string(family) != "albert") known.erase("embedding_size");
     Generator generator(1);
-    fs::create_directories(folder);
+    const TemporaryFolder folder;
     make_model(Config::parse(known.dump(), "config.json"), generator)->save(folder);
     const auto saved = read_tensors(folder / "model.safetensors");
     std::string used = bias;
@@ -177,42 +168,36 @@ TEST(EncoderConfig, UntiedHeadsSaveBothBiases) {
     EXPECT_TRUE(saved.contains(bias)) << bias;
     EXPECT_TRUE(saved.contains(used)) << used;
     EXPECT_NO_THROW(load(folder));
-    fs::remove_all(folder);
   }
 }
 
 TEST_F(BertTest, RefusesWhatItCannotRun) {
   using testing::HasSubstr;
-  EXPECT_THAT(error_of({{"architectures", {"BertForSequenceClassification"}}}),
+  EXPECT_THAT(load_error({{"architectures", {"BertForSequenceClassification"}}}),
               HasSubstr("the head of BertForSequenceClassification"));
-  EXPECT_THAT(error_of({{"architectures", {"BertForTokenClassification"}}}),
+  EXPECT_THAT(load_error({{"architectures", {"BertForTokenClassification"}}}),
               HasSubstr("the head of BertForTokenClassification"));
-  EXPECT_THAT(error_of({{"architectures", {"BertLMHeadModel"}}}), HasSubstr("ForMaskedLM"));
-  EXPECT_THAT(error_of({{"position_embedding_type", "relative_key"}}), HasSubstr("absolute"));
-  EXPECT_THAT(error_of({{"is_decoder", true}}), HasSubstr("is_decoder"));
-  EXPECT_THAT(error_of({{"num_attention_heads", 5}}), HasSubstr("divides"));
-  EXPECT_THAT(error_of({{"pad_token_id", 700}}), HasSubstr("pad_token_id"));
-  EXPECT_THAT(error_of({{"hidden_size", 40}}), HasSubstr("word_embeddings"));
+  EXPECT_THAT(load_error({{"architectures", {"BertLMHeadModel"}}}), HasSubstr("ForMaskedLM"));
+  EXPECT_THAT(load_error({{"position_embedding_type", "relative_key"}}), HasSubstr("absolute"));
+  EXPECT_THAT(load_error({{"is_decoder", true}}), HasSubstr("is_decoder"));
+  EXPECT_THAT(load_error({{"num_attention_heads", 5}}), HasSubstr("divides"));
+  EXPECT_THAT(load_error({{"pad_token_id", 700}}), HasSubstr("pad_token_id"));
+  EXPECT_THAT(load_error({{"hidden_size", 40}}), HasSubstr("word_embeddings"));
   const nlohmann::json reranker = {{"architectures", {"BertForSequenceClassification"}},
                                    {"id2label", {{"0", "relevant"}}},
                                    {"sentence_transformers", {{"activation_fn", "torch.nn.Softplus"}}}};
-  EXPECT_THAT(error_of(reranker), HasSubstr("sentence_transformers: expected Identity or Sigmoid"));
+  EXPECT_THAT(load_error(reranker), HasSubstr("sentence_transformers: expected Identity or Sigmoid"));
 }
 
 TEST_F(BertTest, RefusesConvolutionsThatNoModelHas) {
-  const auto error_of = [&](const nlohmann::json& changes) -> std::string {
-    try {
-      load_with(changes, kEncoders / "deberta-v2-convolution");
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
+  const auto load_error = [&](const nlohmann::json& changes) -> std::string {
+    return error_of([&] { load_with(changes, kEncoders / "deberta-v2-convolution"); });
   };
   using testing::HasSubstr;
-  EXPECT_THAT(error_of({{"conv_kernel_size", 4}}), HasSubstr("an odd number of tokens"));
-  EXPECT_THAT(error_of({{"conv_kernel_size", 99999999}}), HasSubstr("an odd number of tokens"));
-  EXPECT_THAT(error_of({{"conv_kernel_size", 5}}), HasSubstr("conv.weight"));
-  EXPECT_THAT(error_of({{"conv_groups", 2}}), HasSubstr("conv_groups"));
+  EXPECT_THAT(load_error({{"conv_kernel_size", 4}}), HasSubstr("an odd number of tokens"));
+  EXPECT_THAT(load_error({{"conv_kernel_size", 99999999}}), HasSubstr("an odd number of tokens"));
+  EXPECT_THAT(load_error({{"conv_kernel_size", 5}}), HasSubstr("conv.weight"));
+  EXPECT_THAT(load_error({{"conv_groups", 2}}), HasSubstr("conv_groups"));
 }
 
 TEST_F(BertTest, RefusesInputsThatDoNotFit) {
@@ -220,24 +205,14 @@ TEST_F(BertTest, RefusesInputsThatDoNotFit) {
   const auto refuses = [&](const char* name, const Tensor& tensor, const char* message) {
     TensorMap bad = inputs;
     bad[name] = tensor;
-    try {
-      model->forward(bad, {}, context);
-      ADD_FAILURE() << name << " " << tensor.str();
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr(message)) << name << " " << tensor.str();
-    }
+    EXPECT_ERROR(model->forward(bad, {}, context), message) << name << " " << tensor.str();
   };
   refuses("token_type_ids", Tensor::full({3, 17}, 2, DType::i64), "token_type_ids: expected ids in [0, 2)");
   refuses("labels", Tensor::full({3, 17}, 700, DType::i64), "target");
   refuses("labels", Tensor::full({3}, 1, DType::i64), "labels: expected");
   refuses("start_positions", Tensor::full({3}, 1, DType::i64), "inputs this model takes");
   TensorMap empty{{"input_ids", Tensor::zeros({0, 4}, DType::i64)}};
-  try {
-    model->forward(empty, {}, context);
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("expected at least one row and one token"));
-  }
+  EXPECT_ERROR(model->forward(empty, {}, context), "expected at least one row and one token");
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -12,6 +11,7 @@
 #include "heed/autograd.h"
 #include "heed/models/registry.h"
 #include "heed/ops.h"
+#include "reference/json.h"
 #include "reference/tensors.h"
 
 namespace heed {
@@ -172,7 +172,7 @@ class RowReference {
 
 struct RecurrentTaps : testing::TestWithParam<const char*> {
   fs::path fixture = fs::path(HEED_FIXTURES) / "recurrent" / GetParam();
-  Json config = Json::parse(std::ifstream(fixture / "config.json"));
+  Json config = read_json(fixture / "config.json");
   std::unique_ptr<EncoderDecoderModel> model = load_encoder_decoder(fixture, DType::f64);
   TensorMap inputs = read_tensors(fixture / "inputs.safetensors");
   NoGradients guard;

@@ -10,6 +10,7 @@
 #include "heed/models/registry.h"
 #include "models/family_fixtures.h"
 #include "models/fixture_adamw.h"
+#include "reference/error.h"
 #include "reference/tensors.h"
 
 namespace heed {
@@ -22,7 +23,7 @@ struct RecurrentFamily : testing::TestWithParam<FamilyFixture> {
   std::unique_ptr<EncoderDecoderModel> model = load_encoder_decoder(fixture);
   TensorMap inputs = read_tensors(fixture / "inputs.safetensors");
   TensorMap expected = read_tensors(fixture / "expected.safetensors");
-  SourceBatch source{inputs.at("input_ids"), inputs.at("attention_mask")};
+  ModelInput source{inputs.at("input_ids"), inputs.at("attention_mask")};
   Context context;
 };
 INSTANTIATE_TEST_SUITE_P(Cases, RecurrentFamily,
@@ -67,14 +68,7 @@ TEST_P(RecurrentFamily, DropoutIsForTrainingAndDrawsTheSameFromASeed) {
 }
 
 TEST_P(RecurrentFamily, RefusesPaddingOnTheLeftAndRowsThatAreNotThere) {
-  const auto refuses = [](const auto& run, const char* message) {
-    try {
-      run();
-      ADD_FAILURE() << message;
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr(message));
-    }
-  };
+  const auto refuses = [](const auto& run, const char* message) { EXPECT_ERROR(run(), message); };
   const auto decoding = model->decode(source, context);
   decoding->reorder(std::vector<std::int64_t>{0, 0, 1, 1});
   refuses([&] { decoding->step(inputs.at("decoder_input_ids"), context); }, "decoding: expected");

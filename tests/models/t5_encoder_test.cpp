@@ -1,13 +1,14 @@
 // The encoder of T5 alone against that of the whole model.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "heed/autograd.h"
 #include "heed/models/registry.h"
+#include "reference/error.h"
+#include "reference/json.h"
+#include "reference/temporary_folder.h"
 #include "reference/tensors.h"
 
 namespace heed {
@@ -20,12 +21,10 @@ TEST(T5Encoder, EqualsTheEncoderOfTheWholeModel) {
   for (const char* fixture : {"t5", "t5-v1.1"}) {
     SCOPED_TRACE(fixture);
     const fs::path whole = fs::path(HEED_FIXTURES) / fixture;
-    const auto folder = fs::temp_directory_path() / ("heed_encoder_test_" + std::to_string(::getpid()));
-    fs::create_directories(folder);
-    std::ifstream file(whole / "config.json");
-    auto config = nlohmann::json::parse(file);
+    const TemporaryFolder folder;
+    auto config = read_json(whole / "config.json");
     config["architectures"] = {"T5EncoderModel"};
-    std::ofstream(folder / "config.json") << config;
+    spill(folder / "config.json", config.dump());
     std::vector<NamedTensor> tensors;
     for (const auto& [name, tensor] : read_tensors(whole / "model.safetensors")) {
       if (name.starts_with("encoder.") || name == "shared.weight") tensors.push_back({name, tensor});
@@ -48,12 +47,12 @@ TEST(T5Encoder, EqualsTheEncoderOfTheWholeModel) {
       EXPECT_LE(relative_error(value, expected.at("encoder_" + name)), 1e-5) << name;
     }
     EXPECT_EQ(outputs.size(), 1 + static_cast<std::size_t>(2 * config["num_layers"].get<int>() + 1));
-    EXPECT_THROW(model->predict(outputs.at("last_hidden_state"), {}, context), Error);
-    EXPECT_THROW(load_encoder_decoder(folder), Error);
+    EXPECT_ERROR(model->predict(outputs.at("last_hidden_state"), {}, context),
+                 "predict: expected a model with a head");
+    EXPECT_ERROR(load_encoder_decoder(folder), "expected an encoder-decoder model, got t5");
     model->save(folder);
     EXPECT_EQ(load_encoder(folder)->forward(inputs, {}, context).at("last_hidden_state").to_vector<float>(),
               outputs.at("last_hidden_state").to_vector<float>());
-    fs::remove_all(folder);
   }
 }
 

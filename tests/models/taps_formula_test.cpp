@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "heed/autograd.h"
 #include "heed/models/registry.h"
 #include "models/taps_fixtures.h"
+#include "reference/json.h"
 #include "reference/tensors.h"
 
 namespace heed {
@@ -38,7 +38,7 @@ struct Numbers {
 class FamilyWeights : public testing::TestWithParam<std::string> {
  protected:
   fs::path folder = fs::path(HEED_FIXTURES) / GetParam();
-  Json config = Json::parse(std::ifstream(folder / "config.json"));
+  Json config = read_json(folder / "config.json");
   std::unique_ptr<Model> model = load_model(folder);
   TensorMap inputs = read_tensors(folder / "inputs.safetensors");
   std::string family = config.value("model_type", "");

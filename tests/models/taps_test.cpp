@@ -4,13 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "heed/autograd.h"
 #include "heed/models/registry.h"
 #include "heed/ops.h"
 #include "models/taps_fixtures.h"
+#include "reference/error.h"
+#include "reference/json.h"
 #include "reference/tensors.h"
 
 namespace heed {
@@ -25,7 +26,7 @@ class FamilyTaps : public testing::TestWithParam<std::string> {
   std::unique_ptr<Model> model = load_model(folder);
   TensorMap inputs = read_tensors(folder / "inputs.safetensors");
   bool recurrent = GetParam().starts_with("recurrent");
-  bool linear = Json::parse(std::ifstream(folder / "config.json")).value("attention", Json()) == "linear";
+  bool linear = read_json(folder / "config.json").value("attention", Json()) == "linear";
   NoGradients guard;
 
   TensorMap run(Taps* taps) const {
@@ -165,7 +166,7 @@ TEST_P(FamilyTaps, CachedAndReorderedRowsHaveTheWeightsOfTheWhole) {
   if ((decoder == nullptr && both == nullptr) || inputs.contains("input_features")) return;
   const Tensor ids = Tensor::from<std::int64_t>({5, 6, 7, 5, 6, 9, 12, 11, 10, 14, 12, 8}, {2, 6});
   TensorMap named{{decoder != nullptr ? "input_ids" : "decoder_input_ids", ids}};
-  SourceBatch source;
+  ModelInput source;
   if (both != nullptr) {
     source = {inputs.at("input_ids"), inputs.at("attention_mask")};
     named.insert({{"input_ids", source.ids}, {"attention_mask", source.mask}});
@@ -192,11 +193,11 @@ TEST_P(FamilyTaps, CachedAndReorderedRowsHaveTheWeightsOfTheWhole) {
 }
 
 TEST_P(FamilyTaps, WhatDoesNotExistIsAnError) {
-  EXPECT_THROW(values("*.layers.9.out"), Error);
+  EXPECT_ERROR(values("*.layers.9.out"), "no value of the model matches *.layers.9.out");
   if (recurrent) return;
-  EXPECT_THROW(values("*self_attn.weights", {.heads = {99}}), Error);
-  EXPECT_THROW(values("*self_attn.weights", {.queries = {0, 999}}), Error);
-  EXPECT_THROW(values("*.layers.0.out", {.heads = {0}}), Error);
+  EXPECT_ERROR(values("*self_attn.weights", {.heads = {99}}), "in increasing order, got 99");
+  EXPECT_ERROR(values("*self_attn.weights", {.queries = {0, 999}}), "there are, got 0:999");
+  EXPECT_ERROR(values("*.layers.0.out", {.heads = {0}}), "expected a value with heads to select");
 }
 
 // One head made zero: the others, and other queries, stay as they are.

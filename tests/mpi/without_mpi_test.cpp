@@ -5,6 +5,7 @@
 
 #include "heed/error.h"
 #include "mpi/processes.h"
+#include "reference/error.h"
 
 namespace heed::mpi {
 namespace {
@@ -17,14 +18,9 @@ TEST(WithoutMpi, OneProcessIsAlone) {
 
 TEST(WithoutMpi, ALaunchersProcessesAreRefused) {
   for (const int rank : {0, 1}) {
-    try {
-      join_processes({2, rank, "SLURM_STEP_NUM_TASKS"}, "test");
-      FAIL();
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(),
-                  testing::HasSubstr("processes: expected one, since this heed was built without MPI, "
-                                     "got 2 (SLURM_STEP_NUM_TASKS)"));
-    }
+    EXPECT_ERROR(join_processes({2, rank, "SLURM_STEP_NUM_TASKS"}, "test"),
+                 "processes: expected one, since this heed was built without MPI, "
+                 "got 2 (SLURM_STEP_NUM_TASKS)");
   }
 }
 

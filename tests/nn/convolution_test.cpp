@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "heed/error.h"
+#include "reference/error.h"
 #include "reference/gradient_check.h"
 #include "reference/near.h"
 
@@ -62,9 +63,9 @@ TEST(Conv1d, GradientsAreThoseOfDifferences) {
 
 TEST(Conv1d, RefusesOtherChannelsAndTooFewFrames) {
   const Conv1d layer{random_tensor({4, 3, 5}, 6), {}, 1, 1};
-  EXPECT_THROW(layer(random_tensor({2, 7, 4}, 5)), Error);
-  EXPECT_THROW(layer(random_tensor({2, 2, 3}, 5)), Error);
-  EXPECT_THROW(layer(random_tensor({7, 3}, 5)), Error);
+  EXPECT_ERROR(layer(random_tensor({2, 7, 4}, 5)), "with T of at least 3, got f64[2, 7, 4]");
+  EXPECT_ERROR(layer(random_tensor({2, 2, 3}, 5)), "with T of at least 3, got f64[2, 2, 3]");
+  EXPECT_ERROR(layer(random_tensor({7, 3}, 5)), "with T of at least 3, got f64[7, 3]");
 }
 
 TEST(PatchEmbedding, IsTheSumOfEachPatch) {
@@ -78,7 +79,7 @@ TEST(PatchEmbedding, IsTheSumOfEachPatch) {
         *out = at(layer.bias, {d});
         for (std::int64_t c = 0; c < 3; ++c) {
           for (std::int64_t i = 0; i < 8; ++i) {
-            *out += at(layer.weight, {d, c, i / 4, i % 4}) *
+            *out += at(layer.weight.tensor(), {d, c, i / 4, i % 4}) *
                     at(pixels, {b, c, patch / 2 * 2 + i / 4, patch % 2 * 4 + i % 4});
           }
         }
@@ -98,8 +99,8 @@ TEST(PatchEmbedding, GradientsAreThoseOfDifferences) {
 
 TEST(PatchEmbedding, RefusesAPictureSmallerThanAPatch) {
   const PatchEmbedding layer{random_tensor({4, 3, 2, 4}, 12), {}};
-  EXPECT_THROW(layer(random_tensor({2, 3, 2, 3}, 11)), Error);
-  EXPECT_THROW(layer(random_tensor({2, 4, 4, 4}, 11)), Error);
+  EXPECT_ERROR(layer(random_tensor({2, 3, 2, 3}, 11)), "of at least 2 x 4, got f64[2, 3, 2, 3]");
+  EXPECT_ERROR(layer(random_tensor({2, 4, 4, 4}, 11)), "of at least 2 x 4, got f64[2, 4, 4, 4]");
 }
 
 }  // namespace

@@ -4,12 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "nn/random_parts.h"
+#include "reference/error.h"
+#include "reference/json.h"
 
 namespace heed {
 namespace {
@@ -20,8 +21,10 @@ using reference::run;
 
 TEST(Sinusoidal, TheSlowestWaveIsOneInTenThousand) {
   const auto table = sinusoidal_table_to_10000(5, 2, 7).to_vector<float>();
-  for (std::size_t row = 0; row < 2; ++row) {
-    const double position = 5.0 + static_cast<double>(row), waves[] = {1, 0.01, 0.0001};
+  ASSERT_EQ(table.size(), 21U);
+  for (std::size_t i = 0; i < 7; ++i) EXPECT_EQ(table[i], 0);
+  for (std::size_t row = 1; row < 3; ++row) {
+    const double position = 4.0 + static_cast<double>(row), waves[] = {1, 0.01, 0.0001};
     for (std::size_t i = 0; i < 3; ++i) {
       EXPECT_NEAR(table[row * 7 + i], std::sin(position * waves[i]), 1e-6);
       EXPECT_NEAR(table[row * 7 + 3 + i], std::cos(position * waves[i]), 1e-6);
@@ -99,7 +102,8 @@ TEST(Positions, LearnedTablesSkipTheirOffsetAndLearn) {
   EXPECT_EQ(y.to_vector<double>(), slice(table.detach(), 0, 3, 5).to_vector<double>());
   sum(y).backward();
   EXPECT_EQ(table.grad().to_vector<double>(), (std::vector<double>{0, 0, 0, 0, 0, 0, 1, 1, 1, 1}));
-  EXPECT_THROW(positions.embed(x, 2), Error);  // five rows, two skipped: three places
+  EXPECT_ERROR(positions.embed(x, 2),
+               "expected at most 3 tokens, got 4");  // five rows, two skipped: three places
 }
 
 TEST(Positions, AlibiSlopesOfThePaper) {
@@ -110,11 +114,11 @@ TEST(Positions, AlibiSlopesOfThePaper) {
   EXPECT_DOUBLE_EQ(twelve[7], std::pow(0.5, 8.0));
   for (std::size_t i = 0; i < 4; ++i)
     EXPECT_DOUBLE_EQ(twelve[8 + i], std::exp2(-0.5 * static_cast<double>(2 * i + 1)));
-  EXPECT_THROW(alibi_slopes(0), Error);
+  EXPECT_ERROR(alibi_slopes(0), "ALiBi: expected at least 1 head, got 0");
 }
 
 const nlohmann::json& fixture() {
-  static const auto loaded = nlohmann::json::parse(std::ifstream(HEED_FIXTURES "/positions/positions.json"));
+  static const auto loaded = read_json(HEED_FIXTURES "/positions/positions.json");
   return loaded;
 }
 
@@ -162,8 +166,8 @@ TEST(Positions, RelativeBiasIsAddedToTheScoresAndLearns) {
   }
   EXPECT_LT(largest_difference(biased(table), scaled_dot_product_attention(q, k, v, options)), 1e-12);
   reference::check_gradients([&](const auto& in) { return biased(in[0]); }, {table});
-  EXPECT_THROW(RelativePositions(table, RelativeBuckets{9, 6, true}), Error);
-  EXPECT_THROW(RelativePositions(table, RelativeBuckets{8, 2, true}), Error);
+  EXPECT_ERROR(RelativePositions(table, RelativeBuckets{9, 6, true}), "got f64[8, 2] for 9 buckets and 6");
+  EXPECT_ERROR(RelativePositions(table, RelativeBuckets{8, 2, true}), "got f64[8, 2] for 8 buckets and 2");
 }
 
 TEST(Positions, CountedOverWhatIsNoPadding) {
@@ -210,9 +214,10 @@ TEST(Positions, EachRowItsOwnPositions) {
   const auto at = [](std::int64_t place) {
     return PositionIds(Tensor::from(std::vector<std::int64_t>{place, 0}, {2}));
   };
-  EXPECT_THROW(positions.embed(x, at(4)), Error);
-  EXPECT_THROW(positions.embed(x, at(-1)), Error);
-  EXPECT_THROW(positions.embed(x, PositionIds(Tensor::zeros({3}, DType::i64))), Error);
+  EXPECT_ERROR(positions.embed(x, at(4)), "expected at most 6 tokens, got 7");
+  EXPECT_ERROR(positions.embed(x, at(-1)), "expected position ids of at least 0, got -1");
+  EXPECT_ERROR(positions.embed(x, PositionIds(Tensor::zeros({3}, DType::i64))),
+               "expected those of 2 rows of 3 tokens, got i64[3]");
 }
 
 }  // namespace

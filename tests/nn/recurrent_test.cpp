@@ -9,6 +9,7 @@
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"
 #include "nn/random_parts.h"
+#include "reference/error.h"
 #include "reference/gradient_check.h"
 #include "reference/near.h"
 
@@ -48,8 +49,8 @@ TEST(StepLinear, HasTheValuesAndGradientsOfALinearMapAppliedManyTimes) {
     }
   }
   const StepLinear step(Linear{random_tensor({5, 4}, 1).set_requires_grad(), {}});
-  EXPECT_THROW(step(random_tensor({3, 5}, 1)), Error);
-  EXPECT_THROW(step(random_tensor({3, 4}, 1).to(DType::f32)), Error);
+  EXPECT_ERROR(step(random_tensor({3, 5}, 1)), "like the weight f64[5, 4], got f64[3, 5]");
+  EXPECT_ERROR(step(random_tensor({3, 4}, 1).to(DType::f32)), "like the weight f64[5, 4], got f32[3, 4]");
 }
 
 RecurrentLayer random_layer(RecurrentCell cell, std::int64_t in, std::int64_t hidden) {

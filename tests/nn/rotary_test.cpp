@@ -3,13 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "heed/ops/elementwise.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
+#include "reference/error.h"
+#include "reference/json.h"
 #include "reference/near.h"
 
 namespace heed {
@@ -19,7 +20,7 @@ using nlohmann::json;
 using reference::expect_near;
 
 const json& rotary_fixture() {
-  static const json loaded = json::parse(std::ifstream(HEED_FIXTURES "/positions/positions.json"));
+  static const json loaded = read_json(HEED_FIXTURES "/positions/positions.json");
   return loaded;
 }
 
@@ -109,25 +110,28 @@ TEST(Rotary, OneFirstPlaceEqualsEachPlace) {
 }
 
 TEST(Rotary, RefusesWhatHasNoMeaning) {
-  EXPECT_THROW(RotaryPositions({.dim = 0}), Error);
+  EXPECT_ERROR(RotaryPositions({.dim = 0}), "expected rotary dims, got 0");
   RotaryOptions odd{.dim = 7};
   odd.scaling = {.kind = RotaryScalingKind::yarn, .factor = 2, .original_length = 64};
-  EXPECT_THROW(RotaryPositions{odd}, Error);
+  EXPECT_ERROR(RotaryPositions{odd}, "expected an even number of rotary dims for YaRN, got 7");
   RotaryOptions o{.dim = 8};
   for (const RotaryScalingKind kind :
        {RotaryScalingKind::dynamic, RotaryScalingKind::llama3, RotaryScalingKind::yarn}) {
     o.scaling.kind = kind;
-    EXPECT_THROW(RotaryPositions{o}, Error);  // the original length is missing
+    EXPECT_ERROR(RotaryPositions{o},
+                 "expected the length of training texts, got 0");  // the original length is missing
   }
   o.scaling.kind = RotaryScalingKind::longrope;
   o.scaling.original_length = 10;
   o.scaling.short_factor = {1, 2, 3, 4};
-  EXPECT_THROW(RotaryPositions{o}, Error);  // the long factors are missing
+  EXPECT_ERROR(RotaryPositions{o},
+               "expected 4 short and long factors, got 4 and 0");  // the long factors are missing
   const RotaryPositions plain({.dim = 8});
   const Tensor x = Tensor::zeros({2, 1, 3, 8});
-  EXPECT_THROW(plain.rotate(x, PositionIds(-1)), Error);
-  EXPECT_THROW(plain.rotate(x, PositionIds(Tensor::zeros({3}, DType::i64))), Error);
-  EXPECT_THROW(PositionIds(Tensor::zeros({3})), Error);
+  EXPECT_ERROR(plain.rotate(x, PositionIds(-1)), "expected position ids of at least 0, got -1");
+  EXPECT_ERROR(plain.rotate(x, PositionIds(Tensor::zeros({3}, DType::i64))),
+               "expected those of 2 rows of 3 tokens, got i64[3]");
+  EXPECT_ERROR(PositionIds(Tensor::zeros({3})), "expected i64[B] or i64[B, T], got f32[3]");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "nn/random_parts.h"
+#include "reference/error.h"
 #include "reference/near.h"
 
 namespace heed {
@@ -109,7 +110,7 @@ TEST(Stack, GatesAndScalesAreTheirFormulas) {
   SelfAttention scaled{random_attention(6, 2, 14)}, plain = scaled;
   scaled.attention.scale = 1.0;
   const double factor = std::sqrt(3.0);  // what 1/sqrt(d) takes away
-  plain.attention.q = {plain.attention.q.weight * factor, plain.attention.q.bias * factor};
+  plain.attention.q = {plain.attention.q.weight.tensor() * factor, plain.attention.q.bias * factor};
   expect_near(scaled(x, pass), plain(x, pass), 1e-12);
 }
 
@@ -241,7 +242,7 @@ TEST(StackState, RowsOfDifferentLengthsThatAreReorderedEqualWholePasses) {
   reorder({2, 0});  // across sources, fewer rows
   pass_with(1, {});
   EXPECT_LT(state.bytes(), bytes);
-  EXPECT_THROW(state.reorder(std::vector<std::int64_t>{0, 2}), Error);
+  EXPECT_ERROR(state.reorder(std::vector<std::int64_t>{0, 2}), "expected rows below 2, got 2");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "heed/ops.h"
 #include "nn/random_parts.h"
+#include "reference/error.h"
 #include "reference/near.h"
 
 namespace heed {
@@ -37,19 +38,14 @@ TEST(Taps, ReplacementsMustFit) {
   Taps taps;
   taps.listen("x", [](const std::string&, Tensor& value) { value = Tensor::zeros({3}); });
   Tensor value = Tensor::zeros({2});
-  EXPECT_THROW(taps.emit("x", value), Error);
+  EXPECT_ERROR(taps.emit("x", value), "tap x: expected a replacement like f32[2], got f32[3]");
 }
 
 TEST(Taps, SilentPatternsAreNamed) {
   Taps taps;
   taps.listen("never", [](const std::string&, Tensor&) {});
-  try {
-    taps.require_all_fired();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("never"));
-    EXPECT_THAT(error.what(), testing::HasSubstr("docs/attention.md"));
-  }
+  EXPECT_ERROR(taps.require_all_fired(),
+               testing::AllOf(testing::HasSubstr("never"), testing::HasSubstr("docs/attention.md")));
 }
 
 TEST(Taps, ListenersGetTheSelectedPartAndWriteItBack) {
@@ -84,8 +80,8 @@ TEST(Taps, WantedPartsAreTheUnionOfAllSelections) {
   part = taps.wanted_part({"a", "b"}, 6, 8);
   EXPECT_TRUE(part.heads.empty());  // all
   EXPECT_EQ(part.queries, (std::vector<std::int64_t>{0, 1, 4, 7}));
-  EXPECT_THROW(taps.wanted_part({"a"}, 3, 8), Error);
-  EXPECT_THROW(taps.wanted_part({"b"}, 6, 7), Error);
+  EXPECT_ERROR(taps.wanted_part({"a"}, 3, 8), "tap a: expected heads below 3 in increasing order, got 3");
+  EXPECT_ERROR(taps.wanted_part({"b"}, 6, 7), "tap b: expected queries of the 7 there are, got 7:8");
 }
 
 TEST(Taps, RefusesSelectionsThatAValueLacks) {
@@ -93,14 +89,9 @@ TEST(Taps, RefusesSelectionsThatAValueLacks) {
   const auto message = [&](const TapSelection& selection, TapAxes axes) -> std::string {
     Taps taps;
     taps.listen("x", selection, replace_by_zeros());
-    try {
-      taps.emit("x", value, axes);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return error_of([&] { taps.emit("x", value, axes); });
   };
-  EXPECT_EQ(message({.queries = {2, 3}}, kTokenAxes), "");
+  EXPECT_EQ(message({.queries = {2, 3}}, kTokenAxes), "no error");
   EXPECT_THAT(message({.heads = {0}}, kTokenAxes),
               testing::HasSubstr("with heads to select, got f32[1, 3, 4]"));
   EXPECT_THAT(message({.keys = {1, {}}}, kTokenAxes), testing::HasSubstr("with keys to select"));
@@ -109,7 +100,7 @@ TEST(Taps, RefusesSelectionsThatAValueLacks) {
   EXPECT_THAT(message({.heads = {3}}, kKeyAxes), testing::HasSubstr("heads below 3"));
   const Tensor leaf = Tensor::zeros({1, 3, 4}).set_requires_grad();
   value = leaf * 1.0;
-  EXPECT_NE(message({.queries = {0, 1}}, kTokenAxes), "");
+  EXPECT_NE(message({.queries = {0, 1}}, kTokenAxes), "no error");
 }
 
 TEST(Taps, ReplacingListenersDoWhatTheirNamesSay) {

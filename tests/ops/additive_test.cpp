@@ -5,6 +5,7 @@
 
 #include "heed/threads.h"
 #include "kernels/kernel_case.h"
+#include "reference/error.h"
 #include "reference/gradient_check.h"
 #include "reference/near.h"
 
@@ -68,10 +69,13 @@ TEST(AdditiveScores, NothingIsFine) {
 
 TEST(AdditiveScores, RefuseWhatDoesNotFit) {
   const std::vector<Tensor> in = operands(2, 3, 4, 5);
-  EXPECT_THROW(additive_scores(in[0], in[0], random_tensor({4}, 1)), Error);
-  EXPECT_THROW(additive_scores(in[0], random_tensor({3, 4, 5}, 1), in[2]), Error);
-  EXPECT_THROW(additive_scores(in[0], in[1].to(DType::f32), in[2]), Error);
-  EXPECT_THROW(additive_scores(in[2], in[1], in[2]), Error);
+  EXPECT_ERROR(additive_scores(in[0], in[0], random_tensor({4}, 1)),
+               "and v [A] of one type, got f64[2, 3, 5], f64[2, 3, 5] and f64[4]");
+  EXPECT_ERROR(additive_scores(in[0], random_tensor({3, 4, 5}, 1), in[2]),
+               "got f64[2, 3, 5], f64[3, 4, 5] and f64[5]");
+  EXPECT_ERROR(additive_scores(in[0], in[1].to(DType::f32), in[2]),
+               "got f64[2, 3, 5], f32[2, 4, 5] and f64[5]");
+  EXPECT_ERROR(additive_scores(in[2], in[1], in[2]), "got f64[5], f64[2, 4, 5] and f64[5]");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "heed/threads.h"
+#include "reference/error.h"
 #include "reference/gradient_check.h"
 #include "reference/near.h"
 
@@ -308,48 +309,57 @@ TEST(Attention, StoredIn16Bits) {
 
 TEST(Attention, SaysWhatIsWrong) {
   const Tensor q = Tensor::zeros({1, 2, 3, 4}), k = Tensor::zeros({1, 2, 5, 4});
-  EXPECT_THROW(scaled_dot_product_attention(q, k, Tensor::zeros({1, 2, 6, 4})), Error);
-  EXPECT_THROW(scaled_dot_product_attention(q, Tensor::zeros({1, 3, 5, 4}), Tensor::zeros({1, 3, 5, 4})),
-               Error);
-  EXPECT_THROW(scaled_dot_product_attention(q, k, k.to(DType::f64)), Error);
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, Tensor::zeros({1, 2, 6, 4})),
+               "with K dividing H, got f32[1, 2, 3, 4], f32[1, 2, 5, 4] and f32[1, 2, 6, 4]");
+  EXPECT_ERROR(scaled_dot_product_attention(q, Tensor::zeros({1, 3, 5, 4}), Tensor::zeros({1, 3, 5, 4})),
+               "with K dividing H, got f32[1, 2, 3, 4], f32[1, 3, 5, 4] and f32[1, 3, 5, 4]");
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, k.to(DType::f64)),
+               "with K dividing H, got f32[1, 2, 3, 4], f32[1, 2, 5, 4] and f64[1, 2, 5, 4]");
   AttentionOptions options;
   options.mask = Tensor::zeros({2, 3, 5}, DType::f64);
-  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, k, options),
+               "expected a mask of bool or f32, got f64[2, 3, 5]");
   options.mask = Tensor::zeros({3, 4});
-  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, k, options),
+               "expected shapes that broadcast, got [3, 4] and [1, 2, 3, 5]");
   options = {};
   options.key_mask = Tensor::full({1, 4}, 1, DType::boolean);
-  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, k, options),
+               "expected a key mask bool[1, 5], got bool[1, 4]");
   options = {};
   options.key_lengths = Tensor::zeros({2}, DType::i64);
-  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, k, options), "expected key lengths i64[1], got i64[2]");
   options = {};
   options.query_offsets = Tensor::zeros({1}, DType::f32);
-  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, k, options), "expected query offsets i64[1], got f32[1]");
   options.query_offsets = Tensor::full({1}, 1e18, DType::i64);
-  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, k, options), "expected query offsets of at most 2^40");
   options = {};
   options.key_starts = Tensor::zeros({1, 4}, DType::i64);
-  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, k, options),
+               "expected key starts i64[1, 3], got i64[1, 4]");
   options.key_starts = Tensor::from(std::vector<std::int64_t>{0, 2, 1}, {1, 3});
-  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, k, options),
+               "expected key starts that do not decrease, got 1 after 2");
   options = {};
   options.relative_bias = Tensor::zeros({2, 8});
-  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, k, options),
+               "expected a relative bias f32[2, 7], got f32[2, 8]");
   AttentionWeights weights;
   weights.heads = {2};
-  EXPECT_THROW(scaled_dot_product_attention(q, k, k, {}, &weights), Error);
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, k, {}, &weights), "expected heads below 2, got 2");
   weights.heads = {1, 0};
-  EXPECT_THROW(scaled_dot_product_attention(q, k, k, {}, &weights), Error);
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, k, {}, &weights),
+               "expected the heads of weights in growing order");
   weights.heads = {};
   weights.queries = {-1};
-  EXPECT_THROW(scaled_dot_product_attention(q, k, k, {}, &weights), Error);
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, k, {}, &weights), "expected queries below 3, got -1");
   options = {};
   options.score_cap = -1.0;
-  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, k, options), "expected a score cap of at least 0, got -1");
   options = {};
   options.dropout = 1.0;
-  EXPECT_THROW(scaled_dot_product_attention(q, k, k, options), Error);
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, k, options), "expected dropout in [0, 1), got 1");
 }
 
 }  // namespace

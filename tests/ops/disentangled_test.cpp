@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "heed/error.h"
+#include "reference/error.h"
 #include "reference/gradient_check.h"
 
 namespace heed {
@@ -83,11 +84,15 @@ TEST(DisentangledBias, PaddingHasNoGradient) {
 
 TEST(DisentangledBias, RefusesWhatDoesNotFit) {
   const Tensor c2p = products(1);
-  EXPECT_THROW(disentangled_bias({}, {}, buckets()), Error);
-  EXPECT_THROW(disentangled_bias(c2p, random_tensor({2, 2, 5, 3}, 1), buckets()), Error);
-  EXPECT_THROW(disentangled_bias(c2p, {}, Tensor::zeros({4}, DType::i64)), Error);
-  EXPECT_THROW(disentangled_bias(c2p, {}, Tensor::full({9}, kRows, DType::i64)), Error);
-  EXPECT_THROW(disentangled_bias(c2p, {}, buckets(), Tensor::full({2, 4}, 1.0, DType::boolean)), Error);
+  EXPECT_ERROR(disentangled_bias({}, {}, buckets()), "got no products");
+  EXPECT_ERROR(disentangled_bias(c2p, random_tensor({2, 2, 5, 3}, 1), buckets()),
+               "got f64[2, 2, 5, 4], f64[2, 2, 5, 3], i64[9]");
+  EXPECT_ERROR(disentangled_bias(c2p, {}, Tensor::zeros({4}, DType::i64)),
+               "got f64[2, 2, 5, 4], f64[2, 2, 5, 4], i64[4]");
+  EXPECT_ERROR(disentangled_bias(c2p, {}, Tensor::full({9}, kRows, DType::i64)),
+               "expected buckets in [0, 4), got 4");
+  EXPECT_ERROR(disentangled_bias(c2p, {}, buckets(), Tensor::full({2, 4}, 1.0, DType::boolean)),
+               "i64[9] and bool[2, 4]");
 }
 
 }  // namespace

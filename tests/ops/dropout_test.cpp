@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "heed/threads.h"
+#include "reference/error.h"
 #include "reference/gradient_check.h"
 
 namespace heed {
@@ -33,8 +34,8 @@ TEST(Dropout, GradientsAndLimits) {
   check_gradients([](const auto& in) { return dropout(in[0], 0.4, {1, 2}); }, {random_tensor({20}, 81)});
   const Tensor x = random_tensor({3}, 82);
   EXPECT_TRUE(dropout(x, 0.0, {}).is_same(x));
-  EXPECT_THROW(dropout(x, 1.0, {}), Error);
-  EXPECT_THROW(dropout(x, -0.1, {}), Error);
+  EXPECT_ERROR(dropout(x, 1.0, {}), "expected a probability in [0, 1), got 1");
+  EXPECT_ERROR(dropout(x, -0.1, {}), "expected a probability in [0, 1), got -0.1");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "heed/ops/activation.h"
 #include "kernels/kernel_case.h"
+#include "reference/error.h"
 #include "reference/gradient_check.h"
 #include "reference/near.h"
 
@@ -107,12 +108,15 @@ TEST(Elementwise, ScalarsAndViews) {
 }
 
 TEST(Elementwise, RefusesMixedTypesAndIntegers) {
-  EXPECT_THROW(add(Tensor::zeros({2}), Tensor::zeros({2}, DType::f64)), Error);
-  EXPECT_THROW(add(Tensor::zeros({2}, DType::i64), Tensor::zeros({2}, DType::i64)), Error);
-  EXPECT_THROW(mul(Tensor::zeros({2}), Tensor::zeros({3})), Error);
-  EXPECT_THROW(activation_named("prelu"), Error);
-  EXPECT_THROW(clamp(Tensor::zeros({2}), 1.0, -1.0), Error);
-  EXPECT_THROW(softcap(Tensor::zeros({2}), 0.0), Error);
+  EXPECT_ERROR(add(Tensor::zeros({2}), Tensor::zeros({2}, DType::f64)),
+               "add: expected operands of one type, got f32[2] and f64[2]");
+  EXPECT_ERROR(add(Tensor::zeros({2}, DType::i64), Tensor::zeros({2}, DType::i64)),
+               "add: expected f32 or f64 (cast it first), got i64");
+  EXPECT_ERROR(mul(Tensor::zeros({2}), Tensor::zeros({3})),
+               "mul: expected shapes that broadcast, got [2] and [3]");
+  EXPECT_ERROR(activation_named("prelu"), testing::EndsWith("linear, got \"prelu\""));
+  EXPECT_ERROR(clamp(Tensor::zeros({2}), 1.0, -1.0), "clamp: expected a lower bound below the upper, got 1");
+  EXPECT_ERROR(softcap(Tensor::zeros({2}), 0.0), "softcap: expected a cap above 0, got 0");
 }
 
 // What ACT2FN of transformers 5.12.1 gives, and PyTorch's gradient of its sum, at these x in f64.
@@ -224,7 +228,8 @@ TEST(Gated, EqualsActivationTimesValue) {
       check_gradients([&](const auto& in) { return gated(in[0], in[1], activation); }, {gate, x});
     });
   }
-  EXPECT_THROW(gated(Tensor::zeros({2}), Tensor::zeros({3}), Activation::silu), Error);
+  EXPECT_ERROR(gated(Tensor::zeros({2}), Tensor::zeros({3}), Activation::silu),
+               "gated: expected a gate like x, got f32[2] and f32[3]");
 }
 
 }  // namespace

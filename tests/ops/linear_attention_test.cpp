@@ -10,6 +10,7 @@
 #include "heed/ops/shape.h"
 #include "heed/threads.h"
 #include "kernels/kernel_case.h"
+#include "reference/error.h"
 #include "reference/gradient_check.h"
 #include "reference/near.h"
 
@@ -143,9 +144,11 @@ TEST(LinearAttention, AStateContinuesTheSums) {
     first = end;
   }
   AttentionWeights weights;
-  EXPECT_THROW(linear_attention(q, k, v, {.causal = true, .state = state}, &weights), Error);
+  EXPECT_ERROR(linear_attention(q, k, v, {.causal = true, .state = state}, &weights),
+               "expected no request for weights with a state");
   const Tensor trained = q.clone().set_requires_grad();
-  EXPECT_THROW(linear_attention(trained, k, v, {.causal = true, .state = state}), Error);
+  EXPECT_ERROR(linear_attention(trained, k, v, {.causal = true, .state = state}),
+               "the state of linear attention: expected inputs that need no gradient");
 }
 
 TEST(LinearAttention, ARowIsTheSameAloneInABatchAndWithAnyThreads) {
@@ -184,14 +187,20 @@ TEST(LinearAttention, ReadsViewsAsTheyLie) {
 
 TEST(LinearAttention, SaysWhatIsWrong) {
   const Tensor x = random_tensor({1, 2, 4, 3}, 1);
-  EXPECT_THROW(linear_attention(x, x, random_tensor({1, 2, 5, 3}, 1)), Error);
-  EXPECT_THROW(linear_attention(slice(x, 2, 0, 2), x, x, {.causal = true}), Error);
-  EXPECT_THROW(linear_attention(x.to(DType::bf16), x.to(DType::bf16), x.to(DType::bf16)), Error);
-  EXPECT_THROW(linear_attention(x, x, x, {.key_mask = Tensor::full({1, 5}, 1, DType::boolean)}), Error);
-  EXPECT_THROW(linear_attention(x, x, x, {.key_lengths = lengths_of({1, 2})}), Error);
-  EXPECT_THROW(linear_attention(x, x, x, {.state = Tensor::zeros({1, 2, 3, 3}, DType::f64)}), Error);
-  EXPECT_THROW(linear_attention_by_formula(x, x, x, {.state = Tensor::zeros({1, 2, 3, 4}, DType::f64)}),
-               Error);
+  EXPECT_ERROR(linear_attention(x, x, random_tensor({1, 2, 5, 3}, 1)),
+               "with K dividing H, got f64[1, 2, 4, 3], f64[1, 2, 4, 3] and f64[1, 2, 5, 3]");
+  EXPECT_ERROR(linear_attention(slice(x, 2, 0, 2), x, x, {.causal = true}),
+               "expected as many queries as keys for a causal attention");
+  EXPECT_ERROR(linear_attention(x.to(DType::bf16), x.to(DType::bf16), x.to(DType::bf16)),
+               "expected q, k and v all f32 or all f64, got bf16");
+  EXPECT_ERROR(linear_attention(x, x, x, {.key_mask = Tensor::full({1, 5}, 1, DType::boolean)}),
+               "expected a key mask bool[1, 4], got bool[1, 5]");
+  EXPECT_ERROR(linear_attention(x, x, x, {.key_lengths = lengths_of({1, 2})}),
+               "expected key lengths i64[1], got i64[2]");
+  EXPECT_ERROR(linear_attention(x, x, x, {.state = Tensor::zeros({1, 2, 3, 3}, DType::f64)}),
+               "expected a state f64[1, 2, 3, 4], got f64[1, 2, 3, 3]");
+  EXPECT_ERROR(linear_attention_by_formula(x, x, x, {.state = Tensor::zeros({1, 2, 3, 4}, DType::f64)}),
+               "linear attention by formula: expected no state");
 }
 
 }  // namespace

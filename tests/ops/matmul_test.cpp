@@ -8,6 +8,7 @@
 
 #include "heed/ops/loss.h"
 #include "heed/ops/shape.h"
+#include "reference/error.h"
 #include "reference/gradient_check.h"
 
 namespace heed {
@@ -98,7 +99,8 @@ TEST(Linear, TakesTheTransposedWeight) {
   expect_near(in_first(inputs).to_vector<double>(),
               activate(matmul(x, w) + b, Activation::silu).to_vector<double>(), 1e-12);
   check_gradients(in_first, inputs);
-  EXPECT_THROW(linear(x, transpose(w, 0, 1), {}, Activation::none, WeightLayout::in_out), Error);
+  EXPECT_ERROR(linear(x, transpose(w, 0, 1), {}, Activation::none, WeightLayout::in_out),
+               "weight [in, out], got f64[2, 3, 4] and f64[5, 4]");
 }
 
 TEST(Linear, WidensStoredWeights) {
@@ -162,10 +164,14 @@ TEST(Linear, GradientsOfAStoredWeight) {
 }
 
 TEST(Linear, SaysWhatIsWrong) {
-  EXPECT_THROW(linear(Tensor::zeros({2, 3}), Tensor::zeros({5, 4})), Error);
-  EXPECT_THROW(linear(Tensor::zeros({2, 4}), Tensor::zeros({5, 4}), Tensor::zeros({4})), Error);
-  EXPECT_THROW(matmul(Tensor::zeros({2, 3}), Tensor::zeros({2, 3})), Error);
-  EXPECT_THROW(matmul(Tensor::zeros({2, 3}), Tensor::zeros({3, 3}, DType::f64)), Error);
+  EXPECT_ERROR(linear(Tensor::zeros({2, 3}), Tensor::zeros({5, 4})),
+               "weight [out, in], got f32[2, 3] and f32[5, 4]");
+  EXPECT_ERROR(linear(Tensor::zeros({2, 4}), Tensor::zeros({5, 4}), Tensor::zeros({4})),
+               "expected a bias [5], got f32[4]");
+  EXPECT_ERROR(matmul(Tensor::zeros({2, 3}), Tensor::zeros({2, 3})),
+               "of one type, got f32[2, 3] and f32[2, 3]");
+  EXPECT_ERROR(matmul(Tensor::zeros({2, 3}), Tensor::zeros({3, 3}, DType::f64)),
+               "of one type, got f32[2, 3] and f64[3, 3]");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "reference/error.h"
 #include "reference/gradient_check.h"
 #include "reference/near.h"
 
@@ -48,10 +49,14 @@ TEST(Norm, Gradients) {
 
 TEST(Norm, SaysWhatIsWrong) {
   const Tensor x = Tensor::zeros({2, 4});
-  EXPECT_THROW(layer_norm(x, Tensor::zeros({3}), {}, 1e-5), Error);
-  EXPECT_THROW(layer_norm(x, Tensor::zeros({4}), Tensor::zeros({3}), 1e-5), Error);
-  EXPECT_THROW(add_layer_norm(x, Tensor::zeros({4}), Tensor::zeros({4}), {}, 1e-5), Error);
-  EXPECT_THROW(rms_norm(x, Tensor::zeros({4}, DType::f64), 1e-5), Error);
+  EXPECT_ERROR(layer_norm(x, Tensor::zeros({3}), {}, 1e-5),
+               "layer_norm: expected x [..., D], weight [D] and bias [D] of one type, got f32[2, 4], f32[3]");
+  EXPECT_ERROR(layer_norm(x, Tensor::zeros({4}), Tensor::zeros({3}), 1e-5),
+               "of one type, got f32[2, 4], f32[4] and f32[3]");
+  EXPECT_ERROR(add_layer_norm(x, Tensor::zeros({4}), Tensor::zeros({4}), {}, 1e-5),
+               "add_layer_norm: expected a residual like f32[2, 4], got f32[4]");
+  EXPECT_ERROR(rms_norm(x, Tensor::zeros({4}, DType::f64), 1e-5),
+               "rms_norm: expected x [..., D], weight [D] and bias [D] of one type, got f32[2, 4], f64[4]");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "heed/threads.h"
+#include "reference/error.h"
 #include "reference/gradient_check.h"
 #include "reference/near.h"
 #include "reference/tensors.h"
@@ -259,29 +260,37 @@ TEST_P(Recurrent, NoRowsAreFine) {
 }
 
 TEST_P(Recurrent, RefusesWhatDoesNotFit) {
-  const auto refuses = [&](std::size_t index, const Tensor& value, const RecurrentOptions& options = {}) {
+  const auto refuses = [&](std::size_t index, const Tensor& value, const std::string& told,
+                           const RecurrentOptions& options = {}) {
     std::vector<Tensor> in = operands();
     in[index] = value;
-    EXPECT_THROW(run(op.fused, in, options), Error) << index;
+    EXPECT_ERROR(run(op.fused, in, options), told) << index;
   };
   const std::int64_t out = op.gates * kStates;
-  refuses(0, random_tensor({kSequences, kSteps, kInputs + 1}, 1));
-  refuses(0, random_tensor({kSequences, 0, kInputs}, 1));
-  refuses(0, Tensor());
-  refuses(1, random_tensor({out + 1, kInputs}, 1));
-  refuses(1, random_tensor({out, kInputs}, 1).to(DType::f32));
-  refuses(2, random_tensor({out, kStates + 1}, 1));
-  refuses(3, random_tensor({out + 1}, 1));
-  refuses(5, random_tensor({kSequences + 1, kStates}, 1));
+  refuses(0, random_tensor({kSequences, kSteps, kInputs + 1}, 1),
+          "expected weight_ih [" + std::to_string(out) + ", 4]");
+  refuses(0, random_tensor({kSequences, 0, kInputs}, 1), "of at least one step, got f64[3, 0, 3]");
+  refuses(0, Tensor(), "of at least one step, got an undefined one");
+  refuses(1, random_tensor({out + 1, kInputs}, 1), "expected weight_ih [" + std::to_string(out) + ", 3]");
+  refuses(1, random_tensor({out, kInputs}, 1).to(DType::f32),
+          "expected weights like x f64[3, 4, 3], got f32");
+  refuses(2, random_tensor({out, kStates + 1}, 1), "expected weight_hh [");
+  refuses(3, random_tensor({out + 1}, 1), "expected biases [");
+  refuses(5, random_tensor({kSequences + 1, kStates}, 1), "expected an initial state [3, 2]");
   const Tensor x = operands()[0];
-  refuses(0, x, {.lengths = Tensor::full({kSequences}, kSteps + 1, DType::i64)});
-  refuses(0, x, {.lengths = Tensor::full({kSequences}, -1, DType::i64)});
-  refuses(0, x, {.lengths = Tensor::full({kSequences + 1}, 1, DType::i64)});
-  EXPECT_THROW(gru_cell(x, x, x), Error);
-  EXPECT_THROW(lstm_cell(random_tensor({2, 7}, 1), random_tensor({2, 2}, 1)), Error);
+  refuses(0, x, "expected lengths in [0, 4], got 5",
+          {.lengths = Tensor::full({kSequences}, kSteps + 1, DType::i64)});
+  refuses(0, x, "expected lengths in [0, 4], got -1",
+          {.lengths = Tensor::full({kSequences}, -1, DType::i64)});
+  refuses(0, x, "expected lengths i64[3], got i64[4]",
+          {.lengths = Tensor::full({kSequences + 1}, 1, DType::i64)});
+  EXPECT_ERROR(gru_cell(x, x, x), "gru_cell: expected a state [B, H] and sums [B, 3 H] of one type");
+  EXPECT_ERROR(lstm_cell(random_tensor({2, 7}, 1), random_tensor({2, 2}, 1)),
+               "lstm_cell: expected a state [B, H] and sums [B, 4 H] of one type");
   if (!has_cell) {
     const std::vector<Tensor> in = operands();
-    EXPECT_THROW(gru(in[0], {in[1], in[2], in[3], in[4]}, {in[5], in[5]}), Error);
+    EXPECT_ERROR(gru(in[0], {in[1], in[2], in[3], in[4]}, {in[5], in[5]}),
+                 "gru: expected no cell in the state of a GRU");
   }
 }
 

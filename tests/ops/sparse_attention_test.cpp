@@ -8,6 +8,7 @@
 
 #include "heed/ops/shape.h"
 #include "kernels/kernel_case.h"
+#include "reference/error.h"
 #include "reference/gradient_check.h"
 #include "reference/near.h"
 
@@ -160,13 +161,18 @@ TEST(SparseAttention, ARowIsTheSameAloneInABatchAndWithAnyThreads) {
 
 TEST(SparseAttention, SaysWhatIsWrong) {
   const Tensor x = random_tensor({1, 2, 4, 3}, 1);
-  EXPECT_THROW(sparse_attention(x, x, x, {}), Error);  // no stride
-  EXPECT_THROW(sparse_attention(x, x, x, {.pattern = fixed(2, 3)}), Error);
-  EXPECT_THROW(sparse_attention(x, slice(x, 2, 0, 3), slice(x, 2, 0, 3), {.pattern = strided(2)}), Error);
-  EXPECT_THROW(sparse_attention(x, x, x, {.pattern = strided(2), .query_offsets = numbers_of({1})}), Error);
-  EXPECT_THROW(sparse_attention(x, x, x, {.pattern = strided(2), .key_lengths = numbers_of({1, 2})}), Error);
-  EXPECT_THROW(
-      sparse_attention(x.to(DType::f16), x.to(DType::f16), x.to(DType::f16), {.pattern = strided(2)}), Error);
+  EXPECT_ERROR(sparse_attention(x, x, x, {}), "expected a stride of at least 1, got 0");  // no stride
+  EXPECT_ERROR(sparse_attention(x, x, x, {.pattern = fixed(2, 3)}),
+               "expected from 1 to 2 summary keys of each block, got 3");
+  EXPECT_ERROR(sparse_attention(x, slice(x, 2, 0, 3), slice(x, 2, 0, 3), {.pattern = strided(2)}),
+               "expected queries at positions of the 3 keys, got 4 from position -1");
+  EXPECT_ERROR(sparse_attention(x, x, x, {.pattern = strided(2), .query_offsets = numbers_of({1})}),
+               "expected queries at positions of the 4 keys, got 4 from position 1");
+  EXPECT_ERROR(sparse_attention(x, x, x, {.pattern = strided(2), .key_lengths = numbers_of({1, 2})}),
+               "expected key lengths i64[1], got i64[2]");
+  EXPECT_ERROR(
+      sparse_attention(x.to(DType::f16), x.to(DType::f16), x.to(DType::f16), {.pattern = strided(2)}),
+      "expected q, k and v all f32 or all f64, got f16");
 }
 
 }  // namespace

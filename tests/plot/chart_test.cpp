@@ -9,6 +9,7 @@
 #include "heed/error.h"
 #include "heed/plot/chart.h"
 #include "plot/sample.h"
+#include "reference/error.h"
 
 namespace heed {
 namespace {
@@ -117,7 +118,7 @@ TEST(Chart, MarksPointsAndHasALowerPanelOfItsOwnScale) {
   chart.lower_most = 100;
   EXPECT_THAT(line_chart_svg(chart), AllOf(HasSubstr(">100</text>"), Not(HasSubstr(">101</text>"))));
   chart.lower[0].x.push_back(1);
-  EXPECT_THROW(line_chart_svg(chart), Error);
+  EXPECT_ERROR(line_chart_svg(chart), "expected as many x as y in series `");
 }
 
 TEST(Chart, ManyMarksAreLeftOut) {
@@ -134,8 +135,10 @@ TEST(Chart, EscapesNames) {
 }
 
 TEST(Chart, BadInputThrows) {
-  EXPECT_THROW(line_chart_svg({"", "", "", {{"a", {1, 2}, {1}}}}), Error);
-  EXPECT_THROW(line_chart_svg({"", "", "", {}, false, 100, 100}), Error);
+  EXPECT_ERROR(line_chart_svg({"", "", "", {{"a", {1, 2}, {1}}}}),
+               "expected as many x as y in series `a`, got 2 and 1");
+  EXPECT_ERROR(line_chart_svg({"", "", "", {}, false, 100, 100}),
+               "expected a size of at least 200 x 120, got 100 x 100");
 }
 
 }  // namespace

@@ -1,16 +1,18 @@
 // The HTML page: the data can be read back unchanged, and no token ends the element that contains it.
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "heed/error.h"
 #include "heed/plot/picture.h"
-#include "plot/colour.h"
+#include "plot/color.h"
 #include "plot/labels.h"
 #include "plot/page_data.h"
 #include "plot/sample.h"
+#include "reference/error.h"
+#include "reference/pack.h"
 
 namespace heed {
 namespace {
@@ -28,38 +30,15 @@ nlohmann::json data_of(const std::string& page) {
   return nlohmann::json::parse(page.substr(begin, page.find("</script", begin) - begin));
 }
 
-std::vector<int> decode(const std::string& base64) {
-  std::vector<int> bytes;
-  int bits = 0, held = 0;
-  for (const char c : base64) {
-    if (c == '=') break;
-    const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    bits = bits << 6 | static_cast<int>(digits.find(c));
-    held += 6;
-    if (held < 8) continue;
-    held -= 8;
-    bytes.push_back(bits >> held & 255);
-  }
-  return bytes;
-}
-
 /// Returns the numbers of a block as the page decodes them.
 std::vector<float> numbers_of(const std::string& page, const nlohmann::json& block, int bits) {
   const std::string start = "id=\"pack-" + std::to_string(block["pack"].get<int>()) + "\">";
   const std::size_t begin = page.find(start) + start.size();
-  const std::vector<int> packed = decode(page.substr(begin, page.find('<', begin) - begin));
-  const std::vector<Bytef> deflated(packed.begin(), packed.end());
-  std::vector<Bytef> codes(1 << 20);
-  uLongf size = codes.size();
-  EXPECT_EQ(uncompress(codes.data(), &size, deflated.data(), deflated.size()), Z_OK);
-  const std::size_t count = bits > 8 ? size / 2 : size;
   const int levels = (1 << bits) - 1, zero = block.contains("signed") ? (levels - 1) / 2 : 0;
   const float factor = block["largest"].get<float>() / static_cast<float>(zero > 0 ? zero : levels);
   std::vector<float> numbers;
-  for (std::size_t i = 0; i < count; ++i) {
-    const int code = bits > 8 ? codes[i] * 256 + codes[count + i] : codes[i];
+  for (const int code : codes_of_pack(page.substr(begin, page.find('<', begin) - begin), bits))
     numbers.push_back(static_cast<float>(code - zero) * factor);
-  }
   return numbers;
 }
 
@@ -104,7 +83,7 @@ TEST(Page, LargeInputsGetFewerBitsOrAreRefused) {
   EXPECT_EQ(data_of(page)["bits"], 8) << "3.1 million numbers";
   EXPECT_LT(page.size(), 5'000'000u);
   picture.maps.assign(240, map);
-  EXPECT_THROW(attention_html(picture), Error);
+  EXPECT_ERROR(attention_html(picture), "?page");
 }
 
 TEST(Page, FindsHeadsByPattern) {
@@ -182,10 +161,22 @@ TEST(Page, KeepsKindsApartAndCarriesThePalette) {
   EXPECT_EQ(data["kinds"][0]["maps"][0]["head"], "mean");
   EXPECT_EQ(data["kinds"][1]["title"], "encoder self-attention");
   EXPECT_EQ(numbers_of(page, data["kinds"][1]["maps"][0], 16), (std::vector<float>{1, 0, 0, 1}));
-  const std::vector<int> palette = decode(data["palette"]);
+  const std::string palette = decode_base64(data["palette"].get<std::string>()).value();
   ASSERT_EQ(palette.size(), 768u);
-  EXPECT_EQ(palette[765], plot::shade(1).r);
-  EXPECT_EQ(palette[0], plot::shade(0).r);
+  EXPECT_EQ(static_cast<std::uint8_t>(palette[765]), plot::shade(1).r);
+  EXPECT_EQ(static_cast<std::uint8_t>(palette[0]), plot::shade(0).r);
+}
+
+// A browser runs the page's own script alone; scripts/check-page.sh shows that one does.
+TEST(Page, HasAPolicyWithTheHashesOfItsScriptAndStyle) {
+  const std::string page = attention_html(sample_picture(3, 4));
+  const std::regex policy(
+      "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+      "script-src 'sha256-[A-Za-z0-9+/]{43}='; style-src 'sha256-[A-Za-z0-9+/]{43}=';");
+  EXPECT_TRUE(std::regex_search(page.substr(0, page.find("<title>")), policy));
+  EXPECT_EQ(occurrences(page, "<script>"), 1u);
+  EXPECT_EQ(occurrences(page, "<style>"), 1u);
+  EXPECT_EQ(occurrences(page, " style=\""), 0u);
 }
 
 }  // namespace

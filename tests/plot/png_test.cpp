@@ -6,15 +6,16 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "heed/error.h"
 #include "heed/plot/picture.h"
-#include "plot/colour.h"
+#include "plot/color.h"
 #include "plot/fonts.h"
 #include "plot/sample.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -75,18 +76,13 @@ std::int64_t ink(const Pixels& pixels, const Area& area) {
   return n;
 }
 
-std::string message_of(const AttentionPicture& picture, const FigureStyle& style) {
-  try {
-    attention_png(picture, style);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+std::string png_error(const AttentionPicture& picture, const FigureStyle& style) {
+  return error_of([&] { attention_png(picture, style); });
 }
 
-TEST(Png, EveryCellHasTheColourOfItsWeight) {
+TEST(Png, EveryCellHasTheColorOfItsWeight) {
   const std::vector<float> weights{0, 0.25f, 1, -0.5f, 0.5f, 0.75f};
-  for (const Palette palette : {Palette::blue, Palette::red, Palette::grey}) {
+  for (const Palette palette : {Palette::blue, Palette::red, Palette::gray}) {
     for (const std::int64_t scale : {1, 2}) {
       const FigureStyle style{static_cast<double>(300 * scale), palette};
       const Pixels pixels = decode_png(attention_png(one_map({"a", "b"}, {"x", "y", "z"}, weights), style));
@@ -96,17 +92,17 @@ TEST(Png, EveryCellHasTheColourOfItsWeight) {
       EXPECT_EQ(map.width, 3 * cell - scale) << "without the gap after the last";
       EXPECT_EQ(map.height, 2 * cell - scale);
       for (std::int64_t i = 0; i < 6; ++i) {
-        const Rgb colour = plot::shade(static_cast<double>(weights[static_cast<std::size_t>(i)]), palette);
+        const Rgb color = plot::shade(static_cast<double>(weights[static_cast<std::size_t>(i)]), palette);
         const std::int64_t left = map.left + i % 3 * cell, top = map.top + i / 3 * cell;
-        EXPECT_EQ(plot::hex(pixels.at(left, top)), plot::hex(colour));
-        EXPECT_EQ(plot::hex(pixels.at(left + cell - scale - 1, top + cell - scale - 1)), plot::hex(colour));
+        EXPECT_EQ(plot::hex(pixels.at(left, top)), plot::hex(color));
+        EXPECT_EQ(plot::hex(pixels.at(left + cell - scale - 1, top + cell - scale - 1)), plot::hex(color));
       }
     }
   }
 }
 
 TEST(Png, ShadesOfManyNumbersAreThoseOfOne) {
-  for (const Palette palette : {Palette::blue, Palette::red, Palette::grey}) {
+  for (const Palette palette : {Palette::blue, Palette::red, Palette::gray}) {
     plot::Shades shades(palette);
     for (int i = -30011; i <= 30011; ++i) {
       const float value = static_cast<float>(i) / 30000.0f;
@@ -179,31 +175,29 @@ TEST(Png, SizesFitOrAreRefused) {
   EXPECT_LE(small.width, 330);
   EXPECT_EQ(first_map(small).width, 100) << "cells of one pixel";
   EXPECT_EQ(
-      message_of(sample_picture(5, 7), {.width = 120}),
+      png_error(sample_picture(5, 7), {.width = 120}),
       "attention picture: expected a width of at least 300 pixels for its maps, labels and legends, got "
       "120 (choose fewer heads, keys or measures, or a larger width)");
-  EXPECT_THAT(message_of(sample_picture(5, 200), {.width = 320}),
-              HasSubstr("expected a width of at least 4"));
-  EXPECT_THAT(message_of(sample_picture(5, 7), {.width = 20000}), HasSubstr("or a smaller width"));
+  EXPECT_THAT(png_error(sample_picture(5, 200), {.width = 320}), HasSubstr("expected a width of at least 4"));
+  EXPECT_THAT(png_error(sample_picture(5, 7), {.width = 20000}), HasSubstr("or a smaller width"));
 }
 
 TEST(Png, WithoutFontsThePackageIsNamed) {
-  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "no-fonts.conf";
-  std::ofstream(file) << "<?xml version=\"1.0\"?><fontconfig/>";
-  setenv("FONTCONFIG_FILE", file.c_str(), 1);
-  const std::string message = message_of(sample_picture(1, 2), {});
+  const TemporaryFolder folder;
+  spill(folder / "no-fonts.conf", "<?xml version=\"1.0\"?><fontconfig/>");
+  setenv("FONTCONFIG_FILE", (folder / "no-fonts.conf").c_str(), 1);
+  const std::string message = png_error(sample_picture(1, 2), {});
   unsetenv("FONTCONFIG_FILE");
-  std::filesystem::remove(file);
   EXPECT_THAT(message, HasSubstr("no font found"));
   EXPECT_THAT(message, HasSubstr("fonts-dejavu-core"));
 }
 
-TEST(Svg, HasTheWidthAndColoursAskedFor) {
+TEST(Svg, HasTheWidthAndColorsAskedFor) {
   const AttentionPicture picture = one_map({"a"}, {"x", "y"}, {0.5f, -1});
-  const std::string svg = attention_svg(picture, {.width = 640, .palette = Palette::grey});
+  const std::string svg = attention_svg(picture, {.width = 640, .palette = Palette::gray});
   EXPECT_NE(svg.find("width=\"640\""), std::string::npos);
-  EXPECT_NE(svg.find(plot::hex(plot::shade(0.5, Palette::grey))), std::string::npos);
-  EXPECT_NE(svg.find(plot::hex(plot::shade(-1, Palette::grey))), std::string::npos);
+  EXPECT_NE(svg.find(plot::hex(plot::shade(0.5, Palette::gray))), std::string::npos);
+  EXPECT_NE(svg.find(plot::hex(plot::shade(-1, Palette::gray))), std::string::npos);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "heed/error.h"
+#include "reference/error.h"
 
 namespace heed {
 namespace {
@@ -32,9 +33,12 @@ TEST(BleuByLength, ScoresEachGroupLikeItsLinesAlone) {
 }
 
 TEST(BleuByLength, RefusesWhatDoesNotFit) {
-  EXPECT_THROW(bleu_by_length(kSources, kHypotheses, {kReferences}, 0), Error);
-  EXPECT_THROW(bleu_by_length({"a"}, kHypotheses, {kReferences}, 5), Error);
-  EXPECT_THROW(bleu_by_length(kSources, kHypotheses, {{"a"}}, 5), Error);
+  EXPECT_ERROR(bleu_by_length(kSources, kHypotheses, {kReferences}, 0),
+               "expected a width of at least 1 word, got 0");
+  EXPECT_ERROR(bleu_by_length({"a"}, kHypotheses, {kReferences}, 5),
+               "expected 5 sources, one per hypothesis, got 1");
+  EXPECT_ERROR(bleu_by_length(kSources, kHypotheses, {{"a"}}, 5),
+               "expected 5 references, one per hypothesis, got 1");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "heed/error.h"
+#include "reference/error.h"
 
 namespace heed {
 namespace {
@@ -26,9 +27,11 @@ TEST(LabelReport, CountsWhatAgrees) {
 }
 
 TEST(LabelReport, RefusesListsThatDoNotFit) {
-  EXPECT_THROW(label_report(Labels{0}, Labels{0, 1}, 2), Error);
-  EXPECT_THROW(label_report(Labels{}, Labels{}, 2), Error);
-  EXPECT_THROW(label_report(Labels{2}, Labels{0}, 2), Error);
+  EXPECT_ERROR(label_report(Labels{0}, Labels{0, 1}, 2),
+               "expected one predicted label per gold label, and at least one, got 1 and 2");
+  EXPECT_ERROR(label_report(Labels{}, Labels{}, 2),
+               "expected one predicted label per gold label, and at least one, got 0 and 0");
+  EXPECT_ERROR(label_report(Labels{2}, Labels{0}, 2), "expected labels below 2");
 }
 
 }  // namespace

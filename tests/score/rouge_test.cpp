@@ -4,18 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "heed/error.h"
+#include "reference/error.h"
+#include "reference/json.h"
 #include "score/porter.h"
 
 namespace heed {
 namespace {
 
 const nlohmann::json& rouge_fixture() {
-  static const nlohmann::json loaded =
-      nlohmann::json::parse(std::ifstream(HEED_FIXTURES "/score/rouge.json"));
+  static const nlohmann::json loaded = read_json(HEED_FIXTURES "/score/rouge.json");
   return loaded;
 }
 
@@ -54,9 +54,9 @@ TEST(Rouge, CorpusIsTheMeanOfItsTexts) {
 }
 
 TEST(Rouge, RefusesStreamsThatDoNotFit) {
-  EXPECT_THROW(corpus_rouge({"a"}, {{"a", "b"}}), Error);
-  EXPECT_THROW(corpus_rouge({}, {{}}), Error);
-  EXPECT_THROW(sentence_rouge("a", {}), Error);
+  EXPECT_ERROR(corpus_rouge({"a"}, {{"a", "b"}}), "expected as many references as hypotheses (1), got 2");
+  EXPECT_ERROR(corpus_rouge({}, {{}}), "rouge: no lines to score");
+  EXPECT_ERROR(sentence_rouge("a", {}), "rouge: no references");
 }
 
 TEST(Porter, StemsEqualNltk) {

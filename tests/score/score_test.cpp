@@ -2,12 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "heed/error.h"
 #include "heed/score/bleu.h"
 #include "heed/score/chrf.h"
+#include "reference/error.h"
+#include "reference/json.h"
 
 namespace heed {
 namespace {
@@ -16,7 +17,7 @@ using nlohmann::json;
 using Lines = std::vector<std::string>;
 
 const json& fixture() {
-  static const json loaded = json::parse(std::ifstream(HEED_FIXTURES "/score/score.json"));
+  static const json loaded = read_json(HEED_FIXTURES "/score/score.json");
   return loaded;
 }
 
@@ -145,30 +146,20 @@ TEST(Bleu, MalformedTextIsScoredAsReplacementCharacters) {
             sentence_bleu("a b c d e", {"a b c d e"}).score);
 }
 
-template <typename Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Score, BadInputIsNamed) {
-  EXPECT_EQ(message_of([] { corpus_bleu({}, {{}}); }), "bleu: no lines to score");
-  EXPECT_EQ(message_of([] { corpus_chrf({"a"}, {}); }), "chrf: no references");
-  EXPECT_EQ(message_of([] {
+  EXPECT_EQ(error_of([] { corpus_bleu({}, {{}}); }), "bleu: no lines to score");
+  EXPECT_EQ(error_of([] { corpus_chrf({"a"}, {}); }), "chrf: no references");
+  EXPECT_EQ(error_of([] {
               corpus_bleu({"a", "b"}, {{"a", "b"}, {"a"}});
             }),
             "bleu: expected as many references as hypotheses (2), got 1 (the files must match line by line)");
-  EXPECT_EQ(message_of([] { sentence_bleu("a", {}); }), "bleu: no references");
-  EXPECT_EQ(message_of([] { sentence_chrf("a", {}); }), "chrf: no references");
-  EXPECT_EQ(message_of([] { bleu_tokenizer_from_name("13b"); }),
+  EXPECT_EQ(error_of([] { sentence_bleu("a", {}); }), "bleu: no references");
+  EXPECT_EQ(error_of([] { sentence_chrf("a", {}); }), "chrf: no references");
+  EXPECT_EQ(error_of([] { bleu_tokenizer_from_name("13b"); }),
             "bleu: expected tokenizer 13a, intl, char or none, got `13b`");
-  EXPECT_EQ(message_of([] { bleu_smoothing_from_name("max"); }),
+  EXPECT_EQ(error_of([] { bleu_smoothing_from_name("max"); }),
             "bleu: expected smoothing exp, floor, add-k or none, got `max`");
-  EXPECT_EQ(message_of([] {
+  EXPECT_EQ(error_of([] {
               sentence_chrf("a", {"a"}, {0, 0, 2, false});
             }),
             "chrf: expected orders of at least 0, one of them and beta positive, got characters 0, words 0, "

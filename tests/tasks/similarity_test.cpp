@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "heed/error.h"
+#include "reference/error.h"
 
 namespace heed {
 namespace {
@@ -62,11 +63,14 @@ TEST(Similarity, FindsTheNearestRows) {
 }
 
 TEST(Similarity, RefusesWhatCannotBeCompared) {
-  EXPECT_THROW(similarity(made_up(2, 1), Tensor::zeros({2, 4})), Error);
-  EXPECT_THROW(similarity(Tensor::zeros({4}), Tensor::zeros({2, 4})), Error);
-  EXPECT_THROW(nearest(made_up(2, 1), made_up(2, 1), 0), Error);
-  EXPECT_THROW(similarity(made_up(2, 1), Tensor::full({2, kWidth}, NAN)), Error);
-  EXPECT_THROW(similarity_named("euclidean"), Error);
+  EXPECT_ERROR(similarity(made_up(2, 1), Tensor::zeros({2, 4})),
+               "expected vectors of one length [N, D] and [M, D], got f32[2, 5] and f32[2, 4]");
+  EXPECT_ERROR(similarity(Tensor::zeros({4}), Tensor::zeros({2, 4})),
+               "expected vectors of one length [N, D] and [M, D], got f32[4] and f32[2, 4]");
+  EXPECT_ERROR(nearest(made_up(2, 1), made_up(2, 1), 0), "nearest: expected top_k of at least 1, got 0");
+  EXPECT_ERROR(similarity(made_up(2, 1), Tensor::full({2, kWidth}, NAN)),
+               "similarity: expected vectors of finite numbers");
+  EXPECT_ERROR(similarity_named("euclidean"), "similarity: expected cosine or dot, got euclidean");
   EXPECT_EQ(similarity_named(""), Similarity::cosine);
 }
 

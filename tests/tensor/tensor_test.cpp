@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "heed/ops/shape.h"
+#include "reference/error.h"
 #include "tensor/impl.h"
 
 namespace heed {
@@ -56,7 +57,7 @@ TEST(Tensor, PrintsTheEdgesOfManyElements) {
 TEST(Tensor, PrintingLeavesLazyDataLazy) {
   const Tensor lazy = count_up({2}).to_lazy(DType::f64);
   EXPECT_EQ(printed(lazy), "f64[2] [0, 1]");
-  EXPECT_FALSE(lazy.impl()->buffer->is_materialized());
+  EXPECT_FALSE(TensorImpl::of(lazy).buffer->is_materialized());
 }
 
 TEST(Tensor, EveryTypeConvertsToEveryOther) {
@@ -87,14 +88,16 @@ TEST(Tensor, ViewsShareMemoryAndCopiesDoNot) {
 
 TEST(Tensor, SaysWhatIsWrong) {
   const Tensor t = count_up({2, 3});
-  EXPECT_THROW(Tensor().shape(), Error);
-  EXPECT_THROW(t.data<double>(), Error);
-  EXPECT_THROW(transpose(t, 0, 1).data<float>(), Error);
-  EXPECT_THROW(t.item(), Error);
-  EXPECT_THROW(Tensor::from(std::vector<float>{1, 2}, {3}), Error);
-  EXPECT_THROW(t.copy_from(count_up({3, 2})), Error);
-  EXPECT_THROW(Tensor::from_buffer(Buffer::allocate(8), {3}, DType::f32), Error);
-  EXPECT_THROW(Tensor::full({1}, 1, DType::i64).set_requires_grad(), Error);
+  EXPECT_ERROR(Tensor().shape(), "expected a tensor, got an undefined one");
+  EXPECT_ERROR(t.data<double>(), "expected f64, got f32[2, 3]");
+  EXPECT_ERROR(transpose(t, 0, 1).data<float>(), "expected contiguous memory, got a view");
+  EXPECT_ERROR(t.item(), "item: expected one element, got f32[2, 3]");
+  EXPECT_ERROR(Tensor::from(std::vector<float>{1, 2}, {3}), "expected 3 values for shape [3], got 2");
+  EXPECT_ERROR(t.copy_from(count_up({3, 2})), "copy: expected shape [2, 3], got [3, 2]");
+  EXPECT_ERROR(Tensor::from_buffer(Buffer::allocate(8), {3}, DType::f32),
+               "expected a buffer of 3 elements of f32, got 8 bytes");
+  EXPECT_ERROR(Tensor::full({1}, 1, DType::i64).set_requires_grad(),
+               "set_requires_grad: expected a floating type, got i64[1]");
 }
 
 }  // namespace

@@ -1,15 +1,13 @@
-// Shared by the text tests: the JSON of the fixtures, and a temporary directory.
+// Shared by the text tests: the fixtures, and made-up sentences.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <stdlib.h>
-
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "reference/json.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 
@@ -19,38 +17,7 @@ inline std::filesystem::path tokenizer_fixtures() {
   return std::filesystem::path(HEED_FIXTURES) / "tokenizers";
 }
 
-inline std::string file_content(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  EXPECT_TRUE(in) << path;
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-inline nlohmann::json read_vectors(const char* name) {
-  return nlohmann::json::parse(file_content(text_fixtures() / name));
-}
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "heed-text-XXXXXX").string();
-    EXPECT_NE(mkdtemp(name.data()), nullptr);
-    path_ = name;
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
-  void write(const char* name, const std::string& content) const {
-    std::ofstream(path_ / name, std::ios::binary) << content;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+inline nlohmann::json read_vectors(const char* name) { return read_json(text_fixtures() / name); }
 
 /// Makes reproducible sentences of words of a few syllables.
 inline std::vector<std::string> made_up_sentences(int count) {

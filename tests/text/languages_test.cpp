@@ -7,6 +7,9 @@
 
 #include "fixtures.h"
 #include "heed/error.h"
+#include "reference/error.h"
+#include "reference/json.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -19,33 +22,24 @@ using Ids = std::vector<std::int64_t>;
 std::filesystem::path language_fixtures() { return tokenizer_fixtures() / "languages"; }
 
 /// Writes the files of a case: copies of fixtures, or JSON.
-void write_case(const Json& item, const TemporaryDirectory& directory) {
+void write_case(const Json& item, const TemporaryFolder& directory) {
   for (const auto& [name, content] : item["files"].items()) {
     if (content.is_string()) {
-      std::filesystem::copy_file(tokenizer_fixtures() / content.get<std::string>(), directory.path() / name);
+      std::filesystem::copy_file(tokenizer_fixtures() / content.get<std::string>(), directory / name);
     } else {
-      directory.write(name.c_str(), content.dump());
+      spill(directory / name, content.dump());
     }
   }
 }
 
-std::string message_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(LanguageTokenizers, MatchTransformers) {
-  const Json cases = Json::parse(file_content(language_fixtures() / "vectors.json"))["cases"];
+  const Json cases = read_json<Json>(language_fixtures() / "vectors.json")["cases"];
   ASSERT_GE(cases.size(), 10u);
   for (const Json& item : cases) {
     SCOPED_TRACE(item["name"].get<std::string>());
-    const TemporaryDirectory directory;
+    const TemporaryFolder directory;
     write_case(item, directory);
-    const auto tokenizer = load_tokenizer(directory.path());
+    const auto tokenizer = load_tokenizer(directory);
     for (const Json& use : item["uses"]) {
       if (use.contains("source"))
         tokenizer->set_languages(use["source"].get<std::string>(), use["target"].get<std::string>());
@@ -67,33 +61,32 @@ TEST(LanguageTokenizers, MatchTransformers) {
       }
     }
     EXPECT_EQ(tokenizer->vocab_size(), item["size"].get<std::int64_t>());
-    const std::filesystem::path again = directory.path() / "again";
+    const std::filesystem::path again = directory / "again";
     tokenizer->save(again);
     if (item["files"].contains("config.json"))  // the model's file, which names the family
-      std::filesystem::copy_file(directory.path() / "config.json", again / "config.json");
+      std::filesystem::copy_file(directory / "config.json", again / "config.json");
     EXPECT_EQ(load_tokenizer(again)->encode("I like tea.").ids,
-              load_tokenizer(directory.path())->encode("I like tea.").ids);
+              load_tokenizer(directory)->encode("I like tea.").ids);
   }
 }
 
 class M2m100 : public testing::Test {
  protected:
   M2m100() {
-    std::filesystem::copy_file(language_fixtures() / "bpe.model",
-                               directory_.path() / "sentencepiece.bpe.model");
-    std::filesystem::copy_file(language_fixtures() / "vocab.json", directory_.path() / "vocab.json");
+    std::filesystem::copy_file(language_fixtures() / "bpe.model", directory_ / "sentencepiece.bpe.model");
+    std::filesystem::copy_file(language_fixtures() / "vocab.json", directory_ / "vocab.json");
     configure("{}");
   }
   void configure(const std::string& more) const {
     Json config = Json::parse(more);
     config["tokenizer_class"] = "M2M100Tokenizer";
-    directory_.write("tokenizer_config.json", config.dump());
+    spill(directory_ / "tokenizer_config.json", config.dump());
   }
-  std::unique_ptr<Tokenizer> load() const { return load_tokenizer(directory_.path()); }
+  std::unique_ptr<Tokenizer> load() const { return load_tokenizer(directory_); }
   std::string error() const {
-    return message_of([this] { load(); });
+    return error_of([this] { load(); });
   }
-  TemporaryDirectory directory_;
+  TemporaryFolder directory_;
 };
 
 TEST_F(M2m100, KnowsItsLanguagesByNameAndToken) {
@@ -119,25 +112,25 @@ TEST_F(M2m100, KnowsItsLanguagesByNameAndToken) {
   EXPECT_EQ(recorded->encode_target("tea").ids.front(), recorded->token_to_id("__de__"));
   configure(R"({"language_codes": "wmt21"})");
   EXPECT_EQ(load()->languages()->list.size(), 8u);
-  directory_.write("tokenizer_config.json", "{}");
-  directory_.write("config.json", R"({"model_type": "m2m_100"})");
+  spill(directory_ / "tokenizer_config.json", "{}");
+  spill(directory_ / "config.json", R"({"model_type": "m2m_100"})");
   EXPECT_EQ(load()->languages()->source.token, "__en__");  // because of vocab.json
-  std::filesystem::remove(directory_.path() / "vocab.json");
+  std::filesystem::remove(directory_ / "vocab.json");
   EXPECT_EQ(load()->languages()->source.token, "eng_Latn");
 }
 
 TEST_F(M2m100, ReadsTokensAddedToIt) {
-  directory_.write("added_tokens.json", R"({"<new>": 413, "__fr__": 337})");
+  spill(directory_ / "added_tokens.json", R"({"<new>": 413, "__fr__": 337})");
   const auto tokenizer = load();
   EXPECT_THAT(tokenizer->encode("tea <new>").ids, testing::Contains(413));
   EXPECT_EQ(tokenizer->vocab_size(), 414 + 8);
   EXPECT_FALSE(tokenizer->is_special(413));
   EXPECT_TRUE(tokenizer->is_special(337));
-  tokenizer->save(directory_.path() / "again");
-  EXPECT_EQ(load_tokenizer(directory_.path() / "again")->vocab_size(), 422);
-  directory_.write("added_tokens.json", R"({"<new>": 500})");
+  tokenizer->save(directory_ / "again");
+  EXPECT_EQ(load_tokenizer(directory_ / "again")->vocab_size(), 422);
+  spill(directory_ / "added_tokens.json", R"({"<new>": 500})");
   EXPECT_THAT(error(), HasSubstr("added token <new>: expected the id 413, got 500"));
-  directory_.write("added_tokens.json", R"({"": 413})");
+  spill(directory_ / "added_tokens.json", R"({"": 413})");
   EXPECT_EQ(error(), "no error");
 }
 
@@ -165,34 +158,34 @@ TEST_F(M2m100, NamesWhatIsWrong) {
   EXPECT_THAT(with(R"({"num_madeup_words": -1})"), HasSubstr("num_madeup_words: expected"));
   EXPECT_THAT(with(R"({"unk_token": "<none>"})"), HasSubstr("vocab.json: token <none> not found"));
   configure("{}");
-  directory_.write("vocab.json", R"({"<s>": 0, "</s>": 2, "<unk>": 3})");
+  spill(directory_ / "vocab.json", R"({"<s>": 0, "</s>": 2, "<unk>": 3})");
   EXPECT_THAT(
       error(),
       HasSubstr(
           R"(vocab.json: token "<unk>": expected an id from 0 to 2 (3 tokens, ids without gaps), got 3)"));
-  directory_.write("vocab.json", "[]");
+  spill(directory_ / "vocab.json", "[]");
   EXPECT_THAT(error(), HasSubstr("vocab.json"));
-  std::filesystem::remove(directory_.path() / "vocab.json");
+  std::filesystem::remove(directory_ / "vocab.json");
   EXPECT_THAT(error(), HasSubstr("vocab.json"));
 }
 
 TEST_F(M2m100, UnknownLanguagesListTheNearest) {
   const auto tokenizer = load();
   const auto choose = [&](const char* name) {
-    return message_of([&] { tokenizer->set_languages(name, std::nullopt); });
+    return error_of([&] { tokenizer->set_languages(name, std::nullopt); });
   };
   EXPECT_EQ(choose("fr"), "no error");
   EXPECT_THAT(choose("frr"), AllOf(HasSubstr("language: expected one of the model's 100 languages, got frr"),
                                    HasSubstr("(the nearest: fr,")));
-  directory_.write("tokenizer_config.json", R"({"tokenizer_class": "NllbTokenizer"})");
+  spill(directory_ / "tokenizer_config.json", R"({"tokenizer_class": "NllbTokenizer"})");
   const auto nllb = load();
-  EXPECT_THAT(message_of([&] { nllb->set_languages(std::nullopt, "fr"); }), HasSubstr("nearest: fra_Latn"));
+  EXPECT_ERROR(nllb->set_languages(std::nullopt, "fr"), "nearest: fra_Latn");
   EXPECT_EQ(nllb->languages()->source.name, "eng_Latn");
 }
 
 // M2M100 as other tools convert it; transformers itself has no such file.
 TEST(LanguageTokenizers, ATokenizerJsonMayHaveTheTokensOfM2m100) {
-  const TemporaryDirectory directory;
+  const TemporaryFolder directory;
   const auto added = [](int id, const char* content) {
     return Json{{"id", id}, {"content", content}, {"special", true}, {"normalized", false}};
   };
@@ -202,9 +195,10 @@ TEST(LanguageTokenizers, ATokenizerJsonMayHaveTheTokensOfM2m100) {
        {{"type", "WordLevel"},
         {"unk_token", "<unk>"},
         {"vocab", {{"<unk>", 0}, {"</s>", 1}, {"fr", 2}, {"__fr__", 3}, {"__en__", 4}}}}}};
-  directory.write("tokenizer.json", json.dump());
-  directory.write("tokenizer_config.json", R"({"tokenizer_class": "M2M100Tokenizer", "eos_token": "</s>"})");
-  const auto tokenizer = load_tokenizer(directory.path());
+  spill(directory / "tokenizer.json", json.dump());
+  spill(directory / "tokenizer_config.json",
+        R"({"tokenizer_class": "M2M100Tokenizer", "eos_token": "</s>"})");
+  const auto tokenizer = load_tokenizer(directory);
   ASSERT_EQ(tokenizer->languages()->list.size(), 2u);
   EXPECT_EQ(tokenizer->languages()->find("fr")->id, 3);
   EXPECT_THAT(tokenizer->encode("fr").ids, testing::ElementsAre(4, 2, 1));
@@ -213,23 +207,21 @@ TEST(LanguageTokenizers, ATokenizerJsonMayHaveTheTokensOfM2m100) {
 }
 
 TEST(LanguageTokenizers, OthersHaveNone) {
-  const TemporaryDirectory directory;
-  std::filesystem::copy_file(tokenizer_fixtures() / "families" / "t5.model",
-                             directory.path() / "spiece.model");
-  const auto tokenizer = load_tokenizer(directory.path());
+  const TemporaryFolder directory;
+  std::filesystem::copy_file(tokenizer_fixtures() / "families" / "t5.model", directory / "spiece.model");
+  const auto tokenizer = load_tokenizer(directory);
   EXPECT_EQ(tokenizer->languages(), nullptr);
-  EXPECT_THAT(message_of([&] { tokenizer->set_languages("fr", std::nullopt); }),
-              HasSubstr("got one whose tokenizer names none"));
+  EXPECT_ERROR(tokenizer->set_languages("fr", std::nullopt), "got one whose tokenizer names none");
 }
 
 TEST(LanguageTokenizers, MbartStartsItsDecoderWithTheLanguage) {
   for (const char* name : {"MBartTokenizer", "MBart50TokenizerFast"}) {
-    const TemporaryDirectory directory;
+    const TemporaryFolder directory;
     std::filesystem::copy_file(tokenizer_fixtures() / "families" / "fairseq.model",
-                               directory.path() / "sentencepiece.bpe.model");
-    directory.write("tokenizer_config.json", std::string(R"({"tokenizer_class": ")") + name +
-                                                 R"(", "src_lang": "fr_XX", "tgt_lang": "de_DE"})");
-    const auto tokenizer = load_tokenizer(directory.path());
+                               directory / "sentencepiece.bpe.model");
+    spill(directory / "tokenizer_config.json",
+          std::string(R"({"tokenizer_class": ")") + name + R"(", "src_lang": "fr_XX", "tgt_lang": "de_DE"})");
+    const auto tokenizer = load_tokenizer(directory);
     const bool mbart = name == std::string("MBartTokenizer");
     EXPECT_EQ(tokenizer->languages()->starts_decoder, mbart);
     EXPECT_EQ(tokenizer->languages()->list.size(), mbart ? 25u : 52u);
@@ -240,13 +232,12 @@ TEST(LanguageTokenizers, MbartStartsItsDecoderWithTheLanguage) {
 }
 
 TEST(Pegasus, RefusesWhatItHasNoIdsFor) {
-  const TemporaryDirectory directory;
-  std::filesystem::copy_file(tokenizer_fixtures() / "families" / "t5.model",
-                             directory.path() / "spiece.model");
+  const TemporaryFolder directory;
+  std::filesystem::copy_file(tokenizer_fixtures() / "families" / "t5.model", directory / "spiece.model");
   const auto error = [&](const char* more) {
-    directory.write("tokenizer_config.json",
-                    std::string(R"({"tokenizer_class": "PegasusTokenizer", )") + more + "}");
-    return message_of([&] { load_tokenizer(directory.path()); });
+    spill(directory / "tokenizer_config.json",
+          std::string(R"({"tokenizer_class": "PegasusTokenizer", )") + more + "}");
+    return error_of([&] { load_tokenizer(directory); });
   };
   EXPECT_THAT(error(R"("offset": 0)"), HasSubstr("tokenizer_config.json: offset: expected"));
   EXPECT_THAT(error(R"("mask_token_sent": 1)"), HasSubstr("mask_token_sent: expected a string"));

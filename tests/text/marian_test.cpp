@@ -9,6 +9,9 @@
 
 #include "fixtures.h"
 #include "heed/error.h"
+#include "reference/error.h"
+#include "reference/json.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -84,23 +87,23 @@ TEST(Marian, TellsItsSpecialIds) {
   EXPECT_EQ(tokenizer->pad_id(), tokenizer->vocab_size() - 1);
   EXPECT_EQ(tokenizer->token(tokenizer->vocab_size() - 1), "<pad>");
   EXPECT_EQ(tokenizer->model_max_length(), 512);
-  EXPECT_THROW(tokenizer->token(tokenizer->vocab_size()), Error);
-  EXPECT_THROW(tokenizer->token(-1), Error);
-  EXPECT_THROW(tokenizer->decode(Ids{0, 99999}), Error);
+  EXPECT_ERROR(tokenizer->token(tokenizer->vocab_size()),
+               "token: expected an id of the vocabulary (0 to 1053), got 1054");
+  EXPECT_ERROR(tokenizer->token(-1), "token: expected an id of the vocabulary (0 to 1053), got -1");
+  EXPECT_ERROR(tokenizer->decode(Ids{0, 99999}), "decode: expected ids from 0 to 1053, got 99999");
 }
 
 TEST(Marian, SavesWhatItLoads) {
-  const TemporaryDirectory directory;
+  const TemporaryFolder directory;
   const auto tokenizer = load_tokenizer(text_fixtures() / "marian");
-  tokenizer->save(directory.path() / "new");
+  tokenizer->save(directory / "new");
   for (const char* name : {"source.spm", "target.spm"}) {
-    EXPECT_TRUE(file_content(directory.path() / "new" / name) ==
-                file_content(text_fixtures() / "marian" / name));
+    EXPECT_TRUE(slurp(directory / "new" / name) == slurp(text_fixtures() / "marian" / name));
   }
-  const auto again = load_tokenizer(directory.path() / "new");
-  const auto vocabulary = nlohmann::json::parse(file_content(directory.path() / "new" / "vocab.json"));
-  EXPECT_EQ(vocabulary, nlohmann::json::parse(file_content(text_fixtures() / "marian" / "vocab.json")));
-  const auto config = nlohmann::json::parse(file_content(directory.path() / "new" / "tokenizer_config.json"));
+  const auto again = load_tokenizer(directory / "new");
+  const auto vocabulary = read_json(directory / "new" / "vocab.json");
+  EXPECT_EQ(vocabulary, read_json(text_fixtures() / "marian" / "vocab.json"));
+  const auto config = read_json(directory / "new" / "tokenizer_config.json");
   EXPECT_EQ(config["target_lang"], "fr");
   EXPECT_EQ(config["tokenizer_class"], "MarianTokenizer");
   EXPECT_EQ(config["model_max_length"], 512);
@@ -127,9 +130,9 @@ TEST(Marian, TrainsInMariansLayout) {
     for (const std::int64_t id : encoding.ids) EXPECT_NE(id, 1);
   }
 
-  const TemporaryDirectory directory;
-  tokenizer->save(directory.path());
-  const auto loaded = load_tokenizer(directory.path());
+  const TemporaryFolder directory;
+  tokenizer->save(directory);
+  const auto loaded = load_tokenizer(directory);
   for (const std::string& sentence : sentences) {
     ASSERT_EQ(loaded->encode(sentence).ids, tokenizer->encode(sentence).ids);
     ASSERT_EQ(loaded->encode_target(sentence).ids, tokenizer->encode(sentence).ids);
@@ -143,17 +146,12 @@ TEST(Marian, SpeaksOfTheWholeVocabularyInErrors) {
     options.sentencepiece.vocab_size = size;
     return train_marian_tokenizer(options, sentences_of(sentences));
   };
-  std::string message;
-  try {
-    train(90000);
-  } catch (const Error& error) {
-    message = error.what();
-  }
+  const std::string message = error_of([&] { train(90000); });
   const std::string phrase = "vocab_size: expected at most ";
   ASSERT_THAT(message, HasSubstr(phrase));
   const std::int64_t most = std::stoll(message.substr(message.find(phrase) + phrase.size()));
   EXPECT_EQ(train(most)->vocab_size(), most);
-  EXPECT_THROW(train(most + 1), Error);
+  EXPECT_ERROR(train(most + 1), "vocab_size: expected at most ");
 }
 
 TEST(Marian, EncodesPairsAndWindows) {
@@ -173,12 +171,13 @@ TEST(Marian, EncodesPairsAndWindows) {
   ASSERT_EQ(windows.size(), (a.size() - 1 + 1) / 2);
   EXPECT_EQ(windows[0].ids, (Ids{a[0], a[1], a[2], *tokenizer->eos_id()}));
   EXPECT_EQ(windows[1].ids[0], a[2]);
-  EXPECT_THROW(tokenizer->encode_windows("the little cat", std::nullopt, {.max_length = 4, .stride = 3}),
-               Error);
-  EXPECT_THROW(tokenizer->encode_windows("a", std::nullopt, {.max_length = 0}), Error);
-  EXPECT_THROW(tokenizer->encode_windows("the little cat", "a dog",
+  EXPECT_ERROR(tokenizer->encode_windows("the little cat", std::nullopt, {.max_length = 4, .stride = 3}),
+               "expected a stride below the 3 tokens there is room for, got 3");
+  EXPECT_ERROR(tokenizer->encode_windows("a", std::nullopt, {.max_length = 0}),
+               "expected a length of at least the 1 tokens that are added");
+  EXPECT_ERROR(tokenizer->encode_windows("the little cat", "a dog",
                                          {.max_length = 4, .strategy = Truncation::Strategy::only_second}),
-               Error);
+               "the second text cannot be cut to fit");
 }
 
 TEST(Marian, StreamsText) {
@@ -198,39 +197,39 @@ TEST(Marian, StreamsText) {
 }
 
 TEST(Marian, KeepsSeparateVocabularies) {
-  const TemporaryDirectory directory;
+  const TemporaryFolder directory;
   const auto fixture = text_fixtures() / "marian";
   for (const char* name : {"source.spm", "target.spm"}) {
-    std::filesystem::copy_file(fixture / name, directory.path() / name);
+    std::filesystem::copy_file(fixture / name, directory / name);
   }
-  directory.write("vocab.json", R"({"</s>": 0, "<unk>": 1, "\u2581a": 2, "<pad>": 3})");
-  directory.write("target_vocab.json", R"({"<unk>": 0, "</s>": 1, "\u2581a": 2, "b": 3, "<pad>": 4})");
-  directory.write("tokenizer_config.json",
-                  R"({"separate_vocabs": true, "clean_up_tokenization_spaces": true})");
-  const auto tokenizer = load_tokenizer(directory.path());
+  spill(directory / "vocab.json", R"({"</s>": 0, "<unk>": 1, "\u2581a": 2, "<pad>": 3})");
+  spill(directory / "target_vocab.json", R"({"<unk>": 0, "</s>": 1, "\u2581a": 2, "b": 3, "<pad>": 4})");
+  spill(directory / "tokenizer_config.json",
+        R"({"separate_vocabs": true, "clean_up_tokenization_spaces": true})");
+  const auto tokenizer = load_tokenizer(directory);
   EXPECT_EQ(tokenizer->vocab_size(), 4);
   EXPECT_EQ(tokenizer->encode("a").ids, (Ids{2, 0}));
   EXPECT_EQ(tokenizer->encode_target("a").ids, (Ids{2, 1}));
   EXPECT_EQ(tokenizer->decode(Ids{2, 3, 1, 4}), "ab");
   EXPECT_EQ(tokenizer->token(4), "<pad>");
-  tokenizer->save(directory.path() / "again");
-  EXPECT_EQ(load_tokenizer(directory.path() / "again")->encode_target("a").ids, (Ids{2, 1}));
+  tokenizer->save(directory / "again");
+  EXPECT_EQ(load_tokenizer(directory / "again")->encode_target("a").ids, (Ids{2, 1}));
 }
 
 TEST(Marian, FollowsItsConfig) {
-  const TemporaryDirectory directory;
+  const TemporaryFolder directory;
   const auto fixture = text_fixtures() / "marian";
   for (const char* name : {"source.spm", "target.spm"}) {
-    std::filesystem::copy_file(fixture / name, directory.path() / name);
+    std::filesystem::copy_file(fixture / name, directory / name);
   }
-  directory.write("vocab.json",
-                  R"({"[E]": 0, "[U]": 1, "\u2581a": 2, "\u2581,": 3, "\u2581?": 4, "\u2581n't": 5})");
-  directory.write("tokenizer_config.json",
-                  R"({"eos_token": {"content": "[E]"}, "clean_up_tokenization_spaces": true,
+  spill(directory / "vocab.json",
+        R"({"[E]": 0, "[U]": 1, "\u2581a": 2, "\u2581,": 3, "\u2581?": 4, "\u2581n't": 5})");
+  spill(directory / "tokenizer_config.json",
+        R"({"eos_token": {"content": "[E]"}, "clean_up_tokenization_spaces": true,
     "added_tokens_decoder": {"0": {"content": "[E]", "special": true}, "6": {"content": "[X]", "special": true},
                              "7": {"content": "[Y]"}}})");
-  directory.write("special_tokens_map.json", R"({"unk_token": "[U]", "eos_token": "ignored"})");
-  const auto tokenizer = load_tokenizer(directory.path());
+  spill(directory / "special_tokens_map.json", R"({"unk_token": "[U]", "eos_token": "ignored"})");
+  const auto tokenizer = load_tokenizer(directory);
   EXPECT_EQ(tokenizer->vocab_size(), 8);
   EXPECT_EQ(tokenizer->pad_id(), std::nullopt);
   EXPECT_EQ(tokenizer->encode("a[X]a[Y]").ids, (Ids{2, 6, 2, 7, 0}));

@@ -7,6 +7,7 @@
 #include "fixtures.h"
 #include "heed/error.h"
 #include "heed/text/unicode.h"
+#include "reference/error.h"
 #include "text/sentencepiece_model.h"
 
 namespace heed {
@@ -96,15 +97,9 @@ class TrainSentencePiece : public testing::TestWithParam<const char*> {
     options.vocab_size = vocab_size;
     return options;
   }
-  /// Returns the error's message.
-  static std::string error_of(const SentencePieceOptions& options,
-                              const std::vector<std::string>& sentences) {
-    try {
-      train_sentencepiece(options, sentences_of(sentences));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
+  static std::string training_error(const SentencePieceOptions& options,
+                                    const std::vector<std::string>& sentences) {
+    return error_of([&] { train_sentencepiece(options, sentences_of(sentences)); });
   }
   std::vector<std::string> sentences_ = made_up_sentences(600);
 };
@@ -145,7 +140,7 @@ TEST_P(TrainSentencePiece, CountsWhatItLeavesOut) {
 
 TEST_P(TrainSentencePiece, TellsTheSizesThatArePossible) {
   const auto bound = [&](std::int64_t size, const std::string& phrase) {
-    const std::string message = error_of(options(size), sentences_);
+    const std::string message = training_error(options(size), sentences_);
     const std::size_t at = message.find(phrase);
     EXPECT_NE(at, std::string::npos) << message;
     return at == std::string::npos ? 0 : std::stoll(message.substr(at + phrase.size()));
@@ -156,8 +151,8 @@ TEST_P(TrainSentencePiece, TellsTheSizesThatArePossible) {
             most);
   EXPECT_EQ(SentencePieceModel(train_sentencepiece(options(least), sentences_of(sentences_)), "m").size(),
             least);
-  EXPECT_THAT(error_of(options(most + 1), sentences_), HasSubstr("got " + std::to_string(most + 1)));
-  EXPECT_THAT(error_of(options(least - 1), sentences_), HasSubstr("got " + std::to_string(least - 1)));
+  EXPECT_THAT(training_error(options(most + 1), sentences_), HasSubstr("got " + std::to_string(most + 1)));
+  EXPECT_THAT(training_error(options(least - 1), sentences_), HasSubstr("got " + std::to_string(least - 1)));
 }
 
 TEST_P(TrainSentencePiece, KeepsSymbolsWholeAndSpellsBytes) {
@@ -177,29 +172,29 @@ TEST_P(TrainSentencePiece, KeepsSymbolsWholeAndSpellsBytes) {
 TEST_P(TrainSentencePiece, RefusesTextsOfNothing) {
   for (const char* text :
        {"", "  ", "\x01\x02", "\xE2\x80\x8B", "\xEF\xBF\xBD", "\xE2\x96\x81", "\xE2\x96\x85"}) {
-    EXPECT_THAT(error_of(options(60), {text}), HasSubstr("no usable sentences")) << text;
+    EXPECT_THAT(training_error(options(60), {text}), HasSubstr("no usable sentences")) << text;
   }
-  EXPECT_THAT(error_of(options(60), {}), HasSubstr("no usable sentences"));
+  EXPECT_THAT(training_error(options(60), {}), HasSubstr("no usable sentences"));
 }
 
 TEST_P(TrainSentencePiece, RefusesOptionsOutOfRange) {
   auto bad = options(0);
-  EXPECT_THAT(error_of(bad, sentences_), HasSubstr("vocab_size: expected a positive number"));
+  EXPECT_THAT(training_error(bad, sentences_), HasSubstr("vocab_size: expected a positive number"));
   bad = options(60);
   bad.model_type = "word";
-  EXPECT_THAT(error_of(bad, sentences_), HasSubstr("model_type: expected unigram or bpe, got word"));
+  EXPECT_THAT(training_error(bad, sentences_), HasSubstr("model_type: expected unigram or bpe, got word"));
   bad = options(60);
   bad.character_coverage = 0.5;
-  EXPECT_THAT(error_of(bad, sentences_), HasSubstr("character_coverage: expected 0.98 to 1, got 0.5"));
+  EXPECT_THAT(training_error(bad, sentences_), HasSubstr("character_coverage: expected 0.98 to 1, got 0.5"));
   bad = options(60);
   bad.max_sentence_bytes = 0;
-  EXPECT_THAT(error_of(bad, sentences_), HasSubstr("max_sentence_bytes: expected"));
+  EXPECT_THAT(training_error(bad, sentences_), HasSubstr("max_sentence_bytes: expected"));
   bad = options(60);
   bad.normalization = "nfd";
-  EXPECT_THAT(error_of(bad, sentences_), HasSubstr("normalization: expected"));
+  EXPECT_THAT(training_error(bad, sentences_), HasSubstr("normalization: expected"));
   bad = options(60);
   bad.user_defined_symbols = {"a\nb"};
-  EXPECT_THAT(error_of(bad, sentences_), HasSubstr("user_defined_symbols: expected"));
+  EXPECT_THAT(training_error(bad, sentences_), HasSubstr("user_defined_symbols: expected"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, TrainSentencePiece, testing::Values("unigram", "bpe"),

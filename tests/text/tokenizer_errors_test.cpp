@@ -8,6 +8,8 @@
 #include "fixtures.h"
 #include "heed/error.h"
 #include "heed/text/tokenizer.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 #include "text/sentencepiece_model.h"
 
 namespace heed {
@@ -23,33 +25,28 @@ class TokenizerErrors : public testing::Test {
   TokenizerErrors() {
     // Both sides get the smaller model.
     for (const char* name : {"source.spm", "target.spm"}) {
-      std::filesystem::copy_file(text_fixtures() / "marian" / "target.spm", directory_.path() / name);
+      std::filesystem::copy_file(text_fixtures() / "marian" / "target.spm", directory_ / name);
     }
-    directory_.write("vocab.json", kSmallVocabulary);
+    spill(directory_ / "vocab.json", kSmallVocabulary);
   }
   std::string error() const {
-    try {
-      load_tokenizer(directory_.path());
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
+    return error_of([&] { load_tokenizer(directory_); });
   }
-  TemporaryDirectory directory_;
+  TemporaryFolder directory_;
 };
 
 TEST_F(TokenizerErrors, NamesMissingFiles) {
   EXPECT_EQ(error(), "no error");
-  std::filesystem::remove(directory_.path() / "target.spm");
+  std::filesystem::remove(directory_ / "target.spm");
   EXPECT_THAT(error(), HasSubstr("target.spm not found"));
-  std::filesystem::remove(directory_.path() / "vocab.json");
+  std::filesystem::remove(directory_ / "vocab.json");
   EXPECT_THAT(error(), HasSubstr("target.spm, vocab.json not found"));
-  std::filesystem::remove(directory_.path() / "source.spm");
+  std::filesystem::remove(directory_ / "source.spm");
   EXPECT_THAT(error(), HasSubstr("no tokenizer found ("));
-  directory_.write("tokenizer.json", "{}");
+  spill(directory_ / "tokenizer.json", "{}");
   EXPECT_THAT(error(), HasSubstr("tokenizer.json: model: not found"));
-  EXPECT_THROW(load_tokenizer(directory_.path() / "nowhere"), Error);
-  EXPECT_THROW(load_tokenizer(directory_.path() / "tokenizer.json"), Error);
+  EXPECT_ERROR(load_tokenizer(directory_ / "nowhere"), "not found (name the directory of a model");
+  EXPECT_ERROR(load_tokenizer(directory_ / "tokenizer.json"), "tokenizer.json: model: not found");
 }
 
 // SentencePiece models whose family numbers the pieces in its own way.
@@ -60,44 +57,44 @@ class FamilyErrors : public TokenizerErrors {
     put("fairseq.model", "sentencepiece.bpe.model");
   }
   void put(const char* model, const char* name) {
-    std::filesystem::copy_file(tokenizer_fixtures() / "families" / model, directory_.path() / name);
+    std::filesystem::copy_file(tokenizer_fixtures() / "families" / model, directory_ / name);
   }
-  void remove(const char* name) { std::filesystem::remove(directory_.path() / name); }
+  void remove(const char* name) { std::filesystem::remove(directory_ / name); }
 };
 
 TEST_F(FamilyErrors, NamesWhatTellsNoFamily) {
   EXPECT_THAT(error(),
               AllOf(HasSubstr("sentencepiece.bpe.model: unknown kind of tokenizer"),
                     HasSubstr("tokenizer_class XLMRobertaTokenizer"), HasSubstr("got neither (add the")));
-  directory_.write("config.json", R"({"model_type": "bert"})");
+  spill(directory_ / "config.json", R"({"model_type": "bert"})");
   EXPECT_THAT(error(), HasSubstr("got the model_type bert (add the tokenizer_class"));
-  directory_.write("tokenizer_config.json", R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
+  spill(directory_ / "tokenizer_config.json", R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
   EXPECT_THAT(error(), HasSubstr("got the tokenizer_class PreTrainedTokenizerFast"));
-  directory_.write("tokenizer_config.json", R"({"tokenizer_class": "AlbertTokenizer"})");
+  spill(directory_ / "tokenizer_config.json", R"({"tokenizer_class": "AlbertTokenizer"})");
   EXPECT_THAT(error(), HasSubstr("got the tokenizer_class AlbertTokenizer"));
-  directory_.write("tokenizer_config.json", R"({"tokenizer_class": "CamembertTokenizer"})");
+  spill(directory_ / "tokenizer_config.json", R"({"tokenizer_class": "CamembertTokenizer"})");
   EXPECT_EQ(error(), "no error");
-  const auto file = directory_.path() / "sentencepiece.bpe.model";
+  const auto file = directory_ / "sentencepiece.bpe.model";
   EXPECT_EQ(load_tokenizer(file)->bos_id(), 5);
-  load_tokenizer(file)->save(directory_.path() / "again");
-  EXPECT_EQ(load_tokenizer(directory_.path() / "again")->bos_id(), 5);
+  load_tokenizer(file)->save(directory_ / "again");
+  EXPECT_EQ(load_tokenizer(directory_ / "again")->bos_id(), 5);
 
   for (const char* name : {"sentencepiece.bpe.model", "tokenizer_config.json", "config.json"}) remove(name);
   put("albert.model", "spiece.model");
   EXPECT_THAT(error(), AllOf(HasSubstr("spiece.model: unknown kind of tokenizer"),
                              HasSubstr("AlbertTokenizer or PegasusTokenizer beside it, got neither")));
-  directory_.write("config.json", R"({"model_type": "xlnet"})");
+  spill(directory_ / "config.json", R"({"model_type": "xlnet"})");
   EXPECT_THAT(error(), HasSubstr("got the model_type xlnet"));
   remove("spiece.model");
   put("t5.model", "spiece.model");
   EXPECT_THAT(error(), HasSubstr("got the model_type xlnet"));
   remove("config.json");
   EXPECT_EQ(error(), "no error");  // T5's
-  directory_.write("spiece.model", file_content(directory_.path() / "spiece.model") + "\n\x07\n\x05<cls>");
+  spill(directory_ / "spiece.model", slurp(directory_ / "spiece.model") + "\n\x07\n\x05<cls>");
   EXPECT_THAT(error(), HasSubstr("got neither"));  // XLNet's model has such a piece
   remove("spiece.model");
   put("albert.model", "spiece.model");
-  directory_.write("config.json", R"({"model_type": "albert"})");
+  spill(directory_ / "config.json", R"({"model_type": "albert"})");
   EXPECT_EQ(error(), "no error");
   put("albert.model", "tokenizer.model");
   remove("spiece.model");
@@ -106,9 +103,9 @@ TEST_F(FamilyErrors, NamesWhatTellsNoFamily) {
 
 TEST_F(FamilyErrors, NamesWhatIsWrong) {
   const auto expect = [&](const char* name, const char* content, const char* message) {
-    directory_.write(name, content);
-    EXPECT_THAT(error(), AllOf(HasSubstr(directory_.path() / name), HasSubstr(message))) << content;
-    directory_.write(name, "{}");
+    spill(directory_ / name, content);
+    EXPECT_THAT(error(), AllOf(HasSubstr(directory_ / name), HasSubstr(message))) << content;
+    spill(directory_ / name, "{}");
   };
   expect("config.json", "[]", "expected an object, got an array");
   expect("config.json", R"({"model_type": 3})", "model_type: expected a string, got 3");
@@ -118,7 +115,7 @@ TEST_F(FamilyErrors, NamesWhatIsWrong) {
          R"(src_lang: expected the code of one of the model's languages, got "xx_YY")");
   expect("tokenizer_config.json", R"({"tokenizer_class": "MBartTokenizer", "src_lang": "sl_SI"})",
          "src_lang: expected the code of one");  // one of mBART-50's
-  directory_.write("config.json", R"({"model_type": "xlm-roberta"})");
+  spill(directory_ / "config.json", R"({"model_type": "xlm-roberta"})");
   EXPECT_EQ(error(), "no error");
   expect("tokenizer_config.json", R"({"add_prefix_space": 1})",
          "add_prefix_space: expected true or false, got 1");
@@ -130,37 +127,37 @@ TEST_F(FamilyErrors, NamesWhatIsWrong) {
   expect("sentencepiece.bpe.model", "none", "expected a SentencePiece model, got 4 other bytes");
   expect("sentencepiece.bpe.model", "\n\x02\n", "expected a SentencePiece model");  // truncated
   const std::string piece = "\n\x03\n\x01",
-                    others = file_content(tokenizer_fixtures() / "families" / "fairseq.model");
+                    others = slurp(tokenizer_fixtures() / "families" / "fairseq.model");
   const std::string ninth_kind = "\n\x05\n\x01x\x18\x09";
   for (const std::string& bad : {piece + '\xFF', std::string("\n\x02\n\0", 4), ninth_kind}) {
-    directory_.write("sentencepiece.bpe.model", others + bad);
+    spill(directory_ / "sentencepiece.bpe.model", others + bad);
     EXPECT_THAT(error(), HasSubstr("expected a SentencePiece model"));
   }
   put("albert.model", "spiece.model");
   remove("sentencepiece.bpe.model");
-  directory_.write("config.json", R"({"model_type": "albert"})");
+  spill(directory_ / "config.json", R"({"model_type": "albert"})");
   EXPECT_EQ(error(), "no error");
-  directory_.write("special_tokens_map.json", R"({"cls_token": "<cls>"})");
+  spill(directory_ / "special_tokens_map.json", R"({"cls_token": "<cls>"})");
   EXPECT_THAT(error(), HasSubstr("spiece.model: token <cls>, which is added around texts, not found"));
 }
 
 // A damaged model is rejected, or loads and does not crash.
 TEST_F(FamilyErrors, SurviveDamage) {
-  const std::string model = file_content(directory_.path() / "sentencepiece.bpe.model");
+  const std::string model = slurp(directory_ / "sentencepiece.bpe.model");
   std::mt19937 random(3);
   int refused = 0;
   for (int round = 0; round < 120; ++round) {
     const char* classes[] = {"XLMRobertaTokenizer", "CamembertTokenizer", "MBartTokenizer",
                              "MBart50Tokenizer", "NllbTokenizer"};
-    directory_.write("tokenizer_config.json",
-                     std::string(R"({"tokenizer_class": ")") + classes[round % 5] + "\"}");
+    spill(directory_ / "tokenizer_config.json",
+          std::string(R"({"tokenizer_class": ")") + classes[round % 5] + "\"}");
     std::string damaged = model;
     if (round % 3 == 0) damaged.resize(random() % model.size());
     for (std::uint32_t flips = 1 + random() % 6; flips > 0 && !damaged.empty(); --flips)
       damaged[random() % damaged.size()] = static_cast<char>(random());
-    directory_.write("sentencepiece.bpe.model", damaged);
+    spill(directory_ / "sentencepiece.bpe.model", damaged);
     try {
-      const auto tokenizer = load_tokenizer(directory_.path());
+      const auto tokenizer = load_tokenizer(directory_);
       const std::string text = "Some \xC3\xA9t\xC3\xA9 <mask> \xF0\x9F\x98\x80 text";
       for (const auto& offset : tokenizer->encode_pair(text, text).offsets) EXPECT_LE(offset.second, 22);
       tokenizer->decode(tokenizer->encode(text).ids);
@@ -197,7 +194,7 @@ TEST_F(TokenizerErrors, NamesWhatIsWrongInTheVocabulary) {
       {R"({"<unk>": 0, "x": 1})", "end token </s> not found"},
   };
   for (const auto& item : cases) {
-    directory_.write("vocab.json", item.first);
+    spill(directory_ / "vocab.json", item.first);
     EXPECT_THAT(error(), AllOf(HasSubstr("vocab.json"), HasSubstr(item.second))) << item.first;
   }
 }
@@ -222,25 +219,25 @@ TEST_F(TokenizerErrors, NamesWhatIsWrongInTheConfig) {
        R"(token "<pad>": expected one id, got 2 and 3)"},
   };
   for (const auto& item : cases) {
-    directory_.write("tokenizer_config.json", item.first);
+    spill(directory_ / "tokenizer_config.json", item.first);
     EXPECT_THAT(error(), AllOf(HasSubstr("tokenizer_config.json"), HasSubstr(item.second))) << item.first;
   }
-  directory_.write("tokenizer_config.json", R"({"separate_vocabs": true})");
+  spill(directory_ / "tokenizer_config.json", R"({"separate_vocabs": true})");
   EXPECT_THAT(error(), HasSubstr("target_vocab.json: not found"));
 }
 
 TEST_F(TokenizerErrors, RejectsInvalidModels) {
-  const std::string model = file_content(text_fixtures() / "marian" / "target.spm");
+  const std::string model = slurp(text_fixtures() / "marian" / "target.spm");
   testing::internal::CaptureStderr();
   for (const std::string& bytes : {std::string(), std::string("garbage"), model.substr(0, model.size() / 2),
                                    std::string(1000, '\0'), std::string(1000, '\xFF')}) {
-    directory_.write("source.spm", bytes);
+    spill(directory_ / "source.spm", bytes);
     EXPECT_THAT(error(), AllOf(HasSubstr("source.spm: expected a SentencePiece model"),
                                HasSubstr(std::to_string(bytes.size()))));
   }
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
-  std::filesystem::remove(directory_.path() / "source.spm");
-  std::filesystem::create_directory(directory_.path() / "source.spm");
+  std::filesystem::remove(directory_ / "source.spm");
+  std::filesystem::create_directory(directory_ / "source.spm");
   EXPECT_THAT(error(), HasSubstr("source.spm: expected a file, got a directory"));
 }
 
@@ -250,12 +247,8 @@ TEST(SentencePieceModel, RefusesPiecesThatBeginWithZero) {
   const std::string model =
       "\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02"
       "\n\x0b\n\x02\0a\x15\0\0\x80\xbf\x18\x01"s;
-  try {
-    const SentencePieceModel loaded(model, "zero.model");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("zero.model: expected a SentencePiece model"));
-  }
+  EXPECT_ERROR(const SentencePieceModel loaded(model, "zero.model"),
+               "zero.model: expected a SentencePiece model");
 }
 
 std::string bytes_of(const std::vector<std::uint32_t>& units) {
@@ -294,7 +287,7 @@ TEST(SentencePieceModel, RefusesCharacterMapsThatLeadOutside) {
   circle[256 ^ 'a'] = unit('a', 'a');
   for (std::uint32_t place = 256; place < 256 + 2 * 33; place += 2)  // "a", "aa", "aaa", ...
     chain[place ^ 'a'] = unit('a', place ^ 'a' ^ (place + 2), kEnds);
-  const auto error_of = [](const std::string& model) {
+  const auto outcome_of = [](const std::string& model) {
     try {
       const SentencePieceModel loaded(model, "map.model");
       std::string pieces;
@@ -305,9 +298,9 @@ TEST(SentencePieceModel, RefusesCharacterMapsThatLeadOutside) {
     }
   };
   const std::string replacements("b\0", 2), mark = "\xE2\x96\x81";
-  EXPECT_EQ(error_of(model_with_map(good, replacements)), "loaded: " + mark + "bb");
+  EXPECT_EQ(outcome_of(model_with_map(good, replacements)), "loaded: " + mark + "bb");
   for (const auto& map : {far_root, far_child, far_value, circle, chain, std::vector<std::uint32_t>(7)}) {
-    EXPECT_THAT(error_of(model_with_map(map, replacements)),
+    EXPECT_THAT(outcome_of(model_with_map(map, replacements)),
                 HasSubstr("map.model: normalizer_spec.precompiled_charsmap: expected"));
   }
 }
@@ -315,7 +308,7 @@ TEST(SentencePieceModel, RefusesCharacterMapsThatLeadOutside) {
 // A damaged model is rejected, or loads and does not crash.
 TEST(SentencePieceModel, SurvivesDamage) {
   for (const char* name : {"source.spm", "target.spm"}) {
-    const std::string model = file_content(text_fixtures() / "marian" / name);
+    const std::string model = slurp(text_fixtures() / "marian" / name);
     std::mt19937 random(7);
     int refused = 0;
     for (int round = 0; round < 150; ++round) {

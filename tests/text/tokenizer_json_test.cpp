@@ -9,6 +9,9 @@
 #include "fixtures.h"
 #include "heed/error.h"
 #include "heed/text/tokenizer.h"
+#include "reference/error.h"
+#include "reference/json.h"
+#include "reference/temporary_folder.h"
 #include "text/pattern.h"
 
 namespace heed {
@@ -21,12 +24,7 @@ using Json = nlohmann::ordered_json;
 using Ids = std::vector<std::int64_t>;
 
 std::string load_error(const std::filesystem::path& path) {
-  try {
-    load_tokenizer(path);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return error_of([&] { load_tokenizer(path); });
 }
 
 /// Returns a complete tokenizer.json with one section replaced.
@@ -147,35 +145,35 @@ TEST(TokenizerJson, NamesWhatIsWrong) {
       {with("padding", R"({"strategy": "BatchLongest", "direction": "Up"})"),
        "padding.direction: expected Left or Right"},
   };
-  const TemporaryDirectory directory;
+  const TemporaryFolder directory;
   for (const auto& item : cases) {
-    directory.write("tokenizer.json", item.first);
-    EXPECT_THAT(load_error(directory.path()), AllOf(HasSubstr("tokenizer.json: "), HasSubstr(item.second)))
+    spill(directory / "tokenizer.json", item.first);
+    EXPECT_THAT(load_error(directory), AllOf(HasSubstr("tokenizer.json: "), HasSubstr(item.second)))
         << item.first.substr(0, 200);
   }
 }
 
 // Which file transformers 5.12.1 reads each role from.
 TEST(TokenizerJson, RolesComeFromTheMapUnlessTheConfigurationHasTheTokens) {
-  const TemporaryDirectory directory;
-  directory.write("tokenizer.json", R"({"model": {"type": "WordLevel", "unk_token": "u",
+  const TemporaryFolder directory;
+  spill(directory / "tokenizer.json", R"({"model": {"type": "WordLevel", "unk_token": "u",
       "vocab": {"u": 0, "a": 1, "b": 2, "c": 3}}})");
-  directory.write("special_tokens_map.json", R"({"bos_token": "b", "eos_token": {"content": "b"}})");
-  directory.write("tokenizer_config.json", R"({"bos_token": "a", "mask_token": "c"})");
-  auto tokenizer = load_tokenizer(directory.path());
+  spill(directory / "special_tokens_map.json", R"({"bos_token": "b", "eos_token": {"content": "b"}})");
+  spill(directory / "tokenizer_config.json", R"({"bos_token": "a", "mask_token": "c"})");
+  auto tokenizer = load_tokenizer(directory);
   EXPECT_EQ(tokenizer->bos_id(), 2);
   EXPECT_EQ(tokenizer->eos_id(), 2);
   EXPECT_EQ(tokenizer->mask_id(), 3);
-  directory.write("tokenizer_config.json", R"({"bos_token": "a", "added_tokens_decoder": {}})");
-  tokenizer = load_tokenizer(directory.path());
+  spill(directory / "tokenizer_config.json", R"({"bos_token": "a", "added_tokens_decoder": {}})");
+  tokenizer = load_tokenizer(directory);
   EXPECT_EQ(tokenizer->bos_id(), 1);
   EXPECT_EQ(tokenizer->eos_id(), std::nullopt);
 }
 
 // A damaged file is rejected, or loads and does not crash.
 TEST(TokenizerJson, SurvivesDamage) {
-  const Json cases = Json::parse(file_content(tokenizer_fixtures() / "whole.json"))["cases"];
-  const TemporaryDirectory directory;
+  const Json cases = read_json<Json>(tokenizer_fixtures() / "whole.json")["cases"];
+  const TemporaryFolder directory;
   std::mt19937 random(11);
   int refused = 0;
   for (const Json& item : cases) {
@@ -188,9 +186,9 @@ TEST(TokenizerJson, SurvivesDamage) {
         const char* const parts[] = {"0", "-1", "\"\"", "[]", "{}", "null", "1e99", "9", ",", "a"};
         damaged.replace(at, 1 + random() % 3, parts[random() % 10]);
       }
-      directory.write("tokenizer.json", damaged);
+      spill(directory / "tokenizer.json", damaged);
       try {
-        const auto tokenizer = load_tokenizer(directory.path());
+        const auto tokenizer = load_tokenizer(directory);
         const std::string text = "Some \xC3\xA9t\xC3\xA9 [MASK] \xF0\x9F\x98\x80 \xEF\xAC\x81xt\n";
         for (const auto& offset : tokenizer->encode_pair(text, text).offsets) EXPECT_LE(offset.second, 22);
         tokenizer->decode(tokenizer->encode(text).ids);
@@ -203,17 +201,12 @@ TEST(TokenizerJson, SurvivesDamage) {
 }
 
 TEST(TokenizerJson, EndsExpressionsThatTakeTooLong) {
-  const TemporaryDirectory directory;
-  directory.write("tokenizer.json",
-                  with("pre_tokenizer", R"({"type": "Split", "pattern": {"Regex": "(a|aa|a*)*(x|(a*)*)*y"},
+  const TemporaryFolder directory;
+  spill(directory / "tokenizer.json",
+        with("pre_tokenizer", R"({"type": "Split", "pattern": {"Regex": "(a|aa|a*)*(x|(a*)*)*y"},
       "behavior": "Isolated", "invert": false})"));
-  const auto tokenizer = load_tokenizer(directory.path());
-  try {
-    tokenizer->encode(std::string(300, 'a'));
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("(a|aa|a*)*(x|(a*)*)*y: the search took too much"));
-  }
+  const auto tokenizer = load_tokenizer(directory);
+  EXPECT_ERROR(tokenizer->encode(std::string(300, 'a')), "(a|aa|a*)*(x|(a*)*)*y: the search took too much");
   EXPECT_EQ(tokenizer->encode("a").ids, Ids{1});
 }
 
@@ -249,9 +242,9 @@ TEST(TokenizerJson, ScannersMatchTheirExpressions) {
 }
 
 TEST(LegacyFiles, VocabTxtIsBert) {
-  const TemporaryDirectory directory;
-  directory.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nworld\n##s\n,\r\nHello\n");
-  const auto tokenizer = load_tokenizer(directory.path());
+  const TemporaryFolder directory;
+  spill(directory / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nworld\n##s\n,\r\nHello\n");
+  const auto tokenizer = load_tokenizer(directory);
   const Encoding encoding = tokenizer->encode_pair("Hello, w\xC3\xB6rlds", "[MASK]");
   EXPECT_THAT(encoding.tokens,
               ElementsAre("[CLS]", "hello", ",", "world", "##s", "[SEP]", "[MASK]", "[SEP]"));
@@ -259,64 +252,64 @@ TEST(LegacyFiles, VocabTxtIsBert) {
   EXPECT_EQ(tokenizer->decode(encoding.ids), "hello, worlds");
   EXPECT_EQ(tokenizer->mask_id(), 4);
   EXPECT_EQ(tokenizer->pad_id(), 0);
-  directory.write("tokenizer_config.json", R"({"do_lower_case": false, "model_max_length": 512})");
-  const auto cased = load_tokenizer(directory.path());
+  spill(directory / "tokenizer_config.json", R"({"do_lower_case": false, "model_max_length": 512})");
+  const auto cased = load_tokenizer(directory);
   EXPECT_THAT(cased->encode("Hello", false).ids, ElementsAre(9));
   EXPECT_EQ(cased->model_max_length(), 512);
-  cased->save(directory.path() / "again");
-  EXPECT_THAT(load_tokenizer(directory.path() / "again")->encode("Hello", false).ids, ElementsAre(9));
-  directory.write("vocab.txt", "[PAD]\nhello\n");
-  EXPECT_THAT(load_error(directory.path()), HasSubstr("vocab.txt: token [CLS] not found"));
-  directory.write("vocab.txt", "\xFF\n");
-  EXPECT_THAT(load_error(directory.path()), HasSubstr("vocab.txt: expected UTF-8"));
+  cased->save(directory / "again");
+  EXPECT_THAT(load_tokenizer(directory / "again")->encode("Hello", false).ids, ElementsAre(9));
+  spill(directory / "vocab.txt", "[PAD]\nhello\n");
+  EXPECT_THAT(load_error(directory), HasSubstr("vocab.txt: token [CLS] not found"));
+  spill(directory / "vocab.txt", "\xFF\n");
+  EXPECT_THAT(load_error(directory), HasSubstr("vocab.txt: expected UTF-8"));
 }
 
 TEST(LegacyFiles, VocabJsonAndMergesAreGpt2OrRoberta) {
-  const TemporaryDirectory directory;
-  directory.write("merges.txt", "#version: 0.2\nl o\nlo w\n");
-  directory.write("vocab.json",
-                  R"({"l": 0, "o": 1, "w": 2, "lo": 3, "low": 4, "\u0120": 5, "<|endoftext|>": 6})");
-  const auto gpt2 = load_tokenizer(directory.path());
+  const TemporaryFolder directory;
+  spill(directory / "merges.txt", "#version: 0.2\nl o\nlo w\n");
+  spill(directory / "vocab.json",
+        R"({"l": 0, "o": 1, "w": 2, "lo": 3, "low": 4, "\u0120": 5, "<|endoftext|>": 6})");
+  const auto gpt2 = load_tokenizer(directory);
   EXPECT_THAT(gpt2->encode("low low<|endoftext|>lo").ids, ElementsAre(4, 5, 4, 6, 3));
   EXPECT_EQ(gpt2->eos_id(), 6);
   EXPECT_EQ(gpt2->decode(Ids{4, 5, 4, 6}), "low low");
-  directory.write("vocab.json",
-                  R"({"<s>": 0, "</s>": 1, "<mask>": 2, "l": 3, "o": 4, "w": 5, "lo": 6, "low": 7,
+  spill(directory / "vocab.json",
+        R"({"<s>": 0, "</s>": 1, "<mask>": 2, "l": 3, "o": 4, "w": 5, "lo": 6, "low": 7,
       "\u0120": 8, "<pad>": 9, "<unk>": 10})");
-  const auto roberta = load_tokenizer(directory.path());
+  const auto roberta = load_tokenizer(directory);
   EXPECT_THAT(roberta->encode_pair("low", "lo <mask>").ids, ElementsAre(0, 7, 1, 1, 6, 2, 1));
   EXPECT_EQ(roberta->mask_id(), 2);
-  directory.write("merges.txt", "l x\n");
-  EXPECT_THAT(load_error(directory.path()),
+  spill(directory / "merges.txt", "l x\n");
+  EXPECT_THAT(load_error(directory),
               HasSubstr("vocab.json: model.merges.0: expected two tokens of the vocab"));
 }
 
 TEST(LegacyFiles, SentencePieceModels) {
-  const TemporaryDirectory directory;
-  std::filesystem::copy_file(text_fixtures() / "marian" / "target.spm", directory.path() / "tokenizer.model");
-  const auto plain = load_tokenizer(directory.path());
+  const TemporaryFolder directory;
+  std::filesystem::copy_file(text_fixtures() / "marian" / "target.spm", directory / "tokenizer.model");
+  const auto plain = load_tokenizer(directory);
   const Encoding text = plain->encode("</s> the", false);
   EXPECT_NE(text.tokens[0], "</s>");
   EXPECT_EQ(plain->decode(text.ids), "</s> the");
-  directory.write("tokenizer_config.json",
-                  R"({"eos_token": "</s>", "unk_token": "<unk>", "add_eos_token": true})");
-  const auto configured = load_tokenizer(directory.path());
+  spill(directory / "tokenizer_config.json",
+        R"({"eos_token": "</s>", "unk_token": "<unk>", "add_eos_token": true})");
+  const auto configured = load_tokenizer(directory);
   EXPECT_EQ(configured->encode("</s> the").tokens[0], "</s>");
   EXPECT_EQ(configured->encode("the").tokens.back(), "</s>");
   EXPECT_EQ(configured->eos_id(), configured->token_to_id("</s>"));
-  directory.write("tokenizer.model", "none");
-  EXPECT_THAT(load_error(directory.path()), HasSubstr("tokenizer.model: expected a SentencePiece model"));
+  spill(directory / "tokenizer.model", "none");
+  EXPECT_THAT(load_error(directory), HasSubstr("tokenizer.model: expected a SentencePiece model"));
 }
 
 TEST(TokenizerConfigFile, NamesAddsAndSaves) {
-  const TemporaryDirectory directory;
+  const TemporaryFolder directory;
   const std::string document = with("padding", "null");
-  directory.write("tokenizer.json", document);
-  directory.write("tokenizer_config.json",
-                  R"({"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "add_bos_token": true,
+  spill(directory / "tokenizer.json", document);
+  spill(directory / "tokenizer_config.json",
+        R"({"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "add_bos_token": true,
       "eos_token": {"content": "b"}, "model_max_length": 1e30, "clean_up_tokenization_spaces": true,
       "added_tokens_decoder": {"3": {"content": "<x>", "special": false, "rstrip": true}}})");
-  const auto tokenizer = load_tokenizer(directory.path());
+  const auto tokenizer = load_tokenizer(directory);
   EXPECT_EQ(tokenizer->token_to_id("<x>"), 3);
   EXPECT_EQ(tokenizer->bos_id(), 4);
   EXPECT_EQ(tokenizer->eos_id(), 2);
@@ -325,9 +318,9 @@ TEST(TokenizerConfigFile, NamesAddsAndSaves) {
   EXPECT_THAT(tokenizer->encode("a<x>  b").ids, ElementsAre(4, 1, 3, 2));
   EXPECT_EQ(tokenizer->decode(Ids{4, 1, 2, 3}), "a <x>");
   EXPECT_EQ(clean_up_spaces("it 's a test , is n't it ?"), "it's a test, isn't it?");
-  tokenizer->save(directory.path() / "again");
-  EXPECT_EQ(file_content(directory.path() / "again" / "tokenizer.json"), document);
-  EXPECT_THAT(load_tokenizer(directory.path() / "again")->encode("a<x>  b").ids, ElementsAre(4, 1, 3, 2));
+  tokenizer->save(directory / "again");
+  EXPECT_EQ(slurp(directory / "again" / "tokenizer.json"), document);
+  EXPECT_THAT(load_tokenizer(directory / "again")->encode("a<x>  b").ids, ElementsAre(4, 1, 3, 2));
   const std::pair<const char*, const char*> wrong[] = {
       {R"({"bos_token": 3})", "bos_token: expected a string, got 3"},
       {R"({"added_tokens_decoder": {"x": {"content": "y"}}})",
@@ -335,9 +328,8 @@ TEST(TokenizerConfigFile, NamesAddsAndSaves) {
       {R"({"model_max_length": 0})", "model_max_length: expected a number from 1"},
       {R"({"additional_special_tokens": "x"})", "additional_special_tokens: expected an array"}};
   for (const auto& item : wrong) {
-    directory.write("tokenizer_config.json", item.first);
-    EXPECT_THAT(load_error(directory.path()),
-                AllOf(HasSubstr("tokenizer_config.json: "), HasSubstr(item.second)));
+    spill(directory / "tokenizer_config.json", item.first);
+    EXPECT_THAT(load_error(directory), AllOf(HasSubstr("tokenizer_config.json: "), HasSubstr(item.second)));
   }
 }
 

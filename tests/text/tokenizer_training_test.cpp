@@ -7,6 +7,9 @@
 
 #include "fixtures.h"
 #include "heed/error.h"
+#include "reference/error.h"
+#include "reference/json.h"
+#include "reference/temporary_folder.h"
 #include "text/sentencepiece_model.h"
 
 namespace heed {
@@ -33,17 +36,12 @@ TokenizerTraining training_of(const Json& item) {
   return training;
 }
 
-std::string error_of(const TokenizerTraining& training, const std::vector<std::string>& texts) {
-  try {
-    train_tokenizer(training, sentences_of(texts));
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+std::string training_error(const TokenizerTraining& training, const std::vector<std::string>& texts) {
+  return error_of([&] { train_tokenizer(training, sentences_of(texts)); });
 }
 
 TEST(TokenizerTraining, MatchesTheTokenizersLibrary) {
-  const Json fixture = Json::parse(file_content(tokenizer_fixtures() / "training.json"));
+  const Json fixture = read_json<Json>(tokenizer_fixtures() / "training.json");
   const auto corpus = fixture["corpus"].get<std::vector<std::string>>();
   ASSERT_GE(fixture["cases"].size(), 5u);
   for (const Json& item : fixture["cases"]) {
@@ -52,13 +50,13 @@ TEST(TokenizerTraining, MatchesTheTokenizersLibrary) {
     const auto tokenizer = train_tokenizer(training_of(item), sentences_of(corpus), &report);
     EXPECT_EQ(report.texts, static_cast<std::int64_t>(corpus.size()));
     EXPECT_EQ(tokens_of(*tokenizer), item["tokens"].get<std::vector<std::string>>());
-    const TemporaryDirectory directory;
-    tokenizer->save(directory.path());
-    const Json saved = Json::parse(file_content(directory.path() / "tokenizer.json"));
+    const TemporaryFolder directory;
+    tokenizer->save(directory);
+    const Json saved = read_json<Json>(directory / "tokenizer.json");
     if (item.contains("merges")) {
       EXPECT_EQ(saved["model"]["merges"], item["merges"]);
     }
-    const auto loaded = load_tokenizer(directory.path());
+    const auto loaded = load_tokenizer(directory);
     for (const Json& expected : item["texts"]) {
       const auto text = expected["text"].get<std::string>();
       SCOPED_TRACE(expected["text"].dump());
@@ -110,11 +108,11 @@ TEST(TokenizerTraining, SpecialTokensOfEncoderDecoders) {
     EXPECT_EQ(t5->token_to_id("<extra_id_99>"), size - 100);
     EXPECT_TRUE(t5->is_special(size - 1));
     EXPECT_EQ(t5->encode("bali").ids.back(), 1);
-    const TemporaryDirectory directory;
+    const TemporaryFolder directory;
     const auto bart = train_tokenizer({.type = type, .special_tokens = "bart", .vocab_size = size - 99},
                                       sentences_of(made_up_sentences(200)));
-    bart->save(directory.path());
-    const auto loaded = load_tokenizer(directory.path());
+    bart->save(directory);
+    const auto loaded = load_tokenizer(directory);
     EXPECT_EQ(loaded->vocab_size(), size - 99);
     EXPECT_EQ(loaded->bos_id(), 0);
     EXPECT_EQ(loaded->pad_id(), 1);
@@ -127,9 +125,9 @@ TEST(TokenizerTraining, SpecialTokensOfEncoderDecoders) {
     EXPECT_EQ(std::count(ids.begin(), ids.end(), size - 100), 1);
     EXPECT_EQ(loaded->decode(loaded->encode("bali tremi").ids), "bali tremi");
   }
-  EXPECT_THAT(error_of({.type = "wordpiece", .special_tokens = "t5"}, {"a"}),
+  EXPECT_THAT(training_error({.type = "wordpiece", .special_tokens = "t5"}, {"a"}),
               HasSubstr("special_tokens: expected a vocabulary of byte_bpe, unigram or bpe, got wordpiece"));
-  EXPECT_THAT(error_of({.type = "bpe", .special_tokens = "gpt"}, {"a"}),
+  EXPECT_THAT(training_error({.type = "bpe", .special_tokens = "gpt"}, {"a"}),
               HasSubstr("special_tokens: expected t5 or bart, got gpt"));
 }
 
@@ -149,11 +147,11 @@ TEST(TokenizerTraining, WordPieceAddsItsTokensAndNamesItsRoles) {
   EXPECT_EQ(pair.type_ids.back(), 1);
   EXPECT_THAT(pair.ids, testing::Contains(4));
   EXPECT_THAT(pair.ids, testing::Contains(1));
-  const TemporaryDirectory directory;
-  tokenizer->save(directory.path());
-  EXPECT_EQ(load_tokenizer(directory.path())->mask_id(), 4);
-  EXPECT_EQ(load_tokenizer(directory.path())->model_max_length(), 128);
-  EXPECT_EQ(load_tokenizer(directory.path())->encode("BALI").ids, tokenizer->encode("bali").ids);
+  const TemporaryFolder directory;
+  tokenizer->save(directory);
+  EXPECT_EQ(load_tokenizer(directory)->mask_id(), 4);
+  EXPECT_EQ(load_tokenizer(directory)->model_max_length(), 128);
+  EXPECT_EQ(load_tokenizer(directory)->encode("BALI").ids, tokenizer->encode("bali").ids);
 }
 
 // The order is that of the tokenizers library's WordLevelTrainer: frequency, then the word.
@@ -217,9 +215,9 @@ TEST_P(TrainedSentencePiece, SplitsAsTheModelItself) {
   options.model_type = GetParam();
   options.vocab_size = 79;
   const SentencePieceModel model(train_sentencepiece(options, sentences_of(sentences_)), "model");
-  const TemporaryDirectory directory;
-  tokenizer->save(directory.path());
-  const auto loaded = load_tokenizer(directory.path());
+  const TemporaryFolder directory;
+  tokenizer->save(directory);
+  const auto loaded = load_tokenizer(directory);
   sentences_.insert(sentences_.end(), {" two  spaces ", "ba\tlo\n", "ＢＡ ﬁ ☃☃ é", "\u00A0x", "...", "a ba"});
   for (const std::string& text : sentences_) {
     Ids expected;
@@ -242,9 +240,9 @@ TEST_P(TrainedSentencePiece, SpellsBytesAndKeepsSymbolsWhole) {
   EXPECT_EQ(ids.front(), tokenizer->token_to_id(">>fr<<"));
   EXPECT_EQ(ids.back(), tokenizer->eos_id());
   EXPECT_EQ(tokenizer->decode(tokenizer->encode("ba ☃ 日本").ids), "ba ☃ 日本");
-  const TemporaryDirectory directory;
-  tokenizer->save(directory.path());
-  EXPECT_EQ(load_tokenizer(directory.path())->encode(">>fr<<ba ☃ 日").ids, ids);
+  const TemporaryFolder directory;
+  tokenizer->save(directory);
+  EXPECT_EQ(load_tokenizer(directory)->encode(">>fr<<ba ☃ 日").ids, ids);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, TrainedSentencePiece, testing::Values("unigram", "bpe"),
@@ -252,26 +250,26 @@ INSTANTIATE_TEST_SUITE_P(Types, TrainedSentencePiece, testing::Values("unigram",
 
 TEST(TokenizerTraining, RefusesOptionsOutOfRange) {
   const std::vector<std::string> texts = {"a text"};
-  EXPECT_THAT(error_of({.type = "words"}, texts),
+  EXPECT_THAT(training_error({.type = "words"}, texts),
               HasSubstr("type: expected character, word, byte_bpe, wordpiece, unigram or bpe, got words"));
-  EXPECT_THAT(error_of({.vocab_size = 0}, texts), HasSubstr("vocab_size: expected 1 to"));
-  EXPECT_THAT(error_of({.vocab_size = 256}, texts),
+  EXPECT_THAT(training_error({.vocab_size = 0}, texts), HasSubstr("vocab_size: expected 1 to"));
+  EXPECT_THAT(training_error({.vocab_size = 256}, texts),
               HasSubstr("vocab_size: expected at least 257 (special tokens and characters), got 256"));
-  EXPECT_THAT(error_of({.min_frequency = -1}, texts), HasSubstr("min_frequency: expected"));
-  EXPECT_THAT(error_of({.most_characters = 0}, texts), HasSubstr("most_characters: expected"));
-  EXPECT_THAT(error_of({.model_max_length = 0}, texts), HasSubstr("model_max_length: expected"));
+  EXPECT_THAT(training_error({.min_frequency = -1}, texts), HasSubstr("min_frequency: expected"));
+  EXPECT_THAT(training_error({.most_characters = 0}, texts), HasSubstr("most_characters: expected"));
+  EXPECT_THAT(training_error({.model_max_length = 0}, texts), HasSubstr("model_max_length: expected"));
   for (const char* type : {"character", "word", "byte_bpe", "wordpiece"})
-    EXPECT_THAT(error_of({.type = type}, {"", ""}), HasSubstr("expected a corpus, got no text"));
+    EXPECT_THAT(training_error({.type = type}, {"", ""}), HasSubstr("expected a corpus, got no text"));
 }
 
 TEST(TokenizerTraining, LinesOfAFileKeepTheirEnds) {
-  const TemporaryDirectory directory;
-  directory.write("text", "a\n\nb\r\nc");
-  const SentenceSource source = lines_of_file(directory.path() / "text");
+  const TemporaryFolder directory;
+  spill(directory / "text", "a\n\nb\r\nc");
+  const SentenceSource source = lines_of_file(directory / "text");
   std::vector<std::string> lines;
   for (std::string line; source(line);) lines.push_back(line);
   EXPECT_THAT(lines, ElementsAre("a\n", "\n", "b\r\n", "c"));
-  EXPECT_THROW(lines_of_file(directory.path() / "none"), Error);
+  EXPECT_ERROR(lines_of_file(directory / "none"), "none: cannot be read");
 }
 
 }  // namespace

@@ -9,6 +9,9 @@
 #include "fixtures.h"
 #include "heed/error.h"
 #include "heed/text/tokenizer.h"
+#include "reference/error.h"
+#include "reference/json.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
@@ -89,17 +92,10 @@ void check_truncation(const Tokenizer& tokenizer, std::mt19937& random, const st
     truncation.max_length = added + 40 + static_cast<std::int64_t>(random() % 40);
     truncation.left = random() % 8 == 0;
     const auto text_b = pair ? std::optional<std::string_view>(second) : std::nullopt;
-    const auto outcome = [&](const auto& encode) -> std::string {
-      try {
-        encode();
-        return "";
-      } catch (const Error& error) {
-        return error.what();
-      }
-    };
     std::vector<Encoding> windows;
     // If the part that is cut off cannot be tokenized, only the tokenization of the whole text fails.
-    if (!outcome([&] { windows = tokenizer.encode_windows(first, text_b, truncation); }).empty()) continue;
+    if (error_of([&] { windows = tokenizer.encode_windows(first, text_b, truncation); }) != "no error")
+      continue;
     bool shortened = false;
     const Encoding got = tokenizer.encode_truncated(first, text_b, truncation, true, &shortened);
     expect_equal(got, windows.front(), name);
@@ -112,12 +108,12 @@ TEST(Truncation, IsTheFirstWindowForEveryKindOfTokenizer) {
   std::mt19937 random(7);
   // Every third case of components.json: most differ only in ways that do not matter here.
   for (const char* file : {"components.json", "spaces.json", "whole.json"}) {
-    const Json cases = Json::parse(file_content(tokenizer_fixtures() / file))["cases"];
+    const Json cases = read_json<Json>(tokenizer_fixtures() / file)["cases"];
     for (std::size_t i = 0; i<cases.size(); i += cases.size()> 100 ? 3 : 1) {
       const Json& item = cases[i];
-      const TemporaryDirectory directory;
-      directory.write("tokenizer.json", item["tokenizer"].dump());
-      check_truncation(*load_tokenizer(directory.path()), random, item["name"].get<std::string>());
+      const TemporaryFolder directory;
+      spill(directory / "tokenizer.json", item["tokenizer"].dump());
+      check_truncation(*load_tokenizer(directory), random, item["name"].get<std::string>());
       if (HasFailure()) return;
     }
   }
@@ -132,10 +128,9 @@ TEST(Truncation, IsTheFirstWindowForSentencePieceModels) {
                        name);
     }
   }
-  const TemporaryDirectory directory;
-  std::filesystem::copy_file(tokenizer_fixtures() / "families" / "t5.model",
-                             directory.path() / "spiece.model");
-  for (int round = 0; round < 3; ++round) check_truncation(*load_tokenizer(directory.path()), random, "t5");
+  const TemporaryFolder directory;
+  std::filesystem::copy_file(tokenizer_fixtures() / "families" / "t5.model", directory / "spiece.model");
+  for (int round = 0; round < 3; ++round) check_truncation(*load_tokenizer(directory), random, "t5");
 }
 
 /// A pipeline that splits words and cannot tokenize a text with "!": success proves that the rest was not
@@ -144,15 +139,16 @@ constexpr const char* kStrict = R"({"pre_tokenizer": {"type": "ByteLevel", "add_
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "\u0120": 2}, "merges": [], "unk_token": "<unk>"}})";
 
 TEST(Truncation, LooksNoFurtherThanItNeeds) {
-  const TemporaryDirectory directory;
-  directory.write("tokenizer.json", kStrict);
-  const auto tokenizer = load_tokenizer(directory.path());
+  const TemporaryFolder directory;
+  spill(directory / "tokenizer.json", kStrict);
+  const auto tokenizer = load_tokenizer(directory);
   std::string text;
   for (int i = 0; i < 100000; ++i) text += i % 3 == 0 ? "a " : "b ";
   text += "!";
   Truncation truncation;
   truncation.max_length = 7;
-  EXPECT_THROW(tokenizer->encode_windows(text, std::nullopt, truncation), Error);
+  EXPECT_ERROR(tokenizer->encode_windows(text, std::nullopt, truncation),
+               "the text has characters outside the vocabulary, and the unknown token <unk> is not in it");
   bool shortened = false;
   const Encoding one = tokenizer->encode_truncated(text, std::nullopt, truncation, true, &shortened);
   EXPECT_EQ(one.ids, (std::vector<std::int64_t>{0, 2, 1, 2, 1, 2, 0}));
@@ -166,16 +162,11 @@ TEST(Truncation, LooksNoFurtherThanItNeeds) {
 }
 
 TEST(Truncation, RefusesWhatWindowsRefuse) {
-  const TemporaryDirectory directory;
-  directory.write("tokenizer.json", kStrict);
-  const auto tokenizer = load_tokenizer(directory.path());
+  const TemporaryFolder directory;
+  spill(directory / "tokenizer.json", kStrict);
+  const auto tokenizer = load_tokenizer(directory);
   const auto error = [&](std::optional<std::string_view> second, Truncation truncation) -> std::string {
-    try {
-      tokenizer->encode_truncated("a b a b", second, truncation);
-    } catch (const Error& refused) {
-      return refused.what();
-    }
-    return "no error";
+    return error_of([&] { tokenizer->encode_truncated("a b a b", second, truncation); });
   };
   EXPECT_THAT(error(std::nullopt, {-1}), StartsWith("truncation: expected a length of at least"));
   EXPECT_THAT(error(std::nullopt, {2, Truncation::Strategy::only_second}),
@@ -184,67 +175,56 @@ TEST(Truncation, RefusesWhatWindowsRefuse) {
 }
 
 TEST(Tokenizers, BoundWhatNormalizersMakeOfAText) {
-  const TemporaryDirectory directory;
+  const TemporaryFolder directory;
   Json document = Json::parse(R"({"model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0}},
       "normalizer": {"type": "Sequence", "normalizers": []}})");
   for (int i = 0; i < 12; ++i) {
     document["normalizer"]["normalizers"].push_back(
         {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aaaaaaaaaa"}});
   }
-  directory.write("tokenizer.json", document.dump());
-  const auto tokenizer = load_tokenizer(directory.path());
-  try {
-    tokenizer->encode("a");
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(),
-                AllOf(HasSubstr("tokenizer.json: "), HasSubstr("a text of 1 bytes into at most 1048640")));
-  }
+  spill(directory / "tokenizer.json", document.dump());
+  const auto tokenizer = load_tokenizer(directory);
+  EXPECT_ERROR(tokenizer->encode("a"),
+               AllOf(HasSubstr("tokenizer.json: "), HasSubstr("a text of 1 bytes into at most 1048640")));
   // Normalization by Unicode is far below the limit: this character becomes 18, whose bytes become two each.
   document["normalizer"] =
       Json::parse(R"({"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "ByteLevel"}]})");
-  directory.write("tokenizer.json", document.dump());
+  spill(directory / "tokenizer.json", document.dump());
   std::string text;
   for (int i = 0; i < 100000; ++i) text += "\uFDFA";
-  EXPECT_EQ(load_tokenizer(directory.path())->encode(text).size(), 1);
+  EXPECT_EQ(load_tokenizer(directory)->encode(text).size(), 1);
 }
 
 TEST(Tokenizers, SpacesThatStripOnBothSidesTakeLinearTime) {
-  const TemporaryDirectory directory;
-  directory.write("tokenizer.json", R"({"model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0}},
+  const TemporaryFolder directory;
+  spill(directory / "tokenizer.json", R"({"model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0}},
       "added_tokens": [{"id": 1, "content": " ", "lstrip": true, "rstrip": true, "normalized": false}]})");
   // A quadratic algorithm would take hours.
   const std::string text(4'000'000, ' ');
-  EXPECT_EQ(load_tokenizer(directory.path())->encode("a" + text + "a").ids,
-            (std::vector<std::int64_t>{0, 1, 0}));
+  EXPECT_EQ(load_tokenizer(directory)->encode("a" + text + "a").ids, (std::vector<std::int64_t>{0, 1, 0}));
 }
 
 TEST(Tokenizers, TakeRegularFilesOnly) {
-  const auto error = [](const TemporaryDirectory& directory) -> std::string {
-    try {
-      load_tokenizer(directory.path());
-    } catch (const Error& refused) {
-      return refused.what();
-    }
-    return "no error";
+  const auto error = [](const TemporaryFolder& directory) -> std::string {
+    return error_of([&] { load_tokenizer(directory); });
   };
   for (const char* name : {"tokenizer.json", "vocab.txt", "tokenizer.model", "spiece.model"}) {
-    const TemporaryDirectory directory;
-    ASSERT_EQ(mkfifo((directory.path() / name).c_str(), 0600), 0);
+    const TemporaryFolder directory;
+    ASSERT_EQ(mkfifo((directory / name).c_str(), 0600), 0);
     EXPECT_THAT(error(directory), HasSubstr(std::string(name) + ": expected a regular file, got a pipe"));
   }
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
-    const TemporaryDirectory directory;
-    directory.write("tokenizer.json", kStrict);
-    std::filesystem::create_symlink("/dev/zero", directory.path() / name);
+    const TemporaryFolder directory;
+    spill(directory / "tokenizer.json", kStrict);
+    std::filesystem::create_symlink("/dev/zero", directory / name);
     EXPECT_THAT(error(directory), HasSubstr(std::string(name) + ": expected a regular file, got a device"));
-    std::filesystem::remove(directory.path() / name);
-    std::filesystem::create_symlink("nowhere", directory.path() / name);
+    std::filesystem::remove(directory / name);
+    std::filesystem::create_symlink("nowhere", directory / name);
     EXPECT_THAT(error(directory), HasSubstr(std::string(name) + ": not found (a symbolic link to nowhere"));
   }
-  const TemporaryDirectory directory;
-  directory.write("tokenizer.json", "{}");
-  std::filesystem::resize_file(directory.path() / "tokenizer.json", std::uintmax_t{1} << 40);
+  const TemporaryFolder directory;
+  spill(directory / "tokenizer.json", "{}");
+  std::filesystem::resize_file(directory / "tokenizer.json", std::uintmax_t{1} << 40);
   EXPECT_THAT(error(directory), HasSubstr("tokenizer.json: expected a file of at most 536870912 bytes"));
 }
 

@@ -8,6 +8,7 @@
 #include "files/folder_lock.h"
 #include "heed/error.h"
 #include "heed/io/safetensors.h"
+#include "reference/error.h"
 #include "run_folder.h"
 
 namespace heed {
@@ -15,16 +16,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-template <class Read>
-std::string error_of(Read read) {
-  try {
-    read();
-    return "no error";
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
 
 struct CheckpointFiles : RunFolder {
   std::string state_error(const std::string& from, const std::string& to) const {
@@ -70,7 +61,7 @@ TEST_F(CheckpointFiles, AverageRefusesWhatIsNotFiniteDamagedOrInUse) {
                 average_models({good, nan}, out);
               }),
               HasSubstr("nan/model.safetensors: w: expected finite weights, got nan"));
-  EXPECT_THAT(error_of([&] { average_models({nan}, out); }), HasSubstr("expected finite weights"));
+  EXPECT_ERROR(average_models({nan}, out), "expected finite weights");
   EXPECT_FALSE(std::filesystem::exists(out / "model.safetensors"));
   {
     AtomicDirectory whole(folder_ / "whole");
@@ -83,8 +74,7 @@ TEST_F(CheckpointFiles, AverageRefusesWhatIsNotFiniteDamagedOrInUse) {
   EXPECT_FALSE(std::filesystem::exists(out / "lock"));
   {
     const FolderLock lock(out);
-    EXPECT_THAT(error_of([&] { average_models({good}, out); }),
-                HasSubstr("expected a folder that nobody else"));
+    EXPECT_ERROR(average_models({good}, out), "expected a folder that nobody else");
   }
   save_safetensors(folder_ / "whole" / "model.safetensors", {{"w", Tensor::full({2}, 4)}});
   EXPECT_THAT(error_of([&] {

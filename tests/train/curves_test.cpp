@@ -9,6 +9,7 @@
 #include "heed/models/model.h"
 #include "heed/ops/shape.h"
 #include "heed/train/train.h"
+#include "reference/json.h"
 #include "reference/tensors.h"
 #include "run_folder.h"
 
@@ -40,7 +41,7 @@ class CurvesTest : public RunFolder {
   }
   void expect_curve(const std::string& name, const Recipe& r, const fs::path& init) const {
     train(r, {.output = folder_ / "run", .init = init});
-    const auto expected = nlohmann::json::parse(read_file(kCurves / "expected.json"));
+    const auto expected = read_json(kCurves / "expected.json");
     const auto losses = expected.at("losses").at(name).get<std::vector<double>>();
     const std::vector<std::string> lines = log_lines(folder_ / "run");
     ASSERT_GE(lines.size(), losses.size());
@@ -79,7 +80,7 @@ TEST_F(CurvesTest, Regression) {
     tensors.push_back({name, of_head ? slice(tensor, 0, 0, 1).contiguous() : tensor.clone()});
   }
   save_safetensors(model / "model.safetensors", tensors);
-  auto config = nlohmann::json::parse(read_file(model / "config.json"));
+  auto config = read_json(model / "config.json");
   config["id2label"] = {{"0", "LABEL_0"}};
   config["label2id"] = {{"LABEL_0", 0}};
   write_file(model / "config.json", config.dump());

@@ -5,6 +5,7 @@
 
 #include "heed/error.h"
 #include "heed/train/loop.h"
+#include "reference/error.h"
 #include "regression.h"
 #include "run_folder.h"
 
@@ -28,13 +29,8 @@ class LoopTest : public RunFolder {
   static TrainResult run(Regression task, const Recipe& r, const TrainOptions& options) {
     return train_loop(task, r, options);
   }
-  static std::string error_of(Regression task, const Recipe& r, const TrainOptions& options) {
-    try {
-      train_loop(task, r, options);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "no error";
+  static std::string run_error(Regression task, const Recipe& r, const TrainOptions& options) {
+    return error_of([&] { train_loop(task, r, options); });
   }
 };
 

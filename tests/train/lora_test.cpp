@@ -10,6 +10,7 @@
 #include "heed/tasks/classify.h"
 #include "heed/train/checkpoint.h"
 #include "heed/train/train.h"
+#include "reference/error.h"
 #include "run_folder.h"
 
 namespace heed {
@@ -23,13 +24,13 @@ class LoraTraining : public RunFolder {
  protected:
   void SetUp() override {
     RunFolder::SetUp();
-    std::string labelled, text, tagged;
+    std::string labeled, text, tagged;
     for (const char* thing : {"film", "book", "song", "play", "game", "show", "meal", "trip"}) {
-      labelled += std::string("good a fine ") + thing + "\nbad a poor " + thing + "\n";
+      labeled += std::string("good a fine ") + thing + "\nbad a poor " + thing + "\n";
       text += std::string("a fine ") + thing + "\n\na poor " + thing + "\n\n";
       tagged += std::string("a\tO\nfine\tO\n") + thing + "\tB-THING\n\n";
     }
-    write_file(folder_ / "labelled.txt", labelled);
+    write_file(folder_ / "labeled.txt", labeled);
     write_file(folder_ / "text.txt", text);
     write_file(folder_ / "words.conll", tagged);
   }
@@ -53,7 +54,7 @@ class LoraTraining : public RunFolder {
     }
     r.tokenizer.vocab_size = 150;
     r.task.context = 16;
-    r.data.train = r.data.dev = folder_ / (kind == "classification" ? "labelled.txt"
+    r.data.train = r.data.dev = folder_ / (kind == "classification" ? "labeled.txt"
                                            : kind == "tagging"      ? "words.conll"
                                                                     : "text.txt");
     if (kind == "classification") r.data.format = "labelled";
@@ -161,7 +162,8 @@ TEST_F(LoraTraining, RefusesWhatDoesNotFit) {
   r.lora.rank = 2;
   train(r, {.output = folder_ / "adapter", .init = base("causal-lm")});
   EXPECT_THAT(refusal_of(r, folder_ / "adapter"), HasSubstr("expected a model, got a LoRA adapter"));
-  EXPECT_THROW(average_models({folder_ / "adapter"}, folder_ / "mean"), Error);
+  EXPECT_ERROR(average_models({folder_ / "adapter"}, folder_ / "mean"),
+               "expected a model to average, got an adapter");
 }
 
 }  // namespace

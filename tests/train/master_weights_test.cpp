@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -46,16 +45,16 @@ Tensor ids_of(const Shape& shape, std::int64_t first) {
 Tensor loss_of(const Model& model, Context& context) {
   const Tensor ids = ids_of({2, 9}, 1), labels = ids_of({2, 9}, 2), all = Tensor::full({2, 9}, 1, DType::i64);
   if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model))
-    return decoder->loss(ids, labels, {}, context);
+    return decoder->loss({.ids = ids}, labels, {}, context);
   if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model))
-    return encoder->loss({ids, all, {}}, labels, {}, context);
+    return encoder->loss({ids, all}, labels, {}, context);
   return dynamic_cast<const EncoderDecoderModel&>(model).loss({ids, all}, ids_of({2, 6}, 3), {}, context);
 }
 
 TEST_P(Bf16Families, GiveTheBitsOfRoundedWeights) {
-  std::ifstream file(fs::path(HEED_FIXTURES) / GetParam() / "config.json");
   Generator generator(3);
-  const auto model = make_model(Config::parse(nlohmann::json::parse(file).dump(), "config.json"), generator);
+  const auto model =
+      make_model(Config::load(fs::path(HEED_FIXTURES) / GetParam() / "config.json"), generator);
   for (const Parameter& p : model->parameters()) {
     if (takes_bf16(p)) p.tensor.copy_from(rounded(p.tensor));
   }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "reference/error.h"
 #include "tasks_fixture.h"
 
 namespace heed {
@@ -35,12 +36,7 @@ TEST_F(ResumedRun, IsOfTheSameTaskAndModel) {
   Recipe deeper = causal(8);
   deeper.model.settings["n_layer"] = "2";
   const auto refusal_of = [&](const Recipe& r, bool force) {
-    try {
-      train(r, {.output = folder_ / "run", .resume = true, .force = force});
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
+    return error_of([&] { train(r, {.output = folder_ / "run", .resume = true, .force = force}); });
   };
   for (const bool force : {false, true}) {
     EXPECT_THAT(refusal_of(classification(8), force),
@@ -61,15 +57,10 @@ TEST_F(ResumedRun, GoesOnWithOtherDataAndSettingsWhenForced) {
   std::string said;
   TrainOptions options{.output = folder_ / "run", .resume = true};
   options.on_message = [&](const std::string& message) { said += message + "\n"; };
-  try {
-    Recipe same = causal(8);
-    write_file(folder_ / "text.txt", text);
-    train(same, options);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(),
-                HasSubstr("got other data in data.train (" + (folder_ / "text.txt").string() + ")"));
-  }
+  const Recipe same = causal(8);
+  write_file(folder_ / "text.txt", text);
+  EXPECT_ERROR(train(same, options),
+               "got other data in data.train (" + (folder_ / "text.txt").string() + ")");
   options.force = true;
   EXPECT_EQ(train(other, options).steps, 8);
   EXPECT_THAT(said, HasSubstr("train.batch_tokens: expected 256, as in "));

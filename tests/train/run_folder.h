@@ -12,20 +12,13 @@
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/train/train.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 
 class RunFolder : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(::testing::TempDir()) /
-              ("heed_" + std::string(info->test_suite_name()) + "_" + info->name());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   static std::string weights(const std::filesystem::path& run) {
     return read_file(run / "model.safetensors");
   }
@@ -55,12 +48,7 @@ class RunFolder : public ::testing::Test {
 
   /// The message with which the run is refused.
   std::string refusal_of(const Recipe& r, const std::filesystem::path& init = {}) const {
-    try {
-      train(r, {.output = folder_ / "refused", .init = init});
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
+    return error_of([&] { train(r, {.output = folder_ / "refused", .init = init}); });
   }
 
   /// Trains into `straight`, and into `broken` with stops after steps 3 and 6, each time resumed.
@@ -77,7 +65,7 @@ class RunFolder : public ::testing::Test {
     }
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 }  // namespace heed

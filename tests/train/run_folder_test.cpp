@@ -23,7 +23,7 @@ using ::testing::StartsWith;
 
 TEST_F(LoopTest, RefusesAFolderWithARunInIt) {
   run(Regression(), recipe(3), {.output = folder_ / "run"});
-  EXPECT_THAT(error_of(Regression(), recipe(3), {.output = folder_ / "run"}),
+  EXPECT_THAT(run_error(Regression(), recipe(3), {.output = folder_ / "run"}),
               HasSubstr("expected a folder without a training run or model"));
   std::filesystem::create_directories(folder_ / "other");
   write_file(folder_ / "other" / "notes.txt", "mine");
@@ -34,11 +34,11 @@ TEST_F(LoopTest, RefusesToResumeSomethingElse) {
   run(Regression(), recipe(6), {.output = folder_});
   Recipe other = recipe(6);
   other.train.lr = 0.5;
-  EXPECT_THAT(error_of(Regression(), other, {.output = folder_, .resume = true}),
+  EXPECT_THAT(run_error(Regression(), other, {.output = folder_, .resume = true}),
               HasSubstr("train.lr: expected 0.01, as in"));
   Regression other_data;
   other_data.data_name = "other";
-  EXPECT_THAT(error_of(std::move(other_data), recipe(6), {.output = folder_, .resume = true}),
+  EXPECT_THAT(run_error(std::move(other_data), recipe(6), {.output = folder_, .resume = true}),
               HasSubstr("expected the data that"));
   EXPECT_EQ(run(Regression(), recipe(12), {.output = folder_, .resume = true}).steps, 12);
   expect_whole_log(folder_, 12);
@@ -90,7 +90,8 @@ TEST_F(LoopTest, TwoRunsDoNotShareAFolder) {
   std::string second;
   TrainOptions options{.output = folder_ / "run"};
   options.on_progress = [&](const ProgressEvent& e) {
-    if (e.step == 4) second = error_of(Regression(), recipe(30), {.output = folder_ / "run", .resume = true});
+    if (e.step == 4)
+      second = run_error(Regression(), recipe(30), {.output = folder_ / "run", .resume = true});
   };
   run(Regression(), recipe(30), options);
   EXPECT_THAT(second, HasSubstr("in use by process " + std::to_string(::getpid())));
@@ -108,7 +109,7 @@ TEST_F(LoopTest, TheMeanIsOfAsManyCheckpointsAsAskedFor) {
     options.on_progress = [&](const ProgressEvent& e) {
       if (e.step == 29) std::filesystem::remove_all(checkpoint_path(output, *average_of == 'b' ? 25 : 27));
     };
-    EXPECT_THAT(error_of(Regression(), r, options),
+    EXPECT_THAT(run_error(Regression(), r, options),
                 HasSubstr("not found, though the final model is the mean of"))
         << average_of;
     EXPECT_FALSE(std::filesystem::exists(output / "model.safetensors"));
@@ -139,12 +140,12 @@ TEST_F(LoopTest, ADamagedCheckpointIsFoundAndAnOlderOneGoesOn) {
     EXPECT_THAT(checkpoint_steps(output), ElementsAre(9, 10, 12, 13));
     damage(checkpoint_path(output, 13) / name);
     damage(checkpoint_path(output, 12) / name);
-    EXPECT_THAT(error_of(Regression(), r, {.output = output, .resume = true}),
+    EXPECT_THAT(run_error(Regression(), r, {.output = output, .resume = true}),
                 ::testing::AllOf(HasSubstr((checkpoint_path(output, 13) / name).string() + ": expected the "),
                                  HasSubstr("CRC-32C"), HasSubstr("--resume-from 10 ")));
-    EXPECT_THAT(error_of(Regression(), r, {.output = output, .resume_from = 12}),
+    EXPECT_THAT(run_error(Regression(), r, {.output = output, .resume_from = 12}),
                 HasSubstr("--resume-from 10 "));
-    EXPECT_THAT(error_of(Regression(), r, {.output = output, .resume_from = 7}),
+    EXPECT_THAT(run_error(Regression(), r, {.output = output, .resume_from = 7}),
                 HasSubstr("7: not found as a complete checkpoint (there are 9, 10, 12, 13)"));
     EXPECT_THAT(checkpoint_steps(output), ElementsAre(9, 10, 12, 13));
     run(Regression(), r, {.output = output, .resume_from = 10});
@@ -153,7 +154,7 @@ TEST_F(LoopTest, ADamagedCheckpointIsFoundAndAnOlderOneGoesOn) {
   }
   const std::filesystem::path all = folder_ / "straight";
   for (const std::int64_t s : checkpoint_steps(all)) damage(checkpoint_path(all, s) / "model.safetensors");
-  EXPECT_THAT(error_of(Regression(), r, {.output = all, .resume = true}),
+  EXPECT_THAT(run_error(Regression(), r, {.output = all, .resume = true}),
               HasSubstr("no older checkpoint is whole"));
 }
 
@@ -162,7 +163,7 @@ TEST_F(LoopTest, ADamagedLineOfTheLogIsNamed) {
   std::string log = read_file(folder_ / "log.jsonl");
   log.replace(log.find("\"step\": 3,"), 8, "\"step\":: ");
   write_file(folder_ / "log.jsonl", log);
-  EXPECT_THAT(error_of(Regression(), recipe(6), {.output = folder_, .resume = true}),
+  EXPECT_THAT(run_error(Regression(), recipe(6), {.output = folder_, .resume = true}),
               HasSubstr("log.jsonl:3: "));
 }
 
@@ -174,7 +175,7 @@ TEST_F(LoopTest, AFolderThatIsMovedEndsTheRun) {
       if (removed) std::filesystem::remove_all(folder_ / "run");
       if (!removed) std::filesystem::rename(folder_ / "run", folder_ / "moved");
     };
-    EXPECT_THAT(error_of(Regression(), recipe(30), options),
+    EXPECT_THAT(run_error(Regression(), recipe(30), options),
                 HasSubstr(removed ? "it was removed" : "/moved"));
     EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
   }
@@ -193,17 +194,12 @@ TEST_F(LoopTest, AFullDiskLeavesTheLastCheckpoint) {
   };
   Recipe r = recipe(30);
   r.eval.every = 0;
-  const std::string error = error_of(Regression(), r, options);
+  const std::string error = run_error(Regression(), r, options);
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, signal_before);
   EXPECT_THAT(error, HasSubstr("safetensors"));
   EXPECT_THAT(checkpoint_steps(options.output), ElementsAre(3, 6));
-  std::size_t entries = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(options.output / "checkpoints")) {
-    (void)entry;
-    ++entries;
-  }
-  EXPECT_EQ(entries, 2u);
+  EXPECT_EQ(listing(options.output / "checkpoints").size(), 2u);
   run(Regression(), r, {.output = folder_ / "straight"});
   run(Regression(), r, {.output = options.output, .resume = true});
   EXPECT_EQ(weights(options.output), weights(folder_ / "straight"));

@@ -260,7 +260,7 @@ TEST_F(TasksTest, UnknownKeysOfAModelNameTheNearest) {
   EXPECT_EQ(refused(causal(4), "n_layers"), "recipe: [model]: n_layers" + text + " (did you mean n_layer?)");
   EXPECT_EQ(refused(masked(4), "num_layers"),
             "recipe: [model]: num_layers" + text + " (did you mean num_hidden_layers?)");
-  EXPECT_EQ(refused(masked(4), "colour"), "recipe: [model]: colour" + text);
+  EXPECT_EQ(refused(masked(4), "color"), "recipe: [model]: color" + text);
   Recipe marian;
   marian.task.kind = "reverse";
   shorten(marian, 4);
@@ -284,6 +284,11 @@ TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   apply_override(r, "model.dropout=0.4");  // of Marian's recipe and of DistilBERT's config
   train(r, {.output = folder_ / "distilbert"});
   EXPECT_THAT(read_file(folder_ / "distilbert" / "config.json"), HasSubstr("\"dropout\": 0.4"));
+  // A family's defaults are the ids of its own first tokenizer: ModernBERT's are 50281 and 50282.
+  const auto tokenizer = load_tokenizer(folder_ / "distilbert");
+  EXPECT_THAT(read_file(folder_ / "distilbert" / "config.json"),
+              AllOf(HasSubstr("\"cls_token_id\": " + std::to_string(tokenizer->cls_id().value())),
+                    HasSubstr("\"sep_token_id\": " + std::to_string(tokenizer->sep_id().value()))));
   r = causal(4);
   write_file(folder_ / "text.txt", "short");
   EXPECT_THAT(refusal_of(r), HasSubstr("expected at least 64 tokens"));
@@ -329,9 +334,9 @@ TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal_of(r),
               HasSubstr("words.conll: expected at least two different tags, got only \"fox\""));
   r = classification(4);
-  write_file(folder_ / "labelled.txt", "the quick fox\nthe lazy fox\n");
+  write_file(folder_ / "labeled.txt", "the quick fox\nthe lazy fox\n");
   EXPECT_THAT(refusal_of(r),
-              HasSubstr("labelled.txt: expected at least two different labels, got only \"the\""));
+              HasSubstr("labeled.txt: expected at least two different labels, got only \"the\""));
   train(causal(4), {.output = folder_ / "decoder"});
   EXPECT_THAT(refusal_of(classification(4), folder_ / "decoder"),
               HasSubstr("expected a family of encoders with heads, got gpt2"));

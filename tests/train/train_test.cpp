@@ -11,6 +11,7 @@
 #include "heed/models/registry.h"
 #include "heed/text/tokenizer.h"
 #include "heed/train/checkpoint.h"
+#include "reference/error.h"
 #include "run_folder.h"
 
 namespace heed {
@@ -127,24 +128,19 @@ TEST_F(TrainTest, ReadsPairsAndSaysWhatItSkipped) {
 }
 
 TEST_F(TrainTest, SaysWhatIsWrongWithTheData) {
-  const auto error_of = [&](const Recipe& r) -> std::string {
-    try {
-      train(r, {.output = folder_ / "run"});
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "no error";
+  const auto train_error = [&](const Recipe& r) -> std::string {
+    return error_of([&] { train(r, {.output = folder_ / "run"}); });
   };
   Recipe r = tiny();
   r.task.pairs = 100000;
-  EXPECT_THAT(error_of(r), HasSubstr("task.pairs: expected at most half of"));
+  EXPECT_THAT(train_error(r), HasSubstr("task.pairs: expected at most half of"));
   r = tiny();
   r.task.kind = "translation";
   r.data.train = folder_ / "none.tsv";
-  EXPECT_THAT(error_of(r), HasSubstr("none.tsv"));
+  EXPECT_THAT(train_error(r), HasSubstr("none.tsv"));
   write_file(folder_ / "empty.tsv", "");
   r.data.train = folder_ / "empty.tsv";
-  EXPECT_THAT(error_of(r), HasSubstr("empty.tsv"));
+  EXPECT_THAT(train_error(r), HasSubstr("empty.tsv"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
@@ -164,8 +160,9 @@ TEST_F(TrainTest, AverageOfModelsIsTheirMean) {
   }
   EXPECT_FALSE(std::filesystem::exists(folder_ / "mean" / "training.json"));
   EXPECT_NO_THROW(load_tokenizer(folder_ / "mean"));
-  EXPECT_THROW(average_models({}, folder_ / "none"), Error);
-  EXPECT_THROW(average_models({a, folder_}, folder_ / "none"), Error);
+  EXPECT_ERROR(average_models({}, folder_ / "none"), "average: no model directories given");
+  EXPECT_ERROR(average_models({a, folder_}, folder_ / "none"),
+               "neither model.safetensors nor model.safetensors.index.json found");
 }
 
 }  // namespace

@@ -3,44 +3,43 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "heed/data/batch_plan.h"
 #include "heed/data/corpus.h"
 #include "heed/export.h"
-#include "heed/files/spilled_array.h"
 #include "heed/tensor.h"
 #include "heed/text/tokenizer.h"
 
 namespace HEED_API heed {
 
+class BatchPlan;
+
 /// Token ids of the pairs, as the model receives them (including an end token, if any).
 /// Threads: several may read one object at once.
 class TokenizedCorpus {
  public:
-  /// With a folder, large corpora are kept in a file there (SpilledBytes).
-  explicit TokenizedCorpus(const std::filesystem::path& folder = {}) : ids_(folder), rows_(folder) {}
-  std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
+  /// With a folder, large corpora are kept in a file there, which has no name and is gone when the process
+  /// ends.
+  explicit TokenizedCorpus(const std::filesystem::path& folder = {});
+  TokenizedCorpus(TokenizedCorpus&&) = default;
+  TokenizedCorpus& operator=(TokenizedCorpus&&) = default;
+  std::int64_t size() const;
   std::span<const std::int32_t> source(std::int64_t row) const;
   std::span<const std::int32_t> target(std::int64_t row) const;
   std::int64_t source_length(std::int64_t row) const { return static_cast<std::int64_t>(source(row).size()); }
   std::int64_t target_length(std::int64_t row) const { return static_cast<std::int64_t>(target(row).size()); }
   void add(std::span<const std::int32_t> source, std::span<const std::int32_t> target);
-  /// Nothing is added afterwards. Must be called before ids are read if there is a folder.
+  /// Nothing is added afterward. Must be called before ids are read if there is a folder.
   void finish();
 
  private:
-  struct Row {
-    std::uint64_t begin;
-    std::uint64_t middle;
-    std::uint64_t end;
-  };
-  const Row& at(std::int64_t row) const;
-  SpilledArray<std::int32_t> ids_;
-  SpilledArray<Row> rows_;
+  struct Data;
+  std::shared_ptr<Data> data_;
 };
 
 /// Limits on the tokenized sides; 0 = no limit.
@@ -60,6 +59,13 @@ TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const st
                                 const TokenLimits& limits, DataReport& report,
                                 const std::filesystem::path& folder = {});
 
+/// A position in the endless sequence of batches.
+struct BatchPosition {
+  std::int64_t epoch = 0;
+  std::int64_t batch = 0;
+  bool operator==(const BatchPosition&) const = default;
+};
+
 /// B pairs, padded on the right to the longest source S and the longest target T.
 struct Batch {
   Tensor source_ids;               ///< i64 [B, S]
@@ -78,7 +84,9 @@ struct BatcherOptions {
   std::int64_t pad_id = 0;
   std::uint64_t seed = 0;
   bool shuffle = true;  ///< false: by length, the same in every epoch
-  int share = 0;        ///< as in BatchPlanOptions
+  /// Of `shares` processes, number `share` gets every shares-th row of each batch: rows of all lengths, and
+  /// none if the batch has too few.
+  int share = 0;
   int shares = 1;
 };
 
@@ -89,21 +97,23 @@ class Batcher {
   /// `corpus` must outlive the batcher. Throws Error if the corpus is empty, if an option is out of range, or
   /// if a single pair has more than batch_tokens tokens.
   Batcher(const TokenizedCorpus& corpus, const BatcherOptions& options);
+  Batcher(Batcher&&) = default;
+  Batcher& operator=(Batcher&&) = default;
   /// Returns the next batch. Continues with the next epoch at the end of the current one.
   Batch next();
   /// Moves to a position, whose `batch` may equal the number of batches of that epoch. Throws Error if it is
   /// larger.
-  void seek(const BatchPosition& position) { plan_.seek(position); }
-  BatchPosition position() const { return plan_.position(); }
+  void seek(const BatchPosition& position);
+  BatchPosition position() const;
   /// Returns the number of batches in the epoch of position().
-  std::int64_t batches_in_epoch() const { return plan_.batches_in_epoch(); }
+  std::int64_t batches_in_epoch() const;
 
  private:
   Batch build(std::vector<std::int64_t> chosen) const;
 
   const TokenizedCorpus* corpus_;
   std::int64_t pad_id_;
-  BatchPlan plan_;
+  std::shared_ptr<BatchPlan> plan_;
 };
 
 }  // namespace heed

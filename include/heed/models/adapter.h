@@ -16,7 +16,7 @@ namespace HEED_API heed {
 struct ModuleTargets {
   std::vector<std::string> names{};  ///< the module's name, or its end after a dot: "query"
   /// In the place of names: a regular expression for the whole name; "all-linear" is every linear map except
-  /// the head and the output map.
+  /// the output map and those that are trained whole.
   std::string expression{};
   bool empty() const { return names.empty() && expression.empty(); }
 };

@@ -1,0 +1,75 @@
+// Reading recordings: decoding, then resampling.
+#include "heed/sound/sound.h"
+
+#include <utility>
+#include <vector>
+
+#include "heed/error.h"
+#include "sound/decoder.h"
+#include "sound/resampler.h"
+
+namespace heed {
+
+struct SoundReader::Source {
+  Source(sound::ByteSource bytes, const SoundOptions& options)
+      : decoder(std::move(bytes), options.limits), rate(options.rate) {
+    if (rate != decoder.info().rate) resampler.emplace(decoder, rate);
+  }
+
+  sound::Decoder decoder;
+  std::int64_t rate;
+  std::optional<sound::Resampler> resampler;  // refers to the decoder
+};
+
+namespace {
+
+const SoundOptions& checked(const SoundOptions& options) {
+  if (options.rate < 1000 || options.rate > 768'000) {
+    throw Error("SoundOptions: rate: expected 1000 to 768000 samples a second, got " +
+                std::to_string(options.rate));
+  }
+  return options;
+}
+
+Tensor read_all(SoundReader reader) {
+  constexpr std::size_t kBlock = std::size_t{1} << 16;
+  std::vector<float> samples;  // the header's number is not trusted
+  for (std::size_t got = kBlock; got == kBlock;) {
+    const std::size_t before = samples.size();
+    samples.resize(before + kBlock);
+    got = reader.read(std::span(samples).subspan(before));
+    samples.resize(before + got);
+  }
+  return Tensor::from(samples, {static_cast<std::int64_t>(samples.size())});
+}
+
+}  // namespace
+
+SoundReader::SoundReader(const std::filesystem::path& path, const SoundOptions& options)
+    : source_(
+          std::make_unique<Source>(sound::ByteSource(path, checked(options).limits.piped_bytes), options)) {}
+
+SoundReader::SoundReader(std::string_view bytes, const std::string& name, const SoundOptions& options)
+    : source_(std::make_unique<Source>(sound::ByteSource(bytes, name), checked(options))) {}
+
+SoundReader::~SoundReader() = default;
+SoundReader::SoundReader(SoundReader&&) noexcept = default;
+SoundReader& SoundReader::operator=(SoundReader&&) noexcept = default;
+
+std::size_t SoundReader::read(std::span<float> samples) {
+  return source_->resampler ? source_->resampler->read(samples) : source_->decoder.read(samples);
+}
+
+const SoundInfo& SoundReader::info() const { return source_->decoder.info(); }
+std::int64_t SoundReader::rate() const { return source_->rate; }
+const std::string& SoundReader::name() const { return source_->decoder.name(); }
+
+Tensor load_sound(const std::filesystem::path& path, const SoundOptions& options) {
+  return read_all(SoundReader(path, options));
+}
+
+Tensor decode_sound(std::string_view bytes, const std::string& name, const SoundOptions& options) {
+  return read_all(SoundReader(bytes, name, options));
+}
+
+}  // namespace heed

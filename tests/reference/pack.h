@@ -1,0 +1,28 @@
+// The codes of a packed map, as the page's script reads them.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <string>
+#include <vector>
+
+#include "core/base64.h"
+
+namespace heed {
+
+/// Codes of up to 8 bits are one byte each; those of more are all upper bytes, then all lower ones.
+inline std::vector<int> codes_of_pack(const std::string& base64, int bits) {
+  const std::string deflated = decode_base64(base64).value();
+  std::vector<Bytef> bytes(1 << 20);
+  uLongf size = bytes.size();
+  EXPECT_EQ(uncompress(bytes.data(), &size, reinterpret_cast<const Bytef*>(deflated.data()), deflated.size()),
+            Z_OK);
+  const std::size_t count = bits > 8 ? size / 2 : size;
+  std::vector<int> codes;
+  for (std::size_t i = 0; i < count; ++i)
+    codes.push_back(bits > 8 ? bytes[i] * 256 + bytes[count + i] : bytes[i]);
+  return codes;
+}
+
+}  // namespace heed
