@@ -17,6 +17,7 @@
 #include "heed/inspect/record.h"
 #include "heed/models/registry.h"
 #include "inspect/token_input.h"
+#include "models/non_finite.h"
 
 namespace heed::cli {
 namespace {
@@ -137,6 +138,12 @@ void keep_layers(AttentionRecord& record, const std::vector<std::int64_t>& layer
   });
 }
 
+bool attention_is_finite(const AttentionRecord& record) {
+  return std::none_of(record.layers.begin(), record.layers.end(),
+                      [](const RecordedLayer& layer) { return first_non_finite(layer.weights); }) &&
+         !(record.logits.defined() && first_non_finite(record.logits));
+}
+
 AttentionPicture attend(const AttendArguments& arguments, AttendInput input, const AttendSource& source) {
   const MapChoice choice = choice_of(arguments);
   const bool page = writes(arguments, ".html");
@@ -162,6 +169,7 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   }
   AttentionRecord record = record_attention(source.model, input.tensors, options);
   check_layers(choice, record);
+  warn_of_non_finite(source.model, attention_is_finite(record), source.globals);
   add_missing_tokens(input, record);
   for (const AttentionKind& kind : options.kinds) {
     AttentionTokens& tokens = picture.tokens[kind.name] = input.tokens[kind.name];

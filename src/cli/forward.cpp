@@ -1,6 +1,8 @@
 // heed forward: runs named tensors through a model, with hidden states, attentions and gradients on request.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/models.h"
@@ -13,6 +15,7 @@
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
 #include "heed/tasks/batches.h"
+#include "models/non_finite.h"
 
 namespace heed::cli {
 namespace {
@@ -83,6 +86,13 @@ TextTensors encode_texts(const ForwardArguments& arguments, const Model& model,
   return result;
 }
 
+// But for the loss, which is NaN where no label counts.
+bool outputs_are_finite(const TensorMap& outputs) {
+  return std::none_of(outputs.begin(), outputs.end(), [](const auto& output) {
+    return output.first != "loss" && first_non_finite(output.second);
+  });
+}
+
 void add_gradients(const Model& model, const TensorMap& outputs, std::vector<NamedTensor>& results) {
   const auto loss = outputs.find("loss");
   if (loss == outputs.end())
@@ -142,6 +152,7 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
   if (!arguments.gradients) guard.emplace();
   const TensorMap outputs = model->forward(inputs, arguments.options, context);
   taps.require_all_fired();
+  warn_of_non_finite(*model, outputs_are_finite(outputs), globals);
   std::vector<NamedTensor> results;
   for (const auto& [name, tensor] : tapped) {
     if (!outputs.contains(name)) results.push_back({name, tensor});

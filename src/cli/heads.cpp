@@ -187,6 +187,12 @@ void run(const HeadsArguments& a, const Globals& globals) {
   options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "heads"); };
   const std::vector<HeadMeasures> heads = measure_heads(*loaded.model, texts, options);
   progress.finish();
+  warn_of_non_finite(*loaded.model,
+                     std::all_of(heads.begin(), heads.end(),
+                                 [](const HeadMeasures& head) {
+                                   return std::isfinite(head.first) && std::isfinite(head.size);
+                                 }),
+                     globals);
   HeatTable table = heads_table(heads, kind);
   table.subtitle = subtitle_of(a.model, a.repeat          ? fmt::format("{} random tokens, twice", *a.repeat)
                                         : !a.file.empty() ? a.file

@@ -131,6 +131,15 @@ std::string attribution_json(const LogitAttribution& attribution, const std::str
   return json.end_array().end_object().text();
 }
 
+bool lens_is_finite(const std::vector<LensLayer>& layers) {
+  for (const LensLayer& layer : layers) {
+    for (const auto& best : layer.positions) {
+      if (!std::isfinite(best.front().probability)) return false;
+    }
+  }
+  return true;
+}
+
 void run(const LensArguments& a, const Globals& globals) {
   check_svg_file(a.output);
   if (a.position && !a.token) throw UsageError("--position: missing --token");
@@ -144,6 +153,7 @@ void run(const LensArguments& a, const Globals& globals) {
   const std::string subtitle = subtitle_of(a.model, a.target ? a.text + " → " + *a.target : a.text);
   if (!a.token) {
     const std::vector<LensLayer> layers = logit_lens(*loaded.model, text.inputs, a.top_k);
+    warn_of_non_finite(*loaded.model, lens_is_finite(layers), globals);
     HeatTable table = lens_table(layers, shown, tokenizer);
     table.subtitle = subtitle;
     show_table(table, lens_json(layers, tokens, tokenizer), a.output, globals);
@@ -155,6 +165,7 @@ void run(const LensArguments& a, const Globals& globals) {
     throw UsageError(
         fmt::format("--position: expected a position below {}, got {}", tokens.size(), position));
   const LogitAttribution attribution = attribute_logit(*loaded.model, text.inputs, position, id);
+  warn_of_non_finite(*loaded.model, std::isfinite(attribution.logit), globals);
   const std::string title = fmt::format("Logit of {} after {} (position {})", shown_token(tokenizer, id),
                                         shown[static_cast<std::size_t>(position)], position);
   HeatTable table = attribution_table(attribution, title);

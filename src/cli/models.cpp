@@ -8,6 +8,7 @@
 #include "cli/terminal.h"
 #include "core/edit_distance.h"
 #include "heed/train/checkpoint.h"
+#include "models/non_finite.h"
 
 namespace heed::cli {
 namespace {
@@ -73,6 +74,16 @@ void warn_of_unknown_settings(const Model& model, const fs::path& directory, con
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   warn((directory / "config.json").string() + ": " + list + (names.size() == 1 ? " is" : " are") +
        " not supported and ignored");
+}
+
+void warn_of_non_finite(const Model& model, bool finite, const Globals& globals) {
+  static bool warned = false;
+  if (finite || warned || globals.quiet) return;
+  warned = true;
+  const std::optional<std::string> weight = first_non_finite_weight(model);
+  warn("outputs are not finite: " +
+       (weight ? "weight " + *weight : "numbers overflow, all weights are finite") +
+       " (heed doctor tells more)");
 }
 
 fs::path locate_recipe(const fs::path& recipe) {

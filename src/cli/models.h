@@ -43,6 +43,10 @@ void refuse_unfinished_run(const std::filesystem::path& directory);
 void warn_of_unknown_settings(const Model& model, const std::filesystem::path& directory,
                               const Globals& globals);
 
+/// Unless `finite`, warns once a run that what a model computed is not, and names the first weight that is
+/// not.
+void warn_of_non_finite(const Model& model, bool finite, const Globals& globals);
+
 /// Parses f32 or bf16, the values of --dtype.
 DType weights_dtype(const std::string& name);
 

@@ -10,13 +10,15 @@
 
 namespace heed::cli {
 CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
-  const std::string range = most == std::numeric_limits<std::int64_t>::max()
-                                ? fmt::format("of at least {}", least)
-                                : fmt::format("from {} to {}", least, most);
-  const auto check = [least, most, range](std::string& text) -> std::string {
+  const auto check = [least, most](std::string& text) -> std::string {
     std::int64_t value = 0;
-    if (!parse_number(text, value) || value < least || value > most)
-      return fmt::format("expected a whole number {}, got {}", range, text);
+    const bool parsed = parse_number(text, value);
+    if (!parsed || value < least || value > most) {
+      const bool is_above = !parsed && !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+      return most == std::numeric_limits<std::int64_t>::max() && !is_above
+                 ? fmt::format("expected a whole number of at least {}, got {}", least, text)
+                 : fmt::format("expected a whole number from {} to {}, got {}", least, most, text);
+    }
     text = std::to_string(value);  // CLI11 would parse a leading zero as octal
     return "";
   };

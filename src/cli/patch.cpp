@@ -162,6 +162,7 @@ void run(const PatchArguments& a, const Globals& globals) {
   options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "passes"); };
   const PatchResult result = patch_activations(*loaded.model, clean.inputs, corrupted.inputs, options);
   progress.finish();
+  warn_of_non_finite(*loaded.model, std::isfinite(result.clean) && std::isfinite(result.corrupted), globals);
   const bool source = kind.stack == std::string("encoder");
   const std::vector<std::string> tokens =
       tokens_of(source ? corrupted.source_ids : corrupted.ids, *loaded.tokenizer);

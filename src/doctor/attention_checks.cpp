@@ -223,7 +223,7 @@ Finding residual_of_pathway(Examination& e, const Pathway& pathway) {
   if (idle.empty()) return found;
   found.status = CheckStatus::warning;
   found.measurement += "; " + idle.front() + " changes nothing";
-  found.advice = "this layer can be left out: its output projections are zeros";
+  found.advice = "this layer can be left out: look at its norms and at its output projections";
   return found;
 }
 

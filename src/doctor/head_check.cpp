@@ -133,9 +133,10 @@ Finding heads_of_pathway(Examination& e, const Pathway& pathway) {
   }
   found.status = CheckStatus::warning;
   found.measurement += ": " + named(heads.dead.empty() ? heads.duplicate : heads.dead);
-  found.advice = heads.dead.empty() ? "heads that attend alike add little: look at how they were initialized"
-                                    : "a dead head adds nothing: expected after pruning, else look at its "
-                                      "rows of the output projection";
+  found.advice = heads.dead.empty()
+                     ? "heads that attend alike add little: look at how they were initialized"
+                     : "a dead head adds nothing: expected after pruning, else look at the norm "
+                       "before it and at its rows of the output projection";
   return found;
 }
 

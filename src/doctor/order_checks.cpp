@@ -60,7 +60,8 @@ Finding causality_of(Examination& e, const Pathway& pathway) {
   for (std::int64_t t = cut; t < time; ++t)
     after.data<std::int64_t>()[t] = e.other_id(before.data<std::int64_t>()[t]);
   const Tensor a = pathway(before), b = pathway(after);
-  if (same_bits(at_position(a, time - 1), at_position(b, time - 1)))
+  if (relative_difference(at_position(a, time - 1), at_position(b, time - 1)) ==
+      0)  // zeros of either sign, too
     return {
         CheckStatus::failed, "the last output is the same for other tokens",
         "nothing of the input arrives: look at the weights of norms, and for weights that are far too large"};

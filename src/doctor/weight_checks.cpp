@@ -143,7 +143,7 @@ Finding check_weight_norms(Examination& e) {
   Finding found;
   for (const TensorStatistics& s : e.weights()) {
     found.values.emplace_back(s.name, s.rms);
-    if (s.rows > 1) matrices.push_back(&s);
+    if (s.rows > 1 && std::isfinite(s.rms)) matrices.push_back(&s);
   }
   if (matrices.empty()) return skip("the files hold no matrices");
   std::sort(matrices.begin(), matrices.end(), [](const auto* a, const auto* b) { return a->rms < b->rms; });

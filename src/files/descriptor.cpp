@@ -44,6 +44,7 @@ void throw_system_error(const std::filesystem::path& path, std::string_view fail
   std::string message =
       path.string() + ": " + std::string(failure) + ": " + std::generic_category().message(error);
   if (error == ENOSPC || error == EDQUOT) message += free_space(path);
+  if (error == EFBIG) message += " (the size of files is limited: see ulimit -f)";
   throw Error(message);
 }
 

@@ -11,22 +11,22 @@
 namespace heed::image {
 namespace {
 
-struct Reader {
+struct GifReader {
   GifFileType* gif = nullptr;
   std::string_view rest;
   bool truncated = false;
 
-  Reader() = default;
-  ~Reader() {
+  GifReader() = default;
+  ~GifReader() {
     if (gif != nullptr) DGifCloseFile(gif, nullptr);
   }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  GifReader(const GifReader&) = delete;
+  GifReader& operator=(const GifReader&) = delete;
 };
 
 extern "C" {
 static int read_gif_bytes(GifFileType* gif, GifByteType* to, int count) {
-  auto& reader = *static_cast<Reader*>(gif->UserData);
+  auto& reader = *static_cast<GifReader*>(gif->UserData);
   const std::size_t wanted = static_cast<std::size_t>(std::max(count, 0));
   const std::size_t read = std::min(wanted, reader.rest.size());
   reader.truncated = reader.truncated || read < wanted;
@@ -36,14 +36,14 @@ static int read_gif_bytes(GifFileType* gif, GifByteType* to, int count) {
 }
 }  // extern "C"
 
-[[noreturn]] void fail_reading(const Source& source, const Reader& reader, int error) {
+[[noreturn]] void fail_reading(const Source& source, const GifReader& reader, int error) {
   if (reader.truncated) fail_truncated(source);
   const char* detail = GifErrorString(error);
   fail_damaged(source, "GIF", detail == nullptr ? "unknown error" : detail);
 }
 
 /// Reads up to the header of the first frame. Returns the transparent index, -1 for none.
-int find_frame(const Source& source, Reader& reader) {
+int find_frame(const Source& source, GifReader& reader) {
   GifFileType* gif = reader.gif;
   int transparent = -1;
   for (;;) {
@@ -78,7 +78,7 @@ std::vector<std::int64_t> order_of_rows(std::int64_t height, bool interlaced) {
 }  // namespace
 
 Decoded decode_gif(const Source& source) {
-  Reader reader;
+  GifReader reader;
   reader.rest = source.bytes;
   int error = 0;
   reader.gif = DGifOpen(&reader, read_gif_bytes, &error);

@@ -2,7 +2,6 @@
 #include "heed/image/image.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 
 #include "files/input_file.h"
@@ -13,12 +12,6 @@
 namespace heed {
 namespace image {
 namespace {
-
-struct Format {
-  std::string_view magic;
-  std::size_t offset;
-  Decoded (*decode)(const Source&);
-};
 
 using namespace std::string_view_literals;
 

@@ -24,7 +24,7 @@ constexpr int kMostScans =
     200;  // each scan of a progressive image may touch every block; encoders write some 10
 constexpr unsigned kMostMarkerBytes = 0xffff;
 
-struct Reader {
+struct JpegReader {
   jpeg_decompress_struct info{};
   jpeg_error_mgr errors{};
   jpeg_progress_mgr progress{};
@@ -37,13 +37,13 @@ struct Reader {
   std::uint8_t* pixels = nullptr;  // of the result
   std::uint8_t* cmyk = nullptr;    // one row
 
-  Reader() = default;
-  ~Reader() { jpeg_destroy_decompress(&info); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  JpegReader() = default;
+  ~JpegReader() { jpeg_destroy_decompress(&info); }
+  JpegReader(const JpegReader&) = delete;
+  JpegReader& operator=(const JpegReader&) = delete;
 };
 
-Reader& reader_of(j_common_ptr info) { return *static_cast<Reader*>(info->client_data); }
+JpegReader& reader_of(j_common_ptr info) { return *static_cast<JpegReader*>(info->client_data); }
 
 extern "C" {
 [[noreturn]] static void on_error(j_common_ptr info) {
@@ -69,13 +69,13 @@ static void on_progress(j_common_ptr info) {
 }  // extern "C"
 
 /// Returns false if the library failed within `step`.
-bool run(Reader& reader, void (*step)(Reader&)) {
+bool run(JpegReader& reader, void (*step)(JpegReader&)) {
   if (setjmp(reader.jump) != 0) return false;
   step(reader);
   return true;
 }
 
-void read_header(Reader& reader) {
+void read_header(JpegReader& reader) {
   jpeg_decompress_struct& info = reader.info;
   jpeg_create_decompress(&info);
   info.progress = &reader.progress;
@@ -99,7 +99,7 @@ void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb, JDIMENSION width) 
   }
 }
 
-void read_rows(Reader& reader) {
+void read_rows(JpegReader& reader) {
   jpeg_decompress_struct& info = reader.info;
   jpeg_start_decompress(&info);
   const std::size_t stride = std::size_t{3} * info.output_width;
@@ -121,7 +121,7 @@ void read_rows(Reader& reader) {
   jpeg_finish_decompress(&info);
 }
 
-[[noreturn]] void fail_reading(const Source& source, const Reader& reader) {
+[[noreturn]] void fail_reading(const Source& source, const JpegReader& reader) {
   if (reader.truncated) fail_truncated(source);
   fail_damaged(source, "JPEG", reader.message);
 }
@@ -140,7 +140,7 @@ int orientation_of_markers(const jpeg_decompress_struct& info) {
 }  // namespace
 
 Decoded decode_jpeg(const Source& source) {
-  Reader reader;
+  JpegReader reader;
   reader.info.err = jpeg_std_error(&reader.errors);
   reader.info.client_data = &reader;
   reader.errors.error_exit = on_error;

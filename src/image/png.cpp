@@ -15,7 +15,7 @@
 namespace heed::image {
 namespace {
 
-struct Reader {
+struct PngReader {
   png_structp png = nullptr;
   png_infop info = nullptr;
   png_infop end = nullptr;  // what stands behind the pixels
@@ -26,15 +26,15 @@ struct Reader {
   bool needs_levels = false;  // whether rows hold palette indices or grey levels of 16 bits
   png_bytep* rows = nullptr;
 
-  Reader() = default;
-  ~Reader() { png_destroy_read_struct(&png, &info, &end); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  PngReader() = default;
+  ~PngReader() { png_destroy_read_struct(&png, &info, &end); }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
 };
 
 extern "C" {
 [[noreturn]] static void on_png_error(png_structp png, png_const_charp message) {
-  auto& reader = *static_cast<Reader*>(png_get_error_ptr(png));
+  auto& reader = *static_cast<PngReader*>(png_get_error_ptr(png));
   std::strncpy(reader.message, message, sizeof reader.message - 1);
   png_longjmp(png, 1);
 }
@@ -42,7 +42,7 @@ extern "C" {
 static void ignore_warning(png_structp, png_const_charp) {}
 
 static void read_bytes(png_structp png, png_bytep to, size_t count) {
-  auto& reader = *static_cast<Reader*>(png_get_io_ptr(png));
+  auto& reader = *static_cast<PngReader*>(png_get_io_ptr(png));
   if (count > reader.rest.size()) {
     reader.truncated = true;
     png_error(png, "truncated");
@@ -53,13 +53,13 @@ static void read_bytes(png_structp png, png_bytep to, size_t count) {
 }  // extern "C"
 
 /// Returns false if the library failed within `step`.
-bool run(Reader& reader, void (*step)(Reader&)) {
+bool run(PngReader& reader, void (*step)(PngReader&)) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   step(reader);
   return true;
 }
 
-void read_header(Reader& reader) {
+void read_header(PngReader& reader) {
   png_structp png = reader.png;
   reader.info = png_create_info_struct(png);
   reader.end = png_create_info_struct(png);
@@ -85,12 +85,12 @@ void read_header(Reader& reader) {
   png_read_update_info(png, reader.info);
 }
 
-void read_pixels(Reader& reader) {
+void read_pixels(PngReader& reader) {
   png_read_image(reader.png, reader.rows);
   png_read_end(reader.png, reader.end);
 }
 
-[[noreturn]] void fail_reading(const Source& source, const Reader& reader) {
+[[noreturn]] void fail_reading(const Source& source, const PngReader& reader) {
   if (reader.truncated) fail_truncated(source);
   fail_damaged(source, "PNG", reader.message);
 }
@@ -109,7 +109,7 @@ void check_header(const Source& source) {
 
 /// Palette indices, or grey levels of 16 bits, to red, green and blue. An index that the palette lacks is
 /// black, and grey levels above 255 are white, as in Pillow.
-void to_levels(const Reader& reader, const std::vector<std::uint8_t>& rows, std::int64_t count,
+void to_levels(const PngReader& reader, const std::vector<std::uint8_t>& rows, std::int64_t count,
                std::uint8_t* out) {
   if (png_get_color_type(reader.png, reader.info) == PNG_COLOR_TYPE_GRAY) {
     for (std::int64_t i = 0; i < count; ++i) {
@@ -149,7 +149,7 @@ std::string bytes_of_raw_profile(std::string_view text) {
   return bytes;
 }
 
-int orientation_of_chunks(const Reader& reader) {
+int orientation_of_chunks(const PngReader& reader) {
   std::string exif, raw_profile, xmp;
   for (png_infop info : {reader.info, reader.end}) {
     png_uint_32 size = 0;
@@ -175,7 +175,7 @@ int orientation_of_chunks(const Reader& reader) {
 
 Decoded decode_png(const Source& source) {
   check_header(source);
-  Reader reader;
+  PngReader reader;
   reader.rest = source.bytes;
   reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, on_png_error, ignore_warning);
   if (reader.png == nullptr) fail(source, "cannot be decoded (no memory left)");

@@ -12,9 +12,9 @@ namespace {
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /// The header, and after it the samples of one image.
-class Reader {
+class PnmReader {
  public:
-  explicit Reader(const Source& source) : source_(source), rest_(source.bytes) {
+  explicit PnmReader(const Source& source) : source_(source), rest_(source.bytes) {
     kind_ = rest_[1] - '0';
     rest_.remove_prefix(2);
     width_ = header_number("width");
@@ -131,6 +131,6 @@ class Reader {
 
 }  // namespace
 
-Decoded decode_pnm(const Source& source) { return Reader(source).read(); }
+Decoded decode_pnm(const Source& source) { return PnmReader(source).read(); }
 
 }  // namespace heed::image

@@ -96,7 +96,11 @@ class Assignment {
     throw Error(fmt::format("{}: expected {}, got {}", where_, expected, show(node_)));
   }
   std::string range(const char* kind) const {
-    if (field_.max >= 1e15) return fmt::format("{} of at least {}", kind, show(field_.min));
+    // A double does not take every whole number.
+    const double value = node_.is_integer() ? static_cast<double>(*node_.value<std::int64_t>())
+                                            : node_.value<double>().value_or(0);
+    const bool is_above = value > field_.max;
+    if (field_.max >= 1e15 && !is_above) return fmt::format("{} of at least {}", kind, show(field_.min));
     return fmt::format("{} from {} to {}", kind, show(field_.min), show(field_.max));
   }
   double number(const toml::node& node, const std::string& expected) const {

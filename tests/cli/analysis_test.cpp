@@ -128,6 +128,39 @@ Words with_tiny(Words words, const Words& more) {
   return words;
 }
 
+// Every weight is NaN: the results are nonsense, and each command says so once.
+TEST(Analysis, TellsThatOutputsAreNotFinite) {
+  const Folder folder;
+  std::filesystem::copy(tiny_model(), folder.path());  // files alone
+  std::string bytes = slurp(folder / "model.safetensors");
+  std::uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const float nan = std::nanf("");
+  for (std::size_t at = 8 + header; at + sizeof nan <= bytes.size(); at += sizeof nan)
+    std::memcpy(&bytes[at], &nan, sizeof nan);
+  spill(folder / "model.safetensors", bytes);
+  for (const Words& words : std::vector<Words>{{"lens", "a b c", "--target", "c b a"},
+                                               {"heads", "a b c", "--target", "c b a"},
+                                               {"attend", "a b c", "--target", "c b a"},
+                                               {"forward", "--text", "a b c", "--target", "c b a"}}) {
+    const auto warning = [&](const std::string& model, bool quiet) {
+      Words all = words;
+      all.insert(all.end(), {"--model", model});
+      if (quiet) all.emplace_back("--quiet");
+      const Result result = run(all);
+      EXPECT_EQ(result.status, 0) << words[0] << result.err;
+      return result.err;
+    };
+    const std::string text = "heed: warning: outputs are not finite: weight ";
+    const std::string err = warning(folder.path().string(), false);
+    EXPECT_THAT(err, HasSubstr(text)) << words[0];
+    EXPECT_THAT(err, HasSubstr("] is NaN (heed doctor tells more)\n")) << words[0];
+    EXPECT_EQ(err.find(text), err.rfind(text)) << words[0];
+    EXPECT_EQ(warning(folder.path().string(), true), "") << words[0];
+    EXPECT_THAT(warning(tiny_model(), false), Not(HasSubstr("not finite"))) << words[0];
+  }
+}
+
 TEST(Lens, ShowsEveryLayerAndPosition) {
   const Words lens = with_tiny({"lens", "a b c"}, {"--target", "c b a"});
   const Json value = json_lines(output_of([&] {

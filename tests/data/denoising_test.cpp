@@ -166,6 +166,16 @@ TEST(Denoising, InfillingReplacesSpansByOneMaskEach) {
   for (std::size_t i = 10; i < 50; ++i) EXPECT_NEAR(static_cast<double>(places[i]), middle, 100) << i;
 }
 
+// Where most spans are empty, there are no more of them than hidden tokens, so that no text grows.
+TEST(Denoising, EmptySpansAreNoMoreThanHiddenTokens) {
+  const auto text = numbered_text(60);
+  const std::vector<std::int64_t> wide(text.begin(), text.end());
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Draws draws({seed, 5});
+    EXPECT_EQ(infill(wide, kMaskId, {.3, .2}, draws).size(), text.size()) << seed;
+  }
+}
+
 TEST(Denoising, SentencesArePermuted) {
   const NoiseTokens tokens = noise_vocabulary();
   // A full stop inside a word, "0.1", ends no sentence.

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "heed/error.h"
 #include "reference/error.h"
 #include "reference/temporary_folder.h"
@@ -94,6 +96,26 @@ TEST(LabeledData, FoldersAreReadFileByFile) {
   EXPECT_ERROR(read_conll(folder / "words", options, {}), "words/b:1: expected a word and its tag");
   EXPECT_ERROR(read_labeled(folder / "none", options, false, {}),
                "none: expected a folder with text files, got none in it");
+}
+
+// An example is in one part of each fold, and is tested in one fold.
+TEST(Folds, TestEachExampleOnce) {
+  std::vector<std::int64_t> tested;
+  for (std::int64_t fold = 0; fold < 3; ++fold) {
+    DataOptions options;
+    options.folds = 3;
+    options.fold = fold;
+    options.dev_size = 2;
+    const Folds parts = split_examples(10, options);
+    EXPECT_EQ(parts.dev.size(), 2u);
+    tested.insert(tested.end(), parts.test.begin(), parts.test.end());
+    std::vector<std::int64_t> all = parts.test;
+    for (const auto* part : {&parts.train, &parts.dev}) all.insert(all.end(), part->begin(), part->end());
+    std::sort(all.begin(), all.end());
+    EXPECT_THAT(all, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9)) << "fold " << fold;
+  }
+  std::sort(tested.begin(), tested.end());
+  EXPECT_THAT(tested, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
 }
 
 }  // namespace

@@ -146,6 +146,16 @@ TEST(DoctorFiles, NormsOfZeros) {
   expect(copy.finding("order"), CheckStatus::skipped, "does not follow the tokens that change places");
 }
 
+// x times zero has the sign of x: the outputs are equal, if not to the bit.
+TEST(DoctorFiles, ZerosOfEitherSignAreTheSameOutput) {
+  const Copy copy("decoders/llama");
+  change_tensors(copy, [](const std::string& name, float* data, const Tensor& tensor) {
+    if (name.find("norm") != std::string::npos) std::fill_n(data, tensor.numel(), 0.0f);
+  });
+  expect(copy.finding("norm weights"), CheckStatus::ok, "5 of them with weights of zeros");
+  expect(copy.finding("causality"), CheckStatus::failed, "the last output is the same for other tokens");
+}
+
 // The norms of Gemma multiply by 1 + weight: those of a new model are zeros.
 TEST(DoctorFiles, NormsThatAddOneMayBeZeros) {
   const Copy copy("decoders/gemma2");

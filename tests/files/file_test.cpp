@@ -183,7 +183,9 @@ TEST(AtomicFile, FailureInTheMiddleKeepsTheOldFile) {
   const std::string message = error_of([&] { write_file(folder / "file", std::string(1 << 20, 'x')); });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   ::signal(SIGXFSZ, handler);
-  EXPECT_THAT(message, HasSubstr("cannot write 1048576 bytes: File too large"));
+  EXPECT_THAT(
+      message,
+      HasSubstr("cannot write 1048576 bytes: File too large (the size of files is limited: see ulimit -f)"));
   EXPECT_EQ(slurp(folder / "file"), "old");
   EXPECT_THAT(listing(folder.path()), ElementsAre("file"));
 }

@@ -83,7 +83,7 @@ TEST(Page, LargeInputsGetFewerBitsOrAreRefused) {
   EXPECT_EQ(data_of(page)["bits"], 8) << "3.1 million numbers";
   EXPECT_LT(page.size(), 5'000'000u);
   picture.maps.assign(240, map);
-  EXPECT_ERROR(attention_html(picture), "?page");
+  EXPECT_ERROR(attention_html(picture), "expected numbers that fit in a page of 45 MB");
 }
 
 TEST(Page, FindsHeadsByPattern) {

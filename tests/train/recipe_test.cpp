@@ -70,6 +70,9 @@ TEST_F(RecipeTest, SaysWhatAWrongValueShouldBe) {
   EXPECT_THAT(recipe_error("[train]\nsteps = 1.5\n"),
               HasSubstr("train.steps: expected a whole number of at least 0, "
                         "got 1.5"));
+  EXPECT_THAT(
+      recipe_error("[train]\nsteps = 4611686018427387904\n"),
+      HasSubstr("train.steps: expected a whole number from 0 to 1000000000000000, got 4611686018427387904"));
   EXPECT_THAT(recipe_error("[model]\ndropout = 1.0\n"),
               HasSubstr("model.dropout: expected a number from 0 to 0.99"));
   EXPECT_THAT(recipe_error("[train]\nschedule = \"step\"\n"),
