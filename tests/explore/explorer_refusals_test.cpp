@@ -64,7 +64,9 @@ TEST(Explorer, RefusesTextsWithoutTokens) {
     EXPECT_EQ(refusal_of(explorer, {{"model", model}, {"text", ""}}), "text: expected at least one token");
 }
 
-TEST(Explorer, RefusesModelsThatReadNoText) { EXPECT_ERROR(sample("vit-model"), "expected a model that reads text"); }
+TEST(Explorer, RefusesModelsThatReadNoText) {
+  EXPECT_ERROR(sample("vit-model"), "expected a model that reads text");
+}
 
 }  // namespace
 }  // namespace heed::explore_test
