@@ -1,4 +1,4 @@
-// heed evaluate --tsv: computes accuracy and F1 of a model that labels texts.
+// heed evaluate --data: scores of a model that labels texts or words, or answers questions.
 #include "cli/evaluate_labels.h"
 
 #include <fmt/core.h>
@@ -7,38 +7,45 @@
 #include <chrono>
 #include <map>
 #include <optional>
-#include <sstream>
 
-#include "cli/input.h"
+#include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
+#include "data/labelled_data.h"
+#include "data/lines.h"
 #include "heed/io/json.h"
 #include "heed/score/labels.h"
 #include "heed/tasks/classify.h"
 #include "heed/text/tokenizer.h"
+#include "heed/train/recipe.h"
+#include "heed/train/train.h"
+#include "train/recipe_fields.h"
 
 namespace heed::cli {
 namespace {
 
-struct LabelledTexts {
-  std::vector<TextPair> texts;
-  std::vector<std::size_t> labels;
-};
-
-std::vector<std::string> columns_of(const std::string& line) {
-  std::vector<std::string> columns{""};
-  for (const char c : line) {
-    if (c == '\t') {
-      columns.emplace_back();
-    } else {
-      columns.back() += c;
-    }
+// How the data are read, for the task that the model's head is for.
+Recipe recipe_of(const LabelEvaluation& arguments, const EncoderModel& model) {
+  Recipe recipe;
+  switch (model.head()) {
+    case EncoderHead::token: recipe.task.kind = "tagging"; break;
+    case EncoderHead::span: recipe.task.kind = "answers"; break;
+    default: recipe.task.kind = "classification";
   }
-  return columns;
+  if (model.head() == EncoderHead::sequence && label_function(model) != LabelFunction::softmax)
+    recipe.task.problem = model.labels().size() > 1 ? "multi-label" : "regression";
+  for (const std::string& assignment : arguments.overrides) {
+    if (!assignment.starts_with("data.") && !assignment.starts_with("task."))
+      throw UsageError("--set: expected keys of data or task, got " + assignment);
+    set_in_recipe(recipe, assignment);
+  }
+  recipe.data.test = arguments.data;
+  recipe.train.batch_tokens = arguments.batch_tokens;
+  return recipe;
 }
 
-// Returns a label's number, given its name or the number itself.
+// A label's number, given its name or the number itself.
 std::optional<std::size_t> label_number(const std::string& text, const std::vector<std::string>& names) {
   const auto named = std::find(names.begin(), names.end(), text);
   if (named != names.end()) return static_cast<std::size_t>(named - names.begin());
@@ -48,99 +55,51 @@ std::optional<std::size_t> label_number(const std::string& text, const std::vect
   return number < names.size() ? std::optional(number) : std::nullopt;
 }
 
-/// Which column, from 0, has what.
-struct Columns {
-  std::size_t text = 0, label = 1;
-  std::optional<std::size_t> pair = {};
-  std::size_t count = 2;  // of a line
-  bool exactly = true;    // or more
+struct LabelledPairs {
+  std::vector<TextPair> texts;
+  std::vector<std::size_t> labels;
 };
 
-// "label,text": the columns in their order; - is for one that is not read.
-Columns columns_named(const std::string& names) {
-  Columns columns{.count = 0, .exactly = false};
-  std::optional<std::size_t> text, label;
-  std::istringstream stream(names);
-  bool good = true;
-  for (std::string name; std::getline(stream, name, ','); ++columns.count) {
-    std::optional<std::size_t>* column = name == "text"    ? &text
-                                         : name == "label" ? &label
-                                         : name == "pair"  ? &columns.pair
-                                                           : nullptr;
-    good = good && (column != nullptr ? !column->has_value() : name == "-");
-    if (column != nullptr) *column = columns.count;
-  }
-  if (!good || !text || !label)
-    throw UsageError(
-        "--columns: expected text, label and perhaps pair, - for other columns, separated by commas, "
-        "got " +
-        names);
-  columns.text = *text;
-  columns.label = *label;
-  return columns;
-}
-
-using Lines = std::vector<std::vector<std::string>>;
-
-// Whether column `column` of every line is a label; the first line may be a header.
-bool are_labels(const Lines& lines, std::size_t column, const std::vector<std::string>& names) {
-  std::size_t labels = 0;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const bool label = column < lines[i].size() && label_number(lines[i][column], names);
-    if (!label && i > 0) return false;
-    labels += label ? 1 : 0;
-  }
-  return labels > 0;
-}
-
-// The label is last, unless only the first column has labels.
-Columns columns_found(const Lines& lines, const std::string& file, const std::vector<std::string>& names,
-                      bool quiet) {
-  const std::size_t count = lines.empty() ? 2 : lines.back().size();
-  const bool pairs = count == 3;
-  const bool first = !are_labels(lines, count - 1, names) && are_labels(lines, 0, names);
-  if (first && !quiet)
-    print_stderr(file + ": labels are in the first column, texts in the " + (pairs ? "others" : "second"));
-  if (first) return {1, 0, pairs ? std::optional<std::size_t>(2) : std::nullopt, count};
-  return {0, count - 1, pairs ? std::optional<std::size_t>(1) : std::nullopt, count};
-}
-
-LabelledTexts read_labelled(const LabelEvaluation& arguments, const std::vector<std::string>& names,
-                            bool quiet) {
-  const std::string& file = arguments.tsv;
-  Lines lines;
-  for (const std::string& line : read_lines(file, quiet)) {
-    lines.push_back(columns_of(line));
-    const std::size_t count = lines.back().size();
-    if (arguments.columns.empty() && (count < 2 || count > 3)) {
-      throw Error(
-          fmt::format("{}:{}: expected one or two texts and a label, separated by tabs, got {} column{}",
-                      file, lines.size(), count, count == 1 ? "" : "s"));
-    }
-  }
-  const Columns columns =
-      arguments.columns.empty() ? columns_found(lines, file, names, quiet) : columns_named(arguments.columns);
-  LabelledTexts read;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const std::vector<std::string>& line = lines[i];
-    const std::string where = file + ":" + std::to_string(i + 1);
-    if (line.size() < columns.count || (columns.exactly && line.size() > columns.count))
-      throw Error(fmt::format("{}: expected {} columns separated by tabs, got {}", where, columns.count,
-                              line.size()));
-    const std::optional<std::size_t> label = label_number(line[columns.label], names);
-    if (!label && i == 0) continue;  // a header line
+LabelledPairs read_pairs(const Recipe& recipe, const std::vector<std::string>& names, bool quiet) {
+  const LabelledTexts texts = read_labelled(recipe.data.test, recipe.data, false, {});
+  if (texts.control_bytes > 0 && !quiet)
+    warn(recipe.data.test.string() + ": " + data::control_bytes_text(texts.control_bytes));
+  LabelledPairs read;
+  for (std::int64_t i = 0; i < texts.size(); ++i) {
+    const LabelledText text = texts[i];
+    const std::optional<std::size_t> label = label_number(text.labels.front(), names);
     if (!label) {
       throw Error(
-          fmt::format("{}: expected one of the model's labels, got \"{}\" (--columns says which column "
-                      "has what, e.g. label,text)",
-                      where, line[columns.label]));
+          fmt::format("{}: expected one of the model's labels, got \"{}\" (--set data.label_column and "
+                      "data.text_column choose columns, data.header=true skips a header line)",
+                      texts.where(text), text.labels.front()));
     }
-    read.texts.push_back({line[columns.text], std::nullopt});
-    if (columns.pair) read.texts.back().second = line[*columns.pair];
+    read.texts.push_back({text.text, text.pair.empty() ? std::nullopt : std::optional(text.pair)});
     read.labels.push_back(*label);
   }
-  if (read.texts.empty()) throw Error(file + ": missing lines of texts and labels");
   return read;
+}
+
+// By the task's own evaluation.
+void print_scores(const Recipe& recipe, const LocatedModel& located, const Globals& globals) {
+  if (!located.adapters.empty())
+    throw Error("evaluate --data: expected a whole model, got an adapter (heed merge makes one of both)");
+  const auto started = std::chrono::steady_clock::now();
+  TrainOptions options;
+  options.init = located.directory;
+  const Evaluation evaluation = evaluate(recipe, options);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  if (globals.json) {
+    JsonWriter json;
+    json.begin_object().field("loss", evaluation.loss);
+    for (const Metric& metric : evaluation.metrics) json.field(metric.name, metric.value);
+    fmt::print("{}\n", json.field("seconds", seconds).end_object().text());
+    return;
+  }
+  std::string text = fmt::format("loss = {:.4f}", evaluation.loss);
+  for (const Metric& metric : evaluation.metrics)
+    text += fmt::format("  {} = {:.2f}", metric.name, metric.value);
+  fmt::print("{}\n", text);
 }
 
 void print_json(const LabelReport& report, const std::vector<std::string>& names, std::size_t lines,
@@ -180,21 +139,26 @@ void print_text(const LabelReport& report, const std::vector<std::string>& names
 }  // namespace
 
 void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
-  if (arguments.model.name.empty()) throw UsageError("evaluate: missing --model, which --tsv needs");
+  if (arguments.model.name.empty()) throw UsageError("evaluate: missing --model, which --data needs");
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
-  const auto model = load_encoder_for(Task::classify, located, DType::f32, globals);
-  if (label_function(*model) != LabelFunction::softmax)
-    throw Error(
-        "evaluate --tsv: expected a model that gives each text one label, got one with several or a score");
+  const auto model = load_model_to<EncoderModel>(Task::classify, located);
+  const Task task = tasks_of(*model).front();
+  if (task != Task::classify && task != Task::tag && task != Task::answer)
+    refuse(*model, directory.string(), Task::classify);
+  warn_of_unknown_settings(*model, directory, globals);
+  const Recipe recipe = with_defaults(recipe_of(arguments, *model));
+  if (recipe.task.kind != "classification" || recipe.task.problem != "single-label")
+    return print_scores(recipe, located, globals);
+  refuse_unused_keys(recipe);
   const auto tokenizer = load_tokenizer(directory);
-  const LabelledTexts data = read_labelled(arguments, model->labels(), globals.quiet);
+  const LabelledPairs data = read_pairs(recipe, model->labels(), globals.quiet);
   TaskOptions options;
   options.batch_tokens = arguments.batch_tokens;
   std::map<std::string, std::size_t> warned;  // how often; texts that are too long may be thousands
   options.on_warning = [&](std::size_t line, const std::string& message) {
     if (++warned[message] == 1 && !globals.quiet)
-      warn(arguments.tsv + ": text " + std::to_string(line + 1) + ": " + message);
+      warn(arguments.data + ": text " + std::to_string(line + 1) + ": " + message);
   };
   std::vector<std::size_t> predicted;
   Progress progress(globals.quiet);
@@ -211,7 +175,7 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   progress.finish();
   for (const auto& [message, count] : warned) {
     if (count > 1 && !globals.quiet)
-      warn(arguments.tsv + ": " + std::to_string(count - 1) + " more texts: " + message);
+      warn(arguments.data + ": " + std::to_string(count - 1) + " more texts: " + message);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const LabelReport report = label_report(predicted, data.labels, model->labels().size());

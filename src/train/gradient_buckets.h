@@ -1,8 +1,8 @@
-// GradientBuckets: the gradients of all processes are added up in buckets, whose all-reduce starts while backward()
-// still computes those of earlier layers. Where only lookups will still add to a table, it starts before
-// them, and finish() exchanges the few rows that they add. With a sharded optimizer (Rajbhandari et al. 2020,
-// "ZeRO", stage 1), each process receives the sum of its part of every bucket only, updates these parameters,
-// and sends them to the others.
+// GradientBuckets: the gradients of all processes are added up in buckets, whose all-reduce starts while
+// backward() still computes those of earlier layers. Where only lookups will still add to a table, it starts
+// before them, and finish() exchanges the few rows that they add. With a sharded optimizer (Rajbhandari et
+// al. 2020, "ZeRO", stage 1), each process receives the sum of its part of every bucket only, updates these
+// parameters, and sends them to the others.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,8 @@ class GradientBuckets {
   /// The elements of each parameter that this process updates.
   const std::vector<ElementRange>& own() const { return own_; }
 
-  /// loss.backward(). In a step's `last` one, the all-reduce of a bucket starts as soon as its gradients are complete.
+  /// loss.backward(). In a step's `last` one, the all-reduce of a bucket starts as soon as its gradients are
+  /// complete.
   void backward(const Tensor& loss, bool last);
   /// Makes every gradient the sum over all processes: in parameters that have one on any process, and, of a
   /// sharded optimizer, in own() only. Until the next backward(), gradients share the buckets' memory.

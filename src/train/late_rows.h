@@ -1,5 +1,6 @@
-// Rows of gradients that came after the all-reduce of the rest of their gradient had started: those of a table that is looked
-// up at the bottom of a model and multiplied with at its top. As bytes, for other processes.
+// Rows of gradients that came after the all-reduce of the rest of their gradient had started: those of a
+// table that is looked up at the bottom of a model and multiplied with at its top. As bytes, for other
+// processes.
 #pragma once
 
 #include <cstddef>

@@ -64,9 +64,8 @@ ModernBertConfig parse_modernbert(const Config& json) {
   check_heads(json, "num_attention_heads", c.d_model, c.heads);
   if (c.d_model / c.heads % 2 != 0) json.fail("num_attention_heads", "heads of an even size, which rotate");
   parse_layers(json, c);
-  json.ignore({"deterministic_flash_attn", "initializer_cutoff_factor",
-               "layer_norm_eps", "reference_compile", "repad_logits_with_grad", "sparse_pred_ignore_index",
-               "sparse_prediction"});
+  json.ignore({"deterministic_flash_attn", "initializer_cutoff_factor", "layer_norm_eps", "reference_compile",
+               "repad_logits_with_grad", "sparse_pred_ignore_index", "sparse_prediction"});
   ignore_common_keys(json);
   return c;
 }
