@@ -4,7 +4,7 @@
 #   make test      build and run the tests
 #   make build     the command, build/release/heed
 #   make install   the library, the command and the model, under PREFIX (default /usr/local)
-#   make asan      the tests under the address and undefined-behaviour sanitizers
+#   make asan      the tests under the address and undefined-behavior sanitizers
 #   make tsan      the tests of threads, kernels, shared models and the server under the thread sanitizer
 #   make fuzz      malformed files through every file reader, FUZZ_SECONDS (30) each; needs clang
 #   make check     include direction, public headers, a test for every source, the links of the docs and formatting, in seconds

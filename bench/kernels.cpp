@@ -52,7 +52,7 @@ void add_products() {
 
 constexpr std::int64_t kRows = 64;
 
-void normalise(benchmark::State& state, std::int64_t d) {
+void normalize(benchmark::State& state, std::int64_t d) {
   const auto x = numbers<float>(kRows * d, 1), weight = numbers<float>(d, 2), bias = numbers<float>(d, 3);
   std::vector<float> y(x.size()), mean(kRows), rstd(kRows);
   kernels::Norm<float> args;
@@ -66,7 +66,7 @@ void add_rows() {
   for (const std::int64_t d : kSizes) {
     if (d == 0) continue;
     benchmark::RegisterBenchmark(("layer norm/" + std::to_string(d)).c_str(),
-                                 [d](benchmark::State& state) { normalise(state, d); });
+                                 [d](benchmark::State& state) { normalize(state, d); });
     benchmark::RegisterBenchmark(("softmax/" + std::to_string(d)).c_str(), [d](benchmark::State& state) {
       const auto x = numbers<float>(kRows * d, 4);
       std::vector<float> y(x.size());

@@ -20,12 +20,13 @@ endif()
 find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(GIF 5 REQUIRED)  # giflib comes without a file for pkg-config
 find_package(Boost 1.74 REQUIRED)  # headers only: Beast, the HTTP of heed explore
 
 # What pkg-config describes: NAME=MODULE becomes PkgConfig::NAME, here and where heed is installed.
 set(HEED_PKG_CONFIG_MODULES
     hwy=libhwy sentencepiece=sentencepiece icu=icu-i18n tomlplusplus=tomlplusplus png=libpng zlib=zlib
-    freetype=freetype2 fontconfig=fontconfig)
+    freetype=freetype2 fontconfig=fontconfig jpeg=libjpeg webp=libwebp webpdemux=libwebpdemux)
 foreach(entry ${HEED_PKG_CONFIG_MODULES})
   string(REPLACE "=" ";" entry ${entry})
   list(GET entry 0 name)

@@ -32,7 +32,7 @@ function(heed_precompile target)
 endfunction()
 
 # heed_module(NAME [COLD] SOURCES files... PRIVATE third-party targets...)
-# COLD: the time goes into the modules below it; optimising this one would only take time to compile.
+# COLD: the time goes into the modules below it; optimizing this one would only take time to compile.
 function(heed_module name)
   cmake_parse_arguments(MODULE "COLD" "" "SOURCES;PRIVATE" ${ARGN})
   set_property(GLOBAL PROPERTY HEED_${name}_PRIVATE ${MODULE_PRIVATE})

@@ -1,6 +1,6 @@
 // A training loop: a transformer of one encoder and one decoder layer learns to reverse six digits. Each step
 // makes a batch, computes the loss, runs the backward pass and updates the weights by AdamW with gradient
-// clipping. Afterwards the model decodes two sequences.
+// clipping. Afterward the model decodes two sequences.
 #include <cstdio>
 #include <vector>
 
@@ -16,8 +16,8 @@ constexpr std::int64_t kDigits = 6, kBatch = 64, kSteps = 400;
 constexpr std::int64_t kEnd = 10, kPad = 11;  // after the digits 0 to 9; kPad also starts the decoder
 
 struct Pairs {
-  heed::SourceBatch source;  // digits and kEnd
-  heed::Tensor labels;       // the reversed digits and kEnd
+  heed::ModelInput source;  // digits and kEnd
+  heed::Tensor labels;      // the reversed digits and kEnd
 };
 
 Pairs random_pairs(std::int64_t count, heed::RandomStream random) {

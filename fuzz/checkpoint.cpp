@@ -1,4 +1,4 @@
-// What a training run is resumed from: the state, the weights, the optimiser's numbers and the log.
+// What a training run is resumed from: the state, the weights, the optimizer's numbers and the log.
 #include "heed/train/checkpoint.h"
 
 #include "heed/files/file.h"

@@ -55,7 +55,7 @@ finds 'a comment in code as a heading' 'no such heading' '[g](other.md#not-a-hea
 finds 'a lost heading of the same page' 'link to #nowhere: no such heading' '# Page' '[g](#nowhere)'
 finds 'a lost path' 'docs/page.md:2: src/ops/sub.cpp: not found' '' 'See `src/ops/sub.cpp`.'
 finds 'a lost path in code' 'heed/ops/sub.h: not found' '```cpp' '#include "heed/ops/sub.h"' '```'
-finds 'an unknown option' 'heed show --colour: not in its help' '```' 'heed show --colour' '```'
+finds 'an unknown option' 'heed show --color: not in its help' '```' 'heed show --color' '```'
 finds 'the beginning of an option' 'heed show --kin: not in its help' 'Run `heed show --kin x`.'
 finds 'an option on the next line' 'heed show --far: not in its help' '```' 'heed show \' '  --far' '```'
 finds 'an option behind a pipe' 'heed show --rows: not in its help' '```' 'echo x | heed show --rows 3' '```'

@@ -11,9 +11,7 @@ folder=$(mktemp -d)
 # The browser's children may still write to its profile.
 remove() { rm -rf "$folder" 2>/dev/null || { sleep 2; rm -rf "$folder"; }; }
 trap remove EXIT
-cp "$page" "$folder/page.html"
-cat >>"$folder/page.html" <<'HTML'
-<script>
+cat >"$folder/check.js" <<'JS'
 (async () => {
   const problems = [], expect = (what, holds) => { if (!holds) problems.push(what); };
   const drawn = () => document.documentElement.dataset.drawn, until = async test => { for (let i = 0; i < 4000 && !test(); ++i) await new Promise(r => setTimeout(r, 5)); };
@@ -81,7 +79,7 @@ cat >>"$folder/page.html" <<'HTML'
     await act(() => viewer.show({ view: "lines" }));
     for (const head of two) await act(() => panel.part("chips").querySelector(`[aria-label="head ${head}"]`).click());
     const layers = await panel.lineLayers(false), figure = mapFigure({ view: "lines", kind: panel.kind, values: panel.values, full: panel.full, step: panel.step, layers, query: -1, key: -1, title: "", shades: new Shades(data, true) });
-    expect("the figure has the colours of both heads", two.every(head => figure.includes(`stroke="${hue(head, false)}"`) && figure.includes("head " + head)));
+    expect("the figure has the colors of both heads", two.every(head => figure.includes(`stroke="${hue(head, false)}"`) && figure.includes("head " + head)));
     expect("the title names both heads", panel.part("which").textContent.includes("heads " + two.join(", ")));
     await act(() => panel.part("chips").querySelector("input").click());
     await act(() => { $("scale").value = "own"; $("scale").onchange(); });
@@ -129,8 +127,11 @@ cat >>"$folder/page.html" <<'HTML'
   expect("nothing is wider than the window", document.documentElement.scrollWidth <= window.innerWidth);
   console.log("heed-check " + JSON.stringify({ first_ms: Math.round(first), change_ms: Math.round(changes.sort((a, b) => a - b)[changes.length >> 1] || 0), problems }));
 })();
-</script>
-HTML
+JS
+# The page's policy lets its own script run alone, and this one.
+hash=$(sha256sum "$folder/check.js" | cut -c1-64 | tr a-f A-F | basenc --base16 -d | base64)
+grep -q "script-src 'sha256-" "$page" || { echo "check-page: error: $1: no policy for scripts" >&2; exit 1; }
+{ sed "0,/script-src /s|script-src |script-src 'sha256-$hash' |" "$page"; printf '<script>'; cat "$folder/check.js"; printf '</script>\n'; } >"$folder/page.html"
 # It runs in real time, on a dark page, and reports on its console.
 "$browser" --headless --no-sandbox --disable-gpu --blink-settings=preferredColorScheme=0 --window-size=1400,900 --user-data-dir="$folder/profile" \
   --remote-debugging-port=0 --enable-logging=stderr "file://$folder/page.html" 2>"$folder/console" >/dev/null &

@@ -27,6 +27,9 @@ packages=(
   libfmt-dev
   libtomlplusplus-dev
   libpng-dev
+  'libjpeg62-turbo-dev|libjpeg-dev'
+  libwebp-dev
+  libgif-dev
   libfreetype-dev
   libfontconfig-dev
   fonts-dejavu-core

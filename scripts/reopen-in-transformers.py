@@ -155,7 +155,7 @@ def shown(settings):
     return ", ".join(texts)
 
 
-def randomise(model):
+def randomize(model):
     """Biases and norms are random too, and matrices large, so that mistakes show."""
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
@@ -230,7 +230,7 @@ def check(class_name, settings, heed, save_again, folder):
     kind = getattr(transformers, class_name)
     config = kind.config_class(**settings)
     config._attn_implementation = "eager"
-    model = randomise(kind(config))
+    model = randomize(kind(config))
     inputs = inputs_of(model)
     expected = results_of(model, inputs)
     made, saved = folder / "made", folder / "saved"

@@ -18,7 +18,7 @@ enum class CheckStatus : std::uint8_t {
   ok,
   warning,  ///< odd, but a sound model may be like this
   failed,   ///< certainly wrong
-  skipped,  ///< does not apply to the model, or lacks what it needs; the figure says why
+  skipped,  ///< does not apply to the model, or lacks what it needs; the measurement says why
 };
 
 /// "ok", "warning", "failed" or "skipped".
@@ -26,7 +26,8 @@ const char* name_of(CheckStatus status);
 
 /// What the checks look at.
 struct CheckedModel {
-  const Model& model;
+  const Model* model = nullptr;          ///< null: it cannot be loaded, and only its files are checked
+  std::string model_error = {};          ///< why it cannot be loaded
   const Tokenizer* tokenizer = nullptr;  ///< null: there is none, or it cannot be read
   std::string tokenizer_error = {};      ///< why it cannot be read
   std::filesystem::path directory = {};  ///< of the files; empty: none, and the checks of files are skipped
@@ -38,9 +39,9 @@ struct CheckedModel {
 /// What one check found.
 struct Finding {
   CheckStatus status = CheckStatus::ok;
-  std::string figure = {};  ///< what was measured, or why nothing was
-  std::string advice = {};  ///< what to do about a warning or a failure
-  /// The numbers behind the figure, such as one per layer.
+  std::string measurement = {};  ///< what was measured, or why nothing was
+  std::string advice = {};       ///< what to do about a warning or a failure
+  /// The numbers behind the measurement, such as one per layer.
   std::vector<std::pair<std::string, double>> values = {};
 };
 

@@ -16,8 +16,8 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Thrown for a bug of heed: an assertion failed. It is no Error, so that code which handles wrong input does
-/// not take it for one. The call had no result; objects that it changed must not be used any more. In a
+/// Thrown for a bug of heed: an assertion failed. It is not an Error, so that code which handles wrong input
+/// does not take it for one. The call had no result; objects that it changed must not be used any more. In a
 /// destructor, or on a thread of the program that does not catch it, it ends the process.
 class InternalError : public std::logic_error {
  public:

@@ -5,7 +5,7 @@
 
 #include "heed/api/loaded_model.h"  // load, LoadedModel
 #include "heed/autograd.h"          // NoGradients
-#include "heed/cancelled.h"         // Cancelled
+#include "heed/canceled.h"          // Canceled
 #include "heed/error.h"             // Error, InternalError
 #include "heed/nn/tap.h"            // Taps, replace_by_zeros
 #include "heed/ops.h"               // matmul, softmax, scaled_dot_product_attention

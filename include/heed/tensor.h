@@ -105,11 +105,11 @@ class Tensor {
   std::string str() const;
 
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
-  TensorImpl* impl() const { return impl_.get(); }
-  const std::shared_ptr<TensorImpl>& shared_impl() const { return impl_; }
-  explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
 
  private:
+  friend struct TensorImpl;
+  explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+
   std::shared_ptr<TensorImpl> impl_;
 };
 

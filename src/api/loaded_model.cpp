@@ -19,11 +19,6 @@
 namespace heed {
 namespace {
 
-bool takes_features(const Model& model) {
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
-  return both != nullptr && both->takes_features();
-}
-
 bool has_attention(const Model& model) {
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
   return both == nullptr || both->has_self_attention() || both->has_cross_attention();
@@ -68,7 +63,7 @@ const char* verb(Task task) {
 }
 
 std::vector<Task> tasks_of(const Model& model) {
-  if (model.vocab_size() == 0 || takes_features(model)) return {};
+  if (model.input().kind != InputKind::tokens) return {};
   std::vector<Task> tasks;
   if (dynamic_cast<const DecoderModel*>(&model) != nullptr) tasks.push_back(Task::generate);
   if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr) tasks.push_back(Task::translate);
@@ -87,6 +82,7 @@ std::string kind_of(const Model& model) {
   if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr) name = "encoder-decoder";
   if (dynamic_cast<const DecoderModel*>(&model) != nullptr) name = "decoder";
   if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) name = name_of(encoder->head());
+  if (model.input().kind == InputKind::pixels) name = "image model";
   return (vowel ? "an " : "a ") + family + " " + name;
 }
 

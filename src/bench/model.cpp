@@ -188,9 +188,9 @@ std::function<Tensor(Context&)> training_loss(const BenchModel& bench, const Mod
   const Tensor ids = random_ids(model, sizes.batch, sizes.length, 0),
                labels = random_ids(model, sizes.batch, sizes.length, 1);
   if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model))
-    return [=](Context& context) { return decoder->loss(ids, labels, {}, context); };
-  const SourceBatch source{random_ids(model, sizes.batch, sizes.length, 2),
-                           Tensor::full({sizes.batch, sizes.length}, 1, DType::i64)};
+    return [=](Context& context) { return decoder->loss({.ids = ids}, labels, {}, context); };
+  const ModelInput source{random_ids(model, sizes.batch, sizes.length, 2),
+                          Tensor::full({sizes.batch, sizes.length}, 1, DType::i64)};
   const auto& encoder_decoder = of_kind<EncoderDecoderModel>(bench, "a decoder or an encoder-decoder");
   return
       [=, &encoder_decoder](Context& context) { return encoder_decoder.loss(source, labels, {}, context); };
@@ -229,7 +229,7 @@ std::shared_ptr<const BenchModel> random_model(const std::string& name, const Co
 }
 
 Work encode_work(const std::shared_ptr<const BenchModel>& bench, const ModelSizes& sizes) {
-  if (bench->model->vocab_size() == 0) {
+  if (bench->model->input().kind == InputKind::pixels) {
     throw Error(bench->name + ": expected a model of token ids, got " + bench->model->family() +
                 " (heed bench gemm and attention take any sizes)");
   }

@@ -12,11 +12,11 @@
 
 namespace heed::cli {
 
-AnalysedModel load_analysed(const ModelChoice& choice, const Globals& globals) {
+AnalyzedModel load_analyzed(const ModelChoice& choice, const Globals& globals) {
   const LocatedModel located = locate_model(choice);
-  AnalysedModel loaded{load_model(located.directory, DType::f32, located.adapters), nullptr};
+  AnalyzedModel loaded{load_model(located.directory, DType::f32, located.adapters), nullptr};
   warn_of_unknown_settings(*loaded.model, located.directory, globals);
-  if (loaded.model->vocab_size() == 0)
+  if (loaded.model->input().kind == InputKind::pixels)
     throw Error(located.directory.string() + ": expected a model that reads text, got " +
                 loaded.model->family());
   loaded.tokenizer = load_tokenizer(located.directory);
@@ -33,7 +33,7 @@ std::vector<std::string> tokens_of(const std::vector<std::int64_t>& ids, const T
   return names;
 }
 
-AnalysedText analysed_text(const AnalysedModel& loaded, const std::string& text,
+AnalyzedText analyzed_text(const AnalyzedModel& loaded, const std::string& text,
                            const std::optional<std::string>& target) {
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(loaded.model.get());
   if (both == nullptr && target)
@@ -42,7 +42,7 @@ AnalysedText analysed_text(const AnalysedModel& loaded, const std::string& text,
     throw UsageError("--target: missing (the decoder of " + loaded.model->family() + " reads a target text)");
   const Encoding encoding = loaded.tokenizer->encode(text);
   if (encoding.ids.empty()) throw Error("missing text (give one with at least one token)");
-  AnalysedText result = analysed_ids(encoding.ids);
+  AnalyzedText result = analyzed_ids(encoding.ids);
   if (both == nullptr) return result;
   TextTensors tensors = side_by_side(std::vector<Encoding>{encoding}, both->pad_id(), false);
   add_targets(tensors, std::vector<Encoding>{loaded.tokenizer->encode_target(*target)}, *both);
@@ -51,8 +51,8 @@ AnalysedText analysed_text(const AnalysedModel& loaded, const std::string& text,
   return result;
 }
 
-AnalysedText analysed_ids(const std::vector<std::int64_t>& ids) {
-  AnalysedText result;
+AnalyzedText analyzed_ids(const std::vector<std::int64_t>& ids) {
+  AnalyzedText result;
   result.ids = result.source_ids = ids;
   result.inputs["input_ids"] = Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())});
   return result;
@@ -96,7 +96,7 @@ void show_table(const HeatTable& table, const std::string& json, const std::file
   if (globals.json) {
     fmt::print("{}\n", json);
   } else if (file.empty()) {
-    fmt::print("{}", heat_table_text(table, colour_stdout()));
+    fmt::print("{}", heat_table_text(table, color_stdout()));
   }
   flush_results();
 }

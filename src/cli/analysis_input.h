@@ -15,16 +15,16 @@
 
 namespace heed::cli {
 
-struct AnalysedModel {
+struct AnalyzedModel {
   std::unique_ptr<Model> model;
   std::unique_ptr<Tokenizer> tokenizer;
 };
 /// Loads both. Throws Error for a model that does not read text.
-AnalysedModel load_analysed(const ModelChoice& choice, const Globals& globals);
+AnalyzedModel load_analyzed(const ModelChoice& choice, const Globals& globals);
 
 /// One text as named inputs. `ids` are those of the stack that predicts, the target's in an encoder-decoder;
 /// `source_ids` those of the text.
-struct AnalysedText {
+struct AnalyzedText {
   TensorMap inputs;
   std::vector<std::int64_t> ids, source_ids;
 };
@@ -34,10 +34,10 @@ std::string subtitle_of(const ModelChoice& choice, const std::string& text);
 /// The tokens of ids.
 std::vector<std::string> tokens_of(const std::vector<std::int64_t>& ids, const Tokenizer& tokenizer);
 /// Throws UsageError where an encoder-decoder has no target, or another model has one.
-AnalysedText analysed_text(const AnalysedModel& model, const std::string& text,
+AnalyzedText analyzed_text(const AnalyzedModel& model, const std::string& text,
                            const std::optional<std::string>& target);
 /// The same for token ids of a model without an encoder.
-AnalysedText analysed_ids(const std::vector<std::int64_t>& ids);
+AnalyzedText analyzed_ids(const std::vector<std::int64_t>& ids);
 
 /// The id of a text that is one token. Throws UsageError naming `option` for any other.
 std::int64_t single_token(const Tokenizer& tokenizer, const std::string& text, const char* option);

@@ -13,7 +13,7 @@
 #include "cli/pictures.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/inspect/record.h"
 #include "heed/models/registry.h"
 #include "inspect/token_input.h"
@@ -183,7 +183,7 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
 
 FigureStyle style_of(const AttendArguments& arguments) {
   return {arguments.width, arguments.palette == "red"    ? Palette::red
-                           : arguments.palette == "grey" ? Palette::grey
+                           : arguments.palette == "grey" ? Palette::gray
                                                          : Palette::blue};
 }
 
@@ -199,7 +199,7 @@ void show(const AttentionPicture& picture, const std::filesystem::path& file,
     std::erase(json, '\n');  // one value per line
     fmt::print("{}\n", json);
   } else {
-    fmt::print("{}", attention_terminal(picture, {terminal_width(100), colour_stdout()}));
+    fmt::print("{}", attention_terminal(picture, {terminal_width(100), color_stdout()}));
   }
   flush_results();
 }
@@ -254,7 +254,7 @@ void run(AttendArguments arguments, const Globals& globals) {
           arguments.input.empty() ? text_input(text, source) : tensor_input(arguments.input, source), source);
     } catch (const UsageError&) {
       throw;
-    } catch (const Cancelled&) {
+    } catch (const Canceled&) {
       throw;
     } catch (const Error& error) {
       if (texts.size() == 1 && !lines) throw;
@@ -352,7 +352,7 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->check(positive_number())
       ->type_name("N")
       ->group("Output");
-  accept_words(command->add_option("--palette", a->palette, "Colours of an SVG or PNG figure"),
+  accept_words(command->add_option("--palette", a->palette, "Colors of an SVG or PNG figure"),
                {"blue", "red", "grey"})
       ->capture_default_str()
       ->group("Output");

@@ -36,7 +36,7 @@ std::vector<std::int64_t> target_ids(const AttendText& text, const EncoderDecode
 AttendInput encoder_decoder_input(const AttendText& text, const EncoderDecoderModel& model,
                                   const AttendSource& source) {
   if (text.pair) throw UsageError("--pair: expected an encoder, got " + kind_of(model));
-  if (model.takes_features())
+  if (model.input().kind != InputKind::tokens)
     throw UsageError("--input: missing (" + model.family() + " takes tensors of sound, not text)");
   const Encoding encoding = source.tokenizer->encode(text.text);
   const std::vector<std::int64_t> target = target_ids(text, model, source);

@@ -40,19 +40,30 @@ std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& directory, 
   }
 }
 
-std::string coloured(CheckStatus status) {
+// A folder without config.json is no model's; of any other, the files are checked even if they make no model.
+std::unique_ptr<Model> model_of(const LocatedModel& located, std::string& error) {
+  try {
+    return load_model(located.directory, DType::f32, located.adapters);
+  } catch (const Error& unloadable) {
+    if (!std::filesystem::exists(located.directory / "config.json")) throw;
+    error = unloadable.what();
+    return nullptr;
+  }
+}
+
+std::string colored(CheckStatus status) {
   const std::string name = fmt::format("{:<8}", name_of(status));
-  if (!colour_stdout()) return name;
-  const char* colour = status == CheckStatus::failed    ? "31"
-                       : status == CheckStatus::warning ? "33"
-                       : status == CheckStatus::ok      ? "32"
-                                                        : "2";
-  return fmt::format("\x1b[{}m{}\x1b[0m", colour, name);
+  if (!color_stdout()) return name;
+  const char* color = status == CheckStatus::failed    ? "31"
+                      : status == CheckStatus::warning ? "33"
+                      : status == CheckStatus::ok      ? "32"
+                                                       : "2";
+  return fmt::format("\x1b[{}m{}\x1b[0m", color, name);
 }
 
 void print_result(const CheckResult& result) {
-  fmt::print("{} {:<20} {}\n", coloured(result.finding.status), result.name,
-             printable(result.finding.figure));
+  fmt::print("{} {:<20} {}\n", colored(result.finding.status), result.name,
+             printable(result.finding.measurement));
   if (!result.finding.advice.empty()) fmt::print("{:<30}{}\n", "", printable(result.finding.advice));
   std::fflush(stdout);
 }
@@ -63,11 +74,13 @@ std::map<CheckStatus, int> count(const std::vector<CheckResult>& results) {
   return counts;
 }
 
-void print_findings(const std::filesystem::path& directory, const Model& model,
+void print_findings(const std::filesystem::path& directory, const Model* model,
                     const std::vector<CheckResult>& results) {
   auto counts = count(results);
   JsonWriter json;
-  json.begin_object().field("directory", directory.string()).field("model_type", model.family());
+  json.begin_object()
+      .field("directory", directory.string())
+      .field("model_type", model == nullptr ? std::nullopt : std::optional(model->family()));
   for (const CheckStatus status :
        {CheckStatus::ok, CheckStatus::warning, CheckStatus::failed, CheckStatus::skipped})
     json.field(name_of(status), counts[status]);
@@ -77,7 +90,7 @@ void print_findings(const std::filesystem::path& directory, const Model& model,
     json.begin_object()
         .field("name", result.name)
         .field("status", name_of(found.status))
-        .field("figure", found.figure)
+        .field("measurement", found.measurement)
         .field("advice", found.advice)
         .key("values")
         .begin_object();
@@ -95,17 +108,18 @@ void run(const DoctorArguments& a, const Globals& globals) {
   refuse_unfinished_run(directory);
   const std::string text = a.text.empty() ? std::string() : read_file(a.text);
   const std::string reference = a.reference.empty() ? std::string() : read_file(a.reference);
-  const auto model = load_model(directory, DType::f32, located.adapters);
-  if (!reference.empty() && dynamic_cast<const EncoderDecoderModel*>(model.get()) == nullptr)
+  std::string error, tokenizer_error;
+  const auto model = model_of(located, error);
+  if (model != nullptr && !reference.empty() &&
+      dynamic_cast<const EncoderDecoderModel*>(model.get()) == nullptr)
     throw UsageError("--reference: expected an encoder-decoder, got " + kind_of(*model));
-  std::string error;
-  const auto tokenizer = tokenizer_of(directory, error);
-  CheckedModel checked{*model, tokenizer.get(), error, directory, text, reference};
+  const auto tokenizer = tokenizer_of(directory, tokenizer_error);
+  CheckedModel checked{model.get(), error, tokenizer.get(), tokenizer_error, directory, text, reference};
   for (const AdapterSource& adapter : located.adapters) checked.adapters.push_back(adapter.directory);
   const auto results = examine(checked, globals.json ? nullptr : print_result);
   auto counts = count(results);
   if (globals.json) {
-    print_findings(directory, *model, results);
+    print_findings(directory, model.get(), results);
   } else {
     fmt::print("{} checks: {} ok, {} warnings, {} failed, {} skipped\n", results.size(),
                counts[CheckStatus::ok], counts[CheckStatus::warning], counts[CheckStatus::failed],

@@ -337,10 +337,9 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
   add_language_options(*command, a->languages);
   file("--text", a->text,
        "A text whose tokens --model, a decoder, predicts: loss, perplexity, bits per byte");
-  file(
-      "--data", a->data,
-      "Labelled data as heed train reads them: for a classifier lines of LABEL<TAB>TEXT, for a tagger CoNLL, "
-      "for a model that answers SQuAD's JSON");
+  file("--data", a->data,
+       "Labeled data as heed train reads them: for a classifier lines of LABEL<TAB>TEXT, for a tagger CoNLL, "
+       "for a model that answers SQuAD's JSON");
   command->add_option("--set", a->overrides, "How --data is read, as in a recipe, e.g. data.format=csv")
       ->allow_extra_args(false)
       ->type_name("SECTION.KEY=VALUE")

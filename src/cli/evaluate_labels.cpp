@@ -10,9 +10,10 @@
 
 #include "cli/model_commands.h"
 #include "cli/models.h"
+#include "cli/recipe_options.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
-#include "data/labelled_data.h"
+#include "data/labeled_data.h"
 #include "data/lines.h"
 #include "heed/io/json.h"
 #include "heed/score/labels.h"
@@ -55,18 +56,18 @@ std::optional<std::size_t> label_number(const std::string& text, const std::vect
   return number < names.size() ? std::optional(number) : std::nullopt;
 }
 
-struct LabelledPairs {
+struct LabeledPairs {
   std::vector<TextPair> texts;
   std::vector<std::size_t> labels;
 };
 
-LabelledPairs read_pairs(const Recipe& recipe, const std::vector<std::string>& names, bool quiet) {
-  const LabelledTexts texts = read_labelled(recipe.data.test, recipe.data, false, {});
+LabeledPairs read_pairs(const Recipe& recipe, const std::vector<std::string>& names, bool quiet) {
+  const LabeledTexts texts = read_labeled(recipe.data.test, recipe.data, false, {});
   if (texts.control_bytes > 0 && !quiet)
     warn(recipe.data.test.string() + ": " + data::control_bytes_text(texts.control_bytes));
-  LabelledPairs read;
+  LabeledPairs read;
   for (std::int64_t i = 0; i < texts.size(); ++i) {
-    const LabelledText text = texts[i];
+    const LabeledText text = texts[i];
     const std::optional<std::size_t> label = label_number(text.labels.front(), names);
     if (!label) {
       throw Error(
@@ -152,7 +153,7 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
     return print_scores(recipe, located, globals);
   refuse_unused_keys(recipe);
   const auto tokenizer = load_tokenizer(directory);
-  const LabelledPairs data = read_pairs(recipe, model->labels(), globals.quiet);
+  const LabeledPairs data = read_pairs(recipe, model->labels(), globals.quiet);
   TaskOptions options;
   options.batch_tokens = arguments.batch_tokens;
   std::map<std::string, std::size_t> warned;  // how often; texts that are too long may be thousands

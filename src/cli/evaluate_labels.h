@@ -1,4 +1,4 @@
-// The part of heed evaluate that scores models for labelled texts: classifiers, taggers, and those that
+// The part of heed evaluate that scores models for labeled texts: classifiers, taggers, and those that
 // answer.
 #pragma once
 

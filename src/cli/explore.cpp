@@ -7,7 +7,7 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "explore/application.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/generate/options.h"
 #include "heed/io/json.h"
 #include "heed/models/registry.h"
@@ -71,7 +71,7 @@ void run(const ExploreArguments& arguments, const Globals& globals) {
   }
   flush_results();
   server.run(stop_flag());
-  throw Cancelled();
+  throw Canceled();
 }
 
 }  // namespace

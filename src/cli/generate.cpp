@@ -14,7 +14,7 @@
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/generate/complete.h"
 #include "heed/text/tokenizer.h"
 
@@ -93,7 +93,7 @@ Completions stream(const GenerateSession& session, const std::string& prompt,
   };
   try {
     return run(options);
-  } catch (const Cancelled&) {
+  } catch (const Canceled&) {
     fmt::print("\n");
     flush_results();
     throw;

@@ -224,7 +224,7 @@ void add_language_options(CLI::App& command, LanguageChoice& choice) {
           "Language of the texts, as the model spells it: fr (M2M100), fra_Latn (NLLB), fr_XX (mBART)")
       ->type_name("CODE")
       ->group("Input");
-  command.add_option("--target-language", choice.target, "Language to translate into, spelt likewise")
+  command.add_option("--target-language", choice.target, "Language to translate into, spelled likewise")
       ->type_name("CODE")
       ->group("Input");
 }

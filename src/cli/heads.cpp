@@ -31,7 +31,7 @@ struct HeadsArguments {
 };
 
 // A sequence of random ids, twice: what an induction head needs.
-std::vector<std::int64_t> repeated_ids(const AnalysedModel& loaded, std::int64_t count, std::uint64_t seed) {
+std::vector<std::int64_t> repeated_ids(const AnalyzedModel& loaded, std::int64_t count, std::uint64_t seed) {
   const RandomStream random{seed, 0};
   std::vector<std::int64_t> ids;
   for (std::uint64_t i = 0; std::ssize(ids) < count; ++i) {
@@ -42,21 +42,21 @@ std::vector<std::int64_t> repeated_ids(const AnalysedModel& loaded, std::int64_t
   return ids;
 }
 
-std::vector<TensorMap> head_texts(const HeadsArguments& a, const AnalysedModel& loaded,
+std::vector<TensorMap> head_texts(const HeadsArguments& a, const AnalyzedModel& loaded,
                                   const Globals& globals) {
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(loaded.model.get());
   std::vector<TensorMap> inputs;
   if (a.repeat) {
     if (both != nullptr)
       throw UsageError("--repeat: expected a model with one stack, got " + loaded.model->family());
-    inputs.push_back(analysed_ids(repeated_ids(loaded, *a.repeat, globals.seed.value_or(0))).inputs);
+    inputs.push_back(analyzed_ids(repeated_ids(loaded, *a.repeat, globals.seed.value_or(0))).inputs);
   } else {
     std::vector<std::string> texts =
         a.file.empty() ? read_texts(a.texts, globals.quiet) : read_lines(a.file, globals.quiet);
     std::erase_if(texts, [](const std::string& text) { return text.empty(); });
     for (const std::string& text : texts)
       inputs.push_back(
-          analysed_text(loaded, text, both != nullptr ? a.target.value_or(text) : a.target).inputs);
+          analyzed_text(loaded, text, both != nullptr ? a.target.value_or(text) : a.target).inputs);
   }
   if (a.ablate && both == nullptr) {
     for (TensorMap& text : inputs) text["labels"] = text.at("input_ids");
@@ -178,7 +178,7 @@ void run(const HeadsArguments& a, const Globals& globals) {
     throw UsageError("--text: expected texts or --text FILE, got both");
   if (a.repeat && (!a.file.empty() || !a.texts.empty()))
     throw UsageError("--repeat: expected texts or --repeat, got both");
-  const AnalysedModel loaded = load_analysed(a.model, globals);
+  const AnalyzedModel loaded = load_analyzed(a.model, globals);
   const AttentionKind kind = measured_kind(a, *loaded.model);
   const std::vector<TensorMap> texts = head_texts(a, loaded, globals);
   HeadsOptions options = heads_options(a, kind, *loaded.tokenizer);

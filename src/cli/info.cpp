@@ -120,7 +120,7 @@ DType dtype_to_load(const std::string& stored) {
   return stored == "F64" ? DType::f64 : DType::f32;
 }
 
-Summary summarise(const std::filesystem::path& directory, const Globals& globals) {
+Summary summarize(const std::filesystem::path& directory, const Globals& globals) {
   const Config config = load_model_config(directory);
   Summary s;
   s.directory = directory;
@@ -274,7 +274,7 @@ void add_info(CLI::App& app, const Globals& globals) {
   command->callback([name, &globals] {
     const std::filesystem::path directory = locate_model(*name);
     if (is_adapter(directory)) return print_adapter(directory, globals.json);
-    const Summary summary = summarise(directory, globals);
+    const Summary summary = summarize(directory, globals);
     if (globals.json) {
       print_summary_json(summary);
     } else {

@@ -12,7 +12,7 @@
 #include "cli/processes.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/text/unicode.h"
@@ -69,7 +69,7 @@ class StdinLines {
     constexpr int kLookAgainMs = 100;
     pollfd descriptor{STDIN_FILENO, POLLIN, 0};
     while (poll(&descriptor, 1, kLookAgainMs) <= 0) {
-      if (stop_requested()) throw Cancelled();
+      if (stop_requested()) throw Canceled();
     }
     std::array<char, 65536> piece;
     const ssize_t count = read(STDIN_FILENO, piece.data(), piece.size());

@@ -22,7 +22,7 @@ class TextWindows {
       : arguments_(arguments), quiet_(quiet), most_(most) {}
   /// Fills `window` with the next texts, unchanged: of several processes, with this one's part of what the
   /// first one reads, which may be empty. Returns false if there are none left. Throws Error if stdin cannot
-  /// be read, and Cancelled after Ctrl-C.
+  /// be read, and Canceled after Ctrl-C.
   bool next(std::vector<std::string>& window);
   /// The number of the window's first line, counted from 0.
   std::size_t first_line() const { return first_line_; }

@@ -134,11 +134,11 @@ std::string attribution_json(const LogitAttribution& attribution, const std::str
 void run(const LensArguments& a, const Globals& globals) {
   check_svg_file(a.output);
   if (a.position && !a.token) throw UsageError("--position: missing --token");
-  const AnalysedModel loaded = load_analysed(a.model, globals);
+  const AnalyzedModel loaded = load_analyzed(a.model, globals);
   const Tokenizer& tokenizer = *loaded.tokenizer;
   std::optional<std::string> target;
   if (a.target) target = valid_text(*a.target, "--target", globals.quiet);
-  const AnalysedText text = analysed_text(loaded, valid_text(a.text, "lens", globals.quiet), target);
+  const AnalyzedText text = analyzed_text(loaded, valid_text(a.text, "lens", globals.quiet), target);
   const std::vector<std::string> tokens = tokens_of(text.ids, tokenizer),
                                  shown = inspect::shown_tokens(tokens, &tokenizer);
   const std::string subtitle = subtitle_of(a.model, a.target ? a.text + " → " + *a.target : a.text);

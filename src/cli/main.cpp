@@ -21,7 +21,7 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/usage_errors.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/threads.h"
 
 namespace heed::cli {
@@ -209,7 +209,7 @@ int run(int argc, char** argv) {
     return explain(app, error, words);
   } catch (const UsageError& error) {
     return fail(kWrongUse, error.what());
-  } catch (const Cancelled&) {
+  } catch (const Canceled&) {
     return status_of_stop();
   } catch (const ReportedError&) {
     return kFailed;

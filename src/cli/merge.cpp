@@ -8,7 +8,7 @@
 #include "cli/terminal.h"
 #include "files/folder_lock.h"
 #include "files/input_file.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/files/file.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
@@ -43,7 +43,7 @@ DType dtype_named(const std::string& name) {
 
 // After Ctrl-C: what has been written disappears with the objects that own it.
 void stop_if_asked() {
-  if (stop_flag()) throw Cancelled();
+  if (stop_flag()) throw Canceled();
 }
 
 // Files of a model's directory that merging does not write: those of its tokenizer, and others beside it.

@@ -98,16 +98,6 @@ fs::path locate_recipe(const fs::path& recipe) {
               ")");
 }
 
-void set_in_recipe(Recipe& recipe, const std::string& assignment) {
-  try {
-    apply_override(recipe, assignment);
-  } catch (const Error& error) {
-    constexpr std::string_view kWhere = "override: ";
-    const std::string message = error.what();
-    throw UsageError("--set: " + (message.starts_with(kWhere) ? message.substr(kWhere.size()) : message));
-  }
-}
-
 std::string title_of(const ModelChoice& choice) {
   std::error_code error;
   if (!fs::is_directory(choice.name, error)) return choice.name;

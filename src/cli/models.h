@@ -9,7 +9,6 @@
 #include "heed/dtype.h"
 #include "heed/models/find_model.h"
 #include "heed/models/model.h"
-#include "heed/train/recipe.h"
 
 namespace heed::cli {
 
@@ -33,9 +32,6 @@ std::filesystem::path locate_model(const std::string& name);
 /// Returns the file of a recipe: the path itself, or a name, with or without .toml, among the recipes that
 /// are installed with heed. Throws Error, with the names of those, if it is neither.
 std::filesystem::path locate_recipe(const std::filesystem::path& recipe);
-
-/// Sets a key of a recipe, "SECTION.KEY=VALUE", for --set. Throws UsageError.
-void set_in_recipe(Recipe& recipe, const std::string& assignment);
 
 /// Returns a model's name for titles: that of its directory where a path was given.
 std::string title_of(const ModelChoice& choice);

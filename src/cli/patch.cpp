@@ -129,8 +129,8 @@ std::string patch_json(const PatchResult& result, const SiteName& site, const Pa
 }
 
 // Patching exchanges values position by position.
-void check_lengths(const AnalysedText& clean, const AnalysedText& corrupted, const Tokenizer& tokenizer) {
-  const auto tokens = [&](const AnalysedText& text) {
+void check_lengths(const AnalyzedText& clean, const AnalyzedText& corrupted, const Tokenizer& tokenizer) {
+  const auto tokens = [&](const AnalyzedText& text) {
     std::string list;
     for (const std::string& token : inspect::shown_tokens(tokens_of(text.source_ids, tokenizer), &tokenizer))
       list += (list.empty() ? "" : " ") + plot::visible(token);
@@ -145,12 +145,12 @@ void check_lengths(const AnalysedText& clean, const AnalysedText& corrupted, con
 void run(const PatchArguments& a, const Globals& globals) {
   check_svg_file(a.output);
   if (a.site) site_named(*a.site);
-  const AnalysedModel loaded = load_analysed(a.model, globals);
+  const AnalyzedModel loaded = load_analyzed(a.model, globals);
   const PatchedKind& kind = chosen_patch_kind(a, *loaded.model);
   const SiteName& site = chosen_site(a, kind, *loaded.model);
-  const AnalysedText clean = analysed_text(loaded, valid_text(a.clean, "patch", globals.quiet), a.target),
+  const AnalyzedText clean = analyzed_text(loaded, valid_text(a.clean, "patch", globals.quiet), a.target),
                      corrupted =
-                         analysed_text(loaded, valid_text(a.corrupted, "patch", globals.quiet), a.target);
+                         analyzed_text(loaded, valid_text(a.corrupted, "patch", globals.quiet), a.target);
   check_lengths(clean, corrupted, *loaded.tokenizer);
   Progress progress(globals.quiet);
   PatchOptions options{.site = site.site,
@@ -174,7 +174,7 @@ void run(const PatchArguments& a, const Globals& globals) {
 
 void add_patch(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
-      "patch", "Show where two texts differ for a model: values of one run in the place of the other's");
+      "patch", "Show where two texts differ for a model: values of one run instead of the other's");
   auto a = std::make_shared<PatchArguments>();
   command->add_option("clean", a->clean, "The text whose values are taken")->required();
   command->add_option("corrupted", a->corrupted, "The text that gets them, with the same number of tokens")

@@ -23,7 +23,7 @@ Communicator& processes();
 /// Prints on the first process what all have printed since the last call, in the order of ranks. All call it.
 void collect_results();
 
-/// Leaves the others, who must all do so: afterwards processes() is a single one.
+/// Leaves the others, who must all do so: afterward processes() is a single one.
 void leave_processes();
 
 /// Prints `heed: error: MESSAGE`, and ends the job's other processes. Of processes that fail together, the

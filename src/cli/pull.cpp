@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/io/hub_cache.h"
 #include "heed/io/json.h"
 #include "hub/cache.h"
@@ -116,7 +116,7 @@ void run(const PullArguments& arguments, const Globals& globals) {
     for (const hub::PullOptions& options : pulls) pull_one(settings, options, globals);
   } catch (const hub::Stopped& error) {
     print_stderr(std::string("heed: ") + error.what());
-    throw Cancelled();
+    throw Canceled();
   }
 }
 
@@ -143,7 +143,7 @@ void add_pull(CLI::App& app, const Globals& globals) {
       ->type_name("GLOB")
       ->group("Input");
   command->footer(
-      "Prints the directory of each model. --model owner/model finds it afterwards.\n\n"
+      "Prints the directory of each model. --model owner/model finds it afterward.\n\n"
       "Examples:\n"
       "  heed pull openai-community/gpt2\n"
       "  heed pull google-bert/bert-base-uncased Helsinki-NLP/opus-mt-en-fr\n"

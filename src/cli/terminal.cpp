@@ -60,7 +60,7 @@ std::string without_controls(std::string_view rest, LineEnds ends) {
 bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
 bool stdout_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
 
-bool colour_stdout() {
+bool color_stdout() {
   const char* no_color = std::getenv("NO_COLOR");
   return stdout_is_terminal() && (no_color == nullptr || *no_color == '\0');
 }

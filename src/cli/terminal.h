@@ -9,8 +9,8 @@ namespace heed::cli {
 
 bool stderr_is_terminal();
 bool stdout_is_terminal();
-/// Returns true if stdout may be coloured: it is a terminal, and NO_COLOR is not set.
-bool colour_stdout();
+/// Returns true if stdout may be colored: it is a terminal, and NO_COLOR is not set.
+bool color_stdout();
 /// Returns the number of columns of the terminal on stdout, or `default_value`.
 int terminal_width(int default_value);
 

@@ -20,7 +20,7 @@ void add_tokens(TextTensors& texts, const std::string& name, std::span<const Enc
 TextTensors side_by_side(std::span<const Encoding> encodings, std::int64_t pad_id, bool type_ids) {
   std::vector<std::size_t> all(encodings.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  const EncoderBatch batch = padded_batch(encodings, all, pad_id, type_ids);
+  const ModelInput batch = padded_batch(encodings, all, pad_id, type_ids);
   TextTensors texts{{{"input_ids", batch.ids}, {"attention_mask", batch.mask}}, {{"format", "pt"}}};
   if (type_ids) texts.tensors["token_type_ids"] = batch.type_ids;
   add_tokens(texts, "tokens", encodings);
@@ -30,7 +30,7 @@ TextTensors side_by_side(std::span<const Encoding> encodings, std::int64_t pad_i
 void add_targets(TextTensors& texts, std::span<const Encoding> targets, const EncoderDecoderModel& model) {
   std::vector<std::size_t> all(targets.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  const EncoderBatch batch = padded_batch(targets, all, model.pad_id(), false);
+  const ModelInput batch = padded_batch(targets, all, model.pad_id(), false);
   const Tensor labels = batch.ids.clone();
   const std::int64_t ignored = CrossEntropyOptions().ignore_index;
   for (std::int64_t i = 0; i < labels.numel(); ++i) {

@@ -12,9 +12,10 @@
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/processes.h"
+#include "cli/recipe_options.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/io/json.h"
 #include "heed/train/recipe.h"
 
@@ -87,7 +88,7 @@ void report(const TrainResult& result, const TrainArguments& arguments, bool as_
   std::fprintf(stderr, "stopped after step %lld; continue with --resume\n",
                static_cast<long long>(result.steps));
   std::fflush(stdout);
-  throw Cancelled();
+  throw Canceled();
 }
 
 std::string dry_run_text(const DryRun& run) {
@@ -161,7 +162,7 @@ void run(const TrainArguments& arguments, const Globals& globals) {
   if (first) {
     report(result, arguments, globals.json);
   } else if (result.stopped) {
-    throw Cancelled();
+    throw Canceled();
   }
 }
 

@@ -220,7 +220,7 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
 
 void add_translate(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
-      "translate", "Translate or summarise texts, or transcribe speech, with an encoder-decoder");
+      "translate", "Translate or summarize texts, or transcribe speech, with an encoder-decoder");
   auto a = std::make_shared<TranslateArguments>();
   command->add_option("text", a->texts, "Source texts; without any, the lines of stdin");
   command->add_option("--prompt-ids", a->prompt_ids, "A source text as token ids, e.g. 5,6,0")

@@ -9,7 +9,7 @@
 namespace heed {
 
 /// Returns the minimum number of edits between two words: inserting, removing or replacing a letter, or
-/// swapping two neighbours (optimal string alignment).
+/// swapping two neighbors (optimal string alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// Returns the candidate that `word` was probably meant to be: the nearest by edit distance if it is near, or

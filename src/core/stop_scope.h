@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 
 namespace heed {
 
@@ -21,10 +21,10 @@ class StopScope {
   const std::atomic<bool>* before_;
 };
 
-/// Throws Cancelled if the innermost StopScope of this thread is stopped. Every loop over a corpus calls it.
+/// Throws Canceled if the innermost StopScope of this thread is stopped. Every loop over a corpus calls it.
 inline void throw_if_stopped() {
   if (StopScope::current_ != nullptr && StopScope::current_->load(std::memory_order_relaxed))
-    throw Cancelled();
+    throw Canceled();
 }
 
 }  // namespace heed

@@ -194,7 +194,7 @@ void withdraw_or_wait(const Offer& offer) {
   }
 }
 
-/// Ends the pool's threads at process exit, or when the library is unloaded. Afterwards, callers work alone.
+/// Ends the pool's threads at process exit, or when the library is unloaded. Afterward, callers work alone.
 class Closer {
  public:
   ~Closer() {

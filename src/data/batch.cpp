@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "core/stop_scope.h"
+#include "data/batch_plan.h"
+#include "files/spilled_array.h"
 #include "heed/threads.h"
 
 namespace heed {
@@ -46,31 +48,47 @@ void check_limits(const TokenLimits& limits) {
 
 }  // namespace
 
+struct TokenizedCorpus::Data {
+  struct Row {
+    std::uint64_t begin;
+    std::uint64_t middle;  // end of the source, beginning of the target
+    std::uint64_t end;
+  };
+  SpilledArray<std::int32_t> ids;
+  SpilledArray<Row> rows;
+
+  const Row& at(std::int64_t row) const {
+    HEED_ASSERT(row >= 0 && static_cast<std::size_t>(row) < rows.size(), "row outside the corpus");
+    return rows.view()[static_cast<std::size_t>(row)];
+  }
+};
+
+TokenizedCorpus::TokenizedCorpus(const std::filesystem::path& folder)
+    : data_(new Data{SpilledArray<std::int32_t>(folder), SpilledArray<Data::Row>(folder)}) {}
+
+std::int64_t TokenizedCorpus::size() const { return static_cast<std::int64_t>(data_->rows.size()); }
+
 std::span<const std::int32_t> TokenizedCorpus::source(std::int64_t row) const {
-  const Row& r = at(row);
-  return ids_.view().subspan(r.begin, r.middle - r.begin);
+  const Data::Row& r = data_->at(row);
+  return data_->ids.view().subspan(r.begin, r.middle - r.begin);
 }
 
 std::span<const std::int32_t> TokenizedCorpus::target(std::int64_t row) const {
-  const Row& r = at(row);
-  return ids_.view().subspan(r.middle, r.end - r.middle);
+  const Data::Row& r = data_->at(row);
+  return data_->ids.view().subspan(r.middle, r.end - r.middle);
 }
 
 void TokenizedCorpus::add(std::span<const std::int32_t> source, std::span<const std::int32_t> target) {
-  const std::uint64_t begin = ids_.size();
-  ids_.append(source);
-  ids_.append(target);
-  rows_.push_back({begin, begin + source.size(), ids_.size()});
+  SpilledArray<std::int32_t>& ids = data_->ids;
+  const std::uint64_t begin = ids.size();
+  ids.append(source);
+  ids.append(target);
+  data_->rows.push_back({begin, begin + source.size(), ids.size()});
 }
 
 void TokenizedCorpus::finish() {
-  ids_.finish();
-  rows_.finish();
-}
-
-const TokenizedCorpus::Row& TokenizedCorpus::at(std::int64_t row) const {
-  HEED_ASSERT(row >= 0 && row < size(), "row outside the corpus");
-  return rows_.view()[static_cast<std::size_t>(row)];
+  data_->ids.finish();
+  data_->rows.finish();
 }
 
 TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const std::int64_t> rows,

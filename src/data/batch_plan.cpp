@@ -1,4 +1,4 @@
-#include "heed/data/batch_plan.h"
+#include "data/batch_plan.h"
 
 #include <fmt/format.h>
 

@@ -15,6 +15,7 @@
 #include "data/input_files.h"
 #include "data/lines.h"
 #include "data/table.h"
+#include "files/spilled_array.h"
 #include "heed/error.h"
 #include "heed/random.h"
 #include "heed/text/unicode.h"
@@ -89,33 +90,50 @@ void require_any(const std::string& where, const ParallelCorpus& corpus, const D
 
 }  // namespace
 
+struct ParallelCorpus::Data {
+  struct Row {
+    std::uint64_t begin;
+    std::uint64_t middle;  // end of the source, beginning of the target
+    std::uint64_t end;
+    std::int64_t line;
+  };
+  SpilledArray<char> text;
+  SpilledArray<Row> rows;
+
+  const Row& at(std::int64_t row) const {
+    HEED_ASSERT(row >= 0 && static_cast<std::size_t>(row) < rows.size(), "row outside the corpus");
+    return rows.view()[static_cast<std::size_t>(row)];
+  }
+};
+
+ParallelCorpus::ParallelCorpus(const std::filesystem::path& folder)
+    : data_(new Data{SpilledArray<char>(folder), SpilledArray<Data::Row>(folder)}) {}
+
+std::int64_t ParallelCorpus::size() const { return static_cast<std::int64_t>(data_->rows.size()); }
+
 std::string_view ParallelCorpus::source(std::int64_t row) const {
-  const Row& r = at(row);
-  return {text_.view().data() + r.begin, r.middle - r.begin};
+  const Data::Row& r = data_->at(row);
+  return {data_->text.view().data() + r.begin, r.middle - r.begin};
 }
 
 std::string_view ParallelCorpus::target(std::int64_t row) const {
-  const Row& r = at(row);
-  return {text_.view().data() + r.middle, r.end - r.middle};
+  const Data::Row& r = data_->at(row);
+  return {data_->text.view().data() + r.middle, r.end - r.middle};
 }
 
-std::int64_t ParallelCorpus::line(std::int64_t row) const { return at(row).line; }
+std::int64_t ParallelCorpus::line(std::int64_t row) const { return data_->at(row).line; }
 
 void ParallelCorpus::add(std::string_view source, std::string_view target, std::int64_t line) {
-  const std::uint64_t begin = text_.size();
-  text_.append(source);
-  text_.append(target);
-  rows_.push_back({begin, begin + source.size(), text_.size(), line});
+  SpilledArray<char>& text = data_->text;
+  const std::uint64_t begin = text.size();
+  text.append(source);
+  text.append(target);
+  data_->rows.push_back({begin, begin + source.size(), text.size(), line});
 }
 
 void ParallelCorpus::finish() {
-  text_.finish();
-  rows_.finish();
-}
-
-const ParallelCorpus::Row& ParallelCorpus::at(std::int64_t row) const {
-  HEED_ASSERT(row >= 0 && row < size(), "row outside the corpus");
-  return rows_.view()[static_cast<std::size_t>(row)];
+  data_->text.finish();
+  data_->rows.finish();
 }
 
 ParallelCorpus load_columns(const std::filesystem::path& path, const CorpusOptions& options,

@@ -19,7 +19,7 @@ class Lines {
  public:
   /// Throws Error if the file cannot be opened.
   explicit Lines(std::filesystem::path file);
-  /// Reads the next line, or returns false at the end. Throws Error if reading fails, and Cancelled
+  /// Reads the next line, or returns false at the end. Throws Error if reading fails, and Canceled
   /// (throw_if_stopped).
   bool next(std::string& line);
   /// The number of lines read so far.

@@ -5,7 +5,7 @@
 #include "core/stop_scope.h"
 #include "core/utf8.h"
 #include "data/input_files.h"
-#include "data/labelled_data.h"
+#include "data/labeled_data.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
 

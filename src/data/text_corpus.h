@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "files/spilled_array.h"
 #include "heed/data/data_options.h"
-#include "heed/files/spilled_array.h"
 #include "heed/text/tokenizer.h"
 
 namespace heed {

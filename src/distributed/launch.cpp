@@ -72,14 +72,14 @@ Process parse_process(const std::string& text) {
 }
 
 // The processes of this one's machine, and which of them this one is.
-struct Neighbours {
+struct Neighbors {
   int index = 0, count = 0;
   bool share_all = true;  // all may use the same processors
 };
 
-Neighbours neighbours_of(const std::vector<Process>& all, int rank) {
+Neighbors neighbors_of(const std::vector<Process>& all, int rank) {
   const Process& own = all[static_cast<std::size_t>(rank)];
-  Neighbours found;
+  Neighbors found;
   for (std::size_t r = 0; r < all.size(); ++r) {
     if (all[r].machine != own.machine) continue;
     if (static_cast<int>(r) < rank) ++found.index;
@@ -92,7 +92,7 @@ Neighbours neighbours_of(const std::vector<Process>& all, int rank) {
 void take_processors(const std::vector<Process>& all, int rank) {
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return;  // the user's choice
   const Process& own = all[static_cast<std::size_t>(rank)];
-  const Neighbours here = neighbours_of(all, rank);
+  const Neighbors here = neighbors_of(all, rank);
   const int usable = detail::available_processors();
   if (!here.share_all || here.count == 1) return set_threads(usable);
   if (usable < static_cast<int>(own.processors.size()))  // a quota, which says nothing about which ones

@@ -45,11 +45,11 @@ Finding check_cache(Examination& e) {
     }
   }
   Finding found{
-      .figure = fmt::format("{} steps differ from the full pass by {} at most", kSteps, percent(worst)),
+      .measurement = fmt::format("{} steps differ from the full pass by {} at most", kSteps, percent(worst)),
       .values = {{"difference", worst}}};
   if (worst <= kStepRounding) return found;
   found.status = CheckStatus::failed;
-  found.figure += worst_step == 0 ? ", the prompt already" : fmt::format(", at step {}", worst_step);
+  found.measurement += worst_step == 0 ? ", the prompt already" : fmt::format(", at step {}", worst_step);
   found.advice =
       "look at the positions of the new token and of the keys in the cache, and at whether keys are kept "
       "rotated";
@@ -70,7 +70,7 @@ Finding check_beams(Examination& e) {
   afresh->step(gather(prompts, 0, Tensor::from(from, {rows})), context);
   const double difference = relative_difference(afresh->step(next, context), continued);
   Finding found{
-      .figure = fmt::format("reordered rows differ from decoding afresh by {}", percent(difference)),
+      .measurement = fmt::format("reordered rows differ from decoding afresh by {}", percent(difference)),
       .values = {{"difference", difference}}};
   if (difference <= kStepRounding) return found;
   found.status = CheckStatus::failed;

@@ -11,8 +11,16 @@ namespace heed {
 namespace doctor {
 namespace {
 
-// What a check needs besides the model.
-enum class Need { nothing, files, text };
+// What a check needs.
+enum class Need {
+  nothing,
+  files,
+  model,
+  model_and_files,
+  finite,  // a model whose outputs are finite: NaN equals nothing, so a comparison would blame what it
+           // compares
+  text     // a finite model, and a text
+};
 
 struct Check {
   const char* name;
@@ -21,46 +29,55 @@ struct Check {
 };
 
 constexpr Check kChecks[] = {
-    {"config keys", Need::nothing, check_config_keys},
+    {"loading", Need::nothing, check_loading},
+    {"config keys", Need::model, check_config_keys},
     {"special ids", Need::files, check_special_ids},
     {"tokenizer size", Need::nothing, check_tokenizer_size},
     {"unused vocabulary", Need::files, check_unused_vocabulary},
-    {"tied weights", Need::files, check_tied_weights},
+    {"tied weights", Need::model_and_files, check_tied_weights},
     {"chat template", Need::files, check_chat_template},
     {"generation settings", Need::files, check_generation_settings},
     {"finite weights", Need::files, check_weights_finite},
     {"weight rows", Need::files, check_weight_rows},
     {"weight norms", Need::files, check_weight_norms},
-    {"finite outputs", Need::nothing, check_outputs_finite},
-    {"causality", Need::nothing, check_causality},
-    {"order", Need::nothing, check_order},
-    {"padding right", Need::nothing, check_right_padding},
-    {"padding left", Need::nothing, check_left_padding},
-    {"batch", Need::nothing, check_batch},
-    {"threads", Need::nothing, check_threads},
-    {"cache", Need::nothing, check_cache},
-    {"beams", Need::nothing, check_beams},
-    {"attention rows", Need::nothing, check_attention_rows},
-    {"scores", Need::nothing, check_scores},
-    {"heads", Need::nothing, check_heads},
-    {"residual norms", Need::nothing, check_residual},
+    {"norm weights", Need::files, check_norm_weights},
+    {"finite outputs", Need::model, check_outputs_finite},
+    {"causality", Need::finite, check_causality},
+    {"order", Need::finite, check_order},
+    {"padding right", Need::finite, check_right_padding},
+    {"padding left", Need::finite, check_left_padding},
+    {"batch", Need::finite, check_batch},
+    {"threads", Need::finite, check_threads},
+    {"cache", Need::finite, check_cache},
+    {"beams", Need::finite, check_beams},
+    {"attention rows", Need::finite, check_attention_rows},
+    {"scores", Need::finite, check_scores},
+    {"heads", Need::finite, check_heads},
+    {"residual norms", Need::finite, check_residual},
     {"lengths", Need::text, check_lengths},
 };
 
 // Why a check cannot run; empty if it can.
-std::string missing(Need need, const CheckedModel& checked) {
-  if (need == Need::files && checked.directory.empty()) return "the model has no files";
+std::string missing(Need need, Examination& e) {
+  const CheckedModel& checked = e.checked;
+  if ((need == Need::files || need == Need::model_and_files) && checked.directory.empty())
+    return "the model has no files";
+  if (need == Need::nothing || need == Need::files) return {};
+  if (checked.model == nullptr) return "the model cannot be loaded";
   if (need == Need::text && checked.text.empty()) return "no text (give one with --text FILE)";
   if (need == Need::text && checked.tokenizer == nullptr) return "no tokenizer to read the text with";
+  if ((need == Need::finite || need == Need::text) && !e.is_finite())
+    return "nothing to compare: outputs are not finite";
   return {};
 }
 
 Finding run(const Check& check, Examination& examination) {
-  if (const std::string reason = missing(check.need, examination.checked); !reason.empty())
-    return skip(reason);
   try {
+    if (const std::string reason = missing(check.need, examination); !reason.empty()) return skip(reason);
     return check.run(examination);
   } catch (const Error& error) {
+    if (error.what() == examination.checked.model_error && check.run != check_loading)
+      return skip("the error of loading");
     return {CheckStatus::failed, error.what(), "correct what the message names"};
   }
 }

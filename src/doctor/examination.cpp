@@ -1,4 +1,4 @@
-// The sides of a model, the ids that they are fed, and what several checks share.
+// The pathways of a model, the ids that they are fed, and what several checks share.
 #include "doctor/examination.h"
 
 #include <fmt/format.h>
@@ -56,13 +56,6 @@ std::uint64_t seed_of(const Tensor& ids, std::int64_t row) {
   return seed;
 }
 
-// Height and width of a picture: image_size is one number or two.
-std::pair<std::int64_t, std::int64_t> picture_size(const Config& config) {
-  const std::vector<std::int64_t> sizes = config.integers("image_size");
-  const std::int64_t height = sizes.empty() ? 224 : sizes.front();
-  return {height, sizes.size() > 1 ? sizes[1] : height};
-}
-
 Tensor last_hidden(const TensorMap& outputs) {
   if (const auto found = outputs.find("last_hidden_state"); found != outputs.end()) return found->second;
   std::int64_t last = 0;
@@ -81,13 +74,13 @@ bool takes_position_ids(const DecoderModel& model) {
   return true;
 }
 
-Side side_of(const DecoderModel& model) {
+Pathway pathway_of(const DecoderModel& model) {
   const bool counts = takes_position_ids(model);
   return {.name = "decoder",
           .causal = true,
           .run = [&model, counts](const Tensor& ids, const Tensor& mask, const Tensor& positions,
                                   Context& context) {
-            if (!mask.defined()) return model.encode(ids, context);  // without the output map
+            if (!mask.defined()) return model.encode({.ids = ids}, context);  // without the output map
             TensorMap inputs{{"input_ids", ids}, {"attention_mask", mask}};
             if (positions.defined() && counts) inputs["position_ids"] = positions;
             return last_hidden(model.forward(inputs, {}, context));
@@ -98,7 +91,7 @@ Tensor ones_like(const Tensor& ids) { return Tensor::full(ids.shape(), 1, DType:
 
 }  // namespace
 
-Tensor Side::operator()(const Tensor& ids) const {
+Tensor Pathway::operator()(const Tensor& ids) const {
   Context context;
   return run(ids, {}, {}, context);
 }
@@ -106,12 +99,18 @@ Tensor Side::operator()(const Tensor& ids) const {
 Examination::Examination(const CheckedModel& checked_model) : checked(checked_model) {
   if (!checked.directory.empty() && has_entry(checked.directory / "config.json"))
     config_ = Config::load(checked.directory / "config.json");
+  if (checked.model == nullptr) return;
   fill_stream();
-  add_sides();
+  add_pathways();
+}
+
+std::int64_t Examination::vocab_size() const {
+  if (checked.model != nullptr) return model().vocab_size();
+  return config_ ? config_->integer("vocab_size", 0) : 0;
 }
 
 std::int64_t Examination::id_limit() const {
-  std::int64_t limit = model().vocab_size();
+  std::int64_t limit = vocab_size();
   if (!config_) return limit;
   for (const char* key : {"vocab_size", "decoder_vocab_size"}) {
     if (config_->has(key)) limit = std::min(limit, config_->integer(key, limit));
@@ -170,14 +169,12 @@ std::int64_t Examination::length(std::int64_t wanted) const {
   return std::min(wanted, model().max_positions().value_or(wanted));
 }
 
-Tensor Examination::features(const Tensor& seeds) const {
-  if (!config_)
-    throw Error(
-        "doctor: expected the files of a model with an audio frontend, got none (their config has its "
-        "sizes)");
-  const std::int64_t bins = config_->integer("num_mel_bins", 80);
-  const std::int64_t frames = 2 * config_->integer("max_source_positions", 1500);
-  return noise({seeds.size(0), bins, frames}, [&](std::int64_t row) { return seed_of(seeds, row); });
+ModelInput Examination::first_input(const Tensor& ids, const Tensor& mask) const {
+  const InputSpec wanted = model().input();
+  if (wanted.kind == InputKind::tokens) return {.ids = ids, .mask = mask};
+  std::vector<std::int64_t> sizes{ids.size(0)};
+  sizes.insert(sizes.end(), wanted.row.begin(), wanted.row.end());
+  return {.values = noise(Shape(sizes), [&](std::int64_t row) { return seed_of(ids, row); })};
 }
 
 // The first ids of the stream, in every row.
@@ -190,64 +187,49 @@ TensorMap Examination::decoder_inputs(const Tensor& ids) const {
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model());
   if (both == nullptr) return {{"input_ids", ids}};
   const Tensor source = same_rows(ids.size(0), kSourceTokens);  // so that only the decoder's ids differ
-  if (both->takes_features()) return {{"input_features", features(source)}, {"decoder_input_ids", ids}};
-  return {{"input_ids", source}, {"decoder_input_ids", ids}};
+  return {{input_name(both->input().kind), first_input(source, {}).first()}, {"decoder_input_ids", ids}};
 }
 
-void Examination::add_sides() {
+void Examination::add_pathways() {
   const Model& m = model();
   if (const auto* decoder = dynamic_cast<const DecoderModel*>(&m)) {
-    sides_.push_back(side_of(*decoder));
+    pathways_.push_back(pathway_of(*decoder));
   } else if (const auto* encoder = dynamic_cast<const EncoderModel*>(&m)) {
-    sides_.push_back(
+    const bool tokens = m.input().kind == InputKind::tokens;
+    pathways_.push_back(
         {.name = "encoder",
-         .run = [encoder](const Tensor& ids, const Tensor& mask, const Tensor&, Context& context) {
-           return encoder->encode({ids, mask, {}}, context);
+         .tokens = tokens,
+         .masks = tokens,
+         .run = [this, encoder](const Tensor& ids, const Tensor& mask, const Tensor&, Context& context) {
+           return encoder->encode(first_input(ids, mask), context);
          }});
   } else if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&m)) {
-    add_both_sides(*both);
-  } else if (config_) {
-    add_picture_side();
+    add_both_pathways(*both);
   }
 }
 
-void Examination::add_both_sides(const EncoderDecoderModel& both) {
-  const bool takes_features = both.takes_features();
-  sides_.push_back({.name = "encoder",
-                    .tokens = !takes_features,
-                    .masks = !takes_features,
-                    .run = [this, &both, takes_features](const Tensor& ids, const Tensor& mask, const Tensor&,
-                                                         Context& context) {
-                      if (takes_features) return both.encode({{}, {}, features(ids)}, context);
-                      return both.encode({ids, mask.defined() ? mask : ones_like(ids)}, context);
-                    }});
-  sides_.push_back({.name = "decoder",
-                    .causal = true,
-                    .masks = false,
-                    .run = [this](const Tensor& ids, const Tensor&, const Tensor&, Context& context) {
-                      return last_hidden(model().forward(decoder_inputs(ids), {}, context));
-                    }});
-  if (takes_features) return;
-  sides_.push_back(
+void Examination::add_both_pathways(const EncoderDecoderModel& both) {
+  const bool tokens = both.input().kind == InputKind::tokens;
+  pathways_.push_back(
+      {.name = "encoder",
+       .tokens = tokens,
+       .masks = tokens,
+       .run = [this, &both](const Tensor& ids, const Tensor& mask, const Tensor&, Context& context) {
+         return both.encode(first_input(ids, mask.defined() ? mask : ones_like(ids)), context);
+       }});
+  pathways_.push_back({.name = "decoder",
+                       .causal = true,
+                       .masks = false,
+                       .run = [this](const Tensor& ids, const Tensor&, const Tensor&, Context& context) {
+                         return last_hidden(model().forward(decoder_inputs(ids), {}, context));
+                       }});
+  if (!tokens) return;
+  pathways_.push_back(
       {.name = "source",
        .run = [this](const Tensor& ids, const Tensor& mask, const Tensor&, Context& context) {
          TensorMap inputs{{"input_ids", ids}, {"decoder_input_ids", same_rows(ids.size(0), kTargetTokens)}};
          if (mask.defined()) inputs["attention_mask"] = mask;
          return last_hidden(model().forward(inputs, {}, context));
-       }});
-}
-
-void Examination::add_picture_side() {
-  const auto [height, width] = picture_size(*config_);
-  const Shape picture{config_->integer("num_channels", 3), height, width};
-  sides_.push_back(
-      {.name = "encoder",
-       .tokens = false,
-       .masks = false,
-       .run = [this, picture](const Tensor& ids, const Tensor&, const Tensor&, Context& context) {
-         const Tensor pixels = noise({ids.size(0), picture[0], picture[1], picture[2]},
-                                     [&](std::int64_t row) { return seed_of(ids, row); });
-         return last_hidden(model().forward({{"pixel_values", pixels}}, {.hidden_states = true}, context));
        }});
 }
 
@@ -257,8 +239,7 @@ std::unique_ptr<Decoding> Examination::decode(std::int64_t rows) const {
   if (both == nullptr) return nullptr;
   Context context;
   const Tensor source = same_rows(rows, kSourceTokens);
-  if (both->takes_features()) return both->decode({{}, {}, features(source)}, context);
-  return both->decode({source, ones_like(source)}, context);
+  return both->decode(first_input(source, ones_like(source)), context);
 }
 
 Tensor Examination::full_logits(const Tensor& ids) const {
@@ -296,22 +277,24 @@ Tensor at_position(const Tensor& x, std::int64_t t) {
 
 void add(Finding& total, const std::string& what, Finding part) {
   const auto rank = [](CheckStatus s) { return s == CheckStatus::skipped ? -1 : static_cast<int>(s); };
-  const bool first = total.figure.empty();
+  const bool first = total.measurement.empty();
   const bool worse = first || rank(part.status) > rank(total.status);
   if (worse) {
     total.status = part.status;
     total.advice = std::move(part.advice);
   }
-  const std::string ending = ": " + part.figure;
-  if (total.figure.ends_with(ending)) {  // "encoder, decoder: the same bits"
-    total.figure.insert(total.figure.size() - ending.size(), ", " + what);
+  const std::string ending = ": " + part.measurement;
+  if (total.measurement.ends_with(ending)) {  // "encoder, decoder: the same bits"
+    total.measurement.insert(total.measurement.size() - ending.size(), ", " + what);
   } else {
-    total.figure += (first ? "" : "; ") + what + ending;
+    total.measurement += (first ? "" : "; ") + what + ending;
   }
-  for (auto& [name, value] : part.values)  // "decoder.layers.3.out" begins with its side already
+  for (auto& [name, value] : part.values)  // "decoder.layers.3.out" begins with its pathway already
     total.values.emplace_back(name.starts_with(what + ".") ? name : what + "." + name, value);
 }
 
-Finding skip(std::string reason) { return {.status = CheckStatus::skipped, .figure = std::move(reason)}; }
+Finding skip(std::string reason) {
+  return {.status = CheckStatus::skipped, .measurement = std::move(reason)};
+}
 
 }  // namespace heed::doctor

@@ -1,8 +1,9 @@
-// What the checks of one model share: its config, its sides (the ways in which tokens reach what it
+// What the checks of one model share: its config, its pathways (the ways in which tokens reach what it
 // computes), token ids to feed, and statistics of its tensors.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,28 +16,37 @@
 namespace heed::doctor {
 
 /// One way in which a model reads rows of ids: as a decoder, as an encoder, or as the source of a decoder.
-struct Side {
+struct Pathway {
   std::string name;  ///< "decoder", "encoder" or "source"; of the first two also the name of the stack's taps
   bool causal = false;
-  bool tokens = true;  ///< false: a row of ids is the seed of a picture or of audio features
+  bool tokens = true;  ///< false: a row of ids is the seed of an image or of a spectrogram
   bool masks = true;   ///< takes a mask of padding
   /// ids i64 [B, T], a mask i64 [B, T] or undefined, and position ids or undefined, to [B, T', D].
   std::function<Tensor(const Tensor& ids, const Tensor& mask, const Tensor& positions, Context& context)> run;
 
   Tensor operator()(const Tensor& ids, Context& context) const { return run(ids, {}, {}, context); }
   Tensor operator()(const Tensor& ids) const;
-  /// Whether the side is a stack of layers with taps.
+  /// Whether the pathway is a stack of layers with taps.
   bool is_stack() const { return name != "source"; }
 };
 
 /// Of one tensor of the files.
 struct TensorStatistics {
   std::string name;
+  std::filesystem::path file;
   std::int64_t rows = 0, columns = 0;
   std::int64_t nan = 0, infinite = 0;
+  std::string first_non_finite = {};  ///< `NAME[2, 5] is NaN`; empty if all are finite
   std::int64_t zero_rows = 0,
                repeated_rows = 0;  ///< of matrices; repeated: equal to an earlier row, not zeros
   double rms = 0;
+};
+
+/// How many outputs of a pathway, or of the output map, are NaN or infinite.
+struct OutputCount {
+  std::string name;
+  std::int64_t outputs = 0, non_finite = 0;
+  std::string first;  ///< the first part or layer whose output is not finite, where taps know it
 };
 
 class Examination {
@@ -45,13 +55,20 @@ class Examination {
   Examination(const Examination&) = delete;
 
   const CheckedModel& checked;
-  const Model& model() const { return checked.model; }
+  /// Only for checks that need a model.
+  const Model& model() const { return *checked.model; }
+  /// That of the model, or, where it cannot be loaded, what config.json says; 0: none.
+  std::int64_t vocab_size() const;
   const Tokenizer* tokenizer() const { return checked.tokenizer; }
   /// The model's config.json; nullopt without files.
   const std::optional<Config>& config() const { return config_; }
+  /// Whether all outputs for ordinary ids are finite: for those that other checks feed, too.
+  bool is_finite();
+  /// Runs each pathway, and the output map, once.
+  const std::vector<OutputCount>& outputs();
   /// Reads all tensors of the files once.
   const std::vector<TensorStatistics>& weights();
-  const std::vector<Side>& sides() const { return sides_; }
+  const std::vector<Pathway>& pathways() const { return pathways_; }
 
   /// Rows of ordinary token ids, each different: text, where there is a tokenizer; i64 [rows, length].
   Tensor ids(std::int64_t rows, std::int64_t length) const;
@@ -71,18 +88,19 @@ class Examination {
   std::int64_t id_limit() const;
 
  private:
-  void add_sides();
+  void add_pathways();
   void fill_stream();
-  void add_both_sides(const EncoderDecoderModel& both);
-  void add_picture_side();
+  void add_both_pathways(const EncoderDecoderModel& both);
   TensorMap decoder_inputs(const Tensor& ids) const;
   Tensor same_rows(std::int64_t rows, std::int64_t wanted) const;
-  Tensor features(const Tensor& seeds) const;
+  /// What the first layer takes: the ids and their mask, or noise of which each row of ids is the seed.
+  ModelInput first_input(const Tensor& ids, const Tensor& mask) const;
 
   std::optional<Config> config_;
-  std::vector<Side> sides_;
+  std::vector<Pathway> pathways_;
   std::vector<std::int64_t> stream_;
   std::optional<std::vector<TensorStatistics>> weights_;
+  std::optional<std::vector<OutputCount>> outputs_;
 };
 
 /// max |a - b| / max |a|, of tensors of one shape; NaN counts as infinite.
@@ -93,7 +111,7 @@ bool same_bits(const Tensor& a, const Tensor& b);
 /// Position t of x [B, T, D], as [B, D].
 Tensor at_position(const Tensor& x, std::int64_t t);
 
-/// Adds what a side, or a part of a check, has found: the worse status wins, figures are joined.
+/// Adds what a pathway, or a part of a check, has found: the worse status wins, measurements are joined.
 void add(Finding& total, const std::string& what, Finding part);
 /// A finding that skips, with the reason.
 Finding skip(std::string reason);
@@ -102,6 +120,7 @@ Finding skip(std::string reason);
 // need, and docs/doctor.md has their thresholds and the reasons.
 
 // Files (file_checks.cpp, vocabulary_checks.cpp, weight_checks.cpp)
+Finding check_loading(Examination& e);
 Finding check_config_keys(Examination& e);
 Finding check_generation_settings(Examination& e);
 Finding check_chat_template(Examination& e);
@@ -112,8 +131,9 @@ Finding check_unused_vocabulary(Examination& e);
 Finding check_weights_finite(Examination& e);
 Finding check_weight_rows(Examination& e);
 Finding check_weight_norms(Examination& e);
+Finding check_norm_weights(Examination& e);
 
-// Behaviour (order_checks.cpp, invariance_checks.cpp, decoding_checks.cpp)
+// Behavior (order_checks.cpp, invariance_checks.cpp, decoding_checks.cpp)
 Finding check_outputs_finite(Examination& e);
 Finding check_causality(Examination& e);
 Finding check_order(Examination& e);

@@ -1,5 +1,5 @@
-// Checks of what the files say: keys that nothing follows, settings of generation, tied weights, and the chat
-// template.
+// Checks of what the files say: whether they make a model, keys that nothing follows, settings of generation,
+// tied weights, and the chat template.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,18 +34,19 @@ std::string contradiction(const GenerationOptions& o) {
 }
 
 // What has no effect, or none that was meant.
-std::vector<std::string> idle_settings(const GenerationOptions& o, const Model& model) {
+std::vector<std::string> idle_settings(const GenerationOptions& o, const Examination& e) {
   std::vector<std::string> idle;
+  const std::int64_t vocabulary = e.vocab_size();
   if (!o.do_sample && (o.temperature != 1.0 || o.top_p != 1.0))
     idle.emplace_back("temperature and top_p act with do_sample only, which is off");
   if (o.num_beams == 1 && (o.length_penalty != 1.0 || o.early_stopping != EarlyStopping::no))
     idle.emplace_back("length_penalty and early_stopping act with num_beams above 1 only");
   if (o.eos_token_id.empty()) idle.emplace_back("without eos_token_id every text has the maximum length");
   for (const std::int64_t id : o.eos_token_id) {
-    if (id >= model.vocab_size())
+    if (vocabulary > 0 && id >= vocabulary)
       idle.push_back(fmt::format("eos_token_id {} is outside the vocabulary and ends no text", id));
   }
-  const auto positions = model.max_positions();
+  const auto positions = e.checked.model == nullptr ? std::nullopt : e.model().max_positions();
   if (positions && !o.max_new_tokens && o.max_length && *o.max_length > *positions)
     idle.push_back(fmt::format("max_length {} is above the model's {} positions", *o.max_length, *positions));
   return idle;
@@ -128,34 +129,48 @@ std::vector<std::string> unknown_tokens(const std::string& text, const Tokenizer
 
 }  // namespace
 
+Finding check_loading(Examination& e) {
+  if (e.checked.model == nullptr)
+    return {CheckStatus::failed, e.checked.model_error, "correct what the message names"};
+  std::int64_t elements = 0;
+  for (const Parameter& p : e.model().parameters()) elements += p.tensor.numel();
+  return {.measurement = fmt::format("{}, {} parameters in {} tensors", e.model().family(), elements,
+                                     e.model().parameters().size()),
+          .values = {{"parameters", static_cast<double>(elements)}}};
+}
+
 Finding check_config_keys(Examination& e) {
   const std::vector<std::string> unknown = e.model().unknown_settings();
-  if (unknown.empty()) return {.figure = "every key of config.json is followed or known to change nothing"};
+  if (unknown.empty())
+    return {.measurement = "every key of config.json is followed or known to change nothing"};
   return {CheckStatus::warning,
           fmt::format("{} keys that nothing follows: {}", unknown.size(), joined(unknown)),
           "correct a misspelled key; a setting of newer versions may change what the model should compute"};
 }
 
 Finding check_generation_settings(Examination& e) {
-  const bool generates = dynamic_cast<const DecoderModel*>(&e.model()) != nullptr ||
-                         dynamic_cast<const EncoderDecoderModel*>(&e.model()) != nullptr;
+  const Model* model = e.checked.model;
+  const bool generates = model == nullptr ? has_entry(e.checked.directory / "generation_config.json")
+                                          : dynamic_cast<const DecoderModel*>(model) != nullptr ||
+                                                dynamic_cast<const EncoderDecoderModel*>(model) != nullptr;
   if (!generates) return skip("the model does not generate");
   std::vector<std::string> unused;
   GenerationOptions options;
   try {
     options = load_generation_options(e.checked.directory, &unused);
-    check_generation_options(options, e.model().vocab_size());
+    const std::int64_t vocabulary = e.vocab_size();
+    check_generation_options(options, vocabulary > 0 ? std::optional(vocabulary) : std::nullopt);
   } catch (const Error& error) {
     return {CheckStatus::failed, error.what(), "correct generation_config.json"};
   }
   if (const std::string wrong = contradiction(options); !wrong.empty())
     return {CheckStatus::failed, wrong, "correct generation_config.json"};
-  std::vector<std::string> odd = idle_settings(options, e.model());
+  std::vector<std::string> odd = idle_settings(options, e);
   if (!unused.empty()) odd.push_back("not followed: " + joined(unused));
-  if (odd.empty()) return {.figure = "all settings can work"};
-  std::string figure;
-  for (const std::string& line : odd) figure += (figure.empty() ? "" : "; ") + line;
-  return {CheckStatus::warning, figure, "correct generation_config.json if this is not meant"};
+  if (odd.empty()) return {.measurement = "all settings can work"};
+  std::string measurement;
+  for (const std::string& line : odd) measurement += (measurement.empty() ? "" : "; ") + line;
+  return {CheckStatus::warning, measurement, "correct generation_config.json if this is not meant"};
 }
 
 Finding check_tied_weights(Examination& e) {
@@ -174,27 +189,27 @@ Finding check_tied_weights(Examination& e) {
   };
   const auto output = std::find_if(tables.begin(), tables.end(), is_output);
   if (output == tables.end() || tables.size() == 1)
-    return {.figure = tables.size() == 1
-                          ? "one table of " + std::to_string(vocabulary) + " rows: " + tables[0]->name
-                          : std::to_string(tables.size()) + " tables of inputs"};
+    return {.measurement = tables.size() == 1
+                               ? "one table of " + std::to_string(vocabulary) + " rows: " + tables[0]->name
+                               : std::to_string(tables.size()) + " tables of inputs"};
   const auto input = std::find_if(tables.begin(), tables.end(), [&](const Parameter* p) {
     return p != *output && p->tensor.shape() == (*output)->tensor.shape();
   });
-  if (input == tables.end()) return {.figure = (*output)->name + " has its own shape"};
+  if (input == tables.end()) return {.measurement = (*output)->name + " has its own shape"};
   const TensorFiles files = TensorFiles::open(e.checked.directory);
   const auto read = [&](const Parameter* p) {
     return files.contains(p->name) ? files.get(p->name) : p->tensor;
   };
   const double cosine = mean_cosine(read(*input), read(*output));
-  Finding found{.figure = fmt::format("{} and {} are two matrices, mean cosine {:.2f}", (*input)->name,
-                                      (*output)->name, cosine),
+  Finding found{.measurement = fmt::format("{} and {} are two matrices, mean cosine {:.2f}", (*input)->name,
+                                           (*output)->name, cosine),
                 .values = {{"cosine", cosine}}};
   if (!stated.value_or(false)) return found;
   // transformers 5 writes tie_word_embeddings true with this key for models whose two matrices are meant.
   const bool meant =
       e.config()->has("scale_decoder_outputs") && !e.config()->boolean("scale_decoder_outputs", true);
   found.status = meant ? CheckStatus::warning : CheckStatus::failed;
-  found.figure += ", but tie_word_embeddings is true";
+  found.measurement += ", but tie_word_embeddings is true";
   found.advice = meant
                      ? "set tie_word_embeddings to false, as older versions of transformers tie them"
                      : "remove the wrong one from the file, or set tie_word_embeddings to false: versions of "
@@ -207,10 +222,11 @@ Finding check_chat_template(Examination& e) {
   if (text.empty()) return skip("the model has no chat template");
   if (const std::string broken = broken_tags(text); !broken.empty())
     return {CheckStatus::failed, broken, "correct the template: no program can fill it in"};
-  if (e.tokenizer() == nullptr) return {.figure = fmt::format("{} characters, all tags closed", text.size())};
+  if (e.tokenizer() == nullptr)
+    return {.measurement = fmt::format("{} characters, all tags closed", text.size())};
   const std::vector<std::string> unknown = unknown_tokens(text, *e.tokenizer());
   if (unknown.empty())
-    return {.figure = fmt::format("{} characters, all tags closed, all its tokens known", text.size())};
+    return {.measurement = fmt::format("{} characters, all tags closed, all its tokens known", text.size())};
   return {CheckStatus::warning, "not tokens of the tokenizer: " + joined(unknown),
           "take the template or the tokenizer of the model that this one was made from"};
 }

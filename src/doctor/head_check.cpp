@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kHeadTokens = 16;
 constexpr double kSameMap = 1e-6;  // two heads whose weights differ by no more attend alike
-constexpr std::size_t kNamed = 4;  // heads that the figure lists
+constexpr std::size_t kNamed = 4;  // heads that the measurement lists
 
 struct Heads {
   std::int64_t count = 0;
@@ -70,24 +70,24 @@ void find_dead(const std::string& part, const Tensor& out, std::int64_t count, H
   }
 }
 
-// The largest number of heads of a side's attentions.
-std::int64_t most_heads(Examination& e, const Side& side) {
+// The largest number of heads of a pathway's attentions.
+std::int64_t most_heads(Examination& e, const Pathway& pathway) {
   std::int64_t most = 0;
   Taps taps;
-  taps.listen(side.name + ".layers.*_attn.weights", [&](const std::string&, Tensor& value) {
+  taps.listen(pathway.name + ".layers.*_attn.weights", [&](const std::string&, Tensor& value) {
     if (value.rank() == 4 && value.dtype() == DType::f32) most = std::max(most, value.size(1));
   });
   Context context;
   context.taps = &taps;
-  side(e.ids(1, e.length(2)), context);
+  pathway(e.ids(1, e.length(2)), context);
   return most;
 }
 
-Heads ablate(Examination& e, const Side& side, std::int64_t most) {
+Heads ablate(Examination& e, const Pathway& pathway, std::int64_t most) {
   Heads heads;
   std::map<std::string, std::int64_t> open;  // attentions whose weights were changed, and their heads
   Taps taps;
-  const std::string layers = side.name + ".layers.*_attn";
+  const std::string layers = pathway.name + ".layers.*_attn";
   taps.listen(layers + ".weights", [&](const std::string& name, Tensor& value) {
     if (value.rank() != 4 || value.dtype() != DType::f32) return;
     find_duplicates(attention_of_tap(name), slice(value, 0, 0, 1), heads);
@@ -105,7 +105,7 @@ Heads ablate(Examination& e, const Side& side, std::int64_t most) {
   context.taps = &taps;
   const std::int64_t time = e.length(kHeadTokens);
   const Tensor ids = e.ids(1, time);
-  side(broadcast_to(ids, {1 + most, time}).contiguous(), context);
+  pathway(broadcast_to(ids, {1 + most, time}).contiguous(), context);
   return heads;
 }
 
@@ -115,23 +115,24 @@ std::string named(const std::vector<std::string>& names) {
   return all + (names.size() > kNamed ? ", ..." : "");
 }
 
-Finding heads_of_side(Examination& e, const Side& side) {
-  const std::int64_t most = most_heads(e, side);
+Finding heads_of_pathway(Examination& e, const Pathway& pathway) {
+  const std::int64_t most = most_heads(e, pathway);
   if (most == 0) return skip("no attention with heads");
-  const Heads heads = ablate(e, side, most);
+  const Heads heads = ablate(e, pathway, most);
   if (heads.count == 0) return skip("its attention has no result to compare");
   Finding found{.values = {{"heads", static_cast<double>(heads.count)},
                            {"dead", static_cast<double>(heads.dead.size())},
                            {"duplicate", static_cast<double>(heads.duplicate.size())},
                            {"weakest", heads.weakest}}};
-  found.figure = fmt::format("{} heads, {} dead, {} pairs alike", heads.count, heads.dead.size(),
-                             heads.duplicate.size());
+  found.measurement = fmt::format("{} heads, {} dead, {} pairs alike", heads.count, heads.dead.size(),
+                                  heads.duplicate.size());
   if (heads.dead.empty() && heads.duplicate.empty()) {
-    found.figure += fmt::format("; the weakest, {}, makes {}", heads.weakest_name, percent(heads.weakest));
+    found.measurement +=
+        fmt::format("; the weakest, {}, makes {}", heads.weakest_name, percent(heads.weakest));
     return found;
   }
   found.status = CheckStatus::warning;
-  found.figure += ": " + named(heads.dead.empty() ? heads.duplicate : heads.dead);
+  found.measurement += ": " + named(heads.dead.empty() ? heads.duplicate : heads.dead);
   found.advice = heads.dead.empty() ? "heads that attend alike add little: look at how they were initialized"
                                     : "a dead head adds nothing: expected after pruning, else look at its "
                                       "rows of the output projection";
@@ -143,13 +144,13 @@ Finding heads_of_side(Examination& e, const Side& side) {
 Finding check_heads(Examination& e) {
   Finding total;
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&e.model());
-  const bool takes_features = both != nullptr && both->takes_features();
-  for (const Side& side : e.sides()) {
-    if (side.is_stack())
-      add(total, side.name,
-          takes_features ? skip("a spectrogram for each head takes too long") : heads_of_side(e, side));
+  const bool takes_features = both != nullptr && both->input().kind != InputKind::tokens;
+  for (const Pathway& pathway : e.pathways()) {
+    if (pathway.is_stack())
+      add(total, pathway.name,
+          takes_features ? skip("a spectrogram for each head takes too long") : heads_of_pathway(e, pathway));
   }
-  return total.figure.empty() ? skip("the model's inputs are not known without its config.json") : total;
+  return total.measurement.empty() ? skip("the model's inputs are not known without its config.json") : total;
 }
 
 }  // namespace heed::doctor

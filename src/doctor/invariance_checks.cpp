@@ -35,32 +35,32 @@ PaddedRow padded(const Tensor& ids, std::int64_t filler, bool left) {
 }
 
 // The outputs of the real tokens; all outputs of a source, whose outputs are those of the decoder.
-Tensor real_outputs(const Side& side, const PaddedRow& row, std::int64_t time, bool left) {
+Tensor real_outputs(const Pathway& pathway, const PaddedRow& row, std::int64_t time, bool left) {
   Context context;
-  const Tensor all = side.run(row.ids, row.mask, left ? row.positions : Tensor(), context);
-  if (!side.is_stack()) return all;
+  const Tensor all = pathway.run(row.ids, row.mask, left ? row.positions : Tensor(), context);
+  if (!pathway.is_stack()) return all;
   return left ? slice(all, 1, kPadding, kPadding + time) : slice(all, 1, 0, time);
 }
 
-Finding padding_of(Examination& e, const Side& side, bool left) {
+Finding padding_of(Examination& e, const Pathway& pathway, bool left) {
   const std::int64_t time = e.length(kRowTokens + kPadding) - kPadding;
   if (time < 2) return skip("the model has too few positions");
   const Tensor ids = e.ids(1, time);
   const std::int64_t pad = e.pad_id();
-  const Tensor one = real_outputs(side, padded(ids, pad, left), time, left);
-  const Tensor other = real_outputs(side, padded(ids, e.other_id(pad), left), time, left);
+  const Tensor one = real_outputs(pathway, padded(ids, pad, left), time, left);
+  const Tensor other = real_outputs(pathway, padded(ids, e.other_id(pad), left), time, left);
   Context context;
-  const Tensor alone = side.run(ids, Tensor::full(ids.shape(), 1, DType::i64), {}, context);
+  const Tensor alone = pathway.run(ids, Tensor::full(ids.shape(), 1, DType::i64), {}, context);
   const double reached = relative_difference(one, other), moved = relative_difference(alone, one);
   Finding found{.values = {{"reached", reached}, {"moved", moved}}};
   if (!same_bits(one, other)) {
     found.status = CheckStatus::failed;
-    found.figure =
+    found.measurement =
         fmt::format("outputs of real tokens change by {} with the content of the padding", percent(reached));
     found.advice = "padding is attended to: hand the attention mask on to every attention";
     return found;
   }
-  found.figure = fmt::format("padding changes {} tokens by {}", time, percent(moved));
+  found.measurement = fmt::format("padding changes {} tokens by {}", time, percent(moved));
   if (moved <= kPaddingRounding) return found;
   found.status = left ? CheckStatus::warning : CheckStatus::failed;
   found.advice = left ? "the model counts positions from the padding: pad on the right, or give position ids"
@@ -69,10 +69,10 @@ Finding padding_of(Examination& e, const Side& side, bool left) {
 }
 
 // Decoders alone are padded on the left: encoders, and the decoder of an encoder-decoder, begin at the left.
-std::string why_not_padded(Examination& e, const Side& side, bool left) {
-  if (!side.tokens) return "rows have one size";
-  if (!side.masks) return "it takes no mask";
-  if (left && !side.causal) return "rows begin at the left";
+std::string why_not_padded(Examination& e, const Pathway& pathway, bool left) {
+  if (!pathway.tokens) return "rows have one size";
+  if (!pathway.masks) return "it takes no mask";
+  if (left && !pathway.causal) return "rows begin at the left";
   const auto* decoder = dynamic_cast<const DecoderModel*>(&e.model());
   if (decoder != nullptr && !decoder->rows_are_independent())
     return "rotary frequencies follow the longest row";
@@ -81,28 +81,28 @@ std::string why_not_padded(Examination& e, const Side& side, bool left) {
 
 Finding check_padding(Examination& e, bool left) {
   Finding total;
-  for (const Side& side : e.sides()) {
-    const std::string reason = why_not_padded(e, side, left);
-    add(total, side.name, reason.empty() ? padding_of(e, side, left) : skip(reason));
+  for (const Pathway& pathway : e.pathways()) {
+    const std::string reason = why_not_padded(e, pathway, left);
+    add(total, pathway.name, reason.empty() ? padding_of(e, pathway, left) : skip(reason));
   }
-  return total.figure.empty() ? skip("the model reads no tokens") : total;
+  return total.measurement.empty() ? skip("the model reads no tokens") : total;
 }
 
 Finding judge_equal(const std::string& what, bool same, double difference) {
   Finding found{
-      .figure = what + (same ? ": the same bits" : fmt::format(": differ by {}", percent(difference))),
+      .measurement = what + (same ? ": the same bits" : fmt::format(": differ by {}", percent(difference))),
       .values = {{"difference", difference}}};
   return found;
 }
 
-Finding batch_of(Examination& e, const Side& side) {
+Finding batch_of(Examination& e, const Pathway& pathway) {
   constexpr std::int64_t kRows = 3;
   const Tensor ids = e.ids(kRows, e.length(kRowTokens));
-  const Tensor together = side(ids);
+  const Tensor together = pathway(ids);
   double difference = 0;
   bool same = true;
   for (std::int64_t r = 0; r < kRows; ++r) {
-    const Tensor alone = side(slice(ids, 0, r, r + 1).contiguous()), row = slice(together, 0, r, r + 1);
+    const Tensor alone = pathway(slice(ids, 0, r, r + 1).contiguous()), row = slice(together, 0, r, r + 1);
     same = same && same_bits(alone, row);
     difference = std::max(difference, relative_difference(alone, row));
   }
@@ -122,16 +122,16 @@ class ThreadCount {
   int before_ = threads();
 };
 
-Finding threads_of(Examination& e, const Side& side) {
+Finding threads_of(Examination& e, const Pathway& pathway) {
   const Tensor ids = e.ids(2, e.length(kRowTokens));
   const ThreadCount restored;
   set_threads(1);
-  const Tensor one = side(ids);
+  const Tensor one = pathway(ids);
   double difference = 0;
   bool same = true;
   for (const int count : {2, 3}) {
     set_threads(count);
-    const Tensor several = side(ids);
+    const Tensor several = pathway(ids);
     same = same && same_bits(one, several);
     difference = std::max(difference, relative_difference(one, several));
   }
@@ -150,29 +150,14 @@ Finding check_left_padding(Examination& e) { return check_padding(e, true); }
 
 Finding check_batch(Examination& e) {
   Finding total;
-  for (const Side& side : e.sides()) add(total, side.name, batch_of(e, side));
-  return total.figure.empty() ? skip("the model's inputs are not known without its config.json") : total;
+  for (const Pathway& pathway : e.pathways()) add(total, pathway.name, batch_of(e, pathway));
+  return total.measurement.empty() ? skip("the model's inputs are not known without its config.json") : total;
 }
 
 Finding check_threads(Examination& e) {
   Finding total;
-  for (const Side& side : e.sides()) add(total, side.name, threads_of(e, side));
-  return total.figure.empty() ? skip("the model's inputs are not known without its config.json") : total;
-}
-
-Finding check_outputs_finite(Examination& e) {
-  Finding total;
-  for (const Side& side : e.sides()) {
-    const std::vector<float> out = side(e.ids(1, e.length(kRowTokens))).to(DType::f32).to_vector<float>();
-    const auto wrong = std::count_if(out.begin(), out.end(), [](float x) { return !std::isfinite(x); });
-    Finding found{.figure = fmt::format("{} outputs, {} of them not finite", out.size(), wrong)};
-    if (wrong > 0) {
-      found.status = CheckStatus::failed;
-      found.advice = "look at the finite weights above, and at the norms of the layers below";
-    }
-    add(total, side.name, found);
-  }
-  return total.figure.empty() ? skip("the model's inputs are not known without its config.json") : total;
+  for (const Pathway& pathway : e.pathways()) add(total, pathway.name, threads_of(e, pathway));
+  return total.measurement.empty() ? skip("the model's inputs are not known without its config.json") : total;
 }
 
 }  // namespace heed::doctor

@@ -170,24 +170,24 @@ Finding judge(const PositionLosses& losses, const Window& w, std::int64_t vocabu
     const std::int64_t begin = part * w.trained / kParts, end = (part + 1) * w.trained / kParts;
     if (losses.tokens(begin, end) == 0) continue;
     last = losses.mean(begin, end);
-    found.figure +=
-        fmt::format("{}{:.2f} at {} to {}", found.figure.empty() ? "loss " : ", ", last, begin + 1, end);
+    found.measurement +=
+        fmt::format("{}{:.2f} at {} to {}", found.measurement.empty() ? "loss " : ", ", last, begin + 1, end);
     found.values.emplace_back(fmt::format("{}-{}", begin + 1, end), last);
   }
   if (found.values.empty()) return skip("no text fits in the model's positions");
   const double chance = std::log(static_cast<double>(vocabulary));
   if (losses.mean(0, w.trained) > chance) {
     found.status = CheckStatus::warning;
-    found.figure += fmt::format("; guessing would lose {:.2f}", chance);
+    found.measurement += fmt::format("; guessing would lose {:.2f}", chance);
     found.advice = "the model is not trained, or the tokenizer is that of another";
   }
   if (losses.tokens(w.trained, w.length) == 0) return found;
   std::int64_t end = w.length;
   while (losses.tokens(end - 1, end) == 0) --end;
   const double beyond = losses.mean(w.trained, end);
-  found.figure += fmt::format(", {:.2f} beyond the trained length, to {}", beyond, end);
+  found.measurement += fmt::format(", {:.2f} beyond the trained length, to {}", beyond, end);
   found.values.emplace_back("beyond", beyond);
-  if (beyond <= last + kRise) return found;
+  if (beyond <= last + kRise || found.status == CheckStatus::warning) return found;
   found.status = CheckStatus::warning;
   found.advice = fmt::format("keep texts within {} tokens, or train with longer ones", w.trained);
   return found;
@@ -199,7 +199,7 @@ Finding outside_vocabulary(std::int64_t id) {
 }
 
 Finding check_translations(Examination& e, const EncoderDecoderModel& model) {
-  if (model.takes_features()) return skip("the model's source is audio, not text");
+  if (model.input().kind != InputKind::tokens) return skip("the model's source is audio, not text");
   if (e.checked.reference.empty()) return skip("no translation of the text (give one with --reference FILE)");
   const std::vector<EncodedPair> pairs = pairs_of(e);
   std::int64_t tokens = 0;

@@ -28,41 +28,43 @@ std::vector<std::int64_t> changed_before(const Tensor& a, const Tensor& b, std::
   return changed;
 }
 
-Finding judge_causal(const Side& side, const std::vector<std::int64_t>& changed, std::int64_t cut) {
+Finding judge_causal(const Pathway& pathway, const std::vector<std::int64_t>& changed, std::int64_t cut) {
   const auto count = static_cast<double>(changed.size());
   Finding found{.values = {{"changed", count}}};
-  if (!side.causal) {
-    found.figure =
+  if (!pathway.causal) {
+    found.measurement =
         fmt::format("{} of {} earlier outputs follow later tokens, as an encoder's do", changed.size(), cut);
     if (!changed.empty()) return found;
     found.status = CheckStatus::failed;
     found.advice = "the encoder runs with a causal mask: leave it out";
     return found;
   }
-  found.figure = fmt::format("{} earlier outputs are the same to the bit when later tokens change", cut);
+  found.measurement = fmt::format("{} earlier outputs are the same to the bit when later tokens change", cut);
   if (changed.empty()) return found;
   found.status = CheckStatus::failed;
-  found.figure = fmt::format("{} of {} earlier outputs change with later tokens, the first at position {}",
-                             changed.size(), cut, changed.front());
+  found.measurement =
+      fmt::format("{} of {} earlier outputs change with later tokens, the first at position {}",
+                  changed.size(), cut, changed.front());
   found.advice = changed.size() == 1 ? "the causal mask is off by one: query t may attend to keys s <= t"
                                      : "the causal mask is missing: query t may attend to keys s <= t";
   return found;
 }
 
-Finding causality_of(Examination& e, const Side& side) {
+Finding causality_of(Examination& e, const Pathway& pathway) {
   const std::int64_t time = e.length(kOrderTokens), cut = time / 2;
   if (time < 2) return skip("the model has one position");
   if (e.other_id(e.stream().front()) == e.stream().front()) return skip("the model has one ordinary id");
-  if (!side.causal && is_recurrent(e.model()))
+  if (!pathway.causal && is_recurrent(e.model()))
     return skip("a recurrent encoder may read in either direction");
   const Tensor before = e.ids(1, time), after = before.clone();
   for (std::int64_t t = cut; t < time; ++t)
     after.data<std::int64_t>()[t] = e.other_id(before.data<std::int64_t>()[t]);
-  const Tensor a = side(before), b = side(after);
+  const Tensor a = pathway(before), b = pathway(after);
   if (same_bits(at_position(a, time - 1), at_position(b, time - 1)))
-    return {CheckStatus::failed, "the last output is the same for other tokens",
-            "the model does not read its input"};
-  return judge_causal(side, changed_before(a, b, cut), cut);
+    return {
+        CheckStatus::failed, "the last output is the same for other tokens",
+        "nothing of the input arrives: look at the weights of norms, and for weights that are far too large"};
+  return judge_causal(pathway, changed_before(a, b, cut), cut);
 }
 
 // Two rows of the same ids in another order, the last the same: b[t] = a[from[t]].
@@ -114,11 +116,11 @@ std::optional<Reordering> exchanged(Examination& e) {
   return Reordering{a, b, Tensor::from(from, {time}), "two orders of the same tokens"};
 }
 
-// The outputs of a side's layers at the last position, as listeners see them.
+// The outputs of a pathway's layers at the last position, as listeners see them.
 class LayerOutputs {
  public:
   explicit LayerOutputs(const std::string& stack) : prefix_(stack + ".layers.") {}
-  void run(const Side& side, const Tensor& ids, std::optional<std::size_t> reordered = {},
+  void run(const Pathway& pathway, const Tensor& ids, std::optional<std::size_t> reordered = {},
            const Tensor& from = {}) {
     Taps taps;
     taps.listen(prefix_ + "*.out", [&](const std::string& name, Tensor& value) {
@@ -129,7 +131,7 @@ class LayerOutputs {
     });
     Context context;
     context.taps = &taps;
-    result = at_position(side(ids, context), ids.size(1) - 1).clone();
+    result = at_position(pathway(ids, context), ids.size(1) - 1).clone();
   }
   std::vector<Tensor> last;
   Tensor result;
@@ -142,12 +144,12 @@ class LayerOutputs {
 // blind to order. The first layer reads the embeddings of ids in another order, so that positions which are
 // added count; a later one reads its own input with the positions exchanged. (Behind a causal mask a second
 // layer tells orders apart without positions, because what it reads came from different prefixes.)
-std::optional<std::size_t> first_ordered_layer(const Side& side, const Reordering& r, const LayerOutputs& a,
-                                               const LayerOutputs& b) {
+std::optional<std::size_t> first_ordered_layer(const Pathway& pathway, const Reordering& r,
+                                               const LayerOutputs& a, const LayerOutputs& b) {
   if (relative_difference(a.last[0], b.last[0]) > kSameOutput) return 0;
   for (std::size_t layer = 1; layer < a.last.size(); ++layer) {
-    LayerOutputs moved(side.name);
-    moved.run(side, r.a, layer - 1, r.from);
+    LayerOutputs moved(pathway.name);
+    moved.run(pathway, r.a, layer - 1, r.from);
     if (relative_difference(a.last[layer], moved.last[layer]) > kSameOutput) return layer;
   }
   return std::nullopt;
@@ -164,45 +166,66 @@ bool asks_for_no_positions(Examination& e) {
          config.string("position_embedding_type", "") == "none";
 }
 
-Finding order_of(Examination& e, const Side& side) {
-  std::optional<Reordering> r = sentences(e);
-  if (!r) r = exchanged(e);
-  if (!r) return skip("the model has too few positions or ids");
-  LayerOutputs a(side.name), b(side.name);
-  a.run(side, r->a);
-  b.run(side, r->b);
+// Whether the output at the last position follows the tokens that change places: other tokens there change
+// it. It does not behind a narrow window, and where nothing of the input arrives.
+bool sees_exchanged(Examination& e, const Pathway& pathway, const Reordering& r) {
+  const Tensor other = r.a.clone();
+  const std::int64_t last = r.a.size(1) - 1;
+  auto* ids = other.data<std::int64_t>();
+  for (std::int64_t t = 0; t < last; ++t) {
+    if (r.from.data<std::int64_t>()[t] != t) ids[t] = e.other_id(ids[t]);
+  }
+  return relative_difference(at_position(pathway(r.a), last), at_position(pathway(other), last)) >
+         kSameOutput;
+}
+
+Finding judge_order(Examination& e, const Pathway& pathway, const Reordering& r) {
+  LayerOutputs a(pathway.name), b(pathway.name);
+  a.run(pathway, r.a);
+  b.run(pathway, r.b);
   const double difference = relative_difference(a.result, b.result);
-  Finding found{.figure = fmt::format("{} differ by {}", r->text, percent(difference)),
+  Finding found{.measurement = fmt::format("{} differ by {}", r.text, percent(difference)),
                 .values = {{"difference", difference}}};
-  if (difference > kSameOutput && (a.last.empty() || first_ordered_layer(side, *r, a, b))) return found;
+  if (difference > kSameOutput && (a.last.empty() || first_ordered_layer(pathway, r, a, b))) return found;
   if (asks_for_no_positions(e)) {
     found.status = CheckStatus::warning;
-    found.figure += "; config.json asks for no positions";
+    found.measurement += "; config.json asks for no positions";
     found.advice = "a decoder learns order from its mask alone, but slowly; an encoder cannot";
     return found;
   }
   found.status = CheckStatus::failed;
-  found.figure += difference > kSameOutput ? "; no layer depends on positions, only the causal mask does"
-                                           : "; the model is blind to order";
+  found.measurement += difference > kSameOutput ? "; no layer depends on positions, only the causal mask does"
+                                                : "; the model is blind to order";
   found.advice =
       "positions are missing: look at the position embedding in the file, and at the config's settings of "
       "positions";
   return found;
 }
 
-using OrderCheck = Finding (*)(Examination&, const Side&);
-
-Finding over_token_sides(Examination& e, OrderCheck check) {
-  Finding total;
-  for (const Side& side : e.sides()) {
-    if (side.tokens && side.is_stack()) add(total, side.name, check(e, side));
+Finding order_of(Examination& e, const Pathway& pathway) {
+  bool any = false;
+  for (const std::optional<Reordering>& r : {sentences(e), exchanged(e)}) {
+    if (!r) continue;
+    any = true;
+    if (sees_exchanged(e, pathway, *r)) return judge_order(e, pathway, *r);
   }
-  return total.figure.empty() ? skip("the model reads no tokens") : total;
+  return skip(any ? "the last output does not follow the tokens that change places"
+                  : "the model has too few positions or ids");
+}
+
+using OrderCheck = Finding (*)(Examination&, const Pathway&);
+
+Finding over_token_pathways(Examination& e, OrderCheck check) {
+  Finding total;
+  for (const Pathway& pathway : e.pathways()) {
+    if (pathway.tokens && pathway.is_stack()) add(total, pathway.name, check(e, pathway));
+  }
+  return total.measurement.empty() ? skip("the model reads no tokens") : total;
 }
 
 }  // namespace
 
-Finding check_causality(Examination& e) { return over_token_sides(e, causality_of); }
-Finding check_order(Examination& e) { return over_token_sides(e, order_of); }
+Finding check_causality(Examination& e) { return over_token_pathways(e, causality_of); }
+Finding check_order(Examination& e) { return over_token_pathways(e, order_of); }
 
 }  // namespace heed::doctor

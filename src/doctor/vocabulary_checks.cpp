@@ -1,75 +1,98 @@
 // Checks of the tokenizer against the model: sizes, and the ids of special tokens.
 #include <fmt/format.h>
 
-#include <map>
+#include <algorithm>
 #include <set>
 
 #include "doctor/examination.h"
+#include "files/input_file.h"
 #include "heed/error.h"
-#include "heed/generate/options.h"
 
 namespace heed::doctor {
 namespace {
 
-// An id of config.json beside that of the tokenizer.
+// What the ids of a key are for, and the tokenizer's own id of this role, if it has one.
 struct Role {
   const char* key;
-  std::optional<std::int64_t> (Tokenizer::*own)() const;
+  std::optional<std::int64_t> (Tokenizer::*own)() const = nullptr;
 };
-constexpr Role kRoles[] = {{"bos_token_id", &Tokenizer::bos_id}, {"eos_token_id", &Tokenizer::eos_id},
-                           {"pad_token_id", &Tokenizer::pad_id}, {"mask_token_id", &Tokenizer::mask_id},
-                           {"cls_token_id", &Tokenizer::cls_id}, {"sep_token_id", &Tokenizer::sep_id}};
+constexpr Role kRoles[] = {{"bos_token_id", &Tokenizer::bos_id},
+                           {"eos_token_id", &Tokenizer::eos_id},
+                           {"pad_token_id", &Tokenizer::pad_id},
+                           {"mask_token_id", &Tokenizer::mask_id},
+                           {"cls_token_id", &Tokenizer::cls_id},
+                           {"sep_token_id", &Tokenizer::sep_id},
+                           {"decoder_start_token_id"},
+                           {"forced_bos_token_id"},
+                           {"forced_eos_token_id"}};
 
-// How the special ids of config.json and tokenizer compare.
+// How the special ids of the files and of the tokenizer compare.
 struct Comparison {
-  std::int64_t equal = 0;
+  std::vector<std::string> equal;  // "2 of config.json", of each file
+  std::int64_t equal_ids = 0;
   std::vector<std::string> outside, ordinary, other;
-  std::set<std::int64_t> offsets;  // of the tokenizer's ids from the config's
-  std::set<std::int64_t> shifted;  // the config's ids that differ
+  std::set<std::int64_t> offsets;  // of the tokenizer's ids from those of the files
+  std::set<std::int64_t> shifted;  // the ids that differ
 };
 
-std::string listed(const std::vector<std::string>& lines) {
+std::string listed(const std::vector<std::string>& lines, const char* separator = ", ") {
   std::string all;
-  for (const std::string& line : lines) all += (all.empty() ? "" : ", ") + line;
+  for (const std::string& line : lines) all += (all.empty() ? "" : separator) + line;
   return all;
 }
 
-// The end tokens of generation; none where its settings are wrong, which another check reports.
-std::vector<std::int64_t> generation_ends(Examination& e) {
-  try {
-    return load_generation_options(e.checked.directory).eos_token_id;
-  } catch (const Error&) {
-    return {};
+// Looks at each id of a role in a file (config.json, say); returns whether one is the tokenizer's own.
+bool compare_role(const Role& role, const std::string& file, const std::vector<std::int64_t>& ids,
+                  Examination& e, Comparison& c) {
+  const Tokenizer* tokenizer = e.tokenizer();
+  const std::int64_t own =
+      tokenizer == nullptr || role.own == nullptr ? -1 : (tokenizer->*role.own)().value_or(-1);
+  const bool has_own = own >= 0 && std::find(ids.begin(), ids.end(), own) != ids.end();
+  for (const std::int64_t id : ids) {
+    const std::string where = fmt::format("{}: {} {}", file, role.key, id);
+    if (e.vocab_size() > 0 && id >= e.vocab_size()) c.outside.push_back(where);
+    if (tokenizer == nullptr || id < 0 || id == own) continue;
+    if (own >= 0 && !has_own) {
+      c.offsets.insert(own - id);
+      c.shifted.insert(id);
+    }
+    if (id >= tokenizer->vocab_size()) continue;
+    const bool special = tokenizer->is_special(id);
+    if (special && (own < 0 || has_own)) continue;  // one of several end tokens, or a role of the model alone
+    std::string line = fmt::format("{} is {} for the tokenizer", where, tokenizer->token(id));
+    if (own >= 0) line += fmt::format(", whose own is {} ({})", own, tokenizer->token(own));
+    // Padding is masked, so any id can pad where the tokenizer has none for it.
+    const bool harmless = special || (own < 0 && std::string_view(role.key) == "pad_token_id");
+    (harmless ? c.other : c.ordinary).push_back(line);
   }
+  return has_own;
 }
 
-void compare(const Role& role, const std::vector<std::int64_t>& ids, Examination& e, Comparison& c) {
-  const std::int64_t vocabulary = e.model().vocab_size();
-  for (const std::int64_t id : ids) {
-    if (id >= vocabulary) c.outside.push_back(fmt::format("{} {}", role.key, id));
+void compare_file(const Config& config, Examination& e, Comparison& c) {
+  const std::string file = std::filesystem::path(config.where()).filename().string();
+  std::int64_t equal = 0;
+  for (const Role& role : kRoles) equal += compare_role(role, file, config.integers(role.key), e, c);
+  c.equal_ids += equal;
+  c.equal.push_back(fmt::format("{} of {}", equal, file));
+}
+
+// A token of a role that is a mere word, or the unknown token, in the tokenizer's own files.
+void look_at_own(const Tokenizer& tokenizer, Comparison& c) {
+  if (tokenizer.mask_id() && tokenizer.mask_id() == tokenizer.unk_id())
+    c.other.push_back("the tokenizer's mask token is its unknown token, " +
+                      tokenizer.token(*tokenizer.mask_id()));
+  for (const Role& role : kRoles) {
+    const auto own = role.own == nullptr ? std::nullopt : (tokenizer.*role.own)();
+    if (!own || tokenizer.is_special(*own)) continue;
+    c.other.push_back(
+        fmt::format("the tokenizer's {} {} ({}) is no special token", role.key, *own, tokenizer.token(*own)));
   }
-  const Tokenizer* tokenizer = e.tokenizer();
-  const std::optional<std::int64_t> own = tokenizer == nullptr ? std::nullopt : (tokenizer->*role.own)();
-  if (!own || ids.empty() || ids.front() < 0) return;
-  for (const std::int64_t id : ids) {
-    if (id == *own) {
-      ++c.equal;
-      return;
-    }
-  }
-  const std::int64_t id = ids.front();
-  c.offsets.insert(*own - id);
-  c.shifted.insert(id);
-  if (id >= tokenizer->vocab_size()) return;
-  const std::string line = fmt::format("{} {} is {} for the tokenizer, whose own is {} ({})", role.key, id,
-                                       tokenizer->token(id), *own, tokenizer->token(*own));
-  (tokenizer->is_special(id) ? c.other : c.ordinary).push_back(line);
 }
 
 }  // namespace
 
 Finding check_tokenizer_size(Examination& e) {
-  const std::int64_t vocabulary = e.model().vocab_size();
+  const std::int64_t vocabulary = e.vocab_size();
   if (vocabulary == 0) return skip("the model has no tokens");
   if (!e.checked.tokenizer_error.empty())
     return {CheckStatus::failed, e.checked.tokenizer_error,
@@ -77,7 +100,7 @@ Finding check_tokenizer_size(Examination& e) {
   if (e.tokenizer() == nullptr) return skip("there is no tokenizer");
   const std::int64_t tokens = e.tokenizer()->vocab_size();
   Finding found{
-      .figure = fmt::format("{} tokens, {} rows of the embedding", tokens, vocabulary),
+      .measurement = fmt::format("{} tokens, {} rows of the embedding", tokens, vocabulary),
       .values = {{"tokens", static_cast<double>(tokens)}, {"rows", static_cast<double>(vocabulary)}}};
   if (tokens <= vocabulary) return found;
   bool all_special = true;
@@ -85,40 +108,38 @@ Finding check_tokenizer_size(Examination& e) {
     all_special = e.tokenizer()->is_special(id);
   // Text alone never becomes a special token, so the model works until somebody adds one.
   found.status = all_special ? CheckStatus::warning : CheckStatus::failed;
-  found.figure += all_special ? "; those beyond are special tokens" : "; texts get ids that the model lacks";
+  found.measurement +=
+      all_special ? "; those beyond are special tokens" : "; texts get ids that the model lacks";
   found.advice = "take the tokenizer that the model was trained with, or add rows to the embedding";
   return found;
 }
 
 Finding check_special_ids(Examination& e) {
-  if (e.model().vocab_size() == 0) return skip("the model has no tokens");
+  if (e.checked.model != nullptr && e.vocab_size() == 0) return skip("the model has no tokens");
   if (!e.config()) return skip("there is no config.json");
   Comparison c;
-  for (const Role& role : kRoles) {
-    std::vector<std::int64_t> ids = e.config()->integers(role.key);
-    if (std::string_view(role.key) == "eos_token_id") {
-      const std::vector<std::int64_t> ends = generation_ends(e);
-      ids.insert(ids.end(), ends.begin(), ends.end());
-    }
-    compare(role, ids, e, c);
-  }
-  const std::string tokenizer =
-      "take the tokenizer that the model was trained with, or correct the ids in config.json";
-  if (!c.outside.empty())
-    return {CheckStatus::warning, "outside the vocabulary: " + listed(c.outside),
-            "correct the ids in config.json"};
+  compare_file(*e.config(), e, c);
+  if (const auto own = e.checked.directory / "generation_config.json"; has_entry(own))
+    compare_file(Config::load(own), e, c);
+  if (e.tokenizer() != nullptr) look_at_own(*e.tokenizer(), c);
+  const std::string advice =
+      "take the tokenizer that the model was trained with, or correct the ids in the file";
   // A shift by one number moves every special id by as much.
-  if (c.equal == 0 && c.shifted.size() > 1 && c.offsets.size() == 1)
+  if (c.equal_ids == 0 && c.shifted.size() > 1 && c.offsets.size() == 1)
     return {CheckStatus::failed,
             fmt::format("all {} special ids differ from the tokenizer's by {:+}", c.shifted.size(),
                         *c.offsets.begin()),
-            tokenizer,
+            advice,
             {{"offset", static_cast<double>(*c.offsets.begin())}}};
-  if (!c.ordinary.empty()) return {CheckStatus::failed, listed(c.ordinary), tokenizer};
-  if (!c.other.empty()) return {CheckStatus::warning, listed(c.other), tokenizer};
-  if (e.tokenizer() == nullptr) return {.figure = "all in the vocabulary (no tokenizer to compare with)"};
-  return {.figure = fmt::format("{} of config.json agree with the tokenizer", c.equal),
-          .values = {{"equal", static_cast<double>(c.equal)}}};
+  if (!c.ordinary.empty()) return {CheckStatus::failed, listed(c.ordinary), advice};
+  if (!c.outside.empty())
+    return {CheckStatus::warning, "outside the vocabulary: " + listed(c.outside),
+            "correct the ids in the file"};
+  if (!c.other.empty()) return {CheckStatus::warning, listed(c.other), advice};
+  if (e.tokenizer() == nullptr)
+    return {.measurement = "all in the vocabulary (no tokenizer to compare with)"};
+  return {.measurement = listed(c.equal, " and ") + " agree with the tokenizer",
+          .values = {{"equal", static_cast<double>(c.equal_ids)}}};
 }
 
 }  // namespace heed::doctor

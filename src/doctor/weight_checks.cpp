@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <unordered_set>
@@ -9,6 +10,7 @@
 #include "doctor/examination.h"
 #include "heed/io/safetensors.h"
 #include "heed/ops/shape.h"
+#include "models/non_finite.h"
 
 namespace heed::doctor {
 namespace {
@@ -29,9 +31,10 @@ std::uint64_t hash_of(const float* row, std::int64_t columns) {
   return (hash ^ last) * 0x9e3779b97f4a7c15u;
 }
 
-TensorStatistics statistics_of(const std::string& name, const Tensor& stored) {
+TensorStatistics statistics_of(const std::string& name, const std::filesystem::path& file,
+                               const Tensor& stored) {
   const Tensor tensor = stored.to(DType::f32).contiguous();
-  TensorStatistics s{.name = name};
+  TensorStatistics s{.name = name, .file = file};
   const bool matrix = tensor.rank() > 1 && tensor.size(0) > 1;
   s.rows = matrix ? tensor.size(0) : 1;
   s.columns = s.rows == 0 ? 0 : tensor.numel() / s.rows;
@@ -55,31 +58,41 @@ TensorStatistics statistics_of(const std::string& name, const Tensor& stored) {
       ++s.repeated_rows;
     }
   }
+  if (s.nan + s.infinite > 0) s.first_non_finite = describe(*first_non_finite(tensor), name, tensor.shape());
   s.rms = std::sqrt(sum / static_cast<double>(tensor.numel()));
   return s;
 }
 
 // The tables that ids index: as many rows as the vocabulary, or those of an embedding.
 bool is_vocabulary(const TensorStatistics& s, Examination& e) {
-  return s.rows == e.model().vocab_size() || s.rows == e.id_limit() ||
-         s.name.find("embed") != std::string::npos;
+  return s.rows == e.vocab_size() || s.rows == e.id_limit() || s.name.find("embed") != std::string::npos;
+}
+
+// The gain of a LayerNorm or RMS norm, by its name in any family: ln_1.weight,
+// post_attention_layernorm.weight.
+bool is_norm_weight(const TensorStatistics& s) {
+  std::string name = s.name;
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const bool gain = name.ends_with(".weight") || name.ends_with(".gamma");
+  return gain && s.rows == 1 && (name.find("norm") != name.npos || name.find("ln_") != name.npos);
 }
 
 }  // namespace
 
 const std::vector<TensorStatistics>& Examination::weights() {
   if (weights_) return *weights_;
-  weights_.emplace();
-  const auto add = [&](const auto& files, const TensorInfo& info) {
-    if (info.dtype == "F32" || info.dtype == "F64" || info.dtype == "F16" || info.dtype == "BF16")
-      weights_->push_back(statistics_of(info.name, files.get(info.name)));
+  std::vector<TensorStatistics> all;
+  const auto add = [&](const SafetensorsFile& file) {
+    for (const TensorInfo& info : file.tensors()) {
+      if (info.dtype == "F32" || info.dtype == "F64" || info.dtype == "F16" || info.dtype == "BF16")
+        all.push_back(statistics_of(info.name, file.path().filename(), file.get(info.name)));
+    }
   };
   const TensorFiles files = TensorFiles::open(checked.directory);
-  for (const std::string& name : files.names()) add(files, files.info(name));
-  for (const std::filesystem::path& adapter : checked.adapters) {
-    const SafetensorsFile file = SafetensorsFile::open(adapter / "adapter_model.safetensors");
-    for (const TensorInfo& info : file.tensors()) add(file, info);
-  }
+  for (const SafetensorsFile& file : files.files()) add(file);
+  for (const std::filesystem::path& adapter : checked.adapters)
+    add(SafetensorsFile::open(adapter / "adapter_model.safetensors"));
+  weights_ = std::move(all);  // only whole: a later check meets the same error
   return *weights_;
 }
 
@@ -87,17 +100,17 @@ Finding check_weights_finite(Examination& e) {
   std::int64_t nan = 0, infinite = 0;
   std::string where;
   for (const TensorStatistics& s : e.weights()) {
-    if (s.nan + s.infinite > 0 && where.empty()) where = s.name;
+    if (s.nan + s.infinite > 0 && where.empty()) where = s.file.string() + ": " + s.first_non_finite;
     nan += s.nan;
     infinite += s.infinite;
   }
   Finding found{.values = {{"nan", static_cast<double>(nan)}, {"infinite", static_cast<double>(infinite)}}};
   if (nan + infinite == 0) {
-    found.figure = fmt::format("{} tensors, no NaN, no infinity", e.weights().size());
+    found.measurement = fmt::format("{} tensors, no NaN, no infinity", e.weights().size());
     return found;
   }
   found.status = CheckStatus::failed;
-  found.figure = fmt::format("{} NaN and {} infinite numbers, first in {}", nan, infinite, where);
+  found.measurement = fmt::format("{} NaN and {} infinite numbers; {}", nan, infinite, where);
   found.advice =
       "take an earlier checkpoint; a smaller learning rate or clipped gradients keep training finite";
   return found;
@@ -115,11 +128,12 @@ Finding check_weight_rows(Examination& e) {
   Finding found{
       .values = {{"zero", static_cast<double>(zeros)}, {"repeated", static_cast<double>(repeated)}}};
   if (zeros + repeated == 0) {
-    found.figure = "no row of a matrix is zeros or equals another";
+    found.measurement = "no row of a matrix is zeros or equals another";
     return found;
   }
   found.status = CheckStatus::warning;
-  found.figure = fmt::format("{} rows of zeros and {} repeated rows, first in {}", zeros, repeated, where);
+  found.measurement =
+      fmt::format("{} rows of zeros and {} repeated rows, first in {}", zeros, repeated, where);
   found.advice = "such units compute nothing new: expected after pruning, else a sign of a bad conversion";
   return found;
 }
@@ -136,8 +150,8 @@ Finding check_weight_norms(Examination& e) {
   const TensorStatistics& least = *matrices.front();
   const TensorStatistics& most = *matrices.back();
   const double median = matrices[matrices.size() / 2]->rms;
-  found.figure = fmt::format("root mean square of matrices {:.3g} ({}) to {:.3g} ({}), median {:.3g}",
-                             least.rms, least.name, most.rms, most.name, median);
+  found.measurement = fmt::format("root mean square of matrices {:.3g} ({}) to {:.3g} ({}), median {:.3g}",
+                                  least.rms, least.name, most.rms, most.name, median);
   if (least.rms == 0 || most.rms > kLargeNorm * median) {
     found.status = CheckStatus::warning;
     found.advice = least.rms == 0
@@ -147,8 +161,28 @@ Finding check_weight_norms(Examination& e) {
   return found;
 }
 
+Finding check_norm_weights(Examination& e) {
+  std::int64_t norms = 0;
+  std::vector<const TensorStatistics*> zeros;
+  for (const TensorStatistics& s : e.weights()) {
+    if (!is_norm_weight(s)) continue;
+    ++norms;
+    if (s.rms == 0) zeros.push_back(&s);
+  }
+  if (norms == 0) return skip("the files hold no weights of norms");
+  Finding found{
+      .measurement = fmt::format("{} norms, {} of them with weights of zeros", norms, zeros.size()),
+      .values = {{"norms", static_cast<double>(norms)}, {"zero", static_cast<double>(zeros.size())}}};
+  // A new model whose norms multiply by 1 + weight has zeros in all of them.
+  if (zeros.empty() || std::ssize(zeros) == norms) return found;
+  found.status = CheckStatus::failed;
+  found.measurement += fmt::format("; {}: {}", zeros.front()->file.string(), zeros.front()->name);
+  found.advice = "a norm of zeros passes nothing on: it was lost in a conversion, or never initialized";
+  return found;
+}
+
 Finding check_unused_vocabulary(Examination& e) {
-  const std::int64_t vocabulary = e.model().vocab_size();
+  const std::int64_t vocabulary = e.vocab_size();
   if (vocabulary == 0) return skip("the model has no tokens");
   Finding found;
   std::string text;
@@ -167,7 +201,7 @@ Finding check_unused_vocabulary(Examination& e) {
     text += fmt::format(", {} that no token has", beyond);
     unused = std::max(unused, beyond);
   }
-  found.figure = text;
+  found.measurement = text;
   if (unused * 10 > vocabulary) {  // a tenth: more than the padding to a multiple that makes products fast
     found.status = CheckStatus::warning;
     found.advice = "the table is larger than what was trained: a smaller vocab_size saves memory and time";

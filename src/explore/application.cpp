@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "explore/page.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/error.h"
 #include "server/access.h"
 

@@ -29,8 +29,7 @@ ExploredModel::ExploredModel(std::string name, std::unique_ptr<Model> model,
       model_(std::move(model)),
       tokenizer_(std::move(tokenizer)),
       generation_(std::move(generation)) {
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(model_.get());
-  if (model_->vocab_size() == 0 || tokenizer_ == nullptr || (both != nullptr && both->takes_features()))
+  if (model_->input().kind != InputKind::tokens || tokenizer_ == nullptr)
     throw Error("explore: expected a model that reads text, got " + model_->family() +
                 " (heed attend --input shows the attention of others)");
   kinds_ = attention_kinds(*model_);

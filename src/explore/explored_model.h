@@ -50,7 +50,7 @@ class ExploredModel {
 
   /// Encodes a text or takes its ids. An encoder-decoder reads the target, or its own greedy output of at
   /// most `max_new_tokens`, without a final end token. Throws Error for what the model does not take, empty
-  /// and too long texts, and ids outside the vocabulary; Cancelled once `stop` is true.
+  /// and too long texts, and ids outside the vocabulary; Canceled once `stop` is true.
   ExploredText text_of(const RequestedText& text, std::int64_t max_new_tokens,
                        const std::atomic<bool>& stop) const;
 

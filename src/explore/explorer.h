@@ -22,7 +22,7 @@ class Explorer {
   explicit Explorer(std::vector<ExploredModel> models);
   ~Explorer();
 
-  // What a request asks wrongly is an Error of one line; all throw Cancelled once `stop` is true.
+  // What a request asks wrongly is an Error of one line; all throw Canceled once `stop` is true.
 
   /// The models, their kinds and sizes.
   std::string models() const;

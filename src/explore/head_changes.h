@@ -15,7 +15,7 @@ std::string heads_tap(const AttentionKind& kind, std::int64_t layer);
 
 /// Registers the changes, in their order. For a patch, runs the model on its text; in an encoder-decoder, a
 /// text without a target goes with the target of `text`. Throws Error for kinds, layers and heads that the
-/// model lacks, and for a text of another number of tokens; Cancelled once `stop` is true.
+/// model lacks, and for a text of another number of tokens; Canceled once `stop` is true.
 void add_changes(Taps& taps, const ExploredModel& model, const ExploredText& text,
                  const std::vector<HeadChange>& changes, const std::atomic<bool>& stop);
 

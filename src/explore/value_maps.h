@@ -14,7 +14,7 @@ namespace heed::explore {
 class ValueMaps {
  public:
   ValueMaps() = default;
-  /// Runs the model once, on as many tokens as a value has elements, with identity matrices in the place of
+  /// Runs the model once, on as many tokens as a value has elements, with identity matrices instead of
   /// the values. Holds nothing where the model allows fewer tokens, or a layer of `layers` has no such
   /// values.
   ValueMaps(const Model& model, const std::vector<RecordedLayer>& layers);

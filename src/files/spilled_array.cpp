@@ -1,4 +1,4 @@
-#include "heed/files/spilled_array.h"
+#include "files/spilled_array.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -12,7 +12,7 @@ namespace heed::generate {
 
 namespace {
 
-struct Row {
+struct Sequence {
   std::int64_t source;  ///< row of the prompt
   std::int64_t index;   ///< among the requested sequences of the prompt
   std::vector<std::int64_t> ids;
@@ -21,7 +21,8 @@ struct Row {
 };
 
 /// Returns the best or a sampled token, or nullopt if every token is excluded.
-std::optional<std::int64_t> choose(const SearchState& state, const Row& row, std::span<const float> scores) {
+std::optional<std::int64_t> choose(const SearchState& state, const Sequence& row,
+                                   std::span<const float> scores) {
   const RandomStream random = state.random(row.source, static_cast<std::int64_t>(row.ids.size()), row.index);
   std::optional<std::int64_t> best;
   float best_score = -std::numeric_limits<float>::infinity();
@@ -39,7 +40,7 @@ std::optional<std::int64_t> choose(const SearchState& state, const Row& row, std
   return best;
 }
 
-std::vector<std::optional<std::int64_t>> choose(const SearchState& state, const std::vector<Row>& rows,
+std::vector<std::optional<std::int64_t>> choose(const SearchState& state, const std::vector<Sequence>& rows,
                                                 const Tensor& scores) {
   const auto vocabulary = static_cast<std::size_t>(scores.size(1));
   std::vector<std::optional<std::int64_t>> tokens;
@@ -57,8 +58,8 @@ std::vector<float> losses_of(const Tensor& scores, const std::vector<std::option
 }
 
 /// Returns the processed scores [rows, V]; those of row i come from row from[i] of the logits.
-Tensor process(const SearchState& state, const std::vector<Row>& rows, const std::vector<std::int64_t>& from,
-               const Tensor& logits) {
+Tensor process(const SearchState& state, const std::vector<Sequence>& rows,
+               const std::vector<std::int64_t>& from, const Tensor& logits) {
   const std::int64_t vocabulary = logits.size(1);
   const auto count = static_cast<std::int64_t>(rows.size());
   Tensor scores = Tensor::empty({count, vocabulary});
@@ -67,7 +68,7 @@ Tensor process(const SearchState& state, const std::vector<Row>& rows, const std
       const float* source = logits.data<float>() + from[static_cast<std::size_t>(i)] * vocabulary;
       const std::span row(scores.data<float>() + i * vocabulary, static_cast<std::size_t>(vocabulary));
       std::copy(source, source + vocabulary, row.begin());
-      const Row& going = rows[static_cast<std::size_t>(i)];
+      const Sequence& going = rows[static_cast<std::size_t>(i)];
       const Processors& processors = state.processors_of(going.source);
       if (processors.active(static_cast<std::int64_t>(going.ids.size()))) processors.apply(going.ids, row);
     }
@@ -75,8 +76,8 @@ Tensor process(const SearchState& state, const std::vector<Row>& rows, const std
   return scores;
 }
 
-std::vector<Row> start(const SearchState& state, std::vector<std::int64_t>& from) {
-  std::vector<Row> rows;
+std::vector<Sequence> start(const SearchState& state, std::vector<std::int64_t>& from) {
+  std::vector<Sequence> rows;
   const std::int64_t count = state.options.num_return_sequences;
   for (std::int64_t i = 0; i < state.sources() * count; ++i) {
     rows.push_back({i / count, i % count, state.prompt_of(i / count)});
@@ -85,7 +86,7 @@ std::vector<Row> start(const SearchState& state, std::vector<std::int64_t>& from
   return rows;
 }
 
-Hypothesis finish(const SearchState& state, const Row& row, FinishReason reason) {
+Hypothesis finish(const SearchState& state, const Sequence& row, FinishReason reason) {
   return {{row.ids.begin() + state.prompt_length(row.source), row.ids.end()},
           row.score,
           row.score,
@@ -99,17 +100,17 @@ std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state) {
   std::vector<std::vector<Hypothesis>> results(state.prompts.size());
   for (auto& result : results) result.resize(static_cast<std::size_t>(state.options.num_return_sequences));
   std::vector<std::int64_t> from;  // rows of the decoding before reordering
-  std::vector<Row> rows = start(state, from);
+  std::vector<Sequence> rows = start(state, from);
   if (rows.empty()) return results;
   Tensor logits = state.begin();
   for (;;) {
     const Tensor scores = process(state, rows, from, logits);
     const std::vector<std::optional<std::int64_t>> chosen = choose(state, rows, scores);
     const std::vector<float> losses = losses_of(scores, chosen);
-    std::vector<Row> going;
+    std::vector<Sequence> going;
     std::vector<std::int64_t> going_from, tokens;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      Row& row = rows[i];
+      Sequence& row = rows[i];
       const std::optional<std::int64_t> token = chosen[i];
       std::optional<FinishReason> ended;
       if (!token) ended = FinishReason::stop;

@@ -56,7 +56,7 @@ const std::vector<OptionField>& option_fields() {
       {"num_return_sequences", &O::num_return_sequences, from_to(1, kMaxReturned), kSearch,
        "Number of sequences to return for each input"},
       {"length_penalty", &O::length_penalty, kFinite, kSearch,
-       "Beam scores are divided by the length to this power: above 0 favours long sequences", beams},
+       "Beam scores are divided by the length to this power: above 0 favors long sequences", beams},
       {"early_stopping", &O::early_stopping, {}, kSearch,
        "When beam search stops: true, once there are as many finished sequences as beams; false, when better "
        "ones are unlikely; never, when better ones are impossible", beams},
@@ -83,7 +83,7 @@ const std::vector<OptionField>& option_fields() {
       {"repetition_penalty", &O::repetition_penalty, above(0), kConstraints,
        "Repetition penalty (> 1 discourages repeats)"},
       {"encoder_repetition_penalty", &O::encoder_repetition_penalty, above(0), kConstraints,
-       "Penalty for tokens that are not in the source (for a decoder, the prompt): > 1 favours its tokens"},
+       "Penalty for tokens that are not in the source (for a decoder, the prompt): > 1 favors its tokens"},
       {"bad_words_ids", &O::bad_words_ids, kKnownIds, kConstraints,
        "A sequence of token ids that must not be generated, e.g. 5,6"},
       {"suppress_tokens", &O::suppress_tokens, kAnyIds, kConstraints,

@@ -51,9 +51,10 @@ TextLoss text_loss(const DecoderModel& model, std::span<const std::int64_t> ids,
     const std::int64_t known = result.predicted - begin;  // predicted in earlier windows
     std::fill_n(labels.begin(), known, options.ignore_index);
     Context context;
-    result.nats +=
-        model.loss(Tensor::from(fed, {1, length}), Tensor::from(labels, {1, length}), options, context)
-            .item();
+    result.nats += model
+                       .loss({.ids = Tensor::from(fed, {1, length})}, Tensor::from(labels, {1, length}),
+                             options, context)
+                       .item();
     if (std::isnan(result.nats))
       throw Error("text: expected a loss that is a number, got NaN (the model's weights are at fault)");
     result.predicted = begin + length;

@@ -18,7 +18,7 @@ namespace {
 using Sequences = std::vector<std::vector<std::int64_t>>;
 
 /// The inputs of a search, one row per result.
-struct Rows {
+struct SearchInputs {
   const Sequences& prompts;
   std::vector<std::int64_t> lengths;                        ///< per row, in units of `batch_tokens`
   std::span<const std::vector<std::int64_t>> sources = {};  ///< see SearchHooks; empty: those of the hooks
@@ -41,7 +41,8 @@ std::vector<std::size_t> longest_first(const std::vector<std::int64_t>& lengths)
 
 /// Returns hooks for a batch that call `hooks` with the original row indices. `hooks` and `chosen` must
 /// outlive them.
-SearchHooks hooks_of_batch(const SearchHooks& hooks, const Rows& rows, std::span<const std::size_t> chosen) {
+SearchHooks hooks_of_batch(const SearchHooks& hooks, const SearchInputs& rows,
+                           std::span<const std::size_t> chosen) {
   SearchHooks batch{.capture = hooks.capture, .longest = hooks.longest, .stop = hooks.stop};
   if (rows.longest) batch.longest = std::min(*rows.longest, hooks.longest.value_or(*rows.longest));
   const auto sources = hooks.sources.empty() ? rows.sources : std::span(hooks.sources);
@@ -64,7 +65,8 @@ SearchHooks hooks_of_batch(const SearchHooks& hooks, const Rows& rows, std::span
 
 /// Searches in batches of at most `batch_tokens`, counted once per beam. Returns results in the order of the
 /// rows.
-std::vector<std::vector<Hypothesis>> search_in_batches(const Rows& rows, const GenerationOptions& options,
+std::vector<std::vector<Hypothesis>> search_in_batches(const SearchInputs& rows,
+                                                       const GenerationOptions& options,
                                                        std::int64_t batch_tokens, const SearchHooks& hooks,
                                                        Start start) {
   if (batch_tokens < 1)
@@ -95,12 +97,12 @@ std::vector<std::int64_t> lengths_of(std::span<const std::vector<std::int64_t>> 
   return lengths;
 }
 
-SourceBatch pad(std::span<const std::vector<std::int64_t>> sources, std::span<const std::size_t> chosen,
-                std::int64_t pad_id) {
+ModelInput pad(std::span<const std::vector<std::int64_t>> sources, std::span<const std::size_t> chosen,
+               std::int64_t pad_id) {
   const auto count = static_cast<std::int64_t>(chosen.size());
   const auto longest = static_cast<std::int64_t>(sources[chosen.front()].size());
-  SourceBatch batch{Tensor::full({count, longest}, static_cast<double>(pad_id), DType::i64),
-                    Tensor::zeros({count, longest}, DType::i64)};
+  ModelInput batch{Tensor::full({count, longest}, static_cast<double>(pad_id), DType::i64),
+                   Tensor::zeros({count, longest}, DType::i64)};
   for (std::int64_t i = 0; i < count; ++i) {
     const auto& source = sources[chosen[static_cast<std::size_t>(i)]];
     std::copy(source.begin(), source.end(), batch.ids.data<std::int64_t>() + i * longest);
@@ -174,10 +176,10 @@ std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
     check_prompt(model, prompts[i], options);
   }
   const Sequences own(prompts.begin(), prompts.end());
-  const Rows rows{.prompts = own,
-                  .lengths = lengths_of(prompts),
-                  .longest = most_tokens(options, model),
-                  .together = model.rows_are_independent()};
+  const SearchInputs rows{.prompts = own,
+                          .lengths = lengths_of(prompts),
+                          .longest = most_tokens(options, model),
+                          .together = model.rows_are_independent()};
   return search_in_batches(rows, options, batch_tokens, hooks,
                            [&](std::span<const std::size_t> chosen, Context&) {
                              return model.decode(static_cast<std::int64_t>(chosen.size()));
@@ -192,10 +194,10 @@ std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& m
   check_generation_options(completed, model.vocab_size());
   check_sources(sources, model);
   const Sequences prompts(sources.size(), {*completed.decoder_start_token_id});
-  const Rows rows{.prompts = prompts,
-                  .lengths = lengths_of(sources),
-                  .sources = sources,
-                  .longest = most_tokens(options, model)};
+  const SearchInputs rows{.prompts = prompts,
+                          .lengths = lengths_of(sources),
+                          .sources = sources,
+                          .longest = most_tokens(options, model)};
   auto results = search_in_batches(rows, completed, batch_tokens, hooks,
                                    [&](std::span<const std::size_t> chosen, Context& context) {
                                      return model.decode(pad(sources, chosen, model.pad_id()), context);
@@ -223,15 +225,15 @@ std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& 
   check_ids(prompt, model.vocab_size(), "the decoder's prompt");
   const auto count = static_cast<std::size_t>(features.size(0));
   const Sequences prompts(count, prompt), no_sources(count);
-  const Rows rows{.prompts = prompts,
-                  .lengths = std::vector<std::int64_t>(count, features.size(2)),
-                  .sources = no_sources,
-                  .longest = most_tokens(options, model)};
+  const SearchInputs rows{.prompts = prompts,
+                          .lengths = std::vector<std::int64_t>(count, features.size(2)),
+                          .sources = no_sources,
+                          .longest = most_tokens(options, model)};
   return search_in_batches(
       rows, completed, batch_tokens, hooks, [&](std::span<const std::size_t> chosen, Context& context) {
         const auto first = static_cast<std::int64_t>(chosen.front());  // equal lengths: rows keep their order
         const Tensor batch = slice(features, 0, first, first + static_cast<std::int64_t>(chosen.size()));
-        return model.decode({{}, {}, batch.to(DType::f32).contiguous()}, context);
+        return model.decode({.values = batch.to(DType::f32).contiguous()}, context);
       });
 }
 

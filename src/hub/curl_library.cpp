@@ -34,7 +34,7 @@ CurlLibrary load() {
   find(library, "curl_slist_free_all", curl.slist_free_all);
   decltype(&::curl_global_init) global_init = nullptr;
   find(library, "curl_global_init", global_init);
-  if (global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) throw Error("libcurl: could not be initialised");
+  if (global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) throw Error("libcurl: could not be initialized");
   return curl;
 }
 

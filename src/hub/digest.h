@@ -20,7 +20,7 @@ class EtagCheck {
   bool checks() const { return kind_ != Kind::none; }
   void update(std::string_view bytes);
   /// Returns the digest of the added bytes, or the ETag itself if it is not a digest. Nothing may be added
-  /// afterwards.
+  /// afterward.
   std::string digest();
 
  private:

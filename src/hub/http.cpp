@@ -117,7 +117,7 @@ std::string origin_of(std::string_view url) {
 
 Http::Http(const Settings& settings, const StopSignal& stop)
     : library_(curl_library()), settings_(settings), stop_(stop), handle_(library_.easy_init()) {
-  if (handle_ == nullptr) throw Error("libcurl: could not be initialised");
+  if (handle_ == nullptr) throw Error("libcurl: could not be initialized");
 }
 
 Http::~Http() { library_.easy_cleanup(handle_); }

@@ -18,7 +18,7 @@ namespace heed::hub {
 
 struct CurlLibrary;
 
-/// Thrown when the work is cancelled (Ctrl-C). What has been downloaded is kept, so that it can be resumed.
+/// Thrown when the work is canceled (Ctrl-C). What has been downloaded is kept, so that it can be resumed.
 class Stopped : public Error {
  public:
   Stopped() : Error("download: stopped (run the same command again to resume)") {}

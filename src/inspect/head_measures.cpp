@@ -98,16 +98,23 @@ void add_weights(LayerSums& layer, const Tensor& weights, const HeadKeys& keys_o
   }
 }
 
-// Contributions [1, H, T, D] against the stream [1, T, D] that they are added to.
-void add_sizes(LayerSums& layer, const Tensor& contributions, const Tensor& stream) {
-  const std::vector<double> parts = inspect::numbers(contributions), whole = inspect::numbers(stream);
+// What one attention reads and writes in a pass.
+struct AttentionValues {
+  Tensor stream, contributions, out;  // [1, T, D], [1, H, T, D], [1, T, D]
+};
+
+// What the heads add to the stream against the stream itself.
+void add_sizes(LayerSums& layer, const AttentionValues& values, const Tensor& added) {
+  const Tensor& stream = values.stream;
+  const std::vector<double> parts = inspect::added_by_heads(values.contributions, values.out, added),
+                            whole = inspect::numbers(stream);
   const auto time = static_cast<std::size_t>(stream.size(1)), d = static_cast<std::size_t>(stream.size(2));
   const auto length = [&](const double* x) {
     double square = 0;
     for (std::size_t i = 0; i < d; ++i) square += x[i] * x[i];
     return std::sqrt(square);
   };
-  layer.resize(static_cast<std::size_t>(contributions.size(1)));
+  layer.resize(static_cast<std::size_t>(values.contributions.size(1)));
   for (std::size_t h = 0; h < layer.size(); ++h) {
     for (std::size_t t = 0; t < time; ++t) {
       const double size = length(whole.data() + t * d);
@@ -127,7 +134,7 @@ class HeadMeasurer {
     const HeadKeys keys{text.at(decoder_ids ? "decoder_input_ids" : "input_ids").to_vector<std::int64_t>(),
                         self};
     if (keys.ids.size() < 2) return;
-    std::map<std::int64_t, Tensor> streams;
+    std::map<std::int64_t, AttentionValues> values;  // by layer
     Taps taps;
     const auto listen = [&](const std::string& suffix, auto use) {
       taps.listen(prefix_ + "*" + suffix, [this, suffix, use](const std::string& name, Tensor& value) {
@@ -135,12 +142,17 @@ class HeadMeasurer {
       });
     };
     listen(self ? ".in" : ".mid",
-           [&](std::int64_t layer, const Tensor& value) { streams[layer] = value.contiguous(); });
+           [&](std::int64_t layer, const Tensor& value) { values[layer].stream = value.clone(); });
     listen(part_ + ".weights", [&](std::int64_t layer, const Tensor& value) {
       add_weights(layers_[layer], value, keys, options_.separators);
     });
-    listen(part_ + ".contributions", [&](std::int64_t layer, const Tensor& value) {
-      add_sizes(layers_[layer], value, streams.at(layer));
+    listen(part_ + ".contributions",
+           [&](std::int64_t layer, const Tensor& value) { values[layer].contributions = value.clone(); });
+    listen(part_ + ".out",
+           [&](std::int64_t layer, const Tensor& value) { values[layer].out = value.clone(); });
+    listen(part_ + ".added", [&](std::int64_t layer, const Tensor& value) {
+      add_sizes(layers_[layer], values.at(layer), value);
+      values.erase(layer);
     });
     Context context{.taps = &taps};
     model_.forward(text, {}, context);

@@ -11,6 +11,16 @@
 namespace heed {
 namespace inspect {
 
+std::vector<double> added_by_heads(const Tensor& contributions, const Tensor& out, const Tensor& added) {
+  std::vector<double> heads = numbers(contributions);
+  const std::vector<double> before = numbers(out), after = numbers(added);
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    const std::size_t j = i % before.size();
+    heads[i] *= before[j] != 0 ? after[j] / before[j] : 0;
+  }
+  return heads;
+}
+
 std::optional<std::int64_t> layer_of_tap(const std::string& name, const std::string& prefix,
                                          const std::string& suffix) {
   if (!name.starts_with(prefix) || !name.ends_with(suffix) || name.size() <= prefix.size() + suffix.size())
@@ -61,18 +71,18 @@ std::vector<TokenProbability> most_probable(const double* logits, std::int64_t c
 // The values of one pass that attribution adds up, at one position.
 struct Stream {
   Tensor embed, last;
-  struct Part {
+  struct Component {
     std::string name;
     std::int64_t layer = 0;
     Tensor contributions, out, added;  // [1, H, T, D] (attention), [1, T, D], [1, T, D]
   };
-  std::vector<Part> parts;
+  std::vector<Component> components;
 
-  Part& part(std::int64_t layer, const std::string& name) {
-    for (Part& one : parts)
+  Component& component(std::int64_t layer, const std::string& name) {
+    for (Component& one : components)
       if (one.layer == layer && one.name == name) return one;
-    parts.push_back({name, layer, {}, {}, {}});
-    return parts.back();
+    components.push_back({name, layer, {}, {}, {}});
+    return components.back();
   }
 };
 
@@ -87,9 +97,9 @@ Stream stream_of(const Model& model, const TensorMap& inputs) {
         return inspect::layer_of_tap(name, kLayers, "." + std::string(part) + "." + tap);
       };
       if (const auto layer = layer_of("contributions"))
-        stream.part(*layer, part).contributions = value.clone();
-      if (const auto layer = layer_of("out")) stream.part(*layer, part).out = value.clone();
-      if (const auto layer = layer_of("added")) stream.part(*layer, part).added = value.clone();
+        stream.component(*layer, part).contributions = value.clone();
+      if (const auto layer = layer_of("out")) stream.component(*layer, part).out = value.clone();
+      if (const auto layer = layer_of("added")) stream.component(*layer, part).added = value.clone();
     }
   });
   Context context{.taps = &taps};
@@ -97,12 +107,9 @@ Stream stream_of(const Model& model, const TensorMap& inputs) {
   return stream;
 }
 
-// What position `t` of a value [1, T, D], or of head `h` of [1, H, T, D], holds.
+// What position `t` of a value [1, T, D] holds.
 std::vector<double> at_position(const Tensor& value, std::int64_t t) {
   return inspect::numbers(slice(value, 1, t, t + 1));
-}
-std::vector<double> at_position(const Tensor& value, std::int64_t h, std::int64_t t) {
-  return inspect::numbers(slice(slice(value, 1, h, h + 1), 2, t, t + 1));
 }
 
 // The linear map from parts of the residual stream to one logit: the norm's deviation is that of the whole.
@@ -120,8 +127,8 @@ class LogitDirection {
       const std::vector<double> shift = inspect::numbers(norm.bias);
       for (std::size_t i = 0; i < shift.size(); ++i) bias_ += shift[i] * direction_[i];
     }
-    centred_ = norm.kind == NormKind::layer;
-    const double mean = centred_ ? mean_of(stream) : 0;
+    centered_ = norm.kind == NormKind::layer;
+    const double mean = centered_ ? mean_of(stream) : 0;
     double square = 0;
     for (const double x : stream) square += (x - mean) * (x - mean) / static_cast<double>(stream.size());
     const std::vector<double> weight = inspect::numbers(norm.weight);
@@ -130,7 +137,7 @@ class LogitDirection {
   }
 
   double of(const std::vector<double>& part) const {
-    const double mean = centred_ ? mean_of(part) : 0;
+    const double mean = centered_ ? mean_of(part) : 0;
     double sum = 0;
     for (std::size_t i = 0; i < part.size(); ++i) sum += (part[i] - mean) * direction_[i];
     return sum;
@@ -143,14 +150,14 @@ class LogitDirection {
   }
   std::vector<double> direction_;
   double bias_ = 0;
-  bool centred_ = false;
+  bool centered_ = false;
 };
 
 // Throws Error unless the parts add up to the stream.
 void check_sum(const Model& model, const Stream& stream, std::int64_t position) {
   const std::vector<double> whole = at_position(stream.last, position);
   std::vector<double> sum = at_position(stream.embed, position);
-  for (const Stream::Part& part : stream.parts) {
+  for (const Stream::Component& part : stream.components) {
     const std::vector<double> added = at_position(part.added, position);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += added[i];
   }
@@ -165,14 +172,16 @@ void check_sum(const Model& model, const Stream& stream, std::int64_t position) 
         model.family() + " has norms after the sum)");
 }
 
-// The heads of an attention, then its bias. What norms and multipliers after it do to `out` they do to each.
-void attribute_attention(const Stream::Part& part, std::int64_t position, const LogitDirection& direction,
-                         std::vector<LogitPart>& parts) {
-  const std::vector<double> out = at_position(part.out, position), added = at_position(part.added, position);
-  double rest = direction.of(added);
+// The heads of an attention, then its bias.
+void attribute_attention(const Stream::Component& part, std::int64_t position,
+                         const LogitDirection& direction, std::vector<LogitPart>& parts) {
+  const auto here = [&](const Tensor& value, int axis) { return slice(value, axis, position, position + 1); };
+  const std::vector<double> heads =
+      inspect::added_by_heads(here(part.contributions, 2), here(part.out, 1), here(part.added, 1));
+  double rest = direction.of(at_position(part.added, position));
+  const std::int64_t d = part.added.size(2);
   for (std::int64_t h = 0; h < part.contributions.size(1); ++h) {
-    std::vector<double> head = at_position(part.contributions, h, position);
-    for (std::size_t i = 0; i < head.size(); ++i) head[i] *= out[i] != 0 ? added[i] / out[i] : 0;
+    const std::vector<double> head(heads.begin() + h * d, heads.begin() + (h + 1) * d);
     parts.push_back({part.name, part.layer, h, direction.of(head)});
     rest -= parts.back().logit;
   }
@@ -218,7 +227,7 @@ LogitAttribution attribute_logit(const Model& model, const TensorMap& inputs, st
   const LogitDirection direction(read_out, at_position(stream.last, position), token);
   LogitAttribution result;
   result.parts.push_back({"embed", -1, -1, direction.of(at_position(stream.embed, position))});
-  for (const Stream::Part& part : stream.parts) {
+  for (const Stream::Component& part : stream.components) {
     if (part.contributions.defined()) {
       attribute_attention(part, position, direction, result.parts);
     } else {

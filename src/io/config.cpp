@@ -116,6 +116,11 @@ bool Config::is_string(std::string_view name) const {
   return value != nullptr && value->is_string();
 }
 
+bool Config::is_number(std::string_view name) const {
+  const Json* value = node_->field.member(name);
+  return value != nullptr && value->is_number();
+}
+
 bool Config::is_off(std::string_view name) const {
   const Json* value = node_->field.member(name);
   return value == nullptr || value->is_null() || *value == Json(false) ||

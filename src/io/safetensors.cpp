@@ -197,7 +197,8 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<Named
   for (const std::size_t i : order) {
     const Tensor tensor = tensors[i].tensor.detach().contiguous();
     const std::size_t size = size_of(tensor.dtype());
-    const auto numbers = tensor.impl()->buffer->read();  // lazy tensors are written one by one and stay lazy
+    const auto numbers =
+        TensorImpl::of(tensor).buffer->read();  // lazy tensors are written one by one and stay lazy
     file.write({numbers->data() + static_cast<std::size_t>(tensor.offset()) * size,
                 static_cast<std::size_t>(tensor.numel()) * size});
   }

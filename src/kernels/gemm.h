@@ -87,7 +87,7 @@ struct Epilogue {
 ///
 ///     y[i, j] = act(fma(x[i, k-1], w[j, k-1], ... fma(x[i, 0], w[j, 0], 0)) + bias[j])
 ///
-/// whatever m, the row's neighbours, the number of threads and the way the work is cut. A row of a batch has
+/// whatever m, the row's neighbors, the number of threads and the way the work is cut. A row of a batch has
 /// the bits that it would have alone. w may be stored in 16 bits; it is widened exactly.
 struct InvariantGemm {
   std::int64_t m = 0;

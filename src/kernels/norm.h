@@ -1,4 +1,4 @@
-// Layer normalisation (Ba, Kiros and Hinton 2016) and root-mean-square normalisation (Zhang and Sennrich
+// Layer normalization (Ba, Kiros and Hinton 2016) and root-mean-square normalization (Zhang and Sennrich
 // 2019) over the last axis, forward and backward. The forward may first add a residual, which saves a pass
 // over memory; the gradients of weights are summed over fixed chunks of rows, the same for any number of
 // threads.

@@ -104,7 +104,7 @@ std::int64_t single_id(const Config& json, const char* key, std::int64_t default
 void ignore_common_keys(const Config& json) {
   if (json.has("quantization_config"))
     json.fail("quantization_config",
-              "none, as quantised weights are not read (take the model's f32, f16 or bf16 files)");
+              "none, as quantized weights are not read (take the model's f32, f16 or bf16 files)");
   json.ignore({"_attn_implementation",
                "_attn_implementation_autoset",
                "_commit_hash",

@@ -46,7 +46,7 @@ void check_id(const Config& json, const char* key, std::int64_t id, std::int64_t
 /// The token under `key`, or the first where there are several.
 std::int64_t single_id(const Config& json, const char* key, std::int64_t default_value);
 /// Marks the keys that any config may have and that change nothing in the model itself: names, versions,
-/// labels, settings of generation and of other tools. Throws Error for quantised weights.
+/// labels, settings of generation and of other tools. Throws Error for quantized weights.
 void ignore_common_keys(const Config& json);
 /// Throws Error for a key that is still unused, naming the nearest that was asked for: a new model is as its
 /// description. For an existing model such keys are reported instead (Model::unknown_settings).

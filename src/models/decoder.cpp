@@ -56,11 +56,12 @@ class AssembledDecoder final : public Assembled<DecoderModel> {
   }
 
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
-  Tensor loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options, Context& context,
-              const Tensor& document_starts) const override;
-  Tensor encode(const Tensor& ids, Context& context) const override {
+  Tensor loss(const ModelInput& input, const Tensor& labels, const CrossEntropyOptions& options,
+              Context& context, const Tensor& document_starts) const override;
+  Tensor encode(const ModelInput& input, Context& context) const override {
     Pass pass(context);
-    return parts_(ids, pass);
+    pass.self = see_only(input.mask);
+    return parts_(input, pass);
   }
   std::unique_ptr<Decoding> decode(std::int64_t rows) const override {
     check_output();
@@ -82,37 +83,41 @@ void AssembledDecoder::check_output() const {
                 config().strings("architectures").front() + ", which was saved without its output map");
 }
 
-Tensor AssembledDecoder::loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options,
-                              Context& context, const Tensor& document_starts) const {
+Tensor AssembledDecoder::loss(const ModelInput& input, const Tensor& labels,
+                              const CrossEntropyOptions& options, Context& context,
+                              const Tensor& document_starts) const {
   check_output();
   CrossEntropyOptions capped = options;
   capped.logit_cap = parts_.logit_cap;
   Pass pass(context);
+  pass.self = see_only(input.mask);
   if (document_starts.defined()) keep_apart(document_starts, pass);
-  const Tensor hidden = parts_(ids, pass);
+  const Tensor hidden = parts_(input, pass);
   const Tensor loss = parts_.output.cross_entropy(parts_.output_input(hidden), labels, capped);
   if (!context.training || !parts_.load_balance) return loss;
   const LoadBalance& balance = *parts_.load_balance;
-  return loss + load_balancing_loss(pass.collected["router_logits"], balance.chosen,
-                                    without_padding(ids, balance.padding)) *
-                    balance.coefficient;
+  const Tensor mask =
+      input.mask.defined() || !input.ids.defined() ? input.mask : without_padding(input.ids, balance.padding);
+  return loss +
+         load_balancing_loss(pass.collected["router_logits"], balance.chosen, mask) * balance.coefficient;
 }
 
 TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOptions& options,
                                     Context& context) const {
   std::set<std::string> others{"labels"};
   if (traits_.takes_position_ids) others.insert("position_ids");
-  const auto [ids, mask] = token_inputs(inputs, vocab_size(), others);
-  const Tensor labels = optional_ids(inputs, "labels", &ids.shape());
-  const Tensor position_ids = optional_ids(inputs, "position_ids", &ids.shape());
+  const ModelInput input = parts_.embeddings.read(inputs, others);
+  const Shape tokens{input.first().size(0), input.first().size(1)};
+  const Tensor labels = optional_ids(inputs, "labels", &tokens);
+  const Tensor position_ids = optional_ids(inputs, "position_ids", &tokens);
   if (labels.defined()) check_output();
 
   Collector collector(context, options);
   collector.listen(parts_.stack, "");
   Pass pass(collector.context);
-  pass.self = see_only(mask);
+  pass.self = see_only(input.mask);
   if (position_ids.defined()) pass.positions = PositionIds(position_ids);
-  const Tensor hidden = parts_(ids, pass);
+  const Tensor hidden = parts_(input, pass);
   collector.replace_last(parts_.stack, "", hidden);
   TensorMap& outputs = collector.outputs;
   outputs["last_hidden_state"] = hidden;
@@ -121,7 +126,7 @@ TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOption
   for (std::size_t i = 0; i < router_logits.size(); ++i)
     outputs["router_logits." + std::to_string(i)] = router_logits[i];
   const auto& balance = parts_.load_balance;
-  if (balance) outputs["aux_loss"] = load_balancing_loss(router_logits, balance->chosen, mask);
+  if (balance) outputs["aux_loss"] = load_balancing_loss(router_logits, balance->chosen, input.mask);
   if (labels.defined()) {
     const CrossEntropyOptions loss_options;
     outputs["loss"] =
@@ -133,9 +138,9 @@ TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOption
 
 }  // namespace
 
-Tensor DecoderParts::operator()(const Tensor& ids, Pass& pass, StackState* state) const {
+Tensor DecoderParts::operator()(const ModelInput& input, Pass& pass, StackState* state) const {
   pass.self.causal = true;
-  const Tensor x = embeddings(ids, pass.positions, pass.context);
+  const Tensor x = embeddings(input, pass.positions, pass.context);
   return apply_dropout(stack(x, pass, state), stack_dropout, pass.context);
 }
 

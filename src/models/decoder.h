@@ -32,9 +32,10 @@ struct DecoderParts {
   std::int64_t recompute_beyond = 0;
   std::optional<LoadBalance> load_balance = {};
 
-  /// Ids i64 [B, T] to the last hidden state [B, T, D]; each token attends to itself and those before it. The
-  /// pass has the rest: position ids, masks, memory. With a state, the ids follow the earlier ones.
-  Tensor operator()(const Tensor& ids, Pass& pass, StackState* state = nullptr) const;
+  /// The input of B rows of T tokens to the last hidden state [B, T, D]; each token attends to itself and
+  /// those before it. The pass has the rest: position ids, masks, memory. With a state, the tokens follow the
+  /// earlier ones.
+  Tensor operator()(const ModelInput& input, Pass& pass, StackState* state = nullptr) const;
   /// What enters the output projection.
   Tensor output_input(const Tensor& hidden) const;
   /// The logits [..., V] of hidden [..., D]; tap `logits`.

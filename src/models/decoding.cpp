@@ -88,6 +88,9 @@ class StackDecoding final : public Decoding {
   }
 
   void remember(const Tensor& ids, std::span<const std::int64_t> lengths) {
+    if (fed_.empty()) return;
+    if (ids.rank() == 3)
+      throw Error("decoding: expected ids, as this model computes earlier tokens again, got embeddings");
     const Tensor dense = ids.contiguous();
     for (std::size_t row = 0; row < fed_.size(); ++row) {
       const std::int64_t* from = dense.data<std::int64_t>() + static_cast<std::int64_t>(row) * ids.size(1);
@@ -97,15 +100,17 @@ class StackDecoding final : public Decoding {
 
   // The last hidden state [R, T, D].
   Tensor feed(const Tensor& ids, std::span<const std::int64_t> lengths, Context& context) {
-    if (ids.rank() != 2 || ids.size(0) != rows() || ids.size(1) < 1) {
-      throw Error("decoding: expected ids [" + std::to_string(rows()) + ", T], got " + ids.str());
+    const bool embeddings = ids.rank() == 3 && is_floating(ids.dtype());
+    if ((ids.rank() != 2 && !embeddings) || ids.size(0) != rows() || ids.size(1) < 1) {
+      throw Error("decoding: expected ids [" + std::to_string(rows()) + ", T], or embeddings [" +
+                  std::to_string(rows()) + ", T, E], got " + ids.str());
     }
     Pass pass(context);
     pass.positions = state_.positions();
     pass.lengths.assign(lengths.begin(), lengths.end());
     pass.cross = cross_;
     remember(ids, lengths);
-    return parts_(ids, pass, &state_);
+    return parts_(embeddings ? ModelInput{.embeddings = ids} : ModelInput{.ids = ids}, pass, &state_);
   }
 
   const DecoderParts& parts_;

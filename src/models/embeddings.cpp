@@ -1,9 +1,12 @@
-// Embeddings of tokens and of audio features.
+// What enters the first layer.
 #include "models/embeddings.h"
+
+#include <algorithm>
 
 #include "heed/ops/elementwise.h"
 #include "heed/ops/embedding.h"
 #include "heed/ops/shape.h"
+#include "models/named_tensors.h"
 
 namespace heed {
 namespace {
@@ -29,26 +32,58 @@ PositionIds without(const Tensor& ids, std::int64_t padding, const PositionIds& 
 
 }  // namespace
 
-Tensor InputEmbeddings::operator()(const Tensor& ids, const PositionIds& position_ids, Context& context,
-                                   const Tensor& type_ids) const {
-  Tensor x = tokens(ids);  // [B, T, E]
+std::function<void(Tensor)> sinusoidal_fill(SinusoidLayout layout) {
+  return [layout](const Tensor& table) {
+    table.copy_from(sinusoidal_table(table.size(0), table.size(1), layout));
+  };
+}
+
+Tensor InputEmbeddings::operator()(const ModelInput& given, const PositionIds& position_ids,
+                                   Context& context) const {
+  if (given.values.defined() != (frontend != nullptr)) {
+    throw Error(std::string("encode: expected ") + input_name(input().kind) + ", got " +
+                (frontend ? "token ids" : "pixels or a spectrogram") + " " + given.first().str());
+  }
+  if (frontend) {
+    const Shape &shape = given.values.shape(), &row = frontend->input().row;
+    if (shape.rank() != row.rank() + 1 || !std::equal(row.begin(), row.end(), shape.begin() + 1)) {
+      throw Error(std::string("encode: expected ") + input_name(input().kind) + " of rows " + row.str() +
+                  ", got " + given.values.str());
+    }
+    return (*frontend)(given.values, context);
+  }
+  const Tensor& ids = given.ids;
+  Tensor x = ids.defined() ? tokens(ids) : given.embeddings;  // [B, T, E]
+  if (!ids.defined() && given_scale != 1.0) x = x * given_scale;
   if (token_norm) x = (*token_norm)(x);
   if (token_types.defined())
-    x = x + embedding(token_types, type_ids.defined() ? type_ids : Tensor::zeros({1}, DType::i64));
+    x = x +
+        embedding(token_types, given.type_ids.defined() ? given.type_ids : Tensor::zeros({1}, DType::i64));
   if (positions) {
-    x = positions->embed(x, unpositioned ? without(ids, *unpositioned, position_ids) : position_ids);
+    const bool skips = unpositioned && ids.defined();
+    x = positions->embed(x, skips ? without(ids, *unpositioned, position_ids) : position_ids);
   }
   x = apply_dropout(norm ? (*norm)(x) : x, dropout, context);
   return projection ? (*projection)(x) : x;  // [B, T, D]
 }
 
-Tensor AudioFrontend::operator()(const Tensor& features, Context& context) const {
-  if (features.rank() != 3 || features.size(1) != bins || features.size(2) != frames) {
-    throw Error("encode: expected input_features f32[B, " + std::to_string(bins) + ", " +
-                std::to_string(frames) + "], got " + features.str());
+ModelInput InputEmbeddings::read(const TensorMap& inputs, std::set<std::string> others) const {
+  if (!frontend && !inputs.contains("inputs_embeds"))
+    return token_inputs(inputs, tokens.table.size(0), others);
+  const std::string name = frontend ? input_name(input().kind) : "inputs_embeds";
+  others.insert({name, frontend ? name : "attention_mask"});
+  refuse_unknown_inputs(inputs, others);
+  if (frontend) return {.values = floats_input(inputs, name.c_str(), input().row)};
+  ModelInput given{.embeddings = required_input(inputs, name.c_str())};
+  const Tensor& e = given.embeddings;
+  if (e.rank() != 3 || e.size(0) < 1 || e.size(1) < 1 || e.size(2) != tokens.table.size(1) ||
+      !is_floating(e.dtype())) {
+    throw Error("forward: inputs_embeds: expected floating numbers [batch, length, " +
+                std::to_string(tokens.table.size(1)) + "] of at least one token, got " + e.str());
   }
-  const Tensor x = second(first(transpose(features, 1, 2), Activation::gelu), Activation::gelu);
-  return apply_dropout(positions.embed(x, 0), dropout, context);
+  const Shape shape{e.size(0), e.size(1)};
+  given.mask = optional_ids(inputs, "attention_mask", &shape);
+  return given;
 }
 
 }  // namespace heed

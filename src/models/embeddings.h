@@ -1,19 +1,33 @@
-// What turns the inputs of a model into those of its first layer: token ids, or audio features.
+// What turns the input of a model into that of its first layer: the embeddings of tokens, or a frontend for
+// images or sound in their place.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 
-#include "heed/nn/convolution.h"
+#include "heed/models/input.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/norm.h"
 #include "heed/nn/positions.h"
 
 namespace heed {
 
-/// The sum of token, token type and position embeddings, with a norm and dropout.
+/// Makes [B, T, D] of pixels or a spectrogram.
+class Frontend {
+ public:
+  virtual ~Frontend() = default;
+  virtual InputSpec input() const = 0;
+  /// `values` f32 [B, ...], of input().row each.
+  virtual Tensor operator()(const Tensor& values, Context& context) const = 0;
+};
+
+/// The sum of token, token type and position embeddings, with a norm and dropout; or what a frontend makes.
 struct InputEmbeddings {
   Embedding tokens;                     // [V, E]
+  double given_scale = 1.0;             // of embeddings in place of ids (Granite)
   std::optional<Norm> token_norm = {};  // of the tokens alone (BLOOM)
   Tensor token_types = {};              // [token types, E], or undefined
   std::optional<AdditivePositions> positions = {};
@@ -21,20 +35,19 @@ struct InputEmbeddings {
       {};                         // position ids skip this id, which gets -1 (RoBERTa, M2M100)
   std::optional<Norm> norm = {};  // of the sum
   double dropout = 0.0;
-  std::optional<Linear> projection = {};  // from E to D (ALBERT)
+  std::optional<Linear> projection = {};          // from E to D (ALBERT)
+  std::shared_ptr<const Frontend> frontend = {};  // instead of all of the above
 
-  /// ids and type_ids (or undefined for all 0) i64 [B, T] to [B, T, D].
-  Tensor operator()(const Tensor& ids, const PositionIds& position_ids, Context& context,
-                    const Tensor& type_ids = {}) const;
+  InputSpec input() const { return frontend ? frontend->input() : InputSpec{}; }
+  /// [B, T, D]. Throws Error for an input of another kind than input().
+  Tensor operator()(const ModelInput& given, const PositionIds& position_ids, Context& context) const;
+  /// The input among the named ones of forward(): its ids (below `tokens`' rows), its embeddings
+  /// (`inputs_embeds`) or its values, and attention_mask for tokens. Throws Error for what does not fit and
+  /// for a name that is neither of these nor in `others`.
+  ModelInput read(const TensorMap& inputs, std::set<std::string> others) const;
 };
 
-/// Audio features f32 [B, bins, frames] to [B, T, D]: two convolutions with GELU, then positions.
-struct AudioFrontend {
-  std::int64_t bins = 0, frames = 0;
-  Conv1d first, second;
-  AdditivePositions positions;
-  double dropout = 0.0;
-  Tensor operator()(const Tensor& features, Context& context) const;
-};
+/// TensorRow::fill of a table of sinusoidal positions.
+std::function<void(Tensor)> sinusoidal_fill(SinusoidLayout layout);
 
 }  // namespace heed

@@ -43,6 +43,7 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
       : Assembled(std::move(files)), config_(std::move(config)), parts_(std::move(parts)) {}
 
   std::optional<std::int64_t> max_positions() const override { return config_.max_positions; }
+  InputSpec input() const override { return parts_.embeddings.input(); }
   std::int64_t vocab_size() const override { return config_.vocab_size; }
   EncoderHead head() const override { return config_.head; }
   const std::vector<std::string>& labels() const override { return config_.labels; }
@@ -52,9 +53,9 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
   std::int64_t type_vocab_size() const override { return config_.token_types; }
   std::int64_t pad_id() const override { return config_.padding.value_or(0); }
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
-  Tensor encode(const EncoderBatch& batch, Context& context) const override;
+  Tensor encode(const ModelInput& input, Context& context) const override;
   Tensor predict(const Tensor& hidden, const Tensor& mask, Context& context) const override;
-  Tensor loss(const EncoderBatch& batch, const Tensor& labels, const CrossEntropyOptions& options,
+  Tensor loss(const ModelInput& input, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override;
 
  private:
@@ -72,12 +73,13 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
   EncoderParts parts_;
 };
 
-Tensor AssembledEncoder::encode(const EncoderBatch& batch, Context& context) const {
-  if (batch.ids.size(0) == 0 || batch.ids.size(1) == 0)
-    throw Error("encode: expected at least one row and one token, got " + batch.ids.str());
+Tensor AssembledEncoder::encode(const ModelInput& input, Context& context) const {
+  const Tensor& first = input.first();
+  if (!first.defined() || first.size(0) == 0 || first.size(1) == 0)
+    throw Error("encode: expected at least one row and one token, got " + first.str());
   Pass pass(context);
-  pass.self = visible(batch.mask);
-  Tensor x = parts_.embeddings(batch.ids, pass.positions, context, batch.type_ids);
+  pass.self = visible(input.mask);
+  Tensor x = parts_.embeddings(input, pass.positions, context);
   if (const Tensor& mask = pass.self.key_mask; parts_.clears_padding && mask.defined())
     x = x * unsqueeze(mask, 2).to(x.dtype());
   return apply_dropout(parts_.stack(x, pass), parts_.stack_dropout, context);
@@ -91,7 +93,7 @@ Tensor AssembledEncoder::predict(const Tensor& hidden, const Tensor& mask, Conte
 }
 
 // The rows of hidden [B, T, D] whose label counts, and those labels.
-std::pair<Tensor, Tensor> labelled_rows(const Tensor& hidden, const Tensor& labels, std::int64_t ignored) {
+std::pair<Tensor, Tensor> labeled_rows(const Tensor& hidden, const Tensor& labels, std::int64_t ignored) {
   const std::int64_t* label = labels.data<std::int64_t>();
   std::vector<std::int64_t> rows, kept;
   for (std::int64_t i = 0; i < labels.numel(); ++i) {
@@ -104,16 +106,16 @@ std::pair<Tensor, Tensor> labelled_rows(const Tensor& hidden, const Tensor& labe
   return {gather(flat, 0, Tensor::from(rows, {count})), Tensor::from(kept, {count})};
 }
 
-Tensor AssembledEncoder::loss(const EncoderBatch& batch, const Tensor& labels,
+Tensor AssembledEncoder::loss(const ModelInput& input, const Tensor& labels,
                               const CrossEntropyOptions& options, Context& context) const {
   const EncoderHeadParts& head = head_parts();
-  const Tensor hidden = encode(batch, context);
+  const Tensor hidden = encode(input, context);
   if (config_.head == EncoderHead::span) return span_loss(predict(hidden, {}, context), labels, options);
   if (config_.head == EncoderHead::sequence)
-    return sequence_loss(predict(hidden, batch.mask, context), labels, config_.problem, options);
-  const Tensor wanted = labels_as(labels, DType::i64, batch.ids.shape(), "labels");
+    return sequence_loss(predict(hidden, input.mask, context), labels, config_.problem, options);
+  const Tensor wanted = labels_as(labels, DType::i64, {hidden.size(0), hidden.size(1)}, "labels");
   // Few tokens of a masked batch are predicted, so only these pass the head.
-  const auto [rows, targets] = labelled_rows(hidden, wanted, options.ignore_index);
+  const auto [rows, targets] = labeled_rows(hidden, wanted, options.ignore_index);
   return head.output.cross_entropy(head.features(rows, context), targets, options);
 }
 
@@ -147,25 +149,30 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
   if (type_vocab_size() > 0) others.insert("token_type_ids");
   if (config_.head == EncoderHead::span) others.insert({"start_positions", "end_positions"});
   if (config_.head != EncoderHead::span) others.insert("labels");
-  const auto [ids, mask] = token_inputs(inputs, vocab_size(), others);
-  const EncoderBatch batch{ids, mask, optional_ids(inputs, "token_type_ids", &ids.shape())};
-  check_ids(batch.type_ids, "token_type_ids", config_.token_types);
+  ModelInput given = parts_.embeddings.read(inputs, others);
+  if (config_.token_types > 0) {
+    const Shape tokens{given.first().size(0), given.first().size(1)};
+    given.type_ids = optional_ids(inputs, "token_type_ids", &tokens);
+    check_ids(given.type_ids, "token_type_ids", config_.token_types);
+  }
 
   Collector collector(context, options);
   collector.listen(parts_.stack, "");
-  const Tensor hidden = encode(batch, collector.context);
-  collector.replace_last(parts_.stack, "", hidden);
+  const Tensor hidden = encode(given, collector.context);
+  // Of images, transformers gives the last hidden state without the final norm.
+  if (!parts_.embeddings.frontend) collector.replace_last(parts_.stack, "", hidden);
   TensorMap& outputs = collector.outputs;
   if (config_.head == EncoderHead::none) {
     outputs["last_hidden_state"] = hidden;
-    if (parts_.pooler) outputs["pooler_output"] = (*parts_.pooler)(first_token(hidden), Activation::tanh);
+    if (parts_.pooler)
+      outputs["pooler_output"] = (*parts_.pooler)(first_token(hidden), parts_.pooler_activation);
   } else if (config_.head == EncoderHead::span) {
     const Tensor logits = predict(hidden, {}, collector.context);  // [B, T, 2]
     const Shape tokens{logits.size(0), logits.size(1)};
     outputs["start_logits"] = reshape(slice(logits, 2, 0, 1), tokens);
     outputs["end_logits"] = reshape(slice(logits, 2, 1, 2), tokens);
   } else {
-    outputs["logits"] = predict(hidden, batch.mask, collector.context);
+    outputs["logits"] = predict(hidden, given.mask, collector.context);
   }
   add_loss(inputs, outputs);
   return outputs;
@@ -189,7 +196,7 @@ Linear take_vocabulary_head(const EncoderConfig& c, const EncoderHeads& heads, W
   }
   if (!heads.output_has_bias) return part;
   w.take(row);
-  part.bias = w[own];
+  part.bias = w[own].tensor();
   return part;
 }
 
@@ -224,7 +231,7 @@ EncoderHead head_of(const Config& json, const std::string& architecture) {
 EncoderHead encoder_head_named(const std::string& architecture) {
   const auto ends = [&](const char* ending) { return architecture.ends_with(ending); };
   if (ends("ForMaskedLM") || ends("ForPreTraining")) return EncoderHead::masked_lm;
-  if (ends("ForSequenceClassification")) return EncoderHead::sequence;
+  if (ends("ForSequenceClassification") || ends("ForImageClassification")) return EncoderHead::sequence;
   if (ends("ForTokenClassification")) return EncoderHead::token;
   return ends("ForQuestionAnswering") ? EncoderHead::span : EncoderHead::none;
 }

@@ -68,6 +68,7 @@ struct EncoderParts {
   bool clears_padding = false;  // embeddings of masked tokens are zeros
   double stack_dropout = 0.0;   // on the stack's output
   std::optional<Linear> pooler = {};
+  Activation pooler_activation = Activation::tanh;
   std::optional<EncoderHeadParts> head = {};
 };
 

@@ -17,7 +17,7 @@ class AssembledEncoderDecoder final : public Assembled<EncoderDecoderModel> {
 
   std::optional<std::int64_t> max_positions() const override { return traits_.max_positions; }
   std::int64_t vocab_size() const override { return traits_.vocab_size; }
-  bool takes_features() const override { return parts_.audio.has_value(); }
+  InputSpec input() const override { return parts_.source.input(); }
   std::int64_t decoder_start_id() const override { return traits_.decoder_start_id; }
   std::int64_t pad_id() const override { return traits_.pad_id; }
   std::int64_t eos_id() const override { return traits_.eos_id; }
@@ -27,16 +27,14 @@ class AssembledEncoderDecoder final : public Assembled<EncoderDecoderModel> {
   Tensor decoder_inputs(const Tensor& labels, std::int64_t ignored) const override {
     return shifted_right(labels, ignored, traits_);
   }
-  Tensor loss(const SourceBatch& source, const Tensor& labels, const CrossEntropyOptions& options,
+  Tensor loss(const ModelInput& source, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override;
-  Tensor encode(const SourceBatch& source, Context& context) const override {
+  Tensor encode(const ModelInput& source, Context& context) const override {
     return parts_.encode(source, context);
   }
-  std::unique_ptr<Decoding> decode(const SourceBatch& source, Context& context) const override;
+  std::unique_ptr<Decoding> decode(const ModelInput& source, Context& context) const override;
 
  private:
-  // The source among named inputs, which are checked.
-  SourceBatch source_of(const TensorMap& inputs) const;
   // The last hidden state of the decoder.
   Tensor hidden(const Tensor& ids, const AttentionOptions& self, const Tensor& memory,
                 const Tensor& memory_mask, Context& context) const;
@@ -51,10 +49,10 @@ Tensor AssembledEncoderDecoder::hidden(const Tensor& ids, const AttentionOptions
   pass.self = self;
   pass.cross = see_only(memory_mask);
   pass.memory = memory;
-  return parts_.decoder(ids, pass);
+  return parts_.decoder({.ids = ids}, pass);
 }
 
-Tensor AssembledEncoderDecoder::loss(const SourceBatch& source, const Tensor& labels,
+Tensor AssembledEncoderDecoder::loss(const ModelInput& source, const Tensor& labels,
                                      const CrossEntropyOptions& options, Context& context) const {
   const Tensor memory = parts_.encode(source, context);
   const Tensor target = decoder_inputs(labels, options.ignore_index);
@@ -62,25 +60,14 @@ Tensor AssembledEncoderDecoder::loss(const SourceBatch& source, const Tensor& la
   return parts_.decoder.output.cross_entropy(parts_.decoder.output_input(last), labels, options);
 }
 
-std::unique_ptr<Decoding> AssembledEncoderDecoder::decode(const SourceBatch& source, Context& context) const {
+std::unique_ptr<Decoding> AssembledEncoderDecoder::decode(const ModelInput& source, Context& context) const {
   const NoGradients guard;
   return start_decoding(parts_.decoder, source.size(), parts_.encode(source, context), source.mask);
 }
 
-SourceBatch AssembledEncoderDecoder::source_of(const TensorMap& inputs) const {
-  if (!parts_.audio) {
-    const auto [ids, mask] = token_inputs(inputs, parts_.source.tokens.table.size(0), kTargetInputs);
-    return {ids, mask};
-  }
-  std::set<std::string> known = kTargetInputs;
-  known.insert("input_features");
-  refuse_unknown_inputs(inputs, known);
-  return {{}, {}, floats_input(inputs, "input_features", {parts_.audio->bins, parts_.audio->frames})};
-}
-
 TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const ForwardOptions& options,
                                            Context& context) const {
-  const SourceBatch source = source_of(inputs);
+  const ModelInput source = parts_.source.read(inputs, kTargetInputs);
   const auto [target, target_mask, labels] =
       target_inputs(inputs, source.size(), parts_.decoder.embeddings.tokens.table.size(0), traits_);
 
@@ -141,17 +128,10 @@ TargetInputs target_inputs(const TensorMap& inputs, std::int64_t batch, std::int
   return target;
 }
 
-Tensor EncoderDecoderParts::encode(const SourceBatch& batch, Context& context) const {
-  if (batch.features.defined() != audio.has_value()) {
-    throw Error(audio ? "encode: expected input_features (the model has an audio frontend), got token ids "
-                        "(heed translate --input takes them)"
-                      : "encode: expected token ids (the model has no audio frontend), got input_features "
-                        "(heed translate takes text and --prompt-ids)");
-  }
+Tensor EncoderDecoderParts::encode(const ModelInput& input, Context& context) const {
   Pass pass(context);
-  pass.self = see_only(batch.mask);
-  const Tensor x = audio ? (*audio)(batch.features, context) : source(batch.ids, pass.positions, context);
-  return apply_dropout(encoder(x, pass), encoder_dropout, context);
+  pass.self = see_only(input.mask);
+  return apply_dropout(encoder(source(input, pass.positions, context), pass), encoder_dropout, context);
 }
 
 std::unique_ptr<Model> assemble_encoder_decoder(ModelFiles files, EncoderDecoderParts parts,

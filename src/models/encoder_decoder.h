@@ -1,4 +1,4 @@
-// The encoder-decoder that families assemble: embeddings or an audio frontend, two stacks and an output
+// The encoder-decoder that families assemble: embeddings or a frontend, two stacks and an output
 // projection. A family's `build` fills the parts; forward, loss and decoding are the same for all.
 #pragma once
 
@@ -16,13 +16,12 @@ namespace heed {
 
 struct EncoderDecoderParts {
   InputEmbeddings source;
-  std::optional<AudioFrontend> audio;  // in the place of `source`
   Stack encoder;
   double encoder_dropout = 0.0;  // on the encoder's output
   DecoderParts decoder;
 
   /// The source to memory [B, S, D]. Throws Error where it is not of the kind the model takes.
-  Tensor encode(const SourceBatch& batch, Context& context) const;
+  Tensor encode(const ModelInput& input, Context& context) const;
 };
 
 /// What search and training ask an encoder-decoder.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "heed/models/model.h"
+#include "models/config_fields.h"
 #include "models/weight_builder.h"
 
 // clang-format off
@@ -57,14 +58,15 @@ struct Family {
   double initializer_range = 0.02;
 };
 
-/// The record of a family by two functions: `C parse(const Config&)`, which accounts for every key, and
-/// `std::unique_ptr<Model> build(const C&, WeightBuilder&)`, which composes the model of parts and takes
-/// their tensors.
+/// The record of a family by two functions: `C parse(const Config&)`, which accounts for every key of its
+/// own, and `std::unique_ptr<Model> build(const C&, WeightBuilder&)`, which composes the model of parts and
+/// takes their tensors.
 template <auto parse, auto build>
 Family family(std::vector<std::string> model_types, std::vector<std::string> class_names = {}) {
   return {std::move(model_types),
           [](const WeightSource& source) -> std::unique_ptr<Model> {
             const auto config = parse(source.config);  // whose errors come before those of the files
+            ignore_common_keys(source.config);
             WeightBuilder weights(source);
             return build(config, weights);
           },

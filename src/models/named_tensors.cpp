@@ -7,6 +7,15 @@
 
 namespace heed {
 
+const char* input_name(InputKind kind) {
+  switch (kind) {
+    case InputKind::tokens: return "input_ids";
+    case InputKind::pixels: return "pixel_values";
+    case InputKind::spectrogram: return "input_features";
+  }
+  HEED_ASSERT(false, "unknown kind of input");
+}
+
 const Tensor& required_input(const TensorMap& inputs, const char* name) {
   const auto found = inputs.find(name);
   if (found == inputs.end()) throw Error(std::string("forward: input ") + name + " not found");
@@ -63,10 +72,10 @@ void refuse_unknown_inputs(const TensorMap& inputs, const std::set<std::string>&
   }
 }
 
-TokenInputs token_inputs(const TensorMap& inputs, std::int64_t vocab, std::set<std::string> others) {
+ModelInput token_inputs(const TensorMap& inputs, std::int64_t vocab, std::set<std::string> others) {
   others.insert({"input_ids", "attention_mask"});
   refuse_unknown_inputs(inputs, others);
-  TokenInputs tokens{ids_input(required_input(inputs, "input_ids"), "input_ids"), {}};
+  ModelInput tokens{.ids = ids_input(required_input(inputs, "input_ids"), "input_ids")};
   check_ids(tokens.ids, "input_ids", vocab);
   tokens.mask = optional_ids(inputs, "attention_mask", &tokens.ids.shape());
   return tokens;

@@ -25,14 +25,9 @@ Tensor floats_input(const TensorMap& inputs, const char* name, const Shape& row)
 void check_ids(const Tensor& ids, const char* name, std::int64_t count);
 /// Throws Error for an input that is not among the known ones.
 void refuse_unknown_inputs(const TensorMap& inputs, const std::set<std::string>& known);
-/// What every model of tokens reads among the named inputs: i64 [B, T]; the mask undefined where it is
-/// absent.
-struct TokenInputs {
-  Tensor ids, mask;
-};
 /// input_ids and attention_mask. Throws Error unless the ids are below `vocab`, the mask has their shape, and
 /// every other input is in `others`.
-TokenInputs token_inputs(const TensorMap& inputs, std::int64_t vocab, std::set<std::string> others);
+ModelInput token_inputs(const TensorMap& inputs, std::int64_t vocab, std::set<std::string> others);
 /// Attention options that let the keys be seen where `mask` [B, S] is not 0; all of them where it is
 /// undefined.
 AttentionOptions see_only(const Tensor& mask);

@@ -25,7 +25,8 @@ std::string list(const std::vector<std::string>& names) {
 
 bool same_bytes(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
-  const auto left = a.impl()->buffer->read(), right = b.impl()->buffer->read();  // whole files' tensors
+  const auto left = TensorImpl::of(a).buffer->read(),
+             right = TensorImpl::of(b).buffer->read();  // whole files' tensors
   return std::memcmp(left->data(), right->data(), left->bytes()) == 0;
 }
 
@@ -223,19 +224,19 @@ Linear WeightBuilder::linear(const std::string& name, std::int64_t out, std::int
   return part;
 }
 
-const Weight& WeightBuilder::bias(const std::string& name, std::int64_t dim) {
-  return take({.name = name, .shape = {dim}, .init = Init::zeros});
+Tensor WeightBuilder::bias(const std::string& name, std::int64_t dim) {
+  return tensor({.name = name, .shape = {dim}, .init = Init::zeros});
 }
 
 Norm WeightBuilder::layer_norm(const std::string& name, std::int64_t dim, double eps, bool with_bias) {
-  Norm part{NormKind::layer, take({.name = name + ".weight", .shape = {dim}, .init = Init::ones}), {}, eps};
+  Norm part{NormKind::layer, tensor({.name = name + ".weight", .shape = {dim}, .init = Init::ones}), {}, eps};
   if (with_bias) part.bias = bias(name + ".bias", dim);
   return part;
 }
 
 Norm WeightBuilder::rms_norm(const std::string& name, std::int64_t dim, double eps, double offset) {
   const Init init = offset == 0 ? Init::ones : Init::zeros;
-  return {NormKind::rms, take({.name = name + ".weight", .shape = {dim}, .init = init}), {}, eps, offset};
+  return {NormKind::rms, tensor({.name = name + ".weight", .shape = {dim}, .init = init}), {}, eps, offset};
 }
 
 const Weight& WeightBuilder::embedding(const std::string& name, std::int64_t count, std::int64_t dim,

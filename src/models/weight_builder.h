@@ -46,7 +46,7 @@ struct ModelFiles {
   Config config;
   std::string generation;  // text of generation_config.json; empty where there is none
   Weights weights;
-  std::optional<TrainedAdapter> trained = {};  // saved in the place of the model
+  std::optional<TrainedAdapter> trained = {};  // saved instead of the model
 
   /// Writes config.json, model.safetensors and, if the model `generates`, generation_config.json; of a
   /// trained adapter, that and config.json.
@@ -66,13 +66,16 @@ class WeightBuilder {
   /// becomes a row of its own, as in transformers 5. What the files lack is reported by finish(); until then
   /// such tensors, and all after them, have a shape but no memory.
   const Weight& take(TensorRow row);
+  /// take() of a row that is used as plain numbers, not as the weight of a map: a vector, a table of
+  /// positions.
+  Tensor tensor(TensorRow row) { return take(std::move(row)).tensor(); }
   /// The tensor under a tied name, or of a row taken before.
   const Weight& operator[](const std::string& name) const { return weights_[name]; }
 
   /// NAME.weight [out, in] and, with `bias`, NAME.bias [out].
   Linear linear(const std::string& name, std::int64_t out, std::int64_t in, bool bias = true);
   /// A tensor [dim] of zeros.
-  const Weight& bias(const std::string& name, std::int64_t dim);
+  Tensor bias(const std::string& name, std::int64_t dim);
   /// NAME.weight [dim] and, with `bias`, NAME.bias [dim].
   Norm layer_norm(const std::string& name, std::int64_t dim, double eps, bool bias = true);
   /// NAME.weight [dim], to which the norm adds `offset`.

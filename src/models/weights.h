@@ -2,7 +2,7 @@
 // row is one tensor of a file as it is: nothing is transformed on the way in or out. Where a family's file
 // differs from the plain form, the part that uses the tensor has an option for it: WeightLayout::in_out (a
 // transposed matrix), FusedQkv and FeedForward::fused_gate (several matrices in one), Norm::offset (1 + w). A
-// weight stored as several tensors, such as quantised numbers and scales, has no place here yet.
+// weight stored as several tensors, such as quantized numbers and scales, has no place here yet.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,7 @@ struct TensorRow {
 /// Threads: several may read one object at once.
 class Weights {
  public:
-  /// The weight of a row, or the one that a tied name shares; it converts to its tensor.
+  /// The weight of a row, or the one that a tied name shares.
   const Weight& operator[](const std::string& name) const;
   bool contains(const std::string& name) const { return weights_.contains(name); }
   /// The row of a tensor by any name that files may have for it, or null.

@@ -19,13 +19,13 @@ Tensor index_tensor(const Indices& indices) {
 }
 
 // The chosen probabilities, [N, k].
-Tensor weights_of(const Tensor& probabilities, const Indices& chosen, std::int64_t k, bool normalise) {
+Tensor weights_of(const Tensor& probabilities, const Indices& chosen, std::int64_t k, bool normalize) {
   const std::int64_t rows = probabilities.size(0), experts = probabilities.size(1);
   Indices flat = chosen;
   for (std::size_t i = 0; i < flat.size(); ++i) flat[i] += static_cast<std::int64_t>(i) / k * experts;
   const Tensor weights =
       reshape(gather(reshape(probabilities, {rows * experts}), 0, index_tensor(flat)), {rows, k});
-  return normalise ? weights / sum(weights, -1, true) : weights;
+  return normalize ? weights / sum(weights, -1, true) : weights;
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ Tensor Experts::operator()(const Tensor& x, Pass& pass, PartState*) const {
   pass.name = name;
   // Each token's results in the order of its choices, so that the order of the sum is its own.
   const Tensor ordered = gather(concat(results, 0), 0, index_tensor(place));  // [N * k, D]
-  const Tensor weights = weights_of(probabilities, picks, k, normalise);
+  const Tensor weights = weights_of(probabilities, picks, k, normalize);
   const std::int64_t count = tokens.size(0);
   Tensor y = reshape(sum(reshape(ordered, {count, k, d_model}) * unsqueeze(weights, 2), 1), x.shape());
   pass.tap("out", y);

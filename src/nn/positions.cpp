@@ -68,7 +68,8 @@ Tensor sinusoidal_table(std::int64_t count, std::int64_t d_model, SinusoidLayout
 
 // In float, step by step as transformers does.
 Tensor sinusoidal_table_to_10000(std::int64_t first, std::int64_t count, std::int64_t d_model) {
-  const Tensor table = Tensor::zeros({count, d_model});
+  const Tensor table = Tensor::zeros({1 + count, d_model});
+  float* const row = table.data<float>() + d_model;  // after the row of zeros
   const std::int64_t half = d_model / 2;
   const auto step =
       static_cast<float>(-std::log(10000.0) / static_cast<double>(std::max<std::int64_t>(half - 1, 1)));
@@ -76,8 +77,8 @@ Tensor sinusoidal_table_to_10000(std::int64_t first, std::int64_t count, std::in
     const float frequency = std::exp(static_cast<float>(i) * step);
     for (std::int64_t r = 0; r < count; ++r) {
       const float angle = static_cast<float>(first + r) * frequency;
-      table.data<float>()[r * d_model + i] = std::sin(angle);
-      table.data<float>()[r * d_model + half + i] = std::cos(angle);
+      row[r * d_model + i] = std::sin(angle);
+      row[r * d_model + half + i] = std::cos(angle);
     }
   }
   return table;

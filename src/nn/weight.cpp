@@ -21,7 +21,7 @@ struct Weight::State {
   std::shared_ptr<const PackedWeight> packed;
   std::vector<LoraAdapter> adapters, row_adapters;
 
-  const Buffer& buffer() const { return *tensor.impl()->buffer; }
+  const Buffer& buffer() const { return *TensorImpl::of(tensor).buffer; }
 
   // True if the weight was loaded whole and no address of it has been handed out.
   bool can_repack() const {

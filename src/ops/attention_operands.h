@@ -54,7 +54,7 @@ inline kernels::AttentionStrides strides_of(const Tensor& x) {
   return {x.strides()[0], x.strides()[1], x.strides()[2]};
 }
 
-/// [B, H, T, d] laid out in memory as [B, T, H, d], so that joining the heads afterwards costs nothing.
+/// [B, H, T, d] laid out in memory as [B, T, H, d], so that joining the heads afterward costs nothing.
 inline Tensor heads_inside(std::int64_t batch, std::int64_t heads, std::int64_t time, std::int64_t width,
                            DType dtype) {
   return permute(Tensor::empty({batch, time, heads, width}, dtype), {0, 2, 1, 3});

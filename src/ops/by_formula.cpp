@@ -41,8 +41,8 @@ Tensor spread(const Tensor& products, const std::vector<std::int64_t>& buckets, 
 }  // namespace
 
 Tensor layer_norm_by_formula(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  const Tensor centred = x - mean(x, -1, true);
-  const Tensor y = centred * rsqrt(mean(centred * centred, -1, true) + eps) * weight;
+  const Tensor centered = x - mean(x, -1, true);
+  const Tensor y = centered * rsqrt(mean(centered * centered, -1, true) + eps) * weight;
   return bias.defined() ? y + bias : y;
 }
 

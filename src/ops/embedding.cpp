@@ -66,7 +66,7 @@ void record_lookup(Tensor& y, const Tensor& table, const Tensor& index, double s
 
 Tensor stored_embedding(const Tensor& table, const PackedWeight* packed, const Tensor& ids, double scale) {
   if (packed != nullptr) return stored_rows(table.shape(), {{}, packed->matrix()}, ids, scale);
-  const Buffer& buffer = *table.impl()->buffer;
+  const Buffer& buffer = *TensorImpl::of(table).buffer;
   const std::shared_ptr<const Buffer> held = buffer.is_unwritten() ? nullptr : buffer.read();
   const std::byte* begin = held != nullptr ? held->data() : buffer.data();
   const kernels::StridedMatrix matrix{

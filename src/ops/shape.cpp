@@ -32,7 +32,7 @@ Shape complete_shape(const Tensor& x, const Shape& shape) {
   return result;
 }
 
-// The strides under which x's memory reads as `target`, if there are such. Neighbouring axes of x that lie in
+// The strides under which x's memory reads as `target`, if there are such. Neighboring axes of x that lie in
 // memory like one longer axis form a group; each must be made up by axes of the target.
 std::optional<Shape> view_strides(const Tensor& x, const Shape& target) {
   Shape strides = target;

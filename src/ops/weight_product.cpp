@@ -100,7 +100,7 @@ kernels::Precision recording_precision() {
 PackedWeight::PackedWeight(const Tensor& matrix, WeightLayout layout) : layout_(layout) {
   const bool in_first = layout == WeightLayout::in_out;
   const std::int64_t n = matrix.size(in_first ? 1 : 0), k = matrix.size(in_first ? 0 : 1);
-  const std::shared_ptr<const Buffer> held = matrix.impl()->buffer->read();
+  const std::shared_ptr<const Buffer> held = TensorImpl::of(matrix).buffer->read();
   const std::byte* first = held->data() + static_cast<std::size_t>(matrix.offset()) * size_of(matrix.dtype());
   matrix_ = kernels::pack(kernels::dense_matrix(first, matrix.dtype(), n, k, in_first), n, k);
 }

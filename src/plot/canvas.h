@@ -14,12 +14,12 @@ namespace heed::plot {
 struct Section;
 
 enum class Anchor : std::uint8_t { start, middle, end };
-enum class Ink : std::uint8_t { dark, grey };
+enum class Ink : std::uint8_t { dark, gray };
 
 struct TextStyle {
   double size = 0;
   double character = 0;  ///< width of an average character
-  Ink ink = Ink::grey;
+  Ink ink = Ink::gray;
   Anchor anchor = Anchor::start;
   bool bold = false;
 };
@@ -36,7 +36,7 @@ struct PlacedMap {
   float largest = 1;  ///< of the map's measure
 };
 
-/// A bar of colours from `first` (0 or -1) to 1, between its two numbers.
+/// A bar of colors from `first` (0 or -1) to 1, between its two numbers.
 struct Legend {
   double first = 0, left = 0, top = 0, width = 0;
   Label low, high;

@@ -15,10 +15,10 @@
 namespace heed {
 namespace {
 
-// Okabe and Ito's palette, distinguishable for colour-blind readers (without yellow, which is too faint on
+// Okabe and Ito's palette, distinguishable for color-blind readers (without yellow, which is too faint on
 // white).
-constexpr std::array<const char*, 7> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                                 "#e69f00", "#56b4e9", "#333333"};
+constexpr std::array<const char*, 7> kColors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                "#e69f00", "#56b4e9", "#333333"};
 constexpr double kLeft = 68, kTop = 60, kBottom = 52, kRight = 20;
 constexpr double kGap = 34;      // between the panels
 constexpr double kMarkRoom = 9;  // minimum distance between dots, in pixels
@@ -83,7 +83,7 @@ void set_log_ticks(Axis& axis) {
     if (exponent % stride != 0) continue;
     for (const double factor : factors) candidates.push_back(factor * std::pow(10.0, exponent));
   }
-  // The ends are extended to the nearest candidates, so that every line has a labelled tick above and below
+  // The ends are extended to the nearest candidates, so that every line has a labeled tick above and below
   // it.
   const double low = axis.low, high = axis.high;
   for (const double tick : candidates) {
@@ -154,7 +154,7 @@ struct Panel {
   const std::string& label;
   Axis y;
   double top, height;
-  std::size_t first_colour;
+  std::size_t first_color;
 };
 
 /// Returns every run of consecutive drawable points, in pixels.
@@ -247,12 +247,12 @@ class ChartWriter {
     grid(panel);
     bool any = false;
     for (std::size_t i = 0; i < panel.series.size(); ++i) {
-      any = line(panel, panel.series[i], colour(panel.first_colour + i)) || any;
+      any = line(panel, panel.series[i], color(panel.first_color + i)) || any;
     }
     if (!any) text(kLeft + width_ / 2, panel.top + panel.height / 2, "middle", "no data");
   }
 
-  static const char* colour(std::size_t index) { return kColours[index % kColours.size()]; }
+  static const char* color(std::size_t index) { return kColors[index % kColors.size()]; }
 
   void grid(const Panel& panel) {
     for (const double tick : panel.y.ticks) {
@@ -269,14 +269,14 @@ class ChartWriter {
         panel.top + panel.height / 2, escape(panel.label));
   }
 
-  bool line(const Panel& panel, const ChartSeries& series, const char* colour) {
+  bool line(const Panel& panel, const ChartSeries& series, const char* color) {
     const auto runs = runs_of(series, x_, panel, width_);
     for (const auto& run : runs) {
       const bool room = width_ >= kMarkRoom * static_cast<double>(series.x.size());
-      if (run.size() == 1 || (series.marks && room)) dots(run, colour);
+      if (run.size() == 1 || (series.marks && room)) dots(run, color);
       if (run.size() == 1) continue;
       put("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\" stroke-linejoin=\"round\" points=\"",
-          colour);
+          color);
       const char* separator = "";
       for (const Point& point : thin(run)) {
         put("{}{:.1f},{:.1f}", separator, point.x, point.y);
@@ -287,9 +287,9 @@ class ChartWriter {
     return !runs.empty();
   }
 
-  void dots(const std::vector<Point>& points, const char* colour) {
+  void dots(const std::vector<Point>& points, const char* color) {
     for (const Point& point : points) {
-      put("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\"/>\n", point.x, point.y, colour);
+      put("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\"/>\n", point.x, point.y, color);
     }
   }
 
@@ -301,7 +301,7 @@ class ChartWriter {
         const std::string& name = panel.series[i].name;
         if (name.empty()) continue;
         put("<path d=\"M{:.1f} 40h20\" stroke=\"{}\" stroke-width=\"3\"/>\n", left,
-            colour(panel.first_colour + i));
+            color(panel.first_color + i));
         text(left + 26, 44, "start", name);
         const auto is_lead = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
         left += 48 + 7.0 * static_cast<double>(std::count_if(name.begin(), name.end(), is_lead));

@@ -13,7 +13,7 @@ constexpr double kTitleLine = 20, kLegendLine = 18, kLegendBar = 160;
 constexpr std::size_t kTitleLines = 4;
 constexpr TextStyle kTitle{16, 9.5, Ink::dark, Anchor::start, true};
 constexpr TextStyle kSectionLine{13, 7.3};
-constexpr TextStyle kCaption{12, 6.4, Ink::grey, Anchor::middle};
+constexpr TextStyle kCaption{12, 6.4, Ink::gray, Anchor::middle};
 constexpr TextStyle kSmall{11, 6.4};
 constexpr const char* kAxes = "rows: queries, columns: keys";
 
@@ -42,7 +42,7 @@ std::string caption_of(const Section& section, const AttentionMap& map, const Ca
   return fits ? whole : short_title(map);
 }
 
-/// If cells are smaller than their labels, only every n-th is labelled.
+/// If cells are smaller than their labels, only every n-th is labeled.
 std::size_t label_step(const Section& section) {
   return static_cast<std::size_t>(std::max(1.0, std::ceil((section.font + 1) / section.cell)));
 }

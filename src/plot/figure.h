@@ -1,7 +1,7 @@
 // The layout of a figure of attention, the same for SVG and PNG: title; one section per kind and measure,
 // each a grid of maps with one row per layer and one column per head (a single layer's heads wrap); and the
 // legends. Maps of a kind share their tokens, so only the outer maps have labels. Each measure has its own
-// scale of colours, and its legend.
+// scale of colors, and its legend.
 #pragma once
 
 #include <string>

@@ -9,7 +9,7 @@
 
 #include "heed/error.h"
 #include "heed/text/unicode.h"
-#include "plot/colour.h"
+#include "plot/color.h"
 #include "plot/labels.h"
 
 namespace heed {
@@ -25,8 +25,8 @@ std::string label_of(const std::string& text) {
 
 double room_for(int columns) { return kCharacter * columns + 12; }
 
-// Positive values from white to blue, negative ones from white to red; grey for nan.
-plot::Rgb cell_colour(double shade) {
+// Positive values from white to blue, negative ones from white to red; gray for nan.
+plot::Rgb cell_color(double shade) {
   if (!std::isfinite(shade)) return {204, 204, 204};
   if (shade >= 0) return plot::shade(std::min(shade, 1.0));
   const double at = std::min(-shade, 1.0);
@@ -34,18 +34,18 @@ plot::Rgb cell_colour(double shade) {
   return {mix(165), mix(15), mix(21)};
 }
 
-// Whether dark text has more contrast than white on a colour (WCAG's relative luminance).
-bool takes_dark_text(plot::Rgb colour) {
+// Whether dark text has more contrast than white on a color (WCAG's relative luminance).
+bool takes_dark_text(plot::Rgb color) {
   const auto linear = [](std::uint8_t value) {
     const double c = value / 255.0;
     return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
   };
-  return 0.2126 * linear(colour.r) + 0.7152 * linear(colour.g) + 0.0722 * linear(colour.b) > 0.18;
+  return 0.2126 * linear(color.r) + 0.7152 * linear(color.g) + 0.0722 * linear(color.b) > 0.18;
 }
 
-std::string shaded_text(const std::string& text, plot::Rgb colour) {
-  const int ink = takes_dark_text(colour) ? 30 : 97;
-  return fmt::format("\x1b[{};48;2;{};{};{}m{}\x1b[0m", ink, colour.r, colour.g, colour.b, text);
+std::string shaded_text(const std::string& text, plot::Rgb color) {
+  const int ink = takes_dark_text(color) ? 30 : 97;
+  return fmt::format("\x1b[{};48;2;{};{};{}m{}\x1b[0m", ink, color.r, color.g, color.b, text);
 }
 
 // The legend of a table whose cells are shaded.
@@ -132,10 +132,10 @@ class HeatTableWriter {
     const double x = kEdge + left_ + static_cast<double>(column) * cell_,
                  y = top + static_cast<double>(row) * kRowHeight;
     put("<g><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>", x, y,
-        cell_ - 1, kRowHeight - 1, plot::hex(cell_colour(cell.shade)));
+        cell_ - 1, kRowHeight - 1, plot::hex(cell_color(cell.shade)));
     put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" text-anchor=\"middle\" fill=\"{}\">{}</text>",
         x + cell_ / 2 - 0.5, y + kRowHeight / 2 + 4, kFont,
-        takes_dark_text(cell_colour(cell.shade)) ? "#222" : "#fff", plot::escape_markup(label_of(cell.text)));
+        takes_dark_text(cell_color(cell.shade)) ? "#222" : "#fff", plot::escape_markup(label_of(cell.text)));
     put("<title>{}</title></g>\n", markup(cell.tooltip.empty() ? cell.text : cell.tooltip));
   }
 
@@ -148,7 +148,7 @@ class HeatTableWriter {
 
 }  // namespace
 
-std::string heat_table_text(const HeatTable& table, bool colour) {
+std::string heat_table_text(const HeatTable& table, bool color) {
   std::vector<std::vector<std::string>> lines{{table.rows_title}};
   for (const std::string& column : table.columns) lines.front().push_back(label_of(column));
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
@@ -163,13 +163,13 @@ std::string heat_table_text(const HeatTable& table, bool colour) {
   for (std::size_t row = 0; row < lines.size(); ++row) {
     for (std::size_t i = 0; i < lines[row].size(); ++i) {
       const std::string padded = plot::pad_left(lines[row][i], widths[i]);
-      const bool shaded = colour && row > 0 && i > 0;
+      const bool shaded = color && row > 0 && i > 0;
       text += (i > 0 ? "  " : "") +
-              (shaded ? shaded_text(padded, cell_colour(table.cells[row - 1][i - 1].shade)) : padded);
+              (shaded ? shaded_text(padded, cell_color(table.cells[row - 1][i - 1].shade)) : padded);
     }
     text += '\n';
   }
-  const std::string legend = colour ? whole_legend(table) : table.legend;
+  const std::string legend = color ? whole_legend(table) : table.legend;
   return text + (legend.empty() ? "" : plot::visible(legend) + "\n");
 }
 

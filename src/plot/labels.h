@@ -48,7 +48,7 @@ void check_picture(const AttentionPicture& picture);
 /// Returns the tokens of a map's kind.
 const AttentionTokens& tokens_of(const AttentionPicture& picture, const AttentionMap& map);
 
-/// What the colours of a measure are relative to: measures have different units.
+/// What the colors of a measure are relative to: measures have different units.
 struct MeasureScale {
   std::string measure;
   float largest = 0;      ///< magnitude of a finite number of its maps; 1 if all are 0

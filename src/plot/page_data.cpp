@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "plot/colour.h"
+#include "plot/color.h"
 #include "plot/labels.h"
 #include "plot/number_packs.h"
 
@@ -106,8 +106,8 @@ using nlohmann::json;
 std::string palette(double sign) {
   std::string bytes;
   for (int i = 0; i < 256; ++i) {
-    const Rgb colour = shade(sign * i / 255.0, Palette::blue);
-    for (const std::uint8_t part : {colour.r, colour.g, colour.b}) bytes += static_cast<char>(part);
+    const Rgb color = shade(sign * i / 255.0, Palette::blue);
+    for (const std::uint8_t part : {color.r, color.g, color.b}) bytes += static_cast<char>(part);
   }
   return base64(bytes);
 }

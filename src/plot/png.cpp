@@ -14,7 +14,7 @@
 #include "heed/error.h"
 #include "heed/plot/picture.h"
 #include "plot/canvas.h"
-#include "plot/colour.h"
+#include "plot/color.h"
 #include "plot/figure.h"
 #include "plot/fonts.h"
 #include "plot/panels.h"
@@ -49,7 +49,7 @@ class PixelCanvas final : public Canvas {
     std::int64_t left, top, width, height;
   };
   std::int64_t pixels(double units) const;
-  void fill(const Box& box, Rgb colour);
+  void fill(const Box& box, Rgb color);
   void frame(const Box& box, std::int64_t distance);
   void draw(const Label& label, const TextStyle& style, bool rise);
 
@@ -76,15 +76,15 @@ void PixelCanvas::open(double width, double height) {
   rgb_.assign(static_cast<std::size_t>(3 * width_ * height_), 0xff);
 }
 
-void PixelCanvas::fill(const Box& box, Rgb colour) {
+void PixelCanvas::fill(const Box& box, Rgb color) {
   for (std::int64_t y = std::max<std::int64_t>(0, box.top); y < std::min(height_, box.top + box.height);
        ++y) {
     for (std::int64_t x = std::max<std::int64_t>(0, box.left); x < std::min(width_, box.left + box.width);
          ++x) {
       std::uint8_t* pixel = &rgb_[static_cast<std::size_t>(3 * (y * width_ + x))];
-      pixel[0] = colour.r;
-      pixel[1] = colour.g;
-      pixel[2] = colour.b;
+      pixel[0] = color.r;
+      pixel[1] = color.g;
+      pixel[2] = color.b;
     }
   }
 }

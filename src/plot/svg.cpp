@@ -6,7 +6,7 @@
 
 #include "heed/error.h"
 #include "heed/plot/picture.h"
-#include "plot/colour.h"
+#include "plot/color.h"
 #include "plot/figure.h"
 
 namespace heed {
@@ -35,7 +35,7 @@ class SvgCanvas final : public plot::Canvas {
     put("<text x=\"{}\" y=\"{}\" font-size=\"{}\"{}{}{}>{}</text>\n",
         middle ? fmt::format("{:.1f}", line.x) : fmt::format("{}", line.x),
         style.bold ? fmt::format("{}", line.y) : fmt::format("{:.1f}", line.y), style.size,
-        style.bold ? " font-weight=\"600\"" : "", style.ink == plot::Ink::grey ? " fill=\"#555\"" : "",
+        style.bold ? " font-weight=\"600\"" : "", style.ink == plot::Ink::gray ? " fill=\"#555\"" : "",
         middle ? " text-anchor=\"middle\"" : "", plot::escape_markup(line.text));
   }
 

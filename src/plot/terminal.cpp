@@ -9,7 +9,7 @@
 #include "heed/error.h"
 #include "heed/plot/picture.h"
 #include "heed/text/unicode.h"
-#include "plot/colour.h"
+#include "plot/color.h"
 #include "plot/labels.h"
 
 namespace heed {
@@ -119,20 +119,19 @@ class TerminalWriter {
     for (std::int64_t key = first; key < last; ++key) {
       cell(map.weights[static_cast<std::size_t>(query * map.keys + key)] / largest, layout.cell);
     }
-    out_ += style_.colour ? "\x1b[0m\n" : "\n";
+    out_ += style_.color ? "\x1b[0m\n" : "\n";
   }
 
   /// Appends a cell. `value` is relative to the largest of its measure; NaN is shown as a question mark.
   void cell(float value, int width) {
     const std::size_t size = static_cast<std::size_t>(width);
     if (!std::isfinite(value)) {
-      out_ += (style_.colour ? "\x1b[0m?" : "?") + std::string(size - 1, ' ');
-    } else if (style_.colour) {
+      out_ += (style_.color ? "\x1b[0m?" : "?") + std::string(size - 1, ' ');
+    } else if (style_.color) {
       // Dark for small and bright for large weights: most weights are near zero, and most terminals are dark.
-      const plot::Rgb colour = value < 0
-                                   ? plot::shade(-1.0 - 0.75 * static_cast<double>(value), Palette::blue)
-                                   : plot::shade(1.0 - static_cast<double>(value));
-      out_ += fmt::format("\x1b[48;2;{};{};{}m", colour.r, colour.g, colour.b) + std::string(size, ' ');
+      const plot::Rgb color = value < 0 ? plot::shade(-1.0 - 0.75 * static_cast<double>(value), Palette::blue)
+                                        : plot::shade(1.0 - static_cast<double>(value));
+      out_ += fmt::format("\x1b[48;2;{};{};{}m", color.r, color.g, color.b) + std::string(size, ' ');
     } else {
       const int level = std::clamp(static_cast<int>(std::abs(value) * static_cast<float>(kShades.size())), 0,
                                    static_cast<int>(kShades.size()) - 1);
@@ -144,7 +143,7 @@ class TerminalWriter {
   /// Names the measure where there are several.
   void legend(const plot::MeasureScale& scale) {
     out_ += "0 ";
-    if (style_.colour) {
+    if (style_.color) {
       constexpr int kSteps = 24;
       for (int i = 0; i < kSteps; ++i) cell(static_cast<float>(i) / (kSteps - 1), 1);
       out_ += "\x1b[0m";

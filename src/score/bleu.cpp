@@ -16,7 +16,7 @@ namespace heed {
 namespace score {
 
 // BLEU's tokenizers. Each is a sequence of substitutions over code points; each substitution sees the result
-// of the previous one. A rule for two neighbours consumes both, so that in `...` the second point cannot
+// of the previous one. A rule for two neighbors consumes both, so that in `...` the second point cannot
 // start another pair. Scores depend on this.
 namespace {
 
@@ -59,7 +59,7 @@ std::u32string set_apart(std::u32string_view text, Predicate is_one) {
 
 enum class Space { kAfterBoth, kBeforeBoth };
 
-/// Inserts a space into every pair (a, b) of neighbours, and another one after or before it. Pairs do not
+/// Inserts a space into every pair (a, b) of neighbors, and another one after or before it. Pairs do not
 /// overlap.
 std::u32string split_pairs(std::u32string_view text, Predicate is_a, Predicate is_b, Space outer) {
   std::u32string out;

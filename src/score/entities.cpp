@@ -58,18 +58,18 @@ std::vector<std::string> normalized_words(std::string_view text) {
   return words;
 }
 
-AnswerScore score_against(const std::vector<std::string>& predicted, const std::vector<std::string>& right) {
-  if (predicted.empty() || right.empty()) {
-    const double both = predicted.empty() && right.empty() ? 1 : 0;
+AnswerScore score_against(const std::vector<std::string>& predicted, const std::vector<std::string>& gold) {
+  if (predicted.empty() || gold.empty()) {
+    const double both = predicted.empty() && gold.empty() ? 1 : 0;
     return {both, both};
   }
   std::map<std::string, std::int64_t> left;
-  for (const std::string& word : right) ++left[word];
+  for (const std::string& word : gold) ++left[word];
   std::int64_t common = 0;
   for (const std::string& word : predicted) common += left[word]-- > 0;
   const double precision = ratio(static_cast<double>(common), static_cast<double>(predicted.size()));
-  const double recall = ratio(static_cast<double>(common), static_cast<double>(right.size()));
-  return {predicted == right ? 1.0 : 0.0, ratio(2 * precision * recall, precision + recall)};
+  const double recall = ratio(static_cast<double>(common), static_cast<double>(gold.size()));
+  return {predicted == gold ? 1.0 : 0.0, ratio(2 * precision * recall, precision + recall)};
 }
 
 std::vector<double> ranks(std::span<const double> values) {
@@ -90,28 +90,28 @@ std::vector<double> ranks(std::span<const double> values) {
 }  // namespace
 
 EntityReport entity_report(std::span<const std::vector<std::string>> predicted,
-                           std::span<const std::vector<std::string>> right) {
-  if (predicted.size() != right.size()) {
-    throw Error("entity_report: expected as many predicted sequences as right ones, got " +
-                std::to_string(predicted.size()) + " and " + std::to_string(right.size()));
+                           std::span<const std::vector<std::string>> gold) {
+  if (predicted.size() != gold.size()) {
+    throw Error("entity_report: expected one predicted sequence per gold sequence, got " +
+                std::to_string(predicted.size()) + " and " + std::to_string(gold.size()));
   }
   EntityReport report;
-  for (std::size_t i = 0; i < right.size(); ++i) {
-    if (predicted[i].size() != right[i].size())
+  for (std::size_t i = 0; i < gold.size(); ++i) {
+    if (predicted[i].size() != gold[i].size())
       throw Error("entity_report: expected sequences of equal length, got another one at " +
                   std::to_string(i));
-    const std::set<Entity> found = entities_of(predicted[i]), wanted = entities_of(right[i]);
+    const std::set<Entity> found = entities_of(predicted[i]), wanted = entities_of(gold[i]);
     report.predicted += static_cast<std::int64_t>(found.size());
     report.support += static_cast<std::int64_t>(wanted.size());
-    report.right +=
+    report.correct +=
         std::count_if(found.begin(), found.end(), [&](const Entity& e) { return wanted.contains(e); });
   }
-  return entity_report(report.right, report.predicted, report.support);
+  return entity_report(report.correct, report.predicted, report.support);
 }
 
-EntityReport entity_report(std::int64_t right, std::int64_t predicted, std::int64_t support) {
-  const auto hits = static_cast<double>(right);
-  return {right,
+EntityReport entity_report(std::int64_t correct, std::int64_t predicted, std::int64_t support) {
+  const auto hits = static_cast<double>(correct);
+  return {correct,
           predicted,
           support,
           ratio(hits, static_cast<double>(predicted)),
@@ -119,10 +119,10 @@ EntityReport entity_report(std::int64_t right, std::int64_t predicted, std::int6
           ratio(2 * hits, static_cast<double>(predicted + support))};
 }
 
-AnswerScore answer_score(std::string_view predicted, std::span<const std::string> right) {
+AnswerScore answer_score(std::string_view predicted, std::span<const std::string> gold) {
   AnswerScore best;
   const std::vector<std::string> words = normalized_words(predicted);
-  for (const std::string& answer : right) {
+  for (const std::string& answer : gold) {
     const AnswerScore score = score_against(words, normalized_words(answer));
     best = {std::max(best.exact, score.exact), std::max(best.f1, score.f1)};
   }

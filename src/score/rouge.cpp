@@ -72,7 +72,7 @@ RougeScore rouge_of(std::int64_t hits, std::size_t hypothesis, std::size_t refer
   return {precision, recall, 2 * precision * recall / (precision + recall)};
 }
 
-/// The words, or the pairs of neighbouring words, sorted.
+/// The words, or the pairs of neighboring words, sorted.
 std::vector<std::array<std::int64_t, 2>> word_ngrams(const WordIds& words, std::size_t order) {
   std::vector<std::array<std::int64_t, 2>> ngrams;
   for (std::size_t i = order - 1; i < words.size(); ++i) ngrams.push_back({words[i], words[i + 1 - order]});

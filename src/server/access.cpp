@@ -17,10 +17,16 @@ bool same_secret(std::string_view given, std::string_view secret) {
   return difference == 0;
 }
 
-// `name:8717` and `[::1]:8717` without the port and the brackets. A tunnel may have another port.
-std::string name_of_host(std::string_view host) {
-  if (host.starts_with('[')) return std::string(host.substr(1, host.find(']') - 1));
-  return std::string(host.substr(0, host.find(':')));
+// `name:8717` and `[::1]:8717` without the port and the brackets; empty for what has no such form. A tunnel
+// may have another port.
+std::string_view name_of_host(std::string_view host) {
+  const bool brackets = host.starts_with('[');
+  const std::size_t end = brackets ? host.find(']') : std::min(host.find(':'), host.size());
+  if (end == host.npos) return {};
+  const std::string_view name = host.substr(brackets ? 1 : 0, brackets ? end - 1 : end),
+                         port = host.substr(brackets ? end + 1 : end);
+  const bool number = port.size() > 1 && port.find_first_not_of("0123456789", 1) == port.npos;
+  return port.empty() || (port.front() == ':' && number) ? name : std::string_view();
 }
 
 }  // namespace
@@ -48,7 +54,7 @@ std::string_view parameter_of(std::string_view target, std::string_view name) {
 
 std::optional<HttpResponse> refusal(const HttpRequest& request, const std::string& host,
                                     const std::string& token) {
-  const std::string name = name_of_host(request.host);
+  const std::string_view name = name_of_host(request.host);
   if (name.empty() || (name != request.local_address && name != "localhost" && name != host))
     return error_response(403, "Host: expected " + request.local_address + ", the address of this server");
   if (request.origin && *request.origin != "http://" + request.host)

@@ -1,6 +1,8 @@
 // The server: connections on one thread, with Boost.Asio, and a queue of requests for a thread that computes.
 #include "server/http_server.h"
 
+#include <poll.h>
+
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -16,7 +18,7 @@
 #include <thread>
 
 #include "core/json.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/error.h"
 
 namespace heed::server {
@@ -28,13 +30,13 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLookAtStop{50}, kLinger{1000}, kLastAnswers{2000};
+constexpr milliseconds kLookAtStop{50}, kLookAtClient{100}, kLinger{1000}, kLastAnswers{2000};
 
 /// A request on its way to the computing thread and back.
 struct Job {
   HttpRequest request;
-  std::atomic<bool> stop{false};
-  std::function<void(HttpResponse)> done;  // called and destroyed on the network's thread
+  std::atomic<bool> stop{false}, left{false};  // left: stopped because the client closed its end
+  std::function<void(HttpResponse)> done;      // called and destroyed on the network's thread
 };
 
 /// The status of a request that Beast could not read; 0: the client has gone.
@@ -43,6 +45,14 @@ int status_of(const error_code& error) {
   if (error == http::error::header_limit || error == http::error::buffer_overflow) return 431;
   if (error == http::error::end_of_stream || error == http::error::partial_message) return 0;
   return error.category() == make_error_code(http::error::bad_method).category() ? 400 : 0;
+}
+
+// Headers that decide who may ask: several of one name could be read one way here and another way elsewhere.
+const char* repeated_header(const http::request<http::string_body>& message) {
+  for (const char* name : {"Host", "Origin", "X-Heed-Token"}) {
+    if (message.count(name) > 1) return name;
+  }
+  return nullptr;
 }
 
 HttpRequest request_of(const http::request<http::string_body>& message, const tcp::socket& socket) {
@@ -69,6 +79,7 @@ http::response<http::string_body> message_of(const HttpResponse& response, bool 
   message.set("X-Content-Type-Options", "nosniff");
   message.set("Referrer-Policy", "no-referrer");
   message.set("Cross-Origin-Resource-Policy", "same-origin");
+  message.set("Cross-Origin-Opener-Policy", "same-origin");
   for (const auto& [name, value] : response.headers) message.set(name, value);
   message.body() = response.body;
   message.keep_alive(keep_alive);
@@ -92,6 +103,7 @@ class HttpServer::State {
 
   void listen();
   void accept();
+  bool make_room(const Connection& newest);
   void look_at(const std::atomic<bool>& stop);
   void end();
   void work();
@@ -132,11 +144,19 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   void start() {
     error_code ignored;
     socket_.set_option(tcp::no_delay(true), ignored);
-    if (server_.connections_.size() > server_.options_.limits.connections)
+    if (!server_.make_room(*this))
       return respond(error_response(429, "too many connections (close other tabs)"), false);
     wait();
   }
+  bool is_open() const { return socket_.is_open(); }
   bool is_busy() const { return computing_ || writing_; }
+  bool may_give_way() const {
+    error_code error;
+    const bool silent = socket_.available(error) == 0;  // else its request has arrived, and is read next
+    return is_open() && !is_busy() && silent && !(is_admitted_ && reading_);
+  }
+  /// The order in which connections give way: strangers first, then those that were idle longest.
+  auto claim() const { return std::pair(is_admitted_, idle_since_); }
   void close() {
     error_code ignored;
     disarm();
@@ -162,8 +182,9 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
 
   // Between requests.
   void wait() {
+    idle_since_ = std::chrono::steady_clock::now();
     if (buffer_.size() > 0) return read();
-    arm(limits_.idle);
+    arm(is_admitted_ ? limits_.idle : limits_.first);
     socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](const error_code& error) {
       error ? self->close() : self->read();
     });
@@ -173,6 +194,7 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     parser_.emplace();
     parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
     parser_->body_limit(limits_.body_bytes);
+    reading_ = true;
     arm(limits_.read);
     http::async_read(
         socket_, buffer_, *parser_,
@@ -180,6 +202,7 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   }
 
   void have_read(const error_code& error) {
+    reading_ = false;
     disarm();
     if (error) {
       const int status = timed_out_ ? 408 : status_of(error);
@@ -187,19 +210,22 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
       return respond(error_response(status, status == 413   ? "request: too large"
                                             : status == 431 ? "request: header too large"
                                             : status == 408 ? "request: took too long to arrive"
-                                                            : "request: no HTTP"),
+                                                            : "malformed HTTP request"),
                      false);
     }
+    if (const char* name = repeated_header(parser_->get()))
+      return respond(error_response(400, std::string(name) + ": expected one header, got several"), false);
     const bool keep_alive = parser_->get().keep_alive();
     auto job = std::make_shared<Job>();
     job->request = request_of(parser_->release(), socket_);
     is_head_ = job->request.method == "HEAD";
-    if (auto response = server_.at_once_(job->request)) return respond(*response, keep_alive);
-    job->done = [self = shared_from_this(), keep_alive](const HttpResponse& response) {
+    const auto response = server_.at_once_(job->request);
+    is_admitted_ = is_admitted_ || !response || response->status != 403;
+    if (response) return respond(*response, keep_alive);
+    job->done = [self = shared_from_this(), keep_alive](const HttpResponse& computed) {
       self->computing_ = false;
-      error_code ignored;
-      self->socket_.cancel(ignored);  // watch()
-      self->respond(response, keep_alive);
+      self->disarm();  // watch()
+      self->respond(computed, keep_alive);
     };
     if (!server_.enqueue(job))
       return respond(error_response(429, "too many requests wait (try again later)"), keep_alive);
@@ -208,15 +234,17 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     watch();
   }
 
-  // A client that has gone wants no answer.
+  // A client that has closed its end wants no answer. It is asked for now and then: what it sent before may
+  // wait to be read, so that the end cannot be.
   void watch() {
-    socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](const error_code& error) {
+    timer_.expires_after(kLookAtClient);
+    timer_.async_wait([self = shared_from_this(), turn = ++turn_](const error_code& error) {
       const auto job = self->job_.lock();
-      if (error || !self->computing_ || job == nullptr) return;
-      char next = 0;
-      error_code gone;
-      self->socket_.receive(asio::buffer(&next, 1), tcp::socket::message_peek, gone);
-      if (gone) job->stop = true;  // else: its next request, which waits
+      if (error || turn != self->turn_ || job == nullptr) return;
+      pollfd end{self->socket_.native_handle(), POLLRDHUP, 0};
+      if (::poll(&end, 1, 0) <= 0) return self->watch();
+      job->left = true;
+      job->stop = true;
     });
   }
 
@@ -260,7 +288,9 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   std::weak_ptr<Job> job_;  // which holds this until it is answered
   std::array<char, 4096> rest_{};
   std::uint64_t turn_ = 0;  // of the timer
-  bool timed_out_ = false, computing_ = false, writing_ = false, is_head_ = false;
+  std::chrono::steady_clock::time_point idle_since_ = std::chrono::steady_clock::now();
+  bool is_admitted_ = false;  // some request of it was not refused
+  bool timed_out_ = false, reading_ = false, computing_ = false, writing_ = false, is_head_ = false;
 };
 
 void HttpServer::State::listen() {
@@ -295,6 +325,21 @@ void HttpServer::State::accept() {
       std::make_shared<Connection>(*this, std::move(socket))->start();
     accept();
   });
+}
+
+// Closes an idle connection if there are too many; returns false if there are, and all others are busy.
+bool HttpServer::State::make_room(const Connection& newest) {
+  std::size_t open = 0;
+  Connection* first = nullptr;  // to give way
+  for (Connection* connection : connections_) {
+    open += connection->is_open();
+    if (connection == &newest || !connection->may_give_way()) continue;
+    if (first == nullptr || connection->claim() < first->claim()) first = connection;
+  }
+  if (open <= options_.limits.connections) return true;
+  if (first == nullptr) return false;
+  first->close();
+  return true;
 }
 
 void HttpServer::State::look_at(const std::atomic<bool>& stop) {
@@ -336,12 +381,15 @@ bool HttpServer::State::enqueue(std::shared_ptr<Job> job) {
 }
 
 HttpResponse HttpServer::State::answer(Job& job) const {
-  const HttpResponse stopping = error_response(503, "cancelled: the server stops");
-  if (job.stop) return stopping;
+  const auto stopping = [&] {
+    return job.left ? error_response(400, "canceled: the client closed its end of the connection")
+                    : error_response(503, "canceled: the server stops");
+  };
+  if (job.stop) return stopping();
   try {
     return compute_(job.request, job.stop);
-  } catch (const Cancelled&) {
-    return stopping;
+  } catch (const Canceled&) {
+    return stopping();
   } catch (const std::bad_alloc&) {
     return error_response(500, "memory: not enough for this text (choose a shorter one)");
   } catch (const std::exception& error) {

@@ -37,10 +37,11 @@ HttpResponse error_response(int status, const std::string& message);
 struct ServerLimits {
   std::size_t header_bytes = 16 * 1024;  ///< beyond: 431
   std::size_t body_bytes = 1024 * 1024;  ///< beyond: 413
-  std::size_t connections = 32;          ///< beyond: 429
+  std::size_t connections = 32;          ///< beyond: the longest idle one is closed, or 429 if all are busy
   std::size_t waiting = 8;               ///< requests that wait for the computing thread; beyond: 429
   std::chrono::milliseconds read = std::chrono::seconds(15);   ///< of a request, from its first byte: 408
   std::chrono::milliseconds write = std::chrono::seconds(30);  ///< of an answer
+  std::chrono::milliseconds first = std::chrono::seconds(5);   ///< of a connection before it is let in
   std::chrono::milliseconds idle = std::chrono::seconds(60);   ///< of a connection between requests
 };
 
@@ -52,10 +53,11 @@ struct ServerOptions {
 
 class HttpServer {
  public:
-  /// Called on the network's thread: answers at once, or returns nothing for a request that computes.
+  /// Called on the network's thread: answers at once, or returns nothing for a request that computes. A
+  /// connection is let in by its first answer other than 403.
   using AtOnce = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
   /// Called on the computing thread, one request at a time, in their order. `stop` becomes true when the
-  /// client closes its connection or the server stops; Cancelled may then be thrown.
+  /// client closes its connection or the server stops; Canceled may then be thrown.
   using Compute = std::function<HttpResponse(const HttpRequest&, const std::atomic<bool>& stop)>;
 
   /// Listens. Throws Error for a host that does not exist and a port in use.
@@ -67,7 +69,7 @@ class HttpServer {
   std::uint16_t port() const;
   /// Whether it listens on a loopback address.
   bool is_loopback() const;
-  /// Serves until `stop`; what is under way is then cancelled.
+  /// Serves until `stop`; what is under way is then canceled.
   void run(const std::atomic<bool>& stop);
 
  private:

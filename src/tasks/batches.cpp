@@ -52,12 +52,12 @@ std::vector<std::vector<std::size_t>> pack_by_length(std::span<const std::int64_
   return batches;
 }
 
-EncoderBatch padded_batch(std::span<const Encoding> encodings, std::span<const std::size_t> chosen,
-                          std::int64_t pad_id, bool type_ids) {
+ModelInput padded_batch(std::span<const Encoding> encodings, std::span<const std::size_t> chosen,
+                        std::int64_t pad_id, bool type_ids) {
   std::int64_t longest = 0;
   for (const std::size_t index : chosen) longest = std::max(longest, encodings[index].size());
   const Shape shape{static_cast<std::int64_t>(chosen.size()), longest};
-  EncoderBatch batch{
+  ModelInput batch{
       Tensor::full(shape, static_cast<double>(pad_id), DType::i64), Tensor::zeros(shape, DType::i64), {}};
   if (type_ids) batch.type_ids = Tensor::zeros(shape, DType::i64);
   for (std::size_t row = 0; row < chosen.size(); ++row) {
@@ -80,7 +80,7 @@ void encode_batches(const EncoderModel& model, std::span<const Encoding> encodin
   for (const Encoding& encoding : encodings) lengths.push_back(encoding.size());
   for (const std::vector<std::size_t>& chosen : pack_by_length(lengths, options.batch_tokens)) {
     Context context{.stop = options.stop};
-    const EncoderBatch batch = padded_batch(encodings, chosen, model.pad_id(), model.type_vocab_size() > 1);
+    const ModelInput batch = padded_batch(encodings, chosen, model.pad_id(), model.type_vocab_size() > 1);
     handle(chosen, model.encode(batch, context));
   }
 }

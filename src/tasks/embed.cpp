@@ -50,11 +50,11 @@ Tensor after_steps(Tensor x, const std::vector<EmbeddingStep>& steps) {
 }
 
 // Returns the last hidden state [B, T, D] of any kind of model.
-Tensor last_hidden(const Model& model, const EncoderBatch& batch, const std::atomic<bool>* stop) {
+Tensor last_hidden(const Model& model, const ModelInput& batch, const std::atomic<bool>* stop) {
   Context context{.stop = stop};
   if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) return encoder->encode(batch, context);
   if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model))
-    return decoder->encode(batch.ids, context);
+    return decoder->encode({.ids = batch.ids}, context);
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
   if (both == nullptr) throw Error("embed: expected a model of texts, got " + model.family());
   return both->encode({batch.ids, batch.mask}, context);
@@ -110,7 +110,7 @@ void for_each_hidden(const Model& model, std::span<const Encoding> encodings, co
   for (const Encoding& encoding : encodings) lengths.push_back(encoding.size());
   for (const auto& chosen : pack_by_length(lengths, alone ? 1 : options.batch_tokens)) {
     if (lengths[chosen.front()] == 0) continue;  // the longest is empty, so all are
-    const EncoderBatch batch = padded_batch(encodings, chosen, pad_id(model), type_ids);
+    const ModelInput batch = padded_batch(encodings, chosen, pad_id(model), type_ids);
     handle(chosen, last_hidden(model, batch, options.stop).contiguous());
   }
 }

@@ -21,7 +21,8 @@ thread_local const std::vector<Edge>* walked_inputs = nullptr;  // of the closur
 thread_local LeafGradientListener* listener = nullptr;
 
 bool owns_its_memory(const Tensor& t) {
-  return t.shared_impl().use_count() == 1 && t.impl()->buffer.use_count() == 1 && t.is_contiguous();
+  return TensorImpl::shared(t).use_count() == 1 && TensorImpl::of(t).buffer.use_count() == 1 &&
+         t.is_contiguous();
 }
 
 // slot += gradient, in place when nobody else can see the slot's memory. Sums are f32 at least.
@@ -42,7 +43,7 @@ void accumulate_leaf(TensorImpl& leaf, const Tensor& gradient) {
   if (leaf.grad.defined()) {
     accumulate(leaf.grad, gradient);
   } else {
-    const bool shared = gradient.impl()->buffer.use_count() > 1 || !gradient.is_contiguous();
+    const bool shared = TensorImpl::of(gradient).buffer.use_count() > 1 || !gradient.is_contiguous();
     leaf.grad = shared ? gradient.clone() : gradient;
   }
 }
@@ -119,7 +120,7 @@ class LeafCounts {
       for (const Edge& edge : node->inputs) {
         if (!edge.leaf) continue;
         Left& left = left_[edge.leaf.get()];
-        if (left.all++ == 0) leaves_.emplace_back(edge.leaf);
+        if (left.all++ == 0) leaves_.push_back(TensorImpl::tensor(edge.leaf));
         if (!node->adds_rows) ++left.whole;
       }
     }
@@ -134,8 +135,8 @@ class LeafCounts {
       Left& left = left_[edge.leaf.get()];
       --left.all;
       if (!rows) --left.whole;
-      if (left.all == 0) complete(Tensor(edge.leaf));
-      if (left.all > 0 && !rows && left.whole == 0) rows_left(Tensor(edge.leaf));
+      if (left.all == 0) complete(TensorImpl::tensor(edge.leaf));
+      if (left.all > 0 && !rows && left.whole == 0) rows_left(TensorImpl::tensor(edge.leaf));
     }
   }
 
@@ -152,20 +153,21 @@ class LeafCounts {
 std::vector<Tensor> leaves_between(const std::vector<Tensor>& inputs, const std::vector<Tensor>& results) {
   std::unordered_set<Node*> before;
   for (const Tensor& input : inputs) {
-    if (input.defined() && input.impl()->node) before.insert(input.impl()->node.get());
+    if (input.defined() && TensorImpl::of(input).node) before.insert(TensorImpl::of(input).node.get());
   }
   Node all;
   for (const Tensor& result : results) {
-    if (result.defined() && result.impl()->node && !before.contains(result.impl()->node.get()))
-      all.inputs.push_back({result.impl()->node, nullptr});
+    if (result.defined() && TensorImpl::of(result).node &&
+        !before.contains(TensorImpl::of(result).node.get()))
+      all.inputs.push_back({TensorImpl::of(result).node, nullptr});
   }
   const std::shared_ptr<Node> root(&all, [](Node*) {});  // lives on the stack
   return LeafCounts(topological_order(root, std::move(before))).leaves();
 }
 
 void mark_as_rows(const Tensor& result) {
-  HEED_ASSERT(result.impl()->node != nullptr, "the result of no operation");
-  result.impl()->node->adds_rows = true;
+  HEED_ASSERT(TensorImpl::of(result).node != nullptr, "the result of no operation");
+  TensorImpl::of(result).node->adds_rows = true;
 }
 
 LeafGradientListener::LeafGradientListener(Begin begin, Report rows_left, Report complete)
@@ -230,12 +232,12 @@ void record(Tensor& output, const char* operation, const std::vector<Tensor>& in
   for (const Tensor& input : inputs) {
     Edge edge;
     if (input.defined()) {
-      edge.node = input.impl()->node;
-      if (!edge.node && input.impl()->requires_grad) edge.leaf = input.shared_impl();
+      edge.node = TensorImpl::of(input).node;
+      if (!edge.node && TensorImpl::of(input).requires_grad) edge.leaf = TensorImpl::shared(input);
     }
     node->inputs.push_back(std::move(edge));
   }
-  output.impl()->node = std::move(node);
+  TensorImpl::of(output).node = std::move(node);
 }
 
 void refuse_gradient(const char* operation, std::initializer_list<Tensor> inputs) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "heed/autograd.h"
@@ -26,6 +27,11 @@ struct TensorImpl {
   bool requires_grad = false;
   std::shared_ptr<Node> node;  // the operation that made this tensor
   Tensor grad;                 // accumulated, leaves only
+
+  /// What a defined tensor names; equal addresses mean the same tensor.
+  static TensorImpl& of(const Tensor& tensor) { return *tensor.impl_; }
+  static const std::shared_ptr<TensorImpl>& shared(const Tensor& tensor) { return tensor.impl_; }
+  static Tensor tensor(std::shared_ptr<TensorImpl> impl) { return Tensor(std::move(impl)); }
 };
 
 struct Node {

@@ -23,7 +23,7 @@ TensorImpl& checked(const std::shared_ptr<TensorImpl>& impl) {
 // A tensor's numbers for reading, which leaves lazy data as they are.
 struct ReadableData {
   explicit ReadableData(const Tensor& t) {
-    const Buffer& buffer = *t.impl()->buffer;
+    const Buffer& buffer = *TensorImpl::of(t).buffer;
     if (!buffer.is_materialized()) held = buffer.read();
     const std::byte* begin = held != nullptr ? held->data() : buffer.data();
     first = begin + static_cast<std::size_t>(t.offset()) * size_of(t.dtype());
@@ -190,7 +190,7 @@ struct Unconverted : Buffer::Source {
   DType dtype = DType::f32;
   void write(std::byte* to) const override {
     kernels::convert(source.dtype(), ReadableData(source).first, dtype, to, source.numel());
-    source.impl()->buffer->release_pages();
+    TensorImpl::of(source).buffer->release_pages();
   }
 };
 
@@ -225,10 +225,10 @@ void Tensor::copy_from(const Tensor& source) const {
 DType gradient_dtype(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16 ? DType::f32 : dtype; }
 
 void set_data(const Tensor& leaf, const Tensor& source) {
-  TensorImpl& t = *leaf.impl();
+  TensorImpl& t = TensorImpl::of(leaf);
   HEED_ASSERT(t.node == nullptr && is_floating(source.dtype()) && leaf.shape() == source.shape(),
               "data for a leaf");
-  t.buffer = source.impl()->buffer;
+  t.buffer = TensorImpl::of(source).buffer;
   t.strides = source.strides();
   t.offset = source.offset();
   t.dtype = source.dtype();

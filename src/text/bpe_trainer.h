@@ -1,5 +1,5 @@
 // Training of byte pair encodings (Sennrich et al., "Neural Machine Translation of Rare Words with Subword
-// Units", ACL 2016): the pair of neighbours that is most frequent in the words becomes a token, and so on.
+// Units", ACL 2016): the pair of neighbors that is most frequent in the words becomes a token, and so on.
 #pragma once
 
 #include <cstdint>

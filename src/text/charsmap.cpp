@@ -21,7 +21,7 @@ int break_class(char32_t c) {
 
 bool is_control(int kind) { return kind == U_GCB_CONTROL || kind == U_GCB_CR || kind == U_GCB_LF; }
 
-/// Returns true if two neighbouring characters belong to one grapheme cluster (UAX 29). `pictograph`: the
+/// Returns true if two neighboring characters belong to one grapheme cluster (UAX 29). `pictograph`: the
 /// cluster so far is a pictograph with extensions. `flags`: the number of regional indicators at its end.
 bool joined(int a, int b, char32_t second, bool pictograph, int flags) {
   if (a == U_GCB_CR && b == U_GCB_LF) return true;

@@ -21,18 +21,18 @@ using PreTokenizerPointer = std::unique_ptr<const PreTokenizer>;
 /// What happens to the matches of a split.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
-struct Part {
+struct Span {
   std::size_t begin;
   std::size_t end;
   bool match;
 };
 
 /// Merges the parts of one piece as `behavior` requires. Empty and removed parts are dropped later.
-void join(std::vector<Part>& parts, SplitBehavior behavior) {
+void join(std::vector<Span>& parts, SplitBehavior behavior) {
   if (behavior == SplitBehavior::removed || behavior == SplitBehavior::isolated) return;
-  std::vector<Part> joined;
+  std::vector<Span> joined;
   bool previous = false;
-  const auto add = [&](const Part& part, bool merge) {
+  const auto add = [&](const Span& part, bool merge) {
     previous = part.match;
     if (merge && !joined.empty()) {
       joined.back() = {std::min(joined.back().begin, part.begin), std::max(joined.back().end, part.end),
@@ -47,7 +47,7 @@ void join(std::vector<Part>& parts, SplitBehavior behavior) {
     return;
   }
   const bool contiguous = behavior == SplitBehavior::contiguous;
-  for (const Part& part : parts) add(part, contiguous ? part.match == previous : part.match && !previous);
+  for (const Span& part : parts) add(part, contiguous ? part.match == previous : part.match && !previous);
   parts = std::move(joined);
 }
 
@@ -55,7 +55,7 @@ void join(std::vector<Part>& parts, SplitBehavior behavior) {
 template <class Find>
 void split_pieces(Pieces& pieces, SplitBehavior behavior, bool invert, Find find) {
   std::vector<Pieces::Piece> list;
-  std::vector<Part> parts;
+  std::vector<Span> parts;
   list.reserve(pieces.list.size() + pieces.text.text().size() / 5);
   for (const Pieces::Piece& piece : pieces.list) {
     const std::string_view view = pieces.view(piece);
@@ -68,7 +68,7 @@ void split_pieces(Pieces& pieces, SplitBehavior behavior, bool invert, Find find
     });
     if (last < view.size()) parts.push_back({last, view.size(), invert});
     join(parts, behavior);
-    for (const Part& part : parts) {
+    for (const Span& part : parts) {
       if (part.begin == part.end || (behavior == SplitBehavior::removed && part.match)) continue;
       const std::size_t begin = piece.begin + part.begin;
       list.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(piece.begin + part.end),

@@ -211,7 +211,7 @@ void SentencePieceUnigram::encode(std::string_view text, SentencePieceModel::Pie
   std::vector<Piece> pieces;  // from the last to the first
   for (std::size_t end = normalized.size(); end > 0; end = path[end].begin) {
     const Piece piece{path[end].begin, end, path[end].id};
-    // Neighbouring unknown characters become one piece, or one piece per byte.
+    // Neighboring unknown characters become one piece, or one piece per byte.
     if (piece.id == unknown_id_ && bytes_.empty() && !pieces.empty() && pieces.back().id == unknown_id_) {
       pieces.back().begin = piece.begin;
     } else {

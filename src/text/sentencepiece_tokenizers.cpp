@@ -1,7 +1,7 @@
 // Tokenizers whose model is executed as SentencePiece does: a SentencePiece model and little else, such as
 // LLaMA's tokenizer.model, and M2M100's, whose vocab.json has the ids of the pieces. Special tokens are
 // matched in the text first; SentencePiece tokenizes each part between them as if it stood alone, which
-// Hugging Face transformers calls the legacy behaviour.
+// Hugging Face transformers calls the legacy behavior.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -57,7 +57,7 @@ class TokenModel {
 };
 
 /// Byte pair encoding (Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units", ACL
-/// 2016): repeatedly merges the neighbours whose pair comes first in the list, the leftmost first.
+/// 2016): repeatedly merges the neighbors whose pair comes first in the list, the leftmost first.
 std::unique_ptr<const TokenModel> parse_bpe(const JsonField& field);
 /// WordPiece: takes the longest matching token from left to right. If a part has no match, the whole piece is
 /// unknown.

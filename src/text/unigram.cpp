@@ -41,7 +41,7 @@ class Unigram final : public TokenModel {
     const std::size_t first = tokens.size();
     for (std::size_t end = piece.size(); end > 0; end = best[end].begin) {
       const auto& node = best[end];
-      // Neighbouring unknown tokens are merged.
+      // Neighboring unknown tokens are merged.
       if (node.id == unknown_id_ && tokens.size() > first && tokens.back().id == unknown_id_) {
         tokens.back().begin = node.begin;
       } else {

@@ -51,7 +51,7 @@ Tensor copy_of(const Tensor& whole, const Parameter& p, const ElementRange& rang
 
 Tensor take(const TensorMap& state, const std::string& name, const Shape& shape, DType dtype) {
   const auto found = state.find(name);
-  if (found == state.end()) throw Error("AdamW: " + name + " not found in the optimiser state");
+  if (found == state.end()) throw Error("AdamW: " + name + " not found in the optimizer state");
   const Tensor& tensor = found->second;
   if (tensor.shape() != shape || tensor.dtype() != dtype) {
     throw Error("AdamW: " + name + ": expected " + std::string(name_of(dtype)) + shape.str() + ", got " +
@@ -169,7 +169,7 @@ void AdamW::load_state(const TensorMap& state) {
   }
   for (const auto& entry : state) {
     if (!known.contains(entry.first)) {
-      throw Error("AdamW: expected an optimiser state of this model, got a tensor " + entry.first);
+      throw Error("AdamW: expected an optimizer state of this model, got a tensor " + entry.first);
     }
   }
   m_ = std::move(m);

@@ -8,7 +8,7 @@
 #include "heed/score/entities.h"
 #include "heed/text/unicode.h"
 #include "models/labels.h"
-#include "train/labelled_task.h"
+#include "train/labeled_task.h"
 
 namespace heed {
 namespace {
@@ -32,8 +32,8 @@ std::vector<std::int64_t> tokens_of(const Encoding& window, std::int64_t start, 
 
 AnswersTask::AnswersTask(const Recipe& recipe, const TrainOptions& options,
                          const std::filesystem::path& checkpoint)
-    : LabelledTask(recipe, options) {
-  LabelledParts<AnsweredQuestions> parts = read_parts(
+    : LabeledTask(recipe, options) {
+  LabeledParts<AnsweredQuestions> parts = read_parts(
       recipe.data, [&](const std::filesystem::path& path) { return read_squad(path, options.output); });
   const ChosenRecords<AnsweredQuestions>& train = parts.train;
   dev_ = std::move(parts.dev);
@@ -55,8 +55,8 @@ AnswersTask::AnswersTask(const Recipe& recipe, const TrainOptions& options,
   begin_training(std::move(examples));
 }
 
-LabelledTask::Examples AnswersTask::tokenize(const ChosenRecords<AnsweredQuestions>& questions,
-                                             std::int64_t& dropped) const {
+LabeledTask::Examples AnswersTask::tokenize(const ChosenRecords<AnsweredQuestions>& questions,
+                                            std::int64_t& dropped) const {
   const Truncation truncation{
       .max_length = longest(), .strategy = Truncation::Strategy::only_second, .stride = recipe_.task.stride};
   Examples examples(options_.output);
@@ -92,7 +92,7 @@ Evaluation AnswersTask::evaluate(const ChosenRecords<AnsweredQuestions>& questio
   std::int64_t dropped = 0;  // windows without the answer have no loss
   const Examples examples = tokenize(questions, dropped);
   double sum = 0;
-  for_each_batch(examples, [&](const LabelledBatch& batch) {
+  for_each_batch(examples, [&](const LabeledBatch& batch) {
     Context context;
     const Tensor logits = model_->predict(model_->encode(batch.inputs, context), {}, context);
     sum += span_loss(logits, batch.labels, {.reduction = Reduction::sum}).item();

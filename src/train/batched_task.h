@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "data/background_reader.h"
-#include "heed/data/batch_plan.h"
+#include "data/batch_plan.h"
 #include "heed/train/loop.h"
 #include "heed/train/training_task.h"
 

@@ -12,7 +12,7 @@
 #include "heed/score/entities.h"
 #include "heed/score/labels.h"
 #include "models/labels.h"
-#include "train/labelled_task.h"
+#include "train/labeled_task.h"
 
 namespace heed {
 namespace {
@@ -27,7 +27,7 @@ struct LabelCount {
   std::int64_t count = 0, first = 0;
 };
 
-std::map<std::string, LabelCount> counts_of(const LabelledTexts& texts) {
+std::map<std::string, LabelCount> counts_of(const LabeledTexts& texts) {
   std::map<std::string, LabelCount> counts;
   for (std::int64_t i = 0; i < texts.size(); ++i) {
     throw_if_stopped();
@@ -52,18 +52,18 @@ std::vector<std::string> names_of(const std::map<std::string, LabelCount>& count
 }
 
 // Advice on a label in line 1 of a table that is none.
-const char* header_hint(const LabelledText& text, const DataOptions& data) {
+const char* header_hint(const LabeledText& text, const DataOptions& data) {
   const bool table = data.format == "tsv" || data.format == "csv";
   return table && text.line == 1 && !data.header ? " (is it a header line? data.header = true skips it)" : "";
 }
 
 // Labels that one example has, which are probably mistakes.
-std::string rare_labels(const LabelledTexts& texts, const std::map<std::string, LabelCount>& counts,
+std::string rare_labels(const LabeledTexts& texts, const std::map<std::string, LabelCount>& counts,
                         const DataOptions& data) {
   std::vector<std::string> rare;
   for (const auto& [name, count] : counts) {
     if (count.count > 1) continue;
-    const LabelledText text = texts[count.first];
+    const LabeledText text = texts[count.first];
     rare.push_back(fmt::format("\"{}\" at {}{}", name, texts.where(text), header_hint(text, data)));
   }
   constexpr std::size_t kNamed = 5;
@@ -79,11 +79,11 @@ const char* problem_name(LabelProblem problem) {
   return problem == LabelProblem::multi_label ? "multi_label_classification" : "single_label_classification";
 }
 
-SentenceSource texts_of(const ChosenRecords<LabelledTexts>& texts) {
+SentenceSource texts_of(const ChosenRecords<LabeledTexts>& texts) {
   return [&texts, next = std::int64_t{0}, second = false](std::string& text) mutable {
     while (next < texts.size()) {
-      const LabelledText labelled = texts[next];
-      text = second ? labelled.pair : labelled.text;
+      const LabeledText labeled = texts[next];
+      text = second ? labeled.pair : labeled.text;
       next += second;
       second = !second;
       if (!text.empty()) return true;
@@ -104,11 +104,11 @@ float value_of(const std::string& label, const std::string& where, const char* h
 
 ClassificationTask::ClassificationTask(const Recipe& recipe, const TrainOptions& options,
                                        const std::filesystem::path& checkpoint)
-    : LabelledTask(recipe, options), problem_(problem_of(recipe)) {
+    : LabeledTask(recipe, options), problem_(problem_of(recipe)) {
   std::int64_t skipped = 0;
   const auto [all, train, dev, test] = read_parts(recipe.data, [&](const std::filesystem::path& path) {
-    LabelledTexts found =
-        read_labelled(path, recipe.data, recipe.task.problem == "multi-label", options.output);
+    LabeledTexts found =
+        read_labeled(path, recipe.data, recipe.task.problem == "multi-label", options.output);
     skipped += found.skipped;
     report_control_bytes(path, found.control_bytes);
     return found;
@@ -131,13 +131,13 @@ ClassificationTask::ClassificationTask(const Recipe& recipe, const TrainOptions&
   begin_training(tokenize(train));
 }
 
-LabelledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabelledTexts>& texts) const {
+LabeledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabeledTexts>& texts) const {
   const std::vector<std::string>& names = model_->labels();
   Examples examples(options_.output);
   const Truncation truncation{.max_length = longest()};
   for (std::int64_t i = 0; i < texts.size(); ++i) {
     throw_if_stopped();
-    const LabelledText text = texts[i];
+    const LabeledText text = texts[i];
     const std::optional<std::string_view> pair =
         text.pair.empty() ? std::nullopt : std::optional<std::string_view>(text.pair);
     const Encoding encoding = tokenizer_->encode_truncated(text.text, pair, truncation);
@@ -187,7 +187,7 @@ Evaluation ClassificationTask::evaluate(const Examples& examples) const {
   std::vector<std::size_t> predicted, right;                    // single labels
   std::vector<double> values, wanted;                           // regression
   std::int64_t hits = 0, positives = 0, truths = 0, exact = 0;  // several labels
-  for_each_batch(examples, [&](const LabelledBatch& batch) {
+  for_each_batch(examples, [&](const LabeledBatch& batch) {
     Context context;
     const Tensor hidden = model_->encode(batch.inputs, context);
     const Tensor logits = model_->predict(hidden, batch.inputs.mask, context);

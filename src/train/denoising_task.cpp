@@ -6,7 +6,7 @@
 #include "data/denoising.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
-#include "train/language_modelling.h"
+#include "train/language_modeling.h"
 
 namespace heed {
 namespace {

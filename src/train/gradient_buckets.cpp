@@ -14,6 +14,7 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "tensor/gradient_listener.h"
+#include "tensor/impl.h"
 #include "train/late_rows.h"
 
 namespace heed {
@@ -71,7 +72,7 @@ GradientBuckets::GradientBuckets(const std::vector<Parameter>& parameters, Commu
         throw Error(fmt::format("train: expected f32 parameters for several processes, got {} of {}", p.name,
                                 name_of(p.tensor.dtype())));
       }
-      index_[p.tensor.impl()] = i;
+      index_[&TensorImpl::of(p.tensor)] = i;
       bucket_of_[i] = buckets_.size();
       offsets_[i] = count;
       count += p.tensor.numel();
@@ -98,22 +99,22 @@ float* GradientBuckets::numbers_of(Bucket& bucket) {
 }
 
 SharedFloats GradientBuckets::floats_of(Bucket& bucket) {
-  return {{numbers_of(bucket), static_cast<std::size_t>(bucket.count)}, bucket.values.shared_impl()};
+  return {{numbers_of(bucket), static_cast<std::size_t>(bucket.count)}, TensorImpl::shared(bucket.values)};
 }
 
 void GradientBuckets::backward(const Tensor& loss, bool last) {
   if (!loss.defined()) return;  // this process has no row of the batch
   if (world_.size() == 1 || !last) return loss.backward();
   const auto report = [this](const Tensor& leaf) {
-    const auto found = index_.find(leaf.impl());
+    const auto found = index_.find(&TensorImpl::of(leaf));
     if (found != index_.end() && !complete_[found->second]) complete(found->second);
   };
   const LeafGradientListener listener(
       [this](const std::vector<Tensor>& leaves) {
         std::unordered_set<const TensorImpl*> reached;
-        for (const Tensor& leaf : leaves) reached.insert(leaf.impl());
+        for (const Tensor& leaf : leaves) reached.insert(&TensorImpl::of(leaf));
         for (std::size_t i = 0; i < parameters_.size(); ++i) {
-          if (!reached.contains(parameters_[i].tensor.impl())) complete(i);
+          if (!reached.contains(&TensorImpl::of(parameters_[i].tensor))) complete(i);
         }
       },
       report, report);
@@ -195,7 +196,8 @@ void GradientBuckets::add_late_rows() {
     if (sizes[i] == 0) continue;
     const Shape& shape = parameters_[i].tensor.shape();
     const Tensor sum = late[i].defined() ? late[i].contiguous() : Tensor::zeros(shape);
-    world_.start_sum({{sum.data<float>(), static_cast<std::size_t>(sum.numel())}, sum.shared_impl()})->wait();
+    world_.start_sum({{sum.data<float>(), static_cast<std::size_t>(sum.numel())}, TensorImpl::shared(sum)})
+        ->wait();
     const Tensor all = sum_of(i);
     all.copy_from(all + sum);
   }

@@ -1,4 +1,4 @@
-// Masked language modelling: chooses and replaces tokens.
+// Masked language modeling: chooses and replaces tokens.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "heed/ops/loss.h"
 #include "heed/ops/shape.h"
 #include "heed/random.h"
-#include "train/language_modelling.h"
+#include "train/language_modeling.h"
 
 namespace heed {
 namespace {
@@ -121,7 +121,7 @@ std::vector<ExampleLength> lengths_of(const MaskedRows& source) {
 }
 
 // The rows of x [B, T, D] whose label counts, and their labels.
-std::pair<Tensor, std::vector<std::int64_t>> labelled(const Tensor& x, const Tensor& labels) {
+std::pair<Tensor, std::vector<std::int64_t>> labeled(const Tensor& x, const Tensor& labels) {
   std::vector<std::int64_t> rows, kept;
   const std::vector<std::int64_t> all = labels.to_vector<std::int64_t>();
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -177,7 +177,7 @@ SummedLoss MaskedLmTask::next_loss(Context& context) {
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
                                     .ignore_index = kIgnoredLabel,
                                     .reduction = Reduction::sum};
-  return {model_->loss({batch.ids, batch.mask, {}}, batch.labels, options, context), batch.targets};
+  return {model_->loss({batch.ids, batch.mask}, batch.labels, options, context), batch.targets};
 }
 
 Evaluation MaskedLmTask::evaluate(const TextCorpus& corpus) const {
@@ -192,7 +192,7 @@ Evaluation MaskedLmTask::evaluate(const TextCorpus& corpus) const {
     if (i % world.size() != world.rank()) continue;
     const TokenBatch batch = masked_batch(source, planned.rows, planned.rows, kFixedMasks);
     Context context;
-    const auto [rows, labels] = labelled(model_->encode({batch.ids, batch.mask, {}}, context), batch.labels);
+    const auto [rows, labels] = labeled(model_->encode({batch.ids, batch.mask}, context), batch.labels);
     const Tensor logits = model_->predict(rows, {}, context);
     const auto count = static_cast<std::int64_t>(labels.size());
     sum += cross_entropy(logits, Tensor::from(labels, {count}), {.reduction = Reduction::sum}).item();

@@ -149,7 +149,7 @@ std::unique_ptr<EncoderDecoderModel> encoder_decoder_for(const Recipe& recipe, c
     model = load_model(from);
   }
   auto* encoder_decoder = dynamic_cast<EncoderDecoderModel*>(model.get());
-  if (encoder_decoder == nullptr || encoder_decoder->takes_features()) {
+  if (encoder_decoder == nullptr || encoder_decoder->input().kind != InputKind::tokens) {
     const bool decoder = dynamic_cast<DecoderModel*>(model.get()) != nullptr;
     throw Error(fmt::format("{}: expected an encoder-decoder of texts for the task {}, got {}{}",
                             from.empty() ? "recipe: [model]" : from.string(), recipe.task.kind,

@@ -17,7 +17,7 @@ constexpr double kMany = 1e15;
 using Tasks = std::vector<std::string>;
 using Formats = std::vector<std::string>;
 const Tasks kPairFiles{"translation", "seq2seq"}, kPairs{"translation", "reverse", "seq2seq"},
-    kTexts{"causal-lm", "masked-lm", "denoising"}, kLabelled{"classification", "tagging", "answers"}, kAll{};
+    kTexts{"causal-lm", "masked-lm", "denoising"}, kLabeled{"classification", "tagging", "answers"}, kAll{};
 const Formats kTables{"tsv", "csv"}, kJson{"jsonl"};
 
 Tasks both(Tasks some, const Tasks& others) {
@@ -116,7 +116,7 @@ void list_task(FieldList& list, Recipe& r) {
 }
 
 void list_data(FieldList& list, Recipe& r) {
-  const Tasks files = both(both(kPairFiles, kTexts), kLabelled);
+  const Tasks files = both(both(kPairFiles, kTexts), kLabeled);
   list.section("data");
   list.used_by(files);
   list.choice("format", "the files' [format](training-data.md#formats); the default is the task's first",
@@ -165,17 +165,17 @@ void list_data(FieldList& list, Recipe& r) {
   list.number("dev_share",
               "share of the end of the training texts that is held out, if there is no `dev` file",
               &r.data.dev_share, 0, 0.9);
-  list.used_by(kLabelled);
+  list.used_by(kLabeled);
   list.number("folds", "number of parts for cross-validation; 0: none", &r.data.folds, 0, 1000);
   list.number("fold", "the part that is the test set", &r.data.fold, 0, 999);
-  list.used_by(both(kPairs, kLabelled));
+  list.used_by(both(kPairs, kLabeled));
   list.count("dev_size",
              "examples (of pairs: distinct source texts) held out for evaluation, if there is no `dev` file",
              r.data.dev_size);
   list.count("test_size", "the same for the test set", r.data.test_size);
   list.count("split_seed", "seed of these selections", r.data.split_seed);
   list.count("max_tokens",
-             "pairs with a longer side are skipped, longer labelled texts truncated; 0: the model's number "
+             "pairs with a longer side are skipped, longer labeled texts truncated; 0: the model's number "
              "of positions",
              r.data.max_tokens);
   list.used_by(kPairs);

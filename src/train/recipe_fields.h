@@ -31,7 +31,7 @@ struct RecipeField {
 std::vector<RecipeField> recipe_fields(Recipe& recipe);
 
 /// " (did you mean KEY?)" with the key that `wrong` was probably meant to be: the one that other tools call
-/// so, or else the nearest; empty if none is near. A wrong section and a misspelt name are equally likely.
+/// so, or else the nearest; empty if none is near. A wrong section and a misspelled name are equally likely.
 std::string nearest_key_hint(const std::vector<RecipeField>& fields, std::string_view wrong);
 
 /// Throws Error for a key that the recipe gives and its task, or its data.format, does not use.

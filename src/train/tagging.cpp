@@ -10,7 +10,7 @@
 #include "heed/ops/loss.h"
 #include "heed/score/entities.h"
 #include "heed/text/unicode.h"
-#include "train/labelled_task.h"
+#include "train/labeled_task.h"
 
 namespace heed {
 namespace {
@@ -48,13 +48,12 @@ JoinedWords join(const std::vector<std::string>& words) {
 
 TaggingTask::TaggingTask(const Recipe& recipe, const TrainOptions& options,
                          const std::filesystem::path& checkpoint)
-    : LabelledTask(recipe, options) {
-  const LabelledParts<TaggedSentences> parts =
-      read_parts(recipe.data, [&](const std::filesystem::path& path) {
-        TaggedSentences found = read_conll(path, recipe.data, options.output);
-        report_control_bytes(path, found.control_bytes);
-        return found;
-      });
+    : LabeledTask(recipe, options) {
+  const LabeledParts<TaggedSentences> parts = read_parts(recipe.data, [&](const std::filesystem::path& path) {
+    TaggedSentences found = read_conll(path, recipe.data, options.output);
+    report_control_bytes(path, found.control_bytes);
+    return found;
+  });
   const auto& [all, train, dev, test] = parts;
   message(fmt::format("{} sentences to train on, {} for development, {} for the test", train.size(),
                       dev.size(), test.size()));
@@ -71,7 +70,7 @@ TaggingTask::TaggingTask(const Recipe& recipe, const TrainOptions& options,
   begin_training(tokenize(train));
 }
 
-LabelledTask::Examples TaggingTask::tokenize(const ChosenRecords<TaggedSentences>& sentences) const {
+LabeledTask::Examples TaggingTask::tokenize(const ChosenRecords<TaggedSentences>& sentences) const {
   const std::vector<std::string>& names = model_->labels();
   Examples examples(options_.output);
   const Truncation truncation{.max_length = longest()};
@@ -115,7 +114,7 @@ Evaluation TaggingTask::evaluate(const Examples& examples) const {
   double sum = 0;
   std::int64_t words = 0, hits = 0;
   EntityReport entities;
-  for_each_batch(examples, [&](const LabelledBatch& batch) {
+  for_each_batch(examples, [&](const LabeledBatch& batch) {
     Context context;
     const Tensor logits = model_->predict(model_->encode(batch.inputs, context), batch.inputs.mask, context);
     sum += cross_entropy(logits, batch.labels, {.ignore_index = kIgnoredLabel, .reduction = Reduction::sum})
@@ -135,13 +134,13 @@ Evaluation TaggingTask::evaluate(const Examples& examples) const {
       ++words;
     }
     const EntityReport found = entity_report(predicted, right);
-    entities.right += found.right;
+    entities.correct += found.correct;
     entities.predicted += found.predicted;
     entities.support += found.support;
   });
   const auto counted = [](std::int64_t count) { return static_cast<double>(count); };
   const std::vector<double> sums =
-      processes_of(options_).sum({sum, counted(words), counted(hits), counted(entities.right),
+      processes_of(options_).sum({sum, counted(words), counted(hits), counted(entities.correct),
                                   counted(entities.predicted), counted(entities.support)});
   const auto count = [&](std::size_t i) { return static_cast<std::int64_t>(sums[i]); };
   const EntityReport report = entity_report(count(3), count(4), count(5));

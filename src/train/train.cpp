@@ -5,8 +5,8 @@
 
 #include "core/stop_scope.h"
 #include "heed/train/checkpoint.h"
-#include "train/labelled_task.h"
-#include "train/language_modelling.h"
+#include "train/labeled_task.h"
+#include "train/language_modeling.h"
 #include "train/model_source.h"
 #include "train/recipe_fields.h"
 #include "train/resumed_run.h"

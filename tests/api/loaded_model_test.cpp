@@ -77,7 +77,7 @@ TEST(LoadedModel, StreamsAndStops) {
   EXPECT_EQ(parts, 2u);
   EXPECT_LT(ended.size(), text.size());
   const std::atomic<bool> stop{true};
-  EXPECT_THROW(model.generate("KING RICHARD", {.stop = &stop}), Cancelled);
+  EXPECT_THROW(model.generate("KING RICHARD", {.stop = &stop}), Canceled);
 }
 
 TEST(LoadedModel, CopiesShareTheModelAndHaveTheirOwnSettings) {

@@ -15,10 +15,10 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-std::string analysed_gpt2() { return std::string(HEED_FIXTURES) + "/decoders/gpt2"; }
+std::string analyzed_gpt2() { return std::string(HEED_FIXTURES) + "/decoders/gpt2"; }
 
 Words tap_words(const std::string& output, const Words& more) {
-  Words words{"forward",  "--model", analysed_gpt2(), "--input", analysed_gpt2() + "/inputs.safetensors",
+  Words words{"forward",  "--model", analyzed_gpt2(), "--input", analyzed_gpt2() + "/inputs.safetensors",
               "--output", output};
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -161,9 +161,9 @@ TEST(Lens, ShowsEveryLayerAndPosition) {
   EXPECT_THAT(table.out, HasSubstr("Logit lens"));
   EXPECT_THAT(table.out, Not(HasSubstr("shade")));  // which it has on a terminal alone
   EXPECT_THAT(table.out, Not(HasSubstr("▁")));
-  const Result coloured = run_on_terminal(lens);
-  EXPECT_THAT(coloured.out, HasSubstr("shade: probability"));
-  EXPECT_THAT(coloured.out, HasSubstr(";48;2;"));
+  const Result colored = run_on_terminal(lens);
+  EXPECT_THAT(colored.out, HasSubstr("shade: probability"));
+  EXPECT_THAT(colored.out, HasSubstr(";48;2;"));
 }
 
 TEST(Lens, RefusesWhatDoesNotFit) {

@@ -289,7 +289,7 @@ TEST(BadInput, OtherCommands) {
       {2, {"tokenize", "--model", embed, "--decode", "1,x"}, "--decode: expected whole numbers"},
       {1,
        {"evaluate", "--model", classify, "--data", folder / "none"},
-       "none: expected labelled texts, got none"},
+       "none: expected labeled texts, got none"},
       {1,
        {"evaluate", "--model", classify, "--data", folder / "labels"},
        "labels:1: expected one of the model's"},

@@ -62,7 +62,7 @@ TEST(Attend, DrawsInTheTerminalAndInFiles) {
   const Result terminal = attend({"--target", "c b a"});
   EXPECT_THAT(terminal.out,
               AllOf(StartsWith("a b c → c b a\n"), HasSubstr("cross-attention, layer 1, mean of heads")));
-  EXPECT_EQ(terminal.out.find('\033'), std::string::npos);  // no colour in a file
+  EXPECT_EQ(terminal.out.find('\033'), std::string::npos);  // no color in a file
   const Folder folder;
   for (const char* name : {"map.svg", "map.html", "map.json", "map.npy", "map.png"}) {
     ASSERT_EQ(attend({"--output", folder / name, "--target", "c b"}).status, 0);

@@ -31,7 +31,7 @@ TEST(Doctor, ALineForEachCheck) {
   EXPECT_EQ(result.err, "");
 }
 
-TEST(Doctor, HasColoursOnATerminal) {
+TEST(Doctor, HasColorsOnATerminal) {
   const Result result = run_on_terminal({"doctor", tiny_model()});
   EXPECT_THAT(result.out, testing::ContainsRegex("\x1b\\[32mok      \x1b\\[0m [a-z]"));
 }
@@ -73,7 +73,7 @@ TEST(Doctor, ChecksAModelWithItsAdapter) {
   spill(folder / "adapter_model.safetensors", tensors);
   const Result damaged = run({"doctor", kFixture, "--adapter", folder.path().string()});
   EXPECT_EQ(damaged.status, 1);
-  EXPECT_THAT(damaged.out, HasSubstr("1 NaN and 0 infinite numbers, first in base_model.model.transformer."));
+  EXPECT_THAT(damaged.out, HasSubstr("1 NaN and 0 infinite numbers; adapter_model.safetensors: base_model."));
 }
 
 TEST(Doctor, ReadsTranslations) {
@@ -97,9 +97,24 @@ TEST(Doctor, ReadsTranslations) {
   EXPECT_THAT(decoder.err, HasSubstr("--reference: expected an encoder-decoder, got"));
 }
 
+TEST(Doctor, AModelThatCannotBeLoadedHasItsFilesChecked) {
+  const Folder folder;
+  copy_with(folder, R"({"eos_token_id": 0, "num_beams": 2, "num_return_sequences": 3})");
+  spill(folder / "model.safetensors", "no tensors");
+  const Result result = run({"doctor", folder.path().string()});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.out, HasSubstr("failed   loading              " + (folder / "model.safetensors")));
+  EXPECT_THAT(result.out, HasSubstr("failed   generation settings  " + (folder / "generation_config.json") +
+                                    ": generation options: num_return_sequences"));
+  EXPECT_THAT(result.out, HasSubstr("skipped  finite weights       the error of loading"));
+  EXPECT_THAT(result.out, HasSubstr("skipped  causality            the model cannot be loaded"));
+  const Json json = json_lines(run({"doctor", folder.path().string(), "--json"}).out).at(0);
+  EXPECT_EQ(json.at("model_type"), nullptr);
+}
+
 TEST(Doctor, WhatIsNoModelIsOneLine) {
   const Folder folder;
-  copy_with(folder, "{}");
   spill(folder / "model.safetensors", "no tensors");
   const Result result = run({"doctor", folder.path().string()});
   EXPECT_EQ(result.status, 1);

@@ -93,7 +93,7 @@ TEST(Forward, TellsSettingsThatNothingFollows) {
   const Folder folder;
   std::filesystem::copy(marian(), folder / "model");
   Json config = Json::parse(slurp(folder / "model/config.json"));
-  config["colour"] = 3;
+  config["color"] = 3;
   spill(folder / "model/config.json", config.dump());
   const Words words{"forward",
                     "--model",
@@ -104,7 +104,7 @@ TEST(Forward, TellsSettingsThatNothingFollows) {
                     folder / "out.safetensors"};
   const Result result = run(words);
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_NE(result.err.find("model/config.json: colour is not supported and ignored\n"), std::string::npos)
+  EXPECT_NE(result.err.find("model/config.json: color is not supported and ignored\n"), std::string::npos)
       << result.err;
   Words quiet = words;
   quiet.push_back("--quiet");

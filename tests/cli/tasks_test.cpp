@@ -319,7 +319,7 @@ TEST(Tasks, RefuseOutputsThatAreNoNumbers) {
   }
 }
 
-// The numbers of a text do not depend on its neighbours, except for rounding, and files have the same content
+// The numbers of a text do not depend on its neighbors, except for rounding, and files have the same content
 // as lines.
 TEST(Embed, WritesAnArrayInTheOrderOfTheLines) {
   const Folder folder;

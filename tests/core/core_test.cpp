@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "heed/buffer.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/dtype.h"
 #include "heed/error.h"
 #include "heed/random.h"
@@ -31,13 +31,13 @@ TEST(Error, AFailedAssertionIsNoError) {
   }
 }
 
-TEST(Error, ACancelledCallIsNoError) {
+TEST(Error, ACanceledCallIsNoError) {
   try {
-    throw Cancelled();
+    throw Canceled();
   } catch (const Error&) {
     FAIL() << "taken for an error of the user";
-  } catch (const std::exception& cancelled) {
-    EXPECT_STREQ(cancelled.what(), "cancelled: the caller set the stop flag");
+  } catch (const std::exception& canceled) {
+    EXPECT_STREQ(canceled.what(), "canceled: the caller set the stop flag");
   }
 }
 

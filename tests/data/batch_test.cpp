@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "data/background_reader.h"
+#include "data/batch_plan.h"
 #include "heed/error.h"
 #include "heed/random.h"
 #include "heed/threads.h"
@@ -153,7 +154,7 @@ TEST(Batcher, RefusesWhatCannotWork) {
 }
 
 std::function<Batch()> batches_of(Batcher batcher) {
-  return [batcher = std::move(batcher)]() mutable { return batcher.next(); };
+  return [batcher = std::make_shared<Batcher>(std::move(batcher))] { return batcher->next(); };
 }
 
 TEST(BackgroundReader, GivesTheSameBatchesAsTheForeground) {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/labelled_data.h"
+#include "data/labeled_data.h"
 #include "files/temporary_folder.h"
 
 namespace heed {

@@ -103,7 +103,7 @@ TEST_F(TextReaderTest, IsStopped) {
   const std::atomic<bool> stop{true};
   EXPECT_NO_THROW(read("a\n", "file"));
   const StopScope scope(&stop);
-  EXPECT_THROW(read("a\n", "file"), Cancelled);
+  EXPECT_THROW(read("a\n", "file"), Canceled);
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ class Copy {
     const auto model = load_model(path_);
     const auto tokenizer =
         std::filesystem::exists(path_ / "tokenizer.json") ? load_tokenizer(path_) : nullptr;
-    return found({.model = *model, .tokenizer = tokenizer.get(), .directory = path_, .text = text}, check);
+    return found({.model = model.get(), .tokenizer = tokenizer.get(), .directory = path_, .text = text},
+                 check);
   }
 
  private:

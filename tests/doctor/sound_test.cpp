@@ -43,11 +43,12 @@ TEST_P(Sound, NoCheckFails) {
   const auto model = load_model(directory);
   const auto tokenizer = tokenizer_of(directory);
   for (const CheckResult& result :
-       examine({.model = *model, .tokenizer = tokenizer.get(), .directory = directory})) {
-    EXPECT_NE(result.finding.status, CheckStatus::failed) << result.name << ": " << result.finding.figure;
-    EXPECT_FALSE(result.finding.figure.empty()) << result.name;
-    EXPECT_FALSE(std::regex_search(result.finding.figure, std::regex("e\\+\\d+ %|, ,")))
-        << result.finding.figure;
+       examine({.model = model.get(), .tokenizer = tokenizer.get(), .directory = directory})) {
+    EXPECT_NE(result.finding.status, CheckStatus::failed)
+        << result.name << ": " << result.finding.measurement;
+    EXPECT_FALSE(result.finding.measurement.empty()) << result.name;
+    EXPECT_FALSE(std::regex_search(result.finding.measurement, std::regex("e\\+\\d+ %|, ,")))
+        << result.finding.measurement;
     const bool odd =
         result.finding.status == CheckStatus::warning || result.finding.status == CheckStatus::failed;
     EXPECT_EQ(odd, !result.finding.advice.empty()) << result.name;

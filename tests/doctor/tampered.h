@@ -87,12 +87,12 @@ class Tampered : public Interface {
 class TamperedDecoder final : public Tampered<DecoderModel> {
  public:
   using Tampered::Tampered;
-  Tensor loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options, Context& context,
-              const Tensor& starts) const override {
-    return whole_->loss(ids, labels, options, context, starts);
+  Tensor loss(const ModelInput& input, const Tensor& labels, const CrossEntropyOptions& options,
+              Context& context, const Tensor& starts) const override {
+    return whole_->loss(input, labels, options, context, starts);
   }
-  Tensor encode(const Tensor& ids, Context& context) const override {
-    return with_damage(damage_, context, [&](Context& own) { return whole_->encode(ids, own); });
+  Tensor encode(const ModelInput& input, Context& context) const override {
+    return with_damage(damage_, context, [&](Context& own) { return whole_->encode(input, own); });
   }
   std::unique_ptr<Decoding> decode(std::int64_t rows) const override {
     return std::make_unique<TamperedDecoding>(whole_->decode(rows), damage_);
@@ -113,14 +113,15 @@ class TamperedEncoder final : public Tampered<EncoderModel> {
   std::int64_t hidden_size() const override { return whole_->hidden_size(); }
   std::int64_t type_vocab_size() const override { return whole_->type_vocab_size(); }
   std::int64_t pad_id() const override { return whole_->pad_id(); }
-  Tensor encode(const EncoderBatch& batch, Context& context) const override {
-    const EncoderBatch seen{batch.ids, masks_ ? batch.mask : Tensor(), batch.type_ids};
+  Tensor encode(const ModelInput& batch, Context& context) const override {
+    ModelInput seen = batch;
+    if (!masks_) seen.mask = {};
     return with_damage(damage_, context, [&](Context& own) { return whole_->encode(seen, own); });
   }
   Tensor predict(const Tensor& hidden, const Tensor& mask, Context& context) const override {
     return whole_->predict(hidden, mask, context);
   }
-  Tensor loss(const EncoderBatch& batch, const Tensor& labels, const CrossEntropyOptions& options,
+  Tensor loss(const ModelInput& batch, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override {
     return whole_->loss(batch, labels, options, context);
   }
@@ -129,7 +130,7 @@ class TamperedEncoder final : public Tampered<EncoderModel> {
   bool masks_;
 };
 
-/// Attention as a broken program computes it, in the place of the model's own weights.
+/// Attention as a broken program computes it, instead of the model's own weights.
 struct WrongAttention {
   std::int64_t sees_ahead = 0;  // query t attends to keys s <= t + sees_ahead
   bool over_queries = false;    // the softmax is over queries

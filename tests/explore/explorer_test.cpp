@@ -10,7 +10,7 @@
 
 #include "explore/sample_models.h"
 #include "heed/autograd.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/io/safetensors.h"
 #include "heed/nn/tap.h"
 #include "heed/ops/shape.h"
@@ -355,8 +355,8 @@ TEST(Explorer, PacksAreForgottenWithTheirRuns) {
 TEST(Explorer, StopsWhenAsked) {
   explore::Explorer explorer = explorer_of(sample_decoder());
   const std::atomic<bool> stop{true};
-  EXPECT_THROW(explorer.run(R"({"model": 0, "text": "5 6"})", stop), Cancelled);
-  EXPECT_THROW(explorer.ablation(R"({"model": 0, "text": "5 6", "id": 1})", stop), Cancelled);
+  EXPECT_THROW(explorer.run(R"({"model": 0, "text": "5 6"})", stop), Canceled);
+  EXPECT_THROW(explorer.ablation(R"({"model": 0, "text": "5 6", "id": 1})", stop), Canceled);
   EXPECT_EQ(run(explorer, {{"model", 0}, {"text", "5 6"}})["predictions"].size(), 2u);
 }
 

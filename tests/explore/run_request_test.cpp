@@ -79,7 +79,7 @@ TEST(RunRequest, NamesWhatIsWrong) {
             "request: candidates: expected an integer from 1 to 1000, got 0");
   EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "max_new_tokens": 9999})"),
             "request: max_new_tokens: expected an integer from 1 to 1024, got 9999");
-  EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "colour": 1})"), "request: colour: expected a known key");
+  EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "color": 1})"), "request: color: expected a known key");
 }
 
 TEST(RunRequest, MessagesAreShortLines) {

@@ -1,5 +1,5 @@
 // The checksums of a complete folder. Expected values: RFC 3720, appendix B.4, and the check value of the
-// catalogue of parametrised CRC algorithms.
+// catalog of parametrized CRC algorithms.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Arrays that move to a file when they grow.
-#include "heed/files/spilled_array.h"
+#include "files/spilled_array.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// A folder for one test, removed afterwards.
+// A folder for one test, removed afterward.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/generate/complete.h"
 #include "heed/generate/perplexity.h"
 #include "heed/generate/search.h"
@@ -269,14 +269,14 @@ TEST_P(Gpt2Continuation, CancelsWithinThePrompt) {
   bool told = false;
   hooks.on_token = [&](std::size_t, std::size_t, std::int64_t) { return told = true; };
   const auto decoding = model_->decode(1);
-  EXPECT_THROW(search(*decoding, Prompts{{5, 6, 7}}, {}, hooks, context), Cancelled);
+  EXPECT_THROW(search(*decoding, Prompts{{5, 6, 7}}, {}, hooks, context), Canceled);
   EXPECT_GE(first, 1);
   EXPECT_EQ(later, 0);
   EXPECT_FALSE(told);
   CompleteOptions options;
   options.task.stop = &stop;
-  EXPECT_THROW(complete(*model_, LetterTokenizer(), Prompts{{5, 6}}, options), Cancelled);
-  EXPECT_THROW(search_prompts(*model_, Prompts{{5, 6}}, {.num_beams = 2}, 100, {.stop = &stop}), Cancelled);
+  EXPECT_THROW(complete(*model_, LetterTokenizer(), Prompts{{5, 6}}, options), Canceled);
+  EXPECT_THROW(search_prompts(*model_, Prompts{{5, 6}}, {.num_beams = 2}, 100, {.stop = &stop}), Canceled);
 }
 
 TEST_P(Gpt2Continuation, CancelsBetweenTokens) {
@@ -289,7 +289,7 @@ TEST_P(Gpt2Continuation, CancelsBetweenTokens) {
     stop = made.size() == 3;
     return true;
   };
-  EXPECT_THROW(search_prompts(*model_, Prompts{{5, 6, 7}}, {.max_new_tokens = 20}, 100, hooks), Cancelled);
+  EXPECT_THROW(search_prompts(*model_, Prompts{{5, 6, 7}}, {.max_new_tokens = 20}, 100, hooks), Canceled);
   EXPECT_EQ(made.size(), 3u);
 }
 

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/generate/search.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"
@@ -274,13 +274,13 @@ TEST_P(Search, CancelsWithinTheSource) {
   context.taps = &taps;
   context.stop = &stop;
   const Tensor ids = Tensor::from<std::int64_t>({5, 6, 7}, {1, 3});
-  EXPECT_THROW(model->decode({ids, Tensor::full({1, 3}, 1, DType::i64)}, context), Cancelled);
+  EXPECT_THROW(model->decode({ids, Tensor::full({1, 3}, 1, DType::i64)}, context), Canceled);
   EXPECT_GE(first, 1);
   EXPECT_EQ(later, 0);
   const std::vector<std::vector<std::int64_t>> sources{{5, 6, 7}};
-  EXPECT_THROW(search_sources(*model, sources, {}, 100, {.stop = &stop}), Cancelled);
+  EXPECT_THROW(search_sources(*model, sources, {}, 100, {.stop = &stop}), Canceled);
   const TensorMap inputs{{"input_ids", ids}, {"decoder_input_ids", ids}};
-  EXPECT_THROW(model->forward(inputs, {}, context), Cancelled);
+  EXPECT_THROW(model->forward(inputs, {}, context), Canceled);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Search,

@@ -63,7 +63,7 @@ class CharacterTokenizer final : public Tokenizer {
 /// a cache would.
 class EchoDecoding final : public Decoding {
  public:
-  explicit EchoDecoding(const SourceBatch& source) {
+  explicit EchoDecoding(const ModelInput& source) {
     width_ = source.ids.size(1);
     for (std::int64_t b = 0; b < source.ids.size(0); ++b) {
       const auto* ids = source.ids.data<std::int64_t>() + b * width_;
@@ -116,11 +116,11 @@ class EchoModel final : public EncoderDecoderModel {
   std::int64_t pad_id() const override { return kPad; }
   std::int64_t eos_id() const override { return kEnd; }
   Tensor decoder_inputs(const Tensor&, std::int64_t) const override { return {}; }
-  Tensor loss(const SourceBatch&, const Tensor&, const CrossEntropyOptions&, Context&) const override {
+  Tensor loss(const ModelInput&, const Tensor&, const CrossEntropyOptions&, Context&) const override {
     return {};
   }
-  Tensor encode(const SourceBatch&, Context&) const override { return {}; }
-  std::unique_ptr<Decoding> decode(const SourceBatch& source, Context&) const override {
+  Tensor encode(const ModelInput&, Context&) const override { return {}; }
+  std::unique_ptr<Decoding> decode(const ModelInput& source, Context&) const override {
     largest_batch = std::max(largest_batch, source.ids.numel());
     return std::make_unique<EchoDecoding>(source);
   }

@@ -91,6 +91,57 @@ TEST_P(Analysis, HeadsEqualHooks) {
   }
 }
 
+// ||x|| of each position of [T, D], or of [1, T, D].
+std::vector<double> lengths(const std::vector<float>& x, std::int64_t d) {
+  std::vector<double> all;
+  for (std::size_t begin = 0; begin < x.size(); begin += static_cast<std::size_t>(d)) {
+    double square = 0;
+    for (std::int64_t i = 0; i < d; ++i) square += std::pow(static_cast<double>(x[begin + i]), 2);
+    all.push_back(std::sqrt(square));
+  }
+  return all;
+}
+
+// What follows an attention changes what its heads add: Gemma's RMS norm, computed here from its weight, and
+// Granite's multiplier.
+TEST(HeadSizes, AreOfWhatTheHeadAddsToTheStream) {
+  const std::vector<std::int64_t> ids{5, 17, 300, 42, 7, 9};
+  const TensorMap text{{"input_ids", Tensor::from(ids, {1, std::ssize(ids)})}};
+  for (const std::string name : {"gemma2", "granite"}) {
+    const auto model = load_model(kFixtures / "decoders" / name);
+    std::map<std::string, Tensor> seen;
+    Taps taps;
+    taps.listen("decoder.layers.0.*",
+                [&](const std::string& tap, Tensor& value) { seen[tap] = value.clone(); });
+    Context context{.taps = &taps};
+    model->forward(text, {}, context);
+    const std::string attention = "decoder.layers.0.self_attn.";
+    const Tensor parts = seen.at(attention + "contributions"), out = seen.at(attention + "out");
+    const std::int64_t time = std::ssize(ids), d = out.size(2);
+    const std::vector<float> heads = parts.to_vector<float>(), sums = out.to_vector<float>();
+    const std::vector<double> stream = lengths(seen.at("decoder.layers.0.in").to_vector<float>(), d),
+                              whole = lengths(sums, d);
+    std::vector<float> weight;
+    for (const Parameter& p : model->parameters()) {
+      if (p.name == "model.layers.0.post_attention_layernorm.weight") weight = p.tensor.to_vector<float>();
+    }
+    const std::vector<HeadMeasures> found = measure_heads(*model, std::vector<TensorMap>{text}, {});
+    for (std::int64_t h = 0; h < parts.size(1); ++h) {
+      double mean = 0;
+      for (std::int64_t t = 0; t < time; ++t) {
+        std::vector<float> added;
+        for (std::int64_t i = 0; i < d; ++i) {
+          const double rms = std::sqrt(std::pow(whole[t], 2) / static_cast<double>(d) + 1e-6);
+          const double factor = name == "granite" ? 0.4 : (1 + static_cast<double>(weight[i])) / rms;
+          added.push_back(heads[(h * time + t) * d + i] * static_cast<float>(factor));
+        }
+        mean += lengths(added, d).front() / stream[t] / static_cast<double>(time);
+      }
+      EXPECT_NEAR(found[h].size, mean, 1e-4 * mean) << name << " head " << h;
+    }
+  }
+}
+
 TEST_P(Analysis, PatchingEqualsHooks) {
   clean.erase("labels");
   for (const auto& [site, name] : {std::pair{PatchSite::residual, "residual"}, {PatchSite::heads, "heads"}}) {
@@ -206,8 +257,8 @@ TEST(AnalysisErrors, NameWhatIsWrong) {
               testing::HasSubstr("the same number of tokens"));
   EXPECT_THAT(heads(*bert, one), testing::HasSubstr("decoder.layers.*"));
   EXPECT_THAT(heads(*gpt2, row_of({1})), testing::HasSubstr("at least two tokens"));
-  const std::vector<TensorMap> labelled{row_of({1, 2, 3}, true)};
-  EXPECT_THAT(error_of([&] { measure_heads(*bert, labelled, {.stack = "encoder", .ablate = true}); }),
+  const std::vector<TensorMap> labeled{row_of({1, 2, 3}, true)};
+  EXPECT_THAT(error_of([&] { measure_heads(*bert, labeled, {.stack = "encoder", .ablate = true}); }),
               testing::HasSubstr("importance: expected a model that predicts the next token"));
 }
 
@@ -226,11 +277,11 @@ TEST(HeatTable, TextAndFigure) {
             "    0  1.0  0.5\n"
             "   10   -1   é<\n"
             "what it is\n");
-  const std::string coloured = heat_table_text(table, true);
-  EXPECT_THAT(coloured, testing::HasSubstr("what it is; dark is much\n"));
-  EXPECT_THAT(coloured,
+  const std::string colored = heat_table_text(table, true);
+  EXPECT_THAT(colored, testing::HasSubstr("what it is; dark is much\n"));
+  EXPECT_THAT(colored,
               testing::ContainsRegex("\x1b\\[97;48;2;[0-9]+;[0-9]+;[0-9]+m1\\.0\x1b\\[0m"));  // on blue
-  EXPECT_THAT(coloured,
+  EXPECT_THAT(colored,
               testing::ContainsRegex("\x1b\\[30;48;2;[0-9]+;[0-9]+;[0-9]+m é<\x1b\\[0m"));  // on white
   const std::string svg = heat_table_svg(table);
   EXPECT_THAT(svg, testing::StartsWith("<svg"));

@@ -168,11 +168,11 @@ TEST(Safetensors, PagesOfAFileAreGivenBackUnlessSomebodyMayHaveWritten) {
   const Tensor x = file.get("x"), again = file.get("x");
   const Tensor wide = x.to_lazy(DType::f64);
   EXPECT_EQ(wide.to_vector<double>(), std::vector<double>(numbers.begin(), numbers.end()));
-  EXPECT_FALSE(x.impl()->buffer->is_materialized());
-  x.impl()->buffer->release_pages();
+  EXPECT_FALSE(TensorImpl::of(x).buffer->is_materialized());
+  TensorImpl::of(x).buffer->release_pages();
   EXPECT_EQ(x.to_vector<float>(), numbers);
   again.data<float>()[50000] = 2.5f;
-  x.impl()->buffer->release_pages();
+  TensorImpl::of(x).buffer->release_pages();
   EXPECT_EQ(x.to_vector<float>()[50000], 2.5f);
 }
 
@@ -182,8 +182,8 @@ TEST(Safetensors, SavingLeavesLazyTensorsLazy) {
   save_safetensors(folder / "file", {{"x", numbers}});
   const Tensor x = SafetensorsFile::open(folder / "file").get("x"), narrow = x.to_lazy(DType::bf16);
   save_safetensors(folder / "again", {{"x", x}, {"narrow", narrow}});
-  EXPECT_FALSE(x.impl()->buffer->is_materialized());
-  EXPECT_FALSE(narrow.impl()->buffer->is_materialized());
+  EXPECT_FALSE(TensorImpl::of(x).buffer->is_materialized());
+  EXPECT_FALSE(TensorImpl::of(narrow).buffer->is_materialized());
   const SafetensorsFile again = SafetensorsFile::open(folder / "again");
   EXPECT_EQ(again.get("x").to_vector<float>(), numbers.to_vector<float>());
   EXPECT_EQ(again.get("narrow").to(DType::f32).to_vector<float>(), numbers.to_vector<float>());

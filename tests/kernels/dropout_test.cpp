@@ -1,4 +1,4 @@
-// The vectorised random numbers are, bit for bit, those of heed::RandomStream, at any place of the sequence.
+// The vectorized random numbers are, bit for bit, those of heed::RandomStream, at any place of the sequence.
 #include "kernels/dropout.h"
 
 #include <limits>

@@ -14,7 +14,7 @@ TYPED_TEST(Kernel, ArithmeticRateIsThatOfSomeProcessor) {
   on_every_target([] {
     const double rate = kernels::arithmetic_rate<TypeParam>(0.002);
     EXPECT_GT(rate, 1e7);   // even a busy machine under a sanitizer
-    EXPECT_LT(rate, 1e15);  // a loop that was optimised away is faster
+    EXPECT_LT(rate, 1e15);  // a loop that was optimized away is faster
   });
 }
 

@@ -1,4 +1,4 @@
-// Normalisation, cross-entropy, embedding and optimisers against their formulas in double.
+// Normalization, cross-entropy, embedding and optimizers against their formulas in double.
 #include "kernels/embedding.h"
 #include "kernels/kernel_case.h"
 #include "kernels/loss.h"
@@ -10,7 +10,7 @@ namespace {
 
 struct Params {
   std::int64_t rows, d;
-  bool centred;
+  bool centered;
   double eps;
 };
 
@@ -22,12 +22,12 @@ std::vector<double> norm_oracle(const Params& p, const std::vector<double>& all)
   std::vector<double> y;
   for (std::int64_t r = 0; r < p.rows; ++r) {
     double mean = 0, square = 0;
-    for (std::int64_t j = 0; j < p.d && p.centred; ++j) mean += x[r * p.d + j] / static_cast<double>(p.d);
+    for (std::int64_t j = 0; j < p.d && p.centered; ++j) mean += x[r * p.d + j] / static_cast<double>(p.d);
     for (std::int64_t j = 0; j < p.d; ++j)
       square += std::pow(x[r * p.d + j] - mean, 2) / static_cast<double>(p.d);
     for (std::int64_t j = 0; j < p.d; ++j) {
       y.push_back((x[r * p.d + j] - mean) / std::sqrt(square + p.eps) * weight[j] +
-                  (p.centred ? bias[j] : 0));
+                  (p.centered ? bias[j] : 0));
     }
   }
   return y;
@@ -49,19 +49,19 @@ NormRun<T> run_norm(const Params& p, const std::vector<T>& all, const T* residua
   r.dbias.resize(d);
   const T* x = all.data();
   const T* weight = x + n;
-  T* const mean = p.centred ? r.mean.data() : nullptr;
+  T* const mean = p.centered ? r.mean.data() : nullptr;
   const kernels::Norm<T> forward{.rows = p.rows,
                                  .d = p.d,
                                  .eps = p.eps,
                                  .x = x,
                                  .residual = residual,
                                  .weight = weight,
-                                 .bias = p.centred ? weight + d : nullptr,
+                                 .bias = p.centered ? weight + d : nullptr,
                                  .y = r.y.data(),
                                  .sum = residual ? r.sum.data() : nullptr,
                                  .mean = mean,
                                  .rstd = r.rstd.data()};
-  if (p.centred) {
+  if (p.centered) {
     kernels::layer_norm(forward);
   } else {
     kernels::rms_norm(forward);
@@ -75,20 +75,20 @@ NormRun<T> run_norm(const Params& p, const std::vector<T>& all, const T* residua
                              .dy = dy.data(),
                              .dx = r.dx.data(),
                              .dweight = r.dweight.data(),
-                             .dbias = p.centred ? r.dbias.data() : nullptr});
+                             .dbias = p.centered ? r.dbias.data() : nullptr});
   return r;
 }
 
 TYPED_TEST(Kernel, Norms) {
   using T = TypeParam;
   on_every_target([] {
-    for (const bool centred : {true, false}) {
+    for (const bool centered : {true, false}) {
       for (const std::int64_t d : kSizes) {
-        const Params p{5, d, centred, 1e-5};
+        const Params p{5, d, centered, 1e-5};
         const auto all = numbers<T>(5 * d + 2 * d, 20), dy = numbers<T>(5 * d, 21);
         const auto plain = run_norm<T>(p, all, nullptr, dy);
         reference::expect_near(plain.y, norm_oracle(p, as_double(all)), d, 4);
-        // With a residual: the same as normalising the sum.
+        // With a residual: the same as normalizing the sum.
         const auto residual = numbers<T>(5 * d, 22);
         auto summed = all;
         for (std::size_t i = 0; i < residual.size(); ++i) summed[i] += residual[i];
@@ -104,9 +104,9 @@ TYPED_TEST(Kernel, Norms) {
 
 TEST(KernelGradient, Norms) {
   on_every_target([] {
-    for (const bool centred : {true, false}) {
+    for (const bool centered : {true, false}) {
       for (const std::int64_t d : {2, 7, 33}) {
-        const Params p{3, d, centred, 1e-5};
+        const Params p{3, d, centered, 1e-5};
         const auto all = numbers<double>(3 * d + 2 * d, 23), dy = numbers<double>(3 * d, 24);
         const auto run = run_norm<double>(p, all, nullptr, dy);
         const auto want = reference::numeric_gradient(

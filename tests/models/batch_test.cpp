@@ -64,7 +64,7 @@ std::vector<float> first_logits(const Model& model, bool translates, std::int64_
 
 struct Batch : testing::TestWithParam<FamilyFixture> {};
 
-TEST_P(Batch, NeighboursPaddingAndThreadsChangeNoBit) {
+TEST_P(Batch, NeighborsPaddingAndThreadsChangeNoBit) {
   const int before = threads();
   for (const DType dtype : {DType::f32, DType::bf16}) {
     SCOPED_TRACE(name_of(dtype));

@@ -36,11 +36,11 @@ Tensor ids_of(const Shape& shape, std::int64_t first) {
 Tensor loss_of(const Model& model, Context& context) {
   const Tensor ids = ids_of({2, 9}, 1), labels = ids_of({2, 9}, 2);
   if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model))
-    return decoder->loss(ids, labels, {}, context);
+    return decoder->loss({.ids = ids}, labels, {}, context);
   if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) {
     const Tensor mask = Tensor::full({2, 9}, 1, DType::i64);
     mask.data<std::int64_t>()[17] = 0;
-    return encoder->loss({ids, mask, {}}, labels, {}, context);
+    return encoder->loss({ids, mask}, labels, {}, context);
   }
   return dynamic_cast<const EncoderDecoderModel&>(model).loss({ids, Tensor::full({2, 9}, 1, DType::i64)},
                                                               ids_of({2, 6}, 3), {}, context);

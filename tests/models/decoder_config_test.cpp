@@ -221,7 +221,8 @@ TEST(DecoderConfig, TheLoadBalancingLossIsPartOfTheTrainingLoss) {
   const auto loss_of = [&](std::vector<std::int64_t> ids, std::vector<std::int64_t> labels, bool training) {
     const auto time = static_cast<std::int64_t>(ids.size());
     Context context{.training = training};
-    return model->loss(Tensor::from(ids, {1, time}), Tensor::from(labels, {1, time}), {}, context).item();
+    return model->loss({.ids = Tensor::from(ids, {1, time})}, Tensor::from(labels, {1, time}), {}, context)
+        .item();
   };
   const double plain = loss_of({5, 6, 7, 8}, {6, 7, 8, -100}, false);
   const double balanced = loss_of({5, 6, 7, 8}, {6, 7, 8, -100}, true);

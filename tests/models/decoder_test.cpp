@@ -66,7 +66,7 @@ TEST_P(DecoderTest, PackedDocumentsEqualDocumentsAlone) {
   context.taps = &taps;
   if (name == "transformer-strided" || name == "transformer-fixed" || name == "transformer-linear") {
     try {
-      model->loss(ids, labels, options, context, starts);
+      model->loss({.ids = ids}, labels, options, context, starts);
       FAIL();
     } catch (const Error& error) {
       EXPECT_THAT(error.what(),
@@ -75,7 +75,7 @@ TEST_P(DecoderTest, PackedDocumentsEqualDocumentsAlone) {
     }
     return;
   }
-  const Tensor packed_loss = model->loss(ids, labels, options, context, starts);
+  const Tensor packed_loss = model->loss({.ids = ids}, labels, options, context, starts);
   packed_loss.backward();
   const std::vector<Tensor> packed = states;
   std::vector<Tensor> gradients;
@@ -91,7 +91,8 @@ TEST_P(DecoderTest, PackedDocumentsEqualDocumentsAlone) {
     std::int64_t begin = 0;
     for (const std::int64_t end : ends[static_cast<std::size_t>(row)]) {
       states.clear();
-      const Tensor loss = model->loss(part(ids, begin, end), part(labels, begin, end), options, context);
+      const Tensor loss =
+          model->loss({.ids = part(ids, begin, end)}, part(labels, begin, end), options, context);
       loss.backward();
       sum += loss.item();
       ASSERT_EQ(states.size(), packed.size());

@@ -31,7 +31,7 @@ std::unique_ptr<EncoderModel> load(const fs::path& directory, DType dtype = DTyp
   return std::unique_ptr<EncoderModel>(encoder);
 }
 
-EncoderBatch batch_of(const TensorMap& inputs) {
+ModelInput batch_of(const TensorMap& inputs) {
   const auto get = [&](const char* name) { return inputs.contains(name) ? inputs.at(name) : Tensor(); };
   return {inputs.at("input_ids"), get("attention_mask"), get("token_type_ids")};
 }

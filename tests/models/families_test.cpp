@@ -53,8 +53,12 @@ class Families : public testing::TestWithParam<FamilyFixture> {
   void TearDown() override { fs::remove_all(folder); }
 
   Tensor input(const char* name) const { return inputs.contains(name) ? inputs.at(name) : Tensor(); }
-  SourceBatch source() const {
-    return {input("input_ids"), input("attention_mask"), input("input_features")};
+  ModelInput source() const {
+    const InputKind kind = model->input().kind;
+    return {.ids = input("input_ids"),
+            .mask = input("attention_mask"),
+            .type_ids = input("token_type_ids"),
+            .values = kind == InputKind::tokens ? Tensor() : input(input_name(kind))};
   }
   TensorMap forward(const Model& of) {
     const NoGradients guard;
@@ -74,16 +78,15 @@ class Families : public testing::TestWithParam<FamilyFixture> {
     if (decoder != nullptr) {
       const Tensor& labels = inputs.at("labels");
       const Tensor none = Tensor::full({labels.size(0), 1}, -100, DType::i64);
-      return decoder->loss(inputs.at("input_ids"), concat({slice(labels, 1, 1, labels.size(1)), none}, 1), {},
-                           with);
+      return decoder->loss({.ids = inputs.at("input_ids")},
+                           concat({slice(labels, 1, 1, labels.size(1)), none}, 1), {}, with);
     }
     if (both != nullptr) return both->loss(source(), inputs.at("labels"), {}, with);
     if (encoder == nullptr) return {};
     const Tensor labels = inputs.contains("labels")
                               ? inputs.at("labels")
                               : stack({inputs.at("start_positions"), inputs.at("end_positions")}, 1);
-    return encoder->loss({input("input_ids"), input("attention_mask"), input("token_type_ids")}, labels, {},
-                         with);
+    return encoder->loss(source(), labels, {}, with);
   }
   void expect_gradients() const;
 };
@@ -131,7 +134,7 @@ void Families::expect_gradients() const {
 TEST_P(Families, OutputsEqualTheReference) {
   EXPECT_EQ(model->family(), GetParam().family);
   EXPECT_EQ(decoder != nullptr, kind == ModelKind::decoder);
-  EXPECT_EQ(encoder != nullptr, kind == ModelKind::encoder);
+  EXPECT_EQ(encoder != nullptr, kind == ModelKind::encoder || kind == ModelKind::image);
   EXPECT_EQ(both != nullptr, kind == ModelKind::encoder_decoder);
   EXPECT_THAT(model->unknown_settings(), testing::IsEmpty());
   const TensorMap outputs = model->forward(inputs, {.hidden_states = true, .attentions = true}, context);
@@ -219,7 +222,7 @@ TEST_P(Families, NewModelsHaveTheirTensorsInOrder) {
 // tokens.
 class Rows {
  public:
-  Rows(const Model& model, SourceBatch source, Context& context)
+  Rows(const Model& model, ModelInput source, Context& context)
       : model_(model), source_(source), context_(context) {
     if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model)) {
       decoding_ = decoder->decode(2);
@@ -262,7 +265,7 @@ class Rows {
   };
   Tensor full(const Row& row) {
     const Tensor ids = Tensor::from(row.tokens, {1, std::ssize(row.tokens)});
-    if (!source_.ids.defined() && !source_.features.defined())
+    if (!source_.ids.defined() && !source_.values.defined())
       return model_.forward({{"input_ids", ids}}, {}, context_).at("logits");
     TensorMap named{{"decoder_input_ids", ids}};
     const auto add = [&](const char* name, const Tensor& of) {
@@ -270,12 +273,12 @@ class Rows {
     };
     add("input_ids", source_.ids);
     add("attention_mask", source_.mask);
-    add("input_features", source_.features);
+    add("input_features", source_.values);
     return model_.forward(named, {}, context_).at("logits");
   }
 
   const Model& model_;
-  SourceBatch source_;
+  ModelInput source_;
   Context& context_;
   std::vector<Row> rows_;
   std::unique_ptr<Decoding> decoding_;
@@ -284,7 +287,7 @@ class Rows {
 class DecodingFamilies : public Families {
  protected:
   NoGradients guard;
-  Rows rows{*model, decoder != nullptr ? SourceBatch() : source(), context};
+  Rows rows{*model, decoder != nullptr ? ModelInput() : source(), context};
 };
 INSTANTIATE_TEST_SUITE_P(All, DecodingFamilies, testing::ValuesIn(family_fixtures([](const FamilyFixture& f) {
                            return f.kind == ModelKind::decoder || f.kind == ModelKind::encoder_decoder;

@@ -22,7 +22,7 @@ struct RecurrentFamily : testing::TestWithParam<FamilyFixture> {
   std::unique_ptr<EncoderDecoderModel> model = load_encoder_decoder(fixture);
   TensorMap inputs = read_tensors(fixture / "inputs.safetensors");
   TensorMap expected = read_tensors(fixture / "expected.safetensors");
-  SourceBatch source{inputs.at("input_ids"), inputs.at("attention_mask")};
+  ModelInput source{inputs.at("input_ids"), inputs.at("attention_mask")};
   Context context;
 };
 INSTANTIATE_TEST_SUITE_P(Cases, RecurrentFamily,

@@ -188,13 +188,13 @@ TEST_F(RegistryTest, SettingsNobodyKnowsAreToldOfModelsAndRefusedInNewOnes) {
   }
   std::ifstream file(llama / "config.json");
   auto config = nlohmann::ordered_json::parse(file);
-  config["colour"] = {{"red", 3}};
+  config["color"] = {{"red", 3}};
   config["rope_parameters"]["shade"] = 7;
   config["rope_parameters"]["tint"] = nullptr;
   put(folder / "config.json", config.dump());
   fs::copy_file(llama / "model.safetensors", folder / "model.safetensors");
   EXPECT_EQ(load_model(folder)->unknown_settings(),
-            (std::vector<std::string>{"rope_parameters.shade", "colour"}));
+            (std::vector<std::string>{"rope_parameters.shade", "color"}));
   try {
     Generator generator(1);
     make_model(Config::load(folder / "config.json"), generator);

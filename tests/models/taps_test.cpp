@@ -165,7 +165,7 @@ TEST_P(FamilyTaps, CachedAndReorderedRowsHaveTheWeightsOfTheWhole) {
   if ((decoder == nullptr && both == nullptr) || inputs.contains("input_features")) return;
   const Tensor ids = Tensor::from<std::int64_t>({5, 6, 7, 5, 6, 9, 12, 11, 10, 14, 12, 8}, {2, 6});
   TensorMap named{{decoder != nullptr ? "input_ids" : "decoder_input_ids", ids}};
-  SourceBatch source;
+  ModelInput source;
   if (both != nullptr) {
     source = {inputs.at("input_ids"), inputs.at("attention_mask")};
     named.insert({{"input_ids", source.ids}, {"attention_mask", source.mask}});

@@ -62,7 +62,7 @@ TEST_F(WeightBuilderTest, TiedNamesWithNumbersOfTheirOwnStandApart) {
   const NamedTensor a{"a", Tensor::zeros({2, 3})}, b{"b", Tensor::full({3}, 1.0)};
   const Weights equal = load({a, b, {"b_tied", Tensor::full({3}, 1.0)}});
   EXPECT_EQ(equal.parameters().size(), 2u);
-  EXPECT_TRUE(equal["b_tied"].tensor().is_same(equal["b"]));
+  EXPECT_TRUE(equal["b_tied"].tensor().is_same(equal["b"].tensor()));
   const Weights apart = load({a, b, {"b_tied", Tensor::full({3}, 5.0)}});
   ASSERT_EQ(apart.parameters().size(), 3u);
   EXPECT_EQ(apart.parameters()[2].name, "b_tied");
@@ -83,7 +83,7 @@ TEST_F(WeightBuilderTest, FindsNamesWithoutThePrefixAndAliases) {
   for (const char* name : {"model.a", "a", "head", "model.old", "old"}) {
     const Weights weights = load({{name, Tensor::full({2}, 7.0)}, {"computed", Tensor::zeros({1})}});
     EXPECT_EQ(weights["model.a"].tensor().to_vector<float>(), std::vector<float>(2, 7.0f)) << name;
-    EXPECT_TRUE(weights["head"].tensor().is_same(weights["model.a"])) << name;
+    EXPECT_TRUE(weights["head"].tensor().is_same(weights["model.a"].tensor())) << name;
   }
   EXPECT_THAT(error_of({{"other.a", Tensor::zeros({2})}}), HasSubstr("not found: model.a"));
 }

@@ -60,7 +60,8 @@ TEST(MultiHeadAttention, Gradients) {
         pass.self.causal = true;
         return n(in[0], pass);
       },
-      {random_tensor({2, 3, 4}, 22), m.q.weight, m.k.weight, m.v.bias, m.out.weight});
+      {random_tensor({2, 3, 4}, 22), m.q.weight.tensor(), m.k.weight.tensor(), m.v.bias,
+       m.out.weight.tensor()});
 }
 
 // A fused projection is the concatenation of three, in the order that its split says.
@@ -73,14 +74,15 @@ TEST(MultiHeadAttention, FusedProjectionsAreSplitByKindOrByHead) {
   Pass pass(context);
   const Tensor x = random_tensor({2, 3, 8}, 41);
   MultiHeadAttention grouped = m;
-  grouped.fused = qkv_by_kind(
-      {concat({m.q.weight, m.k.weight, m.v.weight}, 0), concat({m.q.bias, m.k.bias, m.v.bias}, 0)}, 4, 2, 2);
+  grouped.fused = qkv_by_kind({concat({m.q.weight.tensor(), m.k.weight.tensor(), m.v.weight.tensor()}, 0),
+                               concat({m.q.bias, m.k.bias, m.v.bias}, 0)},
+                              4, 2, 2);
   expect_near(SelfAttention{grouped}(x, pass), SelfAttention{m}(x, pass), 1e-12);
   MultiHeadAttention whole = random_attention(8, 4, 9), by_head = whole;
   std::vector<Tensor> weights, biases;
   for (std::int64_t head = 0; head < 4; ++head) {
     for (const Linear& part : {whole.q, whole.k, whole.v}) {
-      weights.push_back(slice(part.weight, 0, 2 * head, 2 * head + 2));
+      weights.push_back(slice(part.weight.tensor(), 0, 2 * head, 2 * head + 2));
       biases.push_back(slice(part.bias, 0, 2 * head, 2 * head + 2));
     }
   }

@@ -78,7 +78,7 @@ TEST(PatchEmbedding, IsTheSumOfEachPatch) {
         *out = at(layer.bias, {d});
         for (std::int64_t c = 0; c < 3; ++c) {
           for (std::int64_t i = 0; i < 8; ++i) {
-            *out += at(layer.weight, {d, c, i / 4, i % 4}) *
+            *out += at(layer.weight.tensor(), {d, c, i / 4, i % 4}) *
                     at(pixels, {b, c, patch / 2 * 2 + i / 4, patch % 2 * 4 + i % 4});
           }
         }

@@ -25,8 +25,8 @@ using reference::expect_near;
 using reference::random_feed_forward;
 using reference::random_tensor;
 
-Experts random_experts(std::int64_t d, std::int64_t count, std::int64_t chosen, bool normalise) {
-  Experts part{.router = {random_tensor({count, d}, 5), {}}, .chosen = chosen, .normalise = normalise};
+Experts random_experts(std::int64_t d, std::int64_t count, std::int64_t chosen, bool normalize) {
+  Experts part{.router = {random_tensor({count, d}, 5), {}}, .chosen = chosen, .normalize = normalize};
   for (std::int64_t e = 0; e < count; ++e) {
     const auto seed = static_cast<std::uint64_t>(100 * e + 100);
     part.experts.push_back(random_feed_forward(d, 2 * d, Activation::silu, seed));
@@ -55,7 +55,7 @@ Tensor token_by_formula(const Experts& part, const Tensor& x) {
   Pass pass(context);
   for (std::int64_t j = 0; j < part.chosen; ++j) {
     const auto [negative, e] = order[static_cast<std::size_t>(j)];
-    y = y + part.experts[e](x, pass) * (-negative / (part.normalise ? total : 1.0));
+    y = y + part.experts[e](x, pass) * (-negative / (part.normalize ? total : 1.0));
   }
   return y;
 }
@@ -76,9 +76,9 @@ Experts in_f32(Experts part) {
 
 TEST(Experts, AreTheirFormulaTokenByToken) {
   const Tensor x = random_tensor({2, 5, 6}, 1);
-  for (const bool normalise : {true, false}) {
+  for (const bool normalize : {true, false}) {
     for (const std::int64_t chosen : {1, 2, 4}) {
-      const Experts part = random_experts(6, 4, chosen, normalise);
+      const Experts part = random_experts(6, 4, chosen, normalize);
       const Tensor got = reshape(run_experts(part, x), {10, 6}), tokens = reshape(x, {10, 6});
       for (std::int64_t t = 0; t < 10; ++t)
         expect_near(slice(got, 0, t, t + 1), token_by_formula(part, slice(tokens, 0, t, t + 1)), 1e-12);
@@ -87,8 +87,8 @@ TEST(Experts, AreTheirFormulaTokenByToken) {
 }
 
 TEST(Experts, GradientsOfInputRouterAndExperts) {
-  for (const bool normalise : {true, false}) {
-    const Experts part = random_experts(4, 3, 2, normalise);
+  for (const bool normalize : {true, false}) {
+    const Experts part = random_experts(4, 3, 2, normalize);
     check_gradients(
         [&](const auto& in) {
           Experts with = part;
@@ -98,8 +98,8 @@ TEST(Experts, GradientsOfInputRouterAndExperts) {
           with.experts[2].down.weight = in[4];
           return run_experts(with, in[0]);
         },
-        {random_tensor({2, 3, 4}, 2), part.router.weight, part.experts[0].up.weight,
-         part.experts[1].gate->weight, part.experts[2].down.weight});
+        {random_tensor({2, 3, 4}, 2), part.router.weight.tensor(), part.experts[0].up.weight.tensor(),
+         part.experts[1].gate->weight.tensor(), part.experts[2].down.weight.tensor()});
   }
 }
 
@@ -176,7 +176,8 @@ TEST(FeedForward, AFusedGateIsTheTwoMatricesInOne) {
   FeedForward apart = random_feed_forward(6, 10, Activation::silu, 30);
   apart.gate = reference::random_linear(10, 6, 40);
   FeedForward fused = apart;
-  fused.up = {concat({apart.gate->weight, apart.up.weight}, 0), concat({apart.gate->bias, apart.up.bias}, 0)};
+  fused.up = {concat({apart.gate->weight.tensor(), apart.up.weight.tensor()}, 0),
+              concat({apart.gate->bias, apart.up.bias}, 0)};
   fused.gate.reset();
   fused.fused_gate = true;
   Context context;

@@ -1,4 +1,4 @@
-// Linear attention as a part: heads, gradients, taps, and decoding with sums in the place of keys and values.
+// Linear attention as a part: heads, gradients, taps, and decoding with sums instead of keys and values.
 #include "heed/nn/linear_attention.h"
 
 #include <gtest/gtest.h>

@@ -20,8 +20,10 @@ using reference::run;
 
 TEST(Sinusoidal, TheSlowestWaveIsOneInTenThousand) {
   const auto table = sinusoidal_table_to_10000(5, 2, 7).to_vector<float>();
-  for (std::size_t row = 0; row < 2; ++row) {
-    const double position = 5.0 + static_cast<double>(row), waves[] = {1, 0.01, 0.0001};
+  ASSERT_EQ(table.size(), 21U);
+  for (std::size_t i = 0; i < 7; ++i) EXPECT_EQ(table[i], 0);
+  for (std::size_t row = 1; row < 3; ++row) {
+    const double position = 4.0 + static_cast<double>(row), waves[] = {1, 0.01, 0.0001};
     for (std::size_t i = 0; i < 3; ++i) {
       EXPECT_NEAR(table[row * 7 + i], std::sin(position * waves[i]), 1e-6);
       EXPECT_NEAR(table[row * 7 + 3 + i], std::cos(position * waves[i]), 1e-6);

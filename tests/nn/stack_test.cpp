@@ -109,7 +109,7 @@ TEST(Stack, GatesAndScalesAreTheirFormulas) {
   SelfAttention scaled{random_attention(6, 2, 14)}, plain = scaled;
   scaled.attention.scale = 1.0;
   const double factor = std::sqrt(3.0);  // what 1/sqrt(d) takes away
-  plain.attention.q = {plain.attention.q.weight * factor, plain.attention.q.bias * factor};
+  plain.attention.q = {plain.attention.q.weight.tensor() * factor, plain.attention.q.bias * factor};
   expect_near(scaled(x, pass), plain(x, pass), 1e-12);
 }
 

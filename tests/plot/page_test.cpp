@@ -4,10 +4,11 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "heed/error.h"
 #include "heed/plot/picture.h"
-#include "plot/colour.h"
+#include "plot/color.h"
 #include "plot/labels.h"
 #include "plot/page_data.h"
 #include "plot/sample.h"
@@ -186,6 +187,18 @@ TEST(Page, KeepsKindsApartAndCarriesThePalette) {
   ASSERT_EQ(palette.size(), 768u);
   EXPECT_EQ(palette[765], plot::shade(1).r);
   EXPECT_EQ(palette[0], plot::shade(0).r);
+}
+
+// A browser runs the page's own script alone; scripts/check-page.sh shows that one does.
+TEST(Page, HasAPolicyWithTheHashesOfItsScriptAndStyle) {
+  const std::string page = attention_html(sample_picture(3, 4));
+  const std::regex policy(
+      "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+      "script-src 'sha256-[A-Za-z0-9+/]{43}='; style-src 'sha256-[A-Za-z0-9+/]{43}=';");
+  EXPECT_TRUE(std::regex_search(page.substr(0, page.find("<title>")), policy));
+  EXPECT_EQ(occurrences(page, "<script>"), 1u);
+  EXPECT_EQ(occurrences(page, "<style>"), 1u);
+  EXPECT_EQ(occurrences(page, " style=\""), 0u);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "heed/error.h"
 #include "heed/plot/picture.h"
 #include "heed/text/unicode.h"
-#include "plot/colour.h"
+#include "plot/color.h"
 #include "plot/labels.h"
 #include "plot/sample.h"
 
@@ -24,8 +24,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Removes the escape sequences that set colours, and fails on any other escape.
-std::string without_colour(const std::string& line) {
+/// Removes the escape sequences that set colors, and fails on any other escape.
+std::string without_color(const std::string& line) {
   std::string out;
   for (std::size_t i = 0; i < line.size(); ++i) {
     if (line[i] != '\x1b') {
@@ -97,9 +97,9 @@ std::string message_of(Call call) {
 }
 
 TEST(Terminal, EveryRowOfABlockHasTheSameWidth) {
-  for (const bool colour : {false, true}) {
+  for (const bool color : {false, true}) {
     for (const int width : {40, 60, 100, 200}) {
-      const auto lines = lines_of(attention_terminal(nasty_picture(), {width, colour}));
+      const auto lines = lines_of(attention_terminal(nasty_picture(), {width, color}));
       std::size_t block = 0;
       int expected = -1;
       // The first lines are the title, an empty line, and the map's name; the last line is the legend.
@@ -109,7 +109,7 @@ TEST(Terminal, EveryRowOfABlockHasTheSameWidth) {
           ++block;
           continue;
         }
-        const int got = display_width(without_colour(lines[i]));
+        const int got = display_width(without_color(lines[i]));
         if (expected < 0) expected = got;
         EXPECT_EQ(got, expected) << "width " << width << " block " << block << ": " << lines[i];
         EXPECT_LE(got, width);
@@ -130,7 +130,7 @@ TEST(Terminal, ShadesFollowTheWeights) {
   EXPECT_EQ(lines[5], "0 [ .:-=+*#%@] 1   rows: queries, columns: keys");
 }
 
-TEST(Terminal, ColoursFollowTheWeights) {
+TEST(Terminal, ColorsFollowTheWeights) {
   AttentionPicture picture = one_map({"a"}, {"x", "y"}, {0.25f, 0.5f});
   const auto lines = lines_of(attention_terminal(picture, {80, true}));
   const plot::Rgb half = plot::shade(0.5), full = plot::shade(0.0);
@@ -341,8 +341,8 @@ TEST(Picture, WeightsThatAreNoNumbersAreShownAsSuch) {
   EXPECT_EQ(lines_of(attention_terminal(zeros)).at(2), "a     ");
 }
 
-// Uses the lightness of CIE L*, a different space from the one in which the colours are defined.
-TEST(Colour, LightnessFallsEvenly) {
+// Uses the lightness of CIE L*, a different space from the one in which the colors are defined.
+TEST(Color, LightnessFallsEvenly) {
   const auto lightness = [](plot::Rgb c) {
     const auto linear = [](std::uint8_t v) {
       const double s = v / 255.0;

@@ -12,7 +12,7 @@
 
 #include "heed/error.h"
 #include "heed/plot/picture.h"
-#include "plot/colour.h"
+#include "plot/color.h"
 #include "plot/fonts.h"
 #include "plot/sample.h"
 
@@ -84,9 +84,9 @@ std::string message_of(const AttentionPicture& picture, const FigureStyle& style
   return "no error";
 }
 
-TEST(Png, EveryCellHasTheColourOfItsWeight) {
+TEST(Png, EveryCellHasTheColorOfItsWeight) {
   const std::vector<float> weights{0, 0.25f, 1, -0.5f, 0.5f, 0.75f};
-  for (const Palette palette : {Palette::blue, Palette::red, Palette::grey}) {
+  for (const Palette palette : {Palette::blue, Palette::red, Palette::gray}) {
     for (const std::int64_t scale : {1, 2}) {
       const FigureStyle style{static_cast<double>(300 * scale), palette};
       const Pixels pixels = decode_png(attention_png(one_map({"a", "b"}, {"x", "y", "z"}, weights), style));
@@ -96,17 +96,17 @@ TEST(Png, EveryCellHasTheColourOfItsWeight) {
       EXPECT_EQ(map.width, 3 * cell - scale) << "without the gap after the last";
       EXPECT_EQ(map.height, 2 * cell - scale);
       for (std::int64_t i = 0; i < 6; ++i) {
-        const Rgb colour = plot::shade(static_cast<double>(weights[static_cast<std::size_t>(i)]), palette);
+        const Rgb color = plot::shade(static_cast<double>(weights[static_cast<std::size_t>(i)]), palette);
         const std::int64_t left = map.left + i % 3 * cell, top = map.top + i / 3 * cell;
-        EXPECT_EQ(plot::hex(pixels.at(left, top)), plot::hex(colour));
-        EXPECT_EQ(plot::hex(pixels.at(left + cell - scale - 1, top + cell - scale - 1)), plot::hex(colour));
+        EXPECT_EQ(plot::hex(pixels.at(left, top)), plot::hex(color));
+        EXPECT_EQ(plot::hex(pixels.at(left + cell - scale - 1, top + cell - scale - 1)), plot::hex(color));
       }
     }
   }
 }
 
 TEST(Png, ShadesOfManyNumbersAreThoseOfOne) {
-  for (const Palette palette : {Palette::blue, Palette::red, Palette::grey}) {
+  for (const Palette palette : {Palette::blue, Palette::red, Palette::gray}) {
     plot::Shades shades(palette);
     for (int i = -30011; i <= 30011; ++i) {
       const float value = static_cast<float>(i) / 30000.0f;
@@ -198,12 +198,12 @@ TEST(Png, WithoutFontsThePackageIsNamed) {
   EXPECT_THAT(message, HasSubstr("fonts-dejavu-core"));
 }
 
-TEST(Svg, HasTheWidthAndColoursAskedFor) {
+TEST(Svg, HasTheWidthAndColorsAskedFor) {
   const AttentionPicture picture = one_map({"a"}, {"x", "y"}, {0.5f, -1});
-  const std::string svg = attention_svg(picture, {.width = 640, .palette = Palette::grey});
+  const std::string svg = attention_svg(picture, {.width = 640, .palette = Palette::gray});
   EXPECT_NE(svg.find("width=\"640\""), std::string::npos);
-  EXPECT_NE(svg.find(plot::hex(plot::shade(0.5, Palette::grey))), std::string::npos);
-  EXPECT_NE(svg.find(plot::hex(plot::shade(-1, Palette::grey))), std::string::npos);
+  EXPECT_NE(svg.find(plot::hex(plot::shade(0.5, Palette::gray))), std::string::npos);
+  EXPECT_NE(svg.find(plot::hex(plot::shade(-1, Palette::gray))), std::string::npos);
 }
 
 }  // namespace

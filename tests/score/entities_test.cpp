@@ -13,36 +13,36 @@ namespace {
 using Tags = std::vector<std::vector<std::string>>;
 
 TEST(EntityReport, ComparesTypeAndBothEnds) {
-  const Tags right{{"O", "B-PER", "I-PER", "O", "B-LOC"}, {"B-ORG", "B-ORG", "I-ORG"}};
-  EXPECT_EQ(entity_report(right, right).f1, 1.0);
-  EXPECT_EQ(entity_report(right, right).support, 4);
-  // A shorter person, the same place, one organization in the place of two.
+  const Tags gold{{"O", "B-PER", "I-PER", "O", "B-LOC"}, {"B-ORG", "B-ORG", "I-ORG"}};
+  EXPECT_EQ(entity_report(gold, gold).f1, 1.0);
+  EXPECT_EQ(entity_report(gold, gold).support, 4);
+  // A shorter person, the same place, one organization instead of two.
   const Tags predicted{{"O", "B-PER", "O", "O", "B-LOC"}, {"B-ORG", "I-ORG", "I-ORG"}};
-  const EntityReport report = entity_report(predicted, right);
-  EXPECT_EQ(report.right, 1);
+  const EntityReport report = entity_report(predicted, gold);
+  EXPECT_EQ(report.correct, 1);
   EXPECT_EQ(report.predicted, 3);
   EXPECT_NEAR(report.precision, 1.0 / 3, 1e-12);
   EXPECT_NEAR(report.recall, 0.25, 1e-12);
   EXPECT_NEAR(report.f1, 2.0 / 7, 1e-12);
-  EXPECT_EQ(entity_report(report.right, report.predicted, report.support).f1, report.f1);
+  EXPECT_EQ(entity_report(report.correct, report.predicted, report.support).f1, report.f1);
 }
 
 TEST(EntityReport, AnEntityMayBeginWithI) {
-  const Tags right{{"B-PER", "I-PER", "B-LOC"}}, predicted{{"I-PER", "I-PER", "I-LOC"}};
-  EXPECT_EQ(entity_report(predicted, right).right, 2);
+  const Tags gold{{"B-PER", "I-PER", "B-LOC"}}, predicted{{"I-PER", "I-PER", "I-LOC"}};
+  EXPECT_EQ(entity_report(predicted, gold).correct, 2);
   EXPECT_EQ(entity_report(Tags{{"O"}}, Tags{{"O"}}).f1, 0.0);
   EXPECT_THROW(entity_report(Tags{{"O"}}, Tags{}), Error);
   EXPECT_THROW(entity_report(Tags{{"O"}}, Tags{{"O", "O"}}), Error);
 }
 
 TEST(AnswerScore, NormalizesAsSquadDoes) {
-  const std::vector<std::string> right{"The Eiffel Tower", "Eiffel Tower in Paris"};
-  EXPECT_EQ(answer_score("eiffel  tower.", right).exact, 1.0);
-  EXPECT_EQ(answer_score("eiffel tower", right).f1, 1.0);
-  const AnswerScore part = answer_score("the old tower", right);  // old, tower against eiffel, tower
+  const std::vector<std::string> gold{"The Eiffel Tower", "Eiffel Tower in Paris"};
+  EXPECT_EQ(answer_score("eiffel  tower.", gold).exact, 1.0);
+  EXPECT_EQ(answer_score("eiffel tower", gold).f1, 1.0);
+  const AnswerScore part = answer_score("the old tower", gold);  // old, tower against eiffel, tower
   EXPECT_EQ(part.exact, 0.0);
   EXPECT_NEAR(part.f1, 0.5, 1e-12);
-  EXPECT_EQ(answer_score("", right).f1, 0.0);
+  EXPECT_EQ(answer_score("", gold).f1, 0.0);
   EXPECT_EQ(answer_score("a", std::vector<std::string>{"the"}).exact, 1.0);
 }
 

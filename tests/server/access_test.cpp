@@ -21,7 +21,8 @@ TEST(Access, RefusesOtherHostsAndOrigins) {
     EXPECT_EQ(refused(request), 0) << host;
   }
   for (const char* host :
-       {"", "evil.example", "evil.example:8717", "127.0.0.1.evil.example", "[::1]:8717", "[", ":8717"}) {
+       {"", "evil.example", "evil.example:8717", "127.0.0.1.evil.example", "[::1]:8717", "[", ":8717",
+        "127.0.0.1:x@evil.example", "127.0.0.1:", "127.0.0.1:80:80", "localhost@evil.example"}) {
     request.host = host;
     EXPECT_EQ(refused(request), 403) << host;
   }
@@ -34,9 +35,13 @@ TEST(Access, RefusesOtherHostsAndOrigins) {
     EXPECT_EQ(refused(request), 403) << origin;
   }
   request = {"GET", "/?token=secret", "127.0.0.1:8717", "", {}, "127.0.0.1", ""};
-  request.host = "[::1]:8717";
   request.local_address = "::1";
-  EXPECT_EQ(refused(request), 0);
+  for (const char* host : {"[::1]:8717", "[::1]"}) {
+    request.host = host;
+    EXPECT_EQ(refused(request), 0) << host;
+  }
+  request.host = "[::1]evil.example";
+  EXPECT_EQ(refused(request), 403);
 }
 
 TEST(Access, TokensAreRandom) {

@@ -43,6 +43,8 @@ void Client::send(std::string_view bytes) const {
   }
 }
 
+void Client::end_sending() const { ::shutdown(socket_, SHUT_WR); }
+
 std::string Client::answer() const {
   std::string text;
   while (text.find("\r\n\r\n") == std::string::npos) {

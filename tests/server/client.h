@@ -16,6 +16,8 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   void send(std::string_view bytes) const;
+  /// Closes this end for sending; answers still arrive.
+  void end_sending() const;
   /// The next answer: status line, headers and body; empty where the server closes without one.
   std::string answer() const;
   /// Sends a request and returns its answer.

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/error.h"
 #include "server/client.h"
 
@@ -29,6 +29,7 @@ class Served {
       : server(
             {"127.0.0.1", 0, limits},
             [](const HttpRequest& request) -> std::optional<HttpResponse> {
+              if (request.target == "/refused") return server::error_response(403, "refused");
               if (request.target != "/quick") return std::nullopt;
               return HttpResponse{200, request.method + request.host + request.token + request.local_address};
             },
@@ -42,9 +43,9 @@ class Served {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
   }
-  /// Waits until `count` requests began to wait, or were cancelled.
+  /// Waits until `count` requests began to wait, or were canceled.
   void await_begun(int count) { await(begun_, count); }
-  void await_cancelled(int count) { await(cancelled_, count); }
+  void await_canceled(int count) { await(canceled_, count); }
   void let_go() { go_ = true; }
 
  private:
@@ -54,8 +55,8 @@ class Served {
       count(begun_);
       while (!stop && !go_) std::this_thread::sleep_for(milliseconds(1));
       if (stop) {
-        count(cancelled_);
-        throw Cancelled();
+        count(canceled_);
+        throw Canceled();
       }
     }
     return {200, "computed " + request.body};
@@ -73,7 +74,7 @@ class Served {
   std::atomic<bool> stop_{false}, go_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  int begun_ = 0, cancelled_ = 0;
+  int begun_ = 0, canceled_ = 0;
 
  public:
   HttpServer server;
@@ -95,8 +96,9 @@ TEST(HttpServer, AnswersOnConnectionsThatStay) {
   const std::string answer = one.ask("GET /quick HTTP/1.1\r\nHost: here:1\r\nX-Heed-Token: secret\r\n\r\n");
   EXPECT_EQ(status_of(answer), 200);
   EXPECT_THAT(answer, testing::EndsWith("\r\n\r\nGEThere:1secret127.0.0.1"));
-  for (const char* header : {"Cache-Control: no-store", "X-Content-Type-Options: nosniff",
-                             "Referrer-Policy: no-referrer", "application/json"})
+  for (const char* header :
+       {"Cache-Control: no-store", "X-Content-Type-Options: nosniff", "Referrer-Policy: no-referrer",
+        "Cross-Origin-Opener-Policy: same-origin", "application/json"})
     EXPECT_THAT(answer, HasSubstr(header));
   EXPECT_THAT(answer, testing::Not(HasSubstr("Access-Control")));
   EXPECT_THAT(other.ask(post("/compute", "this")), testing::EndsWith("computed this"));
@@ -122,6 +124,11 @@ TEST(HttpServer, RefusesWhatIsMalformedOrTooLarge) {
     return found;
   };
   EXPECT_EQ(status("nonsense\r\n\r\n"), 400);
+  EXPECT_THAT(Client(served.server.port()).ask("nonsense\r\n\r\n"), HasSubstr("malformed HTTP request"));
+  for (const char* header : {"Host: here", "Origin: here", "X-Heed-Token: secret"}) {
+    EXPECT_EQ(status("GET /quick HTTP/1.1\r\n" + std::string(header) + "\r\n" + header + "\r\n\r\n"), 400)
+        << header;
+  }
   EXPECT_EQ(status("GET / HTTP/9.9\r\n\r\n"), 400);
   EXPECT_EQ(status(std::string("\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\r\n\r\n", 15)), 400) << "TLS";
   EXPECT_EQ(status("POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n"), 400);
@@ -134,7 +141,7 @@ TEST(HttpServer, RefusesWhatIsMalformedOrTooLarge) {
 
 TEST(HttpServer, SlowClientsTimeOut) {
   server::ServerLimits limits;
-  limits.read = limits.idle = milliseconds(100);
+  limits.read = limits.first = milliseconds(100);
   Served served(limits);
   const Client slow(served.server.port()), silent(served.server.port());
   EXPECT_EQ(status_of(slow.ask("GET /quick HTT")), 408);
@@ -145,7 +152,7 @@ TEST(HttpServer, SlowClientsTimeOut) {
 
 TEST(HttpServer, TooManyConnectionsAndRequestsAreRefused) {
   server::ServerLimits limits;
-  limits.connections = 3;
+  limits.connections = 2;
   limits.waiting = 1;
   Served served(limits);
   const Client first(served.server.port());
@@ -155,15 +162,58 @@ TEST(HttpServer, TooManyConnectionsAndRequestsAreRefused) {
   second.send(get("/wait"));  // waits for the first
   {
     const Client third(served.server.port());
-    EXPECT_EQ(status_of(third.ask(get("/quick"))), 200) << "what computes nothing need not wait";
-    EXPECT_EQ(status_of(third.ask(get("/more"))), 429) << "the queue is full";
-    const Client fourth(served.server.port());
-    EXPECT_EQ(status_of(fourth.answer()), 429);
-    EXPECT_TRUE(fourth.is_closed());
+    EXPECT_EQ(status_of(third.answer()), 429) << "all connections are busy";
+    EXPECT_TRUE(third.is_closed());
   }
   served.let_go();
   EXPECT_EQ(status_of(first.answer()), 200);
   EXPECT_EQ(status_of(second.answer()), 200);
+}
+
+TEST(HttpServer, TooManyRequestsAreRefused) {
+  server::ServerLimits limits;
+  limits.waiting = 1;
+  Served served(limits);
+  const Client first(served.server.port()), second(served.server.port()), third(served.server.port());
+  first.send(get("/wait"));
+  served.await_begun(1);
+  second.send(get("/wait"));  // waits for the first
+  EXPECT_EQ(status_of(third.ask(get("/quick"))), 200) << "what computes nothing need not wait";
+  EXPECT_EQ(status_of(third.ask(get("/more"))), 429) << "the queue is full";
+  served.let_go();
+  EXPECT_EQ(status_of(first.answer()), 200);
+  EXPECT_EQ(status_of(second.answer()), 200);
+}
+
+TEST(HttpServer, IdleConnectionsGiveWay) {
+  server::ServerLimits limits;
+  limits.connections = 3;
+  Served served(limits);
+  const Client known(served.server.port());
+  EXPECT_EQ(status_of(known.ask(get("/quick"))), 200);
+  const Client refused(served.server.port());
+  EXPECT_EQ(status_of(refused.ask(get("/refused"))), 403);
+  const Client silent(served.server.port());
+  const Client newest(served.server.port());
+  EXPECT_EQ(status_of(newest.ask(get("/quick"))), 200);
+  EXPECT_TRUE(refused.is_closed()) << "the oldest of those that were not let in";
+  EXPECT_EQ(status_of(known.ask(get("/quick"))), 200);
+  const Client another(served.server.port());
+  EXPECT_EQ(status_of(another.ask(get("/quick"))), 200);
+  EXPECT_TRUE(silent.is_closed());
+  const Client last(served.server.port());
+  EXPECT_EQ(status_of(last.ask(get("/quick"))), 200);
+  EXPECT_TRUE(newest.is_closed()) << "the one that was idle longest";
+}
+
+TEST(HttpServer, StrangersWaitNotLong) {
+  server::ServerLimits limits;
+  limits.first = milliseconds(100);
+  Served served(limits);
+  const Client known(served.server.port()), silent(served.server.port());
+  EXPECT_EQ(status_of(known.ask(get("/quick"))), 200);
+  EXPECT_TRUE(silent.is_closed());
+  EXPECT_EQ(status_of(known.ask(get("/quick"))), 200);
 }
 
 TEST(HttpServer, AClosedConnectionCancelsItsWork) {
@@ -173,8 +223,27 @@ TEST(HttpServer, AClosedConnectionCancelsItsWork) {
     gone.send(get("/wait"));
     served.await_begun(1);
   }
-  served.await_cancelled(1);
+  served.await_canceled(1);
   EXPECT_EQ(status_of(Client(served.server.port()).ask(get("/compute"))), 200);
+}
+
+TEST(HttpServer, AClosedConnectionCancelsItsWorkWhateverWaitsBehindIt) {
+  Served served;
+  {
+    const Client gone(served.server.port());
+    gone.send(get("/wait") + get("/wait"));
+    served.await_begun(1);
+  }
+  served.await_canceled(1);
+}
+
+TEST(HttpServer, AHalfClosedConnectionIsToldWhyNothingCame) {
+  Served served;
+  const Client half(served.server.port());
+  half.send(get("/wait"));
+  served.await_begun(1);
+  half.end_sending();
+  EXPECT_THAT(half.answer(), HasSubstr("canceled: the client closed its end of the connection"));
 }
 
 TEST(HttpServer, StoppingCancelsAndAnswers) {

@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "heed/autograd.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/models/registry.h"
 #include "heed/tasks/answer.h"
 #include "heed/tasks/embed.h"
@@ -30,7 +30,7 @@ class Counting final : public EncoderModel {
       : inner_(inner), stop_(stop), at_(at) {}
   mutable int passes = 0;
 
-  Tensor encode(const EncoderBatch& batch, Context& context) const override {
+  Tensor encode(const ModelInput& batch, Context& context) const override {
     if (++passes == at_) stop_ = true;
     return inner_.encode(batch, context);
   }
@@ -53,7 +53,7 @@ class Counting final : public EncoderModel {
   Tensor predict(const Tensor& hidden, const Tensor& mask, Context& context) const override {
     return inner_.predict(hidden, mask, context);
   }
-  Tensor loss(const EncoderBatch& batch, const Tensor& labels, const CrossEntropyOptions& options,
+  Tensor loss(const ModelInput& batch, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override {
     return inner_.loss(batch, labels, options, context);
   }
@@ -76,14 +76,14 @@ TEST(Texts, AFlagCancelsBetweenBatchesAndWithinThem) {
   EXPECT_EQ(fill_masks(whole, *tokenizer, texts, 1, options).size(), 4u);
   EXPECT_EQ(whole.passes, 4);
   const Counting counting(*model, stop, 2);
-  EXPECT_THROW(fill_masks(counting, *tokenizer, texts, 1, options), Cancelled);
+  EXPECT_THROW(fill_masks(counting, *tokenizer, texts, 1, options), Canceled);
   EXPECT_EQ(counting.passes, 2);
   stop = false;
   const auto bare = load_encoder(encoder("bert"));
   const Counting embedding(*bare, stop, 3);
   EmbeddingRecipe recipe;
   recipe.poolings = {Pooling::mean};
-  EXPECT_THROW(embed(embedding, *load_tokenizer(encoder("bert")), texts, recipe, options), Cancelled);
+  EXPECT_THROW(embed(embedding, *load_tokenizer(encoder("bert")), texts, recipe, options), Canceled);
   EXPECT_EQ(embedding.passes, 3);
 }
 

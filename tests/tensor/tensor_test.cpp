@@ -56,7 +56,7 @@ TEST(Tensor, PrintsTheEdgesOfManyElements) {
 TEST(Tensor, PrintingLeavesLazyDataLazy) {
   const Tensor lazy = count_up({2}).to_lazy(DType::f64);
   EXPECT_EQ(printed(lazy), "f64[2] [0, 1]");
-  EXPECT_FALSE(lazy.impl()->buffer->is_materialized());
+  EXPECT_FALSE(TensorImpl::of(lazy).buffer->is_materialized());
 }
 
 TEST(Tensor, EveryTypeConvertsToEveryOther) {

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "files/temporary_folder.h"
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "tasks_fixture.h"
 
 namespace heed {
@@ -18,7 +18,7 @@ using testing::Not;
 
 class EvaluationTest : public TasksTest {
  protected:
-  // What a dry run says of a table of labelled texts.
+  // What a dry run says of a table of labeled texts.
   std::string said_of(const std::string& table, bool header = false) {
     write_file(folder_ / "table.tsv", table);
     Recipe r = classification(4);
@@ -122,12 +122,12 @@ TEST_F(EvaluationTest, AStopBeforeTheFirstStepEndsTheReading) {
     TrainOptions options;
     options.output = folder_ / "run";
     options.stop = &stop;
-    EXPECT_THROW(train(recipe, options), Cancelled) << recipe.task.kind;
+    EXPECT_THROW(train(recipe, options), Canceled) << recipe.task.kind;
   }
   Recipe reverse;
   reverse.task.kind = "reverse";
   shorten(reverse, 4);
-  EXPECT_THROW(dry_run(reverse, {.stop = &stop}), Cancelled);
+  EXPECT_THROW(dry_run(reverse, {.stop = &stop}), Canceled);
   reverse.data.dev_size = 20'000'000;
   EXPECT_THAT(error_of([&] { dry_run(reverse, {}); }),
               HasSubstr("data.test_size: expected at most 10000000 sequences together, got 20020000"));

@@ -23,13 +23,13 @@ class LoraTraining : public RunFolder {
  protected:
   void SetUp() override {
     RunFolder::SetUp();
-    std::string labelled, text, tagged;
+    std::string labeled, text, tagged;
     for (const char* thing : {"film", "book", "song", "play", "game", "show", "meal", "trip"}) {
-      labelled += std::string("good a fine ") + thing + "\nbad a poor " + thing + "\n";
+      labeled += std::string("good a fine ") + thing + "\nbad a poor " + thing + "\n";
       text += std::string("a fine ") + thing + "\n\na poor " + thing + "\n\n";
       tagged += std::string("a\tO\nfine\tO\n") + thing + "\tB-THING\n\n";
     }
-    write_file(folder_ / "labelled.txt", labelled);
+    write_file(folder_ / "labeled.txt", labeled);
     write_file(folder_ / "text.txt", text);
     write_file(folder_ / "words.conll", tagged);
   }
@@ -53,7 +53,7 @@ class LoraTraining : public RunFolder {
     }
     r.tokenizer.vocab_size = 150;
     r.task.context = 16;
-    r.data.train = r.data.dev = folder_ / (kind == "classification" ? "labelled.txt"
+    r.data.train = r.data.dev = folder_ / (kind == "classification" ? "labeled.txt"
                                            : kind == "tagging"      ? "words.conll"
                                                                     : "text.txt");
     if (kind == "classification") r.data.format = "labelled";

@@ -69,8 +69,8 @@ class TasksTest : public RunFolder {
     for (const char* thing : {"film", "book", "song", "play", "game", "show", "meal", "trip"}) {
       text += std::string("good a fine ") + thing + "\nbad a poor " + thing + "\n";
     }
-    write_file(folder_ / "labelled.txt", text);
-    r.data.train = r.data.dev = folder_ / "labelled.txt";
+    write_file(folder_ / "labeled.txt", text);
+    r.data.train = r.data.dev = folder_ / "labeled.txt";
     add_bert(r);
     shorten(r, steps);
     r.eval.metric = "accuracy";

@@ -260,7 +260,7 @@ TEST_F(TasksTest, UnknownKeysOfAModelNameTheNearest) {
   EXPECT_EQ(refused(causal(4), "n_layers"), "recipe: [model]: n_layers" + text + " (did you mean n_layer?)");
   EXPECT_EQ(refused(masked(4), "num_layers"),
             "recipe: [model]: num_layers" + text + " (did you mean num_hidden_layers?)");
-  EXPECT_EQ(refused(masked(4), "colour"), "recipe: [model]: colour" + text);
+  EXPECT_EQ(refused(masked(4), "color"), "recipe: [model]: color" + text);
   Recipe marian;
   marian.task.kind = "reverse";
   shorten(marian, 4);
@@ -334,9 +334,9 @@ TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal_of(r),
               HasSubstr("words.conll: expected at least two different tags, got only \"fox\""));
   r = classification(4);
-  write_file(folder_ / "labelled.txt", "the quick fox\nthe lazy fox\n");
+  write_file(folder_ / "labeled.txt", "the quick fox\nthe lazy fox\n");
   EXPECT_THAT(refusal_of(r),
-              HasSubstr("labelled.txt: expected at least two different labels, got only \"the\""));
+              HasSubstr("labeled.txt: expected at least two different labels, got only \"the\""));
   train(causal(4), {.output = folder_ / "decoder"});
   EXPECT_THAT(refusal_of(classification(4), folder_ / "decoder"),
               HasSubstr("expected a family of encoders with heads, got gpt2"));

@@ -2,15 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "heed/data/batch_plan.h"
 #include "heed/data/corpus.h"
 #include "heed/export.h"
-#include "heed/files/spilled_array.h"
 #include "heed/tensor.h"
 #include "heed/text/tokenizer.h"
 
@@ -20,26 +20,23 @@ namespace HEED_API heed {
 /// Threads: several may read one object at once.
 class TokenizedCorpus {
  public:
-  /// With a folder, large corpora are kept in a file there (SpilledBytes).
-  explicit TokenizedCorpus(const std::filesystem::path& folder = {}) : ids_(folder), rows_(folder) {}
-  std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
+  /// With a folder, large corpora are kept in a file there, which has no name and is gone when the process
+  /// ends.
+  explicit TokenizedCorpus(const std::filesystem::path& folder = {});
+  TokenizedCorpus(TokenizedCorpus&&) = default;
+  TokenizedCorpus& operator=(TokenizedCorpus&&) = default;
+  std::int64_t size() const;
   std::span<const std::int32_t> source(std::int64_t row) const;
   std::span<const std::int32_t> target(std::int64_t row) const;
   std::int64_t source_length(std::int64_t row) const { return static_cast<std::int64_t>(source(row).size()); }
   std::int64_t target_length(std::int64_t row) const { return static_cast<std::int64_t>(target(row).size()); }
   void add(std::span<const std::int32_t> source, std::span<const std::int32_t> target);
-  /// Nothing is added afterwards. Must be called before ids are read if there is a folder.
+  /// Nothing is added afterward. Must be called before ids are read if there is a folder.
   void finish();
 
  private:
-  struct Row {
-    std::uint64_t begin;
-    std::uint64_t middle;
-    std::uint64_t end;
-  };
-  const Row& at(std::int64_t row) const;
-  SpilledArray<std::int32_t> ids_;
-  SpilledArray<Row> rows_;
+  struct Data;
+  std::shared_ptr<Data> data_;
 };
 
 /// Limits on the tokenized sides; 0 = no limit.
@@ -59,6 +56,13 @@ TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const st
                                 const TokenLimits& limits, DataReport& report,
                                 const std::filesystem::path& folder = {});
 
+/// A position in the endless sequence of batches.
+struct BatchPosition {
+  std::int64_t epoch = 0;
+  std::int64_t batch = 0;
+  bool operator==(const BatchPosition&) const = default;
+};
+
 /// B pairs, padded on the right to the longest source S and the longest target T.
 struct Batch {
   Tensor source_ids;               ///< i64 [B, S]
@@ -69,9 +73,6 @@ struct Batch {
 };
 
 constexpr std::int64_t kIgnoredLabel = -100;
-
-/// The lengths of the pairs, for a BatchPlan.
-std::vector<ExampleLength> lengths_of(const TokenizedCorpus& corpus);
 
 /// The batch of these rows.
 Batch make_batch(const TokenizedCorpus& corpus, const std::vector<std::int64_t>& rows, std::int64_t pad_id);

@@ -6,13 +6,13 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "heed/export.h"
-#include "heed/files/spilled_array.h"
 
 namespace HEED_API heed {
 
@@ -66,27 +66,23 @@ struct CorpusOptions {
 /// Threads: several may read one object at once.
 class ParallelCorpus {
  public:
-  /// With a folder, large corpora are kept in a file there (SpilledBytes).
-  explicit ParallelCorpus(const std::filesystem::path& folder = {}) : text_(folder), rows_(folder) {}
-  std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
+  /// With a folder, large corpora are kept in a file there, which has no name and is gone when the process
+  /// ends.
+  explicit ParallelCorpus(const std::filesystem::path& folder = {});
+  ParallelCorpus(ParallelCorpus&&) = default;
+  ParallelCorpus& operator=(ParallelCorpus&&) = default;
+  std::int64_t size() const;
   std::string_view source(std::int64_t row) const;
   std::string_view target(std::int64_t row) const;
   /// Returns the number of the line, from 1, that the row came from.
   std::int64_t line(std::int64_t row) const;
   void add(std::string_view source, std::string_view target, std::int64_t line);
-  /// Nothing is added afterwards. Must be called before texts are read if there is a folder.
+  /// Nothing is added afterward. Must be called before texts are read if there is a folder.
   void finish();
 
  private:
-  struct Row {
-    std::uint64_t begin;
-    std::uint64_t middle;  ///< end of the source, beginning of the target
-    std::uint64_t end;
-    std::int64_t line;
-  };
-  const Row& at(std::int64_t row) const;
-  SpilledArray<char> text_;
-  SpilledArray<Row> rows_;
+  struct Data;
+  std::shared_ptr<Data> data_;
 };
 
 /// Reads columns of a file, or of all files of a folder in the order of their names, whose lines are counted

@@ -40,7 +40,7 @@ struct DataOptions {
   std::string word_prefix{};       ///< conll: removed where words begin with it
   std::string documents = "file";  ///< text: file, paragraph (separated by blank lines) or line
   double dev_share = 0;            ///< causal-lm, masked-lm: share of the end of the training texts held out
-  std::int64_t folds = 0;          ///< labelled texts: cross-validation; fold `fold` is the test set
+  std::int64_t folds = 0;          ///< labeled texts: cross-validation; fold `fold` is the test set
   std::int64_t fold = 0;           ///< 0 .. folds - 1
   std::int64_t dev_size = 0;       ///< source texts held out from train if there is no dev file
   std::int64_t test_size = 0;      ///< the same for the test set

@@ -59,7 +59,7 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
-  /// Syncs the file to disk, renames it to its name, and syncs the folder. Nothing may be written afterwards.
+  /// Syncs the file to disk, renames it to its name, and syncs the folder. Nothing may be written afterward.
   void commit();
 
  private:
@@ -74,7 +74,7 @@ class AtomicFile {
 
 /// A folder that appears under its name only when commit() has put every file in it on disk and, last, the
 /// file `complete` with their checksums. An existing folder of that name is swapped out in the same step and
-/// removed afterwards. Creates parent folders.
+/// removed afterward. Creates parent folders.
 /// Threads: one at a time.
 class AtomicDirectory {
  public:

@@ -41,7 +41,7 @@ struct GenerationOptions {
 
   // Allowed and preferred tokens; src/generate/processors.h has the formulas and the order.
   double repetition_penalty = 1.0;
-  double encoder_repetition_penalty = 1.0;  ///< > 1 favours tokens of the source (of a decoder: the prompt)
+  double encoder_repetition_penalty = 1.0;  ///< > 1 favors tokens of the source (of a decoder: the prompt)
   std::int64_t no_repeat_ngram_size = 0;
   std::int64_t encoder_no_repeat_ngram_size = 0;
   std::vector<SequenceBias> sequence_bias = {};

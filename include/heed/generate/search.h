@@ -66,7 +66,7 @@ struct SearchHooks {
   /// Called with every token as it is generated, in greedy search and sampling: the row, the index of the
   /// sequence among those of the row, and the token. Returning false ends that sequence with this token.
   std::function<bool(std::size_t row, std::size_t sequence_index, std::int64_t id)> on_token = {};
-  /// Cancels the search once true: the call throws Cancelled. Also checked before every layer of the prompt's
+  /// Cancels the search once true: the call throws Canceled. Also checked before every layer of the prompt's
   /// forward pass. Must outlive the call.
   const std::atomic<bool>* stop = nullptr;
 };

@@ -66,7 +66,8 @@ struct HeadMeasures {
   double distance = 0;   ///< mean of |query - key|
   double first = 0;      ///< share of the first token, over later queries (of cross-attention, over all)
   double separator = 0;  ///< share of the separator tokens
-  /// Length of what the head adds to the residual stream, over that of the stream before the attention.
+  /// Length of what the head adds to the residual stream, over that of the stream before the attention. A
+  /// norm or multiplier between attention and stream counts.
   double size = 0;
   bool dead = false;  ///< size below 1e-3
   /// The nearest other head of the layer, and half the mean L1 distance of their rows of weights.

@@ -45,7 +45,7 @@ struct RecordOptions {
   std::optional<LogitChoice> gradient = std::nullopt;  ///< of this logit
   /// Listeners that are called first: they may replace values.
   Taps* taps = nullptr;
-  const std::atomic<bool>* stop = nullptr;  ///< cancels the pass once true: it throws Cancelled
+  const std::atomic<bool>* stop = nullptr;  ///< cancels the pass once true: it throws Canceled
   TapRange queries = {}, keys = {};         ///< of all that has queries or keys
 };
 
@@ -85,7 +85,7 @@ struct HeadAblation {
 
 /// Runs the model once per head of `record` (empty `heads`: all, else those of each layer) with the head's
 /// output (before the output projection) replaced by zeros. `progress`, if given, is called before each pass
-/// with its number and the number of passes; `stop` cancels once true: the call throws Cancelled.
+/// with its number and the number of passes; `stop` cancels once true: the call throws Canceled.
 std::vector<HeadAblation> ablate_heads(const Model& model, const TensorMap& inputs,
                                        const AttentionRecord& record, std::span<const LogitChoice> choices,
                                        std::span<const std::int64_t> heads = {},

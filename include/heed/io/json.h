@@ -38,6 +38,8 @@ class Config {
   bool has(std::string_view name) const;
   /// Returns true if the value is a string. Does not mark the key as used.
   bool is_string(std::string_view name) const;
+  /// Returns true if the value is a number. Does not mark the key as used.
+  bool is_number(std::string_view name) const;
   /// Returns true if the value is absent, null, false, or an empty object or array. Does not mark the key.
   bool is_off(std::string_view name) const;
   /// Returns all keys in the file's order, including null ones. Does not mark any key.
@@ -83,7 +85,7 @@ class Config {
   /// For checks by the caller: throws Error `FILE: NAME: expected EXPECTED, got VALUE`, with the key's value
   /// as written in the file.
   [[noreturn]] void fail(std::string_view name, std::string_view expected) const;
-  /// Returns a copy with the members of the JSON object `members` added at the end or in the place of those
+  /// Returns a copy with the members of the JSON object `members` added at the end or instead of those
   /// of the same name; a member null removes it. No key of the copy is used yet.
   Config with(std::string_view members) const;
   /// This object as JSON text, in the order of its keys.

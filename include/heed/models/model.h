@@ -15,6 +15,7 @@
 #include "heed/error.h"
 #include "heed/export.h"
 #include "heed/models/adapter.h"
+#include "heed/models/input.h"
 #include "heed/models/read_out.h"
 #include "heed/nn/context.h"
 #include "heed/ops/activation.h"
@@ -62,7 +63,7 @@ class Model {
   }
   /// Writes config.json, generation_config.json and model.safetensors into an existing directory; `dtype` is
   /// that of the file. After train_adapter(), adapter_config.json and adapter_model.safetensors are written
-  /// in the place of the model. Throws Error for a model with adapters that are not merged.
+  /// instead of the model. Throws Error for a model with adapters that are not merged.
   virtual void save(const std::filesystem::path& directory, DType dtype = DType::f32) const = 0;
   /// Adds the LoRA adapter of a directory in PEFT's layout, times `weight`, to those that were added before:
   /// its products are computed beside the weights, which stay as they are; modules that it holds whole
@@ -81,6 +82,8 @@ class Model {
   virtual std::optional<std::int64_t> max_positions() const = 0;
   /// Positions of the training texts, if the config has them: the default limit of generated texts.
   virtual std::optional<std::int64_t> trained_positions() const { return max_positions(); }
+  /// What the first layer takes; of an encoder-decoder, the encoder's.
+  virtual InputSpec input() const { return {}; }
   /// Number of token ids; 0 for a model without tokens.
   virtual std::int64_t vocab_size() const = 0;
   /// What makes logits of the residual stream of the layers that predict the next token; nothing for other
@@ -96,12 +99,14 @@ class Tokenizer;
 /// How many tokens the texts of training had: what the config says, else the tokenizer's model_max_length.
 std::optional<std::int64_t> trained_length(const Model& model, const Tokenizer& tokenizer);
 
-/// Decoding step by step: R rows of tokens, and what the model remembers of them.
+/// Decoding step by step: R rows of tokens, and what the model remembers of them. Embeddings
+/// (ModelInput::embeddings) may be fed in place of ids.
 /// Threads: one at a time; several decodings of one model may run at once.
 class Decoding {
  public:
   virtual ~Decoding() = default;
-  /// Feeds T more tokens to every row (`ids` i64 [R, T]) and returns the logits after the last, f32 [R, V].
+  /// Feeds T more tokens to every row (`ids` i64 [R, T], or embeddings [R, T, E]) and returns the logits
+  /// after the last, f32 [R, V].
   /// Taps in `context` see the values of these T positions only.
   virtual Tensor step(const Tensor& ids, Context& context) = 0;
   /// The same, but row i gets only its first lengths[i] tokens, at least one: tokens past lengths[i] are
@@ -125,30 +130,20 @@ class Decoding {
 class DecoderModel : public Model {
  public:
   /// Mean cross-entropy over the labels that are not options.ignore_index. `labels` i64 [B, T] are the
-  /// next tokens of `ids` i64 [B, T]. While training, a mixture of experts whose config says so
+  /// next tokens of the input's B rows of T tokens. While training, a mixture of experts whose config says so
   /// (output_router_logits) adds its load-balancing loss, without the padding at the ends of rows.
   /// With `document_starts` i64 [B, T], the index in its row of the first token of each token's document, a
   /// token attends to its own document only, and positions count from its start: the loss is that of the
   /// documents in rows of their own. Throws Error where the model's attention cannot (linear, sparse).
-  virtual Tensor loss(const Tensor& ids, const Tensor& labels, const CrossEntropyOptions& options,
+  virtual Tensor loss(const ModelInput& input, const Tensor& labels, const CrossEntropyOptions& options,
                       Context& context, const Tensor& document_starts = {}) const = 0;
-  /// The last hidden state [B, T, D] of ids i64 [B, T], after the final norm.
-  virtual Tensor encode(const Tensor& ids, Context& context) const = 0;
+  /// The last hidden state [B, T, D], after the final norm.
+  virtual Tensor encode(const ModelInput& input, Context& context) const = 0;
   /// Starts decoding with `rows` empty rows.
   virtual std::unique_ptr<Decoding> decode(std::int64_t rows) const = 0;
   /// Whether results are independent of the other rows for rows of different lengths. False if rotary
   /// frequencies depend on the length of the text: they follow the longest row.
   virtual bool rows_are_independent() const = 0;
-};
-
-/// A source batch for an encoder-decoder: ids i64 [B, S] and mask i64 [B, S] (1 = token, 0 = padding); or,
-/// for a model with an audio frontend, `features` f32 [B, bins, frames].
-struct SourceBatch {
-  Tensor ids;
-  Tensor mask;
-  Tensor features = {};
-  /// B
-  std::int64_t size() const { return features.defined() ? features.size(0) : ids.size(0); }
 };
 
 /// A model with an encoder of the source and a decoder of the target.
@@ -159,21 +154,19 @@ class EncoderDecoderModel : public Model {
   /// at all.
   virtual bool has_self_attention() const { return true; }
   virtual bool has_cross_attention() const { return true; }
-  /// Whether the source is features of sound instead of token ids.
-  virtual bool takes_features() const { return false; }
   virtual std::int64_t decoder_start_id() const = 0;
   virtual std::int64_t pad_id() const = 0;
   virtual std::int64_t eos_id() const = 0;
   /// What the decoder reads to predict the labels i64 [B, T]: the labels shifted right after the start token,
-  /// with padding in the place of `ignored`; i64 [B, T]. loss() and forward() make their inputs the same way.
+  /// with padding instead of `ignored`; i64 [B, T]. loss() and forward() make their inputs the same way.
   virtual Tensor decoder_inputs(const Tensor& labels, std::int64_t ignored) const = 0;
   /// Mean cross-entropy over the labels i64 [B, T] that are not options.ignore_index.
-  virtual Tensor loss(const SourceBatch& source, const Tensor& labels, const CrossEntropyOptions& options,
+  virtual Tensor loss(const ModelInput& source, const Tensor& labels, const CrossEntropyOptions& options,
                       Context& context) const = 0;
   /// The encoder's last hidden state [B, S, D].
-  virtual Tensor encode(const SourceBatch& source, Context& context) const = 0;
+  virtual Tensor encode(const ModelInput& source, Context& context) const = 0;
   /// Encodes the source once and starts decoding: row b decodes source b.
-  virtual std::unique_ptr<Decoding> decode(const SourceBatch& source, Context& context) const = 0;
+  virtual std::unique_ptr<Decoding> decode(const ModelInput& source, Context& context) const = 0;
 };
 
 /// The head of an encoder, which computes its predictions.
@@ -188,15 +181,8 @@ enum class EncoderHead : std::uint8_t {
 /// The problem type of a sequence head.
 enum class LabelProblem : std::uint8_t { single_label, multi_label, regression };
 
-/// A batch for an encoder: ids i64 [B, T], mask i64 [B, T] (1 = token, 0 = padding) or undefined, and the
-/// segment of each token, type_ids i64 [B, T], or undefined for all 0.
-struct EncoderBatch {
-  Tensor ids;
-  Tensor mask;
-  Tensor type_ids;
-};
-
-/// A model whose tokens attend to all others, bare or with a head.
+/// A model whose tokens (or patches of an image, or frames of a sound) attend to all others, bare or with a
+/// head.
 /// Threads: as Model.
 class EncoderModel : public Model {
  public:
@@ -214,7 +200,7 @@ class EncoderModel : public Model {
   /// The padding id.
   virtual std::int64_t pad_id() const = 0;
   /// The last hidden state [B, T, D]. Throws Error for ids, types or lengths out of range.
-  virtual Tensor encode(const EncoderBatch& batch, Context& context) const = 0;
+  virtual Tensor encode(const ModelInput& input, Context& context) const = 0;
   /// The head's logits: of the head `sequence` from hidden [B, T, D] to [B, L], of the others from any
   /// [..., D] to [..., V], [..., L] or [..., 2]. A `sequence` head may take the mean over the tokens that
   /// `mask` i64 [B, T] shows (all, where it is undefined). Throws Error when there is no head.
@@ -222,7 +208,7 @@ class EncoderModel : public Model {
   /// The loss against labels i64 [B, T] (masked_lm, token), i64 [B, 2] (span: first and last token), i64 [B]
   /// or f32 [B] or [B, L] (sequence: by the config's problem_type, else by the number of labels and their
   /// type): cross-entropy; binary cross-entropy for multi_label; the mean square for regression.
-  virtual Tensor loss(const EncoderBatch& batch, const Tensor& labels, const CrossEntropyOptions& options,
+  virtual Tensor loss(const ModelInput& input, const Tensor& labels, const CrossEntropyOptions& options,
                       Context& context) const = 0;
 };
 

@@ -14,7 +14,7 @@
 
 namespace HEED_API heed {
 
-/// The config.json of a model's directory. Throws Error when there is none, or it is no JSON object.
+/// The config.json of a model's directory. Throws Error when there is none, or it is not a JSON object.
 Config load_model_config(const std::filesystem::path& directory);
 
 /// Loads the model of a directory in Hugging Face layout: the family is config.json's model_type. `dtype` f32

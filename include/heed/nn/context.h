@@ -4,7 +4,7 @@
 #include <atomic>
 #include <string>
 
-#include "heed/cancelled.h"
+#include "heed/canceled.h"
 #include "heed/export.h"
 #include "heed/nn/tap.h"
 #include "heed/random.h"
@@ -22,9 +22,9 @@ struct Context {
   bool gradient_checkpointing = false;
   const std::atomic<bool>* stop = nullptr;  ///< cancels the pass once true; every layer looks
 
-  /// Throws Cancelled once `stop` is true.
+  /// Throws Canceled once `stop` is true.
   void check_stop() const {
-    if (stop != nullptr && stop->load(std::memory_order_relaxed)) throw Cancelled();
+    if (stop != nullptr && stop->load(std::memory_order_relaxed)) throw Canceled();
   }
   bool wants(const std::string& name) const { return taps != nullptr && taps->wants(name); }
 };

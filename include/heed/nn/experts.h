@@ -22,7 +22,7 @@ struct Experts {
   Linear router = {};  // [E, D]
   std::vector<FeedForward> experts = {};
   std::int64_t chosen = 2;  // k
-  bool normalise = true;    ///< the p_te of the chosen experts are divided by their sum
+  bool normalize = true;    ///< the p_te of the chosen experts are divided by their sum
   Tensor operator()(const Tensor& x, Pass& pass, PartState* state = nullptr) const;
 };
 

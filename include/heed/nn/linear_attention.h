@@ -1,4 +1,4 @@
-// Multi-head attention with linear attention (heed/ops/linear_attention.h) in the place of the softmax, as a
+// Multi-head attention with linear attention (heed/ops/linear_attention.h) instead of the softmax, as a
 // part of a layer. Decoding remembers sums over the keys, of one size however many tokens there are.
 //
 // Taps as in heed/nn/attention.h, without `scores`, as there is no softmax. While decoding, a listener for

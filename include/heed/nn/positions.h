@@ -37,8 +37,9 @@ enum class SinusoidLayout { interleaved, halves };
 /// one more sine than cosines.
 Tensor sinusoidal_table(std::int64_t count, std::int64_t d_model, SinusoidLayout layout);
 
-/// Row r holds the sines, then the cosines, of (first + r) * 10000^(-i / (D/2 - 1)) for i = 0 .. D/2 - 1: the
-/// slowest wave is exactly 1/10000 (M2M100). f32 [count, D]; with odd D, the last column is 0.
+/// Row 0 is 0, for tokens without a position (padding). Row 1 + r holds the sines, then the cosines, of
+/// (first + r) * 10000^(-i / (D/2 - 1)) for i = 0 .. D/2 - 1: the slowest wave is exactly 1/10000 (M2M100).
+/// f32 [1 + count, D]; with odd D, the last column is 0.
 Tensor sinusoidal_table_to_10000(std::int64_t first, std::int64_t count, std::int64_t d_model);
 
 /// Adds a row of a table to each embedding: sinusoidal if the table is computed, learned if it is a

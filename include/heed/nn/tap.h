@@ -91,7 +91,7 @@ class Taps {
 
   Taps* outer_ = nullptr;
   std::vector<Entry> entries_;
-  mutable std::set<std::string> kinds_;  // names asked for, with N in the place of numbers
+  mutable std::set<std::string> kinds_;  // names asked for, with N in place of numbers
 };
 
 /// Listeners that replace what they get: by zeros, by itself times `factor`, by itself plus `vector`, which

@@ -40,7 +40,6 @@ class Weight {
   bool defined() const { return state_ != nullptr; }
   /// The numbers, and the leaf that gets the gradient; undefined for an undefined weight.
   const Tensor& tensor() const;
-  operator const Tensor&() const { return tensor(); }
   const Shape& shape() const { return tensor().shape(); }
   std::int64_t size(int axis) const { return tensor().size(axis); }
   DType dtype() const { return tensor().dtype(); }
@@ -63,12 +62,14 @@ class Weight {
   /// Those of embedding().
   const std::vector<LoraAdapter>& row_adapters() const;
 
-  /// What an operation of x [..., in] with this weight [out, in] gets besides tensor(): the packed form; or,
-  /// where a gradient is recorded or the weight must stay plain, null, and the packed form is freed.
+ private:
+  friend struct RecurrentLayer;
+  friend class StepLinear;
+  struct State;
+  // What an operation of x [..., in] with this weight [out, in] gets besides tensor(): the packed form; or,
+  // where a gradient is recorded or the weight must stay plain, null, and the packed form is freed.
   std::shared_ptr<const PackedWeight> packed_for(const Tensor& x) const;
 
- private:
-  struct State;
   std::shared_ptr<State> state_;
 };
 

@@ -23,8 +23,8 @@ struct HeatTable {
 };
 
 /// The title, columns separated by two spaces, each as wide as its widest text, with the texts of one line
-/// per row, and the legend. `colour` shades the cells as ANSI terminals do.
-std::string heat_table_text(const HeatTable& table, bool colour = false);
+/// per row, and the legend. `color` shades the cells as ANSI terminals do.
+std::string heat_table_text(const HeatTable& table, bool color = false);
 
 /// One self-contained figure. Throws Error if there are more than 100,000 cells, or no cell.
 std::string heat_table_svg(const HeatTable& table);

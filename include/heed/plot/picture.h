@@ -79,9 +79,9 @@ struct AttentionPicture {
   InputImage image = {};
 };
 
-/// The colours of weights; each runs from nearly white to dark in equal steps of lightness. Values below 0,
+/// The colors of weights; each runs from nearly white to dark in equal steps of lightness. Values below 0,
 /// which gradients have, are orange (blue in `red`).
-enum class Palette : std::uint8_t { blue, red, grey };
+enum class Palette : std::uint8_t { blue, red, gray };
 
 /// Settings of the figures.
 struct FigureStyle {
@@ -89,10 +89,10 @@ struct FigureStyle {
   Palette palette = Palette::blue;
 };
 
-/// Settings of the terminal. Without colour, weights are shown by the characters ` .:-=+*#%@`.
+/// Settings of the terminal. Without color, weights are shown by the characters ` .:-=+*#%@`.
 struct TerminalStyle {
   int width = 100;  // columns
-  bool colour = false;
+  bool color = false;
 };
 
 // Each renderer throws Error if there is no map, if a map's kind has no tokens, or if sizes differ. Shades

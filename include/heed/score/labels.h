@@ -10,12 +10,12 @@
 namespace HEED_API heed {
 
 struct LabelStatistics {
-  std::int64_t right = 0;      ///< correct predictions
+  std::int64_t correct = 0;    ///< correct predictions
   std::int64_t predicted = 0;  ///< number of predictions
   std::int64_t support = 0;    ///< number of true instances
-  double precision = 0;        ///< right / predicted; 0 if never predicted
-  double recall = 0;           ///< right / support
-  double f1 = 0;               ///< 2 right / (predicted + support)
+  double precision = 0;        ///< correct / predicted; 0 if never predicted
+  double recall = 0;           ///< correct / support
+  double f1 = 0;               ///< 2 correct / (predicted + support)
 };
 
 struct LabelReport {
@@ -25,9 +25,9 @@ struct LabelReport {
   std::vector<LabelStatistics> labels;
 };
 
-/// Compares labels 0 .. count - 1. Throws Error if the lists differ in length, are empty, or contain other
-/// labels.
-LabelReport label_report(std::span<const std::size_t> predicted, std::span<const std::size_t> right,
+/// Compares the predicted with the gold labels, each in 0 .. count - 1. Throws Error if the lists differ in
+/// length, are empty, or contain other labels.
+LabelReport label_report(std::span<const std::size_t> predicted, std::span<const std::size_t> gold,
                          std::size_t count);
 
 }  // namespace heed

@@ -24,7 +24,7 @@ struct RougeScore {
 
 struct RougeScores {
   RougeScore rouge1;     ///< common words, each counted as often as in both
-  RougeScore rouge2;     ///< common pairs of neighbouring words
+  RougeScore rouge2;     ///< common pairs of neighboring words
   RougeScore rougeL;     ///< the longest common subsequence of words
   RougeScore rougeLsum;  ///< for each sentence of the reference (a line of the text), the union of its
                          ///< longest common subsequences with the sentences of the hypothesis

@@ -16,7 +16,7 @@
 namespace HEED_API heed {
 
 struct Encoding;
-struct EncoderBatch;
+struct ModelInput;
 class EncoderModel;
 class Model;
 class Tokenizer;
@@ -42,8 +42,8 @@ std::vector<std::vector<std::size_t>> pack_by_length(std::span<const std::int64_
                                                      std::int64_t batch_tokens);
 
 /// Returns a batch of the chosen encodings, padded with `pad_id`.
-EncoderBatch padded_batch(std::span<const Encoding> encodings, std::span<const std::size_t> chosen,
-                          std::int64_t pad_id, bool type_ids);
+ModelInput padded_batch(std::span<const Encoding> encodings, std::span<const std::size_t> chosen,
+                        std::int64_t pad_id, bool type_ids);
 
 /// Receives the indices of a batch and its last hidden state [B, T, D].
 using BatchHandler = std::function<void(std::span<const std::size_t> chosen, const Tensor& hidden)>;

@@ -1,4 +1,4 @@
-// Similarity of vectors, and nearest-neighbour search: semantic search over the vectors of embed().
+// Similarity of vectors, and nearest-neighbor search: semantic search over the vectors of embed().
 #pragma once
 
 #include <cstddef>

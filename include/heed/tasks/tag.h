@@ -32,7 +32,7 @@ struct TaggedText {
 struct TagOptions {
   TaskOptions task = {};
   Aggregation aggregation = Aggregation::simple;
-  /// Overlap, in tokens, of the windows of a text that is too long for the model. Each token is labelled in
+  /// Overlap, in tokens, of the windows of a text that is too long for the model. Each token is labeled in
   /// the window in which it has more context.
   std::int64_t stride = 64;
   std::vector<std::string> ignored_labels = {"O"};  ///< omitted from the result

@@ -48,7 +48,7 @@ struct TrainOptions {
   std::function<void(const ProgressEvent&)> on_progress{};
   std::function<void(const EvaluationEvent&)> on_evaluation{};
   std::function<void(const std::string&)> on_message{};  ///< what was done or skipped, in one or more lines
-  /// When true: finish the step, write a checkpoint, return; before the first step: throw Cancelled.
+  /// When true: finish the step, write a checkpoint, return; before the first step: throw Canceled.
   const std::atomic<bool>* stop = nullptr;
   /// The processes that train together; null: this one alone. All of them call train with the same recipe;
   /// only the first one writes files and calls the functions above. `stop` of any of them stops all.

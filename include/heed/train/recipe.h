@@ -17,7 +17,7 @@ namespace HEED_API heed {
 struct Recipe {
   struct Task {
     /// translation, seq2seq: pairs from files. reverse: generated pairs. causal-lm, masked-lm, denoising:
-    /// texts. classification, tagging, answers: labelled texts.
+    /// texts. classification, tagging, answers: labeled texts.
     std::string kind = "translation";
     std::int64_t symbols = 16;       ///< reverse: size of the alphabet
     std::int64_t min_length = 3;     ///< reverse: minimum number of symbols per sequence
@@ -68,7 +68,7 @@ struct Recipe {
     std::int64_t max_positions = 512;
   } model;
 
-  /// Trains an adapter of the model of --init in the place of its weights; rank 0: no adapter.
+  /// Trains an adapter of the model of --init instead of its weights; rank 0: no adapter.
   LoraOptions lora{.rank = 0};
 
   struct Train {

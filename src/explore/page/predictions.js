@@ -147,7 +147,7 @@ function take(prediction, one) {
   change(idsWith(answer, prediction.position, one.id));
   run();
 }
-/// Writes a token into the text, in the place of the mask with as many masks before it.
+/// Writes a token into the text, instead of the mask, with as many masks before it.
 function fillMask(prediction, token) {
   const { mask_token: mask } = modelNow(), { answer } = results[0];
   let before = answer.predictions.filter(one => one.position < prediction.position).length;

@@ -277,7 +277,8 @@ HWY_INLINE void widen(const S* x, int64_t n, T* y) {
 /// are dense whole vectors, else copied to `workspace` [count, padded width]. (Rows far from each other would
 /// take turns in a few places of the cache.)
 template <class T, class S>
-HWY_INLINE Rows<const T> rows_of(const S* from, int64_t stride, int64_t count, int64_t width, T* workspace) {
+HWY_INLINE RowMajor<const T> rows_of(const S* from, int64_t stride, int64_t count, int64_t width,
+                                     T* workspace) {
   if constexpr (std::is_same_v<S, T>) {
     if (stride == width && width % lanes<T>() == 0) return {from, stride};
   }
@@ -297,21 +298,21 @@ class Stored {
   template <class S>
   Stored(const S* data, const AttentionStrides& strides) : data_(data), strides_(strides), read_(&read<S>) {}
   /// Rows [which.begin, which.end) of one head, as rows_of gives them.
-  Rows<const T> rows(HeadIndex at, Interval which, int64_t width, T* workspace) const {
+  RowMajor<const T> rows(HeadIndex at, Interval which, int64_t width, T* workspace) const {
     return read_(data_, strides_, at, which, width, workspace);
   }
 
  private:
   template <class S>
-  static HWY_NOINLINE Rows<const T> read(const void* data, const AttentionStrides& strides, HeadIndex at,
-                                         Interval which, int64_t width, T* workspace) {
+  static HWY_NOINLINE RowMajor<const T> read(const void* data, const AttentionStrides& strides, HeadIndex at,
+                                             Interval which, int64_t width, T* workspace) {
     const S* from = head_of(static_cast<const S*>(data), strides, at.b, at.h) + which.begin * strides.row;
     return rows_of<T>(from, strides.row, which.size(), width, workspace);
   }
 
   const void* data_;
   const AttentionStrides& strides_;
-  Rows<const T> (*read_)(const void*, const AttentionStrides&, HeadIndex, Interval, int64_t, T*);
+  RowMajor<const T> (*read_)(const void*, const AttentionStrides&, HeadIndex, Interval, int64_t, T*);
 };
 
 /// AttentionForward for keys and values of any type.

@@ -139,8 +139,8 @@ class TileForward {
   void take_block(HeadIndex at, int64_t block, Interval here, int64_t tiles,
                   GroupWorkspace<T>& workspace) const {
     const int64_t kv = at.h / (s_.heads / s_.kv_heads);
-    const Rows<const T> keys = a_.k.rows({at.b, kv}, here, s_.head_dim, workspace.keys);
-    const Rows<const T> values = a_.v.rows({at.b, kv}, here, s_.value_dim, workspace.values);
+    const RowMajor<const T> keys = a_.k.rows({at.b, kv}, here, s_.head_dim, workspace.keys);
+    const RowMajor<const T> values = a_.v.rows({at.b, kv}, here, s_.value_dim, workspace.values);
     for (int64_t i = 0; i < tiles; ++i) {
       const GroupTile<T>& tile = workspace.tiles[static_cast<std::size_t>(i)];
       const Interval seen = both(here, tile.keys);
@@ -149,8 +149,8 @@ class TileForward {
   }
 
   /// One tile with the keys `seen` of a block; those at hand start at key `first`.
-  void take_tile(const GroupTile<T>& tile, int64_t block, Interval seen, Rows<const T> keys,
-                 Rows<const T> values, int64_t first, GroupWorkspace<T>& workspace) const {
+  void take_tile(const GroupTile<T>& tile, int64_t block, Interval seen, RowMajor<const T> keys,
+                 RowMajor<const T> values, int64_t first, GroupWorkspace<T>& workspace) const {
     const TileParts parts = cut_tile(mask_and_bias_, tile.queries, block, seen);
     T largest[W];
     std::copy(tile.span.largest, tile.span.largest + W, largest);

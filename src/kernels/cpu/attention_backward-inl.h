@@ -46,13 +46,13 @@ struct BackwardWorkspace {
 
   int64_t d, e;  // head_dim and value_dim in whole vectors
   TileWorkspace<T> tile_room;
-  T *keys, *values, *dk, *dv;                             // of the span of keys, [span, d] and [span, e]
-  T *q_rows, *do_rows;                                    // of the tile's queries, [W, d] and [W, e]
-  Rows<const T> q_from{nullptr, 0}, do_from{nullptr, 0};  // where they lie: there or in the tensor
-  T *q_turned, *do_turned;                                // [d, W] and [e, W], q scaled
-  T* dq;                                                  // [W, d]
-  T *p, *ds, *slopes;                                     // [kBackwardKeys, W]; slopes of a cap, or null
-  T *shift, *delta;                                       // of each query: logsumexp in powers of two, and D
+  T *keys, *values, *dk, *dv;                                 // of the span of keys, [span, d] and [span, e]
+  T *q_rows, *do_rows;                                        // of the tile's queries, [W, d] and [W, e]
+  RowMajor<const T> q_from{nullptr, 0}, do_from{nullptr, 0};  // where they lie: there or in the tensor
+  T *q_turned, *do_turned;                                    // [d, W] and [e, W], q scaled
+  T* dq;                                                      // [W, d]
+  T *p, *ds, *slopes;                                         // [kBackwardKeys, W]; slopes of a cap, or null
+  T *shift, *delta;  // of each query: logsumexp in powers of two, and D
 };
 
 /// The rows of the tiles p and ds that a part of a block has to itself.
@@ -66,7 +66,7 @@ HWY_INLINE int64_t rows_of_part(const TilePart& part, int64_t block) {
 /// weight, dP - D is a small rest there: so P is made to sum to one, and dP counted from that of the
 /// heaviest key.
 template <class T>
-void recentre(const TileQueries& tile, const TileParts& parts, int64_t block, BackwardWorkspace<T>& w) {
+void recenter(const TileQueries& tile, const TileParts& parts, int64_t block, BackwardWorkspace<T>& w) {
   constexpr int64_t W = kTileQueries<T>;
   T *const sums = w.shift, *const delta = w.delta;  // what they held has served
   HWY_ALIGN T heaviest[W] = {}, base[W] = {};

@@ -133,10 +133,10 @@ class Backward {
     if (keys.empty() || queries.empty()) return;
     const Interval seen = both(keys, mask_and_bias_.visible_block(b, queries.begin, queries.size()));
     if (seen.empty()) return;
-    const Rows<const T> k = rows_of<T>(head_of(a_.k, s_.k, b, kv) + seen.begin * s_.k.row, s_.k.row,
-                                       seen.size(), s_.head_dim, w.keys);
-    const Rows<const T> v = rows_of<T>(head_of(a_.v, s_.v, b, kv) + seen.begin * s_.v.row, s_.v.row,
-                                       seen.size(), s_.value_dim, w.values);
+    const RowMajor<const T> k = rows_of<T>(head_of(a_.k, s_.k, b, kv) + seen.begin * s_.k.row, s_.k.row,
+                                           seen.size(), s_.head_dim, w.keys);
+    const RowMajor<const T> v = rows_of<T>(head_of(a_.v, s_.v, b, kv) + seen.begin * s_.v.row, s_.v.row,
+                                           seen.size(), s_.value_dim, w.values);
     std::fill(w.dk, w.dk + seen.size() * w.d, T(0));
     std::fill(w.dv, w.dv + seen.size() * w.e, T(0));
     const int64_t group = s_.heads / s_.kv_heads;
@@ -154,8 +154,8 @@ class Backward {
   }
 
   /// One tile of queries with the keys `span`.
-  void take_tile(const TileQueries& q, Interval span, Rows<const T> k, Rows<const T> v, T* by_distance,
-                 BackwardWorkspace<T>& w) const {
+  void take_tile(const TileQueries& q, Interval span, RowMajor<const T> k, RowMajor<const T> v,
+                 T* by_distance, BackwardWorkspace<T>& w) const {
     const Interval seen = both(span, mask_and_bias_.visible_block(q.at.b, q.first, q.count));
     if (seen.empty()) return;
     const T* q_from = head_of(a_.q, s_.q, q.at.b, q.at.h) + q.first * s_.q.row;
@@ -184,7 +184,7 @@ class Backward {
       const Interval keys{s, std::min(s + kBackwardKeys, seen.end)};
       const TileParts parts = cut_tile(mask_and_bias_, q, s, keys);
       for (const TilePart& part : parts) differentiate(q, part, span, s, whole, k, v, w);
-      if (whole) recentre(q, parts, s, w);
+      if (whole) recenter(q, parts, s, w);
       for (const TilePart& part : parts) take_part(q, part, span, s, k, by_distance, w);
     }
     if (a_.dq == nullptr) return;
@@ -194,7 +194,7 @@ class Backward {
 
   /// Of some of a tile's queries and keys that they see: P Z, and dS, or dP where D is still to come.
   void differentiate(const TileQueries& tile, const TilePart& part, Interval span, int64_t block, bool whole,
-                     Rows<const T> k, Rows<const T> v, BackwardWorkspace<T>& w) const {
+                     RowMajor<const T> k, RowMajor<const T> v, BackwardWorkspace<T>& w) const {
     const TileQueries q = queries_of(tile, part);
     const int64_t n = part.keys.size(), skip = part.keys.begin - span.begin, lane = part.lanes.begin;
     const int64_t width = part.lanes.size();
@@ -223,15 +223,15 @@ class Backward {
   }
 
   /// Adds a part's P Z and dS to the gradients.
-  void take_part(const TileQueries& tile, const TilePart& part, Interval span, int64_t block, Rows<const T> k,
-                 T* by_distance, BackwardWorkspace<T>& w) const {
+  void take_part(const TileQueries& tile, const TilePart& part, Interval span, int64_t block,
+                 RowMajor<const T> k, T* by_distance, BackwardWorkspace<T>& w) const {
     const TileQueries q = queries_of(tile, part);
     const int64_t n = part.keys.size(), skip = part.keys.begin - span.begin, lane = part.lanes.begin;
     const T* p = w.p + rows_of_part<T>(part, block);
     T* ds = w.ds + rows_of_part<T>(part, block);
-    const Rows<const T> kb{k.data + skip * k.stride, k.stride};
-    const Rows<const T> q_rows{w.q_from.data + lane * w.q_from.stride, w.q_from.stride};
-    const Rows<const T> do_rows{w.do_from.data + lane * w.do_from.stride, w.do_from.stride};
+    const RowMajor<const T> kb{k.data + skip * k.stride, k.stride};
+    const RowMajor<const T> q_rows{w.q_from.data + lane * w.q_from.stride, w.q_from.stride};
+    const RowMajor<const T> do_rows{w.do_from.data + lane * w.do_from.stride, w.do_from.stride};
     if (a_.dbias != nullptr) add_dbias(q, part.keys, ds, w);
     if (by_distance != nullptr) {
       T* from = by_distance + lane + (span.end - part.keys.end);

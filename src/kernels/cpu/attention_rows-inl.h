@@ -345,11 +345,11 @@ class RowWeights {
             static_cast<const T*>(scores.row(i) + keys.begin));
       }
     }
-    for (std::size_t i = 0; i < queries.size(); ++i) normalise(weights + static_cast<int64_t>(i) * s_.keys);
+    for (std::size_t i = 0; i < queries.size(); ++i) normalize(weights + static_cast<int64_t>(i) * s_.keys);
   }
 
   /// Makes the row's sum 1: the rounding of a large logsumexp is a factor of all its weights.
-  void normalise(T* row) const {
+  void normalize(T* row) const {
     double sums[8] = {}, sum = 0;
     for (int64_t s = 0; s < s_.keys; ++s) sums[s % 8] += static_cast<double>(row[s]);
     for (const double part : sums) sum += part;

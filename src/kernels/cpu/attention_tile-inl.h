@@ -1,6 +1,6 @@
 // A tile of scores with keys as rows and queries on the lanes of vectors: maxima, sums and rescaling need no
 // operations across a vector, and keys and values are read where they lie, a number at a time, broadcast.
-// Lanes know nothing of each other: a query's numbers do not depend on its neighbours in the tile.
+// Lanes know nothing of each other: a query's numbers do not depend on its neighbors in the tile.
 #if defined(HEED_KERNELS_ATTENTION_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_ATTENTION_TILE_INL_H_
 #undef HEED_KERNELS_ATTENTION_TILE_INL_H_

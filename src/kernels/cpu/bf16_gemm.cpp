@@ -169,7 +169,7 @@ HEED_AMX inline void place_tile(const Operand<T>& x, std::int64_t line, std::int
       rows[i] = i < lines ? join(load(from + 16, steps - 16), load(from, steps)) : _mm512_setzero_si512();
     }
   } else {
-    // Two steps side by side: their numbers of one line become neighbours.
+    // Two steps side by side: their numbers of one line become neighbors.
     const __m512i zip = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
                                          22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     for (std::int64_t i = 0; i < kSide; ++i) {

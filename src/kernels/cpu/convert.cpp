@@ -99,7 +99,7 @@ namespace {
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
 
-/// Towards zero, saturating; NaN gives 0.
+/// Toward zero, saturating; NaN gives 0.
 template <class Dst>
 Dst saturate(double value) {
   if (value != value) return 0;

@@ -118,7 +118,7 @@ void copy_as(const void* src, void* dst, const StridedCopy& shape) {
   copy_elements(static_cast<const E*>(src), static_cast<E*>(dst), shape);
 }
 
-/// The normalised shape with at least one axis; false if there is nothing to copy.
+/// The normalized shape with at least one axis; false if there is nothing to copy.
 bool prepare(const StridedCopy& shape, StridedCopy& merged) {
   for (int axis = 0; axis < shape.rank; ++axis) {
     if (shape.sizes[axis] == 0) return false;

@@ -50,8 +50,8 @@ HWY_INLINE void multiply_block(const Gemm<T>& g, int64_t i, int64_t j, T* panel,
     pack_panel(g, l, depth, j, width, panel);
     const auto multiply = [&](auto columns) {
       const Left<T> a{element<T>(g.a, i, l), g.a.row, g.a.column};
-      const Rows<const T> b{panel, kWidth};
-      const Rows<T> c{block, kWidth};
+      const RowMajor<const T> b{panel, kWidth};
+      const RowMajor<T> c{block, kWidth};
       if (l == 0) {
         tile_multiply<Into::c, columns()>(height, width, depth, a, b, c);
       } else {

@@ -235,8 +235,8 @@ class LinearAttention {
 
   /// to[i] += sum over j <= i of (left[i] . transposed[:, j]) right[j], of the n rows of a chunk;
   /// `transposed` is [depth, kLinearChunk].
-  void add_lower(int64_t n, int64_t depth, Rows<const T> left, const T* transposed, Rows<const T> right,
-                 Rows<T> to, ChunkWorkspace<T>& w) const {
+  void add_lower(int64_t n, int64_t depth, RowMajor<const T> left, const T* transposed,
+                 RowMajor<const T> right, RowMajor<T> to, ChunkWorkspace<T>& w) const {
     for (int64_t first = 0; first < n; first += kLinearRows) {
       const int64_t end = std::min(first + kLinearRows, n);
       tile_multiply<Into::c, false, T>(end - first, padded<T>(end), depth,
@@ -251,8 +251,8 @@ class LinearAttention {
     }
   }
   /// The same over j >= i.
-  void add_upper(int64_t n, int64_t depth, Rows<const T> left, const T* transposed, Rows<const T> right,
-                 Rows<T> to, ChunkWorkspace<T>& w) const {
+  void add_upper(int64_t n, int64_t depth, RowMajor<const T> left, const T* transposed,
+                 RowMajor<const T> right, RowMajor<T> to, ChunkWorkspace<T>& w) const {
     for (int64_t first = 0; first < n; first += kLinearRows) {
       const int64_t end = std::min(first + kLinearRows, n);
       tile_multiply<Into::c, false, T>(end - first, padded<T>(n - first), depth,

@@ -33,7 +33,7 @@ HWY_INLINE void rotate_halves(const T* x, const T* cos_sin, T* y, int64_t half, 
 }
 
 template <class T>
-HWY_INLINE void rotate_neighbours(const T* x, const T* cos_sin, T* y, int64_t half, T sign) {
+HWY_INLINE void rotate_neighbors(const T* x, const T* cos_sin, T* y, int64_t half, T sign) {
   const T *cosines = cos_sin, *sines = cos_sin + half;
   const Tag<T> d;
   const Vec<T> direction = broadcast(sign);
@@ -61,7 +61,7 @@ void rotary(const Rotary<T>& a) {
         const T* x = a.x + b * a.x_strides.batch + h * a.x_strides.head + t * a.x_strides.row;
         T* y = a.y + b * a.y_strides.batch + h * a.y_strides.head + t * a.y_strides.row;
         if (a.interleaved) {
-          rotate_neighbours(x, cos_sin, y, half, sign);
+          rotate_neighbors(x, cos_sin, y, half, sign);
         } else {
           rotate_halves(x, cos_sin, y, half, sign);
         }

@@ -46,13 +46,13 @@ struct Group {
 };
 
 /// One (b) of the batch: `count` queries from position `first` on.
-struct Row {
+struct QueryRange {
   int64_t b, first, count;
 };
 
 /// Calls local(group) for the keys near each query, then far(group) for those of the other kind.
 template <class Local, class Far>
-void strided_groups(int64_t l, const Row& row, Local local, Far far) {
+void strided_groups(int64_t l, const QueryRange& row, Local local, Far far) {
   local(Group{1, {0, 0, 1, row.count}, {0, 0, 1, row.first + row.count}, true, l, row.first});
   // Query t and those l, 2 l, ... after it have the same position mod l.
   const int64_t starts = std::min(l, row.count), rest = row.count % l, wrap = l - row.first % l;
@@ -68,7 +68,7 @@ void strided_groups(int64_t l, const Row& row, Local local, Far far) {
 }
 
 template <class Local, class Far>
-void fixed_groups(int64_t l, int64_t c, const Row& row, Local local, Far far) {
+void fixed_groups(int64_t l, int64_t c, const QueryRange& row, Local local, Far far) {
   const auto blocks = [&](int64_t t, int64_t count, int64_t queries) {
     if (count * queries == 0) return;
     const int64_t block = (row.first + t) / l, inside = (row.first + t) % l;
@@ -85,7 +85,7 @@ void fixed_groups(int64_t l, int64_t c, const Row& row, Local local, Far far) {
 }
 
 template <class Local, class Far>
-void each_group(const SparsePattern& pattern, const Row& row, Local local, Far far) {
+void each_group(const SparsePattern& pattern, const QueryRange& row, Local local, Far far) {
   if (row.count == 0) return;
   if (pattern.kind == SparseKind::strided) return strided_groups(pattern.stride, row, local, far);
   fixed_groups(pattern.stride, pattern.summary, row, local, far);
@@ -114,7 +114,7 @@ class Sparse {
  protected:
   Sparse(const AttentionShape& shape, const SparseAttentionOptions& options) : s_(shape), o_(options) {}
 
-  Row row_of(int64_t b) const {
+  QueryRange row_of(int64_t b) const {
     return {b, o_.query_offsets != nullptr ? o_.query_offsets[b] : s_.keys - s_.queries, s_.queries};
   }
   /// The position of number u among the summaries.
@@ -123,7 +123,7 @@ class Sparse {
     return u / p.summary * p.stride + p.stride - p.summary + u % p.summary;
   }
   /// How many summaries the queries of a row see at most.
-  int64_t summaries(const Row& row) const {
+  int64_t summaries(const QueryRange& row) const {
     if (o_.pattern.kind != SparseKind::fixed || row.count == 0) return 0;
     return (row.first + row.count - 1) / o_.pattern.stride * o_.pattern.summary;
   }
@@ -222,7 +222,7 @@ class SparseForward : Sparse<T> {
 
   void run() {
     for (int64_t b = 0; b < s_.batch; ++b) {
-      const Row row = this->row_of(b);
+      const QueryRange row = this->row_of(b);
       this->copy_summaries(b, this->summaries(row), a_.k, a_.v);
       T* const o = a_.o + b * s_.o.batch;
       T* const logsumexp = a_.logsumexp + b * s_.heads * s_.queries;
@@ -290,7 +290,7 @@ class SparseBackward : Sparse<T> {
     clear(a_.dk, a_.dk_strides, s_.kv_heads, s_.keys, s_.head_dim);
     clear(a_.dv, a_.dv_strides, s_.kv_heads, s_.keys, s_.value_dim);
     for (int64_t b = 0; b < s_.batch; ++b) {
-      const Row row = this->row_of(b);
+      const QueryRange row = this->row_of(b);
       const int64_t count = this->summaries(row);
       this->copy_summaries(b, count, a_.k, a_.v);
       T* const dk = dk_.take(s_.kv_heads * count * s_.head_dim);

@@ -25,7 +25,7 @@ struct Left {
 };
 /// A row-major matrix whose rows may be read (or written) up to a whole number of vectors.
 template <class T>
-struct Rows {
+struct RowMajor {
   T* data;
   int64_t stride;
 };
@@ -39,7 +39,7 @@ enum class Into { c, sum, c_and_largest };
 
 /// `Height` rows and `Width` vectors of columns of a product. `Columns`: A's rows are adjacent.
 template <Into To, int Height, int Width, bool Columns, class T>
-HWY_INLINE void tile_block(int64_t k, Left<T> a, Rows<const T> b, Rows<T> c, T* largest) {
+HWY_INLINE void tile_block(int64_t k, Left<T> a, RowMajor<const T> b, RowMajor<T> c, T* largest) {
   constexpr int64_t N = lanes<T>();
   Vec<T> sum[Height][Width];
   HWY_UNROLL(8)
@@ -84,7 +84,7 @@ HWY_INLINE void tile_block(int64_t k, Left<T> a, Rows<const T> b, Rows<T> c, T* 
 }
 
 template <Into To, int Height, bool Columns, class T>
-HWY_INLINE void tile_rows(int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows<T> c, T* largest) {
+HWY_INLINE void tile_rows(int64_t n, int64_t k, Left<T> a, RowMajor<const T> b, RowMajor<T> c, T* largest) {
   constexpr int64_t N = lanes<T>();
   const auto step = [&](auto width) HWY_ATTR {
     tile_block<To, Height, width(), Columns>(k, a, b, c, largest);
@@ -105,12 +105,12 @@ HWY_INLINE void tile_rows(int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows
 /// The product of A[m, k] and B[k, n] into C[m, n]; n is rounded up to whole vectors. `Columns`: a.row is 1,
 /// else a.col is. `largest` [n] holds numbers to start from when the largest of each column are asked for.
 template <Into To, bool Columns, class T>
-HWY_NOINLINE void tile_multiply(int64_t m, int64_t n, int64_t k, Left<T> a, Rows<const T> b, Rows<T> c,
-                                T* largest = nullptr) {
+HWY_NOINLINE void tile_multiply(int64_t m, int64_t n, int64_t k, Left<T> a, RowMajor<const T> b,
+                                RowMajor<T> c, T* largest = nullptr) {
   int64_t i = 0;
   const auto step = [&](auto height) HWY_ATTR {
     tile_rows<To, height(), Columns>(n, k, Left<T>{a.data + i * a.row, a.row, a.col}, b,
-                                     Rows<T>{c.data + i * c.stride, c.stride}, largest);
+                                     RowMajor<T>{c.data + i * c.stride, c.stride}, largest);
     i += height();
   };
   // Eight are twice four: two rows are too few sums to hide a multiply-add's latency.
@@ -121,9 +121,9 @@ HWY_NOINLINE void tile_multiply(int64_t m, int64_t n, int64_t k, Left<T> a, Rows
 }
 
 /// The products take long to compile: kernels/cpu/tile.cpp holds them for every other file.
-#define HEED_TILE_PRODUCT(prefix, to, columns, T)                                                       \
-  prefix template void tile_multiply<to, columns, T>(int64_t, int64_t, int64_t, Left<T>, Rows<const T>, \
-                                                     Rows<T>, T*)
+#define HEED_TILE_PRODUCT(prefix, to, columns, T)                                                           \
+  prefix template void tile_multiply<to, columns, T>(int64_t, int64_t, int64_t, Left<T>, RowMajor<const T>, \
+                                                     RowMajor<T>, T*)
 #define HEED_TILE_PRODUCTS(prefix, T)             \
   HEED_TILE_PRODUCT(prefix, Into::c, false, T);   \
   HEED_TILE_PRODUCT(prefix, Into::c, true, T);    \
@@ -144,7 +144,8 @@ inline constexpr T kOne = 1;
 
 /// to[j, i] = from[i, j] f[j] for i < m, j < n, a number at a time.
 template <class T>
-HWY_INLINE void transpose_plainly(int64_t m, int64_t n, Rows<const T> from, Rows<T> to, Factors<T> f) {
+HWY_INLINE void transpose_plainly(int64_t m, int64_t n, RowMajor<const T> from, RowMajor<T> to,
+                                  Factors<T> f) {
   for (int64_t j = 0; j < n; ++j) {
     const T factor = f.data[j * f.step];
     for (int64_t i = 0; i < m; ++i) to.data[j * to.stride + i] = from.data[i * from.stride + j] * factor;
@@ -167,7 +168,8 @@ HWY_INLINE hn::Vec<D> load_blocks(D d, const float* p, int64_t stride, int64_t f
 
 /// to[j, i] = from[i, j] f[j] for four j and a vector of i, by blocks of 4 x 4; 0 for i >= count.
 template <bool Whole>
-HWY_INLINE void transpose_four(int64_t count, Rows<const float> from, Rows<float> to, Factors<float> f) {
+HWY_INLINE void transpose_four(int64_t count, RowMajor<const float> from, RowMajor<float> to,
+                               Factors<float> f) {
   const Tag<float> d;
   const hn::Repartition<double, Tag<float>> pairs;
   // What is certain to be a whole vector needs no comparisons.
@@ -191,7 +193,7 @@ HWY_INLINE void transpose_four(int64_t count, Rows<const float> from, Rows<float
 
 /// All j < n of one vector of rows.
 template <bool Whole>
-HWY_INLINE void transpose_strip(int64_t count, int64_t n, Rows<const float> from, Rows<float> to,
+HWY_INLINE void transpose_strip(int64_t count, int64_t n, RowMajor<const float> from, RowMajor<float> to,
                                 Factors<float> f) {
   constexpr int64_t N = lanes<float>();
   int64_t j = 0;
@@ -210,7 +212,7 @@ HWY_INLINE void transpose_strip(int64_t count, int64_t n, Rows<const float> from
 
 /// to[j, i] = from[i, j] f[j] for i < m, j < n; the columns of `to` from m to `width` become 0.
 template <class T>
-HWY_NOINLINE void pack_transposed(int64_t m, int64_t n, Rows<const T> from, Rows<T> to, int64_t width,
+HWY_NOINLINE void pack_transposed(int64_t m, int64_t n, RowMajor<const T> from, RowMajor<T> to, int64_t width,
                                   Factors<T> f = {&kOne<T>, 0}) {
   int64_t done = 0;  // columns of `to`
 #if HWY_TARGET != HWY_SCALAR
@@ -239,7 +241,7 @@ HWY_NOINLINE void pack_transposed(int64_t m, int64_t n, Rows<const T> from, Rows
 
 /// to[i, j] = from[i, j] for i < m, j < n; the columns of `to` from n to its stride become 0.
 template <class T>
-HWY_INLINE void pack_rows(int64_t m, int64_t n, Rows<const T> from, Rows<T> to) {
+HWY_INLINE void pack_rows(int64_t m, int64_t n, RowMajor<const T> from, RowMajor<T> to) {
   for (int64_t i = 0; i < m; ++i) {
     std::copy(from.data + i * from.stride, from.data + i * from.stride + n, to.data + i * to.stride);
     std::fill(to.data + i * to.stride + n, to.data + (i + 1) * to.stride, T(0));

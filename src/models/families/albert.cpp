@@ -46,7 +46,6 @@ EncoderConfig parse_albert(const Config& json) {
   c.max_positions = c.positions;
   check_heads(json, "num_attention_heads", c.d_model, c.heads);
   json.ignore({"down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks"});
-  ignore_common_keys(json);
   return c;
 }
 

@@ -17,9 +17,9 @@ std::unique_ptr<Model> build_bart(const BartConfig& c, WeightBuilder& w) {
   const std::int64_t d_model = c.layers.d_model;
   EncoderDecoderParts parts = take_bart_embeddings(c, w);
   for (auto& [name, embeddings, stack] : stacks_of(parts)) {
-    embeddings.positions = AdditivePositions(w.take({.name = name + "embed_positions.weight",
-                                                     .shape = {c.max_positions + kPositionOffset, d_model},
-                                                     .init = Init::embedding}),
+    embeddings.positions = AdditivePositions(w.tensor({.name = name + "embed_positions.weight",
+                                                       .shape = {c.max_positions + kPositionOffset, d_model},
+                                                       .init = Init::embedding}),
                                              kPositionOffset);
     embeddings.norm = w.layer_norm(name + "layernorm_embedding", d_model, kBartNormEps);
     if (c.layers.norm_first) stack.final_norm = w.layer_norm(name + "layer_norm", d_model, kBartNormEps);

@@ -88,7 +88,6 @@ BartLayers BartLayers::parse(const Config& json, const char* activation_default,
                "decoder_layerdrop", "encoder_layerdrop", "extra_pos_embeddings",
                "force_bos_token_to_be_generated", "init_std", "is_decoder", "is_encoder_decoder",
                "normalize_before", "normalize_embedding", "static_position_embeddings"});
-  ignore_common_keys(json);
   return l;
 }
 
@@ -141,11 +140,11 @@ std::vector<BartStack> stacks_of(EncoderDecoderParts& parts) {
 }
 
 Tensor take_logits_bias(WeightBuilder& w, std::int64_t vocab_size) {
-  const Tensor bias = w.take({.name = "final_logits_bias",
-                              .shape = {1, vocab_size},
-                              .init = Init::zeros,
-                              .trained = false,
-                              .required = false});
+  const Tensor bias = w.tensor({.name = "final_logits_bias",
+                                .shape = {1, vocab_size},
+                                .init = Init::zeros,
+                                .trained = false,
+                                .required = false});
   return reshape(bias, {vocab_size});
 }
 

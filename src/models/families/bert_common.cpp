@@ -43,14 +43,10 @@ InputEmbeddings take_bert_embeddings(const EncoderConfig& c, const EncoderHeads&
     TensorRow positions = rows("position_embeddings.weight", c.positions);
     const bool from_padding = c.max_positions < c.positions;  // count_positions_from_padding
     if (from_padding) positions.padding = made.unpositioned = c.padding;
-    if (c.sinusoidal) {
-      positions.fill = [](Tensor table) {
-        table.copy_from(sinusoidal_table(table.size(0), table.size(1), SinusoidLayout::interleaved));
-      };
-    }
-    made.positions.emplace(w.take(positions), from_padding ? *c.padding + 1 : 0, positions.padding);
+    if (c.sinusoidal) positions.fill = sinusoidal_fill(SinusoidLayout::interleaved);
+    made.positions.emplace(w.tensor(positions), from_padding ? *c.padding + 1 : 0, positions.padding);
   }
-  if (c.token_types > 0) made.token_types = w.take(rows("token_type_embeddings.weight", c.token_types));
+  if (c.token_types > 0) made.token_types = w.tensor(rows("token_type_embeddings.weight", c.token_types));
   made.norm = w.layer_norm(name + "LayerNorm", d_embedding, c.norm_eps);
   return made;
 }
@@ -85,6 +81,13 @@ EncoderParts bert_parts(const EncoderConfig& c, const BertBody& body) {
   for (const BertLayer& layer : body.layers)
     parts.stack.layers.push_back(layer.with(SelfAttention{layer.attention}, c.dropout));
   return parts;
+}
+
+std::unique_ptr<Model> build_bert_model(const EncoderConfig& c, const EncoderHeads& heads, WeightBuilder& w) {
+  EncoderParts parts = bert_parts(c, take_bert_body(c, heads, w));
+  parts.pooler = take_pooler(c, w, "pooler.dense");
+  parts.head = take_head(c, heads, w);
+  return assemble_encoder(c, w.finish(), std::move(parts));
 }
 
 Layer BertLayer::with(Part self, double dropout) const {

@@ -55,6 +55,9 @@ BertBody take_bert_body(const EncoderConfig& config, const EncoderHeads& heads, 
                         const BertLayerNames& names = {});
 /// The body with plain self-attention.
 EncoderParts bert_parts(const EncoderConfig& config, const BertBody& body);
+/// The whole model with these heads, and a pooler without them.
+std::unique_ptr<Model> build_bert_model(const EncoderConfig& config, const EncoderHeads& heads,
+                                        WeightBuilder& w);
 
 /// RoBERTa's positions: they count the tokens that are not padding, from padding id + 1. Checks that the
 /// config has a padding id and rows for at least one token, and sets max_positions.

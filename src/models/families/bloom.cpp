@@ -39,7 +39,6 @@ BloomConfig BloomConfig::parse(const Config& json) {
                "masked_softmax_fusion", "n_inner", "offset_alibi", "seq_length", "skip_bias_add",
                "skip_bias_add_qkv", "unk_token_id"});
   c.headless = is_headless(json);
-  ignore_common_keys(json);
   return c;
 }
 

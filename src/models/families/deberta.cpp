@@ -87,7 +87,6 @@ DebertaConfig parse_deberta(const Config& json) {
     json.fail("attention_head_size", "hidden_size / num_attention_heads");
   json.ignore(
       {"cls_dropout", "summary_activation", "summary_last_dropout", "summary_type", "summary_use_proj"});
-  ignore_common_keys(json);
   return c;
 }
 
@@ -130,9 +129,9 @@ std::vector<DisentangledAttention> take_attention(const DebertaConfig& c, const 
     if (c.p2c) self.position_query = project("pos_query_proj", self.attention.q);
     layers.push_back(std::move(self));
   }
-  positions->table = w.take({.name = body.prefix + "encoder.rel_embeddings.weight",
-                             .shape = {2 * c.buckets.span, c.d_model},
-                             .init = Init::embedding});
+  positions->table = w.tensor({.name = body.prefix + "encoder.rel_embeddings.weight",
+                               .shape = {2 * c.buckets.span, c.d_model},
+                               .init = Init::embedding});
   positions->buckets = c.buckets;
   positions->dropout = c.dropout;
   if (c.norms_positions)
@@ -142,7 +141,7 @@ std::vector<DisentangledAttention> take_attention(const DebertaConfig& c, const 
 
 ResidualStep take_convolution(const DebertaConfig& c, WeightBuilder& w, const std::string& file) {
   const Conv1d convolution{
-      w.take({.name = file + "conv.weight", .shape = {c.d_model, c.d_model, c.convolution}}),
+      w.tensor({.name = file + "conv.weight", .shape = {c.d_model, c.d_model, c.convolution}}),
       w.bias(file + "conv.bias", c.d_model), 1, c.convolution / 2};
   ResidualStep step = post_norm("convolution", w.layer_norm(file + "LayerNorm", c.d_model, c.norm_eps),
                                 InputConvolution{convolution, c.convolution_activation, c.dropout});

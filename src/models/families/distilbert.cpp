@@ -44,7 +44,6 @@ EncoderConfig parse_distilbert(const Config& json) {
   c.max_positions = c.positions;
   c.padding = padding_setting(json, 0, c.vocab_size);
   check_heads(json, heads, c.d_model, c.heads);
-  ignore_common_keys(json);
   return c;
 }
 

@@ -1,10 +1,8 @@
 // The text models of the Gemma 3 family (Gemma Team 2025, "Gemma 3 technical report"): several layers with a
 // window to one without, each kind with its own rotary positions, and norms of queries and keys. Its
 // parts are those of llama_common.h.
-#include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/gemma_common.h"
-#include "models/families/rope_config.h"
 
 namespace heed {
 namespace {
@@ -12,12 +10,9 @@ namespace {
 LlamaConfig parse_gemma3(const Config& json) {
   if (json.string("model_type", "") != "gemma3_text")
     json.fail("model_type", "gemma3_text (models with images are not supported; take one of text alone)");
-  LlamaConfig c = parse_gemma(json);
+  LlamaConfig c = parse_gemma(json, 131072, {.layer_type = "full_attention", .theta_default = 1000000});
   c.qk_norm = true;
   c.logit_cap = gemma_cap(json, "final_logit_softcapping", 0);
-  c.positions = json.positive_integer("max_position_embeddings", 131072);
-  c.rotary = rotary_options(json, c.head_dim, c.positions,
-                            {.layer_type = "full_attention", .theta_default = 1000000});
   c.window_rotary =
       rotary_options(json, c.head_dim, c.positions,
                      {.theta = "rope_local_base_freq", .layer_type = "sliding_attention", .scaled = false});
@@ -26,7 +21,6 @@ LlamaConfig parse_gemma3(const Config& json) {
   for (std::int64_t i = 1; i <= c.layers; ++i) slides.push_back(i % pattern != 0);
   read_gemma_windows(json, std::move(slides), c);
   json.ignore({"attn_logit_softcapping", "_sliding_window_pattern"});  // transformers reads neither
-  ignore_common_keys(json);
   return c;
 }
 

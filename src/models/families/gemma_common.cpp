@@ -15,13 +15,12 @@ double gemma_cap(const Config& json, const char* key, double default_value) {
   return std::find(names.begin(), names.end(), key) != names.end() ? 0 : default_value;
 }
 
-LlamaConfig parse_gemma(const Config& json) {
-  LlamaConfig c = LlamaConfig::parse(json, 4);
-  c.head_dim = json.positive_integer("head_dim", 256);
+LlamaConfig parse_gemma(const Config& json, std::int64_t positions, const RopeKeys& rope) {
+  LlamaConfig c = LlamaConfig::parse(
+      json,
+      {.kv_heads = 4, .head_dim = 256, .positions = positions, .tied = true, .padding = 0, .rope = rope});
   c.activation = json.string("hidden_activation", "gelu_pytorch_tanh");
   activation_setting(json, "hidden_activation", c.activation);
-  c.tied = json.boolean("tie_word_embeddings", true);
-  c.padding = padding_setting(json, 0, c.vocab_size);
   c.qkv_bias = c.out_bias = json.boolean("attention_bias", false);
   c.norm_after = true;
   c.norm_offset = 1;

@@ -8,8 +8,8 @@
 
 namespace heed {
 
-/// The keys that both have, but for rotary positions and windows.
-LlamaConfig parse_gemma(const Config& json);
+/// The keys that both have, but for windows; `positions` where the config has none.
+LlamaConfig parse_gemma(const Config& json, std::int64_t positions, const RopeKeys& rope = {});
 /// Gives the window of the config to the layers that `layer_types` names, or else to those of `slides`.
 void read_gemma_windows(const Config& json, std::vector<bool> slides, LlamaConfig& config);
 /// The cap under `key`; 0 where the config says null.

@@ -46,7 +46,6 @@ Gpt2Config Gpt2Config::parse(const Config& json) {
                "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
                "summary_use_proj", "is_decoder", "is_encoder_decoder"});
   c.headless = is_headless(json);
-  ignore_common_keys(json);
   return c;
 }
 
@@ -70,7 +69,7 @@ std::unique_ptr<Model> build_gpt2(const Gpt2Config& c, WeightBuilder& w) {
   DecoderParts parts;
   parts.embeddings.tokens.table = w.embedding("transformer.wte.weight", c.vocab_size, d, {}, output);
   parts.embeddings.positions = AdditivePositions(
-      w.take({.name = "transformer.wpe.weight", .shape = {c.n_positions, d}, .init = Init::embedding}));
+      w.tensor({.name = "transformer.wpe.weight", .shape = {c.n_positions, d}, .init = Init::embedding}));
   parts.embeddings.dropout = c.embd_pdrop;
   for (std::int64_t i = 0; i < c.n_layer; ++i) {
     const std::string file = "transformer.h." + std::to_string(i) + ".";

@@ -43,7 +43,6 @@ NeoxConfig NeoxConfig::parse(const Config& json) {
   json.ignore({"attention_probs_dropout_prob", "classifier_dropout", "hidden_dropout_prob",
                "initializer_range", "is_decoder", "partial_rotary_factor", "rope_theta"});
   c.headless = is_headless(json);
-  ignore_common_keys(json);
   return c;
 }
 

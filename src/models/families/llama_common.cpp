@@ -4,7 +4,6 @@
 #include "heed/nn/attention.h"
 #include "heed/ops/activation.h"
 #include "models/config_fields.h"
-#include "models/families/rope_config.h"
 
 namespace heed {
 namespace {
@@ -19,7 +18,7 @@ Experts experts_part(const LlamaConfig& c, WeightBuilder& w, const std::string& 
   Experts part{.router = linear(".gate", e.count, c.d_model),
                .experts = {},
                .chosen = e.chosen,
-               .normalise = e.normalise};
+               .normalize = e.normalize};
   for (std::int64_t i = 0; i < e.count; ++i) {
     const std::string expert = ".experts." + std::to_string(i) + ".";
     const Linear gate = linear(expert + e.gate, e.d_ff, c.d_model);
@@ -98,6 +97,7 @@ std::unique_ptr<Model> build_llama(const LlamaConfig& c, WeightBuilder& w) {
   parts.embeddings.tokens = {
       w.embedding("model.embed_tokens.weight", c.vocab_size, c.d_model, c.padding, output), c.embedding_scale,
       c.padding};
+  parts.embeddings.given_scale = c.given_scale;
   const auto rotary = c.rotary.dim > 0 ? std::make_shared<RotaryPositions>(c.rotary) : nullptr;
   const auto window_rotary = c.window_rotary ? std::make_shared<RotaryPositions>(*c.window_rotary) : rotary;
   for (std::int64_t i = 0; i < c.layers; ++i) {
@@ -146,7 +146,7 @@ ExpertsConfig ExpertsConfig::parse(const Config& json, std::int64_t layers, std:
   return c;
 }
 
-LlamaConfig LlamaConfig::parse(const Config& json, std::int64_t kv_heads_default) {
+LlamaConfig LlamaConfig::parse(const Config& json, const LlamaDefaults& defaults) {
   LlamaConfig c;
   c.vocab_size = json.required_positive_integer("vocab_size");
   c.d_model = json.required_positive_integer("hidden_size");
@@ -154,21 +154,29 @@ LlamaConfig LlamaConfig::parse(const Config& json, std::int64_t kv_heads_default
   c.layers = layer_count(json, "num_hidden_layers", json.required_positive_integer("num_hidden_layers"));
   c.heads = json.required_positive_integer("num_attention_heads");
   c.kv_heads = integer_or_null(json, "num_key_value_heads", c.heads,
-                               kv_heads_default > 0 ? kv_heads_default : c.heads);
+                               defaults.kv_heads > 0 ? defaults.kv_heads : c.heads);
   if (c.heads % c.kv_heads != 0)
     json.fail("num_key_value_heads", "a divisor of num_attention_heads " + std::to_string(c.heads));
   if (!json.has("head_dim")) check_heads(json, "num_attention_heads", c.d_model, c.heads);
-  c.head_dim = json.positive_integer("head_dim", c.d_model / c.heads);
+  c.head_dim =
+      json.positive_integer("head_dim", defaults.head_dim > 0 ? defaults.head_dim : c.d_model / c.heads);
   c.activation = json.string("hidden_act", "silu");
   activation_setting(json, "hidden_act", c.activation);
-  c.norm_eps = norm_epsilon(json, "rms_norm_eps", 1e-6);
+  c.norm_eps = norm_epsilon(json, "rms_norm_eps", defaults.norm_eps);
   c.attention_dropout = probability(json, "attention_dropout", 0);
-  c.tied = json.boolean("tie_word_embeddings", false);
-  c.padding = padding_setting(json, std::nullopt, c.vocab_size);
+  c.tied = json.boolean("tie_word_embeddings", defaults.tied);
+  c.padding = padding_setting(json, defaults.padding, c.vocab_size);
   c.headless = is_headless(json);
+  c.positions = json.positive_integer("max_position_embeddings", defaults.positions);
+  c.rotary = rotary_options(json, c.head_dim, c.positions, defaults.rope);
   c.windows.assign(static_cast<std::size_t>(c.layers), 0);
   json.ignore({"initializer_range", "pretraining_tp", "is_decoder"});
   return c;
+}
+
+void LlamaConfig::read_biases(const Config& json) {
+  qkv_bias = out_bias = json.boolean("attention_bias", false);
+  mlp_bias = json.boolean("mlp_bias", false);
 }
 
 void LlamaConfig::read_layer_windows(const Config& json) {

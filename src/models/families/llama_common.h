@@ -10,15 +10,15 @@
 
 #include "heed/io/json.h"
 #include "heed/nn/experts.h"
-#include "heed/nn/rotary.h"
 #include "models/decoder.h"
+#include "models/families/rope_config.h"
 
 namespace heed {
 
 /// The mixtures of experts in the families that have them.
 struct ExpertsConfig {
   std::int64_t count = 0, chosen = 0, d_ff = 0;
-  bool normalise = true;
+  bool normalize = true;
   std::string block = "mlp";                                           // the name of the block in a layer
   std::string gate = "gate_proj", up = "up_proj", down = "down_proj";  // those of an expert's matrices
   std::vector<bool> layers;                // which of them have experts; empty: none
@@ -28,6 +28,17 @@ struct ExpertsConfig {
   /// The keys that all families with experts have. All layers have them.
   static ExpertsConfig parse(const Config& json, std::int64_t layers, std::int64_t count_default,
                              std::int64_t chosen_default);
+};
+
+/// A family's values of absent keys.
+struct LlamaDefaults {
+  std::int64_t kv_heads = 0;  // 0: as many as heads
+  std::int64_t head_dim = 0;  // 0: d_model / heads
+  std::int64_t positions = 2048;
+  double norm_eps = 1e-6;
+  bool tied = false;
+  std::optional<std::int64_t> padding = {};
+  RopeKeys rope = {};
 };
 
 struct LlamaConfig {
@@ -47,13 +58,16 @@ struct LlamaConfig {
   ExpertsConfig experts;
   std::optional<RotaryOptions> window_rotary;  // of layers with a window, where it differs (Gemma 3)
   double embedding_scale = 1, residual_scale = 1, logit_scale = 1;
+  double given_scale = 1;                 // of embeddings in place of ids
   double norm_offset = 0;                 // added to the weights of norms (Gemma: 1)
   double score_cap = 0, logit_cap = 0;    // 0: none
   std::optional<double> attention_scale;  // 1/sqrt(head_dim) when absent
   std::int64_t recompute_beyond = 0;      // DecoderParts::recompute_beyond
 
-  /// The keys all these families have. `kv_heads_default` 0 means as many as heads.
-  static LlamaConfig parse(const Config& json, std::int64_t kv_heads_default);
+  /// The keys all these families have.
+  static LlamaConfig parse(const Config& json, const LlamaDefaults& defaults);
+  /// Whether attention and feed-forward have biases, under attention_bias and mlp_bias.
+  void read_biases(const Config& json);
   /// Which layers have a window, in Qwen's configs: named one by one, or all from max_window_layers on.
   void read_layer_windows(const Config& json);
   /// Gives the window to the layers that `layer_types` calls sliding, or without that key to those that

@@ -1,6 +1,5 @@
 // The M2M100 family (Fan et al. 2021, "Beyond English-centric multilingual machine translation") and NLLB:
 // mBART's layers with computed positions that skip padding. The rest is in bart_common.h.
-#include "heed/ops/shape.h"
 #include "models/families.h"
 #include "models/families/bart_common.h"
 
@@ -15,14 +14,6 @@ BartConfig parse_m2m100(const Config& json) {
   return c;
 }
 
-// Zeros for padding, then the positions from the padding id + 1 on.
-Tensor position_rows(const BartConfig& c) {
-  const Tensor table = Tensor::zeros({c.max_positions + 1, c.layers.d_model});
-  slice(table, 0, 1, c.max_positions + 1)
-      .copy_from(sinusoidal_table_to_10000(c.pad + 1, c.max_positions, c.layers.d_model));
-  return table;
-}
-
 std::unique_ptr<Model> build_m2m100(const BartConfig& c, WeightBuilder& w) {
   EncoderDecoderParts parts = take_bart_embeddings(c, w);
   take_bart_layers(parts, c.layers, w);
@@ -33,7 +24,8 @@ std::unique_ptr<Model> build_m2m100(const BartConfig& c, WeightBuilder& w) {
     embeddings.unpositioned = c.pad;
   }
   ModelFiles files = w.finish();
-  parts.source.positions = parts.decoder.embeddings.positions = AdditivePositions(position_rows(c), 1);
+  parts.source.positions = parts.decoder.embeddings.positions =
+      AdditivePositions(sinusoidal_table_to_10000(c.pad + 1, c.max_positions, c.layers.d_model), 1);
   return assemble_bart(c, std::move(files), std::move(parts));
 }
 

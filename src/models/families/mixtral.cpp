@@ -3,16 +3,13 @@
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/llama_common.h"
-#include "models/families/rope_config.h"
 
 namespace heed {
 namespace {
 
 LlamaConfig parse_mixtral(const Config& json) {
-  LlamaConfig c = LlamaConfig::parse(json, 8);
-  c.norm_eps = norm_epsilon(json, "rms_norm_eps", 1e-5);
-  c.positions = json.positive_integer("max_position_embeddings", 131072);
-  c.rotary = rotary_options(json, c.head_dim, c.positions, {.theta_default = 1e6});
+  LlamaConfig c = LlamaConfig::parse(
+      json, {.kv_heads = 8, .positions = 131072, .norm_eps = 1e-5, .rope = {.theta_default = 1e6}});
   c.windows.assign(c.windows.size(), integer_or_null(json, "sliding_window", 0, 0));
   c.experts = ExpertsConfig::parse(json, c.layers, 8, 2);
   c.experts.d_ff = c.d_ff;
@@ -22,7 +19,6 @@ LlamaConfig parse_mixtral(const Config& json) {
   c.experts.down = "w2";
   if (json.number("router_jitter_noise", 0) != 0)
     json.fail("router_jitter_noise", "0, as heed trains without noise in the router");
-  ignore_common_keys(json);
   return c;
 }
 

@@ -66,7 +66,6 @@ ModernBertConfig parse_modernbert(const Config& json) {
   parse_layers(json, c);
   json.ignore({"deterministic_flash_attn", "initializer_cutoff_factor", "layer_norm_eps", "reference_compile",
                "repad_logits_with_grad", "sparse_pred_ignore_index", "sparse_prediction"});
-  ignore_common_keys(json);
   return c;
 }
 

@@ -26,7 +26,6 @@ MpnetConfig parse_mpnet(const Config& json) {
   count_positions_from_padding(json, c);
   c.bias_rows = json.positive_integer("relative_attention_num_buckets", kMpnetBuckets.count);
   if (c.bias_rows < kMpnetBuckets.count) json.fail("relative_attention_num_buckets", "at least 32");
-  ignore_common_keys(json);
   return c;
 }
 
@@ -35,9 +34,9 @@ std::unique_ptr<Model> build_mpnet(const MpnetConfig& c, WeightBuilder& w) {
   BertBody body = take_bert_body(c, heads, w, kMpnetNames);
   std::optional<Linear> pooler = take_pooler(c, w, "pooler.dense");
   const auto bias = std::make_shared<RelativePositions>(
-      w.take({.name = body.prefix + "encoder.relative_attention_bias.weight",
-              .shape = {c.bias_rows, c.heads},
-              .init = Init::embedding}),
+      w.tensor({.name = body.prefix + "encoder.relative_attention_bias.weight",
+                .shape = {c.bias_rows, c.heads},
+                .init = Init::embedding}),
       kMpnetBuckets);
   for (BertLayer& layer : body.layers) layer.attention.bias = bias;
   EncoderParts parts = bert_parts(c, body);

@@ -58,7 +58,6 @@ MptConfig MptConfig::parse(const Config& json) {
                "initializer_range", "learned_pos_emb", "logit_scale", "max_seq_len", "no_bias", "norm_type",
                "resid_pdrop", "tokenizer_name", "verbose"});
   c.headless = is_headless(json);
-  ignore_common_keys(json);
   return c;
 }
 

@@ -1,25 +1,18 @@
 // The OLMo 2 family (OLMo Team 2025, "2 OLMo 2 Furious"): LLaMA with norms after attention and feed-forward
 // instead of before them, and norms of queries and keys over all heads together. Its parts are those of
 // llama_common.h.
-#include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/llama_common.h"
-#include "models/families/rope_config.h"
 
 namespace heed {
 namespace {
 
 LlamaConfig parse_olmo2(const Config& json) {
-  LlamaConfig c = LlamaConfig::parse(json, 0);
-  c.norm_eps = norm_epsilon(json, "rms_norm_eps", 1e-5);
-  c.padding = padding_setting(json, 1, c.vocab_size);
+  LlamaConfig c = LlamaConfig::parse(json, {.norm_eps = 1e-5, .padding = 1});
   c.qkv_bias = c.out_bias = json.boolean("attention_bias", false);
-  c.positions = json.positive_integer("max_position_embeddings", 2048);
-  c.rotary = rotary_options(json, c.head_dim, c.positions);
   c.norm_before = false;
   c.norm_after = true;
   c.qk_norm = c.qk_norm_joins_heads = true;
-  ignore_common_keys(json);
   return c;
 }
 

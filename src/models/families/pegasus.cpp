@@ -14,19 +14,15 @@ BartConfig parse_pegasus(const Config& json) {
   return c;
 }
 
-void fill_positions(const Tensor& table) {
-  table.copy_from(sinusoidal_table(table.size(0), table.size(1), SinusoidLayout::halves));
-}
-
 std::unique_ptr<Model> build_pegasus(const BartConfig& c, WeightBuilder& w) {
   EncoderDecoderParts parts = take_bart_embeddings(c, w);
   take_bart_layers(parts, c.layers, w);
   for (auto& [name, embeddings, stack] : stacks_of(parts)) {
-    embeddings.positions = AdditivePositions(w.take({.name = name + "embed_positions.weight",
-                                                     .shape = {c.max_positions, c.layers.d_model},
-                                                     .trained = false,
-                                                     .required = false,
-                                                     .fill = fill_positions}));
+    embeddings.positions = AdditivePositions(w.tensor({.name = name + "embed_positions.weight",
+                                                       .shape = {c.max_positions, c.layers.d_model},
+                                                       .trained = false,
+                                                       .required = false,
+                                                       .fill = sinusoidal_fill(SinusoidLayout::halves)}));
     stack.final_norm = w.layer_norm(name + "layer_norm", c.layers.d_model, kBartNormEps);
   }
   parts.decoder.output.bias = take_logits_bias(w, c.vocab_size);

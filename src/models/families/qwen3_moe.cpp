@@ -1,10 +1,8 @@
-// The mixtures of experts of the Qwen3 family (Yang et al. 2025, "Qwen3 technical report"): experts in the
-// layers that the config names, a dense feed-forward in the others. Its parts are those of
-// llama_common.h.
+// Qwen3 with mixtures of experts (Yang et al. 2025, "Qwen3 technical report") in the layers that the config
+// names, and a dense feed-forward in the others. Its parts are those of llama_common.h.
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/llama_common.h"
-#include "models/families/rope_config.h"
 
 namespace heed {
 namespace {
@@ -21,19 +19,16 @@ void choose_layers(const Config& json, std::vector<bool>& layers) {
 }
 
 LlamaConfig parse_qwen3_moe(const Config& json) {
-  LlamaConfig c = LlamaConfig::parse(json, 4);
+  LlamaConfig c = LlamaConfig::parse(json, {.kv_heads = 4, .positions = 32768});
   c.qk_norm = true;
   c.qkv_bias = c.out_bias = json.boolean("attention_bias", false);
-  c.positions = json.positive_integer("max_position_embeddings", 32768);
-  c.rotary = rotary_options(json, c.head_dim, c.positions);
   const std::int64_t window = integer_or_null(json, "sliding_window", 0, 4096);
   c.windows.assign(c.windows.size(), json.boolean("use_sliding_window", false) ? window : 0);
   c.experts = ExpertsConfig::parse(json, c.layers, 128, 8);
   c.experts.d_ff = json.positive_integer("moe_intermediate_size", 768);
-  c.experts.normalise = json.boolean("norm_topk_prob", false);
+  c.experts.normalize = json.boolean("norm_topk_prob", false);
   choose_layers(json, c.experts.layers);
   json.ignore({"layer_types", "max_window_layers"});  // which Qwen3MoeForCausalLM does not read
-  ignore_common_keys(json);
   return c;
 }
 

@@ -82,7 +82,6 @@ RecurrentConfig RecurrentConfig::parse(const Config& json) {
   check_id(json, "eos_token_id", c.eos, c.vocab_size);
   check_id(json, "decoder_start_token_id", c.start, c.vocab_size);
   json.ignore({"is_encoder_decoder"});
-  ignore_common_keys(json);
   return c;
 }
 
@@ -102,7 +101,7 @@ class RecurrentBuilder {
                        std::int64_t hidden) const {
     const std::int64_t out = gates_of(c_.cell) * hidden;
     return {c_.cell, take(rnn + "weight_ih" + end, {out, in}), take(rnn + "weight_hh" + end, {out, hidden}),
-            take(rnn + "bias_ih" + end, {out}), take(rnn + "bias_hh" + end, {out})};
+            take(rnn + "bias_ih" + end, {out}).tensor(), take(rnn + "bias_hh" + end, {out}).tensor()};
   }
   SourceAttention attention() const {
     const bool general = c_.attention == RecurrentAttention::general;
@@ -110,7 +109,7 @@ class RecurrentBuilder {
     if (c_.is_additive()) {
       made.score = AlignmentScore::additive;
       made.query.weight = take("decoder.attention.query.weight", {c_.attention_size, c_.hidden_size});
-      made.v = take("decoder.attention.v", {1, c_.attention_size});
+      made.v = take("decoder.attention.v", {1, c_.attention_size}).tensor();
     }
     if (c_.is_additive() || general)
       made.key.weight = take("decoder.attention.key.weight",

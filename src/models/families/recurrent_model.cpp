@@ -111,17 +111,17 @@ class RecurrentModel final : public Assembled<EncoderDecoderModel> {
   Tensor decoder_inputs(const Tensor& labels, std::int64_t ignored) const override {
     return shifted_right(labels, ignored, traits_);
   }
-  Tensor loss(const SourceBatch& source, const Tensor& labels, const CrossEntropyOptions& options,
+  Tensor loss(const ModelInput& source, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override {
     const EncodedSource encoded = encoded_source(source, context);
     const Tensor hidden =
         decoded(encoded, source.mask, decoder_inputs(labels, options.ignore_index), context);
     return parts_.decoder.output.cross_entropy(hidden, labels, options);
   }
-  Tensor encode(const SourceBatch& source, Context& context) const override {
+  Tensor encode(const ModelInput& source, Context& context) const override {
     return encoded_source(source, context).memory;
   }
-  std::unique_ptr<Decoding> decode(const SourceBatch& source, Context& context) const override {
+  std::unique_ptr<Decoding> decode(const ModelInput& source, Context& context) const override {
     const NoGradients guard;
     const EncodedSource encoded = encoded_source(source, context);
     return std::make_unique<RecurrentDecoding>(parts_.decoder, parts_.decoder.start(encoded),
@@ -129,9 +129,8 @@ class RecurrentModel final : public Assembled<EncoderDecoderModel> {
   }
 
  private:
-  EncodedSource encoded_source(const SourceBatch& source, Context& context) const {
-    if (source.features.defined())
-      throw Error("encode: expected token ids (the model has no audio frontend), got input_features");
+  EncodedSource encoded_source(const ModelInput& source, Context& context) const {
+    if (!source.ids.defined()) throw Error("encode: expected input_ids, got " + source.first().str());
     return parts_.encoder(source.ids, lengths_of_mask(source.mask, "attention_mask"), context);
   }
   SourceMemory memory_of(const EncodedSource& source, const Tensor& mask) const {
@@ -150,17 +149,17 @@ class RecurrentModel final : public Assembled<EncoderDecoderModel> {
 
 TensorMap RecurrentModel::forward(const TensorMap& inputs, const ForwardOptions& options,
                                   Context& context) const {
-  const auto [ids, mask] = token_inputs(inputs, parts_.encoder.tokens.table.size(0), kTargetInputs);
+  const ModelInput source = token_inputs(inputs, parts_.encoder.tokens.table.size(0), kTargetInputs);
   const auto [target, target_mask, labels] =
-      target_inputs(inputs, ids.size(0), parts_.decoder.tokens.table.size(0), traits_);
+      target_inputs(inputs, source.size(), parts_.decoder.tokens.table.size(0), traits_);
   // A mask of padding at the ends of rows changes no output of a token before it.
   lengths_of_mask(target_mask, "decoder_attention_mask");
 
   Collector collector(context, options);
   collector.listen("encoder", parts_.encoder.layers.size(), "encoder_");
   collector.listen("decoder", parts_.decoder.layers.size(), "decoder_");
-  const EncodedSource encoded = encoded_source({ids, mask}, collector.context);
-  const Tensor last = decoded(encoded, mask, target, collector.context);
+  const EncodedSource encoded = encoded_source(source, collector.context);
+  const Tensor last = decoded(encoded, source.mask, target, collector.context);
   TensorMap& outputs = collector.outputs;
   outputs["encoder_last_hidden_state"] = encoded.memory;
   outputs["last_hidden_state"] = last;

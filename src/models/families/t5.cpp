@@ -72,7 +72,6 @@ T5Config T5Config::parse(const Config& json) {
   c.encoder_only = !architectures.empty() && architectures.front().ends_with("EncoderModel");
   json.ignore({"classifier_dropout", "initializer_factor", "is_decoder", "is_encoder_decoder", "n_positions",
                "output_past", "tokenizer_class"});
-  ignore_common_keys(json);
   return c;
 }
 
@@ -118,10 +117,10 @@ class T5Builder {
   }
   std::shared_ptr<const ScoreBias> relative_positions(const std::string& file, bool bidirectional) const {
     return std::make_shared<RelativePositions>(
-        w_.take({.name = file + "relative_attention_bias.weight",
-                 .shape = {c_.buckets, c_.heads},
-                 .init = Init::embedding,
-                 .init_std = 1.0 / std::sqrt(static_cast<double>(c_.d_model))}),
+        w_.tensor({.name = file + "relative_attention_bias.weight",
+                   .shape = {c_.buckets, c_.heads},
+                   .init = Init::embedding,
+                   .init_std = 1.0 / std::sqrt(static_cast<double>(c_.d_model))}),
         RelativeBuckets{c_.buckets, c_.max_distance, bidirectional});
   }
   MultiHeadAttention attention(const std::string& file) const {

@@ -115,7 +115,6 @@ TransformerConfig TransformerConfig::parse(const Config& json) {
     check_id(json, "decoder_start_token_id", c.start, c.vocab_size);
   }
   if (!c.decodes) c.parse_head(json);
-  ignore_common_keys(json);
   return c;
 }
 
@@ -142,8 +141,8 @@ class TransformerBuilder {
     const double scale = c_.scale_embedding ? std::sqrt(static_cast<double>(c_.d_model)) : 1.0;
     embeddings = {.tokens = {tokens, scale, c_.pad}, .dropout = c_.dropout};
     if (c_.positions == "learned")
-      embeddings.positions.emplace(
-          w_.take({.name = stack.name + ".embed_positions.weight", .shape = {c_.max_positions, c_.d_model}}));
+      embeddings.positions.emplace(w_.tensor(
+          {.name = stack.name + ".embed_positions.weight", .shape = {c_.max_positions, c_.d_model}}));
     for (std::int64_t i = 0; i < c_.layers; ++i) {
       const std::string file = stack.name + ".layers." + std::to_string(i) + ".";
       Layer layer{{step("self_attn", file, self_attention(file + "self_attn"))}};

@@ -1,6 +1,8 @@
 // Whisper: its config, and the model built from parts.
 #include <cmath>
 
+#include "heed/nn/convolution.h"
+#include "heed/ops/shape.h"
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/bart_common.h"
@@ -61,9 +63,30 @@ WhisperConfig WhisperConfig::parse(const Config& json) {
                "mask_feature_min_masks", "mask_feature_prob", "mask_time_length", "mask_time_min_masks",
                "mask_time_prob", "median_filter_width", "num_hidden_layers", "scale_embedding",
                "use_weighted_layer_sum"});
-  ignore_common_keys(json);
   return c;
 }
+
+// A spectrogram to [B, T, D]: two convolutions with GELU, then positions.
+class WhisperFrontend final : public Frontend {
+ public:
+  WhisperFrontend(const Shape& row, Conv1d first, Conv1d second, AdditivePositions positions, double dropout)
+      : row_(row),
+        first_(std::move(first)),
+        second_(std::move(second)),
+        positions_(std::move(positions)),
+        dropout_(dropout) {}
+  InputSpec input() const override { return {InputKind::spectrogram, row_}; }
+  Tensor operator()(const Tensor& values, Context& context) const override {
+    const Tensor x = second_(first_(transpose(values, 1, 2), Activation::gelu), Activation::gelu);
+    return apply_dropout(positions_.embed(x, 0), dropout_, context);
+  }
+
+ private:
+  Shape row_;
+  Conv1d first_, second_;
+  AdditivePositions positions_;
+  double dropout_;
+};
 
 // The encoder's positions in a new model: all sines before all cosines, the last of wavelength 2 pi 10000.
 void fill_sinusoids(Tensor table) {
@@ -89,21 +112,21 @@ std::unique_ptr<Model> build_whisper(const WhisperConfig& c, WeightBuilder& w) {
                  c.pad};
   text.dropout = c.layers.dropout;
   parts.decoder.output.weight = w.output(output, c.vocab_size, d_model);
-  text.positions = AdditivePositions(w.take({.name = "model.decoder.embed_positions.weight",
-                                             .shape = {c.text_positions, d_model},
-                                             .init = Init::embedding}));
-  const AdditivePositions audio_positions(w.take({.name = "model.encoder.embed_positions.weight",
-                                                  .shape = {c.audio_positions, d_model},
-                                                  .trained = false,
-                                                  .fill = fill_sinusoids}));
+  text.positions = AdditivePositions(w.tensor({.name = "model.decoder.embed_positions.weight",
+                                               .shape = {c.text_positions, d_model},
+                                               .init = Init::embedding}));
+  const AdditivePositions frame_positions(w.tensor({.name = "model.encoder.embed_positions.weight",
+                                                    .shape = {c.audio_positions, d_model},
+                                                    .trained = false,
+                                                    .fill = fill_sinusoids}));
   const auto convolution = [&](const std::string& name, std::int64_t in, std::int64_t stride) -> Conv1d {
-    return {w.take({.name = name + ".weight", .shape = {d_model, in, 3}}), w.bias(name + ".bias", d_model),
+    return {w.tensor({.name = name + ".weight", .shape = {d_model, in, 3}}), w.bias(name + ".bias", d_model),
             stride, 1};
   };
   const Conv1d first = convolution("model.encoder.conv1", c.bins, 1);
   const Conv1d second = convolution("model.encoder.conv2", d_model, 2);
-  parts.audio =
-      AudioFrontend{c.bins, 2 * c.audio_positions, first, second, audio_positions, c.layers.dropout};
+  parts.source.frontend = std::make_shared<WhisperFrontend>(Shape{c.bins, 2 * c.audio_positions}, first,
+                                                            second, frame_positions, c.layers.dropout);
   parts.encoder.final_norm = w.layer_norm("model.encoder.layer_norm", d_model, kBartNormEps);
   parts.decoder.stack.final_norm = w.layer_norm("model.decoder.layer_norm", d_model, kBartNormEps);
   take_bart_layers(parts, c.layers, w);

@@ -1,5 +1,5 @@
 "use strict";
-// Drawing: colours, canvases, elements.
+// Drawing: colors, canvases, elements.
 const $ = id => document.getElementById(id);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 /// Whether the page is dark; on paper it is not (class `light`).
@@ -11,7 +11,7 @@ function style(name) {
   return styles.get(name);
 }
 const font = size => size + "px " + style("--sans");
-/// The colour of a head; hexadecimal, which every reader of SVG knows.
+/// The color of a head; hexadecimal, which every reader of SVG knows.
 function hue(head, onDark) {
   const angle = (head * 137.5 + 15) % 360, light = onDark ? 0.62 : 0.42, range = (onDark ? 0.7 : 0.65) * Math.min(light, 1 - light);
   const part = n => { const k = (n + angle / 30) % 12; return Math.round(255 * (light - range * Math.max(-1, Math.min(k - 3, 9 - k, 1)))).toString(16).padStart(2, "0"); };
@@ -20,7 +20,7 @@ function hue(head, onDark) {
 const shortNumber = value => Math.abs(value) >= 9.95 ? value.toFixed(0) : value.toFixed(2).replace(/^(-?)0\./, "$1.");
 const number = value => value === 0 ? "0" : Math.abs(value) < 0.001 ? value.toExponential(1) : value.toPrecision(3);
 
-/// Colours for shares of full colour, -1 to 1; a dark page has light colours for large ones.
+/// Colors for shares of full color, -1 to 1; a dark page has light colors for large ones.
 class Shades {
   /// `light`: for light paper, whatever the page is.
   constructor(data, light) { this.positive = bytesOf(data.palette); this.negative = bytesOf(data.negative); this.paper = [0x16, 0x18, 0x1c]; this.light = !!light; this.restyle(); }
@@ -33,9 +33,9 @@ class Shades {
   }
   at(share) {
     const level = Math.min(255, Math.round(255 * Math.abs(share))), i = 3 * (this.onDark ? 255 - level : level);
-    const of = share < 0 ? this.negative : this.positive, colour = [of[i], of[i + 1], of[i + 2]];
-    if (!this.onDark || level > 40) return colour;
-    return colour.map((c, j) => Math.round(this.paper[j] + (c - this.paper[j]) * level / 40));  // zero is the page itself
+    const of = share < 0 ? this.negative : this.positive, color = [of[i], of[i + 1], of[i + 2]];
+    if (!this.onDark || level > 40) return color;
+    return color.map((c, j) => Math.round(this.paper[j] + (c - this.paper[j]) * level / 40));  // zero is the page itself
   }
   css(share) { return "rgb(" + this.at(share).join(",") + ")"; }
   ink(share) { return (Math.abs(share) > 0.5) !== this.onDark ? "#fff" : "#1d2127"; }
@@ -92,10 +92,10 @@ function paint(canvas, values, rows, columns, full, limit, shades) {
       }
     }
   }
-  const colours = new Uint32Array(shades.table.buffer), pixels = new Uint32Array(image.data.buffer), factor = 255 / full;
+  const colors = new Uint32Array(shades.table.buffer), pixels = new Uint32Array(image.data.buffer), factor = 255 / full;
   for (let i = 0; i < pixels.length; ++i) {
     const level = Math.round(largest[i] * factor);
-    pixels[i] = colours[level > 255 ? 510 : level < -255 ? 0 : level + 255];
+    pixels[i] = colors[level > 255 ? 510 : level < -255 ? 0 : level + 255];
   }
   canvas.getContext("2d").putImageData(image, 0, 0);
 }

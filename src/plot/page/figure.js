@@ -45,14 +45,14 @@ function linesFigure({ kind, layers, shades, strongest, query, key, step }) {
   const row = 18, columns = kind.keys.length, left = widest(kind.queries, 11, 180) + 8, middle = 150, right = left + middle, parts = [];
   const y = i => (i + 0.5) * row, paths = [];
   for (let q = 0; q < kind.queries.length && q <= step; ++q) parts.push(figureText(left - 6, y(q) + 4, kind.queries[q], 'text-anchor="end"'));
-  for (const [q, k, strength, colour] of chosenLines(kind, layers, query, key, step, strongest, 0.03)) {
+  for (const [q, k, strength, color] of chosenLines(kind, layers, query, key, step, strongest, 0.03)) {
     const size = Math.min(1, Math.abs(strength));
-    paths.push(`<path d="M${left} ${y(q)}C${left + middle * 0.4} ${y(q)} ${left + middle * 0.6} ${y(k)} ${right} ${y(k)}" fill="none" stroke="${colour || shades.css(strength < 0 ? -0.72 : 0.72)}" stroke-width="${(0.6 + 2.6 * size).toFixed(2)}" stroke-opacity="${Math.min(1, 0.06 + size).toFixed(2)}"/>`);
+    paths.push(`<path d="M${left} ${y(q)}C${left + middle * 0.4} ${y(q)} ${left + middle * 0.6} ${y(k)} ${right} ${y(k)}" fill="none" stroke="${color || shades.css(strength < 0 ? -0.72 : 0.72)}" stroke-width="${(0.6 + 2.6 * size).toFixed(2)}" stroke-opacity="${Math.min(1, 0.06 + size).toFixed(2)}"/>`);
   }
   kind.keys.forEach((token, k) => parts.push(figureText(right + 6, y(k) + 4, token)));
   let across = 0;
-  const legend = layers.filter(one => one.colour).map(({ head, colour }) => {
-    const entry = `<rect x="${across}" y="-8" width="10" height="10" fill="${colour}"/>` + figureText(across + 14, 1, "head " + head);
+  const legend = layers.filter(one => one.color).map(({ head, color }) => {
+    const entry = `<rect x="${across}" y="-8" width="10" height="10" fill="${color}"/>` + figureText(across + 14, 1, "head " + head);
     across += 30 + widest(["head " + head], 11, 100);
     return entry;
   }).join("");

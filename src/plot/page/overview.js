@@ -31,7 +31,7 @@ class Overview {
   }
   async drawOne(canvas) {
     const { viewer } = this, { layer, head, kind, data } = canvas.of, values = await data.values(kind, viewer.state.measure, layer, head);
-    const full = viewer.state.scale === "all" ? data.largest(kind, viewer.state.measure, head) : viewer.fullColour(kind, values);
+    const full = viewer.state.scale === "all" ? data.largest(kind, viewer.state.measure, head) : viewer.fullColor(kind, values);
     paint(canvas, values, kind.queries.length, kind.keys.length, full, 64, viewer.shades);
     canvas.drawn = true;
   }

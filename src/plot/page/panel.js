@@ -70,7 +70,7 @@ class MapPanel {
     if (to) to.focus();
   }
 
-  /// Draws, or says in the place of the readout why not.
+  /// Draws, or says instead of the readout why not.
   async draw() {
     try {
       await this.drawMap();
@@ -92,7 +92,7 @@ class MapPanel {
     const map = shown && this.data.find(kind, state.measure, state.layer, state.head);
     this.part("name").textContent = map ? map.name : "";
     if (!shown) { this.part("readout").textContent = this.data.missing || "There is no such map here."; return; }
-    this.full = viewer.fullColour(kind, values);
+    this.full = viewer.fullColor(kind, values);
     this.drawLegend();
     for (const view of Object.keys(viewNames)) this.part(view).hidden = view !== state.view;
     if (state.view === "matrix") {
@@ -128,11 +128,11 @@ class MapPanel {
     if (this.viewer.options.aside) this.drawAside();
   }
 
-  /// What the view of lines draws: the heads that are chosen in it, each in its colour, else the map.
+  /// What the view of lines draws: the heads that are chosen in it, each in its color, else the map.
   async lineLayers(onDark) {
     const { kind, data, values, full } = this, { state, lineHeads } = this.viewer, heads = lineHeads.filter(head => data.has(kind, state.measure, state.layer, head));
     if (!heads.length) return [{ values, full }];
-    return Promise.all(heads.map(async head => ({ head, values: await data.values(kind, state.measure, state.layer, head), full, colour: hue(head, onDark) })));
+    return Promise.all(heads.map(async head => ({ head, values: await data.values(kind, state.measure, state.layer, head), full, color: hue(head, onDark) })));
   }
 
   drawChips() {
@@ -141,9 +141,9 @@ class MapPanel {
     if (kind.heads.length > 1) {
       box.append("heads ");
       for (const head of kind.heads) {
-        const on = state.also.includes(head), chip = element("button", head, { "aria-pressed": on, "aria-label": "head " + head }), colour = hue(head, isDark());
-        chip.style.borderColor = colour;
-        if (on) chip.style.background = colour;
+        const on = state.also.includes(head), chip = element("button", head, { "aria-pressed": on, "aria-label": "head " + head }), color = hue(head, isDark());
+        chip.style.borderColor = color;
+        if (on) chip.style.background = color;
         chip.onclick = () => {
           this.viewer.showLines({ also: on ? state.also.filter(h => h !== head) : [...state.also, head].sort((a, b) => a - b) });
           box.querySelectorAll("button")[kind.heads.indexOf(head)].focus();

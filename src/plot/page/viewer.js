@@ -57,7 +57,7 @@ class Viewer {
     this.rebuild();
   }
 
-  fullColour(kind, values) {
+  fullColor(kind, values) {
     const { state } = this;
     if (state.scale === "one") return 1;
     if (state.scale === "all") return Math.max(...this.panels.map(({ data }) => {

@@ -56,7 +56,7 @@ class Matrix {
     for (let i = 0; i < rows; i += shape.every) this.label(context, kind.queries[i], i, false, style("--ink"));
     for (let i = 0; i < columns; i += shape.every) this.label(context, kind.keys[i], i, true, style("--ink"));
   }
-  label(context, token, index, isKey, colour, opaque) {
+  label(context, token, index, isKey, color, opaque) {
     const { cell, left, above, size } = this.shape, half = (index + 0.5) * cell;
     context.save();
     context.font = font(size); context.textBaseline = "middle";
@@ -64,7 +64,7 @@ class Matrix {
     else { context.textAlign = "right"; context.translate(left - 6, above + half); }
     const text = fit(context, token, isKey ? 100 : 120), width = context.measureText(text).width;
     if (opaque) { context.fillStyle = style("--paper"); context.fillRect(isKey ? -2 : -width - 2, -size * 0.65, width + 4, size * 1.3); }
-    context.fillStyle = colour;
+    context.fillStyle = color;
     context.fillText(text, 0, 0);
     context.restore();
   }
@@ -100,11 +100,11 @@ class Matrix {
 }
 
 // ---- lines from token to token
-/// The lines to draw, [query, key, strength, colour], the weakest first: of the followed query or key, or of all, with at least a
-/// share of the full colour; `layers`: [{values, full, colour}], one per head that is shown.
+/// The lines to draw, [query, key, strength, color], the weakest first: of the followed query or key, or of all, with at least a
+/// share of the full color; `layers`: [{values, full, color}], one per head that is shown.
 function chosenLines(kind, layers, query, key, step, strongest, least) {
   const columns = kind.keys.length, chosen = [];
-  for (const { values, full, colour } of layers) {
+  for (const { values, full, color } of layers) {
     for (let q = 0; q < kind.queries.length; ++q) {
       if (q > step || (query >= 0 && q !== query)) continue;
       let best = 0;
@@ -112,7 +112,7 @@ function chosenLines(kind, layers, query, key, step, strongest, least) {
       for (let k = 0; k < columns; ++k) {
         if ((query < 0 && key >= 0 && k !== key) || (strongest && k !== best)) continue;
         const strength = values[q * columns + k] / full;
-        if (Math.abs(strength) > least) chosen.push([q, k, strength, colour]);
+        if (Math.abs(strength) > least) chosen.push([q, k, strength, color]);
       }
     }
   }
@@ -151,8 +151,8 @@ class Lines {
     const columns = kind.keys.length, rows = Math.max(kind.queries.length, columns);
     const context = sized(this.wires, this.middle, this.top + rows * this.row), y = i => this.top + (i + 0.5) * this.row;
     const chosen = chosenLines(kind, layers, query, key, step, strongest, query >= 0 || key >= 0 ? 0.02 : 0.06);
-    for (const [q, k, strength, colour] of chosen.slice(-2500)) {
-      context.strokeStyle = colour || shades.css(strength < 0 ? -0.72 : 0.72);
+    for (const [q, k, strength, color] of chosen.slice(-2500)) {
+      context.strokeStyle = color || shades.css(strength < 0 ? -0.72 : 0.72);
       context.globalAlpha = Math.min(1, 0.06 + Math.abs(strength));
       context.lineWidth = 0.8 + 2.6 * Math.min(1, Math.abs(strength));
       context.beginPath();

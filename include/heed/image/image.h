@@ -1,0 +1,37 @@
+// Photographs and drawings as tensors: PNG, JPEG, WebP, GIF and PNM files become u8[height, width, 3].
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "heed/export.h"
+#include "heed/tensor.h"
+
+namespace HEED_API heed {
+
+/// What an image file may ask for. Each limit is checked before memory is taken for what it limits.
+struct ImageLimits {
+  std::int64_t pixels = 150'000'000;           ///< width × height
+  std::size_t bytes = std::size_t{256} << 20;  ///< size of the file
+  std::int64_t frames = 10'000;                ///< of an animated WebP; of a GIF, only the first is read
+};
+
+/// Decodes an image file to u8[height, width, 3], the levels of red, green and blue. The kind of the file is
+/// found from its first bytes, never from its name: PNG, JPEG, WebP, GIF, and PNM (P1 to P6). Of an
+/// animation, the first frame is decoded. An orientation in EXIF (1 to 8) or XMP data is applied.
+///
+/// The result is that of Pillow's `ImageOps.exif_transpose(Image.open(path)).convert("RGB")`: alpha is
+/// dropped, not blended; color profiles and gamma are ignored; 16 bits per channel keep the upper 8, but grey
+/// levels of 16 bits are clipped to 255; CMYK is taken as inverted, as Adobe's programs write it.
+///
+/// Throws Error naming the file if it cannot be read, is no such image, is truncated or damaged, or exceeds
+/// `limits`. Threads: calls are independent.
+Tensor load_image(const std::filesystem::path& path, const ImageLimits& limits = {});
+
+/// The same from the bytes of a file. Messages begin with `name`.
+Tensor decode_image(std::string_view bytes, const std::string& name, const ImageLimits& limits = {});
+
+}  // namespace heed

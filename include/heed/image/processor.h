@@ -1,0 +1,72 @@
+// What stands between an image and a model: resizing, cropping and normalizing, as the model's
+// `preprocessor_config.json` says.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "heed/export.h"
+#include "heed/image/resize.h"
+#include "heed/tensor.h"
+
+namespace HEED_API heed {
+
+namespace image {
+struct ProcessorSettings;
+}
+
+/// The inputs of an image model.
+struct ImageInputs {
+  /// f32[batch, 3, height, width]. Of a model that takes images of any proportions (Siglip2ImageProcessor):
+  /// f32[batch, patches, patch_size² · 3], each patch in the order row, column, channel, zeros behind the
+  /// last.
+  Tensor pixel_values;
+  Tensor pixel_attention_mask;  ///< of such a model: i64[batch, patches], 0 for the zeros; else undefined
+  Tensor spatial_shapes;  ///< of such a model: i64[batch, 2], rows and columns of patches; else undefined
+};
+
+/// Threads: several may use one object at once.
+class ImageProcessor {
+ public:
+  /// Returns the inputs for images u8[height, width, 3] (load_image()), in their order. The steps are those
+  /// of transformers' processor classes, in this order, each if the configuration says so: resize (to levels
+  /// of 8 bits), center crop (padded with 0 where the image is smaller), multiply by `rescale_factor`,
+  /// subtract the mean and divide by the standard deviation of each channel, pad with 0 below and to the
+  /// right. DINOv3ViTImageProcessor rescales first and resizes without rounding.
+  ///
+  /// Pixels are equal to transformers' to the last bit, those of DINOv3 within 1e-5. Throws Error for no
+  /// images, another dtype or shape, and images that have different sizes at the end.
+  ImageInputs operator()(std::span<const Tensor> images) const;
+  /// The same for one image; the batch is 1.
+  ImageInputs operator()(const Tensor& image) const { return (*this)(std::span(&image, 1)); }
+
+  /// transformers' name of the class, such as "ViTImageProcessor".
+  const std::string& type() const;
+  /// Whose arithmetic resizes.
+  ResizeArithmetic arithmetic() const;
+
+ private:
+  friend ImageProcessor load_image_processor(const std::filesystem::path&, std::optional<ResizeArithmetic>);
+  explicit ImageProcessor(std::shared_ptr<const image::ProcessorSettings> settings)
+      : settings_(std::move(settings)) {}
+
+  std::shared_ptr<const image::ProcessorSettings> settings_;
+};
+
+/// Reads `image_processor` in `processor_config.json` or, if that is missing, `preprocessor_config.json` of a
+/// model's directory. The class is that of `image_processor_type`, of `feature_extractor_type` in older
+/// files, or else that of the `model_type` in config.json: BeitImageProcessor, BitImageProcessor (DINOv2),
+/// BlipImageProcessor, ChineseCLIPImageProcessor, CLIPImageProcessor, ConvNextImageProcessor,
+/// DeiTImageProcessor, DINOv3ViTImageProcessor, SiglipImageProcessor, Siglip2ImageProcessor or
+/// ViTImageProcessor. Settings that the file lacks are the defaults of that class.
+///
+/// `arithmetic` is whose resizing is used; by default Pillow's, but torchvision's if the class's name ends in
+/// "Fast" or it has no other (DINOv3). Throws Error naming the file, and the key if possible, for a missing
+/// file, another class, a value out of range, and a key that heed does not know.
+ImageProcessor load_image_processor(const std::filesystem::path& directory,
+                                    std::optional<ResizeArithmetic> arithmetic = std::nullopt);
+
+}  // namespace heed

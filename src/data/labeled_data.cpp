@@ -1,0 +1,228 @@
+// Reads labeled texts.
+#include "data/labeled_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/json_field.h"
+#include "data/input_files.h"
+#include "data/lines.h"
+#include "data/table.h"
+#include "heed/error.h"
+#include "heed/random.h"
+#include "heed/text/unicode.h"
+
+namespace heed {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kSpace = " \t\r";
+
+[[noreturn]] void refuse_bytes(const std::string& where) {
+  throw Error(where + ": expected UTF-8, got other bytes (convert the file)");
+}
+
+// Calls `handle` for every line of a file and its number, from 1; returns the number of control bytes. Throws
+// Error for text that is not UTF-8.
+template <class Handle>
+std::int64_t for_each_line(const fs::path& file, const Handle& handle) {
+  data::Lines lines(file);
+  for (std::string line; lines.next(line);) {
+    if (first_invalid_utf8(line)) refuse_bytes(fmt::format("{}:{}", file.string(), lines.count()));
+    handle(line, lines.count());
+  }
+  return lines.control_bytes();
+}
+
+bool is_empty_text(const std::string& text) { return text.find_first_not_of(kSpace) == std::string::npos; }
+
+// The parts between separators that are not empty.
+std::vector<std::string> split(const std::string& text, const char* separators) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
+    end = std::min(text.find_first_of(separators, begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+  }
+  return parts;
+}
+
+std::vector<std::string> labels_of(const std::string& text, bool multi_label) {
+  if (!multi_label) return {text};
+  return split(text, ",");
+}
+
+LabeledText parse_columns(const std::vector<std::string>& columns, const std::string& where,
+                          const DataOptions& data, bool multi_label) {
+  const auto column = [&](std::int64_t number) -> const std::string& {
+    if (number <= static_cast<std::int64_t>(columns.size()))
+      return columns[static_cast<std::size_t>(number - 1)];
+    throw Error(
+        fmt::format("{}: expected {} columns separated by {}, got {} (data.text_column, data.label_column "
+                    "and data.pair_column choose them)",
+                    where, number, data.format == "csv" ? "commas" : "tabs", columns.size()));
+  };
+  return {column(data.text_column), data.pair_column > 0 ? column(data.pair_column) : "",
+          labels_of(column(data.label_column), multi_label)};
+}
+
+LabeledText parse_object(const std::string& line, const std::string& where, const DataOptions& data,
+                         bool multi_label) {
+  const Json json = parse_json(line, where);
+  const JsonField object(json, where);
+  LabeledText labeled{
+      object.at(data.text_key).string(), data.pair_key.empty() ? "" : object.at(data.pair_key).string(), {}};
+  const Json* label = object.member(data.label_key);
+  if (label == nullptr) throw Error(fmt::format("{}: {}: expected a label, got none", where, data.label_key));
+  const auto add = [&](const Json& one) {
+    labeled.labels.push_back(one.is_string() ? one.get<std::string>() : json_text(one));
+  };
+  if (label->is_array()) {
+    for (const Json& one : *label) add(one);
+  } else {
+    add(*label);
+  }
+  if (!multi_label && labeled.labels.size() != 1) {
+    throw Error(fmt::format("{}: {}: expected one label, got {} (task.problem = \"multi-label\" takes lists)",
+                            where, data.label_key, labeled.labels.size()));
+  }
+  return labeled;
+}
+
+LabeledText parse_labeled(const std::string& line, bool multi_label) {
+  const std::size_t begin = line.find_first_not_of(kSpace), end = line.find_first_of(kSpace, begin);
+  const std::size_t text = end == std::string::npos ? end : line.find_first_not_of(kSpace, end);
+  return {text == std::string::npos ? "" : line.substr(text), "",
+          labels_of(line.substr(begin, end - begin), multi_label)};
+}
+
+// Reads the sentences of a CoNLL file, line by line.
+class ConllReader {
+ public:
+  ConllReader(TaggedSentences& to, std::string word_prefix) : to_(to), word_prefix_(std::move(word_prefix)) {}
+
+  void read(const fs::path& file) {
+    to_.files.push_back(file);
+    width_ = 0;
+    to_.control_bytes +=
+        for_each_line(file, [&](const std::string& line, std::int64_t number) { add(line, number); });
+    end_sentence();
+  }
+
+ private:
+  void add(const std::string& line, std::int64_t number) {
+    const std::vector<std::string> columns = split(line, kSpace);
+    if (columns.empty() || columns.front() == "-DOCSTART-") return end_sentence();
+    if (sentence_.words.empty()) {
+      sentence_.file = std::ssize(to_.files) - 1;
+      sentence_.line = number;
+    }
+    const std::string where = fmt::format("{}:{}", to_.files.back().string(), number);
+    if (columns.size() < 2) {
+      throw Error(fmt::format("{}: expected a word and its tag, separated by a space or a tab, got \"{}\"",
+                              where, line));
+    }
+    if (width_ == 0) width_ = columns.size();
+    if (columns.size() != width_) {
+      throw Error(
+          fmt::format("{}: expected {} columns, as in the lines before, got {} (a line is a word, its tag "
+                      "last)",
+                      where, width_, columns.size()));
+    }
+    const std::string& word = columns.front();
+    const bool prefixed = word.starts_with(word_prefix_) && word.size() > word_prefix_.size();
+    sentence_.words.push_back(prefixed ? word.substr(word_prefix_.size()) : word);
+    sentence_.tags.push_back(columns.back());
+  }
+  void end_sentence() {
+    if (!sentence_.words.empty()) to_.entries.add(sentence_);
+    sentence_ = {};
+  }
+
+  TaggedSentences& to_;
+  std::string word_prefix_;
+  TaggedWords sentence_;
+  std::size_t width_ = 0;
+};
+
+}  // namespace
+
+LabeledTexts read_labeled(const fs::path& path, const DataOptions& data, bool multi_label,
+                          const fs::path& folder) {
+  LabeledTexts read{.entries = SpilledRecords<LabeledText>(folder), .files = data::input_files(path)};
+  for (std::size_t file = 0; file < read.files.size(); ++file) {
+    const fs::path& name = read.files[file];
+    const auto add = [&](LabeledText text, std::int64_t line) {
+      if (is_empty_text(text.text)) {
+        ++read.skipped;
+        return;
+      }
+      text.file = static_cast<std::int64_t>(file);
+      text.line = line;
+      if (!multi_label && is_empty_text(text.labels.front()))
+        throw Error(read.where(text) + ": expected a label, got none");
+      read.entries.add(text);
+    };
+    if (data.format == "tsv" || data.format == "csv") {
+      data::Table table(name, data.format, data.header);
+      for (std::vector<std::string> row; table.next(row);) {
+        if (!table.is_utf8()) refuse_bytes(table.where());
+        if (std::all_of(row.begin(), row.end(), is_empty_text)) continue;
+        add(parse_columns(row, table.where(), data, multi_label), table.line());
+      }
+      read.control_bytes += table.control_bytes();
+    } else {
+      read.control_bytes += for_each_line(name, [&](const std::string& line, std::int64_t number) {
+        if (is_empty_text(line)) return;
+        const std::string where = fmt::format("{}:{}", name.string(), number);
+        add(data.format == "jsonl" ? parse_object(line, where, data, multi_label)
+                                   : parse_labeled(line, multi_label),
+            number);
+      });
+    }
+  }
+  if (read.size() == 0) throw Error(path.string() + ": expected labeled texts, got none");
+  read.entries.finish();
+  return read;
+}
+
+TaggedSentences read_conll(const fs::path& path, const DataOptions& data, const fs::path& folder) {
+  TaggedSentences read{.entries = SpilledRecords<TaggedWords>(folder)};
+  ConllReader reader(read, data.word_prefix);
+  for (const fs::path& file : data::input_files(path)) reader.read(file);
+  if (read.size() == 0) throw Error(path.string() + ": expected sentences of tagged words, got none");
+  read.entries.finish();
+  return read;
+}
+
+Folds split_examples(std::int64_t size, const DataOptions& data) {
+  // Each example has a random key; the order of the keys decides.
+  std::vector<std::int64_t> order(static_cast<std::size_t>(size));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  const RandomStream keys{static_cast<std::uint64_t>(data.split_seed), 0};
+  const auto key = [&](std::int64_t i) { return std::pair(keys.word(static_cast<std::uint64_t>(i)), i); };
+  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return key(a) < key(b); });
+  Folds folds;
+  const bool test_file = !data.test.empty(), dev_file = !data.dev.empty();
+  std::vector<std::int64_t> rest;
+  for (std::int64_t i = 0; i < size; ++i) {
+    const bool test = !test_file && (data.folds > 0 ? i % data.folds == data.fold : i < data.test_size);
+    (test ? folds.test : rest).push_back(order[static_cast<std::size_t>(i)]);
+  }
+  const auto dev = std::min(dev_file ? 0 : data.dev_size, static_cast<std::int64_t>(rest.size()));
+  folds.dev.assign(rest.begin(), rest.begin() + dev);
+  folds.train.assign(rest.begin() + dev, rest.end());
+  if (folds.train.empty()) {
+    throw Error(
+        fmt::format("data.dev_size, data.test_size: expected fewer than the {} examples together, got all of "
+                    "them",
+                    size));
+  }
+  for (auto* part : {&folds.train, &folds.dev, &folds.test}) std::sort(part->begin(), part->end());
+  return folds;
+}
+
+}  // namespace heed

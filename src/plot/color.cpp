@@ -1,0 +1,61 @@
+// Converts OKLCh to sRGB for the color scale of weights.
+#include "plot/color.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace heed::plot {
+namespace {
+
+std::uint8_t encode(double linear) {
+  linear = std::clamp(linear, 0.0, 1.0);
+  const double srgb = linear <= 0.0031308 ? 12.92 * linear : 1.055 * std::pow(linear, 1 / 2.4) - 0.055;
+  return static_cast<std::uint8_t>(std::lround(255 * srgb));
+}
+
+Rgb from_oklch(double lightness, double chroma, double hue) {
+  const double a = chroma * std::cos(hue), b = chroma * std::sin(hue);
+  const double l = std::pow(lightness + 0.3963377774 * a + 0.2158037573 * b, 3);
+  const double m = std::pow(lightness - 0.1055613458 * a - 0.0638541728 * b, 3);
+  const double s = std::pow(lightness - 0.0894841775 * a - 1.2914855480 * b, 3);
+  return {encode(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
+          encode(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
+          encode(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)};
+}
+
+}  // namespace
+
+Rgb shade(double value) {
+  const double t = std::isnan(value) ? 0.0 : std::clamp(value, 0.0, 1.0);
+  const double hue = (165 + 118 * t) * 3.14159265358979 / 180;
+  const double chroma = 0.008 + 0.092 * std::sin(3.14159265358979 * t) + 0.05 * t;
+  return from_oklch(0.985 - 0.71 * t, chroma, hue);
+}
+
+Rgb shade(double value, Palette palette) {
+  const double t = std::isnan(value) ? 0.0 : std::clamp(std::abs(value), 0.0, 1.0);
+  if (palette == Palette::blue && !(value < 0)) return shade(value);
+  const bool cold = palette == Palette::red && value < 0;
+  const double hue = (cold ? 250 : palette == Palette::red ? 20 : 55) * 3.14159265358979 / 180;
+  const bool gray = palette == Palette::gray && !(value < 0);
+  return from_oklch(0.985 - 0.71 * t, gray ? 0 : 0.008 + 0.11 * std::sin(3.14159265358979 * t) + 0.04 * t,
+                    hue);
+}
+
+Rgb Shades::operator()(float value) {
+  const double at = (std::clamp(static_cast<double>(value), -1.0, 1.0) + 1) * kRanges;
+  const auto index = std::min(static_cast<std::size_t>(at), ranges_.size() - 1);
+  Range& range = ranges_[index];
+  if (!range.known) {
+    const double begin = static_cast<double>(index) / kRanges - 1, end = begin + 1.0 / kRanges;
+    range = {true, false, shade(begin, palette_)};
+    range.even = range.color == shade(end, palette_);
+  }
+  return range.even ? range.color : shade(static_cast<double>(value), palette_);
+}
+
+std::string hex(Rgb color) { return fmt::format("#{:02x}{:02x}{:02x}", color.r, color.g, color.b); }
+
+}  // namespace heed::plot

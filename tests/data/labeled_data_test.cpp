@@ -1,0 +1,127 @@
+// Labeled texts as real files have them.
+#include "data/labeled_data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "files/temporary_folder.h"
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A record of every kind of member.
+struct Everything {
+  std::string text;
+  std::vector<std::string> texts;
+  std::vector<float> numbers;
+  std::int8_t number = 0;
+  static auto fields(auto& e) { return std::tie(e.text, e.texts, e.numbers, e.number); }
+  bool operator==(const Everything&) const = default;
+};
+
+TEST(SpilledRecords, AreReadAsTheyWereWrittenInMemoryAndFromAFile) {
+  const TemporaryFolder folder;
+  const auto record = [](std::int64_t i) {
+    const auto size = static_cast<std::size_t>(i);
+    return Everything{
+        std::string(size % 7 * 20000, 'x'), std::vector<std::string>(size % 3, std::to_string(i)),
+        std::vector<float>(size % 5, 0.5f * static_cast<float>(i)), static_cast<std::int8_t>(i % 100)};
+  };
+  for (const std::int64_t count : {0, 20, 1000}) {  // the last are 60 MB
+    SpilledRecords<Everything> records(folder.path());
+    for (std::int64_t i = 0; i < count; ++i) records.add(record(i));
+    records.finish();
+    const SpilledRecords<Everything> moved = std::move(records);
+    ASSERT_EQ(moved.size(), count);
+    for (std::int64_t i = count; i-- > 0;) ASSERT_TRUE(moved[i] == record(i)) << i;
+  }
+  EXPECT_THAT(listing(folder.path()), ElementsAre());
+}
+
+TEST(LabeledData, EntriesWithoutATextAreCountedAndLeftOut) {
+  const TemporaryFolder folder;
+  DataOptions options;
+  const auto read = [&](const std::string& format, const std::string& content) {
+    options.format = format;
+    spill(folder / "texts", content);
+    return read_labeled(folder / "texts", options, false, {});
+  };
+  for (const auto& [format, content] : std::vector<std::pair<std::string, std::string>>{
+           {"labelled", "1 good\n0 \n0\n\n0 not good\n"}, {"jsonl", R"({"label": 1, "text": "good"}
+{"label": 0, "text": ""}
+{"label": 0, "text": " "}
+{"label": 0, "text": "not good"})"}}) {
+    const LabeledTexts texts = read(format, content);
+    EXPECT_EQ(texts.skipped, 2) << format;
+    ASSERT_EQ(texts.size(), 2) << format;
+    EXPECT_EQ(texts[1].text, "not good");
+    EXPECT_EQ(texts[1].labels, std::vector<std::string>{"0"});
+    EXPECT_EQ(texts[1].line, format == "jsonl" ? 4 : 5);
+  }
+  EXPECT_THROW(read("labelled", "1\n0 \n"), Error);
+  EXPECT_THAT(error_of([&] { read("jsonl", R"({"label": [], "text": "good"})"); }),
+              HasSubstr("texts:1: label: expected one label, got 0"));
+  EXPECT_THAT(error_of([&] { read("labelled", "1 good\n0 \xff\n"); }), HasSubstr("texts:2: expected UTF-8"));
+}
+
+TEST(LabeledData, RowsOfTabsAndOfCommasAreReadAlike) {
+  const TemporaryFolder folder;
+  DataOptions options;
+  options.header = true;
+  options.text_column = 1, options.label_column = 3, options.pair_column = 2;
+  for (const auto& [format, content] : std::vector<std::pair<std::string, std::string>>{
+           {"tsv", "text\tmore\tlabel\na, b\tc\tgood\n\t\t\n \td\tbad\n"},
+           {"csv", "text,more,label\n\"a, b\",c,good\n,,\n ,d,bad\n"}}) {
+    options.format = format;
+    spill(folder / "texts", content);
+    const LabeledTexts texts = read_labeled(folder / "texts", options, false, {});
+    ASSERT_EQ(texts.size(), 1) << format;
+    EXPECT_EQ(texts.skipped, 1);
+    EXPECT_EQ(texts[0].text, "a, b");
+    EXPECT_EQ(texts[0].pair, "c");
+    EXPECT_THAT(texts[0].labels, ElementsAre("good"));
+    EXPECT_EQ(texts[0].line, 2);
+    spill(folder / "texts", format == "tsv" ? "t\tp\tl\na\tb\t \n" : "t,p,l\na,b,\n");
+    EXPECT_THAT(error_of([&] { read_labeled(folder / "texts", options, false, {}); }),
+                HasSubstr("texts:2: expected a label, got none"));
+    EXPECT_EQ(read_labeled(folder / "texts", options, true, {}).size(), 1);  // none of several
+  }
+  spill(folder / "texts", "h\na\n");
+  EXPECT_THAT(error_of([&] { read_labeled(folder / "texts", options, false, {}); }),
+              HasSubstr("texts:2: expected 2 columns separated by commas"));
+}
+
+TEST(LabeledData, FoldersAreReadFileByFile) {
+  const TemporaryFolder folder;
+  for (const char* name : {"texts", "words", "none"}) std::filesystem::create_directories(folder / name);
+  DataOptions options;
+  options.format = "labelled";
+  spill(folder / "texts/b", "\n0 third\n");
+  spill(folder / "texts/a", "1 first\n\n0 second\n");
+  spill(folder / "texts/.hidden", "1\n");
+  const LabeledTexts texts = read_labeled(folder / "texts", options, false, folder.path());
+  ASSERT_EQ(texts.size(), 3);
+  EXPECT_EQ(texts[1].text, "second");
+  EXPECT_EQ(texts.where(texts[1]), (folder / "texts/a").string() + ":3");
+  EXPECT_EQ(texts.where(texts[2]), (folder / "texts/b").string() + ":2");
+
+  spill(folder / "words/a", "Ann PER\nsings O");  // the end of a file ends a sentence
+  spill(folder / "words/b", "Bob NN PER\n");      // with columns of its own
+  const TaggedSentences sentences = read_conll(folder / "words", options, folder.path());
+  ASSERT_EQ(sentences.size(), 2);
+  EXPECT_THAT(sentences[0].tags, ElementsAre("PER", "O"));
+  EXPECT_EQ(sentences.where(sentences[0], 1), (folder / "words/a").string() + ":2");
+  EXPECT_THAT(sentences[1].words, ElementsAre("Bob"));
+  spill(folder / "words/b", "Bob\n");
+  EXPECT_THAT(error_of([&] { read_conll(folder / "words", options, {}); }),
+              HasSubstr("words/b:1: expected a word and its tag"));
+  EXPECT_THAT(error_of([&] { read_labeled(folder / "none", options, false, {}); }),
+              HasSubstr("none: expected a folder with text files, got none in it"));
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,173 @@
+// Inputs that are no token ids: embeddings, pixels and spectrograms; and what is particular to ViT and
+// Whisper: models without a head, positions of a new model.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "heed/autograd.h"
+#include "heed/files/file.h"
+#include "heed/models/registry.h"
+#include "heed/ops.h"
+#include "reference/tensors.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Logits of transformers 5.24.0 (tests/fixtures/embeddings.py).
+class Embeddings : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(All, Embeddings,
+                         testing::Values("encoders/bert-mlm", "encoders/roberta-mlm",
+                                         "encoders/modernbert-mlm", "encoders/albert-mlm",
+                                         "encoders/deberta-v3-mlm", "decoders/gpt2", "decoders/llama",
+                                         "decoders/gemma2", "decoders/gemma3", "decoders/granite",
+                                         "decoders/bloom", "bart", "marian", "t5", "m2m100"),
+                         [](const auto& info) {
+                           std::string name = fs::path(info.param).filename();
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST_P(Embeddings, StandInPlaceOfIds) {
+  const std::string name = fs::path(GetParam()).filename();
+  TensorMap inputs;
+  for (const auto& [key, tensor] : read_tensors(fs::path(HEED_FIXTURES) / "embeddings.safetensors")) {
+    if (key.starts_with(name + ".")) inputs[key.substr(name.size() + 1)] = tensor;
+  }
+  const Tensor expected = inputs.at("logits");
+  inputs.erase("logits");
+  const auto model = load_model(fs::path(HEED_FIXTURES) / GetParam());
+  const NoGradients guard;
+  const Tensor got = model->forward(inputs).at("logits");
+  EXPECT_LE(relative_error(slice(got, 2, 0, 32).contiguous(), expected), 1e-4);
+
+  const Tensor& embeddings = inputs.at("inputs_embeds");
+  if (const auto* decoder = dynamic_cast<const DecoderModel*>(model.get())) {  // the same step by step
+    const auto decoding = decoder->decode(2);
+    Context context;
+    decoding->step(slice(embeddings, 1, 0, 3).contiguous(), context);
+    const Tensor last = decoding->step(slice(embeddings, 1, 3, 5).contiguous(), context);
+    EXPECT_LE(relative_error(reshape(slice(last, 1, 0, 32), {2, 1, 32}), slice(expected, 1, 4, 5)), 1e-4);
+  }
+}
+
+TEST(Inputs, ThatDoNotFitAreNamed) {
+  const auto model = load_model(fs::path(HEED_FIXTURES) / "encoders/bert-mlm");
+  const auto error = [&](const TensorMap& inputs) -> std::string {
+    try {
+      model->forward(inputs);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  using testing::HasSubstr;
+  const Tensor wide = Tensor::zeros({1, 2, 5});
+  EXPECT_THAT(error({{"inputs_embeds", wide}}),
+              HasSubstr("inputs_embeds: expected floating numbers [batch, length, "));
+  EXPECT_THAT(error({{"inputs_embeds", wide}, {"input_ids", Tensor::zeros({1, 2}, DType::i64)}}),
+              HasSubstr("got input_ids i64[1, 2]"));
+  EXPECT_THAT(error({{"pixel_values", wide}}), HasSubstr("got pixel_values f32[1, 2, 5]"));
+}
+
+TEST(Vit, ABareModelIsFoundInTheFileOfAHead) {
+  const fs::path from = fs::path(HEED_FIXTURES) / "vit",
+                 folder = fs::temp_directory_path() / ("heed_vit_test_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  auto config = nlohmann::json::parse(read_file(from / "config.json"));
+  config["architectures"] = {"ViTModel"};
+  write_file(folder / "config.json", config.dump());
+  fs::copy_file(from / "model.safetensors", folder / "model.safetensors");
+  TensorMap inputs = read_tensors(from / "inputs.safetensors");
+  inputs.erase("labels");
+  Context context;
+  const TensorMap got = load_model(folder)->forward(inputs, {}, context);
+  fs::remove_all(folder);
+  // The classifier sees the first token of what the bare model gives.
+  const TensorMap weights = read_tensors(from / "model.safetensors"),
+                  expected = read_tensors(from / "expected.safetensors");
+  const Tensor first = slice(got.at("last_hidden_state"), 1, 0, 1);
+  const Tensor logits = linear(first, weights.at("classifier.weight"), weights.at("classifier.bias"));
+  EXPECT_LE(relative_error(reshape(logits, {2, 5}), expected.at("logits")), 1e-5);
+  EXPECT_FALSE(got.contains("pooler_output"));
+}
+
+TEST(Vit, ABareModelsFileLacksTheHeadAlone) {
+  const fs::path from = fs::path(HEED_FIXTURES) / "vit-model",
+                 folder = fs::temp_directory_path() / ("heed_vit_test_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  auto config = nlohmann::json::parse(read_file(from / "config.json"));
+  config["architectures"] = {"ViTForImageClassification"};
+  write_file(folder / "config.json", config.dump());
+  fs::copy_file(from / "model.safetensors", folder / "model.safetensors");
+  try {
+    load_model(folder);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("classifier.weight"));
+    EXPECT_THAT(error.what(), testing::Not(testing::HasSubstr("embeddings")));
+  }
+  fs::remove_all(folder);
+}
+
+// The file's table was computed with angles in f32, up to 30 * 2^-24 off.
+TEST(Whisper, ANewModelHasTheSinusoidsOfTheFile) {
+  const fs::path fixture = fs::path(HEED_FIXTURES) / "whisper";
+  Generator generator(1);
+  const auto model = make_model(Config::load(fixture / "config.json"), generator);
+  const fs::path folder = fs::temp_directory_path() / ("heed_whisper_test_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  model->save(folder);
+  const char* name = "model.encoder.embed_positions.weight";
+  const Tensor made = read_tensors(folder / "model.safetensors").at(name).clone();
+  fs::remove_all(folder);
+  EXPECT_LE(relative_error(made, read_tensors(fixture / "model.safetensors").at(name)), 2e-6);
+}
+
+// As WhisperModel saves it: no output projection, and names without the prefix.
+TEST(Whisper, ABareModelIsRead) {
+  const fs::path from = fs::path(HEED_FIXTURES) / "whisper",
+                 folder = fs::temp_directory_path() / ("heed_whisper_test_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  auto config = nlohmann::json::parse(read_file(from / "config.json"));
+  config["architectures"] = {"WhisperModel"};
+  write_file(folder / "config.json", config.dump());
+  std::vector<NamedTensor> bare;
+  for (const auto& [name, tensor] : read_tensors(from / "model.safetensors")) {
+    if (name.starts_with("model.")) bare.push_back({name.substr(6), tensor});
+  }
+  save_safetensors(folder / "model.safetensors", bare);
+  Context context;
+  const TensorMap got = load_model(folder)->forward(read_tensors(from / "inputs.safetensors"), {}, context);
+  fs::remove_all(folder);
+  EXPECT_LE(relative_error(got.at("logits"), read_tensors(from / "expected.safetensors").at("logits")), 1e-5);
+}
+
+TEST(Whisper, ReadsNoTextAndTextModelsHearNothing) {
+  const Tensor ids = Tensor::zeros({1, 3}, DType::i64);
+  Context context;
+  const auto whisper = load_encoder_decoder(fs::path(HEED_FIXTURES) / "whisper"),
+             bart = load_encoder_decoder(fs::path(HEED_FIXTURES) / "bart");
+  const auto error = [&](const EncoderDecoderModel& model, const ModelInput& source) -> std::string {
+    try {
+      model.decode(source, context);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(error(*whisper, {ids, {}}), HasSubstr("expected input_features, got token ids i64[1, 3]"));
+  EXPECT_THAT(error(*whisper, {.values = Tensor::zeros({1, 80, 61})}),
+              HasSubstr("rows [80, 60], got f32[1, 80, 61]"));
+  EXPECT_THAT(error(*bart, {.values = Tensor::zeros({1, 80, 60})}),
+              HasSubstr("expected input_ids, got pixels or a spectrogram f32[1, 80, 60]"));
+}
+
+}  // namespace
+}  // namespace heed
