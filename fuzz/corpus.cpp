@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.max_character_ratio = 3;
   heed::DataReport report;
   heed::fuzz::check(folder, [&] {
-    const heed::ParallelCorpus corpus = heed::load_tsv(folder.path() / "a.txt", options, report);
+    const heed::ParallelCorpus corpus = heed::load_columns(folder.path() / "a.txt", options, report);
     const heed::CorpusSplit split = heed::split_corpus(corpus, {});
     heed::group_references(corpus, split.train);
   });

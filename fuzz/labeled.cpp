@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::filesystem::path file = folder.path() / "labelled";
   folder.put("labelled", heed::fuzz::text_of(data, size));
   heed::DataOptions options;
-  for (const char* format : {"tsv", "jsonl", "labelled"}) {
+  for (const char* format : {"tsv", "csv", "jsonl", "labelled"}) {
     for (const bool multi_label : {false, true}) {
       options.format = format;
       heed::fuzz::check(folder,

@@ -39,7 +39,8 @@ struct EvaluateArguments {
   bool lowercase = false, stemmer = false;
   std::optional<std::string> prefix;
   LanguageChoice languages;
-  std::string tsv, columns;
+  std::string data, tsv, columns;
+  std::vector<std::string> overrides;
   std::optional<std::int64_t> by_length;
   std::string output;
   std::int64_t batch_tokens = 4096;
@@ -141,7 +142,7 @@ void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
 
 void check(const EvaluateArguments& a) {
   if (a.window || a.stride) throw UsageError("--window and --stride: missing --text");
-  if (a.references.empty()) throw UsageError("evaluate: missing --reference (or --text, or --tsv)");
+  if (a.references.empty()) throw UsageError("evaluate: missing --reference (or --text, --data, or --tsv)");
   if (a.hypotheses.empty() && a.source.empty())
     throw UsageError("evaluate: missing --source (with --model) or --hypothesis");
   if (!a.hypotheses.empty() && !a.source.empty() && !a.by_length)
@@ -270,12 +271,18 @@ std::vector<LengthGroup> print_scores(const EvaluateArguments& arguments, const 
 }
 
 void run(const EvaluateArguments& arguments, const Globals& globals) {
+  if (!arguments.overrides.empty() && arguments.data.empty())
+    throw UsageError("--set: missing --data, which it says how to read");
   if (!arguments.columns.empty() && arguments.tsv.empty())
     throw UsageError("--columns: missing --tsv, whose columns they are");
   if (!arguments.text.empty()) return evaluate_text(arguments, globals);
-  if (!arguments.tsv.empty())
-    return evaluate_labels({arguments.model, arguments.tsv, arguments.columns, arguments.batch_tokens},
-                           globals);
+  if (!arguments.data.empty())
+    return evaluate_labels(
+        {arguments.model, arguments.data, arguments.overrides, false, {}, arguments.batch_tokens}, globals);
+  if (!arguments.tsv.empty()) {
+    return evaluate_labels(
+        {arguments.model, arguments.tsv, {}, true, arguments.columns, arguments.batch_tokens}, globals);
+  }
   check(arguments);
   const std::string& first = arguments.hypotheses.empty() ? arguments.source : arguments.hypotheses.front();
   const std::vector<std::string> lines = read_lines(first, globals.quiet);
@@ -304,9 +311,10 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
 }  // namespace
 
 void add_evaluate(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand(
-      "evaluate",
-      "Score translations and summaries (BLEU, chrF, ROUGE), a decoder (perplexity) or a classifier (F1)");
+  CLI::App* command = app.add_subcommand("evaluate",
+                                         "Score translations and summaries (BLEU, chrF, ROUGE), a decoder "
+                                         "(perplexity), a classifier, a tagger (F1) "
+                                         "or a model that answers (exact, F1)");
   auto a = std::make_shared<EvaluateArguments>();
   const auto file = [&](const char* name, std::string& value, const char* text) {
     command->add_option(name, value, text)->type_name("FILE")->group("Input");
@@ -330,15 +338,21 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
   add_language_options(*command, a->languages);
   file("--text", a->text,
        "A text whose tokens --model, a decoder, predicts: loss, perplexity, bits per byte");
+  file("--data", a->data,
+       "Labeled data as heed train reads them: for a classifier lines of LABEL<TAB>TEXT, for a tagger CoNLL, "
+       "for a model that answers SQuAD's JSON");
   file("--tsv", a->tsv,
-       "Lines of one or two texts and a label, separated by tabs, for a sequence classifier: "
-       "accuracy and F1");
+       "The same of lines TEXT<TAB>LABEL or TEXT<TAB>TEXT<TAB>LABEL for a classifier; a header may come "
+       "first");
   command
-      ->add_option(
-          "--columns", a->columns,
-          "Columns of --tsv in their order: text, pair, label, or - for others (default: the label last, "
-          "or first where only that column has labels)")
+      ->add_option("--columns", a->columns,
+                   "Columns of --tsv in their order: text, pair, label, or - for others (default: the label "
+                   "last, or first where only that column has labels)")
       ->type_name("NAMES")
+      ->group("Input");
+  command->add_option("--set", a->overrides, "How --data is read, as in a recipe, e.g. data.format=csv")
+      ->allow_extra_args(false)
+      ->type_name("SECTION.KEY=VALUE")
       ->group("Input");
   add_model_option(*command, a->model);
   add_batch_tokens_option(*command, a->batch_tokens);
@@ -389,8 +403,11 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       "  heed evaluate --hypothesis rnn.fr --hypothesis attention.fr --reference test.fr \\\n"
       "       --source test.en --by-length 5 --output lengths.svg\n"
       "  heed evaluate --model summaries --source texts.txt --reference summaries.txt --metric rouge\n"
-      "  heed evaluate --model ./sentiment --tsv dev.tsv\n"
-      "  heed evaluate --model ./sentiment --tsv dev.tsv --columns label,-,text");
+      "  heed evaluate --model ./sentiment --data dev.tsv\n"
+      "  heed evaluate --model ./sentiment --tsv dev.tsv --columns label,-,text\n"
+      "  heed evaluate --model ./sentiment --data dev.csv --set data.format=csv --set data.header=true \\\n"
+      "       --set data.text_column=1 --set data.label_column=2\n"
+      "  heed evaluate --model ./names --data test.conll");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

@@ -1,4 +1,4 @@
-// heed evaluate --tsv: computes accuracy and F1 of a model that labels texts.
+// heed evaluate --data: scores of a model that labels texts or words, or answers questions.
 #include "cli/evaluate_labels.h"
 
 #include <fmt/core.h>
@@ -9,35 +9,26 @@
 #include <optional>
 #include <sstream>
 
-#include "cli/input.h"
 #include "cli/model_commands.h"
+#include "cli/models.h"
+#include "cli/recipe_options.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
+#include "data/labeled_data.h"
+#include "data/lines.h"
+#include "data/table.h"
 #include "heed/io/json.h"
 #include "heed/score/labels.h"
 #include "heed/tasks/classify.h"
+#include "heed/text/tokenizer.h"
+#include "heed/train/recipe.h"
+#include "heed/train/train.h"
+#include "train/recipe_fields.h"
 
 namespace heed::cli {
 namespace {
 
-struct LabeledTexts {
-  std::vector<TextPair> texts;
-  std::vector<std::size_t> labels;
-};
-
-std::vector<std::string> columns_of(const std::string& line) {
-  std::vector<std::string> columns{""};
-  for (const char c : line) {
-    if (c == '\t') {
-      columns.emplace_back();
-    } else {
-      columns.back() += c;
-    }
-  }
-  return columns;
-}
-
-// Returns a label's number, given its name or the number itself.
+// A label's number, given its name or the number itself.
 std::optional<std::size_t> label_number(const std::string& text, const std::vector<std::string>& names) {
   const auto named = std::find(names.begin(), names.end(), text);
   if (named != names.end()) return static_cast<std::size_t>(named - names.begin());
@@ -47,99 +38,138 @@ std::optional<std::size_t> label_number(const std::string& text, const std::vect
   return number < names.size() ? std::optional(number) : std::nullopt;
 }
 
-/// Which column, from 0, has what.
-struct Columns {
-  std::size_t text = 0, label = 1;
-  std::optional<std::size_t> pair = {};
-  std::size_t count = 2;  // of a line
-  bool exactly = true;    // or more
+// "label,text": the columns of --tsv in their order; - is for one that is not read.
+void set_columns(DataOptions& data, const std::string& names) {
+  std::int64_t column = 0, other = 0;
+  data.text_column = data.label_column = data.pair_column = 0;
+  bool good = true;
+  std::istringstream stream(names);
+  for (std::string name; std::getline(stream, name, ',');) {
+    ++column;
+    std::int64_t& place = name == "text"    ? data.text_column
+                          : name == "label" ? data.label_column
+                          : name == "pair"  ? data.pair_column
+                                            : other;
+    good = good && (&place != &other ? place == 0 : name == "-");
+    place = column;
+  }
+  if (!good || data.text_column == 0 || data.label_column == 0) {
+    throw UsageError(
+        "--columns: expected text, label and perhaps pair, - for other columns, separated by commas, got " +
+        names);
+  }
+}
+
+// The columns of --tsv: the label is last, unless only the first column has labels throughout. A first row
+// may be a header.
+void find_columns(DataOptions& data, const std::string& file, const std::vector<std::string>& names,
+                  bool quiet) {
+  data::Table table(file, "tsv", false);
+  struct Column {
+    bool header = true, labels = true;  // the first row has no label; the others have one each
+  } first, last;
+  std::size_t count = 0, rows = 0;
+  for (std::vector<std::string> fields; table.next(fields); ++rows) {
+    if (fields.size() < 2 || fields.size() > 3) {
+      throw Error(fmt::format("{}: expected one or two texts and a label, separated by tabs, got {} column{}",
+                              table.where(), fields.size(), fields.size() == 1 ? "" : "s"));
+    }
+    count = fields.size();
+    for (Column* column : {&first, &last}) {
+      const bool label = label_number(column == &first ? fields.front() : fields.back(), names).has_value();
+      (rows == 0 ? column->header : column->labels) = rows == 0 ? !label : column->labels && label;
+    }
+  }
+  const auto has_labels = [&](const Column& c) { return c.labels && !(c.header && rows < 2); };
+  const bool label_first = !has_labels(last) && has_labels(first);
+  if (label_first && !quiet) {
+    print_stderr(file + ": labels are in the first column, texts in the " +
+                 (count == 3 ? "others" : "second"));
+  }
+  set_columns(data, label_first ? "label,text,pair" : count == 3 ? "text,pair,label" : "text,label");
+  if (label_first && count == 2) data.pair_column = 0;
+}
+
+// Whether the first row of --tsv has no label.
+bool begins_with_header(const DataOptions& data, const std::string& file,
+                        const std::vector<std::string>& names) {
+  std::vector<std::string> fields;
+  const auto column = static_cast<std::size_t>(data.label_column - 1);
+  return data::Table(file, "tsv", false).next(fields) && column < fields.size() &&
+         !label_number(fields[column], names);
+}
+
+// How the data are read, for the task that the model's head is for.
+Recipe recipe_of(const LabelEvaluation& arguments, const EncoderModel& model, bool quiet) {
+  Recipe recipe;
+  switch (model.head()) {
+    case EncoderHead::token: recipe.task.kind = "tagging"; break;
+    case EncoderHead::span: recipe.task.kind = "answers"; break;
+    default: recipe.task.kind = "classification";
+  }
+  if (model.head() == EncoderHead::sequence && label_function(model) != LabelFunction::softmax)
+    recipe.task.problem = model.labels().size() > 1 ? "multi-label" : "regression";
+  if (arguments.is_tsv) {
+    recipe.data.format = "tsv";
+    if (arguments.columns.empty()) find_columns(recipe.data, arguments.data, model.labels(), quiet);
+    if (!arguments.columns.empty()) set_columns(recipe.data, arguments.columns);
+    recipe.data.header = begins_with_header(recipe.data, arguments.data, model.labels());
+  }
+  for (const std::string& assignment : arguments.overrides) {
+    if (!assignment.starts_with("data.") && !assignment.starts_with("task."))
+      throw UsageError("--set: expected keys of data or task, got " + assignment);
+    set_in_recipe(recipe, assignment);
+  }
+  recipe.data.test = arguments.data;
+  recipe.train.batch_tokens = arguments.batch_tokens;
+  return recipe;
+}
+
+struct LabeledPairs {
+  std::vector<TextPair> texts;
+  std::vector<std::size_t> labels;
 };
 
-// "label,text": the columns in their order; - is for one that is not read.
-Columns columns_named(const std::string& names) {
-  Columns columns{.count = 0, .exactly = false};
-  std::optional<std::size_t> text, label;
-  std::istringstream stream(names);
-  bool good = true;
-  for (std::string name; std::getline(stream, name, ','); ++columns.count) {
-    std::optional<std::size_t>* column = name == "text"    ? &text
-                                         : name == "label" ? &label
-                                         : name == "pair"  ? &columns.pair
-                                                           : nullptr;
-    good = good && (column != nullptr ? !column->has_value() : name == "-");
-    if (column != nullptr) *column = columns.count;
-  }
-  if (!good || !text || !label)
-    throw UsageError(
-        "--columns: expected text, label and perhaps pair, - for other columns, separated by commas, "
-        "got " +
-        names);
-  columns.text = *text;
-  columns.label = *label;
-  return columns;
-}
-
-using Lines = std::vector<std::vector<std::string>>;
-
-// Whether column `column` of every line is a label; the first line may be a header.
-bool are_labels(const Lines& lines, std::size_t column, const std::vector<std::string>& names) {
-  std::size_t labels = 0;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const bool label = column < lines[i].size() && label_number(lines[i][column], names);
-    if (!label && i > 0) return false;
-    labels += label ? 1 : 0;
-  }
-  return labels > 0;
-}
-
-// The label is last, unless only the first column has labels.
-Columns columns_found(const Lines& lines, const std::string& file, const std::vector<std::string>& names,
-                      bool quiet) {
-  const std::size_t count = lines.empty() ? 2 : lines.back().size();
-  const bool pairs = count == 3;
-  const bool first = !are_labels(lines, count - 1, names) && are_labels(lines, 0, names);
-  if (first && !quiet)
-    print_stderr(file + ": labels are in the first column, texts in the " + (pairs ? "others" : "second"));
-  if (first) return {1, 0, pairs ? std::optional<std::size_t>(2) : std::nullopt, count};
-  return {0, count - 1, pairs ? std::optional<std::size_t>(1) : std::nullopt, count};
-}
-
-LabeledTexts read_labeled(const LabelEvaluation& arguments, const std::vector<std::string>& names,
-                          bool quiet) {
-  const std::string& file = arguments.tsv;
-  Lines lines;
-  for (const std::string& line : read_lines(file, quiet)) {
-    lines.push_back(columns_of(line));
-    const std::size_t count = lines.back().size();
-    if (arguments.columns.empty() && (count < 2 || count > 3)) {
-      throw Error(
-          fmt::format("{}:{}: expected one or two texts and a label, separated by tabs, got {} column{}",
-                      file, lines.size(), count, count == 1 ? "" : "s"));
-    }
-  }
-  const Columns columns =
-      arguments.columns.empty() ? columns_found(lines, file, names, quiet) : columns_named(arguments.columns);
-  LabeledTexts read;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const std::vector<std::string>& line = lines[i];
-    const std::string where = file + ":" + std::to_string(i + 1);
-    if (line.size() < columns.count || (columns.exactly && line.size() > columns.count))
-      throw Error(fmt::format("{}: expected {} columns separated by tabs, got {}", where, columns.count,
-                              line.size()));
-    const std::optional<std::size_t> label = label_number(line[columns.label], names);
-    if (!label && i == 0) continue;  // a header line
+LabeledPairs read_pairs(const Recipe& recipe, const std::vector<std::string>& names, bool quiet) {
+  const LabeledTexts texts = read_labeled(recipe.data.test, recipe.data, false, {});
+  if (texts.control_bytes > 0 && !quiet)
+    warn(recipe.data.test.string() + ": " + data::control_bytes_text(texts.control_bytes));
+  LabeledPairs read;
+  for (std::int64_t i = 0; i < texts.size(); ++i) {
+    const LabeledText text = texts[i];
+    const std::optional<std::size_t> label = label_number(text.labels.front(), names);
     if (!label) {
       throw Error(
-          fmt::format("{}: expected one of the model's labels, got \"{}\" (--columns says which column "
-                      "has what, e.g. label,text)",
-                      where, line[columns.label]));
+          fmt::format("{}: expected one of the model's labels, got \"{}\" (--set data.label_column and "
+                      "data.text_column choose columns, data.header=true skips a header line)",
+                      texts.where(text), text.labels.front()));
     }
-    read.texts.push_back({line[columns.text], std::nullopt});
-    if (columns.pair) read.texts.back().second = line[*columns.pair];
+    read.texts.push_back({text.text, text.pair.empty() ? std::nullopt : std::optional(text.pair)});
     read.labels.push_back(*label);
   }
-  if (read.texts.empty()) throw Error(file + ": missing lines of texts and labels");
   return read;
+}
+
+// By the task's own evaluation.
+void print_scores(const Recipe& recipe, const LocatedModel& located, const Globals& globals) {
+  if (!located.adapters.empty())
+    throw Error("evaluate --data: expected a whole model, got an adapter (heed merge makes one of both)");
+  const auto started = std::chrono::steady_clock::now();
+  TrainOptions options;
+  options.init = located.directory;
+  const Evaluation evaluation = evaluate(recipe, options);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  if (globals.json) {
+    JsonWriter json;
+    json.begin_object().field("loss", evaluation.loss);
+    for (const Metric& metric : evaluation.metrics) json.field(metric.name, metric.value);
+    fmt::print("{}\n", json.field("seconds", seconds).end_object().text());
+    return;
+  }
+  std::string text = fmt::format("loss = {:.4f}", evaluation.loss);
+  for (const Metric& metric : evaluation.metrics)
+    text += fmt::format("  {} = {:.2f}", metric.name, metric.value);
+  fmt::print("{}\n", text);
 }
 
 void print_json(const LabelReport& report, const std::vector<std::string>& names, std::size_t lines,
@@ -179,19 +209,29 @@ void print_text(const LabelReport& report, const std::vector<std::string>& names
 }  // namespace
 
 void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
-  if (arguments.model.name.empty()) throw UsageError("evaluate: missing --model, which --tsv needs");
-  const auto loaded = open_model_to<EncoderModel>(Task::classify, arguments.model, DType::f32, globals);
-  const std::vector<std::string>& labels = loaded.model->labels();
-  if (label_function(*loaded.model) != LabelFunction::softmax)
-    throw Error(
-        "evaluate --tsv: expected a model that gives each text one label, got one with several or a score");
-  const LabeledTexts data = read_labeled(arguments, labels, globals.quiet);
+  if (arguments.model.name.empty())
+    throw UsageError("evaluate: missing --model, which --data and --tsv need");
+  const LocatedModel located = locate_model(arguments.model);
+  const auto loaded = load_model(located.directory, DType::f32, located.adapters);
+  const auto* model = dynamic_cast<const EncoderModel*>(loaded.get());
+  const std::vector<Task> tasks = tasks_of(*loaded);
+  const auto has = [&](Task task) { return !tasks.empty() && tasks.front() == task; };
+  if (model == nullptr || !(has(Task::classify) || has(Task::tag) || has(Task::answer)))
+    refuse(*loaded, located.directory.string(), Task::classify);
+  warn_of_unknown_settings(*loaded, located.directory, globals);
+  const Recipe recipe = with_defaults(recipe_of(arguments, *model, globals.quiet));
+  if (recipe.task.kind != "classification" || recipe.task.problem != "single-label")
+    return print_scores(recipe, located, globals);
+  refuse_unused_keys(recipe);
+  const auto tokenizer = load_tokenizer(located.directory);
+  const std::vector<std::string>& labels = model->labels();
+  const LabeledPairs data = read_pairs(recipe, labels, globals.quiet);
   TaskOptions options;
   options.batch_tokens = arguments.batch_tokens;
   std::map<std::string, std::size_t> warned;  // how often; texts that are too long may be thousands
   options.on_warning = [&](std::size_t line, const std::string& message) {
     if (++warned[message] == 1 && !globals.quiet)
-      warn(arguments.tsv + ": text " + std::to_string(line + 1) + ": " + message);
+      warn(arguments.data + ": text " + std::to_string(line + 1) + ": " + message);
   };
   std::vector<std::size_t> predicted;
   Progress progress(globals.quiet);
@@ -200,7 +240,7 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   for (std::size_t begin = 0; begin < data.texts.size(); begin += kWindow) {
     options.first_index = begin;
     const auto window = std::span(data.texts).subspan(begin, std::min(kWindow, data.texts.size() - begin));
-    for (const auto& scores : classify(*loaded.model, *loaded.tokenizer, window, 1, options))
+    for (const auto& scores : classify(*model, *tokenizer, window, 1, options))
       predicted.push_back(scores.front().index);
     progress.show(static_cast<std::int64_t>(predicted.size()), static_cast<std::int64_t>(data.texts.size()),
                   "texts");
@@ -208,7 +248,7 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   progress.finish();
   for (const auto& [message, count] : warned) {
     if (count > 1 && !globals.quiet)
-      warn(arguments.tsv + ": " + std::to_string(count - 1) + " more texts: " + message);
+      warn(arguments.data + ": " + std::to_string(count - 1) + " more texts: " + message);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const LabelReport report = label_report(predicted, data.labels, labels.size());

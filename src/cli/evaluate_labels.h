@@ -1,7 +1,9 @@
-// The part of heed evaluate that scores labels of texts.
+// The part of heed evaluate that scores models for labeled texts: classifiers, taggers, and those that
+// answer.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/cli.h"
 #include "cli/models.h"
@@ -10,15 +12,16 @@ namespace heed::cli {
 
 struct LabelEvaluation {
   ModelChoice model;
-  std::string tsv;
-  std::string columns;  // "label,text"; empty: found out
+  std::string data;                    // the file
+  std::vector<std::string> overrides;  // "data.format=csv": how it is read
+  bool is_tsv = false;       // of --tsv: TEXT<TAB>LABEL unless `columns` or the labels say otherwise
+  std::string columns = {};  // "label,text"
   std::int64_t batch_tokens = 4096;
 };
 
-/// Labels the texts of a file and prints accuracy and F1. A line is TEXT<TAB>LABEL, or
-/// TEXT<TAB>TEXT<TAB>LABEL for pairs; or, where the last column is no label but the first one is throughout,
-/// LABEL<TAB>TEXT, as heed train reads it; or what `columns` says. Labels are the model's names or numbers. A
-/// first line with any other label counts as a header.
+/// Prints the scores of a model on data that are read as heed train reads them: of a classifier that gives
+/// one label accuracy and F1, also of each label; else the scores of the task in training. Labels are the
+/// model's names, or, of that classifier, their numbers.
 void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals);
 
 }  // namespace heed::cli

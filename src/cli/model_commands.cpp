@@ -30,9 +30,9 @@ std::vector<std::string> commands_for(Task task) {
     case Task::generate: return {"generate", "evaluate --text"};
     case Task::translate: return {"translate", "evaluate --source", "train --init"};
     case Task::fill: return {"fill"};
-    case Task::classify: return {"classify", "evaluate --tsv"};
-    case Task::tag: return {"tag"};
-    case Task::answer: return {"answer"};
+    case Task::classify: return {"classify", "evaluate --data"};
+    case Task::tag: return {"tag", "evaluate --data"};
+    case Task::answer: return {"answer", "evaluate --data"};
     case Task::embed: return {"embed"};
     case Task::attention: return {};  // with the other analyses
   }

@@ -12,6 +12,7 @@
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/processes.h"
+#include "cli/recipe_options.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "heed/canceled.h"
@@ -26,7 +27,7 @@ struct TrainArguments {
   std::filesystem::path output;
   std::vector<std::string> overrides;
   std::string init;
-  bool resume = false, force = false;
+  bool resume = false, force = false, dry_run = false;
   std::optional<std::int64_t> resume_from;
 };
 
@@ -90,21 +91,38 @@ void report(const TrainResult& result, const TrainArguments& arguments, bool as_
   throw Canceled();
 }
 
-void set(Recipe& recipe, const std::string& assignment) {
-  try {
-    apply_override(recipe, assignment);
-  } catch (const Error& error) {
-    constexpr std::string_view kWhere = "override: ";
-    const std::string message = error.what();
-    throw UsageError("--set: " + (message.rfind(kWhere, 0) == 0 ? message.substr(kWhere.size()) : message));
-  }
+std::string dry_run_text(const DryRun& run) {
+  const double seconds = run.seconds_per_step * static_cast<double>(run.steps);
+  return fmt::format(
+      "{} trained parameters, {} batches in an epoch\n"
+      "{} steps of {:.3g} s, each with about {} {}: {} in all, without evaluations and checkpoints\n"
+      "peak memory: {:.2f} GiB\n",
+      run.trained, run.batches_per_epoch, run.steps, run.seconds_per_step, run.targets_per_step, run.unit,
+      clock_time(seconds), static_cast<double>(run.peak_memory) / (1 << 30));
+}
+
+std::string dry_run_json(const DryRun& run) {
+  JsonWriter json;
+  json.begin_object()
+      .field("trained_parameters", run.trained)
+      .field("batches_per_epoch", run.batches_per_epoch)
+      .field("steps", run.steps)
+      .field("seconds_per_step", run.seconds_per_step)
+      .field("targets_per_step", run.targets_per_step)
+      .field("unit", run.unit)
+      .field("seconds", run.seconds_per_step * static_cast<double>(run.steps))
+      .field("peak_memory", run.peak_memory);
+  return json.end_object().text() + "\n";
 }
 
 void run(const TrainArguments& arguments, const Globals& globals) {
   if (arguments.force && !arguments.resume && !arguments.resume_from)
     throw UsageError("--force: needs --resume or --resume-from");
+  if (arguments.dry_run && (arguments.resume || arguments.resume_from))
+    throw UsageError("--dry-run: expected a new run, got one to resume");
+  if (arguments.output.empty() && !arguments.dry_run) throw UsageError("train: missing --output");
   Recipe recipe = load_recipe(locate_recipe(arguments.recipe));
-  for (const std::string& assignment : arguments.overrides) set(recipe, assignment);
+  for (const std::string& assignment : arguments.overrides) set_in_recipe(recipe, assignment);
   if (globals.seed) recipe.train.seed = static_cast<std::int64_t>(*globals.seed);
   Progress progress(globals.quiet);
   TrainOptions options;
@@ -132,6 +150,12 @@ void run(const TrainArguments& arguments, const Globals& globals) {
   options.processes = &processes();
   const bool first = processes().is_first();
   if (!first) options.on_progress = nullptr, options.on_evaluation = nullptr;
+  if (arguments.dry_run) {
+    const DryRun result = dry_run(recipe, options);
+    leave_processes();
+    if (first) fmt::print("{}", globals.json ? dry_run_json(result) : dry_run_text(result));
+    return;
+  }
   const TrainResult result = train(recipe, options);
   progress.finish();
   leave_processes();
@@ -181,13 +205,17 @@ void add_train(CLI::App& app, const Globals& globals) {
           "List every key of a recipe, with its default, and exit")
       ->trigger_on_parse()
       ->group("Input");
+  command
+      ->add_flag("--dry-run", arguments->dry_run,
+                 "Check the recipe and the data, run two steps, print what the run would take, write nothing")
+      ->group("Output");
   command->add_option("--output,-o", arguments->output, "Directory for the model, checkpoints and logs")
-      ->required()
       ->type_name("DIR")
       ->group("Output");
   command->footer(
       "Examples:\n"
       "  heed train recipes/reverse.toml --output runs/reverse\n"
+      "  heed train recipes/reverse.toml --dry-run\n"
       "  heed train recipes/en-fr.toml --output runs/en-fr --set train.lr=1e-3 --set train.epochs=20\n"
       "  heed train recipes/en-fr.toml --output runs/en-fr --resume\n"
       "  heed train recipes/en-fr.toml --output runs/en-fr --resume --force --set train.lr=1e-4\n"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/stop_scope.h"
 #include "data/batch_plan.h"
 #include "files/spilled_array.h"
 #include "heed/threads.h"
@@ -99,6 +100,7 @@ TokenizedCorpus tokenize_corpus(const ParallelCorpus& corpus, std::span<const st
   const auto total = static_cast<std::int64_t>(rows.size());
   std::vector<Encoded> chunk;
   for (std::int64_t first = 0; first < total; first += kChunk) {
+    throw_if_stopped();
     const auto count = std::min(kChunk, total - first);
     const auto chunk_rows = rows.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
     chunk.assign(chunk_rows.size(), {});
@@ -129,6 +131,8 @@ void fill_row(std::span<const std::int32_t> ids, std::int64_t* out) {
   std::copy(ids.begin(), ids.end(), out);
 }
 
+}  // namespace
+
 std::vector<ExampleLength> lengths_of(const TokenizedCorpus& corpus) {
   std::vector<ExampleLength> lengths;
   lengths.reserve(static_cast<std::size_t>(corpus.size()));
@@ -139,46 +143,23 @@ std::vector<ExampleLength> lengths_of(const TokenizedCorpus& corpus) {
   return lengths;
 }
 
-}  // namespace
-
-Batcher::Batcher(const TokenizedCorpus& corpus, const BatcherOptions& options)
-    : corpus_(&corpus),
-      pad_id_(options.pad_id),
-      plan_(new BatchPlan(lengths_of(corpus), {.batch_tokens = options.batch_tokens,
-                                               .seed = options.seed,
-                                               .shuffle = options.shuffle,
-                                               .share = options.share,
-                                               .shares = options.shares})) {}
-
-void Batcher::seek(const BatchPosition& position) { plan_->seek(position); }
-BatchPosition Batcher::position() const { return plan_->position(); }
-std::int64_t Batcher::batches_in_epoch() const { return plan_->batches_in_epoch(); }
-
-Batch Batcher::next() {
-  BatchPlan::Rows planned = plan_->next();
-  Batch batch = build(std::move(planned.rows));
-  batch.next = planned.next;
-  return batch;
-}
-
-Batch Batcher::build(std::vector<std::int64_t> chosen) const {
+Batch make_batch(const TokenizedCorpus& corpus, const std::vector<std::int64_t>& rows, std::int64_t pad_id) {
   Batch batch;
-  batch.rows = std::move(chosen);
   std::int64_t source_length = 0, target_length = 0;
-  for (const std::int64_t row : batch.rows) {
-    source_length = std::max(source_length, corpus_->source_length(row));
-    target_length = std::max(target_length, corpus_->target_length(row));
-    batch.source_tokens += corpus_->source_length(row);
-    batch.target_tokens += corpus_->target_length(row);
+  for (const std::int64_t row : rows) {
+    source_length = std::max(source_length, corpus.source_length(row));
+    target_length = std::max(target_length, corpus.target_length(row));
+    batch.source_tokens += corpus.source_length(row);
+    batch.target_tokens += corpus.target_length(row);
   }
-  const auto rows = static_cast<std::int64_t>(batch.rows.size());
-  batch.source_ids = Tensor::full({rows, source_length}, static_cast<double>(pad_id_), DType::i64);
-  batch.source_mask = Tensor::zeros({rows, source_length}, DType::i64);
-  batch.labels = Tensor::full({rows, target_length}, static_cast<double>(kIgnoredLabel), DType::i64);
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const std::int64_t row = batch.rows[static_cast<std::size_t>(i)];
-    const auto source = corpus_->source(row);
-    const auto target = corpus_->target(row);
+  const auto count = static_cast<std::int64_t>(rows.size());
+  batch.source_ids = Tensor::full({count, source_length}, static_cast<double>(pad_id), DType::i64);
+  batch.source_mask = Tensor::zeros({count, source_length}, DType::i64);
+  batch.labels = Tensor::full({count, target_length}, static_cast<double>(kIgnoredLabel), DType::i64);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t row = rows[static_cast<std::size_t>(i)];
+    const auto source = corpus.source(row);
+    const auto target = corpus.target(row);
     fill_row(source, batch.source_ids.data<std::int64_t>() + i * source_length);
     std::fill_n(batch.source_mask.data<std::int64_t>() + i * source_length, source.size(), 1);
     fill_row(target, batch.labels.data<std::int64_t>() + i * target_length);

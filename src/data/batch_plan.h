@@ -27,6 +27,9 @@ struct ExampleLength {
   std::int64_t total = 0;
 };
 
+/// Those of the pairs: a row takes the longer side.
+std::vector<ExampleLength> lengths_of(const TokenizedCorpus& corpus);
+
 /// An endless sequence of batches of row numbers. Every epoch contains every row exactly once.
 /// Threads: one at a time.
 class BatchPlan {

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "core/json_field.h"
+#include "core/stop_scope.h"
 #include "data/input_files.h"
 #include "data/lines.h"
 #include "heed/error.h"
@@ -57,6 +58,7 @@ void add_json_lines(const std::filesystem::path& file, const DataOptions& data, 
     for (const std::string& target : targets) corpus.add(source, target, report.lines);
     ++report.kept;
   }
+  report.control_bytes += lines.control_bytes();
 }
 
 ParallelCorpus load_json_lines(const std::filesystem::path& path, const DataOptions& data,
@@ -77,9 +79,11 @@ CorpusPart read_part(const DataOptions& data, const std::filesystem::path& sourc
   CorpusOptions options{.folder = folder};
   options.source_column = static_cast<int>(data.source_column) - 1;
   options.target_column = static_cast<int>(data.target_column) - 1;
+  options.csv = data.format == "csv";
+  options.header = data.header;
   DataReport report;
   ParallelCorpus corpus = data.format == "jsonl" ? load_json_lines(source, data, folder, report)
-                          : target.empty()       ? load_tsv(source, options, report)
+                          : target.empty()       ? load_columns(source, options, report)
                                                  : load_line_aligned(source, target, options, report);
   message(source.string() + ": " + report.summary());
   return all_of(std::move(corpus));
@@ -111,7 +115,14 @@ std::int64_t below(Generator& generator, std::int64_t limit) {
 }
 
 ParallelCorpus make_reversals(const Reversals& reversals, const DataOptions& data) {
+  constexpr std::int64_t kMost = 10'000'000;
   const std::int64_t wanted = reversals.pairs + data.dev_size + data.test_size;
+  if (wanted > kMost) {
+    throw Error(
+        fmt::format("task.pairs, data.dev_size, data.test_size: expected at most {} sequences together, "
+                    "got {}",
+                    kMost, wanted));
+  }
   if (static_cast<double>(wanted) > possible_sequences(reversals) / 2) {
     throw Error(
         fmt::format("task.pairs: expected at most half of the {:.0f} different sequences, development and "
@@ -122,6 +133,7 @@ ParallelCorpus make_reversals(const Reversals& reversals, const DataOptions& dat
   std::set<std::string> seen;
   ParallelCorpus corpus;
   while (corpus.size() < wanted) {
+    throw_if_stopped();
     const std::int64_t length =
         reversals.min_length + below(generator, reversals.max_length - reversals.min_length + 1);
     std::string forward;

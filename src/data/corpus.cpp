@@ -11,8 +11,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/stop_scope.h"
 #include "data/input_files.h"
 #include "data/lines.h"
+#include "data/table.h"
 #include "files/spilled_array.h"
 #include "heed/error.h"
 #include "heed/random.h"
@@ -72,23 +74,13 @@ void take(std::string_view source, std::string_view target, std::int64_t line, c
   ++report.kept;
 }
 
-/// Returns the two columns of a line, or nullopt if it has too few or too many.
-std::optional<std::pair<std::string_view, std::string_view>> pick_columns(std::string_view line,
+/// Returns the two columns of a row, or nullopt if it has too few or too many.
+std::optional<std::pair<std::string_view, std::string_view>> pick_columns(const std::vector<std::string>& row,
                                                                           const CorpusOptions& options) {
-  const int last = std::max(options.source_column, options.target_column);
-  std::string_view source, target;
-  std::size_t begin = 0;
-  for (int column = 0; column <= last; ++column) {
-    if (begin == std::string_view::npos) return std::nullopt;
-    const std::size_t end = line.find('\t', begin);
-    const std::string_view field =
-        trim(line.substr(begin, end == std::string_view::npos ? end : end - begin));
-    if (column == options.source_column) source = field;
-    if (column == options.target_column) target = field;
-    begin = end == std::string_view::npos ? end : end + 1;
-  }
-  if (begin != std::string_view::npos && !options.allow_extra_columns) return std::nullopt;
-  return std::pair{source, target};
+  const auto source = static_cast<std::size_t>(options.source_column),
+             target = static_cast<std::size_t>(options.target_column), count = std::max(source, target) + 1;
+  if (row.size() < count || (row.size() > count && !options.allow_extra_columns)) return std::nullopt;
+  return std::pair{trim(row[source]), trim(row[target])};
 }
 
 void require_any(const std::string& where, const ParallelCorpus& corpus, const DataReport& report) {
@@ -144,26 +136,29 @@ void ParallelCorpus::finish() {
   data_->rows.finish();
 }
 
-ParallelCorpus load_tsv(const std::filesystem::path& path, const CorpusOptions& options, DataReport& report) {
+ParallelCorpus load_columns(const std::filesystem::path& path, const CorpusOptions& options,
+                            DataReport& report) {
   check_limits(path.string(), options);
   check_columns(path.string(), options);
   ParallelCorpus corpus(options.folder);
-  std::int64_t number = 0;
+  std::int64_t before = 0;  // rows of the files before
   for (const std::filesystem::path& file : data::input_files(path)) {
-    data::Lines lines(file);
-    for (std::string line; lines.next(line);) {
-      ++number;
+    data::Table table(file, options.csv ? "csv" : "tsv", options.header);
+    for (std::vector<std::string> row; table.next(row);) {
+      const std::int64_t number = before + table.line();
       ++report.lines;
-      if (first_invalid_utf8(line)) {
+      if (!table.is_utf8()) {
         report.skip(SkipReason::not_utf8, number);
-      } else if (trim(line).empty()) {
+      } else if (std::all_of(row.begin(), row.end(), [](const auto& field) { return trim(field).empty(); })) {
         report.skip(SkipReason::empty_side, number);
-      } else if (const auto columns = pick_columns(line, options)) {
+      } else if (const auto columns = pick_columns(row, options)) {
         take(columns->first, columns->second, number, options, corpus, report);
       } else {
         report.skip(SkipReason::wrong_columns, number);
       }
     }
+    before += table.lines();
+    report.control_bytes += table.control_bytes();
   }
   require_any(path.string(), corpus, report);
   corpus.finish();
@@ -196,6 +191,7 @@ ParallelCorpus load_line_aligned(const std::filesystem::path& source_file,
         "of the other)",
         where, sources.count(), targets.count()));
   }
+  report.control_bytes += sources.control_bytes() + targets.control_bytes();
   require_any(where, corpus, report);
   corpus.finish();
   return corpus;
@@ -233,6 +229,7 @@ std::string DataReport::summary() const {
     text += fmt::format("\n  {}: {} (line{} {}{})", describe(static_cast<SkipReason>(i)), entry.count,
                         entry.count == 1 ? "" : "s", fmt::join(entry.lines, ", "), more ? ", ..." : "");
   }
+  if (control_bytes > 0) text += fmt::format("\n  {}", data::control_bytes_text(control_bytes));
   return text;
 }
 
@@ -252,6 +249,7 @@ using HashedSource = std::pair<std::uint64_t, std::string_view>;
 std::set<HashedSource> lowest_sources(const ParallelCorpus& corpus, std::uint64_t seed, std::size_t count) {
   std::set<HashedSource> lowest;
   for (std::int64_t row = 0; row < corpus.size(); ++row) {
+    throw_if_stopped();
     const HashedSource source{hash_text(corpus.source(row), seed), corpus.source(row)};
     if (lowest.size() == count && source > *lowest.rbegin()) continue;
     lowest.insert(source);
@@ -283,6 +281,7 @@ CorpusSplit split_corpus(const ParallelCorpus& corpus, const SplitOptions& optio
   }
   CorpusSplit split;
   for (std::int64_t row = 0; row < corpus.size(); ++row) {
+    throw_if_stopped();
     const auto held = held_out.find(corpus.source(row));
     if (held == held_out.end()) {
       split.train.push_back(row);
@@ -298,6 +297,7 @@ std::vector<ReferenceGroup> group_references(const ParallelCorpus& corpus,
   std::unordered_map<std::string_view, std::size_t> place;
   std::vector<ReferenceGroup> groups;
   for (const std::int64_t row : rows) {
+    throw_if_stopped();
     const auto [entry, is_new] = place.emplace(corpus.source(row), groups.size());
     if (is_new) groups.push_back({std::string(corpus.source(row)), {}});
     auto& references = groups[entry->second].references;

@@ -9,6 +9,7 @@
 #include "core/json_field.h"
 #include "data/input_files.h"
 #include "data/lines.h"
+#include "data/table.h"
 #include "heed/error.h"
 #include "heed/random.h"
 #include "heed/text/unicode.h"
@@ -21,45 +22,48 @@ namespace {
 
 constexpr const char* kSpace = " \t\r";
 
-// Calls `handle` for every line of a file and its number, from 1. Throws Error for text that is not UTF-8.
-template <class Handle>
-void for_each_line(const fs::path& file, const Handle& handle) {
-  data::Lines lines(file);
-  for (std::string line; lines.next(line);) {
-    if (first_invalid_utf8(line)) {
-      throw Error(fmt::format("{}:{}: expected UTF-8, got other bytes (convert the file)", file.string(),
-                              lines.count()));
-    }
-    handle(line, lines.count());
-  }
+[[noreturn]] void refuse_bytes(const std::string& where) {
+  throw Error(where + ": expected UTF-8, got other bytes (convert the file)");
 }
 
-std::vector<std::string> split(const std::string& text, const char* separators, bool join_repeated) {
+// Calls `handle` for every line of a file and its number, from 1; returns the number of control bytes. Throws
+// Error for text that is not UTF-8.
+template <class Handle>
+std::int64_t for_each_line(const fs::path& file, const Handle& handle) {
+  data::Lines lines(file);
+  for (std::string line; lines.next(line);) {
+    if (first_invalid_utf8(line)) refuse_bytes(fmt::format("{}:{}", file.string(), lines.count()));
+    handle(line, lines.count());
+  }
+  return lines.control_bytes();
+}
+
+bool is_empty_text(const std::string& text) { return text.find_first_not_of(kSpace) == std::string::npos; }
+
+// The parts between separators that are not empty.
+std::vector<std::string> split(const std::string& text, const char* separators) {
   std::vector<std::string> parts;
-  std::size_t begin = 0;
-  while (begin <= text.size()) {
-    const std::size_t end = std::min(text.find_first_of(separators, begin), text.size());
-    if (end > begin || !join_repeated) parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
+  for (std::size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
+    end = std::min(text.find_first_of(separators, begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
   }
   return parts;
 }
 
 std::vector<std::string> labels_of(const std::string& text, bool multi_label) {
   if (!multi_label) return {text};
-  return split(text, ",", true);
+  return split(text, ",");
 }
 
-LabeledText parse_columns(const std::string& line, const std::string& where, const DataOptions& data,
-                          bool multi_label) {
-  const std::vector<std::string> columns = split(line, "\t", false);
+LabeledText parse_columns(const std::vector<std::string>& columns, const std::string& where,
+                          const DataOptions& data, bool multi_label) {
   const auto column = [&](std::int64_t number) -> const std::string& {
     if (number <= static_cast<std::int64_t>(columns.size()))
       return columns[static_cast<std::size_t>(number - 1)];
     throw Error(
-        fmt::format("{}: expected {} columns separated by tabs, got {} (data.text_column, data.label_column "
+        fmt::format("{}: expected {} columns separated by {}, got {} (data.text_column, data.label_column "
                     "and data.pair_column choose them)",
-                    where, number, columns.size()));
+                    where, number, data.format == "csv" ? "commas" : "tabs", columns.size()));
   };
   return {column(data.text_column), data.pair_column > 0 ? column(data.pair_column) : "",
           labels_of(column(data.label_column), multi_label)};
@@ -103,13 +107,14 @@ class ConllReader {
   void read(const fs::path& file) {
     to_.files.push_back(file);
     width_ = 0;
-    for_each_line(file, [&](const std::string& line, std::int64_t number) { add(line, number); });
+    to_.control_bytes +=
+        for_each_line(file, [&](const std::string& line, std::int64_t number) { add(line, number); });
     end_sentence();
   }
 
  private:
   void add(const std::string& line, std::int64_t number) {
-    const std::vector<std::string> columns = split(line, kSpace, true);
+    const std::vector<std::string> columns = split(line, kSpace);
     if (columns.empty() || columns.front() == "-DOCSTART-") return end_sentence();
     if (sentence_.words.empty()) {
       sentence_.file = std::ssize(to_.files) - 1;
@@ -147,23 +152,37 @@ class ConllReader {
 
 LabeledTexts read_labeled(const fs::path& path, const DataOptions& data, bool multi_label,
                           const fs::path& folder) {
-  const std::string& format = data.format;
   LabeledTexts read{.entries = SpilledRecords<LabeledText>(folder), .files = data::input_files(path)};
   for (std::size_t file = 0; file < read.files.size(); ++file) {
-    for_each_line(read.files[file], [&](const std::string& line, std::int64_t number) {
-      if (line.find_first_not_of(kSpace) == std::string::npos) return;
-      const std::string where = fmt::format("{}:{}", read.files[file].string(), number);
-      LabeledText text = format == "jsonl"      ? parse_object(line, where, data, multi_label)
-                         : format == "labelled" ? parse_labeled(line, multi_label)
-                                                : parse_columns(line, where, data, multi_label);
-      if (text.text.find_first_not_of(kSpace) == std::string::npos) {
+    const fs::path& name = read.files[file];
+    const auto add = [&](LabeledText text, std::int64_t line) {
+      if (is_empty_text(text.text)) {
         ++read.skipped;
         return;
       }
       text.file = static_cast<std::int64_t>(file);
-      text.line = number;
+      text.line = line;
+      if (!multi_label && is_empty_text(text.labels.front()))
+        throw Error(read.where(text) + ": expected a label, got none");
       read.entries.add(text);
-    });
+    };
+    if (data.format == "tsv" || data.format == "csv") {
+      data::Table table(name, data.format, data.header);
+      for (std::vector<std::string> row; table.next(row);) {
+        if (!table.is_utf8()) refuse_bytes(table.where());
+        if (std::all_of(row.begin(), row.end(), is_empty_text)) continue;
+        add(parse_columns(row, table.where(), data, multi_label), table.line());
+      }
+      read.control_bytes += table.control_bytes();
+    } else {
+      read.control_bytes += for_each_line(name, [&](const std::string& line, std::int64_t number) {
+        if (is_empty_text(line)) return;
+        const std::string where = fmt::format("{}:{}", name.string(), number);
+        add(data.format == "jsonl" ? parse_object(line, where, data, multi_label)
+                                   : parse_labeled(line, multi_label),
+            number);
+      });
+    }
   }
   if (read.size() == 0) throw Error(path.string() + ": expected labeled texts, got none");
   read.entries.finish();

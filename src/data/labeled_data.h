@@ -144,7 +144,8 @@ template <class Entry>
 struct LabeledEntries {
   SpilledRecords<Entry> entries;
   std::vector<std::filesystem::path> files = {};
-  std::int64_t skipped = 0;  ///< entries whose text is blank
+  std::int64_t skipped = 0;        ///< entries whose text is blank
+  std::int64_t control_bytes = 0;  ///< zeros and other control codes, which texts do not have
 
   std::int64_t size() const { return entries.size(); }
   Entry operator[](std::int64_t i) const { return entries[i]; }
@@ -194,9 +195,9 @@ class AnsweredQuestions {
 // All of these read a file, or all files of a folder in the order of their names, line by line or value by
 // value. Much of it is kept in files in `folder` (SpilledBytes). They throw Error naming the file and line.
 
-/// Texts in data.format: tsv (data.text_column, pair_column, label_column), jsonl (text_key, pair_key,
-/// label_key) or labeled (a label, white space, the text). A label of several (multi-label) has its parts
-/// separated by commas, or in a list.
+/// Texts in data.format: tsv or csv (data.header, text_column, pair_column, label_column), jsonl (text_key,
+/// pair_key, label_key) or `labelled` (a label, white space, the text). A label of several (multi-label) has
+/// its parts separated by commas, or in a list.
 LabeledTexts read_labeled(const std::filesystem::path& path, const DataOptions& data, bool multi_label,
                           const std::filesystem::path& folder);
 
@@ -227,12 +228,14 @@ struct LabeledParts {
   ChosenRecords<List> train = {}, dev = {}, test = {};
 };
 
-/// Reads data.train, data.dev and data.test with `read`, and splits the first.
+/// Reads data.train, data.dev and data.test with `read`, and splits the first. There is none in an
+/// evaluation.
 template <class Read>
 auto read_parts(const DataOptions& data, const Read& read) {
   using List = decltype(read(data.train));
-  LabeledParts<List> parts{.all = std::make_shared<const List>(read(data.train))};
-  Folds folds = split_examples(parts.all->size(), data);
+  LabeledParts<List> parts{.all =
+                               std::make_shared<const List>(data.train.empty() ? List() : read(data.train))};
+  Folds folds = data.train.empty() ? Folds() : split_examples(parts.all->size(), data);
   const auto part = [&](const std::filesystem::path& file, std::vector<std::int64_t>& rows) {
     if (file.empty()) return ChosenRecords<List>{parts.all, std::move(rows)};
     ChosenRecords<List> whole{std::make_shared<const List>(read(file))};

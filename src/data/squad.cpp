@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "core/json_field.h"
+#include "core/stop_scope.h"
 #include "core/utf8.h"
 #include "data/input_files.h"
 #include "data/labeled_data.h"
@@ -66,6 +67,7 @@ void read_squad_file(const fs::path& path, AnsweredQuestions& to) {
     found = true;
     std::size_t articles = 0;
     for (json.begin_array(); json.next_element(); ++articles) {
+      throw_if_stopped();
       const Json article = json.value();
       read_article(JsonField(article, path.string(), fmt::format("data.{}", articles)), to);
     }

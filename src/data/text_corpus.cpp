@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <fstream>
+#include <utility>
 
+#include "core/stop_scope.h"
 #include "data/input_files.h"
+#include "data/lines.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
 #include "heed/text/unicode.h"
@@ -22,6 +25,16 @@ namespace {
 constexpr std::size_t kPartBytes = 64 << 10;  // a long document comes in parts of about this size
 constexpr std::size_t kPartsAtOnce = 128;     // tokenized in parallel
 
+// Where a line of more than kPartBytes is cut: before its last space among these, where words begin, or at
+// the beginning of a character.
+std::size_t cut_of(const std::string& text) {
+  const std::size_t space = text.find_last_of(" \t", kPartBytes);
+  if (space != std::string::npos && space > kPartBytes / 2) return space;
+  std::size_t cut = kPartBytes;
+  while (cut > kPartBytes - 4 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;
+  return cut;
+}
+
 }  // namespace
 
 struct TextReader::State {
@@ -30,7 +43,11 @@ struct TextReader::State {
   std::size_t next_file = 0;
   std::ifstream stream = {};
   fs::path file = {};
-  std::int64_t line_number = 0;
+  std::string block = {};  // read from the file, of which the bytes from `place` on are yet to come
+  std::size_t place = 0;
+  std::string left = {};  // what was cut off a long line
+  bool within_line = false;
+  std::int64_t line_number = 0, control_bytes = 0;
   bool unfinished = false;  // the last part did not end its document
 
   [[noreturn]] void fail(const std::string& message) const {
@@ -44,16 +61,20 @@ struct TextReader::State {
     if (!stream) throw Error(file.string() + ": not found, or not readable");
     return true;
   }
-  // Reads a line with its end.
-  bool line(std::string& text) {
-    if (!std::getline(stream, text)) return false;
-    ++line_number;
-    if (!stream.eof()) text += '\n';
-    std::size_t replaced = 0;
-    replace_invalid_utf8(text, &replaced);
-    if (replaced > 0) fail("expected UTF-8, got other bytes (convert the file)");
-    return true;
+  // Reads a block; false at the end of the file.
+  bool fill() {
+    block.resize(kPartBytes);
+    place = 0;
+    stream.read(block.data(), static_cast<std::streamsize>(block.size()));
+    block.resize(static_cast<std::size_t>(stream.gcount()));
+    if (stream.bad()) throw Error(file.string() + ": reading failed");
+    return !block.empty();
   }
+  bool at_end() { return left.empty() && place == block.size() && !fill(); }
+  bool is_json() const { return data.format == "jsonl"; }
+
+  // Reads a line with its end, or the next part of a long one, unless it is JSON: `whole` says which.
+  bool line(std::string& text, bool& whole);
   std::string text_of(const std::string& json_line) const {
     const Config json = Config::parse(json_line, fmt::format("{}:{}", file.string(), line_number));
     const std::vector<std::string> sentences = json.strings(data.text_key);
@@ -64,14 +85,42 @@ struct TextReader::State {
   bool read(TextPart& part);
 };
 
+bool TextReader::State::line(std::string& text, bool& whole) {
+  throw_if_stopped();
+  text = std::exchange(left, {});
+  while (!text.ends_with('\n') && (is_json() || text.size() <= kPartBytes)) {
+    if (place == block.size() && !fill()) break;
+    const std::size_t end = std::min(block.find('\n', place), block.size() - 1) + 1;
+    text.append(block, place, end - place);
+    place = end;
+  }
+  if (text.empty()) return false;
+  const bool begins = !std::exchange(within_line, false);
+  line_number += begins;
+  if (!is_json() && text.size() > kPartBytes) {
+    const std::size_t cut = cut_of(text);
+    left = text.substr(cut);
+    text.resize(cut);
+    within_line = true;
+  }
+  whole = begins && !within_line;
+  std::size_t replaced = 0;
+  replace_invalid_utf8(text, &replaced);
+  if (replaced > 0) fail("expected UTF-8, got other bytes (convert the file)");
+  control_bytes += data::count_control_bytes(text);
+  return true;
+}
+
 bool TextReader::State::read(TextPart& part) {
   part = {};
   std::string text;
-  while (line(text)) {
-    const bool blank = text.find_first_not_of(" \t\r\n") == std::string::npos;
-    if (data.format == "jsonl" || data.documents == "line") {
+  bool whole = true;
+  while (line(text, whole)) {
+    const bool blank = whole && text.find_first_not_of(" \t\r\n") == std::string::npos;
+    if (is_json() || data.documents == "line") {
       if (blank) continue;
-      part.text = data.format == "jsonl" ? text_of(text) : text.substr(0, text.find_last_not_of("\r\n") + 1);
+      part.text = is_json() ? text_of(text) : text.substr(0, text.find_last_not_of("\r\n") + 1);
+      part.ends_document = !within_line;
       return true;
     }
     if (data.documents == "paragraph" && blank) {
@@ -80,13 +129,12 @@ bool TextReader::State::read(TextPart& part) {
       return true;
     }
     part.text += text;
-    if (part.text.size() >= kPartBytes) {
-      part.ends_document = stream.peek() == std::ifstream::traits_type::eof();
+    if (part.text.size() >= kPartBytes || within_line) {
+      part.ends_document = at_end();
       unfinished = !part.ends_document;
       return true;
     }
   }
-  if (stream.bad()) throw Error(file.string() + ": reading failed");
   const bool more = !part.text.empty() || unfinished;
   unfinished = false;
   return more;
@@ -105,6 +153,8 @@ bool TextReader::next(TextPart& part) {
   } while (state_->open_next());
   return false;
 }
+
+std::int64_t TextReader::control_bytes() const { return state_->control_bytes; }
 
 TextCorpus TextCorpus::slice(std::int64_t begin, std::int64_t end) const {
   TextCorpus part;

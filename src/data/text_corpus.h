@@ -37,7 +37,9 @@ using TextRow = std::pair<std::int64_t, std::int64_t>;
 /// Cuts every document of a corpus into rows of at most `longest` tokens.
 std::vector<TextRow> rows_of_documents(const TextCorpus& corpus, std::int64_t longest);
 
-/// Part of a text: a document comes in one part, or, if it is long, in several that end at line ends.
+/// Part of a text: a document comes in one part, or, if it is long, in several that end at line ends; a line
+/// of more than 64 KiB in several that end before a space, or anywhere between characters where there is
+/// none.
 struct TextPart {
   std::string text;
   bool ends_document = true;
@@ -54,6 +56,8 @@ class TextReader {
   /// Reads the next part, or returns false at the end. Throws Error naming file and line if the text is not
   /// UTF-8, or a JSON line has no text.
   bool next(TextPart& part);
+  /// Zeros and other control codes in what was read, which texts do not have.
+  std::int64_t control_bytes() const;
 
  private:
   struct State;

@@ -14,7 +14,7 @@
 namespace heed::sound {
 namespace {
 
-constexpr std::size_t kBlock = 4096;  // frames decoded at once
+constexpr std::size_t kFramesAtOnce = 4096;  // frames decoded at once
 
 std::string format_name(SNDFILE* file, int code) {
   SF_FORMAT_INFO info{};
@@ -87,7 +87,7 @@ Decoder::Decoder(ByteSource source, const SoundLimits& limits)
   if (header.frames >= 0 && header.frames != SF_COUNT_MAX) info_.frames = header.frames;
   has_exact_length_ = info_.frames && type == SF_FORMAT_FLAC;
   check_limits();
-  frames_.resize(kBlock * static_cast<std::size_t>(info_.channels));
+  frames_.resize(kFramesAtOnce * static_cast<std::size_t>(info_.channels));
 }
 
 void Decoder::check_limits() const {
@@ -127,7 +127,7 @@ void Decoder::mix(std::span<const float> frames, std::span<float> samples) const
 std::size_t Decoder::read(std::span<float> samples) {
   std::size_t done = 0;
   while (done < samples.size()) {
-    const std::size_t most = std::min(kBlock, samples.size() - done);
+    const std::size_t most = std::min(kFramesAtOnce, samples.size() - done);
     const sf_count_t got = sf_readf_float(file_.get(), frames_.data(), static_cast<sf_count_t>(most));
     if (bytes_->failure) std::rethrow_exception(bytes_->failure);
     if (sf_error(file_.get()) != SF_ERR_NO_ERROR) {

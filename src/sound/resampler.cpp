@@ -7,11 +7,12 @@
 namespace heed::sound {
 namespace {
 
-constexpr std::size_t kBlock = 4096;  // samples that libsoxr asks for at once
+constexpr std::size_t kAskedAtOnce = 4096;  // samples that libsoxr asks for at once
 
 }  // namespace
 
-Resampler::Resampler(Decoder& decoder, std::int64_t rate) : decoder_(decoder), rate_(rate), input_(kBlock) {
+Resampler::Resampler(Decoder& decoder, std::int64_t rate)
+    : decoder_(decoder), rate_(rate), input_(kAskedAtOnce) {
   const soxr_io_spec_t samples = soxr_io_spec(SOXR_FLOAT32_I, SOXR_FLOAT32_I);
   const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
   const soxr_runtime_spec_t runtime = soxr_runtime_spec(1);  // threads
@@ -24,7 +25,7 @@ Resampler::Resampler(Decoder& decoder, std::int64_t rate) : decoder_(decoder), r
         [](void* self, soxr_in_t* data, std::size_t most) {
           return static_cast<Resampler*>(self)->supply(data, most);
         },
-        this, kBlock);
+        this, kAskedAtOnce);
   }
   if (error != nullptr) {
     throw Error(decoder.name() + ": cannot be resampled from " + std::to_string(decoder.info().rate) +
@@ -35,7 +36,7 @@ Resampler::Resampler(Decoder& decoder, std::int64_t rate) : decoder_(decoder), r
 std::size_t Resampler::supply(soxr_in_t* data, std::size_t most) {
   *data = nullptr;  // a failure, if there are no samples
   try {
-    const std::size_t count = decoder_.read(std::span(input_).first(std::min(most, kBlock)));
+    const std::size_t count = decoder_.read(std::span(input_).first(std::min(most, kAskedAtOnce)));
     *data = input_.data();
     return count;
   } catch (...) {

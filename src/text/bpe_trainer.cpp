@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/stop_scope.h"
 #include "core/utf8.h"
 #include "heed/error.h"
 #include "text/token_table.h"
@@ -183,6 +184,7 @@ std::int32_t BpeTrainer::merged_token(PairKey pair) {
 
 void BpeTrainer::merge_pairs() {
   while (static_cast<std::int64_t>(tokens_.size()) < training_.vocab_size && !queue_.empty()) {
+    throw_if_stopped();
     std::pop_heap(queue_.begin(), queue_.end());
     Candidate best = std::move(queue_.back());
     queue_.pop_back();

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "core/base64.h"
+#include "core/stop_scope.h"
 #include "core/utf8.h"
 #include "heed/error.h"
 #include "heed/text/training.h"
@@ -101,7 +102,7 @@ SentenceSource counted(const SentenceSource& texts, TokenizerTrainingReport& rep
 void read_texts(const SentenceSource& texts, TokenizerTrainingReport& report,
                 FunctionRef<void(const std::string&)> use) {
   const SentenceSource source = counted(texts, report);
-  for (std::string text; source(text);) use(text);
+  for (std::string text; source(text); throw_if_stopped()) use(text);
   if (report.bytes == 0) throw Error(fmt::format("{}: expected a corpus, got no text", kTrained));
 }
 

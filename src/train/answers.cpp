@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/stop_scope.h"
 #include "heed/error.h"
 #include "heed/score/entities.h"
 #include "heed/text/unicode.h"
@@ -49,7 +50,7 @@ AnswersTask::AnswersTask(const Recipe& recipe, const TrainOptions& options,
   };
   load_or_make(checkpoint, texts, "ForQuestionAnswering", "{}");
   std::int64_t dropped = 0;
-  Examples examples = tokenize(train, dropped);
+  Examples examples = train.empty() ? Examples() : tokenize(train, dropped);
   if (dropped > 0) message(fmt::format("{} windows without the answer are not trained on", dropped));
   begin_training(std::move(examples));
 }
@@ -60,6 +61,7 @@ LabeledTask::Examples AnswersTask::tokenize(const ChosenRecords<AnsweredQuestion
       .max_length = longest(), .strategy = Truncation::Strategy::only_second, .stride = recipe_.task.stride};
   Examples examples(options_.output);
   for (std::int64_t i = 0; i < questions.size(); ++i) {
+    throw_if_stopped();
     const AnsweredQuestion question = questions[i];
     const auto length = static_cast<std::int64_t>(count_characters(question.answers.front()));
     for (const Encoding& window :

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <set>
+#include <map>
 
+#include "core/stop_scope.h"
 #include "heed/error.h"
 #include "heed/models/registry.h"
 #include "heed/score/entities.h"
@@ -21,37 +22,61 @@ LabelProblem problem_of(const Recipe& recipe) {
   return recipe.task.problem == "multi-label" ? LabelProblem::multi_label : LabelProblem::single_label;
 }
 
-// The different labels in order: numbers by value, others by their bytes.
-std::vector<std::string> names_of(const LabeledTexts& texts) {
+// The examples of a label: how many, and where the first is.
+struct LabelCount {
+  std::int64_t count = 0, first = 0;
+};
+
+std::map<std::string, LabelCount> counts_of(const LabeledTexts& texts) {
+  std::map<std::string, LabelCount> counts;
+  for (std::int64_t i = 0; i < texts.size(); ++i) {
+    throw_if_stopped();
+    for (std::string& label : texts[i].labels)
+      ++counts.try_emplace(std::move(label), LabelCount{0, i}).first->second.count;
+  }
+  return counts;
+}
+
+// The labels in order: numbers by value, others by their bytes.
+std::vector<std::string> names_of(const std::map<std::string, LabelCount>& counts) {
   const auto number = [](const std::string& label) {
     double value = 0;
     const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), value);
     return error == std::errc() && end == label.data() + label.size() ? value : HUGE_VAL;
   };
-  std::set<std::string> names;
-  for (std::int64_t i = 0; i < texts.size(); ++i) {
-    for (std::string& label : texts[i].labels) names.insert(std::move(label));
-  }
-  std::vector<std::string> sorted(names.begin(), names.end());
+  std::vector<std::string> sorted;
+  for (const auto& [name, count] : counts) sorted.push_back(name);
   std::stable_sort(sorted.begin(), sorted.end(),
                    [&](const std::string& a, const std::string& b) { return number(a) < number(b); });
   return sorted;
 }
 
+// Advice on a label in line 1 of a table that is none.
+const char* header_hint(const LabeledText& text, const DataOptions& data) {
+  const bool table = data.format == "tsv" || data.format == "csv";
+  return table && text.line == 1 && !data.header ? " (is it a header line? data.header = true skips it)" : "";
+}
+
+// Labels that one example has, which are probably mistakes.
+std::string rare_labels(const LabeledTexts& texts, const std::map<std::string, LabelCount>& counts,
+                        const DataOptions& data) {
+  std::vector<std::string> rare;
+  for (const auto& [name, count] : counts) {
+    if (count.count > 1) continue;
+    const LabeledText text = texts[count.first];
+    rare.push_back(fmt::format("\"{}\" at {}{}", name, texts.where(text), header_hint(text, data)));
+  }
+  constexpr std::size_t kNamed = 5;
+  const std::size_t more = rare.size() > kNamed ? rare.size() - kNamed : 0;
+  rare.resize(rare.size() - more);
+  if (rare.empty()) return "";
+  return fmt::format("warning: labels with one example: {}{}", fmt::join(rare, ", "),
+                     more > 0 ? fmt::format(", and {} more", more) : "");
+}
+
 const char* problem_name(LabelProblem problem) {
   if (problem == LabelProblem::regression) return "regression";
   return problem == LabelProblem::multi_label ? "multi_label_classification" : "single_label_classification";
-}
-
-// The labels of the model that training starts from, if they include all of the data's: then its head is
-// kept.
-std::vector<std::string> names_with(const std::filesystem::path& from, std::vector<std::string> names) {
-  if (from.empty()) return names;
-  const std::vector<std::string> known = label_names(load_model_config(from));
-  const bool all = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-    return std::find(known.begin(), known.end(), name) != known.end();
-  });
-  return all ? known : names;
 }
 
 SentenceSource texts_of(const ChosenRecords<LabeledTexts>& texts) {
@@ -67,12 +92,12 @@ SentenceSource texts_of(const ChosenRecords<LabeledTexts>& texts) {
   };
 }
 
-float value_of(const std::string& label, const std::string& where) {
+float value_of(const std::string& label, const std::string& where, const char* hint) {
   float value = 0;
   const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), value);
   if (error == std::errc() && end == label.data() + label.size()) return value;
-  throw Error(fmt::format("{}: expected a number to predict (task.problem is \"regression\"), got \"{}\"",
-                          where, label));
+  throw Error(fmt::format("{}: expected a number to predict (task.problem is \"regression\"), got \"{}\"{}",
+                          where, label, hint));
 }
 
 }  // namespace
@@ -85,14 +110,19 @@ ClassificationTask::ClassificationTask(const Recipe& recipe, const TrainOptions&
     LabeledTexts found =
         read_labeled(path, recipe.data, recipe.task.problem == "multi-label", options.output);
     skipped += found.skipped;
+    report_control_bytes(path, found.control_bytes);
     return found;
   });
   message(fmt::format("{} texts to train on, {} for development, {} for the test{}", train.size(), dev.size(),
                       test.size(), skipped > 0 ? fmt::format(", {} without text skipped", skipped) : ""));
   const bool regression = problem_ == LabelProblem::regression;
-  const std::vector<std::string> names =
-      regression ? std::vector<std::string>{"LABEL_0"}
-                 : names_with(checkpoint.empty() ? options.init : checkpoint, names_of(*all));
+  std::vector<std::string> names{"LABEL_0"};
+  if (!regression) {
+    const std::map<std::string, LabelCount> counts = counts_of(*all);
+    names = known_labels(checkpoint, names_of(counts));
+    const std::string rare = rare_labels(*all, counts, recipe.data);
+    if (!rare.empty()) message(rare);
+  }
   if (problem_ == LabelProblem::single_label) check_labels(names, "labels", recipe.data.train);
   load_or_make(checkpoint, texts_of(train), "ForSequenceClassification",
                label_members(names, problem_name(problem_)));
@@ -106,6 +136,7 @@ LabeledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabeledTe
   Examples examples(options_.output);
   const Truncation truncation{.max_length = longest()};
   for (std::int64_t i = 0; i < texts.size(); ++i) {
+    throw_if_stopped();
     const LabeledText text = texts[i];
     const std::optional<std::string_view> pair =
         text.pair.empty() ? std::nullopt : std::optional<std::string_view>(text.pair);
@@ -115,14 +146,16 @@ LabeledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabeledTe
                     {},
                     {}};
     if (problem_ == LabelProblem::regression) {
-      example.values = {value_of(text.labels.front(), texts.list->where(text))};
+      example.values = {
+          value_of(text.labels.front(), texts.list->where(text), header_hint(text, recipe_.data))};
     } else {
       std::vector<float> present(names.size());
       for (const std::string& label : text.labels) {
         const auto found = std::find(names.begin(), names.end(), label);
         if (found == names.end()) {
-          throw Error(fmt::format("{}: expected one of the labels of the training texts ({}), got \"{}\"",
-                                  texts.list->where(text), fmt::join(names, ", "), label));
+          throw Error(fmt::format("{}: expected one of the labels of the training texts ({}), got \"{}\"{}",
+                                  texts.list->where(text), fmt::join(names, ", "), label,
+                                  header_hint(text, recipe_.data)));
         }
         example.labels = {found - names.begin()};
         present[static_cast<std::size_t>(found - names.begin())] = 1;

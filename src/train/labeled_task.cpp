@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "data/lines.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
@@ -13,6 +14,7 @@
 #include "heed/random.h"
 #include "heed/tasks/batches.h"
 #include "heed/text/training.h"
+#include "models/labels.h"
 
 namespace heed {
 namespace {
@@ -183,6 +185,21 @@ void LabeledTask::load_or_make(const std::filesystem::path& checkpoint, const Se
   message(describe_model(*model_, *tokenizer_));
 }
 
+std::vector<std::string> LabeledTask::known_labels(const std::filesystem::path& checkpoint,
+                                                   std::vector<std::string> names) const {
+  const std::filesystem::path& from = checkpoint.empty() ? options_.init : checkpoint;
+  if (from.empty()) return names;
+  const std::vector<std::string> known = label_names(load_model_config(from));
+  const bool all = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    return std::find(known.begin(), known.end(), name) != known.end();
+  });
+  return all ? known : names;
+}
+
+void LabeledTask::report_control_bytes(const std::filesystem::path& path, std::int64_t count) const {
+  if (count > 0) message(fmt::format("warning: {}: {}", path.string(), data::control_bytes_text(count)));
+}
+
 std::int64_t LabeledTask::longest() const {
   const std::int64_t most = std::min(longest_input(*model_, *tokenizer_), recipe_.train.batch_tokens);
   return recipe_.data.max_tokens > 0 ? std::min(most, recipe_.data.max_tokens) : most;
@@ -190,6 +207,7 @@ std::int64_t LabeledTask::longest() const {
 
 void LabeledTask::begin_training(Examples examples) {
   examples_ = std::make_shared<const Examples>(std::move(examples));
+  if (examples_->empty()) return;  // an evaluation
   BatchMaker make = maker_of(*model_);
   make.token_dropout = token_dropout(recipe_, *tokenizer_);
   begin(BatchPlan(lengths_of(*examples_), plan_options(recipe_, options_)),

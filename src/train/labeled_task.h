@@ -58,11 +58,17 @@ class LabeledTask : public BatchedTask<LabeledBatch> {
   /// those of config.json (labels) and `head` is the class name's ending.
   void load_or_make(const std::filesystem::path& checkpoint, const SentenceSource& texts,
                     const std::string& head, const std::string& members);
-  /// Begins training on the examples.
+  /// The labels of the model that training starts from, if they include all of `names`: then its head is
+  /// kept. Else `names`.
+  std::vector<std::string> known_labels(const std::filesystem::path& checkpoint,
+                                        std::vector<std::string> names) const;
+  /// Begins training on the examples, if there are any.
   void begin_training(Examples examples);
   /// Calls `handle` for this process's share of the batches of the examples, in order of length.
   void for_each_batch(const Examples& examples, const std::function<void(const LabeledBatch&)>& handle) const;
   std::int64_t longest() const;
+  /// Warns of bytes in the file, or the files of the folder, that texts do not have.
+  void report_control_bytes(const std::filesystem::path& path, std::int64_t count) const;
   void message(const std::string& text) const {
     if (options_.on_message) options_.on_message(text);
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "data/lines.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/models/registry.h"
@@ -62,6 +63,9 @@ std::shared_ptr<const TextCorpus> TextTask::read(const std::filesystem::path& pa
     options_.on_message(fmt::format("{}: {} tokens in {} document{} for {}", path.string(),
                                     corpus->ids().size(), corpus->ends().size(),
                                     corpus->ends().size() == 1 ? "" : "s", name));
+    if (reader.control_bytes() > 0)
+      options_.on_message(
+          fmt::format("warning: {}: {}", path.string(), data::control_bytes_text(reader.control_bytes())));
   }
   return corpus;
 }

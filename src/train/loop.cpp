@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -46,6 +47,32 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+// "12 minutes", "3.4 hours"; empty for less than a minute.
+std::string duration(double seconds) {
+  constexpr double kMinute = 60, kHour = 3600;
+  if (seconds < kMinute) return "";
+  return seconds < 2 * kHour ? fmt::format("{:.0f} minutes", std::ceil(seconds / kMinute))
+                             : fmt::format("{:.1f} hours", seconds / kHour);
+}
+
+// Operations a second of a matrix product, which a few milliseconds show.
+double product_speed() {
+  constexpr std::int64_t kSide = 512;
+  const NoGradients off;
+  const Tensor x = Tensor::full({kSide, kSide}, 0.5);
+  static_cast<void>(matmul(x, x));  // allocates, and wakes the threads
+  const Stopwatch watch;
+  static_cast<void>(matmul(x, x));
+  return 2.0 * kSide * kSide * kSide / std::max(watch.seconds(), 1e-6);
+}
+
+// The most memory in bytes that this process has had.
+std::int64_t peak_memory() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
 class Loop {
  public:
   Loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options, const RunFolder& folder)
@@ -59,6 +86,27 @@ class Loop {
         schedule_{schedule_from_name(recipe.train.schedule), recipe.train.lr, recipe.train.min_lr,
                   warmup_steps(recipe.train.warmup, total_), total_},
         kept_(options.output, recipe.checkpoint, state_) {}
+
+  // What the whole run would take, by two steps of it: the first also allocates memory. Writes nothing.
+  DryRun measure() {
+    check_same_training(world_, task_);
+    warn_of_size();
+    make_optimizer();
+    DryRun result;
+    for (const Parameter& p : task_.parameters()) result.trained += p.tensor.numel();
+    generator_.seek(kFirstDropoutStream);
+    result.steps = total_;
+    result.batches_per_epoch = task_.batches_per_epoch();
+    step();
+    const std::int64_t before = state_.tokens;
+    const Stopwatch watch;
+    step();
+    result.seconds_per_step = watch.seconds();
+    result.targets_per_step = state_.tokens - before;
+    result.unit = task_.unit();
+    result.peak_memory = peak_memory();
+    return result;
+  }
 
   TrainResult run() {
     start();
@@ -138,6 +186,7 @@ class Loop {
     if (recipe_.eval.every > 0 && !task_.evaluates())
       message("no development set, so no evaluations (data.dev, data.dev_size or data.dev_share gives one)");
     if (!resumes && options_.init.empty()) warn_of_size();
+    if (!resumes && recipe_.lora.rank == 0) guess();
     state_.recipe = recipe_values(recipe_);
     state_.fingerprint = task_.fingerprint();
     state_.files = checksums_of_data(recipe_);
@@ -161,15 +210,26 @@ class Loop {
         parameters, tokens));
   }
 
-  // How long a run of more than a minute takes, once the first step is done.
+  // How long a run of more than a minute probably takes, before its first step: by the operations of a step,
+  // six for each parameter and token (Kaplan et al. 2020), and the speed of a matrix product here.
+  void guess() const {
+    constexpr double kOperations = 6, kQuick = 6e10;  // a minute of the slowest machines
+    double parameters = 0;
+    for (const Parameter& p : task_.parameters()) parameters += static_cast<double>(p.tensor.numel());
+    const double tokens = static_cast<double>(recipe_.train.batch_tokens * recipe_.train.accumulate);
+    const double operations = kOperations * parameters * tokens, steps = static_cast<double>(total_);
+    if (operations * steps < kQuick) return;
+    const double seconds = operations / product_speed();
+    if (const std::string time = duration(seconds * steps); !time.empty())
+      message(
+          fmt::format("{} steps of {:.2g} s each, or {} in all, at a rough guess", total_, seconds, time));
+  }
+
+  // The same once the first step is done.
   void estimate(std::int64_t step, double step_seconds) const {
-    constexpr double kMinute = 60, kHour = 3600;
-    const double left = step_seconds * static_cast<double>(total_ - step);
-    if (left < kMinute) return;
-    const std::string time = left < 2 * kHour ? fmt::format("{:.0f} minutes", std::ceil(left / kMinute))
-                                              : fmt::format("{:.1f} hours", left / kHour);
-    message(fmt::format("the first step took {:.2g} s; {} more take about {}", step_seconds, total_ - step,
-                        time));
+    if (const std::string time = duration(step_seconds * static_cast<double>(total_ - step)); !time.empty())
+      message(fmt::format("the first step took {:.2g} s; {} more take about {}", step_seconds, total_ - step,
+                          time));
   }
 
   // From the weights in f32, which the optimizer may take over.
@@ -286,7 +346,7 @@ class Loop {
   }
 
   void report(const StepRecord& record, double step_seconds) {
-    if (!world_.is_first()) return;
+    if (!log_) return;  // not the first process, or a dry run
     log_->add(record, task_.unit());
     if (recent_targets_ == 0) estimate(record.step, step_seconds);
     constexpr double kMemory = 0.95;  // smoothing factor of the displayed rate
@@ -403,15 +463,25 @@ class Loop {
   std::int64_t steps_here_ = 0;
 };
 
-}  // namespace
-
-TrainResult run_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options,
-                     const RunFolder& folder) {
+void check_run(const TrainingTask& task, const Recipe& recipe) {
   if (total_steps(recipe, task) < 1) {
     throw Error("train: expected a length of at least one step, got 0 (set train.steps or train.epochs)");
   }
   check_metric(recipe, task);
+}
+
+}  // namespace
+
+TrainResult run_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options,
+                     const RunFolder& folder) {
+  check_run(task, recipe);
   return Loop(task, recipe, options, folder).run();
+}
+
+DryRun measure_steps(TrainingTask& task, const Recipe& recipe, const TrainOptions& options) {
+  check_run(task, recipe);
+  const RunFolder none{std::filesystem::path()};
+  return Loop(task, recipe, options, none).measure();
 }
 
 Communicator& processes_of(const TrainOptions& options) {

@@ -309,7 +309,7 @@ std::string recipe_reference() {
     std::string value = as_text(field);
     if (!value.empty()) value = fmt::format("`{}`", value);
     std::string users = field.tasks.empty() ? "" : fmt::format("`{}`", fmt::join(field.tasks, "`, `"));
-    if (!field.format.empty()) users += fmt::format(" with `{}`", field.format);
+    if (!field.formats.empty()) users += fmt::format(" with `{}`", fmt::join(field.formats, "`, `"));
     std::string choices;
     if (!field.choices.empty()) choices = fmt::format("`{}`: ", fmt::join(field.choices, "`, `"));
     text += fmt::format("| `{}` | {} | {} | {}{} |\n", field.key.substr(dot + 1), value, users, choices,

@@ -15,8 +15,10 @@ namespace {
 constexpr double kMany = 1e15;
 
 using Tasks = std::vector<std::string>;
+using Formats = std::vector<std::string>;
 const Tasks kPairFiles{"translation", "seq2seq"}, kPairs{"translation", "reverse", "seq2seq"},
     kTexts{"causal-lm", "masked-lm", "denoising"}, kLabeled{"classification", "tagging", "answers"}, kAll{};
+const Formats kTables{"tsv", "csv"}, kJson{"jsonl"};
 
 Tasks both(Tasks some, const Tasks& others) {
   some.insert(some.end(), others.begin(), others.end());
@@ -30,10 +32,10 @@ class FieldList {
     may_change_ = may_change;
     used_by({});
   }
-  // The tasks, and the data.format of theirs, that use the following keys of the section.
-  void used_by(Tasks tasks, std::string format = "") {
+  // The tasks, and of theirs the values of data.format, that use the following keys of the section.
+  void used_by(Tasks tasks, Formats formats = {}) {
     tasks_ = std::move(tasks);
-    format_ = std::move(format);
+    formats_ = std::move(formats);
   }
   void number(const char* name, const char* doc, RecipeField::Target target, double min, double max) {
     add(name, doc, target).min = min;
@@ -64,12 +66,12 @@ class FieldList {
  private:
   RecipeField& add(const char* name, const char* doc, RecipeField::Target target) {
     return fields_.emplace_back(
-        RecipeField{section_ + name, doc, target, 0, 0, {}, may_change_, tasks_, format_});
+        RecipeField{section_ + name, doc, target, 0, 0, {}, may_change_, tasks_, formats_});
   }
   std::string section_;
   bool may_change_ = false;
   Tasks tasks_;
-  std::string format_;
+  Formats formats_;
   std::vector<RecipeField> fields_;
 };
 
@@ -118,7 +120,7 @@ void list_data(FieldList& list, Recipe& r) {
   list.section("data");
   list.used_by(files);
   list.choice("format", "the files' [format](training-data.md#formats); the default is the task's first",
-              r.data.format, {"tsv", "lines", "jsonl", "text", "labelled", "conll", "squad"});
+              r.data.format, {"tsv", "csv", "lines", "jsonl", "text", "labelled", "conll", "squad"});
   list.path("train", "file or folder of training data", r.data.train);
   list.path("dev", "file or folder of the development set", r.data.dev);
   list.path("test", "file or folder of the test set", r.data.test);
@@ -129,19 +131,21 @@ void list_data(FieldList& list, Recipe& r) {
   list.path("dev_target", "`lines`: target side of the development pairs", r.data.dev_target);
   list.path("test_source", "`lines`: source side of the test pairs", r.data.test_source);
   list.path("test_target", "`lines`: target side of the test pairs", r.data.test_target);
-  list.used_by(kPairFiles, "tsv");
+  list.used_by(both(kPairFiles, {"classification"}), kTables);
+  list.flag("header", "the first row of a file is not read", r.data.header);
+  list.used_by(kPairFiles, kTables);
   list.number("source_column", "column of the source, counted from 1", &r.data.source_column, 1, 1000);
   list.number("target_column", "column of the target, counted from 1", &r.data.target_column, 1, 1000);
-  list.used_by({"classification"}, "tsv");
+  list.used_by({"classification"}, kTables);
   list.number("text_column", "column of the text, counted from 1", &r.data.text_column, 1, 1000);
   list.number("pair_column", "column of the second text; 0: none", &r.data.pair_column, 0, 1000);
   list.number("label_column", "column of the label, counted from 1", &r.data.label_column, 1, 1000);
-  list.used_by(both(kTexts, {"classification"}), "jsonl");
+  list.used_by(both(kTexts, {"classification"}), kJson);
   list.text("text_key", "field of the text; a list of sentences is joined by spaces", r.data.text_key);
-  list.used_by({"classification"}, "jsonl");
+  list.used_by({"classification"}, kJson);
   list.text("pair_key", "field of the second text; empty: none", r.data.pair_key);
   list.text("label_key", "field of the label", r.data.label_key);
-  list.used_by(kPairFiles, "jsonl");
+  list.used_by(kPairFiles, kJson);
   list.text("source_key", "field of the source; a list of sentences is joined by spaces", r.data.source_key);
   list.text("target_key", "field of the target", r.data.target_key);
   list.choice("target_list",
@@ -154,7 +158,7 @@ void list_data(FieldList& list, Recipe& r) {
   list.count("max_target", "longer targets are truncated to this many tokens; 0: not", r.data.max_target);
   list.used_by({"tagging"});
   list.text("word_prefix", "removed where words begin with it", r.data.word_prefix);
-  list.used_by(kTexts, "text");
+  list.used_by(kTexts, {"text"});
   list.choice("documents", "what a document is: a file, a part up to a blank line, or a line",
               r.data.documents, {"file", "paragraph", "line"});
   list.used_by(kTexts);
@@ -396,9 +400,12 @@ void refuse_unused_keys(const Recipe& recipe) {
   }
   for (const RecipeField& field : fields) {
     const auto given = recipe.given.find(field.key);
-    if (given == recipe.given.end() || field.format.empty() || field.format == recipe.data.format) continue;
+    const Formats& users = field.formats;
+    if (given == recipe.given.end() || users.empty() ||
+        std::find(users.begin(), users.end(), recipe.data.format) != users.end())
+      continue;
     throw Error(fmt::format("{}: expected a key that data.format = \"{}\" uses, got {}, which is for {}",
-                            given->second, recipe.data.format, field.key, field.format));
+                            given->second, recipe.data.format, field.key, fmt::join(users, ", ")));
   }
 }
 

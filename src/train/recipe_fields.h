@@ -25,7 +25,7 @@ struct RecipeField {
   std::vector<std::string> choices;  // of text; empty: any
   bool may_change = false;           // when a run is resumed
   std::vector<std::string> tasks;    // that use it; empty: all
-  std::string format;                // data.format that uses it; empty: all
+  std::vector<std::string> formats;  // values of data.format that use it; empty: all
 };
 
 std::vector<RecipeField> recipe_fields(Recipe& recipe);

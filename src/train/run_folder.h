@@ -40,4 +40,7 @@ std::unique_ptr<RunFolder> open_run_folder(const TrainOptions& options);
 TrainResult run_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options,
                      const RunFolder& folder);
 
+/// dry_run of a task.
+DryRun measure_steps(TrainingTask& task, const Recipe& recipe, const TrainOptions& options);
+
 }  // namespace heed

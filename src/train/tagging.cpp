@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/stop_scope.h"
 #include "heed/error.h"
 #include "heed/ops/loss.h"
 #include "heed/score/entities.h"
@@ -49,7 +50,9 @@ TaggingTask::TaggingTask(const Recipe& recipe, const TrainOptions& options,
                          const std::filesystem::path& checkpoint)
     : LabeledTask(recipe, options) {
   const LabeledParts<TaggedSentences> parts = read_parts(recipe.data, [&](const std::filesystem::path& path) {
-    return read_conll(path, recipe.data, options.output);
+    TaggedSentences found = read_conll(path, recipe.data, options.output);
+    report_control_bytes(path, found.control_bytes);
+    return found;
   });
   const auto& [all, train, dev, test] = parts;
   message(fmt::format("{} sentences to train on, {} for development, {} for the test", train.size(),
@@ -59,7 +62,7 @@ TaggingTask::TaggingTask(const Recipe& recipe, const TrainOptions& options,
     text = join(sentences[next++].words).text;
     return true;
   };
-  const std::vector<std::string> tags = tags_of(*all);
+  const std::vector<std::string> tags = known_labels(checkpoint, tags_of(*all));
   check_labels(tags, "tags", recipe.data.train);
   load_or_make(checkpoint, texts, "ForTokenClassification", label_members(tags, ""));
   dev_ = tokenize(dev);
@@ -72,6 +75,7 @@ LabeledTask::Examples TaggingTask::tokenize(const ChosenRecords<TaggedSentences>
   Examples examples(options_.output);
   const Truncation truncation{.max_length = longest()};
   for (std::int64_t number = 0; number < sentences.size(); ++number) {
+    throw_if_stopped();
     const TaggedWords sentence = sentences[number];
     const JoinedWords joined = join(sentence.words);
     const Encoding encoding = tokenizer_->encode_truncated(joined.text, std::nullopt, truncation);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/stop_scope.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
@@ -27,6 +28,7 @@ class Sentences {
  public:
   explicit Sentences(const CorpusPart& part) : part_(part) {}
   bool operator()(std::string& sentence) {
+    throw_if_stopped();
     const std::size_t rows = part_.rows.size();
     if (next_ == 2 * rows) return false;
     const std::int64_t row = part_.rows[next_ % rows];
@@ -106,12 +108,13 @@ TranslationTask::TranslationTask(const Recipe& recipe, const TrainOptions& optio
   corpora_ = load_corpora(recipe.data, reversals, options.output,
                           [this](const std::string& text) { message(text); });
   load_or_make(checkpoint);
-  train_ = tokenize(corpora_.train, "training");
+  train_ = std::make_shared<const TokenizedCorpus>(tokenize(corpora_.train, "training"));
   dev_ = evaluation_set(corpora_.dev, "development", recipe.eval.max_pairs);
   test_ = evaluation_set(corpora_.test, "test", 0);
-  const Batcher batcher(train_, batcher_options(true));
-  batches_per_epoch_ = batcher.batches_in_epoch();
-  seek({});
+  begin(BatchPlan(lengths_of(*train_), plan_options(recipe, options)),
+        [pairs = train_, pad_id = model_->pad_id()](const BatchPlan::Rows& batch) {
+          return make_batch(*pairs, batch.rows, pad_id);
+        });
 }
 
 void TranslationTask::write_held_out(const std::filesystem::path& directory) const {
@@ -239,27 +242,8 @@ EvaluationSet TranslationTask::evaluation_set(const CorpusPart& part, const char
   return set;
 }
 
-BatcherOptions TranslationTask::batcher_options(bool shuffle) const {
-  const Communicator& world = processes_of(options_);
-  return {.batch_tokens = recipe_.train.batch_tokens,
-          .pad_id = model_->pad_id(),
-          .seed = static_cast<std::uint64_t>(recipe_.train.seed),
-          .shuffle = shuffle,
-          .share = world.rank(),
-          .shares = world.size()};
-}
-
-void TranslationTask::seek(const BatchPosition& position) {
-  const auto batcher = std::make_shared<Batcher>(train_, batcher_options(true));
-  batcher->seek(position);
-  position_ = position;
-  reader_.reset();
-  reader_ = std::make_unique<BackgroundReader<Batch>>([batcher] { return batcher->next(); });
-}
-
 SummedLoss TranslationTask::next_loss(Context& context) {
-  const Batch batch = reader_->next();
-  position_ = batch.next;
+  const Batch batch = next_batch();
   if (batch.target_tokens == 0) return {};
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
                                     .ignore_index = kIgnoredLabel,
@@ -269,12 +253,14 @@ SummedLoss TranslationTask::next_loss(Context& context) {
 }
 
 double TranslationTask::mean_loss(const TokenizedCorpus& pairs) const {
-  Batcher batcher(pairs, batcher_options(false));
+  BatchPlanOptions share = plan_options(recipe_, options_);
+  share.shuffle = false;
+  BatchPlan plan(lengths_of(pairs), share);
   const CrossEntropyOptions options{.ignore_index = kIgnoredLabel, .reduction = Reduction::sum};
   double sum = 0;
   std::int64_t tokens = 0;
-  for (std::int64_t left = batcher.batches_in_epoch(); left > 0; --left) {
-    const Batch batch = batcher.next();
+  for (std::int64_t left = plan.batches_in_epoch(); left > 0; --left) {
+    const Batch batch = make_batch(pairs, plan.next().rows, model_->pad_id());
     if (batch.target_tokens == 0) continue;
     Context context;
     sum += model_->loss({batch.source_ids, batch.source_mask}, batch.labels, options, context).item();
@@ -342,7 +328,7 @@ void TranslationTask::save(const std::filesystem::path& directory, DType dtype) 
   tokenizer_->save(directory);
   model_->save(directory, dtype);
   if (recipe_.data.max_target == 0 || recipe_.lora.rank > 0) return;
-  // Who uses the model gets texts as long as those it was trained on.
+  // At inference, limit texts to the trained length.
   const std::filesystem::path file = directory / "generation_config.json";
   const Config generation = Config::load(file);
   if (generation.has("max_length") || generation.has("max_new_tokens")) return;
@@ -353,7 +339,7 @@ void TranslationTask::save(const std::filesystem::path& directory, DType dtype) 
 
 std::string TranslationTask::fingerprint() const {
   Fingerprint hash;
-  for (const TokenizedCorpus* pairs : {&train_, &dev_.pairs}) {
+  for (const TokenizedCorpus* pairs : {train_.get(), &dev_.pairs}) {
     for (std::int64_t row = 0; row < pairs->size(); ++row) {
       hash.add(pairs->source(row));
       hash.add(pairs->target(row));

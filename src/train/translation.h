@@ -7,14 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "data/background_reader.h"
 #include "data/corpora.h"
 #include "heed/data/batch.h"
 #include "heed/models/model.h"
 #include "heed/text/tokenizer.h"
-#include "heed/train/loop.h"
 #include "heed/train/recipe.h"
-#include "heed/train/training_task.h"
+#include "train/batched_task.h"
 
 namespace heed {
 
@@ -25,7 +23,7 @@ struct EvaluationSet {
   std::vector<ReferenceGroup> references;          ///< of each of them
 };
 
-class TranslationTask final : public TrainingTask {
+class TranslationTask final : public BatchedTask<Batch> {
  public:
   /// Reads the data, and loads or creates tokenizer and model: those of `checkpoint`, from which a run is
   /// resumed, if it is not empty; otherwise those of options.init, or new ones.
@@ -37,9 +35,6 @@ class TranslationTask final : public TrainingTask {
 
   const std::vector<Parameter>& parameters() const override { return parameters_; }
   SummedLoss next_loss(Context& context) override;
-  BatchPosition position() const override { return position_; }
-  void seek(const BatchPosition& position) override;
-  std::int64_t batches_per_epoch() const override { return batches_per_epoch_; }
   bool evaluates() const override { return dev_.pairs.size() > 0; }
   std::vector<std::string> metrics() const override {
     if (!recipe_.eval.bleu) return {};
@@ -58,7 +53,6 @@ class TranslationTask final : public TrainingTask {
   std::vector<std::int64_t> source_ids(std::string_view text, std::atomic<std::int64_t>& cut) const;
   std::vector<std::int64_t> target_ids(std::string_view text, std::atomic<std::int64_t>& cut) const;
   EvaluationSet evaluation_set(const CorpusPart& part, const char* name, std::int64_t limit) const;
-  BatcherOptions batcher_options(bool shuffle) const;
   double mean_loss(const TokenizedCorpus& pairs) const;
   void decode(const EvaluationSet& set, Evaluation& evaluation) const;
   Evaluation evaluate(const EvaluationSet& set) const;
@@ -70,12 +64,9 @@ class TranslationTask final : public TrainingTask {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<EncoderDecoderModel> model_;
   std::vector<Parameter> parameters_;
-  TokenizedCorpus train_;
+  std::shared_ptr<const TokenizedCorpus> train_;
   EvaluationSet dev_;
   EvaluationSet test_;
-  BatchPosition position_;
-  std::int64_t batches_per_epoch_ = 0;
-  std::unique_ptr<BackgroundReader<Batch>> reader_;
 };
 
 }  // namespace heed

@@ -32,16 +32,16 @@ struct TaskChoices {
 TaskChoices choices_of(const Recipe& recipe) {
   static const std::vector<std::string> kEncoderTokenizers{"wordpiece", "word", "byte_bpe"};
   const std::string& kind = recipe.task.kind;
-  if (kind == "seq2seq") return {{"jsonl", "tsv", "lines"}, {"unigram", "bpe", "byte_bpe"}, "t5"};
+  if (kind == "seq2seq") return {{"jsonl", "tsv", "csv", "lines"}, {"unigram", "bpe", "byte_bpe"}, "t5"};
   if (kind == "denoising")
     return {
         {"text", "jsonl"}, {"unigram", "bpe", "byte_bpe"}, recipe.task.objective == "bart" ? "bart" : "t5"};
   if (kind == "causal-lm") return {{"text", "jsonl"}, {"byte_bpe", "character"}, "gpt2"};
   if (kind == "masked-lm") return {{"text", "jsonl"}, kEncoderTokenizers, "bert"};
-  if (kind == "classification") return {{"tsv", "jsonl", "labelled"}, kEncoderTokenizers, "bert"};
+  if (kind == "classification") return {{"tsv", "csv", "jsonl", "labelled"}, kEncoderTokenizers, "bert"};
   if (kind == "tagging") return {{"conll"}, kEncoderTokenizers, "bert"};
   if (kind == "answers") return {{"squad"}, kEncoderTokenizers, "bert"};
-  return {{"tsv", "lines", "jsonl"}, {"unigram", "bpe"}, "marian"};
+  return {{"tsv", "csv", "lines", "jsonl"}, {"unigram", "bpe"}, "marian"};
 }
 
 void require_choice(const char* key, const std::string& value, const std::vector<std::string>& choices,
@@ -63,7 +63,8 @@ void validate_columns(const DataOptions& d) {
 
 void validate_task_data(const Recipe& r) {
   require(!r.data.train.empty(), "data.train: not set (give the training data)");
-  if (r.task.kind == "classification" && r.data.format == "tsv") validate_columns(r.data);
+  if (r.task.kind == "classification" && (r.data.format == "tsv" || r.data.format == "csv"))
+    validate_columns(r.data);
   require(
       r.data.folds == 0 || r.data.fold < r.data.folds,
       fmt::format("data.fold: expected a number below data.folds, {}, got {}", r.data.folds, r.data.fold));
@@ -97,23 +98,25 @@ void validate_data(const Recipe& r) {
                         r.task.max_length));
     return;
   }
-  const bool tsv = r.data.format != "lines";
-  require(!tsv || !r.data.train.empty(), "data.train: not set (give a file of source and target columns)");
-  require(tsv || (!r.data.train_source.empty() && !r.data.train_target.empty()),
+  const bool one_file = r.data.format != "lines";
+  require(!one_file || !r.data.train.empty(),
+          "data.train: not set (give a file of source and target columns)");
+  require(one_file || (!r.data.train_source.empty() && !r.data.train_target.empty()),
           "data.train_source, data.train_target: expected both files (data.format is \"lines\"), got fewer");
-  require(!tsv || (r.data.train_source.empty() && r.data.train_target.empty() && r.data.dev_source.empty() &&
-                   r.data.dev_target.empty() && r.data.test_source.empty() && r.data.test_target.empty()),
-          "data: expected data.train, data.dev and data.test, got *_source or *_target (set data.format = "
-          "\"lines\" for two files)");
   require(
-      tsv || (r.data.train.empty() && r.data.dev.empty() && r.data.test.empty()),
+      !one_file || (r.data.train_source.empty() && r.data.train_target.empty() && r.data.dev_source.empty() &&
+                    r.data.dev_target.empty() && r.data.test_source.empty() && r.data.test_target.empty()),
+      "data: expected data.train, data.dev and data.test, got *_source or *_target (set data.format = "
+      "\"lines\" for two files)");
+  require(
+      one_file || (r.data.train.empty() && r.data.dev.empty() && r.data.test.empty()),
       "data: expected *_source and *_target files (data.format is \"lines\"), got data.train, data.dev or "
       "data.test");
   require(r.data.dev_source.empty() == r.data.dev_target.empty(),
           "data.dev_source, data.dev_target: expected both files or none, got one");
   require(r.data.test_source.empty() == r.data.test_target.empty(),
           "data.test_source, data.test_target: expected both files or none, got one");
-  require(!tsv || r.data.source_column != r.data.target_column,
+  require(!one_file || r.data.source_column != r.data.target_column,
           fmt::format("data.target_column: expected another column than data.source_column, got {} for both",
                       r.data.target_column));
 }

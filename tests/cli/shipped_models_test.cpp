@@ -27,15 +27,15 @@ TEST(ShippedModels, WriteAPlay) {
 
 TEST(ShippedModels, TextsThatAreTooLongAreCounted) {
   const Folder folder;
-  std::string lines = "good\tpositive\n";
+  std::string lines = "positive\tgood\n";
   const std::string text = [] {
     std::string words;
     for (int i = 0; i < 600; ++i) words += "good ";
     return words;
   }();
-  for (int i = 0; i < 3; ++i) lines += text + "\tpositive\n";
+  for (int i = 0; i < 3; ++i) lines += "positive\t" + text + "\n";
   spill(folder / "reviews.tsv", lines);
-  const Result result = run({"evaluate", "--model", "reviews", "--tsv", folder / "reviews.tsv"});
+  const Result result = run({"evaluate", "--model", "reviews", "--data", folder / "reviews.tsv"});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("text 2: more than the 512 tokens"));
   EXPECT_THAT(result.err, HasSubstr("2 more texts: more than the 512 tokens"));

@@ -1,4 +1,4 @@
-// Compares fill, classify, tag, answer, embed and evaluate --tsv on small encoders with the pipelines of
+// Compares fill, classify, tag, answer, embed and evaluate --data on small encoders with the pipelines of
 // transformers on the same texts (tests/fixtures/tasks/README.md).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -337,44 +337,92 @@ TEST(Evaluate, CountsRightLabels) {
   const Folder folder;
   const std::string model = encoder("bert-classify");
   const Words texts{"The cat sat on the mat.", "Tea?", "It is a fine day."};
-  std::string tsv = "sentence\tlabel\n";
+  std::string tsv, csv = "text,number,label\n";
   for (const std::string& text : texts) {
     const std::string label =
         Json::parse(run_json({"classify", "--model", model, text}, {}).out)[0].at("label");
-    tsv += text + "\t" + (text == "Tea?" ? "LABEL_" + std::to_string((label.back() - '0' + 1) % 3) : label) +
-           "\n";
+    const std::string given =
+        text == "Tea?" ? "LABEL_" + std::to_string((label.back() - '0' + 1) % 3) : label;
+    tsv += given + "\t" + text + "\n";
+    csv += "\"" + text + "\",7," + given.substr(given.size() - 1) + "\n";
   }
   spill(folder / "dev.tsv", tsv);
-  const std::string result = output_of({"evaluate", "--model", model, "--tsv", folder / "dev.tsv", "--json"});
-  const Json got = Json::parse(result);
+  const Result result = run({"evaluate", "--model", model, "--data", folder / "dev.tsv", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json got = Json::parse(result.out);
   EXPECT_EQ(got.at("lines"), 3);
   EXPECT_NEAR(got.at("accuracy"), 2.0 / 3, 1e-12);
-  spill(folder / "bad.tsv", "a\t0\nb\t7\n");
-  EXPECT_THAT(run({"evaluate", "--model", model, "--tsv", folder / "bad.tsv"}).err, HasSubstr("bad.tsv:2"));
-  EXPECT_THAT(run({"evaluate", "--model", model, "--tsv", folder / "bad.tsv"}).err, HasSubstr("--columns"));
-  // As heed train reads it: the label first. Found out where only the first column has labels, or said.
-  std::string label_first, others;
+  spill(folder / "dev.csv", csv);
+  const auto evaluate = [&](const char* file, const Words& more) {
+    Words words{"evaluate", "--model", model, "--data", folder / file, "--json"};
+    for (const std::string& setting : more) words.insert(words.end(), {"--set", setting});
+    return run(words);
+  };
+  const Words columns{"data.format=csv", "data.text_column=1", "data.label_column=3"};
+  Words with_header = columns;
+  with_header.emplace_back("data.header=true");
+  const Result other = evaluate("dev.csv", with_header);
+  ASSERT_EQ(other.status, 0) << other.err;
+  EXPECT_EQ(Json::parse(other.out).at("accuracy"), got.at("accuracy"));
+  EXPECT_THAT(
+      evaluate("dev.csv", columns).err,
+      HasSubstr("dev.csv:1: expected one of the model's labels, got \"label\" (--set data.label_column"));
+  EXPECT_THAT(evaluate("dev.tsv", {"data.label_key=x"}).err, HasSubstr("which is for jsonl"));
+  EXPECT_THAT(evaluate("dev.tsv", {"train.lr=1"}).err, HasSubstr("--set: expected keys of data or task"));
+  EXPECT_THAT(evaluate("dev.tsv", {"data.colour=1"}).err, HasSubstr("--set: "));
+  // --tsv has the label last, unless only the first column has labels, or --columns says otherwise.
+  std::string label_last, others;
   for (const std::string& line : lines(tsv)) {
     const std::size_t tab = line.find('\t');
-    label_first += line.substr(tab + 1) + "\t" + line.substr(0, tab) + "\n";
-    others += "7\t" + line.substr(0, tab) + "\tx\t" + line.substr(tab + 1) + "\tmore\n";
+    const std::string label = line.substr(0, tab), text = line.substr(tab + 1);
+    label_last += text + "\t" + label + "\n";
+    others += "7\t" + text + "\tx\t" + label + "\tmore\n";
   }
-  spill(folder / "first.tsv", label_first);
-  const Result found = run({"evaluate", "--model", model, "--tsv", folder / "first.tsv", "--json"});
-  EXPECT_THAT(found.err, HasSubstr("first.tsv: labels are in the first column"));
-  EXPECT_EQ(Json::parse(found.out).at("accuracy"), Json::parse(result).at("accuracy"));
+  spill(folder / "last.tsv", label_last);
+  spill(folder / "header.tsv", "text\tlabel\n" + label_last);
   spill(folder / "others.tsv", others);
-  const Result said = run({"evaluate", "--model", model, "--tsv", folder / "others.tsv", "--columns",
-                           "-,text,-,label", "--json"});
-  EXPECT_EQ(Json::parse(said.out).at("accuracy"), Json::parse(result).at("accuracy")) << said.err;
+  const auto of_tsv = [&](const char* file, const Words& more) {
+    Words words{"evaluate", "--model", model, "--tsv", folder / file, "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  for (const char* file : {"last.tsv", "header.tsv", "dev.tsv"}) {
+    const Result found = of_tsv(file, {});
+    ASSERT_EQ(found.status, 0) << found.err;
+    EXPECT_EQ(Json::parse(found.out).at("accuracy"), got.at("accuracy")) << file;
+    EXPECT_EQ(found.err.find("labels are in the first column") != std::string::npos, file[0] == 'd');
+  }
+  EXPECT_EQ(Json::parse(of_tsv("others.tsv", {"--columns", "-,text,-,label"}).out).at("accuracy"),
+            got.at("accuracy"));
+  spill(folder / "bad.tsv", "a\t0\nb\t7\n");
+  EXPECT_THAT(of_tsv("bad.tsv", {}).err, HasSubstr("bad.tsv:2"));
   for (const char* wrong : {"text", "label,label,text", "text,lable"}) {
-    EXPECT_THAT(
-        run({"evaluate", "--model", model, "--tsv", folder / "others.tsv", "--columns", wrong}).err,
-        HasSubstr(std::string("--columns: expected text, label and perhaps pair, - for other columns, "
-                              "separated by commas, got ") +
-                  wrong));
+    EXPECT_THAT(of_tsv("others.tsv", {"--columns", wrong}).err,
+                HasSubstr(std::string("--columns: expected text, label and perhaps pair, - for other "
+                                      "columns, separated by commas, got ") +
+                          wrong));
   }
   EXPECT_THAT(run({"evaluate", "--columns", "text,label"}).err, HasSubstr("--columns: missing --tsv"));
+  EXPECT_THAT(run({"evaluate", "--set", "data.header=true"}).err, HasSubstr("--set: missing --data"));
+}
+
+// As evaluation_test.cpp of training checks against the scores of a run.
+TEST(Evaluate, ScoresTaggersAndAnswers) {
+  const Folder folder;
+  spill(folder / "words.conll", "Ada LABEL_1\nwent LABEL_0\n\nto LABEL_0\nLondon LABEL_2\n");
+  const Result tags =
+      run({"evaluate", "--model", encoder("bert-tag"), "--data", folder / "words.conll", "--json"});
+  ASSERT_EQ(tags.status, 0) << tags.err;
+  for (const char* name : {"loss", "f1", "precision", "recall", "accuracy", "seconds"})
+    EXPECT_TRUE(Json::parse(tags.out).contains(name)) << name;
+  spill(folder / "squad.json",
+        R"({"data": [{"paragraphs": [{"context": "The cat sat.", "qas": [{"question": "Who?", "answers":
+        [{"text": "cat", "answer_start": 4}]}]}]}]})");
+  const Result answers = run({"evaluate", "--model", encoder("bert-qa"), "--data", folder / "squad.json"});
+  ASSERT_EQ(answers.status, 0) << answers.err;
+  EXPECT_THAT(answers.out, testing::ContainsRegex("^loss = [0-9.]+  exact = [0-9.]+  f1 = [0-9.]+\n$"));
+  EXPECT_THAT(run({"evaluate", "--model", encoder("bert-mlm"), "--data", folder / "squad.json"}).err,
+              HasSubstr("cannot classify (use heed fill)"));
 }
 
 }  // namespace

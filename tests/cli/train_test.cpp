@@ -82,6 +82,35 @@ TEST(Train, ASignalEndsTheRunWithACheckpointAndItsStatus) {
   }
 }
 
+TEST(Train, ASignalEndsTheMakingOfData) {
+  const Folder folder;
+  const std::string output = folder / "run";
+  const pid_t process =
+      start(training(output, {"--set", "task.pairs=9000000", "--set", "task.max_length=20"}));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!std::filesystem::exists(output) && std::chrono::steady_clock::now() < deadline) ::usleep(500);
+  ::kill(process, SIGTERM);
+  ASSERT_EQ(wait_for(process), 128 + SIGTERM);
+  EXPECT_FALSE(std::filesystem::exists(output + "/log.jsonl"));
+}
+
+TEST(Train, ADryRunNeedsNoOutput) {
+  Words words = tiny_training();
+  words.insert(words.end(), {"--dry-run", "--quiet"});
+  const Result text = run(words);
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out,
+              testing::ContainsRegex("^[0-9]+ trained parameters, [0-9]+ batches in an epoch\n24 steps"));
+  EXPECT_THAT(text.out, HasSubstr("peak memory: "));
+  words.emplace_back("--json");
+  const Json json = Json::parse(run(words).out);
+  EXPECT_EQ(json.at("steps"), 24);
+  EXPECT_GT(json.at("trained_parameters"), 1000);
+  words.emplace_back("--resume");
+  EXPECT_THAT(run(words).err, HasSubstr("--dry-run: expected a new run, got one to resume"));
+  EXPECT_THAT(run(tiny_training()).err, HasSubstr("train: missing --output"));
+}
+
 TEST(Train, ASignalThatWasIgnoredStaysIgnored) {
   const Folder folder;
   ::signal(SIGINT, SIG_IGN);

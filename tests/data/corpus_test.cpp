@@ -38,7 +38,7 @@ TEST_F(Corpus, SkipsAndReportsBadLines) {
                           "\xC0\xAF\tseven\n"
                           "eight\thuit");
   DataReport report;
-  const ParallelCorpus corpus = load_tsv(file, {}, report);
+  const ParallelCorpus corpus = load_columns(file, {}, report);
   ASSERT_EQ(corpus.size(), 3);
   EXPECT_EQ(corpus.source(0), "one");
   EXPECT_EQ(corpus.target(0), "un");
@@ -59,17 +59,30 @@ TEST_F(Corpus, PicksColumnsAndRefusesExtraOnes) {
   const auto file = write("columns.tsv", "a\tb\tc\nd\te\tf\tg\n");
   DataReport report;
   const ParallelCorpus corpus =
-      load_tsv(file, {.source_column = 2, .target_column = 0, .allow_extra_columns = false}, report);
+      load_columns(file, {.source_column = 2, .target_column = 0, .allow_extra_columns = false}, report);
   ASSERT_EQ(corpus.size(), 1);
   EXPECT_EQ(corpus.source(0), "c");
   EXPECT_EQ(corpus.target(0), "a");
   EXPECT_THAT(report[SkipReason::wrong_columns].lines, ElementsAre(2));
 }
 
+TEST_F(Corpus, ReadsCommasQuotesAndHeaders) {
+  const auto file = write("pairs.csv", "en,fr\n\"one, two\",\" un\ndeux \"\nthree\n");
+  DataReport report;
+  const ParallelCorpus corpus = load_columns(file, {.csv = true, .header = true}, report);
+  ASSERT_EQ(corpus.size(), 1);
+  EXPECT_EQ(corpus.source(0), "one, two");
+  EXPECT_EQ(corpus.target(0), "un\ndeux");
+  EXPECT_EQ(corpus.line(0), 2);
+  EXPECT_THAT(report[SkipReason::wrong_columns].lines, ElementsAre(4));
+  load_columns(write("nul.tsv", std::string("a\0\tb\n", 5)), {}, report);
+  EXPECT_THAT(report.summary(), HasSubstr("\n  1 control byte such as NUL"));
+}
+
 TEST_F(Corpus, LimitsCountCharactersNotBytes) {
   const auto file = write("long.tsv", "\u00e9\u00e9\u00e9\u00e9\tabcd\nabcde\tabcd\nab\tabcde\nab\tabcd\n");
   DataReport report;
-  const ParallelCorpus corpus = load_tsv(file, {.max_characters = 4, .max_character_ratio = 1.5}, report);
+  const ParallelCorpus corpus = load_columns(file, {.max_characters = 4, .max_character_ratio = 1.5}, report);
   ASSERT_EQ(corpus.size(), 1);
   EXPECT_EQ(corpus.line(0), 1);
   EXPECT_THAT(report[SkipReason::too_many_characters].lines, ElementsAre(2, 3));
@@ -80,7 +93,7 @@ TEST_F(Corpus, RemembersOnlyTheFirstLineNumbers) {
   std::string text = "good\tbon\n";
   for (int i = 0; i < 20; ++i) text += "no tab\n";
   DataReport report;
-  load_tsv(write("many.tsv", text), {}, report);
+  load_columns(write("many.tsv", text), {}, report);
   EXPECT_EQ(report[SkipReason::wrong_columns].count, 20);
   EXPECT_THAT(report.summary(), HasSubstr("wrong number of columns: 20 (lines 2, 3, 4, 5, 6, ...)"));
 }
@@ -99,7 +112,7 @@ TEST_F(Corpus, FoldersAreReadFileByFileAndTheirLinesCountedThrough) {
   write("b.tsv", "three\ttrois\n");
   write("a.tsv", "one\tun\nbad\n");
   DataReport report;
-  const ParallelCorpus corpus = load_tsv(folder_, {}, report);
+  const ParallelCorpus corpus = load_columns(folder_, {}, report);
   ASSERT_EQ(corpus.size(), 2);
   EXPECT_EQ(corpus.source(1), "three");
   EXPECT_EQ(corpus.line(1), 3);
@@ -112,14 +125,14 @@ TEST_F(Corpus, ErrorsNameTheFileAndTheCounts) {
   const auto target = write("b.fr", "1\n2\n");
   EXPECT_ERROR(load_line_aligned(source, target, {}, report),
                AllOf(HasSubstr("b.en"), HasSubstr("b.fr"), HasSubstr("got 5 and 2")));
-  EXPECT_ERROR(load_tsv(folder_ / "none.tsv", {}, report), "none.tsv");
+  EXPECT_ERROR(load_columns(folder_ / "none.tsv", {}, report), "none.tsv");
   EXPECT_ERROR(load_line_aligned(folder_, folder_, {}, report),
                "expected a text file, got a directory (name the file in it)");
-  EXPECT_ERROR(load_tsv(write("empty.tsv", ""), {}, report), "no usable line");
+  EXPECT_ERROR(load_columns(write("empty.tsv", ""), {}, report), "no usable line");
   DataReport fresh;
-  EXPECT_ERROR(load_tsv(source, {}, fresh), "wrong number of columns: 5");
-  EXPECT_ERROR(load_tsv(source, {.source_column = 1}, report), "two different columns");
-  EXPECT_ERROR(load_tsv(source, {.max_character_ratio = 0.5}, report), "ratio");
+  EXPECT_ERROR(load_columns(source, {}, fresh), "wrong number of columns: 5");
+  EXPECT_ERROR(load_columns(source, {.source_column = 1}, report), "two different columns");
+  EXPECT_ERROR(load_columns(source, {.max_character_ratio = 0.5}, report), "ratio");
 }
 
 ParallelCorpus numbered(int sources, int targets_each, bool backwards) {

@@ -71,6 +71,33 @@ TEST(LabeledData, EntriesWithoutATextAreCountedAndLeftOut) {
   EXPECT_ERROR(read("labelled", "1 good\n0 \xff\n"), "texts:2: expected UTF-8");
 }
 
+TEST(LabeledData, RowsOfTabsAndOfCommasAreReadAlike) {
+  const TemporaryFolder folder;
+  DataOptions options;
+  options.header = true;
+  options.text_column = 1, options.label_column = 3, options.pair_column = 2;
+  for (const auto& [format, content] : std::vector<std::pair<std::string, std::string>>{
+           {"tsv", "text\tmore\tlabel\na, b\tc\tgood\n\t\t\n \td\tbad\n"},
+           {"csv", "text,more,label\n\"a, b\",c,good\n,,\n ,d,bad\n"}}) {
+    options.format = format;
+    spill(folder / "texts", content);
+    const LabeledTexts texts = read_labeled(folder / "texts", options, false, {});
+    ASSERT_EQ(texts.size(), 1) << format;
+    EXPECT_EQ(texts.skipped, 1);
+    EXPECT_EQ(texts[0].text, "a, b");
+    EXPECT_EQ(texts[0].pair, "c");
+    EXPECT_THAT(texts[0].labels, ElementsAre("good"));
+    EXPECT_EQ(texts[0].line, 2);
+    spill(folder / "texts", format == "tsv" ? "t\tp\tl\na\tb\t \n" : "t,p,l\na,b,\n");
+    EXPECT_THAT(error_of([&] { read_labeled(folder / "texts", options, false, {}); }),
+                HasSubstr("texts:2: expected a label, got none"));
+    EXPECT_EQ(read_labeled(folder / "texts", options, true, {}).size(), 1);  // none of several
+  }
+  spill(folder / "texts", "h\na\n");
+  EXPECT_THAT(error_of([&] { read_labeled(folder / "texts", options, false, {}); }),
+              HasSubstr("texts:2: expected 2 columns separated by commas"));
+}
+
 TEST(LabeledData, FoldersAreReadFileByFile) {
   const TemporaryFolder folder;
   for (const char* name : {"texts", "words", "none"}) std::filesystem::create_directories(folder / name);

@@ -1,5 +1,4 @@
-// From texts to batches: tokenized pairs, packed into batches with about the same
-// number of tokens. The order depends only on (seed, epoch), so that training can resume at any batch.
+// From texts to batches: tokenized pairs, and rows of them as tensors.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +15,6 @@
 #include "heed/text/tokenizer.h"
 
 namespace HEED_API heed {
-
-class BatchPlan;
 
 /// Token ids of the pairs, as the model receives them (including an end token, if any).
 /// Threads: several may read one object at once.
@@ -73,47 +70,11 @@ struct Batch {
   Tensor labels;                   ///< i64 [B, T]; the target, padded with kIgnoredLabel
   std::int64_t source_tokens = 0;  ///< without padding
   std::int64_t target_tokens = 0;
-  std::vector<std::int64_t> rows;  ///< row numbers in the tokenized corpus
-  BatchPosition next;              ///< position of the batch after it, for Batcher::seek
 };
 
 constexpr std::int64_t kIgnoredLabel = -100;
 
-struct BatcherOptions {
-  std::int64_t batch_tokens = 4096;  ///< rows * max(S, T) of a batch is at most this
-  std::int64_t pad_id = 0;
-  std::uint64_t seed = 0;
-  bool shuffle = true;  ///< false: by length, the same in every epoch
-  /// Of `shares` processes, number `share` gets every shares-th row of each batch: rows of all lengths, and
-  /// none if the batch has too few.
-  int share = 0;
-  int shares = 1;
-};
-
-/// An endless sequence of batches. Every epoch contains every pair exactly once.
-/// Threads: one at a time.
-class Batcher {
- public:
-  /// `corpus` must outlive the batcher. Throws Error if the corpus is empty, if an option is out of range, or
-  /// if a single pair has more than batch_tokens tokens.
-  Batcher(const TokenizedCorpus& corpus, const BatcherOptions& options);
-  Batcher(Batcher&&) = default;
-  Batcher& operator=(Batcher&&) = default;
-  /// Returns the next batch. Continues with the next epoch at the end of the current one.
-  Batch next();
-  /// Moves to a position, whose `batch` may equal the number of batches of that epoch. Throws Error if it is
-  /// larger.
-  void seek(const BatchPosition& position);
-  BatchPosition position() const;
-  /// Returns the number of batches in the epoch of position().
-  std::int64_t batches_in_epoch() const;
-
- private:
-  Batch build(std::vector<std::int64_t> chosen) const;
-
-  const TokenizedCorpus* corpus_;
-  std::int64_t pad_id_;
-  std::shared_ptr<BatchPlan> plan_;
-};
+/// The batch of these rows.
+Batch make_batch(const TokenizedCorpus& corpus, const std::vector<std::int64_t>& rows, std::int64_t pad_id);
 
 }  // namespace heed

@@ -1,6 +1,6 @@
-// Parallel corpora: pairs of a source and a target text, read line by line from one file of tab-separated
-// columns or from two line-aligned files. Unusable lines are skipped; a report has their counts and line
-// numbers.
+// Parallel corpora: pairs of a source and a target text, read row by row from one file of columns, separated
+// by tabs or by commas, or from two line-aligned files. Unusable lines are skipped; a report has their counts
+// and line numbers.
 #pragma once
 
 #include <array>
@@ -39,6 +39,7 @@ struct DataReport {
 
   std::int64_t lines = 0;
   std::int64_t kept = 0;
+  std::int64_t control_bytes = 0;  ///< zeros and other control codes, which texts do not have
   std::array<Skipped, kReasons> skipped = {};
 
   void skip(SkipReason reason, std::int64_t line);
@@ -51,6 +52,8 @@ struct DataReport {
 
 /// Which lines to use. Lengths count Unicode characters (code points).
 struct CorpusOptions {
+  bool csv = false;     ///< columns separated by commas, with quotes (RFC 4180), instead of tabs
+  bool header = false;  ///< the first row of a file is not read
   int source_column = 0;
   int target_column = 1;
   bool allow_extra_columns = true;    ///< false: lines with more than two columns are skipped
@@ -82,14 +85,15 @@ class ParallelCorpus {
   std::shared_ptr<Data> data_;
 };
 
-/// Reads tab-separated columns of a file, or of all files of a folder in the order of their names, whose
-/// lines are counted through. Removes a byte order mark, carriage returns at line ends, and spaces around
-/// texts. Adds to `report`. Throws Error if the file cannot be read, if the options are invalid, or if no
-/// line is usable.
-ParallelCorpus load_tsv(const std::filesystem::path& path, const CorpusOptions& options, DataReport& report);
+/// Reads columns of a file, or of all files of a folder in the order of their names, whose lines are counted
+/// through. Removes a byte order mark, carriage returns at line ends, and spaces around texts. Adds to
+/// `report`. Throws Error if the file cannot be read, if the options are invalid, for quotes that do not
+/// match (csv), or if no line is usable.
+ParallelCorpus load_columns(const std::filesystem::path& path, const CorpusOptions& options,
+                            DataReport& report);
 
-/// Reads line i of both files as a pair; the column options are ignored. Throws Error as load_tsv does, and
-/// if the files have different numbers of lines.
+/// Reads line i of both files as a pair; the column options are ignored. Throws Error as load_columns does,
+/// and if the files have different numbers of lines.
 ParallelCorpus load_line_aligned(const std::filesystem::path& source_file,
                                  const std::filesystem::path& target_file, const CorpusOptions& options,
                                  DataReport& report);

@@ -10,7 +10,7 @@
 namespace HEED_API heed {
 
 struct DataOptions {
-  std::string format{};  ///< tsv, lines, jsonl, text, labelled, conll, squad; empty: the task's default
+  std::string format{};  ///< tsv, csv, lines, jsonl, text, labelled, conll, squad; empty: the task's default
   std::filesystem::path train;  ///< a file, or a folder of files
   std::filesystem::path dev;
   std::filesystem::path test;
@@ -20,11 +20,12 @@ struct DataOptions {
   std::filesystem::path dev_target;
   std::filesystem::path test_source;
   std::filesystem::path test_target;
-  std::int64_t source_column = 1;  ///< tsv, counted from 1
+  bool header = false;             ///< tsv and csv: the first row of a file is not read
+  std::int64_t source_column = 1;  ///< tsv and csv, counted from 1
   std::int64_t target_column = 2;
-  std::int64_t text_column = 2;       ///< tsv: the text that is classified
-  std::int64_t pair_column = 0;       ///< tsv: the second text of a pair; 0: none
-  std::int64_t label_column = 1;      ///< tsv: its label, or labels separated by commas (multi-label)
+  std::int64_t text_column = 2;       ///< of tsv and csv: the text that is classified
+  std::int64_t pair_column = 0;       ///< the second text of a pair; 0: none
+  std::int64_t label_column = 1;      ///< its label, or labels separated by commas (multi-label)
   std::string text_key = "text";      ///< jsonl
   std::string pair_key{};             ///< jsonl; empty: none
   std::string label_key = "label";    ///< jsonl

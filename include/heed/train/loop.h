@@ -48,7 +48,8 @@ struct TrainOptions {
   std::function<void(const ProgressEvent&)> on_progress{};
   std::function<void(const EvaluationEvent&)> on_evaluation{};
   std::function<void(const std::string&)> on_message{};  ///< what was done or skipped, in one or more lines
-  const std::atomic<bool>* stop = nullptr;  ///< when true: finish the step, write a checkpoint, return
+  /// When true: finish the step, write a checkpoint, return; before the first step: throw Canceled.
+  const std::atomic<bool>* stop = nullptr;
   /// The processes that train together; null: this one alone. All of them call train with the same recipe;
   /// only the first one writes files and calls the functions above. `stop` of any of them stops all.
   Communicator* processes = nullptr;
@@ -67,6 +68,16 @@ struct TrainResult {
   std::vector<std::int64_t> averaged{};    ///< steps of the checkpoints whose mean is the final model
   std::optional<Evaluation> evaluation{};  ///< of the final model, on the development set
   std::optional<Evaluation> test{};        ///< and on the test set
+};
+
+/// What a run would take.
+struct DryRun {
+  std::int64_t trained = 0;  ///< parameters
+  std::int64_t steps = 0, batches_per_epoch = 0;
+  double seconds_per_step = 0;        ///< of the second step
+  std::int64_t targets_per_step = 0;  ///< in it
+  std::string unit{};                 ///< of the targets: TrainingTask::unit
+  std::int64_t peak_memory = 0;       ///< of the process, in bytes
 };
 
 /// Runs the recipe's [train], [eval] and [checkpoint] on `task`, which has the initial parameters (a resumed
