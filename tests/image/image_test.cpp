@@ -6,13 +6,13 @@
 #include <filesystem>
 
 #include "heed/io/safetensors.h"
+#include "image/fixtures.h"
 #include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kFixtures = fs::path(HEED_FIXTURES) / "image";
 
 /// The number of levels that differ, or -1 if the shape does.
 std::int64_t differences(const Tensor& image, const Tensor& expected) {

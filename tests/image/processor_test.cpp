@@ -9,13 +9,13 @@
 
 #include "heed/image/image.h"
 #include "heed/io/safetensors.h"
+#include "image/fixtures.h"
 #include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kFixtures = fs::path(HEED_FIXTURES) / "image";
 
 void expect_values(const Tensor& values, const Tensor& expected, double tolerance, const std::string& name) {
   ASSERT_EQ(values.shape(), expected.shape()) << name;

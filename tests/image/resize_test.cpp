@@ -9,13 +9,12 @@
 
 #include "heed/io/safetensors.h"
 #include "heed/threads.h"
+#include "image/fixtures.h"
 #include "reference/error.h"
 #include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {
-
-const std::filesystem::path kFixtures = std::filesystem::path(HEED_FIXTURES) / "image";
 
 TEST(Resize, EveryFilterIsPillows) {
   const auto cases = SafetensorsFile::open(kFixtures / "resized.safetensors");
