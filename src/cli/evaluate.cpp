@@ -312,9 +312,8 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
 
 void add_evaluate(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand("evaluate",
-                                         "Score translations and summaries (BLEU, chrF, ROUGE), a decoder "
-                                         "(perplexity), a classifier, a tagger (F1) "
-                                         "or a model that answers (exact, F1)");
+                                         "Score translations and summaries (BLEU, chrF, ROUGE), decoders "
+                                         "(perplexity), classifiers, taggers, answers");
   auto a = std::make_shared<EvaluateArguments>();
   const auto file = [&](const char* name, std::string& value, const char* text) {
     command->add_option(name, value, text)->type_name("FILE")->group("Input");

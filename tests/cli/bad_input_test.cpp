@@ -251,7 +251,7 @@ TEST(BadInput, OtherCommands) {
        "decoders/gpt2: a gpt2 decoder cannot translate (use heed generate)"},
       {1,
        {"translate", "--model", HEED_FIXTURES "/vit", "a"},
-       "a vit model cannot translate (use heed forward)"},
+       "a vit image model cannot translate (use heed forward)"},
       {1, {"generate", "--model", generate, "a"}, "no tokenizer found"},
       {1, {"fill", "--model", generate, "a"}, " decoder cannot fill masks (use heed generate)"},
       {2,

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "files/temporary_folder.h"
 #include "heed/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {

@@ -7,7 +7,7 @@
 #include <atomic>
 
 #include "core/stop_scope.h"
-#include "files/temporary_folder.h"
+#include "reference/temporary_folder.h"
 
 namespace heed {
 namespace {

@@ -134,7 +134,7 @@ TEST(SearchFeatures, EndsAtTheLastPositionAndRefusesWhatDoesNotFit) {
   refuses(features, std::vector<std::int64_t>(21, 3),
           "got a prompt of 21 tokens where the model's positions allow 20");
   refuses(slice(features, 2, 0, 40).contiguous(), {},
-          "expected input_features f32[B, 16, 42], got f32[3, 16, 40]");
+          "expected input_features of rows [16, 42], got f32[3, 16, 40]");
   refuses(slice(features, 0, 0, 0).contiguous(), {}, "of at least one row, got f32[0, 16, 42]");
   refuses(Tensor::zeros({16, 42}), {}, "of at least one row, got f32[16, 42]");
   refuses(Tensor::zeros({1, 16, 42}, DType::i64), {}, "of at least one row, got i64[1, 16, 42]");

@@ -11,6 +11,7 @@
 #include "reference/error.h"
 #include "reference/near.h"
 #include "reference/temporary_folder.h"
+#include "sound/fixtures.h"
 
 namespace heed {
 namespace {
@@ -18,9 +19,7 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-const std::filesystem::path kFixtures = std::filesystem::path(HEED_FIXTURES) / "sound";
-
-Tensor expected(const std::string& name) {
+Tensor expected_features(const std::string& name) {
   static const SafetensorsFile file = SafetensorsFile::open(kFixtures / "features.safetensors");
   return file.get(name);
 }
@@ -35,7 +34,7 @@ std::vector<Tensor> two_waves() { return {part(speech(), 0, 700), part(speech(),
 
 void expect_features(const SoundInputs& got, const std::string& name, double tolerance = 1e-4) {
   SCOPED_TRACE(name);
-  reference::expect_near(got.features, expected(name), tolerance);
+  reference::expect_near(got.features, expected_features(name), tolerance);
 }
 
 SoundProcessor processor(const std::string& json) {
@@ -56,7 +55,7 @@ TEST(SoundProcessor, WhisperEqualsTransformers) {
   const SoundInputs inputs = whisper(speech(), {.attention_mask = true});
   expect_features(inputs, "whisper-80");
   EXPECT_EQ(inputs.attention_mask.to_vector<std::int64_t>(),
-            expected("whisper-80.mask").to_vector<std::int64_t>());
+            expected_features("whisper-80.mask").to_vector<std::int64_t>());
   EXPECT_FALSE(whisper(speech()).attention_mask.defined());
 }
 
@@ -114,7 +113,7 @@ TEST(SoundProcessor, WaveformsEqualTransformers) {
   const SoundInputs masked = load_sound_processor(kFixtures / "wav2vec2-mask")(two_waves());
   expect_features(masked, "wav2vec2-mask", 1e-5);
   EXPECT_EQ(masked.attention_mask.to_vector<std::int64_t>(),
-            expected("wav2vec2-mask.mask").to_vector<std::int64_t>());
+            expected_features("wav2vec2-mask.mask").to_vector<std::int64_t>());
   expect_features(load_sound_processor(kFixtures / "moonshine")(two_waves()[1]), "moonshine", 0);
 }
 

@@ -14,15 +14,14 @@
 #include "reference/error.h"
 #include "reference/near.h"
 #include "reference/temporary_folder.h"
+#include "sound/fixtures.h"
 
 namespace heed {
 namespace {
 
 using ::testing::HasSubstr;
 
-const std::filesystem::path kFixtures = std::filesystem::path(HEED_FIXTURES) / "sound";
-
-Tensor expected(const std::string& name) {
+Tensor expected_samples(const std::string& name) {
   static const SafetensorsFile file = SafetensorsFile::open(kFixtures / "samples.safetensors");
   return file.get(name);
 }
@@ -66,7 +65,7 @@ TEST(Sound, DecodesEveryFormatAsSoundfileDoes) {
         Case{"rf64.wav", 8000, 0}, Case{"stereo-44k.wav", 44100, 0}, Case{"three-22k.flac", 22050, 0},
         Case{"vorbis.ogg", 8000, 1e-6}, Case{"opus.ogg", 24000, 1e-4}, Case{"layer3.mp3", 16000, 1e-4}}) {
     SCOPED_TRACE(c.file);
-    const Tensor want = expected(c.file);
+    const Tensor want = expected_samples(c.file);
     reference::expect_near(load_sound(kFixtures / c.file, {.rate = c.rate}), want, c.tolerance);
     // By content, not by name, and from memory.
     reference::expect_near(decode_sound(slurp(kFixtures / c.file), "x.txt", {.rate = c.rate}), want,
@@ -77,7 +76,7 @@ TEST(Sound, DecodesEveryFormatAsSoundfileDoes) {
 TEST(Sound, ResamplesAsLibrosaDoes) {
   for (const char* name : {"i16.wav", "stereo-44k.wav", "three-22k.flac"}) {
     SCOPED_TRACE(name);
-    reference::expect_near(load_sound(kFixtures / name), expected(std::string(name) + ".16k"), 1e-6);
+    reference::expect_near(load_sound(kFixtures / name), expected_samples(std::string(name) + ".16k"), 1e-6);
   }
 }
 
@@ -128,7 +127,7 @@ TEST(Sound, ReadsAPipeToItsEnd) {
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   const auto write = [&] { spill(pipe, slurp(kFixtures / "vorbis.ogg")); };
   std::thread writer(write);
-  reference::expect_near(load_sound(pipe, {.rate = 8000}), expected("vorbis.ogg"), 1e-6);
+  reference::expect_near(load_sound(pipe, {.rate = 8000}), expected_samples("vorbis.ogg"), 1e-6);
   writer.join();
 
   writer = std::thread(write);

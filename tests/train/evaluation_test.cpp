@@ -5,8 +5,8 @@
 #include <atomic>
 #include <filesystem>
 
-#include "files/temporary_folder.h"
 #include "heed/canceled.h"
+#include "reference/temporary_folder.h"
 #include "tasks_fixture.h"
 
 namespace heed {
@@ -69,8 +69,8 @@ TEST_F(EvaluationTest, ADryRunMeasuresAndWritesNothing) {
   wrong.train.steps = 0;
   EXPECT_THAT(error_of([&] { dry_run(wrong, {}); }), HasSubstr("train.steps: no length of the run"));
   wrong = classification(12);
-  write_file(folder_ / "labelled.txt", "good a film\n");
-  EXPECT_THAT(error_of([&] { dry_run(wrong, {}); }), HasSubstr("labelled.txt"));
+  write_file(folder_ / "labeled.txt", "good a film\n");
+  EXPECT_THAT(error_of([&] { dry_run(wrong, {}); }), HasSubstr("labeled.txt"));
 }
 
 TEST_F(EvaluationTest, ALongRunIsGuessedBeforeItsFirstStep) {

@@ -41,10 +41,12 @@ struct VitConfig {
 };
 
 VitConfig VitConfig::parse(const Config& json) {
+  const std::vector<std::string> architectures = json.strings("architectures");
+  if (!architectures.empty() && architectures.front() != "ViTModel" &&
+      architectures.front() != "ViTForImageClassification")
+    json.fail("architectures", "ViTModel or ViTForImageClassification");
   VitConfig c;
   EncoderConfig& e = c.encoder = EncoderConfig::parse_common(json);
-  if (e.head != EncoderHead::none && e.architecture != "ViTForImageClassification")
-    json.fail("architectures", "ViTModel or ViTForImageClassification");
   e.d_model = json.positive_integer("hidden_size", 768);
   e.layers = layer_count(json, "num_hidden_layers", 12);
   e.heads = json.positive_integer("num_attention_heads", 12);
