@@ -130,7 +130,8 @@ struct LabeledPairs {
   std::vector<std::size_t> labels;
 };
 
-LabeledPairs read_pairs(const Recipe& recipe, const std::vector<std::string>& names, bool quiet) {
+LabeledPairs read_pairs(const Recipe& recipe, const std::vector<std::string>& names, const char* hint,
+                        bool quiet) {
   const LabeledTexts texts = read_labeled(recipe.data.test, recipe.data, false, {});
   if (texts.control_bytes > 0 && !quiet)
     warn(recipe.data.test.string() + ": " + data::control_bytes_text(texts.control_bytes));
@@ -139,10 +140,8 @@ LabeledPairs read_pairs(const Recipe& recipe, const std::vector<std::string>& na
     const LabeledText text = texts[i];
     const std::optional<std::size_t> label = label_number(text.labels.front(), names);
     if (!label) {
-      throw Error(
-          fmt::format("{}: expected one of the model's labels, got \"{}\" (--set data.label_column and "
-                      "data.text_column choose columns, data.header=true skips a header line)",
-                      texts.where(text), text.labels.front()));
+      throw Error(fmt::format("{}: expected one of the model's labels, got \"{}\" ({})", texts.where(text),
+                              text.labels.front(), hint));
     }
     read.texts.push_back({text.text, text.pair.empty() ? std::nullopt : std::optional(text.pair)});
     read.labels.push_back(*label);
@@ -225,7 +224,10 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   refuse_unused_keys(recipe);
   const auto tokenizer = load_tokenizer(located.directory);
   const std::vector<std::string>& labels = model->labels();
-  const LabeledPairs data = read_pairs(recipe, labels, globals.quiet);
+  const char* hint = arguments.is_tsv ? "--columns says which column has what, e.g. label,text"
+                                      : "--set data.label_column and data.text_column choose columns, "
+                                        "data.header=true skips a header line";
+  const LabeledPairs data = read_pairs(recipe, labels, hint, globals.quiet);
   TaskOptions options;
   options.batch_tokens = arguments.batch_tokens;
   std::map<std::string, std::size_t> warned;  // how often; texts that are too long may be thousands
