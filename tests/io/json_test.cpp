@@ -110,6 +110,7 @@ TEST(Config, RefusesWhatIsNotStrictJson) {
   EXPECT_THAT(parse_error("[1]"), HasSubstr("expected an object"));
   EXPECT_THAT(parse_error(""), HasSubstr("the end of the text"));
   EXPECT_THAT(parse_error("{} x"), HasSubstr("the end of the text"));
+  EXPECT_THAT(parse_error("{\"a\": \"\x1f\"}"), HasSubstr("the closing quote"));
   EXPECT_THAT(parse_error("{\"a\": NaN}"), HasSubstr("expected a value"));
   EXPECT_THAT(parse_error("{\"a\": \"\xff\"}"), HasSubstr("expected UTF-8"));
   EXPECT_THAT(parse_error("\xEF\xBB\xBF{}"), HasSubstr("got byte 239"));

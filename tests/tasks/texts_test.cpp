@@ -121,6 +121,15 @@ TEST(Texts, ThoseThatAreRefusedLeaveTheOthersAsTheyAre) {
   EXPECT_TRUE(answers[1].empty());
 }
 
+TEST(Answers, HaveNoMoreTokensThanTheLimit) {
+  const auto model = load_encoder(encoder("bert-qa"));
+  const auto tokenizer = load_tokenizer(encoder("bert-qa"));
+  const std::vector<Question> questions{{"Who sat?", "the cat sat on the mat"}};
+  const auto found = answer(*model, *tokenizer, questions, {.top_k = 100, .max_answer_tokens = 1}).front();
+  EXPECT_GE(found.size(), 5u);
+  for (const Answer& each : found) EXPECT_EQ(each.text.find(' '), std::string::npos) << each.text;
+}
+
 TEST(EmbedTokens, GivesTheLastHiddenState) {
   const auto model = load_encoder(encoder("bert"));
   const auto tokenizer = load_tokenizer(encoder("bert"));
