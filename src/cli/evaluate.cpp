@@ -275,6 +275,8 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
     throw UsageError("--set: missing --data, which it says how to read");
   if (!arguments.columns.empty() && arguments.tsv.empty())
     throw UsageError("--columns: missing --tsv, whose columns they are");
+  if (!arguments.data.empty() && !arguments.tsv.empty())
+    throw UsageError("evaluate: expected --data or --tsv, got both");
   if (!arguments.text.empty()) return evaluate_text(arguments, globals);
   if (!arguments.data.empty())
     return evaluate_labels(

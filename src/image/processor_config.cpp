@@ -7,6 +7,7 @@
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
+#include "io/processor_config.h"
 
 namespace heed::image {
 namespace {
@@ -89,21 +90,6 @@ const std::vector<ProcessorClass>& processor_classes() {
       {"ViTImageProcessor", {"vit"}, bilinear, kHalf, kHalf, kSquare224},
   };
   return classes;
-}
-
-/// The configuration of a directory's image processor.
-Config find_config(const std::filesystem::path& directory) {
-  const auto processor = directory / "processor_config.json",
-             preprocessor = directory / "preprocessor_config.json";
-  if (has_entry(processor)) {
-    const Config json = Config::load(processor);
-    if (const auto image = json.optional_sub("image_processor")) return *image;
-  }
-  if (!has_entry(preprocessor)) {
-    throw Error(preprocessor.string() +
-                ": not found (it tells how images are resized and normalized; it comes with the model)");
-  }
-  return Config::load(preprocessor);
 }
 
 /// The class that a configuration names, with its suffix.
@@ -268,7 +254,8 @@ void account_for_others(const Config& json, const ProcessorSettings& settings) {
 
 ProcessorSettings load_processor_settings(const std::filesystem::path& directory,
                                           std::optional<ResizeArithmetic> arithmetic) {
-  const Config json = find_config(directory);
+  const Config json =
+      load_processor_config(directory, "image_processor", "how images are resized and normalized");
   ProcessorSettings settings;
   settings.where = json.where();
   settings.type = class_name(json, directory);

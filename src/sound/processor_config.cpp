@@ -7,6 +7,7 @@
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
+#include "io/processor_config.h"
 
 namespace heed::sound {
 namespace {
@@ -28,21 +29,6 @@ const std::vector<ProcessorClass>& processor_classes() {
       {"WhisperFeatureExtractor", ProcessorKind::whisper, {"whisper"}},
   };
   return classes;
-}
-
-/// The configuration of a directory's processor of sound.
-Config find_config(const std::filesystem::path& directory) {
-  const auto processor = directory / "processor_config.json",
-             preprocessor = directory / "preprocessor_config.json";
-  if (has_entry(processor)) {
-    const Config json = Config::load(processor);
-    if (const auto sound = json.optional_sub("feature_extractor")) return *sound;
-  }
-  if (!has_entry(preprocessor)) {
-    throw Error(preprocessor.string() +
-                ": not found (it tells how sound becomes a model's input; it comes with the model)");
-  }
-  return Config::load(preprocessor);
 }
 
 const ProcessorClass& find_class(const Config& json, const std::filesystem::path& directory) {
@@ -138,7 +124,8 @@ void read_waveform(const Config& json, ProcessorSettings& settings) {
 }  // namespace
 
 std::shared_ptr<const ProcessorSettings> load_processor_settings(const std::filesystem::path& directory) {
-  const Config json = find_config(directory);
+  const Config json =
+      load_processor_config(directory, "feature_extractor", "how sound becomes a model's input");
   const ProcessorClass& known = find_class(json, directory);
   auto settings = std::make_shared<ProcessorSettings>();
   settings->type = known.name;

@@ -404,6 +404,7 @@ TEST(Evaluate, CountsRightLabels) {
                                       "columns, separated by commas, got ") +
                           wrong));
   }
+  EXPECT_THAT(of_tsv("last.tsv", {"--data", folder / "dev.tsv"}).err, HasSubstr("--data or --tsv, got both"));
   EXPECT_THAT(run({"evaluate", "--columns", "text,label"}).err, HasSubstr("--columns: missing --tsv"));
   EXPECT_THAT(run({"evaluate", "--set", "data.header=true"}).err, HasSubstr("--set: missing --data"));
 }
