@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -239,6 +240,50 @@ TEST(DoctorFiles, DeadRowsLayersAndIds) {
   expect(copy.finding("unused vocabulary"), CheckStatus::warning, "100 rows of zeros");
   expect(copy.finding("weight norms"), CheckStatus::warning, "root mean square of matrices 0 ");
   expect(copy.finding("residual norms"), CheckStatus::warning, "decoder.layers.1 changes nothing");
+}
+
+TEST(DoctorFiles, AMatrixMoreThanAHundredTimesTheMedian) {
+  const auto with = [](float factor) {
+    const Copy copy("decoders/gpt2");
+    double median = 0;  // of all matrices' root mean squares
+    const std::string changed = "transformer.h.0.mlp.c_fc.weight";
+    const auto values = copy.finding("weight norms").values;
+    const SafetensorsFile open = SafetensorsFile::open(copy.path() / "model.safetensors");
+    std::vector<double> sizes;
+    double own = 0;
+    for (const auto& [name, size] : values) {
+      if (open.get(name).rank() == 2) sizes.push_back(size);
+      if (name == changed) own = size;
+    }
+    std::sort(sizes.begin(), sizes.end());
+    median = sizes[sizes.size() / 2];
+    change_tensors(copy, [&](const std::string& name, float* data, const Tensor& tensor) {
+      if (name != changed) return;
+      for (std::int64_t i = 0; i < tensor.numel(); ++i) data[i] *= factor * static_cast<float>(median / own);
+    });
+    return copy.finding("weight norms");
+  };
+  expect(with(80), CheckStatus::ok, "(transformer.h.0.mlp.c_fc.weight), median");
+  const Finding large = with(130);
+  expect(large, CheckStatus::warning, "(transformer.h.0.mlp.c_fc.weight), median");
+  EXPECT_THAT(large.advice, HasSubstr("transformer.h.0.mlp.c_fc.weight is far larger than the others"));
+}
+
+// Larger queries saturate more rows; above half of them, there is a warning.
+TEST(DoctorFiles, MostRowsSaturated) {
+  const auto with = [](float factor) {
+    const Copy copy("decoders/gpt2");
+    change_tensors(copy, [&](const std::string& name, float* data, const Tensor& tensor) {
+      if (!name.ends_with("attn.c_attn.weight")) return;
+      for (std::int64_t i = 0; i < tensor.size(0); ++i)
+        for (std::int64_t j = 0; j < tensor.size(1) / 3; ++j) data[i * tensor.size(1) + j] *= factor;
+    });
+    return copy.finding("scores");
+  };
+  expect(with(5), CheckStatus::ok, "43 % of rows saturated");
+  const Finding most = with(7);
+  expect(most, CheckStatus::warning, "56 % of rows saturated");
+  EXPECT_THAT(most.advice, HasSubstr("most queries attend to one key"));
 }
 
 TEST(DoctorFiles, LossByPositionIsTheLossOfTheText) {

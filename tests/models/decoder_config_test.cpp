@@ -139,6 +139,23 @@ TEST(DecoderConfig, TokensAreComputedAgainWhenFrequenciesChange) {
   EXPECT_EQ(decoding->length(), 17);
 }
 
+// The first step past 16 tokens may come when there are just 16.
+TEST(DecoderConfig, TokensAreComputedAgainFromTheFullTrainedLength) {
+  const fs::path directory = kDecoderFixtures / "phi3-longrope";
+  const auto model = load_decoder(directory);
+  const Tensor ids = read_tensors(directory / "inputs.safetensors").at("input_ids");  // [2, 24]
+  const NoGradients guard;
+  Context context;
+  const auto decoding = model->decode(2);
+  for (const auto& [begin, end] : {std::pair(0, 16), std::pair(16, 17), std::pair(17, 18)}) {
+    const Tensor got = decoding->step(slice(ids, 1, begin, end).contiguous(), context);
+    const Tensor all =
+        model->forward({{"input_ids", slice(ids, 1, 0, end).contiguous()}}, {}, context).at("logits");
+    const Tensor want = slice(all, 1, end - 1, end);
+    EXPECT_LE(relative_error(got, reshape(want, got.shape())), 1e-5) << end;
+  }
+}
+
 TEST(DecoderConfig, LongRopeHasAFactorForEachPair) {
   const auto with_factors = [](const char* key, std::vector<double> factors) {
     nlohmann::json rope = {{"type", "su"}, {"short_factor", {1, 1, 1, 1}}, {"long_factor", {1, 2, 3, 4}}};

@@ -8,11 +8,14 @@
 #include "heed/autograd.h"
 #include "heed/canceled.h"
 #include "heed/models/registry.h"
+#include "heed/ops/reduce.h"
+#include "heed/ops/shape.h"
 #include "heed/tasks/answer.h"
 #include "heed/tasks/embed.h"
 #include "heed/tasks/fill.h"
 #include "heed/text/tokenizer.h"
 #include "reference/error.h"
+#include "reference/tensors.h"
 
 namespace heed {
 namespace {
@@ -86,6 +89,25 @@ TEST(Texts, AFlagCancelsBetweenBatchesAndWithinThem) {
   recipe.poolings = {Pooling::mean};
   EXPECT_THROW(embed(embedding, *load_tokenizer(encoder("bert")), texts, recipe, options), Canceled);
   EXPECT_EQ(embedding.passes, 3);
+}
+
+// Excluded from the mean: [CLS] and the words of the prompt, but not the [SEP] that ends the prompt alone.
+TEST(Texts, AMeanWithoutThePromptIsOverAllTokensAfterIt) {
+  const auto model = load_encoder(encoder("bert"));
+  const auto tokenizer = load_tokenizer(encoder("bert"));
+  EmbeddingRecipe recipe;
+  recipe.poolings = {Pooling::mean};
+  recipe.prompt = "the cat: ";
+  recipe.pool_prompt = false;
+  const std::vector<std::string> texts{"a river ran past the town"};
+  const std::int64_t prompt = tokenizer->encode(recipe.prompt, false).size() + 1;
+  const NoGradients guard;
+  const Encoding whole = tokenizer->encode(recipe.prompt + texts[0]);
+  Context context;
+  const Tensor hidden =
+      model->encode({.ids = Tensor::from(whole.ids, {1, whole.size()})}, context);  // [1, T, D]
+  const Tensor want = mean(slice(hidden, 1, prompt, whole.size()), 1, false);
+  EXPECT_LE(relative_error(embed(*model, *tokenizer, texts, recipe), want), 1e-6);
 }
 
 TEST(Texts, ThoseThatAreRefusedLeaveTheOthersAsTheyAre) {
