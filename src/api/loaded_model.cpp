@@ -8,6 +8,7 @@
 #include "files/input_file.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/image/processor.h"
 #include "heed/models/find_model.h"
 #include "heed/models/model.h"
 #include "heed/models/registry.h"
@@ -46,6 +47,16 @@ const char* name_of(EncoderHead head) {
   HEED_ASSERT(false, "unknown head");
 }
 
+std::vector<std::vector<Label>> with_names(const EncoderModel& model,
+                                           const std::vector<std::vector<LabelScore>>& all) {
+  std::vector<std::vector<Label>> labels;
+  for (const auto& scores : all) {
+    labels.emplace_back();
+    for (const LabelScore& one : scores) labels.back().push_back({model.labels()[one.index], one.score});
+  }
+  return labels;
+}
+
 }  // namespace
 
 const char* verb(Task task) {
@@ -54,6 +65,7 @@ const char* verb(Task task) {
     case Task::translate: return "translate";
     case Task::fill: return "fill masks";
     case Task::classify: return "classify texts";
+    case Task::classify_images: return "classify images";
     case Task::tag: return "tag tokens";
     case Task::answer: return "answer questions";
     case Task::embed: return "embed texts";
@@ -63,11 +75,15 @@ const char* verb(Task task) {
 }
 
 std::vector<Task> tasks_of(const Model& model) {
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+  if (model.input().kind == InputKind::pixels && encoder != nullptr &&
+      encoder->head() == EncoderHead::sequence)
+    return {Task::classify_images};
   if (model.input().kind != InputKind::tokens) return {};
   std::vector<Task> tasks;
   if (dynamic_cast<const DecoderModel*>(&model) != nullptr) tasks.push_back(Task::generate);
   if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr) tasks.push_back(Task::translate);
-  if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) {
+  if (encoder != nullptr) {
     if (const auto task = task_of(encoder->head())) tasks.push_back(*task);
   }
   tasks.push_back(Task::embed);
@@ -86,7 +102,8 @@ std::string kind_of(const Model& model) {
   return (vowel ? "an " : "a ") + family + " " + name;
 }
 
-// What copies share. The tokenizer and the recipe of vectors are read when they are first needed.
+// What copies share. The tokenizer, the recipe of vectors and the steps before an image model are read when
+// they are first needed.
 struct LoadedModel::State {
   std::filesystem::path root;  // of the whole model, where modules.json is
   std::string directory;       // of the transformer
@@ -100,6 +117,10 @@ struct LoadedModel::State {
     std::call_once(recipe_once_, [this] { recipe_ = load_embedding_recipe(root, *model); });
     return recipe_;
   }
+  const ImageProcessor& image_processor() const {
+    std::call_once(processor_once_, [this] { processor_ = load_image_processor(directory); });
+    return *processor_;
+  }
   template <class Wanted>
   const Wanted& model_as(const char* expected) const {
     if (const auto* wanted = dynamic_cast<const Wanted*>(model.get())) return *wanted;
@@ -107,9 +128,10 @@ struct LoadedModel::State {
   }
 
  private:
-  mutable std::once_flag tokenizer_once_, recipe_once_;
+  mutable std::once_flag tokenizer_once_, recipe_once_, processor_once_;
   mutable std::unique_ptr<const Tokenizer> tokenizer_;
   mutable EmbeddingRecipe recipe_;
+  mutable std::optional<ImageProcessor> processor_;
 };
 
 LoadedModel load(const std::string& name, const LoadOptions& options) {
@@ -233,12 +255,19 @@ std::vector<Label> LoadedModel::classify(const TextPair& text, std::int64_t top_
 std::vector<std::vector<Label>> LoadedModel::classify(std::span<const TextPair> texts, std::int64_t top_k,
                                                       const TaskOptions& options) const {
   require(Task::classify);
-  std::vector<std::vector<Label>> labels;
-  for (const auto& scores : heed::classify(encoder(), tokenizer(), texts, top_k, options)) {
-    labels.emplace_back();
-    for (const LabelScore& one : scores) labels.back().push_back({encoder().labels()[one.index], one.score});
-  }
-  return labels;
+  return with_names(encoder(), heed::classify(encoder(), tokenizer(), texts, top_k, options));
+}
+
+std::vector<Label> LoadedModel::classify_image(const std::string& file, std::int64_t top_k) const {
+  return classify_images(std::span(&file, 1), top_k).front();
+}
+
+std::vector<std::vector<Label>> LoadedModel::classify_images(std::span<const std::string> files,
+                                                             std::int64_t top_k,
+                                                             const TaskOptions& options) const {
+  require(Task::classify_images);
+  return with_names(encoder(),
+                    heed::classify_images(encoder(), state_->image_processor(), files, top_k, options));
 }
 
 std::vector<TaggedText> LoadedModel::tag(const std::string& text) const {

@@ -1,4 +1,4 @@
-// heed classify: predicts labels of texts.
+// heed classify: predicts labels of texts, or of image files.
 #include "heed/tasks/classify.h"
 
 #include <fmt/core.h>
@@ -8,6 +8,7 @@
 #include "cli/model_commands.h"
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
+#include "heed/image/processor.h"
 #include "heed/io/json.h"
 #include "heed/text/unicode.h"
 
@@ -72,8 +73,24 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
     throw UsageError("--tab-pairs: expected no --pair beside it, got one");
   std::vector<std::string> pairs;
   for (const std::string& pair : arguments.pairs) pairs.push_back(valid_text(pair, "--pair", globals.quiet));
-  const auto loaded =
-      open_model_to<EncoderModel>(Task::classify, arguments.model, weights_dtype(arguments.dtype), globals);
+  const LocatedModel located = locate_model(arguments.model);
+  const auto model = load_model_to<EncoderModel>(Task::classify, located, weights_dtype(arguments.dtype),
+                                                 globals, Task::classify_images);
+  const auto print = [&](const std::vector<LabelScore>& scores, const Line&) {
+    globals.json ? print_json(*model, scores) : print_text(*model, scores);
+  };
+  if (model->input().kind == InputKind::pixels) {
+    if (model->head() != EncoderHead::sequence)
+      refuse(*model, located.directory.string(), Task::classify_images);
+    if (arguments.tab_pairs || !pairs.empty())
+      throw UsageError("--pair, --tab-pairs: expected neither for images, got one");
+    const ImageProcessor processor = load_image_processor(located.directory);
+    const auto compute = [&](const std::vector<std::string>& files, const TaskOptions& options) {
+      return classify_images(*model, processor, files, arguments.top_k, options);
+    };
+    return for_each_line(arguments.texts, arguments.batch_tokens, globals, compute, print);
+  }
+  const auto tokenizer = load_tokenizer(located.directory);
   for_each_line(
       arguments.texts, arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {
@@ -83,19 +100,17 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
         const std::vector<TextPair> inputs = arguments.tab_pairs
                                                  ? split_at_tabs(texts, options)
                                                  : with_pairs(texts, pairs, options.first_index);
-        return classify(*loaded.model, *loaded.tokenizer, inputs, arguments.top_k, options);
+        return classify(*model, *tokenizer, inputs, arguments.top_k, options);
       },
-      [&](const std::vector<LabelScore>& scores, const Line&) {
-        globals.json ? print_json(*loaded.model, scores) : print_text(*loaded.model, scores);
-      });
+      print);
 }
 
 }  // namespace
 
 void add_classify(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("classify", "Label texts with a sequence classifier");
+  CLI::App* command = app.add_subcommand("classify", "Label texts or images with a classifier");
   auto a = std::make_shared<ClassifyArguments>();
-  add_task_options(*command, *a, "Texts; without any, the lines of stdin");
+  add_task_options(*command, *a, "Texts, or of an image model files; without any, the lines of stdin");
   command->add_option("--pair", a->pairs, "Second text of a pair: one for all texts, or one for each")
       ->allow_extra_args(false)
       ->type_name("TEXT")
@@ -103,8 +118,7 @@ void add_classify(CLI::App& app, const Globals& globals) {
   command->add_flag("--tab-pairs", a->tab_pairs, "Each text is a pair: two texts with a tab between them")
       ->group("Input");
   command
-      ->add_option("--top-k", a->top_k,
-                   "Number of labels to list for each text, the likeliest first; 0 for all")
+      ->add_option("--top-k", a->top_k, "Number of labels to list for each, the likeliest first; 0 for all")
       ->transform(whole_number(0))
       ->capture_default_str()
       ->type_name("N")
@@ -113,7 +127,8 @@ void add_classify(CLI::App& app, const Globals& globals) {
       "Examples:\n"
       "  heed classify --model ./sentiment \"What a fine day.\"\n"
       "  heed classify --model ./entailment \"A man sleeps.\" --pair \"Nobody is awake.\" --top-k 0 --json\n"
-      "  heed classify --model ./reranker --tab-pairs < queries-and-passages.tsv");
+      "  heed classify --model ./reranker --tab-pairs < queries-and-passages.tsv\n"
+      "  heed classify --model ./vit photo.jpg drawing.png --top-k 5");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

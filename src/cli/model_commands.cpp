@@ -31,6 +31,7 @@ std::vector<std::string> commands_for(Task task) {
     case Task::translate: return {"translate", "evaluate --source", "train --init"};
     case Task::fill: return {"fill"};
     case Task::classify: return {"classify", "evaluate --data"};
+    case Task::classify_images: return {"classify"};
     case Task::tag: return {"tag", "evaluate --data"};
     case Task::answer: return {"answer", "evaluate --data"};
     case Task::embed: return {"embed"};
@@ -48,7 +49,7 @@ std::vector<std::string> commands_for(const Model& model) {
     const std::vector<std::string> more = commands_for(task);
     commands.insert(commands.end(), more.begin(), more.end());
   }
-  if (!tasks.empty()) {
+  if (!tasks.empty() && model.input().kind == InputKind::tokens) {
     const bool has_attention = std::find(tasks.begin(), tasks.end(), Task::attention) != tasks.end();
     const std::vector<std::string> analyses = analyses_of(model, has_attention);
     commands.insert(commands.end(), analyses.begin(), analyses.end());

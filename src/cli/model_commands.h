@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,14 +24,14 @@ std::vector<std::string> commands_for(const Model& model);
 [[noreturn]] void refuse(const Model& model, const std::string& where, Task task);
 
 /// load_model for a command that needs a DecoderModel, an EncoderDecoderModel …, which warns of unknown
-/// settings; refuses any other kind, and models of text with another main task.
+/// settings; refuses any other kind, and models with another main task than `task` or `other`.
 template <class Wanted>
 std::unique_ptr<Wanted> load_model_to(Task task, const LocatedModel& located, DType dtype,
-                                      const Globals& globals) {
+                                      const Globals& globals, std::optional<Task> other = {}) {
   std::unique_ptr<Model> model = load_model(located.directory, dtype, located.adapters);
   const std::vector<Task> tasks = tasks_of(*model);
   auto* wanted = dynamic_cast<Wanted*>(model.get());
-  if (wanted == nullptr || (!tasks.empty() && tasks.front() != task))
+  if (wanted == nullptr || (!tasks.empty() && tasks.front() != task && tasks.front() != other))
     refuse(*model, located.directory.string(), task);
   warn_of_unknown_settings(*model, located.directory, globals);
   (void)model.release();

@@ -1,8 +1,13 @@
-// Labels of whole texts.
+// Labels of whole texts and images.
 #include "heed/tasks/classify.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "heed/autograd.h"
+#include "heed/image/image.h"
+#include "heed/image/processor.h"
+#include "heed/ops/shape.h"
 #include "heed/text/tokenizer.h"
 #include "tasks/scores.h"
 
@@ -18,6 +23,25 @@ std::vector<double> label_scores(std::span<const float> logits, LabelFunction fu
     scores.push_back(function == LabelFunction::none ? x : 1.0 / (1.0 + std::exp(-x)));
   }
   return scores;
+}
+
+// The `top_k` best labels of the row of logits.
+std::vector<LabelScore> best_labels(std::span<const float> logits, LabelFunction function,
+                                    std::int64_t top_k) {
+  const std::vector<double> scores = label_scores(logits, function);
+  const std::size_t count = top_k == 0 ? scores.size() : static_cast<std::size_t>(top_k);
+  std::vector<LabelScore> best;
+  for (const std::size_t index : tasks::largest(scores, count)) best.push_back({index, scores[index]});
+  return best;
+}
+
+// The pixels of one file, f32 [1, C, H, W] as the model takes them.
+Tensor pixels_of(const std::string& file, const ImageProcessor& processor, const Shape& row) {
+  const Tensor pixels = processor(load_image(file)).pixel_values;
+  const Shape& shape = pixels.shape();
+  if (shape.rank() == row.rank() + 1 && std::equal(row.begin(), row.end(), shape.begin() + 1)) return pixels;
+  throw Error(file + ": expected pixels " + row.str() + " after preprocessing, got " + pixels.str() +
+              " (the sizes of preprocessor_config.json are not those of config.json)");
 }
 
 }  // namespace
@@ -46,13 +70,47 @@ std::vector<std::vector<LabelScore>> classify(const EncoderModel& model, const T
     const Tensor mask = padded_batch(encodings, chosen, model.pad_id(), false).mask;
     const std::vector<float> logits = model.predict(hidden, mask, context).to_vector<float>();  // [B, L]
     for (std::size_t b = 0; b < chosen.size(); ++b) {
-      const std::vector<double> scores =
-          label_scores(std::span(logits).subspan(b * labels, labels), label_function(model));
-      const std::size_t count = top_k == 0 ? labels : static_cast<std::size_t>(top_k);
-      for (const std::size_t best : tasks::largest(scores, count))
-        results[chosen[b]].push_back({best, scores[best]});
+      results[chosen[b]] =
+          best_labels(std::span(logits).subspan(b * labels, labels), label_function(model), top_k);
     }
   });
+  return results;
+}
+
+std::vector<std::vector<LabelScore>> classify_images(const EncoderModel& model,
+                                                     const ImageProcessor& processor,
+                                                     std::span<const std::string> files, std::int64_t top_k,
+                                                     const TaskOptions& options) {
+  tasks::require_head(model, EncoderHead::sequence, "classify");
+  const InputSpec input = model.input();
+  if (input.kind != InputKind::pixels)
+    throw Error("classify: expected a model of images, got one of " + std::string(input_name(input.kind)));
+  const NoGradients guard;
+  Context context{.stop = options.stop};
+  const std::size_t labels = model.labels().size();
+  const auto most = static_cast<std::size_t>(
+      std::max<std::int64_t>(1, options.batch_tokens / model.max_positions().value_or(1)));
+  std::vector<std::vector<LabelScore>> results(files.size());
+  std::vector<Tensor> batch;
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    try {
+      batch.push_back(pixels_of(files[i], processor, input.row));
+      chosen.push_back(i);
+    } catch (const Error& error) {
+      if (!options.on_error) throw;  // it names the file
+      options.fail("classify", i, error.what());
+    }
+    if (batch.empty() || (batch.size() < most && i + 1 < files.size())) continue;
+    const Tensor hidden = model.encode({.values = concat(batch, 0)}, context);
+    const std::vector<float> logits = model.predict(hidden, {}, context).to_vector<float>();  // [B, L]
+    for (std::size_t b = 0; b < chosen.size(); ++b) {
+      results[chosen[b]] =
+          best_labels(std::span(logits).subspan(b * labels, labels), label_function(model), top_k);
+    }
+    batch.clear();
+    chosen.clear();
+  }
   return results;
 }
 

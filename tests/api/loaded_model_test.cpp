@@ -101,6 +101,17 @@ TEST(LoadedModel, ReadsTexts) {
   EXPECT_EQ(reader.answer("Who came?", "The cat came with the dog.").text, expected.text);
 }
 
+TEST(LoadedModel, LabelsImageFiles) {
+  const LoadedModel model = load(fixture("vit"));
+  EXPECT_THAT(model.tasks(), ElementsAre(Task::classify_images));
+  const std::vector<Label> labels = model.classify_image(fixture("image/pictures/photo.jpg"), 2);
+  ASSERT_EQ(labels.size(), 2u);
+  EXPECT_EQ(labels[0].name, "LABEL_3");
+  EXPECT_NEAR(labels[0].score, 0.81338501, 2e-6);
+  EXPECT_ERROR(model.classify("a text"), "a vit image model cannot classify texts (it can classify images)");
+  EXPECT_ERROR(model.classify_image("none.png"), "none.png: not found");
+}
+
 TEST(LoadedModel, EmbedsWithAndWithoutTheHead) {
   const LoadedModel whole = load("reviews"), body = load("reviews", {.head = false});
   EXPECT_EQ(whole.tasks().front(), Task::classify);

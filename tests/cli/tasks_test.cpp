@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <tuple>
 
 #include "command.h"
 
@@ -144,6 +145,59 @@ TEST(Classify, CutsWhatIsTooLongWithAWarning) {
   EXPECT_EQ(lines(result.out).size(), 2u);
   EXPECT_THAT(result.err, HasSubstr("line 1: "));
   EXPECT_THAT(result.err, HasSubstr("more than the 40 tokens the model takes"));
+}
+
+// Labels and scores of transformers 5.24 (ViTImageProcessorPil, ViTForImageClassification) for the same
+// files.
+TEST(Classify, LabelsImageFilesAsTransformersDoes) {
+  const std::string pictures = std::string(HEED_FIXTURES) + "/image/pictures/";
+  const Words vit{"classify", "--model", HEED_FIXTURES "/vit"};
+  const std::vector<std::tuple<std::string, std::string, double>> wanted{{"photo.jpg", "LABEL_3", 0.81338501},
+                                                                         {"alpha.png", "LABEL_2", 0.36911061},
+                                                                         {"cmyk.jpg", "LABEL_4", 0.55975986},
+                                                                         {"wide.png", "LABEL_2", 0.61027122}};
+  Words files;
+  std::string listed;
+  for (const auto& [name, label, score] : wanted) {
+    files.push_back(pictures + name);
+    listed += pictures + name + "\n";
+  }
+  for (const char* batch : {"1", "4096"}) {
+    Words words = vit;
+    words.insert(words.end(), {"--batch-tokens", batch});
+    const Result result = run_json(words, files);
+    ASSERT_EQ(result.status, 0) << result.err;
+    const std::vector<Json> lines = json_lines(result.out);
+    ASSERT_EQ(lines.size(), wanted.size());
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      EXPECT_EQ(lines[i][0].at("label"), std::get<1>(wanted[i]));
+      EXPECT_NEAR(lines[i][0].at("score"), std::get<2>(wanted[i]), 2e-6);
+    }
+    EXPECT_EQ(run_json(words, {}, listed).out, result.out);
+  }
+}
+
+TEST(Classify, ABadImageLeavesTheOthersAsTheyAre) {
+  const std::string photo = std::string(HEED_FIXTURES) + "/image/pictures/photo.jpg";
+  const Result result = run({"classify", "--model", HEED_FIXTURES "/vit", photo,
+                             HEED_FIXTURES "/vit/config.json", "none.png", photo});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.out, "LABEL_3 0.8134\n\n\nLABEL_3 0.8134\n");
+  EXPECT_THAT(result.err, HasSubstr("vit/config.json: expected a PNG, JPEG, WebP, GIF or PNM image"));
+  EXPECT_THAT(result.err, HasSubstr("heed: error: line 3: none.png: not found"));
+}
+
+TEST(Classify, ImagesOfAnotherSizeThanTheModels) {
+  const Folder folder;
+  fs::copy(HEED_FIXTURES "/vit", folder.path(), fs::copy_options::recursive);
+  Json settings = read_json((folder.path() / "preprocessor_config.json").string());
+  settings["size"] = {{"height", 24}, {"width", 32}};
+  spill((folder.path() / "preprocessor_config.json").string(), settings.dump());
+  const Words words{"classify", "--model", folder.path().string(), HEED_FIXTURES "/image/pictures/photo.jpg"};
+  EXPECT_THAT(run(words).err,
+              HasSubstr("photo.jpg: expected pixels [3, 32, 32] after preprocessing, got f32[1, 3, 24, 32]"));
+  fs::remove(folder.path() / "preprocessor_config.json");
+  EXPECT_THAT(run(words).err, HasSubstr("preprocessor_config.json: not found"));
 }
 
 TEST(Tag, GivesThePipelinesEntities) {

@@ -36,12 +36,23 @@ class Taps;
 class Tokenizer;
 
 /// What a model can do.
-enum class Task : std::uint8_t { generate, translate, fill, classify, tag, answer, embed, attention };
+enum class Task : std::uint8_t {
+  generate,
+  translate,
+  fill,
+  classify,
+  classify_images,
+  tag,
+  answer,
+  embed,
+  attention
+};
 
 /// Returns what the task does, after "can": `translate`, `continue text`, `fill masks`, ...
 const char* verb(Task task);
 
-/// Returns what a model can do with text, its main task first; nothing if its inputs are pixels or sounds.
+/// Returns what a model can do with text or image files, its main task first; nothing if its inputs are
+/// sounds.
 std::vector<Task> tasks_of(const Model& model);
 
 /// Returns a description such as "a gpt2 decoder".
@@ -70,7 +81,7 @@ struct GenerateOptions {
   const std::atomic<bool>* stop = nullptr;     ///< cancels the call once true: it throws Canceled
 };
 
-/// A label of a text, with its score (heed/tasks/classify.h).
+/// A label of a text or an image, with its score (heed/tasks/classify.h).
 struct Label {
   std::string name;
   double score = 0;
@@ -140,6 +151,11 @@ class LoadedModel {
   std::vector<Label> classify(const TextPair& text, std::int64_t top_k = 0) const;
   std::vector<std::vector<Label>> classify(std::span<const TextPair> texts, std::int64_t top_k,
                                            const TaskOptions& options = {}) const;
+  /// The same for an image file: PNG, JPEG, WebP, GIF or PNM (heed/image/image.h), preprocessed as the
+  /// model's preprocessor_config.json says.
+  std::vector<Label> classify_image(const std::string& file, std::int64_t top_k = 0) const;
+  std::vector<std::vector<Label>> classify_images(std::span<const std::string> files, std::int64_t top_k,
+                                                  const TaskOptions& options = {}) const;
 
   /// The entities of a text (heed/tasks/tag.h).
   std::vector<TaggedText> tag(const std::string& text) const;

@@ -1,4 +1,4 @@
-// Sequence classification: predicts labels of whole texts, using a model with a sequence head.
+// Classification: predicts labels of whole texts or images, using a model with a sequence head.
 #pragma once
 
 #include <span>
@@ -9,6 +9,8 @@
 #include "heed/tasks/batches.h"
 
 namespace HEED_API heed {
+
+class ImageProcessor;
 
 struct LabelScore {
   std::size_t index = 0;  ///< index in the model's list of labels
@@ -26,5 +28,14 @@ LabelFunction label_function(const EncoderModel& model);
 std::vector<std::vector<LabelScore>> classify(const EncoderModel& model, const Tokenizer& tokenizer,
                                               std::span<const TextPair> texts, std::int64_t top_k,
                                               const TaskOptions& options = {});
+
+/// The same for image files (heed/image/image.h): each is decoded, and preprocessed to the model's input. A
+/// batch has as many images as options.batch_tokens has patches for, at least one. A file that cannot be read
+/// is as a text that cannot be used: see TaskOptions::on_error; without it, its Error names the file. Throws
+/// Error if the model takes no images.
+std::vector<std::vector<LabelScore>> classify_images(const EncoderModel& model,
+                                                     const ImageProcessor& processor,
+                                                     std::span<const std::string> files, std::int64_t top_k,
+                                                     const TaskOptions& options = {});
 
 }  // namespace heed
