@@ -65,7 +65,10 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
   }
   Tensor head_input(const Tensor& hidden, const Tensor& mask) const {
     if (config_.head != EncoderHead::sequence) return hidden;
-    return config_.mean_pooling ? mean_of_tokens(hidden, mask) : first_token(hidden);
+    if (config_.sequence_input == SequenceInput::first_token) return first_token(hidden);
+    if (config_.sequence_input == SequenceInput::mean) return mean_of_tokens(hidden, mask);
+    const Tensor rest = slice(hidden, 1, config_.skipped, hidden.size(1));
+    return concat({first_token(hidden), mean_of_tokens(rest, {})}, 1);
   }
   void add_loss(const TensorMap& inputs, TensorMap& outputs) const;
 
@@ -166,6 +169,7 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
     outputs["last_hidden_state"] = hidden;
     if (parts_.pooler)
       outputs["pooler_output"] = (*parts_.pooler)(first_token(hidden), parts_.pooler_activation);
+    if (parts_.pools_first) outputs["pooler_output"] = first_token(hidden);
   } else if (config_.head == EncoderHead::span) {
     const Tensor logits = predict(hidden, {}, collector.context);  // [B, T, 2]
     const Shape tokens{logits.size(0), logits.size(1)};
@@ -307,7 +311,9 @@ std::optional<EncoderHeadParts> take_head(const EncoderConfig& c, const EncoderH
     parts.output = take_vocabulary_head(c, heads, w);
   } else {
     const auto labels = static_cast<std::int64_t>(c.labels.size());
-    parts.output = w.linear(head.output, c.head == EncoderHead::span ? 2 : labels, c.d_model);
+    const bool both = c.head == EncoderHead::sequence && c.sequence_input == SequenceInput::first_and_mean;
+    parts.output =
+        w.linear(head.output, c.head == EncoderHead::span ? 2 : labels, both ? 2 * c.d_model : c.d_model);
   }
   return parts;
 }

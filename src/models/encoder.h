@@ -17,6 +17,10 @@
 
 namespace heed {
 
+/// What a sequence head reads: the first token; the mean over the tokens; or both side by side, the mean
+/// without the EncoderConfig::skipped first tokens.
+enum class SequenceInput { first_token, mean, first_and_mean };
+
 /// The settings that encoders have in common, whatever their config calls them.
 struct EncoderConfig {
   EncoderHead head = EncoderHead::none;
@@ -36,7 +40,8 @@ struct EncoderConfig {
   std::int64_t groups = 1;        // of layers that share their tensors, in ALBERT
   std::int64_t group_layers = 1;  // in each of them
   Activation activation = Activation::gelu;
-  bool mean_pooling = false;  // a sequence head reads the mean over the tokens, not the first token
+  SequenceInput sequence_input = SequenceInput::first_token;
+  std::int64_t skipped = 0;
   double norm_eps = 1e-12;
   double dropout = 0.0;
   double attention_dropout = 0.0;
@@ -69,6 +74,7 @@ struct EncoderParts {
   double stack_dropout = 0.0;   // on the stack's output
   std::optional<Linear> pooler = {};
   Activation pooler_activation = Activation::tanh;
+  bool pools_first = false;  // pooler_output is the first token as it is
   std::optional<EncoderHeadParts> head = {};
 };
 

@@ -18,6 +18,7 @@
   FAMILY(bert) \
   FAMILY(bloom) \
   FAMILY(deberta) \
+  FAMILY(dinov2) \
   FAMILY(distilbert) \
   FAMILY(gemma2) \
   FAMILY(gemma3) \

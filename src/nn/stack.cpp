@@ -28,6 +28,7 @@ Tensor run(const Sublayer& sublayer, const Tensor& x, Pass& pass, PartState* sta
     pass.tap("norm_after", y);
   }
   if (sublayer.multiplier != 1.0) y = y * sublayer.multiplier;
+  if (sublayer.scale.defined()) y = y * sublayer.scale;
   pass.tap("added", y);
   return apply_dropout(y, sublayer.dropout, pass.context);
 }

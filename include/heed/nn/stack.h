@@ -26,13 +26,15 @@
 
 namespace HEED_API heed {
 
-/// dropout(multiplier * norm_after(part(norm_before(x)))).
+/// dropout(multiplier * scale * norm_after(part(norm_before(x)))).
 struct Sublayer {
   std::string name;  ///< in the taps of the part: "self_attn", "cross_attn", "feed_forward"
   std::optional<Norm> norm_before = {};
   Part part;
   std::optional<Norm> norm_after = {};
   double multiplier = 1.0;
+  Tensor scale =
+      {};  ///< [D], or undefined: LayerScale (Touvron et al. 2021, "Going deeper with image transformers")
   double dropout = 0.0;
 };
 

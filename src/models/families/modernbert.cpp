@@ -60,7 +60,7 @@ ModernBertConfig parse_modernbert(const Config& json) {
       activation_setting(json, "classifier_activation", json.string("classifier_activation", "gelu"));
   const std::string pooling = json.string("classifier_pooling", "cls");
   if (pooling != "cls" && pooling != "mean") json.fail("classifier_pooling", "cls or mean");
-  c.mean_pooling = pooling == "mean";
+  if (pooling == "mean") c.sequence_input = SequenceInput::mean;
   check_heads(json, "num_attention_heads", c.d_model, c.heads);
   if (c.d_model / c.heads % 2 != 0) json.fail("num_attention_heads", "heads of an even size, which rotate");
   parse_layers(json, c);

@@ -81,7 +81,7 @@ void TransformerConfig::parse_head(const Config& json) {
   encoder.norm_eps = eps;
   encoder.tied = tied;
   encoder.padding = pad;
-  encoder.mean_pooling = true;  // with a window, the first token does not see the whole text
+  encoder.sequence_input = SequenceInput::mean;  // with a window, the first token does not see the whole text
   if (positions == "learned" || positions == "sinusoidal") encoder.max_positions = max_positions;
 }
 
