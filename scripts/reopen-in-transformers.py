@@ -55,6 +55,8 @@ MARIAN = BART | dict(pad_token_id=96, eos_token_id=0, decoder_start_token_id=96,
 PEGASUS = BART | dict(pad_token_id=0, eos_token_id=1, decoder_start_token_id=0, forced_eos_token_id=1)
 VIT = dict(hidden_size=40, num_hidden_layers=2, num_attention_heads=5, intermediate_size=56, image_size=24, patch_size=8,
            pooler_output_size=20)
+DEIT = {key: value for key, value in VIT.items() if key != "pooler_output_size"}
+DINOV2 = {key: value for key, value in DEIT.items() if key != "intermediate_size"} | dict(mlp_ratio=3)
 WHISPER = dict(vocab_size=97, d_model=40, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4,
                decoder_attention_heads=2, encoder_ffn_dim=56, decoder_ffn_dim=44, num_mel_bins=12,
                max_source_positions=19, max_target_positions=23, pad_token_id=94, bos_token_id=95, eos_token_id=95,
@@ -136,6 +138,10 @@ CASES = [
     ("PegasusForConditionalGeneration", PEGASUS, dict(scale_embedding=True)),
     ("ViTModel", VIT, {}), ("ViTForImageClassification", VIT, dict(num_labels=3)),
     ("ViTForImageClassification", VIT, dict(image_size=[27, 20], patch_size=[5, 4], qkv_bias=False)),
+    ("DeiTModel", DEIT, {}), ("DeiTForImageClassification", DEIT, dict(num_labels=3, qkv_bias=False)),
+    ("Dinov2Model", DINOV2, {}), ("Dinov2ForImageClassification", DINOV2, dict(num_labels=3, use_swiglu_ffn=True)),
+    ("Dinov2WithRegistersModel", DINOV2, dict(num_register_tokens=2, use_swiglu_ffn=True)),
+    ("Dinov2WithRegistersForImageClassification", DINOV2, dict(num_labels=3, num_register_tokens=3)),
     ("WhisperForConditionalGeneration", WHISPER, {}),
     ("WhisperForConditionalGeneration", WHISPER, dict(tie_word_embeddings=False, activation_function="relu")),
 ]
@@ -175,7 +181,7 @@ def randomize(model):
 
 def inputs_of(model):
     generator = torch.Generator().manual_seed(8)
-    if model.config.model_type == "vit":
+    if model.config.model_type in ("vit", "deit", "dinov2", "dinov2_with_registers"):
         height, width = (model.config.image_size, model.config.image_size) if isinstance(model.config.image_size, int) \
             else model.config.image_size
         return {"pixel_values": torch.randn(2, model.config.num_channels, height, width, generator=generator)}

@@ -110,7 +110,7 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
 void add_classify(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand("classify", "Label texts or images with a classifier");
   auto a = std::make_shared<ClassifyArguments>();
-  add_task_options(*command, *a, "Texts, or of an image model files; without any, the lines of stdin");
+  add_task_options(*command, *a, "Texts, or image files for an image model; without any, the lines of stdin");
   command->add_option("--pair", a->pairs, "Second text of a pair: one for all texts, or one for each")
       ->allow_extra_args(false)
       ->type_name("TEXT")

@@ -25,14 +25,21 @@ std::vector<double> label_scores(std::span<const float> logits, LabelFunction fu
   return scores;
 }
 
-// The `top_k` best labels of the row of logits.
-std::vector<LabelScore> best_labels(std::span<const float> logits, LabelFunction function,
-                                    std::int64_t top_k) {
-  const std::vector<double> scores = label_scores(logits, function);
-  const std::size_t count = top_k == 0 ? scores.size() : static_cast<std::size_t>(top_k);
-  std::vector<LabelScore> best;
-  for (const std::size_t index : tasks::largest(scores, count)) best.push_back({index, scores[index]});
-  return best;
+// Sets the results of the chosen inputs to the `top_k` best labels of the head's logits, for hidden
+// [B, T, D].
+void predict_labels(const EncoderModel& model, const Tensor& hidden, const Tensor& mask,
+                    std::span<const std::size_t> chosen, std::int64_t top_k,
+                    std::vector<std::vector<LabelScore>>& results) {
+  Context context;
+  const std::size_t labels = model.labels().size();
+  const std::size_t count = top_k == 0 ? labels : static_cast<std::size_t>(top_k);
+  const std::vector<float> logits = model.predict(hidden, mask, context).to_vector<float>();  // [B, L]
+  for (std::size_t b = 0; b < chosen.size(); ++b) {
+    const std::vector<double> scores =
+        label_scores(std::span(logits).subspan(b * labels, labels), label_function(model));
+    for (const std::size_t best : tasks::largest(scores, count))
+      results[chosen[b]].push_back({best, scores[best]});
+  }
 }
 
 // The pixels of one file, f32 [1, C, H, W] as the model takes them.
@@ -60,19 +67,13 @@ std::vector<std::vector<LabelScore>> classify(const EncoderModel& model, const T
                                               const TaskOptions& options) {
   tasks::require_head(model, EncoderHead::sequence, "classify");
   const std::int64_t longest = longest_input(model, tokenizer);
-  const std::size_t labels = model.labels().size();
   std::vector<Encoding> encodings;
   for (std::size_t i = 0; i < texts.size(); ++i)
     encodings.push_back(encode_cut(tokenizer, texts[i], longest, options, i));
   std::vector<std::vector<LabelScore>> results(texts.size());
   encode_batches(model, encodings, options, [&](std::span<const std::size_t> chosen, const Tensor& hidden) {
-    Context context;
     const Tensor mask = padded_batch(encodings, chosen, model.pad_id(), false).mask;
-    const std::vector<float> logits = model.predict(hidden, mask, context).to_vector<float>();  // [B, L]
-    for (std::size_t b = 0; b < chosen.size(); ++b) {
-      results[chosen[b]] =
-          best_labels(std::span(logits).subspan(b * labels, labels), label_function(model), top_k);
-    }
+    predict_labels(model, hidden, mask, chosen, top_k, results);
   });
   return results;
 }
@@ -87,7 +88,6 @@ std::vector<std::vector<LabelScore>> classify_images(const EncoderModel& model,
     throw Error("classify: expected a model of images, got one of " + std::string(input_name(input.kind)));
   const NoGradients guard;
   Context context{.stop = options.stop};
-  const std::size_t labels = model.labels().size();
   const auto most = static_cast<std::size_t>(
       std::max<std::int64_t>(1, options.batch_tokens / model.max_positions().value_or(1)));
   std::vector<std::vector<LabelScore>> results(files.size());
@@ -103,11 +103,7 @@ std::vector<std::vector<LabelScore>> classify_images(const EncoderModel& model,
     }
     if (batch.empty() || (batch.size() < most && i + 1 < files.size())) continue;
     const Tensor hidden = model.encode({.values = concat(batch, 0)}, context);
-    const std::vector<float> logits = model.predict(hidden, {}, context).to_vector<float>();  // [B, L]
-    for (std::size_t b = 0; b < chosen.size(); ++b) {
-      results[chosen[b]] =
-          best_labels(std::span(logits).subspan(b * labels, labels), label_function(model), top_k);
-    }
+    predict_labels(model, hidden, {}, chosen, top_k, results);
     batch.clear();
     chosen.clear();
   }

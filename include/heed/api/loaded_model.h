@@ -51,8 +51,8 @@ enum class Task : std::uint8_t {
 /// Returns what the task does, after "can": `translate`, `continue text`, `fill masks`, ...
 const char* verb(Task task);
 
-/// Returns what a model can do with text or image files, its main task first; nothing if its inputs are
-/// sounds.
+/// Returns what a model can do with text or image files, its main task first; nothing for a model of sounds,
+/// or of images without a classifier.
 std::vector<Task> tasks_of(const Model& model);
 
 /// Returns a description such as "a gpt2 decoder".

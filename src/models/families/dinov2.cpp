@@ -6,11 +6,12 @@
 namespace heed {
 namespace {
 
+constexpr std::int64_t kMostRatio = 1024;  // of the feed-forward network's units to those of the model
+
 struct Dinov2Config {
   VitConfig body;
   std::string prefix;
-  double layer_scale = 1.0;
-  bool gated = false, masks = true;
+  bool gated = false;
 
   static Dinov2Config parse(const Config& json);
 };
@@ -22,12 +23,18 @@ Dinov2Config Dinov2Config::parse(const Config& json) {
   c.prefix = type + ".";
   c.body = VitConfig::parse(json, {.patch = registers ? 16 : 14, .norm_eps = 1e-6});
   EncoderConfig& e = c.body.encoder;
-  e.d_ff = static_cast<std::int64_t>(static_cast<double>(e.d_model) * positive_number(json, "mlp_ratio", 4));
+  const double ratio = positive_number(json, "mlp_ratio", 4);
+  if (ratio > static_cast<double>(kMostRatio))
+    json.fail("mlp_ratio", "at most " + std::to_string(kMostRatio));
+  e.d_ff = static_cast<std::int64_t>(static_cast<double>(e.d_model) * ratio);
+  if (e.d_ff < 1) json.fail("mlp_ratio", "a ratio that gives the feed-forward network at least one unit");
   c.gated = json.boolean("use_swiglu_ffn", false);
   if (c.gated) e.d_ff = (e.d_ff * 2 / 3 + 7) / 8 * 8;  // as many weights as without a gate, a multiple of 8
-  c.layer_scale = json.number("layerscale_value", 1.0);
-  c.masks = registers || json.boolean("use_mask_token", true);
+  c.body.layer_scale = json.number("layerscale_value", 1.0);
+  c.body.mask_token = registers || json.boolean("use_mask_token", true);
   if (registers) c.body.registers = json.positive_integer("num_register_tokens", 4);
+  if (c.body.registers > kMostPositions)
+    json.fail("num_register_tokens", "at most " + std::to_string(kMostPositions));
   c.body.count_tokens();
   e.sequence_input = SequenceInput::first_and_mean;
   e.skipped = 1 + c.body.registers;
@@ -40,21 +47,15 @@ Dinov2Config Dinov2Config::parse(const Config& json) {
 std::unique_ptr<Model> build_dinov2(const Dinov2Config& c, WeightBuilder& w) {
   const EncoderConfig& e = c.body.encoder;
   const EncoderHeads heads{.prefix = c.prefix, .sequence = {.output = "classifier"}};
-  const std::string prefix = begin_body(e, heads, w);
-  EncoderParts parts;
-  parts.embeddings.frontend = take_vit_frontend(c.body, prefix, w);
-  // In place of the patches that pretraining hides.
-  if (c.masks)
-    w.tensor({.name = prefix + "embeddings.mask_token", .shape = {1, e.d_model}, .init = Init::zeros});
-  parts.stack = take_vit_stack(c.body, prefix,
-                               {.norm = "norm1",
-                                .feed_forward_norm = "norm2",
-                                .up = c.gated ? "mlp.weights_in" : "mlp.fc1",
-                                .down = c.gated ? "mlp.weights_out" : "mlp.fc2",
-                                .scale = "layer_scale1",
-                                .feed_forward_scale = "layer_scale2",
-                                .gated = c.gated},
-                               w, c.layer_scale);
+  EncoderParts parts = take_vit_body(c.body, heads,
+                                     {.norm = "norm1",
+                                      .feed_forward_norm = "norm2",
+                                      .up = c.gated ? "mlp.weights_in" : "mlp.fc1",
+                                      .down = c.gated ? "mlp.weights_out" : "mlp.fc2",
+                                      .scale = "layer_scale1",
+                                      .feed_forward_scale = "layer_scale2",
+                                      .gated = c.gated},
+                                     w);
   parts.pools_first = true;
   parts.head = take_head(e, heads, w);
   return assemble_encoder(e, w.finish(), std::move(parts));

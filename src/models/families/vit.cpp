@@ -38,10 +38,7 @@ VitModelConfig VitModelConfig::parse(const Config& json) {
 std::unique_ptr<Model> build_vit(const VitModelConfig& c, WeightBuilder& w) {
   const EncoderConfig& e = c.body.encoder;
   const EncoderHeads heads{.prefix = c.prefix, .sequence = {.output = "classifier"}};
-  const std::string prefix = begin_body(e, heads, w);
-  EncoderParts parts;
-  parts.embeddings.frontend = take_vit_frontend(c.body, prefix, w);
-  parts.stack = take_vit_stack(c.body, prefix, {}, w);
+  EncoderParts parts = take_vit_body(c.body, heads, {}, w);
   if (const std::string pooler = "pooler.dense"; e.head == EncoderHead::none && w.has(pooler + ".weight")) {
     parts.pooler = w.linear(pooler, c.pooled, e.d_model);
     parts.pooler_activation = c.pooler_activation;

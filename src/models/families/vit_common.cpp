@@ -68,33 +68,6 @@ Tensor VitFrontend::operator()(const Tensor& values, Context& context) const {
   return apply_dropout(tokens, dropout_, context);
 }
 
-}  // namespace
-
-VitConfig VitConfig::parse(const Config& json, const VitDefaults& defaults) {
-  VitConfig c;
-  EncoderConfig& e = c.encoder = EncoderConfig::parse_common(json);
-  e.d_model = json.positive_integer("hidden_size", 768);
-  e.layers = layer_count(json, "num_hidden_layers", 12);
-  e.heads = json.positive_integer("num_attention_heads", 12);
-  e.activation = activation_setting(json, "hidden_act", json.string("hidden_act", "gelu"));
-  e.norm_eps = norm_epsilon(json, "layer_norm_eps", defaults.norm_eps);
-  e.dropout = probability(json, "hidden_dropout_prob", 0.0);
-  e.attention_dropout = probability(json, "attention_probs_dropout_prob", 0.0);
-  check_heads(json, "num_attention_heads", e.d_model, e.heads);
-  c.channels = json.positive_integer("num_channels", 3);
-  c.image = height_and_width(json, "image_size", 224);
-  c.patch = height_and_width(json, "patch_size", defaults.patch);
-  if (c.image[0] < c.patch[0] || c.image[1] < c.patch[1])
-    json.fail("patch_size", "at most the sizes of image_size");
-  c.bias = json.boolean("qkv_bias", true);
-  return c;
-}
-
-void VitConfig::count_tokens() {
-  encoder.positions = image[0] / patch[0] * (image[1] / patch[1]) + (distillation ? 2 : 1);
-  encoder.max_positions = encoder.positions + registers;
-}
-
 std::shared_ptr<const Frontend> take_vit_frontend(const VitConfig& c, const std::string& prefix,
                                                   WeightBuilder& w) {
   const std::string embeddings = prefix + "embeddings.", patches = embeddings + "patch_embeddings.projection";
@@ -109,19 +82,20 @@ std::shared_ptr<const Frontend> take_vit_frontend(const VitConfig& c, const std:
   weights.positions = take(embeddings + "position_embeddings", {1, c.encoder.positions, d});
   weights.patches.weight = take(patches + ".weight", {d, c.channels, c.patch[0], c.patch[1]});
   weights.patches.bias = w.bias(patches + ".bias", d);
+  if (c.mask_token) w.tensor({.name = embeddings + "mask_token", .shape = {1, d}, .init = Init::zeros});
   return std::make_shared<VitFrontend>(Shape{c.channels, c.image[0], c.image[1]}, std::move(weights),
                                        c.encoder.dropout);
 }
 
 Stack take_vit_stack(const VitConfig& c, const std::string& prefix, const VitLayerNames& names,
-                     WeightBuilder& w, double new_scale) {
+                     WeightBuilder& w) {
   const EncoderConfig& e = c.encoder;
   const auto norm = [&](const std::string& name) { return w.layer_norm(name, e.d_model, e.norm_eps); };
   const auto scaled = [&](ResidualStep step, const std::string& name) {
-    step.sublayers.front().scale =
-        w.tensor({.name = name + ".lambda1", .shape = {e.d_model}, .fill = [new_scale](const Tensor& t) {
-                    t.copy_from(Tensor::full(t.shape(), new_scale));
-                  }});
+    step.sublayers.front().scale = w.tensor(
+        {.name = name + ".lambda1", .shape = {e.d_model}, .fill = [value = c.layer_scale](const Tensor& t) {
+           t.copy_from(Tensor::full(t.shape(), value));
+         }});
     return step;
   };
   Stack stack;
@@ -153,6 +127,42 @@ Stack take_vit_stack(const VitConfig& c, const std::string& prefix, const VitLay
   }
   stack.final_norm = norm(prefix + "layernorm");
   return stack;
+}
+
+}  // namespace
+
+VitConfig VitConfig::parse(const Config& json, const VitDefaults& defaults) {
+  VitConfig c;
+  EncoderConfig& e = c.encoder = EncoderConfig::parse_common(json);
+  e.d_model = json.positive_integer("hidden_size", 768);
+  e.layers = layer_count(json, "num_hidden_layers", 12);
+  e.heads = json.positive_integer("num_attention_heads", 12);
+  e.activation = activation_setting(json, "hidden_act", json.string("hidden_act", "gelu"));
+  e.norm_eps = norm_epsilon(json, "layer_norm_eps", defaults.norm_eps);
+  e.dropout = probability(json, "hidden_dropout_prob", 0.0);
+  e.attention_dropout = probability(json, "attention_probs_dropout_prob", 0.0);
+  check_heads(json, "num_attention_heads", e.d_model, e.heads);
+  c.channels = json.positive_integer("num_channels", 3);
+  c.image = height_and_width(json, "image_size", 224);
+  c.patch = height_and_width(json, "patch_size", defaults.patch);
+  if (c.image[0] < c.patch[0] || c.image[1] < c.patch[1])
+    json.fail("patch_size", "at most the sizes of image_size");
+  c.bias = json.boolean("qkv_bias", true);
+  return c;
+}
+
+void VitConfig::count_tokens() {
+  encoder.positions = image[0] / patch[0] * (image[1] / patch[1]) + (distillation ? 2 : 1);
+  encoder.max_positions = encoder.positions + registers;
+}
+
+EncoderParts take_vit_body(const VitConfig& c, const EncoderHeads& heads, const VitLayerNames& names,
+                           WeightBuilder& w) {
+  const std::string prefix = begin_body(c.encoder, heads, w);
+  EncoderParts parts;
+  parts.embeddings.frontend = take_vit_frontend(c, prefix, w);
+  parts.stack = take_vit_stack(c, prefix, names, w);
+  return parts;
 }
 
 }  // namespace heed

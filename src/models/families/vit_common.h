@@ -24,6 +24,8 @@ struct VitConfig {
   Shape image, patch;
   bool bias = true;           // of queries, keys and values
   bool distillation = false;  // a second learned token, which DeiT has
+  bool mask_token = false;    // in place of the patches that pretraining hides: in the file, not used here
+  double layer_scale = 1.0;   // of a new model
 
   /// The settings that all have. The number of tokens follows by count_tokens().
   static VitConfig parse(const Config& json, const VitDefaults& defaults = {});
@@ -31,7 +33,7 @@ struct VitConfig {
   void count_tokens();
 };
 
-/// The last part of the tensors' names in a layer.
+/// The last parts of the tensors' names in a layer.
 struct VitLayerNames {
   std::string norm = "layernorm_before", feed_forward_norm = "layernorm_after";
   std::string up = "intermediate.dense", down = "output.dense";
@@ -39,13 +41,10 @@ struct VitLayerNames {
   bool gated = false;                               // `up` holds the gate as well (SwiGLU)
 };
 
-/// Takes what turns pixels into tokens [B, N, D]: the learned class token, the distillation token, the
-/// registers, which have no position (Darcet et al. 2024, "Vision Transformers Need Registers"), and the
-/// patches.
-std::shared_ptr<const Frontend> take_vit_frontend(const VitConfig& config, const std::string& prefix,
-                                                  WeightBuilder& w);
-/// Takes the layers, below PREFIXencoder.layer, and the final norm. A new layer scale is `new_scale`.
-Stack take_vit_stack(const VitConfig& config, const std::string& prefix, const VitLayerNames& names,
-                     WeightBuilder& w, double new_scale = 1.0);
+/// Begins the walk, and takes what turns pixels into tokens [B, N, D] (the learned class token, the
+/// distillation token, the registers, which have no position (Darcet et al. 2024, "Vision Transformers Need
+/// Registers"), and the patches), the layers below PREFIXencoder.layer, and the final norm.
+EncoderParts take_vit_body(const VitConfig& config, const EncoderHeads& heads, const VitLayerNames& names,
+                           WeightBuilder& w);
 
 }  // namespace heed
