@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/lines.h"
+#include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/processes.h"
@@ -285,6 +286,7 @@ void run(const EmbedArguments& arguments, const Globals& globals) {
   const std::filesystem::path& directory = located.directory;
   const std::filesystem::path transformer = transformer_directory(directory);
   const auto model = load_model_body(transformer, weights_dtype(arguments.dtype), located.adapters);
+  if (model->input().kind != InputKind::tokens) refuse(*model, directory.string(), Task::embed);
   warn_of_unknown_settings(*model, transformer, globals);
   const auto tokenizer = load_tokenizer(transformer);
   const EmbedSession session{arguments, globals, *model, *tokenizer,

@@ -19,11 +19,11 @@ struct VitModelConfig {
 VitModelConfig VitModelConfig::parse(const Config& json) {
   VitModelConfig c;
   const bool deit = json.required_string("model_type") == "deit";
-  const std::string name = deit ? "DeiT" : "ViT", bare = name + "Model",
-                    classifier = name + "ForImageClassification";
+  const std::string name = deit ? "DeiT" : "ViT", classifier = name + "ForImageClassification";
   const std::vector<std::string> architectures = json.strings("architectures");
-  if (!architectures.empty() && architectures.front() != bare && architectures.front() != classifier)
-    json.fail("architectures", bare + " or " + classifier);
+  if (!architectures.empty() && !architectures.front().ends_with("Model") &&
+      architectures.front() != classifier)
+    json.fail("architectures", name + "Model or " + classifier);
   c.prefix = deit ? "deit." : "vit.";
   c.body = VitConfig::parse(json);
   c.body.encoder.d_ff = json.positive_integer("intermediate_size", 3072);
