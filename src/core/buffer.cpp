@@ -122,6 +122,10 @@ BufferPool& buffer_pool() {
   return *instance;
 }
 
+// Made when the library is loaded: a process that forks while another thread makes it would leave its child
+// waiting for that thread.
+[[maybe_unused]] BufferPool& made_at_load = buffer_pool();
+
 }  // namespace
 
 struct Buffer::Lazy {

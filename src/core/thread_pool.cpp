@@ -60,12 +60,15 @@ struct Offer {
 };
 
 struct Pool {
+  const int processors;  // that this process may use
   std::atomic<Worker*> first{nullptr};
   std::atomic<int> computing{0};  // callers and the threads that work for them
   ForkSafeMutex growing;
   int made = 0;             // guarded by `growing`, like the next member
   bool refused = false;     // the system could not create more threads
   Pool* parents = nullptr;  // the pool before fork(); its threads do not exist here
+
+  explicit Pool(int usable) : processors(usable) {}
 };
 
 std::atomic<Pool*> current{nullptr};
@@ -84,9 +87,8 @@ void pause() {
 /// spin, since that would keep the others from running.
 template <class Done>
 bool spin_until(Done done) {
-  static const int processors = available_processors();
   if (done()) return true;
-  if (threads() > processors) return false;
+  if (threads() > current.load()->processors) return false;
   const auto end = std::chrono::steady_clock::now() + kSpin;
   do {
     for (int i = 0; i < 32; ++i) {
@@ -219,14 +221,16 @@ class Closer {
   }
 };
 
+ForkSafeMutex making;
+
 Pool& pool() {
-  static const bool once = [] {
+  if (Pool* const made = current) return *made;
+  const std::lock_guard lock(making);  // a fork waits, so that no child finds the static object half made
+  if (current == nullptr) {
     bind_if_asked(0);
-    current = new Pool;
-    return true;
-  }();
-  static const Closer closer;  // created after everything that the work needs, so destroyed before it
-  (void)once;
+    current = new Pool(available_processors());
+    static const Closer closer;  // created after everything that the work needs, so destroyed before it
+  }
   return *current;
 }
 
@@ -235,7 +239,7 @@ Pool& pool() {
 void forget_threads() {
   Pool* const parents = current;
   if (parents == nullptr) return;
-  auto* const pool = new Pool;
+  auto* const pool = new Pool(parents->processors);
   pool->parents = parents;
   current = pool;
 }

@@ -88,7 +88,7 @@ class Failure {
 int threads() {
   int count = thread_count.load(std::memory_order_relaxed);
   if (count > 0) return count;
-  static const int at_first = detail::default_threads();
+  const int at_first = detail::default_threads();
   return thread_count.compare_exchange_strong(count, at_first) ? at_first : count;
 }
 
