@@ -17,6 +17,7 @@
 #include "data/labeled_data.h"
 #include "data/lines.h"
 #include "data/table.h"
+#include "heed/image/processor.h"
 #include "heed/io/json.h"
 #include "heed/score/labels.h"
 #include "heed/tasks/classify.h"
@@ -105,7 +106,8 @@ Recipe recipe_of(const LabelEvaluation& arguments, const EncoderModel& model, bo
   switch (model.head()) {
     case EncoderHead::token: recipe.task.kind = "tagging"; break;
     case EncoderHead::span: recipe.task.kind = "answers"; break;
-    default: recipe.task.kind = "classification";
+    default:
+      recipe.task.kind = model.input().kind == InputKind::pixels ? "image-classification" : "classification";
   }
   if (model.head() == EncoderHead::sequence && label_function(model) != LabelFunction::softmax)
     recipe.task.problem = model.labels().size() > 1 ? "multi-label" : "regression";
@@ -125,17 +127,21 @@ Recipe recipe_of(const LabelEvaluation& arguments, const EncoderModel& model, bo
   return recipe;
 }
 
-struct LabeledPairs {
+// Texts, or images by their paths.
+struct LabeledInputs {
   std::vector<TextPair> texts;
+  std::vector<std::string> files;
   std::vector<std::size_t> labels;
 };
 
-LabeledPairs read_pairs(const Recipe& recipe, const std::vector<std::string>& names, const char* hint,
-                        bool quiet) {
-  const LabeledTexts texts = read_labeled(recipe.data.test, recipe.data, false, {});
+LabeledInputs read_inputs(const Recipe& recipe, const std::vector<std::string>& names, const char* hint,
+                          bool quiet) {
+  const bool images = recipe.task.kind == "image-classification";
+  const LabeledTexts texts = images ? read_labeled_images(recipe.data.test, recipe.data, {})
+                                    : read_labeled(recipe.data.test, recipe.data, false, {});
   if (texts.control_bytes > 0 && !quiet)
     warn(recipe.data.test.string() + ": " + data::control_bytes_text(texts.control_bytes));
-  LabeledPairs read;
+  LabeledInputs read;
   for (std::int64_t i = 0; i < texts.size(); ++i) {
     const LabeledText text = texts[i];
     const std::optional<std::size_t> label = label_number(text.labels.front(), names);
@@ -143,7 +149,10 @@ LabeledPairs read_pairs(const Recipe& recipe, const std::vector<std::string>& na
       throw Error(fmt::format("{}: expected one of the model's labels, got \"{}\" ({})", texts.where(text),
                               text.labels.front(), hint));
     }
-    read.texts.push_back({text.text, text.pair.empty() ? std::nullopt : std::optional(text.pair)});
+    if (images)
+      read.files.push_back(text.text);
+    else
+      read.texts.push_back({text.text, text.pair.empty() ? std::nullopt : std::optional(text.pair)});
     read.labels.push_back(*label);
   }
   return read;
@@ -193,14 +202,15 @@ void print_json(const LabelReport& report, const std::vector<std::string>& names
   fmt::print("{}\n", json.end_array().field("seconds", seconds).end_object().text());
 }
 
-void print_text(const LabelReport& report, const std::vector<std::string>& names, std::size_t lines) {
-  fmt::print("accuracy = {:.2f} %, macro F1 = {:.2f} %, weighted F1 = {:.2f} % of {} line{}\n",
-             100 * report.accuracy, 100 * report.macro_f1, 100 * report.weighted_f1, lines,
+void print_text(const LabelReport& report, const std::vector<std::string>& names, std::size_t lines,
+                const char* unit) {
+  fmt::print("accuracy = {:.2f} %, macro F1 = {:.2f} %, weighted F1 = {:.2f} % of {} {}{}\n",
+             100 * report.accuracy, 100 * report.macro_f1, 100 * report.weighted_f1, lines, unit,
              lines == 1 ? "" : "s");
   for (std::size_t i = 0; i < names.size(); ++i) {
     const LabelStatistics& label = report.labels[i];
-    fmt::print("{}: precision {:.2f} %, recall {:.2f} %, F1 {:.2f} %, {} line{}\n", names[i],
-               100 * label.precision, 100 * label.recall, 100 * label.f1, label.support,
+    fmt::print("{}: precision {:.2f} %, recall {:.2f} %, F1 {:.2f} %, {} {}{}\n", names[i],
+               100 * label.precision, 100 * label.recall, 100 * label.f1, label.support, unit,
                label.support == 1 ? "" : "s");
   }
 }
@@ -215,19 +225,25 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   const auto* model = dynamic_cast<const EncoderModel*>(loaded.get());
   const std::vector<Task> tasks = tasks_of(*loaded);
   const auto has = [&](Task task) { return !tasks.empty() && tasks.front() == task; };
-  if (model == nullptr || !(has(Task::classify) || has(Task::tag) || has(Task::answer)))
+  if (model == nullptr ||
+      !(has(Task::classify) || has(Task::classify_images) || has(Task::tag) || has(Task::answer)))
     refuse(*loaded, located.directory.string(), Task::classify);
   warn_of_unknown_settings(*loaded, located.directory, globals);
   const Recipe recipe = with_defaults(recipe_of(arguments, *model, globals.quiet));
-  if (recipe.task.kind != "classification" || recipe.task.problem != "single-label")
+  const bool images = recipe.task.kind == "image-classification";
+  if (!images && (recipe.task.kind != "classification" || recipe.task.problem != "single-label"))
     return print_scores(recipe, located, globals);
   refuse_unused_keys(recipe);
-  const auto tokenizer = load_tokenizer(located.directory);
   const std::vector<std::string>& labels = model->labels();
   const char* hint = arguments.is_tsv ? "--columns says which column has what, e.g. label,text"
-                                      : "--set data.label_column and data.text_column choose columns, "
-                                        "data.header=true skips a header line";
-  const LabeledPairs data = read_pairs(recipe, labels, hint, globals.quiet);
+                     : images ? "the folders are named as the labels; --set data.format=tsv reads a table"
+                              : "--set data.label_column and data.text_column choose columns, "
+                                "data.header=true skips a header line";
+  const LabeledInputs data = read_inputs(recipe, labels, hint, globals.quiet);
+  std::optional<ImageProcessor> processor;
+  if (images) processor = load_image_processor(located.directory);
+  const std::unique_ptr<Tokenizer> tokenizer = images ? nullptr : load_tokenizer(located.directory);
+  const char* const unit = images ? "images" : "texts";
   TaskOptions options;
   options.batch_tokens = arguments.batch_tokens;
   std::map<std::string, std::size_t> warned;  // how often; texts that are too long may be thousands
@@ -239,13 +255,15 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   Progress progress(globals.quiet);
   const auto started = std::chrono::steady_clock::now();
   constexpr std::size_t kWindow = 2048;
-  for (std::size_t begin = 0; begin < data.texts.size(); begin += kWindow) {
+  const std::size_t count = data.labels.size();
+  for (std::size_t begin = 0; begin < count; begin += kWindow) {
     options.first_index = begin;
-    const auto window = std::span(data.texts).subspan(begin, std::min(kWindow, data.texts.size() - begin));
-    for (const auto& scores : classify(*model, *tokenizer, window, 1, options))
-      predicted.push_back(scores.front().index);
-    progress.show(static_cast<std::int64_t>(predicted.size()), static_cast<std::int64_t>(data.texts.size()),
-                  "texts");
+    const std::size_t size = std::min(kWindow, count - begin);
+    const auto found =
+        images ? classify_images(*model, *processor, std::span(data.files).subspan(begin, size), 1, options)
+               : classify(*model, *tokenizer, std::span(data.texts).subspan(begin, size), 1, options);
+    for (const auto& scores : found) predicted.push_back(scores.front().index);
+    progress.show(static_cast<std::int64_t>(predicted.size()), static_cast<std::int64_t>(count), unit);
   }
   progress.finish();
   for (const auto& [message, count] : warned) {
@@ -257,7 +275,7 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   if (globals.json) {
     print_json(report, labels, predicted.size(), seconds);
   } else {
-    print_text(report, labels, predicted.size());
+    print_text(report, labels, predicted.size(), images ? "image" : "line");
   }
 }
 

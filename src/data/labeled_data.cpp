@@ -99,6 +99,15 @@ LabeledText parse_labeled(const std::string& line, bool multi_label) {
           labels_of(line.substr(begin, end - begin), multi_label)};
 }
 
+// Whether the name ends like that of an image: which one it is, its first bytes tell.
+bool is_named_as_image(const fs::path& file) {
+  static constexpr std::string_view kEndings[] = {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp",
+                                                  ".gif", ".pbm",  ".pgm", ".ppm",  ".pnm"};
+  std::string ending = file.extension().string();
+  for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return std::find(std::begin(kEndings), std::end(kEndings), ending) != std::end(kEndings);
+}
+
 // Reads the sentences of a CoNLL file, line by line.
 class ConllReader {
  public:
@@ -185,6 +194,40 @@ LabeledTexts read_labeled(const fs::path& path, const DataOptions& data, bool mu
     }
   }
   if (read.size() == 0) throw Error(path.string() + ": expected labeled texts, got none");
+  read.entries.finish();
+  return read;
+}
+
+LabeledTexts read_labeled_images(const fs::path& path, const DataOptions& data, const fs::path& folder) {
+  LabeledTexts read{.entries = SpilledRecords<LabeledText>(folder)};
+  if (data.format != "folders") {
+    const LabeledTexts table = read_labeled(path, data, false, folder);
+    read.files = table.files;
+    for (std::int64_t i = 0; i < table.size(); ++i) {
+      LabeledText image = table[i];
+      image.text = (read.files[static_cast<std::size_t>(image.file)].parent_path() / image.text).string();
+      read.entries.add(image);
+    }
+    read.entries.finish();
+    return read;
+  }
+  std::error_code error;
+  if (!fs::is_directory(path, error))
+    throw Error(path.string() + ": expected a folder with a folder of images for each label, got " +
+                (fs::exists(path, error) ? "a file (data.format = \"tsv\" reads tables of paths and labels)"
+                                         : "nothing of this name"));
+  for (const fs::path& file : data::input_files(path)) {
+    const fs::path inside = file.lexically_relative(path);
+    const bool in_folder = std::distance(inside.begin(), inside.end()) > 1;
+    if (!in_folder || !is_named_as_image(file)) {
+      ++read.skipped;
+      continue;
+    }
+    read.files.push_back(file);
+    read.entries.add({file.string(), "", {inside.begin()->string()}, std::ssize(read.files) - 1, 0});
+  }
+  if (read.size() == 0)
+    throw Error(path.string() + ": expected a folder with a folder of images for each label, got none");
   read.entries.finish();
   return read;
 }

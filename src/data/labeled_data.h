@@ -124,7 +124,7 @@ struct LabeledText {
   std::string pair;  ///< empty: none
   std::vector<std::string> labels;
   std::int64_t file = 0;  ///< number in LabeledEntries::files
-  std::int64_t line = 0;  ///< in the file, from 1
+  std::int64_t line = 0;  ///< in the file, from 1; 0: the example is a whole file
 
   static auto fields(auto& t) { return std::tie(t.text, t.pair, t.labels, t.file, t.line); }
 };
@@ -149,9 +149,10 @@ struct LabeledEntries {
 
   std::int64_t size() const { return entries.size(); }
   Entry operator[](std::int64_t i) const { return entries[i]; }
-  /// "FILE:LINE" of an entry's line of number `i`.
+  /// "FILE:LINE" of an entry's line of number `i`, or "FILE".
   std::string where(const Entry& entry, std::int64_t i = 0) const {
-    return files[static_cast<std::size_t>(entry.file)].string() + ":" + std::to_string(entry.line + i);
+    const std::string file = files[static_cast<std::size_t>(entry.file)].string();
+    return entry.line == 0 ? file : file + ":" + std::to_string(entry.line + i);
   }
 };
 using LabeledTexts = LabeledEntries<LabeledText>;
@@ -200,6 +201,12 @@ class AnsweredQuestions {
 /// its parts separated by commas, or in a list.
 LabeledTexts read_labeled(const std::filesystem::path& path, const DataOptions& data, bool multi_label,
                           const std::filesystem::path& folder);
+
+/// Paths of images, as texts, and their labels, in data.format: `folders` (each folder in `path` is a label,
+/// and has its images, or folders of them), or tables like those of read_labeled(), whose paths start at the
+/// table's folder. In folders, files whose names have no ending of an image are skipped.
+LabeledTexts read_labeled_images(const std::filesystem::path& path, const DataOptions& data,
+                                 const std::filesystem::path& folder);
 
 /// The sentences of CoNLL files: a word and, in the last column, its tag a line, separated by spaces or
 /// tabs, in as many columns on every line of a file; a blank line ends a sentence. data.word_prefix is

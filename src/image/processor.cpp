@@ -189,8 +189,8 @@ Tensor rescaled(const Tensor& image, double factor) {
   return result;
 }
 
-/// The images of a batch, resized and cropped.
-std::vector<Tensor> prepare(std::span<const Tensor> images, const ProcessorSettings& settings) {
+/// The images of a batch, resized and cropped if `fits` is false.
+std::vector<Tensor> prepare(std::span<const Tensor> images, const ProcessorSettings& settings, bool fits) {
   if (images.empty()) throw Error("ImageProcessor: expected at least one image, got none");
   std::vector<Tensor> prepared;
   for (const Tensor& image : images) {
@@ -200,8 +200,9 @@ std::vector<Tensor> prepare(std::span<const Tensor> images, const ProcessorSetti
                   (image.defined() ? image.str() : "an undefined tensor"));
     }
     const Tensor rows = image.contiguous();
-    prepared.push_back(resize_and_crop(
-        settings.kind == ProcessorKind::floats ? rescaled(rows, settings.rescale_factor) : rows, settings));
+    const Tensor scaled =
+        settings.kind == ProcessorKind::floats ? rescaled(rows, settings.rescale_factor) : rows;
+    prepared.push_back(fits ? scaled : resize_and_crop(scaled, settings));
   }
   return prepared;
 }
@@ -279,22 +280,35 @@ ImageInputs patches(const std::vector<Tensor>& images, const ProcessorSettings& 
   return inputs;
 }
 
+ImageInputs inputs_of(std::span<const Tensor> images, const ProcessorSettings& settings, bool fits) {
+  const std::vector<Tensor> prepared = prepare(images, settings, fits);
+  return settings.kind == ProcessorKind::patches ? patches(prepared, settings) : planes(prepared, settings);
+}
+
 }  // namespace
 }  // namespace image
 
 ImageInputs ImageProcessor::operator()(std::span<const Tensor> images) const {
-  const std::vector<Tensor> prepared = image::prepare(images, *settings_);
-  return settings_->kind == image::ProcessorKind::patches ? image::patches(prepared, *settings_)
-                                                          : image::planes(prepared, *settings_);
+  return image::inputs_of(images, *settings_, false);
+}
+
+ImageInputs ImageProcessor::normalize(std::span<const Tensor> images) const {
+  return image::inputs_of(images, *settings_, true);
 }
 
 const std::string& ImageProcessor::type() const { return settings_->type; }
 ResizeArithmetic ImageProcessor::arithmetic() const { return settings_->arithmetic; }
+ResizeFilter ImageProcessor::filter() const { return settings_->filter; }
 
 ImageProcessor load_image_processor(const std::filesystem::path& directory,
                                     std::optional<ResizeArithmetic> arithmetic) {
   return ImageProcessor(std::make_shared<const image::ProcessorSettings>(
       image::load_processor_settings(directory, arithmetic)));
+}
+
+ImageProcessor make_image_processor(const Config& config) {
+  return ImageProcessor(std::make_shared<const image::ProcessorSettings>(
+      image::read_processor_settings(config, config.required_string("image_processor_type"), std::nullopt)));
 }
 
 }  // namespace heed

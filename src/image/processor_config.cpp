@@ -252,13 +252,11 @@ void account_for_others(const Config& json, const ProcessorSettings& settings) {
 
 }  // namespace
 
-ProcessorSettings load_processor_settings(const std::filesystem::path& directory,
+ProcessorSettings read_processor_settings(const Config& json, std::string type,
                                           std::optional<ResizeArithmetic> arithmetic) {
-  const Config json =
-      load_processor_config(directory, "image_processor", "how images are resized and normalized");
   ProcessorSettings settings;
   settings.where = json.where();
-  settings.type = class_name(json, directory);
+  settings.type = std::move(type);
   const bool fast = settings.type.ends_with("Fast"), slow = settings.type.ends_with("Pil");
   if (fast || slow) settings.type = settings.type.substr(0, settings.type.size() - (fast ? 4 : 3));
   const ProcessorClass& defaults = class_of(json, settings.type);
@@ -275,6 +273,13 @@ ProcessorSettings load_processor_settings(const std::filesystem::path& directory
   settings.pad_size = read_extent(json, "pad_size");
   account_for_others(json, settings);
   return settings;
+}
+
+ProcessorSettings load_processor_settings(const std::filesystem::path& directory,
+                                          std::optional<ResizeArithmetic> arithmetic) {
+  const Config json =
+      load_processor_config(directory, "image_processor", "how images are resized and normalized");
+  return read_processor_settings(json, class_name(json, directory), arithmetic);
 }
 
 }  // namespace heed::image

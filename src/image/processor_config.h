@@ -8,6 +8,7 @@
 #include <string>
 
 #include "heed/image/resize.h"
+#include "heed/io/json.h"
 
 namespace heed::image {
 
@@ -52,6 +53,10 @@ struct ProcessorSettings {
   std::optional<Extent> pad_size;  // without: the greatest height and width of the batch
   std::int64_t patch_size = 16, most_patches = 256;
 };
+
+/// `type`: the name of the class, perhaps with transformers' endings Fast and Pil.
+ProcessorSettings read_processor_settings(const Config& json, std::string type,
+                                          std::optional<ResizeArithmetic> arithmetic);
 
 ProcessorSettings load_processor_settings(const std::filesystem::path& directory,
                                           std::optional<ResizeArithmetic> arithmetic);

@@ -1,6 +1,5 @@
 // The classification task: labels of whole texts or pairs.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -8,9 +7,7 @@
 
 #include "core/stop_scope.h"
 #include "heed/error.h"
-#include "heed/models/registry.h"
 #include "heed/score/entities.h"
-#include "heed/score/labels.h"
 #include "models/labels.h"
 #include "train/labeled_task.h"
 
@@ -20,58 +17,6 @@ namespace {
 LabelProblem problem_of(const Recipe& recipe) {
   if (recipe.task.problem == "regression") return LabelProblem::regression;
   return recipe.task.problem == "multi-label" ? LabelProblem::multi_label : LabelProblem::single_label;
-}
-
-// The examples of a label: how many, and where the first is.
-struct LabelCount {
-  std::int64_t count = 0, first = 0;
-};
-
-std::map<std::string, LabelCount> counts_of(const LabeledTexts& texts) {
-  std::map<std::string, LabelCount> counts;
-  for (std::int64_t i = 0; i < texts.size(); ++i) {
-    throw_if_stopped();
-    for (std::string& label : texts[i].labels)
-      ++counts.try_emplace(std::move(label), LabelCount{0, i}).first->second.count;
-  }
-  return counts;
-}
-
-// The labels in order: numbers by value, others by their bytes.
-std::vector<std::string> names_of(const std::map<std::string, LabelCount>& counts) {
-  const auto number = [](const std::string& label) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), value);
-    return error == std::errc() && end == label.data() + label.size() ? value : HUGE_VAL;
-  };
-  std::vector<std::string> sorted;
-  for (const auto& [name, count] : counts) sorted.push_back(name);
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](const std::string& a, const std::string& b) { return number(a) < number(b); });
-  return sorted;
-}
-
-// Advice on a label in line 1 of a table that is none.
-const char* header_hint(const LabeledText& text, const DataOptions& data) {
-  const bool table = data.format == "tsv" || data.format == "csv";
-  return table && text.line == 1 && !data.header ? " (is it a header line? data.header = true skips it)" : "";
-}
-
-// Labels that one example has, which are probably mistakes.
-std::string rare_labels(const LabeledTexts& texts, const std::map<std::string, LabelCount>& counts,
-                        const DataOptions& data) {
-  std::vector<std::string> rare;
-  for (const auto& [name, count] : counts) {
-    if (count.count > 1) continue;
-    const LabeledText text = texts[count.first];
-    rare.push_back(fmt::format("\"{}\" at {}{}", name, texts.where(text), header_hint(text, data)));
-  }
-  constexpr std::size_t kNamed = 5;
-  const std::size_t more = rare.size() > kNamed ? rare.size() - kNamed : 0;
-  rare.resize(rare.size() - more);
-  if (rare.empty()) return "";
-  return fmt::format("warning: labels with one example: {}{}", fmt::join(rare, ", "),
-                     more > 0 ? fmt::format(", and {} more", more) : "");
 }
 
 const char* problem_name(LabelProblem problem) {
@@ -118,8 +63,8 @@ ClassificationTask::ClassificationTask(const Recipe& recipe, const TrainOptions&
   const bool regression = problem_ == LabelProblem::regression;
   std::vector<std::string> names{"LABEL_0"};
   if (!regression) {
-    const std::map<std::string, LabelCount> counts = counts_of(*all);
-    names = known_labels(checkpoint, names_of(counts));
+    const std::map<std::string, LabelCount> counts = count_labels(*all);
+    names = known_labels(start_of(checkpoint), sorted_labels(counts));
     const std::string rare = rare_labels(*all, counts, recipe.data);
     if (!rare.empty()) message(rare);
   }
@@ -151,14 +96,10 @@ LabeledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabeledTe
     } else {
       std::vector<float> present(names.size());
       for (const std::string& label : text.labels) {
-        const auto found = std::find(names.begin(), names.end(), label);
-        if (found == names.end()) {
-          throw Error(fmt::format("{}: expected one of the labels of the training texts ({}), got \"{}\"{}",
-                                  texts.list->where(text), fmt::join(names, ", "), label,
-                                  header_hint(text, recipe_.data)));
-        }
-        example.labels = {found - names.begin()};
-        present[static_cast<std::size_t>(found - names.begin())] = 1;
+        const std::int64_t number =
+            label_number(names, label, texts.list->where(text), header_hint(text, recipe_.data));
+        example.labels = {number};
+        present[static_cast<std::size_t>(number)] = 1;
       }
       if (problem_ == LabelProblem::multi_label) {
         example.labels.clear();
@@ -225,9 +166,7 @@ Evaluation ClassificationTask::evaluate(const Examples& examples) const {
   Evaluation evaluation{.loss = total[0] / static_cast<double>(examples.size())};
   const auto add = [&](const char* name, double value) { evaluation.metrics.push_back({name, 100 * value}); };
   if (problem_ == LabelProblem::single_label) {
-    const LabelReport report = label_report(predicted, right, model_->labels().size());
-    add("accuracy", report.accuracy);
-    add("f1", report.macro_f1);
+    evaluation.metrics = label_metrics(predicted, right, model_->labels().size());
   } else if (problem_ == LabelProblem::regression) {
     add("pearson", pearson(values, wanted));
     add("spearman", spearman(values, wanted));

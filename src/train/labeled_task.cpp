@@ -138,28 +138,6 @@ std::vector<ExampleLength> lengths_of(const SpilledRecords<Example>& examples) {
 
 }  // namespace
 
-void check_labels(const std::vector<std::string>& names, const char* what,
-                  const std::filesystem::path& file) {
-  if (names.size() > 1) return;
-  throw Error(
-      fmt::format("{}: expected at least two different {}, got only \"{}\" (is it a file of another kind?)",
-                  file.string(), what, names.empty() ? "" : names.front()));
-}
-
-std::string label_members(const std::vector<std::string>& names, std::string_view problem) {
-  JsonWriter json;
-  json.begin_object();
-  json.key("id2label").begin_object();
-  for (std::size_t i = 0; i < names.size(); ++i) json.field(std::to_string(i), names[i]);
-  json.end_object();
-  json.key("label2id").begin_object();
-  for (std::size_t i = 0; i < names.size(); ++i) json.field(names[i], i);
-  json.end_object();
-  json.field("num_labels", nullptr);  // another model's
-  if (!problem.empty()) json.field("problem_type", problem);
-  return json.end_object().text();
-}
-
 void LabeledTask::load_or_make(const std::filesystem::path& checkpoint, const SentenceSource& texts,
                                const std::string& head, const std::string& members) {
   const std::filesystem::path from = model_source(options_, checkpoint);
@@ -183,17 +161,6 @@ void LabeledTask::load_or_make(const std::filesystem::path& checkpoint, const Se
   report_other_ids(*tokenizer_, from, options_);
   parameters_ = trained_parameters(*model_, recipe_);
   message(describe_model(*model_, *tokenizer_));
-}
-
-std::vector<std::string> LabeledTask::known_labels(const std::filesystem::path& checkpoint,
-                                                   std::vector<std::string> names) const {
-  const std::filesystem::path& from = checkpoint.empty() ? options_.init : checkpoint;
-  if (from.empty()) return names;
-  const std::vector<std::string> known = label_names(load_model_config(from));
-  const bool all = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-    return std::find(known.begin(), known.end(), name) != known.end();
-  });
-  return all ? known : names;
 }
 
 void LabeledTask::report_control_bytes(const std::filesystem::path& path, std::int64_t count) const {

@@ -14,6 +14,7 @@
 #include "heed/text/sentencepiece.h"
 #include "heed/text/tokenizer.h"
 #include "train/batched_task.h"
+#include "train/label_names.h"
 #include "train/model_source.h"
 
 namespace heed {
@@ -37,12 +38,6 @@ struct LabeledBatch {
   std::vector<std::int64_t> rows;
 };
 
-/// Throws Error if there are fewer than two labels to tell apart.
-void check_labels(const std::vector<std::string>& names, const char* what, const std::filesystem::path& file);
-
-/// The members of config.json for these labels; `problem` is problem_type, empty: none.
-std::string label_members(const std::vector<std::string>& names, std::string_view problem);
-
 /// What the tasks share: model, tokenizer and the training examples.
 class LabeledTask : public BatchedTask<LabeledBatch> {
  public:
@@ -58,10 +53,10 @@ class LabeledTask : public BatchedTask<LabeledBatch> {
   /// those of config.json (labels) and `head` is the class name's ending.
   void load_or_make(const std::filesystem::path& checkpoint, const SentenceSource& texts,
                     const std::string& head, const std::string& members);
-  /// The labels of the model that training starts from, if they include all of `names`: then its head is
-  /// kept. Else `names`.
-  std::vector<std::string> known_labels(const std::filesystem::path& checkpoint,
-                                        std::vector<std::string> names) const;
+  /// The directory of the model that training starts from; empty: a new one.
+  std::filesystem::path start_of(const std::filesystem::path& checkpoint) const {
+    return checkpoint.empty() ? options_.init : checkpoint;
+  }
   /// Begins training on the examples, if there are any.
   void begin_training(Examples examples);
   /// Calls `handle` for this process's share of the batches of the examples, in order of length.

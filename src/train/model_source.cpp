@@ -85,6 +85,17 @@ std::string settings_json(const std::map<std::string, std::string>& settings) {
   return text + "}";
 }
 
+constexpr const char* kModelSection = "recipe: [model]";
+
+// With the sizes and settings that the recipe gives.
+Config with_settings(const Config& base, const Recipe& recipe) {
+  const bool marian = recipe.model.family == "marian";
+  const Config config = (marian ? base : base.with(settings_json(recipe.model.sizes)))
+                            .with(settings_json(recipe.model.settings));
+  if (marian) ask_for_recipe_keys(config, recipe);
+  return config;
+}
+
 // The matrices of a model whose adapter is trained: nobody updates or saves them.
 void narrow_base(const Model& model) {
   for (const Parameter& p : model.parameters()) {
@@ -116,11 +127,13 @@ Config new_model_config(const Recipe& recipe, const Tokenizer& tokenizer, const 
   if (tokenizer.sep_id()) json.field("sep_token_id", tokenizer.sep_id());
   if (family == "marian") add_marian_sizes(json, recipe.model);
   json.end_object();
-  Config config = Config::parse(json.text(), "recipe: [model]").with(members);
-  if (family != "marian") config = config.with(settings_json(recipe.model.sizes));
-  config = config.with(settings_json(recipe.model.settings));
-  if (family == "marian") ask_for_recipe_keys(config, recipe);
-  return config;
+  return with_settings(Config::parse(json.text(), kModelSection).with(members), recipe);
+}
+
+Config new_model_config(const Recipe& recipe, const std::string& members) {
+  const std::string family =
+      JsonWriter().begin_object().field("model_type", recipe.model.family).end_object().text();
+  return with_settings(Config::parse(family, kModelSection).with(members), recipe);
 }
 
 TokenizerTraining tokenizer_training(const Recipe& recipe, std::int64_t model_max_length) {
@@ -226,11 +239,14 @@ void report_other_ids(const Tokenizer& tokenizer, const std::filesystem::path& f
   }
 }
 
-std::string describe_model(const Model& model, const Tokenizer& tokenizer) {
+std::string describe_model(const Model& model) {
   std::int64_t numbers = 0;
   for (const Parameter& p : model.parameters()) numbers += p.tensor.numel();
-  return fmt::format("a {} model of {} parameters, a vocabulary of {}", model.family(), numbers,
-                     tokenizer.vocab_size());
+  return fmt::format("a {} model of {} parameters", model.family(), numbers);
+}
+
+std::string describe_model(const Model& model, const Tokenizer& tokenizer) {
+  return fmt::format("{}, a vocabulary of {}", describe_model(model), tokenizer.vocab_size());
 }
 
 std::string Fingerprint::text() const { return fmt::format("{:016x}", hash_); }

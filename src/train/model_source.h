@@ -26,6 +26,9 @@ std::filesystem::path model_source(const TrainOptions& options, const std::files
 /// `members`, a JSON object (architectures, labels).
 Config new_model_config(const Recipe& recipe, const Tokenizer& tokenizer, const std::string& members);
 
+/// That of a model without a tokenizer: `members`, and the recipe's [model].
+Config new_model_config(const Recipe& recipe, const std::string& members);
+
 /// The random numbers of initial weights.
 Generator initial_weights(const Recipe& recipe);
 
@@ -54,7 +57,9 @@ void check_fits(const Tokenizer& tokenizer, const Model& model);
 void report_other_ids(const Tokenizer& tokenizer, const std::filesystem::path& from,
                       const TrainOptions& options);
 
-/// "a gpt2 model of 809856 parameters, a vocabulary of 65".
+/// "a gpt2 model of 809856 parameters".
+std::string describe_model(const Model& model);
+/// The same and ", a vocabulary of 65".
 std::string describe_model(const Model& model, const Tokenizer& tokenizer);
 
 /// A hash of data in 16 hexadecimal digits, for TrainingTask::fingerprint (FNV-1a over 64-bit words).

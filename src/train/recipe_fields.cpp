@@ -17,7 +17,8 @@ constexpr double kMany = 1e15;
 using Tasks = std::vector<std::string>;
 using Formats = std::vector<std::string>;
 const Tasks kPairFiles{"translation", "seq2seq"}, kPairs{"translation", "reverse", "seq2seq"},
-    kTexts{"causal-lm", "masked-lm", "denoising"}, kLabeled{"classification", "tagging", "answers"}, kAll{};
+    kTexts{"causal-lm", "masked-lm", "denoising"}, kLabeled{"classification", "tagging", "answers"},
+    kImages{"image-classification"}, kAll{};
 const Formats kTables{"tsv", "csv"}, kJson{"jsonl"};
 
 Tasks both(Tasks some, const Tasks& others) {
@@ -79,7 +80,7 @@ void list_task(FieldList& list, Recipe& r) {
   list.section("task");
   list.choice("kind", "what is trained; see [tasks](training-data.md)", r.task.kind,
               {"translation", "reverse", "seq2seq", "causal-lm", "masked-lm", "denoising", "classification",
-               "tagging", "answers"});
+               "tagging", "answers", "image-classification"});
   list.used_by({"reverse"});
   list.number("symbols", "letters in the alphabet", &r.task.symbols, 2, 26);
   list.count("min_length", "fewest letters in a sequence", r.task.min_length, 1);
@@ -116,11 +117,12 @@ void list_task(FieldList& list, Recipe& r) {
 }
 
 void list_data(FieldList& list, Recipe& r) {
-  const Tasks files = both(both(kPairFiles, kTexts), kLabeled);
+  const Tasks files = both(both(both(kPairFiles, kTexts), kLabeled), kImages);
   list.section("data");
   list.used_by(files);
   list.choice("format", "the files' [format](training-data.md#formats); the default is the task's first",
-              r.data.format, {"tsv", "csv", "lines", "jsonl", "text", "labelled", "conll", "squad"});
+              r.data.format,
+              {"tsv", "csv", "lines", "jsonl", "text", "labelled", "conll", "squad", "folders"});
   list.path("train", "file or folder of training data", r.data.train);
   list.path("dev", "file or folder of the development set", r.data.dev);
   list.path("test", "file or folder of the test set", r.data.test);
@@ -131,15 +133,17 @@ void list_data(FieldList& list, Recipe& r) {
   list.path("dev_target", "`lines`: target side of the development pairs", r.data.dev_target);
   list.path("test_source", "`lines`: source side of the test pairs", r.data.test_source);
   list.path("test_target", "`lines`: target side of the test pairs", r.data.test_target);
-  list.used_by(both(kPairFiles, {"classification"}), kTables);
+  list.used_by(both(both(kPairFiles, {"classification"}), kImages), kTables);
   list.flag("header", "the first row of a file is not read", r.data.header);
   list.used_by(kPairFiles, kTables);
   list.number("source_column", "column of the source, counted from 1", &r.data.source_column, 1, 1000);
   list.number("target_column", "column of the target, counted from 1", &r.data.target_column, 1, 1000);
-  list.used_by({"classification"}, kTables);
-  list.number("text_column", "column of the text, counted from 1", &r.data.text_column, 1, 1000);
-  list.number("pair_column", "column of the second text; 0: none", &r.data.pair_column, 0, 1000);
+  list.used_by(both({"classification"}, kImages), kTables);
+  list.number("text_column", "column of the text, or of the image's path, counted from 1",
+              &r.data.text_column, 1, 1000);
   list.number("label_column", "column of the label, counted from 1", &r.data.label_column, 1, 1000);
+  list.used_by({"classification"}, kTables);
+  list.number("pair_column", "column of the second text; 0: none", &r.data.pair_column, 0, 1000);
   list.used_by(both(kTexts, {"classification"}), kJson);
   list.text("text_key", "field of the text; a list of sentences is joined by spaces", r.data.text_key);
   list.used_by({"classification"}, kJson);
@@ -165,15 +169,16 @@ void list_data(FieldList& list, Recipe& r) {
   list.number("dev_share",
               "share of the end of the training texts that is held out, if there is no `dev` file",
               &r.data.dev_share, 0, 0.9);
-  list.used_by(kLabeled);
+  list.used_by(both(kLabeled, kImages));
   list.number("folds", "number of parts for cross-validation; 0: none", &r.data.folds, 0, 1000);
   list.number("fold", "the part that is the test set", &r.data.fold, 0, 999);
-  list.used_by(both(kPairs, kLabeled));
+  list.used_by(both(both(kPairs, kLabeled), kImages));
   list.count("dev_size",
              "examples (of pairs: distinct source texts) held out for evaluation, if there is no `dev` file",
              r.data.dev_size);
   list.count("test_size", "the same for the test set", r.data.test_size);
   list.count("split_seed", "seed of these selections", r.data.split_seed);
+  list.used_by(both(kPairs, kLabeled));
   list.count("max_tokens",
              "pairs with a longer side are skipped, longer labeled texts truncated; 0: the model's number "
              "of positions",
@@ -184,6 +189,24 @@ void list_data(FieldList& list, Recipe& r) {
   list.count("max_pairs", "train on a random selection of this size; 0: all", r.data.max_pairs);
   list.text("source_language", "recorded with the tokenizer", r.data.source_language);
   list.text("target_language", "recorded with the tokenizer", r.data.target_language);
+  list.section("augment");
+  list.used_by(kImages);
+  list.number("crop_scale",
+              "below 1: train on a random part of each image, of at least this share of its area, resized to "
+              "the model's size",
+              &r.augment.crop_scale, 0.01, 1);
+  list.number("crop_padding",
+              "move the image, at the model's size, by up to this many pixels; what is uncovered is black",
+              &r.augment.crop_padding, 0, 1000);
+  list.number("flip", "probability that left and right are exchanged", &r.augment.flip, 0, 1);
+  list.number("jitter",
+              "brightness, contrast and saturation change by random factors from 1 - jitter to 1 + jitter",
+              &r.augment.jitter, 0, 1);
+  list.number(
+      "mixup",
+      "mix the images of a batch in pairs, and their losses, in shares from the distribution Beta(mixup, "
+      "mixup); 0: not",
+      &r.augment.mixup, 0, 1);
   list.section("tokenizer");
   list.path("from",
             "a model directory whose tokenizer is used; otherwise one is trained on the training texts",
@@ -245,10 +268,13 @@ void list_run(FieldList& list, Recipe& r) {
       "epochs",
       "length of the run in epochs; set at least one of the two; if both are set, the shorter one applies",
       r.train.epochs);
-  list.count("batch_tokens", "tokens per micro-batch: rows × longest side, padding included",
-             r.train.batch_tokens, 1);
+  list.count(
+      "batch_tokens",
+      "tokens (of images: patches and class token) per micro-batch: rows × longest side, padding included",
+      r.train.batch_tokens, 1);
   list.count("accumulate", "micro-batches per step", r.train.accumulate, 1);
-  list.number("label_smoothing", "probability that the target distribution spreads over the vocabulary",
+  list.number("label_smoothing",
+              "probability that the target distribution spreads over the vocabulary, or over the labels",
               &r.train.label_smoothing, 0, 0.99);
   list.number("clip_norm", "largest norm of the gradient; 0: no clipping", &r.train.clip_norm, 0, kMany);
   list.number("weight_decay", "of AdamW; not on norms and biases", &r.train.weight_decay, 0, 1e3);

@@ -62,7 +62,7 @@ TaggingTask::TaggingTask(const Recipe& recipe, const TrainOptions& options,
     text = join(sentences[next++].words).text;
     return true;
   };
-  const std::vector<std::string> tags = known_labels(checkpoint, tags_of(*all));
+  const std::vector<std::string> tags = known_labels(start_of(checkpoint), tags_of(*all));
   check_labels(tags, "tags", recipe.data.train);
   load_or_make(checkpoint, texts, "ForTokenClassification", label_members(tags, ""));
   dev_ = tokenize(dev);

@@ -5,6 +5,7 @@
 
 #include "core/stop_scope.h"
 #include "heed/train/checkpoint.h"
+#include "train/image_classification.h"
 #include "train/labeled_task.h"
 #include "train/language_modeling.h"
 #include "train/model_source.h"
@@ -26,6 +27,8 @@ std::unique_ptr<TrainingTask> make_task(const Recipe& recipe, const TrainOptions
   if (kind == "denoising") return std::make_unique<DenoisingTask>(recipe, options, checkpoint);
   if (kind == "classification") return std::make_unique<ClassificationTask>(recipe, options, checkpoint);
   if (kind == "tagging") return std::make_unique<TaggingTask>(recipe, options, checkpoint);
+  if (kind == "image-classification")
+    return std::make_unique<ImageClassificationTask>(recipe, options, checkpoint);
   if (kind == "answers") return std::make_unique<AnswersTask>(recipe, options, checkpoint);
   return std::make_unique<TranslationTask>(recipe, options, checkpoint);
 }

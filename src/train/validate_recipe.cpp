@@ -40,6 +40,7 @@ TaskChoices choices_of(const Recipe& recipe) {
   if (kind == "masked-lm") return {{"text", "jsonl"}, kEncoderTokenizers, "bert"};
   if (kind == "classification") return {{"tsv", "csv", "jsonl", "labelled"}, kEncoderTokenizers, "bert"};
   if (kind == "tagging") return {{"conll"}, kEncoderTokenizers, "bert"};
+  if (kind == "image-classification") return {{"folders", "tsv", "csv"}, {""}, "vit"};
   if (kind == "answers") return {{"squad"}, kEncoderTokenizers, "bert"};
   return {{"tsv", "csv", "lines", "jsonl"}, {"unigram", "bpe"}, "marian"};
 }
@@ -63,8 +64,12 @@ void validate_columns(const DataOptions& d) {
 
 void validate_task_data(const Recipe& r) {
   require(!r.data.train.empty(), "data.train: not set (give the training data)");
-  if (r.task.kind == "classification" && (r.data.format == "tsv" || r.data.format == "csv"))
+  const bool images = r.task.kind == "image-classification";
+  if ((images || r.task.kind == "classification") && (r.data.format == "tsv" || r.data.format == "csv"))
     validate_columns(r.data);
+  for (const auto& [key, where] : r.given)
+    require(!images || !key.starts_with("tokenizer."),
+            fmt::format("{}: the task image-classification has no tokenizer", key));
   require(
       r.data.folds == 0 || r.data.fold < r.data.folds,
       fmt::format("data.fold: expected a number below data.folds, {}, got {}", r.data.folds, r.data.fold));
@@ -181,7 +186,7 @@ void validate_marian(const Recipe& r) {
 
 // Of an encoder's byte_bpe, those of BART, which are RoBERTa's; empty: those of the tokenizer's type.
 std::string default_special_tokens(const Recipe& r) {
-  if (r.task.kind == "causal-lm") return "";
+  if (r.task.kind == "causal-lm" || r.task.kind == "image-classification") return "";
   if (r.task.kind != "denoising" && !translates(r)) return r.tokenizer.type == "byte_bpe" ? "bart" : "";
   if ((r.task.kind != "seq2seq" && r.task.kind != "denoising") || r.model.family == "marian") return "marian";
   return r.model.family == "bart" || r.task.objective == "bart" ? "bart" : "t5";

@@ -177,6 +177,24 @@ TEST(Classify, LabelsImageFilesAsTransformersDoes) {
   }
 }
 
+// The labels of the files are those of the test above: three right ones, and one wrong.
+TEST(EvaluateData, ScoresAFolderOfImages) {
+  const Folder folder;
+  for (const auto& [label, name] : {std::pair("LABEL_3", "photo.jpg"), std::pair("LABEL_2", "alpha.png"),
+                                    std::pair("LABEL_4", "cmyk.jpg"), std::pair("LABEL_1", "wide.png")}) {
+    fs::create_directories(folder.path() / label);
+    fs::copy(std::string(HEED_FIXTURES) + "/image/pictures/" + name, folder.path() / label / name);
+  }
+  const Words words{"evaluate", "--model", HEED_FIXTURES "/vit", "--data", folder.path().string()};
+  const Result result = run(words);
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("accuracy = 75.00 %"), HasSubstr("of 4 images"),
+                    HasSubstr("LABEL_3: precision 100.00 %, recall 100.00 %, F1 100.00 %, 1 image\n")));
+  fs::rename(folder.path() / "LABEL_1", folder.path() / "cat");
+  EXPECT_THAT(run(words).err, HasSubstr("cat/wide.png: expected one of the model's labels, got \"cat\" (the "
+                                        "folders are named as the labels"));
+}
+
 TEST(Classify, ABadImageLeavesTheOthersAsTheyAre) {
   const std::string photo = std::string(HEED_FIXTURES) + "/image/pictures/photo.jpg";
   const Result result = run({"classify", "--model", HEED_FIXTURES "/vit", photo,

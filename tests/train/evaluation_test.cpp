@@ -91,16 +91,15 @@ TEST_F(EvaluationTest, ALongRunIsGuessedBeforeItsFirstStep) {
 }
 
 TEST_F(EvaluationTest, ScoresOfAModelAreThoseOfItsTraining) {
-  for (Recipe recipe : {tagging(20), answers(20), several_labels(20), regression(20), classification(20)}) {
+  for (Recipe recipe :
+       {tagging(20), answers(20), several_labels(20), regression(20), classification(20), images(20)}) {
     SCOPED_TRACE(recipe.task.kind + recipe.task.problem);
     recipe.checkpoint.every = 100;
-    recipe.data.max_tokens = 64;
     const TrainResult trained = train(recipe, {.output = folder_ / "run"});
     Recipe other;
     other.task = recipe.task;
     other.data.format = recipe.data.format;
     other.data.word_prefix = recipe.data.word_prefix;
-    other.data.max_tokens = recipe.data.max_tokens;
     other.train.batch_tokens = recipe.train.batch_tokens;
     other.data.test = recipe.data.dev;
     TrainOptions options;

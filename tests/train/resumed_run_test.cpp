@@ -22,7 +22,7 @@ TEST_F(ResumedRun, StoppedAndResumedEqualsUnbroken) {
   Recipe with_token_dropout = classification(9);
   with_token_dropout.task.token_dropout = 0.3;
   for (const Recipe& r : {causal(9), masked(9), classification(9), with_token_dropout, several_labels(9),
-                          regression(9), tagging(9), answers(9)}) {
+                          regression(9), tagging(9), answers(9), images(9), changed_images(9)}) {
     SCOPED_TRACE(r.task.kind + " " + r.task.problem);
     expect_resumes(r);
     std::filesystem::remove_all(folder_ / "straight");

@@ -76,6 +76,39 @@ class TasksTest : public RunFolder {
     r.eval.metric = "accuracy";
     return r;
   }
+  /// Images of 12 x 10 pixels, each mostly of the color that its label names.
+  Recipe images(std::int64_t steps) const {
+    Recipe r;
+    r.task.kind = "image-classification";
+    for (int i = 0; i < 24; ++i) {
+      std::string pixels = "P6 12 10 255\n";
+      for (int p = 0; p < 120; ++p) {
+        for (int c = 0; c < 3; ++c)
+          pixels += static_cast<char>((c == i % 3 ? 180 : 20) + (7 * p + 13 * i + c) % 60);
+      }
+      const std::filesystem::path label = folder_ / "images" /
+                                          (i % 3 == 0   ? "red"
+                                           : i % 3 == 1 ? "green"
+                                                        : "blue");
+      std::filesystem::create_directories(label);
+      write_file(label / (std::to_string(i) + ".ppm"), pixels);
+    }
+    r.data.train = r.data.dev = folder_ / "images";
+    r.model.settings = {{"image_size", "8"},          {"patch_size", "4"},
+                        {"hidden_size", "16"},        {"num_hidden_layers", "1"},
+                        {"num_attention_heads", "2"}, {"intermediate_size", "32"}};
+    shorten(r, steps);
+    r.train.batch_tokens = 40;  // 8 images of 4 patches and a class token
+    r.eval.metric = "accuracy";
+    return r;
+  }
+  /// With every kind of random change.
+  Recipe changed_images(std::int64_t steps) const {
+    Recipe r = images(steps);
+    r.augment = {.crop_scale = 0.5, .crop_padding = 1, .flip = 0.5, .jitter = 0.2, .mixup = 0.4};
+    r.train.label_smoothing = 0.1;
+    return r;
+  }
   Recipe several_labels(std::int64_t steps) const {
     Recipe r = classification(steps);
     r.task.problem = "multi-label";

@@ -304,9 +304,8 @@ TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   r = classification(4);
   write_file(folder_ / "dev.txt", "good a film\nawful a film\n");
   r.data.dev = folder_ / "dev.txt";
-  EXPECT_THAT(
-      refusal_of(r),
-      HasSubstr("dev.txt:2: expected one of the labels of the training texts (bad, good), got \"awful\""));
+  EXPECT_THAT(refusal_of(r),
+              HasSubstr("dev.txt:2: expected one of the labels of training (bad, good), got \"awful\""));
   r = tagging(4);
   write_file(folder_ / "dev.conll", "Ann B-PER\n\nruns O\nhome B-ORG\n");
   r.data.dev = folder_ / "dev.conll";

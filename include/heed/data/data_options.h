@@ -10,7 +10,8 @@
 namespace HEED_API heed {
 
 struct DataOptions {
-  std::string format{};  ///< tsv, csv, lines, jsonl, text, labelled, conll, squad; empty: the task's default
+  /// tsv, csv, lines, jsonl, text, labelled, conll, squad, folders; empty: the task's default
+  std::string format{};
   std::filesystem::path train;  ///< a file, or a folder of files
   std::filesystem::path dev;
   std::filesystem::path test;
@@ -23,7 +24,7 @@ struct DataOptions {
   bool header = false;             ///< tsv and csv: the first row of a file is not read
   std::int64_t source_column = 1;  ///< tsv and csv, counted from 1
   std::int64_t target_column = 2;
-  std::int64_t text_column = 2;       ///< of tsv and csv: the text that is classified
+  std::int64_t text_column = 2;       ///< of tsv and csv: the text that is classified, or the path of the image
   std::int64_t pair_column = 0;       ///< the second text of a pair; 0: none
   std::int64_t label_column = 1;      ///< its label, or labels separated by commas (multi-label)
   std::string text_key = "text";      ///< jsonl

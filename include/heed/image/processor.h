@@ -10,6 +10,7 @@
 
 #include "heed/export.h"
 #include "heed/image/resize.h"
+#include "heed/io/json.h"
 #include "heed/tensor.h"
 
 namespace HEED_API heed {
@@ -43,13 +44,19 @@ class ImageProcessor {
   /// The same for one image; the batch is 1.
   ImageInputs operator()(const Tensor& image) const { return (*this)(std::span(&image, 1)); }
 
+  /// The same without resizing and cropping, for images that have the model's size already: training cuts
+  /// them out by chance.
+  ImageInputs normalize(std::span<const Tensor> images) const;
+
   /// transformers' name of the class, such as "ViTImageProcessor".
   const std::string& type() const;
   /// Whose arithmetic resizes.
   ResizeArithmetic arithmetic() const;
+  ResizeFilter filter() const;
 
  private:
   friend ImageProcessor load_image_processor(const std::filesystem::path&, std::optional<ResizeArithmetic>);
+  friend ImageProcessor make_image_processor(const Config&);
   explicit ImageProcessor(std::shared_ptr<const image::ProcessorSettings> settings)
       : settings_(std::move(settings)) {}
 
@@ -68,5 +75,8 @@ class ImageProcessor {
 /// file, another class, a value out of range, and a key that heed does not know.
 ImageProcessor load_image_processor(const std::filesystem::path& directory,
                                     std::optional<ResizeArithmetic> arithmetic = std::nullopt);
+
+/// The same from the contents of such a file, which must name its class.
+ImageProcessor make_image_processor(const Config& config);
 
 }  // namespace heed

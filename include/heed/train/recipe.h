@@ -17,7 +17,7 @@ namespace HEED_API heed {
 struct Recipe {
   struct Task {
     /// translation, seq2seq: pairs from files. reverse: generated pairs. causal-lm, masked-lm, denoising:
-    /// texts. classification, tagging, answers: labeled texts.
+    /// texts. classification, tagging, answers: labeled texts. image-classification: labeled images.
     std::string kind = "translation";
     std::int64_t symbols = 16;       ///< reverse: size of the alphabet
     std::int64_t min_length = 3;     ///< reverse: minimum number of symbols per sequence
@@ -38,6 +38,15 @@ struct Recipe {
   } task;
 
   DataOptions data;
+
+  /// image-classification: random changes to the images of training.
+  struct Augment {
+    double crop_scale = 1;          ///< below 1: a part of at least this share of the area, resized
+    std::int64_t crop_padding = 0;  ///< pixels around the image, in which it is moved
+    double flip = 0;                ///< probability that left and right are exchanged
+    double jitter = 0;              ///< of brightness, contrast and saturation
+    double mixup = 0;               ///< alpha of the distribution of the shares of two mixed images; 0: none
+  } augment;
 
   struct Tokenizer {
     std::filesystem::path from{};  ///< a model directory whose tokenizer is used; empty: train one

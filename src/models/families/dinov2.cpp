@@ -64,7 +64,8 @@ std::unique_ptr<Model> build_dinov2(const Dinov2Config& c, WeightBuilder& w) {
 }  // namespace
 
 Family dinov2_family() {
-  return family<&Dinov2Config::parse, build_dinov2>({"dinov2", "dinov2_with_registers"});
+  return family<&Dinov2Config::parse, build_dinov2>({"dinov2", "dinov2_with_registers"},
+                                                    {"Dinov2", "Dinov2WithRegisters"});
 }
 
 }  // namespace heed

@@ -49,6 +49,6 @@ std::unique_ptr<Model> build_vit(const VitModelConfig& c, WeightBuilder& w) {
 
 }  // namespace
 
-Family vit_family() { return family<&VitModelConfig::parse, build_vit>({"vit", "deit"}); }
+Family vit_family() { return family<&VitModelConfig::parse, build_vit>({"vit", "deit"}, {"ViT", "DeiT"}); }
 
 }  // namespace heed
