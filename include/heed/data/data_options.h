@@ -24,12 +24,12 @@ struct DataOptions {
   bool header = false;             ///< tsv and csv: the first row of a file is not read
   std::int64_t source_column = 1;  ///< tsv and csv, counted from 1
   std::int64_t target_column = 2;
-  std::int64_t text_column = 2;       ///< of tsv and csv: the text that is classified, or the path of the image
-  std::int64_t pair_column = 0;       ///< the second text of a pair; 0: none
-  std::int64_t label_column = 1;      ///< its label, or labels separated by commas (multi-label)
-  std::string text_key = "text";      ///< jsonl
-  std::string pair_key{};             ///< jsonl; empty: none
-  std::string label_key = "label";    ///< jsonl
+  std::int64_t text_column = 2;     ///< of tsv and csv: the text that is classified, or the path of the image
+  std::int64_t pair_column = 0;     ///< the second text of a pair; 0: none
+  std::int64_t label_column = 1;    ///< its label, or labels separated by commas (multi-label)
+  std::string text_key = "text";    ///< jsonl
+  std::string pair_key{};           ///< jsonl; empty: none
+  std::string label_key = "label";  ///< jsonl
   std::string source_key = "source";  ///< jsonl: text, or a list of sentences
   std::string target_key = "target";  ///< jsonl
   /// jsonl: what a list under target_key is: references (training takes the first) or sentences of one
