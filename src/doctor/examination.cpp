@@ -172,8 +172,9 @@ std::int64_t Examination::length(std::int64_t wanted) const {
 ModelInput Examination::first_input(const Tensor& ids, const Tensor& mask) const {
   const InputSpec wanted = model().input();
   if (wanted.kind == InputKind::tokens) return {.ids = ids, .mask = mask};
+  const Shape& row = wanted.usual.rank() > 0 ? wanted.usual : wanted.row;
   std::vector<std::int64_t> sizes{ids.size(0)};
-  sizes.insert(sizes.end(), wanted.row.begin(), wanted.row.end());
+  sizes.insert(sizes.end(), row.begin(), row.end());
   return {.values = noise(Shape(sizes), [&](std::int64_t row) { return seed_of(ids, row); })};
 }
 

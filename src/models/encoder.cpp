@@ -43,6 +43,9 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
       : Assembled(std::move(files)), config_(std::move(config)), parts_(std::move(parts)) {}
 
   std::optional<std::int64_t> max_positions() const override { return config_.max_positions; }
+  std::optional<std::int64_t> trained_positions() const override {
+    return config_.trained_positions ? config_.trained_positions : config_.max_positions;
+  }
   InputSpec input() const override { return parts_.embeddings.input(); }
   std::int64_t vocab_size() const override { return config_.vocab_size; }
   EncoderHead head() const override { return config_.head; }

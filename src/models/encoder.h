@@ -48,7 +48,8 @@ struct EncoderConfig {
   double head_dropout = 0.0;
   bool tied = true;  // the output map of a masked_lm head is the word embedding
   std::optional<std::int64_t> padding;
-  std::optional<std::int64_t> max_positions;  // tokens that a sequence may have
+  std::optional<std::int64_t> max_positions;      // tokens that a sequence may have
+  std::optional<std::int64_t> trained_positions;  // of training, where there is no limit
 
   /// Reads head, labels and problem from `architectures`, `id2label` and `problem_type`, and checks what
   /// makes every encoder: that it is no decoder and that its positions are absolute.

@@ -1,14 +1,11 @@
 // Labels of whole texts and images.
 #include "heed/tasks/classify.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "heed/autograd.h"
-#include "heed/image/image.h"
-#include "heed/image/processor.h"
-#include "heed/ops/shape.h"
 #include "heed/text/tokenizer.h"
+#include "tasks/image_batches.h"
 #include "tasks/scores.h"
 
 namespace heed {
@@ -40,15 +37,6 @@ void predict_labels(const EncoderModel& model, const Tensor& hidden, const Tenso
     for (const std::size_t best : tasks::largest(scores, count))
       results[chosen[b]].push_back({best, scores[best]});
   }
-}
-
-// The pixels of one file, f32 [1, C, H, W] as the model takes them.
-Tensor pixels_of(const std::string& file, const ImageProcessor& processor, const Shape& row) {
-  const Tensor pixels = processor(load_image(file)).pixel_values;
-  const Shape& shape = pixels.shape();
-  if (shape.rank() == row.rank() + 1 && std::equal(row.begin(), row.end(), shape.begin() + 1)) return pixels;
-  throw Error(file + ": expected pixels " + row.str() + " after preprocessing, got " + pixels.str() +
-              " (the sizes of preprocessor_config.json are not those of config.json)");
 }
 
 }  // namespace
@@ -83,30 +71,14 @@ std::vector<std::vector<LabelScore>> classify_images(const EncoderModel& model,
                                                      std::span<const std::string> files, std::int64_t top_k,
                                                      const TaskOptions& options) {
   tasks::require_head(model, EncoderHead::sequence, "classify");
-  const InputSpec input = model.input();
-  if (input.kind != InputKind::pixels)
-    throw Error("classify: expected a model of images, got one of " + std::string(input_name(input.kind)));
   const NoGradients guard;
   Context context{.stop = options.stop};
-  const auto most = static_cast<std::size_t>(
-      std::max<std::int64_t>(1, options.batch_tokens / model.max_positions().value_or(1)));
   std::vector<std::vector<LabelScore>> results(files.size());
-  std::vector<Tensor> batch;
-  std::vector<std::size_t> chosen;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    try {
-      batch.push_back(pixels_of(files[i], processor, input.row));
-      chosen.push_back(i);
-    } catch (const Error& error) {
-      if (!options.on_error) throw;  // it names the file
-      options.fail("classify", i, error.what());
-    }
-    if (batch.empty() || (batch.size() < most && i + 1 < files.size())) continue;
-    const Tensor hidden = model.encode({.values = concat(batch, 0)}, context);
-    predict_labels(model, hidden, {}, chosen, top_k, results);
-    batch.clear();
-    chosen.clear();
-  }
+  tasks::for_each_image_batch(
+      {model.input(), model.trained_positions().value_or(1)}, processor, files, options, "classify",
+      [&](std::span<const std::size_t> chosen, const Tensor& pixels) {
+        predict_labels(model, model.encode({.values = pixels}, context), {}, chosen, top_k, results);
+      });
   return results;
 }
 

@@ -82,6 +82,7 @@ TEST(ModelConfig, WhatMakesNoModelIsRefusedByName) {
       {"vit", "patch_size", "0", "1 to 65536"},
       {"vit", "image_size", "4611686018427387904", "1 to 65536"},
       {"vit", "image_size", "[32, 32, 32]", "one number or two"},
+      {"dinov2", "image_size", "[32, 24]", "a square number"},
       {"vit", "num_attention_heads", "5", "divides the model dimension 48"},
       {"vit", "pooler_act", R"("step")", "step"},
       {"vit", "layer_norm_eps", "-1e-5", "layer_norm_eps"},

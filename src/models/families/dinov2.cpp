@@ -35,6 +35,9 @@ Dinov2Config Dinov2Config::parse(const Config& json) {
   if (registers) c.body.registers = json.positive_integer("num_register_tokens", 4);
   if (c.body.registers > kMostPositions)
     json.fail("num_register_tokens", "at most " + std::to_string(kMostPositions));
+  c.body.resize = registers ? GridResize::smooth_cubic : GridResize::cubic;
+  const std::int64_t patches = c.body.grid().numel(), side = side_of(patches);
+  if (side * side != patches) json.fail("image_size", "sizes whose number of patches is a square number");
   c.body.count_tokens();
   e.sequence_input = SequenceInput::first_and_mean;
   e.skipped = 1 + c.body.registers;

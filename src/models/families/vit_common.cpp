@@ -2,6 +2,7 @@
 #include "models/families/vit_common.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "heed/nn/attention.h"
 #include "heed/nn/convolution.h"
@@ -34,16 +35,47 @@ class VitFrontend final : public Frontend {
     Tensor positions;           // [1, N, D]: of the first tokens and the patches
     PatchEmbedding patches;
   };
-  VitFrontend(const Shape& row, Weights weights, double dropout)
-      : row_(row), w_(std::move(weights)), dropout_(dropout) {}
-  InputSpec input() const override { return {InputKind::pixels, row_}; }
+  VitFrontend(const VitConfig& config, Weights weights) : c_(config), w_(std::move(weights)) {}
+  InputSpec input() const override {
+    const Shape usual{c_.channels, c_.image[0], c_.image[1]};
+    if (c_.resize == GridResize::none) return {InputKind::pixels, usual};
+    return {InputKind::pixels, {c_.channels, -1, -1}, usual};
+  }
   Tensor operator()(const Tensor& values, Context& context) const override;
 
  private:
-  Shape row_;
+  Shape grid_of(const Tensor& values) const;
+  Tensor positions_of(const Shape& grid) const;
+  VitConfig c_;
   Weights w_;
-  double dropout_;
 };
+
+// [rows, columns] of the patches of images [B, C, H, W].
+Shape VitFrontend::grid_of(const Tensor& values) const {
+  const Shape size{values.size(2), values.size(3)};
+  if (size == c_.image) return c_.grid();
+  const Shape grid{size[0] / c_.patch[0], size[1] / c_.patch[1]};
+  const bool whole = size[0] % c_.patch[0] == 0 && size[1] % c_.patch[1] == 0;
+  if (!whole || std::max(grid[0], grid[1]) > kMostPositions || grid.numel() > kMostPositions) {
+    throw Error("pixel_values: expected rows of [" + std::to_string(c_.channels) +
+                ", height, width] with multiples of " + std::to_string(c_.patch[0]) + " and " +
+                std::to_string(c_.patch[1]) + " and at most " + std::to_string(kMostPositions) +
+                " patches, got " + values.str());
+  }
+  return grid;
+}
+
+// The table [N, D] for the first tokens and a grid of patches.
+Tensor VitFrontend::positions_of(const Shape& grid) const {
+  const Tensor table = reshape(w_.positions, {w_.positions.size(1), w_.positions.size(2)});
+  if (c_.resize == GridResize::none) return table;
+  const std::int64_t first = std::ssize(w_.first), patches = table.size(0) - first, side = side_of(patches);
+  if (grid == Shape{side, side}) return table;
+  const Tensor resized =
+      resize_positions(slice(table, 0, first, table.size(0)), {side, side}, grid, c_.resize);
+  const Tensor kept = slice(table, 0, 0, first);
+  return concat({kept.dtype() == resized.dtype() ? kept : kept.to(resized.dtype()), resized}, 0);
+}
 
 // [1, n, D] for every image of a batch: [B, n, D].
 Tensor for_every_image(const Tensor& tokens, std::int64_t batch) {
@@ -58,14 +90,13 @@ Tensor VitFrontend::operator()(const Tensor& values, Context& context) const {
   std::vector<Tensor> parts;
   for (const Tensor& first : w_.first) parts.push_back(for_every_image(first, batch));
   parts.push_back(w_.patches(values));
-  const Tensor table = reshape(w_.positions, {w_.positions.size(1), w_.positions.size(2)});
-  Tensor tokens = AdditivePositions(table).embed(concat(parts, 1), 0);
+  Tensor tokens = AdditivePositions(positions_of(grid_of(values))).embed(concat(parts, 1), 0);
   if (w_.registers.defined()) {
     tokens = concat(
         {slice(tokens, 1, 0, 1), for_every_image(w_.registers, batch), slice(tokens, 1, 1, tokens.size(1))},
         1);
   }
-  return apply_dropout(tokens, dropout_, context);
+  return apply_dropout(tokens, c_.encoder.dropout, context);
 }
 
 std::shared_ptr<const Frontend> take_vit_frontend(const VitConfig& c, const std::string& prefix,
@@ -83,8 +114,7 @@ std::shared_ptr<const Frontend> take_vit_frontend(const VitConfig& c, const std:
   weights.patches.weight = take(patches + ".weight", {d, c.channels, c.patch[0], c.patch[1]});
   weights.patches.bias = w.bias(patches + ".bias", d);
   if (c.mask_token) w.tensor({.name = embeddings + "mask_token", .shape = {1, d}, .init = Init::zeros});
-  return std::make_shared<VitFrontend>(Shape{c.channels, c.image[0], c.image[1]}, std::move(weights),
-                                       c.encoder.dropout);
+  return std::make_shared<VitFrontend>(c, std::move(weights));
 }
 
 Stack take_vit_stack(const VitConfig& c, const std::string& prefix, const VitLayerNames& names,
@@ -131,6 +161,10 @@ Stack take_vit_stack(const VitConfig& c, const std::string& prefix, const VitLay
 
 }  // namespace
 
+std::int64_t side_of(std::int64_t patches) {
+  return static_cast<std::int64_t>(std::sqrt(static_cast<double>(patches)));
+}
+
 VitConfig VitConfig::parse(const Config& json, const VitDefaults& defaults) {
   VitConfig c;
   EncoderConfig& e = c.encoder = EncoderConfig::parse_common(json);
@@ -152,8 +186,9 @@ VitConfig VitConfig::parse(const Config& json, const VitDefaults& defaults) {
 }
 
 void VitConfig::count_tokens() {
-  encoder.positions = image[0] / patch[0] * (image[1] / patch[1]) + (distillation ? 2 : 1);
-  encoder.max_positions = encoder.positions + registers;
+  encoder.positions = grid().numel() + (distillation ? 2 : 1);
+  const std::int64_t tokens = encoder.positions + registers;
+  (resize == GridResize::none ? encoder.max_positions : encoder.trained_positions) = tokens;
 }
 
 EncoderParts take_vit_body(const VitConfig& c, const EncoderHeads& heads, const VitLayerNames& names,

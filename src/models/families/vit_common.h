@@ -8,6 +8,7 @@
 #include "heed/io/json.h"
 #include "heed/nn/feed_forward.h"
 #include "models/encoder.h"
+#include "models/position_grid.h"
 #include "models/weight_builder.h"
 
 namespace heed {
@@ -18,6 +19,9 @@ struct VitDefaults {
   double norm_eps = 1e-12;
 };
 
+/// The side of a square of so many patches, rounded down.
+std::int64_t side_of(std::int64_t patches);
+
 struct VitConfig {
   EncoderConfig encoder;
   std::int64_t channels = 0, registers = 0;
@@ -26,11 +30,16 @@ struct VitConfig {
   bool distillation = false;  // a second learned token, which DeiT has
   bool mask_token = false;    // in place of the patches that pretraining hides: in the file, not used here
   double layer_scale = 1.0;   // of a new model
+  /// How positions are resized for images of other sizes than `image`.
+  GridResize resize = GridResize::none;
 
   /// The settings that all have. The number of tokens follows by count_tokens().
   static VitConfig parse(const Config& json, const VitDefaults& defaults = {});
-  /// Sets the encoder's positions (rows of the table) and max_positions (tokens).
+  /// Sets the encoder's positions (rows of the table) and its number of tokens, which is a limit unless
+  /// positions are resized.
   void count_tokens();
+  /// [rows, columns] of the patches of `image`.
+  Shape grid() const { return {image[0] / patch[0], image[1] / patch[1]}; }
 };
 
 /// The last parts of the tensors' names in a layer.
