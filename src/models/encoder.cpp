@@ -23,9 +23,10 @@ AttentionOptions visible(const Tensor& mask) {
   return all ? AttentionOptions{} : see_only(mask);
 }
 
-Tensor first_token(const Tensor& hidden) {
-  return reshape(slice(hidden, 1, 0, 1), {hidden.size(0), hidden.size(2)});
+Tensor token_of(const Tensor& hidden, std::int64_t position) {
+  return reshape(slice(hidden, 1, position, position + 1), {hidden.size(0), hidden.size(2)});
 }
+Tensor first_token(const Tensor& hidden) { return token_of(hidden, 0); }
 
 // The mean over the tokens that the mask shows, or over all without one; [B, D].
 Tensor mean_of_tokens(const Tensor& hidden, const Tensor& mask) {
@@ -94,6 +95,7 @@ Tensor AssembledEncoder::encode(const ModelInput& input, Context& context) const
 Tensor AssembledEncoder::predict(const Tensor& hidden, const Tensor& mask, Context& context) const {
   const EncoderHeadParts& head = head_parts();
   Tensor logits = head.output(head.features(head_input(hidden, mask), context));
+  if (head.second_output) logits = (logits + (*head.second_output)(token_of(hidden, 1))) * 0.5;
   tap_logits(context, logits);
   return logits;
 }
@@ -180,6 +182,10 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
     outputs["end_logits"] = reshape(slice(logits, 2, 1, 2), tokens);
   } else {
     outputs["logits"] = predict(hidden, given.mask, collector.context);
+    if (const EncoderHeadParts& head = *parts_.head; head.second_output) {
+      outputs["cls_logits"] = head.output(first_token(hidden));
+      outputs["distillation_logits"] = (*head.second_output)(token_of(hidden, 1));
+    }
   }
   add_loss(inputs, outputs);
   return outputs;
@@ -211,7 +217,7 @@ Linear take_vocabulary_head(const EncoderConfig& c, const EncoderHeads& heads, W
 void ignore_heads(const EncoderConfig& c, const EncoderHeads& heads, WeightBuilder& w) {
   std::vector<std::string> maps = heads.unused, names{"embeddings.position_ids", "embeddings.token_type_ids"};
   for (const HeadMaps* head : {&heads.masked_lm, &heads.sequence, &heads.token, &heads.span})
-    maps.insert(maps.end(), {head->dense, head->norm, head->output});
+    maps.insert(maps.end(), {head->dense, head->norm, head->output, head->second_output});
   for (const std::string& map : maps) {
     if (map.empty()) continue;
     const std::string name = map.starts_with(heads.prefix) ? map.substr(heads.prefix.size()) : map;
@@ -226,7 +232,8 @@ void ignore_heads(const EncoderConfig& c, const EncoderHeads& heads, WeightBuild
 
 EncoderHead head_of(const Config& json, const std::string& architecture) {
   const EncoderHead head = encoder_head_named(architecture);
-  const bool bare = architecture.ends_with("Model") && !architecture.ends_with("LMHeadModel");
+  const bool bare = (architecture.ends_with("Model") && !architecture.ends_with("LMHeadModel")) ||
+                    architecture.ends_with("ForMaskedImageModeling");
   if (head != EncoderHead::none || architecture.empty() || bare) return head;
   json.fail("architectures",
             "one that ends in Model, ForMaskedLM, ForPreTraining, ForSequenceClassification, "
@@ -238,7 +245,9 @@ EncoderHead head_of(const Config& json, const std::string& architecture) {
 EncoderHead encoder_head_named(const std::string& architecture) {
   const auto ends = [&](const char* ending) { return architecture.ends_with(ending); };
   if (ends("ForMaskedLM") || ends("ForPreTraining")) return EncoderHead::masked_lm;
-  if (ends("ForSequenceClassification") || ends("ForImageClassification")) return EncoderHead::sequence;
+  for (const char* classifier :
+       {"ForSequenceClassification", "ForImageClassification", "ForImageClassificationWithTeacher"})
+    if (ends(classifier)) return EncoderHead::sequence;
   if (ends("ForTokenClassification")) return EncoderHead::token;
   return ends("ForQuestionAnswering") ? EncoderHead::span : EncoderHead::none;
 }
@@ -317,6 +326,7 @@ std::optional<EncoderHeadParts> take_head(const EncoderConfig& c, const EncoderH
     const bool both = c.head == EncoderHead::sequence && c.sequence_input == SequenceInput::first_and_mean;
     parts.output =
         w.linear(head.output, c.head == EncoderHead::span ? 2 : labels, both ? 2 * c.d_model : c.d_model);
+    if (!head.second_output.empty()) parts.second_output = w.linear(head.second_output, labels, c.d_model);
   }
   return parts;
 }

@@ -64,6 +64,7 @@ struct EncoderHeadParts {
   std::optional<Norm> norm;
   double dropout = 0.0;
   Linear output;
+  std::optional<Linear> second_output = {};  ///< of the second token: logits are the mean of both
   /// What enters the output map.
   Tensor features(const Tensor& x, Context& context) const;
 };
@@ -91,6 +92,7 @@ struct HeadMaps {
   std::string norm = "";
   double dropout = 0.0;
   std::string output = "";
+  std::string second_output = "";  ///< of a sequence head: EncoderHeadParts::second_output (DeiT)
 };
 
 struct EncoderHeads {

@@ -28,7 +28,10 @@ TEST(PositionGrid, EqualsPyTorch) {
             {3, 4},
             {-0.1872542f, 0.3213163f, 2.153279f, 4.160153f, 0.9738806f, 1.137979f, 2.468194f, 4.130597f,
              2.135016f, 1.954643f, 2.78311f, 4.101041f}},
-           {GridResize::smooth_cubic, {5, 1}, {1.509639f, 1.509639f, 1.509639f, 1.509639f, 1.509639f}},
+           {GridResize::smooth_cubic,
+            {5, 2},
+            {0.06210804f, 2.959682f, 0.3403278f, 3.010676f, 1.074639f, 3.145265f, 1.808949f, 3.279854f,
+             2.08717f, 3.330847f}},
        }) {
     const std::vector<float> got = resize_positions(squares(6), {2, 3}, to, how).to_vector<float>();
     ASSERT_EQ(got.size(), want.size());
