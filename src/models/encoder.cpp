@@ -87,6 +87,7 @@ Tensor AssembledEncoder::encode(const ModelInput& input, Context& context) const
   Pass pass(context);
   pass.self = visible(input.mask);
   Tensor x = parts_.embeddings(input, pass.positions, context);
+  if (parts_.embeddings.frontend) parts_.embeddings.frontend->prepare(input.values, pass);
   if (const Tensor& mask = pass.self.key_mask; parts_.clears_padding && mask.defined())
     x = x * unsqueeze(mask, 2).to(x.dtype());
   return apply_dropout(parts_.stack(x, pass), parts_.stack_dropout, context);

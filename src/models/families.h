@@ -19,6 +19,7 @@
   FAMILY(bloom) \
   FAMILY(deberta) \
   FAMILY(dinov2) \
+  FAMILY(dinov3) \
   FAMILY(distilbert) \
   FAMILY(gemma2) \
   FAMILY(gemma3) \

@@ -533,7 +533,7 @@ TEST(FamilyTable, HasEveryFixtureAndEveryFamily) {
       return fs::exists(fs::path(HEED_FIXTURES) / folder / file);
     });
   };
-  EXPECT_EQ(count("config_hub_style.json"), 47);
+  EXPECT_EQ(count("config_hub_style.json"), 48);
   EXPECT_EQ(count("hub_layout"), 2);
   EXPECT_EQ(count("training.json"), 20);
   EXPECT_EQ(fixtures_with_curves().size(), 61u);

@@ -35,6 +35,8 @@ VitModelConfig VitModelConfig::parse(const Config& json) {
   c.two_heads = architecture == kTwoHeads;
   c.prefix = deit ? "deit." : "vit.";
   c.body = VitConfig::parse(json);
+  c.body.encoder.dropout = probability(json, "hidden_dropout_prob", 0.0);
+  c.body.bias.query = c.body.bias.key = c.body.bias.value = json.boolean("qkv_bias", true);
   c.body.encoder.d_ff = json.positive_integer("intermediate_size", 3072);
   c.body.distillation = deit;
   c.body.count_tokens();
@@ -52,7 +54,7 @@ std::unique_ptr<Model> build_vit(const VitModelConfig& c, WeightBuilder& w) {
                            .sequence = c.two_heads ? two : HeadMaps{.output = "classifier"},
                            .unused = {"decoder.0"}};
   for (const char* prefix : {"", c.prefix.c_str()}) w.ignore(prefix + std::string("embeddings.mask_token"));
-  EncoderParts parts = take_vit_body(c.body, heads, {}, w);
+  EncoderParts parts = take_vit_body(c.body, begin_body(e, heads, w), {}, w);
   if (const std::string pooler = "pooler.dense"; e.head == EncoderHead::none && w.has(pooler + ".weight")) {
     parts.pooler = w.linear(pooler, c.pooled, e.d_model);
     parts.pooler_activation = c.pooler_activation;
