@@ -17,6 +17,7 @@
   FAMILY(bart) \
   FAMILY(bert) \
   FAMILY(bloom) \
+  FAMILY(clip) \
   FAMILY(deberta) \
   FAMILY(dinov2) \
   FAMILY(dinov3) \

@@ -59,7 +59,7 @@ std::unique_ptr<Model> build_dinov2(const Dinov2Config& c, WeightBuilder& w) {
                                       .scale = "layer_scale1",
                                       .feed_forward_scale = "layer_scale2"},
                                      w);
-  parts.pools_first = true;
+  parts.pool = pool_first_token();
   parts.head = take_head(e, heads, w);
   return assemble_encoder(e, w.finish(), std::move(parts));
 }

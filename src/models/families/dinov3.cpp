@@ -59,7 +59,7 @@ std::unique_ptr<Model> build_dinov3(const Dinov3Config& c, WeightBuilder& w) {
                                       .scale = "layer_scale1",
                                       .feed_forward_scale = "layer_scale2"},
                                      w);
-  parts.pools_first = true;
+  parts.pool = pool_first_token();
   return assemble_encoder(c.body.encoder, w.finish(), std::move(parts));
 }
 

@@ -56,8 +56,7 @@ std::unique_ptr<Model> build_vit(const VitModelConfig& c, WeightBuilder& w) {
   for (const char* prefix : {"", c.prefix.c_str()}) w.ignore(prefix + std::string("embeddings.mask_token"));
   EncoderParts parts = take_vit_body(c.body, begin_body(e, heads, w), {}, w);
   if (const std::string pooler = "pooler.dense"; e.head == EncoderHead::none && w.has(pooler + ".weight")) {
-    parts.pooler = w.linear(pooler, c.pooled, e.d_model);
-    parts.pooler_activation = c.pooler_activation;
+    parts.pool = pool_first_token(w.linear(pooler, c.pooled, e.d_model), c.pooler_activation);
   }
   parts.head = take_head(e, heads, w);
   return assemble_encoder(e, w.finish(), std::move(parts));

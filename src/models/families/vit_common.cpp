@@ -255,6 +255,7 @@ EncoderParts take_vit_body(const VitConfig& c, const std::string& prefix, const 
   EncoderParts parts;
   parts.embeddings.frontend = take_vit_frontend(c, prefix, names, w);
   parts.stack = take_vit_stack(c, prefix, names, w);
+  parts.normed_hidden_states = false;
   return parts;
 }
 
