@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "heed/autograd.h"
+#include "heed/ops/shape.h"
+#include "heed/tasks/embed.h"
 #include "heed/text/tokenizer.h"
 #include "tasks/image_batches.h"
 #include "tasks/scores.h"
@@ -22,21 +24,25 @@ std::vector<double> label_scores(std::span<const float> logits, LabelFunction fu
   return scores;
 }
 
-// Sets the results of the chosen inputs to the `top_k` best labels of the head's logits, for hidden
-// [B, T, D].
+// Sets the results of the chosen inputs to the `top_k` best labels of logits [B, labels].
+void rank_labels(const Tensor& logits, LabelFunction function, std::span<const std::size_t> chosen,
+                 std::int64_t top_k, std::vector<std::vector<LabelScore>>& results) {
+  const auto labels = static_cast<std::size_t>(logits.size(1));
+  const std::size_t count = top_k == 0 ? labels : static_cast<std::size_t>(top_k);
+  const std::vector<float> numbers = logits.to_vector<float>();
+  for (std::size_t b = 0; b < chosen.size(); ++b) {
+    const std::vector<double> scores = label_scores(std::span(numbers).subspan(b * labels, labels), function);
+    for (const std::size_t best : tasks::largest(scores, count))
+      results[chosen[b]].push_back({best, scores[best]});
+  }
+}
+
+// The same of the head's logits, for hidden [B, T, D].
 void predict_labels(const EncoderModel& model, const Tensor& hidden, const Tensor& mask,
                     std::span<const std::size_t> chosen, std::int64_t top_k,
                     std::vector<std::vector<LabelScore>>& results) {
   Context context;
-  const std::size_t labels = model.labels().size();
-  const std::size_t count = top_k == 0 ? labels : static_cast<std::size_t>(top_k);
-  const std::vector<float> logits = model.predict(hidden, mask, context).to_vector<float>();  // [B, L]
-  for (std::size_t b = 0; b < chosen.size(); ++b) {
-    const std::vector<double> scores =
-        label_scores(std::span(logits).subspan(b * labels, labels), label_function(model));
-    for (const std::size_t best : tasks::largest(scores, count))
-      results[chosen[b]].push_back({best, scores[best]});
-  }
+  rank_labels(model.predict(hidden, mask, context), label_function(model), chosen, top_k, results);
 }
 
 }  // namespace
@@ -78,6 +84,30 @@ std::vector<std::vector<LabelScore>> classify_images(const EncoderModel& model,
       {model.input(), model.trained_positions().value_or(1)}, processor, files, options, "classify",
       [&](std::span<const std::size_t> chosen, const Tensor& pixels) {
         predict_labels(model, model.encode({.values = pixels}, context), {}, chosen, top_k, results);
+      });
+  return results;
+}
+
+std::vector<std::vector<LabelScore>> classify_images(const DualEncoderModel& model,
+                                                     const Tokenizer& tokenizer,
+                                                     const ImageProcessor& processor,
+                                                     std::span<const std::string> files,
+                                                     std::span<const std::string> labels, std::int64_t top_k,
+                                                     const TaskOptions& options) {
+  if (labels.empty()) throw Error("classify: expected at least one label, got none");
+  const NoGradients guard;
+  Context context{.stop = options.stop};
+  const Tensor texts = embed(model, tokenizer, labels, {}, {.stop = options.stop});
+  const LabelFunction function =
+      model.pair_loss() == PairLoss::sigmoid ? LabelFunction::sigmoid : LabelFunction::softmax;
+  const EncoderModel& tower = model.image();
+  std::vector<std::vector<LabelScore>> results(files.size());
+  tasks::for_each_image_batch(
+      {tower.input(), tower.trained_positions().value_or(1)}, processor, files, options, "classify",
+      [&](std::span<const std::size_t> chosen, const Tensor& pixels) {
+        const ModelInput input{.values = pixels};
+        const Tensor images = tower.vectors(tower.encode(input, context), input);
+        rank_labels(transpose(model.logits(texts, images), 0, 1), function, chosen, top_k, results);
       });
   return results;
 }

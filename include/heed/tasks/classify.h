@@ -10,6 +10,7 @@
 
 namespace HEED_API heed {
 
+class DualEncoderModel;
 class ImageProcessor;
 
 struct LabelScore {
@@ -36,6 +37,16 @@ std::vector<std::vector<LabelScore>> classify(const EncoderModel& model, const T
 std::vector<std::vector<LabelScore>> classify_images(const EncoderModel& model,
                                                      const ImageProcessor& processor,
                                                      std::span<const std::string> files, std::int64_t top_k,
+                                                     const TaskOptions& options = {});
+
+/// Zero-shot classification by a model of texts and images: the scores of `labels`, texts such as "a photo of
+/// a cat", are the softmax (CLIP) or the sigmoid (SigLIP) of their logits for an image. Throws Error without
+/// labels.
+std::vector<std::vector<LabelScore>> classify_images(const DualEncoderModel& model,
+                                                     const Tokenizer& tokenizer,
+                                                     const ImageProcessor& processor,
+                                                     std::span<const std::string> files,
+                                                     std::span<const std::string> labels, std::int64_t top_k,
                                                      const TaskOptions& options = {});
 
 }  // namespace heed
