@@ -57,6 +57,12 @@ VIT = dict(hidden_size=40, num_hidden_layers=2, num_attention_heads=5, intermedi
            pooler_output_size=20)
 DEIT = {key: value for key, value in VIT.items() if key != "pooler_output_size"}
 DINOV2 = {key: value for key, value in DEIT.items() if key != "intermediate_size"} | dict(mlp_ratio=3)
+DINOV3 = DEIT | dict(num_register_tokens=3, num_attention_heads=2)
+TEXT = dict(vocab_size=97, hidden_size=42, num_hidden_layers=2, num_attention_heads=3, intermediate_size=50,
+            max_position_embeddings=17, eos_token_id=89, bos_token_id=88)
+CLIP = dict(text_config=TEXT, vision_config=DEIT, projection_dim=22)
+OLD_CLIP = dict(text_config=TEXT | dict(eos_token_id=2, hidden_act="gelu"), vision_config=DEIT)
+SIGLIP = dict(text_config=TEXT | dict(projection_size=40), vision_config=DEIT)
 WHISPER = dict(vocab_size=97, d_model=40, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4,
                decoder_attention_heads=2, encoder_ffn_dim=56, decoder_ffn_dim=44, num_mel_bins=12,
                max_source_positions=19, max_target_positions=23, pad_token_id=94, bos_token_id=95, eos_token_id=95,
@@ -138,10 +144,19 @@ CASES = [
     ("PegasusForConditionalGeneration", PEGASUS, dict(scale_embedding=True)),
     ("ViTModel", VIT, {}), ("ViTForImageClassification", VIT, dict(num_labels=3)),
     ("ViTForImageClassification", VIT, dict(image_size=[27, 20], patch_size=[5, 4], qkv_bias=False)),
-    ("DeiTModel", DEIT, {}), ("DeiTForImageClassification", DEIT, dict(num_labels=3, qkv_bias=False)),
+    ("DeiTForImageClassificationWithTeacher", DEIT, dict(num_labels=3)), ("DeiTModel", DEIT, {}), ("DeiTForImageClassification", DEIT, dict(num_labels=3, qkv_bias=False)),
     ("Dinov2Model", DINOV2, {}), ("Dinov2ForImageClassification", DINOV2, dict(num_labels=3, use_swiglu_ffn=True)),
     ("Dinov2WithRegistersModel", DINOV2, dict(num_register_tokens=2, use_swiglu_ffn=True)),
     ("Dinov2WithRegistersForImageClassification", DINOV2, dict(num_labels=3, num_register_tokens=3)),
+    ("Dinov2Model", DINOV2, dict(pixels=[40, 16])),
+    ("Dinov2WithRegistersModel", DINOV2, dict(num_register_tokens=1, pixels=[16, 56])),
+    ("DINOv3ViTModel", DINOV3, {}),
+    ("DINOv3ViTModel", DINOV3, dict(use_gated_mlp=True, key_bias=True, mlp_bias=False, pixels=[40, 16])),
+    ("CLIPModel", CLIP, {}), ("CLIPModel", OLD_CLIP, dict(projection_dim=30)),
+    ("CLIPTextModel", TEXT, {}), ("CLIPTextModelWithProjection", TEXT, dict(projection_dim=22)),
+    ("CLIPVisionModel", DEIT, {}), ("CLIPVisionModelWithProjection", DEIT, dict(projection_dim=22)),
+    ("SiglipModel", SIGLIP, {}), ("SiglipTextModel", TEXT, dict(projection_size=22)), ("SiglipVisionModel", DEIT, {}),
+    ("SiglipVisionModel", DEIT, dict(vision_use_head=False)),
     ("WhisperForConditionalGeneration", WHISPER, {}),
     ("WhisperForConditionalGeneration", WHISPER, dict(tie_word_embeddings=False, activation_function="relu")),
 ]
@@ -179,22 +194,26 @@ def randomize(model):
     return model.eval()
 
 
-def inputs_of(model):
+def inputs_of(model, size):
     generator = torch.Generator().manual_seed(8)
-    if model.config.model_type in ("vit", "deit", "dinov2", "dinov2_with_registers"):
-        height, width = (model.config.image_size, model.config.image_size) if isinstance(model.config.image_size, int) \
-            else model.config.image_size
-        return {"pixel_values": torch.randn(2, model.config.num_channels, height, width, generator=generator)}
+    names, inputs = inspect.signature(model.forward).parameters, {}
+    if "pixel_values" in names:
+        config = getattr(model.config, "vision_config", model.config)
+        size = size or config.image_size
+        height, width = (size, size) if isinstance(size, int) else size
+        inputs = {"pixel_values": torch.randn(2, config.num_channels, height, width, generator=generator)}
+        if "input_ids" not in names:
+            return inputs
     if model.config.model_type == "whisper":
         shape = (2, model.config.num_mel_bins, 2 * model.config.max_source_positions)
         return {"input_features": torch.randn(shape, generator=generator),
                 "decoder_input_ids": torch.randint(3, 90, (2, 11), generator=generator)}
     ids = torch.randint(3, 90, (2, 17), generator=generator)
-    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    inputs |= {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     inputs["attention_mask"][1, 15:] = 0
     if getattr(model.config, "type_vocab_size", 1) > 1:
         inputs["token_type_ids"] = torch.randint(0, 3, ids.shape, generator=generator)
-    if "decoder_input_ids" in inspect.signature(model.forward).parameters:
+    if "decoder_input_ids" in names:
         inputs["decoder_input_ids"] = torch.randint(3, 90, (2, 11), generator=generator)
     return inputs
 
@@ -202,12 +221,18 @@ def inputs_of(model):
 def results_of(model, inputs):
     with torch.no_grad():
         out = model(**inputs, output_hidden_states=True, output_attentions=True, return_dict=True)
+    return flattened(out, "")
+
+
+def flattened(out, prefix):
     flat = {}
     for name, value in out.items():
         if torch.is_tensor(value):
-            flat[name] = value
+            flat[prefix + name] = value
         elif isinstance(value, tuple):
-            flat |= {f"{name}.{i}": element for i, element in enumerate(value)}
+            flat |= {f"{prefix}{name}.{i}": element for i, element in enumerate(value)}
+        elif value is not None:  # the output of a tower
+            flat |= flattened(value, f"{prefix}{name}.")
     return flat
 
 
@@ -234,10 +259,10 @@ def differences(actual, expected):
 
 def check(class_name, settings, heed, save_again, folder):
     kind = getattr(transformers, class_name)
-    config = kind.config_class(**settings)
-    config._attn_implementation = "eager"
-    model = randomize(kind(config))
-    inputs = inputs_of(model)
+    pixels = settings.pop("pixels", None)
+    model = randomize(kind(kind.config_class(**settings)))
+    model.set_attn_implementation("eager")
+    inputs = inputs_of(model, pixels)
     expected = results_of(model, inputs)
     made, saved = folder / "made", folder / "saved"
     model.save_pretrained(made)

@@ -47,12 +47,12 @@ const char* name_of(EncoderHead head) {
   HEED_ASSERT(false, "unknown head");
 }
 
-std::vector<std::vector<Label>> with_names(const EncoderModel& model,
+std::vector<std::vector<Label>> with_names(const std::vector<std::string>& names,
                                            const std::vector<std::vector<LabelScore>>& all) {
   std::vector<std::vector<Label>> labels;
   for (const auto& scores : all) {
     labels.emplace_back();
-    for (const LabelScore& one : scores) labels.back().push_back({model.labels()[one.index], one.score});
+    for (const LabelScore& one : scores) labels.back().push_back({names[one.index], one.score});
   }
   return labels;
 }
@@ -69,6 +69,7 @@ const char* verb(Task task) {
     case Task::tag: return "tag tokens";
     case Task::answer: return "answer questions";
     case Task::embed: return "embed texts";
+    case Task::embed_images: return "embed images";
     case Task::attention: return "show attention";
   }
   HEED_ASSERT(false, "unknown task");
@@ -76,9 +77,12 @@ const char* verb(Task task) {
 
 std::vector<Task> tasks_of(const Model& model) {
   const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
-  if (model.input().kind == InputKind::pixels && encoder != nullptr &&
-      encoder->head() == EncoderHead::sequence)
-    return {Task::classify_images};
+  if (dynamic_cast<const DualEncoderModel*>(&model) != nullptr)
+    return {Task::classify_images, Task::embed, Task::embed_images};
+  if (model.input().kind == InputKind::pixels && encoder != nullptr) {
+    if (encoder->head() == EncoderHead::none) return {Task::embed_images};
+    return {Task::classify_images, Task::embed_images};
+  }
   if (model.input().kind != InputKind::tokens) return {};
   std::vector<Task> tasks;
   if (dynamic_cast<const DecoderModel*>(&model) != nullptr) tasks.push_back(Task::generate);
@@ -99,6 +103,7 @@ std::string kind_of(const Model& model) {
   if (dynamic_cast<const DecoderModel*>(&model) != nullptr) name = "decoder";
   if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) name = name_of(encoder->head());
   if (model.input().kind == InputKind::pixels) name = "image model";
+  if (dynamic_cast<const DualEncoderModel*>(&model) != nullptr) name = "dual encoder";
   return (vowel ? "an " : "a ") + family + " " + name;
 }
 
@@ -175,6 +180,9 @@ const EncoderDecoderModel& LoadedModel::encoder_decoder() const {
   return state_->model_as<EncoderDecoderModel>("an encoder-decoder");
 }
 const EncoderModel& LoadedModel::encoder() const { return state_->model_as<EncoderModel>("an encoder"); }
+const DualEncoderModel& LoadedModel::dual_encoder() const {
+  return state_->model_as<DualEncoderModel>("a model of texts and images");
+}
 const Tokenizer& LoadedModel::tokenizer() const {
   return tokenizer_ != nullptr ? *tokenizer_ : state_->tokenizer();
 }
@@ -255,7 +263,7 @@ std::vector<Label> LoadedModel::classify(const TextPair& text, std::int64_t top_
 std::vector<std::vector<Label>> LoadedModel::classify(std::span<const TextPair> texts, std::int64_t top_k,
                                                       const TaskOptions& options) const {
   require(Task::classify);
-  return with_names(encoder(), heed::classify(encoder(), tokenizer(), texts, top_k, options));
+  return with_names(encoder().labels(), heed::classify(encoder(), tokenizer(), texts, top_k, options));
 }
 
 std::vector<Label> LoadedModel::classify_image(const std::string& file, std::int64_t top_k) const {
@@ -266,8 +274,25 @@ std::vector<std::vector<Label>> LoadedModel::classify_images(std::span<const std
                                                              std::int64_t top_k,
                                                              const TaskOptions& options) const {
   require(Task::classify_images);
-  return with_names(encoder(),
+  if (dynamic_cast<const DualEncoderModel*>(&model()) != nullptr)
+    throw Error(directory() + ": expected labels, among which " + kind() + " chooses, got none");
+  return with_names(encoder().labels(),
                     heed::classify_images(encoder(), state_->image_processor(), files, top_k, options));
+}
+
+std::vector<Label> LoadedModel::classify_image(const std::string& file, std::span<const std::string> labels,
+                                               std::int64_t top_k) const {
+  return classify_images(std::span(&file, 1), labels, top_k).front();
+}
+
+std::vector<std::vector<Label>> LoadedModel::classify_images(std::span<const std::string> files,
+                                                             std::span<const std::string> labels,
+                                                             std::int64_t top_k,
+                                                             const TaskOptions& options) const {
+  const DualEncoderModel& dual = dual_encoder();
+  return with_names(
+      {labels.begin(), labels.end()},
+      heed::classify_images(dual, tokenizer(), state_->image_processor(), files, labels, top_k, options));
 }
 
 std::vector<TaggedText> LoadedModel::tag(const std::string& text) const {
@@ -298,6 +323,11 @@ Tensor LoadedModel::embed(std::span<const std::string> texts, const TaskOptions&
 
 Tensor LoadedModel::embed(std::initializer_list<std::string> texts) const {
   return embed(std::span(texts.begin(), texts.size()));
+}
+
+Tensor LoadedModel::embed_images(std::span<const std::string> files, const TaskOptions& options) const {
+  require(Task::embed_images);
+  return heed::embed_images(model(), state_->image_processor(), files, state_->recipe(), options);
 }
 
 struct LoadedModel::Input {

@@ -111,7 +111,7 @@ std::vector<std::string> part_labels(const PatchGrid& grid) {
 
 AttendInput text_input(const AttendText& text, const AttendSource& source) {
   const Model& model = source.model;
-  if (model.vocab_size() == 0)
+  if (model.input().kind == InputKind::pixels)
     throw UsageError("--input: missing (" + model.family() + " takes tensors, not text)");
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
   if (both != nullptr) return encoder_decoder_input(text, *both, source);

@@ -19,20 +19,22 @@ struct ClassifyArguments : TaskArguments {
   std::int64_t top_k = 1;
   std::vector<std::string> pairs;
   bool tab_pairs = false;
+  std::vector<std::string> labels;
+  std::string label_template = "{}";
 };
 
-void print_json(const EncoderModel& model, const std::vector<LabelScore>& scores) {
+void print_json(const std::vector<std::string>& labels, const std::vector<LabelScore>& scores) {
   JsonWriter json;
   json.begin_array();
   for (const LabelScore& one : scores)
-    json.begin_object().field("label", model.labels()[one.index]).field("score", one.score).end_object();
+    json.begin_object().field("label", labels[one.index]).field("score", one.score).end_object();
   fmt::print("{}\n", json.end_array().text());
 }
 
-void print_text(const EncoderModel& model, const std::vector<LabelScore>& scores) {
+void print_text(const std::vector<std::string>& labels, const std::vector<LabelScore>& scores) {
   std::string line;
   for (const LabelScore& one : scores)
-    line += (line.empty() ? "" : "\t") + model.labels()[one.index] + " " + short_score(one.score);
+    line += (line.empty() ? "" : "\t") + labels[one.index] + " " + short_score(one.score);
   fmt::print("{}\n", line);
 }
 
@@ -64,7 +66,48 @@ std::vector<TextPair> with_pairs(const std::vector<std::string>& texts, const st
   return result;
 }
 
+// The labels as a model of texts and images reads them.
+std::vector<std::string> prompts_of(const ClassifyArguments& arguments, const Globals& globals) {
+  const std::size_t at = arguments.label_template.find("{}");
+  if (at == std::string::npos)
+    throw UsageError("--template: expected a text with {}, where the label goes, got \"" +
+                     arguments.label_template + "\"");
+  std::vector<std::string> prompts;
+  for (const std::string& label : arguments.labels) {
+    std::string prompt = arguments.label_template;
+    prompts.push_back(valid_text(prompt.replace(at, 2, label), "--labels", globals.quiet));
+  }
+  return prompts;
+}
+
+// Images by the labels of the command line.
+void classify_by_labels(const ClassifyArguments& arguments, const Globals& globals) {
+  const std::vector<std::string> prompts = prompts_of(arguments, globals);
+  const LocatedModel located = locate_model(arguments.model);
+  const auto model = load_model(located.directory, weights_dtype(arguments.dtype), located.adapters);
+  const auto* dual = dynamic_cast<const DualEncoderModel*>(model.get());
+  if (dual == nullptr)
+    throw UsageError("--labels: expected a model of texts and images, such as CLIP, got " + kind_of(*model));
+  warn_of_unknown_settings(*model, located.directory, globals);
+  const auto tokenizer = load_tokenizer(located.directory);
+  const ImageProcessor processor = load_image_processor(located.directory);
+  for_each_line(
+      arguments.texts, arguments.batch_tokens, globals,
+      [&](const std::vector<std::string>& files, const TaskOptions& options) {
+        return classify_images(*dual, *tokenizer, processor, files, prompts, arguments.top_k, options);
+      },
+      [&](const std::vector<LabelScore>& scores, const Line&) {
+        globals.json ? print_json(arguments.labels, scores) : print_text(arguments.labels, scores);
+      });
+}
+
 void run(const ClassifyArguments& arguments, const Globals& globals) {
+  if (!arguments.labels.empty()) {
+    if (arguments.tab_pairs || !arguments.pairs.empty())
+      throw UsageError("--pair, --tab-pairs: expected neither beside --labels, got one");
+    return classify_by_labels(arguments, globals);
+  }
+  if (arguments.label_template != "{}") throw UsageError("--template: missing --labels");
   if (arguments.pairs.size() > 1 && arguments.pairs.size() != arguments.texts.size()) {
     throw UsageError(fmt::format("--pair: expected one for all texts or one for each of {}, got {}",
                                  arguments.texts.size(), arguments.pairs.size()));
@@ -77,7 +120,7 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
   const auto model = load_model_to<EncoderModel>(Task::classify, located, weights_dtype(arguments.dtype),
                                                  globals, Task::classify_images);
   const auto print = [&](const std::vector<LabelScore>& scores, const Line&) {
-    globals.json ? print_json(*model, scores) : print_text(*model, scores);
+    globals.json ? print_json(model->labels(), scores) : print_text(model->labels(), scores);
   };
   if (model->input().kind == InputKind::pixels) {
     if (model->head() != EncoderHead::sequence)
@@ -118,6 +161,18 @@ void add_classify(CLI::App& app, const Globals& globals) {
   command->add_flag("--tab-pairs", a->tab_pairs, "Each text is a pair: two texts with a tab between them")
       ->group("Input");
   command
+      ->add_option("--labels", a->labels,
+                   "A label to choose for images, for a model of texts and images; once for each label")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->group("Input");
+  command
+      ->add_option("--template", a->label_template,
+                   "With --labels: the text around each label, in place of {}")
+      ->capture_default_str()
+      ->type_name("TEXT")
+      ->group("Input");
+  command
       ->add_option("--top-k", a->top_k, "Number of labels to list for each, the likeliest first; 0 for all")
       ->transform(whole_number(0))
       ->capture_default_str()
@@ -128,7 +183,8 @@ void add_classify(CLI::App& app, const Globals& globals) {
       "  heed classify --model ./sentiment \"What a fine day.\"\n"
       "  heed classify --model ./entailment \"A man sleeps.\" --pair \"Nobody is awake.\" --top-k 0 --json\n"
       "  heed classify --model ./reranker --tab-pairs < queries-and-passages.tsv\n"
-      "  heed classify --model ./vit photo.jpg drawing.png --top-k 5");
+      "  heed classify --model ./vit photo.jpg drawing.png --top-k 5\n"
+      "  heed classify --model ./clip photo.jpg --labels \"a cat\" --labels \"a dog\"");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

@@ -1,8 +1,9 @@
-// heed embed: computes vectors of texts.
+// heed embed: computes vectors of texts and images.
 #include "heed/tasks/embed.h"
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <map>
 
 #include "cli/cli.h"
@@ -13,6 +14,7 @@
 #include "cli/processes.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
+#include "heed/image/processor.h"
 #include "heed/io/json.h"
 #include "heed/io/npy.h"
 #include "heed/io/safetensors.h"
@@ -31,6 +33,7 @@ struct EmbedArguments : TaskArguments {
   std::string prompt_name;
   std::int64_t max_length = 0;
   std::filesystem::path output;
+  bool images = false;
   std::vector<std::string> queries;
   std::filesystem::path vectors;
   std::optional<std::int64_t> top_k;
@@ -44,8 +47,15 @@ struct EmbedSession {
   const EmbedArguments& arguments;
   const Globals& globals;
   const Model& model;
-  const Tokenizer& tokenizer;
+  std::unique_ptr<const Tokenizer> tokenizer;  // null: no texts are read
+  std::optional<ImageProcessor> processor;     // of --image
   EmbeddingRecipe recipe;
+
+  // The vectors of texts, or of image files.
+  Tensor vectors(std::span<const std::string> inputs, const TaskOptions& options) const {
+    if (processor) return embed_images(model, *processor, inputs, recipe, options);
+    return embed(model, *tokenizer, inputs, recipe, options);
+  }
 };
 
 std::string names_of(const std::map<std::string, std::string>& prompts) {
@@ -132,7 +142,7 @@ void embed_each_token(const EmbedSession& session) {
   for_each_line(
       arguments.texts, arguments.batch_tokens, session.globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {
-        return embed_tokens(session.model, session.tokenizer, texts, session.recipe, options);
+        return embed_tokens(session.model, *session.tokenizer, texts, session.recipe, options);
       },
       [&](TokenEmbeddings& one, const Line&) {
         if (arguments.output.empty()) return print_tokens(one);
@@ -147,7 +157,7 @@ void embed_each_token(const EmbedSession& session) {
 Tensor embed_window(const EmbedSession& session, const std::vector<std::string>& texts, std::size_t count,
                     const TaskOptions& options) {
   Tensor own;
-  if (!texts.empty()) own = embed(session.model, session.tokenizer, texts, session.recipe, options);
+  if (!texts.empty()) own = session.vectors(texts, options);
   if (processes().size() == 1) return own;
   const std::vector<float> numbers =
       gather_values(processes(), own.defined() ? own.to_vector<float>() : std::vector<float>());
@@ -223,7 +233,7 @@ void search_texts(const EmbedSession& session) {
   const auto prompt = recipe.prompts.find("query");
   if (prompt != recipe.prompts.end() && !arguments.prompt && arguments.prompt_name.empty())
     recipe.prompt = prompt->second;
-  const Tensor asked = embed(session.model, session.tokenizer, queries, recipe);
+  const Tensor asked = embed(session.model, *session.tokenizer, queries, recipe);
   if (vectors.rank() != 2 || vectors.size(1) != asked.size(1)) {
     throw Error(fmt::format("{}: expected vectors of {} numbers, as the model makes, got {}",
                             arguments.vectors.string(), asked.size(1), vectors.str()));
@@ -248,7 +258,11 @@ void embed_each(const EmbedSession& session) {
   }
   for_each_window(arguments.texts, arguments.batch_tokens, session.globals, [&](const LineWindow& window) {
     if (window.texts.empty()) return;
-    print_rows(embed(session.model, session.tokenizer, window.texts, session.recipe, window.options));
+    const Tensor rows = session.vectors(window.texts, window.options);
+    for (std::int64_t i = 0; i < rows.size(0); ++i) {
+      if (!window.failed.print_in_place_of(window.options.first_index + static_cast<std::size_t>(i)))
+        print_rows(slice(rows, 0, i, i + 1));
+    }
   });
 }
 
@@ -265,6 +279,13 @@ void check_use(const EmbedArguments& arguments) {
   refuse(
       (search || arguments.similarity) && arguments.by_token(),
       "--pooling none: cannot be combined with --query or --similarity (they compare one vector per text)");
+  refuse(arguments.by_token() && arguments.images, "--pooling none: cannot be combined with --image");
+  refuse(arguments.images && !search &&
+             (arguments.prompt || !arguments.prompt_name.empty() || arguments.max_length > 0),
+         "--prompt, --prompt-name, --max-length: cannot be combined with --image without --query (they are "
+         "about texts)");
+  refuse(arguments.images && !arguments.vectors.empty(),
+         "embed: expected --image or --vectors to search, got both");
   refuse(arguments.by_token() && arguments.normalize,
          "--normalize: cannot be combined with --pooling none (it scales the vectors of texts)");
   refuse(!search && !arguments.vectors.empty(), "--vectors: missing --query (the text to search for)");
@@ -286,11 +307,17 @@ void run(const EmbedArguments& arguments, const Globals& globals) {
   const std::filesystem::path& directory = located.directory;
   const std::filesystem::path transformer = transformer_directory(directory);
   const auto model = load_model_body(transformer, weights_dtype(arguments.dtype), located.adapters);
-  if (model->input().kind != InputKind::tokens) refuse(*model, directory.string(), Task::embed);
+  const std::vector<Task> tasks = tasks_of(*model);
+  const bool reads_texts = !arguments.images || !arguments.queries.empty();
+  for (const Task task : {Task::embed, Task::embed_images}) {
+    const bool wanted = task == Task::embed ? reads_texts : arguments.images;
+    if (wanted && std::find(tasks.begin(), tasks.end(), task) == tasks.end())
+      refuse(*model, directory.string(), task);
+  }
   warn_of_unknown_settings(*model, transformer, globals);
-  const auto tokenizer = load_tokenizer(transformer);
-  const EmbedSession session{arguments, globals, *model, *tokenizer,
-                             recipe_of(arguments, directory, *model, globals)};
+  EmbedSession session{arguments, globals, *model, {}, {}, recipe_of(arguments, directory, *model, globals)};
+  if (reads_texts) session.tokenizer = load_tokenizer(transformer);
+  if (arguments.images) session.processor = load_image_processor(transformer);
   if (!arguments.queries.empty()) return search_texts(session);
   if (arguments.similarity) return print_similarities(session);
   if (arguments.by_token()) return embed_each_token(session);
@@ -300,9 +327,11 @@ void run(const EmbedArguments& arguments, const Globals& globals) {
 }  // namespace
 
 void add_embed(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("embed", "Turn texts into vectors (sentence embeddings)");
+  CLI::App* command = app.add_subcommand("embed", "Turn texts or images into vectors (sentence embeddings)");
   auto a = std::make_shared<EmbedArguments>();
-  add_task_options(*command, *a, "Texts; without any, the lines of stdin");
+  add_task_options(*command, *a, "Texts, or with --image image files; without any, the lines of stdin");
+  command->add_flag("--image", a->images, "The texts are names of image files; a --query is a text still")
+      ->group("Input");
   command->add_option("--prompt", a->prompt, "Text to put before every text")
       ->type_name("TEXT")
       ->group("Input");
@@ -355,7 +384,8 @@ void add_embed(CLI::App& app, const Globals& globals) {
       "  heed embed --model bert-base-uncased --pooling cls --normalize --output vectors.npy < texts.txt\n"
       "  heed embed --model ./all-MiniLM-L6-v2 --similarity \"A cat sat.\" \"A cat was sitting.\"\n"
       "  heed embed --model ./all-MiniLM-L6-v2 --query \"Where do cats sleep?\" --top-k 3 < texts.txt\n"
-      "  heed embed --model ./all-MiniLM-L6-v2 --query \"Where do cats sleep?\" --vectors vectors.npy");
+      "  heed embed --model ./all-MiniLM-L6-v2 --query \"Where do cats sleep?\" --vectors vectors.npy\n"
+      "  heed embed --model ./clip --image *.jpg --query \"a cat on a sofa\"");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

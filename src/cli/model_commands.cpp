@@ -35,6 +35,7 @@ std::vector<std::string> commands_for(Task task) {
     case Task::tag: return {"tag", "evaluate --data"};
     case Task::answer: return {"answer", "evaluate --data"};
     case Task::embed: return {"embed"};
+    case Task::embed_images: return {"embed --image"};
     case Task::attention: return {};  // with the other analyses
   }
   HEED_ASSERT(false, "unknown task");
@@ -45,8 +46,10 @@ std::vector<std::string> commands_for(Task task) {
 std::vector<std::string> commands_for(const Model& model) {
   std::vector<std::string> commands;
   const std::vector<Task> tasks = tasks_of(model);
+  const bool dual = dynamic_cast<const DualEncoderModel*>(&model) != nullptr;
   for (const Task task : tasks) {
-    const std::vector<std::string> more = commands_for(task);
+    std::vector<std::string> more = commands_for(task);
+    if (dual && task == Task::classify_images) more = {"classify --labels"};
     commands.insert(commands.end(), more.begin(), more.end());
   }
   if (!tasks.empty() && model.input().kind == InputKind::tokens) {

@@ -32,7 +32,8 @@ std::unique_ptr<Wanted> load_model_to(Task task, const LocatedModel& located, DT
   const std::vector<Task> tasks = tasks_of(*model);
   auto* wanted = dynamic_cast<Wanted*>(model.get());
   if (wanted == nullptr || (!tasks.empty() && tasks.front() != task && tasks.front() != other))
-    refuse(*model, located.directory.string(), task);
+    refuse(*model, located.directory.string(),
+           other && model->input().kind == InputKind::pixels ? *other : task);
   warn_of_unknown_settings(*model, located.directory, globals);
   (void)model.release();
   return std::unique_ptr<Wanted>(wanted);

@@ -121,6 +121,7 @@ std::int64_t Examination::id_limit() const {
 std::int64_t Examination::pad_id() const {
   if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model())) return encoder->pad_id();
   if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model())) return both->pad_id();
+  if (const auto* dual = dynamic_cast<const DualEncoderModel*>(&model())) return dual->text().pad_id();
   const std::vector<std::int64_t> own =
       config_ ? config_->integers("pad_token_id") : std::vector<std::int64_t>();
   return own.empty() || own.front() < 0 ? 0 : own.front();
@@ -169,11 +170,11 @@ std::int64_t Examination::length(std::int64_t wanted) const {
   return std::min(wanted, model().max_positions().value_or(wanted));
 }
 
-ModelInput Examination::first_input(const Tensor& ids, const Tensor& mask) const {
-  const InputSpec wanted = model().input();
+ModelInput Examination::first_input(const InputSpec& wanted, const Tensor& ids, const Tensor& mask) const {
   if (wanted.kind == InputKind::tokens) return {.ids = ids, .mask = mask};
+  const Shape& row = wanted.usual.rank() > 0 ? wanted.usual : wanted.row;
   std::vector<std::int64_t> sizes{ids.size(0)};
-  sizes.insert(sizes.end(), wanted.row.begin(), wanted.row.end());
+  sizes.insert(sizes.end(), row.begin(), row.end());
   return {.values = noise(Shape(sizes), [&](std::int64_t row) { return seed_of(ids, row); })};
 }
 
@@ -187,7 +188,20 @@ TensorMap Examination::decoder_inputs(const Tensor& ids) const {
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model());
   if (both == nullptr) return {{"input_ids", ids}};
   const Tensor source = same_rows(ids.size(0), kSourceTokens);  // so that only the decoder's ids differ
-  return {{input_name(both->input().kind), first_input(source, {}).first()}, {"decoder_input_ids", ids}};
+  return {{input_name(both->input().kind), first_input(both->input(), source, {}).first()},
+          {"decoder_input_ids", ids}};
+}
+
+void Examination::add_encoder_pathway(const char* name, const EncoderModel& encoder) {
+  const bool tokens = encoder.input().kind == InputKind::tokens;
+  pathways_.push_back(
+      {.name = name,
+       .causal = encoder.is_causal(),
+       .tokens = tokens,
+       .masks = tokens,
+       .run = [this, &encoder](const Tensor& ids, const Tensor& mask, const Tensor&, Context& context) {
+         return encoder.encode(first_input(encoder.input(), ids, mask), context);
+       }});
 }
 
 void Examination::add_pathways() {
@@ -195,14 +209,10 @@ void Examination::add_pathways() {
   if (const auto* decoder = dynamic_cast<const DecoderModel*>(&m)) {
     pathways_.push_back(pathway_of(*decoder));
   } else if (const auto* encoder = dynamic_cast<const EncoderModel*>(&m)) {
-    const bool tokens = m.input().kind == InputKind::tokens;
-    pathways_.push_back(
-        {.name = "encoder",
-         .tokens = tokens,
-         .masks = tokens,
-         .run = [this, encoder](const Tensor& ids, const Tensor& mask, const Tensor&, Context& context) {
-           return encoder->encode(first_input(ids, mask), context);
-         }});
+    add_encoder_pathway("encoder", *encoder);
+  } else if (const auto* dual = dynamic_cast<const DualEncoderModel*>(&m)) {
+    add_encoder_pathway("text_encoder", dual->text());
+    add_encoder_pathway("image_encoder", dual->image());
   } else if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&m)) {
     add_both_pathways(*both);
   }
@@ -215,7 +225,7 @@ void Examination::add_both_pathways(const EncoderDecoderModel& both) {
        .tokens = tokens,
        .masks = tokens,
        .run = [this, &both](const Tensor& ids, const Tensor& mask, const Tensor&, Context& context) {
-         return both.encode(first_input(ids, mask.defined() ? mask : ones_like(ids)), context);
+         return both.encode(first_input(both.input(), ids, mask.defined() ? mask : ones_like(ids)), context);
        }});
   pathways_.push_back({.name = "decoder",
                        .causal = true,
@@ -239,7 +249,7 @@ std::unique_ptr<Decoding> Examination::decode(std::int64_t rows) const {
   if (both == nullptr) return nullptr;
   Context context;
   const Tensor source = same_rows(rows, kSourceTokens);
-  return both->decode(first_input(source, ones_like(source)), context);
+  return both->decode(first_input(both->input(), source, ones_like(source)), context);
 }
 
 Tensor Examination::full_logits(const Tensor& ids) const {

@@ -17,7 +17,9 @@ namespace heed::doctor {
 
 /// One way in which a model reads rows of ids: as a decoder, as an encoder, or as the source of a decoder.
 struct Pathway {
-  std::string name;  ///< "decoder", "encoder" or "source"; of the first two also the name of the stack's taps
+  /// "decoder", "encoder", "text_encoder", "image_encoder" or "source"; of all but the last also the name of
+  /// the stack's taps.
+  std::string name;
   bool causal = false;
   bool tokens = true;  ///< false: a row of ids is the seed of an image or of a spectrogram
   bool masks = true;   ///< takes a mask of padding
@@ -90,11 +92,12 @@ class Examination {
  private:
   void add_pathways();
   void fill_stream();
+  void add_encoder_pathway(const char* name, const EncoderModel& encoder);
   void add_both_pathways(const EncoderDecoderModel& both);
   TensorMap decoder_inputs(const Tensor& ids) const;
   Tensor same_rows(std::int64_t rows, std::int64_t wanted) const;
   /// What the first layer takes: the ids and their mask, or noise of which each row of ids is the seed.
-  ModelInput first_input(const Tensor& ids, const Tensor& mask) const;
+  ModelInput first_input(const InputSpec& wanted, const Tensor& ids, const Tensor& mask) const;
 
   std::optional<Config> config_;
   std::vector<Pathway> pathways_;

@@ -138,6 +138,9 @@ std::vector<std::int64_t> heads_of(const RecordedLayer& layer, std::span<const s
 std::vector<AttentionKind> attention_kinds(const Model& model) {
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
   if (dynamic_cast<const DecoderModel*>(&model) != nullptr) return {{"decoder", "decoder", "self_attn"}};
+  if (dynamic_cast<const DualEncoderModel*>(&model) != nullptr)
+    throw Error("attend: expected a model with one encoder or decoder, got " + model.family() +
+                " (heed forward --attentions gives the weights of both towers)");
   if (both == nullptr) return {{"encoder", "encoder", "self_attn"}};
   std::vector<AttentionKind> kinds;
   if (both->has_cross_attention()) kinds.push_back({"cross", "decoder", "cross_attn"});

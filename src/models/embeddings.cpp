@@ -1,8 +1,6 @@
 // What enters the first layer.
 #include "models/embeddings.h"
 
-#include <algorithm>
-
 #include "heed/ops/elementwise.h"
 #include "heed/ops/embedding.h"
 #include "heed/ops/shape.h"
@@ -45,9 +43,9 @@ Tensor InputEmbeddings::operator()(const ModelInput& given, const PositionIds& p
                 (frontend ? "token ids" : "pixels or a spectrogram") + " " + given.first().str());
   }
   if (frontend) {
-    const Shape &shape = given.values.shape(), &row = frontend->input().row;
-    if (shape.rank() != row.rank() + 1 || !std::equal(row.begin(), row.end(), shape.begin() + 1)) {
-      throw Error(std::string("encode: expected ") + input_name(input().kind) + " of rows " + row.str() +
+    const Shape row = frontend->input().row;
+    if (!has_rows(given.values.shape(), row)) {
+      throw Error(std::string("encode: expected ") + input_name(input().kind) + " of rows " + row_text(row) +
                   ", got " + given.values.str());
     }
     return (*frontend)(given.values, context);

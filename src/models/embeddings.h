@@ -11,6 +11,7 @@
 #include "heed/models/input.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/norm.h"
+#include "heed/nn/pass.h"
 #include "heed/nn/positions.h"
 
 namespace heed {
@@ -22,6 +23,8 @@ class Frontend {
   virtual InputSpec input() const = 0;
   /// `values` f32 [B, ...], of input().row each.
   virtual Tensor operator()(const Tensor& values, Context& context) const = 0;
+  /// Tells the layers what they need to know of `values` besides: Pass::rotation.
+  virtual void prepare(const Tensor&, Pass&) const {}
 };
 
 /// The sum of token, token type and position embeddings, with a norm and dropout; or what a frontend makes.

@@ -23,9 +23,10 @@ AttentionOptions visible(const Tensor& mask) {
   return all ? AttentionOptions{} : see_only(mask);
 }
 
-Tensor first_token(const Tensor& hidden) {
-  return reshape(slice(hidden, 1, 0, 1), {hidden.size(0), hidden.size(2)});
+Tensor token_of(const Tensor& hidden, std::int64_t position) {
+  return reshape(slice(hidden, 1, position, position + 1), {hidden.size(0), hidden.size(2)});
 }
+Tensor first_token(const Tensor& hidden) { return token_of(hidden, 0); }
 
 // The mean over the tokens that the mask shows, or over all without one; [B, D].
 Tensor mean_of_tokens(const Tensor& hidden, const Tensor& mask) {
@@ -43,6 +44,9 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
       : Assembled(std::move(files)), config_(std::move(config)), parts_(std::move(parts)) {}
 
   std::optional<std::int64_t> max_positions() const override { return config_.max_positions; }
+  std::optional<std::int64_t> trained_positions() const override {
+    return config_.trained_positions ? config_.trained_positions : config_.max_positions;
+  }
   InputSpec input() const override { return parts_.embeddings.input(); }
   std::int64_t vocab_size() const override { return config_.vocab_size; }
   EncoderHead head() const override { return config_.head; }
@@ -54,6 +58,12 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
   std::int64_t pad_id() const override { return config_.padding.value_or(0); }
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
   Tensor encode(const ModelInput& input, Context& context) const override;
+  bool is_causal() const override { return parts_.causal; }
+  std::int64_t vector_size() const override;
+  Tensor vectors(const Tensor& hidden, const ModelInput& input) const override;
+  std::optional<std::int64_t> padded_length() const override {
+    return parts_.pads_texts ? config_.max_positions : std::nullopt;
+  }
   Tensor predict(const Tensor& hidden, const Tensor& mask, Context& context) const override;
   Tensor loss(const ModelInput& input, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override;
@@ -82,15 +92,29 @@ Tensor AssembledEncoder::encode(const ModelInput& input, Context& context) const
     throw Error("encode: expected at least one row and one token, got " + first.str());
   Pass pass(context);
   pass.self = visible(input.mask);
+  pass.self.causal = parts_.causal;
   Tensor x = parts_.embeddings(input, pass.positions, context);
+  if (parts_.embeddings.frontend) parts_.embeddings.frontend->prepare(input.values, pass);
   if (const Tensor& mask = pass.self.key_mask; parts_.clears_padding && mask.defined())
     x = x * unsqueeze(mask, 2).to(x.dtype());
   return apply_dropout(parts_.stack(x, pass), parts_.stack_dropout, context);
 }
 
+std::int64_t AssembledEncoder::vector_size() const {
+  if (!parts_.pools_vectors) return 0;
+  return parts_.projection ? parts_.projection->weight.size(0) : config_.d_model;
+}
+
+Tensor AssembledEncoder::vectors(const Tensor& hidden, const ModelInput& input) const {
+  if (!parts_.pools_vectors) return EncoderModel::vectors(hidden, input);
+  const Tensor pooled = parts_.pool(hidden, input);
+  return parts_.projection ? (*parts_.projection)(pooled) : pooled;
+}
+
 Tensor AssembledEncoder::predict(const Tensor& hidden, const Tensor& mask, Context& context) const {
   const EncoderHeadParts& head = head_parts();
   Tensor logits = head.output(head.features(head_input(hidden, mask), context));
+  if (head.second_output) logits = (logits + (*head.second_output)(token_of(hidden, 1))) * 0.5;
   tap_logits(context, logits);
   return logits;
 }
@@ -162,14 +186,15 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
   Collector collector(context, options);
   collector.listen(parts_.stack, "");
   const Tensor hidden = encode(given, collector.context);
-  // Of images, transformers gives the last hidden state without the final norm.
-  if (!parts_.embeddings.frontend) collector.replace_last(parts_.stack, "", hidden);
+  if (parts_.normed_hidden_states) collector.replace_last(parts_.stack, "", hidden);
   TensorMap& outputs = collector.outputs;
   if (config_.head == EncoderHead::none) {
     outputs["last_hidden_state"] = hidden;
-    if (parts_.pooler)
-      outputs["pooler_output"] = (*parts_.pooler)(first_token(hidden), parts_.pooler_activation);
-    if (parts_.pools_first) outputs["pooler_output"] = first_token(hidden);
+    if (!parts_.projected.empty()) {
+      outputs[parts_.projected] = vectors(hidden, given);
+    } else if (parts_.pool) {
+      outputs["pooler_output"] = parts_.pool(hidden, given);
+    }
   } else if (config_.head == EncoderHead::span) {
     const Tensor logits = predict(hidden, {}, collector.context);  // [B, T, 2]
     const Shape tokens{logits.size(0), logits.size(1)};
@@ -177,6 +202,10 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
     outputs["end_logits"] = reshape(slice(logits, 2, 1, 2), tokens);
   } else {
     outputs["logits"] = predict(hidden, given.mask, collector.context);
+    if (const EncoderHeadParts& head = *parts_.head; head.second_output) {
+      outputs["cls_logits"] = head.output(first_token(hidden));
+      outputs["distillation_logits"] = (*head.second_output)(token_of(hidden, 1));
+    }
   }
   add_loss(inputs, outputs);
   return outputs;
@@ -208,7 +237,7 @@ Linear take_vocabulary_head(const EncoderConfig& c, const EncoderHeads& heads, W
 void ignore_heads(const EncoderConfig& c, const EncoderHeads& heads, WeightBuilder& w) {
   std::vector<std::string> maps = heads.unused, names{"embeddings.position_ids", "embeddings.token_type_ids"};
   for (const HeadMaps* head : {&heads.masked_lm, &heads.sequence, &heads.token, &heads.span})
-    maps.insert(maps.end(), {head->dense, head->norm, head->output});
+    maps.insert(maps.end(), {head->dense, head->norm, head->output, head->second_output});
   for (const std::string& map : maps) {
     if (map.empty()) continue;
     const std::string name = map.starts_with(heads.prefix) ? map.substr(heads.prefix.size()) : map;
@@ -223,7 +252,9 @@ void ignore_heads(const EncoderConfig& c, const EncoderHeads& heads, WeightBuild
 
 EncoderHead head_of(const Config& json, const std::string& architecture) {
   const EncoderHead head = encoder_head_named(architecture);
-  const bool bare = architecture.ends_with("Model") && !architecture.ends_with("LMHeadModel");
+  const bool bare = (architecture.ends_with("Model") && !architecture.ends_with("LMHeadModel")) ||
+                    architecture.ends_with("ModelWithProjection") ||
+                    architecture.ends_with("ForMaskedImageModeling");
   if (head != EncoderHead::none || architecture.empty() || bare) return head;
   json.fail("architectures",
             "one that ends in Model, ForMaskedLM, ForPreTraining, ForSequenceClassification, "
@@ -232,10 +263,16 @@ EncoderHead head_of(const Config& json, const std::string& architecture) {
 
 }  // namespace
 
+Tensor EncoderModel::vectors(const Tensor&, const ModelInput&) const {
+  throw Error("vectors: expected a model that makes vectors of its own, as CLIP's towers, got " + family());
+}
+
 EncoderHead encoder_head_named(const std::string& architecture) {
   const auto ends = [&](const char* ending) { return architecture.ends_with(ending); };
   if (ends("ForMaskedLM") || ends("ForPreTraining")) return EncoderHead::masked_lm;
-  if (ends("ForSequenceClassification") || ends("ForImageClassification")) return EncoderHead::sequence;
+  for (const char* classifier :
+       {"ForSequenceClassification", "ForImageClassification", "ForImageClassificationWithTeacher"})
+    if (ends(classifier)) return EncoderHead::sequence;
   if (ends("ForTokenClassification")) return EncoderHead::token;
   return ends("ForQuestionAnswering") ? EncoderHead::span : EncoderHead::none;
 }
@@ -288,9 +325,19 @@ OutputMap vocabulary_output(const EncoderConfig& c, const EncoderHeads& heads) {
   return {heads.masked_lm.output + ".weight", c.tied && c.head == EncoderHead::masked_lm};
 }
 
-std::optional<Linear> take_pooler(const EncoderConfig& c, WeightBuilder& w, const std::string& name) {
-  if (c.head != EncoderHead::none || !w.has(name + ".weight")) return std::nullopt;
-  return w.linear(name, c.d_model, c.d_model);
+Pool pool_first_token() {
+  return [](const Tensor& hidden, const ModelInput&) { return first_token(hidden); };
+}
+
+Pool pool_first_token(Linear map, Activation activation) {
+  return [map = std::move(map), activation](const Tensor& hidden, const ModelInput&) {
+    return map(first_token(hidden), activation);
+  };
+}
+
+Pool take_pooler(const EncoderConfig& c, WeightBuilder& w, const std::string& name) {
+  if (c.head != EncoderHead::none || !w.has(name + ".weight")) return {};
+  return pool_first_token(w.linear(name, c.d_model, c.d_model));
 }
 
 std::optional<EncoderHeadParts> take_head(const EncoderConfig& c, const EncoderHeads& heads,
@@ -314,11 +361,13 @@ std::optional<EncoderHeadParts> take_head(const EncoderConfig& c, const EncoderH
     const bool both = c.head == EncoderHead::sequence && c.sequence_input == SequenceInput::first_and_mean;
     parts.output =
         w.linear(head.output, c.head == EncoderHead::span ? 2 : labels, both ? 2 * c.d_model : c.d_model);
+    if (!head.second_output.empty()) parts.second_output = w.linear(head.second_output, labels, c.d_model);
   }
   return parts;
 }
 
-std::unique_ptr<Model> assemble_encoder(const EncoderConfig& config, ModelFiles files, EncoderParts parts) {
+std::unique_ptr<EncoderModel> assemble_encoder(const EncoderConfig& config, ModelFiles files,
+                                               EncoderParts parts) {
   return std::make_unique<AssembledEncoder>(config, std::move(files), std::move(parts));
 }
 

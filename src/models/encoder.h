@@ -4,6 +4,7 @@
 // all.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,7 +49,8 @@ struct EncoderConfig {
   double head_dropout = 0.0;
   bool tied = true;  // the output map of a masked_lm head is the word embedding
   std::optional<std::int64_t> padding;
-  std::optional<std::int64_t> max_positions;  // tokens that a sequence may have
+  std::optional<std::int64_t> max_positions;      // tokens that a sequence may have
+  std::optional<std::int64_t> trained_positions;  // of training, where there is no limit
 
   /// Reads head, labels and problem from `architectures`, `id2label` and `problem_type`, and checks what
   /// makes every encoder: that it is no decoder and that its positions are absolute.
@@ -63,18 +65,29 @@ struct EncoderHeadParts {
   std::optional<Norm> norm;
   double dropout = 0.0;
   Linear output;
+  std::optional<Linear> second_output = {};  ///< of the second token: logits are the mean of both
   /// What enters the output map.
   Tensor features(const Tensor& x, Context& context) const;
 };
 
+/// What `pooler_output` [B, P] is made of: hidden [B, T, D] of an input.
+using Pool = std::function<Tensor(const Tensor& hidden, const ModelInput& input)>;
+/// The first token, as it is or through a map.
+Pool pool_first_token();
+Pool pool_first_token(Linear map, Activation activation = Activation::tanh);
+
 struct EncoderParts {
   InputEmbeddings embeddings;
   Stack stack = {};
-  bool clears_padding = false;  // embeddings of masked tokens are zeros
-  double stack_dropout = 0.0;   // on the stack's output
-  std::optional<Linear> pooler = {};
-  Activation pooler_activation = Activation::tanh;
-  bool pools_first = false;  // pooler_output is the first token as it is
+  bool clears_padding = false;            // embeddings of masked tokens are zeros
+  double stack_dropout = 0.0;             // on the stack's output
+  bool causal = false;                    // a token attends to itself and those before it (CLIP's texts)
+  bool normed_hidden_states = true;       // the last of hidden_states is that after the final norm
+  Pool pool = {};                         // of a model without head; may be empty
+  std::optional<Linear> projection = {};  // of `pool`, to vectors()
+  std::string projected = {};             // what forward() calls these, instead of pooler_output
+  bool pools_vectors = false;  // vectors() are the pooled ones, through `projection` if there is one
+  bool pads_texts = false;     // padded_length() is max_positions
   std::optional<EncoderHeadParts> head = {};
 };
 
@@ -90,6 +103,7 @@ struct HeadMaps {
   std::string norm = "";
   double dropout = 0.0;
   std::string output = "";
+  std::string second_output = "";  ///< of a sequence head: EncoderHeadParts::second_output (DeiT)
 };
 
 struct EncoderHeads {
@@ -110,13 +124,14 @@ struct EncoderHeads {
 std::string begin_body(const EncoderConfig& config, const EncoderHeads& heads, WeightBuilder& w);
 /// The output map of a masked_lm head, to which the word embedding may be tied.
 OutputMap vocabulary_output(const EncoderConfig& config, const EncoderHeads& heads);
-/// NAME of a model without head, if its file has one.
-std::optional<Linear> take_pooler(const EncoderConfig& config, WeightBuilder& w, const std::string& name);
+/// The first token through the map NAME of a model without head, if its file has one.
+Pool take_pooler(const EncoderConfig& config, WeightBuilder& w, const std::string& name);
 /// Ends the walk: the config's head (none for a bare model). Every name of the other heads is ignored in
 /// files.
 std::optional<EncoderHeadParts> take_head(const EncoderConfig& config, const EncoderHeads& heads,
                                           WeightBuilder& w);
 
-std::unique_ptr<Model> assemble_encoder(const EncoderConfig& config, ModelFiles files, EncoderParts parts);
+std::unique_ptr<EncoderModel> assemble_encoder(const EncoderConfig& config, ModelFiles files,
+                                               EncoderParts parts);
 
 }  // namespace heed

@@ -17,8 +17,10 @@
   FAMILY(bart) \
   FAMILY(bert) \
   FAMILY(bloom) \
+  FAMILY(clip) \
   FAMILY(deberta) \
   FAMILY(dinov2) \
+  FAMILY(dinov3) \
   FAMILY(distilbert) \
   FAMILY(gemma2) \
   FAMILY(gemma3) \

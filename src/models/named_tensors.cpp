@@ -42,11 +42,24 @@ Tensor optional_ids(const TensorMap& inputs, const char* name, const Shape* expe
   return ids;
 }
 
+bool has_rows(const Shape& shape, const Shape& row) {
+  if (shape.rank() != row.rank() + 1) return false;
+  return std::equal(row.begin(), row.end(), shape.begin() + 1, [](std::int64_t wanted, std::int64_t size) {
+    return wanted == size || (wanted == -1 && size > 0);
+  });
+}
+
+std::string row_text(const Shape& row) {
+  std::string text;
+  for (const std::int64_t size : row)
+    text += (text.empty() ? "[" : ", ") + (size == -1 ? "any" : std::to_string(size));
+  return text + "]";
+}
+
 Tensor floats_input(const TensorMap& inputs, const char* name, const Shape& row) {
   const Tensor& tensor = required_input(inputs, name);
-  const auto same = [&] { return std::equal(row.begin(), row.end(), tensor.shape().begin() + 1); };
-  if (tensor.rank() != row.rank() + 1 || tensor.size(0) == 0 || !is_floating(tensor.dtype()) || !same()) {
-    throw Error(std::string("forward: ") + name + ": expected floating numbers, rows of " + row.str() +
+  if (!has_rows(tensor.shape(), row) || tensor.size(0) == 0 || !is_floating(tensor.dtype())) {
+    throw Error(std::string("forward: ") + name + ": expected floating numbers, rows of " + row_text(row) +
                 " in a batch of at least one, got " + tensor.str());
   }
   return tensor.to(DType::f32).contiguous();

@@ -18,8 +18,12 @@ Tensor ids_input(const Tensor& tensor, const char* name);
 /// The same, undefined where the input is absent. Throws Error where it is not of the shape `expected`, if
 /// that is given.
 Tensor optional_ids(const TensorMap& inputs, const char* name, const Shape* expected);
-/// The input of floating numbers [B, ...], B at least 1 and each row of the shape `row`, as f32. Throws Error
-/// for anything else.
+/// Whether `shape` is [B, ...] with rows of the shape `row`, in which -1 is any size above 0.
+bool has_rows(const Shape& shape, const Shape& row);
+/// "[3, any, any]" of [3, -1, -1].
+std::string row_text(const Shape& row);
+/// The input of floating numbers [B, ...], B at least 1 and each row of the shape `row`, in which -1 is any
+/// size, as f32. Throws Error for anything else.
 Tensor floats_input(const TensorMap& inputs, const char* name, const Shape& row);
 /// Throws Error for an id of `ids` (which may be undefined) outside [0, count).
 void check_ids(const Tensor& ids, const char* name, std::int64_t count);

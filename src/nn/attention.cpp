@@ -175,10 +175,11 @@ Tensor MultiHeadAttention::attend(Tensor queries, Tensor keys, Tensor values, At
 
 Tensor SelfAttention::operator()(const Tensor& x, Pass& pass, PartState* state) const {
   auto [queries, keys, values] = project_heads(attention, x);
-  if (attention.rotary != nullptr) {
-    const Tensor& cos_sin = pass.cos_sin(*attention.rotary, queries);
-    queries = rotary(queries, cos_sin, attention.rotary->layout());
-    keys = rotary(keys, cos_sin, attention.rotary->layout());
+  if (const bool given = pass.rotation.defined(); given || attention.rotary != nullptr) {
+    const Tensor& cos_sin = given ? pass.rotation : pass.cos_sin(*attention.rotary, queries);
+    const RotaryLayout layout = given ? RotaryLayout::halves : attention.rotary->layout();
+    queries = rotary(queries, cos_sin, layout);
+    keys = rotary(keys, cos_sin, layout);
   }
   if (state != nullptr) {
     auto& past = static_cast<KeyValueState&>(*state);

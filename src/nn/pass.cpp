@@ -8,6 +8,7 @@ Pass::Pass(Context& user_context, const Pass& pass)
       positions(pass.positions),
       self(pass.self),
       cross(pass.cross),
+      rotation(pass.rotation),
       memory(pass.memory),
       lengths(pass.lengths),
       past(pass.past),

@@ -1,14 +1,13 @@
 // Labels of whole texts and images.
 #include "heed/tasks/classify.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "heed/autograd.h"
-#include "heed/image/image.h"
-#include "heed/image/processor.h"
 #include "heed/ops/shape.h"
+#include "heed/tasks/embed.h"
 #include "heed/text/tokenizer.h"
+#include "tasks/image_batches.h"
 #include "tasks/scores.h"
 
 namespace heed {
@@ -25,30 +24,25 @@ std::vector<double> label_scores(std::span<const float> logits, LabelFunction fu
   return scores;
 }
 
-// Sets the results of the chosen inputs to the `top_k` best labels of the head's logits, for hidden
-// [B, T, D].
-void predict_labels(const EncoderModel& model, const Tensor& hidden, const Tensor& mask,
-                    std::span<const std::size_t> chosen, std::int64_t top_k,
-                    std::vector<std::vector<LabelScore>>& results) {
-  Context context;
-  const std::size_t labels = model.labels().size();
+// Sets the results of the chosen inputs to the `top_k` best labels of logits [B, labels].
+void rank_labels(const Tensor& logits, LabelFunction function, std::span<const std::size_t> chosen,
+                 std::int64_t top_k, std::vector<std::vector<LabelScore>>& results) {
+  const auto labels = static_cast<std::size_t>(logits.size(1));
   const std::size_t count = top_k == 0 ? labels : static_cast<std::size_t>(top_k);
-  const std::vector<float> logits = model.predict(hidden, mask, context).to_vector<float>();  // [B, L]
+  const std::vector<float> numbers = logits.to_vector<float>();
   for (std::size_t b = 0; b < chosen.size(); ++b) {
-    const std::vector<double> scores =
-        label_scores(std::span(logits).subspan(b * labels, labels), label_function(model));
+    const std::vector<double> scores = label_scores(std::span(numbers).subspan(b * labels, labels), function);
     for (const std::size_t best : tasks::largest(scores, count))
       results[chosen[b]].push_back({best, scores[best]});
   }
 }
 
-// The pixels of one file, f32 [1, C, H, W] as the model takes them.
-Tensor pixels_of(const std::string& file, const ImageProcessor& processor, const Shape& row) {
-  const Tensor pixels = processor(load_image(file)).pixel_values;
-  const Shape& shape = pixels.shape();
-  if (shape.rank() == row.rank() + 1 && std::equal(row.begin(), row.end(), shape.begin() + 1)) return pixels;
-  throw Error(file + ": expected pixels " + row.str() + " after preprocessing, got " + pixels.str() +
-              " (the sizes of preprocessor_config.json are not those of config.json)");
+// The same of the head's logits, for hidden [B, T, D].
+void predict_labels(const EncoderModel& model, const Tensor& hidden, const Tensor& mask,
+                    std::span<const std::size_t> chosen, std::int64_t top_k,
+                    std::vector<std::vector<LabelScore>>& results) {
+  Context context;
+  rank_labels(model.predict(hidden, mask, context), label_function(model), chosen, top_k, results);
 }
 
 }  // namespace
@@ -83,30 +77,38 @@ std::vector<std::vector<LabelScore>> classify_images(const EncoderModel& model,
                                                      std::span<const std::string> files, std::int64_t top_k,
                                                      const TaskOptions& options) {
   tasks::require_head(model, EncoderHead::sequence, "classify");
-  const InputSpec input = model.input();
-  if (input.kind != InputKind::pixels)
-    throw Error("classify: expected a model of images, got one of " + std::string(input_name(input.kind)));
   const NoGradients guard;
   Context context{.stop = options.stop};
-  const auto most = static_cast<std::size_t>(
-      std::max<std::int64_t>(1, options.batch_tokens / model.max_positions().value_or(1)));
   std::vector<std::vector<LabelScore>> results(files.size());
-  std::vector<Tensor> batch;
-  std::vector<std::size_t> chosen;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    try {
-      batch.push_back(pixels_of(files[i], processor, input.row));
-      chosen.push_back(i);
-    } catch (const Error& error) {
-      if (!options.on_error) throw;  // it names the file
-      options.fail("classify", i, error.what());
-    }
-    if (batch.empty() || (batch.size() < most && i + 1 < files.size())) continue;
-    const Tensor hidden = model.encode({.values = concat(batch, 0)}, context);
-    predict_labels(model, hidden, {}, chosen, top_k, results);
-    batch.clear();
-    chosen.clear();
-  }
+  tasks::for_each_image_batch(
+      {model.input(), model.trained_positions().value_or(1)}, processor, files, options, "classify",
+      [&](std::span<const std::size_t> chosen, const Tensor& pixels) {
+        predict_labels(model, model.encode({.values = pixels}, context), {}, chosen, top_k, results);
+      });
+  return results;
+}
+
+std::vector<std::vector<LabelScore>> classify_images(const DualEncoderModel& model,
+                                                     const Tokenizer& tokenizer,
+                                                     const ImageProcessor& processor,
+                                                     std::span<const std::string> files,
+                                                     std::span<const std::string> labels, std::int64_t top_k,
+                                                     const TaskOptions& options) {
+  if (labels.empty()) throw Error("classify: expected at least one label, got none");
+  const NoGradients guard;
+  Context context{.stop = options.stop};
+  const Tensor texts = embed(model, tokenizer, labels, {}, {.stop = options.stop});
+  const LabelFunction function =
+      model.pair_loss() == PairLoss::sigmoid ? LabelFunction::sigmoid : LabelFunction::softmax;
+  const EncoderModel& tower = model.image();
+  std::vector<std::vector<LabelScore>> results(files.size());
+  tasks::for_each_image_batch(
+      {tower.input(), tower.trained_positions().value_or(1)}, processor, files, options, "classify",
+      [&](std::span<const std::size_t> chosen, const Tensor& pixels) {
+        const ModelInput input{.values = pixels};
+        const Tensor images = tower.vectors(tower.encode(input, context), input);
+        rank_labels(transpose(model.logits(texts, images), 0, 1), function, chosen, top_k, results);
+      });
   return results;
 }
 

@@ -15,6 +15,7 @@
 #include "heed/text/tokenizer.h"
 #include "heed/text/unicode.h"
 #include "ops/pooling.h"
+#include "tasks/image_batches.h"
 #include "tasks/scores.h"
 
 namespace heed {
@@ -49,10 +50,24 @@ Tensor after_steps(Tensor x, const std::vector<EmbeddingStep>& steps) {
   return x;
 }
 
+// The encoder of a model, or its tower for texts; null for other models.
+const EncoderModel* text_encoder(const Model& model) {
+  const auto* dual = dynamic_cast<const DualEncoderModel*>(&model);
+  return dual != nullptr ? &dual->text() : dynamic_cast<const EncoderModel*>(&model);
+}
+
+// The same for images.
+const EncoderModel& image_encoder(const Model& model) {
+  const auto* dual = dynamic_cast<const DualEncoderModel*>(&model);
+  const auto* encoder = dual != nullptr ? &dual->image() : dynamic_cast<const EncoderModel*>(&model);
+  if (encoder == nullptr) throw Error("embed: expected a model of images, got " + model.family());
+  return *encoder;
+}
+
 // Returns the last hidden state [B, T, D] of any kind of model.
 Tensor last_hidden(const Model& model, const ModelInput& batch, const std::atomic<bool>* stop) {
   Context context{.stop = stop};
-  if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) return encoder->encode(batch, context);
+  if (const auto* encoder = text_encoder(model)) return encoder->encode(batch, context);
   if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model))
     return decoder->encode({.ids = batch.ids}, context);
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
@@ -61,7 +76,7 @@ Tensor last_hidden(const Model& model, const ModelInput& batch, const std::atomi
 }
 
 std::int64_t pad_id(const Model& model) {
-  if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) return encoder->pad_id();
+  if (const auto* encoder = text_encoder(model)) return encoder->pad_id();
   if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model)) return both->pad_id();
   return 0;
 }
@@ -99,10 +114,21 @@ std::vector<Encoding> encode_texts(const Model& model, const Tokenizer& tokenize
   return encodings;
 }
 
-// Calls `handle` with the last hidden state [B, T, D] of every batch that contains a token.
+// The rows padded to `length`, with padding that no mask hides.
+ModelInput padded_to(std::int64_t length, const ModelInput& batch, std::int64_t pad) {
+  const std::int64_t rows = batch.ids.size(0), missing = length - batch.ids.size(1);
+  if (missing <= 0) return {.ids = batch.ids};
+  const Tensor padding = Tensor::full({rows, missing}, static_cast<double>(pad), DType::i64);
+  return {.ids = concat({batch.ids, padding}, 1)};
+}
+
+using HiddenHandler =
+    std::function<void(std::span<const std::size_t> chosen, const ModelInput& batch, const Tensor& hidden)>;
+
+// Calls `handle` with every batch that contains a token, and its last hidden state [B, T, D].
 void for_each_hidden(const Model& model, std::span<const Encoding> encodings, const TaskOptions& options,
-                     const BatchHandler& handle) {
-  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+                     const HiddenHandler& handle) {
+  const auto* encoder = text_encoder(model);
   const auto* decoder = dynamic_cast<const DecoderModel*>(&model);
   const bool type_ids = encoder != nullptr && encoder->type_vocab_size() > 1;
   const bool alone = decoder != nullptr && !decoder->rows_are_independent();
@@ -110,13 +136,59 @@ void for_each_hidden(const Model& model, std::span<const Encoding> encodings, co
   for (const Encoding& encoding : encodings) lengths.push_back(encoding.size());
   for (const auto& chosen : pack_by_length(lengths, alone ? 1 : options.batch_tokens)) {
     if (lengths[chosen.front()] == 0) continue;  // the longest is empty, so all are
-    const ModelInput batch = padded_batch(encodings, chosen, pad_id(model), type_ids);
-    handle(chosen, last_hidden(model, batch, options.stop).contiguous());
+    ModelInput batch = padded_batch(encodings, chosen, pad_id(model), type_ids);
+    if (encoder != nullptr && encoder->padded_length())
+      batch = padded_to(*encoder->padded_length(), batch, encoder->pad_id());
+    handle(chosen, batch, last_hidden(model, batch, options.stop).contiguous());
   }
 }
 
 void require_numbers(const Tensor& vectors) {
   if (!all_finite(vectors)) tasks::throw_not_finite();
+}
+
+// Vectors [count, D] of inputs, filled row by row; zeros where there is none.
+class Vectors {
+ public:
+  explicit Vectors(std::size_t count) : count_(static_cast<std::int64_t>(count)) {}
+  // Columns from `column` on of one row of `width` numbers.
+  void set(std::size_t row, std::int64_t column, std::int64_t width, const Tensor& part) {
+    if (!all_.defined()) all_ = Tensor::zeros({count_, width});
+    const auto at = static_cast<std::int64_t>(row);
+    const std::int64_t size = part.numel();
+    slice(slice(all_, 0, at, at + 1), 1, column, column + size).copy_from(reshape(part, {1, size}));
+  }
+  // The rows of a batch [B, D].
+  void set_rows(std::span<const std::size_t> chosen, const Tensor& rows) {
+    for (std::size_t b = 0; b < chosen.size(); ++b) {
+      const auto at = static_cast<std::int64_t>(b);
+      set(chosen[b], 0, rows.size(1), slice(rows, 0, at, at + 1));
+    }
+  }
+  Tensor finish(const EmbeddingRecipe& recipe) const {
+    if (!all_.defined()) return Tensor::zeros({count_, 0});
+    const Tensor vectors = after_steps(all_, recipe.steps).contiguous();
+    require_numbers(vectors);
+    return vectors;
+  }
+
+ private:
+  std::int64_t count_;
+  Tensor all_;
+};
+
+// Pools the tokens [T, D] of one input.
+void set_pooled(Vectors& vectors, std::size_t row, const Tensor& tokens, std::int64_t first,
+                const EmbeddingRecipe& recipe) {
+  const std::int64_t d = tokens.size(1), parts = std::ssize(recipe.poolings);
+  for (std::int64_t p = 0; p < parts; ++p)
+    vectors.set(row, p * d, parts * d, pool(tokens, first, recipe.poolings[static_cast<std::size_t>(p)]));
+}
+
+// Row b of hidden [B, T, D], its tokens from `first` to `end`.
+Tensor tokens_of(const Tensor& hidden, std::size_t b, std::int64_t first, std::int64_t end) {
+  const auto row = static_cast<std::int64_t>(b);
+  return slice(reshape(slice(hidden, 0, row, row + 1), {hidden.size(1), hidden.size(2)}), 0, first, end);
 }
 
 }  // namespace
@@ -126,28 +198,39 @@ Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std
   const NoGradients guard;
   const std::int64_t skipped = prompt_tokens(tokenizer, recipe);
   const std::vector<Encoding> encodings = encode_texts(model, tokenizer, texts, recipe, options);
-  Tensor pooled;  // [texts, poolings * D]
-  for_each_hidden(model, encodings, options, [&](std::span<const std::size_t> chosen, const Tensor& hidden) {
-    const std::int64_t width = hidden.size(2), parts = static_cast<std::int64_t>(recipe.poolings.size());
-    if (!pooled.defined()) pooled = Tensor::zeros({static_cast<std::int64_t>(texts.size()), parts * width});
-    for (std::size_t b = 0; b < chosen.size(); ++b) {
-      const std::int64_t length = encodings[chosen[b]].size();
-      const std::int64_t row = static_cast<std::int64_t>(b), first = std::min(skipped, length);
-      if (first == length) continue;
-      const Tensor tokens =
-          slice(reshape(slice(hidden, 0, row, row + 1), {hidden.size(1), width}), 0, first, length);
-      const auto text = static_cast<std::int64_t>(chosen[b]);
-      for (std::int64_t p = 0; p < parts; ++p) {
-        const Tensor vector = pool(tokens, first, recipe.poolings[static_cast<std::size_t>(p)]);
-        slice(slice(pooled, 0, text, text + 1), 1, p * width, (p + 1) * width)
-            .copy_from(reshape(vector, {1, width}));
-      }
-    }
-  });
-  if (!pooled.defined()) return Tensor::zeros({static_cast<std::int64_t>(texts.size()), 0});
-  const Tensor vectors = after_steps(pooled, recipe.steps).contiguous();
-  require_numbers(vectors);
-  return vectors;
+  if (recipe.poolings.empty() && text_encoder(model) == nullptr)
+    throw Error("embed: expected a pooling, as " + model.family() + " makes no vectors itself, got none");
+  Vectors vectors(texts.size());
+  for_each_hidden(model, encodings, options,
+                  [&](std::span<const std::size_t> chosen, const ModelInput& batch, const Tensor& hidden) {
+                    if (recipe.poolings.empty())
+                      return vectors.set_rows(chosen, text_encoder(model)->vectors(hidden, batch));
+                    for (std::size_t b = 0; b < chosen.size(); ++b) {
+                      const std::int64_t length = encodings[chosen[b]].size();
+                      const std::int64_t first = std::min(skipped, length);
+                      if (first < length)
+                        set_pooled(vectors, chosen[b], tokens_of(hidden, b, first, length), first, recipe);
+                    }
+                  });
+  return vectors.finish(recipe);
+}
+
+Tensor embed_images(const Model& model, const ImageProcessor& processor, std::span<const std::string> files,
+                    const EmbeddingRecipe& recipe, const TaskOptions& options) {
+  const NoGradients guard;
+  const EncoderModel& encoder = image_encoder(model);
+  Context context{.stop = options.stop};
+  Vectors vectors(files.size());
+  tasks::for_each_image_batch(
+      {encoder.input(), encoder.trained_positions().value_or(1)}, processor, files, options, "embed",
+      [&](std::span<const std::size_t> chosen, const Tensor& pixels) {
+        const ModelInput input{.values = pixels};
+        const Tensor hidden = encoder.encode(input, context).contiguous();
+        if (recipe.poolings.empty()) return vectors.set_rows(chosen, encoder.vectors(hidden, input));
+        for (std::size_t b = 0; b < chosen.size(); ++b)
+          set_pooled(vectors, chosen[b], tokens_of(hidden, b, 0, hidden.size(1)), 0, recipe);
+      });
+  return vectors.finish(recipe);
 }
 
 std::vector<TokenEmbeddings> embed_tokens(const Model& model, const Tokenizer& tokenizer,
@@ -157,16 +240,17 @@ std::vector<TokenEmbeddings> embed_tokens(const Model& model, const Tokenizer& t
   const std::vector<Encoding> encodings = encode_texts(model, tokenizer, texts, recipe, options);
   std::vector<TokenEmbeddings> results;
   for (const Encoding& encoding : encodings) results.push_back({encoding.tokens, Tensor::zeros({0, 0})});
-  for_each_hidden(model, encodings, options, [&](std::span<const std::size_t> chosen, const Tensor& hidden) {
-    const std::int64_t time = hidden.size(1), width = hidden.size(2);
-    const Tensor rows = reshape(hidden, {hidden.size(0) * time, width});
-    for (std::size_t b = 0; b < chosen.size(); ++b) {
-      const std::int64_t begin = static_cast<std::int64_t>(b) * time;
-      Tensor& vectors = results[chosen[b]].vectors;
-      vectors = slice(rows, 0, begin, begin + encodings[chosen[b]].size()).clone();
-      require_numbers(vectors);
-    }
-  });
+  for_each_hidden(model, encodings, options,
+                  [&](std::span<const std::size_t> chosen, const ModelInput&, const Tensor& hidden) {
+                    const std::int64_t time = hidden.size(1), width = hidden.size(2);
+                    const Tensor rows = reshape(hidden, {hidden.size(0) * time, width});
+                    for (std::size_t b = 0; b < chosen.size(); ++b) {
+                      const std::int64_t begin = static_cast<std::int64_t>(b) * time;
+                      Tensor& vectors = results[chosen[b]].vectors;
+                      vectors = slice(rows, 0, begin, begin + encodings[chosen[b]].size()).clone();
+                      require_numbers(vectors);
+                    }
+                  });
   return results;
 }
 

@@ -178,7 +178,13 @@ fs::path transformer_directory(const fs::path& directory) {
 EmbeddingRecipe load_embedding_recipe(const fs::path& directory, const Model& model) {
   EmbeddingRecipe recipe;
   if (!fs::exists(directory / "modules.json")) {
-    recipe.poolings = {dynamic_cast<const DecoderModel*>(&model) != nullptr ? Pooling::last : Pooling::mean};
+    const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+    const bool own = dynamic_cast<const DualEncoderModel*>(&model) != nullptr ||
+                     (encoder != nullptr && encoder->vector_size() > 0);
+    if (own) return recipe;
+    const bool decoder = dynamic_cast<const DecoderModel*>(&model) != nullptr;
+    const bool images = model.input().kind == InputKind::pixels;
+    recipe.poolings = {decoder ? Pooling::last : images ? Pooling::cls : Pooling::mean};
     return recipe;
   }
   recipe.from_files = true;

@@ -9,11 +9,13 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/files/file.h"
 #include "heed/heed.h"
 #include "heed/models/model.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"
 #include "heed/tasks/embed.h"
+#include "heed/tasks/similarity.h"
 #include "heed/text/tokenizer.h"
 #include "reference/error.h"
 #include "reference/temporary_folder.h"
@@ -103,13 +105,40 @@ TEST(LoadedModel, ReadsTexts) {
 
 TEST(LoadedModel, LabelsImageFiles) {
   const LoadedModel model = load(fixture("vit"));
-  EXPECT_THAT(model.tasks(), ElementsAre(Task::classify_images));
+  EXPECT_THAT(model.tasks(), ElementsAre(Task::classify_images, Task::embed_images));
   const std::vector<Label> labels = model.classify_image(fixture("image/pictures/photo.jpg"), 2);
   ASSERT_EQ(labels.size(), 2u);
   EXPECT_EQ(labels[0].name, "LABEL_3");
   EXPECT_NEAR(labels[0].score, 0.81338501, 2e-6);
-  EXPECT_ERROR(model.classify("a text"), "a vit image model cannot classify texts (it can classify images)");
+  EXPECT_ERROR(model.classify("a text"),
+               "a vit image model cannot classify texts (it can classify images, embed images)");
   EXPECT_ERROR(model.classify_image("none.png"), "none.png: not found");
+}
+
+// Scores and cosines of transformers 5.24.
+TEST(LoadedModel, ComparesImagesWithTexts) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(fixture("siglip"), folder, std::filesystem::copy_options::recursive);
+  write_file(folder / "preprocessor_config.json",
+             R"({"image_processor_type": "SiglipImageProcessor", "size": {"height": 32, "width": 32},
+                 "resample": 3})");
+  const LoadedModel model = load(folder.path().string());
+  EXPECT_EQ(model.kind(), "a siglip dual encoder");
+  EXPECT_THAT(model.tasks(), ElementsAre(Task::classify_images, Task::embed, Task::embed_images));
+  const std::string photo = fixture("image/pictures/photo.jpg");
+  const std::vector<std::string> labels{"a photo of a cat", "dogs"};
+  const std::vector<Label> found = model.classify_image(photo, labels);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].name, "dogs");
+  EXPECT_NEAR(found[0].score, 0.1648189, 2e-6);
+  const Tensor cosines =
+      similarity(model.embed_images(std::span(&photo, 1)), model.embed(labels), similarity_named("cosine"));
+  EXPECT_NEAR(cosines.to_vector<float>()[0], -0.35294956, 1e-5);
+  EXPECT_NEAR(cosines.to_vector<float>()[1], -0.09418291, 1e-5);
+  EXPECT_ERROR(model.classify_image(photo), "expected labels, among which a siglip dual encoder chooses");
+  EXPECT_ERROR(model.classify_image(photo, std::vector<std::string>()), "at least one label");
+  EXPECT_ERROR(load(fixture("vit")).classify_image(photo, labels),
+               "a model of texts and images, got a vit image model");
 }
 
 TEST(LoadedModel, EmbedsWithAndWithoutTheHead) {
@@ -171,8 +200,9 @@ TEST(LoadedModel, SaysWhatAModelCanDo) {
                                                 "(it can translate, embed texts, show attention)"));
   EXPECT_ERROR(model.encoder(), EndsWith("expected an encoder, got a marian encoder-decoder"));
   const LoadedModel image = load(fixture("vit-model"));
-  EXPECT_TRUE(image.tasks().empty());
-  EXPECT_ERROR(image.embed({"text"}), "(it takes tensors: see Model::forward)");
+  EXPECT_THAT(image.tasks(), ElementsAre(Task::embed_images));
+  EXPECT_ERROR(image.embed({"text"}), "cannot embed texts (it can embed images)");
+  EXPECT_ERROR(load(fixture("whisper")).embed({"text"}), "(it takes tensors: see Model::forward)");
   EXPECT_ERROR(load("en-fx"), "did you mean en-fr?");
   EXPECT_ERROR(load("en-fr", {.adapters = {{"en-fr"}}}), "expected an adapter");
 }

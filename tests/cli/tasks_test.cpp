@@ -218,6 +218,26 @@ TEST(Classify, ImagesOfAnotherSizeThanTheModels) {
   EXPECT_THAT(run(words).err, HasSubstr("preprocessor_config.json: not found"));
 }
 
+// A DINOv2 takes any size, as transformers 5.24 does (BitImageProcessorPil,
+// Dinov2WithRegistersForImageClassification).
+TEST(Classify, ImagesOfAnotherSizeThanTheConfigsForADinov2) {
+  const Folder folder;
+  fs::copy(HEED_FIXTURES "/dinov2-classify", folder.path(), fs::copy_options::recursive);
+  spill((folder.path() / "preprocessor_config.json").string(),
+        R"({"image_processor_type": "BitImageProcessor", "size": {"shortest_edge": 48}, "resample": 3,
+            "crop_size": {"height": 40, "width": 40}, "image_mean": [0.485, 0.456, 0.406],
+            "image_std": [0.229, 0.224, 0.225]})");
+  const std::string pictures = HEED_FIXTURES "/image/pictures/";
+  const Result result = run_json({"classify", "--model", folder.path().string()},
+                                 {pictures + "photo.jpg", pictures + "alpha.png"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const std::vector<Json> lines = json_lines(result.out);
+  EXPECT_EQ(lines.at(0)[0].at("label"), "LABEL_0");
+  EXPECT_NEAR(lines.at(0)[0].at("score"), 0.37468949, 2e-6);
+  EXPECT_EQ(lines.at(1)[0].at("label"), "LABEL_2");
+  EXPECT_NEAR(lines.at(1)[0].at("score"), 0.33879337, 2e-6);
+}
+
 TEST(Tag, GivesThePipelinesEntities) {
   const Changed model("bert-tag", expected().at("tag_config"));
   for (const std::string aggregation : {"none", "simple", "first", "average", "max"}) {

@@ -145,6 +145,7 @@ TEST_P(Families, OutputsEqualTheReference) {
   EXPECT_EQ(decoder != nullptr, kind == ModelKind::decoder);
   EXPECT_EQ(encoder != nullptr, kind == ModelKind::encoder || kind == ModelKind::image);
   EXPECT_EQ(both != nullptr, kind == ModelKind::encoder_decoder);
+  EXPECT_EQ(dynamic_cast<const DualEncoderModel*>(model.get()) != nullptr, kind == ModelKind::dual_encoder);
   EXPECT_THAT(model->unknown_settings(), testing::IsEmpty());
   TensorMap outputs = model->forward(inputs, {.hidden_states = true, .attentions = true}, context);
   add_sine_loss(outputs);
@@ -340,6 +341,7 @@ TEST_P(Families, ReplacedValuesChangeTheResult) {
   const NoGradients guard;
   const std::string main = expected.contains("logits")         ? "logits"
                            : expected.contains("start_logits") ? "start_logits"
+                           : kind == ModelKind::dual_encoder   ? "logits_per_text"
                                                                : "last_hidden_state";
   const auto with = [&](const std::string& tap) {
     Taps taps;
@@ -355,7 +357,7 @@ TEST_P(Families, ReplacedValuesChangeTheResult) {
   const Tensor plain = model->forward(inputs, {}, context).at(main);
   int changed = 0;
   for (const char* tap : {"encoder.embed", "encoder.layers.0.out", "decoder.embed", "decoder.layers.0.out",
-                          "*.cross_attn.weights"}) {
+                          "*.cross_attn.weights", "text_encoder.embed", "image_encoder.layers.0.out"}) {
     const Tensor result = with(tap);
     if (!result.defined()) continue;
     ++changed;
@@ -533,7 +535,7 @@ TEST(FamilyTable, HasEveryFixtureAndEveryFamily) {
       return fs::exists(fs::path(HEED_FIXTURES) / folder / file);
     });
   };
-  EXPECT_EQ(count("config_hub_style.json"), 47);
+  EXPECT_EQ(count("config_hub_style.json"), 50);
   EXPECT_EQ(count("hub_layout"), 2);
   EXPECT_EQ(count("training.json"), 20);
   EXPECT_EQ(fixtures_with_curves().size(), 61u);

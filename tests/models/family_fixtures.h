@@ -12,7 +12,7 @@
 
 namespace heed {
 
-enum class ModelKind { decoder, encoder, encoder_decoder, image };
+enum class ModelKind { decoder, encoder, encoder_decoder, image, dual_encoder };
 
 struct FamilyFixture {
   const char* folder;  // below tests/fixtures
@@ -31,6 +31,7 @@ inline std::ostream& operator<<(std::ostream& out, const FamilyFixture& fixture)
 
 inline const std::vector<FamilyFixture> kFamilyFixtures = {
     {"bart", "bart", ModelKind::encoder_decoder, 15, 91, 0xab0d163409a99991},
+    {"clip", "clip", ModelKind::dual_encoder, 19, 78, 0x7b466e069d4d914},
     {"decoders/bloom", "bloom", ModelKind::decoder, 7, 29, 0xda1159a77d5debd3},
     {"decoders/gemma2", "gemma2", ModelKind::decoder, 9, 35, 0x2df58d6d4c2bf3e0},
     {"decoders/gemma3", "gemma3_text", ModelKind::decoder, 11, 54, 0xf70bec39b421419c},
@@ -61,6 +62,7 @@ inline const std::vector<FamilyFixture> kFamilyFixtures = {
     {"dinov2", "dinov2", ModelKind::image, 8, 43, 0x31193d0a95a4d5a1},
     {"dinov2-classify", "dinov2_with_registers", ModelKind::image, 7, 46, 0x66aee793a28e3558},
     {"dinov2-with-registers", "dinov2_with_registers", ModelKind::image, 8, 44, 0xd9787b03b4bc73f0},
+    {"dinov3-vit", "dinov3_vit", ModelKind::image, 8, 41, 0x3eeed24e893017d5},
     {"encoders/albert-classify", "albert", ModelKind::encoder, 11, 43, 0x890fb2135050b5b9},
     {"encoders/albert-mlm", "albert", ModelKind::encoder, 11, 76, 0xcc74761a9245ef29},
     {"encoders/bert", "bert", ModelKind::encoder, 7, 0, 0xa0322a4711390076},
@@ -96,6 +98,7 @@ inline const std::vector<FamilyFixture> kFamilyFixtures = {
      0x3a9a84a45b335313},
     {"recurrent/none-gru", "heed_recurrent", ModelKind::encoder_decoder, 9, 22, 0x559fe707c27b61e9},
     {"recurrent/none-lstm", "heed_recurrent", ModelKind::encoder_decoder, 10, 17, 0x43028f983d0b08c5},
+    {"siglip", "siglip", ModelKind::dual_encoder, 19, 88, 0xd42246efd75a66f6},
     {"t5", "t5", ModelKind::encoder_decoder, 15, 47, 0xdea0090c438811b3},
     {"t5-v1.1", "t5", ModelKind::encoder_decoder, 15, 52, 0xee73299cbd1d9fcd},
     {"transformer-seq2seq", "heed_transformer", ModelKind::encoder_decoder, 15, 88, 0x8f048998d6ec6243},
@@ -106,6 +109,15 @@ inline const std::vector<FamilyFixture> kFamilyFixtures = {
     {"variants/bert-padding", "bert", ModelKind::encoder, 5, 26, 0xc2f2c2f2195e724b},
     {"variants/bloom-holes", "bloom", ModelKind::decoder, 5, 17, 0xe86a6d252e3dfb7d},
     {"variants/bloom-split", "bloom", ModelKind::decoder, 5, 17, 0xe86a6d252e3dfb7d},
+    {"variants/clip-text-old-end", "clip_text_model", ModelKind::encoder, 7, 0, 0xeffef23068b51cc7},
+    {"variants/clip-text-projected", "clip_text_model", ModelKind::encoder, 7, 0, 0xd047be94661bc9ff},
+    {"variants/clip-vision", "clip_vision_model", ModelKind::image, 7, 0, 0xcc2e03db0296f846},
+    {"variants/clip-vision-projected", "clip_vision_model", ModelKind::image, 7, 0, 0x66dd85aad3ad7c17},
+    {"variants/deit-two-heads", "deit", ModelKind::image, 8, 0, 0x423797e9a7da0789},
+    {"variants/dinov2-other-size", "dinov2", ModelKind::image, 7, 45, 0x3021c5baac8e3222},
+    {"variants/dinov2-registers-other-size", "dinov2_with_registers", ModelKind::image, 7, 46,
+     0x723c6f9f6d1c0f91},
+    {"variants/dinov3-gated", "dinov3_vit", ModelKind::image, 8, 36, 0x38ed79c7ff3af737},
     {"variants/distilbert-common-names", "distilbert", ModelKind::encoder, 5, 25, 0x84544415d706f228},
     {"variants/gpt-neox-no-rotary", "gpt_neox", ModelKind::decoder, 5, 16, 0xe2d8851d06de0011},
     {"variants/gpt-neox-proportional", "gpt_neox", ModelKind::decoder, 5, 16, 0xe2d8851d06de0011},
@@ -120,9 +132,12 @@ inline const std::vector<FamilyFixture> kFamilyFixtures = {
     {"variants/qwen2-last-padding", "qwen2", ModelKind::decoder, 5, 15, 0x59b69ded9d353a03},
     {"variants/qwen3-window-bias", "qwen3", ModelKind::decoder, 7, 32, 0xb02e48b90b2bbb18},
     {"variants/roberta-gelu-10", "roberta", ModelKind::encoder, 5, 26, 0x788b9903401cf6d9},
+    {"variants/siglip-text", "siglip_text_model", ModelKind::encoder, 7, 0, 0xbcdb30adb2f7719d},
+    {"variants/siglip-vision", "siglip_vision_model", ModelKind::image, 7, 0, 0xfe97cbf827b38db6},
     {"variants/t5-bare", "t5", ModelKind::encoder_decoder, 9, 0, 0xb15a6476683d2ee9},
     {"variants/t5-dense-act-fn", "t5", ModelKind::encoder_decoder, 10, 28, 0xb82ee1124db35e4a},
     {"variants/t5-encoder-of-whole", "t5", ModelKind::encoder, 4, 0, 0xc412d6b6b0abde57},
+    {"variants/vit-masked", "vit", ModelKind::image, 6, 0, 0xcb17bf32327ecfb7},
     {"variants/vit-regression", "vit", ModelKind::image, 7, 40, 0x69f74b2c015a32b0},
     {"vit", "vit", ModelKind::image, 7, 40, 0x5cd741307545575a},
     {"vit-model", "vit", ModelKind::image, 7, 0, 0xf04c5a408224e3b9},

@@ -89,7 +89,7 @@ TEST_P(FamilyTaps, NamesAndShapesAreThoseOfTheDocs) {
     EXPECT_EQ(largest_difference(heard.at("logits"), outputs.at("logits")), 0);
   }
   int layers = 0;
-  for (const std::string stack : {"encoder", "decoder"}) {
+  for (const std::string stack : {"encoder", "decoder", "text_encoder", "image_encoder"}) {
     if (!heard.contains(stack + ".embed")) continue;
     Tensor stream = heard.at(stack + ".embed");
     const Shape tokens = stream.shape();

@@ -29,6 +29,7 @@
 namespace HEED_API heed {
 
 class DecoderModel;
+class DualEncoderModel;
 class EncoderDecoderModel;
 class EncoderModel;
 class Model;
@@ -45,14 +46,14 @@ enum class Task : std::uint8_t {
   tag,
   answer,
   embed,
+  embed_images,
   attention
 };
 
 /// Returns what the task does, after "can": `translate`, `continue text`, `fill masks`, ...
 const char* verb(Task task);
 
-/// Returns what a model can do with text or image files, its main task first; nothing for a model of sounds,
-/// or of images without a classifier.
+/// Returns what a model can do with text or image files, its main task first; nothing for a model of sounds.
 std::vector<Task> tasks_of(const Model& model);
 
 /// Returns a description such as "a gpt2 decoder".
@@ -157,6 +158,14 @@ class LoadedModel {
   std::vector<std::vector<Label>> classify_images(std::span<const std::string> files, std::int64_t top_k,
                                                   const TaskOptions& options = {}) const;
 
+  /// The same with labels that the caller gives, for a model of texts and images (CLIP, SigLIP): texts such
+  /// as "a photo of a cat".
+  std::vector<Label> classify_image(const std::string& file, std::span<const std::string> labels,
+                                    std::int64_t top_k = 0) const;
+  std::vector<std::vector<Label>> classify_images(std::span<const std::string> files,
+                                                  std::span<const std::string> labels, std::int64_t top_k,
+                                                  const TaskOptions& options = {}) const;
+
   /// The entities of a text (heed/tasks/tag.h).
   std::vector<TaggedText> tag(const std::string& text) const;
   std::vector<std::vector<TaggedText>> tag(std::span<const std::string> texts,
@@ -171,6 +180,8 @@ class LoadedModel {
   /// and nearest() compare them.
   Tensor embed(std::span<const std::string> texts, const TaskOptions& options = {}) const;
   Tensor embed(std::initializer_list<std::string> texts) const;
+  /// The same for image files. Those of CLIP and SigLIP compare with the vectors of texts.
+  Tensor embed_images(std::span<const std::string> files, const TaskOptions& options = {}) const;
 
   /// The attention weights of a text, of chosen layers and heads. Throws Error if one does not exist.
   TextAttention attention(const std::string& text, const AttentionChoice& options = {}) const;
@@ -184,6 +195,7 @@ class LoadedModel {
   const DecoderModel& decoder() const;                 ///< throws Error for other models
   const EncoderDecoderModel& encoder_decoder() const;  ///< throws Error for other models
   const EncoderModel& encoder() const;                 ///< throws Error for other models
+  const DualEncoderModel& dual_encoder() const;        ///< throws Error for other models
   /// The tokenizer, which is loaded when it is first needed. Throws Error if its files are missing or
   /// malformed.
   const Tokenizer& tokenizer() const;

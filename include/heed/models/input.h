@@ -17,7 +17,9 @@ const char* input_name(InputKind kind);
 /// What the first layer of a model takes.
 struct InputSpec {
   InputKind kind = InputKind::tokens;
-  Shape row = {};  ///< of one row of `ModelInput::values`: [channels, height, width] or [bins, frames]
+  Shape row =
+      {};  ///< of one row of `ModelInput::values`: [channels, height, width] or [bins, frames]; -1: any size
+  Shape usual = {};  ///< a row that fits, where `row` has -1
 };
 
 /// B rows of input of one kind.

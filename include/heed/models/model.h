@@ -201,6 +201,15 @@ class EncoderModel : public Model {
   virtual std::int64_t pad_id() const = 0;
   /// The last hidden state [B, T, D]. Throws Error for ids, types or lengths out of range.
   virtual Tensor encode(const ModelInput& input, Context& context) const = 0;
+  /// Whether a token attends only to itself and those before it (the texts of CLIP).
+  virtual bool is_causal() const { return false; }
+  /// Numbers of the vector that the model was trained to make of a whole input, as the towers of CLIP and
+  /// SigLIP; 0 for other models.
+  virtual std::int64_t vector_size() const { return 0; }
+  /// Those vectors, [B, vector_size()] for hidden = encode(input). Throws Error where there are none.
+  virtual Tensor vectors(const Tensor& hidden, const ModelInput& input) const;
+  /// The length to which every text is padded with pad_id(), and no mask hides the padding (SigLIP).
+  virtual std::optional<std::int64_t> padded_length() const { return std::nullopt; }
   /// The head's logits: of the head `sequence` from hidden [B, T, D] to [B, L], of the others from any
   /// [..., D] to [..., V], [..., L] or [..., 2]. A `sequence` head may take the mean over the tokens that
   /// `mask` i64 [B, T] shows (all, where it is undefined). Throws Error when there is no head.
@@ -210,6 +219,25 @@ class EncoderModel : public Model {
   /// type): cross-entropy; binary cross-entropy for multi_label; the mean square for regression.
   virtual Tensor loss(const ModelInput& input, const Tensor& labels, const CrossEntropyOptions& options,
                       Context& context) const = 0;
+};
+
+/// How the logits of a DualEncoderModel are trained: the softmax over all texts (or images) of a batch
+/// (CLIP), or the sigmoid of each pair (SigLIP).
+enum class PairLoss : std::uint8_t { softmax, sigmoid };
+
+/// A tower for texts and one for images, whose vectors are compared (Radford et al. 2021, "CLIP"). input() is
+/// that of the image tower. Inputs of forward() are `input_ids`, `attention_mask` and `pixel_values`, of any
+/// two numbers of rows; its loss, of as many texts as images, takes text i and image i as a pair.
+/// Threads: as Model.
+class DualEncoderModel : public Model {
+ public:
+  /// The towers, whose vectors() are of one size. Their parameters, adapters and files are the whole model's.
+  virtual const EncoderModel& text() const = 0;
+  virtual const EncoderModel& image() const = 0;
+  virtual PairLoss pair_loss() const = 0;
+  /// The logits [texts, images] of vectors() [texts, D] and [images, D]: cosines, scaled and shifted by what
+  /// the model learned.
+  virtual Tensor logits(const Tensor& texts, const Tensor& images) const = 0;
 };
 
 }  // namespace heed

@@ -34,7 +34,8 @@ class Pass {
   PositionIds positions = {};   ///< of the tokens of this pass
   AttentionOptions self = {};   ///< which tokens self-attention may attend to
   AttentionOptions cross = {};  ///< which positions of `memory` cross-attention may attend to
-  Tensor memory = {};           ///< [B, S, D']; undefined without cross-attention, or when states hold it
+  Tensor rotation = {};  ///< [T, r]: cosines, then sines, for queries and keys in place of those of positions
+  Tensor memory = {};    ///< [B, S, D']; undefined without cross-attention, or when states hold it
   std::vector<std::int64_t> lengths;  ///< tokens of each row that are not padding; empty: all of them
   SequenceLengths past = {};          ///< tokens of earlier passes, which states hold
   Tensor layer_input = {};            ///< of the running layer, [B, T, D]

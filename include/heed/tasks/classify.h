@@ -10,6 +10,7 @@
 
 namespace HEED_API heed {
 
+class DualEncoderModel;
 class ImageProcessor;
 
 struct LabelScore {
@@ -30,12 +31,22 @@ std::vector<std::vector<LabelScore>> classify(const EncoderModel& model, const T
                                               const TaskOptions& options = {});
 
 /// The same for image files (heed/image/image.h): each is decoded, and preprocessed to the model's input. A
-/// batch has as many images as options.batch_tokens has patches for, at least one. A file that cannot be read
-/// is as a text that cannot be used: see TaskOptions::on_error; without it, its Error names the file. Throws
-/// Error if the model takes no images.
+/// batch has images of one size, as many as options.batch_tokens has patches for, at least one. A file that
+/// cannot be read is as a text that cannot be used: see TaskOptions::on_error; without it, its Error names
+/// the file. Throws Error if the model takes no images.
 std::vector<std::vector<LabelScore>> classify_images(const EncoderModel& model,
                                                      const ImageProcessor& processor,
                                                      std::span<const std::string> files, std::int64_t top_k,
+                                                     const TaskOptions& options = {});
+
+/// Zero-shot classification by a model of texts and images: the scores of `labels`, texts such as "a photo of
+/// a cat", are the softmax (CLIP) or the sigmoid (SigLIP) of their logits for an image. Throws Error without
+/// labels.
+std::vector<std::vector<LabelScore>> classify_images(const DualEncoderModel& model,
+                                                     const Tokenizer& tokenizer,
+                                                     const ImageProcessor& processor,
+                                                     std::span<const std::string> files,
+                                                     std::span<const std::string> labels, std::int64_t top_k,
                                                      const TaskOptions& options = {});
 
 }  // namespace heed

@@ -17,6 +17,8 @@
 
 namespace HEED_API heed {
 
+class ImageProcessor;
+
 /// Pooling of the hidden states h_1 .. h_n of a text's tokens into one vector.
 enum class Pooling : std::uint8_t {
   cls,            ///< h_1
@@ -40,7 +42,9 @@ struct EmbeddingStep {
 
 /// How to compute the vector of a text.
 struct EmbeddingRecipe {
-  std::vector<Pooling> poolings;  ///< their results are concatenated
+  /// Their results are concatenated. Without any, the vectors are those that the model makes itself
+  /// (EncoderModel::vectors, of CLIP and SigLIP).
+  std::vector<Pooling> poolings;
   std::vector<EmbeddingStep> steps;
   std::optional<std::int64_t> max_length;      ///< in tokens; longer texts are truncated
   bool lower_case = false;                     ///< before tokenizing
@@ -51,8 +55,9 @@ struct EmbeddingRecipe {
   std::string similarity;                      ///< default similarity of the vectors: see similarity_named()
 };
 
-/// Loads the recipe of a model directory from modules.json and the files it names. Without modules.json: mean
-/// pooling for encoders, last for decoders. Throws Error for an unknown module.
+/// Loads the recipe of a model directory from modules.json and the files it names. Without modules.json: the
+/// vectors of models that make their own; cls pooling for images, mean for other encoders, last for decoders.
+/// Throws Error for an unknown module.
 EmbeddingRecipe load_embedding_recipe(const std::filesystem::path& directory, const Model& model);
 
 /// Returns the folder of the transformer's files in a model directory (modules.json may name a subfolder).
@@ -73,5 +78,11 @@ std::vector<TokenEmbeddings> embed_tokens(const Model& model, const Tokenizer& t
 /// encoder-decoder, and for decoders. A text without tokens gives zeros.
 Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
              const EmbeddingRecipe& recipe, const TaskOptions& options = {});
+
+/// The same for image files, by a model of images, or of texts and images, whose vectors compare with those
+/// of texts. A batch is as that of classify_images(); so is a file that cannot be read, whose row is zeros.
+/// Throws Error if the model takes no images.
+Tensor embed_images(const Model& model, const ImageProcessor& processor, std::span<const std::string> files,
+                    const EmbeddingRecipe& recipe, const TaskOptions& options = {});
 
 }  // namespace heed

@@ -85,7 +85,7 @@ std::unique_ptr<Model> build_albert(const EncoderConfig& c, WeightBuilder& w) {
     const std::vector<Layer>& group = groups[static_cast<std::size_t>(i * c.groups / c.layers)];
     parts.stack.layers.insert(parts.stack.layers.end(), group.begin(), group.end());
   }
-  parts.pooler = take_pooler(c, w, "pooler");
+  parts.pool = take_pooler(c, w, "pooler");
   parts.head = take_head(c, heads, w);
   return assemble_encoder(c, w.finish(), std::move(parts));
 }

@@ -85,7 +85,7 @@ EncoderParts bert_parts(const EncoderConfig& c, const BertBody& body) {
 
 std::unique_ptr<Model> build_bert_model(const EncoderConfig& c, const EncoderHeads& heads, WeightBuilder& w) {
   EncoderParts parts = bert_parts(c, take_bert_body(c, heads, w));
-  parts.pooler = take_pooler(c, w, "pooler.dense");
+  parts.pool = take_pooler(c, w, "pooler.dense");
   parts.head = take_head(c, heads, w);
   return assemble_encoder(c, w.finish(), std::move(parts));
 }

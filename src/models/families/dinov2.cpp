@@ -22,6 +22,8 @@ Dinov2Config Dinov2Config::parse(const Config& json) {
   const bool registers = type == "dinov2_with_registers";
   c.prefix = type + ".";
   c.body = VitConfig::parse(json, {.patch = registers ? 16 : 14, .norm_eps = 1e-6});
+  c.body.encoder.dropout = probability(json, "hidden_dropout_prob", 0.0);
+  c.body.bias.query = c.body.bias.key = c.body.bias.value = json.boolean("qkv_bias", true);
   EncoderConfig& e = c.body.encoder;
   const double ratio = positive_number(json, "mlp_ratio", 4);
   if (ratio > static_cast<double>(kMostRatio))
@@ -32,9 +34,10 @@ Dinov2Config Dinov2Config::parse(const Config& json) {
   if (c.gated) e.d_ff = (e.d_ff * 2 / 3 + 7) / 8 * 8;  // as many weights as without a gate, a multiple of 8
   c.body.layer_scale = json.number("layerscale_value", 1.0);
   c.body.mask_token = registers || json.boolean("use_mask_token", true);
-  if (registers) c.body.registers = json.positive_integer("num_register_tokens", 4);
-  if (c.body.registers > kMostPositions)
-    json.fail("num_register_tokens", "at most " + std::to_string(kMostPositions));
+  if (registers) c.body.registers = register_count(json, 4);
+  c.body.resize = registers ? GridResize::smooth_cubic : GridResize::cubic;
+  const std::int64_t patches = c.body.grid().numel(), side = side_of(patches);
+  if (side * side != patches) json.fail("image_size", "sizes whose number of patches is a square number");
   c.body.count_tokens();
   e.sequence_input = SequenceInput::first_and_mean;
   e.skipped = 1 + c.body.registers;
@@ -47,16 +50,16 @@ Dinov2Config Dinov2Config::parse(const Config& json) {
 std::unique_ptr<Model> build_dinov2(const Dinov2Config& c, WeightBuilder& w) {
   const EncoderConfig& e = c.body.encoder;
   const EncoderHeads heads{.prefix = c.prefix, .sequence = {.output = "classifier"}};
-  EncoderParts parts = take_vit_body(c.body, heads,
+  EncoderParts parts = take_vit_body(c.body, begin_body(e, heads, w),
                                      {.norm = "norm1",
                                       .feed_forward_norm = "norm2",
                                       .up = c.gated ? "mlp.weights_in" : "mlp.fc1",
                                       .down = c.gated ? "mlp.weights_out" : "mlp.fc2",
+                                      .fused_gate = c.gated,
                                       .scale = "layer_scale1",
-                                      .feed_forward_scale = "layer_scale2",
-                                      .gated = c.gated},
+                                      .feed_forward_scale = "layer_scale2"},
                                      w);
-  parts.pools_first = true;
+  parts.pool = pool_first_token();
   parts.head = take_head(e, heads, w);
   return assemble_encoder(e, w.finish(), std::move(parts));
 }

@@ -32,7 +32,7 @@ MpnetConfig parse_mpnet(const Config& json) {
 std::unique_ptr<Model> build_mpnet(const MpnetConfig& c, WeightBuilder& w) {
   const EncoderHeads heads = roberta_heads(c, "mpnet.");
   BertBody body = take_bert_body(c, heads, w, kMpnetNames);
-  std::optional<Linear> pooler = take_pooler(c, w, "pooler.dense");
+  Pool pool = take_pooler(c, w, "pooler.dense");
   const auto bias = std::make_shared<RelativePositions>(
       w.tensor({.name = body.prefix + "encoder.relative_attention_bias.weight",
                 .shape = {c.bias_rows, c.heads},
@@ -40,7 +40,7 @@ std::unique_ptr<Model> build_mpnet(const MpnetConfig& c, WeightBuilder& w) {
       kMpnetBuckets);
   for (BertLayer& layer : body.layers) layer.attention.bias = bias;
   EncoderParts parts = bert_parts(c, body);
-  parts.pooler = std::move(pooler);
+  parts.pool = std::move(pool);
   parts.head = take_head(c, heads, w);
   return assemble_encoder(c, w.finish(), std::move(parts));
 }

@@ -1,5 +1,7 @@
 // ViT and DeiT (Touvron et al. 2021, "Training data-efficient image transformers"): their config, and the
 // model built from parts.
+#include <algorithm>
+
 #include "models/config_fields.h"
 #include "models/families.h"
 #include "models/families/vit_common.h"
@@ -7,9 +9,12 @@
 namespace heed {
 namespace {
 
+const char* const kTwoHeads = "DeiTForImageClassificationWithTeacher";
+
 struct VitModelConfig {
   VitConfig body;
   std::string prefix;
+  bool two_heads = false;  // of the class token and the distillation token
   std::int64_t pooled = 0;
   Activation pooler_activation = Activation::tanh;
 
@@ -19,13 +24,19 @@ struct VitModelConfig {
 VitModelConfig VitModelConfig::parse(const Config& json) {
   VitModelConfig c;
   const bool deit = json.required_string("model_type") == "deit";
-  const std::string name = deit ? "DeiT" : "ViT", classifier = name + "ForImageClassification";
+  const std::string name = deit ? "DeiT" : "ViT";
+  std::vector<std::string> known{name + "ForImageClassification", name + "ForMaskedImageModeling"};
+  if (deit) known.push_back(kTwoHeads);
   const std::vector<std::string> architectures = json.strings("architectures");
-  if (!architectures.empty() && !architectures.front().ends_with("Model") &&
-      architectures.front() != classifier)
-    json.fail("architectures", name + "Model or " + classifier);
+  const std::string architecture = architectures.empty() ? name + "Model" : architectures.front();
+  if (!architecture.ends_with("Model") && std::find(known.begin(), known.end(), architecture) == known.end())
+    json.fail("architectures",
+              name + "Model, " + known[0] + (deit ? ", " + known[2] : "") + " or " + known[1]);
+  c.two_heads = architecture == kTwoHeads;
   c.prefix = deit ? "deit." : "vit.";
   c.body = VitConfig::parse(json);
+  c.body.encoder.dropout = probability(json, "hidden_dropout_prob", 0.0);
+  c.body.bias.query = c.body.bias.key = c.body.bias.value = json.boolean("qkv_bias", true);
   c.body.encoder.d_ff = json.positive_integer("intermediate_size", 3072);
   c.body.distillation = deit;
   c.body.count_tokens();
@@ -37,11 +48,15 @@ VitModelConfig VitModelConfig::parse(const Config& json) {
 
 std::unique_ptr<Model> build_vit(const VitModelConfig& c, WeightBuilder& w) {
   const EncoderConfig& e = c.body.encoder;
-  const EncoderHeads heads{.prefix = c.prefix, .sequence = {.output = "classifier"}};
-  EncoderParts parts = take_vit_body(c.body, heads, {}, w);
+  const HeadMaps two{.output = "cls_classifier", .second_output = "distillation_classifier"};
+  // What pretraining by masked patches has besides.
+  const EncoderHeads heads{.prefix = c.prefix,
+                           .sequence = c.two_heads ? two : HeadMaps{.output = "classifier"},
+                           .unused = {"decoder.0"}};
+  for (const char* prefix : {"", c.prefix.c_str()}) w.ignore(prefix + std::string("embeddings.mask_token"));
+  EncoderParts parts = take_vit_body(c.body, begin_body(e, heads, w), {}, w);
   if (const std::string pooler = "pooler.dense"; e.head == EncoderHead::none && w.has(pooler + ".weight")) {
-    parts.pooler = w.linear(pooler, c.pooled, e.d_model);
-    parts.pooler_activation = c.pooler_activation;
+    parts.pool = pool_first_token(w.linear(pooler, c.pooled, e.d_model), c.pooler_activation);
   }
   parts.head = take_head(e, heads, w);
   return assemble_encoder(e, w.finish(), std::move(parts));

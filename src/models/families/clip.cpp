@@ -1,0 +1,301 @@
+// CLIP (Radford et al. 2021, "Learning transferable visual models from natural language supervision") and
+// SigLIP (Zhai et al. 2023, "Sigmoid loss for language image pre-training"), and each tower of them alone:
+// their config, and the models built from parts.
+#include <algorithm>
+
+#include "heed/ops/attention.h"
+#include "heed/ops/elementwise.h"
+#include "heed/ops/matmul.h"
+#include "heed/ops/shape.h"
+#include "models/config_fields.h"
+#include "models/dual_encoder.h"
+#include "models/families.h"
+#include "models/families/vit_common.h"
+
+namespace heed {
+namespace {
+
+struct TowerConfig {
+  Config json;
+  VitConfig body;
+  bool siglip = false;
+  std::int64_t projection = 0;  // of CLIP's vectors, or of SigLIP's texts; 0: none
+  std::int64_t eos = 0;         // of CLIP's texts
+  bool pools = true;            // SigLIP's images
+
+  static TowerConfig text(const Config& json, bool siglip);
+  static TowerConfig image(const Config& json, bool siglip);
+};
+
+struct ClipConfig {
+  bool siglip = false;
+  std::optional<TowerConfig> text, image;  // both, or one tower alone
+  bool projects = false;                   // a tower alone, with its projection
+  double logit_scale = 0;                  // of a new model
+
+  static ClipConfig parse(const Config& json);
+};
+
+const VitNames kTowerNames{.class_token = "embeddings.class_embedding",
+                           .positions = "embeddings.position_embedding.weight",
+                           .patches = "embeddings.patch_embedding",
+                           .flat = true,
+                           .layers = "encoder.layers.",
+                           .query = "self_attn.q_proj",
+                           .key = "self_attn.k_proj",
+                           .value = "self_attn.v_proj",
+                           .attention_out = "self_attn.out_proj",
+                           .norm = "layer_norm1",
+                           .feed_forward_norm = "layer_norm2",
+                           .up = "mlp.fc1",
+                           .down = "mlp.fc2"};
+
+// What both towers have; the rest of the keys is another's, or of any config.
+void finish_tower(TowerConfig& c, const Config& json, std::int64_t d_ff) {
+  c.body.encoder.d_ff = json.positive_integer("intermediate_size", d_ff);
+  c.body.encoder.dropout = 0;
+  json.ignore({"dropout", "initializer_factor", "logit_scale_init_value", "projection_dim"});
+  ignore_common_keys(json);
+}
+
+VitDefaults tower_defaults(bool siglip, std::int64_t d_model, std::int64_t heads, std::int64_t patch) {
+  return {.d_model = d_model,
+          .heads = heads,
+          .patch = patch,
+          .norm_eps = siglip ? 1e-6 : 1e-5,
+          .activation = siglip ? "gelu_pytorch_tanh" : "quick_gelu",
+          .attention_dropout = "attention_dropout"};
+}
+
+TowerConfig TowerConfig::text(const Config& json, bool siglip) {
+  TowerConfig c{.json = json, .siglip = siglip};
+  c.body = VitConfig::parse_layers(json, tower_defaults(siglip, siglip ? 768 : 512, siglip ? 12 : 8, 0));
+  EncoderConfig& e = c.body.encoder;
+  e.vocab_size = json.positive_integer("vocab_size", siglip ? 32000 : 49408);
+  e.positions = json.positive_integer("max_position_embeddings", siglip ? 64 : 77);
+  if (e.positions > kMostPositions)
+    json.fail("max_position_embeddings", "at most " + std::to_string(kMostPositions));
+  e.max_positions = e.positions;
+  e.padding = json.optional_integer("pad_token_id").value_or(1);
+  if (*e.padding < 0 || *e.padding >= e.vocab_size) e.padding = 0;  // which only makes rows of one length
+  c.eos = single_id(json, "eos_token_id", 49407);
+  // A masked id may be any, but must not be taken for the end of a text without one.
+  if (!siglip && *e.padding == c.eos && e.vocab_size > 1) e.padding = c.eos == 0 ? 1 : 0;
+  if (siglip) c.projection = json.positive_integer("projection_size", e.d_model);
+  finish_tower(c, json, siglip ? 3072 : 2048);
+  return c;
+}
+
+TowerConfig TowerConfig::image(const Config& json, bool siglip) {
+  TowerConfig c{.json = json, .siglip = siglip};
+  c.body = VitConfig::parse(json, tower_defaults(siglip, 768, 12, siglip ? 16 : 32));
+  c.body.class_token = !siglip;
+  c.body.bias.patches = siglip;
+  for (const char* key : {"image_size", "patch_size"}) {
+    const Shape& sizes = key[0] == 'i' ? c.body.image : c.body.patch;
+    if (sizes[0] != sizes[1]) json.fail(key, "one number, for height and width");
+  }
+  c.body.count_tokens();
+  if (siglip) c.pools = json.boolean("vision_use_head", true);
+  finish_tower(c, json, 3072);
+  return c;
+}
+
+// The settings of a tower, which old files have twice: those of NAME_config_dict win.
+Config tower_settings(const Config& json, const std::string& name) {
+  const std::string key = name + "_config", older = key + "_dict";
+  if (const auto given = json.optional_sub(older); given && !given->names().empty()) {
+    json.ignore({key});
+    return *given;
+  }
+  json.ignore({older});
+  if (auto given = json.optional_sub(key)) return *given;
+  return Config::parse("{}", json.where());
+}
+
+ClipConfig ClipConfig::parse(const Config& json) {
+  ClipConfig c;
+  const std::string type = json.required_string("model_type");
+  c.siglip = type.starts_with("siglip");
+  const std::string name = c.siglip ? "Siglip" : "CLIP";
+  const bool text = type.ends_with("_text_model"), image = type.ends_with("_vision_model");
+  const std::string body = name + (text ? "Text" : image ? "Vision" : "") + "Model";
+  const std::vector<std::string> architectures = json.strings("architectures");
+  const std::string architecture = architectures.empty() ? body : architectures.front();
+  const bool may_project = !c.siglip && (text || image);
+  c.projects = may_project && architecture == body + "WithProjection";
+  if (architecture != body && !c.projects)
+    json.fail("architectures", body + (may_project ? " or " + body + "WithProjection" : ""));
+  if (text || image) {
+    const std::int64_t projection = may_project ? json.positive_integer("projection_dim", 512) : 0;
+    TowerConfig tower = text ? TowerConfig::text(json, c.siglip) : TowerConfig::image(json, c.siglip);
+    if (c.projects) tower.projection = projection;
+    (text ? c.text : c.image) = std::move(tower);
+    return c;
+  }
+  c.text = TowerConfig::text(tower_settings(json, "text"), c.siglip);
+  c.image = TowerConfig::image(tower_settings(json, "vision"), c.siglip);
+  if (c.siglip) {
+    if (!c.image->pools) json.fail("vision_config", "vision_use_head true, as pictures have no vector else");
+    if (c.text->projection != c.image->body.encoder.d_model)
+      json.fail("text_config", "a projection_size of the vision_config's hidden_size");
+  } else {
+    c.text->projection = c.image->projection = json.positive_integer("projection_dim", 512);
+    c.logit_scale = json.number("logit_scale_init_value", 2.6592);
+  }
+  json.ignore({"initializer_factor", "initializer_range", "vocab_size"});
+  return c;
+}
+
+// CLIP's vector of a text is at its first end token. A config with the end token 2 is of an old file, where
+// the end token is the one of the highest id.
+Tensor at_end_token(const Tensor& hidden, const ModelInput& input, std::int64_t eos) {
+  if (!input.ids.defined()) throw Error("vectors: expected token ids, which tell the end, got embeddings");
+  const Tensor ids = input.ids.contiguous();
+  const std::int64_t batch = hidden.size(0), time = hidden.size(1);
+  Tensor rows = Tensor::empty({batch}, DType::i64);
+  for (std::int64_t b = 0; b < batch; ++b) {
+    const std::int64_t *row = ids.data<std::int64_t>() + b * time, *last = row + time;
+    const std::int64_t* end = eos == 2 ? std::max_element(row, last) : std::find(row, last, eos);
+    rows.data<std::int64_t>()[b] = b * time + (end == last ? 0 : end - row);
+  }
+  return gather(reshape(hidden, {batch * time, hidden.size(2)}), 0, rows);
+}
+
+EncoderParts take_text(const TowerConfig& c, const std::string& prefix, WeightBuilder& w) {
+  const EncoderConfig& e = c.body.encoder;
+  EncoderParts parts;
+  parts.embeddings.tokens.table =
+      w.embedding(prefix + "embeddings.token_embedding.weight", e.vocab_size, e.d_model);
+  parts.embeddings.positions = AdditivePositions(
+      w.tensor({.name = prefix + "embeddings.position_embedding.weight", .shape = {e.positions, e.d_model}}));
+  w.ignore(prefix + "embeddings.position_ids");
+  VitNames names = kTowerNames;
+  names.final_norm = "final_layer_norm";
+  parts.stack = take_vit_stack(c.body, prefix, names, w);
+  parts.causal = !c.siglip;
+  parts.normed_hidden_states = false;
+  parts.pads_texts = c.siglip;
+  if (c.siglip) {  // at the last token, which may be padding
+    parts.pool = [head = w.linear(prefix + "head", c.projection, e.d_model)](const Tensor& hidden,
+                                                                             const ModelInput&) {
+      const std::int64_t time = hidden.size(1);
+      return head(reshape(slice(hidden, 1, time - 1, time), {hidden.size(0), hidden.size(2)}));
+    };
+  } else {
+    parts.pool = [eos = c.eos](const Tensor& hidden, const ModelInput& input) {
+      return at_end_token(hidden, input, eos);
+    };
+  }
+  return parts;
+}
+
+// SigLIP's vector of an image: attention of one learned query to all patches, and a feed-forward network.
+struct AttentionPool {
+  Tensor probe;               // [1, 1, D]
+  Tensor projection, biases;  // [3D, D], [3D]: of the query, the keys, the values
+  Linear out;
+  Norm norm;
+  Linear up, down;
+  Activation activation;
+  std::int64_t heads;
+
+  Tensor operator()(const Tensor& hidden, const ModelInput&) const {
+    const std::int64_t batch = hidden.size(0), d = hidden.size(2);
+    const auto project = [&](const Tensor& x, std::int64_t kind) {  // [B, T, D] -> [B, H, T, D / H]
+      const Tensor rows = linear(x, slice(projection, 0, kind * d, (kind + 1) * d),
+                                 slice(biases, 0, kind * d, (kind + 1) * d));
+      return transpose(reshape(rows, {x.size(0), x.size(1), heads, d / heads}), 1, 2);
+    };
+    const Tensor asked = probe.dtype() == hidden.dtype() ? probe : probe.to(hidden.dtype());
+    const Tensor query = broadcast_to(project(asked, 0), {batch, heads, 1, d / heads}).contiguous();
+    const Tensor found = scaled_dot_product_attention(query, project(hidden, 1), project(hidden, 2));
+    const Tensor x = out(reshape(found, {batch, d}));
+    return x + down(up(norm(x), activation));
+  }
+};
+
+EncoderParts take_image(const TowerConfig& c, const std::string& prefix, WeightBuilder& w) {
+  const EncoderConfig& e = c.body.encoder;
+  VitNames names = kTowerNames;
+  names.embeddings_norm = c.siglip ? "" : "pre_layrnorm";  // as it is spelled
+  names.final_norm = c.siglip ? "post_layernorm" : "";
+  EncoderParts parts = take_vit_body(c.body, prefix, names, w);
+  w.ignore(prefix + "embeddings.position_ids");
+  if (!c.siglip) {
+    parts.pool = [first = pool_first_token(),
+                  norm = w.layer_norm(prefix + "post_layernorm", e.d_model, e.norm_eps)](
+                     const Tensor& hidden, const ModelInput& input) { return norm(first(hidden, input)); };
+  } else if (c.pools) {
+    const std::string head = prefix + "head.", attention = head + "attention.";
+    AttentionPool pool;
+    pool.heads = e.heads;
+    pool.activation = e.activation;
+    pool.probe = w.tensor({.name = head + "probe", .shape = {1, 1, e.d_model}});
+    pool.projection = w.tensor({.name = attention + "in_proj_weight", .shape = {3 * e.d_model, e.d_model}});
+    pool.biases = w.bias(attention + "in_proj_bias", 3 * e.d_model);
+    pool.out = w.linear(attention + "out_proj", e.d_model, e.d_model);
+    pool.norm = w.layer_norm(head + "layernorm", e.d_model, e.norm_eps);
+    pool.up = w.linear(head + "mlp.fc1", e.d_ff, e.d_model);
+    pool.down = w.linear(head + "mlp.fc2", e.d_model, e.d_ff);
+    parts.pool = std::move(pool);
+  }
+  return parts;
+}
+
+std::unique_ptr<Model> build_tower(const ClipConfig& c, WeightBuilder& w) {
+  const bool text = c.text.has_value();
+  const TowerConfig& tower = text ? *c.text : *c.image;
+  const std::string prefix = text ? "text_model." : "vision_model.";
+  if (c.projects) w.set_prefix(prefix);
+  if (!c.projects) w.set_body_prefix(prefix);
+  const std::string names = c.projects ? prefix : "";
+  EncoderParts parts = text ? take_text(tower, names, w) : take_image(tower, names, w);
+  if (c.projects) {
+    parts.projection = w.linear(text ? "text_projection" : "visual_projection", tower.projection,
+                                tower.body.encoder.d_model, false);
+    parts.projected = text ? "text_embeds" : "image_embeds";
+  }
+  parts.pools_vectors = tower.pools;
+  return assemble_encoder(tower.body.encoder, w.finish(), std::move(parts));
+}
+
+std::unique_ptr<Model> build_clip(const ClipConfig& c, WeightBuilder& w) {
+  if (!c.text || !c.image) return build_tower(c, w);
+  const auto one_number = [&](const char* name, double value) {
+    return w.tensor({.name = name, .shape = c.siglip ? Shape{1} : Shape{}, .fill = [value](const Tensor& t) {
+                       t.copy_from(Tensor::full(t.shape(), value));
+                     }});
+  };
+  DualEncoderParts parts;
+  parts.loss = c.siglip ? PairLoss::sigmoid : PairLoss::softmax;
+  parts.logit_scale = one_number("logit_scale", c.logit_scale);
+  if (c.siglip) parts.logit_bias = one_number("logit_bias", 0);
+  EncoderParts text = take_text(*c.text, "text_model.", w), image = take_image(*c.image, "vision_model.", w);
+  if (!c.siglip) {
+    image.projection =
+        w.linear("visual_projection", c.image->projection, c.image->body.encoder.d_model, false);
+    text.projection = w.linear("text_projection", c.text->projection, c.text->body.encoder.d_model, false);
+  }
+  ModelFiles files = w.finish();
+  const auto assemble = [&](const TowerConfig& tower, EncoderParts made, const char* stack) {
+    made.stack.name = stack;
+    made.pools_vectors = true;
+    const std::string type = files.config.required_string("model_type");
+    ModelFiles none{.config = tower.json.with("{\"model_type\": \"" + type + "\"}")};
+    return Tower{assemble_encoder(tower.body.encoder, std::move(none), std::move(made)), stack,
+                 tower.body.encoder.layers};
+  };
+  parts.text = assemble(*c.text, std::move(text), "text_encoder");
+  parts.image = assemble(*c.image, std::move(image), "image_encoder");
+  return assemble_dual_encoder(std::move(files), std::move(parts));
+}
+
+}  // namespace
+
+Family clip_family() {
+  return family<&ClipConfig::parse, build_clip>(
+      {"clip", "clip_text_model", "clip_vision_model", "siglip", "siglip_text_model", "siglip_vision_model"});
+}
+
+}  // namespace heed
