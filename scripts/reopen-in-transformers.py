@@ -57,6 +57,8 @@ VIT = dict(hidden_size=40, num_hidden_layers=2, num_attention_heads=5, intermedi
            pooler_output_size=20)
 DEIT = {key: value for key, value in VIT.items() if key != "pooler_output_size"}
 DINOV2 = {key: value for key, value in DEIT.items() if key != "intermediate_size"} | dict(mlp_ratio=3)
+AST = {key: value for key, value in DEIT.items() if key != "image_size"} | dict(num_mel_bins=19, max_length=30,
+                                                                            frequency_stride=4, time_stride=3)
 WHISPER = dict(vocab_size=97, d_model=40, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4,
                decoder_attention_heads=2, encoder_ffn_dim=56, decoder_ffn_dim=44, num_mel_bins=12,
                max_source_positions=19, max_target_positions=23, pad_token_id=94, bos_token_id=95, eos_token_id=95,
@@ -142,6 +144,7 @@ CASES = [
     ("Dinov2Model", DINOV2, {}), ("Dinov2ForImageClassification", DINOV2, dict(num_labels=3, use_swiglu_ffn=True)),
     ("Dinov2WithRegistersModel", DINOV2, dict(num_register_tokens=2, use_swiglu_ffn=True)),
     ("Dinov2WithRegistersForImageClassification", DINOV2, dict(num_labels=3, num_register_tokens=3)),
+    ("ASTModel", AST, {}), ("ASTForAudioClassification", AST, dict(num_labels=3, qkv_bias=False, time_stride=9)),
     ("WhisperForConditionalGeneration", WHISPER, {}),
     ("WhisperForConditionalGeneration", WHISPER, dict(tie_word_embeddings=False, activation_function="relu")),
 ]
@@ -185,6 +188,8 @@ def inputs_of(model):
         height, width = (model.config.image_size, model.config.image_size) if isinstance(model.config.image_size, int) \
             else model.config.image_size
         return {"pixel_values": torch.randn(2, model.config.num_channels, height, width, generator=generator)}
+    if model.config.model_type == "audio-spectrogram-transformer":
+        return {"input_values": torch.randn(2, model.config.max_length, model.config.num_mel_bins, generator=generator)}
     if model.config.model_type == "whisper":
         shape = (2, model.config.num_mel_bins, 2 * model.config.max_source_positions)
         return {"input_features": torch.randn(shape, generator=generator),

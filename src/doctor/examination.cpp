@@ -187,7 +187,7 @@ TensorMap Examination::decoder_inputs(const Tensor& ids) const {
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model());
   if (both == nullptr) return {{"input_ids", ids}};
   const Tensor source = same_rows(ids.size(0), kSourceTokens);  // so that only the decoder's ids differ
-  return {{input_name(both->input().kind), first_input(source, {}).first()}, {"decoder_input_ids", ids}};
+  return {{both->input().name, first_input(source, {}).first()}, {"decoder_input_ids", ids}};
 }
 
 void Examination::add_pathways() {

@@ -41,14 +41,14 @@ std::function<void(Tensor)> sinusoidal_fill(SinusoidLayout layout) {
 Tensor InputEmbeddings::operator()(const ModelInput& given, const PositionIds& position_ids,
                                    Context& context) const {
   if (given.values.defined() != (frontend != nullptr)) {
-    throw Error(std::string("encode: expected ") + input_name(input().kind) + ", got " +
+    throw Error(std::string("encode: expected ") + input().name + ", got " +
                 (frontend ? "token ids" : "pixels or a spectrogram") + " " + given.first().str());
   }
   if (frontend) {
     const Shape &shape = given.values.shape(), &row = frontend->input().row;
     if (shape.rank() != row.rank() + 1 || !std::equal(row.begin(), row.end(), shape.begin() + 1)) {
-      throw Error(std::string("encode: expected ") + input_name(input().kind) + " of rows " + row.str() +
-                  ", got " + given.values.str());
+      throw Error(std::string("encode: expected ") + input().name + " of rows " + row.str() + ", got " +
+                  given.values.str());
     }
     return (*frontend)(given.values, context);
   }
@@ -70,7 +70,7 @@ Tensor InputEmbeddings::operator()(const ModelInput& given, const PositionIds& p
 ModelInput InputEmbeddings::read(const TensorMap& inputs, std::set<std::string> others) const {
   if (!frontend && !inputs.contains("inputs_embeds"))
     return token_inputs(inputs, tokens.table.size(0), others);
-  const std::string name = frontend ? input_name(input().kind) : "inputs_embeds";
+  const std::string name = frontend ? input().name : "inputs_embeds";
   others.insert({name, frontend ? name : "attention_mask"});
   refuse_unknown_inputs(inputs, others);
   if (frontend) return {.values = floats_input(inputs, name.c_str(), input().row)};

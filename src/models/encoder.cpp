@@ -63,10 +63,10 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
     if (!parts_.head) throw Error("predict: expected a model with a head, got " + config_.architecture);
     return *parts_.head;
   }
-  Tensor head_input(const Tensor& hidden, const Tensor& mask) const {
-    if (config_.head != EncoderHead::sequence) return hidden;
-    if (config_.sequence_input == SequenceInput::first_token) return first_token(hidden);
-    if (config_.sequence_input == SequenceInput::mean) return mean_of_tokens(hidden, mask);
+  Tensor pooled(const Tensor& hidden, const Tensor& mask, SequenceInput kind) const {
+    if (kind == SequenceInput::first_token) return first_token(hidden);
+    if (kind == SequenceInput::first_two) return mean_of_tokens(slice(hidden, 1, 0, 2), {});
+    if (kind == SequenceInput::mean) return mean_of_tokens(hidden, mask);
     const Tensor rest = slice(hidden, 1, config_.skipped, hidden.size(1));
     return concat({first_token(hidden), mean_of_tokens(rest, {})}, 1);
   }
@@ -90,7 +90,9 @@ Tensor AssembledEncoder::encode(const ModelInput& input, Context& context) const
 
 Tensor AssembledEncoder::predict(const Tensor& hidden, const Tensor& mask, Context& context) const {
   const EncoderHeadParts& head = head_parts();
-  Tensor logits = head.output(head.features(head_input(hidden, mask), context));
+  const bool whole = config_.head == EncoderHead::sequence;
+  const Tensor read = whole ? pooled(hidden, mask, config_.sequence_input) : hidden;
+  Tensor logits = head.output(head.features(read, context));
   tap_logits(context, logits);
   return logits;
 }
@@ -162,14 +164,14 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
   Collector collector(context, options);
   collector.listen(parts_.stack, "");
   const Tensor hidden = encode(given, collector.context);
-  // Of images, transformers gives the last hidden state without the final norm.
+  // Of images and sound, transformers gives the last hidden state without the final norm.
   if (!parts_.embeddings.frontend) collector.replace_last(parts_.stack, "", hidden);
   TensorMap& outputs = collector.outputs;
   if (config_.head == EncoderHead::none) {
     outputs["last_hidden_state"] = hidden;
     if (parts_.pooler)
       outputs["pooler_output"] = (*parts_.pooler)(first_token(hidden), parts_.pooler_activation);
-    if (parts_.pools_first) outputs["pooler_output"] = first_token(hidden);
+    if (parts_.pooled) outputs["pooler_output"] = pooled(hidden, given.mask, *parts_.pooled);
   } else if (config_.head == EncoderHead::span) {
     const Tensor logits = predict(hidden, {}, collector.context);  // [B, T, 2]
     const Shape tokens{logits.size(0), logits.size(1)};
@@ -227,7 +229,8 @@ EncoderHead head_of(const Config& json, const std::string& architecture) {
   if (head != EncoderHead::none || architecture.empty() || bare) return head;
   json.fail("architectures",
             "one that ends in Model, ForMaskedLM, ForPreTraining, ForSequenceClassification, "
-            "ForTokenClassification or ForQuestionAnswering");
+            "ForImageClassification, ForAudioClassification, ForTokenClassification or "
+            "ForQuestionAnswering");
 }
 
 }  // namespace
@@ -235,7 +238,8 @@ EncoderHead head_of(const Config& json, const std::string& architecture) {
 EncoderHead encoder_head_named(const std::string& architecture) {
   const auto ends = [&](const char* ending) { return architecture.ends_with(ending); };
   if (ends("ForMaskedLM") || ends("ForPreTraining")) return EncoderHead::masked_lm;
-  if (ends("ForSequenceClassification") || ends("ForImageClassification")) return EncoderHead::sequence;
+  for (const char* ending : {"ForSequenceClassification", "ForImageClassification", "ForAudioClassification"})
+    if (ends(ending)) return EncoderHead::sequence;
   if (ends("ForTokenClassification")) return EncoderHead::token;
   return ends("ForQuestionAnswering") ? EncoderHead::span : EncoderHead::none;
 }

@@ -17,9 +17,9 @@
 
 namespace heed {
 
-/// What a sequence head reads: the first token; the mean over the tokens; or both side by side, the mean
-/// without the EncoderConfig::skipped first tokens.
-enum class SequenceInput { first_token, mean, first_and_mean };
+/// What a sequence head reads: the first token; the mean of the first two; the mean over the tokens; or the
+/// first and the mean side by side, the mean without the EncoderConfig::skipped first tokens.
+enum class SequenceInput { first_token, first_two, mean, first_and_mean };
 
 /// The settings that encoders have in common, whatever their config calls them.
 struct EncoderConfig {
@@ -74,7 +74,7 @@ struct EncoderParts {
   double stack_dropout = 0.0;   // on the stack's output
   std::optional<Linear> pooler = {};
   Activation pooler_activation = Activation::tanh;
-  bool pools_first = false;  // pooler_output is the first token as it is
+  std::optional<SequenceInput> pooled = {};  // pooler_output as it is, without a pooler
   std::optional<EncoderHeadParts> head = {};
 };
 

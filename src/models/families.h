@@ -14,6 +14,7 @@
 // clang-format off
 #define HEED_FAMILIES(FAMILY) \
   FAMILY(albert) \
+  FAMILY(audio_spectrogram) \
   FAMILY(bart) \
   FAMILY(bert) \
   FAMILY(bloom) \

@@ -85,7 +85,7 @@ std::vector<std::vector<LabelScore>> classify_images(const EncoderModel& model,
   tasks::require_head(model, EncoderHead::sequence, "classify");
   const InputSpec input = model.input();
   if (input.kind != InputKind::pixels)
-    throw Error("classify: expected a model of images, got one of " + std::string(input_name(input.kind)));
+    throw Error("classify: expected a model of images, got one of " + std::string(input.name));
   const NoGradients guard;
   Context context{.stop = options.stop};
   const auto most = static_cast<std::size_t>(

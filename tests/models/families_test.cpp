@@ -57,7 +57,7 @@ class Families : public testing::TestWithParam<FamilyFixture> {
     return {.ids = input("input_ids"),
             .mask = input("attention_mask"),
             .type_ids = input("token_type_ids"),
-            .values = kind == InputKind::tokens ? Tensor() : input(input_name(kind))};
+            .values = kind == InputKind::tokens ? Tensor() : input(model->input().name)};
   }
   TensorMap forward(const Model& of) {
     const NoGradients guard;
@@ -143,7 +143,7 @@ void Families::expect_gradients() const {
 TEST_P(Families, OutputsEqualTheReference) {
   EXPECT_EQ(model->family(), GetParam().family);
   EXPECT_EQ(decoder != nullptr, kind == ModelKind::decoder);
-  EXPECT_EQ(encoder != nullptr, kind == ModelKind::encoder || kind == ModelKind::image);
+  EXPECT_EQ(encoder != nullptr, kind == ModelKind::encoder || kind == ModelKind::signal);
   EXPECT_EQ(both != nullptr, kind == ModelKind::encoder_decoder);
   EXPECT_THAT(model->unknown_settings(), testing::IsEmpty());
   TensorMap outputs = model->forward(inputs, {.hidden_states = true, .attentions = true}, context);
@@ -281,7 +281,7 @@ class Rows {
     };
     add("input_ids", source_.ids);
     add("attention_mask", source_.mask);
-    add("input_features", source_.values);
+    add(model_.input().name, source_.values);
     return model_.forward(named, {}, context_).at("logits");
   }
 
@@ -392,8 +392,8 @@ TEST_P(Families, RefusesInputsThatDoNotFit) {
   if (input("decoder_input_ids").defined())
     refuses("decoder_input_ids", ids({7, 3}, 1), "expected a batch of");
   if (both != nullptr) refuses("labels", Tensor::full({2, 3}, 5.5), "expected integers [batch, length]");
-  for (const char* signal : {"pixel_values", "input_features"}) {
-    if (!inputs.contains(signal)) continue;
+  const InputSpec first = model->input();
+  if (const char* signal = first.name; first.kind != InputKind::tokens) {
     const Tensor whole = inputs.at(signal);
     const int last = whole.rank() - 1;
     refuses(signal, slice(whole, last, 0, whole.size(last) - 1).contiguous(), "rows of");
@@ -402,12 +402,9 @@ TEST_P(Families, RefusesInputsThatDoNotFit) {
     refuses(signal, Tensor::zeros(whole.shape(), DType::i64), "floating numbers");
     refuses(signal, Tensor::zeros({2}), "rows of");
   }
-  const char* first = inputs.contains("input_ids")      ? "input_ids"
-                      : inputs.contains("pixel_values") ? "pixel_values"
-                                                        : "input_features";
   TensorMap rest = inputs;
-  rest.erase(first);
-  EXPECT_ERROR(model->forward(rest, {}, context), std::string("forward: input ") + first + " not found");
+  rest.erase(first.name);
+  EXPECT_ERROR(model->forward(rest, {}, context), std::string("forward: input ") + first.name + " not found");
 }
 
 TEST_P(Families, NoTextHasMorePositionsThanTheModel) {
@@ -533,7 +530,7 @@ TEST(FamilyTable, HasEveryFixtureAndEveryFamily) {
       return fs::exists(fs::path(HEED_FIXTURES) / folder / file);
     });
   };
-  EXPECT_EQ(count("config_hub_style.json"), 47);
+  EXPECT_EQ(count("config_hub_style.json"), 48);
   EXPECT_EQ(count("hub_layout"), 2);
   EXPECT_EQ(count("training.json"), 20);
   EXPECT_EQ(fixtures_with_curves().size(), 61u);

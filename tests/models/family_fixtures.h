@@ -12,7 +12,7 @@
 
 namespace heed {
 
-enum class ModelKind { decoder, encoder, encoder_decoder, image };
+enum class ModelKind { decoder, encoder, encoder_decoder, signal };  // signal: an encoder of images or sound
 
 struct FamilyFixture {
   const char* folder;  // below tests/fixtures
@@ -30,6 +30,8 @@ inline std::ostream& operator<<(std::ostream& out, const FamilyFixture& fixture)
 }
 
 inline const std::vector<FamilyFixture> kFamilyFixtures = {
+    {"audio-spectrogram", "audio-spectrogram-transformer", ModelKind::signal, 7, 43, 0x7fc87f90c0a037ed},
+    {"audio-spectrogram-model", "audio-spectrogram-transformer", ModelKind::signal, 7, 0, 0xed4dc99e2158f6dd},
     {"bart", "bart", ModelKind::encoder_decoder, 15, 91, 0xab0d163409a99991},
     {"decoders/bloom", "bloom", ModelKind::decoder, 7, 29, 0xda1159a77d5debd3},
     {"decoders/gemma2", "gemma2", ModelKind::decoder, 9, 35, 0x2df58d6d4c2bf3e0},
@@ -56,11 +58,11 @@ inline const std::vector<FamilyFixture> kFamilyFixtures = {
     {"decoders/transformer-linear", "heed_transformer", ModelKind::decoder, 7, 35, 0x761f16510eca90f3},
     {"decoders/transformer-strided", "heed_transformer", ModelKind::decoder, 7, 33, 0x12599e11793c386e},
     {"decoders/transformer-window", "heed_transformer", ModelKind::decoder, 7, 35, 0x761f16510eca90f3},
-    {"deit", "deit", ModelKind::image, 7, 41, 0x492bf60357715b45},
-    {"deit-model", "deit", ModelKind::image, 7, 0, 0x2dabc74629a93c03},
-    {"dinov2", "dinov2", ModelKind::image, 8, 43, 0x31193d0a95a4d5a1},
-    {"dinov2-classify", "dinov2_with_registers", ModelKind::image, 7, 46, 0x66aee793a28e3558},
-    {"dinov2-with-registers", "dinov2_with_registers", ModelKind::image, 8, 44, 0xd9787b03b4bc73f0},
+    {"deit", "deit", ModelKind::signal, 7, 41, 0x492bf60357715b45},
+    {"deit-model", "deit", ModelKind::signal, 7, 0, 0x2dabc74629a93c03},
+    {"dinov2", "dinov2", ModelKind::signal, 8, 43, 0x31193d0a95a4d5a1},
+    {"dinov2-classify", "dinov2_with_registers", ModelKind::signal, 7, 46, 0x66aee793a28e3558},
+    {"dinov2-with-registers", "dinov2_with_registers", ModelKind::signal, 8, 44, 0xd9787b03b4bc73f0},
     {"encoders/albert-classify", "albert", ModelKind::encoder, 11, 43, 0x890fb2135050b5b9},
     {"encoders/albert-mlm", "albert", ModelKind::encoder, 11, 76, 0xcc74761a9245ef29},
     {"encoders/bert", "bert", ModelKind::encoder, 7, 0, 0xa0322a4711390076},
@@ -123,9 +125,9 @@ inline const std::vector<FamilyFixture> kFamilyFixtures = {
     {"variants/t5-bare", "t5", ModelKind::encoder_decoder, 9, 0, 0xb15a6476683d2ee9},
     {"variants/t5-dense-act-fn", "t5", ModelKind::encoder_decoder, 10, 28, 0xb82ee1124db35e4a},
     {"variants/t5-encoder-of-whole", "t5", ModelKind::encoder, 4, 0, 0xc412d6b6b0abde57},
-    {"variants/vit-regression", "vit", ModelKind::image, 7, 40, 0x69f74b2c015a32b0},
-    {"vit", "vit", ModelKind::image, 7, 40, 0x5cd741307545575a},
-    {"vit-model", "vit", ModelKind::image, 7, 0, 0xf04c5a408224e3b9},
+    {"variants/vit-regression", "vit", ModelKind::signal, 7, 40, 0x69f74b2c015a32b0},
+    {"vit", "vit", ModelKind::signal, 7, 40, 0x5cd741307545575a},
+    {"vit-model", "vit", ModelKind::signal, 7, 0, 0xf04c5a408224e3b9},
     {"whisper", "whisper", ModelKind::encoder_decoder, 15, 88, 0x3d50a2cae4e25dfc},
     {"whisper-untied", "whisper", ModelKind::encoder_decoder, 13, 74, 0xce353e87f8244a2b},
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "heed/error.h"
+#include "heed/ops/shape.h"
 #include "reference/error.h"
 #include "reference/gradient_check.h"
 #include "reference/near.h"
@@ -95,6 +96,25 @@ TEST(PatchEmbedding, GradientsAreThoseOfDifferences) {
         return PatchEmbedding{in[1], in[2]}(in[0]);
       },
       {random_tensor({1, 2, 4, 5}, 14), random_tensor({3, 2, 2, 2}, 15), random_tensor({3}, 16)});
+}
+
+// Of one bin more than patches cover; each patch is a picture of its own for the layer without overlap.
+TEST(PatchEmbedding, PatchesMayOverlap) {
+  const Tensor pixels = random_tensor({2, 3, 8, 7}, 17);
+  const PatchEmbedding alone{random_tensor({4, 3, 3, 2}, 18), random_tensor({4}, 19)};
+  PatchEmbedding layer = alone;
+  layer.stride = {2, 5};
+  std::vector<Tensor> patches;
+  for (const std::int64_t top : {0, 2, 4}) {
+    for (const std::int64_t left : {0, 5})
+      patches.push_back(alone(slice(slice(pixels, 2, top, top + 3), 3, left, left + 2)));
+  }
+  expect_near(layer(pixels), concat(patches, 1), 1e-12);
+  check_gradients(
+      [](const auto& in) {
+        return PatchEmbedding{in[1], {}, {1, 3}}(in[0]);
+      },
+      {random_tensor({1, 2, 3, 5}, 20), random_tensor({3, 2, 2, 2}, 21)});
 }
 
 TEST(PatchEmbedding, RefusesAPictureSmallerThanAPatch) {

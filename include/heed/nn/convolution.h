@@ -18,12 +18,13 @@ struct Conv1d {
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
 };
 
-/// A linear map of non-overlapping patches (Dosovitskiy et al. 2021, "An image is worth 16x16 words"):
-/// from pixels [B, C, H, W] to [B, (H / P) (W / Q), D], row by row. Pixels at the right and the bottom that
-/// do not fill a patch are ignored. Throws Error for an image smaller than a patch.
+/// A linear map of patches (Dosovitskiy et al. 2021, "An image is worth 16x16 words"): from pixels
+/// [B, C, H, W] to [B, ((H - P) / stride[0] + 1) ((W - Q) / stride[1] + 1), D], row by row. Pixels at the
+/// right and the bottom that do not fill a patch are ignored. Throws Error for an image smaller than a patch.
 struct PatchEmbedding {
-  Weight weight;  // [D, C, P, Q]
-  Tensor bias;    // [D], or undefined
+  Weight weight;      // [D, C, P, Q]
+  Tensor bias;        // [D], or undefined
+  Shape stride = {};  // [down, across]; empty: [P, Q], so that patches do not overlap
   Tensor operator()(const Tensor& pixels) const;
 };
 

@@ -56,7 +56,7 @@ std::unique_ptr<Model> build_dinov2(const Dinov2Config& c, WeightBuilder& w) {
                                       .feed_forward_scale = "layer_scale2",
                                       .gated = c.gated},
                                      w);
-  parts.pools_first = true;
+  parts.pooled = SequenceInput::first_token;
   parts.head = take_head(e, heads, w);
   return assemble_encoder(e, w.finish(), std::move(parts));
 }

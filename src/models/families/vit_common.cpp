@@ -13,8 +13,6 @@
 namespace heed {
 namespace {
 
-constexpr std::int64_t kMostPixels = 65536;  // of a side
-
 // The height and the width under `key`, which may be one number for both.
 Shape height_and_width(const Config& json, const char* key, std::int64_t default_value) {
   const std::vector<std::int64_t> sizes = json.integers(key);
@@ -34,13 +32,13 @@ class VitFrontend final : public Frontend {
     Tensor positions;           // [1, N, D]: of the first tokens and the patches
     PatchEmbedding patches;
   };
-  VitFrontend(const Shape& row, Weights weights, double dropout)
-      : row_(row), w_(std::move(weights)), dropout_(dropout) {}
-  InputSpec input() const override { return {InputKind::pixels, row_}; }
+  VitFrontend(const InputSpec& input, Weights weights, double dropout)
+      : input_(input), w_(std::move(weights)), dropout_(dropout) {}
+  InputSpec input() const override { return input_; }
   Tensor operator()(const Tensor& values, Context& context) const override;
 
  private:
-  Shape row_;
+  InputSpec input_;
   Weights w_;
   double dropout_;
 };
@@ -57,7 +55,8 @@ Tensor VitFrontend::operator()(const Tensor& values, Context& context) const {
   const std::int64_t batch = values.size(0);
   std::vector<Tensor> parts;
   for (const Tensor& first : w_.first) parts.push_back(for_every_image(first, batch));
-  parts.push_back(w_.patches(values));
+  const bool frames_first = input_.kind == InputKind::spectrogram;
+  parts.push_back(w_.patches(frames_first ? unsqueeze(transpose(values, 1, 2), 1) : values));
   const Tensor table = reshape(w_.positions, {w_.positions.size(1), w_.positions.size(2)});
   Tensor tokens = AdditivePositions(table).embed(concat(parts, 1), 0);
   if (w_.registers.defined()) {
@@ -82,9 +81,12 @@ std::shared_ptr<const Frontend> take_vit_frontend(const VitConfig& c, const std:
   weights.positions = take(embeddings + "position_embeddings", {1, c.encoder.positions, d});
   weights.patches.weight = take(patches + ".weight", {d, c.channels, c.patch[0], c.patch[1]});
   weights.patches.bias = w.bias(patches + ".bias", d);
+  weights.patches.stride = c.stride;
   if (c.mask_token) w.tensor({.name = embeddings + "mask_token", .shape = {1, d}, .init = Init::zeros});
-  return std::make_shared<VitFrontend>(Shape{c.channels, c.image[0], c.image[1]}, std::move(weights),
-                                       c.encoder.dropout);
+  const InputSpec input =
+      c.spectrogram ? InputSpec{InputKind::spectrogram, {c.image[1], c.image[0]}, "input_values"}
+                    : InputSpec{InputKind::pixels, {c.channels, c.image[0], c.image[1]}, "pixel_values"};
+  return std::make_shared<VitFrontend>(input, std::move(weights), c.encoder.dropout);
 }
 
 Stack take_vit_stack(const VitConfig& c, const std::string& prefix, const VitLayerNames& names,
@@ -131,28 +133,36 @@ Stack take_vit_stack(const VitConfig& c, const std::string& prefix, const VitLay
 
 }  // namespace
 
-VitConfig VitConfig::parse(const Config& json, const VitDefaults& defaults) {
+VitConfig VitConfig::parse_layers(const Config& json, double norm_eps) {
   VitConfig c;
   EncoderConfig& e = c.encoder = EncoderConfig::parse_common(json);
   e.d_model = json.positive_integer("hidden_size", 768);
   e.layers = layer_count(json, "num_hidden_layers", 12);
   e.heads = json.positive_integer("num_attention_heads", 12);
   e.activation = activation_setting(json, "hidden_act", json.string("hidden_act", "gelu"));
-  e.norm_eps = norm_epsilon(json, "layer_norm_eps", defaults.norm_eps);
+  e.norm_eps = norm_epsilon(json, "layer_norm_eps", norm_eps);
   e.dropout = probability(json, "hidden_dropout_prob", 0.0);
   e.attention_dropout = probability(json, "attention_probs_dropout_prob", 0.0);
   check_heads(json, "num_attention_heads", e.d_model, e.heads);
+  c.bias = json.boolean("qkv_bias", true);
+  return c;
+}
+
+VitConfig VitConfig::parse(const Config& json, const VitDefaults& defaults) {
+  VitConfig c = parse_layers(json, defaults.norm_eps);
   c.channels = json.positive_integer("num_channels", 3);
   c.image = height_and_width(json, "image_size", 224);
   c.patch = height_and_width(json, "patch_size", defaults.patch);
   if (c.image[0] < c.patch[0] || c.image[1] < c.patch[1])
     json.fail("patch_size", "at most the sizes of image_size");
-  c.bias = json.boolean("qkv_bias", true);
   return c;
 }
 
 void VitConfig::count_tokens() {
-  encoder.positions = image[0] / patch[0] * (image[1] / patch[1]) + (distillation ? 2 : 1);
+  const auto along = [&](int side) {
+    return (image[side] - patch[side]) / (stride.rank() > 0 ? stride : patch)[side] + 1;
+  };
+  encoder.positions = along(0) * along(1) + (distillation ? 2 : 1);
   encoder.max_positions = encoder.positions + registers;
 }
 
