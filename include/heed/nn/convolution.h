@@ -9,12 +9,17 @@
 namespace HEED_API heed {
 
 /// A convolution in time, activation(sum over k of W[:, :, k] x[t stride + k - padding] + b), with zero
-/// padding. From x [B, T, C] to [B, (T + 2 padding - K) / stride + 1, D].
+/// padding. From x [B, T, C] to [B, (T + 2 padding - K) / stride + 1, D]. In G groups, the outputs of a group
+/// read the channels of the same group only.
 struct Conv1d {
-  Tensor weight;  // [D, C, K]
+  Tensor weight;  // [D, C / G, K]
   Tensor bias;    // [D], or undefined
   std::int64_t stride = 1;
   std::int64_t padding = 0;
+  std::int64_t groups = 1;  ///< G
+  /// [1, 1, K], or undefined: the Euclidean norm of each W[:, :, k], of which `weight` is the direction alone
+  /// (Salimans and Kingma 2016, "Weight normalization").
+  Tensor magnitude = {};
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
 };
 
