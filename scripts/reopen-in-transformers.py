@@ -59,6 +59,12 @@ DEIT = {key: value for key, value in VIT.items() if key != "pooler_output_size"}
 DINOV2 = {key: value for key, value in DEIT.items() if key != "intermediate_size"} | dict(mlp_ratio=3)
 AST = {key: value for key, value in DEIT.items() if key != "image_size"} | dict(num_mel_bins=19, max_length=30,
                                                                             frequency_stride=4, time_stride=3)
+WAV2VEC2 = dict(vocab_size=31, hidden_size=40, num_hidden_layers=2, num_attention_heads=5, intermediate_size=56,
+                conv_dim=(12, 16, 20), conv_kernel=(9, 3, 2), conv_stride=(4, 2, 2), num_conv_pos_embeddings=7,
+                num_conv_pos_embedding_groups=4)
+WAV2VEC2_LARGE = dict(do_stable_layer_norm=True, feat_extract_norm="layer", conv_bias=True)
+MOONSHINE = dict(vocab_size=97, hidden_size=40, intermediate_size=56, encoder_num_hidden_layers=1, decoder_num_hidden_layers=2,
+                 encoder_num_attention_heads=5, decoder_num_attention_heads=5, max_position_embeddings=32, pad_token_id=2)
 WHISPER = dict(vocab_size=97, d_model=40, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4,
                decoder_attention_heads=2, encoder_ffn_dim=56, decoder_ffn_dim=44, num_mel_bins=12,
                max_source_positions=19, max_target_positions=23, pad_token_id=94, bos_token_id=95, eos_token_id=95,
@@ -145,6 +151,11 @@ CASES = [
     ("Dinov2WithRegistersModel", DINOV2, dict(num_register_tokens=2, use_swiglu_ffn=True)),
     ("Dinov2WithRegistersForImageClassification", DINOV2, dict(num_labels=3, num_register_tokens=3)),
     ("ASTModel", AST, {}), ("ASTForAudioClassification", AST, dict(num_labels=3, qkv_bias=False, time_stride=9)),
+    ("Wav2Vec2Model", WAV2VEC2, {}), ("Wav2Vec2ForCTC", WAV2VEC2, dict(num_conv_pos_embeddings=8, mask_time_prob=0.0)),
+    ("Wav2Vec2Model", WAV2VEC2, WAV2VEC2_LARGE), ("Wav2Vec2ForCTC", WAV2VEC2, WAV2VEC2_LARGE),
+    ("MoonshineForConditionalGeneration", MOONSHINE, {}),
+    ("MoonshineForConditionalGeneration", MOONSHINE, dict(partial_rotary_factor=0.4, attention_bias=True,
+                                                          tie_word_embeddings=False, decoder_hidden_act="gelu")),
     ("WhisperForConditionalGeneration", WHISPER, {}),
     ("WhisperForConditionalGeneration", WHISPER, dict(tie_word_embeddings=False, activation_function="relu")),
 ]
@@ -190,6 +201,12 @@ def inputs_of(model):
         return {"pixel_values": torch.randn(2, model.config.num_channels, height, width, generator=generator)}
     if model.config.model_type == "audio-spectrogram-transformer":
         return {"input_values": torch.randn(2, model.config.max_length, model.config.num_mel_bins, generator=generator)}
+    if model.config.model_type in ("wav2vec2", "moonshine"):
+        inputs = {"input_values": torch.randn(2, 3000, generator=generator), "attention_mask": torch.ones(2, 3000, dtype=torch.int64)}
+        inputs["attention_mask"][1, 2000:] = 0
+        if model.config.model_type == "moonshine":
+            inputs["decoder_input_ids"] = torch.randint(3, 90, (2, 11), generator=generator)
+        return inputs
     if model.config.model_type == "whisper":
         shape = (2, model.config.num_mel_bins, 2 * model.config.max_source_positions)
         return {"input_features": torch.randn(shape, generator=generator),
@@ -213,6 +230,8 @@ def results_of(model, inputs):
             flat[name] = value
         elif isinstance(value, tuple):
             flat |= {f"{name}.{i}": element for i, element in enumerate(value)}
+    if getattr(model.config, "do_stable_layer_norm", False):  # heed ends with the normed state, as transformers up to 5.12
+        del flat[f"hidden_states.{model.config.num_hidden_layers}"]
     return flat
 
 

@@ -79,10 +79,7 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
   const auto print = [&](const std::vector<LabelScore>& scores, const Line&) {
     globals.json ? print_json(*model, scores) : print_text(*model, scores);
   };
-  if (model->input().kind != InputKind::tokens) {
-    const bool images = model->input().kind == InputKind::pixels;
-    if (!images || model->head() != EncoderHead::sequence)
-      refuse(*model, located.directory.string(), images ? Task::classify_images : Task::classify);
+  if (model->input().kind == InputKind::pixels) {
     if (arguments.tab_pairs || !pairs.empty())
       throw UsageError("--pair, --tab-pairs: expected neither for images, got one");
     const ImageProcessor processor = load_image_processor(located.directory);

@@ -26,6 +26,7 @@ constexpr const char* kProse =
     "but the "
     "dog had never heard of that.";
 constexpr std::size_t kFewestIds = 8;
+constexpr std::int64_t kSamples = 4000;     // of a waveform of any length: a quarter of a second at 16 kHz
 constexpr std::int64_t kSourceTokens = 12;  // of the source that a decoder is run with
 constexpr std::int64_t kTargetTokens = 6;   // that a decoder reads where the source is looked at
 
@@ -173,7 +174,7 @@ ModelInput Examination::first_input(const Tensor& ids, const Tensor& mask) const
   const InputSpec wanted = model().input();
   if (wanted.kind == InputKind::tokens) return {.ids = ids, .mask = mask};
   std::vector<std::int64_t> sizes{ids.size(0)};
-  sizes.insert(sizes.end(), wanted.row.begin(), wanted.row.end());
+  for (const std::int64_t size : wanted.row) sizes.push_back(size == -1 ? kSamples : size);
   return {.values = noise(Shape(sizes), [&](std::int64_t row) { return seed_of(ids, row); })};
 }
 

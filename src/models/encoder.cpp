@@ -53,12 +53,18 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
   std::int64_t type_vocab_size() const override { return config_.token_types; }
   std::int64_t pad_id() const override { return config_.padding.value_or(0); }
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
-  Tensor encode(const ModelInput& input, Context& context) const override;
+  Tensor encode(const ModelInput& input, Context& context) const override {
+    return run(input, context).hidden;
+  }
   Tensor predict(const Tensor& hidden, const Tensor& mask, Context& context) const override;
   Tensor loss(const ModelInput& input, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override;
 
  private:
+  struct Encoded {
+    Tensor hidden, mask;  // [B, T, D], and i64 [B, T] or undefined
+  };
+  Encoded run(const ModelInput& input, Context& context) const;
   const EncoderHeadParts& head_parts() const {
     if (!parts_.head) throw Error("predict: expected a model with a head, got " + config_.architecture);
     return *parts_.head;
@@ -70,22 +76,23 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
     const Tensor rest = slice(hidden, 1, config_.skipped, hidden.size(1));
     return concat({first_token(hidden), mean_of_tokens(rest, {})}, 1);
   }
-  void add_loss(const TensorMap& inputs, TensorMap& outputs) const;
+  void add_loss(const TensorMap& inputs, const Tensor& mask, TensorMap& outputs) const;
 
   EncoderConfig config_;
   EncoderParts parts_;
 };
 
-Tensor AssembledEncoder::encode(const ModelInput& input, Context& context) const {
+AssembledEncoder::Encoded AssembledEncoder::run(const ModelInput& input, Context& context) const {
   const Tensor& first = input.first();
   if (!first.defined() || first.size(0) == 0 || first.size(1) == 0)
     throw Error("encode: expected at least one row and one token, got " + first.str());
   Pass pass(context);
-  pass.self = visible(input.mask);
-  Tensor x = parts_.embeddings(input, pass.positions, context);
+  const Tensor shown = parts_.embeddings.token_mask(input);
+  pass.self = visible(shown);
+  Tensor x = parts_.embeddings(input, pass);
   if (const Tensor& mask = pass.self.key_mask; parts_.clears_padding && mask.defined())
     x = x * unsqueeze(mask, 2).to(x.dtype());
-  return apply_dropout(parts_.stack(x, pass), parts_.stack_dropout, context);
+  return {apply_dropout(parts_.stack(x, pass), parts_.stack_dropout, context), shown};
 }
 
 Tensor AssembledEncoder::predict(const Tensor& hidden, const Tensor& mask, Context& context) const {
@@ -114,17 +121,19 @@ std::pair<Tensor, Tensor> labeled_rows(const Tensor& hidden, const Tensor& label
 Tensor AssembledEncoder::loss(const ModelInput& input, const Tensor& labels,
                               const CrossEntropyOptions& options, Context& context) const {
   const EncoderHeadParts& head = head_parts();
-  const Tensor hidden = encode(input, context);
+  const auto [hidden, mask] = run(input, context);
+  if (config_.head == EncoderHead::ctc)
+    return speech_loss(predict(hidden, {}, context), labels, mask, config_.ctc, options);
   if (config_.head == EncoderHead::span) return span_loss(predict(hidden, {}, context), labels, options);
   if (config_.head == EncoderHead::sequence)
-    return sequence_loss(predict(hidden, input.mask, context), labels, config_.problem, options);
+    return sequence_loss(predict(hidden, mask, context), labels, config_.problem, options);
   const Tensor wanted = labels_as(labels, DType::i64, {hidden.size(0), hidden.size(1)}, "labels");
   // Few tokens of a masked batch are predicted, so only these pass the head.
   const auto [rows, targets] = labeled_rows(hidden, wanted, options.ignore_index);
   return head.output.cross_entropy(head.features(rows, context), targets, options);
 }
 
-void AssembledEncoder::add_loss(const TensorMap& inputs, TensorMap& outputs) const {
+void AssembledEncoder::add_loss(const TensorMap& inputs, const Tensor& mask, TensorMap& outputs) const {
   const CrossEntropyOptions options;
   const bool span = config_.head == EncoderHead::span;
   if (!inputs.contains(span ? "start_positions" : "labels")) return;
@@ -141,6 +150,8 @@ void AssembledEncoder::add_loss(const TensorMap& inputs, TensorMap& outputs) con
                   stack({positions("start_positions"), positions("end_positions")}, 1), options);
   } else if (config_.head == EncoderHead::sequence) {
     outputs["loss"] = sequence_loss(logits, inputs.at("labels"), config_.problem, options);
+  } else if (config_.head == EncoderHead::ctc) {
+    outputs["loss"] = speech_loss(logits, inputs.at("labels"), mask, config_.ctc, options);
   } else {
     const Shape tokens{logits.size(0), logits.size(1)};
     outputs["loss"] =
@@ -163,24 +174,28 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
 
   Collector collector(context, options);
   collector.listen(parts_.stack, "");
-  const Tensor hidden = encode(given, collector.context);
-  // Of images and sound, transformers gives the last hidden state without the final norm.
-  if (!parts_.embeddings.frontend) collector.replace_last(parts_.stack, "", hidden);
+  if (config_.head == EncoderHead::none) collector.put(kFeaturesTap, "extract_features");
+  const auto [hidden, mask] = run(given, collector.context);
+  // Of images and spectrograms, transformers gives the last hidden state without the final norm; of waveforms
+  // with it up to version 5.12 (5.24 without).
+  const InputKind kind = input().kind;
+  if (kind == InputKind::tokens || kind == InputKind::waveform)
+    collector.replace_last(parts_.stack, "", hidden);
   TensorMap& outputs = collector.outputs;
   if (config_.head == EncoderHead::none) {
     outputs["last_hidden_state"] = hidden;
     if (parts_.pooler)
       outputs["pooler_output"] = (*parts_.pooler)(first_token(hidden), parts_.pooler_activation);
-    if (parts_.pooled) outputs["pooler_output"] = pooled(hidden, given.mask, *parts_.pooled);
+    if (parts_.pooled) outputs["pooler_output"] = pooled(hidden, mask, *parts_.pooled);
   } else if (config_.head == EncoderHead::span) {
     const Tensor logits = predict(hidden, {}, collector.context);  // [B, T, 2]
     const Shape tokens{logits.size(0), logits.size(1)};
     outputs["start_logits"] = reshape(slice(logits, 2, 0, 1), tokens);
     outputs["end_logits"] = reshape(slice(logits, 2, 1, 2), tokens);
   } else {
-    outputs["logits"] = predict(hidden, given.mask, collector.context);
+    outputs["logits"] = predict(hidden, mask, collector.context);
   }
-  add_loss(inputs, outputs);
+  add_loss(inputs, mask, outputs);
   return outputs;
 }
 
@@ -209,7 +224,7 @@ Linear take_vocabulary_head(const EncoderConfig& c, const EncoderHeads& heads, W
 // The names that the heads may have in a file, with the prefix of the body or without it.
 void ignore_heads(const EncoderConfig& c, const EncoderHeads& heads, WeightBuilder& w) {
   std::vector<std::string> maps = heads.unused, names{"embeddings.position_ids", "embeddings.token_type_ids"};
-  for (const HeadMaps* head : {&heads.masked_lm, &heads.sequence, &heads.token, &heads.span})
+  for (const HeadMaps* head : {&heads.masked_lm, &heads.sequence, &heads.token, &heads.span, &heads.ctc})
     maps.insert(maps.end(), {head->dense, head->norm, head->output});
   for (const std::string& map : maps) {
     if (map.empty()) continue;
@@ -229,8 +244,8 @@ EncoderHead head_of(const Config& json, const std::string& architecture) {
   if (head != EncoderHead::none || architecture.empty() || bare) return head;
   json.fail("architectures",
             "one that ends in Model, ForMaskedLM, ForPreTraining, ForSequenceClassification, "
-            "ForImageClassification, ForAudioClassification, ForTokenClassification or "
-            "ForQuestionAnswering");
+            "ForImageClassification, ForAudioClassification, ForTokenClassification, ForQuestionAnswering "
+            "or ForCTC");
 }
 
 }  // namespace
@@ -241,6 +256,7 @@ EncoderHead encoder_head_named(const std::string& architecture) {
   for (const char* ending : {"ForSequenceClassification", "ForImageClassification", "ForAudioClassification"})
     if (ends(ending)) return EncoderHead::sequence;
   if (ends("ForTokenClassification")) return EncoderHead::token;
+  if (ends("ForCTC")) return EncoderHead::ctc;
   return ends("ForQuestionAnswering") ? EncoderHead::span : EncoderHead::none;
 }
 
@@ -278,6 +294,7 @@ Tensor EncoderHeadParts::features(const Tensor& x, Context& context) const {
 const HeadMaps& EncoderHeads::of(EncoderHead head) const {
   if (head == EncoderHead::masked_lm) return masked_lm;
   if (head == EncoderHead::sequence) return sequence;
+  if (head == EncoderHead::ctc) return ctc;
   return head == EncoderHead::token ? token : span;
 }
 
@@ -316,8 +333,10 @@ std::optional<EncoderHeadParts> take_head(const EncoderConfig& c, const EncoderH
   } else {
     const auto labels = static_cast<std::int64_t>(c.labels.size());
     const bool both = c.head == EncoderHead::sequence && c.sequence_input == SequenceInput::first_and_mean;
-    parts.output =
-        w.linear(head.output, c.head == EncoderHead::span ? 2 : labels, both ? 2 * c.d_model : c.d_model);
+    const std::int64_t classes = c.head == EncoderHead::span  ? 2
+                                 : c.head == EncoderHead::ctc ? c.vocab_size
+                                                              : labels;
+    parts.output = w.linear(head.output, classes, both ? 2 * c.d_model : c.d_model);
   }
   return parts;
 }

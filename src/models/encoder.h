@@ -12,6 +12,7 @@
 #include "heed/io/json.h"
 #include "heed/models/model.h"
 #include "heed/nn/stack.h"
+#include "heed/ops/ctc.h"
 #include "models/embeddings.h"
 #include "models/weight_builder.h"
 
@@ -48,6 +49,7 @@ struct EncoderConfig {
   double head_dropout = 0.0;
   bool tied = true;  // the output map of a masked_lm head is the word embedding
   std::optional<std::int64_t> padding;
+  CtcOptions ctc = {};
   std::optional<std::int64_t> max_positions;  // tokens that a sequence may have
 
   /// Reads head, labels and problem from `architectures`, `id2label` and `problem_type`, and checks what
@@ -99,6 +101,7 @@ struct EncoderHeads {
   HeadMaps sequence = {};
   HeadMaps token = {.output = "classifier"};
   HeadMaps span = {.output = "qa_outputs"};
+  HeadMaps ctc = {};
   bool dense_bias = true, norm_bias = true, output_has_bias = true;
   std::vector<std::string> unused = {};  ///< other maps that files may have and that are not read
 

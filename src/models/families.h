@@ -32,6 +32,7 @@
   FAMILY(mistral) \
   FAMILY(mixtral) \
   FAMILY(modernbert) \
+  FAMILY(moonshine) \
   FAMILY(mpnet) \
   FAMILY(mpt) \
   FAMILY(olmo2) \
@@ -46,6 +47,7 @@
   FAMILY(t5) \
   FAMILY(transformer) \
   FAMILY(vit) \
+  FAMILY(wav2vec2) \
   FAMILY(whisper)
 // clang-format on
 

@@ -33,11 +33,18 @@ Tensor optional_ids(const TensorMap& inputs, const char* name, const Shape* expe
   return ids;
 }
 
+bool has_rows(const Tensor& values, const Shape& row) {
+  return values.rank() == row.rank() + 1 &&
+         std::equal(row.begin(), row.end(), values.shape().begin() + 1,
+                    [](std::int64_t wanted, std::int64_t got) { return wanted == -1 || wanted == got; });
+}
+
+std::string row_text(const Shape& row) { return row == Shape{-1} ? "any number of samples" : row.str(); }
+
 Tensor floats_input(const TensorMap& inputs, const char* name, const Shape& row) {
   const Tensor& tensor = required_input(inputs, name);
-  const auto same = [&] { return std::equal(row.begin(), row.end(), tensor.shape().begin() + 1); };
-  if (tensor.rank() != row.rank() + 1 || tensor.size(0) == 0 || !is_floating(tensor.dtype()) || !same()) {
-    throw Error(std::string("forward: ") + name + ": expected floating numbers, rows of " + row.str() +
+  if (!has_rows(tensor, row) || tensor.size(0) == 0 || !is_floating(tensor.dtype())) {
+    throw Error(std::string("forward: ") + name + ": expected floating numbers, rows of " + row_text(row) +
                 " in a batch of at least one, got " + tensor.str());
   }
   return tensor.to(DType::f32).contiguous();

@@ -18,6 +18,10 @@ Tensor ids_input(const Tensor& tensor, const char* name);
 /// The same, undefined where the input is absent. Throws Error where it is not of the shape `expected`, if
 /// that is given.
 Tensor optional_ids(const TensorMap& inputs, const char* name, const Shape* expected);
+/// Whether `values` [B, ...] has rows of the shape `row`, in which -1 is any size.
+bool has_rows(const Tensor& values, const Shape& row);
+/// That shape in a message.
+std::string row_text(const Shape& row);
 /// The input of floating numbers [B, ...], B at least 1 and each row of the shape `row`, as f32. Throws Error
 /// for anything else.
 Tensor floats_input(const TensorMap& inputs, const char* name, const Shape& row);
@@ -43,6 +47,8 @@ class Collector {
   void listen(const Stack& stack, const std::string& prefix);
   /// The same for `layers` layers whose taps begin with `stack`.
   void listen(const std::string& stack, std::size_t layers, const std::string& prefix);
+  /// Collects the value of a tap under a name.
+  void put(const std::string& tap, const std::string& name);
   /// Replaces the stack's last hidden state by that after its final norm.
   void replace_last(const Stack& stack, const std::string& prefix, const Tensor& hidden);
 
@@ -50,7 +56,6 @@ class Collector {
   TensorMap outputs;
 
  private:
-  void put(const std::string& tap, const std::string& name);
   ForwardOptions options_;
   Taps taps_;
 };

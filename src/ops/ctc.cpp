@@ -16,10 +16,10 @@ struct Alignment {
 };
 
 Alignment checked(const Tensor& logits, const Tensor& labels, const Tensor& lengths, std::int64_t blank) {
-  const bool rows = logits.rank() == 3 && labels.rank() == 2 && labels.dtype() == DType::i64 &&
-                    labels.size(0) == logits.size(0) &&
-                    (!lengths.defined() ||
-                     (lengths.dtype() == DType::i64 && lengths.shape() == Shape{logits.size(0)}));
+  const bool rows =
+      logits.rank() == 3 && labels.rank() == 2 && labels.dtype() == DType::i64 &&
+      labels.size(0) == logits.size(0) &&
+      (!lengths.defined() || (lengths.dtype() == DType::i64 && lengths.shape() == Shape{logits.size(0)}));
   if (!rows) {
     throw Error("ctc_loss: expected logits [B, T, V], labels i64 [B, S] and lengths i64 [B], got " +
                 logits.str() + ", " + labels.str() + " and " + lengths.str());
@@ -87,7 +87,8 @@ kernels::Ctc<T> arguments(const Tensor& logits, const Alignment& a, std::int64_t
 
 }  // namespace
 
-Tensor ctc_loss(const Tensor& logits, const Tensor& labels, const Tensor& lengths, const CtcOptions& options) {
+Tensor ctc_loss(const Tensor& logits, const Tensor& labels, const Tensor& lengths,
+                const CtcOptions& options) {
   const Alignment alignment = checked(logits, labels, lengths, options.blank);
   const Tensor input = logits.contiguous();
   const std::int64_t batch = logits.size(0), frames = batch * logits.size(1);
@@ -106,7 +107,8 @@ Tensor ctc_loss(const Tensor& logits, const Tensor& labels, const Tensor& length
     total += losses[b];
   }
   const bool per_row = options.reduction == Reduction::none;
-  Tensor y = per_row ? Tensor::from(losses, {batch}).to(logits.dtype()) : Tensor::scalar(total, logits.dtype());
+  Tensor y =
+      per_row ? Tensor::from(losses, {batch}).to(logits.dtype()) : Tensor::scalar(total, logits.dtype());
   if (!needs_gradient({logits})) return y;
   record(y, "ctc_loss", {input},
          [logits = input.detach(), alignment, recursion, factors, per_row,

@@ -88,6 +88,8 @@ inline const std::vector<FamilyFixture> kFamilyFixtures = {
     {"encoders/xlm-roberta-cross-encoder", "xlm-roberta", ModelKind::encoder, 7, 41, 0x4e20126d65af89b7},
     {"m2m100", "m2m_100", ModelKind::encoder_decoder, 15, 89, 0xdc2530d313934fd},
     {"marian", "marian", ModelKind::encoder_decoder, 15, 85, 0x4b99444fb9d4dfb},
+    {"moonshine", "moonshine", ModelKind::encoder_decoder, 15, 60, 0x80137a0e847d6485},
+    {"moonshine-masked", "moonshine", ModelKind::encoder_decoder, 15, 79, 0xb35591d84e868e6},
     {"pegasus", "pegasus", ModelKind::encoder_decoder, 12, 63, 0xcf1f51c18a9461c7},
     {"recurrent/additive-gru", "heed_recurrent", ModelKind::encoder_decoder, 9, 17, 0x5c9b9a9fe35044a1},
     {"recurrent/additive-lstm", "heed_recurrent", ModelKind::encoder_decoder, 11, 29, 0x3fb4ad435a6dd09},
@@ -128,6 +130,9 @@ inline const std::vector<FamilyFixture> kFamilyFixtures = {
     {"variants/vit-regression", "vit", ModelKind::signal, 7, 40, 0x69f74b2c015a32b0},
     {"vit", "vit", ModelKind::signal, 7, 40, 0x5cd741307545575a},
     {"vit-model", "vit", ModelKind::signal, 7, 0, 0xf04c5a408224e3b9},
+    {"wav2vec2-ctc", "wav2vec2", ModelKind::signal, 7, 49, 0x674073c87937def3},
+    {"wav2vec2-ctc-large", "wav2vec2", ModelKind::signal, 7, 56, 0x4aefa48d6e204703},
+    {"wav2vec2-model", "wav2vec2", ModelKind::signal, 7, 0, 0xa5a3c888539fd082},
     {"whisper", "whisper", ModelKind::encoder_decoder, 15, 88, 0x3d50a2cae4e25dfc},
     {"whisper-untied", "whisper", ModelKind::encoder_decoder, 13, 74, 0xce353e87f8244a2b},
 };

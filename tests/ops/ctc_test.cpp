@@ -1,5 +1,5 @@
-// The CTC loss against PyTorch's numbers (torch 2.14.1, torch.nn.functional.ctc_loss of log_softmax, f64); its
-// gradient against central differences. The formula: by_formula_test.cpp.
+// The CTC loss against PyTorch's numbers (torch 2.14.1, torch.nn.functional.ctc_loss of log_softmax, f64);
+// its gradient against central differences. The formula: by_formula_test.cpp.
 #include "heed/ops/ctc.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,9 @@ Tensor some_logits() {
   return x;
 }
 
-Tensor ids(const std::vector<std::int64_t>& values, const Shape& shape) { return Tensor::from(values, shape); }
+Tensor ids(const std::vector<std::int64_t>& values, const Shape& shape) {
+  return Tensor::from(values, shape);
+}
 
 // A repeated label, a hole, and a row without labels.
 const Tensor kLabels = ids({1, 2, 2, -100, 3, -100, 1, -100, -100, -100, -100, -100}, {3, 4});
@@ -52,14 +54,31 @@ TEST(Ctc, EqualsPyTorch) {
 
   const Tensor x = some_logits().set_requires_grad();
   ctc_loss(x, kLabels, kLengths).backward();
-  const Tensor second = Tensor::from(
-      std::vector<double>{-0.044821282651491684, 0.07866876358548824,  0.015882949442854816, -0.04973043037685137,
-                          0.003456499043112138,  0.011898949021987558, 0.045386985090343786, -0.06074243315544348,
-                          0.007008251511305501,  -0.028310487035855324, 0.01588294944285481, 0.005419286081695014,
-                          -0.026355239787361793, -0.10173222412914118, 0.04538698509034381,  0.08270047882615918,
-                          0,                     0,                    0,                    0,
-                          0,                     0,                    0,                    0},
-      {1, 6, 4});
+  const Tensor second = Tensor::from(std::vector<double>{-0.044821282651491684,
+                                                         0.07866876358548824,
+                                                         0.015882949442854816,
+                                                         -0.04973043037685137,
+                                                         0.003456499043112138,
+                                                         0.011898949021987558,
+                                                         0.045386985090343786,
+                                                         -0.06074243315544348,
+                                                         0.007008251511305501,
+                                                         -0.028310487035855324,
+                                                         0.01588294944285481,
+                                                         0.005419286081695014,
+                                                         -0.026355239787361793,
+                                                         -0.10173222412914118,
+                                                         0.04538698509034381,
+                                                         0.08270047882615918,
+                                                         0,
+                                                         0,
+                                                         0,
+                                                         0,
+                                                         0,
+                                                         0,
+                                                         0,
+                                                         0},
+                                     {1, 6, 4});
   expect_near(slice(x.grad(), 0, 1, 2), second, 1e-15);
   double total = 0;
   for (const double g : x.grad().to_vector<double>()) total += std::abs(g);

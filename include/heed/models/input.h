@@ -8,12 +8,13 @@
 
 namespace HEED_API heed {
 
-enum class InputKind : std::uint8_t { tokens, pixels, spectrogram };
+enum class InputKind : std::uint8_t { tokens, pixels, spectrogram, waveform };
 
 /// What the first layer of a model takes.
 struct InputSpec {
   InputKind kind = InputKind::tokens;
-  /// Of one row of `ModelInput::values`: [channels, height, width], [bins, frames] or [frames, bins].
+  /// Of one row of `ModelInput::values`: [channels, height, width]; [bins, frames] or [frames, bins]; or
+  /// [-1], any number of samples.
   Shape row = {};
   /// As transformers calls it: `input_ids`, `pixel_values`, `input_features` or `input_values`.
   const char* name = "input_ids";
@@ -21,11 +22,12 @@ struct InputSpec {
 
 /// B rows of input of one kind.
 struct ModelInput {
-  Tensor ids = {};         ///< token ids i64 [B, T]
-  Tensor mask = {};        ///< i64 [B, T]: 1 for a token, 0 for padding; undefined if there is no padding
+  Tensor ids = {};  ///< token ids i64 [B, T]
+  /// i64 [B, T]: 1 for a token, 0 for padding; of a waveform [B, samples]; undefined if there is no padding.
+  Tensor mask = {};
   Tensor type_ids = {};    ///< the segment of each token, i64 [B, T]; undefined for all 0
   Tensor embeddings = {};  ///< floating [B, T, E] in place of `ids`: what the token table gives
-  Tensor values = {};      ///< f32 [B, ...]: pixels [B, C, H, W] or a spectrogram
+  Tensor values = {};      ///< f32 [B, ...]: pixels [B, C, H, W], a spectrogram or a waveform
 
   /// Returns the tensor that is defined: `ids`, else `embeddings`, else `values`.
   const Tensor& first() const { return ids.defined() ? ids : embeddings.defined() ? embeddings : values; }

@@ -128,7 +128,8 @@ void ctc_loss_backward(const Ctc<T>& a, const CtcKept& kept, const double* dloss
       T* out = dlogits + b * a.time * a.vocab;
       std::fill_n(out, a.time * a.vocab, T{0});
       if (dlosses[b] != 0)
-        backward(row_of(a, kept, b), kept.alphas + b * a.time * width, width, kept.losses[b], dlosses[b], out);
+        backward(row_of(a, kept, b), kept.alphas + b * a.time * width, width, kept.losses[b], dlosses[b],
+                 out);
     }
   });
 }

@@ -35,7 +35,7 @@ class VitFrontend final : public Frontend {
   VitFrontend(const InputSpec& input, Weights weights, double dropout)
       : input_(input), w_(std::move(weights)), dropout_(dropout) {}
   InputSpec input() const override { return input_; }
-  Tensor operator()(const Tensor& values, Context& context) const override;
+  Tensor operator()(const Tensor& values, const Tensor& shown, Context& context) const override;
 
  private:
   InputSpec input_;
@@ -51,7 +51,7 @@ Tensor for_every_image(const Tensor& tokens, std::int64_t batch) {
   return embedding(reshape(tokens, {count, tokens.size(2)}), ids);
 }
 
-Tensor VitFrontend::operator()(const Tensor& values, Context& context) const {
+Tensor VitFrontend::operator()(const Tensor& values, const Tensor& /*shown*/, Context& context) const {
   const std::int64_t batch = values.size(0);
   std::vector<Tensor> parts;
   for (const Tensor& first : w_.first) parts.push_back(for_every_image(first, batch));
