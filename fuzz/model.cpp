@@ -37,6 +37,14 @@ const std::vector<Sizes> kSizes = {
       "max_position_embeddings"}},
     {R"("heed_recurrent")", {"vocab_size", "hidden_size"}},
     {R"("vit")", {"hidden_size", "intermediate_size", "num_hidden_layers", "image_size", "patch_size"}},
+    {R"("audio-spectrogram-transformer")",
+     {"hidden_size", "intermediate_size", "num_hidden_layers", "num_mel_bins", "max_length", "patch_size"}},
+    {R"("wav2vec2")",
+     {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+      "conv_dim", "conv_kernel", "conv_stride", "num_conv_pos_embeddings", "num_conv_pos_embedding_groups"}},
+    {R"("moonshine")",
+     {"vocab_size", "hidden_size", "intermediate_size", "encoder_num_hidden_layers",
+      "decoder_num_hidden_layers", "encoder_num_attention_heads", "decoder_num_attention_heads"}},
     {R"("whisper")",
      {"vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim",
       "num_mel_bins", "max_source_positions", "max_target_positions"}},
@@ -72,8 +80,11 @@ std::string with_sizes(std::string_view config) {
 void run(const heed::Model& model) {
   const heed::Tensor ids = heed::Tensor::from(std::vector<std::int64_t>{0, 1, 2, 1, 0, 1}, {2, 3});
   heed::TensorMap inputs{{"input_ids", ids}};
-  if (model.family() == "vit") inputs = {{"pixel_values", heed::Tensor::zeros({1, 3, 4, 4})}};
-  if (model.family() == "whisper") inputs = {{"input_features", heed::Tensor::zeros({2, 4, 8})}};
+  if (const heed::InputSpec input = model.input(); input.kind != heed::InputKind::tokens) {
+    std::vector<std::int64_t> sizes{2};
+    for (const std::int64_t size : input.row) sizes.push_back(size == -1 ? 1000 : size);  // samples
+    inputs = {{input.name, heed::Tensor::zeros(heed::Shape(sizes))}};
+  }
   if (dynamic_cast<const heed::EncoderDecoderModel*>(&model) != nullptr) inputs["decoder_input_ids"] = ids;
   heed::Context context;
   model.forward(inputs, {.hidden_states = true, .attentions = true}, context);

@@ -63,6 +63,14 @@ TEXT = dict(vocab_size=97, hidden_size=42, num_hidden_layers=2, num_attention_he
 CLIP = dict(text_config=TEXT, vision_config=DEIT, projection_dim=22)
 OLD_CLIP = dict(text_config=TEXT | dict(eos_token_id=2, hidden_act="gelu"), vision_config=DEIT)
 SIGLIP = dict(text_config=TEXT | dict(projection_size=40), vision_config=DEIT)
+AST = {key: value for key, value in DEIT.items() if key != "image_size"} | dict(num_mel_bins=19, max_length=30,
+                                                                            frequency_stride=4, time_stride=3)
+WAV2VEC2 = dict(vocab_size=31, hidden_size=40, num_hidden_layers=2, num_attention_heads=5, intermediate_size=56,
+                conv_dim=(12, 16, 20), conv_kernel=(9, 3, 2), conv_stride=(4, 2, 2), num_conv_pos_embeddings=7,
+                num_conv_pos_embedding_groups=4)
+WAV2VEC2_LARGE = dict(do_stable_layer_norm=True, feat_extract_norm="layer", conv_bias=True)
+MOONSHINE = dict(vocab_size=97, hidden_size=40, intermediate_size=56, encoder_num_hidden_layers=1, decoder_num_hidden_layers=2,
+                 encoder_num_attention_heads=5, decoder_num_attention_heads=5, max_position_embeddings=32, pad_token_id=2)
 WHISPER = dict(vocab_size=97, d_model=40, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4,
                decoder_attention_heads=2, encoder_ffn_dim=56, decoder_ffn_dim=44, num_mel_bins=12,
                max_source_positions=19, max_target_positions=23, pad_token_id=94, bos_token_id=95, eos_token_id=95,
@@ -157,6 +165,12 @@ CASES = [
     ("CLIPVisionModel", DEIT, {}), ("CLIPVisionModelWithProjection", DEIT, dict(projection_dim=22)),
     ("SiglipModel", SIGLIP, {}), ("SiglipTextModel", TEXT, dict(projection_size=22)), ("SiglipVisionModel", DEIT, {}),
     ("SiglipVisionModel", DEIT, dict(vision_use_head=False)),
+    ("ASTModel", AST, {}), ("ASTForAudioClassification", AST, dict(num_labels=3, qkv_bias=False, time_stride=9)),
+    ("Wav2Vec2Model", WAV2VEC2, {}), ("Wav2Vec2ForCTC", WAV2VEC2, dict(num_conv_pos_embeddings=8, mask_time_prob=0.0)),
+    ("Wav2Vec2Model", WAV2VEC2, WAV2VEC2_LARGE), ("Wav2Vec2ForCTC", WAV2VEC2, WAV2VEC2_LARGE),
+    ("MoonshineForConditionalGeneration", MOONSHINE, {}),
+    ("MoonshineForConditionalGeneration", MOONSHINE, dict(partial_rotary_factor=0.4, attention_bias=True,
+                                                          tie_word_embeddings=False, decoder_hidden_act="gelu")),
     ("WhisperForConditionalGeneration", WHISPER, {}),
     ("WhisperForConditionalGeneration", WHISPER, dict(tie_word_embeddings=False, activation_function="relu")),
 ]
@@ -204,6 +218,14 @@ def inputs_of(model, size):
         inputs = {"pixel_values": torch.randn(2, config.num_channels, height, width, generator=generator)}
         if "input_ids" not in names:
             return inputs
+    if model.config.model_type == "audio-spectrogram-transformer":
+        return {"input_values": torch.randn(2, model.config.max_length, model.config.num_mel_bins, generator=generator)}
+    if model.config.model_type in ("wav2vec2", "moonshine"):
+        inputs = {"input_values": torch.randn(2, 3000, generator=generator), "attention_mask": torch.ones(2, 3000, dtype=torch.int64)}
+        inputs["attention_mask"][1, 2000:] = 0
+        if model.config.model_type == "moonshine":
+            inputs["decoder_input_ids"] = torch.randint(3, 90, (2, 11), generator=generator)
+        return inputs
     if model.config.model_type == "whisper":
         shape = (2, model.config.num_mel_bins, 2 * model.config.max_source_positions)
         return {"input_features": torch.randn(shape, generator=generator),
@@ -221,7 +243,10 @@ def inputs_of(model, size):
 def results_of(model, inputs):
     with torch.no_grad():
         out = model(**inputs, output_hidden_states=True, output_attentions=True, return_dict=True)
-    return flattened(out, "")
+    flat = flattened(out, "")
+    if getattr(model.config, "do_stable_layer_norm", False):  # heed ends with the normed state, as transformers up to 5.12
+        del flat[f"hidden_states.{model.config.num_hidden_layers}"]
+    return flat
 
 
 def flattened(out, prefix):

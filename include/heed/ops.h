@@ -4,6 +4,7 @@
 #include "heed/ops/activation.h"
 #include "heed/ops/additive.h"
 #include "heed/ops/attention.h"
+#include "heed/ops/ctc.h"
 #include "heed/ops/dropout.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/embedding.h"

@@ -27,7 +27,8 @@ bool has_attention(const Model& model) {
 
 std::optional<Task> task_of(EncoderHead head) {
   switch (head) {
-    case EncoderHead::none: return std::nullopt;
+    case EncoderHead::none:
+    case EncoderHead::ctc: return std::nullopt;
     case EncoderHead::masked_lm: return Task::fill;
     case EncoderHead::sequence: return Task::classify;
     case EncoderHead::token: return Task::tag;
@@ -43,6 +44,7 @@ const char* name_of(EncoderHead head) {
     case EncoderHead::sequence: return "sequence classifier";
     case EncoderHead::token: return "token classifier";
     case EncoderHead::span: return "question answering model";
+    case EncoderHead::ctc: return "speech recognizer";
   }
   HEED_ASSERT(false, "unknown head");
 }

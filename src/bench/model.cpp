@@ -229,7 +229,7 @@ std::shared_ptr<const BenchModel> random_model(const std::string& name, const Co
 }
 
 Work encode_work(const std::shared_ptr<const BenchModel>& bench, const ModelSizes& sizes) {
-  if (bench->model->input().kind == InputKind::pixels) {
+  if (bench->model->input().kind != InputKind::tokens) {
     throw Error(bench->name + ": expected a model of token ids, got " + bench->model->family() +
                 " (heed bench gemm and attention take any sizes)");
   }

@@ -248,7 +248,7 @@ void run(AttendArguments arguments, const Globals& globals) {
   try {
     if (model->vocab_size() > 0) tokenizer = load_tokenizer(directory);
   } catch (const Error&) {
-    if (arguments.input.empty()) throw;
+    if (arguments.input.empty() && model->input().kind == InputKind::tokens) throw;
   }
   const AttendSource source{*model, tokenizer.get(), directory, globals};
   const bool lines = arguments.texts.empty() && arguments.input.empty();

@@ -111,7 +111,8 @@ std::vector<std::string> part_labels(const PatchGrid& grid) {
 
 AttendInput text_input(const AttendText& text, const AttendSource& source) {
   const Model& model = source.model;
-  if (model.input().kind == InputKind::pixels)
+  const bool encoder = dynamic_cast<const EncoderModel*>(&model) != nullptr;
+  if (encoder && model.input().kind != InputKind::tokens)
     throw UsageError("--input: missing (" + model.family() + " takes tensors, not text)");
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
   if (both != nullptr) return encoder_decoder_input(text, *both, source);

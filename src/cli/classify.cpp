@@ -123,8 +123,6 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
     globals.json ? print_json(model->labels(), scores) : print_text(model->labels(), scores);
   };
   if (model->input().kind == InputKind::pixels) {
-    if (model->head() != EncoderHead::sequence)
-      refuse(*model, located.directory.string(), Task::classify_images);
     if (arguments.tab_pairs || !pairs.empty())
       throw UsageError("--pair, --tab-pairs: expected neither for images, got one");
     const ImageProcessor processor = load_image_processor(located.directory);

@@ -136,7 +136,7 @@ Found search_sound(const Session& session) {
     prompt = token_ids(*arguments.decoder_input_ids, "--decoder-input-ids", session.model->vocab_size());
   }
   const SafetensorsFile file = features_file(*arguments.input);
-  return {search_features(*session.model, file.get("input_features"), prompt, session.generation,
+  return {search_features(*session.model, file.get(session.model->input().name), prompt, session.generation,
                           arguments.batch_tokens, {.stop = &stop_flag()}),
           std::max<std::int64_t>(1, std::ssize(prompt))};
 }
@@ -228,8 +228,10 @@ void add_translate(CLI::App& app, const Globals& globals) {
       ->type_name("IDS")
       ->group("Input");
   command
-      ->add_option("--input,-i", a->input,
-                   "Safetensors file with input_features [B, bins, frames] instead of text, for Whisper")
+      ->add_option(
+          "--input,-i", a->input,
+          "Safetensors file with input_features [B, bins, frames] (Whisper) or input_values [B, samples] "
+          "(Moonshine) instead of text")
       ->type_name("FILE")
       ->group("Input");
   command

@@ -26,6 +26,7 @@ constexpr const char* kProse =
     "but the "
     "dog had never heard of that.";
 constexpr std::size_t kFewestIds = 8;
+constexpr std::int64_t kSamples = 4000;     // of a waveform of any length: a quarter of a second at 16 kHz
 constexpr std::int64_t kSourceTokens = 12;  // of the source that a decoder is run with
 constexpr std::int64_t kTargetTokens = 6;   // that a decoder reads where the source is looked at
 
@@ -174,7 +175,7 @@ ModelInput Examination::first_input(const InputSpec& wanted, const Tensor& ids, 
   if (wanted.kind == InputKind::tokens) return {.ids = ids, .mask = mask};
   const Shape& row = wanted.usual.rank() > 0 ? wanted.usual : wanted.row;
   std::vector<std::int64_t> sizes{ids.size(0)};
-  sizes.insert(sizes.end(), row.begin(), row.end());
+  for (const std::int64_t size : row) sizes.push_back(size == -1 ? kSamples : size);
   return {.values = noise(Shape(sizes), [&](std::int64_t row) { return seed_of(ids, row); })};
 }
 
@@ -188,8 +189,7 @@ TensorMap Examination::decoder_inputs(const Tensor& ids) const {
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model());
   if (both == nullptr) return {{"input_ids", ids}};
   const Tensor source = same_rows(ids.size(0), kSourceTokens);  // so that only the decoder's ids differ
-  return {{input_name(both->input().kind), first_input(both->input(), source, {}).first()},
-          {"decoder_input_ids", ids}};
+  return {{both->input().name, first_input(both->input(), source, {}).first()}, {"decoder_input_ids", ids}};
 }
 
 void Examination::add_encoder_pathway(const char* name, const EncoderModel& encoder) {

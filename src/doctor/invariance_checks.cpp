@@ -70,7 +70,8 @@ Finding padding_of(Examination& e, const Pathway& pathway, bool left) {
 
 // Decoders alone are padded on the left: encoders, and the decoder of an encoder-decoder, begin at the left.
 std::string why_not_padded(Examination& e, const Pathway& pathway, bool left) {
-  if (!pathway.tokens) return "rows have one size";
+  if (!pathway.tokens)
+    return e.model().input().kind == InputKind::waveform ? "it reads no padding ids" : "rows have one size";
   if (!pathway.masks) return "it takes no mask";
   if (left && !pathway.causal) return "rows begin at the left";
   const auto* decoder = dynamic_cast<const DecoderModel*>(&e.model());

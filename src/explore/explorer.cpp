@@ -30,6 +30,7 @@ const char* name_of_head(EncoderHead head) {
     case EncoderHead::sequence: return "sequence";
     case EncoderHead::token: return "token";
     case EncoderHead::span: return "span";
+    case EncoderHead::ctc: return "ctc";
   }
   HEED_ASSERT(false, "unknown head");
 }

@@ -212,10 +212,10 @@ std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& 
                                                      const std::vector<std::int64_t>& decoder_prompt,
                                                      const GenerationOptions& options,
                                                      std::int64_t batch_tokens, const SearchHooks& hooks) {
-  if (features.rank() != 3 || features.numel() == 0 || !is_floating(features.dtype())) {
-    throw Error(
-        "search: expected input_features, floating numbers [B, bins, frames] of at least one row, got " +
-        features.str());
+  const InputSpec input = model.input();
+  if (features.rank() != input.row.rank() + 1 || features.numel() == 0 || !is_floating(features.dtype())) {
+    throw Error(std::string("search: expected ") + input.name +
+                ", floating numbers of at least one row, got " + features.str());
   }
   const auto prompt_length = std::max<std::int64_t>(1, static_cast<std::int64_t>(decoder_prompt.size()));
   const GenerationOptions completed = with_special_tokens(options, model, prompt_length);
@@ -226,7 +226,7 @@ std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& 
   const auto count = static_cast<std::size_t>(features.size(0));
   const Sequences prompts(count, prompt), no_sources(count);
   const SearchInputs rows{.prompts = prompts,
-                          .lengths = std::vector<std::int64_t>(count, features.size(2)),
+                          .lengths = std::vector<std::int64_t>(count, features.size(-1)),
                           .sources = no_sources,
                           .longest = most_tokens(options, model)};
   return search_in_batches(

@@ -230,7 +230,8 @@ std::string adapted_task(const Model& model) {
     case EncoderHead::token: return "TOKEN_CLS";
     case EncoderHead::span: return "QUESTION_ANS";
     case EncoderHead::none: return "FEATURE_EXTRACTION";
-    case EncoderHead::masked_lm: return "";
+    case EncoderHead::masked_lm:
+    case EncoderHead::ctc: return "";
   }
   return "";
 }

@@ -140,7 +140,7 @@ TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOption
 
 Tensor DecoderParts::operator()(const ModelInput& input, Pass& pass, StackState* state) const {
   pass.self.causal = true;
-  const Tensor x = embeddings(input, pass.positions, pass.context);
+  const Tensor x = embeddings(input, pass);
   return apply_dropout(stack(x, pass, state), stack_dropout, pass.context);
 }
 

@@ -59,7 +59,7 @@ Tensor AssembledDualEncoder::loss_of(const Tensor& logits) const {
 
 TensorMap AssembledDualEncoder::forward(const TensorMap& inputs, const ForwardOptions& options,
                                         Context& context) const {
-  const char* const pixels = input_name(InputKind::pixels);
+  const char* const pixels = input().name;
   const ModelInput texts = token_inputs(inputs, vocab_size(), {pixels});
   const ModelInput images{.values = floats_input(inputs, pixels, input().row)};
   Collector collector(context, options);

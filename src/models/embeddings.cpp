@@ -36,19 +36,29 @@ std::function<void(Tensor)> sinusoidal_fill(SinusoidLayout layout) {
   };
 }
 
-Tensor InputEmbeddings::operator()(const ModelInput& given, const PositionIds& position_ids,
-                                   Context& context) const {
+Tensor InputEmbeddings::token_mask(const ModelInput& given) const {
+  if (!frontend || !given.mask.defined()) return given.mask;
+  if (input().kind == InputKind::waveform && given.mask.shape() != given.values.shape()) {
+    throw Error(std::string("encode: expected a mask like ") + input().name + " " + given.values.str() +
+                ", got " + given.mask.str());
+  }
+  return frontend->token_mask(given.mask);
+}
+
+Tensor InputEmbeddings::operator()(const ModelInput& given, const Pass& pass) const {
+  const PositionIds& position_ids = pass.positions;
+  Context& context = pass.context;
   if (given.values.defined() != (frontend != nullptr)) {
-    throw Error(std::string("encode: expected ") + input_name(input().kind) + ", got " +
-                (frontend ? "token ids" : "pixels or a spectrogram") + " " + given.first().str());
+    throw Error(std::string("encode: expected ") + input().name + ", got " +
+                (frontend ? "token ids" : "pixels or sound") + " " + given.first().str());
   }
   if (frontend) {
     const Shape row = frontend->input().row;
     if (!has_rows(given.values.shape(), row)) {
-      throw Error(std::string("encode: expected ") + input_name(input().kind) + " of rows " + row_text(row) +
-                  ", got " + given.values.str());
+      throw Error(std::string("encode: expected ") + input().name + " of rows " + row_text(row) + ", got " +
+                  given.values.str());
     }
-    return (*frontend)(given.values, context);
+    return (*frontend)(given.values, pass.self.key_mask, context);
   }
   const Tensor& ids = given.ids;
   Tensor x = ids.defined() ? tokens(ids) : given.embeddings;  // [B, T, E]
@@ -68,10 +78,15 @@ Tensor InputEmbeddings::operator()(const ModelInput& given, const PositionIds& p
 ModelInput InputEmbeddings::read(const TensorMap& inputs, std::set<std::string> others) const {
   if (!frontend && !inputs.contains("inputs_embeds"))
     return token_inputs(inputs, tokens.table.size(0), others);
-  const std::string name = frontend ? input_name(input().kind) : "inputs_embeds";
-  others.insert({name, frontend ? name : "attention_mask"});
+  const std::string name = frontend ? input().name : "inputs_embeds";
+  others.insert(name);
+  if (!frontend || input().kind == InputKind::waveform) others.insert("attention_mask");
   refuse_unknown_inputs(inputs, others);
-  if (frontend) return {.values = floats_input(inputs, name.c_str(), input().row)};
+  if (frontend) {
+    ModelInput given{.values = floats_input(inputs, name.c_str(), input().row)};
+    given.mask = optional_ids(inputs, "attention_mask", &given.values.shape());
+    return given;
+  }
   ModelInput given{.embeddings = required_input(inputs, name.c_str())};
   const Tensor& e = given.embeddings;
   if (e.rank() != 3 || e.size(0) < 1 || e.size(1) < 1 || e.size(2) != tokens.table.size(1) ||

@@ -16,13 +16,19 @@
 
 namespace heed {
 
-/// Makes [B, T, D] of pixels or a spectrogram.
+/// The tap of what a frontend for waveforms makes of the samples alone, [B, T, C].
+inline constexpr const char* kFeaturesTap = "encoder.features";
+
+/// Makes [B, T, D] of pixels, a spectrogram or a waveform.
 class Frontend {
  public:
   virtual ~Frontend() = default;
   virtual InputSpec input() const = 0;
-  /// `values` f32 [B, ...], of input().row each.
-  virtual Tensor operator()(const Tensor& values, Context& context) const = 0;
+  /// `values` f32 [B, ...], of input().row each. Where `shown` is defined, bool [B, T], it is false for
+  /// tokens of padding.
+  virtual Tensor operator()(const Tensor& values, const Tensor& shown, Context& context) const = 0;
+  /// The mask of the T tokens, i64 [B, T], by that of a waveform's samples, i64 [B, samples].
+  virtual Tensor token_mask(const Tensor& samples) const { return samples; }
   /// Tells the layers what they need to know of `values` besides: Pass::rotation.
   virtual void prepare(const Tensor&, Pass&) const {}
 };
@@ -42,11 +48,15 @@ struct InputEmbeddings {
   std::shared_ptr<const Frontend> frontend = {};  // instead of all of the above
 
   InputSpec input() const { return frontend ? frontend->input() : InputSpec{}; }
-  /// [B, T, D]. Throws Error for an input of another kind than input().
-  Tensor operator()(const ModelInput& given, const PositionIds& position_ids, Context& context) const;
+  /// The mask of the tokens that these make of the input, i64 [B, T]; undefined without one. Throws Error
+  /// where the mask of a waveform does not have its shape.
+  Tensor token_mask(const ModelInput& given) const;
+  /// [B, T, D], at the pass's positions; a frontend sees its key mask. Throws Error for an input of another
+  /// kind than input().
+  Tensor operator()(const ModelInput& given, const Pass& pass) const;
   /// The input among the named ones of forward(): its ids (below `tokens`' rows), its embeddings
-  /// (`inputs_embeds`) or its values, and attention_mask for tokens. Throws Error for what does not fit and
-  /// for a name that is neither of these nor in `others`.
+  /// (`inputs_embeds`) or its values, and attention_mask for tokens and waveforms. Throws Error for what does
+  /// not fit and for a name that is neither of these nor in `others`.
   ModelInput read(const TensorMap& inputs, std::set<std::string> others) const;
 };
 

@@ -38,6 +38,8 @@ Tensor mean_of_tokens(const Tensor& hidden, const Tensor& mask) {
   return reshape(total, {batch, d_model}) / sum(shown, 1, true);
 }
 
+Tensor mean_of_first_two(const Tensor& hidden) { return mean_of_tokens(slice(hidden, 1, 0, 2), {}); }
+
 class AssembledEncoder final : public Assembled<EncoderModel> {
  public:
   AssembledEncoder(EncoderConfig config, ModelFiles files, EncoderParts parts)
@@ -57,7 +59,9 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
   std::int64_t type_vocab_size() const override { return config_.token_types; }
   std::int64_t pad_id() const override { return config_.padding.value_or(0); }
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
-  Tensor encode(const ModelInput& input, Context& context) const override;
+  Tensor encode(const ModelInput& input, Context& context) const override {
+    return run(input, context).hidden;
+  }
   bool is_causal() const override { return parts_.causal; }
   std::int64_t vector_size() const override;
   Tensor vectors(const Tensor& hidden, const ModelInput& input) const override;
@@ -69,35 +73,42 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
               Context& context) const override;
 
  private:
+  struct Encoded {
+    Tensor hidden, mask;  // [B, T, D], and i64 [B, T] or undefined
+  };
+  Encoded run(const ModelInput& input, Context& context) const;
   const EncoderHeadParts& head_parts() const {
     if (!parts_.head) throw Error("predict: expected a model with a head, got " + config_.architecture);
     return *parts_.head;
   }
   Tensor head_input(const Tensor& hidden, const Tensor& mask) const {
     if (config_.head != EncoderHead::sequence) return hidden;
-    if (config_.sequence_input == SequenceInput::first_token) return first_token(hidden);
-    if (config_.sequence_input == SequenceInput::mean) return mean_of_tokens(hidden, mask);
+    const SequenceInput kind = config_.sequence_input;
+    if (kind == SequenceInput::first_token) return first_token(hidden);
+    if (kind == SequenceInput::first_two) return mean_of_first_two(hidden);
+    if (kind == SequenceInput::mean) return mean_of_tokens(hidden, mask);
     const Tensor rest = slice(hidden, 1, config_.skipped, hidden.size(1));
     return concat({first_token(hidden), mean_of_tokens(rest, {})}, 1);
   }
-  void add_loss(const TensorMap& inputs, TensorMap& outputs) const;
+  void add_loss(const TensorMap& inputs, const Tensor& mask, TensorMap& outputs) const;
 
   EncoderConfig config_;
   EncoderParts parts_;
 };
 
-Tensor AssembledEncoder::encode(const ModelInput& input, Context& context) const {
+AssembledEncoder::Encoded AssembledEncoder::run(const ModelInput& input, Context& context) const {
   const Tensor& first = input.first();
   if (!first.defined() || first.size(0) == 0 || first.size(1) == 0)
     throw Error("encode: expected at least one row and one token, got " + first.str());
   Pass pass(context);
-  pass.self = visible(input.mask);
+  const Tensor shown = parts_.embeddings.token_mask(input);
+  pass.self = visible(shown);
   pass.self.causal = parts_.causal;
-  Tensor x = parts_.embeddings(input, pass.positions, context);
+  Tensor x = parts_.embeddings(input, pass);
   if (parts_.embeddings.frontend) parts_.embeddings.frontend->prepare(input.values, pass);
   if (const Tensor& mask = pass.self.key_mask; parts_.clears_padding && mask.defined())
     x = x * unsqueeze(mask, 2).to(x.dtype());
-  return apply_dropout(parts_.stack(x, pass), parts_.stack_dropout, context);
+  return {apply_dropout(parts_.stack(x, pass), parts_.stack_dropout, context), shown};
 }
 
 std::int64_t AssembledEncoder::vector_size() const {
@@ -136,17 +147,19 @@ std::pair<Tensor, Tensor> labeled_rows(const Tensor& hidden, const Tensor& label
 Tensor AssembledEncoder::loss(const ModelInput& input, const Tensor& labels,
                               const CrossEntropyOptions& options, Context& context) const {
   const EncoderHeadParts& head = head_parts();
-  const Tensor hidden = encode(input, context);
+  const auto [hidden, mask] = run(input, context);
+  if (config_.head == EncoderHead::ctc)
+    return speech_loss(predict(hidden, {}, context), labels, mask, config_.ctc, options);
   if (config_.head == EncoderHead::span) return span_loss(predict(hidden, {}, context), labels, options);
   if (config_.head == EncoderHead::sequence)
-    return sequence_loss(predict(hidden, input.mask, context), labels, config_.problem, options);
+    return sequence_loss(predict(hidden, mask, context), labels, config_.problem, options);
   const Tensor wanted = labels_as(labels, DType::i64, {hidden.size(0), hidden.size(1)}, "labels");
   // Few tokens of a masked batch are predicted, so only these pass the head.
   const auto [rows, targets] = labeled_rows(hidden, wanted, options.ignore_index);
   return head.output.cross_entropy(head.features(rows, context), targets, options);
 }
 
-void AssembledEncoder::add_loss(const TensorMap& inputs, TensorMap& outputs) const {
+void AssembledEncoder::add_loss(const TensorMap& inputs, const Tensor& mask, TensorMap& outputs) const {
   const CrossEntropyOptions options;
   const bool span = config_.head == EncoderHead::span;
   if (!inputs.contains(span ? "start_positions" : "labels")) return;
@@ -163,6 +176,8 @@ void AssembledEncoder::add_loss(const TensorMap& inputs, TensorMap& outputs) con
                   stack({positions("start_positions"), positions("end_positions")}, 1), options);
   } else if (config_.head == EncoderHead::sequence) {
     outputs["loss"] = sequence_loss(logits, inputs.at("labels"), config_.problem, options);
+  } else if (config_.head == EncoderHead::ctc) {
+    outputs["loss"] = speech_loss(logits, inputs.at("labels"), mask, config_.ctc, options);
   } else {
     const Shape tokens{logits.size(0), logits.size(1)};
     outputs["loss"] =
@@ -185,7 +200,8 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
 
   Collector collector(context, options);
   collector.listen(parts_.stack, "");
-  const Tensor hidden = encode(given, collector.context);
+  if (config_.head == EncoderHead::none) collector.put(kFeaturesTap, "extract_features");
+  const auto [hidden, mask] = run(given, collector.context);
   if (parts_.normed_hidden_states) collector.replace_last(parts_.stack, "", hidden);
   TensorMap& outputs = collector.outputs;
   if (config_.head == EncoderHead::none) {
@@ -201,13 +217,13 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
     outputs["start_logits"] = reshape(slice(logits, 2, 0, 1), tokens);
     outputs["end_logits"] = reshape(slice(logits, 2, 1, 2), tokens);
   } else {
-    outputs["logits"] = predict(hidden, given.mask, collector.context);
+    outputs["logits"] = predict(hidden, mask, collector.context);
     if (const EncoderHeadParts& head = *parts_.head; head.second_output) {
       outputs["cls_logits"] = head.output(first_token(hidden));
       outputs["distillation_logits"] = (*head.second_output)(token_of(hidden, 1));
     }
   }
-  add_loss(inputs, outputs);
+  add_loss(inputs, mask, outputs);
   return outputs;
 }
 
@@ -236,7 +252,7 @@ Linear take_vocabulary_head(const EncoderConfig& c, const EncoderHeads& heads, W
 // The names that the heads may have in a file, with the prefix of the body or without it.
 void ignore_heads(const EncoderConfig& c, const EncoderHeads& heads, WeightBuilder& w) {
   std::vector<std::string> maps = heads.unused, names{"embeddings.position_ids", "embeddings.token_type_ids"};
-  for (const HeadMaps* head : {&heads.masked_lm, &heads.sequence, &heads.token, &heads.span})
+  for (const HeadMaps* head : {&heads.masked_lm, &heads.sequence, &heads.token, &heads.span, &heads.ctc})
     maps.insert(maps.end(), {head->dense, head->norm, head->output, head->second_output});
   for (const std::string& map : maps) {
     if (map.empty()) continue;
@@ -258,7 +274,8 @@ EncoderHead head_of(const Config& json, const std::string& architecture) {
   if (head != EncoderHead::none || architecture.empty() || bare) return head;
   json.fail("architectures",
             "one that ends in Model, ForMaskedLM, ForPreTraining, ForSequenceClassification, "
-            "ForTokenClassification or ForQuestionAnswering");
+            "ForImageClassification, ForAudioClassification, ForTokenClassification, ForQuestionAnswering "
+            "or ForCTC");
 }
 
 }  // namespace
@@ -270,10 +287,11 @@ Tensor EncoderModel::vectors(const Tensor&, const ModelInput&) const {
 EncoderHead encoder_head_named(const std::string& architecture) {
   const auto ends = [&](const char* ending) { return architecture.ends_with(ending); };
   if (ends("ForMaskedLM") || ends("ForPreTraining")) return EncoderHead::masked_lm;
-  for (const char* classifier :
-       {"ForSequenceClassification", "ForImageClassification", "ForImageClassificationWithTeacher"})
+  for (const char* classifier : {"ForSequenceClassification", "ForImageClassification",
+                                 "ForImageClassificationWithTeacher", "ForAudioClassification"})
     if (ends(classifier)) return EncoderHead::sequence;
   if (ends("ForTokenClassification")) return EncoderHead::token;
+  if (ends("ForCTC")) return EncoderHead::ctc;
   return ends("ForQuestionAnswering") ? EncoderHead::span : EncoderHead::none;
 }
 
@@ -311,6 +329,7 @@ Tensor EncoderHeadParts::features(const Tensor& x, Context& context) const {
 const HeadMaps& EncoderHeads::of(EncoderHead head) const {
   if (head == EncoderHead::masked_lm) return masked_lm;
   if (head == EncoderHead::sequence) return sequence;
+  if (head == EncoderHead::ctc) return ctc;
   return head == EncoderHead::token ? token : span;
 }
 
@@ -327,6 +346,10 @@ OutputMap vocabulary_output(const EncoderConfig& c, const EncoderHeads& heads) {
 
 Pool pool_first_token() {
   return [](const Tensor& hidden, const ModelInput&) { return first_token(hidden); };
+}
+
+Pool pool_first_two() {
+  return [](const Tensor& hidden, const ModelInput&) { return mean_of_first_two(hidden); };
 }
 
 Pool pool_first_token(Linear map, Activation activation) {
@@ -359,8 +382,10 @@ std::optional<EncoderHeadParts> take_head(const EncoderConfig& c, const EncoderH
   } else {
     const auto labels = static_cast<std::int64_t>(c.labels.size());
     const bool both = c.head == EncoderHead::sequence && c.sequence_input == SequenceInput::first_and_mean;
-    parts.output =
-        w.linear(head.output, c.head == EncoderHead::span ? 2 : labels, both ? 2 * c.d_model : c.d_model);
+    const std::int64_t classes = c.head == EncoderHead::span  ? 2
+                                 : c.head == EncoderHead::ctc ? c.vocab_size
+                                                              : labels;
+    parts.output = w.linear(head.output, classes, both ? 2 * c.d_model : c.d_model);
     if (!head.second_output.empty()) parts.second_output = w.linear(head.second_output, labels, c.d_model);
   }
   return parts;

@@ -13,14 +13,15 @@
 #include "heed/io/json.h"
 #include "heed/models/model.h"
 #include "heed/nn/stack.h"
+#include "heed/ops/ctc.h"
 #include "models/embeddings.h"
 #include "models/weight_builder.h"
 
 namespace heed {
 
-/// What a sequence head reads: the first token; the mean over the tokens; or both side by side, the mean
-/// without the EncoderConfig::skipped first tokens.
-enum class SequenceInput { first_token, mean, first_and_mean };
+/// What a sequence head reads: the first token; the mean of the first two; the mean over the tokens; or the
+/// first and the mean side by side, the mean without the EncoderConfig::skipped first tokens.
+enum class SequenceInput { first_token, first_two, mean, first_and_mean };
 
 /// The settings that encoders have in common, whatever their config calls them.
 struct EncoderConfig {
@@ -49,6 +50,7 @@ struct EncoderConfig {
   double head_dropout = 0.0;
   bool tied = true;  // the output map of a masked_lm head is the word embedding
   std::optional<std::int64_t> padding;
+  CtcOptions ctc = {};
   std::optional<std::int64_t> max_positions;      // tokens that a sequence may have
   std::optional<std::int64_t> trained_positions;  // of training, where there is no limit
 
@@ -75,6 +77,8 @@ using Pool = std::function<Tensor(const Tensor& hidden, const ModelInput& input)
 /// The first token, as it is or through a map.
 Pool pool_first_token();
 Pool pool_first_token(Linear map, Activation activation = Activation::tanh);
+/// The mean of the first two.
+Pool pool_first_two();
 
 struct EncoderParts {
   InputEmbeddings embeddings;
@@ -113,6 +117,7 @@ struct EncoderHeads {
   HeadMaps sequence = {};
   HeadMaps token = {.output = "classifier"};
   HeadMaps span = {.output = "qa_outputs"};
+  HeadMaps ctc = {};
   bool dense_bias = true, norm_bias = true, output_has_bias = true;
   std::vector<std::string> unused = {};  ///< other maps that files may have and that are not read
 

@@ -16,6 +16,9 @@ class AssembledEncoderDecoder final : public Assembled<EncoderDecoderModel> {
       : Assembled(std::move(files)), parts_(std::move(parts)), traits_(traits) {}
 
   std::optional<std::int64_t> max_positions() const override { return traits_.max_positions; }
+  std::optional<std::int64_t> trained_positions() const override {
+    return traits_.trained_positions ? traits_.trained_positions : traits_.max_positions;
+  }
   std::int64_t vocab_size() const override { return traits_.vocab_size; }
   InputSpec input() const override { return parts_.source.input(); }
   std::int64_t decoder_start_id() const override { return traits_.decoder_start_id; }
@@ -30,39 +33,40 @@ class AssembledEncoderDecoder final : public Assembled<EncoderDecoderModel> {
   Tensor loss(const ModelInput& source, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override;
   Tensor encode(const ModelInput& source, Context& context) const override {
-    return parts_.encode(source, context);
+    return parts_.encode(source, context).states;
   }
   std::unique_ptr<Decoding> decode(const ModelInput& source, Context& context) const override;
 
  private:
   // The last hidden state of the decoder.
-  Tensor hidden(const Tensor& ids, const AttentionOptions& self, const Tensor& memory,
-                const Tensor& memory_mask, Context& context) const;
+  Tensor hidden(const Tensor& ids, const AttentionOptions& self, const MaskedStates& source,
+                Context& context) const;
 
   EncoderDecoderParts parts_;
   EncoderDecoderTraits traits_;
 };
 
-Tensor AssembledEncoderDecoder::hidden(const Tensor& ids, const AttentionOptions& self, const Tensor& memory,
-                                       const Tensor& memory_mask, Context& context) const {
+Tensor AssembledEncoderDecoder::hidden(const Tensor& ids, const AttentionOptions& self,
+                                       const MaskedStates& source, Context& context) const {
   Pass pass(context);
   pass.self = self;
-  pass.cross = see_only(memory_mask);
-  pass.memory = memory;
+  pass.cross = see_only(source.mask);
+  pass.memory = source.states;
   return parts_.decoder({.ids = ids}, pass);
 }
 
 Tensor AssembledEncoderDecoder::loss(const ModelInput& source, const Tensor& labels,
                                      const CrossEntropyOptions& options, Context& context) const {
-  const Tensor memory = parts_.encode(source, context);
+  const MaskedStates encoded = parts_.encode(source, context);
   const Tensor target = decoder_inputs(labels, options.ignore_index);
-  const Tensor last = hidden(target, {}, memory, source.mask, context);
+  const Tensor last = hidden(target, {}, encoded, context);
   return parts_.decoder.output.cross_entropy(parts_.decoder.output_input(last), labels, options);
 }
 
 std::unique_ptr<Decoding> AssembledEncoderDecoder::decode(const ModelInput& source, Context& context) const {
   const NoGradients guard;
-  return start_decoding(parts_.decoder, source.size(), parts_.encode(source, context), source.mask);
+  const MaskedStates encoded = parts_.encode(source, context);
+  return start_decoding(parts_.decoder, source.size(), encoded.states, encoded.mask);
 }
 
 TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const ForwardOptions& options,
@@ -74,12 +78,12 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
   Collector collector(context, options);
   collector.listen(parts_.encoder, "encoder_");
   collector.listen(parts_.decoder.stack, "decoder_");
-  const Tensor memory = parts_.encode(source, collector.context);
-  const Tensor last = hidden(target, see_only(target_mask), memory, source.mask, collector.context);
-  collector.replace_last(parts_.encoder, "encoder_", memory);
+  const MaskedStates encoded = parts_.encode(source, collector.context);
+  const Tensor last = hidden(target, see_only(target_mask), encoded, collector.context);
+  collector.replace_last(parts_.encoder, "encoder_", encoded.states);
   collector.replace_last(parts_.decoder.stack, "decoder_", last);
   TensorMap& outputs = collector.outputs;
-  outputs["encoder_last_hidden_state"] = memory;
+  outputs["encoder_last_hidden_state"] = encoded.states;
   outputs["last_hidden_state"] = last;
   outputs["logits"] = parts_.decoder.logits(last, collector.context);  // [B, T, V]
   if (labels.defined()) outputs["loss"] = cross_entropy(outputs["logits"], labels, CrossEntropyOptions());
@@ -128,10 +132,11 @@ TargetInputs target_inputs(const TensorMap& inputs, std::int64_t batch, std::int
   return target;
 }
 
-Tensor EncoderDecoderParts::encode(const ModelInput& input, Context& context) const {
+MaskedStates EncoderDecoderParts::encode(const ModelInput& input, Context& context) const {
   Pass pass(context);
-  pass.self = see_only(input.mask);
-  return apply_dropout(encoder(source(input, pass.positions, context), pass), encoder_dropout, context);
+  const Tensor mask = source.token_mask(input);
+  pass.self = see_only(mask);
+  return {apply_dropout(encoder(source(input, pass), pass), encoder_dropout, context), mask};
 }
 
 std::unique_ptr<Model> assemble_encoder_decoder(ModelFiles files, EncoderDecoderParts parts,

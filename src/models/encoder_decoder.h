@@ -14,14 +14,19 @@
 
 namespace heed {
 
+/// The encoder's last hidden state [B, S, D] and its mask, i64 [B, S] or undefined.
+struct MaskedStates {
+  Tensor states, mask;
+};
+
 struct EncoderDecoderParts {
   InputEmbeddings source;
   Stack encoder;
   double encoder_dropout = 0.0;  // on the encoder's output
   DecoderParts decoder;
 
-  /// The source to memory [B, S, D]. Throws Error where it is not of the kind the model takes.
-  Tensor encode(const ModelInput& input, Context& context) const;
+  /// Throws Error where the source is not of the kind the model takes.
+  MaskedStates encode(const ModelInput& input, Context& context) const;
 };
 
 /// What search and training ask an encoder-decoder.
@@ -31,6 +36,7 @@ struct EncoderDecoderTraits {
   std::int64_t eos_id = 0;
   std::int64_t decoder_start_id = 0;
   std::optional<std::int64_t> max_positions = {};
+  std::optional<std::int64_t> trained_positions = {};  // where there is no limit
   bool starts_with_last_label =
       false;  // instead of decoder_start_id: mBART, whose last label is the language
 };

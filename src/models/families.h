@@ -14,6 +14,7 @@
 // clang-format off
 #define HEED_FAMILIES(FAMILY) \
   FAMILY(albert) \
+  FAMILY(audio_spectrogram) \
   FAMILY(bart) \
   FAMILY(bert) \
   FAMILY(bloom) \
@@ -33,6 +34,7 @@
   FAMILY(mistral) \
   FAMILY(mixtral) \
   FAMILY(modernbert) \
+  FAMILY(moonshine) \
   FAMILY(mpnet) \
   FAMILY(mpt) \
   FAMILY(olmo2) \
@@ -47,6 +49,7 @@
   FAMILY(t5) \
   FAMILY(transformer) \
   FAMILY(vit) \
+  FAMILY(wav2vec2) \
   FAMILY(whisper)
 // clang-format on
 

@@ -87,6 +87,22 @@ Tensor sequence_loss(const Tensor& logits, const Tensor& labels, std::optional<L
   return options.reduction == Reduction::sum ? mean * static_cast<double>(batch) : mean;
 }
 
+Tensor speech_loss(const Tensor& logits, const Tensor& labels, const Tensor& mask, const CtcOptions& ctc,
+                   const CrossEntropyOptions& options) {
+  const std::int64_t batch = logits.size(0), time = logits.size(1);
+  const Tensor wanted =
+      labels_as(labels, DType::i64, {batch, labels.numel() / std::max<std::int64_t>(1, batch)}, "labels");
+  Tensor lengths;
+  if (mask.defined()) {
+    lengths = Tensor::zeros({batch}, DType::i64);
+    for (std::int64_t i = 0; i < batch * time; ++i)
+      lengths.data<std::int64_t>()[i / time] += mask.data<std::int64_t>()[i] != 0 ? 1 : 0;
+  }
+  const Tensor loss = ctc_loss(logits, wanted, lengths, ctc);
+  const bool summed = options.reduction == Reduction::sum && ctc.reduction == Reduction::mean;
+  return summed ? loss * static_cast<double>(batch) : loss;
+}
+
 Tensor span_loss(const Tensor& logits, const Tensor& positions, CrossEntropyOptions options) {
   const std::int64_t batch = logits.size(0), length = logits.size(1);
   const Tensor wanted = labels_as(positions, DType::i64, {batch, 2}, "start_positions, end_positions");

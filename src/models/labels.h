@@ -8,6 +8,7 @@
 
 #include "heed/io/json.h"
 #include "heed/models/model.h"
+#include "heed/ops/ctc.h"
 
 namespace heed {
 
@@ -25,6 +26,11 @@ Tensor labels_as(const Tensor& labels, DType dtype, const Shape& shape, const ch
 /// suggest. Several values of a row count as their mean.
 Tensor sequence_loss(const Tensor& logits, const Tensor& labels, std::optional<LabelProblem> known,
                      const CrossEntropyOptions& options);
+/// ctc_loss of logits [B, T, V] against labels i64 [B, S], negative where there is none, over the frames that
+/// `mask` [B, T] shows (all, where it is undefined). `ctc` says the reduction; a sum over a batch of several
+/// (`options`) is the mean times the rows.
+Tensor speech_loss(const Tensor& logits, const Tensor& labels, const Tensor& mask, const CtcOptions& ctc,
+                   const CrossEntropyOptions& options);
 /// The loss of the first and the last token of each answer, i64 [B, 2], against logits [B, T, 2]. Positions
 /// beyond the end do not count: the answer was cut off.
 Tensor span_loss(const Tensor& logits, const Tensor& positions, CrossEntropyOptions options);

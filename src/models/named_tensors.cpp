@@ -7,15 +7,6 @@
 
 namespace heed {
 
-const char* input_name(InputKind kind) {
-  switch (kind) {
-    case InputKind::tokens: return "input_ids";
-    case InputKind::pixels: return "pixel_values";
-    case InputKind::spectrogram: return "input_features";
-  }
-  HEED_ASSERT(false, "unknown kind of input");
-}
-
 const Tensor& required_input(const TensorMap& inputs, const char* name) {
   const auto found = inputs.find(name);
   if (found == inputs.end()) throw Error(std::string("forward: input ") + name + " not found");
@@ -50,6 +41,7 @@ bool has_rows(const Shape& shape, const Shape& row) {
 }
 
 std::string row_text(const Shape& row) {
+  if (row == Shape{-1}) return "any number of samples";
   std::string text;
   for (const std::int64_t size : row)
     text += (text.empty() ? "[" : ", ") + (size == -1 ? "any" : std::to_string(size));

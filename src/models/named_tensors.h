@@ -20,7 +20,7 @@ Tensor ids_input(const Tensor& tensor, const char* name);
 Tensor optional_ids(const TensorMap& inputs, const char* name, const Shape* expected);
 /// Whether `shape` is [B, ...] with rows of the shape `row`, in which -1 is any size above 0.
 bool has_rows(const Shape& shape, const Shape& row);
-/// "[3, any, any]" of [3, -1, -1].
+/// "[3, any, any]" of [3, -1, -1], "any number of samples" of [-1].
 std::string row_text(const Shape& row);
 /// The input of floating numbers [B, ...], B at least 1 and each row of the shape `row`, in which -1 is any
 /// size, as f32. Throws Error for anything else.
@@ -47,6 +47,8 @@ class Collector {
   void listen(const Stack& stack, const std::string& prefix);
   /// The same for `layers` layers whose taps begin with `stack`.
   void listen(const std::string& stack, std::size_t layers, const std::string& prefix);
+  /// Collects the value of a tap under a name.
+  void put(const std::string& tap, const std::string& name);
   /// Replaces the stack's last hidden state by that after its final norm.
   void replace_last(const Stack& stack, const std::string& prefix, const Tensor& hidden);
 
@@ -54,7 +56,6 @@ class Collector {
   TensorMap outputs;
 
  private:
-  void put(const std::string& tap, const std::string& name);
   ForwardOptions options_;
   Taps taps_;
 };

@@ -7,16 +7,17 @@ namespace heed {
 
 namespace {
 
-// The halves of [..., 2F]: the gate's, then the other.
-Tensor gated_halves(const Tensor& both, Activation activation) {
+// Of [..., 2F], one half is the gate's.
+Tensor gated_halves(const Tensor& both, bool gate_last, Activation activation) {
   const std::int64_t d_ff = both.size(-1) / 2;
-  return gated(slice(both, -1, 0, d_ff), slice(both, -1, d_ff, 2 * d_ff), activation);
+  const Tensor first = slice(both, -1, 0, d_ff), second = slice(both, -1, d_ff, 2 * d_ff);
+  return gate_last ? gated(second, first, activation) : gated(first, second, activation);
 }
 
 }  // namespace
 
 Tensor FeedForward::operator()(const Tensor& x, Pass& pass, PartState*) const {
-  Tensor inner = fused_gate ? gated_halves(up(x), activation)
+  Tensor inner = fused_gate ? gated_halves(up(x), gate_last, activation)
                  : gate     ? gated((*gate)(x), up(x), activation)
                             : up(x, activation);  // [..., F]
   pass.tap("inner", inner);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "heed/ops/activation.h"
+#include "heed/ops/ctc.h"
 #include "heed/ops/disentangled.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/loss.h"
@@ -93,6 +94,44 @@ Tensor cross_entropy_by_formula(const Tensor& logits, const Tensor& targets,
   losses = losses * Tensor::from(counted, {rows}).to(losses.dtype());
   if (options.reduction == Reduction::none) return reshape(losses, targets.shape());
   return options.reduction == Reduction::sum ? sum(losses) : sum(losses) * (1 / std::max(count, 1.0));
+}
+
+Tensor ctc_loss_by_formula(const Tensor& logits, const Tensor& labels, const Tensor& lengths,
+                           const CtcOptions& options) {
+  const std::int64_t batch = logits.size(0), vocab = logits.size(2);
+  std::vector<Tensor> losses;
+  for (std::int64_t b = 0; b < batch; ++b) {
+    std::vector<std::int64_t> states{options.blank};
+    for (const std::int64_t label : slice(labels, 0, b, b + 1).to_vector<std::int64_t>())
+      if (label >= 0) states.insert(states.end(), {label, options.blank});
+    const auto count = static_cast<std::int64_t>(states.size());
+    // steps[i, j]: whether state j may follow state i in the next frame.
+    const auto size = static_cast<std::size_t>(count);
+    std::vector<double> allowed(size * size), first(size), last(size);
+    for (std::int64_t j = 0; j < count; ++j) {
+      const auto state = [&](std::int64_t i) { return states[static_cast<std::size_t>(i)]; };
+      for (std::int64_t i = std::max<std::int64_t>(0, j - 2); i <= j; ++i)
+        allowed[static_cast<std::size_t>(i * count + j)] = j - i < 2 || state(i) != state(j) ? 1 : 0;
+      first[static_cast<std::size_t>(j)] = j < 2 ? 1 : 0;
+      last[static_cast<std::size_t>(j)] = j >= count - 2 ? 1 : 0;
+    }
+    const auto constant = [&](const std::vector<double>& values) {
+      return Tensor::from(values, {std::ssize(values) / count, count}).to(logits.dtype());
+    };
+    const Tensor row = reshape(slice(logits, 0, b, b + 1), {logits.size(1), vocab});
+    const Tensor chances = gather(softmax_by_formula(row, 1), 1, indices(states));  // [T, count]
+    const std::int64_t time =
+        lengths.defined() ? slice(lengths, 0, b, b + 1).to_vector<std::int64_t>().front() : logits.size(1);
+    Tensor ways = constant(first) * slice(chances, 0, 0, 1);
+    for (std::int64_t t = 1; t < time; ++t)
+      ways = matmul(ways, constant(allowed)) * slice(chances, 0, t, t + 1);
+    const double labels_in_row = std::max(1.0, static_cast<double>(count / 2));
+    const double factor =
+        options.reduction == Reduction::mean ? 1.0 / (labels_in_row * static_cast<double>(batch)) : 1.0;
+    losses.push_back(sum(log(sum(ways * constant(last)))) * -factor);
+  }
+  const Tensor rows = stack(losses, 0);
+  return options.reduction == Reduction::none ? rows : sum(rows);
 }
 
 Tensor disentangled_bias_by_formula(const Tensor& c2p, const Tensor& p2c, const Tensor& buckets,

@@ -1,8 +1,9 @@
-// Layer norm and RMS norm, alone and fused with the residual sum before them.
+// Layer norm and RMS norm, alone and fused with the residual sum before them; group norm.
 #include "heed/ops/norm.h"
 
 #include "heed/autograd.h"
 #include "heed/ops/elementwise.h"
+#include "heed/ops/shape.h"
 #include "kernels/norm.h"
 
 namespace heed {
@@ -120,6 +121,21 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                       double eps) {
   return normalize({"add_layer_norm", x, residual, weight, bias, eps, true});
+}
+
+Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight, const Tensor& bias,
+                  double eps) {
+  if (x.rank() != 3 || groups < 1 || x.size(2) % groups != 0 || weight.shape() != Shape{x.size(2)} ||
+      bias.shape() != weight.shape() || weight.dtype() != x.dtype() || bias.dtype() != x.dtype()) {
+    throw Error("group_norm: expected x [B, T, C] with C a multiple of " + std::to_string(groups) +
+                ", weight [C] and bias [C] of one type, got " + x.str() + ", " + weight.str() + " and " +
+                bias.str());
+  }
+  const std::int64_t batch = x.size(0), time = x.size(1), channels = x.size(2);
+  const std::int64_t size = channels / groups * time;
+  const Tensor rows = reshape(transpose(x, 1, 2), {batch * groups, size});
+  const Tensor normed = layer_norm(rows, Tensor::full({size}, 1.0, x.dtype()), {}, eps);
+  return transpose(reshape(normed, {batch, channels, time}), 1, 2) * weight + bias;
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, double offset) {

@@ -26,8 +26,7 @@ void for_each_image_batch(const ImageInput& input, const ImageProcessor& process
                           std::span<const std::string> files, const TaskOptions& options, const char* task,
                           const PixelHandler& handle) {
   if (input.spec.kind != InputKind::pixels) {
-    throw Error(std::string(task) + ": expected a model of images, got one of " +
-                input_name(input.spec.kind));
+    throw Error(std::string(task) + ": expected a model of images, got one of " + input.spec.name);
   }
   const Shape& usual = input.spec.usual.rank() > 0 ? input.spec.usual : input.spec.row;
   const double tokens_of_number = static_cast<double>(input.tokens) / static_cast<double>(usual.numel());

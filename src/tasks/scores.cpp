@@ -17,6 +17,7 @@ const char* head_name(EncoderHead head) {
     case EncoderHead::sequence: return "a head for labels of texts";
     case EncoderHead::token: return "a head for labels of tokens";
     case EncoderHead::span: return "a head for answers";
+    case EncoderHead::ctc: return "a head for the letters of speech";
   }
   HEED_ASSERT(false, "unknown head");
 }

@@ -16,6 +16,7 @@
 #include "image/augment.h"
 #include "io/processor_config.h"
 #include "models/labels.h"
+#include "models/named_tensors.h"
 #include "train/agreement.h"
 #include "train/label_names.h"
 #include "train/model_source.h"
@@ -132,9 +133,25 @@ struct ImageBatchMaker {
   }
 };
 
+// A row that the model takes: [channels, height, width].
+Shape usual_row(const EncoderModel& model) {
+  const InputSpec input = model.input();
+  return input.usual.rank() > 0 ? input.usual : input.row;
+}
+
+// The size that images have after preprocessing, which counts for a model that takes any.
+Shape size_of(const ImageProcessor& processor, const EncoderModel& model) {
+  const Tensor pixels = processor(Tensor::zeros({32, 32, 3}, DType::u8)).pixel_values;
+  if (!has_rows(pixels.shape(), model.input().row)) {
+    throw Error(fmt::format("preprocessor_config.json: expected images of {} for this {} model, got {}",
+                            row_text(model.input().row), model.family(), pixels.str()));
+  }
+  return {pixels.size(2), pixels.size(3)};
+}
+
 ImageBatchMaker maker_of(const ImageProcessor& processor, const EncoderModel& model) {
-  const Shape row = model.input().row;
-  return {processor, model.labels(), row[1], row[2]};
+  const Shape size = size_of(processor, model);
+  return {processor, model.labels(), size[0], size[1]};
 }
 
 }  // namespace
@@ -187,7 +204,7 @@ void ImageClassificationTask::load_or_make(const std::filesystem::path& from, co
                     "image-classification, such as vit, got {}",
                     base.where(), model_->family()));
   preprocessor_ =
-      from.empty() ? new_preprocessor(model_->input().row)
+      from.empty() ? new_preprocessor(usual_row(*model_))
                    : load_processor_config(from, "image_processor", "how images are resized and normalized");
   processor_ = from.empty() ? make_image_processor(*preprocessor_) : load_image_processor(from);
   parameters_ = trained_parameters(*model_, recipe_);
@@ -195,7 +212,11 @@ void ImageClassificationTask::load_or_make(const std::filesystem::path& from, co
 }
 
 BatchPlan ImageClassificationTask::plan_of(const Images& images, BatchPlanOptions options) const {
-  const std::int64_t tokens = model_->max_positions().value_or(1);
+  const double pixels = static_cast<double>(size_of(*processor_, *model_).numel());
+  const Shape row = usual_row(*model_);
+  const auto tokens =
+      static_cast<std::int64_t>(std::ceil(static_cast<double>(model_->trained_positions().value_or(1)) *
+                                          pixels / static_cast<double>(row[1] * row[2])));
   return {std::vector<ExampleLength>(static_cast<std::size_t>(images.size()), {tokens, tokens}), options};
 }
 

@@ -183,7 +183,7 @@ TEST(TwoTowers, WrongUsesSayWhy) {
        "a bert encoder cannot embed images (use heed embed)"},
       {1, {"translate", "--model", clip.path, "a"}, "a clip dual encoder cannot translate"},
       {1, {"lens", "--model", clip.path, "a"}, "expected a model that reads text, got clip"},
-      {2, {"attend", "--model", clip.path, "a"}, "--input: missing (clip takes tensors, not text)"},
+      {1, {"attend", "--model", clip.path, "a"}, "expected a model with one encoder or decoder, got clip"},
       {1, {"attend", "--model", clip.path, "--input", HEED_FIXTURES "/clip/inputs.safetensors"}, ""},
       {2,
        {"forward", "--model", clip.path, "--text", "a"},

@@ -57,10 +57,10 @@ TEST_P(Search, EveryRunFindsWhatTransformersFound) {
 
 // Audio input: all rows in one batch, then each one alone.
 TEST(SearchFeatures, EveryRunFindsWhatTransformersFound) {
-  for (const char* name : {"whisper", "whisper-untied"}) {
+  for (const char* name : {"whisper", "whisper-untied", "moonshine"}) {
     const auto fixture = std::filesystem::path(HEED_FIXTURES) / name;
     const auto model = load_encoder_decoder(fixture);
-    const Tensor features = read_tensors(fixture / "inputs.safetensors").at("input_features");
+    const Tensor features = read_tensors(fixture / "inputs.safetensors").at(model->input().name);
     const Json runs = read_json(fixture / "generation.json").at("runs");
     ASSERT_GE(runs.size(), 3u);
     for (const Json& run : runs) {

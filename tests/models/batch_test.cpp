@@ -39,8 +39,8 @@ std::vector<FamilyFixture> first_fixtures() {
   std::vector<FamilyFixture> fixtures;
   for (const FamilyFixture& f : kFamilyFixtures) {
     const bool predicts =
-        f.kind != ModelKind::image && f.kind != ModelKind::dual_encoder &&
-        std::string(f.family) != "whisper" && !f.is_in("variants") &&
+        f.kind != ModelKind::signal && f.kind != ModelKind::dual_encoder &&
+        std::string(f.family) != "whisper" && std::string(f.family) != "moonshine" && !f.is_in("variants") &&
         (f.kind != ModelKind::encoder || std::string(f.folder).find("mlm") != std::string::npos);
     // All kinds of recurrent attention, and of the Transformers whose attention is a setting.
     const bool settings = std::string(f.family).starts_with("heed_");

@@ -12,7 +12,13 @@
 
 namespace heed {
 
-enum class ModelKind { decoder, encoder, encoder_decoder, image, dual_encoder };
+enum class ModelKind {
+  decoder,
+  encoder,
+  encoder_decoder,
+  signal,
+  dual_encoder
+};  // signal: an encoder of images or sound
 
 struct FamilyFixture {
   const char* folder;  // below tests/fixtures
@@ -30,6 +36,8 @@ inline std::ostream& operator<<(std::ostream& out, const FamilyFixture& fixture)
 }
 
 inline const std::vector<FamilyFixture> kFamilyFixtures = {
+    {"audio-spectrogram", "audio-spectrogram-transformer", ModelKind::signal, 7, 43, 0x7fc87f90c0a037ed},
+    {"audio-spectrogram-model", "audio-spectrogram-transformer", ModelKind::signal, 7, 0, 0xed4dc99e2158f6dd},
     {"bart", "bart", ModelKind::encoder_decoder, 15, 91, 0xab0d163409a99991},
     {"clip", "clip", ModelKind::dual_encoder, 19, 78, 0x7b466e069d4d914},
     {"decoders/bloom", "bloom", ModelKind::decoder, 7, 29, 0xda1159a77d5debd3},
@@ -57,12 +65,12 @@ inline const std::vector<FamilyFixture> kFamilyFixtures = {
     {"decoders/transformer-linear", "heed_transformer", ModelKind::decoder, 7, 35, 0x761f16510eca90f3},
     {"decoders/transformer-strided", "heed_transformer", ModelKind::decoder, 7, 33, 0x12599e11793c386e},
     {"decoders/transformer-window", "heed_transformer", ModelKind::decoder, 7, 35, 0x761f16510eca90f3},
-    {"deit", "deit", ModelKind::image, 7, 41, 0x492bf60357715b45},
-    {"deit-model", "deit", ModelKind::image, 7, 0, 0x2dabc74629a93c03},
-    {"dinov2", "dinov2", ModelKind::image, 8, 43, 0x31193d0a95a4d5a1},
-    {"dinov2-classify", "dinov2_with_registers", ModelKind::image, 7, 46, 0x66aee793a28e3558},
-    {"dinov2-with-registers", "dinov2_with_registers", ModelKind::image, 8, 44, 0xd9787b03b4bc73f0},
-    {"dinov3-vit", "dinov3_vit", ModelKind::image, 8, 41, 0x3eeed24e893017d5},
+    {"deit", "deit", ModelKind::signal, 7, 41, 0x492bf60357715b45},
+    {"deit-model", "deit", ModelKind::signal, 7, 0, 0x2dabc74629a93c03},
+    {"dinov2", "dinov2", ModelKind::signal, 8, 43, 0x31193d0a95a4d5a1},
+    {"dinov2-classify", "dinov2_with_registers", ModelKind::signal, 7, 46, 0x66aee793a28e3558},
+    {"dinov2-with-registers", "dinov2_with_registers", ModelKind::signal, 8, 44, 0xd9787b03b4bc73f0},
+    {"dinov3-vit", "dinov3_vit", ModelKind::signal, 8, 41, 0x3eeed24e893017d5},
     {"encoders/albert-classify", "albert", ModelKind::encoder, 11, 43, 0x890fb2135050b5b9},
     {"encoders/albert-mlm", "albert", ModelKind::encoder, 11, 76, 0xcc74761a9245ef29},
     {"encoders/bert", "bert", ModelKind::encoder, 7, 0, 0xa0322a4711390076},
@@ -88,6 +96,8 @@ inline const std::vector<FamilyFixture> kFamilyFixtures = {
     {"encoders/xlm-roberta-cross-encoder", "xlm-roberta", ModelKind::encoder, 7, 41, 0x4e20126d65af89b7},
     {"m2m100", "m2m_100", ModelKind::encoder_decoder, 15, 89, 0xdc2530d313934fd},
     {"marian", "marian", ModelKind::encoder_decoder, 15, 85, 0x4b99444fb9d4dfb},
+    {"moonshine", "moonshine", ModelKind::encoder_decoder, 15, 60, 0x80137a0e847d6485},
+    {"moonshine-masked", "moonshine", ModelKind::encoder_decoder, 15, 79, 0xb35591d84e868e6},
     {"pegasus", "pegasus", ModelKind::encoder_decoder, 12, 63, 0xcf1f51c18a9461c7},
     {"recurrent/additive-gru", "heed_recurrent", ModelKind::encoder_decoder, 9, 17, 0x5c9b9a9fe35044a1},
     {"recurrent/additive-lstm", "heed_recurrent", ModelKind::encoder_decoder, 11, 29, 0x3fb4ad435a6dd09},
@@ -111,13 +121,13 @@ inline const std::vector<FamilyFixture> kFamilyFixtures = {
     {"variants/bloom-split", "bloom", ModelKind::decoder, 5, 17, 0xe86a6d252e3dfb7d},
     {"variants/clip-text-old-end", "clip_text_model", ModelKind::encoder, 7, 0, 0xeffef23068b51cc7},
     {"variants/clip-text-projected", "clip_text_model", ModelKind::encoder, 7, 0, 0xd047be94661bc9ff},
-    {"variants/clip-vision", "clip_vision_model", ModelKind::image, 7, 0, 0xcc2e03db0296f846},
-    {"variants/clip-vision-projected", "clip_vision_model", ModelKind::image, 7, 0, 0x66dd85aad3ad7c17},
-    {"variants/deit-two-heads", "deit", ModelKind::image, 8, 0, 0x423797e9a7da0789},
-    {"variants/dinov2-other-size", "dinov2", ModelKind::image, 7, 45, 0x3021c5baac8e3222},
-    {"variants/dinov2-registers-other-size", "dinov2_with_registers", ModelKind::image, 7, 46,
+    {"variants/clip-vision", "clip_vision_model", ModelKind::signal, 7, 0, 0xcc2e03db0296f846},
+    {"variants/clip-vision-projected", "clip_vision_model", ModelKind::signal, 7, 0, 0x66dd85aad3ad7c17},
+    {"variants/deit-two-heads", "deit", ModelKind::signal, 8, 0, 0x423797e9a7da0789},
+    {"variants/dinov2-other-size", "dinov2", ModelKind::signal, 7, 45, 0x3021c5baac8e3222},
+    {"variants/dinov2-registers-other-size", "dinov2_with_registers", ModelKind::signal, 7, 46,
      0x723c6f9f6d1c0f91},
-    {"variants/dinov3-gated", "dinov3_vit", ModelKind::image, 8, 36, 0x38ed79c7ff3af737},
+    {"variants/dinov3-gated", "dinov3_vit", ModelKind::signal, 8, 36, 0x38ed79c7ff3af737},
     {"variants/distilbert-common-names", "distilbert", ModelKind::encoder, 5, 25, 0x84544415d706f228},
     {"variants/gpt-neox-no-rotary", "gpt_neox", ModelKind::decoder, 5, 16, 0xe2d8851d06de0011},
     {"variants/gpt-neox-proportional", "gpt_neox", ModelKind::decoder, 5, 16, 0xe2d8851d06de0011},
@@ -133,14 +143,17 @@ inline const std::vector<FamilyFixture> kFamilyFixtures = {
     {"variants/qwen3-window-bias", "qwen3", ModelKind::decoder, 7, 32, 0xb02e48b90b2bbb18},
     {"variants/roberta-gelu-10", "roberta", ModelKind::encoder, 5, 26, 0x788b9903401cf6d9},
     {"variants/siglip-text", "siglip_text_model", ModelKind::encoder, 7, 0, 0xbcdb30adb2f7719d},
-    {"variants/siglip-vision", "siglip_vision_model", ModelKind::image, 7, 0, 0xfe97cbf827b38db6},
+    {"variants/siglip-vision", "siglip_vision_model", ModelKind::signal, 7, 0, 0xfe97cbf827b38db6},
     {"variants/t5-bare", "t5", ModelKind::encoder_decoder, 9, 0, 0xb15a6476683d2ee9},
     {"variants/t5-dense-act-fn", "t5", ModelKind::encoder_decoder, 10, 28, 0xb82ee1124db35e4a},
     {"variants/t5-encoder-of-whole", "t5", ModelKind::encoder, 4, 0, 0xc412d6b6b0abde57},
-    {"variants/vit-masked", "vit", ModelKind::image, 6, 0, 0xcb17bf32327ecfb7},
-    {"variants/vit-regression", "vit", ModelKind::image, 7, 40, 0x69f74b2c015a32b0},
-    {"vit", "vit", ModelKind::image, 7, 40, 0x5cd741307545575a},
-    {"vit-model", "vit", ModelKind::image, 7, 0, 0xf04c5a408224e3b9},
+    {"variants/vit-masked", "vit", ModelKind::signal, 6, 0, 0xcb17bf32327ecfb7},
+    {"variants/vit-regression", "vit", ModelKind::signal, 7, 40, 0x69f74b2c015a32b0},
+    {"vit", "vit", ModelKind::signal, 7, 40, 0x5cd741307545575a},
+    {"vit-model", "vit", ModelKind::signal, 7, 0, 0xf04c5a408224e3b9},
+    {"wav2vec2-ctc", "wav2vec2", ModelKind::signal, 7, 49, 0x674073c87937def3},
+    {"wav2vec2-ctc-large", "wav2vec2", ModelKind::signal, 7, 56, 0x4aefa48d6e204703},
+    {"wav2vec2-model", "wav2vec2", ModelKind::signal, 7, 0, 0xa5a3c888539fd082},
     {"whisper", "whisper", ModelKind::encoder_decoder, 15, 88, 0x3d50a2cae4e25dfc},
     {"whisper-untied", "whisper", ModelKind::encoder_decoder, 13, 74, 0xce353e87f8244a2b},
 };

@@ -99,6 +99,56 @@ TEST(Vit, ABareModelsFileLacksTheHeadAlone) {
                                                   testing::Not(testing::HasSubstr("embeddings"))));
 }
 
+// As transformers before version 5 wrote the convolution of positions.
+TEST(Wav2Vec2, TheNamesOfOlderFilesAreRead) {
+  const fs::path from = fs::path(HEED_FIXTURES) / "wav2vec2-ctc";
+  const TemporaryFolder folder;
+  fs::copy_file(from / "config.json", folder / "config.json");
+  std::vector<NamedTensor> older;
+  int renamed = 0;
+  for (const auto& [name, tensor] : read_tensors(from / "model.safetensors")) {
+    std::string old = name;
+    if (const std::size_t at = name.find(".parametrizations.weight.original"); at != name.npos) {
+      old = name.substr(0, at) + (name.back() == '0' ? ".weight_g" : ".weight_v");
+      ++renamed;
+    }
+    older.push_back({old, tensor});
+  }
+  EXPECT_EQ(renamed, 2);
+  save_safetensors(folder / "model.safetensors", older);
+  Context context;
+  const TensorMap got = load_model(folder)->forward(read_tensors(from / "inputs.safetensors"), {}, context);
+  EXPECT_LE(relative_error(got.at("logits"), read_tensors(from / "expected.safetensors").at("logits")), 1e-5);
+}
+
+TEST(Wav2Vec2, MasksOfSamplesThatDoNotFitAreNamed) {
+  const auto model = load_model(fs::path(HEED_FIXTURES) / "wav2vec2-ctc");
+  const auto& encoder = dynamic_cast<const EncoderModel&>(*model);
+  Context context;
+  const Tensor samples = Tensor::full({2, 100}, 0.5), short_row = Tensor::full({2, 100}, 1, DType::i64);
+  std::fill_n(short_row.data<std::int64_t>() + 117, 83, 0);  // 17 samples; a frame has 22
+  EXPECT_ERROR(encoder.encode({.mask = short_row, .values = samples}, context), "fewer in row 1");
+  EXPECT_ERROR(encoder.encode({.mask = Tensor::full({2, 6}, 1, DType::i64), .values = samples}, context),
+               "expected a mask like input_values f32[2, 100], got i64[2, 6]");
+  EXPECT_ERROR(encoder.encode({.values = slice(samples, 1, 0, 17)}, context), "at least 22 samples");
+}
+
+// A row of padding alone, without a mask: a label more than frames.
+TEST(Wav2Vec2, TheLossOfTooFewFramesIsInfiniteOrDoesNotCount) {
+  const fs::path from = fs::path(HEED_FIXTURES) / "wav2vec2-ctc";
+  const TemporaryFolder folder;
+  auto config = read_json(from / "config.json");
+  config["ctc_zero_infinity"] = true;
+  spill(folder / "config.json", config.dump());
+  fs::copy_file(from / "model.safetensors", folder / "model.safetensors");
+  TensorMap inputs = read_tensors(from / "inputs.safetensors");
+  inputs["labels"] = Tensor::full({2, 16}, 3, DType::i64);
+  Context context;
+  EXPECT_EQ(load_model(from)->forward(inputs, {}, context).at("loss").item(),
+            std::numeric_limits<double>::infinity());
+  EXPECT_EQ(load_model(folder)->forward(inputs, {}, context).at("loss").item(), 0);
+}
+
 // The file's table was computed with angles in f32, up to 30 * 2^-24 off.
 TEST(Whisper, ANewModelHasTheSinusoidsOfTheFile) {
   const fs::path fixture = fs::path(HEED_FIXTURES) / "whisper";
@@ -137,7 +187,7 @@ TEST(Whisper, ReadsNoTextAndTextModelsHearNothing) {
   EXPECT_ERROR(whisper->decode({.values = Tensor::zeros({1, 80, 61})}, context),
                "rows [80, 60], got f32[1, 80, 61]");
   EXPECT_ERROR(bart->decode({.values = Tensor::zeros({1, 80, 60})}, context),
-               "expected input_ids, got pixels or a spectrogram f32[1, 80, 60]");
+               "expected input_ids, got pixels or sound f32[1, 80, 60]");
 }
 
 }  // namespace

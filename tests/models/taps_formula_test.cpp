@@ -79,6 +79,25 @@ class FamilyWeights : public testing::TestWithParam<std::string> {
     return static_cast<std::int64_t>(number("sliding_window", 0));
   }
 
+  // The mask of frames of sound by that of samples: wav2vec 2.0 takes as many frames as the samples of a row
+  // give, Moonshine looks at the first sample of each.
+  std::vector<std::int64_t> shown_frames(const std::vector<std::int64_t>& samples,
+                                         std::int64_t frames) const {
+    const auto length = static_cast<std::size_t>(inputs.at("attention_mask").size(1));
+    std::vector<std::int64_t> shown;
+    for (std::size_t row = 0; row < samples.size(); row += length) {
+      const auto begin = samples.begin() + static_cast<std::ptrdiff_t>(row);
+      std::int64_t count = std::count(begin, begin + static_cast<std::ptrdiff_t>(length), 1);
+      for (std::size_t i = 0; family == "wav2vec2" && i < config["conv_kernel"].size(); ++i)
+        count = (count - config["conv_kernel"][i].get<std::int64_t>()) /
+                    config["conv_stride"][i].get<std::int64_t>() +
+                1;
+      for (std::int64_t s = 0; s < frames; ++s)
+        shown.push_back(family == "wav2vec2" ? s < count : begin[s * 64 * 3 * 2]);
+    }
+    return shown;
+  }
+
   // Which keys a layer's pattern and mask show.
   std::function<bool(std::int64_t, std::int64_t, std::int64_t)> visible(const Attended& a,
                                                                         std::int64_t keys) const {
@@ -87,6 +106,7 @@ class FamilyWeights : public testing::TestWithParam<std::string> {
     std::vector<std::int64_t> shown;
     if (!of_target && a.stack != "image_encoder" && inputs.contains("attention_mask"))
       shown = inputs.at("attention_mask").to_vector<std::int64_t>();
+    if (model->input().kind == InputKind::waveform && !shown.empty()) shown = shown_frames(shown, keys);
     const std::string pattern =
         a.self() && config.value("attention", Json()).is_string() ? config["attention"] : Json("");
     const std::int64_t far = window(a);

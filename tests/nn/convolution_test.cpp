@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "heed/error.h"
+#include "heed/ops/shape.h"
 #include "reference/error.h"
 #include "reference/gradient_check.h"
 #include "reference/near.h"
@@ -23,6 +26,7 @@ double at(const Tensor& x, std::vector<std::int64_t> index) {
 
 Tensor convolved(const Tensor& x, const Conv1d& layer) {
   const Tensor& w = layer.weight;
+  const std::int64_t outputs = w.size(0) / layer.groups;  // of a group
   const std::int64_t time = (x.size(1) + 2 * layer.padding - w.size(2)) / layer.stride + 1;
   Tensor y = Tensor::zeros({x.size(0), time, w.size(0)}, DType::f64);
   double* out = y.data<double>();
@@ -33,7 +37,16 @@ Tensor convolved(const Tensor& x, const Conv1d& layer) {
         for (std::int64_t k = 0; k < w.size(2); ++k) {
           const std::int64_t from = t * layer.stride + k - layer.padding;
           if (from < 0 || from >= x.size(1)) continue;
-          for (std::int64_t c = 0; c < w.size(1); ++c) *out += at(w, {d, c, k}) * at(x, {b, from, c});
+          for (std::int64_t c = 0; c < w.size(1); ++c) {
+            double norm = 1;  // of the weights of this place, where they are a direction alone
+            if (layer.magnitude.defined()) {
+              norm = 0;
+              for (std::int64_t i = 0; i < w.size(0) * w.size(1); ++i)
+                norm += std::pow(w.data<double>()[i * w.size(2) + k], 2);
+              norm = std::sqrt(norm) / at(layer.magnitude, {0, 0, k});
+            }
+            *out += at(w, {d, c, k}) / norm * at(x, {b, from, d / outputs * w.size(1) + c});
+          }
         }
       }
     }
@@ -51,6 +64,24 @@ TEST(Conv1d, IsTheSumOfItsDefinition) {
     const Conv1d layer{random_tensor({4, 3, c.width}, 6), random_tensor({4}, 7), c.stride, c.padding};
     expect_near(layer(x), convolved(x, layer), 1e-12);
   }
+}
+
+TEST(Conv1d, GroupsReadTheirOwnChannels) {
+  const Tensor x = random_tensor({2, 7, 6}, 22);
+  for (const std::int64_t groups : {2, 3}) {
+    const Conv1d layer{random_tensor({12, 6 / groups, 4}, 23), random_tensor({12}, 24), 2, 1, groups};
+    expect_near(layer(x), convolved(x, layer), 1e-12);
+  }
+}
+
+TEST(Conv1d, AMagnitudeIsTheNormOfTheKernelsPlaces) {
+  const Tensor x = random_tensor({2, 7, 6}, 25);
+  const Conv1d layer{random_tensor({4, 3, 4}, 26), random_tensor({4}, 27), 1, 2, 2,
+                     random_tensor({1, 1, 4}, 28)};
+  expect_near(layer(x), convolved(x, layer), 1e-12);
+  check_gradients([](const auto& in) { return Conv1d{in[1], in[2], 1, 1, 2, in[3]}(in[0]); },
+                  {random_tensor({1, 4, 4}, 29), random_tensor({4, 2, 3}, 30), random_tensor({4}, 31),
+                   random_tensor({1, 1, 3}, 32)});
 }
 
 TEST(Conv1d, GradientsAreThoseOfDifferences) {
@@ -95,6 +126,25 @@ TEST(PatchEmbedding, GradientsAreThoseOfDifferences) {
         return PatchEmbedding{in[1], in[2]}(in[0]);
       },
       {random_tensor({1, 2, 4, 5}, 14), random_tensor({3, 2, 2, 2}, 15), random_tensor({3}, 16)});
+}
+
+// Of one bin more than patches cover; each patch is a picture of its own for the layer without overlap.
+TEST(PatchEmbedding, PatchesMayOverlap) {
+  const Tensor pixels = random_tensor({2, 3, 8, 7}, 17);
+  const PatchEmbedding alone{random_tensor({4, 3, 3, 2}, 18), random_tensor({4}, 19)};
+  PatchEmbedding layer = alone;
+  layer.stride = {2, 5};
+  std::vector<Tensor> patches;
+  for (const std::int64_t top : {0, 2, 4}) {
+    for (const std::int64_t left : {0, 5})
+      patches.push_back(alone(slice(slice(pixels, 2, top, top + 3), 3, left, left + 2)));
+  }
+  expect_near(layer(pixels), concat(patches, 1), 1e-12);
+  check_gradients(
+      [](const auto& in) {
+        return PatchEmbedding{in[1], {}, {1, 3}}(in[0]);
+      },
+      {random_tensor({1, 2, 3, 5}, 20), random_tensor({3, 2, 2, 2}, 21)});
 }
 
 TEST(PatchEmbedding, RefusesAPictureSmallerThanAPatch) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "heed/ops/activation.h"
+#include "heed/ops/ctc.h"
 #include "heed/ops/disentangled.h"
 #include "heed/ops/loss.h"
 #include "heed/ops/matmul.h"
@@ -112,6 +113,19 @@ TEST(ByFormula, CrossEntropies) {
             },
             {x, w, b});
       }
+    }
+  }
+}
+
+TEST(ByFormula, Ctc) {
+  const Tensor labels = Tensor::from(std::vector<std::int64_t>{2, 2, 4, -1, 0, -1, -1, -1, -1}, {3, 3});
+  const Tensor lengths = Tensor::from(std::vector<std::int64_t>{7, 5, 6}, {3});
+  for (const Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
+    for (const Tensor& each : {Tensor(), lengths}) {
+      const CtcOptions options{.blank = 1, .reduction = reduction};
+      expect_equal([=](const auto& in) { return ctc_loss(in[0], labels, each, options); },
+                   [=](const auto& in) { return ctc_loss_by_formula(in[0], labels, each, options); },
+                   {random_tensor({3, 7, 5}, 35)});
     }
   }
 }

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "reference/error.h"
 #include "reference/gradient_check.h"
 #include "reference/near.h"
@@ -22,6 +24,41 @@ TEST(Norm, InSinglePrecisionEqualsItsFormula) {
     expect_near(layer_norm(x.to(f), w.to(f), b.to(f), 1e-5), layer_norm_by_formula(x, w, b, 1e-5), 1e-4);
     expect_near(rms_norm(x.to(f), w.to(f), 1e-6, 1.0), rms_norm_by_formula(x, w, 1e-6, 1.0), 1e-4);
   }
+}
+
+// Each group of channels, over time, from the definition.
+TEST(Norm, GroupsOfChannels) {
+  const std::int64_t time = 5, channels = 6;
+  const Tensor x = random_tensor({2, time, channels}, 69), w = random_tensor({channels}, 70),
+               b = random_tensor({channels}, 71);
+  for (const std::int64_t groups : {1, 2, 6}) {
+    Tensor want = Tensor::empty(x.shape(), DType::f64);
+    const std::int64_t each = channels / groups;
+    for (std::int64_t row = 0; row < 2; ++row) {
+      for (std::int64_t c = 0; c < channels; ++c) {
+        double sum = 0, squares = 0;
+        const auto place = [&](std::int64_t t, std::int64_t of) { return (row * time + t) * channels + of; };
+        for (std::int64_t t = 0; t < time; ++t) {
+          for (std::int64_t i = c / each * each; i < (c / each + 1) * each; ++i) {
+            sum += x.data<double>()[place(t, i)];
+            squares += std::pow(x.data<double>()[place(t, i)], 2);
+          }
+        }
+        const double mean = sum / static_cast<double>(time * each),
+                     variance = squares / static_cast<double>(time * each) - mean * mean;
+        for (std::int64_t t = 0; t < time; ++t) {
+          want.data<double>()[place(t, c)] =
+              (x.data<double>()[place(t, c)] - mean) / std::sqrt(variance + 1e-5) * w.data<double>()[c] +
+              b.data<double>()[c];
+        }
+      }
+    }
+    expect_near(group_norm(x, groups, w, b, 1e-5), want, 1e-12);
+    check_gradients([&](const auto& in) { return group_norm(in[0], groups, in[1], in[2], 1e-5); }, {x, w, b});
+  }
+  EXPECT_ERROR(group_norm(x, 4, w, b, 1e-5), "C a multiple of 4");
+  EXPECT_ERROR(group_norm(x, 2, random_tensor({5}, 1), b, 1e-5), "weight [C] and bias [C]");
+  EXPECT_ERROR(group_norm(w, 2, w, b, 1e-5), "expected x [B, T, C]");
 }
 
 TEST(Norm, Gradients) {

@@ -62,6 +62,26 @@ TEST_F(ImageClassification, TrainsAnAdapter) {
   EXPECT_TRUE(is_adapter(folder_ / "adapter"));
 }
 
+// DINOv2 takes images of any size: that of preprocessing counts.
+TEST_F(ImageClassification, FineTunesAModelOfImagesOfAnySize) {
+  Recipe r = images(2);
+  r.model.family = "dinov2";
+  r.model.settings = {{"image_size", "16"},       {"patch_size", "4"},          {"hidden_size", "16"},
+                      {"num_hidden_layers", "1"}, {"num_attention_heads", "2"}, {"mlp_ratio", "2"}};
+  r.train.batch_tokens = 8 * 17;
+  train(r, {.output = folder_ / "base"});
+  const std::filesystem::path file = folder_ / "base/preprocessor_config.json";
+  std::string settings = read_file(file);
+  for (std::size_t at = 0; (at = settings.find(": 16", at)) != std::string::npos;)
+    settings.replace(at, 4, ": 8");
+  write_file(file, settings);
+  Recipe tuned = images(60);
+  tuned.model.settings.clear();
+  const TrainResult result = train(tuned, {.output = folder_ / "tuned", .init = folder_ / "base"});
+  EXPECT_EQ(result.evaluation->metric("accuracy").value(), 100.0);
+  EXPECT_THAT(log_lines(folder_ / "tuned").at(0), HasSubstr("\"images\": 8"));
+}
+
 TEST_F(ImageClassification, ATableIsReadAsFoldersAre) {
   const Recipe folders = images(4);
   train(folders, {.output = folder_ / "folders"});

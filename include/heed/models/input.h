@@ -8,27 +8,27 @@
 
 namespace HEED_API heed {
 
-/// The kinds of input, which transformers calls `input_ids`, `pixel_values` and `input_features`.
-enum class InputKind : std::uint8_t { tokens, pixels, spectrogram };
-
-/// Returns that name.
-const char* input_name(InputKind kind);
+enum class InputKind : std::uint8_t { tokens, pixels, spectrogram, waveform };
 
 /// What the first layer of a model takes.
 struct InputSpec {
   InputKind kind = InputKind::tokens;
-  Shape row =
-      {};  ///< of one row of `ModelInput::values`: [channels, height, width] or [bins, frames]; -1: any size
-  Shape usual = {};  ///< a row that fits, where `row` has -1
+  /// Of one row of `ModelInput::values`: [channels, height, width]; [bins, frames] or [frames, bins]; or
+  /// [samples]. -1 is any size.
+  Shape row = {};
+  /// As transformers calls it: `input_ids`, `pixel_values`, `input_features` or `input_values`.
+  const char* name = "input_ids";
+  Shape usual = {};  ///< a row that fits, where `row` has -1; may be empty
 };
 
 /// B rows of input of one kind.
 struct ModelInput {
-  Tensor ids = {};         ///< token ids i64 [B, T]
-  Tensor mask = {};        ///< i64 [B, T]: 1 for a token, 0 for padding; undefined if there is no padding
+  Tensor ids = {};  ///< token ids i64 [B, T]
+  /// i64 [B, T]: 1 for a token, 0 for padding; of a waveform [B, samples]; undefined if there is no padding.
+  Tensor mask = {};
   Tensor type_ids = {};    ///< the segment of each token, i64 [B, T]; undefined for all 0
   Tensor embeddings = {};  ///< floating [B, T, E] in place of `ids`: what the token table gives
-  Tensor values = {};      ///< f32 [B, ...]: pixels [B, C, H, W] or a spectrogram [B, bins, frames]
+  Tensor values = {};      ///< f32 [B, ...]: pixels [B, C, H, W], a spectrogram or a waveform
 
   /// Returns the tensor that is defined: `ids`, else `embeddings`, else `values`.
   const Tensor& first() const { return ids.defined() ? ids : embeddings.defined() ? embeddings : values; }

@@ -176,6 +176,7 @@ enum class EncoderHead : std::uint8_t {
   sequence,   ///< the whole sequence: logits over the labels
   token,      ///< each token: logits over the labels
   span,       ///< each token: logits for the first and the last token of an answer
+  ctc,        ///< each frame of a sound: logits over the vocabulary and the blank, which is pad_id()
 };
 
 /// The problem type of a sequence head.
@@ -216,7 +217,8 @@ class EncoderModel : public Model {
   virtual Tensor predict(const Tensor& hidden, const Tensor& mask, Context& context) const = 0;
   /// The loss against labels i64 [B, T] (masked_lm, token), i64 [B, 2] (span: first and last token), i64 [B]
   /// or f32 [B] or [B, L] (sequence: by the config's problem_type, else by the number of labels and their
-  /// type): cross-entropy; binary cross-entropy for multi_label; the mean square for regression.
+  /// type): cross-entropy; binary cross-entropy for multi_label; the mean square for regression. Against i64
+  /// [B, S] (ctc; negative ones do not count): ctc_loss, reduced as the config says.
   virtual Tensor loss(const ModelInput& input, const Tensor& labels, const CrossEntropyOptions& options,
                       Context& context) const = 0;
 };

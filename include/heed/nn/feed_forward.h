@@ -20,6 +20,7 @@ struct FeedForward {
   double dropout = 0.0;             ///< before `down`
   std::optional<Linear> gate = {};  // [F, D]
   bool fused_gate = false;          ///< `up` is [2F, D]: the gate's rows, then its own
+  bool gate_last = false;           ///< the gate's rows of `up` are the second half (Moonshine)
   Tensor operator()(const Tensor& x, Pass& pass, PartState* state = nullptr) const;
 };
 

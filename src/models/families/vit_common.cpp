@@ -16,8 +16,6 @@
 namespace heed {
 namespace {
 
-constexpr std::int64_t kMostPixels = 65536;  // of a side
-
 // The height and the width under `key`, which may be one number for both.
 Shape height_and_width(const Config& json, const char* key, std::int64_t default_value) {
   const std::vector<std::int64_t> sizes = json.integers(key);
@@ -40,11 +38,12 @@ class VitFrontend final : public Frontend {
   };
   VitFrontend(const VitConfig& config, Weights weights) : c_(config), w_(std::move(weights)) {}
   InputSpec input() const override {
+    if (c_.spectrogram) return {InputKind::spectrogram, {c_.image[1], c_.image[0]}, "input_values"};
     const Shape usual{c_.channels, c_.image[0], c_.image[1]};
-    if (!c_.any_size()) return {InputKind::pixels, usual};
-    return {InputKind::pixels, {c_.channels, -1, -1}, usual};
+    if (!c_.any_size()) return {InputKind::pixels, usual, "pixel_values"};
+    return {InputKind::pixels, {c_.channels, -1, -1}, "pixel_values", usual};
   }
-  Tensor operator()(const Tensor& values, Context& context) const override;
+  Tensor operator()(const Tensor& values, const Tensor& shown, Context& context) const override;
   void prepare(const Tensor& values, Pass& pass) const override;
 
  private:
@@ -117,13 +116,14 @@ Tensor for_every_image(const Tensor& tokens, std::int64_t batch) {
   return embedding(reshape(tokens, {count, tokens.size(2)}), ids);
 }
 
-Tensor VitFrontend::operator()(const Tensor& values, Context& context) const {
+Tensor VitFrontend::operator()(const Tensor& values, const Tensor& /*shown*/, Context& context) const {
   const std::int64_t batch = values.size(0), first = c_.first_tokens();
-  const Shape grid = grid_of(values);
+  const Tensor images = c_.spectrogram ? unsqueeze(transpose(values, 1, 2), 1) : values;  // [B, C, H, W]
+  const Shape grid = grid_of(images);
   std::vector<Tensor> parts;
   for (const Tensor& token : w_.first)
     parts.push_back(for_every_image(reshape(token, {1, 1, c_.encoder.d_model}), batch));
-  parts.push_back(w_.patches(values));
+  parts.push_back(w_.patches(images));
   Tensor tokens = parts.size() == 1 ? parts.front() : concat(parts, 1);
   if (w_.positions.defined()) tokens = AdditivePositions(positions_of(grid)).embed(tokens, 0);
   if (w_.registers.defined()) {
@@ -154,6 +154,7 @@ std::shared_ptr<const Frontend> take_vit_frontend(const VitConfig& c, const std:
   if (const std::int64_t rows = c.encoder.positions; c.rotary_base <= 0)
     weights.positions = take(prefix + names.positions, names.flat ? Shape{rows, d} : Shape{1, rows, d});
   weights.patches.weight = take(prefix + names.patches + ".weight", {d, c.channels, c.patch[0], c.patch[1]});
+  weights.patches.stride = c.stride;
   if (c.bias.patches) weights.patches.bias = w.bias(prefix + names.patches + ".bias", d);
   if (c.mask_token) {
     Shape shape = names.mask_token;

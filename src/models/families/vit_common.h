@@ -1,5 +1,5 @@
 // What ViT and the families after it share: the sizes of images and patches, the tokens that are made of
-// pixels, and pre-norm layers.
+// pixels or of a spectrogram, and pre-norm layers.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include "models/weight_builder.h"
 
 namespace heed {
+
+inline constexpr std::int64_t kMostPixels = 65536;  // of a side
 
 /// Defaults of config.json that differ between families.
 struct VitDefaults {
@@ -37,6 +39,8 @@ struct VitConfig {
   EncoderConfig encoder;
   std::int64_t channels = 0, registers = 0;
   Shape image, patch;
+  Shape stride = {};         // of patches that overlap
+  bool spectrogram = false;  // the input is [frames, bins]; `image` is [bins, frames] of one channel
   VitBiases bias;
   bool class_token = true;
   bool distillation = false;  // a second learned token, which DeiT has
@@ -47,7 +51,8 @@ struct VitConfig {
   /// The base of the rotary positions of patches, in place of a table; 0: a table.
   double rotary_base = 0;
 
-  /// The settings that all have. The number of tokens follows by count_tokens().
+  /// The settings that all have, and the sizes of images and patches. The number of tokens follows by
+  /// count_tokens().
   static VitConfig parse(const Config& json, const VitDefaults& defaults = {});
   /// Those of the layers alone, which may read texts as well (CLIP).
   static VitConfig parse_layers(const Config& json, const VitDefaults& defaults);
@@ -58,7 +63,10 @@ struct VitConfig {
   /// Learned tokens with a position, before the patches.
   std::int64_t first_tokens() const { return (class_token ? 1 : 0) + (distillation ? 1 : 0); }
   /// [rows, columns] of the patches of `image`.
-  Shape grid() const { return {image[0] / patch[0], image[1] / patch[1]}; }
+  Shape grid() const {
+    const Shape& step = stride.rank() > 0 ? stride : patch;
+    return {(image[0] - patch[0]) / step[0] + 1, (image[1] - patch[1]) / step[1] + 1};
+  }
 };
 
 /// The tensors' names, below the prefix of the body.

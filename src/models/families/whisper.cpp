@@ -75,8 +75,8 @@ class WhisperFrontend final : public Frontend {
         second_(std::move(second)),
         positions_(std::move(positions)),
         dropout_(dropout) {}
-  InputSpec input() const override { return {InputKind::spectrogram, row_}; }
-  Tensor operator()(const Tensor& values, Context& context) const override {
+  InputSpec input() const override { return {InputKind::spectrogram, row_, "input_features"}; }
+  Tensor operator()(const Tensor& values, const Tensor& /*shown*/, Context& context) const override {
     const Tensor x = second_(first_(transpose(values, 1, 2), Activation::gelu), Activation::gelu);
     return apply_dropout(positions_.embed(x, 0), dropout_, context);
   }
