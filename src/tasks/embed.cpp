@@ -126,8 +126,8 @@ using HiddenHandler =
     std::function<void(std::span<const std::size_t> chosen, const ModelInput& batch, const Tensor& hidden)>;
 
 // Calls `handle` with every batch that contains a token, and its last hidden state [B, T, D].
-void for_each_hidden(const Model& model, std::span<const Encoding> encodings, const TaskOptions& options,
-                     const HiddenHandler& handle) {
+void for_each_hidden(const Model& model, const Tokenizer& tokenizer, std::span<const Encoding> encodings,
+                     const TaskOptions& options, const HiddenHandler& handle) {
   const auto* encoder = text_encoder(model);
   const auto* decoder = dynamic_cast<const DecoderModel*>(&model);
   const bool type_ids = encoder != nullptr && encoder->type_vocab_size() > 1;
@@ -136,9 +136,11 @@ void for_each_hidden(const Model& model, std::span<const Encoding> encodings, co
   for (const Encoding& encoding : encodings) lengths.push_back(encoding.size());
   for (const auto& chosen : pack_by_length(lengths, alone ? 1 : options.batch_tokens)) {
     if (lengths[chosen.front()] == 0) continue;  // the longest is empty, so all are
-    ModelInput batch = padded_batch(encodings, chosen, pad_id(model), type_ids);
-    if (encoder != nullptr && encoder->padded_length())
-      batch = padded_to(*encoder->padded_length(), batch, encoder->pad_id());
+    // A model that reads its padding was trained with the tokenizer's.
+    const bool reads_padding = encoder != nullptr && encoder->padded_length();
+    const std::int64_t pad = reads_padding ? tokenizer.pad_id().value_or(pad_id(model)) : pad_id(model);
+    ModelInput batch = padded_batch(encodings, chosen, pad, type_ids);
+    if (reads_padding) batch = padded_to(*encoder->padded_length(), batch, pad);
     handle(chosen, batch, last_hidden(model, batch, options.stop).contiguous());
   }
 }
@@ -201,7 +203,7 @@ Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std
   if (recipe.poolings.empty() && text_encoder(model) == nullptr)
     throw Error("embed: expected a pooling, as " + model.family() + " makes no vectors itself, got none");
   Vectors vectors(texts.size());
-  for_each_hidden(model, encodings, options,
+  for_each_hidden(model, tokenizer, encodings, options,
                   [&](std::span<const std::size_t> chosen, const ModelInput& batch, const Tensor& hidden) {
                     if (recipe.poolings.empty())
                       return vectors.set_rows(chosen, text_encoder(model)->vectors(hidden, batch));
@@ -240,7 +242,7 @@ std::vector<TokenEmbeddings> embed_tokens(const Model& model, const Tokenizer& t
   const std::vector<Encoding> encodings = encode_texts(model, tokenizer, texts, recipe, options);
   std::vector<TokenEmbeddings> results;
   for (const Encoding& encoding : encodings) results.push_back({encoding.tokens, Tensor::zeros({0, 0})});
-  for_each_hidden(model, encodings, options,
+  for_each_hidden(model, tokenizer, encodings, options,
                   [&](std::span<const std::size_t> chosen, const ModelInput&, const Tensor& hidden) {
                     const std::int64_t time = hidden.size(1), width = hidden.size(2);
                     const Tensor rows = reshape(hidden, {hidden.size(0) * time, width});

@@ -81,7 +81,9 @@ TEST(Labels, MayStandInATemplate) {
                      .out);
   ASSERT_EQ(lines.size(), 1u);
   for (const Json& one : lines[0]) {
-    if (one.at("label") == "a cat") EXPECT_NEAR(one.at("score"), 0.06731769, 2e-6);
+    if (one.at("label") == "a cat") {
+      EXPECT_NEAR(one.at("score"), 0.06731769, 2e-6);
+    }
   }
 }
 

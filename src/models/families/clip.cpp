@@ -68,7 +68,7 @@ VitDefaults tower_defaults(bool siglip, std::int64_t d_model, std::int64_t heads
 }
 
 TowerConfig TowerConfig::text(const Config& json, bool siglip) {
-  TowerConfig c{.json = json, .siglip = siglip};
+  TowerConfig c{.json = json, .body = {}, .siglip = siglip};
   c.body = VitConfig::parse_layers(json, tower_defaults(siglip, siglip ? 768 : 512, siglip ? 12 : 8, 0));
   EncoderConfig& e = c.body.encoder;
   e.vocab_size = json.positive_integer("vocab_size", siglip ? 32000 : 49408);
@@ -87,7 +87,7 @@ TowerConfig TowerConfig::text(const Config& json, bool siglip) {
 }
 
 TowerConfig TowerConfig::image(const Config& json, bool siglip) {
-  TowerConfig c{.json = json, .siglip = siglip};
+  TowerConfig c{.json = json, .body = {}, .siglip = siglip};
   c.body = VitConfig::parse(json, tower_defaults(siglip, 768, 12, siglip ? 16 : 32));
   c.body.class_token = !siglip;
   c.body.bias.patches = siglip;
@@ -282,7 +282,7 @@ std::unique_ptr<Model> build_clip(const ClipConfig& c, WeightBuilder& w) {
     made.stack.name = stack;
     made.pools_vectors = true;
     const std::string type = files.config.required_string("model_type");
-    ModelFiles none{.config = tower.json.with("{\"model_type\": \"" + type + "\"}")};
+    ModelFiles none{tower.json.with("{\"model_type\": \"" + type + "\"}"), "", {}};
     return Tower{assemble_encoder(tower.body.encoder, std::move(none), std::move(made)), stack,
                  tower.body.encoder.layers};
   };
