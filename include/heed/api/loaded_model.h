@@ -24,6 +24,7 @@
 #include "heed/tasks/classify.h"
 #include "heed/tasks/fill.h"
 #include "heed/tasks/tag.h"
+#include "heed/tasks/transcribe.h"
 #include "heed/tensor.h"
 
 namespace HEED_API heed {
@@ -45,14 +46,15 @@ enum class Task : std::uint8_t {
   tag,
   answer,
   embed,
-  attention
+  attention,
+  transcribe
 };
 
 /// Returns what the task does, after "can": `translate`, `continue text`, `fill masks`, ...
 const char* verb(Task task);
 
-/// Returns what a model can do with text or image files, its main task first; nothing for a model of sounds,
-/// or of images without a classifier.
+/// Returns what a model can do with text, image or sound files, its main task first; nothing for a model of
+/// images without a classifier.
 std::vector<Task> tasks_of(const Model& model);
 
 /// Returns a description such as "a gpt2 decoder".
@@ -156,6 +158,10 @@ class LoadedModel {
   std::vector<Label> classify_image(const std::string& file, std::int64_t top_k = 0) const;
   std::vector<std::vector<Label>> classify_images(std::span<const std::string> files, std::int64_t top_k,
                                                   const TaskOptions& options = {}) const;
+
+  /// The transcript of a sound file: WAV, FLAC, Ogg or MP3 of any length (heed/sound/sound.h). The rules and
+  /// options are those of heed/tasks/transcribe.h.
+  Transcript transcribe(const std::string& file, const TranscribeOptions& options = {}) const;
 
   /// The entities of a text (heed/tasks/tag.h).
   std::vector<TaggedText> tag(const std::string& text) const;
