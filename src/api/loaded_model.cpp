@@ -13,6 +13,7 @@
 #include "heed/models/model.h"
 #include "heed/models/registry.h"
 #include "heed/ops/loss.h"
+#include "heed/sound/processor.h"
 #include "heed/tasks/embed.h"
 #include "heed/text/tokenizer.h"
 #include "inspect/token_input.h"
@@ -73,6 +74,7 @@ const char* verb(Task task) {
     case Task::embed: return "embed texts";
     case Task::embed_images: return "embed images";
     case Task::attention: return "show attention";
+    case Task::transcribe: return "transcribe sound";
   }
   HEED_ASSERT(false, "unknown task");
 }
@@ -85,6 +87,9 @@ std::vector<Task> tasks_of(const Model& model) {
     if (encoder->head() == EncoderHead::none) return {Task::embed_images};
     return {Task::classify_images, Task::embed_images};
   }
+  if (model.input().kind == InputKind::spectrogram &&
+      dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr)
+    return {Task::transcribe};
   if (model.input().kind != InputKind::tokens) return {};
   std::vector<Task> tasks;
   if (dynamic_cast<const DecoderModel*>(&model) != nullptr) tasks.push_back(Task::generate);
@@ -128,6 +133,16 @@ struct LoadedModel::State {
     std::call_once(processor_once_, [this] { processor_ = load_image_processor(directory); });
     return *processor_;
   }
+  const SoundProcessor& sound_processor() const {
+    std::call_once(sound_once_, [this] { sound_processor_ = load_sound_processor(directory); });
+    return *sound_processor_;
+  }
+  const SpeechSettings& speech_settings() const {
+    std::call_once(speech_once_, [this] {
+      speech_settings_ = load_speech_settings(directory, model_as<EncoderDecoderModel>("an encoder-decoder"));
+    });
+    return *speech_settings_;
+  }
   template <class Wanted>
   const Wanted& model_as(const char* expected) const {
     if (const auto* wanted = dynamic_cast<const Wanted*>(model.get())) return *wanted;
@@ -135,10 +150,12 @@ struct LoadedModel::State {
   }
 
  private:
-  mutable std::once_flag tokenizer_once_, recipe_once_, processor_once_;
+  mutable std::once_flag tokenizer_once_, recipe_once_, processor_once_, sound_once_, speech_once_;
   mutable std::unique_ptr<const Tokenizer> tokenizer_;
   mutable EmbeddingRecipe recipe_;
   mutable std::optional<ImageProcessor> processor_;
+  mutable std::optional<SoundProcessor> sound_processor_;
+  mutable std::optional<SpeechSettings> speech_settings_;
 };
 
 LoadedModel load(const std::string& name, const LoadOptions& options) {
@@ -295,6 +312,13 @@ std::vector<std::vector<Label>> LoadedModel::classify_images(std::span<const std
   return with_names(
       {labels.begin(), labels.end()},
       heed::classify_images(dual, tokenizer(), state_->image_processor(), files, labels, top_k, options));
+}
+
+Transcript LoadedModel::transcribe(const std::string& file, const TranscribeOptions& options) const {
+  require(Task::transcribe);
+  const SoundProcessor& processor = state_->sound_processor();
+  return heed::transcribe(encoder_decoder(), tokenizer(), state_->speech_settings(), processor,
+                          SoundReader(file, {.rate = processor.rate()}), options);
 }
 
 std::vector<TaggedText> LoadedModel::tag(const std::string& text) const {

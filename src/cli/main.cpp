@@ -70,6 +70,7 @@ void add_common_options(CLI::App& app, Globals& globals) {
 void add_commands(CLI::App& app, const Globals& globals) {
   add_translate(app, globals);
   add_generate(app, globals);
+  add_transcribe(app, globals);
   add_fill(app, globals);
   add_classify(app, globals);
   add_tag(app, globals);
@@ -119,7 +120,7 @@ void add_help(CLI::App& app) {
 
 // --seed is a common option, but few commands use random numbers.
 void warn_of_unused_seed(const CLI::App& command, const Globals& globals) {
-  constexpr std::string_view kRandomCommands[] = {"train", "attend", "heads"};
+  constexpr std::string_view kRandomCommands[] = {"train", "attend", "heads", "transcribe"};
   const bool random =
       command.get_option_no_throw("--do-sample") != nullptr ||
       std::count(std::begin(kRandomCommands), std::end(kRandomCommands), command.get_name()) > 0;

@@ -37,6 +37,7 @@ std::vector<std::string> commands_for(Task task) {
     case Task::embed: return {"embed"};
     case Task::embed_images: return {"embed --image"};
     case Task::attention: return {};  // with the other analyses
+    case Task::transcribe: return {"transcribe", "translate --input"};
   }
   HEED_ASSERT(false, "unknown task");
 }
@@ -56,8 +57,6 @@ std::vector<std::string> commands_for(const Model& model) {
     const bool has_attention = std::find(tasks.begin(), tasks.end(), Task::attention) != tasks.end();
     const std::vector<std::string> analyses = analyses_of(model, has_attention);
     commands.insert(commands.end(), analyses.begin(), analyses.end());
-  } else if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr) {
-    commands = {"translate --input"};  // it takes the features of sounds
   }
   commands.insert(commands.end(), {"forward", "doctor"});
   return commands;

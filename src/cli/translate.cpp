@@ -191,8 +191,10 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
   const std::filesystem::path& directory = located.directory;
   std::string prefix;
   GenerationOptions options = arguments.generation.load(directory, globals, arguments.task, &prefix);
-  auto model =
-      load_model_to<EncoderDecoderModel>(Task::translate, located, weights_dtype(arguments.dtype), globals);
+  auto model = load_model_to<EncoderDecoderModel>(Task::translate, located, weights_dtype(arguments.dtype),
+                                                  globals, Task::transcribe);
+  if (!ids && !sound && model->input().kind != InputKind::tokens)
+    refuse(*model, directory.string(), Task::translate);
   if (!arguments.attention.empty() && !model->has_cross_attention())
     throw UsageError("--attention: expected a model with cross-attention, got " + kind_of(*model) +
                      " without (config.json: attention)");

@@ -181,6 +181,7 @@ std::vector<Hypothesis> BeamSearch::results() const {
     results.push_back({{beam.ids.begin() + state_.prompt_length(source_), beam.ids.end()},
                        beam.score,
                        finished_[i].beam_score,
+                       beam.score,
                        beam.reason,
                        state_.recorder.collect(beam.path)});
   }

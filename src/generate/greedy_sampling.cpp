@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "generate/strategies.h"
+#include "heed/ops/elementwise.h"
 #include "heed/ops/loss.h"
 #include "heed/threads.h"
 
@@ -16,7 +17,7 @@ struct Sequence {
   std::int64_t source;  ///< row of the prompt
   std::int64_t index;   ///< among the requested sequences of the prompt
   std::vector<std::int64_t> ids;
-  double score = 0;
+  double score = 0, log_probability = 0;
   std::int64_t path = kRoot;
 };
 
@@ -90,6 +91,7 @@ Hypothesis finish(const SearchState& state, const Sequence& row, FinishReason re
   return {{row.ids.begin() + state.prompt_length(row.source), row.ids.end()},
           row.score,
           row.score,
+          row.log_probability,
           reason,
           state.recorder.collect(row.path)};
 }
@@ -107,6 +109,8 @@ std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state) {
     const Tensor scores = process(state, rows, from, logits);
     const std::vector<std::optional<std::int64_t>> chosen = choose(state, rows, scores);
     const std::vector<float> losses = losses_of(scores, chosen);
+    const bool warped = state.options.do_sample && state.options.temperature != 1;
+    const std::vector<float> cold = warped ? losses_of(scores * state.options.temperature, chosen) : losses;
     std::vector<Sequence> going;
     std::vector<std::int64_t> going_from, tokens;
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -117,6 +121,7 @@ std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state) {
       if (token) {
         row.ids.push_back(*token);
         row.score -= static_cast<double>(losses[i]);
+        row.log_probability -= static_cast<double>(cold[i]);
         row.path = state.recorder.extend(row.path, from[i]);
         const bool stopped =
             state.hooks.on_token && !state.hooks.on_token(static_cast<std::size_t>(row.source),

@@ -228,9 +228,10 @@ void drop_below(double least, const std::vector<double>& p, std::size_t keep, st
 }  // namespace
 
 Processors::Processors(const GenerationOptions& options, std::int64_t prompt_length, std::int64_t max_length,
-                       std::span<const std::int64_t> source)
+                       std::span<const std::int64_t> source, ProcessScores own)
     : options_(options),
       source_(source),
+      own_(std::move(own)),
       prompt_length_(prompt_length),
       max_length_(max_length),
       min_length_(options.min_new_tokens ? prompt_length + *options.min_new_tokens : options.min_length),
@@ -249,7 +250,7 @@ bool Processors::active(std::int64_t length) const {
          (!options_.forced_eos_token_id.empty() && length == max_length_ - 1) ||
          !options_.suppress_tokens.empty() ||
          (!options_.begin_suppress_tokens.empty() && length == begin_length_) || options_.do_sample ||
-         options_.renormalize_logits;
+         options_.renormalize_logits || own_ != nullptr;
 }
 
 void Processors::apply(std::span<const std::int64_t> sequence, std::span<float> scores) const {
@@ -258,6 +259,7 @@ void Processors::apply(std::span<const std::int64_t> sequence, std::span<float> 
   force(length, scores);
   ban(options_.suppress_tokens, scores);
   if (length == begin_length_) ban(options_.begin_suppress_tokens, scores);
+  if (own_) own_(sequence, scores);
   if (options_.do_sample) warp(scores);
   if (options_.renormalize_logits) {
     const float maximum = *std::max_element(scores.begin(), scores.end());

@@ -15,12 +15,14 @@
 //   6b. exponential decay length penalty: from some length on, the end tokens' scores become s + |s|
 //       (factor^steps - 1)
 //   7. suppressed tokens, then tokens suppressed at the beginning: -inf
+//   7a. the caller's own (SearchHooks::process)
 //   8. sampling only: temperature, top-h (Potraghloo et al.), top-k, top-p (Holtzman et al.), min-p (Nguyen
 //      et al.), typical-p (Meister et al.), epsilon and eta cutoffs (Hewitt et al.)
 //   9. renormalization: log-softmax
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 
@@ -31,11 +33,14 @@ namespace heed::generate {
 /// The score of a token that must not be generated.
 inline constexpr float kNever = -std::numeric_limits<float>::infinity();
 
+/// Changes the scores [V] of the token after `sequence`, which includes the prompt.
+using ProcessScores = std::function<void(std::span<const std::int64_t> sequence, std::span<float> scores)>;
+
 class Processors {
  public:
   /// `max_length` is the resolved maximum. The options and the source must outlive the processors.
   Processors(const GenerationOptions& options, std::int64_t prompt_length, std::int64_t max_length,
-             std::span<const std::int64_t> source = {});
+             std::span<const std::int64_t> source = {}, ProcessScores own = {});
   std::int64_t prompt_length() const { return prompt_length_; }
   std::int64_t max_length() const { return max_length_; }
   /// Returns true if `apply` would change anything at this length of the sequence.
@@ -50,6 +55,7 @@ class Processors {
 
   const GenerationOptions& options_;
   std::span<const std::int64_t> source_;
+  ProcessScores own_;
   std::int64_t prompt_length_;
   std::int64_t max_length_;
   std::int64_t min_length_;

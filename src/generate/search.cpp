@@ -47,14 +47,15 @@ void SearchState::reorder(const std::vector<std::int64_t>& rows) const {
 }
 
 Tensor SearchState::begin() const {
+  const std::int64_t fed = decoding.length();
   std::int64_t longest = 0;
-  for (const auto& prompt : prompts) longest = std::max(longest, static_cast<std::int64_t>(prompt.size()));
+  for (const auto& prompt : prompts) longest = std::max(longest, std::ssize(prompt) - fed);
   const Tensor ids = Tensor::zeros({sources(), longest}, DType::i64);
   std::vector<std::int64_t> lengths;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    std::copy(prompts[i].begin(), prompts[i].end(),
+    std::copy(prompts[i].begin() + fed, prompts[i].end(),
               ids.data<std::int64_t>() + static_cast<std::int64_t>(i) * longest);
-    lengths.push_back(static_cast<std::int64_t>(prompts[i].size()));
+    lengths.push_back(std::ssize(prompts[i]) - fed);
   }
   Tensor logits = recorder.step(decoding, ids, lengths);
   check_generation_options(options, logits.size(1));
@@ -112,10 +113,13 @@ void check_inputs(const Decoding& decoding, std::span<const std::vector<std::int
     if (prompt.empty()) throw Error("search: expected prompts with at least one token, got an empty one");
   }
   const auto count = static_cast<std::int64_t>(prompts.size());
-  if (count != decoding.rows() || decoding.length() != 0) {
+  const bool begun = std::all_of(prompts.begin(), prompts.end(),
+                                 [&](const auto& prompt) { return decoding.length() < std::ssize(prompt); });
+  if (count != decoding.rows() || !begun) {
     throw Error(
-        fmt::format("search: expected a fresh decoding of {} rows, got one of {} rows after {} tokens", count,
-                    decoding.rows(), decoding.length()));
+        fmt::format("search: expected a decoding of {} rows that has not read the prompts to their ends, got "
+                    "one of {} rows after {} tokens",
+                    count, decoding.rows(), decoding.length()));
   }
   for (const std::size_t given : {hooks.sample_ids.size(), hooks.sources.size()}) {
     if (given != 0 && given != prompts.size())
@@ -130,8 +134,14 @@ std::vector<generate::Processors> processors_for(std::span<const std::vector<std
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const auto length = static_cast<std::int64_t>(prompts[i].size());
     const auto& source = hooks.sources.empty() ? prompts[i] : hooks.sources[i];
+    generate::ProcessScores process;
+    if (hooks.process) {
+      process = [&hooks, i](std::span<const std::int64_t> ids, std::span<float> scores) {
+        hooks.process(i, ids, scores);
+      };
+    }
     processors.emplace_back(options, length, generate::longest_sequence(length, options, hooks.longest),
-                            source);
+                            source, std::move(process));
   }
   return processors;
 }

@@ -50,6 +50,10 @@ SearchHooks hooks_of_batch(const SearchHooks& hooks, const SearchInputs& rows,
     batch.sample_ids.push_back(hooks.sample_ids.empty() ? row : hooks.sample_ids[row]);
     if (!sources.empty()) batch.sources.push_back(sources[row]);
   }
+  if (hooks.process) {
+    batch.process = [&hooks, chosen](std::size_t i, std::span<const std::int64_t> ids,
+                                     std::span<float> scores) { hooks.process(chosen[i], ids, scores); };
+  }
   if (hooks.is_finished) {
     batch.is_finished = [&hooks, chosen](std::size_t i, std::span<const std::int64_t> ids) {
       return hooks.is_finished(chosen[i], ids);

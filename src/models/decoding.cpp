@@ -56,6 +56,11 @@ class StackDecoding final : public Decoding {
     cross_ = see_only(gather(memory_mask_, 0, Tensor::from(state_.sources(), {this->rows()})));
   }
 
+  void truncate(std::int64_t length) override {
+    state_.truncate(length);
+    for (auto& row : fed_) row.resize(static_cast<std::size_t>(length));
+  }
+
   std::int64_t rows() const override { return state_.rows(); }
   std::int64_t length() const override { return state_.lengths().longest; }
 
@@ -121,6 +126,11 @@ class StackDecoding final : public Decoding {
 };
 
 }  // namespace
+
+void Decoding::truncate(std::int64_t length) {
+  if (length != this->length())
+    throw Error("decoding: expected a model that can forget its last tokens, got one that cannot");
+}
 
 std::unique_ptr<Decoding> start_decoding(const DecoderParts& parts, std::int64_t rows, const Tensor& memory,
                                          const Tensor& memory_mask) {

@@ -17,6 +17,7 @@ class KeyValueState final : public PartState {
   /// With no more rows than before, a row copies only the positions that differ from its new parent; for
   /// beams, these are few.
   void reorder(const RowReorder& rows) override;
+  void truncate(std::int64_t) override {}  // the next tokens overwrite what is forgotten
   std::size_t bytes() const override;
 
  private:
@@ -34,6 +35,7 @@ class MemoryState final : public PartState {
   const Tensor& keys() const { return keys_; }
   const Tensor& values() const { return values_; }
   void reorder(const RowReorder& rows) override;
+  void truncate(std::int64_t) override {}  // it holds no tokens
   std::size_t bytes() const override;
 
  private:

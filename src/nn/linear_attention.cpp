@@ -39,6 +39,13 @@ class LinearAttentionState final : public PartState {
     if (!sums_.defined()) return;
     sums_ = gather(sums_, 0, Tensor::from(rows.from, {static_cast<std::int64_t>(rows.from.size())}));
   }
+  void truncate(std::int64_t length) override {
+    if (length > 0)
+      throw Error("linear attention: expected to forget all tokens or none, got all after " +
+                  std::to_string(length) + " (decoding keeps sums over the keys)");
+    sums_ = {};
+    heard_ = 0;
+  }
   std::size_t bytes() const override {
     return all_.bytes() + (sums_.defined() ? static_cast<std::size_t>(sums_.numel()) * sizeof(double) : 0);
   }

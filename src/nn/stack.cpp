@@ -255,6 +255,21 @@ void StackState::reorder(std::span<const std::int64_t> rows) {
   lengths_.longest = *std::max_element(lengths_.each.begin(), lengths_.each.end());
 }
 
+void StackState::truncate(std::int64_t length) {
+  for (std::int64_t row = 0; row < rows(); ++row) {
+    if (length < 0 || length > lengths_.of(row)) {
+      throw Error("decoding: expected to keep at most " + std::to_string(lengths_.of(row)) + " tokens, got " +
+                  std::to_string(length));
+    }
+  }
+  if (length == lengths_.longest) return;
+  for (const auto& part : parts_) {
+    if (part != nullptr) part->truncate(length);
+  }
+  for (auto& row : history_) row.resize(static_cast<std::size_t>(length));
+  lengths_ = {.longest = length};
+}
+
 std::size_t StackState::bytes() const {
   std::size_t sum = 0;
   for (const auto& part : parts_) sum += part != nullptr ? part->bytes() : 0;

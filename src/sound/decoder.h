@@ -25,6 +25,11 @@ class Decoder {
   /// Throws Error for damaged data, samples that are not finite, no samples at all, a FLAC file that ends too
   /// early, and more samples than the limit.
   std::size_t read(std::span<float> samples);
+  /// Gives the source to another decoder; this one reads no more.
+  ByteSource release() {
+    file_.reset();
+    return std::move(bytes_->source);
+  }
   /// The number of samples that were read.
   std::int64_t position() const { return position_; }
 

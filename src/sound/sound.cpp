@@ -12,11 +12,12 @@ namespace heed {
 
 struct SoundReader::Source {
   Source(sound::ByteSource bytes, const SoundOptions& options)
-      : decoder(std::move(bytes), options.limits), rate(options.rate) {
+      : decoder(std::move(bytes), options.limits), options(options), rate(options.rate) {
     if (rate != decoder.info().rate) resampler.emplace(decoder, rate);
   }
 
   sound::Decoder decoder;
+  SoundOptions options;
   std::int64_t rate;
   std::optional<sound::Resampler> resampler;  // refers to the decoder
 };
@@ -58,6 +59,11 @@ SoundReader& SoundReader::operator=(SoundReader&&) noexcept = default;
 
 std::size_t SoundReader::read(std::span<float> samples) {
   return source_->resampler ? source_->resampler->read(samples) : source_->decoder.read(samples);
+}
+
+void SoundReader::rewind() {
+  const SoundOptions options = source_->options;
+  source_ = std::make_unique<Source>(source_->decoder.release(), options);
 }
 
 const SoundInfo& SoundReader::info() const { return source_->decoder.info(); }

@@ -171,7 +171,7 @@ TEST(Completion, BashOffersCommandsAndValues) {
                                                 {"heed", "attend", "--palette", "g"},
                                                 {"heed", "train", "comp"}}));
   EXPECT_EQ(offered,
-            (Words{"translate train", "gemm generate", "tokenize", "true false never", "never", "",
+            (Words{"translate transcribe train", "gemm generate", "tokenize", "true false never", "never", "",
                    "all mean max", "weights norms mean max rollout gradient", "grey", "completion"}));
 }
 

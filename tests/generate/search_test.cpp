@@ -203,6 +203,67 @@ class BrokenDecoding final : public Decoding {
   float last_;
 };
 
+TEST(Search, ContinuesADecodingThatHasReadPartOfThePrompt) {
+  const HashModel model{8, 5};
+  const std::vector<std::vector<std::int64_t>> prompts{{kStart, 3, 5}, {kStart, 3, 4, 2}};
+  const GenerationOptions options{.max_new_tokens = 4};
+  Context context;
+  std::vector<std::vector<Hypothesis>> whole;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    HashDecoding decoding(model, {static_cast<std::int64_t>(i)});
+    whole.push_back(search(decoding, std::span(&prompts[i], 1), options, {}, context).front());
+    HashDecoding begun(model, {static_cast<std::int64_t>(i)});
+    begun.step(Tensor::from(std::vector<std::int64_t>{kStart, 3}, {1, 2}), context);
+    EXPECT_EQ(search(begun, std::span(&prompts[i], 1), options, {}, context).front()[0].ids, whole[i][0].ids);
+    HashDecoding done(model, {static_cast<std::int64_t>(i)});
+    done.step(Tensor::from(prompts[i], {1, std::ssize(prompts[i])}), context);
+    EXPECT_ERROR(search(done, std::span(&prompts[i], 1), options, {}, context),
+                 "that has not read the prompts to their ends");
+  }
+}
+
+TEST(Search, CallsTheCallersProcessor) {
+  const HashModel model{8, 5};
+  for (const std::int64_t beams : {1, 3}) {
+    for (const bool draws : {false, true}) {
+      HashDecoding decoding(model, {7, 8});
+      Context context;
+      SearchHooks hooks;
+      // Row 0 may generate token 3 alone, row 1 the number of its tokens so far.
+      hooks.process = [](std::size_t row, std::span<const std::int64_t> ids, std::span<float> scores) {
+        for (std::size_t i = 0; i < scores.size(); ++i)
+          if (i != (row == 0 ? 3 : ids.size())) scores[i] = generate::kNever;
+      };
+      const GenerationOptions options{.max_new_tokens = 3, .num_beams = beams, .do_sample = draws};
+      const auto found = search(decoding, Tensor::full({2, 1}, kStart, DType::i64), options, hooks, context);
+      EXPECT_EQ(found[0][0].ids, (std::vector<std::int64_t>{3, 3, 3}));
+      EXPECT_EQ(found[1][0].ids, (std::vector<std::int64_t>{1, 2, 3}));
+    }
+  }
+}
+
+TEST(Sampling, KnowsTheProbabilityAtTemperatureOne) {
+  const HashModel model{8, 5};
+  for (const double temperature : {0.3, 1.0, 2.5}) {
+    const GenerationOptions options{
+        .max_new_tokens = 4, .do_sample = true, .temperature = temperature, .top_k = 0};
+    const Hypothesis found = run(model, {7}, options)[0][0];
+    std::vector<std::int64_t> sequence{kStart};
+    double sum = 0;
+    for (const std::int64_t id : found.ids) {
+      sum +=
+          static_cast<double>(model.log_probs(model.state_after(7, sequence))[static_cast<std::size_t>(id)]);
+      sequence.push_back(id);
+    }
+    EXPECT_NEAR(found.log_probability, sum, 1e-4);
+    if (temperature == 1.0) {
+      EXPECT_EQ(found.log_probability, found.score);
+    } else {
+      EXPECT_GT(std::abs(found.log_probability - found.score), 1e-3);
+    }
+  }
+}
+
 TEST(Search, RefusesScoresThatAreNoNumbers) {
   Context context;
   const Tensor prompt = Tensor::full({1, 1}, 1, DType::i64);
@@ -232,8 +293,9 @@ TEST(Search, RefusesPromptsThatDoNotFit) {
   const HashModel model;
   Context context;
   HashDecoding decoding(model, {0, 1});
-  EXPECT_ERROR(search(decoding, Tensor::full({1, 1}, 1, DType::i64), {}, {}, context),
-               "expected a fresh decoding of 1 rows, got one of 2 rows after 0 tokens");
+  EXPECT_ERROR(
+      search(decoding, Tensor::full({1, 1}, 1, DType::i64), {}, {}, context),
+      "expected a decoding of 1 rows that has not read the prompts to their ends, got one of 2 rows after 0");
   EXPECT_ERROR(search(decoding, Tensor::full({2, 1}, 1, DType::f32), {}, {}, context),
                "expected a prompt i64[rows, tokens]");
   EXPECT_ERROR(search(decoding, Tensor::full({2, 3}, 1, DType::i64), {.max_length = 3}, {}, context),

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/models/registry.h"
+#include "reference/error.h"
 #include "reference/json.h"
 
 namespace heed {
@@ -58,6 +59,40 @@ TEST(Mbart, TrainingAndForwardStartTheDecoderWithTheLastLabel) {
   EXPECT_EQ(model->forward(inputs, {}, context).at("loss").item(), explicit_loss);
   const Tensor all = Tensor::full({2, 4}, 1, DType::i64);
   EXPECT_NEAR(model->loss({source, all}, labels, {}, context).item(), explicit_loss, 1e-6 * explicit_loss);
+}
+
+// Decoding goes on after forgotten tokens as if they had never been.
+TEST(Decoding, ForgetsItsLastTokens) {
+  const auto ids = [](std::vector<std::int64_t> values) {
+    return Tensor::from(values, {1, static_cast<std::int64_t>(values.size())});
+  };
+  Context context;
+  for (const char* name : {"gpt2", "llama", "mistral", "phi3-longrope", "transformer-linear"}) {
+    SCOPED_TRACE(name);
+    const auto model = load_model(fs::path(HEED_FIXTURES) / "decoders" / name);
+    const auto decoding = dynamic_cast<const DecoderModel&>(*model).decode(1);
+    decoding->step(ids({5, 6, 7}), context);
+    decoding->step(ids({8}), context);
+    const std::int64_t kept = name == std::string("transformer-linear") ? 0 : 2;  // it keeps sums
+    decoding->truncate(kept);
+    EXPECT_EQ(decoding->length(), kept);
+    const Tensor got = decoding->step(kept == 0 ? ids({5, 6, 9}) : ids({9}), context);
+    const auto fresh = dynamic_cast<const DecoderModel&>(*model).decode(1);
+    const std::vector<float> wanted = fresh->step(ids({5, 6, 9}), context).to_vector<float>();
+    const std::vector<float> values = got.to_vector<float>();
+    for (std::size_t i = 0; i < wanted.size(); ++i) ASSERT_NEAR(values[i], wanted[i], 1e-4);
+    EXPECT_ERROR(decoding->truncate(4), "expected to keep at most 3 tokens, got 4");
+  }
+  const auto linear = load_model(fs::path(HEED_FIXTURES) / "decoders/transformer-linear");
+  const auto sums = dynamic_cast<const DecoderModel&>(*linear).decode(1);
+  sums->step(ids({5, 6, 7}), context);
+  EXPECT_ERROR(sums->truncate(1), "linear attention: expected to forget all tokens or none, got all after 1");
+  const auto recurrent = load_model(fs::path(HEED_FIXTURES) / "recurrent/dot-gru");
+  const auto state =
+      dynamic_cast<const EncoderDecoderModel&>(*recurrent).decode({.ids = ids({5, 6, 7})}, context);
+  state->step(ids({1}), context);
+  state->truncate(1);
+  EXPECT_ERROR(state->truncate(0), "expected a model that can forget its last tokens, got one that cannot");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "heed/autograd.h"
+#include "heed/error.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "nn/random_parts.h"
@@ -164,6 +165,7 @@ struct RunningSum {
     void reorder(const RowReorder& rows) override {
       sum = gather(sum, 0, Tensor::from(rows.from, {static_cast<std::int64_t>(rows.from.size())}));
     }
+    void truncate(std::int64_t) override { throw Error("sum: cannot be taken apart"); }
     std::size_t bytes() const override { return static_cast<std::size_t>(sum.numel()) * sizeof(double); }
   };
   Tensor operator()(const Tensor& x, Pass& pass, PartState* state) const {
@@ -243,6 +245,38 @@ TEST(StackState, RowsOfDifferentLengthsThatAreReorderedEqualWholePasses) {
   pass_with(1, {});
   EXPECT_LT(state.bytes(), bytes);
   EXPECT_ERROR(state.reorder(std::vector<std::int64_t>{0, 2}), "expected rows below 2, got 2");
+}
+
+TEST(StackState, ForgetsTheLastTokensAndKeepsTheMemory) {
+  const NoGradients guard;
+  Stack stack;
+  stack.layers.push_back(random_decoder_layer(6, pre_norm, 21));
+  const Tensor memory = random_tensor({2, 4, 6}, 22);
+  Context context;
+  StackState state(stack, 2, memory);
+  const auto feed = [&](const Tensor& x) {
+    Pass pass(context);
+    pass.self.causal = true;
+    return stack(x, pass, &state);
+  };
+  const Tensor first = random_tensor({2, 3, 6}, 1), second = random_tensor({2, 2, 6}, 2);
+  feed(first);
+  const Tensor wanted = feed(second);
+  feed(random_tensor({2, 20, 6}, 3));
+  state.truncate(3);
+  EXPECT_EQ(state.lengths().longest, 3);
+  expect_near(feed(second), wanted, 1e-12);
+  state.reorder(std::vector<std::int64_t>{1, 1, 0});
+  state.truncate(4);
+  state.reorder(std::vector<std::int64_t>{2, 0});
+  state.truncate(3);
+  expect_near(feed(second), wanted, 1e-12);
+  EXPECT_ERROR(state.truncate(6), "expected to keep at most 5 tokens, got 6");
+  stack.layers.push_back({{pre_norm("sum", random_norm(6, 5), RunningSum{})}});
+  state = StackState(stack, 2, memory);
+  feed(first);
+  state.truncate(3);  // nothing to forget
+  EXPECT_ERROR(state.truncate(2), "sum: cannot be taken apart");
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include "heed/tasks/classify.h"
 #include "heed/tasks/fill.h"
 #include "heed/tasks/tag.h"
+#include "heed/tasks/transcribe.h"
 #include "heed/tensor.h"
 
 namespace HEED_API heed {
@@ -47,13 +48,14 @@ enum class Task : std::uint8_t {
   answer,
   embed,
   embed_images,
-  attention
+  attention,
+  transcribe
 };
 
 /// Returns what the task does, after "can": `translate`, `continue text`, `fill masks`, ...
 const char* verb(Task task);
 
-/// Returns what a model can do with text or image files, its main task first; nothing for a model of sounds.
+/// Returns what a model can do with text, image or sound files, its main task first.
 std::vector<Task> tasks_of(const Model& model);
 
 /// Returns a description such as "a gpt2 decoder".
@@ -165,6 +167,9 @@ class LoadedModel {
   std::vector<std::vector<Label>> classify_images(std::span<const std::string> files,
                                                   std::span<const std::string> labels, std::int64_t top_k,
                                                   const TaskOptions& options = {}) const;
+  /// The transcript of a sound file: WAV, FLAC, Ogg or MP3 of any length (heed/sound/sound.h). The rules and
+  /// options are those of heed/tasks/transcribe.h.
+  Transcript transcribe(const std::string& file, const TranscribeOptions& options = {}) const;
 
   /// The entities of a text (heed/tasks/tag.h).
   std::vector<TaggedText> tag(const std::string& text) const;

@@ -40,6 +40,8 @@ struct Hypothesis {
   double score = 0;
   /// Beam search: score / length^length_penalty, by which hypotheses are ranked. Otherwise equal to `score`.
   double beam_score = 0;
+  /// `score` at temperature 1, whatever the temperature.
+  double log_probability = 0;
   /// A last token forced by forced_eos_token_id does not count as an end token.
   FinishReason finish_reason = FinishReason::stop;
   /// Values of the captured taps, f32 [H, T, S]: row t has the attention weights of the step that generated
@@ -58,6 +60,11 @@ struct SearchHooks {
   /// The source tokens of each row, for encoder_no_repeat_ngram_size and encoder_repetition_penalty. Empty:
   /// the prompts.
   std::vector<std::vector<std::int64_t>> sources = {};
+  /// Changes the scores [V] of the token after `ids`, which include the prompt: logits in greedy search and
+  /// sampling, log-probabilities in beam search. Called after the options' own processors and before those of
+  /// sampling, from any thread.
+  std::function<void(std::size_t row, std::span<const std::int64_t> ids, std::span<float> scores)> process =
+      {};
   /// Maximum length of a sequence, including the prompt, that the model's positions allow.
   std::optional<std::int64_t> longest = {};
   /// Returns true if a row's new tokens so far end its sequence, in addition to end tokens. May be called
@@ -71,10 +78,10 @@ struct SearchHooks {
   const std::atomic<bool>* stop = nullptr;
 };
 
-/// Continues every prompt of at least one token (for encoder-decoders the start token). `decoding` must be
-/// fresh and have as many rows. Returns num_return_sequences hypotheses per row, best first; fewer only if
-/// the options allow fewer. Finished rows are removed from the batch. Throws Error if an option is out of
-/// range.
+/// Continues every prompt of at least one token (for encoder-decoders the start token). `decoding` has as
+/// many rows; it is fresh, or it has read the same number of tokens of every prompt, but not all. Returns
+/// num_return_sequences hypotheses per row, best first; fewer only if the options allow fewer. Finished rows
+/// are removed from the batch. Throws Error if an option is out of range.
 std::vector<std::vector<Hypothesis>> search(Decoding& decoding,
                                             std::span<const std::vector<std::int64_t>> prompts,
                                             const GenerationOptions& options, const SearchHooks& hooks,

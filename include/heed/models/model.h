@@ -120,6 +120,9 @@ class Decoding {
   }
   /// Row i becomes a copy of the old row rows[i]; the number of rows may change.
   virtual void reorder(std::span<const std::int64_t> rows) = 0;
+  /// Forgets all tokens but the first `length` of every row, and keeps the source: another search may begin
+  /// there. Throws Error for more tokens than a row has, and for a model that cannot (recurrent).
+  virtual void truncate(std::int64_t length);
   virtual std::int64_t rows() const = 0;
   /// Number of tokens so far; the maximum over rows.
   virtual std::int64_t length() const = 0;

@@ -30,6 +30,9 @@ class PartState {
  public:
   virtual ~PartState() = default;
   virtual void reorder(const RowReorder& rows) = 0;
+  /// Forgets all tokens but the first `length` of every row; the next pass says so (Pass::past). Throws Error
+  /// where they cannot be taken out of what is remembered.
+  virtual void truncate(std::int64_t length) = 0;
   virtual std::size_t bytes() const = 0;
 };
 

@@ -83,6 +83,9 @@ class StackState {
   /// Row i becomes a copy of the old row rows[i]; the number of rows may change. Throws Error when there is
   /// no such row.
   void reorder(std::span<const std::int64_t> rows);
+  /// Forgets all tokens but the first `length` of every row; the memory of cross-attention stays. Throws
+  /// Error for more tokens than the shortest row has, and as PartState::truncate().
+  void truncate(std::int64_t length);
   /// Memory of all parts.
   std::size_t bytes() const;
 

@@ -2,6 +2,7 @@
 // `preprocessor_config.json` says.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -80,6 +81,7 @@ class SoundProcessor {
  private:
   friend SoundProcessor load_sound_processor(const std::filesystem::path&);
   friend class SoundWindows;
+  friend class LongSpectrogram;
   explicit SoundProcessor(std::shared_ptr<const sound::ProcessorSettings> settings)
       : settings_(std::move(settings)) {}
 
@@ -120,6 +122,37 @@ class SoundWindows {
   SoundReader reader_;
   std::vector<float> samples_;  // of one window
   std::int64_t position_ = 0;   // in samples
+};
+
+/// The log-mel spectrogram of a recording of any length, part by part, in the memory of one part. It is that
+/// of SoundCall::whole: the values are relative to the maximum of the whole recording, which a first pass
+/// over it finds.
+/// Threads: one at a time.
+class LongSpectrogram {
+ public:
+  /// Reads the recording once. Throws Error for another processor than WhisperFeatureExtractor, a reader of
+  /// another rate, a recording that is too short for one frame, and as SoundReader::read(). `stop`, once
+  /// true, cancels: the call throws Canceled.
+  LongSpectrogram(SoundProcessor processor, SoundReader reader, const std::atomic<bool>* stop = nullptr);
+
+  /// The number of frames in all.
+  std::int64_t frames() const { return samples_ / hop_; }
+  double frames_per_second() const;
+  /// Returns frames first, ..., first + count - 1, f32[1, bins, count]; those past the end are 0. `first`
+  /// must not be less than in the call before. Errors as SoundReader::read().
+  Tensor part(std::int64_t first, std::int64_t count);
+
+ private:
+  /// Logarithms of the same frames, all of which exist; [bins, count].
+  std::vector<float> logarithms(std::int64_t first, std::int64_t count);
+
+  SoundProcessor processor_;
+  SoundReader reader_;
+  std::int64_t hop_, bins_;
+  std::int64_t samples_ = 0;  // of the recording
+  float maximum_ = 0;
+  std::vector<float> held_;  // samples from held_begin_ on
+  std::int64_t held_begin_ = 0;
 };
 
 }  // namespace heed

@@ -62,6 +62,9 @@ class SoundReader {
   /// Writes the next samples and returns their number: all of `samples`, but fewer at the end, then 0.
   std::size_t read(std::span<float> samples);
 
+  /// Begins again with the first sample.
+  void rewind();
+
   const SoundInfo& info() const;
   std::int64_t rate() const;        ///< of the samples returned, in Hz
   const std::string& name() const;  ///< of the file, as messages name it
