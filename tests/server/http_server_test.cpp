@@ -29,7 +29,8 @@ class Served {
   explicit Served(server::ServerLimits limits = {})
       : server(
             {"127.0.0.1", 0, limits},
-            [](const HttpRequest& request) -> std::optional<HttpResponse> {
+            [this](const HttpRequest& request) -> std::optional<HttpResponse> {
+              count(read_);
               if (request.target == "/refused") return server::error_response(403, "refused");
               if (request.target != "/quick") return std::nullopt;
               return HttpResponse{200, request.method + request.host + request.token + request.local_address};
@@ -47,6 +48,8 @@ class Served {
   /// Waits until `count` requests began to wait, or were canceled.
   void await_begun(int count) { await(begun_, count); }
   void await_canceled(int count) { await(canceled_, count); }
+  /// Waits until `count` requests were read, so that their connections are not idle.
+  void await_read(int count) { await(read_, count); }
   void let_go() { go_ = true; }
 
  private:
@@ -75,7 +78,7 @@ class Served {
   std::atomic<bool> stop_{false}, go_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  int begun_ = 0, canceled_ = 0;
+  int begun_ = 0, canceled_ = 0, read_ = 0;
 
  public:
   HttpServer server;
@@ -161,6 +164,7 @@ TEST(HttpServer, TooManyConnectionsAndRequestsAreRefused) {
   served.await_begun(1);
   const Client second(served.server.port());
   second.send(get("/wait"));  // waits for the first
+  served.await_read(2);
   {
     const Client third(served.server.port());
     EXPECT_EQ(status_of(third.answer()), 429) << "all connections are busy";
@@ -179,6 +183,7 @@ TEST(HttpServer, TooManyRequestsAreRefused) {
   first.send(get("/wait"));
   served.await_begun(1);
   second.send(get("/wait"));  // waits for the first
+  served.await_read(2);
   EXPECT_EQ(status_of(third.ask(get("/quick"))), 200) << "what computes nothing need not wait";
   EXPECT_EQ(status_of(third.ask(get("/more"))), 429) << "the queue is full";
   served.let_go();
