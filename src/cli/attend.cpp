@@ -40,6 +40,7 @@ struct AttendArguments {
   std::vector<std::string> show;  // empty: weights
   std::optional<std::int64_t> position;
   std::string token;
+  std::string patch;  // "3,5"; empty: the class token
   std::filesystem::path output;
   bool vectors = false;
   std::optional<bool> ablate;  // by default, for a page where it is cheap
@@ -144,6 +145,13 @@ bool attention_is_finite(const AttentionRecord& record) {
          !(record.logits.defined() && first_non_finite(record.logits));
 }
 
+// Whether the maps are laid over the image: files of numbers and the page have whole maps.
+bool draws_over_image(const AttendArguments& arguments, const AttendInput& input, const Globals& globals) {
+  const bool figure =
+      arguments.output.empty() ? !globals.json : writes(arguments, ".svg") || writes(arguments, ".png");
+  return figure && arguments.ranges.all() && input.tensors.contains("pixel_values");
+}
+
 AttentionPicture attend(const AttendArguments& arguments, AttendInput input, const AttendSource& source) {
   const MapChoice choice = choice_of(arguments);
   const bool page = writes(arguments, ".html");
@@ -186,6 +194,11 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   if (ablates(arguments, record, choice, source.model))
     add_ablations(picture, record, choice.heads, input, source, arguments.ablate.has_value());
   if (!arguments.ranges.all()) cut_picture(arguments.ranges, picture);
+  if (draws_over_image(arguments, input, source.globals))
+    return picture_over_image(std::move(picture), input, arguments.patch);
+  if (!arguments.patch.empty())
+    throw UsageError(
+        "--patch: expected an image, in the terminal or in .svg or .png without --queries and --keys");
   return picture;
 }
 
@@ -282,7 +295,8 @@ void run(AttendArguments arguments, const Globals& globals) {
 void add_attend(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand("attend", "Show which tokens a model attends to");
   auto a = std::make_shared<AttendArguments>();
-  command->add_option("text", a->texts, "Texts; without any, the lines of stdin");
+  command->add_option("text", a->texts,
+                      "Texts, or image files for an image model; without any, the lines of stdin");
   command->add_option("--target", a->target, "A given translation of the text, instead of the model's own")
       ->type_name("TEXT")
       ->group("Input");
@@ -356,6 +370,13 @@ void add_attend(CLI::App& app, const Globals& globals) {
           "--vectors", a->vectors,
           "Keep queries and keys on the page, also of long texts, whose pages grow by about half (.html)")
       ->group("Output");
+  command
+      ->add_option(
+          "--patch", a->patch,
+          "Patch of an image whose attention is laid over it, counted from 0 at the upper left (default: "
+          "the class token)")
+      ->type_name("ROW,COLUMN")
+      ->group("Output");
   command->add_option("--width", a->width, "Width of an SVG or PNG figure in pixels, 96 to the inch")
       ->check(positive_number())
       ->type_name("N")
@@ -379,7 +400,9 @@ void add_attend(CLI::App& app, const Globals& globals) {
       "  heed attend \"I like tea.\" --kind encoder --output tea.html\n"
       "  heed attend \"I like tea.\" --show norms --output tea.svg --width 640 --palette grey\n"
       "  heed attend --model gpt2 --queries 900: --keys :64 --output last.png < long.txt\n"
-      "  heed attend --model bert-base-uncased \"Tea is a [MASK].\" --show gradient");
+      "  heed attend --model bert-base-uncased \"Tea is a [MASK].\" --show gradient\n"
+      "  heed attend --model ./vit photo.jpg --show rollout\n"
+      "  heed attend --model ./dinov2 photo.jpg --layers 11 --heads all --output photo.svg");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

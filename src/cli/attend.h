@@ -32,6 +32,7 @@ struct AttendInput {
   /// Of each position with logits: the token that follows in the text or target; -1 where none is known.
   std::vector<std::int64_t> following = {};
   std::optional<std::int64_t> mask_position = std::nullopt;  ///< of the first mask token
+  InputImage image = {};                                     ///< what the model sees of an image file
 };
 
 /// Where tokens and the options for a model's own translation come from.
@@ -45,6 +46,9 @@ struct AttendSource {
 /// Encodes a text for any kind of model; an encoder-decoder gets the given target, or its own. Throws Error
 /// for an empty text, UsageError for what the kind of model does not take.
 AttendInput text_input(const AttendText& text, const AttendSource& source);
+
+/// Decodes an image file and preprocesses it as the model's preprocessor_config.json says.
+AttendInput image_input(const std::string& file, const AttendSource& source);
 
 /// Reads the tensors that the model takes (`pixel_values`, `input_features`, `input_ids`, …; one row) from a
 /// safetensors file.
@@ -94,6 +98,11 @@ void add_measure(AttentionPicture& picture, const AttentionRecord& record, const
 /// unless there are more than `most_vectors` numbers of them.
 void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
                     const AttendSource& source, std::int64_t most_vectors);
+
+/// What the chosen patch attends to over the image: --patch ROW,COLUMN; empty: the class token or, of a model
+/// without one, the mean over all patches. Throws UsageError for a patch that does not exist.
+AttentionPicture picture_over_image(AttentionPicture picture, const AttendInput& input,
+                                    const std::string& patch);
 
 /// Runs the model once per head (no `heads`: all) of the record's layers and adds what its logits lose: at
 /// each position that of the token that follows, else of the most probable one.

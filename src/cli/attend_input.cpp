@@ -11,10 +11,13 @@
 #include "cli/tap_options.h"
 #include "heed/generate/complete.h"
 #include "heed/generate/translate.h"
+#include "heed/image/image.h"
+#include "heed/image/processor.h"
 #include "heed/io/safetensors.h"
 #include "heed/ops/loss.h"
 #include "heed/ops/shape.h"
 #include "inspect/token_input.h"
+#include "models/named_tensors.h"
 
 namespace heed::cli {
 namespace {
@@ -99,7 +102,9 @@ std::vector<std::string> numbered_positions(std::int64_t count) {
 // The encoder of a sound model halves the frames, which are 10 ms apart.
 std::vector<std::string> part_labels(const PatchGrid& grid) {
   std::vector<std::string> labels;
-  for (std::int64_t i = 0; i < grid.first; ++i) labels.emplace_back(i == 0 ? "[CLS]" : "[DIST]");
+  for (std::int64_t i = 0; i < grid.first; ++i) {
+    labels.push_back(i == 0 ? "[CLS]" : grid.first == 2 ? "[DIST]" : "[REG" + std::to_string(i) + "]");
+  }
   for (std::int64_t i = 0; i < grid.rows * grid.columns; ++i) {
     labels.push_back(grid.rows > 1 ? fmt::format("{},{}", i / grid.columns, i % grid.columns)
                                    : fmt::format("{:.2f} s", 0.02 * static_cast<double>(i)));
@@ -112,6 +117,11 @@ std::vector<std::string> part_labels(const PatchGrid& grid) {
 AttendInput text_input(const AttendText& text, const AttendSource& source) {
   const Model& model = source.model;
   const bool encoder = dynamic_cast<const EncoderModel*>(&model) != nullptr;
+  if (encoder && model.input().kind == InputKind::pixels) {
+    if (text.pair || text.target || text.max_new_tokens)
+      throw UsageError("--pair, --target, --max-new-tokens: expected none for an image, got one");
+    return image_input(text.text, source);
+  }
   if (encoder && model.input().kind != InputKind::tokens)
     throw UsageError("--input: missing (" + model.family() + " takes tensors, not text)");
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
@@ -122,6 +132,20 @@ AttendInput text_input(const AttendText& text, const AttendSource& source) {
   if (text.max_new_tokens)
     throw UsageError("--max-new-tokens: expected a model that generates, got " + kind_of(model));
   return encoder_input(text, source);
+}
+
+AttendInput image_input(const std::string& file, const AttendSource& source) {
+  const ImageProcessor processor = load_image_processor(source.directory);
+  const Tensor pixels = processor(load_image(file)).pixel_values;
+  if (const Shape& row = source.model.input().row; !has_rows(pixels.shape(), row)) {
+    throw Error(file + ": expected pixels " + row_text(row) + " after preprocessing, got " + pixels.str() +
+                " (the sizes of preprocessor_config.json are not those of config.json)");
+  }
+  AttendInput input;
+  input.tensors["pixel_values"] = pixels;
+  input.title = std::filesystem::path(file).filename().string();
+  input.image = {pixels.size(3), pixels.size(2), processor.picture(pixels).to_vector<std::uint8_t>()};
+  return input;
 }
 
 AttendInput tensor_input(const std::filesystem::path& file, const AttendSource& source) {
@@ -163,7 +187,8 @@ std::optional<PatchGrid> patch_grid(const TensorMap& tensors, std::int64_t keys)
   const auto image = tensors.find("pixel_values");
   if (image == tensors.end() || image->second.rank() != 4) return std::nullopt;
   const std::int64_t height = image->second.size(2), width = image->second.size(3);
-  for (const std::int64_t first : {1, 0, 2}) {
+  // A class token, with a distillation token (DeiT) or registers (4 in DINOv2's and DINOv3's models).
+  for (const std::int64_t first : {1, 0, 5, 2, 3, 4, 6, 7, 8, 9}) {
     for (std::int64_t side = std::min(height, width); side > 0; --side) {
       if ((height / side) * (width / side) + first == keys)
         return PatchGrid{height / side, width / side, first};

@@ -32,46 +32,42 @@ std::vector<std::vector<Candidate>> candidates_of(const Tensor& logits, const At
 
 // Pixels from numbers, scaled from the smallest to the largest; `channel(c, y, x)` gives them.
 template <class Channel>
-std::string picture_of(std::int64_t height, std::int64_t width, const std::vector<float>& numbers,
-                       Channel channel) {
+InputImage image_from(std::int64_t height, std::int64_t width, const std::vector<float>& numbers,
+                      Channel channel) {
   const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
   const float range = *high > *low ? *high - *low : 1;
-  std::vector<std::uint8_t> rgb;
+  InputImage image{width, height, {}};
   for (std::int64_t y = 0; y < height; ++y) {
     for (std::int64_t x = 0; x < width; ++x) {
       for (std::int64_t c = 0; c < 3; ++c)
-        rgb.push_back(static_cast<std::uint8_t>(std::lround(255 * (channel(c, y, x) - *low) / range)));
+        image.rgb.push_back(static_cast<std::uint8_t>(std::lround(255 * (channel(c, y, x) - *low) / range)));
     }
   }
-  return encode_png(width, height, rgb);
+  return image;
 }
 
 // The image or spectrogram whose parts are `keys`.
-InputImage image_of(const TensorMap& tensors, std::int64_t keys) {
+InputImage image_of(const AttendInput& input, std::int64_t keys) {
+  const TensorMap& tensors = input.tensors;
   const auto grid = patch_grid(tensors, keys);
   if (!grid) return {};
-  if (const auto found = tensors.find("pixel_values"); found != tensors.end()) {
+  InputImage image = input.image;
+  if (const auto found = tensors.find("pixel_values"); image.width == 0 && found != tensors.end()) {
     const Tensor& pixels = found->second;  // [1, C, H, W]
     const std::vector<float> numbers = pixels.to(DType::f32).to_vector<float>();
     const std::int64_t channels = pixels.size(1), height = pixels.size(2), width = pixels.size(3);
-    return {
-        picture_of(
-            height, width, numbers,
-            [&](std::int64_t c, std::int64_t y, std::int64_t x) {
-              return numbers[static_cast<std::size_t>((std::min(c, channels - 1) * height + y) * width + x)];
-            }),
-        grid->rows, grid->columns, grid->first};
+    image = image_from(height, width, numbers, [&](std::int64_t c, std::int64_t y, std::int64_t x) {
+      return numbers[static_cast<std::size_t>((std::min(c, channels - 1) * height + y) * width + x)];
+    });
+  } else if (const auto sound = tensors.find("input_features"); sound != tensors.end()) {
+    const std::vector<float> numbers = sound->second.to(DType::f32).to_vector<float>();
+    const std::int64_t bins = sound->second.size(1), frames = sound->second.size(2);
+    image = image_from(bins, frames, numbers, [&](std::int64_t, std::int64_t y, std::int64_t x) {
+      return numbers[static_cast<std::size_t>((bins - 1 - y) * frames + x)];
+    });
   }
-  if (const auto found = tensors.find("input_features"); found != tensors.end()) {
-    const std::vector<float> numbers = found->second.to(DType::f32).to_vector<float>();
-    const std::int64_t bins = found->second.size(1), frames = found->second.size(2);
-    return {picture_of(bins, frames, numbers,
-                       [&](std::int64_t, std::int64_t y, std::int64_t x) {
-                         return numbers[static_cast<std::size_t>((bins - 1 - y) * frames + x)];
-                       }),
-            grid->rows, grid->columns, grid->first};
-  }
-  return {};
+  image.rows = grid->rows, image.columns = grid->columns, image.first = grid->first;
+  return image;
 }
 
 bool predicts_tokens(const AttendSource& source) {
@@ -171,9 +167,31 @@ void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, co
         kind != "encoder" || dynamic_cast<const EncoderDecoderModel*>(&source.model) == nullptr;
     if (tokens && decodes && record.logits.size(1) == positions)
       picture.candidates[kind] = candidates_of(record.logits, source);
-    if (kind == "encoder")
-      picture.image = image_of(input.tensors, static_cast<std::int64_t>(labels.keys.size()));
+    if (kind == "encoder") picture.image = image_of(input, static_cast<std::int64_t>(labels.keys.size()));
   }
+}
+
+AttentionPicture picture_over_image(AttentionPicture picture, const AttendInput& input,
+                                    const std::string& patch) {
+  const std::int64_t keys = std::ssize(picture.tokens.begin()->second.keys);
+  picture.image = image_of(input, keys);
+  const InputImage& image = picture.image;
+  std::optional<std::int64_t> query;
+  if (!patch.empty()) {
+    const std::vector<std::int64_t> place = parse_ids(patch, "--patch");
+    if (place.size() != 2 || place[0] >= image.rows || place[1] >= image.columns) {
+      throw UsageError(
+          fmt::format("--patch: expected a row below {} and a column below {}, such as {},{}, got {}",
+                      image.rows, image.columns, image.rows / 2, image.columns / 2, patch));
+    }
+    query = image.first + place[0] * image.columns + place[1];
+  } else if (image.first > 0) {
+    query = 0;
+  }
+  picture.title += !patch.empty() ? ": what patch " + patch + " attends to"
+                   : query        ? ": what the class token attends to"
+                                  : ": what all patches attend to, on average";
+  return over_image(picture, query);
 }
 
 void add_ablations(AttentionPicture& picture, const AttentionRecord& record,

@@ -296,6 +296,24 @@ ImageInputs ImageProcessor::normalize(std::span<const Tensor> images) const {
   return image::inputs_of(images, *settings_, true);
 }
 
+Tensor ImageProcessor::picture(const Tensor& pixel_values) const {
+  if (pixel_values.dtype() != DType::f32 || pixel_values.rank() != 4 || pixel_values.size(0) != 1 ||
+      pixel_values.size(1) != 3)
+    throw Error("ImageProcessor: expected pixel_values f32[1, 3, height, width], got " + pixel_values.str());
+  const image::ProcessorSettings& s = *settings_;
+  const std::int64_t height = pixel_values.size(2), width = pixel_values.size(3), plane = height * width;
+  const Tensor pixels = pixel_values.contiguous();
+  Tensor shown = Tensor::empty({height, width, 3}, DType::u8);
+  for (std::int64_t i = 0; i < 3 * plane; ++i) {
+    const auto channel = static_cast<std::size_t>(i % 3);
+    double value = pixels.data<float>()[(i % 3) * plane + i / 3];
+    if (s.do_normalize) value = value * s.std[channel] + s.mean[channel];
+    if (s.do_rescale) value /= s.rescale_factor;
+    shown.data<std::uint8_t>()[i] = static_cast<std::uint8_t>(std::clamp(std::nearbyint(value), 0.0, 255.0));
+  }
+  return shown;
+}
+
 const std::string& ImageProcessor::type() const { return settings_->type; }
 ResizeArithmetic ImageProcessor::arithmetic() const { return settings_->arithmetic; }
 ResizeFilter ImageProcessor::filter() const { return settings_->filter; }

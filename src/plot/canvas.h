@@ -40,6 +40,7 @@ struct PlacedMap {
 struct Legend {
   double first = 0, left = 0, top = 0, width = 0;
   Label low, high;
+  bool over_image = false;
 };
 
 class Canvas {

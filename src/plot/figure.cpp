@@ -16,6 +16,7 @@ constexpr TextStyle kSectionLine{13, 7.3};
 constexpr TextStyle kCaption{12, 6.4, Ink::gray, Anchor::middle};
 constexpr TextStyle kSmall{11, 6.4};
 constexpr const char* kAxes = "rows: queries, columns: keys";
+constexpr const char* kParts = "each square: a part of the image";
 
 /// Breaks the title into lines. The average character is that of most titles; where the canvas knows better,
 /// lines get shorter until they fit.
@@ -102,7 +103,7 @@ void Figure::draw(Canvas& canvas) const {
     draw_legend(scale, y, canvas);
     y += kLegendLine;
   }
-  canvas.text({kFigureMargin, y + 10, kAxes}, kSmall);
+  canvas.text({kFigureMargin, y + 10, is_over_image() ? kParts : kAxes}, kSmall);
 }
 
 void Figure::draw_section(const Section& section, double top, Canvas& canvas) const {
@@ -110,13 +111,13 @@ void Figure::draw_section(const Section& section, double top, Canvas& canvas) co
   for (std::size_t r = 0; r < section.panels.size(); ++r) {
     const double y = top + kSectionTitle + section.above +
                      static_cast<double>(r) * (section.panel_height() + kPanelCaption + kPanelGap);
-    draw_row_labels(section, y, canvas);
+    if (section.image == nullptr) draw_row_labels(section, y, canvas);
     for (std::size_t c = 0; c < section.panels[r].size(); ++c) {
       const AttentionMap* map = section.panels[r][c];
       if (map == nullptr) continue;
       const double x =
           kFigureMargin + section.left + static_cast<double>(c) * (section.panel_width() + kPanelGap);
-      if (r == 0) draw_column_labels(section, x, y, canvas);
+      if (r == 0 && section.image == nullptr) draw_column_labels(section, x, y, canvas);
       canvas.map({section, *map, x, y, largest_of(scales_, map->measure)});
       canvas.text(
           {x + section.panel_width() / 2, y + section.panel_height() + 16, caption_of(section, *map, canvas)},
@@ -134,7 +135,8 @@ void Figure::draw_legend(const MeasureScale& scale, double top, Canvas& canvas) 
                  top,
                  kLegendBar,
                  {kFigureMargin, top + 10, low},
-                 {bar + 6 + kLegendBar, top + 10, legend_text(scale)}},
+                 {bar + 6 + kLegendBar, top + 10, legend_text(scale)},
+                 is_over_image()},
                 kSmall);
 }
 

@@ -26,6 +26,7 @@ class Figure {
   void draw(Canvas& canvas) const;
 
  private:
+  bool is_over_image() const { return !sections_.empty() && sections_.front().image != nullptr; }
   void draw_section(const Section& section, double top, Canvas& canvas) const;
   void draw_legend(const MeasureScale& scale, double top, Canvas& canvas) const;
   std::string section_title(const Section& section) const;

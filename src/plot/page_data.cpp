@@ -246,11 +246,11 @@ PageData page_data(const AttentionPicture& picture, int bits) {
             {"negative", palette(-1)},
             {"kinds", std::move(kinds)}};
   if (!picture.scored.empty()) data["scored"] = visible_tokens(picture.scored);
-  if (!picture.image.png.empty()) {
-    data["image"] = {{"png", base64(picture.image.png)},
-                     {"rows", picture.image.rows},
-                     {"columns", picture.image.columns},
-                     {"first", picture.image.first}};
+  if (const InputImage& image = picture.image; image.width > 0) {
+    data["image"] = {{"png", base64(encode_png(image.width, image.height, image.rgb))},
+                     {"rows", image.rows},
+                     {"columns", image.columns},
+                     {"first", image.first}};
   }
   return {std::move(data), std::move(packs.list)};
 }

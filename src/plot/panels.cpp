@@ -68,6 +68,7 @@ Section make_section(const AttentionPicture& picture, const std::string& kind, c
   section.kind = kind;
   section.measure = measure;
   section.tokens = &picture.tokens.find(kind)->second;
+  if (picture.over_image) section.image = &picture.image;
   section.rows = labels_of(section.tokens->queries);
   section.columns = labels_of(section.tokens->keys);
   std::vector<const AttentionMap*> maps;
@@ -86,6 +87,7 @@ Section make_section(const AttentionPicture& picture, const std::string& kind, c
 void Section::resize(double size, const Canvas& canvas) {
   cell = size;
   font = std::clamp(cell * 0.62, 8.0, 14.0);
+  if (image != nullptr) return;
   left = label_room(rows, font, canvas);
   const double longest = label_room(columns, font, canvas);
   above = longest * kTiltSine + font * 0.5;

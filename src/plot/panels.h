@@ -20,7 +20,8 @@ inline TextStyle label_style(double font) { return {font, 0.6 * font, Ink::dark}
 struct Section {
   std::string kind, measure;
   const AttentionTokens* tokens = nullptr;
-  std::vector<std::string> rows, columns;                     // labels
+  const InputImage* image = nullptr;       // under the maps, which then have no labels beside them
+  std::vector<std::string> rows, columns;  // labels
   std::vector<std::vector<const AttentionMap*>> panels;       // null for a missing head
   double cell = 0, font = 0, left = 0, above = 0, right = 0;  // space for the labels beside the panels
   std::size_t panels_across = 0;

@@ -17,6 +17,7 @@
 #include "plot/color.h"
 #include "plot/figure.h"
 #include "plot/fonts.h"
+#include "plot/over_image.h"
 #include "plot/panels.h"
 
 namespace heed {
@@ -27,7 +28,7 @@ namespace {
 class PixelCanvas final : public Canvas {
  public:
   /// Throws Error if the system has no font.
-  explicit PixelCanvas(Palette palette) : shades_(palette) {}
+  explicit PixelCanvas(Palette palette) : palette_(palette), shades_(palette) {}
 
   /// Pixels of a unit; set before the canvas is opened.
   void set_scale(double scale) { scale_ = scale; }
@@ -52,8 +53,10 @@ class PixelCanvas final : public Canvas {
   void fill(const Box& box, Rgb color);
   void frame(const Box& box, std::int64_t distance);
   void draw(const Label& label, const TextStyle& style, bool rise);
+  void map_over_image(const PlacedMap& placed);
 
   mutable Fonts fonts_;
+  Palette palette_;
   Shades shades_;
   double scale_ = 1;
   std::int64_t width_ = 0, height_ = 0;
@@ -123,6 +126,7 @@ void PixelCanvas::labels(const std::vector<Label>& labels, const TextStyle& styl
 
 void PixelCanvas::map(const PlacedMap& placed) {
   const AttentionMap& map = placed.map;
+  if (placed.section.image != nullptr) return map_over_image(placed);
   const std::int64_t cell = pixels(placed.section.cell);
   const auto gap = static_cast<std::int64_t>(gap_of(placed.section.cell) * std::floor(scale_));
   const std::int64_t left = pixels(placed.left), top = pixels(placed.top), size = cell - gap;
@@ -136,12 +140,32 @@ void PixelCanvas::map(const PlacedMap& placed) {
   frame({left, top, map.keys * cell - gap, map.queries * cell - gap}, 1);
 }
 
+void PixelCanvas::map_over_image(const PlacedMap& placed) {
+  const AttentionMap& map = placed.map;
+  const InputImage& image = *placed.section.image;
+  const std::int64_t cell = pixels(placed.section.cell), left = pixels(placed.left), top = pixels(placed.top);
+  const std::int64_t width = map.keys * cell, height = map.queries * cell;
+  for (std::int64_t y = 0; y < height; ++y) {
+    for (std::int64_t x = 0; x < width; ++x) {
+      const float weight = map.weights[static_cast<std::size_t>(y / cell * map.keys + x / cell)];
+      const std::uint8_t* from = &image.rgb[static_cast<std::size_t>(
+          3 * (y * image.height / height * image.width + x * image.width / width))];
+      fill({left + x, top + y, 1, 1},
+           std::isfinite(weight)
+               ? covered({from[0], from[1], from[2]}, static_cast<double>(weight / placed.largest), palette_)
+               : kNoNumber);
+    }
+  }
+  frame({left, top, width, height}, 1);
+}
+
 void PixelCanvas::legend(const Legend& legend, const TextStyle& style) {
   const Box bar{pixels(legend.left), pixels(legend.top), pixels(legend.width), pixels(kLegendBarHeight)};
   for (std::int64_t x = 0; x < bar.width; ++x) {
     const double at = static_cast<double>(x) / static_cast<double>(bar.width - 1);
     fill({bar.left + x, bar.top, 1, bar.height},
-         shades_(static_cast<float>(legend.first + (1 - legend.first) * at)));
+         legend.over_image ? covered({255, 255, 255}, legend.first + (1 - legend.first) * at, palette_)
+                           : shades_(static_cast<float>(legend.first + (1 - legend.first) * at)));
   }
   frame(bar, 0);
   text(legend.low, style);

@@ -8,6 +8,8 @@
 #include "heed/plot/picture.h"
 #include "plot/color.h"
 #include "plot/figure.h"
+#include "plot/number_packs.h"
+#include "plot/over_image.h"
 
 namespace heed {
 namespace {
@@ -55,9 +57,10 @@ class SvgCanvas final : public plot::Canvas {
 
   void map(const plot::PlacedMap& placed) override {
     const plot::Section& section = placed.section;
-    const double gap = plot::gap_of(section.cell);
+    const double gap = section.image != nullptr ? 0 : plot::gap_of(section.cell);
     put("<g transform=\"translate({:.1f} {:.1f})\" shape-rendering=\"crispEdges\">\n", placed.left,
         placed.top);
+    if (section.image != nullptr) put_image(section);
     for (std::int64_t query = 0; query < placed.map.queries; ++query) {
       for (std::int64_t key = 0; key < placed.map.keys; ++key) put_cell(placed, query, key);
     }
@@ -72,7 +75,9 @@ class SvgCanvas final : public plot::Canvas {
     for (int i = 0; i <= kStops; ++i) {
       const double at = static_cast<double>(i) / kStops;
       put("<stop offset=\"{:g}\" stop-color=\"{}\"/>", at,
-          plot::hex(plot::shade(legend.first + (1 - legend.first) * at, style_.palette)));
+          plot::hex(legend.over_image ? plot::covered({255, 255, 255}, legend.first + (1 - legend.first) * at,
+                                                      style_.palette)
+                                      : plot::shade(legend.first + (1 - legend.first) * at, style_.palette)));
     }
     put("</linearGradient></defs>\n<g font-size=\"{}\" fill=\"#555\">\n", style.size);
     put("<text x=\"{}\" y=\"{:.1f}\">{}</text>\n", legend.low.x, legend.low.y, legend.low.text);
@@ -89,8 +94,37 @@ class SvgCanvas final : public plot::Canvas {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
   }
 
+  /// The image is stored once.
+  void put_image(const plot::Section& section) {
+    const InputImage& image = *section.image;
+    if (!has_image_) {
+      put("<defs><image id=\"image\" width=\"{0}\" height=\"{1}\" preserveAspectRatio=\"none\" "
+          "href=\"data:image/png;base64,{2}\"/></defs>\n",
+          image.width, image.height, plot::base64(encode_png(image.width, image.height, image.rgb)));
+      has_image_ = true;
+    }
+    put("<use href=\"#image\" transform=\"scale({:.6g} {:.6g})\"/>\n",
+        section.panel_width() / static_cast<double>(image.width),
+        section.panel_height() / static_cast<double>(image.height));
+    put("<rect width=\"{:g}\" height=\"{:g}\" fill=\"#fff\" fill-opacity=\"{}\"/>\n", section.panel_width(),
+        section.panel_height(), plot::kPale);
+  }
+
+  void put_part(const plot::PlacedMap& placed, std::int64_t row, std::int64_t column) {
+    const double cell = placed.section.cell;
+    const float weight = placed.map.weights[static_cast<std::size_t>(row * placed.map.keys + column)];
+    const double share = static_cast<double>(weight / placed.largest);
+    put("<rect x=\"{:g}\" y=\"{:g}\" width=\"{:g}\" height=\"{:g}\" fill=\"{}\" "
+        "fill-opacity=\"{:.2f}\"><title>{},{}: "
+        "{:.3g}</title></rect>\n",
+        static_cast<double>(column) * cell, static_cast<double>(row) * cell, cell, cell,
+        std::isfinite(share) ? plot::hex(plot::shade(share, style_.palette)) : "#ccc",
+        std::isfinite(share) ? plot::density(share) : 1.0, row, column, weight);
+  }
+
   void put_cell(const plot::PlacedMap& placed, std::int64_t query, std::int64_t key) {
     const plot::Section& section = placed.section;
+    if (section.image != nullptr) return put_part(placed, query, key);
     const double size = section.cell - plot::gap_of(section.cell);
     const float weight = placed.map.weights[static_cast<std::size_t>(query * placed.map.keys + key)];
     const std::string fill =
@@ -110,6 +144,7 @@ class SvgCanvas final : public plot::Canvas {
 
   FigureStyle style_;
   std::size_t legends_ = 0;
+  bool has_image_ = false;
   std::string out_;
 };
 

@@ -11,6 +11,7 @@
 #include "heed/text/unicode.h"
 #include "plot/color.h"
 #include "plot/labels.h"
+#include "plot/over_image.h"
 
 namespace heed {
 namespace {
@@ -68,12 +69,13 @@ class TerminalWriter {
     if (!picture_.title.empty()) out_ += plot::visible(picture_.title) + "\n\n";
     for (const AttentionMap& map : picture_.maps) write_map(map);
     for (const plot::MeasureScale& scale : scales_) legend(scale);
-    if (scales_.size() > 1) out_ += "rows: queries, columns: keys\n";
+    if (scales_.size() > 1 && !picture_.over_image) out_ += "rows: queries, columns: keys\n";
     return out_;
   }
 
  private:
   void write_map(const AttentionMap& map) {
+    if (picture_.over_image) return write_over_image(map);
     const Layout layout = lay_out(plot::tokens_of(picture_, map), style_.width);
     out_ += plot::kind_title(map.kind) + ", " + plot::head_title(map);
     if (map.measure != "weights" && map.measure != "rollout") out_ += ", " + plot::measure_title(map.measure);
@@ -84,6 +86,30 @@ class TerminalWriter {
       for (std::int64_t query = 0; query < map.queries; ++query) row(map, layout, query, first, last);
       out_ += "\n";
     }
+  }
+
+  /// Two columns a part, which most terminals show as a square.
+  void write_over_image(const AttentionMap& map) {
+    out_ += plot::head_title(map);
+    if (map.measure != "weights" && map.measure != "rollout") out_ += ", " + plot::measure_title(map.measure);
+    out_ += "\n";
+    const float largest = plot::largest_of(scales_, map.measure);
+    for (std::int64_t row = 0; row < map.queries; ++row) {
+      for (std::int64_t column = 0; column < map.keys; ++column) {
+        const float share = map.weights[static_cast<std::size_t>(row * map.keys + column)] / largest;
+        if (style_.color && std::isfinite(share)) {
+          block(plot::lit(plot::mean_color(picture_.image, row, column), static_cast<double>(share)), 2);
+        } else {
+          cell(share, 2);
+        }
+      }
+      out_ += style_.color ? "\x1b[0m\n" : "\n";
+    }
+    out_ += "\n";
+  }
+
+  void block(plot::Rgb color, std::size_t width) {
+    out_ += fmt::format("\x1b[48;2;{};{};{}m", color.r, color.g, color.b) + std::string(width, ' ');
   }
 
   void header(const Layout& layout, std::int64_t first, std::int64_t last) {
@@ -131,7 +157,7 @@ class TerminalWriter {
       // Dark for small and bright for large weights: most weights are near zero, and most terminals are dark.
       const plot::Rgb color = value < 0 ? plot::shade(-1.0 - 0.75 * static_cast<double>(value), Palette::blue)
                                         : plot::shade(1.0 - static_cast<double>(value));
-      out_ += fmt::format("\x1b[48;2;{};{};{}m", color.r, color.g, color.b) + std::string(size, ' ');
+      block(color, size);
     } else {
       const int level = std::clamp(static_cast<int>(std::abs(value) * static_cast<float>(kShades.size())), 0,
                                    static_cast<int>(kShades.size()) - 1);
@@ -145,14 +171,19 @@ class TerminalWriter {
     out_ += "0 ";
     if (style_.color) {
       constexpr int kSteps = 24;
-      for (int i = 0; i < kSteps; ++i) cell(static_cast<float>(i) / (kSteps - 1), 1);
+      for (int i = 0; i < kSteps; ++i) {
+        const float share = static_cast<float>(i) / (kSteps - 1);
+        picture_.over_image ? block(plot::lit({255, 255, 255}, static_cast<double>(share)), 1)
+                            : cell(share, 1);
+      }
       out_ += "\x1b[0m";
     } else {
       out_ += fmt::format("[{}]", kShades);
     }
-    out_ +=
-        fmt::format(" {:.3g}   {}\n", scale.largest,
-                    scales_.size() > 1 ? plot::measure_title(scale.measure) : "rows: queries, columns: keys");
+    out_ += fmt::format(" {:.3g}   {}\n", scale.largest,
+                        scales_.size() > 1    ? plot::measure_title(scale.measure)
+                        : picture_.over_image ? "bright: where the weights are large"
+                                              : "rows: queries, columns: keys");
   }
 
   const AttentionPicture& picture_;

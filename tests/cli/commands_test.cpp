@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <map>
 
 #include "command.h"
@@ -136,9 +138,40 @@ TEST(Attend, ShowsBytesAsCharactersToReaders) {
   EXPECT_THAT(run(json).out, HasSubstr("Ġ")) << "programs get the vocabulary's tokens";
 }
 
-TEST(Attend, ImagesNeedTensors) {
-  expect_error(2, {"attend", "--model", std::string(HEED_FIXTURES) + "/vit-model", "a text"},
-               "--input: missing (vit takes tensors, not text)");
+// Weights of transformers 5.24 (ViTImageProcessorPil, ViTForImageClassification) for the same file.
+TEST(Attend, ImageFilesHaveTheWeightsOfTransformers) {
+  const Folder folder;
+  const std::string photo = std::string(HEED_FIXTURES) + "/image/pictures/photo.jpg";
+  const Words words{"attend", "--model", HEED_FIXTURES "/vit", photo};
+  Words json = words;
+  json.insert(json.end(), {"--layers", "1", "--heads", "2", "--output", folder / "photo.json"});
+  ASSERT_EQ(run(json).status, 0);
+  const Json picture = read_json(folder / "photo.json");
+  EXPECT_EQ(picture.at("title"), "photo.jpg");
+  EXPECT_EQ(picture.at("tokens").at("encoder").at("keys").at(5), "1,0");
+  const std::vector<double> wanted{0.082465, 0.000482, 0.001463, 0.000446, 0.005949, 0.010243,
+                                   0.000253, 0.009265, 0.002998, 0.172995, 0.000355, 0.018809,
+                                   0.009503, 0.155624, 0.15027,  0.364142, 0.014738};
+  const Json row = picture.at("maps").at(0).at("weights").at(0);
+  ASSERT_EQ(row.size(), wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(row[i], wanted[i], 2e-6);
+  // Over the image: the class token, or a patch.
+  EXPECT_THAT(run(words).out,
+              AllOf(HasSubstr("photo.jpg: what the class token attends to\n\nlayer 0, mean of heads\n"),
+                    HasSubstr("bright: where the weights are large")));
+  Words figure = words;
+  figure.insert(figure.end(), {"--patch", "3,1", "--output", folder / "photo.svg"});
+  ASSERT_EQ(run(figure).status, 0);
+  std::ifstream svg(folder / "photo.svg");
+  EXPECT_THAT((std::string(std::istreambuf_iterator<char>(svg), {})),
+              AllOf(HasSubstr("what patch 3,1 attends to"), HasSubstr("<use href=\"#image\"")));
+  figure[5] = "4,0";
+  expect_error(2, figure, "--patch: expected a row below 4 and a column below 4, such as 2,2, got 4,0");
+  figure.back() = folder / "photo.html";
+  expect_error(2, figure, "--patch: expected an image, in the terminal or in .svg or .png");
+  expect_error(1, {"attend", "--model", HEED_FIXTURES "/vit", "none.jpg"}, "none.jpg: not found");
+  expect_error(1, {"attend", "--model", HEED_FIXTURES "/vit-model", photo},
+               "preprocessor_config.json: not found");
 }
 
 // An error of the one input is the command's: there are no lines to name, and no line of output to keep.

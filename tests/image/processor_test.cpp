@@ -129,5 +129,20 @@ TEST(ImageProcessor, TheClassIsFound) {
   EXPECT_EQ(processor("{}").type(), "BitImageProcessor");
 }
 
+TEST(ImageProcessor, ThePictureIsTheResizedImage) {
+  Tensor image = Tensor::empty({4, 4, 3}, DType::u8);
+  for (int i = 0; i < 48; ++i) image.data<std::uint8_t>()[i] = static_cast<std::uint8_t>(5 * i);
+  const ImageProcessor processor = make_image_processor(Config::parse(
+      R"({"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 4}, "crop_size": {"height": 4, "width": 4}})",
+      "test"));
+  const Tensor pixels = processor(image).pixel_values;
+  EXPECT_EQ(processor.picture(pixels).to_vector<std::uint8_t>(), image.to_vector<std::uint8_t>());
+  EXPECT_EQ(processor.normalize(std::span(&image, 1)).pixel_values.to_vector<float>(),
+            pixels.to_vector<float>());
+  EXPECT_ERROR(processor.picture(image), "expected pixel_values f32[1, 3, height, width]");
+  EXPECT_ERROR(make_image_processor(Config::parse("{}", "test")),
+               "image_processor_type: expected a string, got nothing");
+}
+
 }  // namespace
 }  // namespace heed

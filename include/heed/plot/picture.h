@@ -60,7 +60,8 @@ struct Candidate {
 
 /// An image, or the spectrogram of a sound, whose parts are keys in row-major order after `first` others.
 struct InputImage {
-  std::string png;
+  std::int64_t width = 0, height = 0;  // in pixels; 0: no image
+  std::vector<std::uint8_t> rgb;       // [height, width, 3]
   std::int64_t rows = 0, columns = 0, first = 0;
 };
 
@@ -77,7 +78,14 @@ struct AttentionPicture {
   std::optional<std::int64_t> mask_position = {};  // of the first mask in an encoder's text
   std::vector<std::string> scored = {};            // whose logits ablation changes
   InputImage image = {};
+  bool over_image = false;  // of over_image(): queries and keys are the rows and columns of `image`
 };
+
+/// The same picture with each map of the parts of `image` as rows and columns over it: what `query` attends
+/// to or, without one, the mean over all queries. Figures then draw the image, pale, under the colors of
+/// the weights; the terminal draws its colors, bright for large weights. Maps of other keys are left out.
+/// Throws Error if none is left, or for a query that does not exist.
+AttentionPicture over_image(const AttentionPicture& picture, std::optional<std::int64_t> query);
 
 /// The colors of weights; each runs from nearly white to dark in equal steps of lightness. Values below 0,
 /// which gradients have, are orange (blue in `red`).
