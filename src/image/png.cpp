@@ -105,6 +105,14 @@ void check_header(const Source& source) {
   };
   if (source.bytes.substr(12, 4) != "IHDR") fail_damaged(source, "PNG", "it has no IHDR at its beginning");
   check_size(source, number(16), number(20));
+  // The library takes the memory of a chunk before it reads it.
+  constexpr std::size_t kSignature = 8, kAround = 12;  // bytes; of a chunk: length, name and checksum
+  for (std::size_t at = kSignature; at + kAround <= source.bytes.size();) {
+    const auto length = static_cast<std::size_t>(number(at));
+    if (length > source.bytes.size() - at - kAround) fail_truncated(source);
+    if (source.bytes.substr(at + 4, 4) == "IEND") break;
+    at += kAround + length;
+  }
 }
 
 /// Palette indices, or grey levels of 16 bits, to red, green and blue. An index that the palette lacks is

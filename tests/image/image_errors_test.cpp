@@ -125,6 +125,9 @@ TEST(ImageErrors, LyingHeaders) {
   EXPECT_EQ(error_for(png), "x.jpg: expected a PNG image, got a damaged one (IHDR: CRC error)");
   EXPECT_THAT(error_for("\x89PNG\r\n\x1a\n" + std::string(30, 'a')),
               HasSubstr("it has no IHDR at its beginning"));
+  // A text of 620 MB in a file of 200 bytes; libpng would take the memory before it reads.
+  EXPECT_EQ(error_for(slurp(kFiles / "orientation-raw-profile.png").replace(33, 4, "\x25\0\0\x66"s)),
+            "x.jpg: expected a whole image, got a truncated one (copy or download it again)");
   std::string webp = slurp(kFiles / "lossless.webp");
   webp[25] ^= 0x7f;
   EXPECT_THAT(error_for(webp), HasSubstr("x.jpg: expected a "));
