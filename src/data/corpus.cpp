@@ -1,5 +1,6 @@
 // Reads pairs of texts, reports what was skipped, and splits them.
 #include "heed/data/corpus.h"
+#include "core/trimmed.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "core/stop_scope.h"
+#include "core/trimmed.h"
 #include "data/input_files.h"
 #include "data/lines.h"
 #include "data/table.h"
@@ -25,10 +27,7 @@ namespace heed {
 namespace {
 
 std::string_view trim(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\v\f";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+  return trimmed(text, " \t\r\v\f");  // a quoted field keeps its line ends
 }
 
 void check_limits(const std::string& where, const CorpusOptions& options) {

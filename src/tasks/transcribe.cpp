@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/trimmed.h"
 #include "generate/timestamp_rules.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
@@ -59,19 +60,13 @@ class GivenFeatures final : public Features {
 };
 
 // Bytes of the text / bytes that zlib makes of them.
-double compression_ratio(const std::string& text) {
+double compression_ratio(std::string_view text) {
   uLongf size = compressBound(static_cast<uLong>(text.size()));
   std::vector<Bytef> compressed(size);
   const int result = compress2(compressed.data(), &size, reinterpret_cast<const Bytef*>(text.data()),
                                static_cast<uLong>(text.size()), Z_DEFAULT_COMPRESSION);
   HEED_ASSERT(result == Z_OK, "zlib compresses into a buffer of its own bound");
   return static_cast<double>(text.size()) / static_cast<double>(size);
-}
-
-std::string stripped(const std::string& text) {
-  constexpr const char* kSpace = " \t\n\r";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
 // The text that a window gave, and how.
@@ -95,8 +90,8 @@ class Transcription {
         end_(settings.generation.eos_token_id.front()) {
     context_.stop = options.stop;
     check_options();
-    if (!stripped(options.prompt).empty())
-      previous_ = tokenizer.encode(" " + stripped(options.prompt), false).ids;
+    if (const std::string_view prompt = trimmed(options.prompt); !prompt.empty())
+      previous_ = tokenizer.encode(" " + std::string(prompt), false).ids;
   }
 
   Transcript run() {
@@ -246,7 +241,7 @@ class Transcription {
         found.begin(), found.end(),
         [&](const Hypothesis& a, const Hypothesis& b) { return likelihood(a) < likelihood(b); });
     return {best.ids, temperature, best.log_probability / static_cast<double>(best.ids.size() + 1),
-            compression_ratio(stripped(text_of(best.ids)))};
+            compression_ratio(trimmed(text_of(best.ids)))};
   }
 
   std::string text_of(const Ids& tokens) const {
@@ -350,7 +345,7 @@ class Transcription {
   // Adds segments to the result and to the prompt of the next window, but those without text or duration.
   void keep(std::vector<TranscriptSegment>& segments) {
     for (TranscriptSegment& segment : segments) {
-      if (segment.start == segment.end || stripped(segment.text).empty()) continue;
+      if (segment.start == segment.end || trimmed(segment.text).empty()) continue;
       previous_.insert(previous_.end(), segment.tokens.begin(), segment.tokens.end());
       transcript_.text += segment.text;
       if (options_.on_segment) options_.on_segment(segment);

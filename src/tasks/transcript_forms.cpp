@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/trimmed.h"
 #include "heed/io/json.h"
 #include "heed/tasks/transcribe.h"
 
@@ -10,10 +11,7 @@ namespace {
 
 // The text without the space around it, tabs and line ends.
 std::string line_of(const std::string& text) {
-  constexpr const char* kSpace = " \t\n\r";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  if (begin == text.npos) return "";
-  std::string line = text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+  std::string line(trimmed(text));
   for (char& c : line) {
     if (c == '\t' || c == '\n' || c == '\r') c = ' ';
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <string_view>
 
+#include "core/trimmed.h"
 #include "heed/error.h"
 #include "heed/nn/tap.h"
 #include "heed/ops/shape.h"
@@ -25,13 +26,6 @@ struct Timing {
   std::vector<std::int64_t> tokens;
   double start = 0, end = 0, probability = 0;
 };
-
-std::string_view strip(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\n\r\f\v";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
 
 bool within(std::string_view part, std::string_view text) { return text.find(part) != text.npos; }
 
@@ -66,7 +60,7 @@ SplitWords split_words(const Tokenizer& tokenizer, std::span<const std::int64_t>
   SplitWords split;
   for (std::size_t i = 0; i < parts.words.size(); ++i) {
     const std::string& part = parts.words[i];
-    if (split.words.empty() || starts_with_space(part) || within(strip(part), kAsciiPunctuation)) {
+    if (split.words.empty() || starts_with_space(part) || within(trimmed(part), kAsciiPunctuation)) {
       split.words.push_back(part);
       split.tokens.push_back(parts.tokens[i]);
     } else {
@@ -276,7 +270,7 @@ void join(Timing& first, Timing& second, bool into_first) {
 void join_punctuation(std::vector<Timing>& timings) {
   for (std::int64_t i = std::ssize(timings) - 2, j = i + 1; i >= 0; --i) {
     Timing& before = timings[static_cast<std::size_t>(i)];
-    if (starts_with_space(before.word) && within(strip(before.word), kBefore)) {
+    if (starts_with_space(before.word) && within(trimmed(before.word), kBefore)) {
       join(before, timings[static_cast<std::size_t>(j)], false);
     } else {
       j = i;

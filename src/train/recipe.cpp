@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "core/edit_distance.h"
+#include "core/trimmed.h"
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
@@ -239,12 +240,7 @@ Recipe load_recipe(const std::filesystem::path& file) {
 
 void apply_override(Recipe& recipe, std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
-  const auto trim = [](std::string_view s) {
-    const std::size_t begin = s.find_first_not_of(" \t");
-    return begin == s.npos ? std::string()
-                           : std::string(s.substr(begin, s.find_last_not_of(" \t") - begin + 1));
-  };
-  const std::string key = trim(assignment.substr(0, equals));
+  const std::string key(trimmed(assignment.substr(0, equals), " \t"));
   if (equals == std::string_view::npos || key.empty()) {
     throw Error(fmt::format("override: expected section.key=value, got \"{}\"", assignment));
   }
@@ -255,7 +251,7 @@ void apply_override(Recipe& recipe, std::string_view assignment) {
     if (key.find('.') != std::string::npos) refuse_unknown_section("override", fields, section_of(key));
     unknown_key("override", fields, key);
   }
-  const std::string value = trim(assignment.substr(equals + 1));
+  const std::string value(trimmed(assignment.substr(equals + 1), " \t"));
   toml::table table;
   const bool wants_text = field != nullptr && (std::holds_alternative<std::string*>(field->target) ||
                                                std::holds_alternative<std::filesystem::path*>(field->target));
