@@ -13,7 +13,6 @@
 #include "heed/models/registry.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
-#include "image/augment.h"
 #include "io/processor_config.h"
 #include "models/labels.h"
 #include "models/named_tensors.h"
@@ -53,90 +52,18 @@ Config new_preprocessor(const Shape& row) {
       "preprocessor_config.json");
 }
 
-// Owns what the reader's thread needs to make batches.
-struct ImageBatchMaker {
-  ImageProcessor processor;
-  std::vector<std::string> names;
-  std::int64_t height = 0, width = 0;
-  image::Augmentation augmentation = {};  // none in evaluations
-  double mixup = 0;
-  std::uint64_t seed = 0;
-
-  ImageBatch operator()(const ChosenRecords<LabeledTexts>& images, const BatchPlan::Rows& batch) const {
-    if (batch.rows.empty()) return {};
-    const std::vector<std::int64_t>& all = batch.all;
-    // The partner of an image is the one as far from the end of the batch as it is from the start: the same
-    // for one process and for several, which have different shares.
-    std::map<std::int64_t, std::int64_t> partners;
-    for (std::size_t i = 0; mixup > 0 && i < all.size(); ++i) partners[all[i]] = all[all.size() - 1 - i];
-    std::vector<std::int64_t> rows = batch.rows;
-    for (const std::int64_t row : batch.rows) {
-      if (const std::int64_t other = partners.empty() ? row : partners[row];
-          std::find(rows.begin(), rows.end(), other) == rows.end())
-        rows.push_back(other);
-    }
-    const Tensor pixels = pixels_of(images, rows, batch.position.epoch);
-    const auto count = static_cast<std::int64_t>(batch.rows.size());
-    ImageBatch made{{.values = slice(pixels, 0, 0, count)}, labels_of(images, batch.rows), {}, 1};
-    if (partners.empty()) return made;
-    made.share = beta(mixup, stream_of(seed, kMixtureStreams, batch.position.epoch, batch.position.batch));
-    std::vector<std::int64_t> others, places;
-    for (const std::int64_t row : batch.rows) {
-      others.push_back(partners[row]);
-      places.push_back(std::find(rows.begin(), rows.end(), others.back()) - rows.begin());
-    }
-    mix(made, pixels, places);
-    made.other_labels = labels_of(images, others);
-    return made;
+// Zhang et al. 2018, "mixup: Beyond empirical risk minimization".
+void mix(ImageBatch& batch, const Tensor& pixels, const std::vector<std::int64_t>& places) {
+  Tensor mixed = Tensor::empty(batch.inputs.values.shape());
+  const std::int64_t size = mixed.numel() / mixed.size(0);
+  const auto share = static_cast<float>(batch.share);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i) * size;
+    const float *one = pixels.data<float>() + at, *other = pixels.data<float>() + places[i] * size;
+    float* out = mixed.data<float>() + at;
+    for (std::int64_t j = 0; j < size; ++j) out[j] = share * one[j] + (1 - share) * other[j];
   }
-
- private:
-  Tensor pixels_of(const ChosenRecords<LabeledTexts>& images, const std::vector<std::int64_t>& rows,
-                   std::int64_t epoch) const {
-    std::vector<Tensor> loaded;
-    for (const std::int64_t row : rows) {
-      const std::string file = images[row].text;
-      const Tensor image = load_image(file);
-      const Tensor changed = image::augment_image(image, augmentation, height, width, processor.filter(),
-                                                  stream_of(seed, kImageStreams, epoch, row));
-      loaded.push_back(
-          (augmentation.crops() ? processor.normalize(std::span(&changed, 1)) : processor(changed))
-              .pixel_values);
-      const Tensor& pixels = loaded.back();
-      if (pixels.rank() != 4 || pixels.size(2) != height || pixels.size(3) != width)
-        throw Error(fmt::format("{}: expected {} x {} pixels after preprocessing, got {}", file, height,
-                                width, pixels.str()));
-    }
-    return concat(loaded, 0);
-  }
-  Tensor labels_of(const ChosenRecords<LabeledTexts>& images, const std::vector<std::int64_t>& rows) const {
-    Tensor labels = Tensor::empty({static_cast<std::int64_t>(rows.size())}, DType::i64);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const LabeledText image = images[rows[i]];
-      labels.data<std::int64_t>()[i] =
-          label_number(names, image.labels.front(), images.list->where(image), "");
-    }
-    return labels;
-  }
-  // Zhang et al. 2018, "mixup: Beyond empirical risk minimization".
-  static void mix(ImageBatch& batch, const Tensor& pixels, const std::vector<std::int64_t>& places) {
-    Tensor mixed = Tensor::empty(batch.inputs.values.shape());
-    const std::int64_t size = mixed.numel() / mixed.size(0);
-    const auto share = static_cast<float>(batch.share);
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const auto at = static_cast<std::int64_t>(i) * size;
-      const float *one = pixels.data<float>() + at, *other = pixels.data<float>() + places[i] * size;
-      float* out = mixed.data<float>() + at;
-      for (std::int64_t j = 0; j < size; ++j) out[j] = share * one[j] + (1 - share) * other[j];
-    }
-    batch.inputs.values = mixed;
-  }
-};
-
-// A row that the model takes: [channels, height, width].
-Shape usual_row(const EncoderModel& model) {
-  const InputSpec input = model.input();
-  return input.usual.rank() > 0 ? input.usual : input.row;
+  batch.inputs.values = mixed;
 }
 
 // The size that images have after preprocessing, which counts for a model that takes any.
@@ -155,6 +82,61 @@ ImageBatchMaker maker_of(const ImageProcessor& processor, const EncoderModel& mo
 }
 
 }  // namespace
+
+ImageBatch ImageBatchMaker::operator()(const ChosenRecords<LabeledTexts>& images,
+                                       const BatchPlan::Rows& batch) const {
+  if (batch.rows.empty()) return {};
+  const std::vector<std::int64_t>& all = batch.all;
+  std::map<std::int64_t, std::int64_t> partners;
+  for (std::size_t i = 0; mixup > 0 && i < all.size(); ++i) partners[all[i]] = all[all.size() - 1 - i];
+  std::vector<std::int64_t> rows = batch.rows;
+  for (const std::int64_t row : batch.rows) {
+    if (const std::int64_t other = partners.empty() ? row : partners[row];
+        std::find(rows.begin(), rows.end(), other) == rows.end())
+      rows.push_back(other);
+  }
+  const Tensor pixels = pixels_of(images, rows, batch.position.epoch);
+  const auto count = static_cast<std::int64_t>(batch.rows.size());
+  ImageBatch made{{.values = slice(pixels, 0, 0, count)}, labels_of(images, batch.rows), {}, 1};
+  if (partners.empty()) return made;
+  made.share = beta(mixup, stream_of(seed, kMixtureStreams, batch.position.epoch, batch.position.batch));
+  std::vector<std::int64_t> others, places;
+  for (const std::int64_t row : batch.rows) {
+    others.push_back(partners[row]);
+    places.push_back(std::find(rows.begin(), rows.end(), others.back()) - rows.begin());
+  }
+  mix(made, pixels, places);
+  made.other_labels = labels_of(images, others);
+  return made;
+}
+
+Tensor ImageBatchMaker::pixels_of(const ChosenRecords<LabeledTexts>& images,
+                                  const std::vector<std::int64_t>& rows, std::int64_t epoch) const {
+  std::vector<Tensor> loaded;
+  for (const std::int64_t row : rows) {
+    const std::string file = images[row].text;
+    const Tensor image = load_image(file);
+    const Tensor changed = image::augment_image(image, augmentation, height, width, processor.filter(),
+                                                stream_of(seed, kImageStreams, epoch, row));
+    loaded.push_back((augmentation.crops() ? processor.normalize(std::span(&changed, 1)) : processor(changed))
+                         .pixel_values);
+    const Tensor& pixels = loaded.back();
+    if (pixels.rank() != 4 || pixels.size(2) != height || pixels.size(3) != width)
+      throw Error(fmt::format("{}: expected {} x {} pixels after preprocessing, got {}", file, height, width,
+                              pixels.str()));
+  }
+  return concat(loaded, 0);
+}
+
+Tensor ImageBatchMaker::labels_of(const ChosenRecords<LabeledTexts>& images,
+                                  const std::vector<std::int64_t>& rows) const {
+  Tensor labels = Tensor::empty({static_cast<std::int64_t>(rows.size())}, DType::i64);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const LabeledText image = images[rows[i]];
+    labels.data<std::int64_t>()[i] = label_number(names, image.labels.front(), images.list->where(image), "");
+  }
+  return labels;
+}
 
 ImageClassificationTask::ImageClassificationTask(const Recipe& recipe, const TrainOptions& options,
                                                  const std::filesystem::path& checkpoint)
@@ -204,7 +186,7 @@ void ImageClassificationTask::load_or_make(const std::filesystem::path& from, co
                     "image-classification, such as vit, got {}",
                     base.where(), model_->family()));
   preprocessor_ =
-      from.empty() ? new_preprocessor(usual_row(*model_))
+      from.empty() ? new_preprocessor(model_->input().fitting())
                    : load_processor_config(from, "image_processor", "how images are resized and normalized");
   processor_ = from.empty() ? make_image_processor(*preprocessor_) : load_image_processor(from);
   parameters_ = trained_parameters(*model_, recipe_);
@@ -213,7 +195,7 @@ void ImageClassificationTask::load_or_make(const std::filesystem::path& from, co
 
 BatchPlan ImageClassificationTask::plan_of(const Images& images, BatchPlanOptions options) const {
   const double pixels = static_cast<double>(size_of(*processor_, *model_).numel());
-  const Shape row = usual_row(*model_);
+  const Shape row = model_->input().fitting();
   const auto tokens =
       static_cast<std::int64_t>(std::ceil(static_cast<double>(model_->trained_positions().value_or(1)) *
                                           pixels / static_cast<double>(row[1] * row[2])));

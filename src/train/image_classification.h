@@ -10,6 +10,7 @@
 
 #include "data/labeled_data.h"
 #include "heed/image/processor.h"
+#include "image/augment.h"
 #include "train/batched_task.h"
 
 namespace heed {
@@ -20,6 +21,25 @@ struct ImageBatch {
   Tensor labels;        ///< i64 [B]
   Tensor other_labels;  ///< i64 [B]: of the images that are mixed into these; undefined: none
   double share = 1;     ///< of an image and its label in the mixture
+};
+
+/// Makes the batches of training. Owns what the reader's thread needs.
+struct ImageBatchMaker {
+  ImageProcessor processor;
+  std::vector<std::string> names;  ///< of the labels
+  std::int64_t height = 0, width = 0;
+  image::Augmentation augmentation = {};  ///< none in evaluations
+  double mixup = 0;
+  std::uint64_t seed = 0;
+
+  /// With mixup, each image of the whole batch is mixed with the one as far from the batch's end as it is
+  /// from the start: the same for one process and for several, which have different shares.
+  ImageBatch operator()(const ChosenRecords<LabeledTexts>& images, const BatchPlan::Rows& batch) const;
+
+ private:
+  Tensor pixels_of(const ChosenRecords<LabeledTexts>& images, const std::vector<std::int64_t>& rows,
+                   std::int64_t epoch) const;
+  Tensor labels_of(const ChosenRecords<LabeledTexts>& images, const std::vector<std::int64_t>& rows) const;
 };
 
 class ImageClassificationTask final : public BatchedTask<ImageBatch> {

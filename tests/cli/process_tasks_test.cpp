@@ -39,6 +39,25 @@ TEST_F(Processes, TrainEveryTaskTheSame) {
   }
 }
 
+// Each process mixes its images with partners that others have.
+TEST_F(Processes, TrainImagesTheSame) {
+  const Folder folder;
+  for (int i = 0; i < 20; ++i) {
+    const fs::path label = folder.path() / "images" / (i % 2 == 0 ? "dark" : "light");
+    fs::create_directories(label);
+    std::string pixels = "P6 5 6 255\n";
+    for (int p = 0; p < 90; ++p) pixels += static_cast<char>(i % 2 * 120 + (7 * p + 31 * i) % 90);
+    spill((label / (std::to_string(i) + ".ppm")).string(), pixels);
+  }
+  const std::string images = (folder.path() / "images").string();
+  spill(folder / "task.toml",
+        "[task]\nkind = \"image-classification\"\n[data]\ntrain = \"" + images + "\"\ndev = \"" + images +
+            "\"\n[augment]\ncrop_scale = 0.6\nflip = 0.5\njitter = 0.2\nmixup = 0.5\n"
+            "[train]\nsteps = 8\nwarmup = 2\nlr = 2e-3\nbatch_tokens = 119\naccumulate = 2\n"
+            "clip_norm = 1\n[eval]\nevery = 4\n");
+  expect_same_curves(folder, {"train", folder / "task.toml", "--init", HEED_FIXTURES "/vit"});
+}
+
 // Eight steps of a new model on texts or pairs of texts, without dropout.
 struct NewModel {
   const char *kind, *task, *data, *tokenizer, *model;

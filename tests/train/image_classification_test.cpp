@@ -49,6 +49,46 @@ TEST_F(ImageClassification, LearnsFromChangedImages) {
             100.0);
 }
 
+// A batch of 5 images, of which a share has rows 1 and 3.
+TEST_F(ImageClassification, ImagesAreMixedWithTheirMirroredPartnersAndChangeInEveryEpoch) {
+  const Recipe r = images(1);
+  const auto list =
+      std::make_shared<const LabeledTexts>(read_labeled_images(r.data.train, with_defaults(r).data, {}));
+  ChosenRecords<LabeledTexts> chosen{list, {0, 9, 17, 1, 10}};
+  ImageBatchMaker make{make_image_processor(Config::parse(R"({"image_processor_type": "ViTImageProcessor",
+                           "size": {"height": 8, "width": 8}})",
+                                                          "test")),
+                       {"blue", "green", "red"},
+                       8,
+                       8,
+                       {.flip = 0.5, .jitter = 0.5}};
+  const BatchPlan::Rows whole{{0, 1, 2, 3, 4}, {0, 1, 2, 3, 4}, {3, 2}, {}},
+      share{{1, 3}, {0, 1, 2, 3, 4}, {3, 2}, {}};
+  const ImageBatch plain = make(chosen, whole);
+  EXPECT_FALSE(plain.other_labels.defined());
+  EXPECT_EQ(plain.labels.to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 1, 2, 0, 1}));
+  EXPECT_EQ(make(chosen, whole).inputs.values.to_vector<float>(), plain.inputs.values.to_vector<float>());
+  BatchPlan::Rows later = whole;
+  later.position.epoch = 4;
+  EXPECT_NE(make(chosen, later).inputs.values.to_vector<float>(), plain.inputs.values.to_vector<float>());
+
+  make.mixup = 1;
+  const ImageBatch mixed = make(chosen, share);
+  EXPECT_EQ(mixed.labels.to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 0}));
+  EXPECT_EQ(mixed.other_labels.to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{0, 1}));  // of rows 3 and 1
+  EXPECT_GT(mixed.share, 0);
+  EXPECT_LT(mixed.share, 1);
+  constexpr std::int64_t kSize = 3 * 8 * 8;
+  for (std::int64_t i = 0; i < kSize; ++i) {
+    const float *all = plain.inputs.values.data<float>(), *got = mixed.inputs.values.data<float>();
+    const float one = all[1 * kSize + i], other = all[3 * kSize + i];
+    const auto part = static_cast<float>(mixed.share);
+    ASSERT_NEAR(got[i], part * one + (1 - part) * other, 1e-6);
+    ASSERT_NEAR(got[kSize + i], part * other + (1 - part) * one, 1e-6);
+  }
+}
+
 TEST_F(ImageClassification, TrainsAnAdapter) {
   train(images(2), {.output = folder_ / "base"});
   Recipe adapter = images(80);
