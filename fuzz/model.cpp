@@ -82,8 +82,7 @@ void run(const heed::Model& model) {
   heed::TensorMap inputs{{"input_ids", ids}};
   if (const heed::InputSpec input = model.input(); input.kind != heed::InputKind::tokens) {
     std::vector<std::int64_t> sizes{2};
-    for (const std::int64_t size : input.usual.rank() > 0 ? input.usual : input.row)
-      sizes.push_back(size == -1 ? 1000 : size);  // samples
+    for (const std::int64_t size : input.fitting()) sizes.push_back(size == -1 ? 1000 : size);  // samples
     inputs = {{input.name, heed::Tensor::zeros(heed::Shape(sizes))}};
   }
   if (dynamic_cast<const heed::EncoderDecoderModel*>(&model) != nullptr) inputs["decoder_input_ids"] = ids;

@@ -178,7 +178,7 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   AttentionRecord record = record_attention(source.model, input.tensors, options);
   check_layers(choice, record);
   warn_of_non_finite(source.model, attention_is_finite(record), source.globals);
-  add_missing_tokens(input, record);
+  add_missing_tokens(input, record, source.model.input());
   for (const AttentionKind& kind : options.kinds) {
     AttentionTokens& tokens = picture.tokens[kind.name] = input.tokens[kind.name];
     if (arguments.output.empty() ? source.globals.json : writes(arguments, ".json")) continue;
@@ -195,7 +195,7 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
     add_ablations(picture, record, choice.heads, input, source, arguments.ablate.has_value());
   if (!arguments.ranges.all()) cut_picture(arguments.ranges, picture);
   if (draws_over_image(arguments, input, source.globals))
-    return picture_over_image(std::move(picture), input, arguments.patch);
+    return picture_over_image(std::move(picture), input, source, arguments.patch);
   if (!arguments.patch.empty())
     throw UsageError(
         "--patch: expected an image, in the terminal or in .svg or .png without --queries and --keys");

@@ -59,13 +59,13 @@ struct PatchGrid {
   std::int64_t rows = 0, columns = 0, first = 0;
 };
 
-/// Returns the square patches that `keys` positions of `pixel_values` are, the frames that those of
-/// `input_features` are, or nullopt.
-std::optional<PatchGrid> patch_grid(const TensorMap& tensors, std::int64_t keys);
+/// Returns the patches that `keys` positions of `pixel_values` are, the frames that those of `input_features`
+/// are, or nullopt.
+std::optional<PatchGrid> patch_grid(const InputSpec& input, const TensorMap& tensors, std::int64_t keys);
 
 /// Labels the positions of kinds without tokens: patches of an image by row and column, frames of sound by
 /// their time, anything else by number.
-void add_missing_tokens(AttendInput& input, const AttentionRecord& record);
+void add_missing_tokens(AttendInput& input, const AttentionRecord& record, const InputSpec& spec);
 
 /// The values of --queries and --keys as they were given; empty: all positions.
 struct AttendRanges {
@@ -102,7 +102,7 @@ void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, co
 /// What the chosen patch attends to over the image: --patch ROW,COLUMN; empty: the class token or, of a model
 /// without one, the mean over all patches. Throws UsageError for a patch that does not exist.
 AttentionPicture picture_over_image(AttentionPicture picture, const AttendInput& input,
-                                    const std::string& patch);
+                                    const AttendSource& source, const std::string& patch);
 
 /// Runs the model once per head (no `heads`: all) of the record's layers and adds what its logits lose: at
 /// each position that of the token that follows, else of the most probable one.

@@ -11,13 +11,12 @@
 #include "cli/tap_options.h"
 #include "heed/generate/complete.h"
 #include "heed/generate/translate.h"
-#include "heed/image/image.h"
 #include "heed/image/processor.h"
 #include "heed/io/safetensors.h"
 #include "heed/ops/loss.h"
 #include "heed/ops/shape.h"
 #include "inspect/token_input.h"
-#include "models/named_tensors.h"
+#include "tasks/image_batches.h"
 
 namespace heed::cli {
 namespace {
@@ -136,11 +135,7 @@ AttendInput text_input(const AttendText& text, const AttendSource& source) {
 
 AttendInput image_input(const std::string& file, const AttendSource& source) {
   const ImageProcessor processor = load_image_processor(source.directory);
-  const Tensor pixels = processor(load_image(file)).pixel_values;
-  if (const Shape& row = source.model.input().row; !has_rows(pixels.shape(), row)) {
-    throw Error(file + ": expected pixels " + row_text(row) + " after preprocessing, got " + pixels.str() +
-                " (the sizes of preprocessor_config.json are not those of config.json)");
-  }
+  const Tensor pixels = tasks::pixels_of(file, processor, source.model.input().row);
   AttendInput input;
   input.tensors["pixel_values"] = pixels;
   input.title = std::filesystem::path(file).filename().string();
@@ -182,26 +177,21 @@ AttendInput tensor_input(const std::filesystem::path& file, const AttendSource& 
   return input;
 }
 
-std::optional<PatchGrid> patch_grid(const TensorMap& tensors, std::int64_t keys) {
+std::optional<PatchGrid> patch_grid(const InputSpec& input, const TensorMap& tensors, std::int64_t keys) {
   if (tensors.contains("input_features")) return PatchGrid{1, keys, 0};
   const auto image = tensors.find("pixel_values");
-  if (image == tensors.end() || image->second.rank() != 4) return std::nullopt;
-  const std::int64_t height = image->second.size(2), width = image->second.size(3);
-  // A class token, with a distillation token (DeiT) or registers (4 in DINOv2's and DINOv3's models).
-  for (const std::int64_t first : {1, 0, 5, 2, 3, 4, 6, 7, 8, 9}) {
-    for (std::int64_t side = std::min(height, width); side > 0; --side) {
-      if ((height / side) * (width / side) + first == keys)
-        return PatchGrid{height / side, width / side, first};
-    }
-  }
-  return std::nullopt;
+  if (image == tensors.end() || image->second.rank() != 4 || input.patch.rank() == 0) return std::nullopt;
+  const PatchGrid grid{image->second.size(2) / input.patch[0], image->second.size(3) / input.patch[1],
+                       input.leading};
+  if (grid.first + grid.rows * grid.columns != keys) return std::nullopt;
+  return grid;
 }
 
-void add_missing_tokens(AttendInput& input, const AttentionRecord& record) {
+void add_missing_tokens(AttendInput& input, const AttentionRecord& record, const InputSpec& spec) {
   for (const RecordedLayer& layer : record.layers) {
     if (input.tokens.contains(layer.kind)) continue;
     const std::int64_t keys = layer.all_keys;
-    const auto grid = patch_grid(input.tensors, keys);
+    const auto grid = patch_grid(spec, input.tensors, keys);
     const std::vector<std::string> labels = grid ? part_labels(*grid) : numbered_positions(keys);
     const auto fed = input.tokens.find("decoder");
     const bool cross = layer.kind == "cross" && fed != input.tokens.end();

@@ -47,9 +47,9 @@ InputImage image_from(std::int64_t height, std::int64_t width, const std::vector
 }
 
 // The image or spectrogram whose parts are `keys`.
-InputImage image_of(const AttendInput& input, std::int64_t keys) {
+InputImage image_of(const AttendInput& input, const AttendSource& source, std::int64_t keys) {
   const TensorMap& tensors = input.tensors;
-  const auto grid = patch_grid(tensors, keys);
+  const auto grid = patch_grid(source.model.input(), tensors, keys);
   if (!grid) return {};
   InputImage image = input.image;
   if (const auto found = tensors.find("pixel_values"); image.width == 0 && found != tensors.end()) {
@@ -167,14 +167,15 @@ void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, co
         kind != "encoder" || dynamic_cast<const EncoderDecoderModel*>(&source.model) == nullptr;
     if (tokens && decodes && record.logits.size(1) == positions)
       picture.candidates[kind] = candidates_of(record.logits, source);
-    if (kind == "encoder") picture.image = image_of(input, static_cast<std::int64_t>(labels.keys.size()));
+    if (kind == "encoder")
+      picture.image = image_of(input, source, static_cast<std::int64_t>(labels.keys.size()));
   }
 }
 
 AttentionPicture picture_over_image(AttentionPicture picture, const AttendInput& input,
-                                    const std::string& patch) {
+                                    const AttendSource& source, const std::string& patch) {
   const std::int64_t keys = std::ssize(picture.tokens.begin()->second.keys);
-  picture.image = image_of(input, keys);
+  picture.image = image_of(input, source, keys);
   const InputImage& image = picture.image;
   std::optional<std::int64_t> query;
   if (!patch.empty()) {

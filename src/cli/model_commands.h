@@ -31,11 +31,11 @@ std::unique_ptr<Wanted> load_model_to(Task task, const LocatedModel& located, DT
   std::unique_ptr<Model> model = load_model(located.directory, dtype, located.adapters);
   const std::vector<Task> tasks = tasks_of(*model);
   auto* wanted = dynamic_cast<Wanted*>(model.get());
-  const bool of_images = model->input().kind == InputKind::pixels && other != Task::transcribe;
   const bool fits = tasks.empty() ? dynamic_cast<EncoderModel*>(model.get()) == nullptr
                                   : tasks.front() == task || tasks.front() == other;
   if (wanted == nullptr || !fits)
-    refuse(*model, located.directory.string(), of_images && other ? *other : task);
+    refuse(*model, located.directory.string(),
+           other == Task::classify_images && model->input().kind == InputKind::pixels ? *other : task);
   warn_of_unknown_settings(*model, located.directory, globals);
   (void)model.release();
   return std::unique_ptr<Wanted>(wanted);

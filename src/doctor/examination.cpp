@@ -173,9 +173,8 @@ std::int64_t Examination::length(std::int64_t wanted) const {
 
 ModelInput Examination::first_input(const InputSpec& wanted, const Tensor& ids, const Tensor& mask) const {
   if (wanted.kind == InputKind::tokens) return {.ids = ids, .mask = mask};
-  const Shape& row = wanted.usual.rank() > 0 ? wanted.usual : wanted.row;
   std::vector<std::int64_t> sizes{ids.size(0)};
-  for (const std::int64_t size : row) sizes.push_back(size == -1 ? kSamples : size);
+  for (const std::int64_t size : wanted.fitting()) sizes.push_back(size == -1 ? kSamples : size);
   return {.values = noise(Shape(sizes), [&](std::int64_t row) { return seed_of(ids, row); })};
 }
 

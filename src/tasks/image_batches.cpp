@@ -10,9 +10,7 @@
 #include "models/named_tensors.h"
 
 namespace heed::tasks {
-namespace {
 
-// The pixels of one file, f32 [1, C, H, W] as the model takes them.
 Tensor pixels_of(const std::string& file, const ImageProcessor& processor, const Shape& row) {
   const Tensor pixels = processor(load_image(file)).pixel_values;
   if (has_rows(pixels.shape(), row)) return pixels;
@@ -20,16 +18,14 @@ Tensor pixels_of(const std::string& file, const ImageProcessor& processor, const
               " (the sizes of preprocessor_config.json are not those of config.json)");
 }
 
-}  // namespace
-
 void for_each_image_batch(const ImageInput& input, const ImageProcessor& processor,
                           std::span<const std::string> files, const TaskOptions& options, const char* task,
                           const PixelHandler& handle) {
   if (input.spec.kind != InputKind::pixels) {
     throw Error(std::string(task) + ": expected a model of images, got one of " + input.spec.name);
   }
-  const Shape& usual = input.spec.usual.rank() > 0 ? input.spec.usual : input.spec.row;
-  const double tokens_of_number = static_cast<double>(input.tokens) / static_cast<double>(usual.numel());
+  const double tokens_of_number =
+      static_cast<double>(input.tokens) / static_cast<double>(input.spec.fitting().numel());
   std::vector<Tensor> batch;
   std::vector<std::size_t> chosen;
   double tokens = 0;

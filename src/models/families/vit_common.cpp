@@ -40,8 +40,8 @@ class VitFrontend final : public Frontend {
   InputSpec input() const override {
     if (c_.spectrogram) return {InputKind::spectrogram, {c_.image[1], c_.image[0]}, "input_values"};
     const Shape usual{c_.channels, c_.image[0], c_.image[1]};
-    if (!c_.any_size()) return {InputKind::pixels, usual, "pixel_values"};
-    return {InputKind::pixels, {c_.channels, -1, -1}, "pixel_values", usual};
+    const Shape row = c_.any_size() ? Shape{c_.channels, -1, -1} : usual;
+    return {InputKind::pixels, row, "pixel_values", usual, c_.patch, c_.first_tokens() + c_.registers};
   }
   Tensor operator()(const Tensor& values, const Tensor& shown, Context& context) const override;
   void prepare(const Tensor& values, Pass& pass) const override;
