@@ -13,7 +13,7 @@ LongSpectrogram::LongSpectrogram(SoundProcessor processor, SoundReader reader, c
     : processor_(std::move(processor)),
       reader_(std::move(reader)),
       hop_(processor_.settings_->hop),
-      bins_(processor_.settings_->spectrogram ? processor_.settings_->spectrogram->bands() : 0) {
+      bins_(processor_.bins()) {
   const sound::ProcessorSettings& settings = *processor_.settings_;
   if (settings.kind != sound::ProcessorKind::whisper)
     throw Error(settings.where + ": feature_extractor_type: expected WhisperFeatureExtractor, got " +

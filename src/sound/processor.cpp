@@ -170,6 +170,9 @@ SoundInputs SoundProcessor::operator()(std::span<const Tensor> sounds, const Sou
 
 const std::string& SoundProcessor::type() const { return settings_->type; }
 std::int64_t SoundProcessor::rate() const { return settings_->rate; }
+std::int64_t SoundProcessor::bins() const {
+  return settings_->spectrogram ? settings_->spectrogram->bands() : 0;
+}
 
 std::optional<std::int64_t> SoundProcessor::window() const {
   return settings_->window > 0 ? std::optional(settings_->window) : std::nullopt;

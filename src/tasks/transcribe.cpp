@@ -379,6 +379,11 @@ class Transcription {
 Transcript transcribe(const EncoderDecoderModel& model, const Tokenizer& tokenizer,
                       const SpeechSettings& settings, const SoundProcessor& processor, SoundReader reader,
                       const TranscribeOptions& options) {
+  if (const std::int64_t bins = model.input().row[0]; processor.bins() != bins) {
+    throw Error("transcribe: expected a spectrogram of " + std::to_string(bins) +
+                " bins for this model, got " + std::to_string(processor.bins()) +
+                " (preprocessor_config.json is another model's)");
+  }
   LongSpectrogram spectrogram(processor, std::move(reader), options.stop);
   const double rate = spectrogram.frames_per_second();
   RecordedFeatures features(std::move(spectrogram));

@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/canceled.h"
+#include "heed/files/file.h"
 #include "reference/error.h"
 #include "reference/json.h"
+#include "reference/temporary_folder.h"
 #include "tasks/speech_fixture.h"
 
 namespace heed {
@@ -189,6 +191,17 @@ TEST(Transcribe, RefusesOptionsOutOfRange) {
   EXPECT_ERROR(english.transcribe({.translate = true}),
                "transcribe: translate: expected false for a model of English only, got true");
   EXPECT_EQ(english.transcribe(greedy()).language, "en");
+}
+
+TEST(Transcribe, RefusesTheProcessorOfAnotherModel) {
+  const TemporaryFolder folder;
+  write_file(folder / "preprocessor_config.json",
+             R"({"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 128})");
+  SpeechFixture other;
+  other.processor = load_sound_processor(folder.path());
+  EXPECT_ERROR(other.transcribe({}),
+               "transcribe: expected a spectrogram of 80 bins for this model, got 128 "
+               "(preprocessor_config.json is another model's)");
 }
 
 TEST(Transcribe, CanBeCanceled) {

@@ -74,6 +74,8 @@ class SoundProcessor {
   const std::string& type() const;
   /// Samples per second of the sounds, as the configuration says.
   std::int64_t rate() const;
+  /// Rows of a spectrogram; 0 if the result is samples.
+  std::int64_t bins() const;
   /// The samples that the model takes at once: `chunk_length` seconds, or `max_length` frames. Nullopt: any
   /// number.
   std::optional<std::int64_t> window() const;
