@@ -61,7 +61,7 @@ function linesFigure({ kind, layers, shades, strongest, query, key, step }) {
 
 function pictureFigure({ picture, full }) {
   const width = parseFloat(picture.style.width), height = parseFloat(picture.style.height);
-  return { markup: `<image width="${width}" height="${height}" href="${picture.toDataURL()}"/>`, legend: figureText(0, 0, "black: 0; in full light: " + number(full)), width, height: height + 6 };
+  return { markup: `<image width="${width}" height="${height}" href="${picture.toDataURL()}"/>`, legend: figureText(0, 0, "from 0 (pale) to " + number(full) + " (full color)"), width, height: height + 6 };
 }
 
 /// The PNG of an SVG document, two pixels to one.

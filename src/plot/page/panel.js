@@ -123,7 +123,7 @@ class MapPanel {
     if (state.view === "matrix") this.matrix.mark(kind, query, key);
     if (state.view === "lines") this.strands.draw(kind, await this.lineLayers(shades.onDark), shades, query, key, this.step, state.strongest);
     if (state.view === "neurons") drawNeurons(this.part("neurons"), kind, await this.data.vectors(kind, state.layer, state.head), query, key, shades);
-    if (state.view === "picture") this.overlay.draw(kind, values, full, query, key, this.data.image, this.room, this.part("which").textContent);
+    if (state.view === "picture") this.overlay.draw(kind, values, full, query, key, this.data.image, this.room, this.part("which").textContent, shades);
     this.readout();
     if (this.viewer.options.aside) this.drawAside();
   }

@@ -205,23 +205,28 @@ class Overlay {
     this.of = box.querySelector(".of");
   }
   /// `about`: {picture: the image, rows, columns, first: index of the key of its first part}; without a query, that of the first.
-  draw(kind, values, full, query, key, about, room, title) {
+  draw(kind, values, full, query, key, about, room, title, shades) {
     this.about = about;
     const image = about.picture, scale = Math.min(520, room - 20) / image.width;
     const columns = kind.keys.length, width = image.width * scale, height = Math.min(520, Math.max(60, image.height * scale));
     const context = sized(this.canvas, width, height);
     context.imageSmoothingEnabled = false;
     context.drawImage(image, 0, 0, width, height);
+    // As in figures (over_image.h): the image is pale, and a color covers it with the root of its weight.
+    context.fillStyle = shades.onDark ? "rgba(0,0,0,0.55)" : "rgba(255,255,255,0.55)";
+    context.fillRect(0, 0, width, height);
     const across = width / about.columns, down = height / about.rows, q = Math.max(0, query);
     for (let i = 0; i < about.rows * about.columns; ++i) {
-      const share = Math.min(1, Math.abs(values[q * columns + i + about.first]) / full);
-      context.fillStyle = "rgba(0,0,0," + 0.82 * (1 - share) + ")";
+      const share = Math.max(-1, Math.min(1, values[q * columns + i + about.first] / full));
+      context.fillStyle = shades.css(share);
+      context.globalAlpha = 0.85 * Math.sqrt(Math.abs(share));
       context.fillRect(i % about.columns * across, Math.floor(i / about.columns) * down, across + 0.5, down + 0.5);
     }
+    context.globalAlpha = 1;
     context.strokeStyle = style("--accent"); context.lineWidth = 2;
     const own = kind.kind !== "cross", at = (own ? q : key) - about.first;
     if (at >= 0) context.strokeRect(at % about.columns * across, Math.floor(at / about.columns) * down, across, down);
-    this.of.textContent = "Attention of query " + kind.queries[q] + " (" + q + "); black: 0, in full light: " + number(full) + ". " + (own ? "A click on a part chooses its query." : "Step chooses the query.");
+    this.of.textContent = "Attention of query " + kind.queries[q] + " (" + q + "), from 0 (pale) to " + number(full) + " (full color). " + (own ? "A click on a part chooses its query." : "Step chooses the query.");
     this.canvas.setAttribute("aria-label", title + ", query " + kind.queries[q] + ": " + about.rows + " rows by " + about.columns + " columns; the arrow keys go from part to part, Enter lets go; the numbers are below, as text");
   }
   /// The key of the part under the mouse.
