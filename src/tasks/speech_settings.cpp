@@ -119,7 +119,8 @@ void read_heads(const Config& json, const Config& model, SpeechSettings& setting
 SpeechSettings load_speech_settings(const std::string& directory, const EncoderDecoderModel& model,
                                     std::vector<std::string>* unused) {
   if (model.input().kind != InputKind::spectrogram)
-    throw Error(directory + ": expected a model that takes sound, such as Whisper, got one that does not");
+    throw Error(directory + ": expected a model that takes spectrograms, such as whisper, got " +
+                model.family() + ", which takes " + model.input().name);
   const std::filesystem::path folder = directory, file = folder / "generation_config.json";
   if (!has_entry(file))
     throw Error(file.string() + ": not found (it has the tokens of languages, tasks and timestamps)");
