@@ -99,5 +99,14 @@ TEST(SpeechLanguage, IsFoundByCodeAndName) {
   EXPECT_ERROR(speech_language(s, "german"), "one of the model's 2 languages, got german");
 }
 
+TEST(SpeechSettings, AreOfModelsOfSpectrograms) {
+  const std::filesystem::path moonshine = std::filesystem::path(HEED_FIXTURES) / "moonshine";
+  const auto model = load_encoder_decoder(moonshine);
+  EXPECT_ERROR(
+      load_speech_settings(moonshine.string(), *model),
+      "moonshine: expected a model that takes spectrograms, such as whisper, got moonshine, which takes "
+      "input_values");
+}
+
 }  // namespace
 }  // namespace heed

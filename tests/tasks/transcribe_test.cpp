@@ -193,6 +193,22 @@ TEST(Transcribe, RefusesOptionsOutOfRange) {
   EXPECT_EQ(english.transcribe(greedy()).language, "en");
 }
 
+// Text that was sampled above 0.5 is not read before the next window.
+TEST(Transcribe, ForgetsTextOfHighTemperatures) {
+  const auto tokens = [](double temperature, bool conditions) {
+    TranscribeOptions options = greedy();
+    options.temperatures = {temperature};
+    options.best_of = 1;
+    options.condition_on_previous_text = conditions;
+    std::vector<std::int64_t> all;
+    for (const TranscriptSegment& segment : fixture().transcribe(options).segments)
+      all.insert(all.end(), segment.tokens.begin(), segment.tokens.end());
+    return all;
+  };
+  EXPECT_EQ(tokens(0.6, true), tokens(0.6, false));
+  EXPECT_NE(tokens(0.4, true), tokens(0.4, false));
+}
+
 TEST(Transcribe, RefusesTheProcessorOfAnotherModel) {
   const TemporaryFolder folder;
   write_file(folder / "preprocessor_config.json",
