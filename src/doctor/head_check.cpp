@@ -149,7 +149,8 @@ Finding check_heads(Examination& e) {
   for (const Pathway& pathway : e.pathways()) {
     if (pathway.is_stack())
       add(total, pathway.name,
-          takes_features ? skip("a sound for each head takes too long") : heads_of_pathway(e, pathway));
+          takes_features ? skip("an image or a sound for each head takes too long")
+                         : heads_of_pathway(e, pathway));
   }
   return total.measurement.empty() ? skip("the model's inputs are not known without its config.json") : total;
 }

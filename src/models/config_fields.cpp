@@ -158,6 +158,7 @@ void ignore_common_keys(const Config& json) {
                "pad_token_id",
                "prefix",
                "problem_type",
+               "processor_class",
                "pruned_heads",
                "remove_invalid_values",
                "repetition_penalty",

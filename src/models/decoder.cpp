@@ -145,13 +145,19 @@ Tensor DecoderParts::operator()(const ModelInput& input, Pass& pass, StackState*
 }
 
 Tensor DecoderParts::output_input(const Tensor& hidden) const {
-  return output_scale == 1.0 ? hidden : hidden * output_scale;
+  return output_transform(output_scale == 1.0 ? hidden : hidden * output_scale);
+}
+
+Tensor OutputTransform::operator()(const Tensor& x) const {
+  if (!dense) return x;
+  const Tensor y = (*dense)(x, activation);
+  return norm ? (*norm)(y) : y;
 }
 
 Tensor ReadOut::logits(const Tensor& x) const {
   Tensor y = norm ? (*norm)(x) : x;
   if (scale != 1.0) y = y * scale;
-  y = output(y);
+  y = output(transform(y));
   return logit_cap > 0 ? softcap(y, logit_cap) : y;
 }
 

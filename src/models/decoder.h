@@ -25,8 +25,9 @@ struct DecoderParts {
   Stack stack{.name = "decoder"};
   double stack_dropout = 0.0;  // on the stack's output
   double output_scale = 1.0;   // on the input of the output projection
-  double logit_cap = 0.0;      // if > 0, softcap of the logits
-  Linear output;               // [V, D]; without a weight in a model that was saved without its head
+  OutputTransform output_transform = {};
+  double logit_cap = 0.0;  // if > 0, softcap of the logits
+  Linear output;           // [V, D]; without a weight in a model that was saved without its head
   /// While decoding, the step that takes a row past this many tokens computes the earlier ones again, because
   /// their rotary frequencies change (Phi-3); 0: never.
   std::int64_t recompute_beyond = 0;
@@ -40,7 +41,7 @@ struct DecoderParts {
   Tensor output_input(const Tensor& hidden) const;
   /// The logits [..., V] of hidden [..., D]; tap `logits`.
   Tensor logits(const Tensor& hidden, Context& context) const;
-  ReadOut read_out() const { return {stack.final_norm, output_scale, output, logit_cap}; }
+  ReadOut read_out() const { return {stack.final_norm, output_scale, output_transform, output, logit_cap}; }
 };
 
 /// What search and training ask a decoder-only model.

@@ -295,7 +295,7 @@ EncoderHead encoder_head_named(const std::string& architecture) {
   return ends("ForQuestionAnswering") ? EncoderHead::span : EncoderHead::none;
 }
 
-EncoderConfig EncoderConfig::parse_common(const Config& json) {
+EncoderConfig EncoderConfig::parse_common(const Config& json, bool decodes) {
   EncoderConfig c;
   const std::vector<std::string> architectures = json.strings("architectures");
   if (!architectures.empty()) c.architecture = architectures.front();
@@ -306,9 +306,13 @@ EncoderConfig EncoderConfig::parse_common(const Config& json) {
   if (c.head == EncoderHead::sequence && c.labels.size() == 1)
     c.score_activation = score_activation_setting(json);
   c.tied = json.boolean("tie_word_embeddings", true);
-  for (const char* key : {"is_decoder", "add_cross_attention", "is_encoder_decoder"}) {
-    if (json.boolean(key, false)) json.fail(key, "false, as heed runs this family as an encoder");
+  for (const char* key : {"is_decoder", "add_cross_attention"}) {
+    if (json.boolean(key, false) == decodes) continue;
+    json.fail(key, decodes ? "true for a decoder that reads an encoder's output"
+                           : "false, as heed runs this family as an encoder");
   }
+  if (json.boolean("is_encoder_decoder", false))
+    json.fail("is_encoder_decoder", "false, as heed runs this family as an encoder");
   if (json.string("position_embedding_type", "absolute") != "absolute")
     json.fail("position_embedding_type", "absolute (relative_key and relative_key_query are not known)");
   if (const auto pruned = json.optional_sub("pruned_heads"); pruned && !pruned->names().empty())

@@ -55,8 +55,9 @@ struct EncoderConfig {
   std::optional<std::int64_t> trained_positions;  // of training, where there is no limit
 
   /// Reads head, labels and problem from `architectures`, `id2label` and `problem_type`, and checks what
-  /// makes every encoder: that it is no decoder and that its positions are absolute.
-  static EncoderConfig parse_common(const Config& json);
+  /// makes every encoder: that it is no decoder (or with `decodes`, that it is one with cross-attention) and
+  /// that its positions are absolute.
+  static EncoderConfig parse_common(const Config& json, bool decodes = false);
 };
 
 /// Dense layer, norm and output map, with dropouts between them; all but the output are optional.

@@ -51,7 +51,7 @@ Tensor AssembledEncoderDecoder::hidden(const Tensor& ids, const AttentionOptions
   Pass pass(context);
   pass.self = self;
   pass.cross = see_only(source.mask);
-  pass.memory = source.states;
+  pass.memory = parts_.memory(source.states);
   return parts_.decoder({.ids = ids}, pass);
 }
 
@@ -66,7 +66,7 @@ Tensor AssembledEncoderDecoder::loss(const ModelInput& source, const Tensor& lab
 std::unique_ptr<Decoding> AssembledEncoderDecoder::decode(const ModelInput& source, Context& context) const {
   const NoGradients guard;
   const MaskedStates encoded = parts_.encode(source, context);
-  return start_decoding(parts_.decoder, source.size(), encoded.states, encoded.mask);
+  return start_decoding(parts_.decoder, source.size(), parts_.memory(encoded.states), encoded.mask);
 }
 
 TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const ForwardOptions& options,
@@ -80,7 +80,7 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
   collector.listen(parts_.decoder.stack, "decoder_");
   const MaskedStates encoded = parts_.encode(source, collector.context);
   const Tensor last = hidden(target, see_only(target_mask), encoded, collector.context);
-  collector.replace_last(parts_.encoder, "encoder_", encoded.states);
+  if (parts_.normed_encoder_states) collector.replace_last(parts_.encoder, "encoder_", encoded.states);
   collector.replace_last(parts_.decoder.stack, "decoder_", last);
   TensorMap& outputs = collector.outputs;
   outputs["encoder_last_hidden_state"] = encoded.states;
@@ -136,7 +136,9 @@ MaskedStates EncoderDecoderParts::encode(const ModelInput& input, Context& conte
   Pass pass(context);
   const Tensor mask = source.token_mask(input);
   pass.self = see_only(mask);
-  return {apply_dropout(encoder(source(input, pass), pass), encoder_dropout, context), mask};
+  const Tensor x = source(input, pass);
+  if (source.frontend) source.frontend->prepare(input.values, pass);
+  return {apply_dropout(encoder(x, pass), encoder_dropout, context), mask};
 }
 
 std::unique_ptr<Model> assemble_encoder_decoder(ModelFiles files, EncoderDecoderParts parts,

@@ -22,11 +22,17 @@ struct MaskedStates {
 struct EncoderDecoderParts {
   InputEmbeddings source;
   Stack encoder;
-  double encoder_dropout = 0.0;  // on the encoder's output
+  double encoder_dropout = 0.0;       // on the encoder's output
+  bool normed_encoder_states = true;  // the last of encoder_hidden_states is that after the final norm
+  std::optional<Linear> memory_projection = {};  // of the encoder's output, to the decoder's width
   DecoderParts decoder;
 
   /// Throws Error where the source is not of the kind the model takes.
   MaskedStates encode(const ModelInput& input, Context& context) const;
+  /// What the decoder attends to, of the encoder's output.
+  Tensor memory(const Tensor& states) const {
+    return memory_projection ? (*memory_projection)(states) : states;
+  }
 };
 
 /// What search and training ask an encoder-decoder.

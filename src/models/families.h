@@ -48,6 +48,7 @@
   FAMILY(smollm3) \
   FAMILY(t5) \
   FAMILY(transformer) \
+  FAMILY(vision_encoder_decoder) \
   FAMILY(vit) \
   FAMILY(wav2vec2) \
   FAMILY(whisper)

@@ -31,6 +31,33 @@ Tensor join_heads(const Tensor& x) {
   return reshape(permute(x, {0, 2, 1, 3}), {x.size(0), x.size(2), x.size(1) * x.size(3)});
 }
 
+// All kinds of heads beside each other, in columns of `stride`: [B, T, N, stride].
+Tensor project_fused(const FusedQkv& fused, const Tensor& x) {
+  Tensor all = fused.projection(x);
+  if (fused.clip) all = clamp(all, -*fused.clip, *fused.clip);
+  return reshape(all, {x.size(0), x.size(1), all.size(2) / fused.stride, fused.stride});
+}
+
+// The heads of one kind, [B, H, T, d], a view.
+Tensor heads_of_kind(const FusedQkv& fused, const Tensor& all, std::size_t kind, std::int64_t heads,
+                     const std::optional<Norm>& norm) {
+  const std::int64_t head = fused.first[kind] / fused.stride, column = fused.first[kind] % fused.stride;
+  Tensor part = all.size(2) == heads ? all : slice(all, 2, head, head + heads);
+  if (fused.head_dim < fused.stride) part = slice(part, 3, column, column + fused.head_dim);
+  return heads_first(part, norm);
+}
+
+struct KeysAndValues {
+  Tensor keys, values;  // [B, K, S, d], views
+};
+
+KeysAndValues project_memory(const MultiHeadAttention& a, const Tensor& memory) {
+  if (!a.fused) return {split_heads(a.k(memory), a.kv_heads, a.k_norm), split_heads(a.v(memory), a.kv_heads)};
+  const Tensor all = project_fused(*a.fused, memory);
+  return {heads_of_kind(*a.fused, all, 1, a.kv_heads, a.k_norm),
+          heads_of_kind(*a.fused, all, 2, a.kv_heads, {})};
+}
+
 }  // namespace
 
 ProjectedHeads project_heads(const MultiHeadAttention& a, const Tensor& x) {
@@ -38,17 +65,10 @@ ProjectedHeads project_heads(const MultiHeadAttention& a, const Tensor& x) {
     return {split_heads(a.q(x), a.heads, a.q_norm), split_heads(a.k(x), a.kv_heads, a.k_norm),
             split_heads(a.v(x), a.kv_heads)};
   }
-  const FusedQkv& fused = *a.fused;
-  Tensor all = fused.projection(x);  // [B, T, (H + 2K)*d]
-  if (fused.clip) all = clamp(all, -*fused.clip, *fused.clip);
-  all = reshape(all, {x.size(0), x.size(1), all.size(2) / fused.stride, fused.stride});
-  const auto kind = [&](std::size_t i, std::int64_t heads, const std::optional<Norm>& norm) {
-    const std::int64_t head = fused.first[i] / fused.stride, column = fused.first[i] % fused.stride;
-    Tensor part = all.size(2) == heads ? all : slice(all, 2, head, head + heads);
-    if (fused.head_dim < fused.stride) part = slice(part, 3, column, column + fused.head_dim);
-    return heads_first(part, norm);
-  };
-  return {kind(0, a.heads, a.q_norm), kind(1, a.kv_heads, a.k_norm), kind(2, a.kv_heads, {})};
+  const Tensor all = project_fused(*a.fused, x);
+  return {heads_of_kind(*a.fused, all, 0, a.heads, a.q_norm),
+          heads_of_kind(*a.fused, all, 1, a.kv_heads, a.k_norm),
+          heads_of_kind(*a.fused, all, 2, a.kv_heads, {})};
 }
 
 FusedQkv qkv_by_kind(Linear projection, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) {
@@ -56,6 +76,13 @@ FusedQkv qkv_by_kind(Linear projection, std::int64_t heads, std::int64_t kv_head
           .head_dim = head_dim,
           .stride = head_dim,
           .first = {0, heads * head_dim, (heads + kv_heads) * head_dim}};
+}
+
+FusedQkv kv_by_kind(Linear projection, std::int64_t kv_heads, std::int64_t head_dim) {
+  return {.projection = std::move(projection),
+          .head_dim = head_dim,
+          .stride = head_dim,
+          .first = {0, 0, kv_heads * head_dim}};
 }
 
 FusedQkv qkv_by_head(Linear projection, std::int64_t head_dim) {
@@ -203,14 +230,13 @@ Tensor CrossAttention::operator()(const Tensor& x, Pass& pass, PartState* state)
     const auto& memory = static_cast<const MemoryState&>(*state);
     return attention.attend(queries, memory.keys(), memory.values(), pass.cross, pass);
   }
-  return attention.attend(queries,
-                          split_heads(attention.k(pass.memory), attention.kv_heads, attention.k_norm),
-                          split_heads(attention.v(pass.memory), attention.kv_heads), pass.cross, pass);
+  const auto [keys, values] = project_memory(attention, pass.memory);
+  return attention.attend(queries, keys, values, pass.cross, pass);
 }
 
 std::unique_ptr<PartState> CrossAttention::make_state(const Tensor& memory) const {
-  return std::make_unique<MemoryState>(split_heads(attention.k(memory), attention.kv_heads, attention.k_norm),
-                                       split_heads(attention.v(memory), attention.kv_heads));
+  const auto [keys, values] = project_memory(attention, memory);
+  return std::make_unique<MemoryState>(keys, values);
 }
 
 }  // namespace heed

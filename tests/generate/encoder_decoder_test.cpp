@@ -55,9 +55,9 @@ TEST_P(Search, EveryRunFindsWhatTransformersFound) {
   }
 }
 
-// Audio input: all rows in one batch, then each one alone.
+// Sound and images: all rows in one batch, then each one alone.
 TEST(SearchFeatures, EveryRunFindsWhatTransformersFound) {
-  for (const char* name : {"whisper", "whisper-untied", "moonshine"}) {
+  for (const char* name : {"whisper", "whisper-untied", "moonshine", "vit-gpt2", "trocr"}) {
     const auto fixture = std::filesystem::path(HEED_FIXTURES) / name;
     const auto model = load_encoder_decoder(fixture);
     const Tensor features = read_tensors(fixture / "inputs.safetensors").at(model->input().name);
@@ -70,6 +70,32 @@ TEST(SearchFeatures, EveryRunFindsWhatTransformersFound) {
       for (const std::int64_t batch_tokens : {100000, 1})
         expect_found(search_features(*model, chosen, prompt, options_of_run(fixture, run), batch_tokens),
                      run);
+    }
+  }
+}
+
+// Of each generated token, from the step that generated it.
+TEST(SearchFeatures, CapturesTheCrossAttentionOfTransformers) {
+  for (const char* name : {"moonshine", "vit-gpt2", "trocr"}) {
+    const auto fixture = std::filesystem::path(HEED_FIXTURES) / name;
+    const auto model = load_encoder_decoder(fixture);
+    const Tensor features = read_tensors(fixture / "inputs.safetensors").at(model->input().name);
+    const TensorMap expected = read_tensors(fixture / "generation_attentions.safetensors");
+    const Json runs = read_json(fixture / "generation.json").at("runs");
+    const auto run = std::find_if(runs.begin(), runs.end(),
+                                  [](const Json& one) { return one.at("name") == "greedy_batch"; });
+    ASSERT_NE(run, runs.end());
+    const auto found = search_features(*model, features, {}, options_of_run(fixture, *run), 100000,
+                                       {.capture = {"decoder.layers.*.cross_attn.weights"}});
+    ASSERT_EQ(expected.size(), 2u);
+    for (const auto& [key, want] : expected) {  // greedy_batch.cross_attentions.LAYER
+      for (std::size_t row = 0; row < found.size(); ++row) {
+        const Tensor& weights = found[row].front().captured.at(
+            "decoder.layers." + key.substr(key.rfind('.') + 1) + ".cross_attn.weights");
+        const auto i = static_cast<std::int64_t>(row);
+        EXPECT_LE(relative_error(weights, reshape(slice(want, 0, i, i + 1), weights.shape())), 1e-5)
+            << name << " " << key << " row " << row;
+      }
     }
   }
 }

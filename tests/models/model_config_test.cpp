@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -13,12 +14,15 @@
 namespace heed {
 namespace {
 
-// The error of making a model from a fixture's config in which `key` has another value; "" without one.
+// The error of making a model from a fixture's config in which `key`, perhaps of an object within
+// (decoder.KEY), has another value; "" without one.
 std::string refusal_of(const std::string& fixture, const char* key, const char* value) {
   auto json = nlohmann::ordered_json::parse(
       read_file(std::filesystem::path(HEED_FIXTURES) / fixture / "config.json"));
   if (fixture.starts_with("vit")) json.erase("id2label");  // or num_labels would count no more
-  json[key] = nlohmann::json::parse(value);
+  std::string path = std::string("/") + key;
+  std::replace(path.begin(), path.end(), '.', '/');
+  json[nlohmann::ordered_json::json_pointer(path)] = nlohmann::json::parse(value);
   return error_of([&] {
     Generator generator(1);
     make_model(Config::parse(json.dump(), "DIR/config.json"), generator);
@@ -122,6 +126,30 @@ TEST(ModelConfig, WhatMakesNoModelIsRefusedByName) {
       {"dinov3-vit", "model_type", R"("dinov3_convnext")", "expected dinov3_vit"},
       {"dinov3-vit", "architectures", R"(["DINOv3ViTBackbone"])", "one that ends in Model"},
       {"vit", "architectures", R"(["DeiTForImageClassificationWithTeacher"])", "ViTModel"},
+      {"vit-gpt2", "architectures", R"(["EncoderDecoderModel"])", "VisionEncoderDecoderModel"},
+      {"vit-gpt2", "encoder", "null", "encoder"},
+      {"vit-gpt2", "decoder", R"("gpt2")", "decoder"},
+      {"vit-gpt2", "encoder.model_type", R"("swin")",
+       "one of deit, dinov2, dinov2_with_registers, dinov3_vit, vit"},
+      {"vit-gpt2", "decoder.model_type", R"("llama")",
+       "one of bert, camembert, gpt2, roberta, trocr, xlm-roberta"},
+      {"vit-gpt2", "encoder.patch_size", "33", "at most the sizes of image_size"},
+      {"vit-gpt2", "encoder.new_setting", "true", "only known settings"},
+      {"vit-gpt2", "decoder.new_setting", "true", "only known settings"},
+      {"vit-gpt2", "decoder.add_cross_attention", "false", "expected true"},
+      {"vit-gpt2", "decoder.cross_attention_hidden_size", "48",
+       "expected null, as this decoder reads states of its own width"},
+      {"vit-gpt2", "decoder_start_token_id", "512", "an id in [0, 512)"},
+      {"vit-gpt2", "eos_token_id", "-1", "an id in [0, 512)"},
+      {"trocr", "decoder.cross_attention_hidden_size", "24", "the encoder's hidden_size, 32"},
+      {"trocr", "decoder.decoder_attention_heads", "5", "divides the model dimension 24"},
+      {"trocr", "decoder.pad_token_id", "421", "an id in [0, 421)"},
+      {"variants/trocr-sinusoidal", "decoder.max_position_embeddings", "65537", "at most 65536"},
+      {"variants/vit-bert", "decoder.is_decoder", "false",
+       "true for a decoder that reads an encoder's output"},
+      {"variants/vit-bert", "decoder.add_cross_attention", "null", "true for a decoder"},
+      {"variants/vit-bert", "decoder.position_embedding_type", R"("relative_key")", "absolute"},
+      {"variants/dinov3-roberta", "decoder.max_position_embeddings", "2", "more than pad_token_id + 1"},
       {"whisper", "architectures", R"(["WhisperForAudioClassification"])", "WhisperForConditionalGeneration"},
       {"whisper", "max_source_positions", "1000000000", "at most 65536"},
       {"whisper", "num_mel_bins", "0", "an integer of at least 1"},

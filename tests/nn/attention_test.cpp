@@ -91,6 +91,24 @@ TEST(MultiHeadAttention, FusedProjectionsAreSplitByKindOrByHead) {
   expect_near(SelfAttention{by_head}(x, pass), SelfAttention{whole}(x, pass), 1e-12);
 }
 
+TEST(MultiHeadAttention, CrossAttentionMayReadKeysAndValuesInOneMatrix) {
+  MultiHeadAttention m = random_attention(8, 4, 9);
+  m.k = random_linear(8, 6, 30);
+  m.v = random_linear(8, 6, 40);
+  MultiHeadAttention fused = m;
+  fused.k = fused.v = {};
+  fused.fused = kv_by_kind(
+      {concat({m.k.weight.tensor(), m.v.weight.tensor()}, 0), concat({m.k.bias, m.v.bias}, 0)}, 4, 2);
+  Context context;
+  Pass pass(context);
+  pass.memory = random_tensor({2, 5, 6}, 42);
+  const Tensor x = random_tensor({2, 3, 8}, 41), want = CrossAttention{m}(x, pass);
+  expect_near(CrossAttention{fused}(x, pass), want, 1e-12);
+  const auto state = CrossAttention{fused}.make_state(pass.memory);
+  pass.memory = {};
+  expect_near(CrossAttention{fused}(x, pass, state.get()), want, 1e-12);
+}
+
 TEST(MultiHeadAttention, QueriesAndKeysAreNormedHeadByHead) {
   MultiHeadAttention m = random_attention(8, 4, 9);
   const Norm q_norm{NormKind::rms, random_tensor({2}, 31, 0.5, 1.5), {}, 1e-6},

@@ -9,10 +9,21 @@
 
 namespace HEED_API heed {
 
-/// softcap(output(norm(x) * scale)), as a model's last steps apply it to the output of its last layer.
+/// What some models have between the last norm and the output map: norm(activation(dense(x))), as BERT's head
+/// has it. Nothing without `dense`.
+struct OutputTransform {
+  std::optional<Linear> dense = {};
+  Activation activation = Activation::none;
+  std::optional<Norm> norm = {};
+  Tensor operator()(const Tensor& x) const;
+};
+
+/// softcap(output(transform(norm(x) * scale))), as a model's last steps apply it to the output of its last
+/// layer.
 struct ReadOut {
   std::optional<Norm> norm = {};
   double scale = 1.0;
+  OutputTransform transform = {};
   Linear output = {};      // [V, D]
   double logit_cap = 0.0;  ///< if > 0
   /// The logits [..., V] of x [..., D].

@@ -31,6 +31,8 @@ struct FusedQkv {
 };
 /// All queries, all keys, all values (GPT-2).
 FusedQkv qkv_by_kind(Linear projection, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim);
+/// All keys, all values, of what a cross-attention reads (GPT-2).
+FusedQkv kv_by_kind(Linear projection, std::int64_t kv_heads, std::int64_t head_dim);
 /// Query, key and value of the first head, then of the second, ... (GPT-NeoX).
 FusedQkv qkv_by_head(Linear projection, std::int64_t head_dim);
 
@@ -48,7 +50,8 @@ struct MultiHeadAttention {
   /// Of a causal self-attention: a query attends to the keys of this pattern only. Dropout, bias, cap and
   /// window then do not apply.
   std::optional<SparsePattern> sparse = {};
-  std::optional<FusedQkv> fused = {};  ///< replaces q, k and v, for self-attention
+  /// Replaces q, k and v of a self-attention, k and v of a cross-attention.
+  std::optional<FusedQkv> fused = {};
   /// Of each query and key over its d dims, before the rotation (Henry et al. 2020, "Query-key
   /// normalization"); with a weight for each row of q and k, over the dims of all heads together (OLMo 2).
   std::optional<Norm> q_norm = {}, k_norm = {};

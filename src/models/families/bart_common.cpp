@@ -14,28 +14,42 @@ namespace {
 // Takes the layers of one stack.
 class LayerBuilder {
  public:
-  LayerBuilder(const BartLayers& config, WeightBuilder& w, const Stack& stack, std::int64_t heads,
-               std::int64_t d_ff)
-      : c_(config), w_(w), stack_(stack.name), heads_(heads), d_ff_(d_ff) {}
+  LayerBuilder(const BartLayers& config, WeightBuilder& w, std::string prefix, bool decodes)
+      : c_(config),
+        w_(w),
+        prefix_(std::move(prefix)),
+        decodes_(decodes),
+        heads_(decodes ? config.decoder_heads : config.encoder_heads),
+        d_ff_(decodes ? config.decoder_d_ff : config.encoder_d_ff) {}
 
-  Layer operator()(std::int64_t i) const {
-    const std::string file = "model." + stack_ + ".layers." + std::to_string(i) + ".";
-    Layer layer{{step("self_attn", file + "self_attn", SelfAttention{attention(file + "self_attn")})}};
-    if (stack_ == "decoder")
-      layer.steps.push_back(
-          step("cross_attn", file + "encoder_attn", CrossAttention{attention(file + "encoder_attn")}));
-    layer.steps.push_back(step("feed_forward", file + "final", feed_forward(file)));
-    return layer;
+  std::vector<Layer> operator()() const {
+    std::vector<Layer> layers;
+    const std::int64_t count = decodes_ ? c_.decoder_layers : c_.encoder_layers;
+    for (std::int64_t i = 0; i < count; ++i)
+      layers.push_back(layer(prefix_ + "layers." + std::to_string(i) + "."));
+    return layers;
   }
 
  private:
+  Layer layer(const std::string& file) const {
+    Layer layer{
+        {step("self_attn", file + "self_attn", SelfAttention{attention(file + "self_attn", c_.d_model)})}};
+    if (decodes_) {
+      const std::int64_t d_memory = c_.d_memory > 0 ? c_.d_memory : c_.d_model;
+      layer.steps.push_back(step("cross_attn", file + "encoder_attn",
+                                 CrossAttention{attention(file + "encoder_attn", d_memory)}));
+    }
+    layer.steps.push_back(step("feed_forward", file + "final", feed_forward(file)));
+    return layer;
+  }
   ResidualStep step(const char* name, const std::string& file, Part part) const {
     Norm norm = w_.layer_norm(file + "_layer_norm", c_.d_model, kBartNormEps);
     return (c_.norm_first ? pre_norm : post_norm)(name, std::move(norm), std::move(part), c_.dropout);
   }
-  MultiHeadAttention attention(const std::string& file) const {
-    const Linear key = w_.linear(file + ".k_proj", c_.d_model, c_.d_model, c_.key_bias);
-    const Linear value = w_.linear(file + ".v_proj", c_.d_model, c_.d_model);
+  // Keys and values of what is `d_read` wide.
+  MultiHeadAttention attention(const std::string& file, std::int64_t d_read) const {
+    const Linear key = w_.linear(file + ".k_proj", c_.d_model, d_read, c_.key_bias);
+    const Linear value = w_.linear(file + ".v_proj", c_.d_model, d_read);
     return {.q = w_.linear(file + ".q_proj", c_.d_model, c_.d_model),
             .k = key,
             .v = value,
@@ -51,17 +65,20 @@ class LayerBuilder {
 
   const BartLayers& c_;
   WeightBuilder& w_;
-  std::string stack_;
+  std::string prefix_;
+  bool decodes_;
   std::int64_t heads_, d_ff_;
 };
 
 }  // namespace
 
 void take_bart_layers(EncoderDecoderParts& parts, const BartLayers& c, WeightBuilder& w) {
-  const LayerBuilder encoder(c, w, parts.encoder, c.encoder_heads, c.encoder_d_ff);
-  for (std::int64_t i = 0; i < c.encoder_layers; ++i) parts.encoder.layers.push_back(encoder(i));
-  const LayerBuilder decoder(c, w, parts.decoder.stack, c.decoder_heads, c.decoder_d_ff);
-  for (std::int64_t i = 0; i < c.decoder_layers; ++i) parts.decoder.stack.layers.push_back(decoder(i));
+  parts.encoder.layers = LayerBuilder(c, w, "model.encoder.", false)();
+  parts.decoder.stack.layers = take_bart_decoder(c, "model.decoder.", w);
+}
+
+std::vector<Layer> take_bart_decoder(const BartLayers& c, const std::string& prefix, WeightBuilder& w) {
+  return LayerBuilder(c, w, prefix, true)();
 }
 
 BartLayers BartLayers::parse(const Config& json, const char* activation_default,
@@ -108,8 +125,8 @@ BartConfig BartConfig::parse(const Config& json, const BartDefaults& defaults) {
   return c;
 }
 
-std::int64_t computed_positions(const Config& json) {
-  const std::int64_t positions = json.positive_integer("max_position_embeddings", 1024);
+std::int64_t computed_positions(const Config& json, std::int64_t default_value) {
+  const std::int64_t positions = json.positive_integer("max_position_embeddings", default_value);
   if (positions > kMostPositions)
     json.fail("max_position_embeddings", "at most " + std::to_string(kMostPositions));
   return positions;

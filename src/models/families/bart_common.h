@@ -24,6 +24,7 @@ struct BartLayers {
   double dropout = 0.0, attention_dropout = 0.0, activation_dropout = 0.0;
   bool norm_first = false;  // before each sublayer instead of after it
   bool key_bias = true;
+  std::int64_t d_memory = 0;  // of what cross-attention reads, where that is not d_model wide
 
   /// The settings of config.json; those that no model of these families computes with are ignored.
   static BartLayers parse(const Config& json, const char* activation_default = "gelu",
@@ -53,7 +54,7 @@ struct BartConfig {
 inline constexpr double kBartNormEps = 1e-5;
 
 /// max_position_embeddings of a family whose positions are computed before a file is looked at.
-std::int64_t computed_positions(const Config& json);
+std::int64_t computed_positions(const Config& json, std::int64_t default_value = 1024);
 
 /// Takes the embedding that both stacks share, and the output map, which is tied to it or separate.
 EncoderDecoderParts take_bart_embeddings(const BartConfig& config, WeightBuilder& w);
@@ -66,6 +67,8 @@ struct BartStack {
 std::vector<BartStack> stacks_of(EncoderDecoderParts& parts);
 /// Takes the layers of both stacks, below `model.encoder.layers` and `model.decoder.layers`.
 void take_bart_layers(EncoderDecoderParts& parts, const BartLayers& config, WeightBuilder& w);
+/// Takes those of a decoder alone, below PREFIXlayers.
+std::vector<Layer> take_bart_decoder(const BartLayers& config, const std::string& prefix, WeightBuilder& w);
 /// The bias on the logits.
 Tensor take_logits_bias(WeightBuilder& w, std::int64_t vocab_size);
 std::unique_ptr<Model> assemble_bart(const BartConfig& config, ModelFiles files, EncoderDecoderParts parts);

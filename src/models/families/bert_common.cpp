@@ -7,7 +7,7 @@
 namespace heed {
 
 EncoderConfig parse_bert_settings(const Config& json, const BertDefaults& defaults) {
-  EncoderConfig c = EncoderConfig::parse_common(json);
+  EncoderConfig c = EncoderConfig::parse_common(json, defaults.decodes);
   c.vocab_size = json.required_positive_integer("vocab_size");
   c.d_model = json.positive_integer("hidden_size", defaults.d_model);
   c.d_embedding = c.d_model;
@@ -90,6 +90,44 @@ std::unique_ptr<Model> build_bert_model(const EncoderConfig& c, const EncoderHea
   return assemble_encoder(c, w.finish(), std::move(parts));
 }
 
+TextHalf bert_text_half(EncoderConfig c, const char* architecture,
+                        std::function<EncoderHeads(const EncoderConfig&, const std::string& prefix)> heads) {
+  c.head = EncoderHead::masked_lm;
+  c.architecture = architecture;
+  const auto take = [c, heads](const std::string& prefix, std::int64_t d_memory, WeightBuilder& w) {
+    const EncoderHeads own = heads(c, prefix);
+    const BertBody body = take_bert_body(c, own, w);
+    DecoderParts parts;
+    parts.embeddings = body.embeddings;
+    for (std::size_t i = 0; i < body.layers.size(); ++i) {
+      const BertLayer& layer = body.layers[i];
+      const std::string file = body.layer_name(static_cast<std::int64_t>(i)) + "crossattention.";
+      const auto read = [&](const char* name) { return w.linear(file + name, c.d_model, d_memory); };
+      const CrossAttention cross{{.q = w.linear(file + "self.query", c.d_model, c.d_model),
+                                  .k = read("self.key"),
+                                  .v = read("self.value"),
+                                  .out = w.linear(file + "output.dense", c.d_model, c.d_model),
+                                  .heads = c.heads,
+                                  .kv_heads = c.heads,
+                                  .dropout = c.attention_dropout}};
+      const Norm norm = w.layer_norm(file + "output.LayerNorm", c.d_model, c.norm_eps);
+      Layer whole = layer.with(SelfAttention{layer.attention}, c.dropout);
+      whole.steps.insert(whole.steps.begin() + 1, post_norm("cross_attn", norm, cross, c.dropout));
+      parts.stack.layers.push_back(std::move(whole));
+    }
+    const std::optional<EncoderHeadParts> head = take_head(c, own, w);
+    parts.output_transform = {head->dense, head->activation, head->norm};
+    parts.output = head->output;
+    w.set_prefix("");
+    return parts;
+  };
+  return {.vocab_size = c.vocab_size,
+          .d_model = c.d_model,
+          .max_positions = *c.max_positions,
+          .take = take,
+          .pad = c.padding};
+}
+
 Layer BertLayer::with(Part self, double dropout) const {
   return {{post_norm("self_attn", attention_norm, std::move(self), dropout),
            post_norm("feed_forward", feed_forward_norm, feed_forward, dropout)}};
@@ -104,20 +142,21 @@ void count_positions_from_padding(const Config& json, EncoderConfig& c) {
   c.max_positions = c.positions - *c.padding - 1;
 }
 
-EncoderHeads roberta_heads(const EncoderConfig& c, const std::string& prefix) {
-  return {.prefix = prefix,
-          .masked_lm = {.dense = "lm_head.dense",
+EncoderHeads roberta_heads(const EncoderConfig& c, const std::string& body, const std::string& prefix) {
+  const std::string lm = prefix + "lm_head.";
+  return {.prefix = prefix + body,
+          .masked_lm = {.dense = lm + "dense",
                         .activation = Activation::gelu,  // whatever the layers have
-                        .norm = "lm_head.layer_norm",
-                        .output = "lm_head.decoder"},
-          .output_bias = "lm_head.bias",
+                        .norm = lm + "layer_norm",
+                        .output = lm + "decoder"},
+          .output_bias = lm + "bias",
           .sequence = {.first_dropout = c.head_dropout,
                        .dense = "classifier.dense",
                        .activation = Activation::tanh,
                        .dropout = c.head_dropout,
                        .output = "classifier.out_proj"},
           .token = {.dropout = c.head_dropout, .output = "classifier"},
-          .unused = {prefix + "pooler.dense"}};
+          .unused = {prefix + body + "pooler.dense"}};
 }
 
 }  // namespace heed

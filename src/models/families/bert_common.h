@@ -8,6 +8,7 @@
 #include "heed/nn/attention.h"
 #include "heed/nn/feed_forward.h"
 #include "models/encoder.h"
+#include "models/families/halves.h"
 
 namespace heed {
 
@@ -16,6 +17,7 @@ struct BertDefaults {
   std::int64_t padding = 0, token_types = 2;  // without token types, 0 is a value too
   std::int64_t d_model = 768, layers = 12, heads = 12, d_ff = 3072;
   double norm_eps = 1e-12;
+  bool decodes = false;  ///< EncoderConfig::parse_common
 };
 
 /// Reads BERT's settings on top of EncoderConfig::parse_common, without checking for unknown keys. There is
@@ -59,11 +61,17 @@ EncoderParts bert_parts(const EncoderConfig& config, const BertBody& body);
 std::unique_ptr<Model> build_bert_model(const EncoderConfig& config, const EncoderHeads& heads,
                                         WeightBuilder& w);
 
+/// The model as a decoder with cross-attention, whose output map is that of the masked_lm head. `heads` makes
+/// them for a prefix of all names, and `architecture` is transformers' class.
+TextHalf bert_text_half(EncoderConfig config, const char* architecture,
+                        std::function<EncoderHeads(const EncoderConfig&, const std::string& prefix)> heads);
+
 /// RoBERTa's positions: they count the tokens that are not padding, from padding id + 1. Checks that the
 /// config has a padding id and rows for at least one token, and sets max_positions.
 void count_positions_from_padding(const Config& json, EncoderConfig& config);
 
-/// RoBERTa's heads, whose body has names that begin with `prefix`.
-EncoderHeads roberta_heads(const EncoderConfig& config, const std::string& prefix);
+/// RoBERTa's heads, whose body has names that begin with `prefix` + `body`.
+EncoderHeads roberta_heads(const EncoderConfig& config, const std::string& body,
+                           const std::string& prefix = "");
 
 }  // namespace heed

@@ -5,17 +5,28 @@
 namespace heed {
 namespace {
 
-EncoderConfig parse_roberta(const Config& json) {
-  EncoderConfig c = parse_bert_settings(json, {.padding = 1});
+EncoderConfig read_roberta(const Config& json, bool decodes) {
+  EncoderConfig c = parse_bert_settings(json, {.padding = 1, .decodes = decodes});
   count_positions_from_padding(json, c);
   return c;
 }
+
+EncoderConfig parse_roberta(const Config& json) { return read_roberta(json, false); }
 
 std::unique_ptr<Model> build_roberta(const EncoderConfig& c, WeightBuilder& w) {
   return build_bert_model(c, roberta_heads(c, "roberta."), w);
 }
 
 }  // namespace
+
+TextHalf roberta_half(const Config& json) {
+  TextHalf half = bert_text_half(
+      read_roberta(json, true), "RobertaForCausalLM",
+      [](const EncoderConfig& c, const std::string& prefix) { return roberta_heads(c, "roberta.", prefix); });
+  half.eos = 2;
+  half.start = 0;
+  return half;
+}
 
 Family roberta_family() {
   return family<parse_roberta, build_roberta>({"roberta", "xlm-roberta", "camembert"},
